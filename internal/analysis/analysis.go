@@ -1,0 +1,123 @@
+// Package analysis turns stored series into findings: one Rule looks for one
+// cause, over a window, and says in words what it saw, with the numbers and the
+// queries behind them. It knows neither the store nor the web; rules name
+// metrics as text, as PromQL does. The members are in analysis/rules.
+package analysis
+
+import (
+	"context"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// Querier evaluates PromQL at a point in time. The store is one.
+type Querier interface {
+	Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
+}
+
+// Rule looks for one cause. When a metric of Needs has no series in the
+// window the engine does not run it and the answer is "cannot tell", never "fine".
+type Rule struct {
+	Name string
+	// Title is a few words for lists ("System call storm"), Doc a sentence or two:
+	// what is looked for, the threshold and where it comes from.
+	Title, Doc string
+	Needs      []string
+	// Run reports one finding per subject that shows the cause in the pass's
+	// window. An error means that it could not tell.
+	Run func(context.Context, *Pass) error
+	// Remedy and Reference are what a finding's reader is told to do, and where
+	// to read more (a URL or a title).
+	Remedy, Reference string
+}
+
+// Pass is one evaluation of one rule on one window.
+type Pass struct {
+	Querier
+	Rule     *Rule
+	From, To time.Time
+	Facts    []tee.Facts
+	Report   func(Finding)
+}
+
+// Severity orders findings.
+type Severity string
+
+// The severities.
+const (
+	Info     Severity = "info"
+	Warning  Severity = "warning"
+	Critical Severity = "critical"
+)
+
+// Evidence is one number behind a finding, with the query that gives it.
+type Evidence struct {
+	Text  string  `json:"text"`
+	Value float64 `json:"value"`
+	// Unit is a word for printing: "1/s", "ratio", "bytes", "seconds".
+	Unit string `json:"unit"`
+	Expr string `json:"expr"`
+}
+
+// Finding is a cause seen on a subject.
+type Finding struct {
+	Rule string `json:"rule"`
+	// Subject is what shows it: a process name, a container, "machine". With
+	// Rule it identifies the finding.
+	Subject string `json:"subject"`
+	// Title is the verdict in one sentence, with the main number.
+	Title    string     `json:"title"`
+	Severity Severity   `json:"severity"`
+	Evidence []Evidence `json:"evidence"`
+	// Share is the interval of the share of CPU time that the cause takes, where
+	// it is known, as ratios.
+	Share     *[2]float64 `json:"share,omitempty"`
+	Remedy    string      `json:"remedy"`
+	Reference string      `json:"reference"`
+}
+
+// State of a finding over time.
+type State string
+
+// A finding is open from the evaluation in which its rule held on both windows
+// until the rule has not held for the closing delay.
+const (
+	Open   State = "open"
+	Closed State = "closed"
+)
+
+// Record is a finding with its history, as the API serves it.
+type Record struct {
+	Finding
+	// ID is stable: the same rule and subject opened at the same time.
+	ID    string    `json:"id"`
+	State State     `json:"state"`
+	Since time.Time `json:"since"`
+	// LastSeen is the last evaluation in which the rule held; Until is set once closed.
+	LastSeen time.Time  `json:"lastSeen"`
+	Until    *time.Time `json:"until,omitempty"`
+}
+
+// Answer is what the last evaluation of a rule said.
+type Answer string
+
+// The answers.
+const (
+	Fires      Answer = "fires"
+	Silent     Answer = "silent"
+	CannotTell Answer = "cannot tell"
+)
+
+// RuleStat is a rule with the outcome of its last evaluation.
+type RuleStat struct {
+	Name   string    `json:"name"`
+	Title  string    `json:"title"`
+	Doc    string    `json:"doc"`
+	Answer Answer    `json:"answer"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+	// Windows are the long and the short one, in seconds.
+	Windows [2]float64 `json:"windows"`
+}

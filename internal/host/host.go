@@ -1,0 +1,187 @@
+// Package host is the one door to the machine: files below a root, the clock,
+// CPUID, commands and a few system calls. A test hands in a fixture made by
+// hosttest and the code under test cannot tell the difference.
+//
+// It is not a monitoring package: it reads bytes and leaves parsing to the
+// packages that know the format.
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host is the machine as the program sees it. All paths given to its methods
+// are slash-separated and absolute on that machine ("/proc/meminfo").
+type Host struct {
+	// Root is the folder that holds the machine's tree: "/" for the real one.
+	Root string
+	// Now is the wall clock.
+	Now func() time.Time
+	// CPUID runs the instruction for a leaf and a subleaf. It returns zeros on
+	// architectures that lack it.
+	CPUID func(leaf, subleaf uint32) (eax, ebx, ecx, edx uint32)
+	// Exec runs a command to its end.
+	Exec func(context.Context, Cmd) (Output, error)
+	// Maps returns the contents of the BPF maps of a program, by map name, as a
+	// fixture recorded them. It is nil on a real machine, where programs are
+	// loaded into the kernel.
+	Maps func(program string) (map[string][]byte, error)
+}
+
+// Cmd is a command as data, so that a dry run can print it.
+type Cmd struct {
+	Argv  []string
+	Env   map[string]string
+	Dir   string
+	Stdin []byte
+}
+
+// Output is what a command left behind.
+type Output struct {
+	Stdout, Stderr []byte
+	Code           int
+}
+
+// Local is the machine this process runs on.
+func Local() *Host {
+	return &Host{Root: "/", Now: time.Now, CPUID: cpuid, Exec: run}
+}
+
+// IsLocal reports whether h is the machine this process runs on, so that
+// system calls (statfs, perf events, BPF) speak of the same machine as files.
+func (h *Host) IsLocal() bool { return h.Root == "/" }
+
+// Path is the place of name in this process's own file system.
+func (h *Host) Path(name string) string { return filepath.Join(h.Root, name) }
+
+// errAt drops the root from a path error, so that messages name the machine's
+// own path on fixtures too.
+func (h *Host) errAt(err error) error {
+	var pe *fs.PathError
+	if h.Root != "/" && errors.As(err, &pe) {
+		pe.Path = "/" + strings.TrimPrefix(strings.TrimPrefix(pe.Path, h.Root), "/")
+	}
+	return err
+}
+
+// ReadFile returns the whole of a file.
+func (h *Host) ReadFile(name string) ([]byte, error) {
+	b, err := os.ReadFile(h.Path(name))
+	return b, h.errAt(err)
+}
+
+// ReadString returns a file's text without surrounding white space.
+func (h *Host) ReadString(name string) (string, error) {
+	b, err := h.ReadFile(name)
+	return string(bytes.TrimSpace(b)), err
+}
+
+// ReadUint returns the one decimal number that a file holds.
+func (h *Host) ReadUint(name string) (uint64, error) {
+	s, err := h.ReadString(name)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s: %w", name, err)
+	}
+	return v, nil
+}
+
+// ReadDir lists a folder, sorted by name.
+func (h *Host) ReadDir(name string) ([]fs.DirEntry, error) {
+	e, err := os.ReadDir(h.Path(name))
+	return e, h.errAt(err)
+}
+
+// Glob returns the machine's paths that match a pattern, sorted.
+func (h *Host) Glob(pattern string) ([]string, error) {
+	m, err := filepath.Glob(h.Path(pattern))
+	for i := range m {
+		m[i] = "/" + strings.TrimPrefix(strings.TrimPrefix(m[i], h.Root), "/")
+	}
+	return m, err
+}
+
+// Stat describes a file or folder, following links.
+func (h *Host) Stat(name string) (fs.FileInfo, error) {
+	fi, err := os.Stat(h.Path(name))
+	return fi, h.errAt(err)
+}
+
+// Exists has three answers: true, false, or an error when it could not tell.
+func (h *Host) Exists(name string) (bool, error) {
+	_, err := h.Stat(name)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	}
+	return false, err
+}
+
+// Readlink returns a symbolic link's target.
+func (h *Host) Readlink(name string) (string, error) {
+	s, err := os.Readlink(h.Path(name))
+	return s, h.errAt(err)
+}
+
+// WriteFile replaces a file's contents.
+func (h *Host) WriteFile(name string, data []byte) error {
+	return h.errAt(os.WriteFile(h.Path(name), data, 0o644))
+}
+
+// Statfs returns the file system statistics of a mount point (statfs(2)).
+func (h *Host) Statfs(name string) (unix.Statfs_t, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(h.Path(name), &st); err != nil {
+		return st, fmt.Errorf("statfs %s: %w", name, err)
+	}
+	return st, nil
+}
+
+// Mount mounts a virtual file system (mount(2)); only the real machine can.
+func (h *Host) Mount(fstype, target string) error {
+	if !h.IsLocal() {
+		return fmt.Errorf("mount %s at %s: %w", fstype, target, errors.ErrUnsupported)
+	}
+	if err := unix.Mount(fstype, target, fstype, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount %s at %s: %w", fstype, target, err)
+	}
+	return nil
+}
+
+func run(ctx context.Context, c Cmd) (Output, error) {
+	if len(c.Argv) == 0 {
+		return Output{}, errors.New("run: empty command")
+	}
+	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	cmd.Dir = c.Dir
+	cmd.Env = os.Environ()
+	for k, v := range c.Env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	cmd.Stdin = bytes.NewReader(c.Stdin)
+	var out, errb bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errb
+	err := cmd.Run()
+	o := Output{Stdout: out.Bytes(), Stderr: errb.Bytes(), Code: cmd.ProcessState.ExitCode()}
+	if err != nil {
+		return o, fmt.Errorf("run %s: %w", c.Argv[0], err)
+	}
+	return o, nil
+}

@@ -1,0 +1,208 @@
+// Package hosttest makes a host.Host from a fixture: one txtar archive that
+// holds a small /proc and /sys tree, unpacked into a temporary root.
+//
+// Names with a slash are files of the machine ("proc/meminfo"). Names without
+// one describe the fixture:
+//
+//	cpuid   lines "leaf subleaf eax ebx ecx edx", hexadecimal; all other leaves read zero
+//	now     the clock, RFC 3339 (2026-01-02T03:04:05Z without it)
+//	links   lines "path -> target": symbolic links
+//	dirs    lines "path": empty folders
+//	want    what the test expects, compared by the test itself
+//
+// Names below "bpf/" are BPF map contents: "bpf/PROGRAM/MAP" holds lines
+// "index value", 64-bit cells of an array map, decimal; "bpf/PROGRAM/MAP.text"
+// holds lines "index text", 16-byte cells.
+package hosttest
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// Fixture is an unpacked archive.
+type Fixture struct {
+	Host *host.Host
+	// Files are the machine's files, in archive order, without a leading slash;
+	// BPF map files are among them.
+	Files []string
+	// Meta holds the files that describe the fixture, by name.
+	Meta map[string]string
+	// Comment is the text above the first file: where the fixture comes from.
+	Comment string
+
+	path string
+	maps map[string]map[string][]byte
+}
+
+// Open unpacks the archive at path into a folder that ends with the test.
+func Open(t testing.TB, path string) *Fixture {
+	t.Helper()
+	a, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatalf("open fixture: %v", err)
+	}
+	f := &Fixture{Meta: map[string]string{}, Comment: string(a.Comment), path: path, maps: map[string]map[string][]byte{}}
+	root := t.TempDir()
+	for _, file := range a.Files {
+		switch {
+		case strings.HasPrefix(file.Name, "bpf/"):
+			if err := f.addMap(file.Name, file.Data); err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			f.Files = append(f.Files, file.Name)
+		case strings.Contains(file.Name, "/"):
+			write(t, filepath.Join(root, file.Name), file.Data)
+			f.Files = append(f.Files, file.Name)
+		default:
+			f.Meta[file.Name] = string(file.Data)
+		}
+	}
+	for line := range lines(f.Meta["dirs"]) {
+		if err := os.MkdirAll(filepath.Join(root, line), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range lines(f.Meta["links"]) {
+		name, target, ok := strings.Cut(line, " -> ")
+		if !ok {
+			t.Fatalf("%s: links: %q: want \"path -> target\"", path, line)
+		}
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	if s := strings.TrimSpace(f.Meta["now"]); s != "" {
+		if now, err = time.Parse(time.RFC3339, s); err != nil {
+			t.Fatalf("%s: now: %v", path, err)
+		}
+	}
+	leaves, err := parseCPUID(f.Meta["cpuid"])
+	if err != nil {
+		t.Fatalf("%s: cpuid: %v", path, err)
+	}
+	f.Host = &host.Host{
+		Root: root,
+		Now:  func() time.Time { return now },
+		CPUID: func(leaf, subleaf uint32) (uint32, uint32, uint32, uint32) {
+			r := leaves[[2]uint32{leaf, subleaf}]
+			return r[0], r[1], r[2], r[3]
+		},
+		Exec: func(_ context.Context, c host.Cmd) (host.Output, error) {
+			return host.Output{}, fmt.Errorf("run %s on a fixture: %w", strings.Join(c.Argv, " "), errors.ErrUnsupported)
+		},
+		Maps: func(program string) (map[string][]byte, error) {
+			m, ok := f.maps[program]
+			if !ok {
+				return nil, fmt.Errorf("no recorded maps of %s: %w", program, errors.ErrUnsupported)
+			}
+			return m, nil
+		},
+	}
+	return f
+}
+
+// Without opens the same archive again and removes one of its Files, so that
+// the generic test of a list can see that losing it is noticed.
+func (f *Fixture) Without(t testing.TB, name string) *Fixture {
+	t.Helper()
+	g := Open(t, f.path)
+	if rest, ok := strings.CutPrefix(name, "bpf/"); ok {
+		program, m, _ := strings.Cut(rest, "/")
+		delete(g.maps[program], strings.TrimSuffix(m, ".text"))
+		return g
+	}
+	if err := os.Remove(filepath.Join(g.Host.Root, name)); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (f *Fixture) addMap(name string, data []byte) error {
+	program, m, ok := strings.Cut(strings.TrimPrefix(name, "bpf/"), "/")
+	if !ok {
+		return fmt.Errorf("%s: want bpf/PROGRAM/MAP", name)
+	}
+	m, text := strings.CutSuffix(m, ".text")
+	size := 8
+	if text {
+		size = 16
+	}
+	var out []byte
+	for line := range lines(string(data)) {
+		key, val, _ := strings.Cut(line, " ")
+		i, err := strconv.Atoi(key)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if need := (i + 1) * size; need > len(out) {
+			out = append(out, make([]byte, need-len(out))...)
+		}
+		if text {
+			copy(out[i*size:(i+1)*size], val)
+			continue
+		}
+		v, err := strconv.ParseUint(val, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		binary.NativeEndian.PutUint64(out[i*size:], v)
+	}
+	if f.maps[program] == nil {
+		f.maps[program] = map[string][]byte{}
+	}
+	f.maps[program][m] = out
+	return nil
+}
+
+func parseCPUID(s string) (map[[2]uint32][4]uint32, error) {
+	out := map[[2]uint32][4]uint32{}
+	for line := range lines(s) {
+		var n [6]uint32
+		if _, err := fmt.Sscanf(line, "%x %x %x %x %x %x", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5]); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		out[[2]uint32{n[0], n[1]}] = [4]uint32{n[2], n[3], n[4], n[5]}
+	}
+	return out, nil
+}
+
+// lines yields the lines of s that are neither empty nor comments.
+func lines(s string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		sc := bufio.NewScanner(strings.NewReader(s))
+		for sc.Scan() {
+			if l := strings.TrimSpace(sc.Text()); l != "" && !strings.HasPrefix(l, "#") && !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+func write(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,87 @@
+package web
+
+import (
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// The JSON of /api/teescope/v1. The page's TypeScript types are generated from
+// these structs; a field is added here first.
+
+// Platform is the answer of GET platform: what this machine is.
+type Platform struct {
+	Hostname    string    `json:"hostname"`
+	Kernel      string    `json:"kernel"`
+	Arch        string    `json:"arch"`
+	OS          string    `json:"os"`
+	CPUModel    string    `json:"cpuModel"`
+	CPUs        int       `json:"cpus"`
+	MemoryBytes uint64    `json:"memoryBytes"`
+	Lockdown    string    `json:"lockdown,omitempty"`
+	Privileged  bool      `json:"privileged"`
+	Version     string    `json:"version"`
+	Started     time.Time `json:"started"`
+	TEEs        []TEE     `json:"tees"`
+}
+
+// TEE is the answer of one detector.
+type TEE struct {
+	Kind  string `json:"kind"`
+	Doc   string `json:"doc"`
+	State string `json:"state"` // "here", "not here", "could not tell"
+	// Facts is set when State is "here", Reason otherwise.
+	Facts  *tee.Facts `json:"facts,omitempty"`
+	Reason string     `json:"reason,omitempty"`
+}
+
+// Source is one element of GET sources.
+type Source struct {
+	Name     string   `json:"name"`
+	Doc      string   `json:"doc"`
+	State    string   `json:"state"` // "available", "degraded", "unavailable", "not here", "off"
+	Reason   string   `json:"reason,omitempty"`
+	Remedy   string   `json:"remedy,omitempty"`
+	Blind    bool     `json:"blind,omitempty"`
+	Process  string   `json:"process,omitempty"` // the filter in force
+	Coverage float64  `json:"coverage"`
+	Missed   float64  `json:"missed"`
+	Folded   float64  `json:"folded"`
+	Series   int      `json:"series"`
+	Metrics  []string `json:"metrics"`
+}
+
+// SourceSetting is the body of POST sources/{name}; an absent field leaves
+// things as they are.
+type SourceSetting struct {
+	On      *bool   `json:"on,omitempty"`
+	Process *string `json:"process,omitempty"`
+}
+
+// Findings is the answer of GET findings.
+type Findings struct {
+	Findings []analysis.Record   `json:"findings"` // open ones first, then the newest closed ones
+	Rules    []analysis.RuleStat `json:"rules"`
+	At       time.Time           `json:"at"`
+}
+
+// Overhead is the answer of GET overhead: what the monitor itself costs.
+type Overhead struct {
+	// CPU maps a part (body, dispatch, userspace) to the share of one core over
+	// the last minute; a part that is not known is absent.
+	CPU map[string]float64 `json:"cpu"`
+	// Missing explains the absent parts.
+	Missing  map[string]string `json:"missing,omitempty"`
+	RSSBytes float64           `json:"rssBytes"`
+	Series   int               `json:"series"`
+	// Budget is the share of one core the monitor may use.
+	Budget float64 `json:"budget"`
+	// StoreError says that the store has lost or may lose samples, "" when all is well.
+	StoreError string `json:"storeError,omitempty"`
+}
+
+// Error is the body of every failed request.
+type Error struct {
+	Error string `json:"error"`
+}
