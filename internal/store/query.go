@@ -1,0 +1,83 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// EngineOptions bound what one query may cost. A query past a bound ends with
+// an error; it never takes the monitor down.
+type EngineOptions struct {
+	// MaxSamples is how many samples a query may hold in memory at once, 16 bytes each.
+	MaxSamples int
+	Timeout    time.Duration
+	// Lookback is how far an instant selector looks back for a sample.
+	Lookback time.Duration
+}
+
+// DefaultEngineOptions suit a monitor that shares its host with the workload:
+// 10 million samples are at most 160 MB for a moment, and the overview needs
+// far fewer.
+func DefaultEngineOptions() EngineOptions {
+	return EngineOptions{MaxSamples: 10_000_000, Timeout: 30 * time.Second, Lookback: 5 * time.Minute}
+}
+
+// NewEngine returns a PromQL engine with these bounds.
+func NewEngine(o EngineOptions) *promql.Engine {
+	return promql.NewEngine(o.engineOpts())
+}
+
+func (o EngineOptions) engineOpts() promql.EngineOpts {
+	return promql.EngineOpts{
+		MaxSamples:               o.MaxSamples,
+		Timeout:                  o.Timeout,
+		LookbackDelta:            o.Lookback,
+		EnableAtModifier:         true,
+		EnableNegativeOffset:     true,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return subqueryStep.Milliseconds() },
+		Parser:                   parser.NewParser(parser.Options{}),
+	}
+}
+
+// subqueryStep is the step of a subquery that names none.
+const subqueryStep = 15 * time.Second
+
+// Eval evaluates expr at a point in time and returns a vector's elements, or a
+// scalar as one point without labels. Elements that are not a number (0/0, a
+// quantile of nothing) are left out: they are absent values. A range vector or
+// a string is an error, as is everything that PromQL refuses.
+func Eval(ctx context.Context, e promql.QueryEngine, q storage.Queryable, expr string, at time.Time) ([]metric.Point, error) {
+	query, err := e.NewInstantQuery(ctx, q, nil, expr, at)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, err)
+	}
+	defer query.Close()
+	res := query.Exec(ctx)
+	if res.Err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, res.Err)
+	}
+	switch v := res.Value.(type) {
+	case promql.Scalar:
+		if math.IsNaN(v.V) {
+			return nil, nil
+		}
+		return []metric.Point{{Labels: map[string]string{}, Value: v.V}}, nil
+	case promql.Vector:
+		points := make([]metric.Point, 0, len(v))
+		for i := range v {
+			if v[i].H == nil && !math.IsNaN(v[i].F) {
+				points = append(points, metric.Point{Labels: v[i].Metric.Map(), Value: v[i].F})
+			}
+		}
+		return points, nil
+	}
+	return nil, fmt.Errorf("query %s: result is a %s, want a vector or a scalar", expr, res.Value.Type())
+}
