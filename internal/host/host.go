@@ -9,6 +9,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,6 +33,12 @@ type Host struct {
 	// CPUID runs the instruction for a leaf and a subleaf. It returns zeros on
 	// architectures that lack it.
 	CPUID func(leaf, subleaf uint32) (eax, ebx, ecx, edx uint32)
+	// MSR reads a model-specific register of a CPU. On the real machine that
+	// needs the kernel's msr module and root.
+	MSR func(cpu int, reg uint32) (uint64, error)
+	// Statfs returns the file system statistics of a mount point (statfs(2)). It
+	// can hang for as long as a network file system's server is away.
+	Statfs func(name string) (unix.Statfs_t, error)
 	// Exec runs a command to its end.
 	Exec func(context.Context, Cmd) (Output, error)
 	// Maps returns the contents of the BPF maps of a program, by map name, as a
@@ -56,7 +63,7 @@ type Output struct {
 
 // Local is the machine this process runs on.
 func Local() *Host {
-	return &Host{Root: "/", Now: time.Now, CPUID: cpuid, Exec: run}
+	return &Host{Root: "/", Now: time.Now, CPUID: cpuid, MSR: msr, Statfs: statfs, Exec: run}
 }
 
 // IsLocal reports whether h is the machine this process runs on, so that
@@ -145,15 +152,6 @@ func (h *Host) WriteFile(name string, data []byte) error {
 	return h.errAt(os.WriteFile(h.Path(name), data, 0o644))
 }
 
-// Statfs returns the file system statistics of a mount point (statfs(2)).
-func (h *Host) Statfs(name string) (unix.Statfs_t, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(h.Path(name), &st); err != nil {
-		return st, fmt.Errorf("statfs %s: %w", name, err)
-	}
-	return st, nil
-}
-
 // Mount mounts a virtual file system (mount(2)); only the real machine can.
 func (h *Host) Mount(fstype, target string) error {
 	if !h.IsLocal() {
@@ -163,6 +161,29 @@ func (h *Host) Mount(fstype, target string) error {
 		return fmt.Errorf("mount %s at %s: %w", fstype, target, err)
 	}
 	return nil
+}
+
+func statfs(name string) (unix.Statfs_t, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(name, &st); err != nil {
+		return st, fmt.Errorf("statfs %s: %w", name, err)
+	}
+	return st, nil
+}
+
+// msr reads the msr driver's device, whose file offset is the register number
+// (msr(4)).
+func msr(cpu int, reg uint32) (uint64, error) {
+	f, err := os.Open(fmt.Sprintf("/dev/cpu/%d/msr", cpu))
+	if err != nil {
+		return 0, fmt.Errorf("read MSR %#x: %w", reg, err)
+	}
+	defer f.Close()
+	var b [8]byte
+	if _, err := f.ReadAt(b[:], int64(reg)); err != nil {
+		return 0, fmt.Errorf("read MSR %#x: %w", reg, err)
+	}
+	return binary.LittleEndian.Uint64(b[:]), nil
 }
 
 func run(ctx context.Context, c Cmd) (Output, error) {

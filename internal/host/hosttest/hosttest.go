@@ -5,6 +5,8 @@
 // one describe the fixture:
 //
 //	cpuid   lines "leaf subleaf eax ebx ecx edx", hexadecimal; all other leaves read zero
+//	msr     lines "cpu register value", hexadecimal, or "cpu register ERRNO"; without it there is no msr device
+//	statfs  lines "path bsize blocks bfree bavail files ffree flags", decimal, or "path ERRNO"; all other paths are missing
 //	now     the clock, RFC 3339 (2026-01-02T03:04:05Z without it)
 //	links   lines "path -> target": symbolic links
 //	dirs    lines "path": empty folders
@@ -21,13 +23,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/tools/txtar"
 
 	"github.com/teescope/teescope/internal/host"
@@ -99,12 +104,40 @@ func Open(t testing.TB, path string) *Fixture {
 	if err != nil {
 		t.Fatalf("%s: cpuid: %v", path, err)
 	}
+	msrs, err := parseMSR(f.Meta["msr"])
+	if err != nil {
+		t.Fatalf("%s: msr: %v", path, err)
+	}
+	stats, err := parseStatfs(f.Meta["statfs"])
+	if err != nil {
+		t.Fatalf("%s: statfs: %v", path, err)
+	}
 	f.Host = &host.Host{
 		Root: root,
 		Now:  func() time.Time { return now },
 		CPUID: func(leaf, subleaf uint32) (uint32, uint32, uint32, uint32) {
 			r := leaves[[2]uint32{leaf, subleaf}]
 			return r[0], r[1], r[2], r[3]
+		},
+		MSR: func(cpu int, reg uint32) (uint64, error) {
+			r, ok := msrs[[2]uint32{uint32(cpu), reg}]
+			if !ok {
+				r.err = unix.ENOENT
+			}
+			if r.err != nil {
+				return 0, &fs.PathError{Op: "open", Path: fmt.Sprintf("/dev/cpu/%d/msr", cpu), Err: r.err}
+			}
+			return r.value, nil
+		},
+		Statfs: func(name string) (unix.Statfs_t, error) {
+			r, ok := stats[name]
+			if !ok {
+				r.err = unix.ENOENT
+			}
+			if r.err != nil {
+				return r.stat, fmt.Errorf("statfs %s: %w", name, r.err)
+			}
+			return r.stat, nil
 		},
 		Exec: func(_ context.Context, c host.Cmd) (host.Output, error) {
 			return host.Output{}, fmt.Errorf("run %s on a fixture: %w", strings.Join(c.Argv, " "), errors.ErrUnsupported)
@@ -184,6 +217,57 @@ func parseCPUID(s string) (map[[2]uint32][4]uint32, error) {
 	}
 	return out, nil
 }
+
+type msr struct {
+	value uint64
+	err   error
+}
+
+func parseMSR(s string) (map[[2]uint32]msr, error) {
+	out := map[[2]uint32]msr{}
+	for line := range lines(s) {
+		var cpu, reg uint32
+		var val string
+		if _, err := fmt.Sscanf(line, "%x %x %s", &cpu, &reg, &val); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		var m msr
+		if errno, ok := errnos[val]; ok {
+			m.err = errno
+		} else if v, err := strconv.ParseUint(val, 16, 64); err == nil {
+			m.value = v
+		} else {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		out[[2]uint32{cpu, reg}] = m
+	}
+	return out, nil
+}
+
+type statfs struct {
+	stat unix.Statfs_t
+	err  error
+}
+
+func parseStatfs(s string) (map[string]statfs, error) {
+	out := map[string]statfs{}
+	for line := range lines(s) {
+		name, rest, _ := strings.Cut(line, " ")
+		if errno, ok := errnos[rest]; ok {
+			out[name] = statfs{err: errno}
+			continue
+		}
+		var st unix.Statfs_t
+		if _, err := fmt.Sscan(rest, &st.Bsize, &st.Blocks, &st.Bfree, &st.Bavail, &st.Files, &st.Ffree, &st.Flags); err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		out[name] = statfs{stat: st}
+	}
+	return out, nil
+}
+
+// errnos are the errors that a fixture can ask for.
+var errnos = map[string]syscall.Errno{"EACCES": unix.EACCES, "EIO": unix.EIO, "ENOENT": unix.ENOENT, "EPERM": unix.EPERM}
 
 // lines yields the lines of s that are neither empty nor comments.
 func lines(s string) func(func(string) bool) {
