@@ -172,4 +172,3 @@ func closure(t *testing.T) map[string][]string {
 	}
 	return out
 }
-

@@ -1,0 +1,342 @@
+// Package e2e runs the built binary against the real kernel, real servers and
+// a real browser, as a user would: arguments in, HTTP and text out.
+//
+// TEESCOPE_BIN names a binary to test; without it one is built. A test that
+// needs what the machine lacks is skipped with the reason.
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the teescope under test.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "teescope-e2e")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if binary = os.Getenv("TEESCOPE_BIN"); binary == "" {
+		binary = filepath.Join(dir, "teescope")
+		build := exec.Command("go", "build", "-o", binary, "./cmd/teescope")
+		build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build teescope: %v\n%s", err, out)
+			os.Exit(1)
+		}
+	}
+	if binary, err = filepath.Abs(binary); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// process is a program that a test started and that ends with it.
+type process struct {
+	*exec.Cmd
+	stdout, stderr *output
+	done           chan struct{}
+}
+
+// output collects what a program prints and can be waited on.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start runs a program in the background; it is killed, by its own id, when
+// the test ends, and what it printed is shown if the test failed.
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	return startCmd(t, exec.Command(name, args...))
+}
+
+func startCmd(t *testing.T, c *exec.Cmd) *process {
+	t.Helper()
+	p := &process{Cmd: c, stdout: &output{}, stderr: &output{}, done: make(chan struct{})}
+	c.Stdout, c.Stderr = p.stdout, p.stderr
+	if err := c.Start(); err != nil {
+		t.Fatalf("start %s: %v", c.Path, err)
+	}
+	go func() { _ = c.Wait(); close(p.done) }()
+	t.Cleanup(func() {
+		p.stop(syscall.SIGKILL)
+		if t.Failed() {
+			t.Logf("%s printed:\n%s%s", filepath.Base(c.Path), p.stdout, p.stderr)
+		}
+	})
+	return p
+}
+
+// stop sends a signal and waits for the end; it returns the exit status, -1 for
+// a death by signal.
+func (p *process) stop(sig os.Signal) int {
+	select {
+	case <-p.done:
+	default:
+		_ = p.Process.Signal(sig)
+		select {
+		case <-p.done:
+		case <-time.After(20 * time.Second):
+			_ = p.Process.Kill()
+			<-p.done
+		}
+	}
+	return p.ProcessState.ExitCode()
+}
+
+// monitor is a running `teescope monitor` or `agent`.
+type monitor struct {
+	*process
+	url string
+}
+
+// startMonitor runs the command on a free port and waits until it is ready.
+func startMonitor(t *testing.T, args ...string) *monitor {
+	t.Helper()
+	needRoot(t)
+	if !strings.Contains(strings.Join(args, " "), "--data") && args[0] == "monitor" {
+		args = append(args, "--data", t.TempDir())
+	}
+	if !strings.Contains(strings.Join(args, " "), "--listen") {
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	m := &monitor{process: start(t, binary, args...)}
+	at := regexp.MustCompile(`https?://[^/\s]+`)
+	eventually(t, 20*time.Second, "the monitor prints its URL and is ready", func() error {
+		select {
+		case <-m.done:
+			t.Fatalf("ended at once: %s%s", m.stdout, m.stderr)
+		default:
+		}
+		if m.url = at.FindString(m.stdout.String()); m.url == "" {
+			return fmt.Errorf("no URL in %q", m.stdout)
+		}
+		_, err := fetch(m.url + "/-/ready")
+		return err
+	})
+	return m
+}
+
+// fetch is GET; an answer other than 200 is an error with the body in it.
+func fetch(u string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return "", err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", u, r.Status, b)
+	}
+	return string(b), err
+}
+
+// query evaluates PromQL now and returns values by one label.
+func (m *monitor) query(t *testing.T, expr, label string) map[string]float64 {
+	t.Helper()
+	body, err := fetch(m.url + "/api/v1/query?query=" + url.QueryEscape(expr))
+	if err != nil {
+		t.Fatalf("query %s: %v", expr, err)
+	}
+	var a struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string
+				Value  [2]any
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		t.Fatalf("query %s: %v in %s", expr, err, body)
+	}
+	out := map[string]float64{}
+	for _, r := range a.Data.Result {
+		s, _ := r.Value[1].(string)
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Fatalf("query %s: value %v", expr, r.Value)
+		}
+		out[r.Metric[label]] = v
+	}
+	return out
+}
+
+// finding is what the tests read of one.
+type finding struct {
+	ID, Rule, Subject, Title, State, Remedy string
+	Evidence                                []struct {
+		Text, Unit, Expr string
+		Value            float64
+	}
+}
+
+func (m *monitor) findings(t *testing.T) []finding {
+	t.Helper()
+	body, err := fetch(m.url + "/api/teescope/v1/findings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a struct{ Findings []finding }
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return a.Findings
+}
+
+// run runs teescope to its end.
+func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, binary, args...)
+	var out, errb bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errb
+	if err := c.Run(); err != nil && c.ProcessState == nil {
+		t.Fatalf("run %v: %v", args, err)
+	}
+	return out.String(), errb.String(), c.ProcessState.ExitCode()
+}
+
+// eventually tries until check returns nil; what is waited for goes into the message.
+func eventually(t *testing.T, limit time.Duration, what string, check func() error) {
+	t.Helper()
+	end := time.Now().Add(limit)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("waited %v until %s: %v", limit, what, err)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// tool finds a program, or skips the test and names the package that has it.
+func tool(t *testing.T, name, pkg string) string {
+	t.Helper()
+	p, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed (package %s)", name, pkg)
+	}
+	return p
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to load eBPF programs")
+	}
+}
+
+// freePort returns a port that was free a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// startRedis runs a redis-server that keeps nothing and returns its port.
+func startRedis(t *testing.T) (*process, int) {
+	t.Helper()
+	port := freePort(t)
+	p := start(t, tool(t, "redis-server", "redis-server"), "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	waitPort(t, port)
+	return p, port
+}
+
+func waitPort(t *testing.T, port int) {
+	t.Helper()
+	eventually(t, 10*time.Second, "the port answers", func() error {
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
+}
+
+// startLoad runs redis-benchmark against port until the test ends; its loop is
+// bounded by requests as well.
+func startLoad(t *testing.T, port int) *process {
+	t.Helper()
+	return start(t, tool(t, "redis-benchmark", "redis-tools"), "-p", strconv.Itoa(port), "-t", "set,get", "-c", "16", "-n", "100000000", "-q")
+}
+
+// cc builds a C program of the repository.
+func cc(t *testing.T, source string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ".c"))
+	if b, err := exec.Command(tool(t, "cc", "gcc"), "-static", "-O2", "-o", out, source).CombinedOutput(); err != nil {
+		t.Fatalf("compile %s: %v\n%s", source, err, b)
+	}
+	return out
+}
+
+// procIO reads a counter of /proc/PID/io (syscr, syscw, ...).
+func procIO(t *testing.T, pid int, key string) float64 {
+	t.Helper()
+	f, err := os.Open(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		if v, ok := strings.CutPrefix(sc.Text(), key+": "); ok {
+			n, err := strconv.ParseFloat(v, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("no %s in /proc/%d/io", key, pid)
+	return 0
+}

@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPromtool: the stock promtool works against the monitor's API.
+func TestPromtool(t *testing.T) {
+	promtool := tool(t, "promtool", "prometheus")
+	m := startMonitor(t, "monitor", "--interval", "1s")
+	time.Sleep(3 * time.Second)
+	ask := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(promtool, args...).CombinedOutput()
+		if err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	if out := ask("query", "instant", m.url, `sum by (process) (tee_syscalls_total)`); !strings.Contains(out, `process="teescope"`) {
+		t.Errorf("instant query does not show the monitor itself:\n%s", out)
+	}
+	if out := ask("query", "range", "--step=1s", m.url, `node_load1{job="teescope"}`); !strings.Contains(out, "@[") {
+		t.Errorf("range query is empty:\n%s", out)
+	}
+	if out := ask("query", "labels", m.url, "process"); !strings.Contains(out, "teescope") {
+		t.Errorf("label values lack teescope:\n%s", out)
+	}
+	if out := ask("query", "series", "--match", "node_load1", m.url); !strings.Contains(out, "node_load1") {
+		t.Errorf("series are empty:\n%s", out)
+	}
+	for _, path := range []string{"metadata?metric=tee_syscalls_total", "targets", "rules"} {
+		body, err := fetch(m.url + "/api/v1/" + path)
+		want := map[string]string{"metadata?metric=tee_syscalls_total": `"type":"counter"`, "targets": `"teescope"`, "rules": "process:tee_syscalls:rate1m"}[path]
+		if err != nil || !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s: %v\n%.300s", path, want, err, body)
+		}
+	}
+}
+
+// disliked are names that promtool check metrics complains of and that are not
+// ours to choose: node_exporter's and cAdvisor's own.
+var disliked = regexp.MustCompile(`^(container_[a-z_]+|node_[a-zA-Z0-9_]+) `)
+
+// TestCheckMetrics: /metrics of the agent passes promtool's lint.
+func TestCheckMetrics(t *testing.T) {
+	promtool := tool(t, "promtool", "prometheus")
+	m := startMonitor(t, "agent")
+	body, err := fetch(m.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(promtool, "check", "metrics")
+	c.Stdin = strings.NewReader(body)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err = c.Run()
+	if c.ProcessState == nil || c.ProcessState.ExitCode() == 1 {
+		t.Fatalf("promtool cannot parse it: %v\n%s", err, &out)
+	}
+	for line := range strings.Lines(out.String()) {
+		if !disliked.MatchString(line) {
+			t.Errorf("promtool: %s", strings.TrimSpace(line))
+		}
+	}
+}
+
+// TestPrometheusScrapesAgent: a real Prometheus takes the agent's metrics.
+func TestPrometheusScrapesAgent(t *testing.T) {
+	prometheus := tool(t, "prometheus", "prometheus")
+	agent := startMonitor(t, "agent")
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	text := fmt.Sprintf("scrape_configs:\n- job_name: agents\n  scrape_interval: 1s\n  static_configs:\n  - targets: [%q]\n", strings.TrimPrefix(agent.url, "http://"))
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port))
+	server := &monitor{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	waitPort(t, port)
+	eventually(t, 30*time.Second, "Prometheus has two scrapes", func() error {
+		if v := server.query(t, `count_over_time(up{job="agents"}[1m]) and up{job="agents"} == 1`, "job")["agents"]; v < 2 {
+			return fmt.Errorf("%v scrapes", v)
+		}
+		return nil
+	})
+	if v := server.query(t, `rate(tee_syscalls_total{process="teescope"}[10s]) > 0`, "process"); len(v) == 0 {
+		t.Error("no rate of system calls of the agent itself")
+	}
+}
+
+// TestMonitorScrapesTargets: scrape_configs of --config work as in Prometheus.
+func TestMonitorScrapesTargets(t *testing.T) {
+	agent := startMonitor(t, "agent")
+	config := filepath.Join(t.TempDir(), "teescope.yaml")
+	text := fmt.Sprintf("analysis:\n  every: 5s\nscrape_configs:\n- job_name: fleet\n  scrape_interval: 1s\n  static_configs:\n  - targets: [%q]\n", strings.TrimPrefix(agent.url, "http://"))
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := startMonitor(t, "monitor", "--config", config)
+	eventually(t, 20*time.Second, "the target's series are in the store", func() error {
+		if v := m.query(t, `count(tee_syscalls_total{job="fleet"}) by (job)`, "job")["fleet"]; v == 0 {
+			return fmt.Errorf("none yet; up is %v", m.query(t, "up", "job"))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,213 @@
+// Package web serves the HTTP API and the page. It is thin: what it shows comes
+// from functions that cli fills in, so that it can be tested without a kernel,
+// a store or a clock.
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"path"
+	"strings"
+	"sync"
+)
+
+// Options are the parts of a server. A nil part is not served: an agent has no
+// store, no findings and no page.
+type Options struct {
+	// Metrics appends the exposition of one fresh round to b.
+	Metrics  func(ctx context.Context, b []byte) []byte
+	Platform func() Platform
+	Sources  func() []Source
+	// SetSource changes a source at run time; ErrNotFound when there is none of
+	// that name.
+	SetSource func(name string, s SourceSetting) error
+	Findings  func() Findings
+	Overhead  func(ctx context.Context) (Overhead, error)
+	// Prometheus is the handler of /api/v1/.
+	Prometheus http.Handler
+	// Page holds index.html and its assets, or placeholder.html alone.
+	Page fs.FS
+	// Ready returns nil once the first round is stored.
+	Ready func() error
+	// Loopback: the server listens on loopback only, so a request whose Host is
+	// another name comes from a page that rebound its own name to this address.
+	Loopback bool
+	Logger   *slog.Logger
+}
+
+// ErrNotFound makes a request answer 404.
+var ErrNotFound = errors.New("not found")
+
+// nonceToken stands in index.html where the style nonce of a response goes.
+const nonceToken = "__CSP_NONCE__"
+
+// Handler builds the routes of the parts that are there.
+func Handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "teescope is alive") })
+	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if err := o.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "teescope is ready")
+	})
+	mux.HandleFunc("GET /metrics", metricsHandler(o.Metrics))
+	if o.Platform != nil {
+		get(mux, o, "platform", func(context.Context) (Platform, error) { return o.Platform(), nil })
+	}
+	if o.Sources != nil {
+		get(mux, o, "sources", func(context.Context) ([]Source, error) { return o.Sources(), nil })
+		mux.HandleFunc("POST /api/teescope/v1/sources/{name}", setSource(o))
+	}
+	if o.Findings != nil {
+		get(mux, o, "findings", func(context.Context) (Findings, error) { return o.Findings(), nil })
+	}
+	if o.Overhead != nil {
+		get(mux, o, "overhead", o.Overhead)
+	}
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, o, http.StatusNotFound, Error{fmt.Sprintf("%s %s: no such call", r.Method, r.URL.Path)})
+	})
+	if o.Prometheus != nil {
+		mux.Handle("/api/v1/", o.Prometheus)
+	}
+	if o.Page != nil {
+		mux.HandleFunc("GET /", page(o))
+	}
+	var h http.Handler = mux
+	h = http.NewCrossOriginProtection().Handler(h)
+	if o.Loopback {
+		h = loopbackHost(o, h)
+	}
+	return headers(h)
+}
+
+func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Context) (T, error)) {
+	mux.HandleFunc("GET /api/teescope/v1/"+name, func(w http.ResponseWriter, r *http.Request) {
+		v, err := f(r.Context())
+		if err != nil {
+			reply(w, o, http.StatusInternalServerError, Error{err.Error()})
+			return
+		}
+		reply(w, o, http.StatusOK, v)
+	})
+}
+
+func reply(w http.ResponseWriter, o Options, code int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil { // a NaN or infinity that has no place in JSON
+		code, b = http.StatusInternalServerError, []byte(`{"error":"encode answer: a value is not finite"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if _, err := w.Write(b); err != nil && o.Logger != nil {
+		o.Logger.Debug("write answer", "error", err)
+	}
+}
+
+func setSource(o Options) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var s SourceSetting
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			reply(w, o, http.StatusBadRequest, Error{`read body: ` + err.Error() + `; want {"on": true|false, "process": "regex"}`})
+			return
+		}
+		switch err := o.SetSource(r.PathValue("name"), s); {
+		case errors.Is(err, ErrNotFound):
+			reply(w, o, http.StatusNotFound, Error{err.Error()})
+		case err != nil:
+			reply(w, o, http.StatusBadRequest, Error{err.Error()})
+		default:
+			reply(w, o, http.StatusOK, o.Sources())
+		}
+	}
+}
+
+// metricsHandler encodes into a pooled buffer, so that a scrape allocates little.
+func metricsHandler(appendTo func(context.Context, []byte) []byte) http.HandlerFunc {
+	pool := sync.Pool{New: func() any { return new([]byte) }}
+	return func(w http.ResponseWriter, r *http.Request) {
+		buf := pool.Get().(*[]byte)
+		*buf = appendTo(r.Context(), (*buf)[:0])
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		if _, err := w.Write(*buf); err != nil {
+			return // the scraper went away
+		}
+		pool.Put(buf)
+	}
+}
+
+// page serves the built files; a path without an extension is a view of the
+// page itself, whose state lives in the URL.
+func page(o Options) http.HandlerFunc {
+	files := http.FileServerFS(o.Page)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p := path.Clean(r.URL.Path); path.Ext(p) != "" && p != "/index.html" {
+			if strings.HasPrefix(p, "/assets/") { // names hold a hash of the contents
+				w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+			}
+			files.ServeHTTP(w, r)
+			return
+		}
+		index, err := fs.ReadFile(o.Page, "index.html")
+		if err != nil {
+			if index, err = fs.ReadFile(o.Page, "placeholder.html"); err != nil {
+				http.Error(w, "the page is missing from this binary", http.StatusInternalServerError)
+				return
+			}
+		}
+		nonce := rand.Text()
+		w.Header().Set("Content-Security-Policy", policy(nonce))
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store") // the nonce is for one response
+		_, _ = w.Write(bytes.ReplaceAll(index, []byte(nonceToken), []byte(nonce)))
+	}
+}
+
+func policy(nonce string) string {
+	p := "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; img-src 'self' data:"
+	if nonce != "" {
+		p += "; style-src 'self' 'nonce-" + nonce + "'"
+	}
+	return p
+}
+
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy(""))
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopbackHost refuses names other than localhost and loopback addresses
+// (DNS rebinding: without it any web page could read and switch the monitor).
+func loopbackHost(o Options, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Host
+		if h, _, err := net.SplitHostPort(r.Host); err == nil {
+			name = h
+		}
+		addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
+		if name != "localhost" && (err != nil || !addr.IsLoopback()) {
+			reply(w, o, http.StatusForbidden, Error{fmt.Sprintf("host %q is not this machine's loopback address; listen on an address of that name to be reached by it", r.Host)})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
