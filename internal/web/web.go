@@ -82,7 +82,7 @@ func Handler(o Options) http.Handler {
 		mux.Handle("/api/v1/", o.Prometheus)
 	}
 	if o.Page != nil {
-		mux.HandleFunc("GET /", page(o))
+		mux.HandleFunc("/", page(o))
 	}
 	var h http.Handler = mux
 	h = http.NewCrossOriginProtection().Handler(h)
@@ -154,6 +154,10 @@ func metricsHandler(appendTo func(context.Context, []byte) []byte) http.HandlerF
 func page(o Options) http.HandlerFunc {
 	files := http.FileServerFS(o.Page)
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, "the page can only be read", http.StatusMethodNotAllowed)
+			return
+		}
 		if p := path.Clean(r.URL.Path); path.Ext(p) != "" && p != "/index.html" {
 			if strings.HasPrefix(p, "/assets/") { // names hold a hash of the contents
 				w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")

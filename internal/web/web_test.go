@@ -1,0 +1,164 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// served is a server with every part, over values that the tests know.
+func served(change func(*Options)) http.Handler {
+	o := Options{
+		Metrics:  func(_ context.Context, b []byte) []byte { return append(b, "up 1\n"...) },
+		Platform: func() Platform { return Platform{Hostname: "vm"} },
+		Sources:  func() []Source { return []Source{{Name: "syscalls", State: "available"}} },
+		SetSource: func(name string, s SourceSetting) error {
+			if name != "syscalls" {
+				return fmt.Errorf("%w: source %q", ErrNotFound, name)
+			}
+			if s.Process != nil && *s.Process == "(" {
+				return errors.New("process filter: missing closing )")
+			}
+			return nil
+		},
+		Overhead:   func(context.Context) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
+		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "prometheus ", r.URL.Path) }),
+		Page: fstest.MapFS{
+			"index.html":    {Data: []byte(`<meta property="csp-nonce" nonce="__CSP_NONCE__">`)},
+			"assets/a-1.js": {Data: []byte("x")},
+		},
+		Ready: func() error { return nil },
+	}
+	if change != nil {
+		change(&o)
+	}
+	return Handler(o)
+}
+
+func do(h http.Handler, method, target, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+			continue
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestRoutes(t *testing.T) {
+	h := served(nil)
+	for _, c := range []struct {
+		method, target, body string
+		code                 int
+		want                 string
+	}{
+		{"GET", "/-/healthy", "", 200, "alive"},
+		{"GET", "/-/ready", "", 200, "ready"},
+		{"GET", "/metrics", "", 200, "up 1"},
+		{"GET", "/api/teescope/v1/platform", "", 200, `"hostname":"vm"`},
+		{"GET", "/api/teescope/v1/sources", "", 200, `"syscalls"`},
+		{"GET", "/api/teescope/v1/overhead", "", 200, `"budget":0.01`},
+		{"GET", "/api/teescope/v1/nothing", "", 404, `"error"`},
+		{"GET", "/api/v1/query", "", 200, "prometheus /api/v1/query"},
+		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false}`, 200, `"syscalls"`},
+		{"POST", "/api/teescope/v1/sources/nothing", `{"on":false}`, 404, "nothing"},
+		{"POST", "/api/teescope/v1/sources/syscalls", `{"process":"("}`, 400, "process filter"},
+		{"POST", "/api/teescope/v1/sources/syscalls", `{"off":true}`, 400, "off"},
+		{"POST", "/api/teescope/v1/sources/syscalls", `{`, 400, "want {"},
+		{"GET", "/", "", 200, "csp-nonce"},
+		{"GET", "/processes", "", 200, "csp-nonce"},
+		{"GET", "/assets/a-1.js", "", 200, "x"},
+		{"GET", "/assets/none.js", "", 404, ""},
+	} {
+		w := do(h, c.method, c.target, c.body)
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s %s: %d %q, want %d with %q", c.method, c.target, c.body, w.Code, w.Body, c.code, c.want)
+		}
+	}
+}
+
+// TestAgentRoutes: what an agent lacks is not there, instead of empty.
+func TestAgentRoutes(t *testing.T) {
+	h := served(func(o *Options) { o.Page, o.Prometheus, o.Findings, o.Overhead = nil, nil, nil, nil })
+	for _, target := range []string{"/", "/api/v1/query", "/api/teescope/v1/findings", "/api/teescope/v1/overhead"} {
+		if w := do(h, "GET", target, ""); w.Code != 404 {
+			t.Errorf("%s: %d, want 404", target, w.Code)
+		}
+	}
+}
+
+func TestNotReady(t *testing.T) {
+	h := served(func(o *Options) { o.Ready = func() error { return errors.New("no reading is stored yet") } })
+	if w := do(h, "GET", "/-/ready", ""); w.Code != 503 || !strings.Contains(w.Body.String(), "no reading") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestPolicy: the nonce in the page is the one in the header, and new each time.
+func TestPolicy(t *testing.T) {
+	h := served(nil)
+	seen := map[string]bool{}
+	for range 3 {
+		w := do(h, "GET", "/", "")
+		_, rest, _ := strings.Cut(w.Body.String(), `nonce="`)
+		nonce, _, _ := strings.Cut(rest, `"`)
+		p := w.Header().Get("Content-Security-Policy")
+		if len(nonce) < 20 || !strings.Contains(p, "'nonce-"+nonce+"'") || seen[nonce] {
+			t.Errorf("nonce %q, policy %q", nonce, p)
+		}
+		if strings.Contains(p, "unsafe") || !strings.Contains(p, "default-src 'self'") {
+			t.Errorf("policy %q is not strict", p)
+		}
+		seen[nonce] = true
+	}
+}
+
+func TestPlaceholder(t *testing.T) {
+	h := served(func(o *Options) { o.Page = fstest.MapFS{"placeholder.html": {Data: []byte("built without the page")}} })
+	if w := do(h, "GET", "/", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "without the page") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestOtherOrigins: neither a foreign page's POST nor a name rebound to
+// loopback gets through.
+func TestOtherOrigins(t *testing.T) {
+	h := served(func(o *Options) { o.Loopback = true })
+	for _, c := range []struct {
+		host, site string
+		code       int
+	}{
+		{"127.0.0.1:9780", "same-origin", 200},
+		{"localhost:9780", "same-origin", 200},
+		{"[::1]:9780", "same-origin", 200},
+		{"127.0.0.1:9780", "cross-site", 403},
+		{"evil.example:9780", "same-origin", 403},
+		{"evil.example", "same-origin", 403},
+		{"10.0.0.1:9780", "same-origin", 403},
+	} {
+		w := do(h, "POST", "/api/teescope/v1/sources/syscalls", `{}`, "Host", c.host, "Sec-Fetch-Site", c.site)
+		if w.Code != c.code {
+			t.Errorf("host %s, site %s: %d, want %d", c.host, c.site, w.Code, c.code)
+		}
+	}
+}
+
+// TestNotFinite: a value without a place in JSON is an error, not a torn answer.
+func TestNotFinite(t *testing.T) {
+	h := served(func(o *Options) {
+		o.Overhead = func(context.Context) (Overhead, error) { return Overhead{RSSBytes: math.NaN()}, nil }
+	})
+	if w := do(h, "GET", "/api/teescope/v1/overhead", ""); w.Code != 500 || !strings.Contains(w.Body.String(), "not finite") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
