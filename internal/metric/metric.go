@@ -17,10 +17,11 @@ const (
 	Counter Kind = iota
 	Gauge
 	Histogram
+	Untyped // values whose type their source does not say, such as the fields of /proc/vmstat
 )
 
 // String is the word of the exposition format's TYPE line.
-func (k Kind) String() string { return [...]string{"counter", "gauge", "histogram"}[k] }
+func (k Kind) String() string { return [...]string{"counter", "gauge", "histogram", "untyped"}[k] }
 
 // Direction says which way is good, for comparisons.
 type Direction int8

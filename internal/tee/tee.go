@@ -28,7 +28,7 @@ type Evidence struct {
 
 // Facts are what Detect found out about one TEE.
 type Facts struct {
-	// Kind is the Kind's Name ("sgx", "tdx", "sev").
+	// Kind is the Kind's Name ("sgx", "tdx", "sev"), filled in by the package's Detect.
 	Kind string `json:"kind"`
 	// Variant tells members of a family apart ("in-tree", "isgx", "sev-es", "sev-snp").
 	Variant string `json:"variant,omitempty"`
@@ -73,6 +73,7 @@ func Detect(h *host.Host, kinds []*Kind) []Detection {
 	out := make([]Detection, len(kinds))
 	for i, k := range kinds {
 		f, err := k.Detect(h)
+		f.Kind = k.Name
 		d := Detection{Kind: k, State: Here, Facts: f, Err: err}
 		switch {
 		case err == nil:

@@ -1,0 +1,138 @@
+package kinds
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// clues is what a detection has read so far: evidence for the TEE, and doubts
+// that forbid the answer "not here".
+type clues struct {
+	*host.Host
+	evidence []tee.Evidence
+	doubts   []error
+}
+
+func (c *clues) saw(source, format string, args ...any) {
+	c.evidence = append(c.evidence, tee.Evidence{Source: source, Value: fmt.Sprintf(format, args...)})
+}
+
+func (c *clues) doubt(format string, args ...any) {
+	c.doubts = append(c.doubts, fmt.Errorf(format, args...))
+}
+
+// sees reports whether a file is there and notes it. Not being allowed to look
+// is a doubt.
+func (c *clues) sees(name string) bool {
+	ok, err := c.Exists(name)
+	if err != nil {
+		c.doubt("look for %s: %w", name, err)
+	}
+	if ok {
+		c.saw(name, "present")
+	}
+	return ok
+}
+
+// text reads a file that may be absent. Not being allowed to read is a doubt.
+func (c *clues) text(name string) (string, bool) {
+	s, err := c.ReadString(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.doubts = append(c.doubts, err)
+	}
+	if err == nil {
+		c.saw(name, "%s", s)
+	}
+	return s, err == nil
+}
+
+// flag reports whether the kernel lists a CPU flag, and notes it. A
+// /proc/cpuinfo that is missing or has no flags line is a doubt: every x86
+// kernel writes one.
+func (c *clues) flag(names ...string) bool {
+	s, err := c.ReadString("/proc/cpuinfo")
+	if err != nil {
+		c.doubts = append(c.doubts, err)
+		return false
+	}
+	for line := range strings.Lines(s) {
+		key, val, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) != "flags" {
+			continue
+		}
+		var found []string
+		for _, f := range strings.Fields(val) {
+			for _, n := range names {
+				if f == n {
+					found = append(found, f)
+				}
+			}
+		}
+		if found == nil {
+			return false
+		}
+		c.saw("/proc/cpuinfo flags", "%s", strings.Join(found, " "))
+		return true
+	}
+	c.doubt("read /proc/cpuinfo: no flags line")
+	return false
+}
+
+// absent is the answer when no witness spoke for the TEE.
+func (c *clues) absent(why string) (tee.Facts, error) {
+	if len(c.doubts) == 0 {
+		return tee.Facts{}, fmt.Errorf("%s: %w", why, errors.ErrUnsupported)
+	}
+	err := c.doubts[0]
+	for _, d := range c.doubts[1:] {
+		err = fmt.Errorf("%w; %w", err, d)
+	}
+	return tee.Facts{}, err
+}
+
+// x86 reports whether CPUID answers at all.
+func (c *clues) x86() bool {
+	last, _, _, _ := c.CPUID(0, 0)
+	return last > 0
+}
+
+// guest reports the hypervisor bit (CPUID leaf 1 ECX bit 31). Without it this
+// is no virtual machine, and the leaves and registers of confidential guests
+// mean something else.
+func (c *clues) guest() bool {
+	_, _, ecx, _ := c.CPUID(1, 0)
+	return ecx&(1<<31) != 0
+}
+
+// isolation is the type of a Hyper-V isolated partition: 0 none, 2 SEV-SNP,
+// 3 TDX. Behind a paravisor, as on Azure, the vendor's own leaves are hidden and
+// this is the only sign (Hyper-V TLFS, leaf 0x4000000C; the order of checks is
+// that of systemd's confidential-virt.c).
+func (c *clues) isolation() uint32 {
+	last, b, cx, d := c.CPUID(0x40000000, 0)
+	if letters(b, cx, d) != "Microsoft Hv" || last < 0x4000000c {
+		return 0
+	}
+	// Bit 22: isolated partition. Bit 12: the root partition, which manages
+	// CPUs and is not itself isolated.
+	if _, features, _, _ := c.CPUID(0x40000003, 0); features&(1<<22) == 0 || features&(1<<12) != 0 {
+		return 0
+	}
+	_, config, _, _ := c.CPUID(0x4000000c, 0)
+	return config & 0xf
+}
+
+// letters spells registers as CPUID signatures do.
+func letters(regs ...uint32) string {
+	var b []byte
+	for _, r := range regs {
+		b = binary.LittleEndian.AppendUint32(b, r)
+	}
+	return string(b)
+}

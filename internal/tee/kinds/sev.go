@@ -1,0 +1,86 @@
+package kinds
+
+import (
+	"fmt"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// sev is the inside of an AMD confidential VM. Variants are "sev", "sev-es" and
+// "sev-snp". The order of checks is that of systemd's confidential-virt.c: CPUID
+// says that SEV is possible, the status register which kind is on.
+var sev = tee.Kind{
+	Name:   "sev",
+	Doc:    "AMD SEV, SEV-ES or SEV-SNP guest: CPUID leaf 0x8000001F, the Hyper-V isolation leaf, MSR 0xC0010131, device sev-guest",
+	Detect: detectSEV,
+}
+
+// sevStatus is SEV_STATUS (AMD APM volume 2, section 15.34.10).
+const sevStatus = 0xc0010131
+
+func detectSEV(h *host.Host) (tee.Facts, error) {
+	c := &clues{Host: h}
+	if !c.x86() {
+		return c.absent("no x86 CPU")
+	}
+	// Both exist in SNP guests only: the device since Linux 5.19, the privilege
+	// level since 6.11.
+	device := c.sees("/dev/sev-guest")
+	_, level := c.text("/sys/devices/system/cpu/sev/vmpl")
+	snp := device || level
+
+	variant, why, err := c.sevVariant(snp)
+	switch {
+	case err != nil:
+		return tee.Facts{}, err
+	case variant == "" && snp:
+		c.doubt("%s is there but %s", c.evidence[0].Source, why)
+		return c.absent(why)
+	case variant == "":
+		return c.absent(why)
+	case snp && variant != "sev-snp":
+		return tee.Facts{}, fmt.Errorf("%s is there but MSR %#x says %s", c.evidence[0].Source, sevStatus, variant)
+	}
+	return tee.Facts{Variant: variant, Role: tee.Guest, Active: true, Evidence: c.evidence}, nil
+}
+
+// sevVariant returns "" and the reason where CPUID or the status register deny
+// SEV, and an error where neither the register nor snp, a sign that only SNP
+// guests have, tells which kind it is.
+func (c *clues) sevVariant(snp bool) (variant, why string, err error) {
+	if !c.guest() {
+		return "", "the CPU has no hypervisor bit: not a guest", nil
+	}
+	if c.isolation() == 2 {
+		c.saw("CPUID 0x4000000C", "Hyper-V isolation type 2, SEV-SNP")
+		return "sev-snp", "", nil
+	}
+	if _, b, cx, d := c.CPUID(0, 0); letters(b, d, cx) != "AuthenticAMD" {
+		return "", "not an AMD CPU", nil
+	}
+	last, _, _, _ := c.CPUID(0x80000000, 0)
+	if eax, _, _, _ := c.CPUID(0x8000001f, 0); last < 0x8000001f || eax&(1<<1) == 0 {
+		return "", "CPUID leaf 0x8000001F has no SEV bit", nil
+	}
+	c.saw("CPUID 0x8000001F", "SEV")
+	status, err := c.MSR(0, sevStatus)
+	if err != nil {
+		if snp {
+			return "sev-snp", "", nil
+		}
+		return "", "", fmt.Errorf("CPUID offers SEV, but which kind is on could not be read (run as root with the msr module loaded): %w", err)
+	}
+	c.saw(fmt.Sprintf("MSR %#x", sevStatus), "%#x", status)
+	switch status & 7 {
+	case 0:
+		return "", fmt.Sprintf("MSR %#x says that SEV is off", sevStatus), nil
+	case 1:
+		return "sev", "", nil
+	case 3:
+		return "sev-es", "", nil
+	case 7:
+		return "sev-snp", "", nil
+	}
+	return "", "", fmt.Errorf("MSR %#x is %#x: each SEV kind includes the one before, and here one is left out", sevStatus, status)
+}

@@ -1,0 +1,48 @@
+package kinds
+
+import (
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// tdx is the inside of an Intel TDX confidential VM. Its variant is "paravisor"
+// where Hyper-V runs its own firmware between the TDX module and this kernel,
+// which hides the TDX leaf.
+var tdx = tee.Kind{
+	Name:   "tdx",
+	Doc:    "Intel TDX guest: CPUID leaf 0x21, the Hyper-V isolation leaf, the CPU flag and device tdx_guest",
+	Detect: detectTDX,
+}
+
+func detectTDX(h *host.Host) (tee.Facts, error) {
+	c := &clues{Host: h}
+	if !c.x86() {
+		return c.absent("no x86 CPU")
+	}
+	f := tee.Facts{Role: tee.Guest, Active: true}
+	found := false
+	if c.guest() {
+		// The signature is in EBX, EDX, ECX order, unlike a vendor's.
+		last, _, _, _ := h.CPUID(0, 0)
+		if _, b, cx, d := h.CPUID(0x21, 0); last >= 0x21 && letters(b, d, cx) == "IntelTDX    " {
+			found = true
+			c.saw("CPUID 0x21", "IntelTDX")
+		}
+		if !found && c.isolation() == 3 {
+			found = true
+			f.Variant = "paravisor"
+			c.saw("CPUID 0x4000000C", "Hyper-V isolation type 3, TDX")
+		}
+	}
+	// Linux shows the flag since 5.19 and the device since 6.2; a paravisor
+	// hides both, so their absence says nothing.
+	flag, device := c.flag("tdx_guest"), c.sees("/dev/tdx_guest")
+	if found {
+		f.Evidence = c.evidence
+		return f, nil
+	}
+	if flag || device {
+		c.doubt("the kernel shows tdx_guest (%s) but CPUID denies TDX", c.evidence[0].Source)
+	}
+	return c.absent("CPUID has neither the TDX leaf nor Hyper-V isolation of that type")
+}
