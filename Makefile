@@ -1,0 +1,58 @@
+# Everything a developer or a newcomer does here is a target of this file.
+# Variables: ARGS (arguments of `make run`), VERSION, STAGES (names of stages of `make test`).
+
+SHELL   := /bin/bash
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/teescope/teescope/internal/cli.buildVersion=$(VERSION)
+# node may have been put there by tools/setup.sh, where the machine's own is too old.
+export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help build run demo test check bench generate ui e2e clean
+
+help: ## list these targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ui ## build bin/teescope, a static binary with the page in it
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
+
+run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
+	@exec bin/teescope monitor $(ARGS)
+
+demo: build ## watch a finding open, explained and closed: redis under load, then a system call storm (3 minutes)
+	@tools/setup.sh demo
+	@go run ./e2e/demo
+
+test: ## run every test on this machine; ends with what ran, failed and was skipped, and why (25 minutes)
+	@tools/setup.sh test
+	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
+
+check: ## format, vet, lints, import table, generated files up to date (needs clang and node)
+	@tools/setup.sh generate
+	@go run ./tools/stages format vet lint generated imports
+
+bench: build ## measure cost, speed and size and print the tables of docs/performance.md
+	@tools/setup.sh test
+	go test -run '^$$' -bench . -benchmem ./...
+
+generate: ## make the generated files again: BPF objects, the page's types, docs/metrics.md
+	@tools/setup.sh generate
+	go generate ./...
+
+# npm leaves its lock file in node_modules: a stamp that is older than the lock means "install".
+ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
+	@tools/setup.sh build
+	cd ui && npm ci --no-audit --no-fund
+
+ui/dist/index.html: ui/node_modules/.package-lock.json $(shell find ui -type f -not -path 'ui/node_modules/*' -not -path 'ui/dist/*' 2>/dev/null)
+	cd ui && npm run build
+	@touch $@
+
+ui: ui/dist/index.html ## build the page into ui/dist
+
+e2e: build ## run the tests with real servers, kernel and browser only
+	@tools/setup.sh test
+	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages e2e browser
+
+clean: ## remove what these targets built
+	rm -rf bin .tools ui/node_modules $(filter-out ui/dist/placeholder.html,$(wildcard ui/dist/*))

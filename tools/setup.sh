@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Installs what a target of the Makefile needs and this machine lacks.
+#
+#   tools/setup.sh build|generate|demo|test
+#
+# A package is installed only when a command of it is missing, from Debian's
+# own packages and as root. Otherwise one line says what to install. Go is the one
+# thing that has to be there: Debian 12's is too old to fetch the version that go.mod names.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+node_major=22 # the least that ui/package.json's build runs with is in its "engines"
+
+die() { echo "setup: $*" >&2; exit 1; }
+
+# needs COMMAND PACKAGE... notes the packages when the command is missing.
+missing=()
+needs() {
+	local command=$1
+	shift
+	command -v "$command" >/dev/null 2>&1 || missing+=("$@")
+}
+
+install_missing() {
+	[ ${#missing[@]} -gt 0 ] || return 0
+	local list="${missing[*]}"
+	command -v apt-get >/dev/null 2>&1 || die "needs $list (Debian's names); install them with this system's package manager"
+	[ "$(id -u)" = 0 ] || die "needs $list; install them with: sudo apt-get install --no-install-recommends $list"
+	echo "setup: installing $list"
+	# Servers among the packages must not be started: the tests start their own.
+	if [ ! -e /usr/sbin/policy-rc.d ]; then
+		printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+		chmod +x /usr/sbin/policy-rc.d
+		trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+	fi
+	local log
+	log=$(mktemp)
+	export DEBIAN_FRONTEND=noninteractive
+	{ apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
+		{ tail -n 20 "$log" >&2; die "apt-get could not install $list; its whole output is in $log"; }
+	rm -f "$log"
+}
+
+want_go() {
+	command -v go >/dev/null 2>&1 || die "needs Go 1.21 or newer (it fetches the version of go.mod by itself): see https://go.dev/doc/install"
+}
+
+# want_node installs Debian's node and, where that is older than the page's
+# build needs, a newer one from the npm registry into .tools.
+want_node() {
+	needs node nodejs
+	needs npm npm
+	install_missing
+	local least have
+	least=$(sed -n 's/.*"node": *"[^0-9]*\([0-9]*\).*/\1/p' ui/package.json | head -n 1)
+	have=$(node -p 'process.versions.node.split(".")[0]')
+	[ "$have" -lt "${least:-0}" ] || return 0
+	echo "setup: node $have is older than $least, which the page's build needs; installing node $node_major into .tools"
+	local arch
+	case $(uname -m) in
+	x86_64) arch=x64 ;;
+	aarch64) arch=arm64 ;;
+	*) die "needs node $least or newer: see https://nodejs.org" ;;
+	esac
+	npm install --no-audit --no-fund --no-save --prefix .tools "node-linux-$arch@$node_major" npm@11 >/dev/null
+	mkdir -p .tools/bin
+	ln -sf "../node_modules/node-linux-$arch/bin/node" .tools/bin/node
+}
+
+case ${1:-} in
+build)
+	want_go
+	want_node
+	;;
+generate)
+	want_go
+	want_node
+	needs clang clang
+	needs llvm-strip llvm
+	[ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
+	install_missing
+	;;
+demo)
+	needs cc gcc libc6-dev
+	needs redis-server redis-server
+	needs redis-benchmark redis-tools
+	install_missing
+	;;
+test)
+	want_go
+	want_node
+	needs cc gcc libc6-dev
+	needs clang clang
+	needs llvm-strip llvm
+	[ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
+	needs redis-server redis-server
+	needs redis-benchmark redis-tools
+	[ -e /usr/sbin/nginx ] || missing+=(nginx-light)
+	needs wrk wrk
+	needs chromium chromium fonts-dejavu-core
+	needs prometheus prometheus
+	needs mkfs.ext4 e2fsprogs
+	needs podman podman
+	needs runc runc
+	needs buildah buildah
+	needs systemd-analyze systemd
+	install_missing
+	;;
+*)
+	die "usage: tools/setup.sh build|generate|demo|test"
+	;;
+esac

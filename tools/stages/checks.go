@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// command is a check without tests of its own: it passes when the command does.
+func command(argv ...string) func(context.Context, *tally) error {
+	return func(ctx context.Context, t *tally) error {
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", cmd, err, said.Bytes())
+		}
+		t.pass()
+		return nil
+	}
+}
+
+func gofmt(ctx context.Context, t *tally) error {
+	files, err := tracked(ctx, "*.go")
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, "gofmt", append([]string{"-l"}, files...)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("gofmt -l: %w\n%s", err, out)
+	}
+	if len(out) > 0 {
+		return fmt.Errorf("gofmt -w would change:\n%s", out)
+	}
+	t.pass()
+	return nil
+}
+
+// generated makes the generated files again and compares the tree before with
+// the tree after, so that it works with uncommitted changes too.
+func generated(ctx context.Context, t *tally) error {
+	before, err := hashes(ctx)
+	if err != nil {
+		return err
+	}
+	if err := command("go", "generate", "./...")(ctx, t); err != nil {
+		return err
+	}
+	after, err := hashes(ctx)
+	if err != nil {
+		return err
+	}
+	var changed []string
+	for name, sum := range after {
+		if before[name] != sum {
+			changed = append(changed, name)
+		}
+	}
+	if len(changed) > 0 {
+		clang, _ := exec.CommandContext(ctx, "clang", "--version").Output()
+		first, _, _ := bytes.Cut(clang, []byte("\n"))
+		return fmt.Errorf("generating again changed these files; commit them, or use the compiler they were made with (Debian 12's clang; here: %s):\n%s", first, strings.Join(changed, "\n"))
+	}
+	return nil
+}
+
+func hashes(ctx context.Context) (map[string][sha256.Size]byte, error) {
+	files, err := tracked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][sha256.Size]byte{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		out[f] = sha256.Sum256(b)
+	}
+	return out, nil
+}
+
+// tracked lists the files that git knows or would add, as far as they exist.
+func tracked(ctx context.Context, patterns ...string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "git", append([]string{"ls-files", "-z", "-co", "--exclude-standard"}, patterns...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w", err)
+	}
+	var files []string
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
+			files = append(files, name)
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("git ls-files: lists nothing; run in the repository")
+	}
+	return files, nil
+}

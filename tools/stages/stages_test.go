@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The files in testdata are what go test, vitest and node printed for tests
+// that pass, fail, are skipped, crash and do not build.
+func TestReaders(t *testing.T) {
+	for _, c := range []struct {
+		file    string
+		read    func(*testing.T, []byte, *tally) error
+		passed  int
+		failed  map[string]string // test -> text it must show
+		skipped map[string]string // test -> reason
+	}{
+		{
+			file:   "gotest.json",
+			read:   func(_ *testing.T, b []byte, t *tally) error { return readGoTest(bytes.NewReader(b), io.Discard, t) },
+			passed: 3, // TestGood, its part, and the benchmark of the package that did not crash
+			failed: map[string]string{
+				"x/p TestBad":    "got 1, want 2",
+				"x/p TestZCrash": "no way out",
+				"package x/r":    "expected ')', found '{'",
+			},
+			skipped: map[string]string{"x/p TestSkipped": "needs an SGX machine; this has none"},
+		},
+		{
+			file:    "vitest.json",
+			read:    func(_ *testing.T, b []byte, t *tally) error { return readVitest(b, t) },
+			passed:  1,
+			failed:  map[string]string{"page bad": "expected 1 to be 2"},
+			skipped: map[string]string{"page later": "marked skipped"},
+		},
+		{
+			file:    "node.tap",
+			read:    func(_ *testing.T, b []byte, t *tally) error { readTAP(b, t); return nil },
+			passed:  2,
+			failed:  map[string]string{"bad": "1 == 2"},
+			skipped: map[string]string{"absent": "no chromium here"},
+		},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join("testdata", c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := &tally{stage: "x"}
+			if err := c.read(t, b, got); err != nil {
+				t.Fatal(err)
+			}
+			if got.passed != c.passed {
+				t.Errorf("%d passed, want %d", got.passed, c.passed)
+			}
+			match(t, "failed", got.failed, c.failed)
+			match(t, "skipped", got.skipped, c.skipped)
+		})
+	}
+}
+
+func match(t *testing.T, what string, got []outcome, want map[string]string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d %s, want %d: %v", len(got), what, len(want), got)
+	}
+	for _, o := range got {
+		if text, ok := want[o.test]; !ok || !strings.Contains(o.text, text) {
+			t.Errorf("%s %q says %q, want %q in it", what, o.test, o.text, text)
+		}
+	}
+}
+
+func TestSummary(t *testing.T) {
+	good := &tally{stage: "unit", passed: 2, skipped: []outcome{{"TestSGX", "no SGX here"}}}
+	bad := &tally{stage: "e2e", failed: []outcome{{"TestStorm", "line 1\nline 2"}}}
+	for _, c := range []struct {
+		name string
+		in   []*tally
+		ok   bool
+		want []string
+	}{
+		{"good", []*tally{good}, true, []string{"unit: TestSGX: no SGX here", "\n2 passed, 0 failed, 1 skipped\n"}},
+		{"bad", []*tally{good, bad}, false, []string{"FAILED e2e: TestStorm\n    line 1\n    line 2", "\n2 passed, 1 failed, 1 skipped\n"}},
+		{"nothing ran", nil, false, []string{"\n0 passed, 0 failed, 0 skipped\n"}},
+	} {
+		var b bytes.Buffer
+		if ok := summarize(&b, c.in); ok != c.ok {
+			t.Errorf("%s: all is well: %t, want %t", c.name, ok, c.ok)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%s: no %q in\n%s", c.name, w, b.String())
+			}
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	if s, err := choose([]string{"e2e", "format"}); err != nil || len(s) != 2 || s[0].name != "format" {
+		t.Errorf("choose e2e format: %v, %v", s, err)
+	}
+	if _, err := choose([]string{"unti"}); err == nil || !strings.Contains(err.Error(), "unit") {
+		t.Errorf("choose of an unknown stage: %v, want the known ones named", err)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// tally counts the outcomes of one stage. A test that has parts counts, and so
+// does each part.
+type tally struct {
+	stage   string
+	passed  int
+	failed  []outcome
+	skipped []outcome
+	took    time.Duration
+}
+
+// outcome is a test that failed or was skipped, with what it said.
+type outcome struct{ test, text string }
+
+func (t *tally) pass()                   { t.passed++ }
+func (t *tally) fail(test, text string)  { t.failed = append(t.failed, outcome{test, text}) }
+func (t *tally) skip(test, cause string) { t.skipped = append(t.skipped, outcome{test, cause}) }
+
+// summarize prints every failure with its output, every skip with its reason,
+// a table of the stages, and one closing line. It reports whether all is well:
+// nothing failed and something ran.
+func summarize(w io.Writer, ts []*tally) bool {
+	var passed, failed, skipped int
+	var took time.Duration
+	for _, t := range ts {
+		for _, o := range t.failed {
+			fmt.Fprintf(w, "\nFAILED %s: %s\n%s\n", t.stage, o.test, indent(o.text))
+		}
+		passed += t.passed
+		failed += len(t.failed)
+		skipped += len(t.skipped)
+		took += t.took
+	}
+	if skipped > 0 {
+		fmt.Fprintln(w, "\nSkipped, and why:")
+		for _, t := range ts {
+			for _, o := range t.skipped {
+				fmt.Fprintf(w, "  %s: %s: %s\n", t.stage, o.test, o.text)
+			}
+		}
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "stage\tpassed\tfailed\tskipped\tseconds\t")
+	for _, t := range ts {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%.0f\t\n", t.stage, t.passed, len(t.failed), len(t.skipped), t.took.Seconds())
+	}
+	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%.0f\t\n", passed, failed, skipped, took.Seconds())
+	tw.Flush()
+	fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	return failed == 0 && passed > 0
+}
+
+func indent(s string) string {
+	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
+}
