@@ -62,13 +62,21 @@ type Output struct {
 }
 
 // Local is the machine this process runs on.
-func Local() *Host {
-	return &Host{Root: "/", Now: time.Now, CPUID: cpuid, MSR: msr, Statfs: statfs, Exec: run}
+func Local() *Host { return At("/") }
+
+// At is the machine this process runs on, seen from inside a container that
+// has the host's tree, with its /proc and /sys, mounted at root.
+func At(root string) *Host {
+	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run}
+	h.MSR = func(cpu int, reg uint32) (uint64, error) { return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg) }
+	h.Statfs = func(name string) (unix.Statfs_t, error) { return statfs(h.Path(name)) }
+	return h
 }
 
 // IsLocal reports whether h is the machine this process runs on, so that
 // system calls (statfs, perf events, BPF) speak of the same machine as files.
-func (h *Host) IsLocal() bool { return h.Root == "/" }
+// Only a fixture is not.
+func (h *Host) IsLocal() bool { return h.Maps == nil }
 
 // Path is the place of name in this process's own file system.
 func (h *Host) Path(name string) string { return filepath.Join(h.Root, name) }
@@ -157,7 +165,7 @@ func (h *Host) Mount(fstype, target string) error {
 	if !h.IsLocal() {
 		return fmt.Errorf("mount %s at %s: %w", fstype, target, errors.ErrUnsupported)
 	}
-	if err := unix.Mount(fstype, target, fstype, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+	if err := unix.Mount(fstype, h.Path(target), fstype, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", fstype, target, err)
 	}
 	return nil
@@ -171,10 +179,10 @@ func statfs(name string) (unix.Statfs_t, error) {
 	return st, nil
 }
 
-// msr reads the msr driver's device, whose file offset is the register number
-// (msr(4)).
-func msr(cpu int, reg uint32) (uint64, error) {
-	f, err := os.Open(fmt.Sprintf("/dev/cpu/%d/msr", cpu))
+// msr reads the msr driver's device of a CPU, whose file offset is the register
+// number (msr(4)).
+func msr(device string, reg uint32) (uint64, error) {
+	f, err := os.Open(device)
 	if err != nil {
 		return 0, fmt.Errorf("read MSR %#x: %w", reg, err)
 	}
