@@ -1,0 +1,302 @@
+package sources
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// A fixture testdata/SOURCE.txtar or testdata/SOURCE-CASE.txtar is a machine on
+// which the source is opened and read once. Besides what hosttest knows it holds
+//
+//	want      the samples in text format, rewritten by "go test -update"
+//	error     a regular expression for "STATE: reason (remedy)"; without it there must be no error
+//	facts     what was detected, JSON of []tee.Facts
+//	optional  lines "path why": files that some kernels lack; another fixture must show the source without them
+
+var update = flag.Bool("update", false, "rewrite the want file of every fixture")
+
+// ugly are the names that promlint dislikes and that we keep, because existing
+// dashboards know them: node_exporter's node_netstat_*, node_sockstat_* and
+// node_memory_* carry the kernel's field names, cAdvisor abbreviates cpu quotas.
+var ugly = regexp.MustCompile(`^node_(netstat|sockstat|memory|vmstat)_`)
+
+func TestDeclarations(t *testing.T) {
+	descs, names := map[string]*metric.Desc{}, map[string]bool{}
+	var page []metric.Sample
+	for _, d := range probe.Metrics {
+		descs[d.Name] = d
+	}
+	for _, s := range All {
+		if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(s.Name) || names[s.Name] {
+			t.Errorf("source %q: a name is lower case, without hyphens, and unique", s.Name)
+		}
+		names[s.Name] = true
+		if s.Doc == "" || s.Open == nil || len(s.Metrics) == 0 {
+			t.Errorf("source %s: needs Doc, Open and Metrics", s.Name)
+		}
+		for _, d := range s.Metrics {
+			if err := d.Check(); err != nil {
+				t.Errorf("source %s: %v", s.Name, err)
+			}
+			if other, ok := descs[d.Name]; ok {
+				if other != d {
+					t.Errorf("source %s: %s is declared twice; share the Desc", s.Name, d.Name)
+				}
+				continue
+			}
+			descs[d.Name] = d
+			if d.Kind != metric.Histogram {
+				page = append(page, metric.Sample{Desc: d, Labels: make([]string, len(d.Labels))})
+			}
+		}
+	}
+	problems, err := promlint.New(bytes.NewReader(metric.AppendText(nil, page))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if !ugly.MatchString(p.Metric) {
+			t.Errorf("promlint: %s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+func TestFixtures(t *testing.T) {
+	emitted := map[*metric.Desc]bool{}
+	tested := map[*probe.Source]bool{}
+	for _, path := range fixtures(t) {
+		s := sourceOf(path)
+		if s == nil {
+			t.Errorf("%s: orphan, no source has that name", path)
+			continue
+		}
+		tested[s] = true
+		t.Run(label(path), func(t *testing.T) {
+			f := hosttest.Open(t, path)
+			samples, err := readOnce(t, s, f)
+			checkError(t, f, err)
+			seen := map[string]bool{}
+			for _, x := range samples {
+				emitted[x.Desc] = true
+				switch {
+				case x.Desc == probe.Coverage || x.Desc == probe.Missed || x.Desc == probe.Folded:
+					x.Labels = []string{s.Name}
+				case !slices.Contains(s.Metrics, x.Desc):
+					t.Errorf("%s is emitted but not declared", x.Desc.Name)
+				case len(x.Labels) != len(x.Desc.Labels):
+					t.Fatalf("%s has %d label values, want %d", x.Desc.Name, len(x.Labels), len(x.Desc.Labels))
+				}
+				series := x.Desc.Name + fmt.Sprintf("%q", x.Labels)
+				if seen[series] {
+					t.Errorf("%s is emitted twice", series)
+				}
+				seen[series] = true
+			}
+			checkGolden(t, path, f, samples)
+		})
+	}
+	for _, s := range All {
+		if !tested[s] {
+			t.Errorf("source %s has no fixture testdata/%s*.txtar", s.Name, s.Name)
+			continue
+		}
+		for _, d := range s.Metrics {
+			if !emitted[d] {
+				t.Errorf("source %s: no fixture makes it emit %s", s.Name, d.Name)
+			}
+		}
+	}
+}
+
+// TestRemovedFiles takes every file of every fixture away in turn: the source
+// must say so. It may still emit what it could read.
+func TestRemovedFiles(t *testing.T) {
+	have := map[*probe.Source][]*hosttest.Fixture{}
+	for _, path := range fixtures(t) {
+		if s := sourceOf(path); s != nil {
+			have[s] = append(have[s], hosttest.Open(t, path))
+		}
+	}
+	removed := 0
+	for s, fs := range have {
+		for _, f := range fs {
+			optional := map[string]bool{}
+			for line := range strings.Lines(f.Meta["optional"]) {
+				file, why, ok := strings.Cut(strings.TrimSpace(line), " ")
+				lacking := func(g *hosttest.Fixture) bool { return !slices.Contains(g.Files, file) }
+				if !ok || why == "" || !slices.Contains(f.Files, file) || !slices.ContainsFunc(fs, lacking) {
+					t.Errorf("%s: optional file %q needs a reason, and a second fixture without it", s.Name, file)
+				}
+				optional[file] = true
+			}
+			for _, file := range f.Files {
+				if optional[file] {
+					continue
+				}
+				removed++
+				if _, err := readOnce(t, s, f.Without(t, file)); err == nil {
+					t.Errorf("%s: no error without %s", s.Name, file)
+				}
+			}
+		}
+	}
+	if removed == 0 {
+		t.Fatal("no file was removed")
+	}
+}
+
+// TestLocal reads the file sources on the machine that runs the test. An
+// answer that the machine lacks something is fine, a panic or a duplicate is not.
+func TestLocal(t *testing.T) {
+	for _, s := range All {
+		t.Run(s.Name, func(t *testing.T) {
+			r, err := s.Open(host.Local(), nil)
+			if err != nil {
+				t.Skipf("%v (%s)", err, probe.Remedy(err))
+			}
+			defer r.Close()
+			seen := map[string]bool{}
+			err = r.Read(t.Context(), func(x metric.Sample) {
+				series := x.Desc.Name + fmt.Sprintf("%q", x.Labels)
+				if seen[series] {
+					t.Errorf("%s is emitted twice", series)
+				}
+				seen[series] = true
+			})
+			t.Logf("%d series, error %v", len(seen), err)
+			if len(seen) == 0 && err == nil && s != &teeInfo {
+				t.Error("neither samples nor a reason")
+			}
+		})
+	}
+}
+
+func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Sample, error) {
+	t.Helper()
+	var facts []tee.Facts
+	if text := f.Meta["facts"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &facts); err != nil {
+			t.Fatalf("facts: %v", err)
+		}
+	}
+	r, err := s.Open(f.Host, facts)
+	if err != nil {
+		return nil, err
+	}
+	var out []metric.Sample
+	err = r.Read(t.Context(), func(x metric.Sample) { out = append(out, x) })
+	if err != nil {
+		err = &readError{err}
+	}
+	if cerr := r.Close(); cerr != nil {
+		t.Errorf("close: %v", cerr)
+	}
+	metric.SortByName(out)
+	return out, err
+}
+
+// readError marks an error of Read, as opposed to one of Open.
+type readError struct{ error }
+
+func (e *readError) Unwrap() error { return e.error }
+
+func checkError(t *testing.T, f *hosttest.Fixture, err error) {
+	t.Helper()
+	want := strings.TrimSpace(f.Meta["error"])
+	got := ""
+	switch re := new(readError); {
+	case err == nil:
+	case errors.As(err, &re):
+		got = fmt.Sprintf("%s: %v (%s)", probe.Degraded, err, probe.Remedy(err))
+	case errors.Is(err, errors.ErrUnsupported):
+		got = fmt.Sprintf("%s: %v (%s)", probe.Absent, err, probe.Remedy(err))
+	default:
+		got = fmt.Sprintf("%s: %v (%s)", probe.Unavailable, err, probe.Remedy(err))
+	}
+	if ok, rerr := regexp.MatchString(want, got); rerr != nil || !ok || (want == "") != (got == "") {
+		t.Errorf("error %q does not match %q (%v)", got, want, rerr)
+	}
+}
+
+func checkGolden(t *testing.T, path string, f *hosttest.Fixture, samples []metric.Sample) {
+	t.Helper()
+	labelled := slices.Clone(samples)
+	for i, x := range labelled {
+		if len(x.Labels) == 0 && slices.Contains(probe.Metrics, x.Desc) {
+			labelled[i].Labels = []string{sourceOf(path).Name}
+		}
+	}
+	got := string(metric.AppendText(nil, labelled))
+	if !*update {
+		if diff := firstDiff(f.Meta["want"], got); diff != "" {
+			t.Errorf("samples differ from want (regenerate with -update): %s", diff)
+		}
+		return
+	}
+	a, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
+	a.Files = append(a.Files, txtar.File{Name: "want", Data: []byte(got)})
+	if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// firstDiff describes the first line in which two texts differ.
+func firstDiff(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range max(len(w), len(g)) {
+		var a, b string
+		if i < len(w) {
+			a = w[i]
+		}
+		if i < len(g) {
+			b = g[i]
+		}
+		if a != b {
+			return fmt.Sprintf("line %d: got %q, want %q", i+1, b, a)
+		}
+	}
+	return ""
+}
+
+func fixtures(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	return paths
+}
+
+func sourceOf(path string) *probe.Source {
+	name, _, _ := strings.Cut(label(path), "-")
+	for _, s := range All {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func label(path string) string { return strings.TrimSuffix(filepath.Base(path), ".txtar") }

@@ -1,0 +1,28 @@
+package sources
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var teeInfoDesc = gauge("tee_info", "Always 1, with what was detected of each TEE as labels; absent where there is none.",
+	"kind", "variant", "role", "active")
+
+var teeInfo = probe.Source{
+	Name:    "tee",
+	Doc:     "The TEEs that were detected when teescope started",
+	Metrics: []*metric.Desc{teeInfoDesc},
+	Open: func(_ *host.Host, facts []tee.Facts) (probe.Reader, error) {
+		return reading(func(_ context.Context, out emitter) error {
+			for _, f := range facts {
+				out.send(teeInfoDesc, 1, f.Kind, f.Variant, string(f.Role), strconv.FormatBool(f.Active))
+			}
+			return nil
+		}), nil
+	},
+}
