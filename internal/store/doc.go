@@ -2,4 +2,34 @@
 // series database on disk, PromQL, scraping of further targets, recording
 // rules and the HTTP API. It is the only package that imports Prometheus, so
 // that an upgrade is a matter of one folder.
+//
+// # What is kept, and when
+//
+// A round is acknowledged when Append returns nil. From then on a crash of the
+// process (kill -9, out of memory) loses nothing: the write-ahead log has been
+// handed to the kernel. A power cut or a crash of the kernel loses at most the
+// last Options.SyncInterval, when the log was last flushed to the disk.
+//
+// # Full disks
+//
+// The database of Prometheus is built for a disk that does not fill up. Three
+// of its habits would lose acknowledged samples or end the process, and this
+// package exists as much to prevent them as to wrap the rest:
+//
+//   - A record longer than a page (32 KiB) is written page by page. If a write
+//     fails halfway, the next record is put behind the torn one and
+//     acknowledged; the next start cuts the log at the tear and drops it. A new
+//     series whose record failed is never logged again, so that its later
+//     samples cannot be told whose they are.
+//   - The repair at start rewrites the damaged segment, which needs space, and
+//     deletes every later one.
+//   - Head chunks are written by a goroutine that panics when the disk is full.
+//
+// Here every writer goes through one door. It refuses samples while less than
+// Options.MinFree is left; at the first failed write it closes for all of them,
+// so that nothing can be acknowledged behind a tear; then a preallocated
+// reserve is given back to the disk, the log is cut in place at its last whole
+// record, which needs no space, and the database is opened again. Samples
+// refused meanwhile are counted in teescope_store_lost_samples_total. Head
+// chunks are written only while there is room.
 package store

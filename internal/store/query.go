@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -19,24 +21,26 @@ type EngineOptions struct {
 	// MaxSamples is how many samples a query may hold in memory at once, 16 bytes each.
 	MaxSamples int
 	Timeout    time.Duration
+	// Concurrent is how many queries run at once; others wait within their
+	// timeout. 0 is no bound.
+	Concurrent int
 	// Lookback is how far an instant selector looks back for a sample.
 	Lookback time.Duration
 }
 
 // DefaultEngineOptions suit a monitor that shares its host with the workload:
-// 10 million samples are at most 160 MB for a moment, and the overview needs
-// far fewer.
+// two million samples are 32 MB for a moment, ten times what the view of a day
+// takes.
 func DefaultEngineOptions() EngineOptions {
-	return EngineOptions{MaxSamples: 10_000_000, Timeout: 30 * time.Second, Lookback: 5 * time.Minute}
+	return EngineOptions{MaxSamples: 2_000_000, Timeout: 30 * time.Second, Concurrent: 4, Lookback: 5 * time.Minute}
 }
 
-// NewEngine returns a PromQL engine with these bounds.
-func NewEngine(o EngineOptions) *promql.Engine {
-	return promql.NewEngine(o.engineOpts())
-}
-
-func (o EngineOptions) engineOpts() promql.EngineOpts {
-	return promql.EngineOpts{
+// NewEngine returns a PromQL engine with these bounds. A nil registry keeps no
+// metrics of it, a nil logger no log.
+func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *promql.Engine {
+	opts := promql.EngineOpts{
+		Logger:                   log,
+		Reg:                      reg,
 		MaxSamples:               o.MaxSamples,
 		Timeout:                  o.Timeout,
 		LookbackDelta:            o.Lookback,
@@ -45,7 +49,29 @@ func (o EngineOptions) engineOpts() promql.EngineOpts {
 		NoStepSubqueryIntervalFn: func(int64) int64 { return subqueryStep.Milliseconds() },
 		Parser:                   parser.NewParser(parser.Options{}),
 	}
+	if o.Concurrent > 0 {
+		opts.ActiveQueryTracker = queue(make(chan struct{}, o.Concurrent))
+	}
+	return promql.NewEngine(opts)
 }
+
+// queue lets as many queries run as it has room for.
+type queue chan struct{}
+
+func (q queue) GetMaxConcurrent() int { return cap(q) }
+
+func (q queue) Insert(ctx context.Context, _ string) (int, error) {
+	select {
+	case q <- struct{}{}:
+		return 0, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("wait for %d other queries: %w", cap(q), ctx.Err())
+	}
+}
+
+func (q queue) Delete(int) { <-q }
+
+func (q queue) Close() error { return nil }
 
 // subqueryStep is the step of a subquery that names none.
 const subqueryStep = 15 * time.Second

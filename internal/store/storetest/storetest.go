@@ -34,7 +34,7 @@ type Store struct {
 func Load(t testing.TB, text string) *Store {
 	t.Helper()
 	data := promqltest.LoadedStorage(t, text)
-	engine := store.NewEngine(store.DefaultEngineOptions())
+	engine := store.NewEngine(store.DefaultEngineOptions(), nil, nil)
 	t.Cleanup(func() {
 		if err := engine.Close(); err != nil {
 			t.Error(err)

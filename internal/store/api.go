@@ -1,0 +1,177 @@
+package store
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"os"
+
+	"runtime"
+	"time"
+
+	"github.com/grafana/regexp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/route"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/features"
+	"github.com/prometheus/prometheus/util/notifications"
+	apiv1 "github.com/prometheus/prometheus/web/api/v1"
+)
+
+// Handler serves the Prometheus HTTP API below /api/v1/, for Grafana, promtool
+// and the page. Nothing can be written through it: admin calls, remote write
+// and OTLP are off. Other origins may not read it (no CORS headers). While the
+// database is being opened again it answers 503.
+func (s *Store) Handler() http.Handler {
+	const prefix = "/api/v1"
+	r := route.New()
+	s.api().Register(r)
+	mux := http.NewServeMux()
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, r))
+	return mux
+}
+
+// noOrigin matches no origin.
+var noOrigin = regexp.MustCompile(`^\b$`)
+
+const (
+	// Remote read bypasses the engine, so it has bounds of its own.
+	remoteReadConcurrent = 2
+	remoteReadFrame      = 1 << 20
+	searchLimit          = 1_000
+)
+
+func (s *Store) api() *apiv1.API {
+	ready := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if s.db.Load() == nil {
+				http.Error(w, "the store is being opened again: try later", http.StatusServiceUnavailable)
+				return
+			}
+			next(w, r)
+		}
+	}
+	listed := targets{s.scrape, s.local}
+	return apiv1.NewAPI(
+		s.engine,
+		door{s},  // queries
+		nil, nil, // no appender: nothing is written over HTTP
+		door{s}, // exemplars
+		func(context.Context) apiv1.ScrapePoolsRetriever { return listed },
+		func(context.Context) apiv1.TargetRetriever { return listed },
+		func(context.Context) apiv1.AlertmanagerRetriever { return noAlertmanagers{} },
+		s.scrape.current,
+		map[string]string{}, // flags
+		apiv1.GlobalURLOptions{Scheme: "http"},
+		ready,
+		admin{s},
+		s.opts.Dir,
+		false, // admin calls
+		true,  // search
+		searchLimit,
+		s.log,
+		func(context.Context) apiv1.RulesRetriever { return s.rules },
+		s.opts.Query.MaxSamples,
+		remoteReadConcurrent,
+		remoteReadFrame,
+		false, // agent mode
+		noOrigin,
+		s.runtimeInfo,
+		&apiv1.PrometheusVersion{Version: s.opts.Version, GoVersion: runtime.Version()},
+		func() []notifications.Notification { return []notifications.Notification{} },
+		func() (<-chan notifications.Notification, func(), bool) { return nil, func() {}, false },
+		gatherer{s},
+		s.reg,
+		nil,   // statistics of queries: as Prometheus renders them
+		false, // remote write
+		nil,
+		false, false, false, // OTLP
+		false, // start timestamps
+		s.opts.Query.Lookback,
+		false, // type and unit labels
+		false, // metadata in the log
+		nil,   // error codes
+		features.NewRegistry(),
+		apiv1.OpenAPIOptions{Version: s.opts.Version, MaxSearchLimit: searchLimit},
+		parser.NewParser(parser.Options{}),
+	)
+}
+
+func (s *Store) runtimeInfo() (apiv1.RuntimeInfo, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return apiv1.RuntimeInfo{}, err
+	}
+	info := apiv1.RuntimeInfo{
+		StartTime:           s.started,
+		CWD:                 s.opts.Dir,
+		Hostname:            host,
+		ServerTime:          time.Now(),
+		ReloadConfigSuccess: true,
+		LastConfigTime:      s.started,
+		GoroutineCount:      runtime.NumGoroutine(),
+		GOMAXPROCS:          runtime.GOMAXPROCS(0),
+		StorageRetention:    model.Duration(s.opts.Retention).String(),
+	}
+	if db, err := s.lease(); err == nil {
+		info.CorruptionCount = int64(counter(db.reg, "prometheus_tsdb_wal_corruptions_total"))
+		db.unlease()
+	}
+	return info, nil
+}
+
+// gatherer collects the metrics of Prometheus' own parts.
+type gatherer struct{ s *Store }
+
+// Gather joins those of the open database and those that outlive it.
+func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
+	all := prometheus.Gatherers{g.s.reg}
+	if db, err := g.s.lease(); err == nil {
+		defer db.unlease()
+		all = append(all, db.reg)
+	}
+	return all.Gather()
+}
+
+// admin is what the status pages of the API need of the database; the calls
+// that change something are off.
+type admin struct{ s *Store }
+
+func (admin) CleanTombstones() error { return tsdb.ErrNotReady }
+
+func (admin) Delete(context.Context, int64, int64, ...*labels.Matcher) error {
+	return tsdb.ErrNotReady
+}
+
+func (admin) Snapshot(string, bool) error { return tsdb.ErrNotReady }
+
+func (a admin) Stats(label string, limit int) (*tsdb.Stats, error) {
+	db, err := a.s.lease()
+	if err != nil {
+		return nil, err
+	}
+	defer db.unlease()
+	return db.Head().Stats(label, limit), nil
+}
+
+func (a admin) WALReplayStatus() (tsdb.WALReplayStatus, error) {
+	return tsdb.WALReplayStatus{}, nil
+}
+
+func (a admin) BlockMetas() ([]tsdb.BlockMeta, error) {
+	db, err := a.s.lease()
+	if err != nil {
+		return nil, err
+	}
+	defer db.unlease()
+	return db.BlockMetas(), nil
+}
+
+type noAlertmanagers struct{}
+
+func (noAlertmanagers) Alertmanagers() []*url.URL        { return nil }
+func (noAlertmanagers) DroppedAlertmanagers() []*url.URL { return nil }

@@ -1,0 +1,320 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/scrape"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Append stores one round of samples, all or nothing, with the labels job and
+// instance. A series that was in the round before and is not in this one ends
+// here, so that queries show a gap and not its last value.
+//
+// When Append returns nil every sample survives a crash of the process. An
+// error means that the round, or the samples that the error names, are not
+// stored; they count as lost. After a failed write Append waits for the log to
+// be put in order, which replays it, and tries once more.
+func (s *Store) Append(t time.Time, samples []metric.Sample) error {
+	start := time.Now()
+	l := s.local
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stored, err := l.append(s, t.UnixMilli(), samples)
+	if err != nil && s.isTorn() && s.putInOrder() == nil {
+		stored, err = l.append(s, t.UnixMilli(), samples)
+	}
+	l.target.Report(t, time.Since(start), err)
+	s.appended.Add(uint64(stored))
+	s.lost.Add(uint64(valuesOf(samples) - stored))
+	s.trouble.set("append", err)
+	return err
+}
+
+// valuesOf is how many values a round holds; a histogram has several.
+func valuesOf(samples []metric.Sample) (n int) {
+	for i := range samples {
+		if h := samples[i].Hist; h != nil {
+			n += len(h.Counts) + 2
+		} else {
+			n++
+		}
+	}
+	return n
+}
+
+// local is the built-in target: the series of Append, by declaration and label
+// values, with the references that make appending them cheap.
+type local struct {
+	mu       sync.Mutex
+	job      string
+	instance string
+	target   *scrape.Target
+	families map[*metric.Desc]map[string]*series
+	db       *database // whose references the series hold
+	attempt  uint64
+	ending   []*series
+	key      []byte
+	meta     families
+}
+
+// series is one label set, with several parts for a histogram.
+type series struct {
+	parts  []part
+	bounds []float64
+	seen   uint64 // last attempt to store a round that had it
+	ended  bool   // marked as stale
+}
+
+type part struct {
+	ref  storage.SeriesRef
+	lset labels.Labels
+}
+
+func newLocal(o Options) *local {
+	lset := labels.FromStrings(
+		model.AddressLabel, o.Instance,
+		model.SchemeLabel, "local",
+		model.MetricsPathLabel, "/metrics",
+		model.ScrapeIntervalLabel, o.Interval.String(),
+		model.ScrapeTimeoutLabel, o.Interval.String(),
+		model.InstanceLabel, o.Instance,
+		model.JobLabel, o.Job,
+	)
+	l := &local{
+		job: o.Job, instance: o.Instance,
+		families: map[*metric.Desc]map[string]*series{},
+		target:   scrape.NewTarget(lset, &config.ScrapeConfig{JobName: o.Job}, model.LabelSet{model.AddressLabel: model.LabelValue(o.Instance)}, nil),
+	}
+	l.target.SetMetadataStore(&l.meta)
+	return l
+}
+
+// append writes a round in one transaction and returns how many values were stored.
+func (l *local) append(s *Store, t int64, samples []metric.Sample) (int, error) {
+	db, err := s.leaseToWrite()
+	if err != nil {
+		return 0, fmt.Errorf("append: %w", err)
+	}
+	defer db.unlease()
+	if l.db != db {
+		l.forgetRefs()
+		l.db = db
+	}
+	l.attempt++
+	app := db.Appender(context.Background())
+	n, refused := 0, 0
+	var first error
+	for i := range samples {
+		m := &samples[i]
+		e, err := l.find(m)
+		switch {
+		case err != nil:
+		case e.seen == l.attempt:
+			err = fmt.Errorf("%s: twice in one round", e.parts[0].lset)
+		default:
+			var k int
+			k, err = e.append(app, t, m)
+			n += k
+			e.seen, e.ended = l.attempt, false
+		}
+		if err != nil {
+			refused++
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	l.endVanished(app, t)
+	if err := s.commit(db, app); err != nil {
+		return 0, fmt.Errorf("append: %w", err)
+	}
+	for _, e := range l.ending {
+		e.ended = true
+	}
+	if first != nil {
+		return n, fmt.Errorf("append: %d of %d samples refused, the first: %w", refused, len(samples), first)
+	}
+	return n, nil
+}
+
+// append adds the values of one sample and returns how many were taken.
+func (e *series) append(app storage.Appender, t int64, m *metric.Sample) (n int, err error) {
+	put := func(v float64) {
+		if err != nil {
+			return
+		}
+		p := &e.parts[n]
+		ref, aerr := app.Append(p.ref, p.lset, t, v)
+		if aerr != nil {
+			err = fmt.Errorf("%s: %w", p.lset, aerr)
+			if errors.Is(aerr, storage.ErrOutOfOrderSample) || errors.Is(aerr, storage.ErrOutOfBounds) {
+				err = fmt.Errorf("%w (the clock went back)", err)
+			}
+			return
+		}
+		p.ref = ref
+		n++
+	}
+	if m.Hist == nil {
+		put(m.Value)
+		return n, err
+	}
+	var sum uint64
+	for _, c := range m.Hist.Counts {
+		sum += c
+		put(float64(sum))
+	}
+	put(m.Hist.Sum)
+	put(float64(sum))
+	return n, err
+}
+
+// endVanished marks series that this round lacks as stale and forgets those
+// that have been away for long.
+func (l *local) endVanished(app storage.Appender, t int64) {
+	const keep = 720 // rounds: an hour at 5 s
+	l.ending = l.ending[:0]
+	for _, f := range l.families {
+		for key, e := range f {
+			switch {
+			case e.seen == l.attempt:
+			case !e.ended:
+				for i := range e.parts {
+					// An error would mean that the series has no sample before t to end.
+					_, _ = app.Append(e.parts[i].ref, e.parts[i].lset, t, math.Float64frombits(value.StaleNaN))
+				}
+				l.ending = append(l.ending, e)
+			case e.seen+keep < l.attempt:
+				delete(f, key)
+			}
+		}
+	}
+}
+
+// find returns the series of a sample, making it if it is new.
+func (l *local) find(m *metric.Sample) (*series, error) {
+	if m.Desc == nil || len(m.Labels) != len(m.Desc.Labels) {
+		return nil, fmt.Errorf("sample %v: its labels do not match its declaration", m.Labels)
+	}
+	if (m.Hist != nil) != (m.Desc.Kind == metric.Histogram) || m.Hist != nil && len(m.Hist.Counts) != len(m.Hist.Bounds)+1 {
+		return nil, fmt.Errorf("sample of %s: not a whole %s", m.Desc.Name, m.Desc.Kind)
+	}
+	f := l.families[m.Desc]
+	if f == nil {
+		f = map[string]*series{}
+		l.families[m.Desc] = f
+		l.meta.add(m.Desc)
+	}
+	l.key = l.key[:0]
+	for _, v := range m.Labels {
+		l.key = append(append(l.key, v...), 0xff)
+	}
+	e := f[string(l.key)]
+	if e == nil || m.Hist != nil && !slices.Equal(e.bounds, m.Hist.Bounds) {
+		e = l.build(m)
+		f[string(l.key)] = e
+	}
+	return e, nil
+}
+
+// build makes the label sets of a sample: one, or those of a classic histogram.
+func (l *local) build(m *metric.Sample) *series {
+	b := labels.NewBuilder(labels.EmptyLabels())
+	lset := func(name, le string) part {
+		b.Reset(labels.EmptyLabels())
+		b.Set(model.JobLabel, l.job)
+		b.Set(model.InstanceLabel, l.instance)
+		for i, v := range m.Labels {
+			// Process names are bytes, and PromQL cannot even quote U+FFFD.
+			b.Set(m.Desc.Labels[i], strings.ToValidUTF8(v, "?"))
+		}
+		b.Set(model.BucketLabel, le)
+		b.Set(model.MetricNameLabel, name)
+		return part{lset: b.Labels()}
+	}
+	if m.Hist == nil {
+		return &series{parts: []part{lset(m.Desc.Name, "")}}
+	}
+	e := &series{bounds: slices.Clone(m.Hist.Bounds)}
+	for _, le := range m.Hist.Bounds {
+		e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", strconv.FormatFloat(le, 'g', -1, 64)))
+	}
+	e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", "+Inf"), lset(m.Desc.Name+"_sum", ""), lset(m.Desc.Name+"_count", ""))
+	return e
+}
+
+// forgetRefs drops the references, which belong to one opening of the database.
+func (l *local) forgetRefs() {
+	for _, f := range l.families {
+		for _, e := range f {
+			for i := range e.parts {
+				e.parts[i].ref = 0
+			}
+		}
+	}
+}
+
+// families is what /api/v1/metadata says of the local series.
+type families struct {
+	mu sync.RWMutex
+	m  map[string]scrape.MetricMetadata
+}
+
+func (m *families) add(d *metric.Desc) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.m == nil {
+		m.m = map[string]scrape.MetricMetadata{}
+	}
+	m.m[d.Name] = scrape.MetricMetadata{MetricFamily: d.Name, Type: model.MetricType(d.Kind.String()), Help: d.Help}
+}
+
+// ListMetadata, GetMetadata, SizeMetadata and LengthMetadata are what the
+// target of a scrape answers.
+func (m *families) ListMetadata() []scrape.MetricMetadata {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	out := make([]scrape.MetricMetadata, 0, len(m.m))
+	for _, md := range m.m {
+		out = append(out, md)
+	}
+	return out
+}
+
+// GetMetadata returns one family's type and help.
+func (m *families) GetMetadata(family string) (scrape.MetricMetadata, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	md, ok := m.m[family]
+	return md, ok
+}
+
+// SizeMetadata is the text's size in bytes.
+func (m *families) SizeMetadata() (n int) {
+	for _, md := range m.ListMetadata() {
+		n += len(md.Help) + len(md.Type)
+	}
+	return n
+}
+
+// LengthMetadata is the number of families.
+func (m *families) LengthMetadata() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.m)
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockName is the file that the stock database locks as well, so that promtool
+// and Prometheus respect this store. It holds the owner's process id while the
+// store is open and is empty after a clean stop.
+const lockName = "lock"
+
+// ErrLocked means that another process has the store open.
+var ErrLocked = errors.New("in use by another process")
+
+// takeLock makes dir, checks that it can be written and locks it. unclean says
+// that the last owner did not get to close it.
+func takeLock(dir string) (lock *os.File, unclean bool, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, false, fmt.Errorf("make data directory: %w: choose one that this user may write", err)
+	}
+	name := filepath.Join(dir, lockName)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		if errors.Is(err, unix.ENOSPC) {
+			return nil, false, fmt.Errorf("open data directory %s: %w: free some space there", dir, err)
+		}
+		return nil, false, fmt.Errorf("data directory %s is not writable: %w: change its owner or choose another", dir, err)
+	}
+	owner, _ := io.ReadAll(io.LimitReader(f, 32))
+	pid := strings.TrimSpace(string(owner))
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, false, fmt.Errorf("lock %s: %w", name, err)
+		}
+		who := ""
+		if pid != "" {
+			who = ", process " + pid
+		}
+		return nil, false, fmt.Errorf("data directory %s: %w%s (lock file %s): stop it or choose another directory", dir, ErrLocked, who, name)
+	}
+	if err := writeLock(f, fmt.Sprintf("%d\n", os.Getpid())); err != nil {
+		f.Close()
+		return nil, false, fmt.Errorf("write %s: %w: free some space there", name, err)
+	}
+	return f, pid != "", nil
+}
+
+func writeLock(f *os.File, text string) error {
+	// A file that is shortened to nothing and written again may need a block
+	// that a full disk no longer has, so the text is written over the old one.
+	if _, err := f.WriteAt([]byte(text), 0); err != nil {
+		return err
+	}
+	return f.Truncate(int64(len(text)))
+}
+
+// free returns how many bytes this user may still write below dir.
+func free(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// reserve is a file that holds space for the day when there is none.
+type reserve struct {
+	path string
+	size int64
+}
+
+func (r reserve) held() bool {
+	fi, err := os.Stat(r.path)
+	return err == nil && fi.Size() == r.size
+}
+
+// make allocates the file, unless that would leave less than leave bytes.
+func (r reserve) make(leave int64) error {
+	if r.size == 0 || r.held() {
+		return nil
+	}
+	if n, err := free(filepath.Dir(r.path)); err != nil || n < r.size+leave {
+		return err
+	}
+	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(f.Fd()), 0, 0, r.size)
+	if errors.Is(err, unix.EOPNOTSUPP) { // network file systems: hold none rather than write zeros
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(r.path))
+	}
+	return nil
+}
+
+// give returns the space to the disk.
+func (r reserve) give() error {
+	if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("give reserve back: %w", err)
+	}
+	return nil
+}
+
+// sizeOf returns the bytes that the files below dir occupy, the reserve apart.
+func sizeOf(dir, except string) (int64, error) {
+	var n int64
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == except {
+			return ignoreGone(err)
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return ignoreGone(err)
+		}
+		if st, ok := fi.Sys().(*unix.Stat_t); ok {
+			n += st.Blocks * 512
+		} else {
+			n += fi.Size()
+		}
+		return nil
+	})
+	return n, err
+}
+
+// ignoreGone forgives files that a compaction removed meanwhile.
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// syncFile flushes a file or folder to the disk.
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,295 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/exemplar"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/metadata"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/util/compression"
+)
+
+// The reasons why samples are refused.
+var (
+	errNoSpace = errors.New("disk is nearly full")
+	errTorn    = errors.New("log is being put in order after a failed write")
+	errClosed  = errors.New("store is closed")
+)
+
+// database is one opening of the files. The store may close it and open the
+// next one while queries and scrapes go on, so they lease it.
+type database struct {
+	*tsdb.DB
+	reg *prometheus.Registry
+
+	mu      sync.Mutex
+	leases  int
+	retired bool
+	idle    chan struct{} // closed when retired and the last lease is returned
+}
+
+// lease keeps the database open until the matching unlease; false: too late.
+func (d *database) lease() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.retired {
+		return false
+	}
+	d.leases++
+	return true
+}
+
+func (d *database) unlease() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leases--
+	if d.retired && d.leases == 0 {
+		close(d.idle)
+	}
+}
+
+// retire refuses new leases and waits for those given.
+func (d *database) retire() {
+	d.mu.Lock()
+	d.retired = true
+	if d.leases == 0 {
+		close(d.idle)
+	}
+	d.mu.Unlock()
+	<-d.idle
+}
+
+// openDatabase replays the log. It panics in a goroutine of its own when the
+// disk fills up meanwhile, so the caller makes sure that there is room.
+func openDatabase(o Options) (*database, error) {
+	to := tsdb.DefaultOptions()
+	to.RetentionDuration = o.Retention.Milliseconds()
+	to.MaxBytes = o.MaxBytes
+	to.MinBlockDuration = o.block.Milliseconds()
+	to.MaxBlockDuration = max(o.block, min(o.Retention/10, 31*24*time.Hour)).Milliseconds()
+	to.NoLockfile = true // the store holds the lock across openings
+	to.WALSegmentSize = walSegment
+	to.WALCompression = compression.Snappy
+	to.StripeSize = stripes
+	to.HeadChunksWriteBufferSize = headWriteBuffer
+	// The stock loop writes head chunks and panics when it cannot; keepUp does
+	// it instead, and looks first.
+	to.BlockReloadInterval = math.MaxInt64
+	d := &database{reg: prometheus.NewRegistry(), idle: make(chan struct{})}
+	db, err := tsdb.Open(o.Dir, o.Logger, d.reg, to, nil)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	d.DB = db
+	return d, nil
+}
+
+const (
+	// walSegment is the unit in which old log is dropped. The stock 128 MiB
+	// would keep a day of a small host's log.
+	walSegment = 16 << 20
+	// stripes of the series map: the stock 16,384 cost 8 MiB empty.
+	stripes = 512
+	// headWriteBuffer is the memory for head chunks on their way to the disk.
+	headWriteBuffer = 256 << 10
+)
+
+// close closes the database; on a full disk the stock code panics while it
+// writes the last head chunks, which the log holds too.
+func (d *database) close() (err error) {
+	defer recovered("close database", &err)
+	return d.Close()
+}
+
+// writeHeadChunks moves full chunks from memory to files. A panic leaves the
+// database unfit for further writes.
+func (d *database) writeHeadChunks() (err error) {
+	defer recovered("write head chunks", &err)
+	d.ForceHeadMMap()
+	return nil
+}
+
+// cutHead writes all of memory to a block, so that the log is not needed.
+func (d *database) cutHead() (err error) {
+	defer recovered("cut head", &err)
+	h := d.Head()
+	if h.NumSeries() == 0 || h.MinTime() > h.MaxTime() {
+		return nil
+	}
+	maxt := h.MaxTime()
+	err = d.CompactHead(tsdb.NewRangeHead(h, h.MinTime(), maxt))
+	for _, b := range d.Blocks() {
+		if b.MaxTime() > maxt { // written; what failed is shortening the log
+			return nil
+		}
+	}
+	return err
+}
+
+func recovered(doing string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: %v", doing, p)
+	}
+}
+
+// door is what the engine, the API, the rules and the scrapes see of the
+// database: it leases the one that is open.
+type door struct{ s *Store }
+
+var (
+	_ storage.SampleAndChunkQueryable = door{}
+	_ storage.ExemplarQueryable       = door{}
+	_ storage.Appendable              = door{}
+)
+
+// Querier opens a view of a span of time in milliseconds.
+func (d door) Querier(mint, maxt int64) (storage.Querier, error) {
+	db, err := d.s.lease()
+	if err != nil {
+		return nil, err
+	}
+	q, err := db.Querier(mint, maxt)
+	if err != nil {
+		db.unlease()
+		return nil, err
+	}
+	return &leasedQuerier{Querier: q, end: sync.OnceFunc(db.unlease)}, nil
+}
+
+// ChunkQuerier is Querier for remote read.
+func (d door) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
+	db, err := d.s.lease()
+	if err != nil {
+		return nil, err
+	}
+	q, err := db.ChunkQuerier(mint, maxt)
+	if err != nil {
+		db.unlease()
+		return nil, err
+	}
+	return &leasedChunkQuerier{ChunkQuerier: q, end: sync.OnceFunc(db.unlease)}, nil
+}
+
+// ExemplarQuerier answers that there are none; exemplars are not stored.
+func (d door) ExemplarQuerier(ctx context.Context) (storage.ExemplarQuerier, error) {
+	db, err := d.s.lease()
+	if err != nil {
+		return nil, err
+	}
+	defer db.unlease()
+	return db.ExemplarQuerier(ctx)
+}
+
+type leasedQuerier struct {
+	storage.Querier
+	end func()
+}
+
+func (q *leasedQuerier) Close() error {
+	defer q.end()
+	return q.Querier.Close()
+}
+
+type leasedChunkQuerier struct {
+	storage.ChunkQuerier
+	end func()
+}
+
+func (q *leasedChunkQuerier) Close() error {
+	defer q.end()
+	return q.ChunkQuerier.Close()
+}
+
+// Appender starts a transaction of scraped or recorded samples.
+func (d door) Appender(ctx context.Context) storage.Appender {
+	db, err := d.s.leaseToWrite()
+	if err != nil {
+		return &refused{s: d.s, err: err}
+	}
+	return &appender{Appender: db.Appender(ctx), s: d.s, db: db}
+}
+
+// appender commits through the store's door and counts what is lost there.
+type appender struct {
+	storage.Appender
+	s  *Store
+	db *database
+	n  int
+}
+
+func (a *appender) Append(ref storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
+	a.n++
+	return a.Appender.Append(ref, l, t, v)
+}
+
+func (a *appender) AppendHistogram(ref storage.SeriesRef, l labels.Labels, t int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	a.n++
+	return a.Appender.AppendHistogram(ref, l, t, h, fh)
+}
+
+func (a *appender) Commit() error {
+	defer a.db.unlease()
+	err := a.s.commit(a.db, a.Appender)
+	if err != nil {
+		a.s.lost.Add(uint64(a.n))
+		return err
+	}
+	a.s.appended.Add(uint64(a.n))
+	return nil
+}
+
+func (a *appender) Rollback() error {
+	defer a.db.unlease()
+	return a.s.rollback(a.db, a.Appender)
+}
+
+// refused is the appender of a store that takes no samples now: it counts them.
+type refused struct {
+	s   *Store
+	err error
+	n   uint64
+}
+
+func (r *refused) Append(storage.SeriesRef, labels.Labels, int64, float64) (storage.SeriesRef, error) {
+	r.n++
+	return 0, r.err
+}
+
+func (r *refused) AppendHistogram(storage.SeriesRef, labels.Labels, int64, *histogram.Histogram, *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	r.n++
+	return 0, r.err
+}
+
+func (r *refused) AppendExemplar(storage.SeriesRef, labels.Labels, exemplar.Exemplar) (storage.SeriesRef, error) {
+	return 0, r.err
+}
+
+func (r *refused) AppendSTZeroSample(storage.SeriesRef, labels.Labels, int64, int64) (storage.SeriesRef, error) {
+	return 0, r.err
+}
+
+func (r *refused) AppendHistogramSTZeroSample(storage.SeriesRef, labels.Labels, int64, int64, *histogram.Histogram, *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	return 0, r.err
+}
+
+func (r *refused) UpdateMetadata(storage.SeriesRef, labels.Labels, metadata.Metadata) (storage.SeriesRef, error) {
+	return 0, r.err
+}
+
+func (r *refused) SetOptions(*storage.AppendOptions) {}
+
+func (r *refused) Commit() error {
+	r.s.lost.Add(r.n)
+	return r.err
+}
+
+func (r *refused) Rollback() error { return r.Commit() }

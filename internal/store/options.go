@@ -1,0 +1,55 @@
+package store
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Options say where and how long to keep data. Start from DefaultOptions.
+type Options struct {
+	// Dir is the database's own folder; it is made if missing.
+	Dir string
+	// Retention is how long samples are kept. MaxBytes additionally bounds the
+	// size of the blocks on disk; 0 is no bound. Whole blocks are dropped, oldest first.
+	Retention time.Duration
+	MaxBytes  int64
+	// Job and Instance are the labels of the samples given to Append.
+	Job, Instance string
+	// Version is what /api/v1/status/buildinfo says.
+	Version string
+	// Interval is how often Append is expected, shown for the local target in /api/v1/targets.
+	Interval time.Duration
+	// RuleInterval is how often the recording rules are evaluated.
+	RuleInterval time.Duration
+	// SyncInterval is how often the log is flushed to the disk: what a power cut may lose.
+	SyncInterval time.Duration
+	// Reserve is the size of the file that is given back to a full disk so that
+	// the log can be put in order; 0 is none.
+	Reserve int64
+	// MinFree is the space below which samples are refused rather than written.
+	MinFree int64
+	// Query bounds every query, from Go and over HTTP.
+	Query EngineOptions
+	// Logger gets what Prometheus has to say, from warnings up; nil discards it.
+	Logger *slog.Logger
+
+	// block is the span of a block on disk in its first generation; the head in
+	// memory spans up to one and a half of it.
+	block time.Duration
+}
+
+// DefaultOptions keep 15 days.
+func DefaultOptions() Options {
+	return Options{
+		Retention:    15 * 24 * time.Hour,
+		Job:          "teescope",
+		Instance:     "localhost",
+		Interval:     5 * time.Second,
+		RuleInterval: 30 * time.Second,
+		SyncInterval: 5 * time.Second,
+		Reserve:      32 << 20,
+		MinFree:      8 << 20,
+		Query:        DefaultEngineOptions(),
+		block:        2 * time.Hour,
+	}
+}

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/alecthomas/units"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/discovery"
+	_ "github.com/prometheus/prometheus/discovery/file"       // file_sd_configs
+	_ "github.com/prometheus/prometheus/discovery/http"       // http_sd_configs
+	_ "github.com/prometheus/prometheus/discovery/kubernetes" // kubernetes_sd_configs
+	"github.com/prometheus/prometheus/scrape"
+	"gopkg.in/yaml.v3"
+)
+
+// ScrapeConfig is a checked configuration of further targets.
+type ScrapeConfig struct{ config *config.Config }
+
+// Jobs returns the names of the scrape configurations, in order.
+func (c *ScrapeConfig) Jobs() []string {
+	var names []string
+	for _, sc := range c.config.ScrapeConfigs {
+		names = append(names, sc.JobName)
+	}
+	return names
+}
+
+// Bounds for a target that sets none, so that a bad one cannot fill memory and disk.
+const (
+	sampleLimit     = 50_000
+	targetLimit     = 6_000
+	bodyLimit       = 32 << 20
+	labelLimit      = 64
+	labelNameLimit  = 256
+	labelValueLimit = 2_048
+	droppedLimit    = 100
+)
+
+// ParseScrape checks the part of a configuration file that Prometheus defines:
+// the keys global and scrape_configs, with static, file, HTTP and Kubernetes
+// discovery. Top-level keys named in own are the caller's and are passed over;
+// any other unknown key is an error that names line and key. Relative file
+// names in it are relative to dir. A target that sets no limits gets ours.
+func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) {
+	text, err := only(text, own)
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Load(string(text), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, readable(err)
+	}
+	c.SetDirectory(dir)
+	for _, sc := range c.ScrapeConfigs {
+		if sc.JobName == DefaultOptions().Job {
+			return nil, fmt.Errorf("scrape_configs: job_name %s is the monitor's own: choose another", sc.JobName)
+		}
+		def(&sc.SampleLimit, sampleLimit)
+		def(&sc.TargetLimit, targetLimit)
+		def(&sc.BodySizeLimit, units.Base2Bytes(bodyLimit))
+		def(&sc.LabelLimit, labelLimit)
+		def(&sc.LabelNameLengthLimit, labelNameLimit)
+		def(&sc.LabelValueLengthLimit, labelValueLimit)
+		def(&sc.KeepDroppedTargets, droppedLimit)
+	}
+	return &ScrapeConfig{c}, nil
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// only blanks the caller's own top-level keys, keeping line numbers, and
+// refuses those that are nobody's.
+func only(text []byte, own []string) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, readable(err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	top := doc.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: want keys and values", top.Line)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key := top.Content[i]
+		switch {
+		case key.Value == "global" || key.Value == "scrape_configs":
+			continue
+		case !contains(own, key.Value):
+			return nil, fmt.Errorf("line %d: unknown key %s", key.Line, key.Value)
+		}
+		end := len(lines)
+		if i+2 < len(top.Content) {
+			end = top.Content[i+2].Line - 1
+		}
+		for l := key.Line - 1; l < end; l++ {
+			lines[l] = "\n"
+		}
+	}
+	return []byte(strings.Join(lines, "")), nil
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+var unknownField = regexp.MustCompile(`field (\S+) (not found|already set) in type \S+`)
+
+// readable puts the YAML package's errors on one line and drops its Go types.
+func readable(err error) error {
+	text := unknownField.ReplaceAllStringFunc(err.Error(), func(m string) string {
+		f := unknownField.FindStringSubmatch(m)
+		if f[2] == "already set" {
+			return "repeated key " + f[1]
+		}
+		return "unknown key " + f[1]
+	})
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "yaml: "), "unmarshal errors:\n")
+	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", ";")), " "))
+}
+
+// ApplyConfig replaces the further targets; those that stay keep their state.
+func (s *Store) ApplyConfig(c *ScrapeConfig) error {
+	s.scrape.mu.Lock()
+	defer s.scrape.mu.Unlock()
+	if err := s.scrape.ApplyConfig(c.config); err != nil {
+		return fmt.Errorf("apply scrape configuration: %w", err)
+	}
+	found := map[string]discovery.Configs{}
+	for _, sc := range c.config.ScrapeConfigs {
+		found[sc.JobName] = sc.ServiceDiscoveryConfigs
+	}
+	if err := s.scrape.discovery.ApplyConfig(found); err != nil {
+		return fmt.Errorf("apply discovery configuration: %w", err)
+	}
+	s.scrape.config = c.config
+	return nil
+}
+
+// scraper collects from further targets.
+type scraper struct {
+	*scrape.Manager
+	discovery *discovery.Manager
+	stop      context.CancelFunc
+	done      sync.WaitGroup
+
+	mu     sync.Mutex
+	config *config.Config
+}
+
+func newScraper(ctx context.Context, s *Store) (*scraper, error) {
+	sd, err := discovery.CreateAndRegisterSDMetrics(s.reg)
+	if err != nil {
+		return nil, fmt.Errorf("start discovery: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	sc := &scraper{stop: stop, discovery: discovery.NewManager(ctx, s.log, s.reg, sd, discovery.Name("scrape"))}
+	if sc.discovery == nil {
+		stop()
+		return nil, errors.New("start discovery: its metrics could not be registered")
+	}
+	sc.config, err = config.Load("", s.log)
+	if err == nil {
+		sc.Manager, err = scrape.NewManager(&scrape.Options{DiscoveryReloadOnStartup: true}, s.log, nil, door{s}, nil, s.reg)
+	}
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("start scraping: %w", err)
+	}
+	sc.done.Go(func() { _ = sc.discovery.Run() }) // its error is ctx's
+	sc.done.Go(func() { _ = sc.Run(sc.discovery.SyncCh()) })
+	return sc, nil
+}
+
+func (sc *scraper) close() {
+	sc.stop()
+	sc.Stop()
+	sc.done.Wait()
+}
+
+func (sc *scraper) current() config.Config {
+	sc.mu.Lock()
+	defer sc.mu.Unlock()
+	return *sc.config
+}
+
+// targets is what the API lists: the scraped targets and the built-in one.
+type targets struct {
+	*scraper
+	local *local
+}
+
+// TargetsActive returns the targets by job.
+func (t targets) TargetsActive() map[string][]*scrape.Target {
+	all := t.scraper.TargetsActive()
+	all[t.local.job] = append(all[t.local.job], t.local.target)
+	return all
+}

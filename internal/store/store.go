@@ -1,0 +1,408 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Store is an open store. All methods may be called from several goroutines.
+type Store struct {
+	opts    Options
+	log     *slog.Logger
+	lock    *os.File
+	reserve reserve
+	reg     *prometheus.Registry // of what outlives a database: engine, scrapes, rules
+	engine  *promql.Engine
+	scrape  *scraper
+	rules   *recorder
+	local   *local
+	started time.Time
+
+	db atomic.Pointer[database] // nil while none is open
+
+	// commits serialises the writes to the log, so that none follows a failed
+	// one; torn is the database whose log is damaged behind its last whole record.
+	commits sync.Mutex
+	torn    *database
+
+	mending sync.Mutex
+	over    bool // guarded by mending
+
+	appended, lost, walErrors, checkpointErrors, cutBytes atomic.Uint64
+	bytes                                                 atomic.Int64
+	unclean                                               bool
+
+	trouble troubles
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	closed  sync.Once
+}
+
+// Open locks o.Dir, mends and replays what is there and starts the recording
+// rules. ctx bounds the life of background work; Close must be called anyway.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	def := DefaultOptions()
+	if o.block == 0 {
+		o.block = def.block
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Logger = slog.New(atLeastWarn{o.Logger.Handler()})
+	lock, unclean, err := takeLock(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		opts: o, log: o.Logger, lock: lock, unclean: unclean, started: time.Now(),
+		reserve: reserve{path: filepath.Join(o.Dir, "reserve"), size: o.Reserve},
+		reg:     prometheus.NewRegistry(),
+	}
+	s.local = newLocal(o)
+	db, err := s.openFiles()
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	s.db.Store(db)
+	if err := s.reserve.make(o.MinFree); err != nil {
+		s.log.Warn("hold no reserve", "err", err)
+	}
+	s.engine = NewEngine(o.Query, s.reg, o.Logger)
+	ctx, s.stop = context.WithCancel(ctx)
+	if s.scrape, err = newScraper(ctx, s); err != nil {
+		s.stop()
+		return nil, errors.Join(err, db.close(), lock.Close())
+	}
+	if s.rules, err = newRecorder(ctx, s); err != nil {
+		s.stop()
+		return nil, errors.Join(err, db.close(), lock.Close())
+	}
+	s.done.Go(func() { s.keepUp(ctx) })
+	return s, nil
+}
+
+// openFiles mends the log and opens the database, giving the reserve back
+// first when the replay might need it.
+func (s *Store) openFiles() (*database, error) {
+	need, err := s.replayNeeds()
+	if err != nil {
+		return nil, err
+	}
+	if n, err := free(s.opts.Dir); err != nil {
+		return nil, err
+	} else if n < need {
+		if err := s.reserve.give(); err != nil {
+			return nil, err
+		}
+		if n, err = free(s.opts.Dir); err != nil {
+			return nil, err
+		} else if n < need {
+			return nil, fmt.Errorf("disk of %s is full: %d MiB free, %d MiB needed to start: free some space there: %w",
+				s.opts.Dir, n>>20, need>>20, errNoSpace)
+		}
+	}
+	cuts, err := mend(s.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cuts {
+		s.cutBytes.Add(uint64(c.bytes))
+		s.log.Warn("cut damaged log", "file", c.file, "bytes", c.bytes, "err", c.err)
+		if !c.tail {
+			s.trouble.set("log", fmt.Errorf("the log was damaged: %s", c))
+		}
+	}
+	db, err := openDatabase(s.opts)
+	if err != nil {
+		return nil, err
+	}
+	if n := counter(db.reg, "prometheus_tsdb_mmap_chunk_corruptions_total"); n > 0 {
+		s.trouble.set("head chunks", errors.New("files of head chunks were damaged; their samples were taken from the log"))
+	}
+	return db, nil
+}
+
+// replayNeeds is the space for the chunks that a replay of the log writes: no
+// more than the log itself, plus what opening takes.
+func (s *Store) replayNeeds() (int64, error) {
+	n, err := sizeOf(filepath.Join(s.opts.Dir, "wal"), "")
+	return n/2 + 2<<20, err
+}
+
+// lease returns the open database, to be given back with unlease.
+func (s *Store) lease() (*database, error) {
+	if db := s.db.Load(); db != nil && db.lease() {
+		return db, nil
+	}
+	return nil, tsdb.ErrNotReady
+}
+
+// leaseToWrite is lease for a new transaction: none is begun while the log is
+// torn or the disk nearly full.
+func (s *Store) leaseToWrite() (*database, error) {
+	n, err := free(s.opts.Dir)
+	if err == nil && n < s.opts.MinFree {
+		err = fmt.Errorf("%w: %d MiB left on the disk of %s; samples are refused until there is more: free some space", errNoSpace, n>>20, s.opts.Dir)
+		s.trouble.set("space", err)
+		return nil, err
+	}
+	s.trouble.set("space", nil)
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	db, err := s.lease()
+	if err == nil && s.torn == db {
+		db.unlease()
+		return nil, errTorn
+	}
+	return db, err
+}
+
+// commit writes a transaction to the log. When that fails nothing more is
+// written to this database.
+func (s *Store) commit(db *database, a storage.Appender) error {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	if s.torn == db {
+		return errors.Join(errTorn, a.Rollback())
+	}
+	if err := a.Commit(); err != nil {
+		s.tear(db, err)
+		return err
+	}
+	return nil
+}
+
+// rollback takes a transaction back, which writes to the log as well: the
+// series that it created.
+func (s *Store) rollback(db *database, a storage.Appender) error {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	err := a.Rollback()
+	if err != nil {
+		s.tear(db, err)
+	}
+	return err
+}
+
+// tear marks a database as unfit for further writes.
+func (s *Store) tear(db *database, err error) {
+	if s.torn != db {
+		s.torn = db
+		s.walErrors.Add(1)
+		s.log.Warn("write to the log failed, it is put in order", "err", err)
+	}
+	s.trouble.set("write", fmt.Errorf("a write to the log in %s failed: %w; samples are refused until it is in order", s.opts.Dir, err))
+}
+
+// isTorn reports whether the open database takes no more samples.
+func (s *Store) isTorn() bool {
+	s.commits.Lock()
+	defer s.commits.Unlock()
+	return s.torn != nil && s.torn == s.db.Load()
+}
+
+// putInOrder puts the log in order after a failed write and opens the database again.
+// Until there is room for that, the old one keeps answering queries.
+func (s *Store) putInOrder() error {
+	s.mending.Lock()
+	defer s.mending.Unlock()
+	if s.over {
+		return errClosed
+	}
+	db := s.db.Load()
+	if db != nil && !s.isTorn() {
+		return nil
+	}
+	if err := s.reserve.give(); err != nil {
+		return err
+	}
+	need, err := s.replayNeeds()
+	if err != nil {
+		return err
+	}
+	if n, err := free(s.opts.Dir); err != nil {
+		return err
+	} else if n < max(need, s.opts.MinFree) {
+		return fmt.Errorf("%w: %d MiB left", errNoSpace, n>>20)
+	}
+	if db != nil {
+		s.db.Store(nil)
+		db.retire()
+		if err := db.close(); err != nil {
+			s.log.Warn("close database after a failed write", "err", err)
+		}
+	}
+	next, err := s.openFiles()
+	if err != nil {
+		s.trouble.set("open", fmt.Errorf("the store could not be opened again: %w", err))
+		return err
+	}
+	s.trouble.set("open", nil)
+	s.trouble.set("write", nil)
+	s.commits.Lock()
+	s.torn = nil
+	s.commits.Unlock()
+	s.db.Store(next)
+	return nil
+}
+
+// keepUp does what must happen from time to time.
+func (s *Store) keepUp(ctx context.Context) {
+	every := time.NewTicker(s.opts.SyncInterval)
+	defer every.Stop()
+	var minute time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-every.C:
+			if err := s.putInOrder(); err != nil {
+				continue
+			}
+			s.trouble.set("sync", syncLog(s.opts.Dir))
+			if now.Sub(minute) >= time.Minute {
+				minute = now
+				s.eachMinute()
+			}
+		}
+	}
+}
+
+func (s *Store) eachMinute() {
+	db, err := s.lease()
+	if err != nil {
+		return
+	}
+	defer db.unlease()
+	if n, err := free(s.opts.Dir); err == nil && n >= s.opts.MinFree {
+		if err := db.writeHeadChunks(); err != nil {
+			s.commits.Lock()
+			s.tear(db, err)
+			s.commits.Unlock()
+			return
+		}
+	}
+	if err := s.reserve.make(2 * s.opts.MinFree); err != nil {
+		s.log.Warn("hold no reserve", "err", err)
+	}
+	if n, err := sizeOf(s.opts.Dir, s.reserve.path); err == nil {
+		s.bytes.Store(n)
+	}
+	s.watchCheckpoints(db)
+}
+
+// watchCheckpoints looks for a log that the database cannot shorten any more
+// because an old segment is damaged: it would grow until the disk is full.
+// All that the log holds is in memory, so a block is cut from it; then the
+// damaged piece may go.
+func (s *Store) watchCheckpoints(db *database) {
+	n := uint64(counter(db.reg, "prometheus_tsdb_checkpoint_creations_failed_total"))
+	if n == 0 {
+		return
+	}
+	s.checkpointErrors.Add(1)
+	s.commits.Lock() // nothing may be acknowledged that the block lacks
+	defer s.commits.Unlock()
+	if err := db.cutHead(); err != nil {
+		s.log.Warn("the log cannot be shortened and no block cut from memory, trying again", "err", err)
+		return
+	}
+	s.tear(db, errors.New("the log could not be shortened"))
+}
+
+// Close writes what is pending and gives the directory free. Later calls do nothing.
+func (s *Store) Close() (err error) {
+	s.closed.Do(func() {
+		s.stop()
+		s.rules.close()
+		s.scrape.close()
+		s.done.Wait()
+		s.mending.Lock()
+		defer s.mending.Unlock()
+		s.over = true
+		db := s.db.Swap(nil)
+		if db != nil {
+			db.retire()
+			if n, ferr := free(s.opts.Dir); ferr == nil && n < s.opts.MinFree {
+				err = s.reserve.give()
+			}
+			err = errors.Join(err, db.close())
+		}
+		err = errors.Join(err, s.engine.Close())
+		if err == nil {
+			err = s.lock.Truncate(0)
+		}
+		err = errors.Join(err, s.lock.Close())
+	})
+	return err
+}
+
+// Err says what is wrong now: samples are being refused, or data was found
+// damaged at start. It is nil when all is well.
+func (s *Store) Err() error { return s.trouble.err() }
+
+// Query evaluates expr at a point in time; see Eval for what it returns.
+func (s *Store) Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
+	return Eval(ctx, s.engine, door{s}, expr, at)
+}
+
+// troubles are what is wrong now, by subject.
+type troubles struct {
+	mu sync.Mutex
+	m  map[string]error
+}
+
+func (t *troubles) set(subject string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err == nil {
+		delete(t.m, subject)
+		return
+	}
+	if t.m == nil {
+		t.m = map[string]error{}
+	}
+	t.m[subject] = err
+}
+
+// err returns the troubles in the order of their importance.
+func (t *troubles) err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for _, subject := range []string{"space", "open", "write", "append", "sync", "log", "head chunks"} {
+		if err := t.m[subject]; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// atLeastWarn drops what Prometheus says in passing.
+type atLeastWarn struct{ slog.Handler }
+
+func (h atLeastWarn) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
+}
+
+func (h atLeastWarn) WithAttrs(a []slog.Attr) slog.Handler {
+	return atLeastWarn{h.Handler.WithAttrs(a)}
+}
+
+func (h atLeastWarn) WithGroup(name string) slog.Handler {
+	return atLeastWarn{h.Handler.WithGroup(name)}
+}
