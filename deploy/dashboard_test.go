@@ -1,0 +1,109 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+type dashboard struct {
+	UID, Title string
+	Panels     []struct {
+		ID         int
+		Title      string
+		Type       string
+		Datasource struct{ UID string }
+		Targets    []struct{ Expr string }
+	}
+	Templating struct{ List []struct{ Name string } }
+}
+
+// TestDashboards parses every query and looks its metrics up in the generated
+// list, so that a dashboard cannot ask for what nothing emits.
+func TestDashboards(t *testing.T) {
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-zA-Z_:][a-zA-Z0-9_:]*)`").FindAllStringSubmatch(string(read(t, "../docs/metrics.md")), -1) {
+		known[m[1]] = true
+	}
+	if len(known) == 0 {
+		t.Fatal("docs/metrics.md lists no metric")
+	}
+	files, err := filepath.Glob("grafana/dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards: %v", err)
+	}
+	for _, name := range files {
+		var d dashboard
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, &d); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		variables := map[string]bool{"__rate_interval": true}
+		for _, v := range d.Templating.List {
+			variables[v.Name] = true
+		}
+		seen := map[int]bool{}
+		queries := 0
+		for _, p := range d.Panels {
+			if seen[p.ID] {
+				t.Errorf("%s: %s: panel id %d is used twice", name, p.Title, p.ID)
+			}
+			seen[p.ID] = true
+			if p.Type != "row" && len(p.Targets) == 0 {
+				t.Errorf("%s: %s: no query", name, p.Title)
+			}
+			for _, q := range p.Targets {
+				queries++
+				checkExpr(t, name+": "+p.Title, q.Expr, variables, known)
+			}
+		}
+		if queries == 0 {
+			t.Errorf("%s: no panel has a query", name)
+		}
+	}
+}
+
+var variable = regexp.MustCompile(`\$\{?(\w+)\}?`)
+
+func checkExpr(t *testing.T, where, expr string, variables, known map[string]bool) {
+	t.Helper()
+	plain := variable.ReplaceAllStringFunc(expr, func(s string) string {
+		v := variable.FindStringSubmatch(s)[1]
+		if !variables[v] {
+			t.Errorf("%s: no variable $%s", where, v)
+		}
+		if strings.HasSuffix(v, "interval") {
+			return "1m"
+		}
+		return "x"
+	})
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(plain)
+	if err != nil {
+		t.Errorf("%s: %s: %v", where, expr, err)
+		return
+	}
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		v, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		base := v.Name
+		for _, part := range []string{"_bucket", "_sum", "_count"} { // the series of a histogram
+			if b, ok := strings.CutSuffix(v.Name, part); ok && known[b] {
+				base = b
+			}
+		}
+		if !known[base] {
+			t.Errorf("%s: nothing emits %s", where, v.Name)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,237 @@
+// Package deploy holds what runs teescope on servers. Its tests check the
+// manifests against the code: flags that exist, metrics that exist, and an
+// image that is built and run.
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	yamlv3 "gopkg.in/yaml.v3"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/teescope/teescope/internal/cli"
+)
+
+// checkArgs fails when a command line names a command or a flag that the
+// binary does not have.
+func checkArgs(t *testing.T, where string, args []string) {
+	t.Helper()
+	if len(args) == 0 {
+		t.Fatalf("%s: no arguments", where)
+	}
+	var help, errs bytes.Buffer
+	if code := cli.Main(context.Background(), cli.Env{Args: []string{args[0], "--help"}, Stdout: &help, Stderr: &errs}); code != 0 {
+		t.Fatalf("%s: teescope %s --help: exit status %d: %s", where, args[0], code, &errs)
+	}
+	for _, a := range args[1:] {
+		flag, _, _ := strings.Cut(a, "=")
+		if strings.HasPrefix(flag, "--") && !regexp.MustCompile(regexp.QuoteMeta(flag)+`\b`).Match(help.Bytes()) {
+			t.Errorf("%s: teescope %s has no flag %s", where, args[0], flag)
+		}
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestDaemonSet decodes the manifest into Kubernetes' own types, which refuses
+// unknown fields, and checks what an agent on every node must and must not have.
+func TestDaemonSet(t *testing.T) {
+	var ns corev1.Namespace
+	var ds appsv1.DaemonSet
+	documents := bytes.SplitN(read(t, "kubernetes/daemonset.yaml"), []byte("\n---\n"), 2)
+	for i, into := range []any{&ns, &ds} {
+		if err := yaml.UnmarshalStrict(documents[i], into); err != nil {
+			t.Fatalf("document %d: %v", i, err)
+		}
+	}
+	if ns.Name != ds.Namespace {
+		t.Errorf("the namespace is %q, the DaemonSet is in %q", ns.Name, ds.Namespace)
+	}
+	for k, v := range ds.Spec.Selector.MatchLabels {
+		if ds.Spec.Template.Labels[k] != v {
+			t.Errorf("the selector's label %s=%s is not on the pods", k, v)
+		}
+	}
+	pod := ds.Spec.Template.Spec
+	c := pod.Containers[0]
+	checkArgs(t, "daemonset.yaml", c.Args)
+	if port := ds.Spec.Template.Annotations["prometheus.io/port"]; port != "9781" || c.Ports[0].ContainerPort != 9781 {
+		t.Errorf("annotation says port %s, the container has %d; want 9781", port, c.Ports[0].ContainerPort)
+	}
+	sc := c.SecurityContext
+	if sc == nil || *sc.Privileged || *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || !slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+		t.Errorf("security context %+v: want unprivileged, read-only root, all capabilities dropped", sc)
+	}
+	if c.StartupProbe == nil || c.LivenessProbe == nil || c.ReadinessProbe == nil || c.Resources.Limits.Memory().IsZero() {
+		t.Error("the agent lacks a probe or a memory limit")
+	}
+	for _, m := range c.VolumeMounts {
+		if !m.ReadOnly {
+			t.Errorf("volume %s is mounted for writing", m.Name)
+		}
+	}
+}
+
+// capabilities of the three ways to run, which must agree.
+func TestCapabilitiesAgree(t *testing.T) {
+	var ds appsv1.DaemonSet
+	_, doc, _ := bytes.Cut(read(t, "kubernetes/daemonset.yaml"), []byte("\n---\n"))
+	if err := yaml.UnmarshalStrict(doc, &ds); err != nil {
+		t.Fatal(err)
+	}
+	var kube []string
+	for _, c := range ds.Spec.Template.Spec.Containers[0].SecurityContext.Capabilities.Add {
+		kube = append(kube, string(c))
+	}
+	var unit []string
+	for _, c := range strings.Fields(unitValue(t, "CapabilityBoundingSet")) {
+		unit = append(unit, strings.TrimPrefix(c, "CAP_"))
+	}
+	compose := readCompose(t).Services["teescope"].CapAdd
+	if !slices.Equal(kube, unit) || !slices.Equal(kube, compose) {
+		t.Errorf("capabilities differ: daemonset %v, unit %v, compose %v", kube, unit, compose)
+	}
+}
+
+type composeFile struct {
+	Name     string
+	Services map[string]struct {
+		Image    string
+		Command  []string
+		Profiles []string
+		Build    struct{ Context, Dockerfile string }
+		Volumes  []string
+		CapAdd   []string `yaml:"cap_add"`
+	}
+	Volumes map[string]any
+}
+
+func readCompose(t *testing.T) composeFile {
+	t.Helper()
+	var f composeFile
+	if err := yamlv3.Unmarshal(read(t, "compose.yaml"), &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestCompose(t *testing.T) {
+	f := readCompose(t)
+	own := f.Services["teescope"]
+	checkArgs(t, "compose.yaml", own.Command)
+	if _, err := os.Stat(filepath.Join(own.Build.Context, own.Build.Dockerfile)); err != nil {
+		t.Errorf("container file: %v", err)
+	}
+	for name, s := range f.Services {
+		if name != "teescope" && !slices.Equal(s.Profiles, []string{"grafana"}) {
+			t.Errorf("%s runs without being asked for: profiles %v", name, s.Profiles)
+		}
+		for _, v := range s.Volumes {
+			from, _, _ := strings.Cut(v, ":")
+			if strings.HasPrefix(from, ".") {
+				if _, err := os.Stat(from); err != nil {
+					t.Errorf("%s: volume %s: %v", name, v, err)
+				}
+			} else if _, named := f.Volumes[from]; !named && from != "/" {
+				t.Errorf("%s: volume %s is not declared", name, from)
+			}
+		}
+	}
+}
+
+func TestContainerfile(t *testing.T) {
+	b := read(t, "Containerfile")
+	cmd := regexp.MustCompile(`(?m)^CMD (\[.*\])$`).FindSubmatch(b)
+	if cmd == nil {
+		t.Fatal("no CMD")
+	}
+	var args []string
+	if err := yamlv3.Unmarshal(cmd[1], &args); err != nil {
+		t.Fatal(err)
+	}
+	checkArgs(t, "Containerfile", args)
+	if !bytes.Contains(b, []byte("\nFROM scratch\n")) {
+		t.Error("the image is not made from scratch")
+	}
+}
+
+func unitValue(t *testing.T, key string) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^` + key + `=(.*)$`).FindSubmatch(read(t, "systemd/teescope.service"))
+	if m == nil {
+		t.Fatalf("teescope.service: no %s", key)
+	}
+	return string(m[1])
+}
+
+// TestUnit has systemd read the unit and rate its exposure.
+func TestUnit(t *testing.T) {
+	checkArgs(t, "teescope.service", strings.Fields(unitValue(t, "ExecStart"))[1:])
+	tool, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed (package systemd)")
+	}
+	// The unit names /usr/bin/teescope; verify a copy that names a program that is here.
+	unit := bytes.Replace(read(t, "systemd/teescope.service"), []byte("/usr/bin/teescope"), []byte("/bin/true"), 1)
+	name := filepath.Join(t.TempDir(), "teescope.service")
+	if err := os.WriteFile(name, unit, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(tool, "verify", "--man=no", name).CombinedOutput(); err != nil || bytes.Contains(out, []byte("teescope.service")) {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	// 10 is no protection at all; what eBPF needs (CAP_SYS_ADMIN) alone costs several points.
+	if out, err := exec.Command(tool, "security", "--offline=true", "--threshold=50", "--no-pager", name).CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
+}
+
+// TestYAML decodes the files that no other test looks into.
+func TestYAML(t *testing.T) {
+	files, err := filepath.Glob("grafana/provisioning/*/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no provisioning files: %v", err)
+	}
+	for _, name := range append(files, "prometheus.yml") {
+		d := yamlv3.NewDecoder(bytes.NewReader(read(t, name)))
+		for {
+			var v map[string]any
+			if err := d.Decode(&v); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+				break
+			}
+		}
+	}
+}
+
+// TestPrometheusConfig has Prometheus itself check the scrape configuration.
+func TestPrometheusConfig(t *testing.T) {
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (package prometheus)")
+	}
+	if out, err := exec.Command(tool, "check", "config", "prometheus.yml").CombinedOutput(); err != nil {
+		t.Errorf("promtool check config: %v\n%s", err, out)
+	}
+}

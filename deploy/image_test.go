@@ -1,0 +1,186 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// engine is a podman with a storage of its own below dir, so that nothing of
+// the machine's is touched. Nested overlay file systems and cgroup v1 make the
+// driver and the runtime a choice: vfs and runc work everywhere.
+type engine struct{ dir string }
+
+func newEngine(t *testing.T) engine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to build and run a container")
+	}
+	for _, tool := range []string{"podman", "runc"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed (package %s)", tool, tool)
+		}
+	}
+	// Not t.TempDir: what a container leaves mounted must not fail its removal.
+	dir, err := os.MkdirTemp("", "teescope-image")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir); removeCgroups() })
+	return engine{dir}
+}
+
+// removeCgroups removes the empty groups that podman leaves in every hierarchy.
+func removeCgroups() {
+	tops, _ := filepath.Glob("/sys/fs/cgroup/*/libpod_parent")
+	for _, top := range append(tops, "/sys/fs/cgroup/libpod_parent") {
+		var dirs []string
+		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+		for i := len(dirs) - 1; i >= 0; i-- {
+			_ = unix.Rmdir(dirs[i])
+		}
+	}
+}
+
+func (e engine) run(t *testing.T, args ...string) string {
+	t.Helper()
+	args = append([]string{"--root", filepath.Join(e.dir, "storage"), "--runroot", filepath.Join(e.dir, "run"), "--storage-driver", "vfs",
+		"--runtime", "runc", "--cgroup-manager", "cgroupfs", "--events-backend", "file"}, args...)
+	out, err := exec.Command("podman", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("podman %s: %v\n%s", strings.Join(args[10:], " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestImage builds the container file and runs it the way compose.yaml says:
+// with those capabilities, that view of the host and nothing more.
+func TestImage(t *testing.T) {
+	e := newEngine(t)
+	tree := filepath.Join(e.dir, "context")
+	binary := filepath.Join(tree, "bin", "teescope")
+	if b := os.Getenv("TEESCOPE_BIN"); b != "" {
+		copyFile(t, binary, b)
+	} else {
+		build := exec.Command("go", "build", "-o", binary, "../cmd/teescope")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+	}
+	e.run(t, "build", "--quiet", "--network", "none", "-t", "teescope", "-f", "Containerfile", tree)
+
+	service := readCompose(t).Services["teescope"]
+	data := filepath.Join(e.dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	// The limits are stated because podman's defaults are above what a machine
+	// without CAP_SYS_RESOURCE may set.
+	args := []string{"run", "--detach", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096",
+		"--network", "host", "--cap-drop", "all", "--read-only", "--security-opt", "no-new-privileges"}
+	for _, c := range service.CapAdd {
+		args = append(args, "--cap-add", c)
+	}
+	for _, v := range service.Volumes {
+		args = append(args, "--volume", strings.Replace(v, "teescope:", data+":", 1))
+	}
+	args = append(append(args, "teescope"), service.Command...)
+	id := e.run(t, append(args, "--listen", fmt.Sprintf("127.0.0.1:%d", port), "--interval", "1s")...)
+	t.Cleanup(func() { e.run(t, "rm", "--force", "--time", "5", id) })
+
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
+	var metrics string
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		if _, err := get(url + "/-/ready"); err == nil {
+			if metrics, err = get(url + "/metrics"); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not ready after 30 s; it printed:\n%s", e.run(t, "logs", id))
+		}
+	}
+	// This test runs outside the container: seeing its name proves that the host is seen.
+	for _, want := range []string{"\ntee_syscalls_total{", `process="deploy.test"`, "\nnode_memory_MemTotal_bytes ", "\ncontainer_cpu_usage_seconds_total{", `mountpoint="/"`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics has no %s", strings.TrimSpace(want))
+		}
+	}
+	if strings.Contains(metrics, `mountpoint="/host`) {
+		t.Error("file systems carry the container's mount point instead of the host's")
+	}
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "teescope_source_up{") && strings.HasSuffix(strings.TrimSpace(line), " 0") {
+			t.Errorf("a source is down in the container: %s", line)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the container printed:\n%s", e.run(t, "logs", id))
+	}
+	e.run(t, "stop", "--time", "20", id)
+	if code := e.run(t, "inspect", "--format", "{{.State.ExitCode}}", id); code != "0" {
+		t.Errorf("stopped with exit status %s, want 0", code)
+	}
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func get(url string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", url, r.Status)
+	}
+	return string(b), err
+}
