@@ -6,7 +6,7 @@
 //
 //	cpuid   lines "leaf subleaf eax ebx ecx edx", hexadecimal; all other leaves read zero
 //	msr     lines "cpu register value", hexadecimal, or "cpu register ERRNO"; without it there is no msr device
-//	statfs  lines "path bsize blocks bfree bavail files ffree flags", decimal, or "path ERRNO"; all other paths are missing
+//	statfs  lines "path bsize blocks bfree bavail files ffree flags", decimal, or "path ERRNO", with \040 for a space; all other paths are missing
 //	now     the clock, RFC 3339 (2026-01-02T03:04:05Z without it)
 //	links   lines "path -> target": symbolic links
 //	dirs    lines "path": empty folders
@@ -253,6 +253,7 @@ func parseStatfs(s string) (map[string]statfs, error) {
 	out := map[string]statfs{}
 	for line := range lines(s) {
 		name, rest, _ := strings.Cut(line, " ")
+		name = strings.ReplaceAll(name, `\040`, " ")
 		if errno, ok := errnos[rest]; ok {
 			out[name] = statfs{err: errno}
 			continue

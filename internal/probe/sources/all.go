@@ -8,4 +8,15 @@ import "github.com/teescope/teescope/internal/probe"
 // All lists every source, in the order in which reports show them.
 var All = []*probe.Source{
 	&teeInfo,
+	&sgxEPC,
+	&sgxLegacy,
+	&swiotlb,
+	&unaccepted,
+	&cpu,
+	&memory,
+	&disk,
+	&filesystem,
+	&network,
+	&pressure,
+	&system,
 }

@@ -35,8 +35,8 @@ var update = flag.Bool("update", false, "rewrite the want file of every fixture"
 
 // ugly are the names that promlint dislikes and that we keep, because existing
 // dashboards know them: node_exporter's node_netstat_*, node_sockstat_* and
-// node_memory_* carry the kernel's field names, cAdvisor abbreviates cpu quotas.
-var ugly = regexp.MustCompile(`^node_(netstat|sockstat|memory|vmstat)_`)
+// node_memory_* carry the kernel's field names, and entropy is in bits.
+var ugly = regexp.MustCompile(`^node_(netstat|sockstat|memory|vmstat)_|^node_entropy_available_bits$`)
 
 func TestDeclarations(t *testing.T) {
 	descs, names := map[string]*metric.Desc{}, map[string]bool{}

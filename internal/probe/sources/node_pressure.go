@@ -1,0 +1,81 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	cpuWaiting    = pressureDesc("cpu_waiting", "at least one task waited for a CPU")
+	memoryWaiting = pressureDesc("memory_waiting", "at least one task waited for memory")
+	memoryStalled = pressureDesc("memory_stalled", "all tasks waited for memory")
+	ioWaiting     = pressureDesc("io_waiting", "at least one task waited for I/O")
+	ioStalled     = pressureDesc("io_stalled", "all tasks waited for I/O")
+)
+
+func pressureDesc(what, when string) *metric.Desc {
+	d := counter("node_pressure_"+what+"_seconds_total", "Time in seconds in which "+when+", from /proc/pressure.")
+	d.Better = metric.Lower
+	return d
+}
+
+// pressure has no line "full" for the CPU: at system level it is always zero
+// (Documentation/accounting/psi.rst).
+var pressure = probe.Source{
+	Name:    "pressure",
+	Doc:     "Pressure stall information of CPU, memory and I/O, under node_exporter's names",
+	Metrics: []*metric.Desc{cpuWaiting, memoryWaiting, memoryStalled, ioWaiting, ioStalled},
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		if ok, err := h.Exists("/proc/pressure"); err != nil || !ok {
+			return nil, noPSI(err)
+		}
+		// With psi=0 some kernels have the files and refuse to read them.
+		if _, err := h.ReadFile("/proc/pressure/cpu"); errors.Is(err, errors.ErrUnsupported) {
+			return nil, noPSI(nil)
+		}
+		return reading(func(_ context.Context, out emitter) error { return readPressure(h, out) }), nil
+	},
+}
+
+func noPSI(err error) error {
+	if err != nil {
+		return err
+	}
+	return &probe.Problem{
+		Err:    probe.NotHere("the kernel keeps no pressure stall information"),
+		Remedy: "boot with psi=1, on a kernel with CONFIG_PSI",
+	}
+}
+
+func readPressure(h *host.Host, out emitter) error {
+	fs, err := procfs.NewFS(h.Path("/proc"))
+	if err != nil {
+		return err
+	}
+	for _, r := range []struct {
+		name       string
+		some, full *metric.Desc
+	}{{"cpu", cpuWaiting, nil}, {"memory", memoryWaiting, memoryStalled}, {"io", ioWaiting, ioStalled}} {
+		st, rerr := fs.PSIStatsForResource(r.name)
+		if rerr == nil && (st.Some == nil || st.Full == nil && r.full != nil) {
+			rerr = fmt.Errorf("parse /proc/pressure/%s: a line is missing", r.name)
+		}
+		if rerr != nil {
+			err = rerr
+			continue
+		}
+		out.send(r.some, float64(st.Some.Total)/1e6)
+		if r.full != nil {
+			out.send(r.full, float64(st.Full.Total)/1e6)
+		}
+	}
+	return err
+}

@@ -1,0 +1,51 @@
+package sources
+
+import (
+	"context"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var unacceptedBytes = gauge("tee_unaccepted_memory_bytes",
+	"Memory in bytes that the confidential VM was given but has not yet accepted, from /proc/meminfo; it falls while the guest runs.")
+
+// unaccepted is there since Linux 6.5 with CONFIG_UNACCEPTED_MEMORY, also
+// outside confidential VMs, where it is zero.
+var unaccepted = probe.Source{
+	Name:    "unaccepted",
+	Doc:     "Memory that a TDX or SEV-SNP guest has yet to accept",
+	Metrics: []*metric.Desc{unacceptedBytes},
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		if _, err := readUnaccepted(h); err != nil {
+			return nil, err
+		}
+		return reading(func(_ context.Context, out emitter) error {
+			v, err := readUnaccepted(h)
+			if err == nil {
+				out.send(unacceptedBytes, v)
+			}
+			return err
+		}), nil
+	},
+}
+
+func readUnaccepted(h *host.Host) (float64, error) {
+	b, err := h.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	v := -1.0
+	err = parseMeminfo(b, func(name string, x float64) {
+		if name == "Unaccepted_bytes" {
+			v = x
+		}
+	})
+	if err == nil && v < 0 {
+		err = &probe.Problem{Err: probe.NotHere("/proc/meminfo has no line Unaccepted"),
+			Remedy: "use Linux 6.5 or later with CONFIG_UNACCEPTED_MEMORY"}
+	}
+	return v, err
+}
