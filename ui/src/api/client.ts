@@ -1,0 +1,81 @@
+// The server's two APIs. Every failure is an Error whose message a person can read.
+import type { Error as ApiError, SourceSetting } from "./types";
+import type { MatrixRow, VectorRow } from "../query/series";
+import type { Window } from "../state/window";
+
+// Relative to the page, so that it works behind a path of a reverse proxy.
+const own = "api/teescope/v1/";
+const prometheus = "api/v1/";
+
+/** GET of a document under /api/teescope/v1. */
+export async function getDocument<T>(name: string, signal?: AbortSignal): Promise<T> {
+  return (await request(own + name, { signal: signal ?? null })) as T;
+}
+
+/** Switches a source or changes its filter. */
+export async function setSource(name: string, setting: SourceSetting): Promise<void> {
+  await request(`${own}sources/${encodeURIComponent(name)}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(setting),
+  });
+}
+
+interface Answer<T> {
+  status: string;
+  error?: string;
+  data?: T;
+  warnings?: string[];
+}
+
+/** Values at one time. A scalar comes back as a vector with one unlabelled row. */
+export async function queryAt(expr: string, time: number, signal?: AbortSignal): Promise<VectorRow[]> {
+  const data = await ask<{ resultType: string; result: VectorRow[] | [number, string] }>("query", { query: expr, time: String(time) }, signal);
+  if (data.resultType === "scalar") return [{ metric: {}, value: data.result as [number, string] }];
+  if (data.resultType !== "vector") throw new Error(`the query gives a ${data.resultType}; the page shows vectors and scalars`);
+  return data.result as VectorRow[];
+}
+
+/** Values on the window's grid. */
+export async function queryRange(expr: string, w: Window, signal?: AbortSignal): Promise<MatrixRow[]> {
+  const data = await ask<{ result: MatrixRow[] }>("query_range", { query: expr, start: String(w.from), end: String(w.to), step: String(w.step) }, signal);
+  return data.result;
+}
+
+/** The values of a label within a window, among the series that a selector matches. */
+export async function labelValues(label: string, selector: string, w: Window, signal?: AbortSignal): Promise<string[]> {
+  return ask<string[]>(`label/${label}/values`, { "match[]": selector, start: String(w.from), end: String(w.to) }, signal);
+}
+
+async function ask<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<T> {
+  const answer = (await request(`${prometheus}${path}?${new URLSearchParams(params)}`, { signal: signal ?? null })) as Answer<T>;
+  if (answer.status !== "success" || answer.data === undefined) throw new Error(answer.error ?? "the server sent no data");
+  return answer.data;
+}
+
+async function request(url: string, init: RequestInit): Promise<unknown> {
+  let response: Response;
+  try {
+    response = await fetch(url, init);
+  } catch (e) {
+    if (init.signal?.aborted) throw e;
+    throw new Error("The monitor does not answer. Is it still running?", { cause: e });
+  }
+  const text = await response.text();
+  if (!response.ok) throw new Error(messageOf(text) ?? `The monitor answered ${response.status} ${response.statusText}`.trim());
+  if (text === "") return null;
+  try {
+    return JSON.parse(text);
+  } catch (e) {
+    throw new Error("The monitor sent something that is not JSON. Another server may be at this address.", { cause: e });
+  }
+}
+
+function messageOf(text: string): string | null {
+  try {
+    const e = JSON.parse(text) as Partial<ApiError>;
+    return e.error || null;
+  } catch {
+    return null;
+  }
+}

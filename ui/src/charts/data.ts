@@ -1,0 +1,87 @@
+// What a chart is made of, and the hooks that fetch it.
+import { queryAt, queryRange } from "../api/client";
+import { useResource, type Resource } from "../api/resource";
+import { increaseBy, others, topAndOthers, type Counter, type Match } from "../query/promql";
+import { align, fold, mean, observed, rank, type Series } from "../query/series";
+import { gridOf, type Window } from "../state/window";
+
+export interface ChartData {
+  grid: number[];
+  series: Series[];
+  /** Average over the window by series name. */
+  means: Map<string, number | null>;
+  /** How many names the series of the others stands for. */
+  folded: number;
+  /** The range query, for the menu. */
+  expr: string;
+}
+
+/** A window as a cache key. */
+export function keyOf(w: Window): string {
+  return `${w.from} ${w.to} ${w.step}`;
+}
+
+/** The k names with the most events in the window and the rest as one series.
+ * The averages come from the counters' increase over the window, not from the
+ * points of the chart, which are smoothed. */
+export function useTop(counter: Counter, by: string, matches: Match[], k: number, w: Window, wanted: boolean): Resource<ChartData> {
+  const totalsExpr = increaseBy(counter, by, matches, w);
+  return useResource(wanted ? `${totalsExpr} ${keyOf(w)}` : null, async (signal) => {
+    const ranking = rank(await queryAt(totalsExpr, w.to, signal), by);
+    const grid = gridOf(w);
+    if (ranking.length === 0) return { grid, series: [], means: new Map(), folded: 0, expr: totalsExpr };
+    const { top, rest, restCount } = fold(ranking, k);
+    const expr = topAndOthers(counter, by, top, matches, w);
+    const rows = await queryRange(expr, w, signal);
+    const series: Series[] = [];
+    for (const name of [...top, others]) {
+      const row = rows.find((r) => r.metric[by] === name);
+      if (row && (name !== others || restCount > 0)) series.push({ name, values: align(grid, row) });
+    }
+    const seconds = observed(grid, series, w);
+    const totals = new Map(ranking.map((r) => [r.name, r.total]));
+    const means = new Map<string, number | null>(series.map((s) => [s.name, (s.name === others ? rest : (totals.get(s.name) ?? 0)) / seconds]));
+    return { grid, series, means, folded: restCount, expr };
+  });
+}
+
+/** One line of a chart with fixed lines. */
+export interface Line {
+  name: string;
+  expr: string;
+}
+
+/** Named queries as one chart; a line whose metric does not exist is left out. */
+export function useLines(lines: Line[], w: Window, wanted: boolean): Resource<ChartData> {
+  // One request for all lines: each result is told apart by a label of its own.
+  const expr = lines.map((l) => `label_replace(${l.expr}, "line", ${JSON.stringify(l.name)}, "", "")`).join(" or ");
+  return useResource(wanted ? `${expr} ${keyOf(w)}` : null, async (signal) => {
+    const grid = gridOf(w);
+    const rows = await queryRange(expr, w, signal);
+    const series = lines.flatMap((l) => {
+      const row = rows.find((r) => r.metric["line"] === l.name);
+      return row ? [{ name: l.name, values: align(grid, row) }] : [];
+    });
+    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), folded: 0, expr };
+  });
+}
+
+/** Any query, one line per series, named by its labels or by one of them. */
+export function useQuery(expr: string, by: string | null, most: number, w: Window, wanted: boolean): Resource<ChartData> {
+  return useResource(wanted && expr !== "" ? `${by} ${expr} ${keyOf(w)}` : null, async (signal) => {
+    const grid = gridOf(w);
+    const rows = await queryRange(expr, w, signal);
+    const all = rows.map((r) => ({ name: by === null ? labelText(r.metric) : (r.metric[by] ?? "(no name)"), values: align(grid, r) }));
+    const ranked = all.map((s) => ({ s, m: mean(s) ?? 0 })).sort((a, b) => b.m - a.m || (a.s.name < b.s.name ? -1 : 1));
+    const series = ranked.slice(0, most).map((x) => x.s);
+    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), folded: Math.max(0, all.length - most), expr };
+  });
+}
+
+/** A series' name and labels as PromQL writes them, without the job and the
+ * instance that all have in common on one machine. */
+export function labelText(metric: { [label: string]: string }): string {
+  const labels = Object.entries(metric).filter(([k]) => k !== "__name__" && k !== "job" && k !== "instance");
+  const inner = labels.map(([k, v]) => `${k}="${v}"`).join(", ");
+  return `${metric["__name__"] ?? ""}${inner === "" ? "" : `{${inner}}`}` || "value";
+}

@@ -1,0 +1,116 @@
+// The machine's own charts, by the names that node_exporter gave the world.
+import type { Unit } from "../format/number";
+import { own, rateWindow, select, type Match } from "../query/promql";
+import type { Window } from "../state/window";
+import type { Line } from "./data";
+
+export interface LinesSpec {
+  title: string;
+  unit: Unit;
+  lines: Line[];
+  metrics: string[];
+}
+
+function rate(metric: string, w: Window, matches: Match[] = []): string {
+  return `sum(rate(${select(metric, [...own(w), ...matches])}[${rateWindow(w)}]))`;
+}
+function gauge(metric: string, w: Window, matches: Match[] = []): string {
+  return `sum(${select(metric, [...own(w), ...matches])})`;
+}
+
+const real: Match = { label: "device", op: "!~", value: "lo|veth.*|docker.*|br-.*|cni.*" };
+// Partitions and the devices on top of disks would count the same bytes again.
+const disks: Match = { label: "device", op: "!~", value: "(loop|ram|dm-|md|zram).*|(sd|vd|xvd|hd)[a-z]+[0-9]+|(nvme[0-9]+n[0-9]+|mmcblk[0-9]+)p[0-9]+" };
+
+export const node = {
+  cpu: (w: Window): LinesSpec => ({
+    title: "CPU by mode, in cores",
+    unit: "cores",
+    metrics: ["node_cpu_seconds_total"],
+    lines: ["user", "system", "iowait", "irq", "softirq", "steal", "nice"].map((mode) => ({ name: mode, expr: rate("node_cpu_seconds_total", w, [{ label: "mode", op: "=", value: mode }]) })),
+  }),
+  memory: (w: Window): LinesSpec => ({
+    title: "Memory",
+    unit: "bytes",
+    metrics: ["node_memory_MemAvailable_bytes"],
+    lines: [
+      { name: "total", expr: gauge("node_memory_MemTotal_bytes", w) },
+      { name: "in use", expr: `${gauge("node_memory_MemTotal_bytes", w)} - ${gauge("node_memory_MemAvailable_bytes", w)}` },
+      { name: "page cache", expr: gauge("node_memory_Cached_bytes", w) },
+      { name: "dirty", expr: gauge("node_memory_Dirty_bytes", w) },
+    ],
+  }),
+  disk: (w: Window): LinesSpec => ({
+    title: "Disk, bytes per second",
+    unit: "bytes/s",
+    metrics: ["node_disk_read_bytes_total"],
+    lines: [
+      { name: "read", expr: rate("node_disk_read_bytes_total", w, [disks]) },
+      { name: "written", expr: rate("node_disk_written_bytes_total", w, [disks]) },
+    ],
+  }),
+  network: (w: Window): LinesSpec => ({
+    title: "Network, bytes per second",
+    unit: "bytes/s",
+    metrics: ["node_network_receive_bytes_total"],
+    lines: [
+      { name: "received", expr: rate("node_network_receive_bytes_total", w, [real]) },
+      { name: "sent", expr: rate("node_network_transmit_bytes_total", w, [real]) },
+      { name: "loopback", expr: rate("node_network_receive_bytes_total", w, [{ label: "device", op: "=", value: "lo" }]) },
+    ],
+  }),
+  pressure: (w: Window): LinesSpec => ({
+    title: "Pressure, share of time in which a task waited",
+    unit: "ratio",
+    metrics: ["node_pressure_cpu_waiting_seconds_total"],
+    lines: [
+      { name: "for a CPU", expr: rate("node_pressure_cpu_waiting_seconds_total", w) },
+      { name: "for input or output", expr: rate("node_pressure_io_waiting_seconds_total", w) },
+      { name: "for memory", expr: rate("node_pressure_memory_waiting_seconds_total", w) },
+    ],
+  }),
+  load: (w: Window): LinesSpec => ({
+    title: "Tasks that run or want to",
+    unit: "",
+    metrics: ["node_load1", "node_procs_running"],
+    lines: [
+      { name: "running", expr: gauge("node_procs_running", w) },
+      { name: "blocked", expr: gauge("node_procs_blocked", w) },
+      { name: "load, 1 min", expr: gauge("node_load1", w) },
+    ],
+  }),
+  kernel: (w: Window): LinesSpec => ({
+    title: "Kernel events per second",
+    unit: "1/s",
+    metrics: ["node_context_switches_total", "node_intr_total"],
+    lines: [
+      { name: "context switches", expr: rate("node_context_switches_total", w) },
+      { name: "interrupts", expr: rate("node_intr_total", w) },
+      { name: "forks", expr: rate("node_forks_total", w) },
+    ],
+  }),
+  paging: (w: Window): LinesSpec => ({
+    title: "Paging per second",
+    unit: "1/s",
+    metrics: ["node_vmstat_pgfault"],
+    lines: [
+      { name: "faults", expr: rate("node_vmstat_pgfault", w) },
+      { name: "faults that read from disk", expr: rate("node_vmstat_pgmajfault", w) },
+      { name: "pages swapped in", expr: rate("node_vmstat_pswpin", w) },
+      { name: "pages swapped out", expr: rate("node_vmstat_pswpout", w) },
+    ],
+  }),
+};
+
+/** Time of disks in which requests were under way, by device. */
+export function diskBusy(w: Window): string {
+  return `sum by (device) (rate(${select("node_disk_io_time_seconds_total", [...own(w), disks])}[${rateWindow(w)}]))`;
+}
+
+/** Share of each file system in use, by mount point. */
+export function fileSystems(w: Window): string {
+  const real: Match = { label: "fstype", op: "!~", value: "tmpfs|devtmpfs|ramfs|overlay|squashfs|proc|sysfs|cgroup.*|autofs|nsfs|tracefs|debugfs|securityfs|bpf" };
+  const avail = select("node_filesystem_avail_bytes", [...own(w), real]);
+  const size = select("node_filesystem_size_bytes", [...own(w), real]);
+  return `max by (mountpoint) (1 - ${avail} / (${size} > 0))`;
+}

@@ -1,0 +1,141 @@
+// uPlot as a component: lines over the window's grid, a cursor that all charts
+// share, drag to zoom, double click to go back.
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { formatValue, type Unit } from "../format/number";
+import { formatMoment } from "../format/time";
+import type { Series } from "../query/series";
+import { zoomBack, zoomTo } from "../state/use-place";
+import { cursorTime, setCursorTime, subscribeCursor } from "./cursor";
+import type { Stroke } from "./palette";
+
+export interface PlotProps {
+  grid: number[];
+  series: Series[];
+  strokes: Map<string, Stroke>;
+  unit: Unit;
+  height: number;
+  /** Part of the key: a chart is drawn anew when the colours change. */
+  scheme: "light" | "dark";
+}
+
+export function Plot({ grid, series, strokes, unit, height, scheme }: PlotProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const names = series.map((s) => s.name).join("\n");
+
+  useEffect(() => {
+    const el = box.current;
+    if (!el) return;
+    const style = getComputedStyle(document.documentElement);
+    const token = (name: string) => style.getPropertyValue(name).trim();
+    const axis: uPlot.Axis = {
+      stroke: token("--text-dim"),
+      grid: { stroke: token("--line"), width: 1 },
+      ticks: { show: false },
+      font: "11px system-ui, sans-serif",
+    };
+    const u = new uPlot(
+      {
+        width: Math.max(80, el.clientWidth),
+        height,
+        padding: [8, 8, 0, 0],
+        legend: { show: false },
+        scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+        axes: [
+          { ...axis, size: 22, space: 64, values: timeLabels },
+          { ...axis, size: 58, gap: 4, space: 34, values: (_u, ticks) => ticks.map((v) => formatValue(v, unit)) },
+        ],
+        cursor: {
+          y: false,
+          drag: { x: true, y: false, setScale: false },
+          points: { size: 6 },
+          bind: {
+            dblclick: () => () => {
+              zoomBack();
+              return null;
+            },
+          },
+        },
+        hooks: {
+          setCursor: [
+            (self) => {
+              // Only the chart under the pointer has an event; the others follow it.
+              if (!self.cursor.event) return;
+              const i = self.cursor.idx;
+              setCursorTime(i === null || i === undefined || (self.cursor.left ?? -1) < 0 ? null : (self.data[0][i] ?? null));
+            },
+          ],
+          setSelect: [
+            (self) => {
+              const { left, width } = self.select;
+              if (width < 4) return;
+              const from = self.posToVal(left, "x");
+              const to = self.posToVal(left + width, "x");
+              self.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+              if (to - from >= 10) zoomTo(from, to);
+            },
+          ],
+        },
+        series: [
+          {},
+          ...names.split("\n").map((name): uPlot.Series => {
+            const s = strokes.get(name);
+            return {
+              label: name,
+              stroke: token(s?.colour ?? "--series-rest"),
+              dash: s?.dash ?? [],
+              width: 1.6,
+              spanGaps: false,
+              // A sample between two gaps is a line of no length, so it is drawn as a point.
+              points: { show: true, size: 4, filter: alone },
+            };
+          }),
+        ],
+      },
+      [[], ...names.split("\n").map(() => [])],
+      el,
+    );
+    plot.current = u;
+    const watch = new ResizeObserver(() => {
+      u.setSize({ width: Math.max(80, el.clientWidth), height: el.clientHeight || height });
+    });
+    watch.observe(el);
+    const follow = subscribeCursor(() => {
+      const t = cursorTime();
+      if (u.root.matches(":hover")) return;
+      u.setCursor({ left: t === null ? -10 : u.valToPos(t, "x"), top: t === null ? -10 : 1 }, false);
+    });
+    return () => {
+      follow();
+      watch.disconnect();
+      u.destroy();
+      plot.current = null;
+    };
+  }, [names, unit, height, scheme, strokes]);
+
+  useEffect(() => {
+    plot.current?.setData([grid, ...series.map((s) => s.values)]);
+    const [first, last] = [grid[0], grid.at(-1)];
+    if (first !== undefined && last !== undefined) plot.current?.setScale("x", { min: first, max: last });
+  }, [grid, series, names, unit, height, scheme, strokes]);
+
+  return <div ref={box} style={{ height }} onPointerLeave={() => setCursorTime(null)} />;
+}
+
+function alone(u: uPlot, seriesIndex: number): number[] {
+  const d = u.data[seriesIndex] ?? [];
+  const out: number[] = [];
+  d.forEach((v, i) => v != null && d[i - 1] == null && d[i + 1] == null && out.push(i));
+  return out;
+}
+
+function timeLabels(u: uPlot, ticks: number[]): string[] {
+  const span = (u.scales["x"]?.max ?? 0) - (u.scales["x"]?.min ?? 0);
+  return ticks.map((t) => {
+    const text = formatMoment(t, span);
+    // Seconds say something only where ticks are that close.
+    return span <= 86400 && ticks.every((x) => x % 60 === 0) ? text.slice(0, 5) : text;
+  });
+}

@@ -1,0 +1,70 @@
+// The charts of what trusted execution environments show to the outside.
+import type { TEE } from "../api/types";
+import { own, rateWindow, select } from "../query/promql";
+import type { Window } from "../state/window";
+import type { LinesSpec } from "./node";
+
+function perSecond(metric: string, w: Window): string {
+  return `sum(rate(${select(metric, own(w))}[${rateWindow(w)}]))`;
+}
+function sum(metric: string, w: Window): string {
+  return `sum(${select(metric, own(w))})`;
+}
+
+const enclaveCharts = (w: Window): LinesSpec[] => [
+  {
+    title: "EPC: protected memory of SGX",
+    unit: "bytes",
+    metrics: ["tee_sgx_epc_bytes", "tee_sgx_epc_free_bytes"],
+    lines: [
+      { name: "size", expr: sum("tee_sgx_epc_bytes", w) },
+      { name: "free", expr: sum("tee_sgx_epc_free_bytes", w) },
+    ],
+  },
+  {
+    title: "EPC paging, pages per second",
+    unit: "pages/s",
+    metrics: ["tee_sgx_epc_pages_evicted_total", "tee_sgx_epc_pages_loaded_back_total"],
+    lines: ["evicted", "loaded_back", "reclaimed", "added"].map((op) => ({ name: op.replace("_", " "), expr: perSecond(`tee_sgx_epc_pages_${op}_total`, w) })),
+  },
+  {
+    title: "Enclaves",
+    unit: "",
+    metrics: ["tee_sgx_enclaves"],
+    lines: [{ name: "running", expr: sum("tee_sgx_enclaves", w) }],
+  },
+  {
+    title: "Enclaves per second, created and removed",
+    unit: "1/s",
+    metrics: ["tee_sgx_enclaves_created_total"],
+    lines: ["created", "initialized", "removed"].map((op) => ({ name: op, expr: perSecond(`tee_sgx_enclaves_${op}_total`, w) })),
+  },
+];
+
+const guestCharts = (w: Window): LinesSpec[] => [
+  {
+    title: "SWIOTLB: bounce buffer in use",
+    unit: "bytes",
+    metrics: ["tee_swiotlb_used_bytes"],
+    lines: [
+      { name: "size", expr: sum("tee_swiotlb_bytes", w) },
+      { name: "used", expr: sum("tee_swiotlb_used_bytes", w) },
+      { name: "most ever used", expr: sum("tee_swiotlb_used_peak_bytes", w) },
+    ],
+  },
+  {
+    title: "Memory that the guest has not accepted yet",
+    unit: "bytes",
+    metrics: ["tee_unaccepted_memory_bytes"],
+    lines: [{ name: "unaccepted", expr: sum("tee_unaccepted_memory_bytes", w) }],
+  },
+];
+
+/** The charts for what is here: enclaves on a host with SGX, memory and
+ * input/output of a confidential guest. */
+export function teeCharts(tees: TEE[] | null, w: Window): LinesSpec[] {
+  const here = (tees ?? []).filter((t) => t.state === "here" && t.facts);
+  const sgx = here.some((t) => t.kind === "sgx" && t.facts?.active);
+  const guest = here.some((t) => t.facts?.role === "guest" && t.kind !== "sgx");
+  return [...(sgx ? enclaveCharts(w) : []), ...(guest ? guestCharts(w) : [])];
+}

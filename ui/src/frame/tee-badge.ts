@@ -1,0 +1,38 @@
+// What the badge says of this machine's trusted execution environment.
+import type { TEE } from "../api/types";
+
+export interface Badge {
+  text: string;
+  level: "here" | "inactive" | "none" | "unknown";
+  title: string;
+}
+
+const names: Record<string, string> = { sgx: "SGX", tdx: "TDX", sev: "SEV", "sev-es": "SEV-ES", "sev-snp": "SEV-SNP", cca: "CCA", nitro: "Nitro" };
+
+/** A kind or variant as its makers write it. */
+export function teeName(kind: string, variant?: string): string {
+  return names[variant ?? ""] ?? names[kind] ?? kind;
+}
+
+/** Detection reads what kernel and CPU say; only attestation would verify it. */
+export function badgeOf(tees: TEE[] | null): Badge {
+  const list = tees ?? [];
+  const here = list.filter((t) => t.state === "here" && t.facts);
+  const active = here.find((t) => t.facts?.active);
+  const shown = active ?? here[0];
+  if (shown?.facts) {
+    const { kind, variant, role, debug } = shown.facts;
+    const name = `${teeName(kind, variant)} ${role}`;
+    const more = here.length > 1 ? ` and ${here.length - 1} more` : "";
+    if (!active) return { text: `${name}, not active${more}`, level: "inactive", title: shown.facts.why ?? "" };
+    return {
+      text: `${name}, detected${debug ? ", debug" : ""}${more}`,
+      level: "here",
+      title: "Detected from what the kernel and the CPU say. Nothing was attested.",
+    };
+  }
+  const unsure = list.filter((t) => t.state === "could not tell");
+  if (unsure.length > 0) return { text: "TEE: could not tell", level: "unknown", title: unsure.map((t) => `${teeName(t.kind)}: ${t.reason ?? "no reason given"}`).join("\n") };
+  if (list.length === 0) return { text: "TEE: not known yet", level: "unknown", title: "" };
+  return { text: "no TEE here", level: "none", title: `Looked for ${list.map((t) => teeName(t.kind)).join(", ")}.` };
+}

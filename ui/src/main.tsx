@@ -1,0 +1,25 @@
+import "@mantine/core/styles/baseline.css";
+import "@mantine/core/styles/default-css-variables.css";
+import "@mantine/core/styles/global.css";
+import "@mantine/core/styles/UnstyledButton.css";
+import "@mantine/core/styles/ScrollArea.css";
+import "@mantine/core/styles/Paper.css";
+import "@mantine/core/styles/Popover.css";
+import "@mantine/core/styles/Tooltip.css";
+import "@mantine/core/styles/CloseButton.css";
+import "@mantine/core/styles/Input.css";
+import "@mantine/core/styles/InlineInput.css";
+import "@mantine/core/styles/Combobox.css";
+import "@mantine/core/styles/Menu.css";
+import "./tokens.css";
+import "./styles.css";
+import { createRoot } from "react-dom/client";
+import { App } from "./frame/app";
+import { here } from "./state/use-place";
+
+// Before the first paint, so that a dark page does not flash light.
+const { theme } = here();
+const dark = theme === "dark" || (theme === "auto" && window.matchMedia("(prefers-color-scheme: dark)").matches);
+document.documentElement.setAttribute("data-mantine-color-scheme", dark ? "dark" : "light");
+
+createRoot(document.getElementById("root")!).render(<App />);

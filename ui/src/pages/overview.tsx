@@ -1,0 +1,171 @@
+// The first page: the verdict, the findings, then what processes and machine do.
+import { queryAt } from "../api/client";
+import { useResource } from "../api/resource";
+import type { AnalysisRecord } from "../api/types";
+import { LinesChart, QueryChart, TopChart } from "../charts/charts";
+import { node } from "../charts/node";
+import { Spark } from "../charts/spark";
+import { teeCharts } from "../charts/tee";
+import { formatValue } from "../format/number";
+import { formatSince } from "../format/time";
+import { levelIcons, Severity } from "../frame/level";
+import { PlaceLink } from "../frame/link";
+import { Problem } from "../frame/problem";
+import { counters, own, processFilter, rateWindow, select } from "../query/promql";
+import { useMachine } from "../state/machine";
+import { goTo } from "../state/place";
+import { usePlace } from "../state/use-place";
+import { sentence } from "../words/empty";
+import { Sentence } from "../words/term";
+import { openFindings, verdictOf } from "../words/verdict";
+
+export function Overview() {
+  const place = usePlace();
+  const { window: w, platform } = useMachine();
+  const filter = processFilter(place.process);
+  const toProcess = (name: string) => goTo(place, "processes", name);
+  const strip = teeCharts(platform.data?.tees ?? null, w);
+  const machine = [node.cpu(w), node.memory(w), node.disk(w), node.network(w), node.pressure(w)];
+  return (
+    <>
+      <VerdictLine />
+      <FindingStrip />
+      {strip.length > 0 && (
+        <section aria-labelledby="tee-strip">
+          <div className="section-head">
+            <h2 id="tee-strip">
+              <Sentence text="TEE" />
+            </h2>
+          </div>
+          <div className="grid">
+            {strip.map((c) => (
+              <LinesChart key={c.title} {...c} />
+            ))}
+          </div>
+        </section>
+      )}
+      <section aria-labelledby="what-processes-do">
+        <div className="section-head">
+          <h2 id="what-processes-do">Processes</h2>
+          <p>The five busiest of each, by name; rates are per second.</p>
+        </div>
+        <div className="grid">
+          <TopChart title="System calls per second" unit="1/s" counter={counters.syscalls} by="process" matches={filter} target={toProcess} />
+          <TopChart title="System calls per second, by call" unit="1/s" counter={counters.syscallsByCall} by="syscall" matches={filter} />
+          <TopChart title="CPU, in cores" unit="cores" counter={counters.cpu} by="process" matches={filter} target={toProcess} />
+          <TopChart title="Context switches per second" unit="1/s" counter={counters.switches} by="process" matches={filter} target={toProcess} />
+          <TopChart title="Page faults per second" unit="1/s" counter={counters.faults} by="process" matches={filter} target={toProcess} />
+          <QueryChart
+            title="Page cache, pages per second, all processes"
+            unit="pages/s"
+            by="operation"
+            metrics={["tee_page_cache_pages_total"]}
+            expr={`sum by (operation) (rate(${select("tee_page_cache_pages_total", own(w))}[${rateWindow(w)}]))`}
+          />
+        </div>
+      </section>
+      <section aria-labelledby="machine-strip">
+        <div className="section-head">
+          <h2 id="machine-strip">Machine</h2>
+          <PlaceLink to={goTo(place, "infrastructure")}>All of it</PlaceLink>
+        </div>
+        <div className="grid">
+          {machine.map((c) => (
+            <LinesChart key={c.title} {...c} height={110} />
+          ))}
+        </div>
+      </section>
+      <Footer />
+    </>
+  );
+}
+
+/** How many process names were seen within the last five minutes. */
+function useProcessCount(): number | null {
+  const { tick, window: w } = useMachine();
+  // Once a minute is enough for a number in a sentence.
+  const minute = Math.floor(tick / 60) * 60;
+  const expr = `count(count by (process) (${select("tee_process_cpu_seconds_total", own(w))}))`;
+  const rows = useResource(w.instance === "" ? null : `${expr} ${minute}`, (s) => queryAt(expr, tick, s));
+  const value = rows.data?.[0]?.value[1];
+  return value === undefined ? null : Number(value);
+}
+
+function VerdictLine() {
+  const { findings, overhead } = useMachine();
+  const v = verdictOf(findings.data, overhead.data, useProcessCount(), new Date());
+  const Icon = levelIcons[v.level];
+  return (
+    <section className={`verdict verdict-${v.level}`} aria-label="Verdict" data-level={v.level}>
+      <Icon />
+      <div>
+        <h2>{v.headline}</h2>
+        {v.detail && <p>{v.detail}</p>}
+        {findings.error && <Problem message={findings.error} retry={findings.retry} stale={findings.data !== null} />}
+      </div>
+    </section>
+  );
+}
+
+function FindingStrip() {
+  const { findings } = useMachine();
+  const open = openFindings(findings.data);
+  if (open.length === 0) return null;
+  return (
+    <section className="strip" aria-label="Open findings">
+      {open.map((f) => (
+        <FindingCard key={f.id} finding={f} />
+      ))}
+    </section>
+  );
+}
+
+function FindingCard({ finding: f }: { finding: AnalysisRecord }) {
+  const place = usePlace();
+  const first = f.evidence?.[0];
+  return (
+    <PlaceLink to={goTo(place, "findings", f.id)} className="finding-card">
+      <span className="row">
+        <Severity level={f.severity} />
+        <span className="dim small">since {formatSince(f.since)}</span>
+      </span>
+      <strong>{f.title}</strong>
+      {first && <Spark expr={first.expr} label={first.text} />}
+      <span className="row small">
+        <span className="dim">{f.subject}</span>
+        {f.share && <span title="Share of CPU time that this takes, as an interval">{`${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of CPU time`}</span>}
+      </span>
+    </PlaceLink>
+  );
+}
+
+/** What is blind or off, in words, and what the monitor costs. */
+function Footer() {
+  const place = usePlace();
+  const { sources, overhead } = useMachine();
+  const silent = (sources.data ?? []).filter((s) => s.state === "unavailable" || s.state === "off" || s.blind);
+  const partly = (sources.data ?? []).filter((s) => s.state === "degraded" && !s.blind);
+  const o = overhead.data;
+  return (
+    <footer className="footer">
+      {silent.map((s) => (
+        <p key={s.name}>
+          <strong>{s.name}</strong> {s.state === "off" ? "is switched off." : s.blind ? "is hidden by the hardware or hypervisor." : "is unavailable."} {s.reason && s.state !== "off" && sentence(s.reason)} {s.remedy && s.state !== "off" && sentence(s.remedy)}
+        </p>
+      ))}
+      {partly.map((s) => (
+        <p key={s.name}>
+          <strong>{s.name}</strong> shows only a part. {s.reason && sentence(s.reason)}
+        </p>
+      ))}
+      {sources.data && silent.length + partly.length === 0 && <p>Every source that this machine has is on and complete.</p>}
+      {o && (
+        <p>
+          The monitor: {formatValue(o.rssBytes, "bytes")} of memory, {formatValue(o.series, "")} series.{" "}
+          <PlaceLink to={goTo(place, "overhead")}>What it costs, and how to make it cost less</PlaceLink>
+        </p>
+      )}
+      {o?.storeError && <Problem message={sentence(o.storeError)} retry={overhead.retry} />}
+    </footer>
+  );
+}

@@ -1,0 +1,130 @@
+// What this machine's trusted execution environments are, and how we know.
+import type { TEE } from "../api/types";
+import { LinesChart } from "../charts/charts";
+import { teeCharts } from "../charts/tee";
+import { IconGood, IconInfo, IconUnknown } from "../frame/icons";
+import { badgeOf, teeName } from "../frame/tee-badge";
+import { useMachine } from "../state/machine";
+import { sentence } from "../words/empty";
+import { Sentence } from "../words/term";
+
+export default function TEEPage() {
+  const { platform, window: w } = useMachine();
+  const p = platform.data;
+  if (!p) return <p className="empty">Asking what this machine is.</p>;
+  const tees = p.tees ?? [];
+  const badge = badgeOf(tees);
+  const here = tees.filter((t) => t.state === "here");
+  const level = badge.level === "here" ? "good" : badge.level === "none" ? "info" : "warning";
+  const Icon = badge.level === "here" ? IconGood : badge.level === "none" ? IconInfo : IconUnknown;
+  return (
+    <>
+      <section className={`verdict verdict-${level}`} aria-label="Verdict">
+        <Icon />
+        <div>
+          <h2>
+            <Sentence text={headline(tees)} />
+          </h2>
+          <p>{here.length > 0 ? "Detected from what the kernel and the CPU say. A hypervisor could lie in both; nothing here was attested." : `What was looked for, and what was found instead, is below.`}</p>
+        </div>
+      </section>
+      {here.map((t) => (
+        <Facts key={t.kind} tee={t} />
+      ))}
+      <div className="grid">
+        {teeCharts(tees, w).map((c) => (
+          <LinesChart key={c.title} {...c} />
+        ))}
+      </div>
+      <section className="card" aria-labelledby="answers">
+        <div className="section-head">
+          <h2 id="answers">What was looked for</h2>
+        </div>
+        <div className="scroll" tabIndex={0} role="group" aria-label="Answers by kind">
+          <table className="data">
+            <thead>
+              <tr>
+                <th scope="col">Kind</th>
+                <th scope="col">Answer</th>
+                <th scope="col">Why</th>
+              </tr>
+            </thead>
+            <tbody>
+              {tees.map((t) => (
+                <tr key={t.kind}>
+                  <th scope="row">
+                    {teeName(t.kind)}
+                    <div className="dim small">{t.doc}</div>
+                  </th>
+                  <td>
+                    <Answer state={t.state} />
+                  </td>
+                  <td>{t.state === "here" ? (t.facts?.why ? sentence(t.facts.why) : "See the evidence above.") : sentence(t.reason ?? "no reason given")}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+    </>
+  );
+}
+
+function headline(tees: TEE[]): string {
+  const here = tees.flatMap((t) => (t.state === "here" && t.facts ? [t.facts] : []));
+  const active = here.filter((f) => f.active);
+  const debug = active.some((f) => f.debug) ? " It runs in debug mode, which opens its protection." : "";
+  if (active.length > 0) return active.map((f) => (f.role === "guest" ? `This machine runs inside a ${teeName(f.kind, f.variant)} guest.` : `This machine can run ${teeName(f.kind, f.variant)}.`)).join(" ") + debug;
+  if (here.length > 0) return here.map((f) => `${teeName(f.kind, f.variant)} is here but not active.`).join(" ");
+  const unsure = tees.filter((t) => t.state === "could not tell");
+  if (unsure.length > 0) return `Could not tell whether there is ${unsure.map((t) => teeName(t.kind)).join(" or ")} here.`;
+  return "There is no TEE here.";
+}
+
+function Answer({ state }: { state: string }) {
+  const look = { here: "chip-good", "not here": "", "could not tell": "chip-warn" }[state] ?? "";
+  const Icon = state === "here" ? IconGood : state === "not here" ? IconInfo : IconUnknown;
+  return (
+    <span className={`chip ${look}`}>
+      <Icon /> {state}
+    </span>
+  );
+}
+
+function Facts({ tee }: { tee: TEE }) {
+  const f = tee.facts;
+  if (!f) return null;
+  return (
+    <section className="card" aria-label={`Evidence for ${teeName(f.kind, f.variant)}`}>
+      <div className="section-head">
+        <h2>
+          {teeName(f.kind, f.variant)} {f.role}
+        </h2>
+        <span className={`chip ${f.active ? "chip-good" : "chip-warn"}`}>{f.active ? "active" : "not active"}</span>
+        {f.debug && <span className="chip chip-bad">debug: protection is open</span>}
+        {f.variant && <span className="chip">{f.variant}</span>}
+      </div>
+      {f.why && <p>{sentence(f.why)}</p>}
+      <div className="scroll" tabIndex={0} role="group" aria-label="Evidence">
+        <table className="data">
+          <thead>
+            <tr>
+              <th scope="col">Read from</th>
+              <th scope="col">It said</th>
+            </tr>
+          </thead>
+          <tbody>
+            {(f.evidence ?? []).map((e, i) => (
+              <tr key={i}>
+                <th scope="row" className="mono">
+                  {e.source}
+                </th>
+                <td className="mono">{e.value}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

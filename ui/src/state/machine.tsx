@@ -1,0 +1,64 @@
+// What the whole page knows: the machine, its sources, the findings, the cost,
+// and the window that all charts share.
+import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
+import { getDocument, queryAt } from "../api/client";
+import { useResource, type Resource } from "../api/resource";
+import type { Findings, Overhead, Platform, Source } from "../api/types";
+import { usePlace } from "./use-place";
+import { windowOf, type Window } from "./window";
+
+export interface Machine {
+  platform: Resource<Platform>;
+  sources: Resource<Source[]>;
+  findings: Resource<Findings>;
+  overhead: Resource<Overhead>;
+  window: Window;
+  /** Changes with every refresh; part of the key of what is read "now". */
+  tick: number;
+  refresh: () => void;
+}
+
+const Context = createContext<Machine | null>(null);
+
+export function useMachine(): Machine {
+  const m = useContext(Context);
+  if (!m) throw new Error("useMachine outside of MachineProvider");
+  return m;
+}
+
+export function MachineProvider({ children }: { children: ReactNode }) {
+  const place = usePlace();
+  const [tick, setTick] = useState(() => Date.now() / 1000);
+  const refresh = () => setTick(Date.now() / 1000);
+
+  useEffect(() => {
+    if (place.refresh === 0) return;
+    const timer = setInterval(() => {
+      // A tab that nobody looks at costs the monitor nothing.
+      if (!document.hidden) refresh();
+    }, place.refresh * 1000);
+    const onShow = () => !document.hidden && refresh();
+    document.addEventListener("visibilitychange", onShow);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", onShow);
+    };
+  }, [place.refresh]);
+
+  // The machine changes rarely; asking once a minute notices a restart.
+  const platform = useResource<Platform>(`platform ${Math.floor(tick / 60)}`, (s) => getDocument("platform", s));
+  const sources = useResource<Source[]>(`sources ${tick}`, async (s) => (await getDocument<Source[] | null>("sources", s)) ?? []);
+  const findings = useResource<Findings>(`findings ${tick}`, (s) => getDocument("findings", s));
+  const overhead = useResource<Overhead>(`overhead ${tick}`, (s) => getDocument("overhead", s));
+  const first = useResource<number | null>(place.range === "all" && !place.fixed ? "first" : null, async (s) => {
+    const rows = await queryAt("min(min_over_time(timestamp(teescope_source_up)[90d:6h]))", Date.now() / 1000, s);
+    return rows[0] ? Number(rows[0].value[1]) : null;
+  });
+
+  const started = platform.data ? Date.parse(platform.data.started) / 1000 : null;
+  const made = windowOf(place, tick, first.data, Number.isNaN(started) ? null : started, platform.data?.hostname ?? "");
+  const window = useMemo(() => made, [made.from, made.to, made.step, made.live, made.started, made.instance]);
+
+  const machine: Machine = { platform, sources, findings, overhead, window, tick, refresh };
+  return <Context value={machine}>{children}</Context>;
+}

@@ -1,0 +1,46 @@
+// The time window that every chart of the page shares.
+import { ranges, type Place } from "./place";
+
+/** From and to are Unix seconds and multiples of step, so that a refresh moves
+ * the window by whole steps and points stay where they are. */
+export interface Window {
+  from: number;
+  to: number;
+  step: number;
+  /** The window ends now and moves. */
+  live: boolean;
+  /** When the monitor started, if known: before it there may be nothing. */
+  started: number | null;
+  /** The machine that is shown, as the label of its series; "" is not known yet. */
+  instance: string;
+}
+
+const steps = [5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
+const mostPoints = 360;
+
+/** The smallest step that keeps a chart at 360 points or fewer. */
+export function stepFor(seconds: number): number {
+  return steps.find((s) => seconds / s <= mostPoints) ?? 86400;
+}
+
+/** The window of a place at a moment; first is the time of the oldest sample,
+ * which the range "all" starts at. */
+export function windowOf(p: Place, now: number, first: number | null, started: number | null, instance: string): Window {
+  if (p.fixed) {
+    const step = stepFor(p.fixed.to - p.fixed.from);
+    // A fixed window is not rounded: it is a measurement's window as well.
+    return { from: p.fixed.from, to: p.fixed.to, step, live: false, started, instance };
+  }
+  const oldest = first ?? started ?? now - ranges["15m"];
+  const length = p.range === "all" ? Math.max(60, now - oldest) : ranges[p.range];
+  const step = stepFor(length);
+  const to = Math.floor(now / step) * step;
+  return { from: to - Math.ceil(length / step) * step, to, step, live: true, started, instance };
+}
+
+/** The times of a chart's points. */
+export function gridOf(w: Window): number[] {
+  const out: number[] = [];
+  for (let t = w.from; t <= w.to + 1e-6; t += w.step) out.push(t);
+  return out;
+}

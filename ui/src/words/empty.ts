@@ -1,0 +1,44 @@
+// Why a chart has nothing to draw, and what would change it.
+import type { Source } from "../api/types";
+import { formatLength } from "../format/time";
+import { sourcesOf } from "../state/sources";
+import type { Window } from "../state/window";
+
+interface Situation {
+  sources: Source[] | null;
+  metrics: string[];
+  /** The process filter, "" where it does not apply. */
+  process: string;
+  window: Window;
+}
+
+export function emptyReason({ sources, metrics, process, window }: Situation): string {
+  const behind = sourcesOf(sources, metrics);
+  const working = behind.filter((s) => s.state === "available" || s.state === "degraded");
+  const source = behind[0];
+  if (source && working.length === 0) {
+    const reason = source.reason ? sentence(source.reason) : "";
+    const remedy = source.remedy ? sentence(source.remedy) : "";
+    switch (source.state) {
+      case "off":
+        return `The source ${source.name} is switched off. It can be switched on under Overhead.`;
+      case "not here":
+        return `This machine does not have this. ${reason}`.trim();
+      default:
+        return `The source ${source.name} is unavailable. ${reason} ${remedy}`.replace(/\s+/g, " ").trim();
+    }
+  }
+  const narrowed = working.find((s) => s.process);
+  if (process !== "") return `No process that matches ${process} did this in the last ${formatLength(window.to - window.from)}. A wider range or another filter may show more.`;
+  if (narrowed) return `No samples. The source ${narrowed.name} only keeps processes that match ${narrowed.process}; that is set under Overhead.`;
+  if (window.started !== null && window.to - window.started < 60) return "No samples yet. The monitor has just started; the first rates appear after two readings.";
+  if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
+  return `No samples in this window of ${formatLength(window.to - window.from)}.`;
+}
+
+/** Error texts start lower case and have no full stop; on the page they are sentences. */
+export function sentence(s: string): string {
+  const t = s.trim();
+  if (t === "") return "";
+  return t[0]!.toUpperCase() + t.slice(1) + (/[.?]$/.test(t) ? "" : ".");
+}

@@ -1,0 +1,53 @@
+// Terms of the field, each explained in a sentence or two, shown on hover.
+
+export const glossary = {
+  EPC: "Enclave page cache: the protected memory that SGX enclaves share. When it is full, the kernel moves pages out, encrypted, and back in on use, which is slow.",
+  enclave: "A part of a process whose memory the CPU keeps encrypted and shut against everything outside, the kernel included.",
+  "async exit": "The CPU leaves the enclave because of an interrupt or fault, saves its state and comes back later. Each one costs thousands of cycles.",
+  "bounce buffer": "Memory that a confidential VM shares with its host. Devices cannot reach private memory, so all input and output is copied through it.",
+  SWIOTLB: "The kernel's pool of bounce buffers. When it is full, input and output fail or wait.",
+  SGX: "Intel Software Guard Extensions: encrypted parts of a process, called enclaves.",
+  TDX: "Intel Trust Domain Extensions: virtual machines whose memory and CPU state the host cannot read.",
+  "SEV-SNP": "AMD Secure Encrypted Virtualization with Secure Nested Paging: encrypted virtual machines whose memory map the host cannot change unnoticed.",
+  "SEV-ES": "AMD Secure Encrypted Virtualization with encrypted CPU state.",
+  SEV: "AMD Secure Encrypted Virtualization: virtual machines with encrypted memory.",
+  TEE: "Trusted execution environment: hardware that keeps a program's memory from the owner of the machine.",
+  attestation: "Proof, signed by the hardware, of what runs in a trusted execution environment.",
+  "system calls": "Requests of a program to the kernel: read, write, send, wait. Inside a TEE each may cost a costly exit.",
+  "context switches": "A CPU stops one thread and goes on with another: voluntary when the thread waits, involuntary when its time is up.",
+  voluntary: "The thread gave up the CPU to wait for something.",
+  involuntary: "The kernel took the CPU away because the thread's time was up or a more urgent one came.",
+  "page faults": "A program touched memory that is not mapped for that use; the kernel maps it, copies it, or reads it from disk.",
+  "page cache": "File contents that the kernel keeps in memory.",
+  pressure: "Share of time in which at least one task waited for the resource.",
+  steal: "Time in which this virtual machine wanted to run and the hypervisor ran something else.",
+  eBPF: "Small checked programs that run inside the kernel; teescope counts events with them.",
+  coverage: "Share of all events that the source has counted. Below 100 %, true values are higher than shown.",
+  "working set": "Memory in use that the kernel cannot drop without harm: usage less the inactive file cache.",
+  throttled: "The container had used up its CPU quota and had to wait for the next period.",
+  lockdown: "A kernel mode that keeps even root from changing the running kernel; it can forbid eBPF from reading memory.",
+  folded: "A bounded table was full, so events were counted under the name other. Sums stay exact.",
+} as const;
+
+export type TermName = keyof typeof glossary;
+
+// Longer terms first, so that SEV-SNP is not found as SEV.
+const names = (Object.keys(glossary) as TermName[]).sort((a, b) => b.length - a.length);
+const pattern = new RegExp(`(?<![\\w-])(${names.map((n) => n.replace("-", "\\-")).join("|")})(?:s)?(?![\\w-])`, "gi");
+
+/** Cuts a text at the first mention of each term. */
+export function findTerms(text: string): { text: string; term: TermName | null }[] {
+  const seen = new Set<TermName>();
+  const out: { text: string; term: TermName | null }[] = [];
+  let last = 0;
+  for (const m of text.matchAll(pattern)) {
+    const term = names.find((n) => n.toLowerCase() === m[1]!.toLowerCase());
+    if (!term || seen.has(term)) continue;
+    seen.add(term);
+    if (m.index > last) out.push({ text: text.slice(last, m.index), term: null });
+    out.push({ text: m[0], term });
+    last = m.index + m[0].length;
+  }
+  if (last < text.length) out.push({ text: text.slice(last), term: null });
+  return out;
+}
