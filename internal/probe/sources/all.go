@@ -8,6 +8,10 @@ import "github.com/teescope/teescope/internal/probe"
 // All lists every source, in the order in which reports show them.
 var All = []*probe.Source{
 	&teeInfo,
+	&syscalls,
+	&switches,
+	&faults,
+	&pageCache,
 	&sgxEPC,
 	&sgxLegacy,
 	&swiotlb,

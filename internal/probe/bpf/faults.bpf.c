@@ -1,0 +1,81 @@
+//go:build ignore
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Page faults by process, space and cause, on exceptions:page_fault_user and
+ * page_fault_kernel. The cause is read from the error code that the processor
+ * pushed (Intel SDM volume 3, "Page-Fault Exceptions"; x86 only).
+ */
+#include "process.h"
+
+enum {
+	/* arch/x86/include/asm/trap_pf.h */
+	PRESENT = 1 << 0,
+	WRITE = 1 << 1,
+	USER = 1 << 2,
+	INSTRUCTION = 1 << 4,
+};
+
+enum cause {
+	NO_PAGE_FOUND,
+	WRITE_NO_PAGE,
+	INSTRUCTION_FETCH,
+	WRITE_PROTECTION,
+	PROTECTION,
+	OTHER_CAUSE,
+	CAUSES,
+};
+
+enum { SPACES = 2, STRIDE = PROCESSES * SPACES * CAUSES };
+
+COUNTS(STRIDE);
+
+static __always_inline enum cause cause_of(__u64 code)
+{
+	/* A reserved bit, a protection key, a shadow stack, SGX, SNP: not about presence or access alone. */
+	if (code & ~(PRESENT | WRITE | USER | INSTRUCTION))
+		return OTHER_CAUSE;
+	if (code & PRESENT)
+		return code & WRITE ? WRITE_PROTECTION : PROTECTION;
+	if (code & INSTRUCTION)
+		return INSTRUCTION_FETCH;
+	return code & WRITE ? WRITE_NO_PAGE : NO_PAGE_FOUND;
+}
+
+static __always_inline int count(__u32 space, __u64 code)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	/* Each program has its own half of the cache: a fault in the kernel may interrupt the other program. */
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 slot = process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), cpu * SPACES + space);
+
+	add(&counts, STRIDE, cpu, (slot * SPACES + space) * CAUSES + cause_of(code), 1);
+	return 0;
+}
+
+SEC("tp_btf/page_fault_user")
+int page_fault_user_btf(__u64 *args) { return count(0, args[2]); }
+
+SEC("tp_btf/page_fault_kernel")
+int page_fault_kernel_btf(__u64 *args) { return count(1, args[2]); }
+
+SEC("raw_tp/page_fault_user")
+int page_fault_user_raw(__u64 *args) { return count(0, args[2]); }
+
+SEC("raw_tp/page_fault_kernel")
+int page_fault_kernel_raw(__u64 *args) { return count(1, args[2]); }
+
+/* The record's layout: events/exceptions/page_fault_user/format. */
+struct page_fault_record {
+	__u64 common;
+	__u64 address;
+	__u64 ip;
+	__u64 error_code;
+};
+
+SEC("tracepoint/exceptions/page_fault_user")
+int page_fault_user_classic(struct page_fault_record *r) { return count(0, r->error_code); }
+
+SEC("tracepoint/exceptions/page_fault_kernel")
+int page_fault_kernel_classic(struct page_fault_record *r) { return count(1, r->error_code); }
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,67 @@
+package bpf
+
+// Spaces and Causes are the label values of page faults, in the order of
+// faults.bpf.c.
+var (
+	Spaces = [...]string{"user", "kernel"}
+	Causes = [...]string{"no_page_found", "write", "instruction_fetch", "write_protection", "protection", Other}
+)
+
+const faultCells = len(Spaces) * len(Causes)
+
+// Faults counts page faults by process, space and cause; x86 only.
+var Faults = &Program{
+	Name:      "faults",
+	load:      loadFaults,
+	processes: true,
+	row:       slots * faultCells,
+	read:      []string{"counts", "names"},
+	sized:     map[string]func(int) uint32{"cache": cacheEntries},
+	hooks: []hook{
+		{name: "exceptions:page_fault_user", variants: []variant{
+			{"page_fault_user_btf", typed},
+			{"page_fault_user_raw", raw("page_fault_user")},
+			{"page_fault_user_classic", classic("exceptions", "page_fault_user")},
+		}},
+		{name: "exceptions:page_fault_kernel", variants: []variant{
+			{"page_fault_kernel_btf", typed},
+			{"page_fault_kernel_raw", raw("page_fault_kernel")},
+			{"page_fault_kernel_classic", classic("exceptions", "page_fault_kernel")},
+		}},
+	},
+	events: func(c counts) uint64 {
+		var n uint64
+		for cell := range c.row {
+			n += c.sum(cell)
+		}
+		return n
+	},
+}
+
+// Faults emits the number of page faults for each process, space and cause
+// that had any since the program was attached; space and cause are indices of
+// Spaces and Causes. It returns how many were folded.
+func (c *Counters) Faults(emit func(process string, space, cause int, n uint64)) (folded uint64) {
+	cells, raw := c.counts(), c.maps["names"]
+	var sum [slots][faultCells]uint64
+	for slot := range slots {
+		for i := range faultCells {
+			n := cells.sum(slot*faultCells + i)
+			if n == 0 {
+				continue
+			}
+			if slot == otherSlot {
+				folded += n
+			}
+			sum[c.names.of(raw, slot)][i] += n
+		}
+	}
+	for slot := range sum {
+		for i, n := range sum[slot] {
+			if n > 0 {
+				emit(c.names.label[slot], i/len(Causes), i%len(Causes), n)
+			}
+		}
+	}
+	return folded
+}

@@ -1,0 +1,243 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"weak"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// hook is one place in the kernel where a program counts. Its variants are
+// tried in order until one loads and attaches: being loaded does not mean that
+// the kernel lets it be attached.
+type hook struct {
+	name     string
+	variants []variant
+	// trigger makes one event on the calling thread, to calibrate what being
+	// attached costs; nil where that cannot be done cheaply.
+	trigger func()
+}
+
+type variant struct {
+	program string
+	attach  func(*host.Host, *ebpf.Program) (link.Link, error)
+}
+
+// attached is a hook in use. The link is kept because an unreferenced link is
+// collected, and detaches.
+type attached struct {
+	name    string
+	program *ebpf.Program
+	link    link.Link
+}
+
+// typed attaches a program of a kind that names its hook itself and reads the
+// kernel's structures directly: tp_btf and fentry.
+func typed(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+	return link.AttachTracing(link.TracingOptions{Program: p})
+}
+
+// raw attaches to a tracepoint without the record that perf would build first.
+func raw(tracepoint string) func(*host.Host, *ebpf.Program) (link.Link, error) {
+	return func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+		return link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: p})
+	}
+}
+
+// classic attaches to a tracepoint through perf, which needs tracefs.
+func classic(group, name string) func(*host.Host, *ebpf.Program) (link.Link, error) {
+	return func(h *host.Host, p *ebpf.Program) (link.Link, error) {
+		const tracefs = "/sys/kernel/tracing"
+		if ok, err := h.Exists(tracefs + "/events"); err != nil || !ok {
+			if err := h.Mount("tracefs", tracefs); err != nil {
+				return nil, err
+			}
+		}
+		return link.Tracepoint(group, name, p, nil)
+	}
+}
+
+// kprobe attaches to the entry of a kernel function by a breakpoint or ftrace.
+func kprobe(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) {
+	return func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return link.Kprobe(symbol, p, nil) }
+}
+
+// attach loads the object's maps, then each hook. It fails when no hook is left.
+func (c *Counters) attach(h *host.Host, limits Limits) error {
+	spec, err := c.program.load()
+	if err != nil {
+		return fmt.Errorf("read object %s: %w", c.program.Name, err)
+	}
+	types := kernel.types.Value()
+	if types == nil {
+		types = btf.NewCache()
+		kernel.types = weak.Make(types)
+	}
+	if _, err := types.Kernel(); err != nil {
+		return noTypes(err)
+	}
+	if err := c.size(spec, limits); err != nil {
+		return err
+	}
+	maps, err := c.makeMaps(spec, types)
+	if err != nil {
+		return refused(h, c.program.Name, err)
+	}
+	if err := c.mapArrays(maps); err != nil {
+		return err
+	}
+	var lost []error
+	for _, hk := range c.program.hooks {
+		a, err := hk.attach(h, spec, maps, types)
+		if err != nil {
+			lost = append(lost, err)
+			continue
+		}
+		c.hooks = append(c.hooks, a)
+		c.close = append(c.close, a.program.Close, a.link.Close)
+	}
+	c.Lost = errors.Join(lost...)
+	if len(c.hooks) == 0 {
+		return refused(h, c.program.Name, c.Lost)
+	}
+	if c.Lost != nil {
+		c.Lost = refused(h, c.program.Name, c.Lost)
+	}
+	return nil
+}
+
+// size adapts the maps to the number of CPUs that this kernel may ever have.
+func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	if limits.Bytes == 0 {
+		limits.Bytes = defaultBytes
+	}
+	n := rows(cpus, c.program.row, limits.Bytes)
+	spec.Maps["counts"].MaxEntries = uint32(n * c.program.row)
+	for name, entries := range c.program.sized {
+		spec.Maps[name].MaxEntries = entries(cpus)
+	}
+	set := func(name string, v any) {
+		if err == nil && spec.Variables[name] != nil {
+			err = spec.Variables[name].Set(v)
+		}
+	}
+	if n < cpus {
+		set("bank_mask", uint32(n-1))
+		set("banks_shared", uint8(1))
+	}
+	if limits.Processes > 0 {
+		set("max_processes", limits.Processes)
+	}
+	if limits.Pairs > 0 {
+		set("max_pairs", limits.Pairs)
+	}
+	return err
+}
+
+// makeMaps creates the object's maps, those of the process table only if no
+// other object has.
+func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[string]*ebpf.Map, error) {
+	only := spec.Copy()
+	only.Programs = nil
+	opts := ebpf.CollectionOptions{Cache: types}
+	if c.program.processes && kernel.users > 0 {
+		opts.MapReplacements = kernel.table
+	}
+	coll, err := ebpf.NewCollectionWithOptions(only, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.close = append(c.close, func() error { coll.Close(); return nil })
+	if !c.program.processes {
+		return coll.Maps, nil
+	}
+	if kernel.users == 0 {
+		kernel.table = map[string]*ebpf.Map{}
+		for _, name := range tableMaps {
+			if kernel.table[name], err = coll.Maps[name].Clone(); err != nil {
+				return nil, fmt.Errorf("share map %s: %w", name, err)
+			}
+		}
+	}
+	kernel.users++
+	c.close = append(c.close, dropTable)
+	return coll.Maps, nil
+}
+
+func dropTable() error {
+	kernel.users--
+	if kernel.users > 0 {
+		return nil
+	}
+	var errs []error
+	for _, m := range kernel.table {
+		errs = append(errs, m.Close())
+	}
+	kernel.table = nil
+	return errors.Join(errs...)
+}
+
+func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
+	for _, name := range c.program.read {
+		m := maps[name]
+		size := int(m.MaxEntries()) * int(m.ValueSize())
+		page := unix.Getpagesize()
+		b, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil {
+			return fmt.Errorf("map array %s of %s: %w", name, c.program.Name, err)
+		}
+		c.mapped = append(c.mapped, b)
+		c.maps[name] = b[:size]
+	}
+	return nil
+}
+
+// attach loads and attaches the first variant that the kernel takes.
+func (hk *hook) attach(h *host.Host, spec *ebpf.CollectionSpec, maps map[string]*ebpf.Map, types *btf.Cache) (attached, error) {
+	var errs []error
+	for _, v := range hk.variants {
+		p, err := loadProgram(spec, v.program, maps, types)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", v.program, err))
+			continue
+		}
+		l, err := v.attach(h, p)
+		if err == nil {
+			return attached{hk.name, p, l}, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: attach: %w", v.program, err), p.Close())
+	}
+	return attached{}, fmt.Errorf("hook %s: %w", hk.name, errors.Join(errs...))
+}
+
+// loadProgram loads one program of an object, with maps that exist already.
+func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
+	p, ok := spec.Programs[name]
+	if !ok {
+		return nil, fmt.Errorf("no program %s in the object", name)
+	}
+	one := spec.Copy()
+	one.Programs = map[string]*ebpf.ProgramSpec{name: p.Copy()}
+	coll, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{MapReplacements: maps, Cache: types})
+	if err != nil {
+		return nil, err
+	}
+	defer coll.Close()
+	return coll.DetachProgram(name), nil
+}
+
+// has reports whether a hook is attached; on a fixture all are.
+func (c *Counters) has(hook string) bool {
+	return c.recorded || slices.ContainsFunc(c.hooks, func(a attached) bool { return a.name == hook })
+}

@@ -1,0 +1,61 @@
+package bpf
+
+import (
+	"bytes"
+	"strings"
+)
+
+const (
+	// slots is PROCESSES of process.h, and otherSlot its OTHER.
+	slots     = 1024
+	otherSlot = 0
+	commLen   = 16
+
+	// Other is the process, and the system call, of what a full table folded.
+	Other = "other"
+	// Unnamed stands for a process that has set its name to nothing.
+	Unnamed = "(unnamed)"
+)
+
+// names turns slots into label values. A slot's name never changes once it is
+// given out, so each is looked at once. Two slots may have the same label, as
+// when bytes that are no UTF-8 are replaced: the first one stands for both.
+type names struct {
+	label [slots]string
+	first [slots]int
+	slot  map[string]int
+}
+
+// of returns the slot whose label stands for the given one. It may only be
+// called for a slot that has counted something: its name is written by then.
+func (n *names) of(raw []byte, slot int) int {
+	if n.label[slot] != "" {
+		return n.first[slot]
+	}
+	if n.slot == nil {
+		n.slot = map[string]int{}
+	}
+	l := Other
+	if slot != otherSlot {
+		l = label(raw, slot)
+	}
+	first, ok := n.slot[l]
+	if !ok {
+		first = slot
+		n.slot[l] = slot
+	}
+	n.label[slot], n.first[slot] = l, first
+	return first
+}
+
+func label(raw []byte, slot int) string {
+	at := slot * commLen
+	if at+commLen > len(raw) {
+		return Unnamed
+	}
+	text, _, _ := bytes.Cut(raw[at:at+commLen], []byte{0})
+	if len(text) == 0 {
+		return Unnamed
+	}
+	return strings.ToValidUTF8(string(text), "\uFFFD")
+}

@@ -1,0 +1,79 @@
+//go:build ignore
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Page-cache operations in pages: a folio counts as many pages as it has.
+ *
+ *   add           filemap:mm_filemap_add_to_page_cache
+ *   access        filemap:mm_filemap_get_pages (Linux 6.9), else folio_mark_accessed
+ *   dirty         writeback:writeback_dirty_folio
+ *   buffer_dirty  block:block_dirty_buffer
+ */
+#include "common.h"
+
+enum { ADD, ACCESS, DIRTY, BUFFER_DIRTY, OPERATIONS, EVENTS = OPERATIONS, STRIDE = 2 * OPERATIONS };
+
+COUNTS(STRIDE);
+
+/* The flags are wrapped in a structure since Linux 6.18, and the size is kept in one of three places. */
+typedef struct {
+	unsigned long f;
+} KERNEL_TYPE memdesc_flags_t;
+
+struct folio {
+	memdesc_flags_t flags;
+	unsigned long _flags_1;
+} KERNEL_TYPE;
+
+struct folio___plain {
+	unsigned long flags;
+} KERNEL_TYPE;
+
+struct folio___6_1 {
+	unsigned char _folio_order;
+} KERNEL_TYPE;
+
+enum pageflags { PG_head };
+
+static __always_inline __u64 pages(struct folio *folio)
+{
+	struct folio___plain *plain = (void *)folio;
+	struct folio___6_1 *older = (void *)folio;
+	__u64 flags;
+
+	if (bpf_core_field_exists(plain->flags))
+		flags = plain->flags;
+	else
+		flags = folio->flags.f;
+	if (!(flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
+		return 1;
+	if (bpf_core_field_exists(older->_folio_order))
+		return 1ull << (older->_folio_order & 63);
+	return 1ull << (folio->_flags_1 & 63);
+}
+
+static __always_inline int count(__u32 operation, __u64 n)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	add(&counts, STRIDE, cpu, operation, n);
+	add(&counts, STRIDE, cpu, EVENTS + operation, 1);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int add_btf(__u64 *args) { return count(ADD, pages((void *)args[0])); }
+
+SEC("tp_btf/writeback_dirty_folio")
+int dirty_btf(__u64 *args) { return count(DIRTY, pages((void *)args[0])); }
+
+SEC("tp_btf/block_dirty_buffer")
+int buffer_dirty_btf(__u64 *args) { return count(BUFFER_DIRTY, 1); }
+
+/* args: mapping, first and last index */
+SEC("tp_btf/mm_filemap_get_pages")
+int access_btf(__u64 *args) { return count(ACCESS, args[2] - args[1] + 1); }
+
+SEC("fentry/folio_mark_accessed")
+int access_fentry(__u64 *args) { return count(ACCESS, pages((void *)args[0])); }
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,36 @@
+package bpf
+
+// Operations are the label values of page-cache operations, in the order of
+// pagecache.bpf.c.
+var Operations = [...]string{"add", "access", "dirty", "buffer_dirty"}
+
+// PageCache counts page-cache operations in pages.
+var PageCache = &Program{
+	Name: "pagecache",
+	load: loadPageCache,
+	row:  2 * len(Operations),
+	read: []string{"counts"},
+	hooks: []hook{
+		{name: Operations[0], variants: []variant{{"add_btf", typed}}},
+		{name: Operations[1], variants: []variant{{"access_btf", typed}, {"access_fentry", typed}}},
+		{name: Operations[2], variants: []variant{{"dirty_btf", typed}}},
+		{name: Operations[3], variants: []variant{{"buffer_dirty_btf", typed}}},
+	},
+	events: func(c counts) uint64 {
+		var n uint64
+		for i := range Operations {
+			n += c.sum(len(Operations) + i)
+		}
+		return n
+	},
+}
+
+// PageCache emits the pages of each operation that is being counted, since the
+// program was attached; operation is an index of Operations.
+func (c *Counters) PageCache(emit func(operation int, pages uint64)) {
+	for i, name := range Operations {
+		if c.has(name) {
+			emit(i, c.counts().sum(i))
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// noTypes is the problem of a kernel that does not describe its types.
+func noTypes(err error) error {
+	return &probe.Problem{
+		Err:    fmt.Errorf("read the kernel's type information (BTF): %w", err),
+		Remedy: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y; sources that read files go on without it",
+	}
+}
+
+// refused explains why the kernel did not take an object or some of its hooks.
+func refused(h *host.Host, object string, err error) error {
+	var verifier *ebpf.VerifierError
+	reason := err
+	if errors.As(err, &verifier) && len(verifier.Log) > 0 {
+		reason = fmt.Errorf("the kernel's verifier refused it: %s: %w", lastLine(verifier.Log), oneLine{verifier.Cause})
+	}
+	p := &probe.Problem{Err: fmt.Errorf("load %s into the kernel: %w", object, oneLine{reason})}
+	locked, _ := h.ReadString("/sys/kernel/security/lockdown")
+	switch {
+	case errors.Is(err, unix.EPERM) && !capable():
+		p.Remedy = "run as root, or grant CAP_BPF and CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)"
+	case errors.Is(err, unix.EPERM) && strings.Contains(locked, "[confidentiality]"):
+		p.Remedy = "kernel lockdown is in confidentiality mode; boot with lockdown=integrity or none"
+	case errors.Is(err, unix.EPERM):
+		p.Remedy = "a security module, lockdown or a seccomp filter of the container forbids bpf(2); allow it"
+	case errors.Is(err, unix.ENOMEM):
+		p.Remedy = "give the process's control group more memory"
+	default:
+		p.Remedy = "report the message together with the kernel's version"
+	}
+	return p
+}
+
+// capable reports whether this process may load tracing programs: CAP_BPF and
+// CAP_PERFMON, or CAP_SYS_ADMIN, in its effective set (capget(2)).
+func capable() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	has := func(c uint) bool { return data[c/32].Effective>>(c%32)&1 == 1 }
+	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)
+}
+
+// oneLine prints an error of several lines, as errors.Join makes them, on one.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+func (e oneLine) Unwrap() error { return e.error }
+
+// lastLine is the line of a verifier log that says what was wrong; the
+// statistics after it start with "processed".
+func lastLine(log []string) string {
+	for i := len(log) - 1; i >= 0; i-- {
+		if s := strings.TrimSpace(log[i]); s != "" && !strings.HasPrefix(s, "processed ") {
+			return s
+		}
+	}
+	return ""
+}
