@@ -70,7 +70,12 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	if err != nil {
 		return err
 	}
-	all, err := fs.GetMounts()
+	// The first process sees the machine's mounts, also when this one runs in a
+	// container; with hidepid only root may look there.
+	all, err := fs.GetProcMounts(1)
+	if err != nil {
+		all, err = fs.GetMounts()
+	}
 	if err != nil {
 		return err
 	}
