@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -252,7 +251,7 @@ func (l *local) build(m *metric.Sample) *series {
 	}
 	e := &series{bounds: slices.Clone(m.Hist.Bounds)}
 	for _, le := range m.Hist.Bounds {
-		e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", strconv.FormatFloat(le, 'g', -1, 64)))
+		e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", labels.FormatOpenMetricsFloat(le))) // as a scrape writes it
 	}
 	e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", "+Inf"), lset(m.Desc.Name+"_sum", ""), lset(m.Desc.Name+"_count", ""))
 	return e

@@ -29,6 +29,17 @@ var (
 // Metrics lists what Collect emits.
 var Metrics = []*metric.Desc{descSeries, descAppended, descLost, descWALErrors, descCheckpointErrors, descCut, descBytes, descUnclean}
 
+// Series is the number of series in memory; 0 while the database is being
+// opened again.
+func (s *Store) Series() int {
+	db, err := s.lease()
+	if err != nil {
+		return 0
+	}
+	defer db.unlease()
+	return int(db.Head().NumSeries())
+}
+
 // Collect emits the store's own metrics. The number of series is absent while
 // the database is being opened again, and the size until it was first looked at.
 func (s *Store) Collect(emit func(metric.Sample)) {

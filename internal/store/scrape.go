@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -99,7 +100,7 @@ func only(text []byte, own []string) ([]byte, error) {
 		switch {
 		case key.Value == "global" || key.Value == "scrape_configs":
 			continue
-		case !contains(own, key.Value):
+		case !slices.Contains(own, key.Value):
 			return nil, fmt.Errorf("line %d: unknown key %s", key.Line, key.Value)
 		}
 		end := len(lines)
@@ -111,15 +112,6 @@ func only(text []byte, own []string) ([]byte, error) {
 		}
 	}
 	return []byte(strings.Join(lines, "")), nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 var unknownField = regexp.MustCompile(`field (\S+) (not found|already set) in type \S+`)

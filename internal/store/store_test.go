@@ -101,7 +101,7 @@ func TestAppendQuery(t *testing.T) {
 		`tee_syscalls_total{process="",syscall="write"}`:               1,
 		`tee_syscalls_total{process="bad?"}`:                           2,
 		`tee_runqueue_latency_seconds_bucket{le="0.1"}`:                3,
-		`tee_runqueue_latency_seconds_bucket{le="1"}`:                  5,
+		`tee_runqueue_latency_seconds_bucket{le="1.0"}`:                5,
 		`tee_runqueue_latency_seconds_bucket{le="+Inf"}`:               6,
 		`tee_runqueue_latency_seconds_count{process="redis"}`:          6,
 		`tee_runqueue_latency_seconds_sum`:                             4.5,
