@@ -1,0 +1,16 @@
+// Package rules holds the members of the analysis: one file per cause. A rule
+// names metrics as text, as PromQL does. A new rule is one file, one line in All,
+// and fixtures under testdata, of which fires, silent and cannot-tell are needed.
+package rules
+
+import "github.com/teescope/teescope/internal/analysis"
+
+// All are the rules, in the order in which they are shown.
+var All = []*analysis.Rule{
+	syscallStorm,
+	pageFaultStorm,
+	contextSwitchStorm,
+	cpuSteal,
+	pressure,
+	overBudget,
+}

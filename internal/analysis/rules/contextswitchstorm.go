@@ -1,0 +1,81 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+// Measured on two CPUs, and pinned to one, with one to 50 connections: redis-server,
+// redis-benchmark, nginx and wrk switch up to 44,000 times a second, but never
+// more than 0.55 times for each call that moves data, since a sleep has a message
+// to wait for. Twice as many switches as such calls are about something else.
+const (
+	switchFloor  = 10_000 // 1/s
+	switchFactor = 2
+)
+
+var contextSwitchStorm = &analysis.Rule{
+	Name:  "context_switch_storm",
+	Title: "Context switch storm",
+	Doc: "A process is switched out at least 10,000 times a second, of its own will (voluntary) or not (involuntary), and at least twice " +
+		"for each of its calls that move data; redis-server, nginx and their load generators stay below 0.55 at any rate. " +
+		"The rate must be reached as the mean of either window and in every reading of the last 10 s. " +
+		"Kernel threads, which make no system calls, are left out.",
+	Needs: []string{"tee_context_switches_total", "tee_syscalls_total"},
+	Remedy: "See who waits for whom with `perf sched timehist -p PID`. A switch of a thread that is inside an enclave is an exit, " +
+		"and one of a confidential VM's last busy thread lets the virtual CPU halt, which is an exit as well.",
+	Reference: "https://docs.kernel.org/scheduler/index.html and " + teemon,
+	Run:       findContextSwitchStorms,
+}
+
+var switchRemedies = map[string]string{
+	"voluntary": "Its threads sleep and wake each other for very little work: a contended lock, a queue that is handed over item by item, " +
+		"very short sleeps. Hand over in batches, use fewer threads, split the lock.",
+	"involuntary": "Others push it off the CPU, or it yields in a loop: more threads want to run than there are CPUs. " +
+		"Use fewer threads, give it CPUs of its own, or replace sched_yield by a real wait.",
+}
+
+func findContextSwitchStorms(ctx context.Context, p *analysis.Pass) error {
+	const switches = "tee_context_switches_total"
+	found, err := storms(ctx, p, switches, `process!="other"`, switchFloor, "kind")
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, s := range found {
+		process, kind := s.labels["process"], s.labels["kind"]
+		who := s.of("")
+		if seen[who] {
+			continue // its more frequent kind is the one that is named
+		}
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, mean of the last %s", kind, process, s.spell), "1/s", s.rate(s.series))
+		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
+		calls := e.add(ctx, "all its system calls, in the same time", "1/s", "("+s.rate(s.of("tee_syscalls_total"))+" or vector(0))")
+		if e.err != nil {
+			return e.err
+		}
+		if dominates := rate >= switchFactor*useful; !dominates || calls == 0 {
+			continue
+		}
+		seen[who] = true
+		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		if e.err != nil {
+			return e.err
+		}
+		subject, err := named(ctx, p, process, switches, s.labels["instance"])
+		if err != nil {
+			return err
+		}
+		p.Report(analysis.Finding{
+			Subject:  subject,
+			Title:    fmt.Sprintf("%s makes %s %s context switches a second.", subject, count(rate), kind),
+			Severity: analysis.Warning,
+			Evidence: e.list,
+			Remedy:   switchRemedies[kind] + " " + p.Rule.Remedy,
+		})
+	}
+	return nil
+}

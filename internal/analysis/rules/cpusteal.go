@@ -1,0 +1,64 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+const (
+	stealFloor    = 0.05
+	stealCritical = 0.20
+)
+
+var cpuSteal = &analysis.Rule{
+	Name:  "cpu_steal",
+	Title: "CPU steal",
+	Doc: "At least 5 % of a virtual machine's CPU time was given to others by the host while it wanted to run, over either window and over its newest half minute. " +
+		"That is more than the costs of a confidential VM that one usually sets out to measure, so results taken meanwhile say little. " +
+		"On bare metal steal is always 0.",
+	Needs: []string{"node_cpu_seconds_total"},
+	Remedy: "The host is overcommitted. Ask for dedicated CPUs or another host; do not compare results that were measured meanwhile. " +
+		"A guest that is throttled by its own quota (burstable instance types) looks the same.",
+	Reference: "https://docs.kernel.org/filesystems/proc.html (steal, under /proc/stat)",
+	Run:       findSteal,
+}
+
+func findSteal(ctx context.Context, p *analysis.Pass) error {
+	const cpu = "node_cpu_seconds_total"
+	share := func(selector, window string) string {
+		return fmt.Sprintf("sum by (job, instance) (rate(%s[%s])) / sum by (job, instance) (rate(%s[%s]))",
+			with(selector, `mode="steal"`), window, selector, window)
+	}
+	all := cpu + `{mode!=""}`
+	points, err := p.Query(ctx, fmt.Sprintf("%s >= %g and %s >= %g", share(all, window(p)), stealFloor, share(all, newest(p)), stealFloor), p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		here := selector(cpu, "job", pt.Labels["job"], "instance", pt.Labels["instance"])
+		e := evidence{pass: p}
+		stolen := e.add(ctx, "share of CPU time stolen, mean of the last "+window(p), "ratio", share(here, window(p)))
+		e.add(ctx, "share of CPU time stolen, mean of the last "+newest(p), "ratio", share(here, newest(p)))
+		if e.err != nil {
+			return e.err
+		}
+		subject, err := named(ctx, p, "machine", cpu, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		severity := analysis.Warning
+		if stolen >= stealCritical {
+			severity = analysis.Critical
+		}
+		p.Report(analysis.Finding{
+			Subject:  subject,
+			Title:    fmt.Sprintf("The host takes %s of the CPU time away from the %s.", percent(stolen), subject),
+			Severity: severity,
+			Evidence: e.list,
+			Share:    &[2]float64{stolen, stolen},
+		})
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+// evidence gathers the numbers behind a finding. Each is the result of its
+// query, so that a reader who runs the query at the same time sees the same
+// number. The first error stays in err and makes further calls do nothing.
+type evidence struct {
+	pass *analysis.Pass
+	list []analysis.Evidence
+	err  error
+}
+
+// add evaluates expr, which gives one number or none, notes it and returns it;
+// NaN, which is above and below nothing, when there is none. A query is listed once.
+func (e *evidence) add(ctx context.Context, text, unit, expr string) float64 {
+	if e.err != nil {
+		return math.NaN()
+	}
+	points, err := e.pass.Query(ctx, expr, e.pass.To)
+	switch {
+	case err != nil:
+		e.err = err
+	case len(points) > 1:
+		e.err = fmt.Errorf("query %s: gives %d series, want one number", expr, len(points))
+	case len(points) == 1:
+		if !slices.ContainsFunc(e.list, func(o analysis.Evidence) bool { return o.Expr == expr }) {
+			e.list = append(e.list, analysis.Evidence{Text: text, Value: points[0].Value, Unit: unit, Expr: expr})
+		}
+		return points[0].Value
+	}
+	return math.NaN()
+}
+
+// selector writes metric{name="value",...} from pairs of name and value.
+func selector(metric string, pairs ...string) string {
+	var b strings.Builder
+	b.WriteString(metric + "{")
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(pairs[i] + "=" + strconv.Quote(pairs[i+1]))
+	}
+	return b.String() + "}"
+}
+
+// with adds a matcher to a selector.
+func with(selector, matcher string) string {
+	return strings.TrimSuffix(selector, "}") + "," + matcher + "}"
+}
+
+// window is the pass's window as PromQL writes it.
+func window(p *analysis.Pass) string { return analysis.PromDuration(p.To.Sub(p.From)) }
+
+// newest is the newest part of the window: a cause must hold there too, so that
+// a finding does not outlive its cause by a whole window.
+func newest(p *analysis.Pass) string {
+	return analysis.PromDuration(min(p.To.Sub(p.From)/2, 30*time.Second))
+}
+
+// named is name, followed by the machine when series of more than one are
+// in the store.
+func named(ctx context.Context, p *analysis.Pass, name, metric, instance string) (string, error) {
+	points, err := p.Query(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric), p.To)
+	if err != nil {
+		return "", err
+	}
+	if len(points) == 1 && points[0].Value > 1 {
+		return name + " on " + instance, nil
+	}
+	return name, nil
+}
+
+// count prints a number as a sentence needs it: three digits are enough to act
+// on, and the evidence has all of them ("3,420,000", "12.3").
+func count(v float64) string {
+	v, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
+	if err != nil || v < 1000 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	s := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// percent prints a ratio ("12.3 %").
+func percent(v float64) string { return count(v*100) + " %" }

@@ -1,0 +1,111 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// storm is a counter of one process that runs high: as the mean of the whole
+// window, and without a break up to now.
+type storm struct {
+	labels map[string]string
+	series string // selects its counters
+	// spell is for how long it has run high, at most a minute, as PromQL writes
+	// it. The numbers in a finding are means over it: a mean over a window that
+	// began before the storm would be too low.
+	spell string
+}
+
+// A storm is followed back in steps. The shortest spell that is reported has
+// two readings at the default interval of 5 s.
+const (
+	stormStep     = 5 * time.Second
+	shortestSpell = 10 * time.Second
+	longestSpell  = time.Minute
+)
+
+// storms returns what makes at least floor events a second, the highest first;
+// where holds the matchers of the series in question. A storm is one process of
+// one machine and one value of each of the labels in by. What was folded into
+// the process "other" is many processes, and named by nobody.
+//
+// Since the mean over the whole window has to reach the floor, a storm that has
+// just begun must be higher the longer the window is: with 5 minutes, 10 times
+// the floor is seen after 30 s, and 5 times after a minute.
+func storms(ctx context.Context, p *analysis.Pass, name, where string, floor float64, by ...string) ([]storm, error) {
+	by = append([]string{"job", "instance", "process"}, by...)
+	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (rate(%s{%s}[%s])) >= %g`,
+		strings.Join(by, ", "), name, where, window(p), floor), p.To)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(points, func(a, b metric.Point) int { return cmp.Compare(b.Value, a.Value) })
+	var out []storm
+	for _, pt := range points {
+		var pairs []string
+		for _, l := range by {
+			pairs = append(pairs, l, pt.Labels[l])
+		}
+		s := storm{labels: pt.Labels, series: selector(name, pairs...)}
+		if s.labels["process"] == "other" {
+			continue
+		}
+		d, err := spell(ctx, p, s.series, floor)
+		if err != nil {
+			return nil, err
+		}
+		if d >= shortestSpell {
+			s.spell = analysis.PromDuration(d)
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// spell returns for how long the series have made at least floor events a second
+// without a break until now, at most a minute. It looks at the last two readings
+// before now, before 5 s ago and so on. The oldest pair that is high may hold
+// the beginning of the storm and is left out, so that a mean over the spell is
+// of the storm alone.
+func spell(ctx context.Context, p *analysis.Pass, series string, floor float64) (time.Duration, error) {
+	for back := time.Duration(0); back <= longestSpell; back += stormStep {
+		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[30s] offset %s))", series, analysis.PromDuration(back)), p.To)
+		if err != nil {
+			return 0, err
+		}
+		if len(points) == 0 || points[0].Value < floor {
+			return back - stormStep, nil
+		}
+	}
+	return longestSpell, nil
+}
+
+// of selects other counters of the same process of the same machine.
+func (s storm) of(name string, matchers ...string) string {
+	sel := selector(name, "job", s.labels["job"], "instance", s.labels["instance"], "process", s.labels["process"])
+	return strings.Join(append([]string{strings.TrimSuffix(sel, "}")}, matchers...), ",") + "}"
+}
+
+// rate is the query for the events per second of some series during the spell.
+func (s storm) rate(series string) string {
+	return fmt.Sprintf("sum(rate(%s[%s]))", series, s.spell)
+}
+
+// usefulCalls move data in or out of a process. They are what a server is for,
+// and the yardstick for what else it does in the kernel.
+const usefulCalls = "read|write|pread64|pwrite64|readv|writev|preadv|pwritev|preadv2|pwritev2|" +
+	"sendto|recvfrom|sendmsg|recvmsg|sendmmsg|recvmmsg|sendfile|splice|tee|vmsplice|copy_file_range|" +
+	"io_uring_enter|io_submit|io_getevents|io_pgetevents"
+
+// useful is the query for the process's useful calls per second during the
+// spell: 0 when it has never made one.
+func (s storm) useful() string {
+	return "(" + s.rate(s.of("tee_syscalls_total", `syscall=~"`+usefulCalls+`"`)) + " or vector(0))"
+}

@@ -1,0 +1,180 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+// Measured with redis-server 7.0 and nginx 1.22 under redis-benchmark and wrk, in
+// one to 50 connections, with and without pipelining and keep-alive: the call
+// made most often beside the useful ones is epoll_ctl in redis-benchmark, exactly
+// 5 for each sendto and recvfrom, 2.5 for each useful call; then wrk with 2.0,
+// redis-server with 1.7 (setsockopt) and nginx with 0.5 (newfstatat). In TEEMon's
+// case (section 6.4) clock_gettime was called ten times as often as read and
+// write. The factor lies between 2.5 and 5.
+const (
+	syscallFloor  = 10_000 // 1/s
+	syscallFactor = 4
+)
+
+var syscallStorm = &analysis.Rule{
+	Name:  "syscall_storm",
+	Title: "System call storm",
+	Doc: "One system call of a process is made at least 10,000 times a second and at least 4 times as often as all its calls " +
+		"that move data (read, write, send, receive and their kin) together. Event loops stay below: the highest factor measured " +
+		"is 2.5, epoll_ctl in redis-benchmark. The rate must be reached as the mean of either window and in every reading of the " +
+		"last 10 s; a storm of 100,000 calls a second is found within a minute by a monitor of any age. " +
+		"Programs that walk file trees show up as information only.",
+	Needs: []string{"tee_syscalls_total"},
+	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`, " +
+		"and make the call less often.",
+	Reference: teemon,
+	Run:       findSyscallStorms,
+}
+
+const teemon = "TEEMon: A continuous performance monitoring framework for TEEs (Middleware 2020), section 6.4, https://arxiv.org/abs/2012.06554"
+
+func findSyscallStorms(ctx context.Context, p *analysis.Pass) error {
+	found, err := storms(ctx, p, "tee_syscalls_total", `process!="other",syscall!="other",syscall!~"`+usefulCalls+`"`, syscallFloor, "syscall")
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, s := range found {
+		who := s.of("")
+		if seen[who] {
+			continue // its highest call is the one that is named
+		}
+		call, process := s.labels["syscall"], s.labels["process"]
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, mean of the last %s", call, process, s.spell), "1/s", s.rate(s.series))
+		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
+		if e.err != nil {
+			return e.err
+		}
+		if dominates := rate >= syscallFactor*useful; !dominates {
+			continue
+		}
+		seen[who] = true
+		versus := "and never reads, writes, sends or receives"
+		if useful > 0 {
+			ratio := e.add(ctx, call+" calls for each call that moves data", "ratio", s.rate(s.series)+" / "+s.useful())
+			versus = count(ratio) + " times as often as it reads, writes, sends and receives"
+		}
+		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
+		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		if e.err != nil {
+			return e.err
+		}
+		subject, err := named(ctx, p, process, "tee_syscalls_total", s.labels["instance"])
+		if err != nil {
+			return err
+		}
+		c := classOf(call)
+		p.Report(analysis.Finding{
+			Subject:   subject,
+			Title:     fmt.Sprintf("%s calls %s %s times a second, %s.", subject, call, count(rate), versus),
+			Severity:  c.severity(rate),
+			Evidence:  e.list,
+			Remedy:    c.remedy + " " + p.Rule.Remedy + " " + insideEnclave,
+			Reference: c.reference,
+		})
+	}
+	return nil
+}
+
+// The figure is that of HotCalls (ISCA 2017, https://doi.org/10.1145/3140659.3080208).
+const insideEnclave = "Inside an enclave runtime each such call is also an exit from the enclave: 8,200 cycles and more instead of some 150."
+
+// class is what is known about why some calls are made too often.
+type class struct {
+	calls     string // separated by spaces
+	remedy    string
+	reference string
+	ordinary  bool // the work of ordinary programs, and no fault in itself
+}
+
+// severity: at 8,200 cycles for leaving and entering an enclave, 100,000 a
+// second are more than a fifth of a core of 3.5 GHz.
+func (c class) severity(rate float64) analysis.Severity {
+	switch {
+	case c.ordinary:
+		return analysis.Info
+	case rate >= 100_000:
+		return analysis.Critical
+	}
+	return analysis.Warning
+}
+
+var classes = []class{
+	{
+		calls: "clock_gettime gettimeofday time clock_getres",
+		remedy: "The vDSO answers this without entering the kernel, so it is being bypassed (a static binary, a sandbox, an enclave runtime " +
+			"without a clock of its own) or the clock source cannot be read from user space: current_clocksource under " +
+			"/sys/devices/system/clocksource/clocksource0 should say tsc, kvm-clock or a hyperv page. Read the time once per turn of the event loop.",
+		reference: teemon,
+	},
+	{
+		calls: "futex futex_wait futex_wake futex_waitv futex_requeue",
+		remedy: "Threads contend for a lock or a queue. Hold the lock for less time, split it, use fewer threads, or let the lock spin " +
+			"longer before it sleeps; inside an enclave use the runtime's own locks.",
+		reference: "https://man7.org/linux/man-pages/man7/futex.7.html",
+	},
+	{
+		calls:     "sched_yield",
+		remedy:    "A thread spins and yields instead of sleeping until there is work. Wait on a futex, a condition variable or an eventfd.",
+		reference: "https://man7.org/linux/man-pages/man2/sched_yield.2.html",
+	},
+	{
+		calls: "epoll_wait epoll_pwait epoll_pwait2 poll ppoll select pselect6",
+		remedy: "The event loop turns without work: a timeout of zero, or a descriptor that is reported ready again and again because " +
+			"nobody reads it or closes it.",
+		reference: "https://man7.org/linux/man-pages/man7/epoll.7.html",
+	},
+	{
+		calls:     "epoll_ctl",
+		remedy:    "Descriptors are added, changed and removed for each message. Register once; keep connections open.",
+		reference: "https://man7.org/linux/man-pages/man7/epoll.7.html",
+	},
+	{
+		calls:     "nanosleep clock_nanosleep",
+		remedy:    "A loop polls with very short sleeps. Sleep longer, or wait for the event itself.",
+		reference: "https://man7.org/linux/man-pages/man2/clock_nanosleep.2.html",
+	},
+	{
+		calls:     "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getpgid getsid getcpu getrusage times uname sysinfo",
+		remedy:    "The answer hardly ever changes. Ask once and keep it.",
+		reference: teemon,
+	},
+	{
+		calls:     "rt_sigprocmask rt_sigaction sigaltstack rt_sigreturn",
+		remedy:    "Signal masks are saved and restored in a hot path (sigsetjmp, coroutine switches), or a signal arrives all the time. Use _setjmp, or handle it with a signalfd.",
+		reference: "https://man7.org/linux/man-pages/man3/setjmp.3.html",
+	},
+	{
+		calls:     "mmap munmap mremap madvise mprotect brk",
+		remedy:    "Memory is taken from the kernel and given back all the time. Let the allocator keep it (for glibc: mallopt with M_TRIM_THRESHOLD and M_MMAP_THRESHOLD), or reuse buffers.",
+		reference: "https://man7.org/linux/man-pages/man3/mallopt.3.html",
+	},
+	{
+		calls: "stat fstat lstat newfstatat statx access faccessat faccessat2 open openat openat2 close lseek getdents getdents64 readlink readlinkat",
+		remedy: "The process asks about files rather than reading them, as programs that walk file trees do. In a server, keep " +
+			"descriptors and answers (nginx: open_file_cache).",
+		reference: "https://nginx.org/en/docs/http/ngx_http_core_module.html#open_file_cache",
+		ordinary:  true,
+	},
+}
+
+func classOf(call string) class {
+	for _, c := range classes {
+		for _, name := range strings.Fields(c.calls) {
+			if name == call {
+				return c
+			}
+		}
+	}
+	return class{remedy: "This call moves no data.", reference: teemon}
+}
