@@ -49,8 +49,8 @@ type Fixture struct {
 	// Comment is the text above the first file: where the fixture comes from.
 	Comment string
 
-	path string
-	maps map[string]map[string][]byte
+	aside string // a folder outside the root
+	maps  map[string]map[string][]byte
 }
 
 // Open unpacks the archive at path into a folder that ends with the test.
@@ -60,7 +60,7 @@ func Open(t testing.TB, path string) *Fixture {
 	if err != nil {
 		t.Fatalf("open fixture: %v", err)
 	}
-	f := &Fixture{Meta: map[string]string{}, Comment: string(a.Comment), path: path, maps: map[string]map[string][]byte{}}
+	f := &Fixture{Meta: map[string]string{}, Comment: string(a.Comment), aside: t.TempDir(), maps: map[string]map[string][]byte{}}
 	root := t.TempDir()
 	for _, file := range a.Files {
 		switch {
@@ -153,20 +153,27 @@ func Open(t testing.TB, path string) *Fixture {
 	return f
 }
 
-// Without opens the same archive again and removes one of its Files, so that
-// the generic test of a list can see that losing it is noticed.
-func (f *Fixture) Without(t testing.TB, name string) *Fixture {
+// Without calls do while one of the fixture's Files is missing, so that the
+// generic test of a list can see that losing it is noticed.
+func (f *Fixture) Without(t testing.TB, name string, do func()) {
 	t.Helper()
-	g := Open(t, f.path)
 	if rest, ok := strings.CutPrefix(name, "bpf/"); ok {
 		program, m, _ := strings.Cut(rest, "/")
-		delete(g.maps[program], strings.TrimSuffix(m, ".text"))
-		return g
+		m = strings.TrimSuffix(m, ".text")
+		data := f.maps[program][m]
+		delete(f.maps[program], m)
+		do()
+		f.maps[program][m] = data
+		return
 	}
-	if err := os.Remove(filepath.Join(g.Host.Root, name)); err != nil {
+	path, aside := filepath.Join(f.Host.Root, name), filepath.Join(f.aside, "file")
+	if err := os.Rename(path, aside); err != nil {
 		t.Fatal(err)
 	}
-	return g
+	do()
+	if err := os.Rename(aside, path); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (f *Fixture) addMap(name string, data []byte) error {

@@ -23,4 +23,5 @@ var All = []*probe.Source{
 	&network,
 	&pressure,
 	&system,
+	&container,
 }

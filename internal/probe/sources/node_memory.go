@@ -47,7 +47,7 @@ var memory = probe.Source{
 			}
 			v, verr := h.ReadFile("/proc/vmstat")
 			if verr == nil {
-				verr = parseVmstat(v, vmstat.emit(out))
+				verr = parseFlat(v, vmstat.emit(out))
 			}
 			return cmp.Or(err, verr)
 		}), nil
@@ -113,8 +113,8 @@ func parseMeminfo(b []byte, emit func(string, float64)) error {
 	return nil
 }
 
-// parseVmstat reads lines "name 123"; the cgroup files of that shape too.
-func parseVmstat(b []byte, emit func(string, float64)) error {
+// parseFlat reads lines "name 123", the shape of /proc/vmstat and of many cgroup files.
+func parseFlat(b []byte, emit func(string, float64)) error {
 	for line := range bytes.Lines(b) {
 		name, val, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
 		v, err := strconv.ParseUint(val, 10, 64)

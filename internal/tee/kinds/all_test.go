@@ -110,15 +110,17 @@ func TestRemovedFiles(t *testing.T) {
 		full := tee.Detect(f.Host, All)
 		for _, file := range f.Files {
 			removed++
-			for i, d := range tee.Detect(f.Without(t, file).Host, All) {
-				before := full[i].State
-				if before == tee.Here && d.State == tee.NotHere || before == tee.NotHere && d.State == tee.Here {
-					t.Errorf("%s without %s: %s was %q and is %q (%v)", name(path), file, d.Kind.Name, before, d.State, d.Err)
+			f.Without(t, file, func() {
+				for i, d := range tee.Detect(f.Host, All) {
+					before := full[i].State
+					if before == tee.Here && d.State == tee.NotHere || before == tee.NotHere && d.State == tee.Here {
+						t.Errorf("%s without %s: %s was %q and is %q (%v)", name(path), file, d.Kind.Name, before, d.State, d.Err)
+					}
+					if d.State == tee.Here && !d.Facts.Active && d.Facts.Why == "" {
+						t.Errorf("%s without %s: %s is inactive without a reason", name(path), file, d.Kind.Name)
+					}
 				}
-				if d.State == tee.Here && !d.Facts.Active && d.Facts.Why == "" {
-					t.Errorf("%s without %s: %s is inactive without a reason", name(path), file, d.Kind.Name)
-				}
-			}
+			})
 		}
 	}
 	if removed == 0 {

@@ -1,0 +1,292 @@
+package sources
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// cgroupLimit bounds the cgroups that are shown, and with them series and work.
+// Containers come first, then what is high in the tree. What is left out is not
+// lost: a cgroup's use is part of its parent's.
+const cgroupLimit = 400
+
+// containerLabels are cAdvisor's. The id is the path of the cgroup. The name is
+// the container's id, or the name that LXC gave it. Namespace, pod and container
+// come from the names of the kubelet's links in /var/log/containers and are
+// empty elsewhere. There is no image label: that takes asking the runtime.
+var containerLabels = []string{"id", "name", "namespace", "pod", "container"}
+
+var (
+	ctrCPU         = containerCounter("cpu_usage_seconds", "CPU time in seconds", "cpu")
+	ctrCPUUser     = containerCounter("cpu_user_seconds", "CPU time in user mode in seconds")
+	ctrCPUSystem   = containerCounter("cpu_system_seconds", "CPU time in the kernel in seconds")
+	ctrPeriods     = containerCounter("cpu_cfs_periods", "Scheduling periods in which the CPU quota was enforced")
+	ctrThrottled   = containerCounter("cpu_cfs_throttled_periods", "Scheduling periods in which the CPU quota ran out")
+	ctrThrottledS  = containerCounter("cpu_cfs_throttled_seconds", "Time in seconds for which the CPU quota stopped tasks")
+	ctrPeriod      = containerGauge("spec_cpu_period", "Length of a scheduling period in microseconds")
+	ctrQuota       = containerGauge("spec_cpu_quota", "CPU time allowed per period in microseconds; absent without a limit")
+	ctrMemUsage    = containerGauge("memory_usage_bytes", "Memory charged in bytes, page cache included")
+	ctrMemWorking  = containerGauge("memory_working_set_bytes", "Memory charged in bytes, less page cache that was not used lately")
+	ctrMemRSS      = containerGauge("memory_rss", "Anonymous memory in bytes")
+	ctrMemCache    = containerGauge("memory_cache", "Page cache in bytes")
+	ctrMemFailures = containerCounter("memory_failures", "Page faults by type, and whether those of child cgroups are included (scope)", "failure_type", "scope")
+	ctrMemLimit    = containerGauge("spec_memory_limit_bytes", "Memory limit in bytes; absent without one")
+	ctrProcesses   = containerGauge("processes", "Processes in the cgroup itself, not in its children")
+	ctrThreads     = containerGauge("threads", "Threads, those of child cgroups included")
+	ctrReads       = containerCounter("fs_reads_bytes", "Bytes read from block devices", "device")
+	ctrWrites      = containerCounter("fs_writes_bytes", "Bytes written to block devices", "device")
+)
+
+// ctrNet are columns of the /proc/PID/net/dev of one of the container's processes.
+var ctrNet = []struct {
+	desc  *metric.Desc
+	value func(procfs.NetDevLine) uint64
+}{
+	{containerCounter("network_receive_bytes", "Bytes received", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxBytes }},
+	{containerCounter("network_receive_packets", "Packets received", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxPackets }},
+	{containerCounter("network_receive_packets_dropped", "Packets dropped on receive", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxDropped }},
+	{containerCounter("network_receive_errors", "Receive errors", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxErrors }},
+	{containerCounter("network_transmit_bytes", "Bytes sent", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxBytes }},
+	{containerCounter("network_transmit_packets", "Packets sent", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxPackets }},
+	{containerCounter("network_transmit_packets_dropped", "Packets dropped on send", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxDropped }},
+	{containerCounter("network_transmit_errors", "Send errors", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxErrors }},
+}
+
+func containerCounter(name, what string, labels ...string) *metric.Desc {
+	return counter("container_"+name+"_total", what+", by cgroup.", slices.Concat(containerLabels, labels)...)
+}
+
+func containerGauge(name, what string) *metric.Desc {
+	return gauge("container_"+name, what+", by cgroup.", containerLabels...)
+}
+
+var container = probe.Source{
+	Name: "container",
+	Doc:  "CPU, memory, I/O and network by container and systemd unit, from cgroup v1 and v2, under cAdvisor's names",
+	Metrics: func() []*metric.Desc {
+		out := []*metric.Desc{ctrCPU, ctrCPUUser, ctrCPUSystem, ctrPeriods, ctrThrottled, ctrThrottledS, ctrPeriod, ctrQuota,
+			ctrMemUsage, ctrMemWorking, ctrMemRSS, ctrMemCache, ctrMemFailures, ctrMemLimit, ctrProcesses, ctrThreads, ctrReads, ctrWrites}
+		for _, n := range ctrNet {
+			out = append(out, n.desc)
+		}
+		return out
+	}(),
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		t, err := cgroupTrees(h)
+		if err != nil {
+			return nil, err
+		}
+		return reading((&containers{cgroups: t, limit: cgroupLimit}).read), nil
+	},
+}
+
+type containers struct {
+	*cgroups
+	limit int
+}
+
+// round is what one reading needs beyond the cgroups themselves.
+type round struct {
+	emitter
+	pods     map[string]podName
+	disks    map[string]string
+	hostNet  string
+	networks map[string]bool // namespaces that were shown
+}
+
+func (c *containers) read(ctx context.Context, out emitter) error {
+	all, err := c.list()
+	if err != nil {
+		return err
+	}
+	shown := c.pick(all)
+	if len(shown) < len(all) {
+		err = fmt.Errorf("%d of %d cgroups are not shown on their own: their use is part of their parents'", len(all)-len(shown), len(all))
+	}
+	r := round{emitter: out, networks: map[string]bool{}}
+	r.pods, err = podNames(c.Host, err)
+	r.disks, err = diskNames(c.Host, err)
+	if r.hostNet, _ = c.Readlink("/proc/1/ns/net"); r.hostNet == "" {
+		// Without the right to look at process 1, our own is the best guess.
+		r.hostNet, _ = c.Readlink("/proc/self/ns/net")
+	}
+	for _, g := range shown {
+		if ctx.Err() != nil {
+			return cmp.Or(err, ctx.Err())
+		}
+		err = cmp.Or(err, c.readGroup(&r, g))
+	}
+	return err
+}
+
+// pick returns at most c.limit of the cgroups, ordered by id.
+func (c *containers) pick(all map[string]*group) []*group {
+	out := slices.Collect(maps.Values(all))
+	slices.SortFunc(out, func(a, b *group) int {
+		return cmp.Or(
+			-cmp.Compare(min(len(a.name), 1), min(len(b.name), 1)),
+			cmp.Compare(strings.Count(a.id, "/"), strings.Count(b.id, "/")),
+			cmp.Compare(a.id, b.id))
+	})
+	out = out[:min(len(out), c.limit)]
+	slices.SortFunc(out, func(a, b *group) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// readGroup reads each resource from the v1 tree where there is one and from
+// the v2 tree otherwise: in a hybrid setup the v2 tree has only the rest.
+func (c *containers) readGroup(r *round, g *group) error {
+	pod := r.pods[g.name]
+	labels := []string{g.id, g.name, pod.namespace, pod.pod, pod.container}
+	send := func(d *metric.Desc, v float64, more ...string) { r.send(d, v, slices.Concat(labels, more)...) }
+
+	var controllers []string
+	if g.v2 != "" {
+		s, err := c.ReadString(path.Join(g.v2, "cgroup.controllers"))
+		if err != nil {
+			return c.unlessGone(g.v2, err)
+		}
+		controllers = strings.Fields(s)
+	}
+	var first error
+	for _, p := range resources {
+		var err error
+		dir := g.v1[p.v1]
+		switch {
+		case dir != "":
+			err = p.readV1(c.cgroups, g, r, send)
+		case g.v2 != "" && (p.v2 == "" || slices.Contains(controllers, p.v2)):
+			dir = g.v2
+			err = p.readV2(c.cgroups, g, r, send)
+		}
+		if err != nil {
+			first = cmp.Or(first, c.unlessGone(dir, err))
+		}
+	}
+	return cmp.Or(first, c.readProcesses(r, g, send))
+}
+
+func (c *containers) readProcesses(r *round, g *group, send sender) error {
+	dir := g.anyDir()
+	b, err := c.ReadFile(path.Join(dir, "cgroup.procs"))
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil // a threaded cgroup has no processes of its own
+	}
+	if err != nil {
+		return c.unlessGone(dir, err)
+	}
+	send(ctrProcesses, float64(bytes.Count(b, []byte("\n"))))
+	if pid := c.somePID(dir, b); g.name != "" && pid != "" {
+		return c.unlessGone("/proc/"+pid, c.readNetwork(r, pid, send))
+	}
+	return nil
+}
+
+// somePID is a process of a container, "" if there is none to be seen. crun and
+// systemd put a container's processes one level down.
+func (c *containers) somePID(dir string, procs []byte) string {
+	for _, sub := range []string{"", "container", "init.scope", "init"} {
+		if sub != "" {
+			procs, _ = c.ReadFile(path.Join(dir, sub, "cgroup.procs"))
+		}
+		line, _, _ := bytes.Cut(procs, []byte("\n"))
+		// 0 is a process outside the PID namespace that we see.
+		if _, err := strconv.ParseUint(string(line), 10, 32); err == nil && string(line) != "0" {
+			return string(line)
+		}
+	}
+	return ""
+}
+
+// readNetwork shows a network namespace through one of its processes. One that
+// several containers share, as those of a pod do, is shown once, with the first;
+// the host's is not shown at all.
+func (c *containers) readNetwork(r *round, pid string, send sender) error {
+	ns, err := c.Readlink("/proc/" + pid + "/ns/net")
+	if errors.Is(err, fs.ErrPermission) {
+		return &probe.Problem{Err: err, Remedy: "run as root"}
+	}
+	if err != nil || ns == r.hostNet || r.networks[ns] {
+		return err
+	}
+	r.networks[ns] = true
+	pfs, err := procfs.NewFS(c.Path("/proc/" + pid))
+	if err != nil {
+		return err
+	}
+	devices, err := pfs.NetDev()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		if name == "lo" {
+			continue
+		}
+		for _, f := range ctrNet {
+			send(f.desc, float64(f.value(devices[name])), name)
+		}
+	}
+	return nil
+}
+
+// podName is who a container is in Kubernetes.
+type podName struct{ namespace, pod, container string }
+
+// podNames reads the names of the kubelet's links to container logs, by
+// container id. A machine without kubelet has none.
+func podNames(h *host.Host, before error) (map[string]podName, error) {
+	links, err := h.ReadDir("/var/log/containers")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		before = cmp.Or(before, err)
+	}
+	out := map[string]podName{}
+	for _, l := range links {
+		if id, p, ok := parseLogName(l.Name()); ok {
+			out[id] = p
+		}
+	}
+	return out, before
+}
+
+// parseLogName takes POD_NAMESPACE_CONTAINER-ID.log apart (kubelet,
+// pkg/kubelet/kuberuntime/legacy.go). Names of Kubernetes have no underscore.
+func parseLogName(s string) (id string, p podName, ok bool) {
+	s, ok = strings.CutSuffix(s, ".log")
+	parts := strings.Split(s, "_")
+	if !ok || len(parts) != 3 {
+		return "", p, false
+	}
+	i := strings.LastIndexByte(parts[2], '-')
+	if i < 0 || !isContainerID(parts[2][i+1:]) {
+		return "", p, false
+	}
+	return parts[2][i+1:], podName{namespace: parts[1], pod: parts[0], container: parts[2][:i]}, true
+}
+
+// diskNames maps "major:minor" to cAdvisor's device label.
+func diskNames(h *host.Host, before error) (map[string]string, error) {
+	b, err := h.ReadFile("/proc/diskstats")
+	out := map[string]string{}
+	for line := range bytes.Lines(b) {
+		if w := strings.Fields(string(line)); len(w) > 3 {
+			out[w[0]+":"+w[1]] = "/dev/" + w[2]
+		}
+	}
+	return out, cmp.Or(before, err)
+}
