@@ -86,7 +86,7 @@ func TestDataLocked(t *testing.T) {
 	data := t.TempDir()
 	startMonitor(t, "monitor", "--data", data)
 	_, stderr, code := run(t, "monitor", "--data", data, "--listen", "127.0.0.1:0")
-	if code != 4 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, data) || !strings.Contains(stderr, "another") {
+	if code != 4 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, data) || !strings.Contains(stderr, "in use by another process") {
 		t.Errorf("exit status %d, stderr:\n%s", code, stderr)
 	}
 }
@@ -191,7 +191,7 @@ func TestStops(t *testing.T) {
 	killed := time.Now()
 	m.stop(syscall.SIGKILL)
 	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
-	last := m.query(t, fmt.Sprintf("timestamp(node_load1) @ %d", killed.Unix()), "job")["teescope"]
+	last := m.query(t, fmt.Sprintf("timestamp(node_load1 @ %d)", killed.Unix()), "job")["teescope"]
 	if lost := float64(killed.UnixMilli())/1000 - last; lost > 2.1 {
 		t.Errorf("kill -9 lost %.1f s, want at most one interval of 1 s", lost)
 	}

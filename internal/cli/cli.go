@@ -4,7 +4,13 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // Env is what a command may touch of its process.
@@ -14,6 +20,71 @@ type Env struct {
 	Stdout, Stderr io.Writer
 }
 
-// Main runs the command line and returns the exit status: 0 ok, 1 regression
-// or failed check, 2 inconclusive, 3 invalid run, 4 usage or tool error.
-func Main(ctx context.Context, env Env) int { return 4 }
+// The exit statuses.
+const (
+	exitOK    = 0
+	exitUsage = 4 // usage or tool error
+)
+
+// Main runs the command line and returns the exit status.
+func Main(ctx context.Context, env Env) int {
+	root := &cobra.Command{
+		Use:           "teescope",
+		Short:         "Monitor, benchmark and explain Trusted Execution Environments",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q", args[0])
+			}
+			return c.Help()
+		},
+		Args: cobra.ArbitraryArgs,
+	}
+	root.SetArgs(env.Args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env))
+	ran, err := root.ExecuteContextC(ctx)
+	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return exitOK
+	}
+	fmt.Fprintf(env.Stderr, "teescope: %s%s\n", oneLine(err), hint(ran, err))
+	return exitUsage
+}
+
+// oneLine keeps an error on the one line that a log or a terminal expects.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+}
+
+// hint points to the help of the command when the command line is at fault.
+func hint(c *cobra.Command, err error) string {
+	for _, s := range []string{"unknown flag", "unknown shorthand", "unknown command", "flag needs an argument", "invalid argument", "accepts "} {
+		if strings.HasPrefix(err.Error(), s) {
+			return fmt.Sprintf("; see `%s --help`", c.CommandPath())
+		}
+	}
+	return ""
+}
+
+// buildVersion is set by the linker (-X); a plain `go build` leaves it empty.
+var buildVersion string
+
+// version is the release, or the commit that the binary was built from.
+func version() string {
+	if buildVersion != "" {
+		return buildVersion
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return "devel-" + s.Value[:min(12, len(s.Value))]
+			}
+		}
+	}
+	return "devel"
+}

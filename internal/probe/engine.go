@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,7 +105,9 @@ func (l *live) note(err error) {
 	default:
 		l.State = Unavailable
 	}
-	l.Reason, l.Remedy, l.Blind = err.Error(), Remedy(err), Blind(err)
+	// The state says "not here"; the sentinel's own text adds nothing.
+	l.Reason = strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error())
+	l.Remedy, l.Blind = Remedy(err), Blind(err)
 }
 
 // Collect reads every open source once and returns the samples, ordered by

@@ -1,0 +1,354 @@
+// Command perf measures what the built monitor costs and prints a table: size,
+// start, idle CPU, memory, scrape, and a day of stored data. It is part of
+// `make bench`; docs/performance.md holds its output. Timings are medians of
+// several runs on whatever machine it runs on, and mean nothing on another.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store"
+)
+
+type options struct {
+	bin, dist     string
+	idle, settle  time.Duration
+	series, hours int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.bin, "bin", "bin/teescope", "binary to measure")
+	flag.StringVar(&o.dist, "page", "ui/dist", "build of the page")
+	flag.DurationVar(&o.idle, "idle", 2*time.Minute, "how long to watch idle CPU")
+	flag.DurationVar(&o.settle, "settle", 10*time.Minute, "age of the monitor at which its memory is read")
+	flag.IntVar(&o.series, "series", 5000, "series of the synthetic day")
+	flag.IntVar(&o.hours, "hours", 24, "length of the synthetic data in hours, at 5 s")
+	flag.Parse()
+	if err := o.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "perf:", err)
+		os.Exit(1)
+	}
+}
+
+func row(what, value, how string) { fmt.Printf("| %s | %s | %s |\n", what, value, how) }
+
+func (o options) run() error {
+	fmt.Println("| what | measured | how |\n|---|---|---|")
+	for _, step := range []func() error{o.sizes, o.starts, o.doctor, o.live, o.day} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o options) sizes() error {
+	fi, err := os.Stat(o.bin)
+	if err != nil {
+		return err
+	}
+	row("binary", fmt.Sprintf("%.1f MiB", float64(fi.Size())/(1<<20)), "stripped, static")
+	index, err := os.ReadFile(filepath.Join(o.dist, "index.html"))
+	if err != nil {
+		row("page, first load", "absent", "the page is not built: "+err.Error())
+		return nil
+	}
+	total := zipped(index)
+	for _, m := range regexp.MustCompile(`(?:src|href)="\.?/?([^"]+\.(?:js|css))"`).FindAllSubmatch(index, -1) {
+		b, err := os.ReadFile(filepath.Join(o.dist, string(m[1])))
+		if err != nil {
+			return err
+		}
+		total += zipped(b)
+	}
+	row("page, first load", fmt.Sprintf("%.0f KiB", float64(total)/1024), "HTML, JS and CSS that index.html names, gzip")
+	return nil
+}
+
+func zipped(b []byte) int {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Len()
+}
+
+// monitor is a running monitor and the time it took to have a sample.
+type monitor struct {
+	*exec.Cmd
+	url   string
+	start time.Duration
+}
+
+func (o options) monitor(data string) (*monitor, error) {
+	m := &monitor{Cmd: exec.Command(o.bin, "monitor", "--listen", "127.0.0.1:0", "--data", data)}
+	out, err := m.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	m.Stderr = os.Stderr
+	began := time.Now()
+	if err := m.Start(); err != nil {
+		return nil, err
+	}
+	sc := bufio.NewScanner(out)
+	for m.url == "" && sc.Scan() {
+		if u, ok := strings.CutPrefix(sc.Text(), "page: "); ok {
+			m.url = strings.TrimSuffix(u, "/")
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	for time.Since(began) < 2*time.Minute {
+		if _, err := get(m.url + "/-/ready"); err == nil {
+			m.start = time.Since(began)
+			return m, nil
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return nil, errors.Join(fmt.Errorf("the monitor at %q is not ready after two minutes", m.url), m.stop())
+}
+
+func (m *monitor) stop() error {
+	if err := m.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return m.Wait()
+}
+
+func get(u string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %.200s", u, r.Status, b)
+	}
+	return b, err
+}
+
+func (o options) starts() error {
+	var times []time.Duration
+	for range 5 {
+		data, err := os.MkdirTemp("", "perf")
+		if err != nil {
+			return err
+		}
+		m, err := o.monitor(data)
+		if err != nil {
+			return err
+		}
+		times = append(times, m.start)
+		if err := errors.Join(m.stop(), os.RemoveAll(data)); err != nil {
+			return err
+		}
+	}
+	row("start to first sample, empty data", spread(times), "median of 5 (least, most)")
+	return nil
+}
+
+func (o options) doctor() error {
+	var times []time.Duration
+	for range 5 {
+		began := time.Now()
+		if err := exec.Command(o.bin, "doctor").Run(); err != nil {
+			return err
+		}
+		times = append(times, time.Since(began))
+	}
+	row("doctor", spread(times), "median of 5, whole process")
+	return nil
+}
+
+func spread(t []time.Duration) string {
+	slices.Sort(t)
+	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
+	return fmt.Sprintf("%.1f ms (%.1f, %.1f)", ms(t[len(t)/2]), ms(t[0]), ms(t[len(t)-1]))
+}
+
+// live measures a monitor of this machine as it is.
+func (o options) live() error {
+	data, err := os.MkdirTemp("", "perf")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	m, err := o.monitor(data)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	var times []time.Duration
+	var body []byte
+	for range 50 {
+		at := time.Now()
+		if body, err = get(m.url + "/metrics"); err != nil {
+			return err
+		}
+		times = append(times, time.Since(at))
+	}
+	series := 0
+	for l := range bytes.Lines(body) {
+		if !bytes.HasPrefix(l, []byte("#")) {
+			series++
+		}
+	}
+	row("scrape of this machine", spread(times), fmt.Sprintf("median of 50, sources read each time, %d series, %d KiB", series, len(body)>>10))
+	time.Sleep(10 * time.Second) // the first rounds open files and compile queries
+	before, err := cpuSeconds(m.Process.Pid)
+	if err != nil {
+		return err
+	}
+	time.Sleep(o.idle)
+	after, err := cpuSeconds(m.Process.Pid)
+	if err != nil {
+		return err
+	}
+	row("CPU at a 5 s interval", fmt.Sprintf("%.2f %% of one core", 100*(after-before)/o.idle.Seconds()), fmt.Sprintf("user and system time of the process over %v, no page open", o.idle))
+	time.Sleep(time.Until(began.Add(o.settle)))
+	rss, err := resident(m.Process.Pid)
+	if err != nil {
+		return err
+	}
+	row("resident memory", rss, fmt.Sprintf("after %v", o.settle))
+	return m.stop()
+}
+
+// cpuSeconds is utime + stime of /proc/PID/stat, at 100 ticks a second.
+func cpuSeconds(pid int) (float64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	u, err1 := strconv.ParseFloat(f[11], 64)
+	s, err2 := strconv.ParseFloat(f[12], 64)
+	return (u + s) / 100, errors.Join(err1, err2)
+}
+
+func resident(pid int) (string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return "", err
+	}
+	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(b)
+	if m == nil {
+		return "", fmt.Errorf("no VmRSS of %d", pid)
+	}
+	kib, err := strconv.ParseFloat(string(m[1]), 64)
+	return fmt.Sprintf("%.0f MiB", kib/1024), err
+}
+
+// overview are the queries of the page's first view over a long range.
+var overview = []string{
+	"process:tee_syscalls:rate1m", "process:tee_context_switches:rate1m", "process:tee_page_faults:rate1m",
+	"process:tee_process_cpu_seconds:rate1m",
+}
+
+// day fills a store with synthetic data, starts the monitor on it, and asks
+// what the page asks.
+func (o options) day() error {
+	data, err := os.MkdirTemp("", "perf")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	end := time.Now().Truncate(5 * time.Second)
+	began := time.Now()
+	if err := o.fill(data, end); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%d h of 5 s data, %d series", o.hours, o.series)
+	row("fill the store", fmt.Sprintf("%.1f s", time.Since(began).Seconds()), what)
+	m, err := o.monitor(data)
+	if err != nil {
+		return err
+	}
+	row("start to first sample, stored data", fmt.Sprintf("%.0f ms", float64(m.start)/1e6), what)
+	var times []time.Duration
+	for range 5 {
+		at := time.Now()
+		for _, q := range overview {
+			u := fmt.Sprintf("%s/api/v1/query_range?query=%s&start=%d&end=%d&step=%d", m.url, url.QueryEscape("topk(5, "+q+")"),
+				end.Add(-time.Duration(o.hours)*time.Hour).Unix(), end.Unix(), max(30, o.hours*3600/300))
+			if _, err := get(u); err != nil {
+				return err
+			}
+		}
+		times = append(times, time.Since(at))
+	}
+	row("overview queries, whole range", spread(times), fmt.Sprintf("median of 5 rounds of %d queries one after another", len(overview)))
+	rss, err := resident(m.Process.Pid)
+	if err != nil {
+		return err
+	}
+	row("resident memory, stored data", rss, what+", after the overview queries")
+	return m.stop()
+}
+
+func (o options) fill(dir string, end time.Time) error {
+	so := store.DefaultOptions()
+	so.Dir = dir
+	so.Instance, _ = os.Hostname()
+	st, err := store.Open(context.Background(), so)
+	if err != nil {
+		return err
+	}
+	calls := &metric.Desc{Name: "tee_syscalls_total", Kind: metric.Counter, Labels: []string{"process", "syscall"}}
+	samples := make([]metric.Sample, 0, o.series)
+	for i := range o.series {
+		samples = append(samples, metric.Sample{Desc: calls, Labels: []string{fmt.Sprintf("process-%d", i/25), fmt.Sprintf("syscall_%d", i%25)}})
+	}
+	var recorded []metric.Sample
+	for _, q := range overview {
+		d := &metric.Desc{Name: q, Kind: metric.Gauge, Labels: []string{"process"}}
+		for p := range max(1, o.series/25) {
+			recorded = append(recorded, metric.Sample{Desc: d, Labels: []string{fmt.Sprintf("process-%d", p)}})
+		}
+	}
+	n := 0
+	for t := end.Add(-time.Duration(o.hours) * time.Hour); t.Before(end); t = t.Add(5 * time.Second) {
+		for i := range samples {
+			samples[i].Value += float64((i*7 + n*13) % 1000)
+		}
+		round := samples
+		if n%6 == 0 {
+			for i := range recorded {
+				recorded[i].Value = float64((i*31 + n) % 5000)
+			}
+			round = slices.Concat(samples, recorded)
+		}
+		if err := st.Append(t, round); err != nil {
+			return errors.Join(err, st.Close())
+		}
+		n++
+	}
+	return st.Close()
+}

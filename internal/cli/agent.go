@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/web"
+)
+
+func agentCommand(env Env) *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "agent",
+		Short: "Run the sources only, for a Prometheus or a monitor elsewhere to scrape",
+		Long: `Agent opens the sources and serves /metrics. It has no clock of its own: each
+scrape reads the sources once.`,
+		Example: "  teescope agent --listen 127.0.0.1:9781",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o, err := s.observe(c.Context(), env)
+			if err != nil {
+				return err
+			}
+			defer o.Close()
+			if err := o.open(); err != nil {
+				return err
+			}
+			fmt.Fprintf(env.Stdout, "teescope agent on %s; TEE: %s; metrics: %s/metrics\n", orUnknown(o.platform.Hostname), badge(o.found), o.url())
+			return o.serve(c.Context(), web.Handler(o.options(func(ctx context.Context) []metric.Sample {
+				_, samples := o.engine.Collect(ctx)
+				return samples
+			})))
+		},
+	}
+	s.flags(c, "127.0.0.1:9781")
+	return c
+}

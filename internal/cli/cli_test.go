@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/store"
+)
+
+var _ analysis.Querier = (*store.Store)(nil)
+
+// run is the command line without a process.
+func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errb bytes.Buffer
+	code = Main(t.Context(), Env{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errb})
+	return out.String(), errb.String(), code
+}
+
+// TestHelp: every command has a sentence, an example and help on stdout.
+func TestHelp(t *testing.T) {
+	for _, c := range []string{"", "doctor", "monitor", "agent", "explain"} {
+		out, errs, code := run(t, strings.Fields(c+" --help")...)
+		if code != 0 || errs != "" {
+			t.Errorf("%s --help: exit status %d, %s", c, code, errs)
+		}
+		if c != "" && !strings.Contains(out, "Examples:\n  teescope "+c) {
+			t.Errorf("%s --help has no example:\n%s", c, out)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for in, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0.02": 0.02, "100%": 1, "0": 0} {
+		var s share
+		if err := s.Set(in); err != nil || float64(s) != want {
+			t.Errorf("share %q: %v, %v; want %v", in, float64(s), err, want)
+		}
+	}
+	for _, in := range []string{"", "%", "-1%", "NaN", "101%", "lots"} {
+		var s share
+		if err := s.Set(in); err == nil {
+			t.Errorf("share %q is accepted as %v", in, float64(s))
+		}
+	}
+	for in, want := range map[string]time.Duration{"15d": 360 * time.Hour, "1.5d": 36 * time.Hour, "36h": 36 * time.Hour} {
+		var d duration
+		if err := d.Set(in); err != nil || time.Duration(d) != want {
+			t.Errorf("duration %q: %v, %v; want %v", in, time.Duration(d), err, want)
+		}
+	}
+	for _, in := range []string{"", "d", "-1d", "0s", "soon", "1e99d", "NaNd"} {
+		var d duration
+		if err := d.Set(in); err == nil {
+			t.Errorf("duration %q is accepted as %v", in, time.Duration(d))
+		}
+	}
+}
+
+func TestParseConfig(t *testing.T) {
+	c, err := parseConfig([]byte(`
+sources:
+  syscalls: {on: true, process: redis}
+global:
+  scrape_interval: 10s
+analysis:
+  every: 5s
+  long: 2m
+  rules:
+    syscall_storm: {short: 30s}
+scrape_configs:
+- job_name: app
+  static_configs:
+  - targets: [127.0.0.1:1]
+`), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := c.Analysis.options()
+	if o.Every != 5*time.Second || o.Windows.Long != 2*time.Minute || o.PerRule["syscall_storm"] != (analysis.Windows{Long: 2 * time.Minute, Short: 30 * time.Second}) {
+		t.Errorf("options %+v", o)
+	}
+	if *c.Sources["syscalls"].Process != "redis" {
+		t.Errorf("sources %+v", c.Sources)
+	}
+	if jobs := c.scrape.Jobs(); !slices.Equal(jobs, []string{"app"}) {
+		t.Errorf("scrape jobs %q", jobs)
+	}
+	if c, err := parseConfig(nil, "."); err != nil || len(c.scrape.Jobs()) != 0 {
+		t.Errorf("an empty file: %+v, %v", c, err)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte("sources:\n  syscalls: {on: true}\n"))
+	f.Add([]byte("scrape_configs:\n- job_name: a\n"))
+	f.Add([]byte("analysis: {every: 5s, rules: {x: {long: 1s}}}\n"))
+	f.Add([]byte("a: &a [*a]\n---\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := parseConfig(b, "."); err != nil && strings.TrimSpace(err.Error()) == "" {
+			t.Error("an error without a text")
+		}
+	})
+}
+
+// allMetrics is every declaration of the program, with the list that it is in.
+func allMetrics() map[string]*metric.Desc {
+	out := map[string]*metric.Desc{budgetDesc.Name: budgetDesc}
+	for _, s := range sources.All {
+		for _, d := range s.Metrics {
+			out[d.Name] = d
+		}
+	}
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics} {
+		for _, d := range list {
+			out[d.Name] = d
+		}
+	}
+	return out
+}
+
+// TestRulesNameMetrics: rules speak of metrics as text, so that a renamed one
+// would silence its rule; here the lists meet.
+func TestRulesNameMetrics(t *testing.T) {
+	known := allMetrics()
+	for _, r := range rules.All {
+		if len(r.Needs) == 0 {
+			t.Errorf("rule %s needs nothing", r.Name)
+		}
+		for _, n := range r.Needs {
+			if known[n] == nil {
+				t.Errorf("rule %s needs %s, which nothing emits", r.Name, n)
+			}
+		}
+	}
+}
+
+func TestNaming(t *testing.T) {
+	for _, d := range allMetrics() {
+		if err := d.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/store"
+)
+
+// config is the file of --config. Unknown keys are errors; every key may be absent.
+type config struct {
+	Analysis analysisConfig          `yaml:"analysis"`
+	Sources  map[string]sourceConfig `yaml:"sources"`
+	// Global and ScrapeConfigs are Prometheus' own sections, which the store
+	// decodes into scrape; they are named here so that they are known keys.
+	Global        yaml.Node `yaml:"global"`
+	ScrapeConfigs yaml.Node `yaml:"scrape_configs"`
+
+	scrape *store.ScrapeConfig
+}
+
+type analysisConfig struct {
+	Every      time.Duration            `yaml:"every"`
+	Long       time.Duration            `yaml:"long"`
+	Short      time.Duration            `yaml:"short"`
+	CloseAfter time.Duration            `yaml:"close_after"`
+	Rules      map[string]windowsConfig `yaml:"rules"`
+}
+
+type windowsConfig struct {
+	Long  time.Duration `yaml:"long"`
+	Short time.Duration `yaml:"short"`
+}
+
+type sourceConfig struct {
+	On      *bool   `yaml:"on"`
+	Process *string `yaml:"process"`
+}
+
+// readConfig reads and checks the file; "" gives an empty configuration.
+func readConfig(name string) (config, error) {
+	if name == "" {
+		return config{}, nil
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	c, err := parseConfig(b, filepath.Dir(name))
+	if err != nil {
+		return config{}, fmt.Errorf("configuration %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// parseConfig decodes and checks a file's text; dir is where its own relative
+// file names start.
+func parseConfig(b []byte, dir string) (config, error) {
+	var c config
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return c, readable(err)
+	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return c, errors.New("holds a second YAML document; want one")
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(b, &root); err != nil {
+		return c, readable(err)
+	}
+	if err := c.check(&root); err != nil {
+		return c, err
+	}
+	var err error
+	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources")
+	return c, err
+}
+
+// check names the line and key of what is well-formed but makes no sense.
+func (c *config) check(root *yaml.Node) error {
+	at := func(keys ...string) string {
+		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), strings.Join(keys, "."))
+	}
+	known := map[string]bool{}
+	for _, s := range sources.All {
+		known[s.Name] = true
+	}
+	for name, s := range c.Sources {
+		if !known[name] {
+			return fmt.Errorf("%s: no such source; `teescope doctor` lists them", at("sources", name))
+		}
+		if s.Process != nil {
+			if _, err := regexp.Compile(*s.Process); err != nil {
+				return fmt.Errorf("%s: %w", at("sources", name, "process"), err)
+			}
+		}
+	}
+	for key, d := range map[string]time.Duration{"every": c.Analysis.Every, "long": c.Analysis.Long, "short": c.Analysis.Short, "close_after": c.Analysis.CloseAfter} {
+		if d < 0 || d > 0 && d < time.Second {
+			return fmt.Errorf("%s: %v; want at least 1s", at("analysis", key), d)
+		}
+	}
+	known = map[string]bool{}
+	for _, r := range rules.All {
+		known[r.Name] = true
+	}
+	def := c.Analysis.windows()
+	if def.Short > def.Long {
+		return fmt.Errorf("%s: the short window (%v) is longer than the long one (%v)", at("analysis"), def.Short, def.Long)
+	}
+	for name, w := range c.Analysis.Rules {
+		if !known[name] {
+			return fmt.Errorf("%s: no such rule; docs/rules.md lists them", at("analysis", "rules", name))
+		}
+		if w.Long < 0 || w.Short < 0 || w.over(def).Short > w.over(def).Long {
+			return fmt.Errorf("%s: want 0 < short <= long, not short %v, long %v", at("analysis", "rules", name), w.Short, w.Long)
+		}
+	}
+	return nil
+}
+
+// windows are the file's default windows over the built-in ones.
+func (a analysisConfig) windows() analysis.Windows {
+	return windowsConfig{Long: a.Long, Short: a.Short}.over(analysis.DefaultOptions().Windows)
+}
+
+func (w windowsConfig) over(def analysis.Windows) analysis.Windows {
+	if w.Long > 0 {
+		def.Long = w.Long
+	}
+	if w.Short > 0 {
+		def.Short = w.Short
+	}
+	return def
+}
+
+// options are the engine's options that the file decides.
+func (a analysisConfig) options() analysis.Options {
+	o := analysis.DefaultOptions()
+	o.Windows = a.windows()
+	if a.Every > 0 {
+		o.Every = a.Every
+	}
+	if a.CloseAfter > 0 {
+		o.CloseAfter = a.CloseAfter
+	}
+	o.PerRule = map[string]analysis.Windows{}
+	for name, w := range a.Rules {
+		o.PerRule[name] = w.over(o.Windows)
+	}
+	return o
+}
+
+// apply puts the file's source settings into force.
+func (c *config) apply(e *probe.Engine) error {
+	for name, s := range c.Sources {
+		if err := e.Set(name, probe.Setting{On: s.On, Process: s.Process}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lineOf is the line of a nested key; 0 when it is not there.
+func lineOf(n *yaml.Node, keys ...string) int {
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	line := 0
+	for _, k := range keys {
+		found := false
+		for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+			if n.Content[i].Value == k {
+				line, n, found = n.Content[i].Line, n.Content[i+1], true
+				break
+			}
+		}
+		if !found {
+			return line
+		}
+	}
+	return line
+}
+
+// readable drops the decoder's Go type names, which mean nothing to a user.
+func readable(err error) error {
+	s := regexp.MustCompile(` not found in type \S+`).ReplaceAllString(err.Error(), " is not a known key")
+	s = strings.NewReplacer("yaml: unmarshal errors:\n  ", "", "yaml: ", "").Replace(s)
+	return errors.New(s)
+}

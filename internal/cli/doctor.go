@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/tee/kinds"
+	"github.com/teescope/teescope/internal/web"
+)
+
+func doctorCommand(env Env) *cobra.Command {
+	var asJSON bool
+	var root string
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine is and which sources work here, and why not",
+		Long: `Doctor opens every source once, reads it, and closes it again: what it prints
+was tried, not guessed. It runs without root and says what root would add.`,
+		Example: "  teescope doctor\n  teescope doctor --json | jq '.sources[] | select(.state != \"available\")'",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := openHost(root)
+			if err != nil {
+				return err
+			}
+			d := examine(c.Context(), h)
+			if asJSON {
+				e := json.NewEncoder(env.Stdout)
+				e.SetIndent("", "  ")
+				return e.Encode(d)
+			}
+			return d.print(env.Stdout)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of a table")
+	hostRootFlag(c, &root)
+	return c
+}
+
+func hostRootFlag(c *cobra.Command, root *string) {
+	c.Flags().StringVar(root, "host-root", "/", "folder where the host's tree is mounted, for use in a container")
+}
+
+// diagnosis is what doctor prints.
+type diagnosis struct {
+	Platform web.Platform `json:"platform"`
+	Sources  []web.Source `json:"sources"`
+	badge    string
+}
+
+func examine(ctx context.Context, h *host.Host) diagnosis {
+	found := tee.Detect(h, kinds.All)
+	e := probe.Open(h, tee.Found(found), sources.All, nil)
+	defer e.Close()
+	e.Collect(ctx)
+	return diagnosis{Platform: describe(h, found), Sources: sourceList(e), badge: badge(found)}
+}
+
+// sourceList turns the engine's statuses into the API's form.
+func sourceList(e *probe.Engine) []web.Source {
+	var out []web.Source
+	for _, s := range e.Status() {
+		w := web.Source{Name: s.Source.Name, Doc: s.Source.Doc, State: string(s.State), Reason: s.Reason, Remedy: s.Remedy,
+			Blind: s.Blind, Process: s.Process, Coverage: s.Coverage, Missed: s.Missed, Folded: s.Folded, Series: s.Series}
+		for _, d := range s.Source.Metrics {
+			w.Metrics = append(w.Metrics, d.Name)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+func (d diagnosis) print(w io.Writer) error {
+	p := d.Platform
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")) }
+	machine := fmt.Sprintf("%s, %s, %d CPUs, %s", orUnknown(p.Hostname), orUnknown(p.CPUModel), p.CPUs, size(p.MemoryBytes))
+	kernel := fmt.Sprintf("%s %s, %s", orUnknown(p.Kernel), p.Arch, orUnknown(p.OS))
+	if p.Lockdown != "" && p.Lockdown != "none" {
+		kernel += ", lockdown " + p.Lockdown
+	}
+	row("machine", machine)
+	row("kernel", kernel)
+	row("TEE", d.badge)
+	for _, t := range p.TEEs {
+		if t.Facts != nil && t.Facts.Why != "" {
+			row("", t.Kind+": "+t.Facts.Why)
+		}
+		if t.State == string(tee.Unknown) {
+			row("", t.Kind+": "+t.Reason)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	var lacking int
+	row("SOURCE", "STATE", "WHY, AND WHAT WOULD HELP")
+	for _, s := range d.Sources {
+		why := s.Reason
+		if s.Remedy != "" {
+			why += "; " + s.Remedy
+		}
+		if s.State == string(probe.Unavailable) || s.State == string(probe.Degraded) {
+			lacking++
+		}
+		row(s.Name, s.State, why)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if !p.Privileged && lacking > 0 {
+		_, err := fmt.Fprintf(w, "\nnot root: %d sources lack something; `sudo teescope doctor` shows what root would add\n", lacking)
+		return err
+	}
+	return nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

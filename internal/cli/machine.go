@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/web"
+)
+
+// openHost returns the machine whose tree is at root: "/", or where a container
+// has mounted its host.
+func openHost(root string) (*host.Host, error) {
+	if root == "/" {
+		return host.Local(), nil
+	}
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return nil, fmt.Errorf("host root %s: %w", root, err)
+	}
+	h := host.At(abs)
+	if _, err := h.Stat("/proc/stat"); err != nil {
+		return nil, fmt.Errorf("host root %s holds no /proc/stat (%w); mount the host's tree there, with its /proc and /sys", root, err)
+	}
+	return h, nil
+}
+
+// describe gathers what the machine is. What cannot be read stays empty, which
+// the page shows as unknown.
+func describe(h *host.Host, found []tee.Detection) web.Platform {
+	text := func(name string) string { s, _ := h.ReadString(name); return s }
+	p := web.Platform{
+		Hostname:   text("/proc/sys/kernel/hostname"),
+		Kernel:     strings.TrimSpace(text("/proc/sys/kernel/ostype") + " " + text("/proc/sys/kernel/osrelease")),
+		Arch:       runtime.GOARCH,
+		OS:         osName(text("/etc/os-release")),
+		Lockdown:   lockdown(text("/sys/kernel/security/lockdown")),
+		Privileged: os.Geteuid() == 0,
+		Version:    version(),
+	}
+	cpuinfo, _ := h.ReadFile("/proc/cpuinfo")
+	p.CPUModel, p.CPUs = cpus(cpuinfo)
+	meminfo, _ := h.ReadFile("/proc/meminfo")
+	p.MemoryBytes = memTotal(meminfo)
+	for _, d := range found {
+		t := web.TEE{Kind: d.Kind.Name, Doc: d.Kind.Doc, State: string(d.State)}
+		if d.State == tee.Here {
+			t.Facts = &d.Facts
+		} else if d.Err != nil {
+			t.Reason = d.Err.Error()
+		}
+		p.TEEs = append(p.TEEs, t)
+	}
+	return p
+}
+
+// osName is PRETTY_NAME of os-release(5).
+func osName(release string) string {
+	for line := range strings.Lines(release) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+			return strings.Trim(v, `"'`)
+		}
+	}
+	return ""
+}
+
+// lockdown picks the mode in brackets out of "none [integrity] confidentiality".
+func lockdown(s string) string {
+	_, rest, ok := strings.Cut(s, "[")
+	mode, _, _ := strings.Cut(rest, "]")
+	if !ok {
+		return ""
+	}
+	return mode
+}
+
+// cpus returns the model name and the number of processors of /proc/cpuinfo.
+func cpus(cpuinfo []byte) (model string, n int) {
+	for line := range bytes.Lines(cpuinfo) {
+		key, val, _ := bytes.Cut(line, []byte(":"))
+		switch string(bytes.TrimSpace(key)) {
+		case "processor":
+			n++
+		case "model name":
+			model = string(bytes.TrimSpace(val))
+		}
+	}
+	return model, n
+}
+
+// memTotal is MemTotal of /proc/meminfo in bytes.
+func memTotal(meminfo []byte) uint64 {
+	for line := range bytes.Lines(meminfo) {
+		if f := strings.Fields(string(line)); len(f) > 1 && f[0] == "MemTotal:" {
+			kib, _ := strconv.ParseUint(f[1], 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// badge is the TEE of a machine in a few words.
+func badge(found []tee.Detection) string {
+	var here, unknown, looked []string
+	for _, d := range found {
+		looked = append(looked, d.Kind.Name)
+		switch d.State {
+		case tee.Here:
+			s := d.Facts.Kind
+			if d.Facts.Variant != "" {
+				s += " (" + d.Facts.Variant + ")"
+			}
+			s += " " + string(d.Facts.Role) + ", detected"
+			if !d.Facts.Active {
+				s += ", not active"
+			}
+			if d.Facts.Debug {
+				s += ", DEBUG: not protected"
+			}
+			here = append(here, s)
+		case tee.Unknown:
+			unknown = append(unknown, d.Kind.Name)
+		}
+	}
+	out := strings.Join(here, "; ")
+	if out == "" {
+		out = "none here (looked for " + strings.Join(looked, ", ") + ")"
+	}
+	if len(unknown) > 0 {
+		out += "; could not tell: " + strings.Join(unknown, ", ")
+	}
+	return out
+}
+
+// size prints bytes with a binary prefix and three digits.
+func size(b uint64) string {
+	v, unit := float64(b), "B"
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
+		if v < 1024 {
+			break
+		}
+		v, unit = v/1024, u
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64) + " " + unit
+}

@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/web"
+	"github.com/teescope/teescope/ui"
+)
+
+func monitorCommand(env Env) *cobra.Command {
+	var s settings
+	var m monitor
+	c := &cobra.Command{
+		Use:   "monitor",
+		Short: "Watch this machine: sources, store, analysis, page and API in one process",
+		Example: "  teescope monitor\n" +
+			"  teescope monitor --process 'redis|nginx' --data /var/lib/teescope --retention 30d",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o, err := s.observe(c.Context(), env)
+			if err != nil {
+				return err
+			}
+			defer o.Close()
+			m.observer = o
+			return m.run(c.Context(), env)
+		},
+	}
+	s.flags(c, "127.0.0.1:9780")
+	f := c.Flags()
+	f.StringVar(&m.data, "data", dataDir(), "folder of the store")
+	m.retention = duration(15 * 24 * time.Hour)
+	f.Var(&m.retention, "retention", "how long to keep samples (like 36h or 15d)")
+	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between two readings")
+	m.budget = 0.01
+	f.Var(&m.budget, "budget", "share of each core that the monitor may use; above it, a finding says so")
+	return c
+}
+
+// dataDir is the default place of the store.
+func dataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/teescope"
+	}
+	if d, err := os.UserHomeDir(); err == nil {
+		return filepath.Join(d, ".local", "share", "teescope")
+	}
+	return "teescope-data"
+}
+
+// monitor is the main job.
+type monitor struct {
+	*observer
+	data      string
+	retention duration
+	interval  time.Duration
+	budget    share
+
+	store    *store.Store
+	analysis *analysis.Engine
+	rounds   atomic.Int64 // readings stored
+	failing  atomic.Bool  // the last round could not be stored, and that was said
+}
+
+// budgetDesc lets rules and dashboards see the promise that is to be kept.
+var budgetDesc = &metric.Desc{Name: "teescope_budget_ratio", Kind: metric.Gauge,
+	Help: "Share of each core that the monitor may use, as a ratio (--budget)."}
+
+func (m *monitor) run(ctx context.Context, env Env) error {
+	if m.interval < 100*time.Millisecond {
+		return fmt.Errorf("--interval %v: want at least 100ms", m.interval)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		// The collector works harder near this limit instead of letting garbage
+		// double the heap; it is no hard bound.
+		debug.SetMemoryLimit(120 << 20)
+	}
+	opts := store.DefaultOptions()
+	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
+	opts.Interval = m.interval
+	opts.Logger = quiet(m.log)
+	st, err := store.Open(ctx, opts)
+	if err != nil {
+		return err
+	}
+	m.store = st
+	return errors.Join(m.watch(ctx, env), st.Close())
+}
+
+// watch runs the parts until ctx ends; the store is open.
+func (m *monitor) watch(ctx context.Context, env Env) error {
+	st := m.store
+	if m.config.scrape != nil {
+		if err := st.ApplyConfig(m.config.scrape); err != nil {
+			return err
+		}
+	}
+	if err := m.open(); err != nil {
+		return err
+	}
+	ao := m.config.Analysis.options()
+	ao.Now, ao.Started, ao.Facts, ao.Observe = m.host.Now, m.platform.Started, tee.Found(m.found), m.logFinding
+	ao.Absent = m.absent
+	m.analysis = analysis.New(rules.All, st, ao)
+
+	page, err := fs.Sub(ui.Files, "dist")
+	if err != nil {
+		return err
+	}
+	wo := m.options(m.collect)
+	wo.Findings = func() web.Findings {
+		return web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.host.Now()}
+	}
+	wo.Overhead = m.overhead
+	wo.Prometheus = st.Handler()
+	wo.Page = page
+	wo.Ready = m.ready
+
+	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
+	work, stop := context.WithCancel(ctx)
+	done := make(chan struct{}, 2)
+	go func() { _ = m.engine.Run(work, m.interval, m.keep); done <- struct{}{} }()
+	go func() { _ = m.analysis.Run(work); done <- struct{}{} }()
+	err = m.serve(ctx, web.Handler(wo))
+	stop()
+	<-done
+	<-done
+	return err
+}
+
+// collect gathers one round for /metrics.
+func (m *monitor) collect(ctx context.Context) []metric.Sample {
+	_, samples := m.engine.Collect(ctx)
+	return m.withOwn(samples)
+}
+
+// withOwn adds what the monitor says of itself.
+func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
+	m.store.Collect(func(s metric.Sample) { samples = append(samples, s) })
+	samples = append(samples, metric.Sample{Desc: budgetDesc, Value: float64(m.budget)})
+	metric.SortByName(samples)
+	return samples
+}
+
+// keep stores one round; trouble is said once when it begins and once when it ends.
+func (m *monitor) keep(at time.Time, samples []metric.Sample) {
+	if err := m.store.Append(at, m.withOwn(samples)); err != nil {
+		if !m.failing.Swap(true) {
+			m.log.Error("store a round; the next ones are tried as well", "error", oneLine(err))
+		}
+		return
+	}
+	if m.failing.Swap(false) {
+		m.log.Info("the store takes samples again")
+	}
+	m.rounds.Add(1)
+}
+
+func (m *monitor) ready() error {
+	if m.rounds.Load() == 0 {
+		return errors.New("no reading is stored yet")
+	}
+	return nil
+}
+
+// absent says why a metric has no series, from the state of its source.
+func (m *monitor) absent(name string) string {
+	for _, s := range m.engine.Status() {
+		for _, d := range s.Source.Metrics {
+			if d.Name == name && s.Reason != "" {
+				return fmt.Sprintf("source %s is %s: %s", s.Source.Name, s.State, s.Reason)
+			}
+		}
+	}
+	return ""
+}
+
+func (m *monitor) logFinding(r analysis.Record) {
+	word := "finding"
+	if r.State == analysis.Closed {
+		word = "finding closed"
+	}
+	m.log.Warn(word, "id", r.ID, "rule", r.Rule, "severity", r.Severity, "title", r.Title)
+}
+
+// overhead asks the store what the monitor cost in the last minute.
+func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
+	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.budget)}
+	own := fmt.Sprintf(`job="teescope",instance=%q`, m.platform.Hostname)
+	points, err := m.store.Query(ctx, `sum by (part) (rate(teescope_overhead_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
+	if err != nil {
+		return o, err
+	}
+	for _, p := range points {
+		if !math.IsNaN(p.Value) {
+			o.CPU[p.Labels["part"]] = p.Value
+		}
+	}
+	for _, part := range []string{"userspace", "body", "dispatch"} {
+		if _, ok := o.CPU[part]; !ok {
+			o.Missing[part] = "no two readings within the last minute"
+			if why := m.absent("teescope_overhead_cpu_seconds_total"); why != "" {
+				o.Missing[part] = why
+			}
+		}
+	}
+	points, err = m.store.Query(ctx, `{__name__=~"teescope_store_series|process_resident_memory_bytes",`+own+`}`, m.host.Now())
+	if err != nil {
+		return o, err
+	}
+	for _, p := range points {
+		if p.Labels["__name__"] == "teescope_store_series" {
+			o.Series = int(p.Value)
+		} else {
+			o.RSSBytes = p.Value
+		}
+	}
+	if err := m.store.Err(); err != nil {
+		o.StoreError = oneLine(err)
+	}
+	return o, nil
+}
+
+// share is a flag that takes 1% or 0.01.
+type share float64
+
+func (s *share) String() string { return strconv.FormatFloat(float64(*s)*100, 'g', -1, 64) + "%" }
+
+// Type names the value in the help text.
+func (s *share) Type() string { return "percent" }
+
+// Set parses the flag.
+func (s *share) Set(v string) error {
+	num, pct := strings.CutSuffix(v, "%")
+	f, err := strconv.ParseFloat(num, 64)
+	if err != nil || math.IsNaN(f) || f < 0 {
+		return fmt.Errorf("%q: want a share of a core like 1%%", v)
+	}
+	if pct {
+		f /= 100
+	}
+	if f > 1 {
+		return fmt.Errorf("%q: more than a whole core; want a share like 1%%", v)
+	}
+	*s = share(f)
+	return nil
+}
+
+// duration is a flag that also takes days, as Prometheus does.
+type duration time.Duration
+
+func (d *duration) String() string {
+	if v := time.Duration(*d); v > 0 && v%(24*time.Hour) == 0 {
+		return strconv.Itoa(int(v/(24*time.Hour))) + "d"
+	}
+	return time.Duration(*d).String()
+}
+
+// Type names the value in the help text.
+func (d *duration) Type() string { return "duration" }
+
+// Set parses the flag.
+func (d *duration) Set(v string) error {
+	if n, ok := strings.CutSuffix(v, "d"); ok {
+		if days, err := strconv.ParseFloat(n, 64); err == nil && days > 0 && days < 36500 {
+			*d = duration(days * float64(24*time.Hour))
+			return nil
+		}
+	}
+	p, err := time.ParseDuration(v)
+	if err != nil || p <= 0 {
+		return fmt.Errorf("%q: want a time like 36h or 15d", v)
+	}
+	*d = duration(p)
+	return nil
+}

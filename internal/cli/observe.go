@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/tee/kinds"
+	"github.com/teescope/teescope/internal/web"
+)
+
+// settings are the flags that agent and monitor share.
+type settings struct {
+	listen, process, config, webConfig, root string
+}
+
+func (s *settings) flags(c *cobra.Command, listen string) {
+	f := c.Flags()
+	f.StringVar(&s.listen, "listen", listen, "address and port to serve on; loopback only unless you say otherwise")
+	f.StringVar(&s.process, "process", "", "only processes whose name matches this regular expression (unanchored)")
+	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
+	f.StringVar(&s.webConfig, "web-config", "", "TLS and authentication file in exporter-toolkit's format")
+	hostRootFlag(c, &s.root)
+}
+
+// observer is a machine under observation, with its port taken and, after open,
+// its sources attached.
+type observer struct {
+	host     *host.Host
+	config   config
+	filter   *regexp.Regexp
+	found    []tee.Detection
+	engine   *probe.Engine
+	platform web.Platform
+	listener net.Listener
+	web      string // the web configuration file
+	log      *slog.Logger
+}
+
+// observe checks all settings and takes the port, before anything is attached
+// or written.
+func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
+	var filter *regexp.Regexp
+	if s.process != "" {
+		var err error
+		if filter, err = regexp.Compile(s.process); err != nil {
+			return nil, fmt.Errorf("--process: %w", err)
+		}
+	}
+	cfg, err := readConfig(s.config)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkWebConfig(s.webConfig); err != nil {
+		return nil, err
+	}
+	h, err := openHost(s.root)
+	if err != nil {
+		return nil, err
+	}
+	l, err := listen(ctx, s.listen)
+	if err != nil {
+		return nil, err
+	}
+	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, log: slog.New(slog.NewTextHandler(env.Stderr, nil))}
+	o.found = tee.Detect(h, kinds.All)
+	o.platform = describe(h, o.found)
+	o.platform.Started = h.Now()
+	return o, nil
+}
+
+// open attaches the sources and says which of them lack something.
+func (o *observer) open() error {
+	o.engine = probe.Open(o.host, tee.Found(o.found), sources.All, o.filter)
+	if err := o.config.apply(o.engine); err != nil {
+		return err
+	}
+	for _, st := range o.engine.Status() {
+		if st.State == probe.Unavailable || st.State == probe.Degraded {
+			o.log.Warn("source "+string(st.State), "source", st.Source.Name, "reason", st.Reason, "remedy", st.Remedy)
+		}
+	}
+	return nil
+}
+
+// Close lets go of sources and port.
+func (o *observer) Close() error {
+	var err error
+	if o.engine != nil {
+		err = o.engine.Close()
+	}
+	if e := o.listener.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// options are the parts of the HTTP server that agent and monitor share.
+// collect gathers one round.
+func (o *observer) options(collect func(context.Context) []metric.Sample) web.Options {
+	return web.Options{
+		Metrics:   func(ctx context.Context, b []byte) []byte { return metric.AppendText(b, collect(ctx)) },
+		Platform:  func() web.Platform { return o.platform },
+		Sources:   func() []web.Source { return sourceList(o.engine) },
+		SetSource: o.set,
+		Ready:     func() error { return nil },
+		Loopback:  loopback(o.listener),
+		Logger:    o.log,
+	}
+}
+
+func (o *observer) set(name string, s web.SourceSetting) error {
+	err := o.engine.Set(name, probe.Setting{On: s.On, Process: s.Process})
+	if errors.Is(err, probe.ErrNoSource) {
+		return fmt.Errorf("%w: %w", web.ErrNotFound, err)
+	}
+	return err
+}
+
+// url is where a user reaches the listener.
+func (o *observer) url() string {
+	scheme := "http"
+	if tls, err := usesTLS(o.web); err == nil && tls {
+		scheme = "https"
+	}
+	addr := o.listener.Addr().String()
+	if host, port, err := net.SplitHostPort(addr); err == nil {
+		if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			addr = net.JoinHostPort(o.platform.Hostname, port)
+		}
+	}
+	return scheme + "://" + addr
+}
+
+func (o *observer) serve(ctx context.Context, h http.Handler) error {
+	return serve(ctx, o.listener, h, o.web, o.log)
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/exporter-toolkit/web"
+	"gopkg.in/yaml.v3"
+)
+
+// listen opens the port first of all, so that a second monitor stops before it
+// touches anything.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("listen on %s: the port is taken, by another monitor perhaps; stop that or choose another with --listen", addr)
+	case err != nil:
+		return nil, fmt.Errorf("listen on %s: %w; want HOST:PORT", addr, err)
+	}
+	return l, nil
+}
+
+// loopback reports whether l can be reached from this machine only.
+func loopback(l net.Listener) bool {
+	a, err := netip.ParseAddrPort(l.Addr().String())
+	return err == nil && a.Addr().IsLoopback()
+}
+
+// checkWebConfig reads the TLS and authentication file before anything starts.
+func checkWebConfig(name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := web.Validate(name); err != nil {
+		return fmt.Errorf("web configuration %s: %w", name, err)
+	}
+	return nil
+}
+
+// usesTLS reports whether a web configuration file asks for TLS.
+func usesTLS(name string) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return false, err
+	}
+	var c struct {
+		TLS *struct {
+			Cert string `yaml:"cert_file"`
+			Text string `yaml:"cert"`
+		} `yaml:"tls_server_config"`
+	}
+	if err := yaml.Unmarshal(b, &c); err != nil {
+		return false, err
+	}
+	return c.TLS != nil && c.TLS.Cert+c.TLS.Text != "", nil
+}
+
+// serve answers on l until ctx ends, then lets requests under way finish.
+func serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string, log *slog.Logger) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	failed := make(chan error, 1)
+	go func() {
+		no := false
+		failed <- web.ServeMultiple([]net.Listener{l}, srv, &web.FlagConfig{WebConfigFile: &webConfig, WebSystemdSocket: &no}, quiet(log))
+	}()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(end); err != nil {
+		return srv.Close() // a long query does not hold up the stop
+	}
+	return nil
+}
+
+// quiet drops the libraries' chatter below warnings.
+func quiet(log *slog.Logger) *slog.Logger {
+	return slog.New(minLevel{log.Handler()})
+}
+
+type minLevel struct{ slog.Handler }
+
+func (minLevel) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (m minLevel) WithAttrs(a []slog.Attr) slog.Handler       { return minLevel{m.Handler.WithAttrs(a)} }
+func (m minLevel) WithGroup(n string) slog.Handler            { return minLevel{m.Handler.WithGroup(n)} }
