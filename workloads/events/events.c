@@ -3,7 +3,7 @@
  * which the BPF programs are tested.
  *
  *   cc -static -O2 -pthread -o events events.c
- *   events [--name COMM] [--cpu N] [--threads N] [--wait] ACTION
+ *   events [--comm NAME] [--cpu N] [--threads N] [--wait] ACTION
  *
  *   getppid N          N system calls in each thread
  *   rename N COMM      N getppid, a rename to COMM, N getppid
@@ -264,7 +264,7 @@ int main(int argc, char **argv)
 	for (; a < argc && !strncmp(argv[a], "--", 2); a++) {
 		if (!strcmp(argv[a], "--wait"))
 			wait = 1;
-		else if (!strcmp(argv[a], "--name") && a + 1 < argc)
+		else if (!strcmp(argv[a], "--comm") && a + 1 < argc)
 			name = argv[++a];
 		else if (!strcmp(argv[a], "--cpu"))
 			cpu = number(argv[++a]);

@@ -66,6 +66,11 @@ type Counters struct {
 	hooks    []attached
 	close    []func() error
 	names    names
+	// calibrated is what an event costs in seconds, dispatch and body, where that
+	// could be measured when the hook was attached; else 0.
+	calibrated float64
+	// memory is that of the maps in bytes; the first user counts the shared ones.
+	memory uint64
 }
 
 // kernel is what all open programs share. A machine has one kernel, so this is

@@ -159,13 +159,13 @@ func TestSyscallsAreExact(t *testing.T) {
 		args   []string
 		want   map[string]uint64
 	}{
-		{"pinned", Limits{}, []string{"--name", "ev-pinned", "--cpu", "0", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-pinned getppid": n}},
-		{"unpinned", Limits{}, []string{"--name", "ev-free", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-free getppid": n}},
-		{"threads", Limits{}, []string{"--name", "ev-threads", "--threads", "5", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-threads getppid": 5 * n}},
-		{"renamed", Limits{}, []string{"--name", "ev-before", "rename", fmt.Sprint(n), "ev-after"}, map[string]uint64{"ev-before getppid": n, "ev-after getppid": n, "ev-before prctl": 1}},
-		{"shared rows", Limits{Bytes: 1}, []string{"--name", "ev-shared", "--threads", "5", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-shared getppid": 5 * n}},
-		{"pairs full", Limits{Pairs: slots}, []string{"--name", "ev-pairs", "getppid", fmt.Sprint(n)}, nil},
-		{"processes full", Limits{Processes: 1}, []string{"--name", "ev-procs", "getppid", fmt.Sprint(n)}, nil},
+		{"pinned", Limits{}, []string{"--comm", "ev-pinned", "--cpu", "0", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-pinned getppid": n}},
+		{"unpinned", Limits{}, []string{"--comm", "ev-free", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-free getppid": n}},
+		{"threads", Limits{}, []string{"--comm", "ev-threads", "--threads", "5", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-threads getppid": 5 * n}},
+		{"renamed", Limits{}, []string{"--comm", "ev-before", "rename", fmt.Sprint(n), "ev-after"}, map[string]uint64{"ev-before getppid": n, "ev-after getppid": n, "ev-before prctl": 1}},
+		{"shared rows", Limits{Bytes: 1}, []string{"--comm", "ev-shared", "--threads", "5", "getppid", fmt.Sprint(n)}, map[string]uint64{"ev-shared getppid": 5 * n}},
+		{"pairs full", Limits{Pairs: slots}, []string{"--comm", "ev-pairs", "getppid", fmt.Sprint(n)}, nil},
+		{"processes full", Limits{Processes: 1}, []string{"--comm", "ev-procs", "getppid", fmt.Sprint(n)}, nil},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestProcessTableIsShared(t *testing.T) {
 		if got := syscallCounts(a)["ev-after-close getppid"] - was; got != 1000 {
 			t.Errorf("counted %d calls after another user of the table was closed, want 1000", got)
 		}
-	}, "--name", "ev-after-close", "getppid", "1000")
+	}, "--comm", "ev-after-close", "getppid", "1000")
 }
 
 func TestSwitches(t *testing.T) {
@@ -244,7 +244,7 @@ func TestSwitches(t *testing.T) {
 	t.Run("kinds", func(t *testing.T) {
 		c := openProgram(t, Switches, Limits{})
 		var was, is counted
-		d := events(t, func() { was = read(c, "ev-switch") }, func() { is = read(c, "ev-switch") }, "--name", "ev-switch", "switches", "20000")
+		d := events(t, func() { was = read(c, "ev-switch") }, func() { is = read(c, "ev-switch") }, "--comm", "ev-switch", "switches", "20000")
 		v, i := is.voluntary-was.voluntary, is.involuntary-was.involuntary
 		// The program reads its own counters inside the observer's window. Outside
 		// its own but inside ours are the waits for the two lines of input, and
@@ -260,7 +260,7 @@ func TestSwitches(t *testing.T) {
 	t.Run("cpu time", func(t *testing.T) {
 		c := openProgram(t, Switches, Limits{})
 		var was, is counted
-		d := events(t, func() { was = read(c, "ev-cpu") }, func() { is = read(c, "ev-cpu") }, "--name", "ev-cpu", "cpu", "300")
+		d := events(t, func() { was = read(c, "ev-cpu") }, func() { is = read(c, "ev-cpu") }, "--comm", "ev-cpu", "cpu", "300")
 		// getrusage is scaled from ticks in its parts but exact in its sum; what
 		// differs is start and end of the program, well below 20 ms.
 		if got := float64(is.ns-was.ns) / 1e9; got < d.CPUSeconds || got > d.CPUSeconds+0.02 {
@@ -291,7 +291,7 @@ func TestFaults(t *testing.T) {
 		t.Run(cause, func(t *testing.T) {
 			c := openProgram(t, Faults, Limits{})
 			var was, is map[string]uint64
-			d := events(t, func() { was = read(c) }, func() { is = read(c) }, "--name", "ev-fault", "faults", cause, fmt.Sprint(n))
+			d := events(t, func() { was = read(c) }, func() { is = read(c) }, "--comm", "ev-fault", "faults", cause, fmt.Sprint(n))
 			var all uint64
 			for key := range is {
 				all += is[key] - was[key]

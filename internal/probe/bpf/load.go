@@ -36,6 +36,8 @@ type attached struct {
 	name    string
 	program *ebpf.Program
 	link    link.Link
+	// perEvent is what the hook's trigger takes longer in seconds than before.
+	perEvent float64
 }
 
 // typed attaches a program of a kind that names its hook itself and reads the
@@ -101,6 +103,7 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 			continue
 		}
 		c.hooks = append(c.hooks, a)
+		c.calibrated = a.perEvent
 		c.close = append(c.close, a.program.Close, a.link.Close)
 	}
 	c.Lost = errors.Join(lost...)
@@ -188,7 +191,17 @@ func dropTable() error {
 	return errors.Join(errs...)
 }
 
+// mapArrays makes the maps readable as memory of this process.
 func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
+	for name, m := range maps {
+		if kernel.users > 1 && slices.Contains(tableMaps, name) {
+			continue
+		}
+		if info, err := m.Info(); err == nil {
+			n, _ := info.Memlock()
+			c.memory += n
+		}
+	}
 	for _, name := range c.program.read {
 		m := maps[name]
 		size := int(m.MaxEntries()) * int(m.ValueSize())
@@ -212,13 +225,22 @@ func (hk *hook) attach(h *host.Host, spec *ebpf.CollectionSpec, maps map[string]
 			errs = append(errs, fmt.Errorf("%s: %w", v.program, err))
 			continue
 		}
+		before := hk.cost()
 		l, err := v.attach(h, p)
 		if err == nil {
-			return attached{hk.name, p, l}, nil
+			return attached{hk.name, p, l, max(0, hk.cost()-before)}, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: attach: %w", v.program, err), p.Close())
 	}
 	return attached{}, fmt.Errorf("hook %s: %w", hk.name, errors.Join(errs...))
+}
+
+// cost is what one event takes in seconds, or 0 where the hook has no trigger.
+func (hk *hook) cost() float64 {
+	if hk.trigger == nil {
+		return 0
+	}
+	return perCall(hk.trigger)
 }
 
 // loadProgram loads one program of an object, with maps that exist already.

@@ -4,7 +4,7 @@
  * Page-cache operations in pages: a folio counts as many pages as it has.
  *
  *   add           filemap:mm_filemap_add_to_page_cache
- *   access        filemap:mm_filemap_get_pages (Linux 6.9), else folio_mark_accessed
+ *   access        filemap:mm_filemap_get_pages, else folio_mark_accessed
  *   dirty         writeback:writeback_dirty_folio
  *   buffer_dirty  block:block_dirty_buffer
  */
@@ -69,9 +69,48 @@ int dirty_btf(__u64 *args) { return count(DIRTY, pages((void *)args[0])); }
 SEC("tp_btf/block_dirty_buffer")
 int buffer_dirty_btf(__u64 *args) { return count(BUFFER_DIRTY, 1); }
 
-/* args: mapping, first and last index */
+/*
+ * A large read fetches its pages in several steps, and each asks for all that is
+ * left: 4 MiB in one read(2) would count seventeen times. So the step that a
+ * task took last is remembered, and a later one towards the same end adds nothing.
+ */
+struct step {
+	__u64 task;
+	__u64 mapping;
+	__u64 index;
+	__u64 last;
+};
+
+enum { STEPS_BITS = 10, STEPS = 1 << STEPS_BITS };
+
+/* By hash of the task, not by CPU: a read sleeps, and wakes up elsewhere. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STEPS);
+	__type(key, __u32);
+	__type(value, struct step);
+} steps SEC(".maps");
+
 SEC("tp_btf/mm_filemap_get_pages")
-int access_btf(__u64 *args) { return count(ACCESS, args[2] - args[1] + 1); }
+int access_btf(__u64 *args)
+{
+	__u64 mapping = args[0], index = args[1], last = args[2];
+	__u64 task = bpf_get_current_task();
+	__u32 i = task * 0x9e3779b97f4a7c15ull >> (64 - STEPS_BITS);
+	struct step *s = bpf_map_lookup_elem(&steps, &i);
+
+	if (!s)
+		return 0;
+	if (s->task == task && s->mapping == mapping && s->last == last && s->index < index) {
+		s->index = index;
+		return 0;
+	}
+	s->task = task;
+	s->mapping = mapping;
+	s->index = index;
+	s->last = last;
+	return count(ACCESS, last - index + 1);
+}
 
 SEC("fentry/folio_mark_accessed")
 int access_fentry(__u64 *args) { return count(ACCESS, pages((void *)args[0])); }

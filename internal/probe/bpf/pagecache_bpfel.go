@@ -8,15 +8,25 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"structs"
 
 	"github.com/cilium/ebpf"
 )
+
+type pageCacheStep struct {
+	_       structs.HostLayout
+	Task    uint64
+	Mapping uint64
+	Index   uint64
+	Last    uint64
+}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	pageCacheMapCounts          = "counts"
+	pageCacheMapSteps           = "steps"
 	pageCacheProgAccessBtf      = "access_btf"
 	pageCacheProgAccessFentry   = "access_fentry"
 	pageCacheProgAddBtf         = "add_btf"
@@ -80,6 +90,7 @@ type pageCacheProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type pageCacheMapSpecs struct {
 	Counts *ebpf.MapSpec `ebpf:"counts"`
+	Steps  *ebpf.MapSpec `ebpf:"steps"`
 }
 
 // pageCacheVariableSpecs contains global variables before they are loaded into the kernel.
@@ -111,11 +122,13 @@ func (o *pageCacheObjects) Close() error {
 // It can be passed to loadPageCacheObjects or ebpf.CollectionSpec.LoadAndAssign.
 type pageCacheMaps struct {
 	Counts *ebpf.Map `ebpf:"counts"`
+	Steps  *ebpf.Map `ebpf:"steps"`
 }
 
 func (m *pageCacheMaps) Close() error {
 	return _PageCacheClose(
 		m.Counts,
+		m.Steps,
 	)
 }
 

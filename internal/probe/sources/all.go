@@ -24,4 +24,5 @@ var All = []*probe.Source{
 	&pressure,
 	&system,
 	&container,
+	&self,
 }

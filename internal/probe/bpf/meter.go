@@ -1,0 +1,253 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// The kernel's run-time statistics cost every program on the machine about
+// 50 ns a run, so they are on for a short window only.
+const (
+	window = time.Second
+	every  = time.Minute
+)
+
+// Meter estimates what the open programs cost: nanoseconds per run in short
+// windows of the kernel's statistics, times the events that the programs
+// counted since they were attached.
+//
+// The statistics time the body of a program with two clock reads that they
+// time along; what an empty program takes is subtracted. They do not see
+// dispatch, the way into the program, which is measured from outside once: for
+// system calls when the program is attached, by what a call takes before and
+// after, for other tracepoints with an empty program.
+type Meter struct {
+	host  *host.Host
+	empty *ebpf.Program
+	// tracepoint is the dispatch of a tracepoint other than sys_enter, in seconds.
+	tracepoint float64
+
+	mu             sync.Mutex
+	stats          io.Closer // open during a window
+	timer          *time.Timer
+	last           time.Time
+	before         map[*ebpf.Program]ebpf.ProgramStats
+	err            error
+	perRun         map[*Counters]float64
+	seen           map[*Counters]uint64
+	body, dispatch float64
+	known          bool
+}
+
+// Costs are totals in seconds since the programs were attached.
+type Costs struct {
+	Body, Dispatch float64
+	// Known is false until the first window has ended.
+	Known bool
+	// Maps is the memory of all maps in bytes, as the kernel accounts it.
+	Maps uint64
+}
+
+// NewMeter prepares and opens the first window.
+func NewMeter(h *host.Host) (*Meter, error) {
+	spec, err := loadEmpty()
+	if err != nil {
+		return nil, fmt.Errorf("read object empty: %w", err)
+	}
+	types := btf.NewCache()
+	m := &Meter{host: h, perRun: map[*Counters]float64{}, seen: map[*Counters]uint64{}}
+	if m.empty, err = loadProgram(spec, "empty_socket", nil, types); err != nil {
+		return nil, refused(h, "empty", err)
+	}
+	rename, err := loadProgram(spec, "empty_rename", nil, types)
+	if err != nil {
+		return nil, errors.Join(refused(h, "empty", err), m.empty.Close())
+	}
+	defer rename.Close()
+	before := perCall(renameThread)
+	l, err := raw("task_rename")(h, rename)
+	if err != nil {
+		return nil, errors.Join(refused(h, "empty", err), m.empty.Close())
+	}
+	defer l.Close()
+	m.tracepoint = max(0, perCall(renameThread)-before)
+	m.begin()
+	return m, nil
+}
+
+// Costs adds up what the programs have cost until now, and opens a window when
+// it is time for one. The error says why costs are not known.
+func (m *Meter) Costs() (Costs, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stats == nil && m.host.Now().Sub(m.last) >= every {
+		m.begin()
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	var c Costs
+	for o := range kernel.open {
+		c.Maps += o.memory
+		ns, ok := m.perRun[o]
+		if !ok {
+			continue
+		}
+		events := o.program.events(o.counts())
+		n := float64(events - m.seen[o])
+		m.seen[o] = events
+		m.body += n * ns
+		dispatch := m.tracepoint
+		if o.calibrated > 0 {
+			dispatch = max(0, o.calibrated-ns)
+		}
+		m.dispatch += n * dispatch
+	}
+	for o := range m.perRun {
+		if !kernel.open[o] {
+			delete(m.perRun, o)
+			delete(m.seen, o)
+		}
+	}
+	c.Body, c.Dispatch, c.Known = m.body, m.dispatch, m.known
+	return c, m.err
+}
+
+// begin opens a window.
+func (m *Meter) begin() {
+	m.last = m.host.Now()
+	if m.stats, m.err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); m.err != nil {
+		m.stats = nil
+		m.err = &probe.Problem{Err: fmt.Errorf("enable BPF run-time statistics, to know what the programs cost: %w", m.err),
+			Remedy: "run as root, or grant CAP_SYS_ADMIN"}
+		return
+	}
+	m.before = runs()
+	m.timer = time.AfterFunc(window, m.end)
+}
+
+// end closes the window and takes the costs from it.
+func (m *Meter) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stats == nil {
+		return
+	}
+	clock, err := m.clockReads()
+	after := runs()
+	m.err = errors.Join(err, m.stats.Close())
+	m.stats = nil
+	if err != nil {
+		return
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	for o := range kernel.open {
+		var ns, n float64
+		for _, a := range o.hooks {
+			ns += float64(after[a.program].Runtime - m.before[a.program].Runtime)
+			n += float64(after[a.program].RunCount - m.before[a.program].RunCount)
+		}
+		if n > 0 {
+			m.perRun[o] = max(0, ns/n/1e9-clock)
+			m.known = true
+		}
+	}
+	m.before = nil
+}
+
+// clockReads is what the statistics report for a program that does nothing, in
+// seconds.
+func (m *Meter) clockReads() (float64, error) {
+	was, err := m.empty.Stats()
+	if err != nil {
+		return 0, fmt.Errorf("read statistics of the empty program: %w", err)
+	}
+	packet := make([]byte, 64)
+	if _, _, err := m.empty.Benchmark(packet, 1000, nil); err != nil {
+		return 0, fmt.Errorf("run the empty program: %w", err)
+	}
+	is, err := m.empty.Stats()
+	if err != nil || is.RunCount == was.RunCount {
+		return 0, fmt.Errorf("read statistics of the empty program: %d runs: %w", is.RunCount-was.RunCount, err)
+	}
+	return (is.Runtime - was.Runtime).Seconds() / float64(is.RunCount-was.RunCount), nil
+}
+
+// runs returns the statistics of all open programs. One that cannot be read is
+// left out, and then has no runs in the window.
+func runs() map[*ebpf.Program]ebpf.ProgramStats {
+	kernel.Lock()
+	defer kernel.Unlock()
+	out := map[*ebpf.Program]ebpf.ProgramStats{}
+	for o := range kernel.open {
+		for _, a := range o.hooks {
+			if s, err := a.program.Stats(); err == nil {
+				out[a.program] = *s
+			}
+		}
+	}
+	return out
+}
+
+// Close ends the window, if one is open.
+func (m *Meter) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var err error
+	if m.stats != nil {
+		m.timer.Stop()
+		err = m.stats.Close()
+		m.stats = nil
+	}
+	return errors.Join(err, m.empty.Close())
+}
+
+// perCall is the CPU time of one call of f in seconds: the least of several
+// batches, as what disturbs only ever adds.
+func perCall(f func()) float64 {
+	const batches, calls = 12, 400
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	least := 0.0
+	for range batches {
+		began := threadCPU()
+		for range calls {
+			f()
+		}
+		if t := (threadCPU() - began).Seconds() / calls; least == 0 || t < least {
+			least = t
+		}
+	}
+	return least
+}
+
+func threadCPU() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// renameThread gives the calling thread the name that it has, which passes the
+// tracepoint task:task_rename.
+func renameThread() {
+	var name [commLen]byte
+	p := unsafe.Pointer(&name[0])
+	if unix.Prctl(unix.PR_GET_NAME, uintptr(p), 0, 0, 0) == nil {
+		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(p), 0, 0, 0)
+	}
+	runtime.KeepAlive(&name)
+}

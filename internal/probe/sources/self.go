@@ -1,0 +1,114 @@
+package sources
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	overheadCPU = counter("teescope_overhead_cpu_seconds_total",
+		"CPU time in seconds that teescope costs: userspace is its own process (/proc/self/stat); body is its BPF programs, from one second of the kernel's run-time statistics a minute times all counted events; dispatch is the way into them, calibrated when they were attached. Body and dispatch are estimates, absent until the first second is over.",
+		"part")
+	memoryBytes = gauge("teescope_memory_bytes",
+		"Memory in bytes that teescope uses: rss is what its process has in RAM (/proc/self/status), bpf_maps what the kernel accounts for its maps.",
+		"kind")
+)
+
+var self = probe.Source{
+	Name:    "self",
+	Doc:     "what teescope itself costs: CPU time in its process and in its BPF programs, and memory",
+	Metrics: []*metric.Desc{overheadCPU, memoryBytes},
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		s := &selfReader{host: h}
+		if h.IsLocal() {
+			s.meter, s.noMeter = bpf.NewMeter(h)
+		}
+		return s, nil
+	},
+}
+
+type selfReader struct {
+	host *host.Host
+	// meter is nil where BPF programs cannot be loaded; noMeter says why.
+	meter   *bpf.Meter
+	noMeter error
+}
+
+// Read implements probe.Reader.
+func (s *selfReader) Read(_ context.Context, emit func(metric.Sample)) error {
+	send := emitter(emit).send
+	stat, statErr := s.host.ReadFile("/proc/self/stat")
+	if statErr == nil {
+		var cpu float64
+		if cpu, statErr = ownCPU(stat); statErr == nil {
+			send(overheadCPU, cpu, "userspace")
+		}
+	}
+	status, statusErr := s.host.ReadFile("/proc/self/status")
+	if statusErr == nil {
+		var rss uint64
+		if rss, statusErr = residentBytes(status); statusErr == nil {
+			send(memoryBytes, float64(rss), "rss")
+		}
+	}
+	if s.meter == nil {
+		return errors.Join(statErr, statusErr, s.noMeter)
+	}
+	c, err := s.meter.Costs()
+	send(memoryBytes, float64(c.Maps), "bpf_maps")
+	if c.Known {
+		emit(metric.Sample{Desc: overheadCPU, Labels: []string{"body"}, Value: c.Body, Trust: metric.Estimated})
+		emit(metric.Sample{Desc: overheadCPU, Labels: []string{"dispatch"}, Value: c.Dispatch, Trust: metric.Estimated})
+	}
+	return errors.Join(statErr, statusErr, err)
+}
+
+// Close implements probe.Reader.
+func (s *selfReader) Close() error {
+	if s.meter == nil {
+		return nil
+	}
+	return s.meter.Close()
+}
+
+// ownCPU is utime and stime, the 14th and 15th field of /proc/PID/stat, in
+// ticks of 10 ms (USER_HZ is 100 on every architecture that matters; proc(5)).
+// The second field may hold anything, so fields count from its closing bracket.
+func ownCPU(stat []byte) (float64, error) {
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(f) < 13 {
+		return 0, fmt.Errorf("parse /proc/self/stat: %d fields after the name", len(f))
+	}
+	user, err := strconv.ParseUint(string(f[11]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse /proc/self/stat: %w", err)
+	}
+	system, err := strconv.ParseUint(string(f[12]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse /proc/self/stat: %w", err)
+	}
+	return float64(user+system) / 100, nil
+}
+
+// residentBytes is VmRSS of /proc/PID/status.
+func residentBytes(status []byte) (uint64, error) {
+	for line := range bytes.Lines(status) {
+		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
+			kib, err := strconv.ParseUint(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte("kB")))), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("parse VmRSS of /proc/self/status: %w", err)
+			}
+			return kib << 10, nil
+		}
+	}
+	return 0, errors.New("parse /proc/self/status: no VmRSS")
+}
