@@ -1,0 +1,280 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	calls = &metric.Desc{Name: "tee_calls_total", Help: "Calls.", Labels: []string{"process"}}
+	level = &metric.Desc{Name: "tee_a_level", Help: "A level.", Kind: metric.Gauge}
+)
+
+// fake is a source whose behaviour a test sets while it runs.
+type fake struct {
+	openErr, readErr, closeErr error
+	samples                    []metric.Sample
+	opened, closed             int
+	facts                      []tee.Facts
+}
+
+func (f *fake) source(name string) *Source {
+	return &Source{Name: name, Doc: "A fake.", Metrics: []*metric.Desc{calls, level},
+		Open: func(_ *host.Host, facts []tee.Facts) (Reader, error) {
+			f.opened++
+			f.facts = facts
+			if f.openErr != nil {
+				return nil, f.openErr
+			}
+			return f, nil
+		}}
+}
+
+func (f *fake) Read(_ context.Context, emit func(metric.Sample)) error {
+	for _, s := range f.samples {
+		emit(s)
+	}
+	return f.readErr
+}
+
+func (f *fake) Close() error {
+	f.closed++
+	return f.closeErr
+}
+
+func clock() *host.Host {
+	return &host.Host{Now: func() time.Time { return time.Unix(100, 0) }}
+}
+
+// text renders one round without the times, which only say how fast we are.
+func text(t *testing.T, e *Engine) string {
+	t.Helper()
+	at, samples := e.Collect(t.Context())
+	if !at.Equal(time.Unix(100, 0)) {
+		t.Errorf("round at %v, not by the host's clock", at)
+	}
+	var out []string
+	for line := range bytes.Lines(metric.AppendText(nil, samples)) {
+		if line[0] != '#' && !bytes.HasPrefix(line, []byte("teescope_source_read_seconds")) {
+			out = append(out, strings.TrimSpace(string(line)))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestStates(t *testing.T) {
+	two := []metric.Sample{
+		{Desc: calls, Labels: []string{"redis"}, Value: 7},
+		{Desc: level, Value: 1},
+	}
+	const self = "teescope_series_folded_total{source=\"x\"} 0\nteescope_source_coverage_ratio{source=\"x\"} 1\nteescope_source_missed_events_total{source=\"x\"} 0\n"
+	for name, c := range map[string]struct {
+		fake           fake
+		state          State
+		reason, remedy string
+		blind          bool
+		want           string
+	}{
+		"available": {
+			fake:  fake{samples: two},
+			state: Available,
+			want:  "tee_a_level 1\ntee_calls_total{process=\"redis\"} 7\n" + self + "teescope_source_up{source=\"x\"} 1",
+		},
+		"available and silent": {
+			state: Available,
+			want:  self + "teescope_source_up{source=\"x\"} 1",
+		},
+		"not here": {
+			fake:  fake{openErr: NotHere("no %s", "pool")},
+			state: Absent, reason: "no pool",
+			want: "",
+		},
+		"unavailable": {
+			fake:  fake{openErr: &Problem{Err: fmt.Errorf("open: %w", fs.ErrPermission), Remedy: "run as root"}},
+			state: Unavailable, reason: "open: permission denied", remedy: "run as root",
+			want: "teescope_source_up{source=\"x\"} 0",
+		},
+		"blind": {
+			fake:  fake{openErr: &Problem{Err: errors.New("no counters"), Blind: true}},
+			state: Unavailable, reason: "no counters", blind: true,
+			want: "teescope_source_blind{source=\"x\",reason=\"no counters\"} 1\nteescope_source_up{source=\"x\"} 0",
+		},
+		"degraded": {
+			fake:  fake{samples: two[1:], readErr: fmt.Errorf("read: %w", &Problem{Err: errors.New("cut"), Remedy: "look"})},
+			state: Degraded, reason: "read: cut", remedy: "look",
+			want: "tee_a_level 1\n" + self + "teescope_source_up{source=\"x\"} 1",
+		},
+		"degraded to nothing": {
+			fake:  fake{readErr: errors.New("cut")},
+			state: Degraded, reason: "cut",
+			want: self + "teescope_source_up{source=\"x\"} 0",
+		},
+		"coverage": {
+			fake: fake{samples: []metric.Sample{
+				{Desc: Coverage, Value: 0.5}, {Desc: Missed, Value: 3}, {Desc: Folded, Value: 4}}},
+			state: Available,
+			want: "teescope_series_folded_total{source=\"x\"} 4\nteescope_source_coverage_ratio{source=\"x\"} 0.5\n" +
+				"teescope_source_missed_events_total{source=\"x\"} 3\nteescope_source_up{source=\"x\"} 1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := []tee.Facts{{Kind: "sgx"}}
+			e := Open(clock(), facts, []*Source{c.fake.source("x")}, nil)
+			if got := text(t, e); got != c.want {
+				t.Errorf("samples\n%s\nwant\n%s", got, c.want)
+			}
+			s := e.Status()[0]
+			if s.State != c.state || s.Remedy != c.remedy || s.Blind != c.blind || !strings.HasPrefix(s.Reason, c.reason) || (c.reason == "") != (s.Reason == "") {
+				t.Errorf("status %+v", s)
+			}
+			if len(c.fake.facts) != 1 {
+				t.Errorf("opened with facts %v", c.fake.facts)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+			if want := map[bool]int{true: 1, false: 0}[c.fake.openErr == nil]; c.fake.closed != want {
+				t.Errorf("closed %d times, want %d", c.fake.closed, want)
+			}
+		})
+	}
+}
+
+// TestRecovers sees a source go down and come back.
+func TestRecovers(t *testing.T) {
+	f := &fake{samples: []metric.Sample{{Desc: level, Value: 1}}}
+	e := Open(clock(), nil, []*Source{f.source("x")}, nil)
+	f.readErr = &Problem{Err: errors.New("gone"), Remedy: "wait", Blind: true}
+	text(t, e)
+	f.readErr = nil
+	text(t, e)
+	if s := e.Status()[0]; s.State != Available || s.Reason != "" || s.Remedy != "" || s.Blind || s.Series != 1 {
+		t.Errorf("status after recovery: %+v", s)
+	}
+}
+
+func TestProcessFilter(t *testing.T) {
+	f := &fake{samples: []metric.Sample{
+		{Desc: calls, Labels: []string{"redis-server"}, Value: 1},
+		{Desc: calls, Labels: []string{"nginx"}, Value: 2},
+		{Desc: level, Value: 3},
+	}}
+	e := Open(clock(), nil, []*Source{f.source("x")}, regexp.MustCompile("edis"))
+	check := func(filter string, want ...string) {
+		t.Helper()
+		got := text(t, e)
+		for _, p := range []string{"redis-server", "nginx"} {
+			if has := strings.Contains(got, p); has != strings.Contains(strings.Join(want, " "), p) {
+				t.Errorf("filter %q: %s shown is %v", filter, p, has)
+			}
+		}
+		if !strings.Contains(got, "tee_a_level 3") {
+			t.Errorf("filter %q hides a metric without a process", filter)
+		}
+		if s := e.Status()[0]; s.Process != filter || s.State != Available {
+			t.Errorf("filter %q: status %+v", filter, s)
+		}
+	}
+	set := func(filter string) error { return e.Set("x", Setting{Process: &filter}) }
+	check("edis", "redis-server")
+	for _, c := range []struct {
+		filter string
+		want   []string
+	}{{"^nginx$", []string{"nginx"}}, {"none", nil}, {"", []string{"redis-server", "nginx"}}} {
+		if err := set(c.filter); err != nil {
+			t.Fatal(err)
+		}
+		check(c.filter, c.want...)
+	}
+	if err := set("("); err == nil || !strings.Contains(err.Error(), "x") {
+		t.Errorf("bad filter: %v", err)
+	}
+	check("", "redis-server", "nginx") // as before
+}
+
+func TestOnOff(t *testing.T) {
+	f := &fake{samples: []metric.Sample{{Desc: level, Value: 1}}, closeErr: errors.New("close: busy")}
+	e := Open(clock(), nil, []*Source{f.source("x")}, nil)
+	turn := func(on bool) error { return e.Set("x", Setting{On: &on}) }
+	if err := turn(true); err != nil || f.opened != 1 {
+		t.Errorf("switching on what is on: %v, opened %d times", err, f.opened)
+	}
+	if err := turn(false); err == nil || f.closed != 1 {
+		t.Errorf("switching off: %v, closed %d times; want the reader's error", err, f.closed)
+	}
+	if got := text(t, e); got != "" {
+		t.Errorf("switched off, but emits\n%s", got)
+	}
+	if s := e.Status()[0]; s.State != Off || s.Series != 0 || s.Remedy == "" {
+		t.Errorf("status %+v", s)
+	}
+	if err := turn(true); err != nil || f.opened != 2 {
+		t.Errorf("switching on: %v, opened %d times", err, f.opened)
+	}
+	if got := text(t, e); !strings.Contains(got, "tee_a_level 1") {
+		t.Errorf("switched on, but emits\n%s", got)
+	}
+	on := true
+	if err := e.Set("y", Setting{On: &on}); !errors.Is(err, ErrNoSource) {
+		t.Errorf("unknown source: %v", err)
+	}
+	if err := e.Close(); err == nil {
+		t.Error("close hides the reader's error")
+	}
+	f.closeErr = nil
+	if err := e.Close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+}
+
+// TestRun sees one round at once, and more with the ticks.
+func TestRun(t *testing.T) {
+	for interval, want := range map[time.Duration]int{time.Hour: 1, time.Millisecond: 3} {
+		e := Open(clock(), nil, []*Source{(&fake{}).source("x")}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		rounds := 0
+		err := e.Run(ctx, interval, func(time.Time, []metric.Sample) {
+			if rounds++; rounds == want {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) || rounds < want {
+			t.Errorf("every %v: %d rounds and %v, want %d and canceled", interval, rounds, err, want)
+		}
+		cancel()
+	}
+}
+
+// TestConcurrent is for the race detector: the page changes settings while the
+// engine collects.
+func TestConcurrent(t *testing.T) {
+	f := &fake{samples: []metric.Sample{{Desc: calls, Labels: []string{"a"}, Value: 1}}}
+	e := Open(clock(), nil, []*Source{f.source("x")}, nil)
+	done := make(chan error)
+	go func() {
+		var err error
+		for i := range 100 {
+			on, filter := i%2 == 0, "a|b"
+			err = errors.Join(err, e.Set("x", Setting{On: &on, Process: &filter}))
+			e.Status()
+		}
+		done <- err
+	}()
+	for range 100 {
+		e.Collect(t.Context())
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
