@@ -123,7 +123,7 @@ func (c *containers) read(ctx context.Context, out emitter) error {
 	r.pods, err = podNames(c.Host, err)
 	r.disks, err = diskNames(c.Host, err)
 	if r.hostNet, _ = c.Readlink("/proc/1/ns/net"); r.hostNet == "" {
-		// Without the right to look at process 1, our own is the best guess.
+		// Only root may ask process 1; our own is the best guess.
 		r.hostNet, _ = c.Readlink("/proc/self/ns/net")
 	}
 	for _, g := range shown {

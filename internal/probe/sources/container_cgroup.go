@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
@@ -41,13 +40,9 @@ type cgroups struct {
 	v2Top bool
 }
 
-// cgroupTrees finds the hierarchies among our own mounts.
+// cgroupTrees finds the hierarchies among the host's mounts.
 func cgroupTrees(h *host.Host) (*cgroups, error) {
-	pfs, err := procfs.NewFS(h.Path("/proc"))
-	if err != nil {
-		return nil, err
-	}
-	mounts, err := pfs.GetMounts()
+	mounts, err := hostMounts(h)
 	if err != nil {
 		return nil, err
 	}

@@ -163,6 +163,6 @@ func send(out emitter, mi *procfs.MountInfo, st unix.Statfs_t, err error) {
 	out.send(fsError, 0, labels...)
 }
 
-// unescape undoes what /proc/self/mountinfo does to space, tab, line feed and
+// unescape undoes what /proc/PID/mountinfo does to space, tab, line feed and
 // backslash in names.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace

@@ -78,7 +78,7 @@ var network = probe.Source{
 }
 
 func readDevices(h *host.Host, out emitter) error {
-	fs, err := procfs.NewFS(h.Path("/proc"))
+	fs, err := procfs.NewFS(h.Path(witness(h)))
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,8 @@ func readDevices(h *host.Host, out emitter) error {
 }
 
 func readNetstat(h *host.Host, out emitter) error {
-	for _, name := range []string{"/proc/net/snmp", "/proc/net/netstat"} {
+	for _, file := range []string{"snmp", "netstat"} {
+		name := witness(h) + "/net/" + file
 		b, err := h.ReadFile(name)
 		if err != nil {
 			return err
@@ -139,7 +140,7 @@ func parseNetstat(b []byte, emit func(string, float64)) error {
 }
 
 func readSockstat(h *host.Host, out emitter) error {
-	b, err := h.ReadFile("/proc/net/sockstat")
+	b, err := h.ReadFile(witness(h) + "/net/sockstat")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,9 @@ package sources
 import (
 	"context"
 
+	"github.com/prometheus/procfs"
+
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -28,4 +31,25 @@ func counter(name, help string, labels ...string) *metric.Desc {
 
 func gauge(name, help string, labels ...string) *metric.Desc {
 	return &metric.Desc{Name: name, Help: help, Kind: metric.Gauge, Labels: labels}
+}
+
+// witness is the process whose mounts and network stand for the host's: process
+// 1, so that a container with the host's PID namespace sees what the host sees,
+// or ourselves where /proc hides it (hidepid).
+func witness(h *host.Host) string {
+	if ok, err := h.Exists("/proc/1"); ok && err == nil {
+		return "/proc/1"
+	}
+	return "/proc/self"
+}
+
+func hostMounts(h *host.Host) ([]*procfs.MountInfo, error) {
+	fs, err := procfs.NewFS(h.Path("/proc"))
+	if err != nil {
+		return nil, err
+	}
+	if witness(h) == "/proc/1" {
+		return fs.GetProcMounts(1)
+	}
+	return fs.GetMounts()
 }
