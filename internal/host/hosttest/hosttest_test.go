@@ -1,0 +1,141 @@
+package hosttest
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+const archive = `A machine.
+-- cpuid --
+# leaf subleaf eax ebx ecx edx
+7 0 1 2 ffffffff 4
+-- msr --
+0 c0010131 7
+0 10 EIO
+-- statfs --
+/ 4096 100 50 40 10 5 1
+/with\040space 512 1 1 1 1 1 0
+/denied EACCES
+-- now --
+2030-01-01T00:00:00Z
+-- dirs --
+sys/empty
+-- links --
+proc/1/ns/net -> net:[5]
+-- want --
+anything
+-- proc/meminfo --
+MemTotal: 1 kB
+-- bpf/prog/counts --
+0 5
+3 18446744073709551615
+-- bpf/prog/names.text --
+1 redis
+`
+
+func open(t *testing.T) *Fixture {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.txtar")
+	if err := os.WriteFile(path, []byte(archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return Open(t, path)
+}
+
+func TestOpen(t *testing.T) {
+	f := open(t)
+	h := f.Host
+	if want := []string{"proc/meminfo", "bpf/prog/counts", "bpf/prog/names.text"}; !reflect.DeepEqual(f.Files, want) {
+		t.Errorf("files %v", f.Files)
+	}
+	if f.Comment != "A machine.\n" || f.Meta["want"] != "anything\n" {
+		t.Errorf("comment %q, want %q", f.Comment, f.Meta["want"])
+	}
+	if a, b, c, d := h.CPUID(7, 0); a != 1 || b != 2 || c != 0xffffffff || d != 4 {
+		t.Errorf("CPUID 7: %x %x %x %x", a, b, c, d)
+	}
+	if a, b, c, d := h.CPUID(7, 1); a|b|c|d != 0 {
+		t.Error("an unlisted leaf is not zero")
+	}
+	if v, err := h.MSR(0, 0xc0010131); v != 7 || err != nil {
+		t.Errorf("MSR: %x, %v", v, err)
+	}
+	if _, err := h.MSR(0, 0x10); !errors.Is(err, unix.EIO) {
+		t.Errorf("MSR with an error: %v", err)
+	}
+	if _, err := h.MSR(1, 0x10); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("unlisted MSR: %v", err)
+	}
+	if st, err := h.Statfs("/"); err != nil || st.Bsize != 4096 || st.Flags != 1 || st.Ffree != 5 {
+		t.Errorf("statfs: %+v, %v", st, err)
+	}
+	if st, err := h.Statfs("/with space"); err != nil || st.Bsize != 512 {
+		t.Errorf("statfs with a space: %+v, %v", st, err)
+	}
+	if _, err := h.Statfs("/denied"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("statfs with an error: %v", err)
+	}
+	if !h.Now().Equal(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("now %v", h.Now())
+	}
+	if e, err := h.ReadDir("/sys/empty"); err != nil || len(e) != 0 {
+		t.Errorf("empty folder: %v, %v", e, err)
+	}
+	if s, err := h.Readlink("/proc/1/ns/net"); err != nil || s != "net:[5]" {
+		t.Errorf("link: %q, %v", s, err)
+	}
+	if h.IsLocal() {
+		t.Error("a fixture takes itself for the real machine")
+	}
+	if _, err := h.Exec(t.Context(), host.Cmd{Argv: []string{"true"}}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a command runs on a fixture: %v", err)
+	}
+	maps, err := h.Maps("prog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := maps["counts"]; len(b) != 32 || binary.NativeEndian.Uint64(b) != 5 || binary.NativeEndian.Uint64(b[24:]) != 1<<64-1 {
+		t.Errorf("counts %v", b)
+	}
+	if b := maps["names"]; len(b) != 32 || string(b[16:21]) != "redis" || b[21] != 0 {
+		t.Errorf("names %v", b)
+	}
+	if _, err := h.Maps("other"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("maps of an unrecorded program: %v", err)
+	}
+}
+
+func TestWithout(t *testing.T) {
+	f := open(t)
+	there := func() (file, counts bool) {
+		_, err := f.Host.ReadFile("/proc/meminfo")
+		maps, merr := f.Host.Maps("prog")
+		if merr != nil {
+			t.Fatal(merr)
+		}
+		return err == nil, maps["counts"] != nil
+	}
+	f.Without(t, "proc/meminfo", func() {
+		if file, counts := there(); file || !counts {
+			t.Errorf("without the file: file %v, map %v", file, counts)
+		}
+	})
+	f.Without(t, "bpf/prog/counts", func() {
+		if file, counts := there(); !file || counts {
+			t.Errorf("without the map: file %v, map %v", file, counts)
+		}
+	})
+	if file, counts := there(); !file || !counts {
+		t.Errorf("afterwards: file %v, map %v", file, counts)
+	}
+}
