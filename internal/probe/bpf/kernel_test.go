@@ -3,17 +3,23 @@ package bpf
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
 )
 
 // These tests load the real programs into the real kernel and compare what
@@ -304,5 +310,245 @@ func TestFaults(t *testing.T) {
 				t.Errorf("counted %d faults in all, getrusage says %d", all, f)
 			}
 		})
+	}
+}
+
+// One window of reading is short, but the whole machine is counted: what others
+// do only ever adds, so the least of several attempts is ours.
+func TestPageCache(t *testing.T) {
+	c := openProgram(t, PageCache, Limits{})
+	read := func() (out [len(Operations)]uint64) {
+		c.PageCache(func(i int, n uint64) { out[i] = n })
+		return out
+	}
+	for _, name := range Operations {
+		if !c.has(name) {
+			t.Skipf("this kernel has no hook for %s: %v", name, c.Lost)
+		}
+	}
+	// The pages of tmpfs are always in memory, and are no cache.
+	dir := t.TempDir()
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC {
+		t.Skipf("%s is no disk file system (%v)", dir, err)
+	}
+	const pages = 1024
+	size := pages * os.Getpagesize()
+	for _, chunk := range []int{size / pages, size / 64, size} {
+		t.Run(fmt.Sprintf("%d bytes at a time", chunk), func(t *testing.T) {
+			least := map[string]uint64{}
+			during := func(what string, operation int, f func()) {
+				was := read()[operation]
+				f()
+				if n := read()[operation] - was; least[what] == 0 || n < least[what] {
+					least[what] = n
+				}
+			}
+			for range 12 {
+				f, err := os.CreateTemp(dir, "pages")
+				if err != nil {
+					t.Fatal(err)
+				}
+				buf := make([]byte, chunk)
+				through := func(op func([]byte) (int, error)) {
+					for range size / chunk {
+						if n, err := op(buf); err != nil || n != chunk {
+							t.Errorf("%d bytes: %v", n, err)
+						}
+					}
+				}
+				rewind := func() {
+					if _, err := f.Seek(0, io.SeekStart); err != nil {
+						t.Error(err)
+					}
+				}
+				during("added by writing", 0, func() { through(f.Write) })
+				rewind()
+				during("dirtied by writing over clean pages", 2, func() {
+					if err := f.Sync(); err != nil {
+						t.Error(err)
+					}
+					through(f.Write)
+				})
+				rewind()
+				during("accessed by reading what is cached", 1, func() { through(f.Read) })
+				if err := errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+					t.Error(err)
+				}
+				rewind()
+				during("added by reading from disk", 0, func() { through(f.Read) })
+				if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+					t.Error(err)
+				}
+			}
+			for what, n := range least {
+				if n < pages || n > pages+pages/100 {
+					t.Errorf("%d pages %s, want %d", n, what, pages)
+				}
+			}
+		})
+	}
+}
+
+// A hook that the kernel refuses leaves the others at work, and the error says which.
+func TestRefusedHook(t *testing.T) {
+	needKernel(t)
+	broken := *PageCache
+	broken.hooks = slices.Clone(PageCache.hooks)
+	broken.hooks[2].variants = []variant{
+		{"no_such_program", typed},
+		// Loads, but is for another tracepoint.
+		{"add_btf", raw("no_such_tracepoint")},
+	}
+	c, err := broken.Open(host.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.Lost == nil || !strings.Contains(c.Lost.Error(), "hook dirty") || !strings.Contains(c.Lost.Error(), "no_such_program") || probe.Remedy(c.Lost) == "" {
+		t.Errorf("lost %v, advice %q", c.Lost, probe.Remedy(c.Lost))
+	}
+	c.PageCache(func(i int, _ uint64) {
+		if Operations[i] == "dirty" {
+			t.Error("an operation that is not counted has a value")
+		}
+	})
+	if !c.has("add") || !c.has("buffer_dirty") {
+		t.Error("the other hooks are gone too")
+	}
+
+	broken.hooks = broken.hooks[2:3]
+	if c, err := broken.Open(host.Local()); err == nil {
+		c.Close()
+		t.Error("opened although no hook is left")
+	}
+}
+
+// Every variant counts, not only the one that this kernel takes first.
+func TestVariants(t *testing.T) {
+	for _, p := range []*Program{Syscalls, Switches, Faults} {
+		for i := range p.hooks[0].variants {
+			v := p.hooks[0].variants[i]
+			t.Run(v.program, func(t *testing.T) {
+				one := *p
+				one.hooks = []hook{p.hooks[0]}
+				one.hooks[0].variants = []variant{v}
+				c := openProgram(t, &one, Limits{})
+				var n uint64
+				count := func() {
+					c.Syscalls(func(process, syscall string, m uint64) {
+						if process == "ev-variant" && syscall == "getppid" {
+							n += m
+						}
+					})
+				}
+				args := []string{"getppid", "5000"}
+				switch p {
+				case Switches:
+					args = []string{"switches", "2500"}
+					count = func() {
+						c.Switches(func(process string, v, i, _ uint64) {
+							if process == "ev-variant" {
+								n += v + i
+							}
+						})
+					}
+				case Faults:
+					args = []string{"faults", "write", "5000"}
+					count = func() {
+						c.Faults(func(process string, _, cause int, m uint64) {
+							if process == "ev-variant" && Causes[cause] == "write" {
+								n += m
+							}
+						})
+					}
+				}
+				var before uint64
+				events(t, func() { count(); before, n = n, 0 }, func() { count() }, append([]string{"--comm", "ev-variant"}, args...)...)
+				if n -= before; n < 5000 || n > 5100 {
+					t.Errorf("counted %d events, want 5000", n)
+				}
+			})
+		}
+	}
+}
+
+// Nothing stays attached: a call costs after Close what it did before.
+func TestCloseDetaches(t *testing.T) {
+	needKernel(t)
+	c, err := Syscalls.Open(host.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The program lives on in this second descriptor, so that its run count can be seen.
+	p, err := c.hooks[0].program.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if err != nil {
+		t.Skipf("enable statistics: %v", err)
+	}
+	defer stats.Close()
+	runsDuring := func() uint64 {
+		was, err := p.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			unix.Getppid()
+		}
+		is, err := p.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is.RunCount - was.RunCount
+	}
+	if n := runsDuring(); n < 100 {
+		t.Errorf("%d runs in 100 calls while attached", n)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := runsDuring(); n != 0 {
+		t.Errorf("%d runs after Close", n)
+	}
+	if kernel.users != 0 || kernel.table != nil || len(kernel.open) != 0 {
+		t.Errorf("still shared: %d users, %d maps, %d open", kernel.users, len(kernel.table), len(kernel.open))
+	}
+}
+
+func TestMeter(t *testing.T) {
+	sys := openProgram(t, Syscalls, Limits{})
+	m, err := NewMeter(host.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if c, err := m.Costs(); c.Known || err != nil {
+		t.Errorf("costs are known before anything was measured: %+v, %v", c, err)
+	}
+	events(t, func() {}, func() {}, "--comm", "ev-meter", "cpu", "1")
+	events(t, func() {}, func() {}, "--comm", "ev-meter", "getppid", "3000000")
+	time.Sleep(window)
+	m.mu.Lock()
+	open := m.stats != nil
+	m.mu.Unlock()
+	if open {
+		t.Error("the window is still open after its time")
+	}
+	first, err := m.Costs()
+	if err != nil || !first.Known || first.Maps == 0 {
+		t.Fatalf("costs %+v, %v", first, err)
+	}
+	n := Syscalls.events(sys.counts())
+	t.Logf("%d events: body %.1f ns, dispatch %.1f ns each", n, first.Body/float64(n)*1e9, first.Dispatch/float64(n)*1e9)
+	if first.Body+first.Dispatch <= 0 {
+		t.Errorf("%d system calls cost nothing", n)
+	}
+	events(t, func() {}, func() {}, "--comm", "ev-meter", "getppid", "100000")
+	if second, err := m.Costs(); err != nil || second.Body <= first.Body || second.Dispatch < first.Dispatch {
+		t.Errorf("costs do not grow: %+v, then %+v, %v", first, second, err)
 	}
 }
