@@ -314,7 +314,7 @@ func startLoad(t *testing.T, port int) *process {
 func cc(t *testing.T, source string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ".c"))
-	if b, err := exec.Command(tool(t, "cc", "gcc"), "-static", "-O2", "-o", out, source).CombinedOutput(); err != nil {
+	if b, err := exec.Command(tool(t, "cc", "gcc"), "-static", "-O2", "-pthread", "-o", out, source).CombinedOutput(); err != nil {
 		t.Fatalf("compile %s: %v\n%s", source, err, b)
 	}
 	return out

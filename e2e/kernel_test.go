@@ -31,14 +31,15 @@ echo "==== agent"
 n=0
 until $b wget -q -O /dev/null http://127.0.0.1:9781/-/ready || [ $n -gt 100 ]; do $b sleep 0.2; n=$((n+1)); done
 /events --comm guest-known getppid 5000
-$b wget -q -O - http://127.0.0.1:9781/metrics | $b grep -E '^(tee_syscalls_total.*guest-known|teescope_source|tee_page_cache|tee_context_switches_total.*guest-known)'
+$b wget -q -O - http://127.0.0.1:9781/metrics | $b grep -E '^(tee_syscalls_total.*guest-known|tee_swiotlb|teescope_source|tee_page_cache|tee_context_switches_total.*guest-known)'
 echo "==== end"
 $b poweroff -f
 `
 
 // TestDebianKernel boots Debian 12's stock kernel (6.1, kprobes, no modules
 // loaded) under software emulation and looks that the same binary finds its
-// hooks there and counts exactly.
+// hooks there and counts exactly. The kernel is told to make the bounce buffer
+// pool that a confidential guest has.
 func TestDebianKernel(t *testing.T) {
 	qemu := tool(t, "qemu-system-x86_64", "qemu-system-x86")
 	busybox := tool(t, "busybox", "busybox-static")
@@ -63,7 +64,7 @@ func TestDebianKernel(t *testing.T) {
 		t.Fatalf("pack initrd: %v\n%s", err, out)
 	}
 	vm := start(t, qemu, "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nodefaults", "-no-reboot", "-nographic",
-		"-serial", "stdio", "-net", "none", "-kernel", vmlinuz, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable")
+		"-serial", "stdio", "-net", "none", "-kernel", vmlinuz, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable swiotlb=force")
 	select {
 	case <-vm.done:
 	case <-time.After(3 * time.Minute):
@@ -86,7 +87,7 @@ func TestDebianKernel(t *testing.T) {
 	for _, s := range d.Sources {
 		t.Logf("%-12s %-12s %s", s.Name, s.State, s.Reason)
 		switch s.Name {
-		case "syscalls", "switches", "faults", "pagecache", "cpu", "memory":
+		case "syscalls", "switches", "faults", "pagecache", "swiotlb", "cpu", "memory":
 			if s.State != "available" && s.State != "degraded" {
 				t.Errorf("source %s is %s: %s", s.Name, s.State, s.Reason)
 			}
@@ -95,6 +96,9 @@ func TestDebianKernel(t *testing.T) {
 	want := regexp.MustCompile(`tee_syscalls_total\{process="guest-known",syscall="getppid"\} (\d+)`)
 	if got := want.FindStringSubmatch(rest); got == nil || got[1] != "5000" {
 		t.Errorf("getppid calls of the known workload: %v, want 5000; the guest printed\n%s", got, rest)
+	}
+	if !regexp.MustCompile(`(?m)^tee_swiotlb_size_bytes [1-9]`).MatchString(rest) {
+		t.Errorf("no bounce buffer pool is shown although the kernel was told to make one:\n%s", rest)
 	}
 	if !strings.Contains(rest, `teescope_source_missed_events_total{source="syscalls"} 0`) {
 		t.Errorf("events were missed:\n%s", rest)
