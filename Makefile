@@ -29,7 +29,7 @@ test: ## run every test on this machine; ends with what ran, failed and was skip
 
 check: ## format, vet, lints, import table, generated files up to date (needs clang and node)
 	@tools/setup.sh generate
-	@go run ./tools/stages format vet lint generated imports
+	@go run ./tools/stages format vet lint types generated imports
 
 bench: build ## measure cost, speed and size and print the tables of docs/performance.md
 	@tools/setup.sh test

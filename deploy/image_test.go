@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -95,7 +96,7 @@ func TestImage(t *testing.T) {
 	// The limits are stated because podman's defaults are above what a machine
 	// without CAP_SYS_RESOURCE may set.
 	args := []string{"run", "--detach", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096",
-		"--network", "host", "--cap-drop", "all", "--read-only", "--security-opt", "no-new-privileges"}
+		"--network", "host", "--pid", "host", "--cap-drop", "all", "--read-only", "--security-opt", "no-new-privileges"}
 	for _, c := range service.CapAdd {
 		args = append(args, "--cap-add", c)
 	}
@@ -128,9 +129,19 @@ func TestImage(t *testing.T) {
 	if strings.Contains(metrics, `mountpoint="/host`) {
 		t.Error("file systems carry the container's mount point instead of the host's")
 	}
-	for line := range strings.Lines(metrics) {
-		if strings.HasPrefix(line, "teescope_source_up{") && strings.HasSuffix(strings.TrimSpace(line), " 0") {
-			t.Errorf("a source is down in the container: %s", line)
+	// A source that works outside works inside.
+	outside, err := exec.Command(binary, "doctor", "--json").Output()
+	if err != nil {
+		t.Fatalf("doctor: %v", err)
+	}
+	inside, err := get(url + "/api/teescope/v1/sources")
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := states(t, []byte(inside))
+	for name, s := range states(t, outside) {
+		if s.State == "available" && within[name].State != "available" {
+			t.Errorf("source %s is %s in the container: %s", name, within[name].State, within[name].Reason)
 		}
 	}
 	if t.Failed() {
@@ -140,6 +151,30 @@ func TestImage(t *testing.T) {
 	if code := e.run(t, "inspect", "--format", "{{.State.ExitCode}}", id); code != "0" {
 		t.Errorf("stopped with exit status %s, want 0", code)
 	}
+}
+
+type source struct{ Name, State, Reason string }
+
+// states reads the sources of the API's answer, a list, or of doctor's, which
+// has it under a key.
+func states(t *testing.T, b []byte) map[string]source {
+	t.Helper()
+	var list []source
+	if err := json.Unmarshal(b, &list); err != nil {
+		var d struct{ Sources []source }
+		if err := json.Unmarshal(b, &d); err != nil {
+			t.Fatalf("sources: %v in %s", err, b)
+		}
+		list = d.Sources
+	}
+	if len(list) == 0 {
+		t.Fatalf("no sources in %s", b)
+	}
+	out := map[string]source{}
+	for _, s := range list {
+		out[s.Name] = s
+	}
+	return out
 }
 
 func copyFile(t *testing.T, to, from string) {

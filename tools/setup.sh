@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-node_major=22 # the least that ui/package.json's build runs with is in its "engines"
+node_major=22 # what .tools gets where the machine's node is older than ui/package.json's "engines"
 
 die() { echo "setup: $*" >&2; exit 1; }
 
@@ -39,6 +39,7 @@ install_missing() {
 	{ apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
 		{ tail -n 20 "$log" >&2; die "apt-get could not install $list; its whole output is in $log"; }
 	rm -f "$log"
+	missing=()
 }
 
 want_go() {
@@ -52,9 +53,9 @@ want_node() {
 	needs npm npm
 	install_missing
 	local least have
-	least=$(sed -n 's/.*"node": *"[^0-9]*\([0-9]*\).*/\1/p' ui/package.json | head -n 1)
-	have=$(node -p 'process.versions.node.split(".")[0]')
-	[ "$have" -lt "${least:-0}" ] || return 0
+	least=$(sed -n 's/.*"node": *"[^0-9]*\([0-9.]*\).*/\1/p' ui/package.json | head -n 1)
+	have=$(node -p process.versions.node)
+	[ "$(printf '%s\n' "$least" "$have" | sort -V | head -n 1)" != "$least" ] || return 0
 	echo "setup: node $have is older than $least, which the page's build needs; installing node $node_major into .tools"
 	local arch
 	case $(uname -m) in

@@ -68,7 +68,9 @@ func Local() *Host { return At("/") }
 // has the host's tree, with its /proc and /sys, mounted at root.
 func At(root string) *Host {
 	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run}
-	h.MSR = func(cpu int, reg uint32) (uint64, error) { return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg) }
+	h.MSR = func(cpu int, reg uint32) (uint64, error) {
+		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
+	}
 	h.Statfs = func(name string) (unix.Statfs_t, error) { return statfs(h.Path(name)) }
 	return h
 }

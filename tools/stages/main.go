@@ -35,6 +35,7 @@ var all = []stage{
 	{"imports", "the table of who may import whom holds", goTest("-run", "TestImports|TestHostIsTheDoor", "./internal")},
 	{"unit", "Go tests beside the code, among them BPF programs in the real kernel", goTest("./internal/...", "./cmd/...", "./ui/...", "./tools/...")},
 	{"race", "the concurrent rooms under the race detector", goTest("-race", "./internal/probe", "./internal/analysis", "./internal/web")},
+	{"types", "the page's TypeScript has no type error", command("npm", "--prefix", "ui", "run", "check")},
 	{"ui", "tests of the page's code", vitest("ui")},
 	{"e2e", "the binary with real servers", goTest("-timeout", "20m", "./e2e/...")},
 	{"browser", "the page in a real browser", nodeTest("e2e/browser")},

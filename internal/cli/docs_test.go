@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/store"
+)
+
+//go:generate go test -count=1 -run ^TestDocs$ . -update
+
+var update = flag.Bool("update", false, "write the generated documents")
+
+// TestDocs compares the generated documents with the code they are made from.
+func TestDocs(t *testing.T) {
+	for name, want := range map[string]string{
+		"../../docs/metrics.md": metricsDoc(t),
+		"../../docs/rules.md":   rulesDoc(),
+	} {
+		if *update {
+			if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is not what the code says; run `make generate`", name)
+		}
+	}
+}
+
+func metricsDoc(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nGenerated from the code by `make generate`. A metric that a machine cannot give is absent, never 0: " +
+		"`teescope doctor` says why.\nValues are in base units; the help text names what was read.\n")
+	seen := map[string]*metric.Desc{} // two sources may share a declaration, but not a name
+	section := func(name, doc string, ms []*metric.Desc) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | type | labels | what, and from where |\n|---|---|---|---|\n", name, sentence(doc))
+		for _, m := range ms {
+			if err := m.Check(); err != nil {
+				t.Error(err)
+			}
+			if other := seen[m.Name]; other != nil && other != m {
+				t.Errorf("metric %s is declared twice", m.Name)
+			}
+			seen[m.Name] = m
+			labels := ""
+			if len(m.Labels) > 0 {
+				labels = "`" + strings.Join(m.Labels, "`, `") + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, labels, cell(m.Help))
+		}
+	}
+	for _, s := range sources.All {
+		section(s.Name, s.Doc, s.Metrics)
+	}
+	section("The engine", "What is said of every source.", probe.Metrics)
+	section("The store", "What the embedded database says of itself.", store.Metrics)
+	section("The monitor", "What the monitor promises.", []*metric.Desc{budgetDesc})
+	b.WriteString("\n## Recorded series\n\nComputed by the monitor, for views of long ranges.\n\n| series | expression | what |\n|---|---|---|\n")
+	for _, r := range store.Rules {
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", r.Record, cell(r.Expr), cell(r.Doc))
+	}
+	return b.String()
+}
+
+func rulesDoc() string {
+	var b strings.Builder
+	b.WriteString("# Rules\n\nGenerated from the code by `make generate`. A rule opens a finding when it holds on a long and on a short window, and closes\n" +
+		"it a minute after it stopped to hold. A rule whose metrics are absent says \"cannot tell\", never \"fine\".\n")
+	for _, r := range rules.All {
+		fmt.Fprintf(&b, "\n## %s\n\n`%s`. %s\n\n", r.Title, r.Name, r.Doc)
+		if len(r.Needs) > 0 {
+			fmt.Fprintf(&b, "Needs `%s`.\n\n", strings.Join(r.Needs, "`, `"))
+		}
+		fmt.Fprintf(&b, "What to do: %s\n\nReference: %s\n", r.Remedy, r.Reference)
+	}
+	return b.String()
+}
+
+// sentence gives a text the form of one: sources are named in a few words.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "." }
+
+// cell makes a text fit for a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// TestArchitectureNamesEveryRoom: each package has its sentence on the map, and
+// the map names no package that is not there.
+func TestArchitectureNamesEveryRoom(t *testing.T) {
+	b, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := map[string]bool{}
+	for _, top := range []string{"cmd", "internal", "ui"} {
+		err := filepath.WalkDir("../../"+top, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "testdata") {
+				return filepath.SkipDir
+			}
+			if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			ignored := len(f.Comments) > 0 && strings.HasPrefix(f.Comments[0].List[0].Text, "//go:build ignore")
+			if !ignored {
+				rooms[strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), "../../")] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(string(b)) {
+		name, ok := strings.CutPrefix(line, "| `")
+		if !ok {
+			continue
+		}
+		name, _, _ = strings.Cut(name, "`")
+		if !rooms[name] {
+			t.Errorf("docs/architecture.md names %s, which is not there", name)
+		}
+		delete(rooms, name)
+	}
+	for name := range rooms {
+		t.Errorf("docs/architecture.md has no sentence on %s", name)
+	}
+}
