@@ -34,6 +34,7 @@ check: ## format, vet, lints, import table, generated files up to date (needs cl
 bench: build ## measure cost, speed and size and print the tables of docs/performance.md
 	@tools/setup.sh test
 	go test -run '^$$' -bench . -benchmem ./...
+	go run ./e2e/perf
 
 generate: ## make the generated files again: BPF objects, the page's types, docs/metrics.md
 	@tools/setup.sh generate
