@@ -20,7 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-var update = flag.Bool("update", false, "write what the rules say into the fixtures and docs/rules.md")
+var update = flag.Bool("update", false, "write what the rules say into the fixtures")
 
 // answers maps the beginning of a fixture's name to what it must show.
 var answers = map[string]analysis.Answer{
@@ -204,40 +204,4 @@ func TestDescriptions(t *testing.T) {
 		}
 		seen[r.Name] = true
 	}
-}
-
-// TestDocs keeps docs/rules.md as the list says.
-func TestDocs(t *testing.T) {
-	const file = "../../../docs/rules.md"
-	want := docs()
-	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is not what the rules say; go test ./internal/analysis/rules -run TestDocs -update writes it", file)
-	}
-}
-
-func docs() string {
-	o := analysis.DefaultOptions()
-	var b strings.Builder
-	fmt.Fprintf(&b, `# Rules
-
-Written by `+"`go test ./internal/analysis/rules -run TestDocs -update`"+` from the list of rules.
-
-Every %v each rule looks at two windows, %s and %s. Its finding opens when the cause is there in both, or in the short one
-alone while the monitor is younger than the long one, and closes when the cause has not been seen for %s. `+"`analysis`"+` in the
-configuration file changes these times, for all rules or for one. A window must hold four readings of its metrics or more.
-A rule whose metrics have no readings says that it cannot tell, and why.
-`, o.Every, analysis.PromDuration(o.Windows.Long), analysis.PromDuration(o.Windows.Short), analysis.PromDuration(o.CloseAfter))
-	for _, r := range All {
-		fmt.Fprintf(&b, "\n## %s (`%s`)\n\n%s\n\n- Needs: `%s`\n- What to do: %s\n- Read more: %s\n", r.Title, r.Name, r.Doc, strings.Join(r.Needs, "`, `"), r.Remedy, r.Reference)
-	}
-	return b.String()
 }
