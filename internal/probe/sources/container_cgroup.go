@@ -548,6 +548,7 @@ func (r *round) disk(number string) string {
 //
 //	docker-ID.scope  cri-containerd-ID.scope  crio-ID.scope  nerdctl-ID.scope  libpod-ID.scope   systemd driver
 //	docker/ID  kubepods/.../podUID/ID  default/ID  libpod_parent/libpod-ID                       cgroupfs driver
+//	kubepods-burstable-podUID.slice:cri-containerd:ID                                            containerd, mixed up
 //	lxc.payload.NAME  lxc/NAME                                                                   LXC
 //
 // with an ID of 64 hexadecimal digits. The cgroups of conmon and of lxc.monitor
@@ -561,7 +562,7 @@ func containerName(id string) string {
 		return last
 	}
 	last = strings.TrimSuffix(last, ".scope")
-	if i := strings.LastIndexByte(last, '-'); i >= 0 {
+	if i := strings.LastIndexAny(last, "-:"); i >= 0 {
 		if strings.HasSuffix(last[:i], "conmon") {
 			return ""
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -145,19 +146,21 @@ func findThread(h *host.Host, name string) (int, error) {
 		if err != nil {
 			continue // it ended meanwhile
 		}
-		var pid int
-		var state string
-		var parent int
-		head, tail, ok := strings.Cut(s, " ("+name+") ")
-		if !ok {
-			continue
-		}
-		if _, err := fmt.Sscan(head, &pid); err != nil {
-			continue
-		}
-		if _, err := fmt.Sscan(tail, &state, &parent); err == nil && parent == 2 {
+		if pid, ok := parseThread(s, name); ok {
 			return pid, nil
 		}
 	}
 	return 0, &probe.Problem{Err: fmt.Errorf("find kernel thread %s: none in /proc", name), Remedy: "run in the host's PID namespace (hostPID)"}
+}
+
+// parseThread takes the process id from "77 (ksgxd) S 2 ...", ok being whether
+// the line is of a kernel thread with that name.
+func parseThread(stat, name string) (pid int, ok bool) {
+	head, tail, ok := strings.Cut(stat, " ("+name+") ")
+	if !ok {
+		return 0, false
+	}
+	pid, err := strconv.Atoi(head)
+	fields := strings.Fields(tail)
+	return pid, err == nil && pid > 0 && len(fields) > 1 && fields[1] == "2"
 }

@@ -1,0 +1,148 @@
+package sources
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+func TestContainerName(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for path, want := range map[string]string{
+		"/":                                      "",
+		"/docker":                                "",
+		"/docker/" + id:                          id,
+		"/system.slice/docker-" + id + ".scope":  id,
+		"/machine.slice/libpod-" + id + ".scope": id,
+		"/machine.slice/libpod-conmon-" + id + ".scope":                                       "",
+		"/machine.slice/libpod-" + id + ".scope/container":                                    "",
+		"/libpod_parent/libpod-" + id:                                                         id,
+		"/libpod_parent/conmon":                                                               "",
+		"/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope":                 id,
+		"/kubepods.slice/kubepods-pod1.slice/crio-" + id + ".scope":                           id,
+		"/kubepods.slice/kubepods-pod1.slice/crio-conmon-" + id + ".scope":                    "",
+		"/kubepods/burstable/pod1c0ffee/" + id:                                                id,
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1c0ffee.slice":        "",
+		"/system.slice/nerdctl-" + id + ".scope":                                              id,
+		"/default/" + id:                                                                      id,
+		"/system.slice/containerd.service/kubepods-burstable-pod1.slice:cri-containerd:" + id: id,
+		"/lxc.payload.web":                                                                    "web",
+		"/lxc.monitor.web":                                                                    "",
+		"/lxc/web":                                                                            "web",
+		"/system.slice/redis-server.service":                                                  "",
+		"/process_api/85ad52621c14656d3ab80231387ac2e7":                                       "",
+		"/docker/" + strings.ToUpper(id):                                                      "",
+	} {
+		if got := containerName(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestParseLogName(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	got, p, ok := parseLogName("tee-job-7f9_confidential_side-car-" + id + ".log")
+	if !ok || got != id || p != (podName{"confidential", "tee-job-7f9", "side-car"}) {
+		t.Errorf("%q, %+v, %v", got, p, ok)
+	}
+	for _, bad := range []string{"", ".log", "a_b_c-" + id, "a_b-" + id + ".log", "a_b_c.log", "a_b_c-12.log", "a_b_c_d-" + id + ".log"} {
+		if _, _, ok := parseLogName(bad); ok {
+			t.Errorf("%q is taken for a log", bad)
+		}
+	}
+}
+
+// TestCgroupLimit keeps containers first and says what it left out.
+func TestCgroupLimit(t *testing.T) {
+	f := hosttest.Open(t, "testdata/container.txtar")
+	trees, err := cgroupTrees(f.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	err = (&containers{cgroups: trees, limit: 4}).read(t.Context(), func(s metric.Sample) { ids[s.Labels[0]] = true })
+	if err == nil || !strings.Contains(err.Error(), "5 of 9 cgroups") {
+		t.Errorf("error %v", err)
+	}
+	named := 0
+	for id := range ids {
+		if containerName(id) != "" {
+			named++
+		}
+	}
+	if len(ids) != 4 || named != 3 || !ids["/"] {
+		t.Errorf("shown: %v", ids)
+	}
+}
+
+// TestVanishedCgroup removes a cgroup between listing and reading, which is no
+// error, unlike a file that is missing from a cgroup that is there.
+func TestVanishedCgroup(t *testing.T) {
+	f := hosttest.Open(t, "testdata/container.txtar")
+	trees, err := cgroupTrees(f.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := trees.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unit = "/system.slice/redis-server.service"
+	if err := os.RemoveAll(filepath.Join(f.Host.Root, "sys/fs/cgroup", unit)); err != nil {
+		t.Fatal(err)
+	}
+	r := round{emitter: func(s metric.Sample) { t.Errorf("%s of a cgroup that is gone", s.Desc.Name) }, networks: map[string]bool{}}
+	if err := (&containers{cgroups: trees}).readGroup(&r, all[unit]); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzIOStat(f *testing.F) {
+	f.Add([]byte("8:0 rbytes=1 wbytes=2 rios=3\n7:0 \n"))
+	f.Add([]byte("8:0 rbytes"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = parseIOStat(b, func(device string, read, written float64) {
+			sane(t, device, read)
+			sane(t, device, written)
+		})
+	})
+}
+
+func FuzzBlkio(f *testing.F) {
+	f.Add([]byte("8:0 Read 4096\nTotal 4096\n"))
+	f.Add([]byte("8:0 Read"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = parseBlkio(b, func(device, _ string, v float64) { sane(t, device, v) })
+	})
+}
+
+func FuzzCPUMax(f *testing.F) {
+	f.Add("max 100000")
+	f.Add("50000 100000")
+	f.Add("50000")
+	f.Fuzz(func(t *testing.T, s string) {
+		quota, period, limited, err := parseCPUMax(s)
+		sane(t, "quota", quota)
+		sane(t, "period", period)
+		if err != nil && limited {
+			t.Error("a limit and an error")
+		}
+	})
+}
+
+func FuzzNames(f *testing.F) {
+	f.Add("/docker/" + strings.Repeat("a", 64))
+	f.Add("pod_ns_c-" + strings.Repeat("a", 64) + ".log")
+	f.Fuzz(func(t *testing.T, s string) {
+		if name := containerName(s); !strings.Contains(s, name) {
+			t.Errorf("%q names %q", s, name)
+		}
+		if id, p, ok := parseLogName(s); ok && s != p.pod+"_"+p.namespace+"_"+p.container+"-"+id+".log" {
+			t.Errorf("%q read as %q %+v", s, id, p)
+		}
+	})
+}
