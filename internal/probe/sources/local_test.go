@@ -1,0 +1,197 @@
+package sources
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// The tests of this file run on the real kernel and compare a source with
+// another way to the same number.
+
+// values reads a source of this machine: series "name{label values}" to value.
+func values(t *testing.T, s *probe.Source) map[string]float64 {
+	t.Helper()
+	r, err := s.Open(host.Local(), nil)
+	if err != nil {
+		t.Skipf("source %s: %v (%s)", s.Name, err, probe.Remedy(err))
+	}
+	defer r.Close()
+	out := map[string]float64{}
+	err = r.Read(t.Context(), func(x metric.Sample) {
+		out[fmt.Sprintf("%s%q", x.Desc.Name, x.Labels)] = x.Value
+	})
+	if err != nil {
+		t.Logf("source %s: %v", s.Name, err)
+	}
+	return out
+}
+
+func number(t *testing.T, path string, field int) float64 {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Skip(err)
+	}
+	words := strings.Fields(string(b))
+	v, err := strconv.ParseFloat(words[field], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// between checks that a value lies between two readings of the same thing.
+func between(t *testing.T, name string, lo, v, hi float64) {
+	t.Helper()
+	if v < lo || v > hi {
+		t.Errorf("%s is %v, want it in [%v, %v]", name, v, lo, hi)
+	}
+}
+
+func TestLocalNetwork(t *testing.T) {
+	devices, err := filepath.Glob("/sys/class/net/*/statistics")
+	if err != nil || len(devices) == 0 {
+		t.Skip("no network device in sysfs")
+	}
+	fields := map[string]string{"rx_bytes": "receive_bytes", "tx_packets": "transmit_packets", "rx_dropped": "receive_drop"}
+	for _, d := range devices {
+		name := filepath.Base(filepath.Dir(d))
+		for file, m := range fields {
+			before := number(t, filepath.Join(d, file), 0)
+			got, ok := values(t, &network)[fmt.Sprintf("node_network_%s_total[%q]", m, name)]
+			if !ok {
+				t.Errorf("%s of %s is missing", m, name)
+			}
+			between(t, name+" "+m, before, got, number(t, filepath.Join(d, file), 0))
+		}
+	}
+}
+
+func TestLocalDisk(t *testing.T) {
+	stats, err := filepath.Glob("/sys/block/*/stat")
+	if err != nil || len(stats) == 0 {
+		t.Skip("no disk in sysfs")
+	}
+	checked := 0
+	for _, path := range stats {
+		name := filepath.Base(filepath.Dir(path))
+		if diskIgnored.MatchString(name) {
+			continue
+		}
+		before := number(t, path, 6)
+		got, ok := values(t, &disk)[fmt.Sprintf("node_disk_written_bytes_total[%q]", name)]
+		if !ok {
+			t.Errorf("%s is missing", name)
+		}
+		between(t, name, before*512, got, number(t, path, 6)*512)
+		checked++
+	}
+	if checked == 0 {
+		t.Skip("only memory disks")
+	}
+}
+
+func TestLocalMemoryAndSystem(t *testing.T) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		t.Fatal(err)
+	}
+	mem := values(t, &memory)
+	if got := mem["node_memory_MemTotal_bytes[]"]; got != float64(info.Totalram)*float64(info.Unit) {
+		t.Errorf("MemTotal %v, sysinfo says %d", got, info.Totalram)
+	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		t.Fatal(err)
+	}
+	sys := values(t, &system)
+	found := false
+	for series := range sys {
+		found = found || strings.HasPrefix(series, "node_uname_info") && strings.Contains(series, unix.ByteSliceToString(name.Release[:]))
+	}
+	if !found {
+		t.Errorf("no node_uname_info with release %s", unix.ByteSliceToString(name.Release[:]))
+	}
+	boot := sys["node_time_seconds[]"] - sys["node_boot_time_seconds[]"]
+	between(t, "time since boot", float64(info.Uptime)-2, boot, float64(info.Uptime)+3)
+	for _, c := range []struct {
+		metric string
+		field  int
+	}{{"node_load1[]", 0}, {"node_load15[]", 2}} {
+		between(t, c.metric, 0, sys[c.metric], 10000)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs("/", &st); err != nil {
+		t.Fatal(err)
+	}
+	size := 0.0
+	for series, v := range values(t, &filesystem) {
+		if strings.HasPrefix(series, "node_filesystem_size_bytes") && strings.Contains(series, ` "/" `) {
+			size = v
+		}
+	}
+	if want := float64(st.Blocks) * float64(st.Bsize); size != want && size != 0 { // the root may be of an ignored type
+		t.Errorf("size of / is %v, want %v", size, want)
+	}
+}
+
+// TestLocalContainer makes a cgroup that looks like a container, runs a process
+// in it that burns CPU and touches memory, and compares with what the kernel
+// tells the parent of that process.
+func TestLocalContainer(t *testing.T) {
+	trees, err := cgroupTrees(host.Local())
+	if err != nil {
+		t.Skip(err)
+	}
+	id := fmt.Sprintf("/teescope-test-%d/%064x", os.Getpid(), os.Getpid())
+	var procs []string
+	mounts := map[string]bool{}
+	for _, t := range trees.v1 {
+		mounts[t.mount] = true
+	}
+	if trees.v2 != nil {
+		mounts[trees.v2.mount] = true
+	}
+	for m := range mounts {
+		dir := filepath.Join(m, id)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Skipf("make a cgroup: %v (run as root)", err)
+		}
+		t.Cleanup(func() {
+			for _, d := range []string{dir, filepath.Dir(dir)} {
+				if err := os.Remove(d); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		procs = append(procs, filepath.Join(dir, "cgroup.procs"))
+	}
+	cmd := exec.Command("sh", "-c", `for f in "$@"; do echo $$ > "$f"; done; exec head -c 1000000000 /dev/zero`, "sh")
+	cmd.Args = append(cmd.Args, procs...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	got := values(t, &container)
+	labels := fmt.Sprintf("%q %q \"\" \"\" \"\"", id, filepath.Base(id))
+	want := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	// The shell ran a little before it joined.
+	between(t, "CPU seconds", want*0.8-0.02, got["container_cpu_usage_seconds_total["+labels+` "total"]`], want+0.02)
+	if faults, ok := got["container_memory_failures_total["+labels+` "pgfault" "hierarchy"]`]; ok && faults == 0 {
+		t.Error("no page fault was counted")
+	}
+	if n, ok := got["container_processes["+labels+"]"]; !ok || n != 0 {
+		t.Errorf("%v processes are left, %v", n, ok)
+	}
+}
