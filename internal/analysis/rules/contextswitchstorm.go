@@ -21,7 +21,7 @@ var contextSwitchStorm = &analysis.Rule{
 	Title: "Context switch storm",
 	Doc: "A process is switched out at least 10,000 times a second, of its own will (voluntary) or not (involuntary), and at least twice " +
 		"for each of its calls that move data; redis-server, nginx and their load generators stay below 0.55 at any rate. " +
-		"The rate must be reached as the mean of either window and in every reading of the last 10 s. " +
+		"The rate must be reached as the mean of either window and in every reading of the last 20 s. " +
 		"Kernel threads, which make no system calls, are left out.",
 	Needs: []string{"tee_context_switches_total", "tee_syscalls_total"},
 	Remedy: "See who waits for whom with `perf sched timehist -p PID`. A switch of a thread that is inside an enclave is an exit, " +
@@ -51,7 +51,7 @@ func findContextSwitchStorms(ctx context.Context, p *analysis.Pass) error {
 			continue // its more frequent kind is the one that is named
 		}
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, mean of the last %s", kind, process, s.spell), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, %s", kind, process, s.when()), "1/s", s.rate(s.series))
 		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
 		calls := e.add(ctx, "all its system calls, in the same time", "1/s", "("+s.rate(s.of("tee_syscalls_total"))+" or vector(0))")
 		if e.err != nil {

@@ -15,7 +15,7 @@ var pageFaultStorm = &analysis.Rule{
 	Name:  "page_fault_storm",
 	Title: "Page fault storm",
 	Doc: "A process takes at least 20,000 page faults a second, the number in TEEMon's analysis script, as the mean of either window " +
-		"and in every reading of the last 10 s. redis-server and nginx under full load take fewer than 10. In an enclave or a " +
+		"and in every reading of the last 20 s. redis-server and nginx under full load take fewer than 10. In an enclave or a " +
 		"confidential VM a fault can also mean that a page has to be loaded, accepted or converted first, with an exit.",
 	Needs: []string{"tee_page_faults_total"},
 	Remedy: "Find the place with `perf record -e page-faults -g -p PID`. Keep memory instead of giving it back, touch it before it is needed " +
@@ -42,7 +42,7 @@ func findPageFaultStorms(ctx context.Context, p *analysis.Pass) error {
 	for _, s := range found {
 		process := s.labels["process"]
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("page faults of %s, mean of the last %s", process, s.spell), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("page faults of %s, %s", process, s.when()), "1/s", s.rate(s.series))
 		cause, err := topCause(ctx, p, s)
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func findPageFaultStorms(ctx context.Context, p *analysis.Pass) error {
 
 // topCause is the most frequent cause of a process's faults during the spell.
 func topCause(ctx context.Context, p *analysis.Pass, s storm) (string, error) {
-	points, err := p.Query(ctx, fmt.Sprintf("topk(1, sum by (cause) (rate(%s[%s])))", s.series, s.spell), p.To)
+	points, err := p.Query(ctx, fmt.Sprintf("topk(1, sum by (cause) (rate(%s[%s])))", s.series, analysis.PromDuration(s.spell)), p.To)
 	if err != nil || len(points) == 0 {
 		return "", err
 	}

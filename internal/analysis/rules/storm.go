@@ -17,10 +17,10 @@ import (
 type storm struct {
 	labels map[string]string
 	series string // selects its counters
-	// spell is for how long it has run high, at most a minute, as PromQL writes
-	// it. The numbers in a finding are means over it: a mean over a window that
-	// began before the storm would be too low.
-	spell string
+	// spell is for how long it had run high 5 s ago, at most a minute. The numbers
+	// in a finding are means over it: over a window that began before the storm
+	// or went on after its end a mean would be too low.
+	spell time.Duration
 }
 
 // A storm is followed back in steps. The shortest spell that is reported has
@@ -62,26 +62,26 @@ func storms(ctx context.Context, p *analysis.Pass, name, where string, floor flo
 			return nil, err
 		}
 		if d >= shortestSpell {
-			s.spell = analysis.PromDuration(d)
+			s.spell = d
 			out = append(out, s)
 		}
 	}
 	return out, nil
 }
 
-// spell returns for how long the series have made at least floor events a second
-// without a break until now, at most a minute. It looks at the last two readings
-// before now, before 5 s ago and so on. The oldest pair that is high may hold
-// the beginning of the storm and is left out, so that a mean over the spell is
-// of the storm alone.
+// spell returns for how long the series had made at least floor events a second
+// without a break, at most a minute, as of 5 s ago; 0 when they do not any more.
+// It looks at the last two readings before now, before 5 s ago and so on. The
+// oldest and the newest pair that are high may hold the beginning and the end of
+// the storm and are left out, so that a mean over the spell is of the storm alone.
 func spell(ctx context.Context, p *analysis.Pass, series string, floor float64) (time.Duration, error) {
-	for back := time.Duration(0); back <= longestSpell; back += stormStep {
+	for back := time.Duration(0); back <= longestSpell+stormStep; back += stormStep {
 		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[30s] offset %s))", series, analysis.PromDuration(back)), p.To)
 		if err != nil {
 			return 0, err
 		}
 		if len(points) == 0 || points[0].Value < floor {
-			return back - stormStep, nil
+			return max(0, back-2*stormStep), nil
 		}
 	}
 	return longestSpell, nil
@@ -95,7 +95,12 @@ func (s storm) of(name string, matchers ...string) string {
 
 // rate is the query for the events per second of some series during the spell.
 func (s storm) rate(series string) string {
-	return fmt.Sprintf("sum(rate(%s[%s]))", series, s.spell)
+	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, analysis.PromDuration(s.spell), analysis.PromDuration(stormStep))
+}
+
+// when says in words what time rate is about.
+func (s storm) when() string {
+	return fmt.Sprintf("mean of %s until %s ago", analysis.PromDuration(s.spell), analysis.PromDuration(stormStep))
 }
 
 // usefulCalls move data in or out of a process. They are what a server is for,

@@ -52,6 +52,9 @@ func TestStormTimes(t *testing.T) {
 						if closed.ID != opened.ID {
 							t.Fatalf("opened %+v, closed %+v", opened, closed)
 						}
+						if got := closed.Evidence[0].Value; math.Abs(got/rate-1) > 0.001 {
+							t.Errorf("rate after the end is %v, want %v", got, rate)
+						}
 						if late := closed.Until.Sub(time.Unix(0, 0)) - to; late > 2*time.Minute {
 							t.Errorf("closed %v after the storm ended", late)
 						}

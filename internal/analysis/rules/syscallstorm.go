@@ -26,7 +26,7 @@ var syscallStorm = &analysis.Rule{
 	Doc: "One system call of a process is made at least 10,000 times a second and at least 4 times as often as all its calls " +
 		"that move data (read, write, send, receive and their kin) together. Event loops stay below: the highest factor measured " +
 		"is 2.5, epoll_ctl in redis-benchmark. The rate must be reached as the mean of either window and in every reading of the " +
-		"last 10 s; a storm of 100,000 calls a second is found within a minute by a monitor of any age. " +
+		"last 20 s; a storm of 100,000 calls a second is found within a minute by a monitor of any age. " +
 		"Programs that walk file trees show up as information only.",
 	Needs: []string{"tee_syscalls_total"},
 	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`, " +
@@ -50,7 +50,7 @@ func findSyscallStorms(ctx context.Context, p *analysis.Pass) error {
 		}
 		call, process := s.labels["syscall"], s.labels["process"]
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, mean of the last %s", call, process, s.spell), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, process, s.when()), "1/s", s.rate(s.series))
 		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
 		if e.err != nil {
 			return e.err
