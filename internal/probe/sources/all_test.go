@@ -191,6 +191,23 @@ func TestLocal(t *testing.T) {
 	}
 }
 
+// BenchmarkRead is what one round costs on the machine that runs it.
+func BenchmarkRead(b *testing.B) {
+	for _, s := range All {
+		b.Run(s.Name, func(b *testing.B) {
+			r, err := s.Open(host.Local(), nil)
+			if err != nil {
+				b.Skip(err)
+			}
+			defer r.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = r.Read(b.Context(), func(metric.Sample) {}) // TestLocal says what was lost
+			}
+		})
+	}
+}
+
 func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Sample, error) {
 	t.Helper()
 	var facts []tee.Facts

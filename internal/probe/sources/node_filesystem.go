@@ -3,7 +3,9 @@ package sources
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"strings"
 	"time"
@@ -140,6 +142,9 @@ func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) 
 		}
 	}
 	delete(m.pending, q.mount.MountPoint)
+	if errors.Is(r.err, fs.ErrPermission) {
+		r.err = &probe.Problem{Err: r.err, Remedy: "run as root"}
+	}
 	return r.stat, r.err
 }
 
