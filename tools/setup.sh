@@ -63,7 +63,7 @@ want_node() {
 	aarch64) arch=arm64 ;;
 	*) die "needs node $least or newer: see https://nodejs.org" ;;
 	esac
-	npm install --no-audit --no-fund --no-save --prefix .tools "node-linux-$arch@$node_major" npm@11 >/dev/null
+	npm install --loglevel=error --no-audit --no-fund --no-save --prefix .tools "node-linux-$arch@$node_major" npm@11 >/dev/null
 	mkdir -p .tools/bin
 	ln -sf "../node_modules/node-linux-$arch/bin/node" .tools/bin/node
 }
