@@ -3,7 +3,7 @@ import type { Unit } from "../format/number";
 import type { Counter, Match } from "../query/promql";
 import { useMachine } from "../state/machine";
 import type { Place } from "../state/place";
-import { useLines, useQuery, useTop, type Line } from "./data";
+import { useLines, useQuery, useTop, type Line, type Naming } from "./data";
 import { Panel, useSeen } from "./panel";
 
 interface Common {
@@ -36,7 +36,7 @@ export function LinesChart({ lines, metrics, ...rest }: Common & { lines: Line[]
 }
 
 /** One query, a line per value of a label. */
-export function QueryChart({ expr, by, most = 8, metrics, ...rest }: Common & { expr: string; by: string | null; most?: number; metrics: string[] }) {
+export function QueryChart({ expr, by, most = 8, metrics, ...rest }: Common & { expr: string; by: Naming; most?: number; metrics: string[] }) {
   const [ref, seen] = useSeen();
   const data = useQuery(expr, by, most, useMachine().window, seen);
   const folded = data.data?.folded ?? 0;

@@ -1,7 +1,7 @@
 // What a chart is made of, and the hooks that fetch it.
 import { queryAt, queryRange } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
-import { increaseBy, others, topAndOthers, type Counter, type Match } from "../query/promql";
+import { increaseBy, others, own, select, topAndOthers, type Counter, type Match } from "../query/promql";
 import { align, fold, mean, observed, rank, type Series } from "../query/series";
 import { gridOf, type Window } from "../state/window";
 
@@ -10,6 +10,8 @@ export interface ChartData {
   series: Series[];
   /** Average over the window by series name. */
   means: Map<string, number | null>;
+  /** The names are always the same ones: colours go by position. */
+  fixed: boolean;
   /** How many names the series of the others stands for. */
   folded: number;
   /** The range query, for the menu. */
@@ -21,6 +23,21 @@ export function keyOf(w: Window): string {
   return `${w.from} ${w.to} ${w.step}`;
 }
 
+let lastWatched: { key: string; seconds: Promise<number> } | null = null;
+
+/** For how many seconds of the window the monitor was reading: averages are
+ * over these. One request serves all charts of a window. */
+export function watched(w: Window): Promise<number> {
+  const key = `${w.instance} ${keyOf(w)}`;
+  if (lastWatched?.key !== key) {
+    const grid = gridOf(w);
+    const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.max(60, w.step)}s]))`, w).then((rows) => observed(grid, rows.map((r) => align(grid, r)), w));
+    seconds.catch(() => (lastWatched = null));
+    lastWatched = { key, seconds };
+  }
+  return lastWatched.seconds;
+}
+
 /** The k names with the most events in the window and the rest as one series.
  * The averages come from the counters' increase over the window, not from the
  * points of the chart, which are smoothed. */
@@ -29,7 +46,7 @@ export function useTop(counter: Counter, by: string, matches: Match[], k: number
   return useResource(wanted ? `${totalsExpr} ${keyOf(w)}` : null, async (signal) => {
     const ranking = rank(await queryAt(totalsExpr, w.to, signal), by);
     const grid = gridOf(w);
-    if (ranking.length === 0) return { grid, series: [], means: new Map(), folded: 0, expr: totalsExpr };
+    if (ranking.length === 0) return { grid, series: [], means: new Map(), fixed: false, folded: 0, expr: totalsExpr };
     const { top, rest, restCount } = fold(ranking, k);
     const expr = topAndOthers(counter, by, top, matches, w);
     const rows = await queryRange(expr, w, signal);
@@ -38,10 +55,10 @@ export function useTop(counter: Counter, by: string, matches: Match[], k: number
       const row = rows.find((r) => r.metric[by] === name);
       if (row && (name !== others || restCount > 0)) series.push({ name, values: align(grid, row) });
     }
-    const seconds = observed(grid, series, w);
+    const seconds = await watched(w);
     const totals = new Map(ranking.map((r) => [r.name, r.total]));
     const means = new Map<string, number | null>(series.map((s) => [s.name, (s.name === others ? rest : (totals.get(s.name) ?? 0)) / seconds]));
-    return { grid, series, means, folded: restCount, expr };
+    return { grid, series, means, fixed: false, folded: restCount, expr };
   });
 }
 
@@ -62,19 +79,22 @@ export function useLines(lines: Line[], w: Window, wanted: boolean): Resource<Ch
       const row = rows.find((r) => r.metric["line"] === l.name);
       return row ? [{ name: l.name, values: align(grid, row) }] : [];
     });
-    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), folded: 0, expr };
+    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), fixed: true, folded: 0, expr };
   });
 }
 
-/** Any query, one line per series, named by its labels or by one of them. */
-export function useQuery(expr: string, by: string | null, most: number, w: Window, wanted: boolean): Resource<ChartData> {
-  return useResource(wanted && expr !== "" ? `${by} ${expr} ${keyOf(w)}` : null, async (signal) => {
+/** How to name a series: by all its labels, by one of them, or by a function. */
+export type Naming = string | null | ((metric: { [label: string]: string }) => string);
+
+/** Any query, one line per series. */
+export function useQuery(expr: string, by: Naming, most: number, w: Window, wanted: boolean): Resource<ChartData> {
+  return useResource(wanted && expr !== "" ? `${expr} ${keyOf(w)}` : null, async (signal) => {
     const grid = gridOf(w);
     const rows = await queryRange(expr, w, signal);
-    const all = rows.map((r) => ({ name: by === null ? labelText(r.metric) : (r.metric[by] ?? "(no name)"), values: align(grid, r) }));
+    const all = rows.map((r) => ({ name: typeof by === "function" ? by(r.metric) : by === null ? labelText(r.metric) : (r.metric[by] ?? "(no name)"), values: align(grid, r) }));
     const ranked = all.map((s) => ({ s, m: mean(s) ?? 0 })).sort((a, b) => b.m - a.m || (a.s.name < b.s.name ? -1 : 1));
     const series = ranked.slice(0, most).map((x) => x.s);
-    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), folded: Math.max(0, all.length - most), expr };
+    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), fixed: false, folded: Math.max(0, all.length - most), expr };
   });
 }
 

@@ -24,8 +24,8 @@ const disks: Match = { label: "device", op: "!~", value: "(loop|ram|dm-|md|zram)
 
 export const node = {
   cpu: (w: Window): LinesSpec => ({
-    title: "CPU by mode, in cores",
-    unit: "cores",
+    title: "CPU by mode, percent of one core",
+    unit: "ratio",
     metrics: ["node_cpu_seconds_total"],
     lines: ["user", "system", "iowait", "irq", "softirq", "steal", "nice"].map((mode) => ({ name: mode, expr: rate("node_cpu_seconds_total", w, [{ label: "mode", op: "=", value: mode }]) })),
   }),

@@ -25,11 +25,13 @@ export interface Stroke {
   dash: number[];
 }
 
-/** Strokes for the names of one chart. Two names of the same colour get
+/** Strokes for the names of one chart. The lines of a fixed chart take the
+ * colours in order. Two names of the same colour get
  * different dashes, in alphabetical order, so that a refresh changes nothing. */
-export function strokes(names: string[]): Map<string, Stroke> {
+export function strokes(names: string[], fixed = false): Map<string, Stroke> {
   const used = Array.from({ length: colours }, () => 0);
   const out = new Map<string, Stroke>();
+  if (fixed) return new Map(names.map((n, i) => [n, { colour: `--series-${i % colours}`, dash: [] }]));
   for (const name of names.toSorted()) {
     if (name === others) {
       out.set(name, { colour: "--series-rest", dash: [3, 3] });

@@ -44,7 +44,7 @@ export function Panel({ title, unit, metrics, data, target, height = 150, filter
   const [spoken, setSpoken] = useState("");
   const chart = data.data;
   const names = chart?.series.map((s) => s.name).join("\n") ?? "";
-  const lineStrokes = useMemo(() => strokes(names === "" ? [] : names.split("\n")), [names]);
+  const lineStrokes = useMemo(() => strokes(names === "" ? [] : names.split("\n"), chart?.fixed), [names, chart?.fixed]);
 
   const behind = sourcesOf(sources.data, metrics);
   const coverage = Math.min(1, ...behind.filter((s) => s.state === "available" || s.state === "degraded").map((s) => s.coverage));
@@ -70,16 +70,12 @@ export function Panel({ title, unit, metrics, data, target, height = 150, filter
         <h3>
           <Sentence text={title} />
         </h3>
-        {coverage < 0.995 && drawn && (
-          <span className="chip chip-warn" title="Events that happened and could not be counted are missing from this chart; the true values are higher.">
-            counted {formatValue(coverage, "ratio")} of events
-          </span>
-        )}
         <ChartMenu title={title} chart={chart} box={box} />
       </header>
       {data.error && <Problem message={data.error} retry={data.retry} stale={drawn} />}
       {drawn && chart ? (
         <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
+          {coverage < 0.995 && <p className="note note-warn">Counted {formatValue(coverage, "ratio")} of the events; the true values are higher.</p>}
           <div className="plot" role="group" tabIndex={0} aria-label={`Chart: ${title}, ${formatLength(w.to - w.from)}. Left and right arrow read values.`} onKeyDown={onKey} onBlur={() => setCursorTime(null)}>
             <Plot grid={chart.grid} series={chart.series} strokes={lineStrokes} unit={unit} height={height} scheme={scheme} />
           </div>

@@ -3,7 +3,7 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { formatValue, type Unit } from "../format/number";
+import { formatTick, type Unit } from "../format/number";
 import { formatMoment } from "../format/time";
 import type { Series } from "../query/series";
 import { zoomBack, zoomTo } from "../state/use-place";
@@ -40,12 +40,20 @@ export function Plot({ grid, series, strokes, unit, height, scheme }: PlotProps)
       {
         width: Math.max(80, el.clientWidth),
         height,
-        padding: [8, 8, 0, 0],
+        padding: [8, 16, 0, 0],
         legend: { show: false },
         scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
         axes: [
-          { ...axis, size: 22, space: 64, values: timeLabels },
-          { ...axis, size: 58, gap: 4, space: 34, values: (_u, ticks) => ticks.map((v) => formatValue(v, unit)) },
+          { ...axis, size: 22, space: (u) => (spanOf(u) < 240 ? 66 : 46), incrs: (u) => (spanOf(u) < 240 ? seconds : minutes), values: timeLabels },
+          {
+            ...axis,
+            size: 52,
+            gap: 4,
+            space: 28,
+            values: (_u, ticks) => ticks.map((v) => formatTick(v, unit)),
+            // Round numbers of bytes are powers of two.
+            ...(unit.startsWith("bytes") ? { incrs: powersOfTwo } : {}),
+          },
         ],
         cursor: {
           y: false,
@@ -131,8 +139,18 @@ function alone(u: uPlot, seriesIndex: number): number[] {
   return out;
 }
 
+const powersOfTwo = Array.from({ length: 61 }, (_, i) => 2 ** i);
+
+// Labels with seconds are wide, so that only short windows have them.
+const seconds = [1, 5, 10, 15, 30, 60];
+const minutes = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
+
+function spanOf(u: uPlot): number {
+  return (u.scales["x"]?.max ?? 0) - (u.scales["x"]?.min ?? 0);
+}
+
 function timeLabels(u: uPlot, ticks: number[]): string[] {
-  const span = (u.scales["x"]?.max ?? 0) - (u.scales["x"]?.min ?? 0);
+  const span = spanOf(u);
   return ticks.map((t) => {
     const text = formatMoment(t, span);
     // Seconds say something only where ticks are that close.

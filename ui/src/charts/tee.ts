@@ -1,6 +1,7 @@
 // The charts of what trusted execution environments show to the outside.
-import type { TEE } from "../api/types";
+import type { Source, TEE } from "../api/types";
 import { own, rateWindow, select } from "../query/promql";
+import { sourcesOf } from "../state/sources";
 import type { Window } from "../state/window";
 import type { LinesSpec } from "./node";
 
@@ -19,11 +20,12 @@ const enclaveCharts = (w: Window): LinesSpec[] => [
     lines: [
       { name: "size", expr: sum("tee_sgx_epc_bytes", w) },
       { name: "free", expr: sum("tee_sgx_epc_free_bytes", w) },
+      { name: "paging starts below", expr: sum("tee_sgx_epc_low_watermark_bytes", w) },
     ],
   },
   {
     title: "EPC paging, pages per second",
-    unit: "pages/s",
+    unit: "1/s",
     metrics: ["tee_sgx_epc_pages_evicted_total", "tee_sgx_epc_pages_loaded_back_total"],
     lines: ["evicted", "loaded_back", "reclaimed", "added"].map((op) => ({ name: op.replace("_", " "), expr: perSecond(`tee_sgx_epc_pages_${op}_total`, w) })),
   },
@@ -34,10 +36,10 @@ const enclaveCharts = (w: Window): LinesSpec[] => [
     lines: [{ name: "running", expr: sum("tee_sgx_enclaves", w) }],
   },
   {
-    title: "Enclaves per second, created and removed",
-    unit: "1/s",
-    metrics: ["tee_sgx_enclaves_created_total"],
-    lines: ["created", "initialized", "removed"].map((op) => ({ name: op, expr: perSecond(`tee_sgx_enclaves_${op}_total`, w) })),
+    title: "CPU of the EPC reclaimer, percent of one core",
+    unit: "ratio",
+    metrics: ["tee_sgx_reclaimer_cpu_seconds_total"],
+    lines: [{ name: "reclaimer", expr: perSecond("tee_sgx_reclaimer_cpu_seconds_total", w) }],
   },
 ];
 
@@ -47,9 +49,9 @@ const guestCharts = (w: Window): LinesSpec[] => [
     unit: "bytes",
     metrics: ["tee_swiotlb_used_bytes"],
     lines: [
-      { name: "size", expr: sum("tee_swiotlb_bytes", w) },
+      { name: "size", expr: sum("tee_swiotlb_size_bytes", w) },
       { name: "used", expr: sum("tee_swiotlb_used_bytes", w) },
-      { name: "most ever used", expr: sum("tee_swiotlb_used_peak_bytes", w) },
+      { name: "most ever used", expr: sum("tee_swiotlb_used_max_bytes", w) },
     ],
   },
   {
@@ -61,10 +63,12 @@ const guestCharts = (w: Window): LinesSpec[] => [
 ];
 
 /** The charts for what is here: enclaves on a host with SGX, memory and
- * input/output of a confidential guest. */
-export function teeCharts(tees: TEE[] | null, w: Window): LinesSpec[] {
+ * input/output of a confidential guest. What this machine's driver or kernel
+ * does not have is left out. */
+export function teeCharts(tees: TEE[] | null, sources: Source[] | null, w: Window): LinesSpec[] {
   const here = (tees ?? []).filter((t) => t.state === "here" && t.facts);
   const sgx = here.some((t) => t.kind === "sgx" && t.facts?.active);
   const guest = here.some((t) => t.facts?.role === "guest" && t.kind !== "sgx");
-  return [...(sgx ? enclaveCharts(w) : []), ...(guest ? guestCharts(w) : [])];
+  const charts = [...(sgx ? enclaveCharts(w) : []), ...(guest ? guestCharts(w) : [])];
+  return charts.filter((c) => sourcesOf(sources, c.metrics).some((s) => s.state !== "not here"));
 }

@@ -2,7 +2,7 @@
 // or IEC prefix. The raw value goes beside it, into a title.
 
 /** What a number counts. Values are in base units, as in the store. */
-export type Unit = "" | "1/s" | "bytes" | "bytes/s" | "seconds" | "ratio" | "cores" | "pages/s";
+export type Unit = "" | "1/s" | "bytes" | "bytes/s" | "seconds" | "ratio" | "cores";
 
 const decimal = ["", "k", "M", "G", "T", "P", "E"];
 const binary = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -21,7 +21,7 @@ export function formatValue(v: number | null | undefined, unit: Unit): string {
     case "ratio":
       return `${three(v * 100)} %`;
     case "cores":
-      return `${three(v)} ${Math.abs(v) === 1 ? "core" : "cores"}`;
+      return `${three(v * 100)} % of a core`;
     case "seconds":
       return formatSeconds(v);
     case "bytes":
@@ -30,11 +30,15 @@ export function formatValue(v: number | null | undefined, unit: Unit): string {
       return scaled(v, 1024, binary, "B/s");
     case "1/s":
       return scaled(v, 1000, decimal, "/s");
-    case "pages/s":
-      return scaled(v, 1000, decimal, " pages/s");
     case "":
       return scaled(v, 1000, decimal, "");
   }
+}
+
+/** Text beside an axis: the title says what is counted, so words are left out. */
+export function formatTick(v: number, unit: Unit): string {
+  const short: Partial<Record<Unit, Unit>> = { "1/s": "", "bytes/s": "bytes", cores: "ratio" };
+  return formatValue(v, short[unit] ?? unit);
 }
 
 /** The raw value with its unit, for a title. */
@@ -48,14 +52,13 @@ export function rawValue(v: number | null | undefined, unit: Unit): string {
     seconds: "seconds",
     ratio: "as a ratio",
     cores: "CPU seconds per second",
-    "pages/s": "pages per second",
   };
   return `${v} ${words[unit]}`.trim();
 }
 
 /** The words that the API uses for units of evidence, as a Unit. */
 export function unitOf(word: string): Unit {
-  const known: Unit[] = ["1/s", "bytes", "bytes/s", "seconds", "ratio", "cores", "pages/s"];
+  const known: Unit[] = ["1/s", "bytes", "bytes/s", "seconds", "ratio", "cores"];
   return known.find((u) => u === word) ?? "";
 }
 
@@ -63,15 +66,15 @@ function scaled(v: number, base: number, prefixes: string[], suffix: string): st
   let i = 0;
   let x = v;
   // Rounding comes first: 999.7 k is 1 M, not 1000 k.
-  while (i < prefixes.length - 1 && Math.abs(Number(x.toPrecision(3))) >= base) {
+  while (i < prefixes.length - 1 && Math.max(Math.abs(x), Math.abs(Number(x.toPrecision(3)))) >= base) {
     x /= base;
     i++;
   }
-  const unit = `${prefixes[i]}${suffix.trimStart()}`;
+  const unit = `${prefixes[i]}${suffix}`;
   const gap = unit === "" || unit === "/s" ? "" : " ";
   // Between 1000 and 1023 an IEC number has four digits; all of them count.
   const digits = Math.abs(x) >= 1000 ? String(Math.round(x)) : three(x);
-  return suffix.startsWith(" ") ? `${digits}${prefixes[i] ? ` ${prefixes[i]}` : ""}${suffix}` : `${digits}${gap}${unit}`;
+  return `${digits}${gap}${unit}`;
 }
 
 function formatSeconds(v: number): string {

@@ -28,6 +28,12 @@ const theme = createTheme({
   fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
   fontFamilyMonospace: "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
   defaultRadius: "sm",
+  primaryColor: "brand",
+  colors: {
+    brand: ["#e3edf9", "#c9dcf3", "#a6c5ea", "#8fbcff", "#6ea2ff", "#3f78c2", "#1d4f91", "#1a4781", "#163c6e", "#11305a"],
+    // Mantine takes text, borders and surfaces of the dark theme from here.
+    dark: ["#e6ebf1", "#c6d0db", "#a3b0bf", "#7d8b9c", "#303c4a", "#26313d", "#18202a", "#10161d", "#0c1116", "#080b0f"],
+  },
 });
 
 /** The nonce that the server put into the page, for the style elements that

@@ -58,7 +58,7 @@ function ProcessFilter() {
     <div className="filter">
       <Autocomplete
         aria-label="Process filter, a regular expression"
-        placeholder="All processes (regular expression)"
+        placeholder="All processes"
         size="xs"
         value={text}
         onChange={setText}

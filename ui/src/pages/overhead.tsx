@@ -22,12 +22,12 @@ const parts: Record<string, string> = {
 };
 
 export default function OverheadPage() {
-  const { overhead, sources, window: w, refresh } = useMachine();
+  const { platform, overhead, sources, window: w, refresh } = useMachine();
   const o = overhead.data;
   const match = own(w);
   return (
     <>
-      {o && <CostLine overhead={o} />}
+      {o && <CostLine overhead={o} cpus={platform.data?.cpus ?? 1} />}
       {overhead.error && <Problem message={overhead.error} retry={overhead.retry} stale={o !== null} />}
       {o && (
         <section className="card" aria-labelledby="parts">
@@ -50,7 +50,7 @@ export default function OverheadPage() {
               );
             })}
             <dt>memory</dt>
-            <dd title={rawValue(o.rssBytes, "bytes")}>{formatValue(o.rssBytes, "bytes")}</dd>
+            <dd title={rawValue(o.rssBytes, "bytes")}>{o.rssBytes > 0 ? formatValue(o.rssBytes, "bytes") : "Not known yet."}</dd>
             <dt>series in the store</dt>
             <dd title={rawValue(o.series, "")}>{formatValue(o.series, "")}</dd>
           </dl>
@@ -88,7 +88,7 @@ export default function OverheadPage() {
         </div>
       </section>
       <div className="grid">
-        <QueryChart title="CPU of the monitor by part, in cores" unit="cores" by="part" metrics={["teescope_overhead_cpu_seconds_total"]} expr={`sum by (part) (rate(${select("teescope_overhead_cpu_seconds_total", match)}[${rateWindow(w)}]))`} />
+        <QueryChart title="CPU of the monitor by part, percent of one core" unit="ratio" by="part" metrics={["teescope_overhead_cpu_seconds_total"]} expr={`sum by (part) (rate(${select("teescope_overhead_cpu_seconds_total", match)}[${rateWindow(w)}]))`} />
         <LinesChart title="Memory of the monitor" unit="bytes" metrics={["process_resident_memory_bytes"]} lines={[{ name: "resident", expr: `sum(${select("process_resident_memory_bytes", match)})` }]} />
         <LinesChart title="Series in the store" unit="" metrics={["teescope_store_series"]} lines={[{ name: "series", expr: `sum(${select("teescope_store_series", match)})` }]} />
         <QueryChart title="Time to read each source" unit="seconds" by="source" metrics={["teescope_source_read_seconds"]} expr={`max by (source) (${select("teescope_source_read_seconds", match)})`} />
@@ -97,9 +97,11 @@ export default function OverheadPage() {
   );
 }
 
-function CostLine({ overhead: o }: { overhead: Overhead }) {
+function CostLine({ overhead: o, cpus }: { overhead: Overhead; cpus: number }) {
+  // The budget is a share of each core.
+  const budget = o.budget * cpus;
   const cost = costOf(o);
-  const over = cost !== null && cost > o.budget;
+  const over = cost !== null && cost > budget;
   const unknown = Object.keys(o.missing ?? {}).length;
   const level = o.storeError ? "critical" : cost === null ? "unknown" : over ? "warning" : "good";
   const Icon = levelIcons[level];
@@ -110,7 +112,7 @@ function CostLine({ overhead: o }: { overhead: Overhead }) {
         <h2>
           {cost === null
             ? "What the monitor costs is not known yet."
-            : `The monitor takes ${formatValue(cost, "ratio")} of one core, ${over ? "more than" : "within"} its budget of ${formatValue(o.budget, "ratio")}.`}
+            : `The monitor takes ${formatValue(cost, "ratio")} of one core, ${over ? "more than" : "within"} its budget of ${formatValue(budget, "ratio")} on ${cpus === 1 ? "this machine with one CPU" : `these ${cpus} CPUs`}.`}
         </h2>
         <p>
           {over && "Switching off a source or narrowing its filter below makes it cheaper. "}
@@ -158,8 +160,8 @@ function SourceRow({ source: s, changed }: { source: Source; changed: () => void
         <span className={`chip ${look.look}`}>
           <Icon /> {s.blind ? "hidden" : s.state}
         </span>
-        {s.reason && <div className="small">{sentence(s.reason)}</div>}
-        {s.remedy && s.state !== "off" && <div className="small dim">{sentence(s.remedy)}</div>}
+        {s.reason && s.state !== "off" && <div className="small">{s.reason}</div>}
+        {s.remedy && s.state !== "off" && <div className="small dim">What helps: {s.remedy}</div>}
       </td>
       <td className="num" title={`missed ${s.missed} events, folded ${s.folded}`}>
         {s.state === "available" || s.state === "degraded" ? formatValue(s.coverage, "ratio") : "–"}

@@ -15,17 +15,17 @@ import { counters, own, processFilter, rateWindow, select } from "../query/promq
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
-import { sentence } from "../words/empty";
+import { because, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 import { openFindings, verdictOf } from "../words/verdict";
 
 export function Overview() {
   const place = usePlace();
-  const { window: w, platform } = useMachine();
+  const { window: w, platform, sources } = useMachine();
   const filter = processFilter(place.process);
   const toProcess = (name: string) => goTo(place, "processes", name);
-  const strip = teeCharts(platform.data?.tees ?? null, w);
-  const machine = [node.cpu(w), node.memory(w), node.disk(w), node.network(w), node.pressure(w)];
+  const strip = teeCharts(platform.data?.tees ?? null, sources.data, w);
+  const machine = [node.cpu(w), node.memory(w), node.disk(w), node.network(w), node.pressure(w), node.load(w)];
   return (
     <>
       <VerdictLine />
@@ -52,12 +52,12 @@ export function Overview() {
         <div className="grid">
           <TopChart title="System calls per second" unit="1/s" counter={counters.syscalls} by="process" matches={filter} target={toProcess} />
           <TopChart title="System calls per second, by call" unit="1/s" counter={counters.syscallsByCall} by="syscall" matches={filter} />
-          <TopChart title="CPU, in cores" unit="cores" counter={counters.cpu} by="process" matches={filter} target={toProcess} />
+          <TopChart title="CPU, percent of one core" unit="ratio" counter={counters.cpu} by="process" matches={filter} target={toProcess} />
           <TopChart title="Context switches per second" unit="1/s" counter={counters.switches} by="process" matches={filter} target={toProcess} />
           <TopChart title="Page faults per second" unit="1/s" counter={counters.faults} by="process" matches={filter} target={toProcess} />
           <QueryChart
             title="Page cache, pages per second, all processes"
-            unit="pages/s"
+            unit="1/s"
             by="operation"
             metrics={["tee_page_cache_pages_total"]}
             expr={`sum by (operation) (rate(${select("tee_page_cache_pages_total", own(w))}[${rateWindow(w)}]))`}
@@ -150,18 +150,19 @@ function Footer() {
     <footer className="footer">
       {silent.map((s) => (
         <p key={s.name}>
-          <strong>{s.name}</strong> {s.state === "off" ? "is switched off." : s.blind ? "is hidden by the hardware or hypervisor." : "is unavailable."} {s.reason && s.state !== "off" && sentence(s.reason)} {s.remedy && s.state !== "off" && sentence(s.remedy)}
+          <strong>{s.name}</strong> {s.state === "off" ? "is switched off." : because(s.blind ? "is hidden by the hardware or hypervisor" : "is unavailable", s)}
         </p>
       ))}
       {partly.map((s) => (
         <p key={s.name}>
-          <strong>{s.name}</strong> shows only a part. {s.reason && sentence(s.reason)}
+          <strong>{s.name}</strong> {because("shows only a part", s)}
         </p>
       ))}
       {sources.data && silent.length + partly.length === 0 && <p>Every source that this machine has is on and complete.</p>}
       {o && (
         <p>
-          The monitor: {formatValue(o.rssBytes, "bytes")} of memory, {formatValue(o.series, "")} series.{" "}
+          The monitor: {o.rssBytes > 0 && `${formatValue(o.rssBytes, "bytes")} of memory, `}
+          {formatValue(o.series, "")} series.{" "}
           <PlaceLink to={goTo(place, "overhead")}>What it costs, and how to make it cost less</PlaceLink>
         </p>
       )}

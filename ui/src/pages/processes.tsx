@@ -1,24 +1,23 @@
 // All processes by name with what they ask of the kernel, and one in detail.
 import { useState } from "react";
-import { queryAt, queryRange } from "../api/client";
+import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
 import { TopChart } from "../charts/charts";
-import { keyOf } from "../charts/data";
+import { keyOf, watched } from "../charts/data";
 import { formatValue, rawValue, type Unit } from "../format/number";
 import { formatLength } from "../format/time";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
-import { counters, increaseBy, own, processFilter, select, type Counter, type Match } from "../query/promql";
-import { align, observed, rank } from "../query/series";
+import { counters, increaseBy, processFilter, type Counter, type Match } from "../query/promql";
+import { rank } from "../query/series";
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
-import { gridOf, type Window } from "../state/window";
 import { emptyReason } from "../words/empty";
 import { Sentence } from "../words/term";
 
 const columns = [
-  { key: "cpu", title: "CPU", counter: counters.cpu, unit: "cores" },
+  { key: "cpu", title: "CPU", counter: counters.cpu, unit: "ratio" },
   { key: "syscalls", title: "System calls", counter: counters.syscalls, unit: "1/s" },
   { key: "switches", title: "Context switches", counter: counters.switches, unit: "1/s" },
   { key: "faults", title: "Page faults", counter: counters.faults, unit: "1/s" },
@@ -35,13 +34,6 @@ export default function Processes() {
   return subject === "" ? <Table /> : <Detail name={subject} />;
 }
 
-/** For how many seconds of the window the monitor was reading. */
-async function watched(w: Window, signal: AbortSignal): Promise<number> {
-  const rows = await queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[20s]))`, w, signal);
-  const grid = gridOf(w);
-  return observed(grid, rows.map((r) => ({ name: "", values: align(grid, r) })), w);
-}
-
 function Table() {
   const place = usePlace();
   const { window: w, sources } = useMachine();
@@ -49,7 +41,7 @@ function Table() {
   const [all, setAll] = useState(false);
   const filter = processFilter(place.process);
   const rows = useResource<Row[]>(w.instance === "" ? null : `${place.process} ${keyOf(w)}`, async (signal) => {
-    const seconds = watched(w, signal);
+    const seconds = watched(w);
     const answers = columns.map((c) => queryAt(increaseBy(c.counter, "process", filter, w), w.to, signal));
     const byName = new Map<string, Row>();
     for (const [i, c] of columns.entries()) {
@@ -88,7 +80,7 @@ function Table() {
                     <th key={c.key} scope="col" className="num" aria-sort={sort === c.key ? "descending" : undefined}>
                       <button type="button" className="sort" onClick={() => setSort(c.key)}>
                         {c.title}
-                        {c.unit === "cores" ? ", cores" : " per second"}
+                        {c.unit === "ratio" ? ", of one core" : " per second"}
                         {sort === c.key ? " ↓" : ""}
                       </button>
                     </th>
@@ -106,7 +98,7 @@ function Table() {
                     </th>
                     {columns.map((c) => (
                       <td key={c.key} className="num" title={rawValue(r.rates[c.key], c.unit)} data-column={c.key} data-value={r.rates[c.key] ?? ""}>
-                        {formatValue(r.rates[c.key], c.unit === "cores" ? "" : c.unit)}
+                        {formatValue(r.rates[c.key], c.unit)}
                       </td>
                     ))}
                     <td className="wide-only" aria-hidden="true">
@@ -141,7 +133,7 @@ function Detail({ name }: { name: string }) {
   const { window: w } = useMachine();
   const only: Match[] = [{ label: "process", op: "=", value: name }];
   const calls = useResource(w.instance === "" ? null : `${name} ${keyOf(w)}`, async (signal) => {
-    const seconds = watched(w, signal);
+    const seconds = watched(w);
     const ranking = rank(await queryAt(increaseBy({ metric: "tee_syscalls_total" }, "syscall", only, w), w.to, signal), "syscall");
     const s = await seconds;
     const sum = ranking.reduce((a, r) => a + r.total, 0);
@@ -200,7 +192,7 @@ function Detail({ name }: { name: string }) {
         </section>
         <div className="grid">
           <TopChart title="System calls per second, by call" unit="1/s" counter={{ metric: "tee_syscalls_total" }} by="syscall" matches={only} filtered={false} />
-          <TopChart title="CPU, in cores" unit="cores" counter={counters.cpu} by="process" matches={only} filtered={false} />
+          <TopChart title="CPU, percent of one core" unit="ratio" counter={counters.cpu} by="process" matches={only} filtered={false} />
           <TopChart title="Context switches per second" unit="1/s" counter={{ metric: "tee_context_switches_total" }} by="kind" matches={only} filtered={false} />
           <TopChart title="Page faults per second, by cause" unit="1/s" counter={{ metric: "tee_page_faults_total" }} by="cause" matches={only} k={6} filtered={false} />
           <TopChart title="Page faults per second, user and kernel space" unit="1/s" counter={{ metric: "tee_page_faults_total" }} by="space" matches={only} filtered={false} />

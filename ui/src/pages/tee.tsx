@@ -9,7 +9,7 @@ import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 
 export default function TEEPage() {
-  const { platform, window: w } = useMachine();
+  const { platform, sources, window: w } = useMachine();
   const p = platform.data;
   if (!p) return <p className="empty">Asking what this machine is.</p>;
   const tees = p.tees ?? [];
@@ -32,7 +32,7 @@ export default function TEEPage() {
         <Facts key={t.kind} tee={t} />
       ))}
       <div className="grid">
-        {teeCharts(tees, w).map((c) => (
+        {teeCharts(tees, sources.data, w).map((c) => (
           <LinesChart key={c.title} {...c} />
         ))}
       </div>

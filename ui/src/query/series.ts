@@ -48,8 +48,8 @@ export function fold(ranking: { name: string; total: number }[], k: number): { t
 
 /** For how many seconds of the window there is data at all: an average over a
  * window in which the monitor was down for half the time divides by half. */
-export function observed(grid: number[], series: Series[], w: { from: number; to: number; started: number | null }): number {
-  const seen = grid.map((_, i) => series.some((s) => s.values[i] !== null));
+export function observed(grid: number[], lines: (number | null)[][], w: { from: number; to: number; started: number | null }): number {
+  const seen = grid.map((_, i) => lines.some((values) => values[i] !== null));
   const n = seen.filter(Boolean).length;
   const length = w.to - w.from;
   if (n === 0 || n >= grid.length) return length;

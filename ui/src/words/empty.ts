@@ -17,23 +17,27 @@ export function emptyReason({ sources, metrics, process, window }: Situation): s
   const working = behind.filter((s) => s.state === "available" || s.state === "degraded");
   const source = behind[0];
   if (source && working.length === 0) {
-    const reason = source.reason ? sentence(source.reason) : "";
-    const remedy = source.remedy ? sentence(source.remedy) : "";
     switch (source.state) {
       case "off":
         return `The source ${source.name} is switched off. It can be switched on under Overhead.`;
       case "not here":
-        return `This machine does not have this. ${reason}`.trim();
+        return because("This machine does not have this", { reason: source.reason });
       default:
-        return `The source ${source.name} is unavailable. ${reason} ${remedy}`.replace(/\s+/g, " ").trim();
+        return because(`The source ${source.name} is unavailable`, source);
     }
   }
   const narrowed = working.find((s) => s.process);
+  if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
   if (process !== "") return `No process that matches ${process} did this in the last ${formatLength(window.to - window.from)}. A wider range or another filter may show more.`;
   if (narrowed) return `No samples. The source ${narrowed.name} only keeps processes that match ${narrowed.process}; that is set under Overhead.`;
   if (window.started !== null && window.to - window.started < 60) return "No samples yet. The monitor has just started; the first rates appear after two readings.";
-  if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
   return `No samples in this window of ${formatLength(window.to - window.from)}.`;
+}
+
+/** "X is unavailable: why. What helps: how." Reasons and remedies are shown as
+ * they are, since either may begin with a path or a command. */
+export function because(what: string, s: { reason?: string | undefined; remedy?: string | undefined }): string {
+  return `${what}${s.reason ? `: ${s.reason}` : ""}.${s.remedy ? ` What helps: ${s.remedy}` : ""}`;
 }
 
 /** Error texts start lower case and have no full stop; on the page they are sentences. */

@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { formatPlace, goTo, home, parsePlace, type Place } from "./place";
+import { gridOf, stepFor, windowOf } from "./window";
+
+test("every part of a place survives the URL", () => {
+  const p: Place = {
+    page: "explore",
+    range: home.range,
+    fixed: { from: 1700000000, to: 1700000090.5 },
+    process: "redis|^a+b&c=\\d #%",
+    refresh: 30,
+    theme: "dark",
+    subject: "näme with / and ?",
+    expr: 'sum(rate(x{a="b"}[1m])) > 1',
+  };
+  expect(parsePlace(formatPlace(p))).toEqual(p);
+});
+
+test("home is the bare address", () => expect([formatPlace(home), parsePlace("")]).toEqual(["", home]));
+
+test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=y", "?from=1&to=Infinity", "?refresh=1", "?theme=pink"])("%s counts as absent", (s) => {
+  expect(parsePlace(s)).toEqual(home);
+});
+
+test("another page keeps window and filter and drops the selection", () => {
+  const p = goTo({ ...home, process: "x", subject: "y", expr: "z", range: "6h" }, "tee");
+  expect(p).toEqual({ ...home, page: "tee", process: "x", range: "6h" });
+});
+
+test("a chart has at most 361 points, on multiples of its step", () => {
+  for (const range of ["5m", "15m", "1h", "6h", "24h", "7d"] as const) {
+    const w = windowOf({ ...home, range }, 1700000123.4, null, null, "");
+    expect(gridOf(w).length).toBeLessThanOrEqual(361);
+    expect([w.from % w.step, w.to % w.step]).toEqual([0, 0]);
+  }
+});
+
+test("all begins at the oldest sample", () => {
+  const w = windowOf({ ...home, range: "all" }, 1_000_000, 1_000_000 - 7200, null, "");
+  expect(w.to - w.from).toBeGreaterThanOrEqual(7200);
+  expect(w.to - w.from).toBeLessThan(7200 + 2 * stepFor(7200));
+});
+
+test("a fixed window is exact and does not move", () => {
+  const w = windowOf({ ...home, fixed: { from: 1001, to: 1062 } }, 5000, null, null, "");
+  expect([w.from, w.to, w.live]).toEqual([1001, 1062, false]);
+});

@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import type { AnalysisRecord, Findings, Source, TEE } from "../api/types";
+import { badgeOf } from "../frame/tee-badge";
+import type { Window } from "../state/window";
+import { containerName } from "./container";
+import { emptyReason, sentence } from "./empty";
+import { findTerms, glossary } from "./glossary";
+import { openFindings, verdictOf } from "./verdict";
+
+const now = new Date("2026-05-02T15:00:00Z");
+const rule = (answer: "fires" | "silent" | "cannot tell", reason?: string) => ({ name: "r", title: "R", doc: "", answer, at: "", windows: [300, 60] as [number, number], ...(reason ? { reason } : {}) });
+const finding = (o: Partial<AnalysisRecord>): AnalysisRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
+const cost = { cpu: { body: 0.002, userspace: 0.001 }, rssBytes: 1, series: 1, budget: 0.01 };
+const say = (f: Partial<Findings>) => verdictOf({ findings: null, rules: null, at: "", ...f }, cost, 212, now);
+
+test("the verdict says nothing is wrong only when checks had an answer", () => {
+  expect(say({ rules: [rule("silent")] })).toMatchObject({ level: "good", headline: "Nothing wrong in the last 5 min.", detail: "Watching 212 process names at a cost of 0.3 % of one core." });
+  expect(say({ rules: [rule("silent"), rule("cannot tell")] }).detail).toContain("1 check of 2 cannot tell.");
+  expect(say({ rules: [rule("cannot tell", "no samples")] })).toMatchObject({ level: "unknown", headline: "Cannot tell yet whether anything is wrong." });
+  expect(say({}).level).toBe("unknown");
+});
+
+test("the verdict names the worst problem and since when", () => {
+  const findings = [finding({ title: "slow" }), finding({ severity: "critical", title: "very slow." }), finding({ state: "closed", severity: "critical" }), finding({ severity: "info" })];
+  const v = say({ findings, rules: [rule("fires")] });
+  expect(v.level).toBe("critical");
+  expect(v.headline).toMatch(/^2 problems, the worst: very slow \(since \d\d:\d\d\)$/);
+  expect(openFindings({ findings, rules: null, at: "" }).map((f) => f.severity)).toEqual(["critical", "warning", "info"]);
+});
+
+const w: Window = { from: 0, to: 300, step: 5, live: true, started: -1000, instance: "vm" };
+const source = (o: Partial<Source>): Source => ({ name: "syscalls", doc: "", state: "available", coverage: 1, missed: 0, folded: 0, series: 1, metrics: ["m"], ...o });
+const why = (o: Partial<Source>, process = "", window = w) => emptyReason({ sources: [source(o)], metrics: ["m"], process, window });
+
+test("an empty chart says why", () => {
+  expect(why({ state: "off" })).toContain("switched off");
+  expect(why({ state: "not here", reason: "CPUID has no SGX bit" })).toBe("This machine does not have this: CPUID has no SGX bit.");
+  expect(why({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })).toBe("The source syscalls is unavailable: no BTF. What helps: modprobe x");
+  expect(why({}, "nope")).toContain("No process that matches nope");
+  expect(why({ process: "redis" })).toContain("only keeps processes that match redis");
+  expect(why({}, "", { ...w, started: 290 })).toContain("just started");
+  expect(why({}, "", { ...w, started: 400 })).toContain("before the monitor started");
+  expect(sentence("read /proc/x: gone")).toBe("Read /proc/x: gone.");
+});
+
+test("terms are found once, the longest first, and not inside words", () => {
+  const found = findTerms("SEV-SNP guest: EPC, epc and SEV; SEVERAL enclaves").filter((p) => p.term);
+  expect(found.map((p) => [p.text, p.term])).toEqual([["SEV-SNP", "SEV-SNP"], ["EPC", "EPC"], ["SEV", "SEV"], ["enclaves", "enclave"]]);
+  expect(findTerms("a EPC b").map((p) => p.text).join("")).toBe("a EPC b");
+  for (const text of Object.values(glossary)) expect(text).toMatch(/^[^!]+\.$/);
+});
+
+const tee = (o: Partial<TEE>): TEE => ({ kind: "sev", doc: "", state: "not here", ...o });
+const facts = { kind: "sev", variant: "sev-snp", role: "guest" as const, active: true, evidence: null };
+
+test("the badge never claims more than detection", () => {
+  expect(badgeOf([tee({}), tee({ kind: "sgx" })])).toMatchObject({ text: "no TEE here", title: "Looked for SEV, SGX." });
+  expect(badgeOf([tee({ state: "here", facts })]).text).toBe("SEV-SNP guest, detected");
+  expect(badgeOf([tee({ state: "here", facts: { ...facts, debug: true } })]).text).toContain("debug");
+  expect(badgeOf([tee({ state: "here", facts: { ...facts, active: false } })]).level).toBe("inactive");
+  expect(badgeOf([tee({ state: "could not tell", reason: "no permission" }), tee({})])).toMatchObject({ level: "unknown", text: "TEE: could not tell" });
+});
+
+test("a container has the shortest name that finds it", () => {
+  const hex = "0123456789abcdef".repeat(4);
+  expect(containerName({ id: `/docker/${hex}` })).toBe("0123456789ab");
+  expect(containerName({ id: `/x/${hex}`, namespace: "shop", pod: "cart-1", container: "app" })).toBe("shop/cart-1/app");
+  expect(containerName({ id: "/system.slice/ssh.service" })).toBe("ssh.service");
+});
