@@ -154,7 +154,13 @@ func (c *containers) pick(all map[string]*group) []*group {
 func (c *containers) readGroup(r *round, g *group) error {
 	pod := r.pods[g.name]
 	labels := []string{g.id, g.name, pod.namespace, pod.pod, pod.container}
-	send := func(d *metric.Desc, v float64, more ...string) { r.send(d, v, slices.Concat(labels, more)...) }
+	send := func(d *metric.Desc, v float64, more ...string) {
+		if len(more) == 0 {
+			r.send(d, v, labels...)
+			return
+		}
+		r.send(d, v, slices.Concat(labels, more)...)
+	}
 
 	var controllers []string
 	if g.v2 != "" {

@@ -245,11 +245,9 @@ func (c *cgroups) flat(dir, file string, keys ...string) ([]float64, error) {
 
 func pickFlat(b []byte, keys []string) ([]float64, error) {
 	out, seen := make([]float64, len(keys)), 0
-	err := parseFlat(b, func(name string, v float64) {
-		if i := slices.Index(keys, name); i >= 0 {
-			out[i] = v
-			seen |= 1 << i
-		}
+	err := parseFlat(b, keys, func(i int, v float64) {
+		out[i] = v
+		seen |= 1 << i
 	})
 	for i, k := range keys {
 		if err == nil && seen&(1<<i) == 0 {

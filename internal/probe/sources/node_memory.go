@@ -33,7 +33,10 @@ var meminfo = table("node_memory_", "/proc/meminfo", metric.Gauge, `
 
 // vmstat are the fields of /proc/vmstat that node_exporter shows by default.
 // They are untyped there too.
-var vmstat = table("node_vmstat_", "/proc/vmstat", metric.Untyped, "oom_kill pgpgin pgpgout pswpin pswpout pgfault pgmajfault")
+var (
+	vmstatNames = []string{"oom_kill", "pgpgin", "pgpgout", "pswpin", "pswpout", "pgfault", "pgmajfault"}
+	vmstat      = table("node_vmstat_", "/proc/vmstat", metric.Untyped, strings.Join(vmstatNames, " "))
+)
 
 var memory = probe.Source{
 	Name:    "memory",
@@ -47,7 +50,7 @@ var memory = probe.Source{
 			}
 			v, verr := h.ReadFile("/proc/vmstat")
 			if verr == nil {
-				verr = parseFlat(v, vmstat.emit(out))
+				verr = parseFlat(v, vmstatNames, func(i int, v float64) { out.send(vmstat.order[i], v) })
 			}
 			return cmp.Or(err, verr)
 		}), nil
@@ -87,6 +90,8 @@ func (t fields) emit(out emitter) func(name string, v float64) {
 	}
 }
 
+var underscored = strings.NewReplacer("(", "_", ")", "")
+
 // parseMeminfo reads lines "Name(x): 123 kB" or "Name: 123".
 func parseMeminfo(b []byte, emit func(string, float64)) error {
 	n := 0
@@ -100,7 +105,7 @@ func parseMeminfo(b []byte, emit func(string, float64)) error {
 		if err != nil {
 			return fmt.Errorf("parse /proc/meminfo: %s: %w", name, err)
 		}
-		name = strings.NewReplacer("(", "_", ")", "").Replace(name)
+		name = underscored.Replace(name)
 		if len(words) > 1 {
 			v, name = v*1024, name+"_bytes"
 		}
@@ -113,15 +118,21 @@ func parseMeminfo(b []byte, emit func(string, float64)) error {
 	return nil
 }
 
-// parseFlat reads lines "name 123", the shape of /proc/vmstat and of many cgroup files.
-func parseFlat(b []byte, emit func(string, float64)) error {
+// parseFlat reads lines "name 123", the shape of /proc/vmstat and of many cgroup
+// files. They have up to 200 lines and are read for every cgroup, so only the
+// values of the given names are parsed; emit gets the index of the name.
+func parseFlat(b []byte, names []string, emit func(i int, v float64)) error {
 	for line := range bytes.Lines(b) {
-		name, val, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
-		v, err := strconv.ParseUint(val, 10, 64)
+		name, val, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+		i := slices.IndexFunc(names, func(n string) bool { return n == string(name) })
+		if i < 0 {
+			continue
+		}
+		v, err := strconv.ParseUint(string(val), 10, 64)
 		if err != nil {
 			return fmt.Errorf("parse %q: %w", name, err)
 		}
-		emit(name, float64(v))
+		emit(i, float64(v))
 	}
 	return nil
 }
