@@ -222,7 +222,7 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 			}
 		}
 	}
-	points, err = m.store.Query(ctx, `{__name__=~"teescope_store_series|process_resident_memory_bytes",`+own+`}`, m.host.Now())
+	points, err = m.store.Query(ctx, `teescope_store_series{`+own+`} or teescope_memory_bytes{kind="rss",`+own+`}`, m.host.Now())
 	if err != nil {
 		return o, err
 	}
