@@ -35,6 +35,7 @@ struct thread_info {
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
 } KERNEL_TYPE;
 
 struct task_struct {

@@ -25,10 +25,11 @@ COUNTS(STRIDE);
 
 /* What the task that runs on a CPU looked like when it was switched in. */
 struct running {
+	__u64 seen;
 	__u64 pid;
 	__u64 nvcsw;
 	__u64 ns;
-	__u64 pad[5];
+	__u64 pad[4];
 };
 
 /* The loader sets max_entries to the number of CPUs. */
@@ -41,6 +42,7 @@ struct {
 
 static __always_inline int leave(struct task_struct *prev, __u32 cpu, struct running *was)
 {
+	__u64 total = prev->se.sum_exec_runtime, ns = prev->se.prev_sum_exec_runtime;
 	__u32 slot, kind;
 
 	if (!prev->pid) {
@@ -48,13 +50,22 @@ static __always_inline int leave(struct task_struct *prev, __u32 cpu, struct run
 		return 0;
 	}
 	slot = process_slot(prev->group_leader, !!(prev->flags & PF_KTHREAD), cpu);
+	/* Loaded by now: the verifier takes no load from either of two pointers. */
+	barrier_var(ns);
 	if (was->pid == prev->pid) {
 		kind = was->nvcsw != prev->nvcsw ? VOLUNTARY : INVOLUNTARY;
-		add(&counts, STRIDE, cpu, slot * KINDS + CPU_NS, prev->se.sum_exec_runtime - was->ns);
+		ns = was->ns;
 	} else {
-		/* The first switch on this CPU: a task that does not wait was preempted. */
+		/*
+		 * Its switch to this CPU was not seen: the first one here, or one away
+		 * from a task that this kernel hides. The fair scheduler remembers the
+		 * same, but forgets it when a running task's parameters change.
+		 */
 		kind = prev->__state ? VOLUNTARY : INVOLUNTARY;
+		if (!was->seen)
+			ns = total;
 	}
+	add(&counts, STRIDE, cpu, slot * KINDS + CPU_NS, total - ns);
 	add(&counts, STRIDE, cpu, slot * KINDS + kind, 1);
 	return 0;
 }
@@ -69,6 +80,7 @@ int sched_switch_btf(__u64 *args)
 	if (!r)
 		return 0;
 	leave(prev, cpu, r);
+	r->seen = 1;
 	r->pid = next->pid;
 	r->nvcsw = next->nvcsw;
 	r->ns = next->se.sum_exec_runtime;
@@ -85,6 +97,7 @@ int sched_switch_raw(__u64 *args)
 	if (!r)
 		return 0;
 	leave(bpf_get_current_task_btf(), cpu, r);
+	r->seen = 1;
 	r->pid = BPF_CORE_READ(next, pid);
 	r->nvcsw = BPF_CORE_READ(next, nvcsw);
 	r->ns = BPF_CORE_READ(next, se.sum_exec_runtime);

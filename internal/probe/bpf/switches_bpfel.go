@@ -26,10 +26,11 @@ type switchesName struct {
 
 type switchesRunning struct {
 	_     structs.HostLayout
+	Seen  uint64
 	Pid   uint64
 	Nvcsw uint64
 	Ns    uint64
-	Pad   [5]uint64
+	Pad   [4]uint64
 }
 
 // Names of all BPF objects in the ELF.
