@@ -33,7 +33,7 @@ func (e *evidence) add(ctx context.Context, text, unit, expr string) float64 {
 		e.err = err
 	case len(points) > 1:
 		e.err = fmt.Errorf("query %s: gives %d series, want one number", expr, len(points))
-	case len(points) == 1:
+	case len(points) == 1 && !math.IsInf(points[0].Value, 0): // a division by 0 is no number either
 		if !slices.ContainsFunc(e.list, func(o analysis.Evidence) bool { return o.Expr == expr }) {
 			e.list = append(e.list, analysis.Evidence{Text: text, Value: points[0].Value, Unit: unit, Expr: expr})
 		}

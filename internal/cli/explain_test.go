@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/web"
+)
+
+// explainWith runs the command.
+func explainWith(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out strings.Builder
+	c := explainCommand(Env{Stdout: &out})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs(args)
+	err = c.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// TestExplain compares what is printed of a monitor's answer. A case is
+// testdata/explain/NAME.txtar: the file answer is what the monitor says, args the
+// flags, want the output.
+func TestExplain(t *testing.T) {
+	files, err := filepath.Glob("testdata/explain/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no cases", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := map[string]string{}
+			for _, f := range a.Files {
+				parts[f.Name] = string(f.Data)
+			}
+			var asked string
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked = r.Method + " " + r.URL.Path
+				fmt.Fprint(w, parts["answer"])
+			}))
+			defer s.Close()
+			got, err := explainWith(t, append(strings.Fields(parts["args"]), "--server", s.URL+"/")...)
+			if err != nil || asked != "GET /api/teescope/v1/findings" {
+				t.Fatalf("asked %q: %v", asked, err)
+			}
+			if *update {
+				a.Files = []txtar.File{{Name: "args", Data: []byte(parts["args"])}, {Name: "answer", Data: []byte(parts["answer"])}, {Name: "want", Data: []byte(got)}}
+				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != parts["want"] {
+				t.Errorf("printed\n%s\nwant\n%s", got, parts["want"])
+			}
+		})
+	}
+}
+
+func TestExplainJSON(t *testing.T) {
+	a, err := txtar.ParseFile("testdata/explain/open.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(a.Files[1].Data) }))
+	defer s.Close()
+	out, err := explainWith(t, "--json", "--process", "^redis", "--server", s.URL)
+	var got web.Findings
+	if err != nil || json.Unmarshal([]byte(out), &got) != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if len(got.Findings) != 1 || got.Findings[0].Subject != "redis-server" || len(got.Rules) != 2 || got.At.IsZero() {
+		t.Errorf("got %s", out)
+	}
+}
+
+func TestExplainFails(t *testing.T) {
+	answer := func(code int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, tt := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"nobody there":  {[]string{"--server", gone.URL}, []string{gone.URL, "connection refused", "`teescope monitor`"}},
+		"an agent":      {[]string{"--server", answer(404, `{"error":"GET /api/teescope/v1/findings: no such call"}`)}, []string{"404", "no such call"}},
+		"something":     {[]string{"--server", answer(404, `<html>`)}, []string{"404 Not Found", "no teescope monitor"}},
+		"broken answer": {[]string{"--server", answer(200, `{"findings":[{"since":"yesterday"}]}`)}, []string{"yesterday", "teescope monitor"}},
+		"bad regex":     {[]string{"--process", "("}, []string{"--process", "missing closing )"}},
+		"no URL":        {[]string{"--server", "::"}, []string{"--server", "http://127.0.0.1:9780"}},
+		"no scheme":     {[]string{"--server", "localhost:9780"}, []string{"--server", "http://127.0.0.1:9780"}},
+		"bad duration":  {[]string{"--last", "soon"}, []string{"--last", "36h"}},
+		"an argument":   {[]string{"RESULT.json"}, []string{"RESULT.json"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := explainWith(t, tt.args...)
+			if err == nil || out != "" {
+				t.Fatalf("no error, and printed %q", out)
+			}
+			for _, w := range tt.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("error %q does not say %q", err, w)
+				}
+			}
+		})
+	}
+}
+
+func TestDigits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.012345: "0.01235", 12.5: "12.5", 1235.6: "1,236", 370000: "370,000", 1234567: "1,235,000", -1500: "-1,500", 1e21: "1e+21"} {
+		if got := digits(v); got != want {
+			t.Errorf("digits(%v) = %q, want %q", v, got, want)
+		}
+	}
+}
