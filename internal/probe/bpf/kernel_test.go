@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -346,7 +347,13 @@ func TestPageCache(t *testing.T) {
 					least[what] = n
 				}
 			}
-			for range 12 {
+			exact := func() bool {
+				return len(least) == 4 && !slices.ContainsFunc(slices.Collect(maps.Values(least)), func(n uint64) bool { return n != pages })
+			}
+			for range 100 {
+				if exact() {
+					break
+				}
 				f, err := os.CreateTemp(dir, "pages")
 				if err != nil {
 					t.Fatal(err)
@@ -366,12 +373,10 @@ func TestPageCache(t *testing.T) {
 				}
 				during("added by writing", 0, func() { through(f.Write) })
 				rewind()
-				during("dirtied by writing over clean pages", 2, func() {
-					if err := f.Sync(); err != nil {
-						t.Error(err)
-					}
-					through(f.Write)
-				})
+				if err := f.Sync(); err != nil {
+					t.Error(err)
+				}
+				during("dirtied by writing over clean pages", 2, func() { through(f.Write) })
 				rewind()
 				during("accessed by reading what is cached", 1, func() { through(f.Read) })
 				if err := errors.Join(f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
@@ -384,7 +389,8 @@ func TestPageCache(t *testing.T) {
 				}
 			}
 			for what, n := range least {
-				if n < pages || n > pages+pages/100 {
+				// One page of a directory or a bitmap may always come along.
+				if n < pages || n > pages+2 {
 					t.Errorf("%d pages %s, want %d", n, what, pages)
 				}
 			}
