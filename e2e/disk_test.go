@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDiskFull: the disk fills while the monitor runs, is freed, the monitor
+// goes on, is killed and started again. It says so meanwhile, and every sample
+// that was there before the kill is there after it.
+func TestDiskFull(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
+		t.Skipf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	data, filler := filepath.Join(dir, "data"), filepath.Join(dir, "filler")
+	m := startMonitor(t, "monitor", "--data", data, "--interval", "1s")
+	samples := func() float64 { return m.query(t, "count_over_time(node_load1[10m])", "job")["teescope"] }
+	storeError := func() string {
+		body, err := fetch(m.url + "/api/teescope/v1/overhead")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o struct{ StoreError string }
+		if err := json.Unmarshal([]byte(body), &o); err != nil {
+			t.Fatal(err)
+		}
+		return o.StoreError
+	}
+	time.Sleep(5 * time.Second)
+	if s := storeError(); s != "" {
+		t.Fatalf("trouble before the disk is full: %s", s)
+	}
+
+	fill(t, filler)
+	eventually(t, time.Minute, "the monitor says that the disk is full", func() error {
+		if s := storeError(); s == "" {
+			return fmt.Errorf("no error after filling; %v samples", samples())
+		}
+		return nil
+	})
+	t.Logf("full: %s", storeError())
+	full := samples()
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, "samples are stored again", func() error {
+		if n := samples(); n < full+3 {
+			return fmt.Errorf("%v samples, %v when full", n, full)
+		}
+		return nil
+	})
+	if lost := m.query(t, "teescope_store_lost_samples_total", "job")["teescope"]; lost == 0 {
+		t.Error("samples were refused while the disk was full, but none is counted as lost")
+	}
+	before := samples()
+	m.stop(syscall.SIGKILL)
+	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
+	if after := samples(); after < before {
+		t.Errorf("%v samples after the restart, %v were there before the kill", after, before)
+	}
+}
+
+// fill writes to a file until its file system is full.
+func fill(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 16
+		}
+	}
+}
