@@ -104,10 +104,13 @@ func (s storm) when() string {
 }
 
 // usefulCalls move data in or out of a process. They are what a server is for,
-// and the yardstick for what else it does in the kernel.
+// and the yardstick for what else it does in the kernel. The last two stand for
+// calls that were not told apart, those of 32-bit programs and the fold of
+// many, which may be useful and get the benefit of the doubt.
 const usefulCalls = "read|write|pread64|pwrite64|readv|writev|preadv|pwritev|preadv2|pwritev2|" +
 	"sendto|recvfrom|sendmsg|recvmsg|sendmmsg|recvmmsg|sendfile|splice|tee|vmsplice|copy_file_range|" +
-	"io_uring_enter|io_submit|io_getevents|io_pgetevents"
+	"io_uring_enter|io_submit|io_getevents|io_pgetevents|" +
+	"compat|other"
 
 // useful is the query for the process's useful calls per second during the
 // spell: 0 when it has never made one.

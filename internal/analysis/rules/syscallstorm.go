@@ -38,7 +38,7 @@ var syscallStorm = &analysis.Rule{
 const teemon = "TEEMon: A continuous performance monitoring framework for TEEs (Middleware 2020), section 6.4, https://arxiv.org/abs/2012.06554"
 
 func findSyscallStorms(ctx context.Context, p *analysis.Pass) error {
-	found, err := storms(ctx, p, "tee_syscalls_total", `process!="other",syscall!="other",syscall!~"`+usefulCalls+`"`, syscallFloor, "syscall")
+	found, err := storms(ctx, p, "tee_syscalls_total", `process!="other",syscall!~"`+usefulCalls+`"`, syscallFloor, "syscall")
 	if err != nil {
 		return err
 	}
