@@ -47,7 +47,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env))
+	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env))
 	ran, err := root.ExecuteContextC(ctx)
 	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return exitOK
