@@ -62,13 +62,13 @@ const guestCharts = (w: Window): LinesSpec[] => [
   },
 ];
 
-/** The charts for what is here: enclaves on a host with SGX, memory and
- * input/output of a confidential guest. What this machine's driver or kernel
- * does not have is left out. */
+/** The charts for what is here, or may be: enclaves on a host with SGX, memory
+ * and input/output of a confidential guest. What this machine's driver or
+ * kernel does not have is left out. */
 export function teeCharts(tees: TEE[] | null, sources: Source[] | null, w: Window): LinesSpec[] {
-  const here = (tees ?? []).filter((t) => t.state === "here" && t.facts);
-  const sgx = here.some((t) => t.kind === "sgx" && t.facts?.active);
-  const guest = here.some((t) => t.facts?.role === "guest" && t.kind !== "sgx");
+  const maybe = (tees ?? []).filter((t) => t.state !== "not here" && t.facts?.active !== false);
+  const sgx = maybe.some((t) => t.kind === "sgx");
+  const guest = maybe.some((t) => t.kind !== "sgx" && t.facts?.role !== "host");
   const charts = [...(sgx ? enclaveCharts(w) : []), ...(guest ? guestCharts(w) : [])];
   return charts.filter((c) => sourcesOf(sources, c.metrics).some((s) => s.state !== "not here"));
 }

@@ -1,0 +1,180 @@
+// Starts what the tests look at: a monitor, a real redis-server under
+// redis-benchmark, and a browser that notes everything it should not do.
+//
+// TEESCOPE_BIN is the binary under test; TEESCOPE_URL a monitor that already
+// runs on this machine, which then is not started. TEESCOPE_CHROMIUM is the
+// browser, the system's chromium without it.
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+export const repository = fileURLToPath(new URL("../../", import.meta.url));
+const executablePath = process.env.TEESCOPE_CHROMIUM ?? "/usr/bin/chromium";
+
+/** Why the tests cannot run here, or false: what node's skip option takes. */
+export function missing({ root = true, redis = false } = {}) {
+  if (!existsSync(executablePath)) return `no browser at ${executablePath}; set TEESCOPE_CHROMIUM`;
+  if (root && process.getuid() !== 0 && !process.env.TEESCOPE_URL) return "needs root: eBPF programs are loaded";
+  if (redis && spawnSync("redis-server", ["--version"]).error) return "no redis-server";
+  return false;
+}
+
+const cleanups = [];
+
+/** Ends everything that was started, the latest first. */
+export async function cleanUp() {
+  for (const f of cleanups.splice(0).reverse()) await f();
+}
+
+export function tempDir() {
+  const dir = mkdtempSync(path.join(tmpdir(), "teescope-browser-"));
+  cleanups.push(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+function start(command, args) {
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let text = "";
+  child.stdout.on("data", (d) => (text += d));
+  child.stderr.on("data", (d) => (text += d));
+  const ended = new Promise((resolve) => child.on("close", resolve));
+  const stop = async () => {
+    if (child.exitCode === null) child.kill("SIGTERM");
+    const timer = setTimeout(() => child.kill("SIGKILL"), 15_000);
+    await ended;
+    clearTimeout(timer);
+  };
+  cleanups.push(stop);
+  return { child, output: () => text, stop, ended };
+}
+
+/** A monitor of its own, or the one at TEESCOPE_URL; returns its address. */
+export async function startMonitor(...args) {
+  if (process.env.TEESCOPE_URL && args.length === 0) return process.env.TEESCOPE_URL.replace(/\/$/, "");
+  const binary = process.env.TEESCOPE_BIN ?? path.join(repository, "bin/teescope");
+  // A short interval keeps what happens at the edges of a measured window small.
+  const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", tempDir(), "--interval", "1s", ...args]);
+  const url = await until("the monitor prints its address", 30_000, () => {
+    assert.equal(p.child.exitCode, null, p.output());
+    return p.output().match(/page: (http:\S+?)\/?\s/)?.[1];
+  });
+  await until("the monitor is ready", 30_000, async () => (await fetch(`${url}/-/ready`)).ok);
+  return url;
+}
+
+/** A redis-server under a name of its own, with redis-benchmark at work. Its
+ * kernel counts its reads and writes: an account that knows nothing of eBPF. */
+export async function startRedis() {
+  const dir = tempDir();
+  const name = `redis-${randomBytes(3).toString("hex")}`;
+  const which = spawnSync("sh", ["-c", "command -v redis-server"]).stdout.toString().trim();
+  symlinkSync(which, path.join(dir, name));
+  const port = await freePort();
+  const server = start(path.join(dir, name), ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir]);
+  await until("redis answers", 10_000, () => canConnect(port));
+  start("redis-benchmark", ["-p", String(port), "-q", "-l", "-c", "8", "-t", "set,get"]);
+  const count = () => {
+    const io = readFileSync(`/proc/${server.child.pid}/io`, "utf8");
+    return { at: Date.now() / 1000, read: Number(io.match(/syscr: (\d+)/)[1]), write: Number(io.match(/syscw: (\d+)/)[1]) };
+  };
+  return { name, count };
+}
+
+async function freePort() {
+  const s = net.createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => s.on("listening", resolve));
+  const { port } = s.address();
+  await new Promise((resolve) => s.close(resolve));
+  return port;
+}
+
+function canConnect(port) {
+  return new Promise((resolve) => {
+    const s = net.connect(port, "127.0.0.1", () => resolve(s.end() && true));
+    s.on("error", () => resolve(false));
+  });
+}
+
+/** Waits until f returns something true, and returns that. */
+export async function until(what, ms, f) {
+  const end = Date.now() + ms;
+  let last;
+  while (Date.now() < end) {
+    try {
+      const v = await f();
+      if (v) return v;
+      last = v;
+    } catch (e) {
+      last = e;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  throw new Error(`${what}: not within ${ms} ms; last: ${last}`);
+}
+
+/** Writes the machine's files of fixture archives (txtar) below a folder. */
+export function unpack(dir, ...archives) {
+  for (const a of archives) {
+    const parts = readFileSync(path.join(repository, a), "utf8").split(/^-- (.+) --\n/m);
+    for (let i = 1; i < parts.length; i += 2) {
+      if (!parts[i].includes("/") || parts[i].startsWith("bpf/")) continue;
+      const file = path.join(dir, parts[i]);
+      mkdirSync(path.dirname(file), { recursive: true });
+      writeFileSync(file, parts[i + 1]);
+    }
+  }
+}
+
+let browser;
+
+async function launch() {
+  if (!browser) {
+    const quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+    browser = await chromium.launch({ executablePath, args: quiet });
+    cleanups.push(() => browser.close());
+  }
+  return browser;
+}
+
+/** A page in a context of its own. check() fails if it broke the security
+ * policy, threw, or asked another host for anything. */
+export async function openPage(url, options = {}) {
+  const context = await (await launch()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20_000);
+  const faults = [];
+  const origin = new URL(url).origin;
+  page.on("console", (m) => /content.security.policy/i.test(m.text()) && faults.push(m.text()));
+  page.on("pageerror", (e) => faults.push(`uncaught: ${e.message}`));
+  context.on("request", (r) => {
+    const to = new URL(r.url());
+    if (to.origin !== origin && to.protocol !== "blob:" && to.protocol !== "data:") faults.push(`request to ${to.origin}`);
+  });
+  await page.addInitScript(() => {
+    window.violations = [];
+    document.addEventListener("securitypolicyviolation", (e) => window.violations.push(`${e.violatedDirective} ${e.blockedURI} ${e.sample}`));
+  });
+  await page.goto(url);
+  const check = async () => {
+    const violations = await page.evaluate(() => window.violations);
+    assert.deepEqual([...faults, ...violations], []);
+    await context.close();
+  };
+  return { page, context, check };
+}
+
+/** The section of a chart, by its title. */
+export function chart(page, title) {
+  return page.getByRole("region", { name: title, exact: true });
+}
+
+/** Waits until the chart shows data. */
+export async function drawn(page, title) {
+  await page.locator(`section.panel[aria-label="${title}"][data-state=drawn]`).waitFor();
+}

@@ -1,0 +1,255 @@
+// The page over a monitor of this machine, with a real server under load.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { after, before, describe, test } from "node:test";
+import { chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, until } from "./harness.js";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "explore", "overhead"];
+const calls = "System calls per second";
+const byCall = "System calls per second, by call";
+
+describe("the page", { skip: missing({ redis: true }) }, () => {
+  let url;
+  let redis;
+  before(async () => {
+    url = await startMonitor();
+    redis = await startRedis();
+    const { page, check } = await openPage(`${url}/?range=5m`);
+    await until("the load shows", 60_000, () => page.locator(`section.panel[aria-label="${calls}"] tr[data-name="${redis.name}"]`).count());
+    await check();
+  });
+  after(cleanUp);
+
+  /** Values of the legend of a chart by name. */
+  const legend = (page, title) =>
+    chart(page, title).locator("tbody tr").evaluateAll((rows) => Object.fromEntries(rows.map((r) => [r.dataset.name, { mean: Number(r.dataset.mean), now: Number(r.dataset.now) }])));
+
+  test("shows live charts of this machine", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m`);
+    for (const t of [calls, byCall, "CPU, percent of one core", "Context switches per second", "Page faults per second", "CPU by mode, percent of one core", "Memory"]) {
+      await drawn(page, t);
+      assert.ok(Object.values(await legend(page, t)).some((v) => v.mean > 0), `${t}: no value above zero`);
+    }
+    const inked = await chart(page, calls).locator("canvas").evaluate((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v !== 0));
+    assert.ok(inked, "the canvas is blank");
+    await until("the verdict has an answer", 60_000, async () => /Nothing wrong|problem|Cannot tell/.test(await page.getByRole("region", { name: "Verdict" }).innerText()));
+    // The number of the machine is one that changes with every reading.
+    const before = (await legend(page, calls))[redis.name].now;
+    await until("the last value moves on", 20_000, async () => (await legend(page, calls))[redis.name].now !== before);
+    await check();
+  });
+
+  test("the rate shown is the server's own count within 2 %: filtered, after reload, in the dark", async (t) => {
+    const from = redis.count();
+    await new Promise((resolve) => setTimeout(resolve, 30_000));
+    const to = redis.count();
+    // The reading after the end of the window has to be stored.
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    const seconds = to.at - from.at;
+    const want = { read: (to.read - from.read) / seconds, write: (to.write - from.write) / seconds };
+    const near = (got, call, where) => {
+      const off = Math.abs(got / want[call] - 1);
+      t.diagnostic(`${where}: ${call} ${got.toFixed(1)}/s shown, ${want[call].toFixed(1)}/s counted, ${(off * 100).toFixed(3)} % off`);
+      assert.ok(off < 0.02, `${where}: ${call} ${got}/s, the kernel counted ${want[call]}/s for the process: ${(off * 100).toFixed(2)} % off`);
+    };
+    const window = `from=${from.at}&to=${to.at}&theme=dark`;
+    const { page, check } = await openPage(`${url}/?${window}&process=${redis.name}`);
+    for (const where of ["overview", "overview after reload"]) {
+      await drawn(page, byCall);
+      const shown = await legend(page, byCall);
+      for (const call of ["read", "write"]) near(shown[call].mean, call, where);
+      await page.reload();
+    }
+    await page.goto(`${url}/?page=processes&subject=${redis.name}&${window}`);
+    await page.locator("#calls tr[data-call=read]").waitFor();
+    for (const call of ["read", "write"]) near(Number(await page.locator(`#calls tr[data-call=${call}] td[data-value]`).getAttribute("data-value")), call, "process");
+    await check();
+  });
+
+  test("the filter narrows, counts, and says when it is no expression", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m`);
+    await drawn(page, calls);
+    const field = page.getByRole("combobox", { name: /Process filter/ });
+    await field.fill(redis.name.slice(0, 9));
+    await page.getByText("1 match").waitFor();
+    await until("one process is left", 20_000, async () => Object.keys(await legend(page, calls)).join() === redis.name);
+    assert.match(page.url(), new RegExp(`process=${redis.name.slice(0, 9)}`));
+    await page.getByRole("option", { name: redis.name }).click();
+    await until("the completion is in the address", 5_000, () => page.url().includes("process=%5Eredis-"));
+    await field.fill("red(");
+    await page.getByText(/not a regular expression/i).waitFor();
+    await field.fill("no-such-process");
+    await chart(page, calls).getByText(/No process that matches no-such-process/).waitFor();
+    await check();
+  });
+
+  test("where the reader is lives in the address", async () => {
+    const { page, check } = await openPage(url);
+    await page.getByRole("button", { name: "1h", exact: true }).click();
+    await page.getByRole("combobox", { name: /Process filter/ }).fill("redis");
+    await page.getByRole("combobox", { name: "Refresh" }).selectOption("30");
+    await until("the address holds the filter", 5_000, () => page.url().includes("process=redis"));
+    await page.getByRole("link", { name: "Processes", exact: true }).click();
+    await page.locator("#processes").waitFor();
+    const address = page.url();
+    await page.reload();
+    await page.locator("#processes").waitFor();
+    assert.equal(page.url(), address);
+    assert.equal(await page.getByRole("button", { name: "1h", exact: true }).getAttribute("aria-pressed"), "true");
+    assert.equal(await page.getByRole("combobox", { name: /Process filter/ }).inputValue(), "redis");
+    assert.equal(await page.getByRole("combobox", { name: "Refresh" }).inputValue(), "30");
+    assert.equal(await page.locator("#processes tbody tr:not([data-name*=redis])").count(), 0);
+    await page.goBack();
+    await page.getByRole("region", { name: "Verdict" }).waitFor();
+    assert.ok(page.url().includes("process=redis"), "the filter stays when the page changes");
+    await check();
+  });
+
+  test("a drag zooms every chart, a double click goes back, one cursor for all", async () => {
+    const { page, check } = await openPage(`${url}/?range=15m`);
+    await drawn(page, calls);
+    await drawn(page, "Page faults per second");
+    const over = chart(page, calls).locator(".u-over");
+    const b = await over.boundingBox();
+    await page.mouse.move(b.x + b.width * 0.97, b.y + 40);
+    for (const t of [calls, "Page faults per second"]) await until("the legend shows the time under the cursor", 5_000, async () => /\d\d:\d\d:\d\d/.test(await chart(page, t).locator("thead").innerText()));
+    await page.mouse.down();
+    await page.mouse.move(b.x + b.width * 0.7, b.y + 60, { steps: 5 });
+    await page.mouse.up();
+    await until("the window is fixed", 5_000, () => /from=\d+&to=\d+/.test(page.url()));
+    const q = new URL(page.url()).searchParams;
+    const length = Number(q.get("to")) - Number(q.get("from"));
+    assert.ok(length > 200 && length < 290, `27 % of 15 minutes are 243 s, the window has ${length} s`);
+    await drawn(page, calls);
+    await over.dblclick();
+    await until("the live window is back", 5_000, () => !page.url().includes("from="));
+    await check();
+  });
+
+  test("empty, failing and slow answers each say so", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m`);
+    await drawn(page, calls);
+    await page.route("**/api/v1/query_range*", (r) => r.abort());
+    await chart(page, calls).getByText(/does not answer.*What is shown is from before/).waitFor();
+    assert.equal(await chart(page, calls).getAttribute("data-state"), "drawn", "old data stays");
+    await page.unroute("**/api/v1/query_range*");
+    await chart(page, calls).getByRole("button", { name: "Try again" }).click();
+    await until("the error is gone", 10_000, async () => (await chart(page, calls).getByRole("alert").count()) === 0);
+
+    await page.route("**/api/v1/query_range*", (r) => r.fulfill({ status: 503, contentType: "application/json", body: '{"status":"error","error":"query timed out"}' }));
+    await chart(page, calls).getByText("query timed out").waitFor();
+    await page.unroute("**/api/v1/query_range*");
+
+    await page.route("**/api/v1/query_range*", () => {}); // never answered
+    await page.locator(`section.panel[aria-label="${calls}"] .dimmed`).waitFor();
+    assert.equal(await chart(page, calls).getAttribute("data-state"), "drawn");
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+
+    await page.goto(`${url}/?from=1000000000&to=1000000300`);
+    await chart(page, "Memory").getByText(/before the monitor started/).waitFor();
+    await page.route("**/api/teescope/v1/platform", (r) => r.abort());
+    await page.goto(url);
+    await page.getByText(/does not answer/).first().waitFor();
+    await check();
+  });
+
+  test("a source is switched off and on again, and its chart says so", async () => {
+    const { page, check } = await openPage(`${url}/?page=overhead`);
+    const row = page.locator("tr[data-source=pagecache]");
+    const toggle = row.getByRole("switch");
+    await toggle.focus();
+    await page.keyboard.press("Space");
+    await page.locator("tr[data-source=pagecache][data-state=off]").waitFor();
+    try {
+      const { page: other, check: checkOther } = await openPage(`${url}/?from=${Math.floor(Date.now() / 1000) + 600}&to=${Math.floor(Date.now() / 1000) + 900}`);
+      await other.getByText(/source pagecache is switched off/).waitFor();
+      await checkOther();
+    } finally {
+      await toggle.focus();
+      await page.keyboard.press("Space");
+      await page.locator("tr[data-source=pagecache][data-state=available]").waitFor();
+    }
+    const filter = page.getByRole("textbox", { name: "Process filter of faults" });
+    await filter.fill("a(");
+    await filter.press("Enter");
+    await page.locator("tr[data-source=faults]").getByText(/process filter/i).waitFor();
+    await check();
+  });
+
+  for (const scheme of ["light", "dark"]) {
+    test(`every page is accessible, ${scheme}`, async () => {
+      // Charts outside of the window are not read: the window holds them all.
+      const { page, check } = await openPage(`${url}/?range=5m&theme=${scheme}&refresh=0`, { viewport: { width: 1280, height: 3200 } });
+      const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number));
+      assert.equal(background[0] < 64, scheme === "dark", `background ${background}`);
+      for (const p of pages) {
+        await page.goto(`${url}/?page=${p}&range=5m&theme=${scheme}&refresh=0`);
+        await page.locator("main h2").first().waitFor();
+        await until("nothing is being read", 20_000, async () => (await page.locator("[data-state=loading]").count()) === 0);
+        await page.evaluate(axe);
+        const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 160)} (${v.nodes.length}) ${v.nodes[0].failureSummary}`), [], p);
+      }
+      await check();
+    });
+  }
+
+  test("the system's dark mode is followed", async () => {
+    const { page, check } = await openPage(url, { colorScheme: "dark" });
+    assert.equal(await page.evaluate(() => document.documentElement.getAttribute("data-mantine-color-scheme")), "dark");
+    await page.getByRole("button", { name: "Theme: as the system" }).click();
+    await until("light was chosen", 5_000, () => page.evaluate(() => document.documentElement.getAttribute("data-mantine-color-scheme") === "light"));
+    assert.ok(page.url().includes("theme=light"));
+    await check();
+  });
+
+  test("on a phone nothing is cut off and every page is in reach", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m`, { viewport: { width: 390, height: 844 }, hasTouch: true });
+    for (const p of pages) {
+      await page.getByRole("navigation").getByRole("link", { name: new RegExp(`^${p}`, "i") }).tap();
+      await until(`${p} opens`, 5_000, () => new URL(page.url()).searchParams.get("page") === (p === "overview" ? null : p));
+      await page.locator("main h2").first().waitFor();
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      assert.ok(over <= 0, `${p} is ${over} px wider than the screen`);
+    }
+    await check();
+  });
+
+  test("the keyboard reaches everything", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m&refresh=0`);
+    await drawn(page, calls);
+    const reached = [];
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press("Tab");
+      reached.push(await page.evaluate(() => { const e = document.activeElement; return (e.getAttribute("aria-label") ?? e.textContent).trim(); }));
+    }
+    for (const want of ["Skip to the content", "Overview", "Overhead", "Process filter, a regular expression", "5m", "custom", "Refresh", "Copy a link to this view and time", "Theme: as the system", `Menu of the chart ${calls}`, redis.name]) {
+      assert.ok(reached.some((r) => r.startsWith(want)), `Tab does not reach ${want}; it reached ${reached.join(" | ")}`);
+    }
+    await chart(page, calls).locator(".plot").focus();
+    await page.keyboard.press("ArrowLeft");
+    await until("the values at the cursor are spoken", 5_000, async () => (await chart(page, calls).locator("[aria-live]").innerText()).includes(redis.name));
+    await page.getByRole("button", { name: `Menu of the chart ${calls}`, exact: true }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("menuitem", { name: "Open the query" }).waitFor();
+    const download = page.waitForEvent("download");
+    await page.getByRole("menuitem", { name: "Save as CSV" }).press("Enter");
+    assert.match(readFileSync(await (await download).path(), "utf8"), new RegExp(`^time,.*${redis.name}`));
+    await check();
+  });
+
+  test("explore draws a query and shows the server's complaint about a bad one", async () => {
+    const { page, check } = await openPage(`${url}/?page=explore&range=5m`);
+    const box = page.getByRole("textbox", { name: "Query" });
+    await box.fill("sum(rate(tee_syscalls_total[20s]))");
+    await box.press("Enter");
+    await drawn(page, "Over the time range");
+    assert.ok(Number(await page.locator("td[data-value]").first().getAttribute("data-value")) > 0);
+    await box.fill("sum(");
+    await box.press("Enter");
+    await page.getByRole("alert").getByText(/parse error/).waitFor();
+    await check();
+  });
+});
