@@ -60,7 +60,8 @@ type Engine struct {
 	q     Querier
 	opts  Options
 
-	running sync.Mutex // held during an evaluation
+	running sync.Mutex        // held during an evaluation
+	witness map[string]string // metric -> a series that had readings; only touched by an evaluation
 
 	mu     sync.Mutex // guards what follows
 	open   map[key]*Record
@@ -74,7 +75,7 @@ type key struct{ rule, subject string }
 
 // New returns an engine that has not evaluated anything yet.
 func New(rules []*Rule, q Querier, opts Options) *Engine {
-	e := &Engine{rules: rules, q: q, opts: opts, open: map[key]*Record{}, began: map[key]time.Time{}}
+	e := &Engine{rules: rules, q: q, opts: opts, witness: map[string]string{}, open: map[key]*Record{}, began: map[key]time.Time{}}
 	for _, r := range rules {
 		w := e.windows(r)
 		e.stats = append(e.stats, RuleStat{
@@ -116,9 +117,8 @@ func (e *Engine) Evaluate(ctx context.Context) {
 	}
 	defer e.running.Unlock()
 	at := e.opts.Now()
-	needs := readings{engine: e, at: at, seen: map[reading]string{}}
 	for i, r := range e.rules {
-		v := e.judge(ctx, r, needs, at)
+		v := e.judge(ctx, r, at)
 		if ctx.Err() != nil {
 			return // an evaluation cut short says nothing
 		}
@@ -137,10 +137,10 @@ type verdict struct {
 	long    map[string]Finding // nil while the monitor is young
 }
 
-func (e *Engine) judge(ctx context.Context, r *Rule, needs readings, at time.Time) verdict {
+func (e *Engine) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 	w := e.windows(r)
 	for _, name := range r.Needs {
-		if why := needs.missing(ctx, name, w.Short); why != "" {
+		if why := e.missing(ctx, name, w.Short, at); why != "" {
 			return verdict{unknown: why}
 		}
 	}
@@ -261,48 +261,47 @@ func (e *Engine) Rules() []RuleStat {
 	return slices.Clone(e.stats)
 }
 
-// readings finds out whether metrics have readings, once for each metric and
-// window of an evaluation.
-type readings struct {
-	engine *Engine
-	at     time.Time
-	seen   map[reading]string
-}
-
-type reading struct {
-	metric string
-	window time.Duration
-}
-
 // missing says why a rule cannot be run on a metric; "" when it can. One reading
-// is not enough: a rate needs two.
-func (r readings) missing(ctx context.Context, metric string, window time.Duration) string {
-	k := reading{metric, window}
-	if why, ok := r.seen[k]; ok {
-		return why
+// is not enough: a rate needs two. To look at one series is enough, and cheap,
+// as long as the one that had readings last time still has.
+func (e *Engine) missing(ctx context.Context, metric string, window time.Duration, at time.Time) string {
+	w := PromDuration(window)
+	if series, ok := e.witness[metric]; ok {
+		points, err := e.q.Query(ctx, fmt.Sprintf("count_over_time(%s[%s]) >= 2", series, w), at)
+		if err == nil && len(points) > 0 {
+			return ""
+		}
+		delete(e.witness, metric)
 	}
-	why := r.ask(ctx, metric, window)
-	r.seen[k] = why
-	return why
-}
-
-func (r readings) ask(ctx context.Context, metric string, window time.Duration) string {
-	points, err := r.engine.q.Query(ctx, fmt.Sprintf("max(count_over_time(%s[%s]))", metric, PromDuration(window)), r.at)
+	points, err := e.q.Query(ctx, fmt.Sprintf("topk(1, count_over_time(%s[%s]))", metric, w), at)
 	switch {
 	case err != nil:
 		return err.Error()
 	case len(points) > 0 && points[0].Value >= 2:
+		e.witness[metric] = Selector(metric, points[0].Labels)
 		return ""
 	case len(points) > 0:
-		return fmt.Sprintf("%s has only one reading in the last %s", metric, PromDuration(window))
+		return fmt.Sprintf("%s has only one reading in the last %s", metric, w)
 	}
-	why := fmt.Sprintf("%s has no reading in the last %s", metric, PromDuration(window))
-	if r.engine.opts.Absent != nil {
-		if reason := r.engine.opts.Absent(metric); reason != "" {
+	why := fmt.Sprintf("%s has no reading in the last %s", metric, w)
+	if e.opts.Absent != nil {
+		if reason := e.opts.Absent(metric); reason != "" {
 			why += ": " + reason
 		}
 	}
 	return why
+}
+
+// Selector writes metric{name="value",...} as PromQL does, ordered by name.
+func Selector(metric string, labels map[string]string) string {
+	var b strings.Builder
+	for i, name := range slices.Sorted(maps.Keys(labels)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%s=%q", name, labels[name])
+	}
+	return metric + "{" + b.String() + "}"
 }
 
 // PromDuration writes a duration as PromQL does ("5m", "90s", "1500ms").

@@ -195,7 +195,7 @@ func TestCannotTell(t *testing.T) {
 		{"series ended", `temperature{machine="a"} 100x20`, heat, "temperature has no reading in the last 1m: the sensor is off"},
 		{"one reading", `temperature{machine="a"} _x39 100`, heat, "temperature has only one reading in the last 1m"},
 		{"error", `temperature{machine="a"} 100x50`, broken, "the other half is missing"},
-		{"bad need", `temperature 1x50`, &analysis.Rule{Name: "bad", Needs: []string{"no name"}}, "query max(count_over_time(no name[1m])): "},
+		{"bad need", `temperature 1x50`, &analysis.Rule{Name: "bad", Needs: []string{"no name"}}, "query topk(1, count_over_time(no name[1m])): "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &clock{at: 10 * time.Minute}

@@ -37,7 +37,7 @@ func findSteal(ctx context.Context, p *analysis.Pass) error {
 		return err
 	}
 	for _, pt := range points {
-		here := selector(cpu, "job", pt.Labels["job"], "instance", pt.Labels["instance"])
+		here := analysis.Selector(cpu, pt.Labels)
 		e := evidence{pass: p}
 		stolen := e.add(ctx, "share of CPU time stolen, mean of the last "+window(p), "ratio", share(here, window(p)))
 		e.add(ctx, "share of CPU time stolen, mean of the last "+newest(p), "ratio", share(here, newest(p)))

@@ -42,22 +42,13 @@ func (e *evidence) add(ctx context.Context, text, unit, expr string) float64 {
 	return math.NaN()
 }
 
-// selector writes metric{name="value",...} from pairs of name and value.
-func selector(metric string, pairs ...string) string {
-	var b strings.Builder
-	b.WriteString(metric + "{")
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(pairs[i] + "=" + strconv.Quote(pairs[i+1]))
+// with adds matchers to a selector.
+func with(selector string, matchers ...string) string {
+	head, inner, _ := strings.Cut(strings.TrimSuffix(selector, "}"), "{")
+	if inner != "" {
+		matchers = append([]string{inner}, matchers...)
 	}
-	return b.String() + "}"
-}
-
-// with adds a matcher to a selector.
-func with(selector, matcher string) string {
-	return strings.TrimSuffix(selector, "}") + "," + matcher + "}"
+	return head + "{" + strings.Join(matchers, ",") + "}"
 }
 
 // window is the pass's window as PromQL writes it.

@@ -33,18 +33,17 @@ func findOverBudget(ctx context.Context, p *analysis.Pass) error {
 		return err
 	}
 	for _, pt := range points {
-		target := []string{"job", pt.Labels["job"], "instance", pt.Labels["instance"]}
-		here := selector("", target...)
+		here := analysis.Selector("", pt.Labels)
 		e := evidence{pass: p}
 		total := e.add(ctx, "CPU time of the monitor, mean of the last "+window(p), "cores", used(here, window(p)))
-		limit := e.add(ctx, "what its budget allows on this machine", "cores", allowed(here, selector("", append(target, "mode", "idle")...)))
+		limit := e.add(ctx, "what its budget allows on this machine", "cores", allowed(here, with(here, `mode="idle"`)))
 		parts, err := p.Query(ctx, fmt.Sprintf("sort(sum by (part) (rate(%s%s[%s])))", overhead, here, newest(p)), p.To)
 		if err != nil {
 			return err
 		}
 		for _, part := range parts {
 			name := part.Labels["part"]
-			e.add(ctx, "CPU time of its part "+name+", mean of the last "+newest(p), "cores", used(selector("", append(target, "part", name)...), newest(p)))
+			e.add(ctx, "CPU time of its part "+name+", mean of the last "+newest(p), "cores", used(with(here, fmt.Sprintf("part=%q", name)), newest(p)))
 		}
 		if e.err != nil {
 			return e.err

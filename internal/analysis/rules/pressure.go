@@ -66,7 +66,7 @@ func findPressure(ctx context.Context, p *analysis.Pass) error {
 				byTarget[id] = m
 				machines = append(machines, m)
 			}
-			here := selector(s.metric, "job", id[0], "instance", id[1])
+			here := analysis.Selector(s.metric, pt.Labels)
 			m.add(ctx, fmt.Sprintf("share of time in which a task waited for %s, mean of the last %s", s.resource, window(p)), "ratio",
 				fmt.Sprintf("rate(%s[%s])", here, window(p)))
 			m.add(ctx, fmt.Sprintf("share of time in which a task waited for %s, mean of the last %s", s.resource, newest(p)), "ratio",

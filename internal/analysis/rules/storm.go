@@ -49,14 +49,7 @@ func storms(ctx context.Context, p *analysis.Pass, name, where string, floor flo
 	slices.SortFunc(points, func(a, b metric.Point) int { return cmp.Compare(b.Value, a.Value) })
 	var out []storm
 	for _, pt := range points {
-		var pairs []string
-		for _, l := range by {
-			pairs = append(pairs, l, pt.Labels[l])
-		}
-		s := storm{labels: pt.Labels, series: selector(name, pairs...)}
-		if s.labels["process"] == "other" {
-			continue
-		}
+		s := storm{labels: pt.Labels, series: analysis.Selector(name, pt.Labels)}
 		d, err := spell(ctx, p, s.series, floor)
 		if err != nil {
 			return nil, err
@@ -89,8 +82,13 @@ func spell(ctx context.Context, p *analysis.Pass, series string, floor float64) 
 
 // of selects other counters of the same process of the same machine.
 func (s storm) of(name string, matchers ...string) string {
-	sel := selector(name, "job", s.labels["job"], "instance", s.labels["instance"], "process", s.labels["process"])
-	return strings.Join(append([]string{strings.TrimSuffix(sel, "}")}, matchers...), ",") + "}"
+	process := map[string]string{}
+	for _, l := range []string{"job", "instance", "process"} {
+		if v, ok := s.labels[l]; ok {
+			process[l] = v
+		}
+	}
+	return with(analysis.Selector(name, process), matchers...)
 }
 
 // rate is the query for the events per second of some series during the spell.
