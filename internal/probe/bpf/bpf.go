@@ -66,6 +66,9 @@ type Counters struct {
 	hooks    []attached
 	close    []func() error
 	names    names
+	// calls and order are Syscalls' own, kept for the next time.
+	calls map[call]uint64
+	order []call
 	// calibrated is what an event costs in seconds, dispatch and body, where that
 	// could be measured when the hook was attached; else 0.
 	calibrated float64

@@ -77,11 +77,7 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if err != nil {
 		return fmt.Errorf("read object %s: %w", c.program.Name, err)
 	}
-	types := kernel.types.Value()
-	if types == nil {
-		types = btf.NewCache()
-		kernel.types = weak.Make(types)
-	}
+	types := kernelTypes()
 	if _, err := types.Kernel(); err != nil {
 		return noTypes(err)
 	}
@@ -114,6 +110,16 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 		c.Lost = refused(h, c.program.Name, c.Lost)
 	}
 	return nil
+}
+
+// kernelTypes is the kernel's type information, as the last user left it or anew.
+func kernelTypes() *btf.Cache {
+	types := kernel.types.Value()
+	if types == nil {
+		types = btf.NewCache()
+		kernel.types = weak.Make(types)
+	}
+	return types
 }
 
 // size adapts the maps to the number of CPUs that this kernel may ever have.

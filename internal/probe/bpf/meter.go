@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
@@ -66,7 +65,9 @@ func NewMeter(h *host.Host) (*Meter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object empty: %w", err)
 	}
-	types := btf.NewCache()
+	kernel.Lock()
+	types := kernelTypes()
+	kernel.Unlock()
 	m := &Meter{host: h, perRun: map[*Counters]float64{}, seen: map[*Counters]uint64{}}
 	if m.empty, err = loadProgram(spec, "empty_socket", nil, types); err != nil {
 		return nil, refused(h, "empty", err)

@@ -31,11 +31,11 @@ func refused(h *host.Host, object string, err error) error {
 	locked, _ := h.ReadString("/sys/kernel/security/lockdown")
 	switch {
 	case errors.Is(err, unix.EPERM) && !capable():
-		p.Remedy = "run as root, or grant CAP_BPF and CAP_PERFMON (CAP_SYS_ADMIN before Linux 5.8)"
+		p.Remedy = "run as root, or grant CAP_BPF and CAP_PERFMON"
 	case errors.Is(err, unix.EPERM) && strings.Contains(locked, "[confidentiality]"):
 		p.Remedy = "kernel lockdown is in confidentiality mode; boot with lockdown=integrity or none"
 	case errors.Is(err, unix.EPERM):
-		p.Remedy = "a security module, lockdown or a seccomp filter of the container forbids bpf(2); allow it"
+		p.Remedy = "a security module, a user namespace, or a seccomp filter of the container forbids bpf(2); allow it"
 	case errors.Is(err, unix.ENOMEM):
 		p.Remedy = "give the process's control group more memory"
 	default:
@@ -59,7 +59,13 @@ func capable() bool {
 // oneLine prints an error of several lines, as errors.Join makes them, on one.
 type oneLine struct{ error }
 
-func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+func (e oneLine) Error() string {
+	// The library's guess is about kernels before 5.11, which are too old anyway.
+	s := strings.ReplaceAll(e.error.Error(), " (MEMLOCK may be too low, consider rlimit.RemoveMemlock)", "")
+	return strings.ReplaceAll(s, "\n", "; ")
+}
+
+// Unwrap makes errors.Is see the cause.
 func (e oneLine) Unwrap() error { return e.error }
 
 // lastLine is the line of a verifier log that says what was wrong; the

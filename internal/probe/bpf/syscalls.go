@@ -45,13 +45,18 @@ var Syscalls = &Program{
 // each CPU and space of a fault.
 func cacheEntries(cpus int) uint32 { return uint32(cpus * 2 * 64) }
 
+// call is a system call of the processes in a slot.
+type call struct{ slot, nr int }
+
 // Syscalls emits the number of calls for each process and system call since
 // the program was attached, and returns how many of them were folded.
 func (c *Counters) Syscalls(emit func(process, syscall string, n uint64)) (folded uint64) {
-	type call struct{ slot, nr int }
 	cells, keys, raw := c.counts(), c.maps["keys"], c.maps["names"]
-	var order []call
-	sum := map[call]uint64{}
+	if c.calls == nil {
+		c.calls = map[call]uint64{}
+	}
+	clear(c.calls)
+	order := c.order[:0]
 	note := func(slot, nr int, n uint64) {
 		if n == 0 {
 			return
@@ -60,10 +65,10 @@ func (c *Counters) Syscalls(emit func(process, syscall string, n uint64)) (folde
 			folded += n
 		}
 		k := call{c.names.of(raw, slot), nr}
-		if _, ok := sum[k]; !ok {
+		if _, ok := c.calls[k]; !ok {
 			order = append(order, k)
 		}
-		sum[k] += n
+		c.calls[k] += n
 	}
 	for slot := range slots {
 		note(slot, numbers, cells.sum(slot))
@@ -75,8 +80,9 @@ func (c *Counters) Syscalls(emit func(process, syscall string, n uint64)) (folde
 		}
 		note(int(key-1)/numbers, int(key-1)%numbers, cells.sum(pair))
 	}
+	c.order = order
 	for _, k := range order {
-		emit(c.names.label[k.slot], SyscallName(k.nr), sum[k])
+		emit(c.names.label[k.slot], SyscallName(k.nr), c.calls[k])
 	}
 	return folded
 }

@@ -26,8 +26,8 @@ var faults = probe.Source{
 	},
 }
 
-var openFaults = openProgram(bpf.Faults, func(c *bpf.Counters, emit emitter) uint64 {
+var openFaults = openProgram(bpf.Faults, func(c *counters, emit emitter) uint64 {
 	return c.Faults(func(process string, space, cause int, n uint64) {
-		emit.send(pageFaults, float64(n), process, bpf.Spaces[space], bpf.Causes[cause])
+		emit.send(pageFaults, float64(n), c.label(process, bpf.Spaces[space], bpf.Causes[cause])...)
 	})
 })

@@ -14,9 +14,9 @@ var pageCache = probe.Source{
 	Name:    "pagecache",
 	Doc:     "page-cache operations in pages, counted in the kernel",
 	Metrics: []*metric.Desc{pageCachePages},
-	Open: openProgram(bpf.PageCache, func(c *bpf.Counters, emit emitter) uint64 {
+	Open: openProgram(bpf.PageCache, func(c *counters, emit emitter) uint64 {
 		c.PageCache(func(operation int, pages uint64) {
-			emit.send(pageCachePages, float64(pages), bpf.Operations[operation])
+			emit.send(pageCachePages, float64(pages), c.label(bpf.Operations[operation])...)
 		})
 		return 0
 	}),

@@ -19,11 +19,11 @@ var switches = probe.Source{
 	Name:    "switches",
 	Doc:     "context switches and CPU time by process, counted in the kernel",
 	Metrics: []*metric.Desc{contextSwitches, processCPU},
-	Open: openProgram(bpf.Switches, func(c *bpf.Counters, emit emitter) uint64 {
+	Open: openProgram(bpf.Switches, func(c *counters, emit emitter) uint64 {
 		return c.Switches(func(process string, voluntary, involuntary, ns uint64) {
-			emit.send(contextSwitches, float64(voluntary), process, "voluntary")
-			emit.send(contextSwitches, float64(involuntary), process, "involuntary")
-			emit.send(processCPU, float64(ns)/1e9, process)
+			emit.send(contextSwitches, float64(voluntary), c.label(process, "voluntary")...)
+			emit.send(contextSwitches, float64(involuntary), c.label(process, "involuntary")...)
+			emit.send(processCPU, float64(ns)/1e9, c.label(process)...)
 		})
 	}),
 }

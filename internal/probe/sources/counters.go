@@ -1,0 +1,58 @@
+package sources
+
+import (
+	"context"
+	"slices"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// counters is the Reader of a BPF program: what decode makes of its maps, and
+// what the program missed and folded.
+type counters struct {
+	*bpf.Counters
+	decode func(*counters, emitter) (folded uint64)
+	// labels holds the label values of every series, so that a read of thousands
+	// of them does not allocate them anew.
+	labels map[[3]string][]string
+}
+
+// label returns one to three label values as a slice that lives as long as c.
+func (c *counters) label(values ...string) []string {
+	var key [3]string
+	copy(key[:], values)
+	l, ok := c.labels[key]
+	if !ok {
+		l = slices.Clone(values)
+		c.labels[key] = l
+	}
+	return l
+}
+
+// openProgram returns the Open function of a source that reads one BPF program.
+func openProgram(p *bpf.Program, decode func(*counters, emitter) uint64) func(*host.Host, []tee.Facts) (probe.Reader, error) {
+	return func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		c, err := p.Open(h)
+		if err != nil {
+			return nil, err
+		}
+		return &counters{c, decode, map[[3]string][]string{}}, nil
+	}
+}
+
+// Read implements probe.Reader. A hook that could not be attached is an error
+// for as long as the source is open: the others still deliver.
+func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
+	missed, err := c.Missed()
+	if err != nil {
+		return err
+	}
+	folded := c.decode(c, emit)
+	emitter(emit).send(probe.Missed, float64(missed))
+	emitter(emit).send(probe.Folded, float64(folded))
+	return c.Lost
+}
