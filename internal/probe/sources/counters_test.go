@@ -8,9 +8,9 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// BenchmarkRead is what reading the counters of this machine costs; the number
+// BenchmarkCounters is what reading the counters of this machine costs; the number
 // of series is that of the moment.
-func BenchmarkRead(b *testing.B) {
+func BenchmarkCounters(b *testing.B) {
 	for _, s := range []*probe.Source{&syscalls, &switches, &faults, &pageCache} {
 		b.Run(s.Name, func(b *testing.B) {
 			r, err := s.Open(host.Local(), nil)
