@@ -75,7 +75,7 @@ type Overhead struct {
 	Missing  map[string]string `json:"missing,omitempty"`
 	RSSBytes float64           `json:"rssBytes"`
 	Series   int               `json:"series"`
-	// Budget is the share of one core the monitor may use.
+	// Budget is the share of each core that the monitor may use.
 	Budget float64 `json:"budget"`
 	// StoreError says that the store has lost or may lose samples, "" when all is well.
 	StoreError string `json:"storeError,omitempty"`

@@ -11,7 +11,7 @@ export interface TeeEvidence {
 
 /** Facts are what Detect found out about one TEE. */
 export interface TeeFacts {
-  /** Kind is the Kind's Name ("sgx", "tdx", "sev"). */
+  /** Kind is the Kind's Name ("sgx", "tdx", "sev"), filled in by the package's Detect. */
   kind: string;
   /** Variant tells members of a family apart ("in-tree", "isgx", "sev-es", "sev-snp"). */
   variant?: string;
@@ -148,7 +148,7 @@ export interface Overhead {
   missing?: { [key: string]: string };
   rssBytes: number;
   series: number;
-  /** Budget is the share of one core the monitor may use. */
+  /** Budget is the share of each core that the monitor may use. */
   budget: number;
   /** StoreError says that the store has lost or may lose samples, "" when all is well. */
   storeError?: string;
