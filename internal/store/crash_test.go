@@ -33,7 +33,7 @@ var round = &metric.Desc{Name: "test_round", Kind: metric.Gauge, Labels: []strin
 
 // width is how many series a round has: enough that its record in the log
 // spans pages, since it is between two pages that the stock log tears.
-const width = 4_000
+const width = 2_000
 
 func roundSamples(i int) []metric.Sample {
 	r := rand.New(rand.NewPCG(uint64(i), 1))
@@ -177,7 +177,7 @@ func checkAcknowledged(t *testing.T, dir string, acked []int) {
 	srv := httptest.NewServer(open(t, crashOptions(dir)).Handler())
 	defer srv.Close()
 	found := map[int]bool{}
-	const steps = 200 // a query may hold only so many samples
+	const steps = 400 // a query may hold only so many samples
 	for from := 0; from <= acked[len(acked)-1]; from += steps {
 		expr := fmt.Sprintf(`count(floor(test_round) == time() - %d) == %d`, base.Unix(), width)
 		var d struct{ Result []struct{ Values [][2]any } }

@@ -89,6 +89,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	if s.rules, err = newRecorder(ctx, s); err != nil {
 		s.stop()
+		s.scrape.close()
 		return nil, errors.Join(err, db.close(), lock.Close())
 	}
 	s.done.Go(func() { s.keepUp(ctx) })
