@@ -4,6 +4,9 @@
 SHELL   := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/teescope/teescope/internal/cli.buildVersion=$(VERSION)
+# The same for programs and tests, so that what takes minutes to compile is compiled once.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(GOFLAGS) -trimpath
 # node may have been put there by tools/setup.sh, where the machine's own is too old.
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
@@ -14,7 +17,7 @@ help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ui ## build bin/teescope, a static binary with the page in it
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
+	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
 
 run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
 	@exec bin/teescope monitor $(ARGS)

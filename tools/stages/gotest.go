@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,9 @@ func goTest(args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1"}, args...)...)
 		cmd.Stderr = os.Stderr
+		if slices.Contains(args, "-race") { // the race detector is C
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		}
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			return err
