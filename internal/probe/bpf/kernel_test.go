@@ -319,7 +319,19 @@ func TestFaults(t *testing.T) {
 // One window of reading is short, but the whole machine is counted: what others
 // do only ever adds, so the least of several attempts is ours.
 func TestPageCache(t *testing.T) {
-	c := openProgram(t, PageCache, Limits{})
+	t.Run("typed", func(t *testing.T) { testPageCache(t, PageCache) })
+	t.Run("raw", func(t *testing.T) {
+		second := *PageCache
+		second.hooks = slices.Clone(PageCache.hooks)
+		for i := range second.hooks {
+			second.hooks[i].variants = second.hooks[i].variants[1:2]
+		}
+		testPageCache(t, &second)
+	})
+}
+
+func testPageCache(t *testing.T, p *Program) {
+	c := openProgram(t, p, Limits{})
 	read := func() (out [len(Operations)]uint64) {
 		c.PageCache(func(i int, n uint64) { out[i] = n })
 		return out
@@ -478,6 +490,37 @@ func TestVariants(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What older kernels have instead of a tracepoint for reads.
+func TestAccessByFunction(t *testing.T) {
+	needKernel(t)
+	for _, v := range PageCache.hooks[1].variants[2:] {
+		t.Run(v.program, func(t *testing.T) {
+			one := *PageCache
+			one.hooks = []hook{{name: "access", variants: []variant{v}}}
+			c, err := one.Open(host.Local())
+			if err != nil {
+				t.Skip(err)
+			}
+			defer c.Close()
+			f, err := os.Open("/proc/self/exe")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			const pages = 256
+			var was, is uint64
+			c.PageCache(func(_ int, n uint64) { was = n })
+			if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(f, int64(pages*os.Getpagesize())), make([]byte, os.Getpagesize())); err != nil {
+				t.Fatal(err)
+			}
+			c.PageCache(func(_ int, n uint64) { is = n })
+			if is-was < pages {
+				t.Errorf("counted %d pages, at least %d were read", is-was, pages)
+			}
+		})
 	}
 }
 

@@ -34,21 +34,26 @@ struct folio___6_1 {
 
 enum pageflags { PG_head };
 
-static __always_inline __u64 pages(struct folio *folio)
+/* A typed program reads the kernel's memory directly, others ask for a copy. */
+#define READ(typed, p, field) ((typed) ? (p)->field : BPF_CORE_READ(p, field))
+
+static __always_inline __u64 pages(struct folio *folio, int typed)
 {
 	struct folio___plain *plain = (void *)folio;
 	struct folio___6_1 *older = (void *)folio;
-	__u64 flags;
+	__u64 flags, order;
 
 	if (bpf_core_field_exists(plain->flags))
-		flags = plain->flags;
+		flags = READ(typed, plain, flags);
 	else
-		flags = folio->flags.f;
+		flags = READ(typed, folio, flags.f);
 	if (!(flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
 		return 1;
 	if (bpf_core_field_exists(older->_folio_order))
-		return 1ull << (older->_folio_order & 63);
-	return 1ull << (folio->_flags_1 & 63);
+		order = READ(typed, older, _folio_order);
+	else
+		order = READ(typed, folio, _flags_1);
+	return 1ull << (order & 63);
 }
 
 static __always_inline int count(__u32 operation, __u64 n)
@@ -61,13 +66,23 @@ static __always_inline int count(__u32 operation, __u64 n)
 }
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
-int add_btf(__u64 *args) { return count(ADD, pages((void *)args[0])); }
+int add_btf(__u64 *args) { return count(ADD, pages((void *)args[0], 1)); }
+
+SEC("raw_tp/mm_filemap_add_to_page_cache")
+int add_raw(__u64 *args) { return count(ADD, pages((void *)args[0], 0)); }
 
 SEC("tp_btf/writeback_dirty_folio")
-int dirty_btf(__u64 *args) { return count(DIRTY, pages((void *)args[0])); }
+int dirty_btf(__u64 *args) { return count(DIRTY, pages((void *)args[0], 1)); }
 
+SEC("raw_tp/writeback_dirty_folio")
+int dirty_raw(__u64 *args) { return count(DIRTY, pages((void *)args[0], 0)); }
+
+/* A buffer lies in one page. */
 SEC("tp_btf/block_dirty_buffer")
 int buffer_dirty_btf(__u64 *args) { return count(BUFFER_DIRTY, 1); }
+
+SEC("raw_tp/block_dirty_buffer")
+int buffer_dirty_raw(__u64 *args) { return count(BUFFER_DIRTY, 1); }
 
 /*
  * A large read fetches its pages in several steps, and each asks for all that is
@@ -91,8 +106,7 @@ struct {
 	__type(value, struct step);
 } steps SEC(".maps");
 
-SEC("tp_btf/mm_filemap_get_pages")
-int access_btf(__u64 *args)
+static __always_inline int get_pages(__u64 *args)
 {
 	__u64 mapping = args[0], index = args[1], last = args[2];
 	__u64 task = bpf_get_current_task();
@@ -112,7 +126,24 @@ int access_btf(__u64 *args)
 	return count(ACCESS, last - index + 1);
 }
 
+SEC("tp_btf/mm_filemap_get_pages")
+int access_btf(__u64 *args) { return get_pages(args); }
+
+SEC("raw_tp/mm_filemap_get_pages")
+int access_raw(__u64 *args) { return get_pages(args); }
+
 SEC("fentry/folio_mark_accessed")
-int access_fentry(__u64 *args) { return count(ACCESS, pages((void *)args[0])); }
+int access_fentry(__u64 *args) { return count(ACCESS, pages((void *)args[0], 1)); }
+
+/* The first argument of a function on x86-64; elsewhere the object has no kprobe. */
+struct pt_regs {
+	unsigned long di;
+} KERNEL_TYPE;
+
+SEC("kprobe/folio_mark_accessed")
+int access_kprobe(struct pt_regs *regs)
+{
+	return count(ACCESS, pages((void *)BPF_CORE_READ(regs, di), 0));
+}
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

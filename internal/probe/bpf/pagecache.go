@@ -11,10 +11,16 @@ var PageCache = &Program{
 	row:  2 * len(Operations),
 	read: []string{"counts"},
 	hooks: []hook{
-		{name: Operations[0], variants: []variant{{"add_btf", typed}}},
-		{name: Operations[1], variants: []variant{{"access_btf", typed}, {"access_fentry", typed}}},
-		{name: Operations[2], variants: []variant{{"dirty_btf", typed}}},
-		{name: Operations[3], variants: []variant{{"buffer_dirty_btf", typed}}},
+		{name: Operations[0], variants: []variant{{"add_btf", typed}, {"add_raw", raw("mm_filemap_add_to_page_cache")}}},
+		{name: Operations[1], variants: []variant{
+			{"access_btf", typed},
+			{"access_raw", raw("mm_filemap_get_pages")},
+			// Before the tracepoint, in Linux 6.1: pages that were looked at again.
+			{"access_fentry", typed},
+			{"access_kprobe", kprobe("folio_mark_accessed")},
+		}},
+		{name: Operations[2], variants: []variant{{"dirty_btf", typed}, {"dirty_raw", raw("writeback_dirty_folio")}}},
+		{name: Operations[3], variants: []variant{{"buffer_dirty_btf", typed}, {"buffer_dirty_raw", raw("block_dirty_buffer")}}},
 	},
 	events: func(c counts) uint64 {
 		var n uint64

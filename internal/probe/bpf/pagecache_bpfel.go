@@ -29,9 +29,14 @@ const (
 	pageCacheMapSteps           = "steps"
 	pageCacheProgAccessBtf      = "access_btf"
 	pageCacheProgAccessFentry   = "access_fentry"
+	pageCacheProgAccessKprobe   = "access_kprobe"
+	pageCacheProgAccessRaw      = "access_raw"
 	pageCacheProgAddBtf         = "add_btf"
+	pageCacheProgAddRaw         = "add_raw"
 	pageCacheProgBufferDirtyBtf = "buffer_dirty_btf"
+	pageCacheProgBufferDirtyRaw = "buffer_dirty_raw"
 	pageCacheProgDirtyBtf       = "dirty_btf"
+	pageCacheProgDirtyRaw       = "dirty_raw"
 	pageCacheVarBankMask        = "bank_mask"
 	pageCacheVarBanksShared     = "banks_shared"
 )
@@ -80,9 +85,14 @@ type pageCacheSpecs struct {
 type pageCacheProgramSpecs struct {
 	AccessBtf      *ebpf.ProgramSpec `ebpf:"access_btf"`
 	AccessFentry   *ebpf.ProgramSpec `ebpf:"access_fentry"`
+	AccessKprobe   *ebpf.ProgramSpec `ebpf:"access_kprobe"`
+	AccessRaw      *ebpf.ProgramSpec `ebpf:"access_raw"`
 	AddBtf         *ebpf.ProgramSpec `ebpf:"add_btf"`
+	AddRaw         *ebpf.ProgramSpec `ebpf:"add_raw"`
 	BufferDirtyBtf *ebpf.ProgramSpec `ebpf:"buffer_dirty_btf"`
+	BufferDirtyRaw *ebpf.ProgramSpec `ebpf:"buffer_dirty_raw"`
 	DirtyBtf       *ebpf.ProgramSpec `ebpf:"dirty_btf"`
+	DirtyRaw       *ebpf.ProgramSpec `ebpf:"dirty_raw"`
 }
 
 // pageCacheMapSpecs contains maps before they are loaded into the kernel.
@@ -146,18 +156,28 @@ type pageCacheVariables struct {
 type pageCachePrograms struct {
 	AccessBtf      *ebpf.Program `ebpf:"access_btf"`
 	AccessFentry   *ebpf.Program `ebpf:"access_fentry"`
+	AccessKprobe   *ebpf.Program `ebpf:"access_kprobe"`
+	AccessRaw      *ebpf.Program `ebpf:"access_raw"`
 	AddBtf         *ebpf.Program `ebpf:"add_btf"`
+	AddRaw         *ebpf.Program `ebpf:"add_raw"`
 	BufferDirtyBtf *ebpf.Program `ebpf:"buffer_dirty_btf"`
+	BufferDirtyRaw *ebpf.Program `ebpf:"buffer_dirty_raw"`
 	DirtyBtf       *ebpf.Program `ebpf:"dirty_btf"`
+	DirtyRaw       *ebpf.Program `ebpf:"dirty_raw"`
 }
 
 func (p *pageCachePrograms) Close() error {
 	return _PageCacheClose(
 		p.AccessBtf,
 		p.AccessFentry,
+		p.AccessKprobe,
+		p.AccessRaw,
 		p.AddBtf,
+		p.AddRaw,
 		p.BufferDirtyBtf,
+		p.BufferDirtyRaw,
 		p.DirtyBtf,
+		p.DirtyRaw,
 	)
 }
 

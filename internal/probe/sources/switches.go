@@ -8,7 +8,7 @@ import (
 
 var (
 	contextSwitches = counter("tee_context_switches_total",
-		"Switches of a CPU away from a thread since the monitor started, by process name and kind, as the kernel's own nvcsw and nivcsw (tracepoint sched:sched_switch).",
+		"Switches of a CPU away from a thread since the monitor started, by process name and kind, as the kernel's own nvcsw and nivcsw; kernel threads go by the part of their name before the slash (tracepoint sched:sched_switch).",
 		"process", "kind")
 	processCPU = counter("tee_process_cpu_seconds_total",
 		"CPU time in seconds since the monitor started, by process name, from the scheduler's sum_exec_runtime; added when a thread leaves the CPU (tracepoint sched:sched_switch).",
