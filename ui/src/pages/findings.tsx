@@ -133,7 +133,11 @@ function FindingDetail({ finding: f }: { finding: AnalysisRecord }) {
         </table>
       </div>
       {first?.expr && f.state === "open" && <QueryChart title={first.text} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
-      {f.reference && <p className="note">More: {/^https?:/.test(f.reference) ? <a href={f.reference} rel="noreferrer">{f.reference}</a> : f.reference}</p>}
+      {f.reference && (
+        <p className="note">
+          More: <Sentence text={f.reference} />
+        </p>
+      )}
     </article>
   );
 }

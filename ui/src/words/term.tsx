@@ -3,7 +3,20 @@ import { Tooltip } from "@mantine/core";
 import { Fragment } from "react";
 import { findTerms, glossary } from "./glossary";
 
+/** Terms explained, what stands between backticks as code, addresses as links. */
 export function Sentence({ text }: { text: string }) {
+  return text.split(/(`[^`]+`|https?:\/\/[^\s,;)]*[^\s,;).])/).map((part, i) => {
+    if (i % 2 === 0) return <Terms key={i} text={part} />;
+    if (part.startsWith("`")) return <code key={i}>{part.slice(1, -1)}</code>;
+    return (
+      <a key={i} href={part} rel="noreferrer">
+        {part}
+      </a>
+    );
+  });
+}
+
+function Terms({ text }: { text: string }) {
   return findTerms(text).map((part, i) =>
     part.term === null ? (
       <Fragment key={i}>{part.text}</Fragment>
