@@ -101,7 +101,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	m.store = st
+	m.store, m.platform.Interval = st, m.interval.Seconds()
 	return errors.Join(m.watch(ctx, env), st.Close())
 }
 

@@ -23,7 +23,9 @@ type Platform struct {
 	Privileged  bool      `json:"privileged"`
 	Version     string    `json:"version"`
 	Started     time.Time `json:"started"`
-	TEEs        []TEE     `json:"tees"`
+	// Interval is the time between two readings in seconds; absent where nothing is stored.
+	Interval float64 `json:"interval,omitempty"`
+	TEEs     []TEE   `json:"tees"`
 }
 
 // TEE is the answer of one detector.

@@ -49,6 +49,8 @@ export interface Platform {
   privileged: boolean;
   version: string;
   started: string;
+  /** Interval is the time between two readings in seconds; absent where nothing is stored. */
+  interval?: number;
   tees: TEE[] | null;
 }
 

@@ -31,7 +31,7 @@ export function watched(w: Window): Promise<number> {
   const key = `${w.instance} ${keyOf(w)}`;
   if (lastWatched?.key !== key) {
     const grid = gridOf(w);
-    const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.max(60, w.step)}s]))`, w).then((rows) => observed(grid, rows.map((r) => align(grid, r)), w));
+    const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(60, w.step, 4 * w.interval))}s]))`, w).then((rows) => observed(grid, rows.map((r) => align(grid, r)), w));
     seconds.catch(() => (lastWatched = null));
     lastWatched = { key, seconds };
   }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Window } from "../state/window";
 import { among, counters, increaseBy, literal, processFilter, quote, rateBy, rateWindow, select, topAndOthers } from "./promql";
 
-const short: Window = { from: 0, to: 300, step: 5, live: true, started: null, instance: "vm" };
+const short: Window = { from: 0, to: 300, step: 5, live: true, started: null, instance: "vm", interval: 5 };
 const long: Window = { ...short, to: 86400, step: 300 };
 
 test("a filter is unanchored and escaped for PromQL", () => {
@@ -28,7 +28,7 @@ test("a condition that is not recorded needs the counters", () => {
   expect(increaseBy(counters.syscallsByCall, "syscall", [], long)).toContain("syscall:tee_syscalls:rate1m");
 });
 
-test("the rate's window covers four steps and four scrapes", () => expect([rateWindow(short), rateWindow(long)]).toEqual(["20s", "1200s"]));
+test("the rate's window covers four steps and four readings", () => expect([rateWindow(short), rateWindow(long), rateWindow({ ...short, interval: 15 })]).toEqual(["20s", "1200s", "60s"]));
 
 test("top and others are disjoint and complete", () => {
   const q = topAndOthers(counters.cpu, "process", ["a.b", "c"], processFilter("x"), short);

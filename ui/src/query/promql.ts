@@ -65,10 +65,10 @@ function instance(w: Window): Match[] {
   return w.instance === "" ? [] : [{ label: "instance", op: "=", value: w.instance }];
 }
 
-/** The window of rate(): four steps, and no fewer than four of the usual
- * scrapes, so that one lost sample leaves no hole. */
+/** The window of rate(): four steps, and no fewer than four readings, so that
+ * one lost sample leaves no hole. */
 export function rateWindow(w: Window): string {
-  return `${Math.max(4 * w.step, 20)}s`;
+  return `${Math.ceil(Math.max(4 * w.step, 4 * w.interval, 20))}s`;
 }
 
 function useRecorded(c: Counter, by: string, matches: Match[], w: Window): boolean {

@@ -56,8 +56,12 @@ export function MachineProvider({ children }: { children: ReactNode }) {
   });
 
   const started = platform.data ? Date.parse(platform.data.started) / 1000 : null;
-  const made = windowOf(place, tick, first.data, Number.isNaN(started) ? null : started, platform.data?.hostname ?? "");
-  const window = useMemo(() => made, [made.from, made.to, made.step, made.live, made.started, made.instance]);
+  const made = windowOf(place, tick, first.data, {
+    started: Number.isNaN(started) ? null : started,
+    instance: platform.data?.hostname ?? "",
+    interval: platform.data?.interval ?? 5,
+  });
+  const window = useMemo(() => made, [made.from, made.to, made.step, made.live, made.started, made.instance, made.interval]);
 
   const machine: Machine = { platform, sources, findings, overhead, window, tick, refresh };
   return <Context value={machine}>{children}</Context>;

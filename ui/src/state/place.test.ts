@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { formatPlace, goTo, home, parsePlace, type Place } from "./place";
 import { gridOf, stepFor, windowOf } from "./window";
 
+const monitor = { started: null, instance: "", interval: 5 };
+
 test("every part of a place survives the URL", () => {
   const p: Place = {
     page: "explore",
@@ -29,19 +31,19 @@ test("another page keeps window and filter and drops the selection", () => {
 
 test("a chart has at most 361 points, on multiples of its step", () => {
   for (const range of ["5m", "15m", "1h", "6h", "24h", "7d"] as const) {
-    const w = windowOf({ ...home, range }, 1700000123.4, null, null, "");
+    const w = windowOf({ ...home, range }, 1700000123.4, null, monitor);
     expect(gridOf(w).length).toBeLessThanOrEqual(361);
     expect([w.from % w.step, w.to % w.step]).toEqual([0, 0]);
   }
 });
 
 test("all begins at the oldest sample", () => {
-  const w = windowOf({ ...home, range: "all" }, 1_000_000, 1_000_000 - 7200, null, "");
+  const w = windowOf({ ...home, range: "all" }, 1_000_000, 1_000_000 - 7200, monitor);
   expect(w.to - w.from).toBeGreaterThanOrEqual(7200);
   expect(w.to - w.from).toBeLessThan(7200 + 2 * stepFor(7200));
 });
 
 test("a fixed window is exact and does not move", () => {
-  const w = windowOf({ ...home, fixed: { from: 1001, to: 1062 } }, 5000, null, null, "");
+  const w = windowOf({ ...home, fixed: { from: 1001, to: 1062 } }, 5000, null, monitor);
   expect([w.from, w.to, w.live]).toEqual([1001, 1062, false]);
 });

@@ -13,6 +13,8 @@ export interface Window {
   started: number | null;
   /** The machine that is shown, as the label of its series; "" is not known yet. */
   instance: string;
+  /** Seconds between two readings. */
+  interval: number;
 }
 
 const steps = [5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
@@ -23,19 +25,22 @@ export function stepFor(seconds: number): number {
   return steps.find((s) => seconds / s <= mostPoints) ?? 86400;
 }
 
+/** What is known of the monitor that a window looks at. */
+export type Monitor = Pick<Window, "started" | "instance" | "interval">;
+
 /** The window of a place at a moment; first is the time of the oldest sample,
  * which the range "all" starts at. */
-export function windowOf(p: Place, now: number, first: number | null, started: number | null, instance: string): Window {
+export function windowOf(p: Place, now: number, first: number | null, monitor: Monitor): Window {
   if (p.fixed) {
     const step = stepFor(p.fixed.to - p.fixed.from);
     // A fixed window is not rounded: it is a measurement's window as well.
-    return { from: p.fixed.from, to: p.fixed.to, step, live: false, started, instance };
+    return { from: p.fixed.from, to: p.fixed.to, step, live: false, ...monitor };
   }
-  const oldest = first ?? started ?? now - ranges["15m"];
+  const oldest = first ?? monitor.started ?? now - ranges["15m"];
   const length = p.range === "all" ? Math.max(60, now - oldest) : ranges[p.range];
   const step = stepFor(length);
   const to = Math.floor(now / step) * step;
-  return { from: to - Math.ceil(length / step) * step, to, step, live: true, started, instance };
+  return { from: to - Math.ceil(length / step) * step, to, step, live: true, ...monitor };
 }
 
 /** The times of a chart's points. */
