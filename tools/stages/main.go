@@ -67,6 +67,10 @@ func run(ctx context.Context, names []string) int {
 			t.fail(s.name, err.Error())
 		}
 		t.took = time.Since(began)
+		for _, o := range t.failed {
+			fmt.Println("FAILED", o.test)
+		}
+		fmt.Printf("%d passed, %d failed, %d skipped in %.0f s\n", t.passed, len(t.failed), len(t.skipped), t.took.Seconds())
 		tallies = append(tallies, t)
 		if ctx.Err() != nil {
 			fmt.Println("stopped")
