@@ -56,7 +56,7 @@ const (
 type Evidence struct {
 	Text  string  `json:"text"`
 	Value float64 `json:"value"`
-	// Unit is a word for printing: "1/s", "ratio", "bytes", "seconds".
+	// Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "seconds", or "" for a plain number.
 	Unit string `json:"unit"`
 	Expr string `json:"expr"`
 }

@@ -13,4 +13,5 @@ var All = []*analysis.Rule{
 	cpuSteal,
 	pressure,
 	overBudget,
+	lostSamples,
 }

@@ -13,8 +13,8 @@ var overBudget = &analysis.Rule{
 	Doc: "The monitor's own CPU time, in user space and in its eBPF programs, is above what --budget allows for each CPU times the number of CPUs, " +
 		"over either window and over its newest half minute. What is measured meanwhile includes that cost.",
 	Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
-	Remedy: "Watch fewer processes (--process), read less often (--interval), switch off sources that you do not need, on the page or in the " +
-		"configuration file; or allow more with --budget. The cost of eBPF follows the number of events: a storm shows here first.",
+	Remedy: "Switch off sources that you do not need, on the page or in the " +
+		"configuration file; read less often (--interval); or allow more with --budget. The cost of eBPF follows the number of events: a storm shows here first.",
 	Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
 	Run:       findOverBudget,
 }

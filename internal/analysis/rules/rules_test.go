@@ -158,7 +158,7 @@ func checkFinding(t *testing.T, q analysis.Querier, at time.Time, f analysis.Fin
 		if err != nil || len(points) != 1 || points[0].Value != ev.Value {
 			t.Errorf("evidence %q: %s gives %v, %v, want the one value %v", ev.Text, ev.Expr, points, err, ev.Value)
 		}
-		if ev.Text == "" || !slices.Contains([]string{"1/s", "ratio", "cores", "seconds", "bytes"}, ev.Unit) {
+		if ev.Text == "" || !slices.Contains([]string{"", "1/s", "ratio", "cores", "seconds", "bytes"}, ev.Unit) {
 			t.Errorf("evidence %q has unit %q", ev.Text, ev.Unit)
 		}
 		if math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) {

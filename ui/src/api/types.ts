@@ -85,7 +85,7 @@ export type AnalysisSeverity = "info" | "warning" | "critical";
 export interface AnalysisEvidence {
   text: string;
   value: number;
-  /** Unit is a word for printing: "1/s", "ratio", "bytes", "seconds". */
+  /** Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "seconds", or "" for a plain number. */
   unit: string;
   expr: string;
 }
