@@ -231,7 +231,7 @@ func quantity(v float64, unit string) string {
 	if unit == "1/s" {
 		return digits(v) + "/s"
 	}
-	return digits(v) + " " + unit
+	return strings.TrimSpace(digits(v) + " " + unit)
 }
 
 // digits prints a number with four significant digits and its thousands apart.
