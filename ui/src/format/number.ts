@@ -84,8 +84,5 @@ function formatSeconds(v: number): string {
 }
 
 function three(v: number): string {
-  if (v === 0) return "0";
-  if (Math.abs(v) < 0.001) return v.toExponential(1).replace("-", "−");
-  const s = Number(v.toPrecision(3));
-  return String(s).replace("-", "−");
+  return String(Number(v.toPrecision(3))).replace("-", "−");
 }

@@ -21,7 +21,7 @@ export function TopBar() {
   return (
     <header className="topbar">
       <div className="machine">
-        <h1 title={p ? `${p.os}, Linux ${p.kernel}, ${p.cpuModel}` : ""}>{p?.hostname ?? "teescope"}</h1>
+        <h1 title={p ? `${p.os}, ${p.kernel}, ${p.cpuModel}` : ""}>{p?.hostname ?? "teescope"}</h1>
         {p && (
           <PlaceLink to={goTo(place, "tee")} className={`badge badge-${badge.level}`}>
             <span title={badge.title}>{badge.text}</span>

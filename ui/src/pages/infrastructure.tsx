@@ -21,7 +21,7 @@ export default function Infrastructure() {
             <dd>{p.hostname}</dd>
             <dt>System</dt>
             <dd>
-              {p.os}, Linux {p.kernel}, {p.arch}
+              {p.os}, {p.kernel}, {p.arch}
             </dd>
             <dt>Processor</dt>
             <dd>

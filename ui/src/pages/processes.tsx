@@ -131,6 +131,7 @@ function Bar({ share }: { share: number }) {
 function Detail({ name }: { name: string }) {
   const place = usePlace();
   const { window: w } = useMachine();
+  const [all, setAll] = useState(false);
   const only: Match[] = [{ label: "process", op: "=", value: name }];
   const calls = useResource(w.instance === "" ? null : `${name} ${keyOf(w)}`, async (signal) => {
     const seconds = watched(w);
@@ -173,7 +174,7 @@ function Detail({ name }: { name: string }) {
                   </td>
                   <td />
                 </tr>
-                {calls.data.rows.map((r) => (
+                {calls.data.rows.slice(0, all ? undefined : 20).map((r) => (
                   <tr key={r.name} data-call={r.name}>
                     <th scope="row" className="mono">
                       {r.name}
@@ -188,6 +189,11 @@ function Detail({ name }: { name: string }) {
                 ))}
               </tbody>
             </table>
+          )}
+          {!all && (calls.data?.rows.length ?? 0) > 20 && (
+            <button type="button" className="text-button" onClick={() => setAll(true)}>
+              Show all {calls.data?.rows.length}
+            </button>
           )}
         </section>
         <div className="grid">
