@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,7 +54,7 @@ func describe(h *host.Host, found []tee.Detection) web.Platform {
 		if d.State == tee.Here {
 			t.Facts = &d.Facts
 		} else if d.Err != nil {
-			t.Reason = d.Err.Error()
+			t.Reason = strings.TrimSuffix(d.Err.Error(), ": "+errors.ErrUnsupported.Error())
 		}
 		p.TEEs = append(p.TEEs, t)
 	}

@@ -18,6 +18,8 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/klauspost/compress/gzhttp"
 )
 
 // Options are the parts of a server. A nil part is not served: an agent has no
@@ -82,7 +84,7 @@ func Handler(o Options) http.Handler {
 		mux.Handle("/api/v1/", o.Prometheus)
 	}
 	if o.Page != nil {
-		mux.HandleFunc("/", page(o))
+		mux.Handle("/", gzhttp.GzipHandler(page(o)))
 	}
 	var h http.Handler = mux
 	h = http.NewCrossOriginProtection().Handler(h)

@@ -123,6 +123,17 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestGzip: the page's files travel compressed to who can read that.
+func TestGzip(t *testing.T) {
+	h := served(func(o *Options) {
+		o.Page = fstest.MapFS{"assets/a-1.js": {Data: []byte(strings.Repeat("console.log(1);\n", 1000))}}
+	})
+	plain, zipped := do(h, "GET", "/assets/a-1.js", ""), do(h, "GET", "/assets/a-1.js", "", "Accept-Encoding", "gzip")
+	if plain.Body.Len() != 16000 || zipped.Header().Get("Content-Encoding") != "gzip" || zipped.Body.Len() > 1000 {
+		t.Errorf("plain %d bytes, compressed %d bytes, %v", plain.Body.Len(), zipped.Body.Len(), zipped.Header())
+	}
+}
+
 func TestPlaceholder(t *testing.T) {
 	h := served(func(o *Options) { o.Page = fstest.MapFS{"placeholder.html": {Data: []byte("built without the page")}} })
 	if w := do(h, "GET", "/", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "without the page") {
