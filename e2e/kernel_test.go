@@ -41,6 +41,7 @@ $b poweroff -f
 // hooks there and counts exactly. The kernel is told to make the bounce buffer
 // pool that a confidential guest has.
 func TestDebianKernel(t *testing.T) {
+	t.Parallel()
 	qemu := tool(t, "qemu-system-x86_64", "qemu-system-x86")
 	busybox := tool(t, "busybox", "busybox-static")
 	dir := t.TempDir()
