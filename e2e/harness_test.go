@@ -6,7 +6,6 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -346,25 +345,4 @@ func cc(t *testing.T, source string) string {
 		t.Fatalf("compile %s: %v\n%s", source, err, b)
 	}
 	return out
-}
-
-// procIO reads a counter of /proc/PID/io (syscr, syscw, ...).
-func procIO(t *testing.T, pid int, key string) float64 {
-	t.Helper()
-	f, err := os.Open(fmt.Sprintf("/proc/%d/io", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		if v, ok := strings.CutPrefix(sc.Text(), key+": "); ok {
-			n, err := strconv.ParseFloat(v, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	t.Fatalf("no %s in /proc/%d/io", key, pid)
-	return 0
 }
