@@ -42,7 +42,7 @@ var all = []stage{
 	{"deploy", "manifests against the code, and the image built and run", goTest("./deploy/...")},
 	{"fuzz", "every fuzz target for 10 seconds", fuzz("10s", "./...")},
 	{"bench", "every benchmark once, so that none rots", goTest("-run", "^$", "-bench", ".", "-benchtime", "1x", "./...")},
-	{"lint", "golangci-lint, as .golangci.yml says", command("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run")},
+	{"lint", "golangci-lint, as .golangci.yml says", command("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")},
 }
 
 func main() {
