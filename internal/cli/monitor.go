@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -88,11 +87,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	if m.interval < 100*time.Millisecond {
 		return fmt.Errorf("--interval %v: want at least 100ms", m.interval)
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		// The collector works harder near this limit instead of letting garbage
-		// double the heap; it is no hard bound.
-		debug.SetMemoryLimit(120 << 20)
-	}
+	limitMemory()
 	opts := store.DefaultOptions()
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
 	opts.Interval = m.interval
@@ -162,6 +157,7 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 
 // keep stores one round; trouble is said once when it begins and once when it ends.
 func (m *monitor) keep(at time.Time, samples []metric.Sample) {
+	limitMemory()
 	if err := m.store.Append(at, m.withOwn(samples)); err != nil {
 		if !m.failing.Swap(true) {
 			m.log.Error("store a round; the next ones are tried as well", "error", oneLine(err))
