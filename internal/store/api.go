@@ -2,10 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-
 	"runtime"
 	"time"
 
@@ -31,8 +32,26 @@ func (s *Store) Handler() http.Handler {
 	r := route.New()
 	s.api().Register(r)
 	mux := http.NewServeMux()
-	mux.Handle(prefix+"/", http.StripPrefix(prefix, r))
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, bounded(r)))
 	return mux
+}
+
+// callLimit bounds the text of one call in bytes. The parser takes some 500
+// bytes for each byte of a deeply nested query, before any bound of the engine
+// holds: ten megabytes of text would take five gigabytes.
+const callLimit = 64 << 10
+
+// bounded refuses calls with more text than a query needs.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, callLimit)
+		var large *http.MaxBytesError
+		if err := r.ParseForm(); errors.As(err, &large) || len(r.URL.RawQuery) > callLimit {
+			http.Error(w, fmt.Sprintf("the call is longer than %d KiB: ask a shorter query", callLimit>>10), http.StatusRequestEntityTooLarge)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // noOrigin matches no origin.

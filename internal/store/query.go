@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -60,12 +61,18 @@ type queue chan struct{}
 
 func (q queue) GetMaxConcurrent() int { return cap(q) }
 
+// Insert waits for room. Its errors are those that callers of the engine tell
+// apart: the API answers "timeout" instead of blaming the query, and a rule that
+// is cut short when the monitor stops is no failure.
 func (q queue) Insert(ctx context.Context, _ string) (int, error) {
 	select {
 	case q <- struct{}{}:
 		return 0, nil
 	case <-ctx.Done():
-		return 0, fmt.Errorf("wait for %d other queries: %w", cap(q), ctx.Err())
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return 0, promql.ErrQueryCanceled("waiting for other queries")
+		}
+		return 0, promql.ErrQueryTimeout(fmt.Sprintf("waiting for %d other queries", cap(q)))
 	}
 }
 

@@ -385,3 +385,30 @@ func TestQueryIsBounded(t *testing.T) {
 		t.Errorf("error %v, want too many samples", err)
 	}
 }
+
+// TestCallIsBounded: the parser is kept from texts that would take gigabytes.
+func TestCallIsBounded(t *testing.T) {
+	srv := httptest.NewServer(open(t, options(t)).Handler())
+	defer srv.Close()
+	long := url.Values{"query": {strings.Repeat("-", 70_000) + "1"}}
+	for name, send := range map[string]func() (*http.Response, error){
+		"POST": func() (*http.Response, error) { return http.PostForm(srv.URL+"/api/v1/query", long) },
+		"GET":  func() (*http.Response, error) { return http.Get(srv.URL + "/api/v1/query?" + long.Encode()) },
+	} {
+		resp, err := send()
+		must(t, err)
+		body, err := io.ReadAll(resp.Body)
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(body), "64 KiB") {
+			t.Errorf("%s: %s %s, want 413", name, resp.Status, body)
+		}
+	}
+	short := url.Values{"query": {strings.Repeat("-", 30_000) + "1"}}
+	resp, err := http.PostForm(srv.URL+"/api/v1/query", short)
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("a query within the bound: %s", resp.Status)
+	}
+}

@@ -1,0 +1,52 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/teescope/teescope/internal/store"
+)
+
+// stuck is a storage whose query has begun when in is closed and ends with out.
+type stuck struct{ in, out chan struct{} }
+
+func (s stuck) Querier(_, _ int64) (storage.Querier, error) {
+	close(s.in)
+	<-s.out
+	return storage.NoopQuerier(), nil
+}
+
+// TestQueryWaits: a query that finds no room says that it waited, in the words
+// by which the API and the rules tell this from a query that is wrong.
+func TestQueryWaits(t *testing.T) {
+	o := store.DefaultEngineOptions()
+	o.Concurrent = 1
+	e := store.NewEngine(o, nil, nil)
+	s := stuck{make(chan struct{}), make(chan struct{})}
+	first := make(chan error)
+	go func() {
+		_, err := store.Eval(t.Context(), e, s, "up", time.Now())
+		first <- err
+	}()
+	<-s.in
+
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if _, err := store.Eval(late, e, s, "up", time.Now()); !errors.As(err, new(promql.ErrQueryTimeout)) {
+		t.Errorf("past its time: %v", err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := store.Eval(stopped, e, s, "up", time.Now()); !errors.As(err, new(promql.ErrQueryCanceled)) {
+		t.Errorf("cancelled: %v", err)
+	}
+	close(s.out)
+	if err := <-first; err != nil {
+		t.Errorf("the one that ran: %v", err)
+	}
+}
