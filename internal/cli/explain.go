@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,7 +31,11 @@ func explainCommand(env Env) *cobra.Command {
 		Short: "Say in words what a running monitor has found, with evidence and advice",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed lately. Rules that could not tell are listed with the reason, so that
-silence is not taken for health.`,
+silence is not taken for health.
+
+A monitor behind TLS and basic authentication is asked with --server
+https://USER:PASSWORD@HOST:PORT; the environment variable SSL_CERT_FILE names a
+certificate of its own that is to be trusted.`,
 		Example: "  teescope explain\n  teescope explain --process redis --last 1h",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -64,7 +70,7 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return fmt.Errorf("--server %q: want a URL like http://127.0.0.1:9780", x.server)
 	}
-	found, err := fetchFindings(ctx, base.JoinPath("api/teescope/v1/findings").String())
+	found, err := fetchFindings(ctx, base.JoinPath("api/teescope/v1/findings"))
 	if err != nil {
 		return err
 	}
@@ -85,31 +91,42 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 const answerLimit = 32 << 20
 
 // fetchFindings asks a monitor; an error says what was tried and what to do.
-func fetchFindings(ctx context.Context, url string) (web.Findings, error) {
+func fetchFindings(ctx context.Context, u *url.URL) (web.Findings, error) {
 	var found web.Findings
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	shown := u.Redacted() // a password is for the monitor only
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return found, fmt.Errorf("--server: %w", err)
 	}
 	client := http.Client{Timeout: 30 * time.Second}
 	resp, err := client.Do(req)
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return found, fmt.Errorf("ask the monitor: GET %s: %w; name a certificate that you trust with the environment variable SSL_CERT_FILE", shown, untrusted)
+	}
 	if err != nil {
 		return found, fmt.Errorf("ask the monitor: %w; start one with `teescope monitor`, or name its URL with --server", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
 	if err != nil {
-		return found, fmt.Errorf("read the monitor's answer from %s: %w", url, err)
+		return found, fmt.Errorf("read the monitor's answer from %s: %w", shown, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		var e web.Error
 		if json.Unmarshal(body, &e) != nil || e.Error == "" {
 			e.Error = "no teescope monitor answers there; an agent has no findings"
+			switch resp.StatusCode {
+			case http.StatusUnauthorized:
+				e.Error = "it wants a name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
+			case http.StatusBadRequest:
+				e.Error = "a monitor behind TLS is asked with https://" // what Go's servers answer to plain HTTP
+			}
 		}
-		return found, fmt.Errorf("ask the monitor: GET %s: %s: %s", url, resp.Status, e.Error)
+		return found, fmt.Errorf("ask the monitor: GET %s: %s: %s", shown, resp.Status, e.Error)
 	}
 	if err := json.Unmarshal(body, &found); err != nil {
-		return found, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", url, err)
+		return found, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", shown, err)
 	}
 	return found, nil
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -92,6 +94,9 @@ func TestExplainFails(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
+	secure := httptest.NewTLSServer(nil)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(secure.Close)
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for name, tt := range map[string]struct {
@@ -101,6 +106,10 @@ func TestExplainFails(t *testing.T) {
 		"nobody there":  {[]string{"--server", gone.URL}, []string{gone.URL, "connection refused", "`teescope monitor`"}},
 		"an agent":      {[]string{"--server", answer(404, `{"error":"GET /api/teescope/v1/findings: no such call"}`)}, []string{"404", "no such call"}},
 		"something":     {[]string{"--server", answer(404, `<html>`)}, []string{"404 Not Found", "no teescope monitor"}},
+		"no password":   {[]string{"--server", answer(401, "Unauthorized\n")}, []string{"401", "://USER:PASSWORD@"}},
+		"bad password":  {[]string{"--server", strings.Replace(answer(401, ""), "://", "://me:secret@", 1)}, []string{"://me:xxxxx@", "USER:PASSWORD"}},
+		"certificate":   {[]string{"--server", secure.URL}, []string{secure.URL, "unknown authority", "SSL_CERT_FILE"}},
+		"not TLS":       {[]string{"--server", strings.Replace(secure.URL, "https", "http", 1)}, []string{"400", "https://"}},
 		"broken answer": {[]string{"--server", answer(200, `{"findings":[{"since":"yesterday"}]}`)}, []string{"yesterday", "teescope monitor"}},
 		"bad regex":     {[]string{"--process", "("}, []string{"--process", "missing closing )"}},
 		"no URL":        {[]string{"--server", "::"}, []string{"--server", "http://127.0.0.1:9780"}},
@@ -112,6 +121,9 @@ func TestExplainFails(t *testing.T) {
 			out, err := explainWith(t, tt.args...)
 			if err == nil || out != "" {
 				t.Fatalf("no error, and printed %q", out)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %q shows a password", err)
 			}
 			for _, w := range tt.want {
 				if !strings.Contains(err.Error(), w) {
