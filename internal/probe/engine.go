@@ -195,7 +195,7 @@ func (e *Engine) Set(name string, s Setting) error {
 	defer e.mu.Unlock()
 	i := slices.IndexFunc(e.sources, func(l *live) bool { return l.Source.Name == name })
 	if i < 0 {
-		return fmt.Errorf("set source %q: no such source: %w", name, ErrNoSource)
+		return fmt.Errorf("set source %q: %w", name, ErrNoSource)
 	}
 	l := e.sources[i]
 	if s.Process != nil {
@@ -226,7 +226,7 @@ func (e *Engine) Set(name string, s Setting) error {
 }
 
 // ErrNoSource is returned by Set for a name that no source has.
-var ErrNoSource = errors.New("unknown source")
+var ErrNoSource = errors.New("no such source; `teescope doctor` lists them")
 
 // Run collects at once and then every interval until ctx ends, handing each
 // round to sink. An error of sink does not stop it: what was read next may

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -77,6 +78,7 @@ func Handler(o Options) http.Handler {
 	if o.Overhead != nil {
 		get(mux, o, "overhead", o.Overhead)
 	}
+	mux.HandleFunc("/-/", http.NotFound) // no probe may mistake the page for an answer
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, o, http.StatusNotFound, Error{fmt.Sprintf("%s %s: no such call", r.Method, r.URL.Path)})
 	})
@@ -122,7 +124,11 @@ func setSource(o Options) http.HandlerFunc {
 		var s SourceSetting
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
 		d.DisallowUnknownFields()
-		if err := d.Decode(&s); err != nil {
+		err := d.Decode(&s)
+		if err == nil && !errors.Is(d.Decode(new(any)), io.EOF) {
+			err = errors.New("more than one value")
+		}
+		if err != nil {
 			reply(w, o, http.StatusBadRequest, Error{`read body: ` + err.Error() + `; want {"on": true|false, "process": "regex"}`})
 			return
 		}
@@ -210,7 +216,7 @@ func loopbackHost(o Options, next http.Handler) http.Handler {
 			name = h
 		}
 		addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
-		if name != "localhost" && (err != nil || !addr.IsLoopback()) {
+		if !strings.EqualFold(name, "localhost") && (err != nil || !addr.IsLoopback()) {
 			reply(w, o, http.StatusForbidden, Error{fmt.Sprintf("host %q is not this machine's loopback address; listen on an address of that name to be reached by it", r.Host)})
 			return
 		}

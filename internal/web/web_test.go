@@ -75,6 +75,8 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"process":"("}`, 400, "process filter"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"off":true}`, 400, "off"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{`, 400, "want {"},
+		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false} {"on":true}`, 400, "more than one"},
+		{"GET", "/-/reload", "", 404, "not found"},
 		{"GET", "/", "", 200, "csp-nonce"},
 		{"GET", "/processes", "", 200, "csp-nonce"},
 		{"GET", "/assets/a-1.js", "", 200, "x"},
@@ -151,6 +153,7 @@ func TestOtherOrigins(t *testing.T) {
 	}{
 		{"127.0.0.1:9780", "same-origin", 200},
 		{"localhost:9780", "same-origin", 200},
+		{"LocalHost:9780", "same-origin", 200},
 		{"[::1]:9780", "same-origin", 200},
 		{"127.0.0.1:9780", "cross-site", 403},
 		{"evil.example:9780", "same-origin", 403},
