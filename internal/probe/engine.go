@@ -229,19 +229,18 @@ func (e *Engine) Set(name string, s Setting) error {
 var ErrNoSource = errors.New("no such source; `teescope doctor` lists them")
 
 // Run collects at once and then every interval until ctx ends, handing each
-// round to sink. An error of sink does not stop it: what was read next may
-// succeed, and sink knows best how to report. It returns ctx's error.
+// round to sink. It returns ctx's error.
 func (e *Engine) Run(ctx context.Context, interval time.Duration, sink func(time.Time, []metric.Sample)) error {
 	t := time.NewTicker(cmp.Or(interval, 5*time.Second))
 	defer t.Stop()
-	for {
+	for ctx.Err() == nil {
 		sink(e.Collect(ctx))
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
 		case <-t.C:
 		}
 	}
+	return ctx.Err()
 }
 
 // Close closes all sources.
