@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +107,39 @@ scrape_configs:
 	}
 	if c, err := parseConfig(nil, "."); err != nil || len(c.scrape.Jobs()) != 0 {
 		t.Errorf("an empty file: %+v, %v", c, err)
+	}
+}
+
+// TestConfigErrors: line, key and what was wanted, in the file's own terms.
+func TestConfigErrors(t *testing.T) {
+	for in, want := range map[string]string{
+		"foo: 1\n":                                            "line 1: foo is not a known key",
+		"foo: 1\nbar: 2\n":                                    "line 1: foo is not a known key\nline 2: bar is not a known key",
+		"analysis:\n  long: 5m\n  every: soon\n":              `line 3: analysis.every: "soon": want a time like 15s`,
+		"analysis:\n  every: 15\n":                            `line 2: analysis.every: "15": want a time like 15s`,
+		"analysis: {every: 15}\n":                             `line 1: analysis.every: "15": want a time like 15s`,
+		"analysis:\n  rules:\n    syscall_storm: {long: x}\n": `line 3: analysis.rules.syscall_storm.long: "x": want a time like 15s`,
+		"analysis: {}\nsources:\n  cpu:\n    on: maybe\n":     `line 4: sources.cpu.on: "maybe": want true or false`,
+		"sources:\n  cpu:\n    process: [a]\n":                "line 3: sources.cpu.process: want text",
+		"sources:\n- cpu\n":                                   "line 2: sources: want keys with values",
+		"[1, 2]\n":                                            "line 1: want keys with values",
+		"hello\n":                                             `line 1: "hello": want keys with values`,
+		"analysis:\n  every: 5s\nanalysis:\n  long: 5m\n":     `line 3: mapping key "analysis" already defined at line 1`,
+		"analysis:\n\tevery: 5s\n":                            "line 2: found character that cannot start any token",
+	} {
+		if _, err := parseConfig([]byte(in), "."); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", in, err, want)
+		}
+	}
+}
+
+func TestWebConfigErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yml")
+	if err := os.WriteFile(file, []byte("tls: {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkWebConfig(file); err == nil || !strings.HasSuffix(err.Error(), "web.yml: line 1: tls is not a known key") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,14 +75,14 @@ func parseConfig(b []byte, dir string) (config, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return c, readable(err)
+		return c, readable(err, b)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return c, errors.New("holds a second YAML document; want one")
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(b, &root); err != nil {
-		return c, readable(err)
+		return c, readable(err, b)
 	}
 	if err := c.check(&root); err != nil {
 		return c, err
@@ -196,9 +198,51 @@ func lineOf(n *yaml.Node, keys ...string) int {
 	return line
 }
 
-// readable drops the decoder's Go type names, which mean nothing to a user.
-func readable(err error) error {
-	s := regexp.MustCompile(` not found in type \S+`).ReplaceAllString(err.Error(), " is not a known key")
-	s = strings.NewReplacer("yaml: unmarshal errors:\n  ", "", "yaml: ", "").Replace(s)
+// keysAt is the path of the first key on a line, or of what the line belongs to.
+func keysAt(n *yaml.Node, line int) []string {
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	var path []string
+	for i := 0; i+1 < len(n.Content) && n.Content[i].Line <= line; i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		path = []string{key.Value}
+		if key.Line == line && value.Line == line && value.Kind == yaml.ScalarNode {
+			break
+		}
+		path = append(path, keysAt(value, line)...)
+	}
+	return path
+}
+
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
+	// wanted says what the decoder's Go types are to a user; all others are mappings.
+	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text"}
+)
+
+// readable puts the decoder's errors into the file's own terms: line and key,
+// and no Go types, which mean nothing to a user. b is the file's text.
+func readable(err error, b []byte) error {
+	var root yaml.Node
+	_ = yaml.Unmarshal(b, &root) // a file that is no YAML has no keys to name
+	s := unknownKey.ReplaceAllString(err.Error(), "$1 is not a known key")
+	s = wrongType.ReplaceAllStringFunc(s, func(m string) string {
+		part := wrongType.FindStringSubmatch(m)
+		line, _ := strconv.Atoi(part[1])
+		out := "line " + part[1] + ": "
+		if keys := keysAt(&root, line); len(keys) > 0 {
+			out += strings.Join(keys, ".") + ": "
+		}
+		if part[2] != "" {
+			out += strconv.Quote(part[2]) + ": "
+		}
+		return out + "want " + cmp.Or(wanted[part[3]], "keys with values")
+	})
+	s = strings.NewReplacer("yaml: unmarshal errors:\n  ", "", "yaml: ", "", "\n  ", "\n").Replace(s)
 	return errors.New(s)
 }

@@ -42,7 +42,7 @@ func checkWebConfig(name string) error {
 		return nil
 	}
 	if err := web.Validate(name); err != nil {
-		return fmt.Errorf("web configuration %s: %w", name, err)
+		return fmt.Errorf("web configuration %s: %w", name, readable(err, nil))
 	}
 	return nil
 }
