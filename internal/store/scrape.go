@@ -94,7 +94,7 @@ func only(text []byte, own []string) ([]byte, error) {
 	if top.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("line %d: want keys and values", top.Line)
 	}
-	lines := strings.SplitAfter(string(text), "\n")
+	lines := strings.SplitAfter(lineBreaks.Replace(string(text)), "\n")
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key := top.Content[i]
 		switch {
@@ -107,12 +107,15 @@ func only(text []byte, own []string) ([]byte, error) {
 		if i+2 < len(top.Content) {
 			end = top.Content[i+2].Line - 1
 		}
-		for l := key.Line - 1; l < end; l++ {
+		for l := key.Line - 1; l < min(end, len(lines)); l++ {
 			lines[l] = "\n"
 		}
 	}
 	return []byte(strings.Join(lines, "")), nil
 }
+
+// lineBreaks makes one of what the YAML package counts as a line break.
+var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 var unknownField = regexp.MustCompile(`field (\S+) (not found|already set) in type \S+`)
 
