@@ -101,7 +101,7 @@ func only(text []byte, own []string) ([]byte, error) {
 		case key.Value == "global" || key.Value == "scrape_configs":
 			continue
 		case !slices.Contains(own, key.Value):
-			return nil, fmt.Errorf("line %d: unknown key %s", key.Line, key.Value)
+			return nil, fmt.Errorf("line %d: unknown key %s", key.Line, strings.Join(strings.Fields(key.Value), " "))
 		}
 		end := len(lines)
 		if i+2 < len(top.Content) {
