@@ -76,7 +76,9 @@ func (s *Store) api() *apiv1.API {
 	}
 	listed := targets{s.scrape, s.local}
 	return apiv1.NewAPI(
-		s.engine,
+		// Of its own, so that slow calls wait for each other and never hold up
+		// the rules and the monitor's own queries.
+		NewEngine(s.opts.Query, nil, s.log),
 		door{s},  // queries
 		nil, nil, // no appender: nothing is written over HTTP
 		door{s}, // exemplars

@@ -3,6 +3,8 @@ package store_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -49,4 +51,29 @@ func TestQueryWaits(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Errorf("the one that ran: %v", err)
 	}
+}
+
+// TestCallsHaveRoomOfTheirOwn: calls over HTTP and the monitor's own queries do
+// not wait for each other.
+func TestCallsHaveRoomOfTheirOwn(t *testing.T) {
+	o := options(t)
+	o.Query.Concurrent = 1
+	db := open(t, o)
+	srv := httptest.NewServer(db.Handler())
+	defer srv.Close()
+	s := stuck{make(chan struct{}), make(chan struct{})}
+	own := make(chan error)
+	go func() {
+		_, err := store.Eval(t.Context(), db.Engine(), s, "up", time.Now())
+		own <- err
+	}()
+	<-s.in
+	resp, err := http.Get(srv.URL + "/api/v1/query?query=1&timeout=5s")
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("a call while the monitor asks: %s", resp.Status)
+	}
+	close(s.out)
+	must(t, <-own)
 }
