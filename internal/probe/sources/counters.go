@@ -2,6 +2,8 @@ package sources
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/teescope/teescope/internal/host"
@@ -45,7 +47,8 @@ func openProgram(p *bpf.Program, decode func(*counters, emitter) uint64) func(*h
 }
 
 // Read implements probe.Reader. A hook that could not be attached is an error
-// for as long as the source is open: the others still deliver.
+// for as long as the source is open: the others still deliver. So is a full
+// table, because names that are new since then cannot be told apart.
 func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 	missed, err := c.Missed()
 	if err != nil {
@@ -54,5 +57,11 @@ func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 	folded := c.decode(c, emit)
 	emitter(emit).send(probe.Missed, float64(missed))
 	emitter(emit).send(probe.Folded, float64(folded))
+	if folded > 0 {
+		return errors.Join(c.Lost, &probe.Problem{
+			Err:    fmt.Errorf("a table in the kernel is full: %d events of newer names are counted as %s; sums stay exact", folded, bpf.Other),
+			Remedy: "restart teescope to begin with empty tables",
+		})
+	}
 	return c.Lost
 }
