@@ -22,7 +22,7 @@ type Platform struct {
 	Lockdown    string    `json:"lockdown,omitempty"`
 	Privileged  bool      `json:"privileged"`
 	Version     string    `json:"version"`
-	Started     time.Time `json:"started"`
+	Started     time.Time `json:"started,omitzero"`
 	// Interval is the time between two readings in seconds; absent where nothing is stored.
 	Interval float64 `json:"interval,omitempty"`
 	TEEs     []TEE   `json:"tees"`
