@@ -200,3 +200,36 @@ func TestStops(t *testing.T) {
 		t.Errorf("%v samples of the earlier runs, want 8 or more", n)
 	}
 }
+
+// TestNoBTF hides the kernel's type information, as a kernel built without it
+// would: what counts in the kernel says so and what would help, the rest goes on.
+func TestNoBTF(t *testing.T) {
+	needRoot(t)
+	unshare := tool(t, "unshare", "util-linux")
+	empty := t.TempDir()
+	script := func(command string) *exec.Cmd {
+		return exec.Command(unshare, "-m", "sh", "-c", "mount --bind "+empty+" /sys/kernel/btf && exec "+command)
+	}
+	out, err := script(binary + " doctor").CombinedOutput()
+	if err != nil {
+		t.Fatalf("doctor: %v\n%s", err, out)
+	}
+	for _, w := range []string{"BTF", "CONFIG_DEBUG_INFO_BTF"} {
+		if !strings.Contains(string(out), w) {
+			t.Errorf("doctor lacks %q:\n%s", w, out)
+		}
+	}
+	m := &monitor{process: startCmd(t, script(binary+" monitor --listen 127.0.0.1:0 --data "+t.TempDir()))}
+	eventually(t, 20*time.Second, "it is ready", func() error {
+		_, m.url, _ = strings.Cut(m.stdout.String(), "page: ")
+		m.url = strings.TrimSuffix(strings.TrimSpace(m.url), "/")
+		_, err := fetch(m.url + "/-/ready")
+		return err
+	})
+	up := m.query(t, "teescope_source_up", "source")
+	for source, want := range map[string]float64{"syscalls": 0, "switches": 0, "faults": 0, "pagecache": 0, "cpu": 1, "memory": 1} {
+		if got, ok := up[source]; !ok || got != want {
+			t.Errorf("teescope_source_up of %s is %v (%v), want %v", source, got, ok, want)
+		}
+	}
+}
