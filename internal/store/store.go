@@ -386,9 +386,11 @@ func (t *troubles) err() error {
 	defer t.mu.Unlock()
 	var errs []error
 	for _, subject := range []string{"space", "open", "write", "append", "sync", "log", "head chunks"} {
-		if err := t.m[subject]; err != nil {
-			errs = append(errs, err)
+		err := t.m[subject]
+		if err == nil || subject == "append" && len(errs) > 0 { // a refused round only repeats what refused it
+			continue
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
