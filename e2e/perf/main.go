@@ -258,12 +258,19 @@ func resident(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(b)
-	if m == nil {
-		return "", fmt.Errorf("no VmRSS of %d", pid)
+	var mib [2]float64
+	for i, field := range []string{"VmRSS", "RssAnon"} {
+		m := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(b)
+		if m == nil {
+			return "", fmt.Errorf("no %s of %d", field, pid)
+		}
+		kib, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			return "", err
+		}
+		mib[i] = kib / 1024
 	}
-	kib, err := strconv.ParseFloat(string(m[1]), 64)
-	return fmt.Sprintf("%.0f MiB", kib/1024), err
+	return fmt.Sprintf("%.0f MiB (%.0f of it anonymous, the rest mapped files)", mib[0], mib[1]), nil
 }
 
 // overview are the queries of the page's first view over a long range.
