@@ -117,7 +117,7 @@ type RuleStat struct {
 	Doc    string    `json:"doc"`
 	Answer Answer    `json:"answer"`
 	Reason string    `json:"reason,omitempty"`
-	At     time.Time `json:"at"`
+	At     time.Time `json:"at,omitzero"`
 	// Windows are the long and the short one, in seconds.
 	Windows [2]float64 `json:"windows"`
 }

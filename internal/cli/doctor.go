@@ -71,7 +71,10 @@ func sourceList(e *probe.Engine) []web.Source {
 	var out []web.Source
 	for _, s := range e.Status() {
 		w := web.Source{Name: s.Source.Name, Doc: s.Source.Doc, State: string(s.State), Reason: s.Reason, Remedy: s.Remedy,
-			Blind: s.Blind, Process: s.Process, Coverage: s.Coverage, Missed: s.Missed, Folded: s.Folded, Series: s.Series}
+			Blind: s.Blind, Process: s.Process, Series: s.Series}
+		if s.State == probe.Available || s.State == probe.Degraded {
+			w.Coverage, w.Missed, w.Folded = s.Coverage, &s.Missed, &s.Folded
+		}
 		for _, d := range s.Source.Metrics {
 			w.Metrics = append(w.Metrics, d.Name)
 		}

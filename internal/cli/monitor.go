@@ -91,7 +91,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	opts := store.DefaultOptions()
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
 	opts.Interval = m.interval
-	opts.Logger = quiet(m.log)
+	opts.Logger = m.log
 	st, err := store.Open(ctx, opts)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 		return
 	}
 	if m.failing.Swap(false) {
-		m.log.Info("the store takes samples again")
+		m.log.Warn("the store takes samples again")
 	}
 	m.rounds.Add(1)
 }
@@ -227,6 +227,11 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 			o.Series = int(p.Value)
 		} else {
 			o.RSSBytes = p.Value
+		}
+	}
+	for part, absent := range map[string]bool{"memory": o.RSSBytes == 0, "series": o.Series == 0} {
+		if absent {
+			o.Missing[part] = "no reading is stored yet"
 		}
 	}
 	if err := m.store.Err(); err != nil {

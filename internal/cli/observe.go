@@ -73,7 +73,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, log: slog.New(slog.NewTextHandler(env.Stderr, nil))}
+	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	o.found = tee.Detect(h, kinds.All)
 	o.platform = describe(h, o.found)
 	o.platform.Started = h.Now()

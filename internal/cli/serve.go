@@ -75,7 +75,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string
 	failed := make(chan error, 1)
 	go func() {
 		no := false
-		failed <- web.ServeMultiple([]net.Listener{l}, srv, &web.FlagConfig{WebConfigFile: &webConfig, WebSystemdSocket: &no}, quiet(log))
+		failed <- web.ServeMultiple([]net.Listener{l}, srv, &web.FlagConfig{WebConfigFile: &webConfig, WebSystemdSocket: &no}, log)
 	}()
 	select {
 	case err := <-failed:
@@ -89,14 +89,3 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string
 	}
 	return nil
 }
-
-// quiet drops the libraries' chatter below warnings.
-func quiet(log *slog.Logger) *slog.Logger {
-	return slog.New(minLevel{log.Handler()})
-}
-
-type minLevel struct{ slog.Handler }
-
-func (minLevel) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
-func (m minLevel) WithAttrs(a []slog.Attr) slog.Handler       { return minLevel{m.Handler.WithAttrs(a)} }
-func (m minLevel) WithGroup(n string) slog.Handler            { return minLevel{m.Handler.WithGroup(n)} }

@@ -38,8 +38,9 @@ type Status struct {
 	// Process is the filter in force, "" for none.
 	Process string
 	// Coverage, Missed and Folded are those of the last round; see the metrics
-	// of these names.
-	Coverage       float64
+	// of these names. Coverage is nil where it is not known: nothing was read, or
+	// something was lost and the reader cannot say how much.
+	Coverage       *float64
 	Missed, Folded float64
 	Series         int
 	Read           time.Duration
@@ -128,13 +129,13 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metri
 	name := []string{l.Source.Name}
 	delivered := false
 	if l.reader != nil {
-		l.Coverage, l.Missed, l.Folded = 1, 0, 0
+		l.Coverage, l.Missed, l.Folded = nil, 0, 0
 		first := len(out)
 		began := e.host.Now()
 		err := l.reader.Read(ctx, func(s metric.Sample) {
 			switch s.Desc {
 			case Coverage:
-				l.Coverage = s.Value
+				l.Coverage = &s.Value
 			case Missed:
 				l.Missed = s.Value
 			case Folded:
@@ -150,8 +151,14 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metri
 		l.Series = len(out) - first
 		l.note(err)
 		delivered = delivered || err == nil
+		if l.Coverage == nil && err == nil {
+			all := 1.0
+			l.Coverage = &all
+		}
+		if l.Coverage != nil {
+			out = append(out, metric.Sample{Desc: Coverage, Labels: name, Value: *l.Coverage})
+		}
 		out = append(out,
-			metric.Sample{Desc: Coverage, Labels: name, Value: l.Coverage},
 			metric.Sample{Desc: Missed, Labels: name, Value: l.Missed},
 			metric.Sample{Desc: Folded, Labels: name, Value: l.Folded},
 			metric.Sample{Desc: ReadSeconds, Labels: name, Value: l.Read.Seconds()})

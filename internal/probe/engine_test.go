@@ -79,6 +79,8 @@ func TestStates(t *testing.T) {
 		{Desc: level, Value: 1},
 	}
 	const self = "teescope_series_folded_total{source=\"x\"} 0\nteescope_source_coverage_ratio{source=\"x\"} 1\nteescope_source_missed_events_total{source=\"x\"} 0\n"
+	// How much a degraded source did not see is not known, so it claims no coverage.
+	const degraded = "teescope_series_folded_total{source=\"x\"} 0\nteescope_source_missed_events_total{source=\"x\"} 0\n"
 	for name, c := range map[string]struct {
 		fake           fake
 		state          State
@@ -113,12 +115,12 @@ func TestStates(t *testing.T) {
 		"degraded": {
 			fake:  fake{samples: two[1:], readErr: fmt.Errorf("read: %w", &Problem{Err: errors.New("cut"), Remedy: "look"})},
 			state: Degraded, reason: "read: cut", remedy: "look",
-			want: "tee_a_level 1\n" + self + "teescope_source_up{source=\"x\"} 1",
+			want: "tee_a_level 1\n" + degraded + "teescope_source_up{source=\"x\"} 1",
 		},
 		"degraded to nothing": {
 			fake:  fake{readErr: errors.New("cut")},
 			state: Degraded, reason: "cut",
-			want: self + "teescope_source_up{source=\"x\"} 0",
+			want: degraded + "teescope_source_up{source=\"x\"} 0",
 		},
 		"coverage": {
 			fake: fake{samples: []metric.Sample{

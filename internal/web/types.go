@@ -47,9 +47,11 @@ type Source struct {
 	Remedy   string   `json:"remedy,omitempty"`
 	Blind    bool     `json:"blind,omitempty"`
 	Process  string   `json:"process,omitempty"` // the filter in force
-	Coverage float64  `json:"coverage"`
-	Missed   float64  `json:"missed"`
-	Folded   float64  `json:"folded"`
+	// Coverage is the share of all events that were counted; absent where it is
+	// not known. Missed and Folded are absent where nothing is read.
+	Coverage *float64 `json:"coverage,omitempty"`
+	Missed   *float64 `json:"missed,omitempty"`
+	Folded   *float64 `json:"folded,omitempty"`
 	Series   int      `json:"series"`
 	Metrics  []string `json:"metrics"`
 }
@@ -73,10 +75,10 @@ type Overhead struct {
 	// CPU maps a part (body, dispatch, userspace) to the share of one core over
 	// the last minute; a part that is not known is absent.
 	CPU map[string]float64 `json:"cpu"`
-	// Missing explains the absent parts.
+	// Missing explains the absent parts, and the absent "memory" and "series".
 	Missing  map[string]string `json:"missing,omitempty"`
-	RSSBytes float64           `json:"rssBytes"`
-	Series   int               `json:"series"`
+	RSSBytes float64           `json:"rssBytes,omitempty"`
+	Series   int               `json:"series,omitempty"`
 	// Budget is the share of each core that the monitor may use.
 	Budget float64 `json:"budget"`
 	// StoreError says that the store has lost or may lose samples, "" when all is well.

@@ -114,7 +114,7 @@ func (g *generator) fields(dir string, file *ast.File, st *ast.StructType) (body
 		tag, _ := strconv.Unquote(f.Tag.Value)
 		key, options, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 		optional := ""
-		if options == "omitempty" {
+		if options == "omitempty" || options == "omitzero" {
 			optional = "?"
 		} else {
 			switch f.Type.(type) {

@@ -165,6 +165,9 @@ func (c *Counters) Missed() (uint64, error) {
 	return n, nil
 }
 
+// Events is the number of events that the attached programs counted.
+func (c *Counters) Events() uint64 { return c.program.events(c.counts()) }
+
 // counts is the map of that name: rows of 64-bit cells.
 type counts struct {
 	bytes []byte

@@ -55,6 +55,9 @@ func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 		return err
 	}
 	folded := c.decode(c, emit)
+	if events := c.Events(); c.Lost == nil && events+missed > 0 {
+		emitter(emit).send(probe.Coverage, float64(events)/float64(events+missed))
+	}
 	emitter(emit).send(probe.Missed, float64(missed))
 	emitter(emit).send(probe.Folded, float64(folded))
 	if folded > 0 {

@@ -48,7 +48,7 @@ export interface Platform {
   lockdown?: string;
   privileged: boolean;
   version: string;
-  started: string;
+  started?: string;
   /** Interval is the time between two readings in seconds; absent where nothing is stored. */
   interval?: number;
   tees: TEE[] | null;
@@ -65,9 +65,10 @@ export interface Source {
   blind?: boolean;
   /** the filter in force */
   process?: string;
-  coverage: number;
-  missed: number;
-  folded: number;
+  /** Coverage is the share of all events that were counted; absent where it is not known. Missed and Folded are absent where nothing is read. */
+  coverage?: number;
+  missed?: number;
+  folded?: number;
   series: number;
   metrics: string[] | null;
 }
@@ -129,7 +130,7 @@ export interface AnalysisRuleStat {
   doc: string;
   answer: AnalysisAnswer;
   reason?: string;
-  at: string;
+  at?: string;
   /** Windows are the long and the short one, in seconds. */
   windows: [number, number];
 }
@@ -146,10 +147,10 @@ export interface Findings {
 export interface Overhead {
   /** CPU maps a part (body, dispatch, userspace) to the share of one core over the last minute; a part that is not known is absent. */
   cpu: { [key: string]: number } | null;
-  /** Missing explains the absent parts. */
+  /** Missing explains the absent parts, and the absent "memory" and "series". */
   missing?: { [key: string]: string };
-  rssBytes: number;
-  series: number;
+  rssBytes?: number;
+  series?: number;
   /** Budget is the share of each core that the monitor may use. */
   budget: number;
   /** StoreError says that the store has lost or may lose samples, "" when all is well. */

@@ -47,7 +47,7 @@ export function Panel({ title, unit, metrics, data, target, height = 150, filter
   const lineStrokes = useMemo(() => strokes(names === "" ? [] : names.split("\n"), chart?.fixed), [names, chart?.fixed]);
 
   const behind = sourcesOf(sources.data, metrics);
-  const coverage = Math.min(1, ...behind.filter((s) => s.state === "available" || s.state === "degraded").map((s) => s.coverage));
+  const coverage = Math.min(1, ...behind.map((s) => s.coverage ?? 1));
   const drawn = chart !== null && chart.series.some((s) => s.values.some((v) => v !== null));
 
   const onKey = (e: KeyboardEvent) => {

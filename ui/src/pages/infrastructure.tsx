@@ -39,7 +39,7 @@ export default function Infrastructure() {
             )}
             <dt>Monitor</dt>
             <dd>
-              {p.version}, started {formatSince(p.started)} ({formatLength(tick - Date.parse(p.started) / 1000)} ago){p.privileged ? "" : ", without root: some sources are missing"}
+              {p.version}{p.started && `, started ${formatSince(p.started)} (${formatLength(tick - Date.parse(p.started) / 1000)} ago)`}{p.privileged ? "" : ", without root: some sources are missing"}
             </dd>
           </dl>
         </section>

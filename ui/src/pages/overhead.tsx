@@ -50,9 +50,9 @@ export default function OverheadPage() {
               );
             })}
             <dt>memory</dt>
-            <dd title={rawValue(o.rssBytes, "bytes")}>{o.rssBytes > 0 ? formatValue(o.rssBytes, "bytes") : "Not known yet."}</dd>
+            <dd title={o.rssBytes ? rawValue(o.rssBytes, "bytes") : undefined}>{o.rssBytes ? formatValue(o.rssBytes, "bytes") : "Not known yet."}</dd>
             <dt>series in the store</dt>
-            <dd title={rawValue(o.series, "")}>{formatValue(o.series, "")}</dd>
+            <dd title={o.series ? rawValue(o.series, "") : undefined}>{o.series ? formatValue(o.series, "") : "Not known yet."}</dd>
           </dl>
           {o.storeError && <Problem message={sentence(o.storeError)} retry={overhead.retry} />}
         </section>
@@ -163,8 +163,8 @@ function SourceRow({ source: s, changed }: { source: Source; changed: () => void
         {s.reason && s.state !== "off" && <div className="small">{s.reason}</div>}
         {s.remedy && s.state !== "off" && <div className="small dim">What helps: {s.remedy}</div>}
       </td>
-      <td className="num" title={`missed ${s.missed} events, folded ${s.folded}`}>
-        {s.state === "available" || s.state === "degraded" ? formatValue(s.coverage, "ratio") : "–"}
+      <td className="num" title={s.missed === undefined ? "nothing is read" : `missed ${s.missed} events, folded ${s.folded}`}>
+        {s.coverage === undefined ? "–" : formatValue(s.coverage, "ratio")}
       </td>
       <td className="num">{formatValue(s.series, "")}</td>
       <td>

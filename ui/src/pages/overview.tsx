@@ -161,8 +161,8 @@ function Footer() {
       {sources.data && silent.length + partly.length === 0 && <p>Every source that this machine has is on and complete.</p>}
       {o && (
         <p>
-          The monitor: {o.rssBytes > 0 && `${formatValue(o.rssBytes, "bytes")} of memory, `}
-          {formatValue(o.series, "")} series.{" "}
+          The monitor: {o.rssBytes && `${formatValue(o.rssBytes, "bytes")} of memory, `}
+          {o.series ? `${formatValue(o.series, "")} series` : "no reading is stored yet"}.{" "}
           <PlaceLink to={goTo(place, "overhead")}>What it costs, and how to make it cost less</PlaceLink>
         </p>
       )}

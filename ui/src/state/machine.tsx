@@ -55,7 +55,7 @@ export function MachineProvider({ children }: { children: ReactNode }) {
     return rows[0] ? Number(rows[0].value[1]) : null;
   });
 
-  const started = platform.data ? Date.parse(platform.data.started) / 1000 : null;
+  const started = platform.data?.started ? Date.parse(platform.data.started) / 1000 : null;
   const made = windowOf(place, tick, first.data, {
     started: Number.isNaN(started) ? null : started,
     instance: platform.data?.hostname ?? "",
