@@ -40,13 +40,13 @@ type TEE struct {
 
 // Source is one element of GET sources.
 type Source struct {
-	Name     string   `json:"name"`
-	Doc      string   `json:"doc"`
-	State    string   `json:"state"` // "available", "degraded", "unavailable", "not here", "off"
-	Reason   string   `json:"reason,omitempty"`
-	Remedy   string   `json:"remedy,omitempty"`
-	Blind    bool     `json:"blind,omitempty"`
-	Process  string   `json:"process,omitempty"` // the filter in force
+	Name    string `json:"name"`
+	Doc     string `json:"doc"`
+	State   string `json:"state"` // "available", "degraded", "unavailable", "not here", "off"
+	Reason  string `json:"reason,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	Blind   bool   `json:"blind,omitempty"`
+	Process string `json:"process,omitempty"` // the filter in force
 	// Coverage is the share of all events that were counted; absent where it is
 	// not known. Missed and Folded are absent where nothing is read.
 	Coverage *float64 `json:"coverage,omitempty"`
