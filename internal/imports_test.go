@@ -18,12 +18,14 @@ const module = "github.com/teescope/teescope/"
 // table reads "a, b < c, d": c and d may import a and b and whatever those may
 // import. NONE imports nothing of the project. DO NOT CHANGE IT TO FIX A BUILD.
 const table = `
-NONE < host, metric, stats, ui
+NONE < host, metric, stats, ui, workloads/micro, claims
 host < tee
 tee, metric < probe
 metric < store
 metric, stats, tee < result
-result, host < bench
+result, host, workloads/micro < environment
+stats, result < verdict
+environment, verdict < bench
 result, metric, tee < analysis
 tee, result < attest
 NONE < load, channel
@@ -40,7 +42,7 @@ bench < bench/launchers
 analysis < analysis/rules
 report < report/formats
 
-probe/sources, tee/kinds, bench/workloads, bench/launchers, analysis/rules, report/formats, web, store, attest < cli
+probe/sources, tee/kinds, bench/workloads, bench/launchers, analysis/rules, report/formats, web, store, attest, claims < cli
 cli < cmd/teescope
 NONE < cmd/teescope-work
 `

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -39,26 +38,15 @@ type Host struct {
 	// Statfs returns the file system statistics of a mount point (statfs(2)). It
 	// can hang for as long as a network file system's server is away.
 	Statfs func(name string) (unix.Statfs_t, error)
-	// Exec runs a command to its end.
+	// Exec runs a command to its end. Ending the context ends the command's whole
+	// process group.
 	Exec func(context.Context, Cmd) (Output, error)
+	// Start runs a command in the background.
+	Start func(context.Context, Cmd) (*Process, error)
 	// Maps returns the contents of the BPF maps of a program, by map name, as a
 	// fixture recorded them. It is nil on a real machine, where programs are
 	// loaded into the kernel.
 	Maps func(program string) (map[string][]byte, error)
-}
-
-// Cmd is a command as data, so that a dry run can print it.
-type Cmd struct {
-	Argv  []string
-	Env   map[string]string
-	Dir   string
-	Stdin []byte
-}
-
-// Output is what a command left behind.
-type Output struct {
-	Stdout, Stderr []byte
-	Code           int
 }
 
 // Local is the machine this process runs on.
@@ -67,7 +55,7 @@ func Local() *Host { return At("/") }
 // At is the machine this process runs on, seen from inside a container that
 // has the host's tree, with its /proc and /sys, mounted at root.
 func At(root string) *Host {
-	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run}
+	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run, Start: start}
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
 	}
@@ -157,6 +145,27 @@ func (h *Host) Readlink(name string) (string, error) {
 	return s, h.errAt(err)
 }
 
+// MkdirTemp makes a new folder for files of this process, below the system's
+// temporary folder.
+func (h *Host) MkdirTemp(prefix string) (string, error) {
+	dir, err := os.MkdirTemp(h.Path(os.TempDir()), prefix+"-")
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(dir, h.Root), "/"), h.errAt(err)
+}
+
+// Install writes a file with its mode (0o755 for a program), making the folders above it.
+func (h *Host) Install(name string, data []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(h.Path(name)), 0o755); err != nil {
+		return h.errAt(err)
+	}
+	if err := os.WriteFile(h.Path(name), data, mode); err != nil {
+		return h.errAt(err)
+	}
+	return h.errAt(os.Chmod(h.Path(name), mode)) // the process's umask has taken bits away
+}
+
+// RemoveAll removes a file or a folder with all that is in it.
+func (h *Host) RemoveAll(name string) error { return h.errAt(os.RemoveAll(h.Path(name))) }
+
 // WriteFile replaces a file's contents.
 func (h *Host) WriteFile(name string, data []byte) error {
 	return h.errAt(os.WriteFile(h.Path(name), data, 0o644))
@@ -194,25 +203,4 @@ func msr(device string, reg uint32) (uint64, error) {
 		return 0, fmt.Errorf("read MSR %#x: %w", reg, err)
 	}
 	return binary.LittleEndian.Uint64(b[:]), nil
-}
-
-func run(ctx context.Context, c Cmd) (Output, error) {
-	if len(c.Argv) == 0 {
-		return Output{}, errors.New("run: empty command")
-	}
-	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
-	cmd.Dir = c.Dir
-	cmd.Env = os.Environ()
-	for k, v := range c.Env {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
-	cmd.Stdin = bytes.NewReader(c.Stdin)
-	var out, errb bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errb
-	err := cmd.Run()
-	o := Output{Stdout: out.Bytes(), Stderr: errb.Bytes(), Code: cmd.ProcessState.ExitCode()}
-	if err != nil {
-		return o, fmt.Errorf("run %s: %w", c.Argv[0], err)
-	}
-	return o, nil
 }

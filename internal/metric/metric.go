@@ -34,10 +34,12 @@ const (
 )
 
 // Desc declares a metric. Help is one sentence with the unit and the source
-// (kernel file, tracepoint, specification).
+// (kernel file, tracepoint, specification). Unit is the base unit of a
+// benchmark's metric ("seconds", "bytes_per_second"), with which its name ends.
 type Desc struct {
 	Name, Help string
 	Kind       Kind
+	Unit       string
 	Better     Direction
 	Labels     []string
 }

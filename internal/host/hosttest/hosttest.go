@@ -142,6 +142,9 @@ func Open(t testing.TB, path string) *Fixture {
 		Exec: func(_ context.Context, c host.Cmd) (host.Output, error) {
 			return host.Output{}, fmt.Errorf("run %s on a fixture: %w", strings.Join(c.Argv, " "), errors.ErrUnsupported)
 		},
+		Start: func(_ context.Context, c host.Cmd) (*host.Process, error) {
+			return nil, fmt.Errorf("run %s on a fixture: %w", strings.Join(c.Argv, " "), errors.ErrUnsupported)
+		},
 		Maps: func(program string) (map[string][]byte, error) {
 			m, ok := f.maps[program]
 			if !ok {

@@ -1,0 +1,214 @@
+// Package bench runs workloads in environments and keeps what came out. A
+// Workload is three pure functions (the job, the parser of its output, the check
+// that it did the work); a Launcher opens an Environment, which is one arm of a
+// comparison; a Plan arranges their runs in random interleaved order. The members
+// are in bench/workloads and bench/launchers; what may be concluded from the
+// runs is the business of package verdict.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// Params are the parameters of a workload or a launcher, by name.
+type Params map[string]string
+
+// Param declares a parameter.
+type Param struct {
+	Name, Doc, Default string
+	// Subject: the parameter names what is compared (a binary, say), so that arms
+	// may differ in it without being different jobs.
+	Subject bool
+	// Values are the allowed ones; nil is any.
+	Values []string
+}
+
+// Tool is a command that a member needs, and the Debian package that has it.
+type Tool struct{ Command, Package string }
+
+// Workload describes a job and how to read what it says.
+type Workload struct {
+	Name, Doc string
+	// Version is raised when the job changes: results do not compare across it.
+	Version int
+	Params  []Param
+	// Metrics are all that Parse may return.
+	Metrics func(Params) []*metric.Desc
+	// Primary is the metric that a verdict is about, unless an experiment names
+	// another. It is one of Metrics.
+	Primary func(Params) *metric.Desc
+	// Operations is the metric that counts the operations of a run, by which
+	// counters are divided; nil when there is no such thing.
+	Operations *metric.Desc
+	// Sweep are the parameter values that are run when the user names none.
+	Sweep map[string][]string
+	// Tools are needed inside the environment.
+	Tools []Tool
+	// Estimate is what one run costs, for the dry run: its duration and the
+	// disk space it takes.
+	Estimate func(Params) (time.Duration, int64)
+	// Job is what to run for these parameters.
+	Job func(Params) (Job, error)
+	// Parse reads the metrics. What the output does not say is left out and
+	// named in the error, which may stand beside samples; it is never 0.
+	Parse func(Outcome) ([]metric.Sample, error)
+	// Series returns the values of the primary metric over the run, from which the
+	// steady state is found; nil when a run is one number.
+	Series func(Outcome) (Series, error)
+	// Check returns a digest of the work that was done, equal in every run of
+	// a case, or an error that says what is wrong with the answer.
+	Check func(Outcome) (string, error)
+	// PerArm: a case's digest may differ between arms when the tool's version
+	// does (it is then only compared within an arm). False for nearly all.
+	PerArm bool
+}
+
+// Series is a metric over the time of a run.
+type Series struct {
+	Values []float64
+	// Width is the length of a window in seconds.
+	Width float64
+	// Attained, when not nil, is the tool's own answer to whether a steady state
+	// was reached (fio's steadystate); Values are then not judged again, and
+	// Method names the tool.
+	Attained *bool
+	Method   string
+}
+
+// Job is a command inside an environment, with the files it needs there.
+type Job struct {
+	// Inside runs in the environment. In Argv, Env and Dir the text {work} stands
+	// for the environment's work folder, in which Files lie, and {data} for a
+	// folder with room for test files (the disk under test).
+	Inside host.Cmd
+	Files  []File
+	// Outside runs beside it on the harness's machine (a load generator), after
+	// the inside has printed the line Inside.Ready; nil for most jobs.
+	Outside *host.Cmd
+}
+
+// File is put into an environment's work folder before the first run of a job.
+type File struct {
+	Name string // slash-separated, relative
+	// Data is the content; when nil it is read from the harness's file From.
+	Data []byte
+	From string
+	Exec bool
+}
+
+// Outcome is what a run left behind.
+type Outcome struct {
+	Params          Params
+	Inside, Outside host.Output
+	// Processes are the names (15 bytes) under which the kernel of the harness's
+	// machine sees the workload, for the monitor's counters; empty where it
+	// does not see it (another machine).
+	Processes []string
+	// Raw are further outputs to keep beside the result, by name ("console").
+	Raw map[string][]byte
+}
+
+// Launcher describes a kind of environment.
+type Launcher struct {
+	Name, Doc string
+	Params    []Param
+	// Check says what is missing on the harness's machine, before anything
+	// starts; every missing thing is named, with the package that has it.
+	Check func(*host.Host, Params) error
+	// Commands are what Open and one run of the job would start, for a dry run
+	// and for `bench plan`. It touches nothing.
+	Commands func(Params, Job) ([]host.Cmd, error)
+	// Open makes the environment ready. After an error nothing is left behind.
+	Open func(context.Context, *host.Host, Params) (Environment, error)
+}
+
+// Environment is one arm of a comparison, open.
+type Environment interface {
+	// Describe fills in what the launcher knows of the arm: Params as read back,
+	// TEE settings, evidence and declaration, versions, digests of images. Detection
+	// from inside is the engine's business.
+	Describe(context.Context, *result.Environment) error
+	// Run runs a job to its end in a fresh process. An error that comes with an
+	// outcome is a run that failed; the outcome is kept.
+	Run(context.Context, Job) (Outcome, error)
+	// Idle freezes the environment (true) while another arm runs, or thaws it.
+	Idle(context.Context, bool) error
+	Close() error
+}
+
+// Arm is one environment of a plan.
+type Arm struct {
+	Label    string
+	Launcher *Launcher
+	Params   Params // of the launcher
+	Subject  Params // subject parameters of the workload
+}
+
+// Complete fills in defaults and checks names and values of parameters.
+// what names their owner in the error ("workload fio").
+func Complete(what string, declared []Param, given Params) (Params, error) {
+	out := Params{}
+	for _, p := range declared {
+		out[p.Name] = p.Default
+	}
+	for name, v := range given {
+		i := slices.IndexFunc(declared, func(p Param) bool { return p.Name == name })
+		if i < 0 {
+			names := make([]string, len(declared))
+			for i, p := range declared {
+				names[i] = p.Name
+			}
+			if len(names) == 0 {
+				return nil, fmt.Errorf("%s: no parameter %q; it has none", what, name)
+			}
+			return nil, fmt.Errorf("%s: no parameter %q; there are %s", what, name, strings.Join(names, ", "))
+		}
+		if vs := declared[i].Values; vs != nil && !slices.Contains(vs, v) {
+			return nil, fmt.Errorf("%s: parameter %s=%q: want one of %s", what, name, v, strings.Join(vs, ", "))
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+// Int reads a whole number of at least least.
+func (p Params) Int(name string, least int64) (int64, error) {
+	v, err := strconv.ParseInt(p[name], 10, 64)
+	if err != nil || v < least {
+		return 0, fmt.Errorf("parameter %s=%q: want a whole number of at least %d", name, p[name], least)
+	}
+	return v, nil
+}
+
+// Seconds reads a duration like 500ms or 30s.
+func (p Params) Seconds(name string) (time.Duration, error) {
+	d, err := time.ParseDuration(p[name])
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("parameter %s=%q: want a time like 500ms or 30s", name, p[name])
+	}
+	return d, nil
+}
+
+// Bytes reads a size like 4096, 64KiB, 1MiB or 10GiB.
+func (p Params) Bytes(name string) (int64, error) {
+	num, shift := p[name], 0
+	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if n, ok := strings.CutSuffix(num, unit); ok {
+			num, shift = n, 10*(i+1)
+		}
+	}
+	v, err := strconv.ParseInt(num, 10, 64)
+	if err != nil || v <= 0 || v > 1<<62>>shift {
+		return 0, fmt.Errorf("parameter %s=%q: want a size like 4096, 64KiB or 10GiB", name, p[name])
+	}
+	return v << shift, nil
+}

@@ -1,0 +1,7 @@
+// Package workloads is what can be measured, one file per workload.
+package workloads
+
+import "github.com/teescope/teescope/internal/bench"
+
+// All is every workload, in the order of `teescope bench list`.
+var All = []*bench.Workload{}

@@ -1,0 +1,209 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cmd is a command as data, so that a dry run can print it.
+type Cmd struct {
+	Argv []string
+	Env  map[string]string
+	Dir  string
+	// Stdin is written at once.
+	Stdin []byte
+	// Ask is written to standard input when a line of standard output equals
+	// Ready, after which standard input is closed; without Ready it is not used.
+	Ready string
+	Ask   []byte
+}
+
+// Output is what a command left behind.
+type Output struct {
+	Stdout, Stderr []byte
+	Code           int
+	// Lines are the lines of Stdout with the time of their arrival, at most maxLines.
+	Lines []Line
+	// Began is when the process was about to be made, Wall the time to its end.
+	Began time.Time
+	Wall  time.Duration
+	// User and System are the CPU time of the process and the children it waited
+	// for, MaxRSS the largest resident set of one of them in bytes (getrusage(2)).
+	User, System time.Duration
+	MaxRSS       int64
+}
+
+// Line is one line of standard output, without its end. At counts from Began
+// on the monotonic clock.
+type Line struct {
+	At   time.Duration
+	Text string
+}
+
+// maxLines bounds what is remembered of a talkative program; Stdout has it all.
+const maxLines = 100_000
+
+// grace is what a process group has between SIGTERM and SIGKILL.
+const grace = 3 * time.Second
+
+// Process is a command that runs.
+type Process struct {
+	PID  int
+	cmd  *exec.Cmd
+	in   *conversation
+	done chan struct{}
+	out  Output
+	err  error
+}
+
+func run(ctx context.Context, c Cmd) (Output, error) {
+	p, err := start(ctx, c)
+	if err != nil {
+		return Output{}, err
+	}
+	return p.Wait()
+}
+
+func start(ctx context.Context, c Cmd) (*Process, error) {
+	if len(c.Argv) == 0 {
+		return nil, errors.New("run: empty command")
+	}
+	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	cmd.Dir = c.Dir
+	cmd.Env = os.Environ()
+	for k, v := range c.Env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	// A group of its own: what the command started ends with it, and a Ctrl-C on
+	// the terminal reaches this program alone, which then ends it in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
+	cmd.WaitDelay = grace
+	p := &Process{cmd: cmd, in: &conversation{ready: c.Ready, ask: c.Ask}, done: make(chan struct{})}
+	stderr := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = p.in, stderr
+	if c.Ready == "" {
+		cmd.Stdin = bytes.NewReader(c.Stdin)
+	} else {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
+		}
+		p.in.stdin = in
+		go func() { _, _ = in.Write(c.Stdin) }()
+	}
+	p.in.began = time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
+	}
+	p.PID = cmd.Process.Pid
+	go func() {
+		defer close(p.done)
+		err := cmd.Wait()
+		wall := time.Since(p.in.began)
+		if ctx.Err() != nil { // WaitDelay ends the leader only
+			_ = unix.Kill(-p.PID, unix.SIGKILL)
+		}
+		p.in.mu.Lock()
+		defer p.in.mu.Unlock()
+		p.in.rest(wall)
+		p.out = Output{Stdout: p.in.all.Bytes(), Stderr: stderr.Bytes(), Lines: p.in.lines, Began: p.in.began, Wall: wall,
+			Code: cmd.ProcessState.ExitCode(), User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}
+		if ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			p.out.MaxRSS = ru.Maxrss << 10
+		}
+		if err != nil {
+			p.err = fmt.Errorf("run %s: %w", c.Argv[0], err)
+		}
+	}()
+	return p, nil
+}
+
+// Wait waits for the end and returns what the command left behind; a status
+// other than 0 is an error beside the output.
+func (p *Process) Wait() (Output, error) {
+	<-p.done
+	return p.out, p.err
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends a signal to the whole process group.
+func (p *Process) Signal(s syscall.Signal) error { return unix.Kill(-p.PID, s) }
+
+// Stop ends the process group, by SIGTERM and after a while by SIGKILL, and
+// waits for the end.
+func (p *Process) Stop() {
+	_ = p.Signal(unix.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(grace):
+	}
+	_ = p.Signal(unix.SIGKILL)
+	<-p.done
+}
+
+// Lines returns the lines that have arrived so far.
+func (p *Process) Lines() []Line {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	return append([]Line(nil), p.in.lines...)
+}
+
+// conversation notes the arrival of each line of standard output and answers
+// the ready line.
+type conversation struct {
+	began time.Time
+	ready string
+	ask   []byte
+	stdin io.WriteCloser
+
+	mu    sync.Mutex
+	all   bytes.Buffer
+	lines []Line
+	from  int // start of the line in progress
+}
+
+func (c *conversation) Write(b []byte) (int, error) {
+	at := time.Since(c.began)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all.Write(b)
+	for {
+		i := bytes.IndexByte(c.all.Bytes()[c.from:], '\n')
+		if i < 0 {
+			return len(b), nil
+		}
+		c.line(at, c.all.Bytes()[c.from:c.from+i])
+		c.from += i + 1
+	}
+}
+
+func (c *conversation) line(at time.Duration, text []byte) {
+	if len(c.lines) < maxLines {
+		c.lines = append(c.lines, Line{at, string(text)})
+	}
+	if c.stdin != nil && string(text) == c.ready {
+		_, _ = c.stdin.Write(c.ask) // a process that has gone says so by its status
+		_ = c.stdin.Close()
+		c.stdin = nil
+	}
+}
+
+// rest is the last line where it has no end.
+func (c *conversation) rest(at time.Duration) {
+	if b := c.all.Bytes()[c.from:]; len(b) > 0 {
+		c.line(at, b)
+	}
+}

@@ -1,0 +1,60 @@
+package host
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRunTimesLinesAndAsks(t *testing.T) {
+	out, err := Local().Exec(t.Context(), Cmd{
+		Argv:  []string{"sh", "-c", "echo ready; read x; echo got $x; printf tail; echo bad >&2; exit 3"},
+		Ready: "ready", Ask: []byte("it\n"),
+	})
+	if err == nil || out.Code != 3 {
+		t.Fatalf("code %d, error %v; want 3 and an error", out.Code, err)
+	}
+	var text []string
+	for i, l := range out.Lines {
+		text = append(text, l.Text)
+		if i > 0 && l.At < out.Lines[i-1].At || l.At > out.Wall {
+			t.Errorf("line %d at %v, wall %v", i, l.At, out.Wall)
+		}
+	}
+	if got := strings.Join(text, "|"); got != "ready|got it|tail" {
+		t.Errorf("lines %q", got)
+	}
+	if string(out.Stderr) != "bad\n" || out.MaxRSS == 0 {
+		t.Errorf("stderr %q, resident %d", out.Stderr, out.MaxRSS)
+	}
+}
+
+// TestCancelEndsTheGroup: a child of the command ends with it.
+func TestCancelEndsTheGroup(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := Local().Start(ctx, Cmd{Argv: []string{"sh", "-c", "sleep 600 & echo $!; wait"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(p.Lines()) == 0 {
+		select {
+		case <-p.Done():
+			t.Fatal("ended early")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	child := p.Lines()[0].Text
+	cancel()
+	if _, err := p.Wait(); err == nil {
+		t.Error("no error after cancelling")
+	}
+	for range 1000 {
+		stat, err := Local().ReadString("/proc/" + child + "/stat")
+		if err != nil || strings.Contains(stat, ") Z ") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("process %s is still there", child)
+}

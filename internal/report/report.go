@@ -1,0 +1,40 @@
+// Package report turns results into text, tables, pages and plots. A Format is
+// one way to write a document; the members are in report/formats. It computes
+// nothing that is not in the document: headlines are made from the fields they
+// speak of, never retyped.
+package report
+
+import (
+	"io"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// Document is what a format writes.
+type Document struct {
+	Experiments []*result.Experiment
+	// Findings are what the monitor found in the window of the runs.
+	Findings []analysis.Finding
+	// Prices, by environment id or instance type, add work per currency unit.
+	Prices []Price
+	// Made is when the document is written.
+	Made time.Time
+}
+
+// Price is what an environment costs.
+type Price struct {
+	Name     string // environment id or instance type
+	PerHour  float64
+	Currency string
+	// Date is when the price was read; a price without a date is refused.
+	Date   string
+	Source string
+}
+
+// Format describes a way to write documents.
+type Format struct {
+	Name, Doc string
+	Write     func(io.Writer, Document) error
+}

@@ -1,0 +1,548 @@
+// Package result is the document of a benchmark: what was run, where, in which
+// order, what came out, and what may be concluded from it. It is data with its
+// JSON Schema, a stream that survives a crash, and an archive of documents; it
+// computes nothing.
+//
+// Values are in base units (seconds, bytes, ratios). A value that could not be
+// had is null with a reason, never 0.
+package result
+
+import (
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/stats"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// SchemaVersion is the version of the document that this package writes
+// (semantic versioning). A document of a newer major version is refused.
+const SchemaVersion = "1.0.0"
+
+// Experiment is one document.
+type Experiment struct {
+	SchemaVersion string        `json:"schema_version"`
+	ID            string        `json:"experiment_id"` // UUID
+	Name          string        `json:"name"`
+	StartedAt     time.Time     `json:"started_at"`
+	EndedAt       *time.Time    `json:"ended_at"` // null while it runs
+	Tool          Tool          `json:"tool"`
+	Design        Design        `json:"design"`
+	Workload      Workload      `json:"workload"`
+	Cases         []Case        `json:"cases"`
+	Environments  []Environment `json:"environments"`
+	Runs          []Run         `json:"runs"`
+	Comparisons   []Comparison  `json:"comparisons"`
+	Attribution   []Attribution `json:"attribution"`
+	Guards        []Guard       `json:"guards"`
+	References    []Reference   `json:"references"`
+}
+
+// Tool is the program that made the document.
+type Tool struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Go      string `json:"go"`
+	// Command is the command line, to be copied by who wants to do it again.
+	Command []string `json:"command"`
+}
+
+// Kind of design, from the strongest.
+type Kind string
+
+// The designs.
+const (
+	Interleaved Kind = "paired_interleaved" // arms alternate in random order within a pair
+	Blocked     Kind = "blocked"            // arms alternate in blocks (a reboot or a mode switch between them)
+	Unpaired    Kind = "unpaired"           // separate experiments put side by side
+	Single      Kind = "single"             // one arm: nothing to compare
+)
+
+// Grade says what a comparison may be called. Only A and B are overhead.
+type Grade string
+
+// The grades.
+const (
+	GradeA Grade = "A" // same host, interleaved
+	GradeB Grade = "B" // same host, blocked or separate
+	GradeC Grade = "C" // same kind of host
+	GradeD Grade = "D" // another platform
+)
+
+// Design is how the runs were arranged.
+type Design struct {
+	Kind         Kind    `json:"kind"`
+	Grade        Grade   `json:"grade"`
+	Seed         uint64  `json:"seed"`
+	PairsPlanned int     `json:"pairs_planned"`
+	Order        []Slot  `json:"order"`
+	Alpha        float64 `json:"alpha"`
+	// Margin is the smallest cost that matters, as a ratio (0.03).
+	Margin float64 `json:"margin"`
+	// Primary is the metric that the verdict is about.
+	Primary string `json:"primary_metric"`
+	// Subject is the one thing in which the arms are declared to differ:
+	// "environment", or the name of a subject parameter ("binary").
+	Subject string `json:"subject"`
+	// Calibration: both arms are the same on purpose (A/A).
+	Calibration bool `json:"calibration,omitempty"`
+}
+
+// Slot is one place of the schedule.
+type Slot struct {
+	Pair int    `json:"pair"` // from 0
+	Case string `json:"case"`
+	Env  string `json:"env_id"`
+}
+
+// Workload is what ran.
+type Workload struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+	Doc     string `json:"doc"`
+	// Metrics declares what runs may hold.
+	Metrics []MetricDesc `json:"metrics"`
+	// Operations names the metric that counts the operations of a run, which
+	// counters are divided by; "" when there is none.
+	Operations string `json:"operations_metric"`
+}
+
+// MetricDesc declares a metric of a workload.
+type MetricDesc struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+	Unit string `json:"unit"`
+	// Better is "lower", "higher" or "none".
+	Better string `json:"better"`
+}
+
+// Case is one job: the workload with one set of parameters. Identity is the
+// hash of everything that makes the job: workload, version, parameters that are
+// not subject, data. It must be equal in what is compared.
+type Case struct {
+	ID         string            `json:"case_id"` // "threads=4", or "default"
+	Params     map[string]string `json:"params"`
+	Identity   string            `json:"identity"` // sha256:…
+	DataDigest string            `json:"data_digest,omitempty"`
+}
+
+// Role of an environment in the experiment.
+type Role string
+
+// The roles. The first environment is the baseline; of three or more, those
+// between the first and the last are intermediate rungs of a ladder.
+const (
+	Baseline     Role = "baseline"
+	Treatment    Role = "treatment"
+	Intermediate Role = "intermediate"
+)
+
+// Environment is one arm: where the job ran, as seen from inside and outside.
+type Environment struct {
+	ID       string            `json:"env_id"` // the label of the arm
+	Role     Role              `json:"role"`
+	Launcher string            `json:"launcher"`
+	Params   map[string]string `json:"params"`  // of the launcher, as read back
+	Subject  map[string]string `json:"subject"` // subject parameters of the workload in this arm
+	// Digests are hashes of the files that ran (worker, binaries), by name.
+	Digests  map[string]string `json:"digests"`
+	TEE      TEE               `json:"tee"`
+	Hardware Hardware          `json:"hardware"`
+	Software Software          `json:"software"`
+	Cloud    *Cloud            `json:"cloud"` // null: not a known cloud, or could not tell (see Missing)
+	// Fingerprint is the hash of what must be equal for two results to be of the
+	// same environment; Class, of what must be equal for the same kind of host.
+	Fingerprint string `json:"fingerprint"`
+	Class       string `json:"fingerprint_class"`
+	// Missing says why a field is null or empty, by its JSON path in the
+	// environment ("hardware.microcode").
+	Missing map[string]string `json:"missing"`
+	// Opened is how long it took to have the environment ready for its first
+	// run (boot of a VM, build of an enclave), in seconds.
+	OpenSeconds *float64 `json:"open_seconds"`
+}
+
+// TEE is what is known of the protection of an arm.
+type TEE struct {
+	// Type is "none" or a kind of package tee ("sgx", "tdx", "sev", …); "unknown"
+	// where it could not be told.
+	Type   string `json:"type"`
+	Active bool   `json:"active"`
+	Debug  bool   `json:"debug"`
+	// Declared: the launcher says so; nothing inside the environment showed it.
+	Declared bool `json:"declared"`
+	// Facts are what was detected from inside.
+	Facts    []tee.Facts    `json:"facts"`
+	Evidence []tee.Evidence `json:"evidence"`
+	// Settings are what the TEE was configured with (EPC size, enclave size,
+	// SWIOTLB size, policy), as read back.
+	Settings map[string]string `json:"settings"`
+}
+
+// Hardware is the machine under an arm.
+type Hardware struct {
+	CPUModel       string            `json:"cpu_model"`
+	CPUVendor      string            `json:"cpu_vendor"`
+	CPUFamily      string            `json:"cpu_family"` // "family-model-stepping"
+	Microcode      string            `json:"microcode"`
+	CPUs           int               `json:"cpus"` // online logical CPUs
+	Sockets        int               `json:"sockets"`
+	ThreadsPerCore int               `json:"threads_per_core"`
+	SMT            string            `json:"smt"`
+	NUMANodes      int               `json:"numa_nodes"`
+	Affinity       string            `json:"affinity"` // CPUs that the workload may use
+	Governor       string            `json:"governor"`
+	Turbo          string            `json:"turbo"`
+	CacheBytes     map[string]int64  `json:"cache_bytes"` // "L1d", "L2", "L3"
+	Mitigations    map[string]string `json:"mitigations"`
+	MemoryBytes    int64             `json:"memory_bytes"`
+	SwapBytes      int64             `json:"swap_bytes"`
+	THP            string            `json:"transparent_hugepage"`
+	Disks          []Disk            `json:"disks"`
+	NICs           []NIC             `json:"nics"`
+	GPUs           []GPU             `json:"gpus"`
+	Serial         string            `json:"host_id"` // hash of the machine's id: same host or not
+}
+
+// Disk is a block device.
+type Disk struct {
+	Name       string `json:"name"`
+	Model      string `json:"model"`
+	Bytes      int64  `json:"bytes"`
+	Rotational bool   `json:"rotational"`
+	Scheduler  string `json:"scheduler"`
+	WriteCache string `json:"write_cache"`
+}
+
+// NIC is a network interface. BitsPerSecond is null where the driver does not say.
+type NIC struct {
+	Name          string   `json:"name"`
+	Driver        string   `json:"driver"`
+	MTU           int      `json:"mtu"`
+	BitsPerSecond *float64 `json:"bits_per_second"`
+}
+
+// GPU is a graphics or compute card.
+type GPU struct {
+	Model  string `json:"model"`
+	Driver string `json:"driver"`
+	CCMode string `json:"confidential_compute"` // mode, as nvidia-smi says it
+}
+
+// Software is what runs under the workload.
+type Software struct {
+	Kernel      string `json:"kernel"`
+	Cmdline     string `json:"cmdline"`
+	OS          string `json:"os"`
+	Libc        string `json:"libc"`
+	Hypervisor  string `json:"hypervisor"` // "none", a name from CPUID, or "unknown"
+	ClockSource string `json:"clock_source"`
+	// Limits are those of the cgroup or container: cpu, memory, pids.
+	Limits map[string]string `json:"limits"`
+	// Versions are of tools and runtimes in use ("fio": "3.33", "runsc": "…").
+	Versions map[string]string `json:"versions"`
+	// Worker is how the program under test was built: compiler, flags, date.
+	Worker map[string]string `json:"worker"`
+	// CachePolicy is what is done about the page cache ("dropped before each run", "direct", "as found").
+	CachePolicy string `json:"page_cache_policy"`
+	// Encryption layers in the way of data: "network", "storage".
+	Encryption map[string]string `json:"encryption"`
+}
+
+// Cloud is where a rented machine stands.
+type Cloud struct {
+	Provider     string `json:"provider"`
+	Region       string `json:"region"`
+	Zone         string `json:"zone"`
+	InstanceType string `json:"instance_type"`
+}
+
+// Status of a run.
+type Status string
+
+// The states. An excluded run stays in the document.
+const (
+	OK       Status = "ok"
+	Failed   Status = "failed"
+	Excluded Status = "excluded"
+)
+
+// Run is one execution of one case in one environment.
+type Run struct {
+	ID        string    `json:"run_id"` // "p03-threads=4-native"
+	Env       string    `json:"env_id"`
+	Case      string    `json:"case"`
+	Pair      int       `json:"pair"`     // from 0
+	Position  int       `json:"position"` // place of the arm within its pair, from 0
+	StartedAt time.Time `json:"started_at"`
+	// Seconds is the wall time of the whole run on the harness's clock.
+	Seconds float64 `json:"duration_seconds"`
+	Status  Status  `json:"status"`
+	// Reason explains a status other than OK.
+	Reason  string   `json:"reason,omitempty"`
+	Warmup  *Warmup  `json:"warmup"` // null: the job has no windows to look at
+	Metrics []Metric `json:"metrics"`
+	// OutputDigest is what the workload's own check made of its answer; equal
+	// digests are equal work.
+	OutputDigest string         `json:"output_digest"`
+	Counters     []Counter      `json:"counters"`
+	Interference Interference   `json:"interference"`
+	Clock        string         `json:"clock_source"`
+	Errors       map[string]int `json:"errors"`
+	Raw          []RawFile      `json:"raw_refs"`
+	// Missing says why a metric or counter is not there, by name.
+	Missing map[string]string `json:"missing,omitempty"`
+}
+
+// Warmup is how a run's warm-up was cut off.
+type Warmup struct {
+	Method string `json:"method"` // "slope-deviation+mser5", "fio"
+	// CutSeconds were dropped from the start of the run.
+	CutSeconds float64 `json:"cut_seconds"`
+	// Steady: a steady state was reached. If not, the run gives no ratio.
+	Steady bool `json:"steady"`
+	// Windows are the values of the primary metric, Width seconds each.
+	Windows []float64 `json:"windows"`
+	Width   float64   `json:"window_seconds"`
+}
+
+// Provenance says where a number comes from.
+type Provenance string
+
+// The sources of numbers. Only measured and derived ones are compared.
+const (
+	Measured   Provenance = "measured"
+	Derived    Provenance = "derived"
+	VendorSpec Provenance = "vendor_spec"
+	Literature Provenance = "literature"
+)
+
+// Metric is one value of a run. Value is null when it could not be had; Reason
+// says why.
+type Metric struct {
+	Name      string     `json:"name"`
+	Value     *float64   `json:"value"`
+	Reason    string     `json:"missing_reason,omitempty"`
+	Source    Provenance `json:"source"`
+	Histogram *Histogram `json:"histogram,omitempty"`
+	// N is the number of observations behind the value, 0 where that has no meaning.
+	N int64 `json:"n,omitempty"`
+}
+
+// Histogram is a classic histogram: Counts[i] observations at most Bounds[i]
+// and above Bounds[i-1]; the last count is of those above all bounds.
+type Histogram struct {
+	Bounds []float64 `json:"bounds"`
+	Counts []uint64  `json:"counts"`
+	Sum    float64   `json:"sum"`
+}
+
+// Trust in a counter: what of the workload it can see.
+type Trust string
+
+// The levels. In a production enclave a host's counter may see nothing.
+const (
+	Full    Trust = "full"
+	Partial Trust = "partial"
+	None    Trust = "none"
+)
+
+// Counter is what the monitor's sources counted during a run.
+type Counter struct {
+	Name   string            `json:"name"` // a metric of docs/metrics.md
+	Labels map[string]string `json:"labels"`
+	Value  *float64          `json:"value"`
+	// PerOperation is Value divided by the run's operations; null where those
+	// are not known.
+	PerOperation *float64 `json:"per_operation"`
+	Scope        string   `json:"scope"` // "process" or "machine"
+	Trust        Trust    `json:"trust"`
+	Note         string   `json:"note,omitempty"`
+}
+
+// Interference is what disturbed a run, measured apart from its metrics. A
+// null field could not be read; Missing says why.
+type Interference struct {
+	StealRatio     *float64 `json:"steal_ratio"`
+	ForeignCPU     *float64 `json:"foreign_cpu_ratio"` // CPU time of others, as a share of all CPUs
+	ThrottleEvents *float64 `json:"throttle_events"`
+	SwapBytes      *float64 `json:"swap_bytes"`
+	LoadBefore     *float64 `json:"load_before"`
+	MemoryPressure *float64 `json:"memory_pressure_ratio"`
+	Frequency      *Spread  `json:"cpu_hertz"` // null: blind
+	// HarnessCPU and MonitorCPU are CPU seconds that teescope itself used
+	// outside the workload during the run; Monitor is the counting, where it is known.
+	HarnessCPU *float64          `json:"harness_cpu_seconds"`
+	MonitorCPU *float64          `json:"monitor_cpu_seconds"`
+	Missing    map[string]string `json:"missing,omitempty"`
+}
+
+// Spread describes readings of one quantity.
+type Spread struct {
+	Min  float64 `json:"min"`
+	Mean float64 `json:"mean"`
+	Max  float64 `json:"max"`
+	// CV is the standard deviation divided by the mean.
+	CV float64 `json:"cv"`
+	N  int     `json:"n"`
+}
+
+// RawFile is a file beside the document, by a path relative to it.
+type RawFile struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"` // sha256:…
+}
+
+// Bound says that a ratio is only a limit, because an arm stood at a ceiling.
+type Bound string
+
+// The bounds.
+const (
+	Exact   Bound = "none"
+	AtMost  Bound = "le"
+	AtLeast Bound = "ge"
+)
+
+// Comparison is one treatment against one baseline for one metric of one case.
+type Comparison struct {
+	Baseline  string `json:"baseline"`
+	Treatment string `json:"treatment"`
+	Case      string `json:"case"`
+	Metric    string `json:"metric"`
+	Primary   bool   `json:"primary"`
+	// Changed names what differs between the arms, as JSON paths of Environment.
+	Changed   []Difference `json:"changed_dimensions"`
+	Estimator string       `json:"estimator"`
+	// Ratio is treatment divided by baseline, of the values as measured; its
+	// interval has Confidence. Null when there is no ratio.
+	Ratio      *float64 `json:"ratio"`
+	Low        *float64 `json:"ci_low"`
+	High       *float64 `json:"ci_high"`
+	Confidence float64  `json:"confidence"`
+	// Cost is the ratio turned so that above 1 is worse: 1.25 needs 25 % more of
+	// the time, or gives the work of 1 in 1.25 times the time.
+	Cost     *float64 `json:"cost_ratio"`
+	CostLow  *float64 `json:"cost_ci_low"`
+	CostHigh *float64 `json:"cost_ci_high"`
+	// BootLow and BootHigh are the pair bootstrap's interval of Ratio, the second opinion.
+	BootLow  *float64 `json:"boot_ci_low"`
+	BootHigh *float64 `json:"boot_ci_high"`
+	Pairs    int      `json:"n_pairs"`
+	// BaseMedian and TreatMedian are medians of the values that were compared.
+	BaseMedian  *float64 `json:"baseline_median"`
+	TreatMedian *float64 `json:"treatment_median"`
+	SDLog       *float64 `json:"sd_log"`
+	// MDE is the smallest ratio minus 1 that this many pairs would find four times in five.
+	MDE *float64 `json:"mde"`
+	// PairsNeeded would settle an inconclusive comparison; 0 where nothing is to settle.
+	PairsNeeded int           `json:"pairs_needed"`
+	Margin      float64       `json:"margin"`
+	NoiseFloor  *float64      `json:"noise_floor"`
+	Bound       Bound         `json:"bound"`
+	Grade       Grade         `json:"grade"`
+	Verdict     stats.Verdict `json:"verdict"`
+	// Material: a cost or gain whose whole interval lies beyond the margin.
+	Material bool     `json:"material"`
+	Reasons  []string `json:"reasons"`
+	// Rung is the place on a ladder, from 1; 0 when it is not one.
+	Rung int `json:"ladder_step"`
+}
+
+// Difference is one field in which two environments differ.
+type Difference struct {
+	Field     string `json:"field"`
+	Baseline  string `json:"baseline"`
+	Treatment string `json:"treatment"`
+}
+
+// Attribution is what a cause explains of a cost.
+type Attribution struct {
+	Baseline  string `json:"baseline"`
+	Treatment string `json:"treatment"`
+	Case      string `json:"case"`
+	Counter   string `json:"counter"`
+	// Delta is the difference per operation between the arms.
+	Delta       float64  `json:"delta_per_operation"`
+	UnitCost    *float64 `json:"unit_cost_seconds"`
+	Share       *float64 `json:"explained_share"`
+	Unexplained *float64 `json:"unexplained_share"`
+	Reason      string   `json:"missing_reason,omitempty"`
+}
+
+// Level of a guard's message.
+type Level string
+
+// The levels. Refuse makes a comparison invalid.
+const (
+	Note   Level = "info"
+	Warn   Level = "warn"
+	Refuse Level = "invalid"
+)
+
+// Guard is a refusal rule that spoke.
+type Guard struct {
+	ID      string `json:"id"`
+	Level   Level  `json:"level"`
+	Message string `json:"message"` // what was seen
+	Help    string `json:"help"`    // what would help
+	// Scope limits it to comparisons of a case, treatment or metric; "" is all.
+	Case      string             `json:"case,omitempty"`
+	Treatment string             `json:"treatment,omitempty"`
+	Metric    string             `json:"metric,omitempty"`
+	Values    map[string]float64 `json:"values,omitempty"`
+}
+
+// Reference is a published figure to set beside ours; it never decides a verdict.
+type Reference struct {
+	ID       string     `json:"id"`
+	Citation string     `json:"citation"`
+	Workload string     `json:"workload"`
+	TEE      string     `json:"tee"`
+	Low      float64    `json:"low"`
+	High     float64    `json:"high"`
+	Unit     string     `json:"unit"`
+	Caveat   string     `json:"caveat"`
+	Source   Provenance `json:"source"`
+}
+
+// Describe turns a metric's declaration into the document's form.
+func Describe(d *metric.Desc) MetricDesc {
+	better := "none"
+	switch d.Better {
+	case metric.Lower:
+		better = "lower"
+	case metric.Higher:
+		better = "higher"
+	}
+	return MetricDesc{Name: d.Name, Help: d.Help, Unit: d.Unit, Better: better}
+}
+
+// Metric returns the run's metric of a name, or nil.
+func (r *Run) Metric(name string) *Metric {
+	for i := range r.Metrics {
+		if r.Metrics[i].Name == name {
+			return &r.Metrics[i]
+		}
+	}
+	return nil
+}
+
+// Environment returns the arm of an id, or nil.
+func (e *Experiment) Environment(id string) *Environment {
+	for i := range e.Environments {
+		if e.Environments[i].ID == id {
+			return &e.Environments[i]
+		}
+	}
+	return nil
+}
+
+// Desc returns the declaration of a metric of the workload, or nil.
+func (e *Experiment) Desc(name string) *MetricDesc {
+	for i := range e.Workload.Metrics {
+		if e.Workload.Metrics[i].Name == name {
+			return &e.Workload.Metrics[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+#include "micro.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <time.h>
+
+static const struct mode *modes[] = {
+	&null_mode,
+};
+
+_Noreturn void fail(const char *what)
+{
+	fprintf(stderr, "micro: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+uint64_t number(const char *s, uint64_t least)
+{
+	char *end;
+	errno = 0;
+	uint64_t v = strtoull(s, &end, 10);
+	if (errno || end == s || *end || v < least) {
+		fprintf(stderr, "micro: \"%s\": want a whole number of at least %llu\n", s, (unsigned long long)least);
+		exit(2);
+	}
+	return v;
+}
+
+uint64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void say(const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
+		if (!strcmp(argv[1], modes[i]->name))
+			return modes[i]->run(argc - 1, argv + 1);
+	fprintf(stderr, "usage: micro MODE ...\n");
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+		fprintf(stderr, "  %s %s\n", modes[i]->name, modes[i]->usage);
+	return 2;
+}

@@ -1,0 +1,31 @@
+/* The tiny worker: one static program with one mode per file, so that neither a
+ * language runtime nor a dynamic linker is part of what is measured. */
+#ifndef MICRO_H
+#define MICRO_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct mode {
+	const char *name, *usage;
+	/* argv[0] is the mode's name; returns the exit status. */
+	int (*run)(int argc, char **argv);
+};
+
+/* fail prints "micro: WHAT: errno's text" to stderr and ends with status 1. */
+_Noreturn void fail(const char *what);
+
+/* number reads a whole number of at least least, or ends with status 2. */
+uint64_t number(const char *s, uint64_t least);
+
+/* now is CLOCK_MONOTONIC in nanoseconds. */
+uint64_t now(void);
+
+/* say prints a line and flushes, so that the harness can time its arrival. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+extern const struct mode null_mode;
+
+#endif

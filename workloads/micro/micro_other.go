@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package micro
+
+// Program is the worker for this architecture, or nil where none was built.
+var Program []byte
