@@ -27,6 +27,7 @@ type Experiment struct {
 	StartedAt     time.Time     `json:"started_at"`
 	EndedAt       *time.Time    `json:"ended_at"` // null while it runs
 	Tool          Tool          `json:"tool"`
+	Commit        *Commit       `json:"commit"` // of the program under test; null where the user named none
 	Design        Design        `json:"design"`
 	Workload      Workload      `json:"workload"`
 	Cases         []Case        `json:"cases"`
@@ -45,6 +46,12 @@ type Tool struct {
 	Go      string `json:"go"`
 	// Command is the command line, to be copied by who wants to do it again.
 	Command []string `json:"command"`
+}
+
+// Commit is a state of the program under test in its repository.
+type Commit struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
 }
 
 // Kind of design, from the strongest.

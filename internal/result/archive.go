@@ -1,0 +1,94 @@
+package result
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Archive is a folder of finished documents, one file per experiment, named by
+// its id. Its methods may be called from several goroutines.
+type Archive struct {
+	Dir string
+
+	mu   sync.Mutex
+	seen map[string]entry // by file name
+}
+
+type entry struct {
+	at   time.Time
+	size int64
+	e    *Experiment
+	err  error
+}
+
+// Add copies a document into the archive.
+func (a *Archive) Add(e *Experiment) (string, error) {
+	name, err := a.file(e.ID)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(a.Dir, 0o755); err != nil {
+		return "", err
+	}
+	return name, Write(name, e)
+}
+
+func (a *Archive) file(id string) (string, error) {
+	if id == "" || strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" {
+		return "", fmt.Errorf("experiment id %q: want letters, digits, - and _", id)
+	}
+	return filepath.Join(a.Dir, id+".json"), nil
+}
+
+// Get returns a document; the error wraps fs.ErrNotExist when there is none of that id.
+func (a *Archive) Get(id string) (*Experiment, error) {
+	name, err := a.file(id)
+	if err != nil {
+		return nil, errors.Join(err, fs.ErrNotExist)
+	}
+	return Read(name)
+}
+
+// List returns all documents, the newest first. Those that cannot be read are
+// left out and named in the error; a folder that is not there is empty.
+func (a *Archive) List() ([]*Experiment, error) {
+	files, err := os.ReadDir(a.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := map[string]entry{}
+	var out []*Experiment
+	var errs []error
+	for _, f := range files {
+		fi, err := f.Info()
+		if filepath.Ext(f.Name()) != ".json" || strings.HasPrefix(f.Name(), ".") || err != nil || !fi.Mode().IsRegular() {
+			continue
+		}
+		en, ok := a.seen[f.Name()]
+		if !ok || !en.at.Equal(fi.ModTime()) || en.size != fi.Size() {
+			en = entry{at: fi.ModTime(), size: fi.Size()}
+			en.e, en.err = Read(filepath.Join(a.Dir, f.Name()))
+		}
+		now[f.Name()] = en
+		if en.err != nil {
+			errs = append(errs, en.err)
+			continue
+		}
+		out = append(out, en.e)
+	}
+	a.seen = now
+	slices.SortStableFunc(out, func(x, y *Experiment) int { return y.StartedAt.Compare(x.StartedAt) })
+	return out, errors.Join(errs...)
+}

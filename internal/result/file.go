@@ -1,0 +1,101 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ErrNewer is wrapped by Read for a document of a newer major schema version.
+var ErrNewer = errors.New("schema is newer than this program; use a newer teescope")
+
+// Read reads a finished document and checks it against the schema.
+func Read(path string) (*Experiment, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, e := os.Stat(partial(path)); e == nil {
+			return nil, fmt.Errorf("read %s: the experiment is not finished; continue it with `teescope bench run --resume --out %s`", path, path)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return e, nil
+}
+
+// Parse reads a document from memory and checks it against the schema.
+func Parse(b []byte) (*Experiment, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("not a whole JSON document, %d bytes (%w); if the file was cut off, take it from its source again", len(b), err)
+	}
+	doc, _ := v.(map[string]any)
+	have, _ := doc["schema_version"].(string)
+	if have == "" {
+		return nil, errors.New("no schema_version: not a result of `teescope bench`")
+	}
+	major, ok := majorOf(have)
+	own, _ := majorOf(SchemaVersion)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("schema_version %q: want a version like %s", have, SchemaVersion)
+	case major > own:
+		return nil, fmt.Errorf("schema_version %s, this program knows %s: %w", have, SchemaVersion, ErrNewer)
+	case major < own:
+		return nil, fmt.Errorf("schema_version %s is older than %s and no longer read", have, SchemaVersion)
+	}
+	s, err := compiled()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Validate(v); err != nil {
+		return nil, fmt.Errorf("does not follow the schema (`teescope schema result`): %w", err)
+	}
+	var e Experiment
+	if err := json.Unmarshal(b, &e); err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+func majorOf(version string) (int, bool) {
+	m, _, ok := strings.Cut(version, ".")
+	n, err := strconv.Atoi(m)
+	return n, ok && err == nil
+}
+
+// Write replaces a document as a whole: a reader sees the old one or the new one.
+func Write(path string, e *Experiment) error {
+	b, err := json.MarshalIndent(e, "", " ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return replace(path, append(b, '\n'))
+}
+
+// replace writes a file beside path, syncs it and renames it into place.
+func replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,209 @@
+package result
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stream is an experiment in progress on disk: beside the document's path
+// stands PATH.partial, one JSON record per line, each synced when it is written,
+// so that a crash loses at most the run in progress. Finish replaces it by the
+// document.
+type Stream struct {
+	path string
+	f    *os.File
+	end  int64 // length of the whole records
+}
+
+// record is one line of the file; one field is set.
+type record struct {
+	Experiment  *Experiment  `json:"experiment,omitempty"`
+	Environment *Environment `json:"environment,omitempty"`
+	Run         *Run         `json:"run,omitempty"`
+}
+
+func partial(path string) string { return path + ".partial" }
+
+// rawDir is where the raw outputs of a document's runs lie.
+func rawDir(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".raw" }
+
+// Create starts a new document at path with all that is known before the first
+// run. It refuses to replace a document or an unfinished experiment.
+func Create(path string, e *Experiment) (*Stream, error) {
+	if _, err := os.Stat(path); err == nil {
+		return nil, fmt.Errorf("write %s: there is a file already; name another with --out", path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(partial(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("write %s: an experiment stopped here before its end; continue it with --resume, or remove %s", path, partial(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{path: path, f: f}
+	if err := errors.Join(s.lock(), s.append(record{Experiment: e})); err != nil {
+		f.Close()
+		return nil, errors.Join(err, os.Remove(partial(path)))
+	}
+	return s, nil
+}
+
+// Resume opens an experiment that stopped before its end. A record that a
+// crash cut off is dropped.
+func Resume(path string) (*Experiment, *Stream, error) {
+	f, err := os.OpenFile(partial(path), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, e := os.Stat(path); e == nil {
+			return nil, nil, fmt.Errorf("resume %s: the experiment is finished", path)
+		}
+		return nil, nil, fmt.Errorf("resume %s: no experiment was begun there", path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &Stream{path: path, f: f}
+	e, err := s.load()
+	if err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("resume %s: %w", partial(path), err)
+	}
+	return e, s, nil
+}
+
+func (s *Stream) lock() error {
+	if err := unix.Flock(int(s.f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("%s: another teescope is writing it: %w", partial(s.path), err)
+	}
+	return nil
+}
+
+func (s *Stream) load() (*Experiment, error) {
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
+	var e *Experiment
+	in := bufio.NewReaderSize(s.f, 1<<20)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break // without its end, the line was cut off
+		}
+		if err != nil {
+			return nil, err
+		}
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			if _, more := in.Peek(1); errors.Is(more, io.EOF) {
+				break // the last one may have been cut off within a block
+			}
+			return nil, fmt.Errorf("record %d is damaged: %w", n, err)
+		}
+		if (n == 1) != (r.Experiment != nil) {
+			return nil, fmt.Errorf("record %d is out of place", n)
+		}
+		switch {
+		case r.Experiment != nil:
+			if major, ok := majorOf(r.Experiment.SchemaVersion); !ok || major != mustMajor() {
+				return nil, fmt.Errorf("schema_version %q, this program writes %s: finish it with the program that began it", r.Experiment.SchemaVersion, SchemaVersion)
+			}
+			e = r.Experiment
+		case r.Environment != nil:
+			if old := e.Environment(r.Environment.ID); old != nil {
+				*old = *r.Environment
+			} else {
+				e.Environments = append(e.Environments, *r.Environment)
+			}
+		case r.Run != nil:
+			e.Runs = append(e.Runs, *r.Run)
+		}
+		s.end += int64(len(line))
+	}
+	if e == nil {
+		return nil, errors.New("nothing was written before the stop; remove it and begin anew")
+	}
+	if err := s.f.Truncate(s.end); err != nil {
+		return nil, err
+	}
+	_, err := s.f.Seek(s.end, io.SeekStart)
+	return e, err
+}
+
+func mustMajor() int {
+	n, _ := majorOf(SchemaVersion)
+	return n
+}
+
+func (s *Stream) append(r record) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", partial(s.path), err)
+	}
+	if bytes.IndexByte(b, '\n') >= 0 {
+		return fmt.Errorf("write %s: a record has a line end", partial(s.path))
+	}
+	_, err = s.f.Write(append(b, '\n'))
+	if err = errors.Join(err, s.f.Sync()); err != nil {
+		// What was half written would damage the next record.
+		_, seek := s.f.Seek(s.end, io.SeekStart)
+		return fmt.Errorf("%w; free space and continue with --resume", errors.Join(err, s.f.Truncate(s.end), seek))
+	}
+	s.end += int64(len(b)) + 1
+	return nil
+}
+
+// Environment adds an arm, or replaces what was said of it.
+func (s *Stream) Environment(e *Environment) error { return s.append(record{Environment: e}) }
+
+// Run adds a run. When it returns, a crash cannot lose the run any more.
+func (s *Stream) Run(r *Run) error { return s.append(record{Run: r}) }
+
+// Raw keeps an output of a run beside the document, and returns its reference.
+func (s *Stream) Raw(run, name string, data []byte) (RawFile, error) {
+	dir := rawDir(s.path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return RawFile{}, err
+	}
+	file := filepath.Join(dir, fileName(run)+"."+fileName(name))
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		return RawFile{}, errors.Join(err, os.Remove(file))
+	}
+	rel, err := filepath.Rel(filepath.Dir(s.path), file)
+	sum := sha256.Sum256(data)
+	return RawFile{Path: filepath.ToSlash(rel), Digest: "sha256:" + hex.EncodeToString(sum[:])}, err
+}
+
+// fileName keeps of a run's name what every file system takes.
+func fileName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r == 0 || r < ' ' {
+			return '_'
+		}
+		return r
+	}, s)
+}
+
+// Finish writes the document and removes the stream.
+func (s *Stream) Finish(e *Experiment) error {
+	if err := Write(s.path, e); err != nil {
+		return fmt.Errorf("%w; all runs are kept in %s: free space and continue with --resume", err, partial(s.path))
+	}
+	return errors.Join(s.f.Close(), os.Remove(partial(s.path)))
+}
+
+// Close leaves the experiment to be resumed.
+func (s *Stream) Close() error { return s.f.Close() }
