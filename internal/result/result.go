@@ -417,6 +417,8 @@ type Comparison struct {
 	Case      string `json:"case"`
 	Metric    string `json:"metric"`
 	Primary   bool   `json:"primary"`
+	// Headline is the verdict in one sentence, made from the fields below.
+	Headline string `json:"headline"`
 	// Changed names what differs between the arms, as JSON paths of Environment.
 	Changed   []Difference `json:"changed_dimensions"`
 	Estimator string       `json:"estimator"`
@@ -500,6 +502,7 @@ type Guard struct {
 }
 
 // Reference is a published figure to set beside ours; it never decides a verdict.
+// A Unit of "cost_ratio" (above 1 is worse) is drawn beside our cost ratios.
 type Reference struct {
 	ID       string     `json:"id"`
 	Citation string     `json:"citation"`
