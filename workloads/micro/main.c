@@ -1,3 +1,5 @@
+//go:build ignore
+
 #include "micro.h"
 
 #include <errno.h>

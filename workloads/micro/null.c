@@ -1,3 +1,5 @@
+//go:build ignore
+
 /* null does nothing: what is left of a run's time is the harness's own cost. */
 #include "micro.h"
 

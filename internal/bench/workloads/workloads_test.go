@@ -1,0 +1,532 @@
+package workloads
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// A fixture testdata/WORKLOAD.txtar or testdata/WORKLOAD-CASE.txtar holds
+// recorded outputs of a workload. Its comment says where they were recorded.
+//
+//	params          lines "name=value": parameters that differ from the defaults
+//	quick           lines "name=value" besides params, with which the job takes a second or so:
+//	                TestReal then runs it on this machine. Empty: as it is. Without it TestReal leaves the fixture out
+//	job             what Job returns for params; rewritten by "go test -update"
+//	NAME/stdout     what the command inside printed,
+//	NAME/lines      or the same with times: lines "SECONDS text", SECONDS from the start to the line's arrival
+//	NAME/stderr     what it printed there
+//	NAME/outside    what the command outside printed
+//	NAME/wall       the wall time of the run in seconds; without it, the time of the last line
+//	NAME/want       what Parse, Series and Check make of it; rewritten by "go test -update"
+//
+// NAME begins with one of three words. "good": every metric is there, the check
+// passes. "wrong": the work was not done or not done right, and Check says so.
+// "truncated": the output is not whole, and Parse or Check says so.
+// The fixtures of a workload have at least one of each.
+
+var update = flag.Bool("update", false, "rewrite the job and want files of every fixture")
+
+// fixture is an archive, read.
+type fixture struct {
+	path     string
+	archive  *txtar.Archive
+	workload *bench.Workload
+	params   bench.Params // completed
+}
+
+func (f *fixture) label() string { return strings.TrimSuffix(filepath.Base(f.path), ".txtar") }
+
+func (f *fixture) file(name string) (string, bool) {
+	for _, a := range f.archive.Files {
+		if a.Name == name {
+			return string(a.Data), true
+		}
+	}
+	return "", false
+}
+
+// golden compares a file of the archive with what it should be, or writes it.
+func (f *fixture) golden(t *testing.T, name, got string) {
+	t.Helper()
+	want, _ := f.file(name)
+	if want == got {
+		return
+	}
+	if !*update {
+		t.Errorf("%s of %s is\n%s\nwant\n%s", name, f.path, got, want)
+		return
+	}
+	i := slices.IndexFunc(f.archive.Files, func(a txtar.File) bool { return a.Name == name })
+	if i < 0 {
+		f.archive.Files = append(f.archive.Files, txtar.File{Name: name})
+		i = len(f.archive.Files) - 1
+	}
+	f.archive.Files[i].Data = []byte(got)
+	if err := os.WriteFile(f.path, txtar.Format(f.archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// outputs are the NAMEs in the archive, in its order.
+func (f *fixture) outputs() []string {
+	var names []string
+	for _, a := range f.archive.Files {
+		if name, _, ok := strings.Cut(a.Name, "/"); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// outcome is a recorded output as the engine would hand it over.
+func (f *fixture) outcome(t testing.TB, name string) bench.Outcome {
+	t.Helper()
+	o := bench.Outcome{Params: f.params}
+	if s, ok := f.file(name + "/lines"); ok {
+		for line := range strings.Lines(s) {
+			at, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			seconds, err := strconv.ParseFloat(at, 64)
+			if !ok || err != nil {
+				t.Fatalf("%s: %s/lines: %q: want SECONDS text", f.path, name, line)
+			}
+			o.Inside.Wall = time.Duration(seconds * 1e9)
+			o.Inside.Lines = append(o.Inside.Lines, host.Line{At: o.Inside.Wall, Text: text})
+			o.Inside.Stdout = append(append(o.Inside.Stdout, text...), '\n')
+		}
+	} else {
+		s, _ := f.file(name + "/stdout")
+		o.Inside.Stdout = []byte(s)
+		o.Inside.Lines = linesOf(o.Inside.Stdout, 0)
+	}
+	if s, ok := f.file(name + "/wall"); ok {
+		seconds, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+		if err != nil {
+			t.Fatalf("%s: %s/wall: %v", f.path, name, err)
+		}
+		o.Inside.Wall = time.Duration(seconds * 1e9)
+	}
+	stderr, _ := f.file(name + "/stderr")
+	outside, _ := f.file(name + "/outside")
+	o.Inside.Stderr, o.Outside.Stdout = []byte(stderr), []byte(outside)
+	o.Outside.Lines = linesOf(o.Outside.Stdout, 0)
+	return o
+}
+
+// linesOf cuts an output into lines that arrive step apart.
+func linesOf(b []byte, step time.Duration) []host.Line {
+	var out []host.Line
+	for line := range bytes.Lines(b) {
+		out = append(out, host.Line{At: step * time.Duration(len(out)+1), Text: string(bytes.TrimSuffix(line, []byte("\n")))})
+	}
+	return out
+}
+
+// settings reads lines "name=value".
+func settings(t testing.TB, path, text string) bench.Params {
+	t.Helper()
+	p := bench.Params{}
+	for line := range strings.Lines(text) {
+		name, v, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if !ok {
+			t.Fatalf("%s: %q: want name=value", path, line)
+		}
+		p[name] = v
+	}
+	return p
+}
+
+// fixtures reads all archives; one that belongs to no workload is an error.
+func fixtures(t testing.TB) []*fixture {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	var out []*fixture
+	for _, path := range paths {
+		a, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fixture{path: path, archive: a}
+		for _, w := range All { // the longest name that fits
+			if l := f.label(); (l == w.Name || strings.HasPrefix(l, w.Name+"-")) && (f.workload == nil || len(w.Name) > len(f.workload.Name)) {
+				f.workload = w
+			}
+		}
+		if f.workload == nil {
+			t.Errorf("%s: orphan, no workload has that name", path)
+			continue
+		}
+		text, _ := f.file("params")
+		if f.params, err = bench.Complete("workload "+f.workload.Name, f.workload.Params, settings(t, path, text)); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// sentence is what a doc or help text has to be.
+func sentence(s string) bool {
+	first, _ := utf8.DecodeRuneInString(s)
+	return strings.HasSuffix(s, ".") && (unicode.IsUpper(first) || unicode.IsDigit(first))
+}
+
+// baseUnit: seconds, bytes, ratio, a count of things, or one of them per second;
+// never a scaled unit.
+var (
+	baseUnit = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+	scaled   = regexp.MustCompile(`(^|_)(ns|us|ms|s|milliseconds|microseconds|nanoseconds|minutes|hours|kib|mib|gib|kb|mb|gb|mips|percent|pct|iops)(_|$)`)
+)
+
+func TestDeclarations(t *testing.T) {
+	names := map[string]bool{}
+	for _, w := range All {
+		if !regexp.MustCompile(`^[a-z][a-z0-9-]*$`).MatchString(w.Name) || names[w.Name] {
+			t.Errorf("workload %q: a name is lower case and unique", w.Name)
+		}
+		names[w.Name] = true
+		if !sentence(w.Doc) || w.Version < 1 {
+			t.Errorf("workload %s: needs a version and a sentence for Doc", w.Name)
+		}
+		if w.Metrics == nil || w.Primary == nil || w.Estimate == nil || w.Job == nil || w.Parse == nil || w.Check == nil {
+			t.Fatalf("workload %s: needs Metrics, Primary, Estimate, Job, Parse and Check", w.Name)
+		}
+		params := map[string]bench.Param{}
+		for _, p := range w.Params {
+			if _, twice := params[p.Name]; twice || !sentence(p.Doc) {
+				t.Errorf("workload %s: parameter %s: needs a sentence for Doc, once", w.Name, p.Name)
+			}
+			if p.Values != nil && !slices.Contains(p.Values, p.Default) {
+				t.Errorf("workload %s: parameter %s: the default %q is not one of its values", w.Name, p.Name, p.Default)
+			}
+			params[p.Name] = p
+		}
+		for name, values := range w.Sweep {
+			p, ok := params[name]
+			if !ok || p.Subject || len(values) < 2 {
+				t.Errorf("workload %s: sweeps %s, which must be a parameter, no subject, with two values or more", w.Name, name)
+			}
+			if !slices.Contains(values, p.Default) {
+				t.Errorf("workload %s: the default of %s is not in its sweep", w.Name, name)
+			}
+		}
+		for _, tool := range w.Tools {
+			if tool.Command == "" || tool.Package == "" {
+				t.Errorf("workload %s: tool %+v: needs the command and the package that has it", w.Name, tool)
+			}
+		}
+	}
+}
+
+// checkCase looks at what a workload declares for one set of parameters.
+func checkCase(t *testing.T, w *bench.Workload, p bench.Params) {
+	t.Helper()
+	if d, disk := w.Estimate(p); d <= 0 || disk < 0 {
+		t.Errorf("estimate is %v and %d bytes", d, disk)
+	}
+	descs := w.Metrics(p)
+	if !slices.Contains(descs, w.Primary(p)) {
+		t.Error("the primary metric is not one of Metrics")
+	} else if w.Primary(p).Better == metric.Neither {
+		t.Error("the primary metric has no better direction")
+	}
+	if w.Operations != nil && (!slices.Contains(descs, w.Operations) || w.Operations.Kind != metric.Counter) {
+		t.Error("Operations must be one of Metrics, and a counter")
+	}
+	names := map[string]bool{}
+	for _, d := range descs {
+		if err := d.Check(); err != nil {
+			t.Error(err)
+		}
+		if !sentence(d.Help) {
+			t.Errorf("metric %s: help %q is not a sentence", d.Name, d.Help)
+		}
+		if !baseUnit.MatchString(d.Unit) || scaled.MatchString(d.Unit) || !strings.HasSuffix("_"+strings.TrimSuffix(d.Name, "_total"), "_"+d.Unit) {
+			t.Errorf("metric %s: its name must end in its base unit (before _total); the unit is %q", d.Name, d.Unit)
+		}
+		if d.Better == metric.Neither && d.Kind != metric.Counter {
+			t.Errorf("metric %s: no better direction; only a count may have none", d.Name)
+		}
+		if len(d.Labels) != 0 {
+			t.Errorf("metric %s: a benchmark's metric has no labels", d.Name)
+		}
+		if names[d.Name] {
+			t.Errorf("metric %s is declared twice", d.Name)
+		}
+		names[d.Name] = true
+	}
+}
+
+func TestFixtures(t *testing.T) {
+	have := map[*bench.Workload]map[string]bool{}
+	for _, f := range fixtures(t) {
+		if have[f.workload] == nil {
+			have[f.workload] = map[string]bool{}
+		}
+		t.Run(f.label(), func(t *testing.T) {
+			checkCase(t, f.workload, f.params)
+			job, err := f.workload.Job(f.params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.golden(t, "job", describeJob(job))
+			for _, name := range f.outputs() {
+				kind := strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
+				kind, _, _ = strings.Cut(kind, "-")
+				if !slices.Contains([]string{"good", "wrong", "truncated"}, kind) {
+					t.Errorf("output %s: a name begins with good, wrong or truncated", name)
+				}
+				have[f.workload][kind] = true
+				t.Run(name, func(t *testing.T) { f.check(t, name, kind) })
+			}
+		})
+	}
+	for _, w := range All {
+		for _, kind := range []string{"good", "wrong", "truncated"} {
+			if !have[w][kind] {
+				t.Errorf("workload %s: no fixture testdata/%s*.txtar has an output %q", w.Name, w.Name, kind)
+			}
+		}
+	}
+}
+
+// check puts one recorded output through the workload.
+func (f *fixture) check(t *testing.T, name, kind string) {
+	o := f.outcome(t, name)
+	got, parseErr, checkErr := read(t, f.workload, o)
+	f.golden(t, name+"/want", got)
+	switch kind {
+	case "good":
+		if parseErr != nil || checkErr != nil {
+			t.Errorf("a good output is refused: parse: %v, check: %v", parseErr, checkErr)
+		}
+		for _, d := range f.workload.Metrics(f.params) {
+			if !strings.Contains("\n"+got, "\n"+d.Name+" ") {
+				t.Errorf("%s is declared but not in a good output", d.Name)
+			}
+		}
+		f.cut(t, o, got)
+	case "wrong":
+		if checkErr == nil {
+			t.Error("Check accepts wrong work")
+		}
+	case "truncated":
+		if parseErr == nil && checkErr == nil {
+			t.Error("neither Parse nor Check refuses a truncated output")
+		}
+	}
+}
+
+// cut ends a good output early, at many places: that is an error, or makes no
+// difference; it is never another number.
+func (f *fixture) cut(t *testing.T, o bench.Outcome, whole string) {
+	t.Helper()
+	for _, which := range []*host.Output{&o.Inside, &o.Outside} {
+		all, lines := which.Stdout, which.Lines
+		for at := 0; at < len(all); at += 1 + len(all)/400 {
+			which.Stdout = all[:at]
+			which.Lines = linesOf(all[:at], 0)
+			for i := range which.Lines {
+				which.Lines[i].At = lines[i].At
+			}
+			if got, parseErr, checkErr := read(t, f.workload, o); parseErr == nil && checkErr == nil && got != whole {
+				t.Fatalf("an output that ends after %d of %d bytes gives\n%s\nwant an error, or\n%s", at, len(all), got, whole)
+			}
+		}
+		which.Stdout, which.Lines = all, lines
+	}
+}
+
+// read is everything that a workload makes of an outcome, as text.
+func read(t testing.TB, w *bench.Workload, o bench.Outcome) (text string, parseErr, checkErr error) {
+	t.Helper()
+	var b strings.Builder
+	samples, parseErr := w.Parse(o)
+	seen := map[string]bool{}
+	for _, s := range samples {
+		if !slices.ContainsFunc(w.Metrics(o.Params), func(d *metric.Desc) bool { return d.Name == s.Desc.Name }) {
+			t.Errorf("%s is not declared", s.Desc.Name)
+		}
+		if seen[s.Desc.Name] || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
+			t.Errorf("%s is %v, or there twice", s.Desc.Name, s.Value)
+		}
+		seen[s.Desc.Name] = true
+		fmt.Fprintf(&b, "%s %.6g %s", s.Desc.Name, s.Value, s.Trust)
+		if s.Hist != nil {
+			if len(s.Hist.Counts) != len(s.Hist.Bounds)+1 || !slices.IsSorted(s.Hist.Bounds) {
+				t.Errorf("%s: histogram has %d counts for the bounds %v", s.Desc.Name, len(s.Hist.Counts), s.Hist.Bounds)
+			}
+			fmt.Fprintf(&b, " bounds=%.4g counts=%d sum=%.6g", s.Hist.Bounds, s.Hist.Counts, s.Hist.Sum)
+		}
+		b.WriteByte('\n')
+	}
+	if parseErr != nil {
+		fmt.Fprintf(&b, "error: %v\n", parseErr)
+	}
+	if w.Series != nil {
+		s, err := w.Series(o)
+		fmt.Fprintf(&b, "series width=%.6g values=%.6g method=%q", s.Width, s.Values, s.Method)
+		if s.Attained != nil {
+			fmt.Fprintf(&b, " attained=%v", *s.Attained)
+		}
+		if err != nil {
+			fmt.Fprintf(&b, " error: %v", err)
+		}
+		b.WriteByte('\n')
+	}
+	digest, checkErr := w.Check(o)
+	if checkErr != nil {
+		fmt.Fprintf(&b, "check: %v\n", checkErr)
+		if digest != "" {
+			t.Errorf("a digest %q beside the error %v", digest, checkErr)
+		}
+	} else {
+		fmt.Fprintf(&b, "digest %s\n", digest)
+		if digest == "" {
+			t.Error("no digest and no error")
+		}
+	}
+	return b.String(), parseErr, checkErr
+}
+
+// describeJob is a job as text. A program's bytes are left out.
+func describeJob(j bench.Job) string {
+	var b strings.Builder
+	command := func(where string, c host.Cmd) {
+		fmt.Fprintf(&b, "%s %q", where, c.Argv)
+		for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+			fmt.Fprintf(&b, " %s=%q", k, c.Env[k])
+		}
+		if c.Dir != "" {
+			fmt.Fprintf(&b, " in %q", c.Dir)
+		}
+		if c.Stdin != nil {
+			fmt.Fprintf(&b, " stdin %q", c.Stdin)
+		}
+		if c.Ready != "" {
+			fmt.Fprintf(&b, " after %q asks %q", c.Ready, c.Ask)
+		}
+		b.WriteByte('\n')
+	}
+	command("inside", j.Inside)
+	if j.Outside != nil {
+		command("outside", *j.Outside)
+	}
+	for _, f := range j.Files {
+		fmt.Fprintf(&b, "file %s exec=%v from=%q", f.Name, f.Exec, f.From)
+		if utf8.Valid(f.Data) && len(f.Data) > 0 {
+			fmt.Fprintf(&b, " data=%q", f.Data)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// TestReal runs the quick form of every fixture that has one on this machine.
+func TestReal(t *testing.T) {
+	for _, f := range fixtures(t) {
+		quick, ok := f.file("quick")
+		if !ok {
+			continue
+		}
+		t.Run(f.label(), func(t *testing.T) {
+			for _, tool := range f.workload.Tools {
+				if _, err := exec.LookPath(tool.Command); err != nil {
+					t.Skipf("%s is not here; package %s has it", tool.Command, tool.Package)
+				}
+			}
+			p := maps.Clone(f.params)
+			maps.Copy(p, settings(t, f.path, quick))
+			got, parseErr, checkErr := read(t, f.workload, runHere(t, f.workload, p))
+			if parseErr != nil || checkErr != nil {
+				t.Errorf("parse: %v, check: %v", parseErr, checkErr)
+			}
+			for _, d := range f.workload.Metrics(p) {
+				if !strings.Contains("\n"+got, "\n"+d.Name+" ") {
+					t.Errorf("%s is declared but was not measured", d.Name)
+				}
+			}
+			t.Log("\n" + got)
+		})
+	}
+}
+
+// runHere runs a job without any launcher.
+func runHere(t *testing.T, w *bench.Workload, p bench.Params) bench.Outcome {
+	t.Helper()
+	job, err := w.Job(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := host.Local()
+	work, data := t.TempDir(), t.TempDir()
+	for _, f := range job.Files {
+		if f.From != "" {
+			if f.Data, err = h.ReadFile(f.From); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mode := os.FileMode(0o644)
+		if f.Exec {
+			mode = 0o755
+		}
+		if err := h.Install(filepath.Join(work, f.Name), f.Data, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill := func(s string) string { return strings.NewReplacer("{work}", work, "{data}", data).Replace(s) }
+	c := job.Inside
+	c.Argv, c.Env, c.Dir = slices.Clone(c.Argv), maps.Clone(c.Env), fill(c.Dir)
+	for i := range c.Argv {
+		c.Argv[i] = fill(c.Argv[i])
+	}
+	for k, v := range c.Env {
+		c.Env[k] = fill(v)
+	}
+	out, err := h.Exec(t.Context(), c)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.Stderr)
+	}
+	return bench.Outcome{Params: p, Inside: out}
+}
+
+// FuzzOutput puts any text through every workload: no panic, no number that is
+// not one, no metric that is not declared.
+func FuzzOutput(f *testing.F) {
+	fs := fixtures(f)
+	for i, x := range fs {
+		for _, name := range x.outputs() {
+			o := x.outcome(f, name)
+			f.Add(uint8(i), o.Inside.Stdout, o.Outside.Stdout, int64(time.Millisecond))
+		}
+	}
+	f.Fuzz(func(t *testing.T, i uint8, inside, outside []byte, step int64) {
+		x := fs[int(i)%len(fs)]
+		o := bench.Outcome{Params: x.params,
+			Inside:  host.Output{Stdout: inside, Lines: linesOf(inside, time.Duration(step)), Wall: time.Second},
+			Outside: host.Output{Stdout: outside, Lines: linesOf(outside, time.Duration(step))}}
+		read(t, x.workload, o)
+	})
+}
