@@ -152,6 +152,20 @@ func (h *Host) MkdirTemp(prefix string) (string, error) {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(dir, h.Root), "/"), h.errAt(err)
 }
 
+// Mkdir makes a folder and those above it.
+func (h *Host) Mkdir(name string) error { return h.errAt(os.MkdirAll(h.Path(name), 0o755)) }
+
+// LookPath finds a command in the folders of PATH, on a fixture below its root.
+func (h *Host) LookPath(command string) (string, error) {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		name := filepath.Join("/", dir, command)
+		if fi, err := h.Stat(name); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
+			return name, nil
+		}
+	}
+	return "", &fs.PathError{Op: "find", Path: command, Err: fs.ErrNotExist}
+}
+
 // Install writes a file with its mode (0o755 for a program), making the folders above it.
 func (h *Host) Install(name string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(h.Path(name)), 0o755); err != nil {

@@ -4,4 +4,6 @@ package launchers
 import "github.com/teescope/teescope/internal/bench"
 
 // All is every launcher, in the order of `teescope bench list`.
-var All = []*bench.Launcher{}
+var All = []*bench.Launcher{
+	&native,
+}

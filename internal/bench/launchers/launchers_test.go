@@ -1,0 +1,271 @@
+package launchers
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/host/hosttest"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens in testdata")
+
+// TestList holds every launcher of the list to the same promises. A launcher's
+// fixtures are testdata/NAME.txtar and testdata/NAME.VARIANT.txtar, each a
+// machine on which everything is missing (see hosttest), with
+//
+//	params    lines "name=value" of the launcher; the rest has its default
+//	commands  golden: what Commands says for the job of this test, as shown by render
+//	missing   golden: the error of Check, one missing thing a line
+func TestList(t *testing.T) {
+	fixtures, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned := map[string]bool{}
+	seen := map[string]bool{}
+	for _, l := range All {
+		if seen[l.Name] {
+			t.Errorf("two launchers are called %s", l.Name)
+		}
+		seen[l.Name] = true
+		t.Run(l.Name, func(t *testing.T) {
+			documented(t, l)
+			found := false
+			for _, path := range fixtures {
+				name, _, _ := strings.Cut(filepath.Base(path), ".")
+				if name != l.Name {
+					continue
+				}
+				owned[path], found = true, true
+				t.Run(filepath.Base(path), func(t *testing.T) { promises(t, l, path) })
+			}
+			if !found {
+				t.Errorf("no fixture testdata/%s.txtar", l.Name)
+			}
+		})
+	}
+	for _, path := range fixtures {
+		if !owned[path] {
+			t.Errorf("%s belongs to no launcher", path)
+		}
+	}
+}
+
+// job is the fixed job of the goldens: files, folders, environment and words
+// that a shell would take apart.
+func job() bench.Job {
+	return bench.Job{
+		Inside: host.Cmd{
+			Argv: []string{"{work}/micro", "null", "--file", "{data}/a file", `"$HOME"`},
+			Env:  map[string]string{"WHERE": "{work}", "WORDS": "two words"},
+			Dir:  "{work}",
+		},
+		Files: []bench.File{
+			{Name: "micro", Data: []byte("program"), Exec: true},
+			{Name: "conf/settings", Data: []byte("a=1\n")},
+		},
+	}
+}
+
+func documented(t *testing.T, l *bench.Launcher) {
+	t.Helper()
+	if l.Name == "" || strings.ContainsAny(l.Name, " =,./") {
+		t.Errorf("name %q cannot stand in --env", l.Name)
+	}
+	if !strings.HasSuffix(l.Doc, ".") {
+		t.Errorf("doc %q is not a sentence", l.Doc)
+	}
+	if l.Check == nil || l.Commands == nil || l.Open == nil {
+		t.Fatal("Check, Commands and Open are all wanted")
+	}
+	names := map[string]bool{}
+	for _, p := range l.Params {
+		switch {
+		case p.Name == "" || strings.ContainsAny(p.Name, " =,."):
+			t.Errorf("parameter %q cannot stand in --env", p.Name)
+		case names[p.Name]:
+			t.Errorf("two parameters are called %s", p.Name)
+		case !strings.HasSuffix(p.Doc, "."):
+			t.Errorf("parameter %s: doc %q is not a sentence", p.Name, p.Doc)
+		case p.Values != nil && !slices.Contains(p.Values, p.Default):
+			t.Errorf("parameter %s: the default %q is not one of its values", p.Name, p.Default)
+		}
+		names[p.Name] = true
+	}
+}
+
+func promises(t *testing.T, l *bench.Launcher, path string) {
+	f := hosttest.Open(t, path)
+	given := bench.Params{}
+	for line := range strings.Lines(f.Meta["params"]) {
+		k, v, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if !ok {
+			t.Fatalf("params: %q: want name=value", line)
+		}
+		given[k] = v
+	}
+	params, err := bench.Complete("launcher "+l.Name, l.Params, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(f.Host.Path(os.TempDir()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, f.Host)
+
+	commands, err := l.Commands(maps.Clone(params), job())
+	if err != nil {
+		t.Fatalf("commands: %v", err)
+	}
+	golden(t, f, path, "commands", render(commands))
+
+	missing := ""
+	if err := l.Check(f.Host, maps.Clone(params)); err != nil {
+		missing = strings.ReplaceAll(err.Error(), "; ", ";\n") + "\n"
+	}
+	golden(t, f, path, "missing", missing)
+	same(t, "after Commands and Check", before, tree(t, f.Host))
+
+	failingOpen(t, l, f.Host, params, before)
+}
+
+// failingOpen lets Open's first command fail, then its second, and so on until
+// it succeeds, with background programs that end at once and with some that
+// never say anything.
+func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params bench.Params, before string) {
+	local := host.Local()
+	for _, program := range [][]string{{"true"}, {"sleep", "60"}} {
+		for succeed := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			left := succeed
+			var started []*host.Process
+			h := *fixture
+			h.Exec = func(ctx context.Context, c host.Cmd) (host.Output, error) {
+				if left--; left < 0 {
+					return host.Output{Code: 1}, fmt.Errorf("run %s: exit status 1", c.Argv[0])
+				}
+				return host.Output{}, ctx.Err()
+			}
+			h.Start = func(ctx context.Context, c host.Cmd) (*host.Process, error) {
+				if left--; left < 0 {
+					return nil, fmt.Errorf("run %s: %w", c.Argv[0], fs.ErrNotExist)
+				}
+				p, err := local.Start(ctx, host.Cmd{Argv: program})
+				if err == nil {
+					started = append(started, p)
+					time.AfterFunc(50*time.Millisecond, cancel) // the user loses patience
+				}
+				return p, err
+			}
+			env, err := l.Open(ctx, &h, maps.Clone(params))
+			if err == nil {
+				if err := env.Close(); err != nil {
+					t.Errorf("%s, %d commands succeed: close: %v", program[0], succeed, err)
+				}
+			} else if env != nil {
+				t.Errorf("%s, %d commands succeed: an environment beside the error %v", program[0], succeed, err)
+			}
+			cancel()
+			same(t, fmt.Sprintf("%s, %d commands succeed (%v)", program[0], succeed, err), before, tree(t, fixture))
+			for _, p := range started {
+				select {
+				case <-p.Done():
+				case <-time.After(5 * time.Second):
+					t.Errorf("%s, %d commands succeed: a program that Open started still runs", program[0], succeed)
+					p.Stop()
+				}
+			}
+			if err == nil || errors.Is(err, context.Canceled) && left > 0 {
+				break
+			}
+		}
+	}
+}
+
+// render shows commands as text that is the same byte for byte each time.
+func render(commands []host.Cmd) string {
+	var b strings.Builder
+	for _, c := range commands {
+		for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+			fmt.Fprintf(&b, "env %s=%s\n", k, c.Env[k])
+		}
+		if c.Dir != "" {
+			fmt.Fprintf(&b, "cd %s\n", c.Dir)
+		}
+		if c.Ready != "" {
+			fmt.Fprintf(&b, "ready %q ask %q\n", c.Ready, c.Ask)
+		}
+		for i, a := range c.Argv {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			if strings.ContainsAny(a, " \t\n\"'\\$") || a == "" {
+				fmt.Fprintf(&b, "%q", a)
+				continue
+			}
+			b.WriteString(a)
+		}
+		b.WriteByte('\n')
+		for line := range strings.Lines(string(c.Stdin)) {
+			fmt.Fprintf(&b, "< %s\n", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, f *hosttest.Fixture, path, name, got string) {
+	t.Helper()
+	if got == f.Meta[name] {
+		return
+	}
+	if !*update {
+		t.Errorf("%s: %s:\n%swant:\n%s", path, name, got, f.Meta[name])
+		return
+	}
+	a, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == name })
+	a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(got)})
+	if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree lists a machine's files.
+func tree(t *testing.T, h *host.Host) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(h.Root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			fmt.Fprintln(&b, strings.TrimPrefix(path, h.Root))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func same(t *testing.T, when, before, after string) {
+	t.Helper()
+	if before != after {
+		t.Errorf("%s the machine has\n%sbefore:\n%s", when, after, before)
+	}
+}

@@ -1,0 +1,197 @@
+package launchers
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+)
+
+// need is a thing that a launcher wants of the harness's machine.
+type need struct {
+	// Command is looked up in PATH; Path is a file, folder or device.
+	Command, Path string
+	// Hint is the package that has it, or how to come by it.
+	Hint string
+}
+
+// missing names every need that the machine does not meet, in one error.
+func missing(h *host.Host, needs ...need) error {
+	var lacks []string
+	for _, n := range needs {
+		what, err := n.Path, error(nil)
+		if n.Command != "" {
+			what = n.Command
+			_, err = h.LookPath(n.Command)
+		} else {
+			_, err = h.Stat(n.Path)
+		}
+		if err != nil {
+			lacks = append(lacks, fmt.Sprintf("%s (%s)", what, n.Hint))
+		}
+	}
+	if lacks == nil {
+		return nil
+	}
+	return fmt.Errorf("missing on this machine: %s", strings.Join(lacks, "; "))
+}
+
+// place puts folders in the place of {work} and {data}.
+func place(c host.Cmd, work, data string) host.Cmd {
+	r := strings.NewReplacer("{work}", work, "{data}", data)
+	out := c
+	out.Argv = make([]string, len(c.Argv))
+	for i, a := range c.Argv {
+		out.Argv[i] = r.Replace(a)
+	}
+	out.Dir = r.Replace(c.Dir)
+	if c.Env != nil {
+		out.Env = make(map[string]string, len(c.Env))
+	}
+	for k, v := range c.Env {
+		out.Env[k] = r.Replace(v)
+	}
+	return out
+}
+
+// folders are the two places on the harness's machine that a job may use.
+type folders struct {
+	h          *host.Host
+	work, data string
+	placed     map[string]string // what lies at a file's name
+}
+
+// newFolders makes a work folder, and a data folder in it or, if one is given, in that.
+func newFolders(h *host.Host, launcher, data string) (*folders, error) {
+	work, err := h.MkdirTemp("teescope-" + launcher)
+	if err != nil {
+		return nil, fmt.Errorf("make a work folder: %w", err)
+	}
+	f := &folders{h: h, work: work, data: path.Join(work, "data"), placed: map[string]string{}}
+	if data != "" {
+		f.data = path.Join(data, path.Base(work))
+		if _, err := h.Stat(data); err != nil {
+			return nil, errors.Join(fmt.Errorf("data folder: %w", err), f.remove())
+		}
+	}
+	if err := h.Mkdir(f.data); err != nil {
+		return nil, errors.Join(fmt.Errorf("make a data folder: %w", err), f.remove())
+	}
+	return f, nil
+}
+
+// put installs a job's files, each once.
+func (f *folders) put(files []bench.File) error {
+	for _, file := range files {
+		id := "from " + file.From
+		if file.Data != nil {
+			id = fmt.Sprintf("%x", sha256.Sum256(file.Data))
+		}
+		if f.placed[file.Name] == id {
+			continue
+		}
+		if !filepath.IsLocal(file.Name) {
+			return fmt.Errorf("install %q: the name leaves the work folder", file.Name)
+		}
+		data := file.Data
+		if data == nil {
+			var err error
+			if data, err = f.h.ReadFile(file.From); err != nil {
+				return fmt.Errorf("install %s: %w", file.Name, err)
+			}
+		}
+		mode := fs.FileMode(0o644)
+		if file.Exec {
+			mode = 0o755
+		}
+		if err := f.h.Install(path.Join(f.work, file.Name), data, mode); err != nil {
+			return fmt.Errorf("install %s: %w", file.Name, err)
+		}
+		f.placed[file.Name] = id
+	}
+	return nil
+}
+
+func (f *folders) remove() error {
+	return errors.Join(f.h.RemoveAll(f.data), f.h.RemoveAll(f.work))
+}
+
+// comm is the name under which the kernel shows a command: the first 15 bytes
+// of its file's name (proc_pid_comm(5)).
+func comm(c host.Cmd) []string {
+	if len(c.Argv) == 0 {
+		return nil
+	}
+	name := path.Base(c.Argv[0])
+	return []string{name[:min(len(name), 15)]}
+}
+
+// poll is how often a launcher looks whether something has become ready.
+const poll = 2 * time.Millisecond
+
+// together runs a job's inside and, once that is ready, its outside, after
+// which an inside that still runs is ended.
+func together(ctx context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd) (bench.Outcome, error) {
+	if outside == nil {
+		out, err := h.Exec(ctx, inside)
+		return bench.Outcome{Inside: out}, err
+	}
+	p, err := h.Start(ctx, inside)
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	defer p.Stop()
+	if inside.Ready != "" {
+		if err := awaitLine(ctx, p, inside.Ready); err != nil {
+			p.Stop()
+			in, end := p.Wait()
+			return bench.Outcome{Inside: in}, errors.Join(err, end)
+		}
+	}
+	out, err := h.Exec(ctx, *outside)
+	var early error
+	select {
+	case <-p.Done():
+		_, early = p.Wait()
+	default:
+		p.Stop()
+	}
+	in, _ := p.Wait()
+	return bench.Outcome{Inside: in, Outside: out}, errors.Join(err, early)
+}
+
+// awaitLine waits until a process has printed a line.
+func awaitLine(ctx context.Context, p *host.Process, line string) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if slices.ContainsFunc(p.Lines(), func(l host.Line) bool { return l.Text == line }) {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("the program ended before it printed %q", line)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the line %q: %w", line, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// outside is the job's other half with its folders in place; it sees the same ones.
+func (f *folders) outside(job bench.Job) *host.Cmd {
+	if job.Outside == nil {
+		return nil
+	}
+	c := place(*job.Outside, f.work, f.data)
+	return &c
+}
