@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,6 +48,9 @@ type Host struct {
 	// fixture recorded them. It is nil on a real machine, where programs are
 	// loaded into the kernel.
 	Maps func(program string) (map[string][]byte, error)
+	// Faults are the errors of paths that a recorded machine would not let be
+	// read or looked at. It is nil on a real machine.
+	Faults map[string]error
 }
 
 // Local is the machine this process runs on.
@@ -81,8 +85,19 @@ func (h *Host) errAt(err error) error {
 	return err
 }
 
+// fault is the recorded error of a path, if it has one.
+func (h *Host) fault(op, name string) error {
+	if err := h.Faults[name]; err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return nil
+}
+
 // ReadFile returns the whole of a file.
 func (h *Host) ReadFile(name string) ([]byte, error) {
+	if err := h.fault("read", name); err != nil {
+		return nil, err
+	}
 	b, err := os.ReadFile(h.Path(name))
 	return b, h.errAt(err)
 }
@@ -108,6 +123,9 @@ func (h *Host) ReadUint(name string) (uint64, error) {
 
 // ReadDir lists a folder, sorted by name.
 func (h *Host) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := h.fault("list", name); err != nil {
+		return nil, err
+	}
 	e, err := os.ReadDir(h.Path(name))
 	return e, h.errAt(err)
 }
@@ -123,6 +141,9 @@ func (h *Host) Glob(pattern string) ([]string, error) {
 
 // Stat describes a file or folder, following links.
 func (h *Host) Stat(name string) (fs.FileInfo, error) {
+	if err := h.fault("stat", name); err != nil {
+		return nil, err
+	}
 	fi, err := os.Stat(h.Path(name))
 	return fi, h.errAt(err)
 }
@@ -175,6 +196,14 @@ func (h *Host) Install(name string, data []byte, mode fs.FileMode) error {
 		return h.errAt(err)
 	}
 	return h.errAt(os.Chmod(h.Path(name), mode)) // the process's umask has taken bits away
+}
+
+// Symlink makes a symbolic link, and the folders above it.
+func (h *Host) Symlink(target, name string) error {
+	if err := h.Mkdir(path.Dir(name)); err != nil {
+		return err
+	}
+	return h.errAt(os.Symlink(target, h.Path(name)))
 }
 
 // RemoveAll removes a file or a folder with all that is in it.
