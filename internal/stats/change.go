@@ -1,0 +1,150 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// ChangeOptions of the search for change points; a zero field has the default named.
+type ChangeOptions struct {
+	// MaxP is the largest P value of a change: 0.001.
+	MaxP float64
+	// MinRatio is the smallest change that counts, as a ratio minus 1: 0, any.
+	MinRatio float64
+	// MinZ is the smallest robust z-score (see Change.Z) that agrees: 3.5.
+	// Negative turns this second rule off.
+	MinZ float64
+}
+
+// Change is a point from which on a history has another level.
+type Change struct {
+	// Index is that of the first value after the change.
+	Index int
+	// Before and After are the medians of the values between the neighbouring
+	// changes; Ratio is After divided by Before.
+	Before, After, Ratio float64
+	// P is the t-test's. Z is the second rule's score: RobustZ of After against
+	// the 64 values before the change, in standard errors of a median of as many
+	// values as follow it (at most 64). No outlier can make it large. NaN with
+	// fewer than 6 values before the change, when this rule has no say.
+	P, Z float64
+}
+
+// minSegment is the number of values between two changes that a change needs.
+const minSegment = 3
+
+// ChangePoints finds where the level of a history of one metric changes, in the
+// logarithms of its values: E-Divisive (Matteson and James, JASA 109, 2014)
+// splits where the energy distance between the two sides is largest, again within
+// the parts, and Student's t-test decides in place of random permutations, so the
+// answer is deterministic (Fleming et al., "Hunter", ICPE 2023, arXiv 2301.03034).
+// As there, splits are first taken at ten times MaxP, so that a change that hides
+// behind another is found, and the weakest are then merged until all hold. Values
+// that are not positive and finite are left out.
+func ChangePoints(x []float64, o ChangeOptions) []Change {
+	if o.MaxP <= 0 {
+		o.MaxP = 0.001
+	}
+	if o.MinZ == 0 {
+		o.MinZ = 3.5
+	}
+	var place []int
+	var h []float64
+	for i, v := range x {
+		if usable(v) {
+			place, h = append(place, i), append(h, math.Log(v))
+		}
+	}
+	cuts := append([]int{0}, split(h, 0, 10*o.MaxP)...)
+	cuts = append(cuts, len(h))
+	for {
+		worst, all := -1, []Change(nil)
+		for i := 1; i < len(cuts)-1; i++ {
+			all = append(all, change(h, cuts[i-1], cuts[i], cuts[i+1]))
+			if c := all[i-1]; !c.holds(o) && (worst < 0 || c.P > all[worst].P) {
+				worst = i - 1
+			}
+		}
+		if worst < 0 {
+			for i := range all {
+				all[i].Index = place[all[i].Index]
+			}
+			return all
+		}
+		cuts = append(cuts[:worst+1], cuts[worst+2:]...)
+	}
+}
+
+// holds: both rules agree and the change is large enough.
+func (c Change) holds(o ChangeOptions) bool {
+	return c.P <= o.MaxP && !(math.Abs(c.Z) < o.MinZ) &&
+		math.Abs(math.Log(c.Ratio)) >= math.Log1p(max(0, o.MinRatio))
+}
+
+// change describes the one at mid of the logarithms h[low:high].
+func change(h []float64, low, mid, high int) Change {
+	before, after := Median(h[low:mid]), Median(h[mid:high])
+	return Change{
+		Index: mid, Before: math.Exp(before), After: math.Exp(after), Ratio: math.Exp(after - before),
+		P: tTest(h[low:mid], h[mid:high]),
+		Z: RobustZ(h[low:mid], after) * math.Sqrt(2/math.Pi*float64(min(recent, high-mid))),
+	}
+}
+
+// split returns the places, counted from first, at which h falls into parts that
+// differ with a P value of at most maxP.
+func split(h []float64, first int, maxP float64) []int {
+	at := divide(h)
+	if at < 0 || tTest(h[:at], h[at:]) > maxP {
+		return nil
+	}
+	out := append(split(h[:at], first, maxP), first+at)
+	return append(out, split(h[at:], first+at, maxP)...)
+}
+
+// divide is where the scaled energy distance between h[:at] and h[at:],
+//
+//	Q = nm/(n+m) (2 E|X-Y| - E|X-X'| - E|Y-Y'|),
+//
+// is largest; -1 if h is too short.
+func divide(h []float64) int {
+	var within, left, across float64 // sums of |x-y| in the right part, the left part and between them
+	for i := range h {
+		for _, v := range h[i+1:] {
+			within += math.Abs(h[i] - v)
+		}
+	}
+	at, best := -1, math.Inf(-1)
+	for k := range h {
+		if n, m := float64(k), float64(len(h)-k); k >= minSegment && len(h)-k >= minSegment {
+			q := n * m / (n + m) * (2*across/(n*m) - 2*left/(n*(n-1)) - 2*within/(m*(m-1)))
+			if q > best {
+				at, best = k, q
+			}
+		}
+		// h[k] moves from the right part to the left one.
+		var toLeft, toRight float64
+		for _, v := range h[:k] {
+			toLeft += math.Abs(h[k] - v)
+		}
+		for _, v := range h[k+1:] {
+			toRight += math.Abs(h[k] - v)
+		}
+		left, within, across = left+toLeft, within-toRight, across+toRight-toLeft
+	}
+	return at
+}
+
+// tTest is the two-sided P value of Student's t-test with pooled variance.
+func tTest(x, y []float64) float64 {
+	n, m := float64(len(x)), float64(len(y))
+	a, b := deviation(x), deviation(y)
+	pooled := ((n-1)*a*a + (m-1)*b*b) / (n + m - 2)
+	difference := math.Abs(mean(x) - mean(y))
+	if difference == 0 {
+		return 1
+	}
+	t := difference / math.Sqrt(pooled*(1/n+1/m))
+	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n + m - 2}.Survival(t)
+}

@@ -1,0 +1,98 @@
+package stats
+
+import (
+	"math"
+	"slices"
+)
+
+// Median of x; of an even number the mean of the middle two, NaN of none or
+// where a value is NaN.
+func Median(x []float64) float64 {
+	if len(x) == 0 || slices.ContainsFunc(x, math.IsNaN) {
+		return math.NaN()
+	}
+	return middle(slices.Sorted(slices.Values(x)))
+}
+
+// middle is the median of sorted values.
+func middle(x []float64) float64 {
+	n := len(x)
+	if n%2 == 1 {
+		return x[n/2]
+	}
+	return x[n/2-1]/2 + x[n/2]/2
+}
+
+// Flags returns the modified z-score of each value, 0.6745 (x-median)/MAD with
+// MAD the median absolute deviation; where more than half of the values are
+// equal (MAD 0) the mean absolute deviation stands in, (x-median)/(1.2533 MeanAD)
+// (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). Above 3.5
+// deserves a note, above 10 a warning; none is a reason to delete a value. Values
+// that are not finite get NaN and do not count.
+func Flags(x []float64) []float64 {
+	finite := slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	centre, scale := robust(finite)
+	out := make([]float64, len(x))
+	for i, v := range x {
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			out[i] = math.NaN()
+		case v != centre:
+			out[i] = (v - centre) / scale
+		}
+	}
+	return out
+}
+
+// recent is the number of values that RobustZ looks back.
+const recent = 64
+
+// RobustZ is how many standard deviations x lies from the median of the last 64
+// values of history, with the deviation estimated as in Flags. NaN with fewer
+// than 6 values; infinite where the history is constant and x is not.
+func RobustZ(history []float64, x float64) float64 {
+	history = history[max(0, len(history)-recent):]
+	if len(history) < MinPairs {
+		return math.NaN()
+	}
+	centre, scale := robust(history)
+	if x == centre {
+		return 0
+	}
+	return (x - centre) / scale
+}
+
+// robust estimates the centre and the standard deviation of finite values.
+func robust(x []float64) (centre, scale float64) {
+	centre = Median(x)
+	away := make([]float64, len(x))
+	sum := 0.0
+	for i, v := range x {
+		away[i] = math.Abs(v - centre)
+		sum += away[i] / float64(len(x))
+	}
+	if mad := Median(away); mad > 0 {
+		return centre, mad / 0.6745
+	}
+	return centre, 1.253314 * sum
+}
+
+// deviation is the sample standard deviation; NaN of fewer than two values.
+func deviation(x []float64) float64 {
+	if len(x) < 2 {
+		return math.NaN()
+	}
+	m, ss := mean(x), 0.0
+	for _, v := range x {
+		ss += (v - m) * (v - m)
+	}
+	return math.Sqrt(ss / float64(len(x)-1))
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v / float64(len(x))
+	}
+	return sum
+}

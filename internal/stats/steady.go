@@ -1,0 +1,132 @@
+package stats
+
+import (
+	"fmt"
+	"math"
+)
+
+// SteadyOptions say what is steady; a zero field has the default named.
+type SteadyOptions struct {
+	// MaxSlope is the largest rise or fall of the fitted line per window, as a
+	// share of the mean: 0.01.
+	MaxSlope float64
+	// MaxDeviation is the largest distance of a window from the mean, as a share
+	// of the mean: 0.10.
+	MaxDeviation float64
+	// MinWindows is the smallest number of windows that can be judged: 6.
+	MinWindows int
+	// MaxCut is the largest share of the run that may be dropped: 0.5.
+	MaxCut float64
+}
+
+// Steadiness is where the steady state of a run begins.
+type Steadiness struct {
+	// Cut is the number of windows to drop from the start.
+	Cut int
+	OK  bool
+	// Slope and Deviation are those of the accepted windows; if none were, of the
+	// last half.
+	Slope, Deviation float64
+	// MSER is the truncation point of MSER-5, in windows; -1 with fewer than 20
+	// windows, which are too few for it.
+	MSER int
+	// Reason says why there is no steady state.
+	Reason string
+}
+
+// Steady finds the end of the warm-up in equally long windows of one run. It
+// accepts the first suffix, not before the truncation point of MSER-5 and within
+// the first half, in which
+//
+//	|slope| of the least-squares line <= MaxSlope · mean, per window
+//	max |x-mean| <= MaxDeviation · mean
+//
+// (the two criteria of fio's steadystate option, here on a suffix instead of the
+// last seconds). A run that has none is not steady, and gives no ratio.
+func Steady(windows []float64, o SteadyOptions) Steadiness {
+	o = o.withDefaults()
+	s := Steadiness{Slope: math.NaN(), Deviation: math.NaN(), MSER: -1}
+	if len(windows) < o.MinWindows {
+		s.Reason = fmt.Sprintf("%d windows are too few to judge: at least %d are needed", len(windows), o.MinWindows)
+		return s
+	}
+	for i, x := range windows {
+		if !usable(x) {
+			s.Reason = fmt.Sprintf("window %d is %g: a rate or a time is positive", i+1, x)
+			return s
+		}
+	}
+	s.MSER = mser5(windows)
+	last := min(int(o.MaxCut*float64(len(windows))), len(windows)-o.MinWindows/2)
+	for s.Cut = max(0, s.MSER); s.Cut <= last; s.Cut++ {
+		s.Slope, s.Deviation = trend(windows[s.Cut:])
+		if math.Abs(s.Slope) <= o.MaxSlope && s.Deviation <= o.MaxDeviation {
+			s.OK = true
+			return s
+		}
+	}
+	s.Cut = 0
+	s.Slope, s.Deviation = trend(windows[len(windows)/2:])
+	s.Reason = fmt.Sprintf("no steady state: the last half still changes by %+.2g %% per window and strays up to %.2g %% from its mean",
+		100*s.Slope, 100*s.Deviation)
+	return s
+}
+
+func (o SteadyOptions) withDefaults() SteadyOptions {
+	if o.MaxSlope <= 0 {
+		o.MaxSlope = 0.01
+	}
+	if o.MaxDeviation <= 0 {
+		o.MaxDeviation = 0.10
+	}
+	if o.MinWindows <= 0 {
+		o.MinWindows = 6
+	}
+	if o.MaxCut <= 0 || o.MaxCut > 0.5 {
+		o.MaxCut = 0.5
+	}
+	return o
+}
+
+// trend is the slope of the least-squares line through x per step, and the
+// largest distance from the mean, both as shares of the mean.
+func trend(x []float64) (slope, deviation float64) {
+	m := mean(x)
+	centre := float64(len(x)-1) / 2
+	var sxy, sxx float64
+	for i, v := range x {
+		t := float64(i) - centre
+		sxy += t * (v/m - 1)
+		sxx += t * t
+		deviation = max(deviation, math.Abs(v/m-1))
+	}
+	if sxx == 0 {
+		return 0, deviation
+	}
+	return sxy / sxx, deviation
+}
+
+// mser5 is the truncation point, in windows, that makes the squared standard
+// error of the remaining mean least, searched in the first half over means of 5
+// windows: min over d of sum (z_j - mean)² / (k-d)² (White, Simulation 69, 1997;
+// White, Cobb, Spratt, Winter Simulation Conference 2000).
+func mser5(windows []float64) int {
+	const batch = 5
+	k := len(windows) / batch
+	if k < 4 {
+		return -1
+	}
+	z := make([]float64, k)
+	for i := range z {
+		z[i] = mean(windows[i*batch : (i+1)*batch])
+	}
+	best, at := math.Inf(1), 0
+	for d := 0; d <= k/2; d++ {
+		rest := z[d:]
+		sd, n := deviation(rest)/z[k-1], float64(len(rest))
+		if e := sd * sd * (n - 1) / (n * n); e < best {
+			best, at = e, d
+		}
+	}
+	return at * batch
+}
