@@ -1,0 +1,180 @@
+package environment
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// disks lists block devices with a size, without those that are only views of
+// memory or of files.
+func (s *scene) disks() {
+	sizes, _ := s.Glob("/sys/block/*/size")
+	for _, f := range sizes {
+		dir := path.Dir(f)
+		d := result.Disk{Name: path.Base(dir)}
+		sectors, err := s.ReadUint(f)
+		if err != nil || sectors == 0 || sectors >= 1<<53 || hasPrefix(d.Name, "loop", "ram", "zram", "nbd") {
+			continue
+		}
+		at := "hardware.disks." + d.Name + "."
+		d.Bytes = int64(sectors) * 512 // whatever the device's own sector is
+		d.Model = s.text(at+"model", dir+"/device/model")
+		d.Rotational = s.text(at+"rotational", dir+"/queue/rotational") == "1"
+		d.Scheduler = chosen(s.text(at+"scheduler", dir+"/queue/scheduler"))
+		d.WriteCache = s.text(at+"write_cache", dir+"/queue/write_cache")
+		s.Hardware.Disks = append(s.Hardware.Disks, d)
+		// "CRYPT-LUKS2-...": the device mapper names what stacked the device.
+		if rest, ok := strings.CutPrefix(s.optional(dir+"/dm/uuid"), "CRYPT-"); ok {
+			kind, _, _ := strings.Cut(rest, "-")
+			s.encrypted("storage", "dm-crypt "+kind+" "+d.Name)
+		}
+	}
+	if len(s.Hardware.Disks) == 0 {
+		s.miss("hardware.disks", "/sys/block lists no disk")
+	}
+}
+
+func hasPrefix(v string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(v, p) })
+}
+
+func (s *scene) encrypted(layer, how string) {
+	if s.Software.Encryption == nil {
+		s.Software.Encryption = map[string]string{}
+	}
+	if was := s.Software.Encryption[layer]; was != "" {
+		how = was + ", " + how
+	}
+	s.Software.Encryption[layer] = how
+}
+
+// nics lists network interfaces that have a device. Bridges and the host's ends
+// of containers' links come and go; they are listed only where there is nothing
+// else, which is so inside a container.
+func (s *scene) nics() {
+	files, _ := s.Glob("/sys/class/net/*/mtu")
+	var virtual []result.NIC
+	for _, f := range files {
+		dir := path.Dir(f)
+		n := result.NIC{Name: path.Base(dir)}
+		if n.Name == "lo" {
+			continue
+		}
+		if strings.Contains("\n"+s.optional(dir+"/uevent"), "\nDEVTYPE=wireguard") {
+			s.encrypted("network", "wireguard "+n.Name)
+		}
+		if mtu, err := s.ReadUint(f); err == nil && mtu < 1<<31 {
+			n.MTU = int(mtu)
+		}
+		link, err := s.Readlink(dir + "/device/driver")
+		if err != nil {
+			n.Driver = "virtual"
+			virtual = append(virtual, n)
+			continue
+		}
+		n.Driver = path.Base(link)
+		s.Hardware.NICs = append(s.Hardware.NICs, n)
+	}
+	if len(s.Hardware.NICs) == 0 {
+		s.Hardware.NICs = virtual
+	}
+	for i := range s.Hardware.NICs {
+		n := &s.Hardware.NICs[i]
+		at := "hardware.nics." + n.Name + "."
+		if n.MTU == 0 {
+			s.miss(at+"mtu", "the kernel does not say")
+		}
+		v, err := s.ReadString("/sys/class/net/" + n.Name + "/speed")
+		mbit, perr := strconv.ParseInt(v, 10, 32)
+		switch {
+		case err == nil && perr == nil && mbit > 0:
+			bits := float64(mbit) * 1e6
+			n.BitsPerSecond = &bits
+		case errors.Is(err, fs.ErrNotExist):
+			s.miss(at+"bits_per_second", "%s", reason(err))
+		default: // -1, or EINVAL
+			s.miss(at+"bits_per_second", "the driver does not say, or the link is down")
+		}
+	}
+	if len(s.Hardware.NICs) == 0 {
+		s.miss("hardware.nics", "/sys/class/net lists no interface but the loopback")
+	}
+}
+
+var nvrm = regexp.MustCompile(`\b\d+\.\d+(\.\d+)*\b`)
+
+// gpus lists compute and graphics cards: NVIDIA's from its driver's files, others
+// from their PCI class. Emulated and management displays are no GPUs.
+func (s *scene) gpus() {
+	// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build ..."
+	driver := nvrm.FindString(s.optional("/proc/driver/nvidia/version"))
+	files, _ := s.Glob("/proc/driver/nvidia/gpus/*/information")
+	for _, f := range files {
+		g := result.GPU{Model: field(s.Host, f, "Model"), Driver: driver}
+		s.miss("hardware.gpus."+strconv.Itoa(len(s.Hardware.GPUs))+".confidential_compute", "only nvidia-smi says")
+		s.Hardware.GPUs = append(s.Hardware.GPUs, g)
+	}
+	nvidia := len(files) > 0
+	classes, _ := s.Glob("/sys/bus/pci/devices/*/class")
+	for _, f := range classes {
+		dir := path.Dir(f)
+		class, vendor := s.optional(f), s.optional(dir+"/vendor")
+		// Base class 03 is display, subclass 02 a 3D controller; 12 is a processing
+		// accelerator (PCI Code and ID Assignment Specification).
+		compute := hasPrefix(class, "0x0302", "0x0380", "0x12")
+		display := hasPrefix(class, "0x0300") && slices.Contains([]string{"0x1002", "0x10de", "0x8086"}, vendor)
+		if !compute && !display || nvidia && vendor == "0x10de" {
+			continue
+		}
+		g := result.GPU{Model: "PCI " + strings.TrimPrefix(vendor, "0x") + ":" + strings.TrimPrefix(s.optional(dir+"/device"), "0x")}
+		if link, err := s.Readlink(dir + "/driver"); err == nil {
+			g.Driver = path.Base(link)
+		}
+		s.Hardware.GPUs = append(s.Hardware.GPUs, g)
+	}
+	if len(files) == 0 && len(classes) == 0 {
+		s.miss("hardware.gpus", "neither NVIDIA's driver nor a PCI bus is there")
+	}
+}
+
+// GPUs reads the output of "nvidia-smi -q -x" and, where it was to be had, that
+// of "nvidia-smi conf-compute -f", which alone names the mode of confidential
+// computing. Without it the mode is "on" where protected memory is set aside,
+// which needs it, and empty otherwise.
+func GPUs(smi, confCompute []byte) ([]result.GPU, error) {
+	var log struct {
+		Driver string `xml:"driver_version"`
+		GPUs   []struct {
+			Product   string `xml:"product_name"`
+			Protected string `xml:"cc_protected_memory_usage>total"`
+		} `xml:"gpu"`
+	}
+	if err := xml.Unmarshal(smi, &log); err != nil {
+		return nil, fmt.Errorf("parse nvidia-smi -q -x: %w", err)
+	}
+	mode := ""
+	for line := range strings.Lines(string(confCompute)) { // "CC status: ON"
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "CC status" {
+			mode = strings.ToLower(strings.TrimSpace(v))
+		}
+	}
+	var out []result.GPU
+	for _, g := range log.GPUs {
+		v := result.GPU{Model: g.Product, Driver: log.Driver, CCMode: mode}
+		var mib uint64
+		if _, err := fmt.Sscanf(g.Protected, "%d MiB", &mib); v.CCMode == "" && err == nil && mib > 0 {
+			v.CCMode = "on"
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}

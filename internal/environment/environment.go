@@ -1,0 +1,153 @@
+// Package environment says in what surroundings a benchmark ran and what
+// disturbed it. Capture reads the machine, from inside an arm where the worker's
+// capture was unpacked; Fingerprint and Diff say whether two arms are the same;
+// a Watcher reads what happened beside one run.
+//
+// It reads files and CPUID only: no command runs and nothing goes over the
+// network, so what only a cloud's metadata service knows stays unknown. What
+// could not be read is empty with the reason, never a guess.
+package environment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// Capture describes the machine behind h, which is the arm itself where h is an
+// unpacked capture. Missing names every field that stays empty, by its JSON path
+// in the environment, and why. Identity, launcher and subject of the arm are the
+// caller's to fill in, and GPUs may be refined with the output of nvidia-smi.
+func Capture(h *host.Host, detected []tee.Detection) result.Environment {
+	s := &scene{Host: h, learned: readFacts(h)}
+	s.Missing = map[string]string{}
+	s.tee(detected)
+	s.cpu()
+	s.memory()
+	s.disks()
+	s.nics()
+	s.gpus()
+	s.software()
+	s.cloud()
+	return s.Environment
+}
+
+// scene is an environment in the making.
+type scene struct {
+	*host.Host
+	result.Environment
+	learned map[string]string // by the worker's system calls
+}
+
+// miss notes why a field is empty. The first reason stays.
+func (s *scene) miss(field, format string, args ...any) {
+	if s.Missing[field] == "" {
+		s.Missing[field] = fmt.Sprintf(format, args...)
+	}
+}
+
+// text returns the first of the files that can be read, without white space
+// around it. When there is none the field is missing.
+func (s *scene) text(field string, names ...string) string {
+	var first error
+	for _, n := range names {
+		v, err := s.ReadString(n)
+		if err == nil && v != "" {
+			return v
+		}
+		if err == nil {
+			err = fmt.Errorf("%s is empty", n)
+		}
+		// Not being allowed to read says more than not being there.
+		if first == nil || errors.Is(first, fs.ErrNotExist) && !errors.Is(err, fs.ErrNotExist) {
+			first = err
+		}
+	}
+	s.miss(field, "%s", reason(first))
+	return ""
+}
+
+// optional returns a file's text, or "" without a word.
+func (s *scene) optional(name string) string {
+	v, _ := s.ReadString(name)
+	return v
+}
+
+// reason words an error for the reader of a document.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && errors.Is(err, fs.ErrNotExist) {
+		return pe.Path + " is not there"
+	}
+	return err.Error()
+}
+
+// chosen returns the word in brackets of a file like "always [madvise] never".
+func chosen(v string) string {
+	_, rest, ok := strings.Cut(v, "[")
+	word, _, closed := strings.Cut(rest, "]")
+	if ok && closed {
+		return word
+	}
+	return v
+}
+
+// count returns the number of CPUs in a list like "0-3,8".
+func count(list string) (int, error) {
+	n := 0
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, ranged := strings.Cut(part, "-")
+		if !ranged {
+			high = low
+		}
+		l, err1 := strconv.ParseUint(low, 10, 31)
+		u, err2 := strconv.ParseUint(high, 10, 31)
+		if err := errors.Join(err1, err2); err != nil || u < l {
+			return 0, fmt.Errorf("parse CPU list %q", list)
+		}
+		n += int(u - l + 1)
+	}
+	return n, nil
+}
+
+// tee says what the detectors found. Only a guest's TEE protects what runs here;
+// a host's is offered to others, and a process in an enclave does not see it, so
+// there the launcher has the word.
+func (s *scene) tee(detected []tee.Detection) {
+	t := &s.TEE
+	t.Type, t.Facts, t.Settings = "none", tee.Found(detected), map[string]string{}
+	for _, d := range detected {
+		switch {
+		// SGX protects processes: whether the machine has it does not say what this
+		// arm is.
+		case d.State == tee.Unknown && d.Kind.Name != "sgx" && !t.Active:
+			t.Type = "unknown"
+			s.miss("tee.type", "%s: %s", d.Kind.Name, d.Err)
+		case d.State == tee.Here && d.Facts.Role == tee.Guest && d.Facts.Active:
+			t.Type, t.Active, t.Debug, t.Evidence = d.Kind.Name, true, d.Facts.Debug, d.Facts.Evidence
+			delete(s.Missing, "tee.type")
+			if d.Facts.Variant != "" {
+				t.Settings["variant"] = d.Facts.Variant
+			}
+		}
+	}
+	var epc uint64
+	for _, n := range tee.EPC(s.Host) {
+		epc += n
+	}
+	if epc > 0 {
+		t.Settings["epc_bytes"] = strconv.FormatUint(epc, 10)
+	}
+	// Slots of 2 KiB (IO_TLB_SIZE of include/linux/swiotlb.h).
+	if slots, err := s.ReadUint("/sys/kernel/debug/swiotlb/io_tlb_nslabs"); err == nil && slots < 1<<48 {
+		t.Settings["swiotlb_bytes"] = strconv.FormatUint(slots*2048, 10)
+	} else if err != nil && t.Active {
+		s.miss("tee.settings.swiotlb_bytes", "%s", reason(err))
+	}
+}
