@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -83,6 +84,33 @@ type Overhead struct {
 	Budget float64 `json:"budget"`
 	// StoreError says that the store has lost or may lose samples, "" when all is well.
 	StoreError string `json:"storeError,omitempty"`
+}
+
+// Results is the answer of GET results: all finished benchmark results, the
+// newest first.
+type Results struct {
+	Results []ResultSummary `json:"results"`
+	// Problems are files that could not be read, each with its reason.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// ResultSummary is one result in a list. GET results/{id} has the whole
+// document, as `teescope schema result` describes it.
+type ResultSummary struct {
+	ID           string       `json:"id"`
+	Name         string       `json:"name"`
+	Workload     string       `json:"workload"`
+	Started      time.Time    `json:"started"`
+	Ended        time.Time    `json:"ended,omitzero"`
+	Commit       string       `json:"commit,omitempty"`
+	Grade        result.Grade `json:"grade"`
+	Pairs        int          `json:"pairs"`
+	Runs         int          `json:"runs"`
+	Calibration  bool         `json:"calibration,omitempty"`
+	Environments []string     `json:"environments"`
+	Cases        []string     `json:"cases"`
+	// Comparisons are those of the primary metric; empty for a single environment.
+	Comparisons []result.Comparison `json:"comparisons"`
 }
 
 // Error is the body of every failed request.

@@ -21,6 +21,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzhttp"
+
+	"github.com/teescope/teescope/internal/result"
 )
 
 // Options are the parts of a server. A nil part is not served: an agent has no
@@ -35,6 +37,11 @@ type Options struct {
 	SetSource func(name string, s SourceSetting) error
 	Findings  func() Findings
 	Overhead  func(ctx context.Context) (Overhead, error)
+	// Results lists the benchmark results; Result returns one, or an error that
+	// wraps fs.ErrNotExist. Compare puts several side by side as one document.
+	Results func() Results
+	Result  func(id string) (*result.Experiment, error)
+	Compare func(ids []string) (*result.Experiment, error)
 	// Prometheus is the handler of /api/v1/.
 	Prometheus http.Handler
 	// Page holds index.html and its assets, or placeholder.html alone.
@@ -78,6 +85,22 @@ func Handler(o Options) http.Handler {
 	if o.Overhead != nil {
 		get(mux, o, "overhead", o.Overhead)
 	}
+	if o.Results != nil {
+		get(mux, o, "results", func(context.Context) (Results, error) { return o.Results(), nil })
+		mux.HandleFunc("GET /api/teescope/v1/results/{id}", func(w http.ResponseWriter, r *http.Request) {
+			e, err := o.Result(r.PathValue("id"))
+			document(w, o, e, err)
+		})
+		mux.HandleFunc("GET /api/teescope/v1/comparisons", func(w http.ResponseWriter, r *http.Request) {
+			ids := r.URL.Query()["id"]
+			if len(ids) == 0 {
+				reply(w, o, http.StatusBadRequest, Error{"name the results to compare: comparisons?id=A&id=B"})
+				return
+			}
+			e, err := o.Compare(ids)
+			document(w, o, e, err)
+		})
+	}
 	mux.HandleFunc("/-/", http.NotFound) // no probe may mistake the page for an answer
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		reply(w, o, http.StatusNotFound, Error{fmt.Sprintf("%s %s: no such call", r.Method, r.URL.Path)})
@@ -105,6 +128,18 @@ func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Conte
 		}
 		reply(w, o, http.StatusOK, v)
 	})
+}
+
+// document answers with a benchmark result.
+func document(w http.ResponseWriter, o Options, e *result.Experiment, err error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		reply(w, o, http.StatusNotFound, Error{err.Error()})
+	case err != nil: // results that cannot be compared: the reason is the answer
+		reply(w, o, http.StatusUnprocessableEntity, Error{err.Error()})
+	default:
+		reply(w, o, http.StatusOK, e)
+	}
 }
 
 func reply(w http.ResponseWriter, o Options, code int, v any) {

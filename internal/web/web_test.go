@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/teescope/teescope/internal/result"
 )
 
 // served is a server with every part, over values that the tests know.
@@ -26,6 +29,19 @@ func served(change func(*Options)) http.Handler {
 				return errors.New("process filter: missing closing )")
 			}
 			return nil
+		},
+		Results: func() Results { return Results{Results: []ResultSummary{{ID: "a"}}} },
+		Result: func(id string) (*result.Experiment, error) {
+			if id != "a" {
+				return nil, fmt.Errorf("result %s: %w", id, fs.ErrNotExist)
+			}
+			return &result.Experiment{ID: id}, nil
+		},
+		Compare: func(ids []string) (*result.Experiment, error) {
+			if len(ids) > 2 {
+				return nil, errors.New("not the same job: params.size differs")
+			}
+			return &result.Experiment{ID: strings.Join(ids, "+")}, nil
 		},
 		Overhead:   func(context.Context) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
 		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "prometheus ", r.URL.Path) }),
@@ -68,6 +84,12 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/api/teescope/v1/platform", "", 200, `"hostname":"vm"`},
 		{"GET", "/api/teescope/v1/sources", "", 200, `"syscalls"`},
 		{"GET", "/api/teescope/v1/overhead", "", 200, `"budget":0.01`},
+		{"GET", "/api/teescope/v1/results", "", 200, `"id":"a"`},
+		{"GET", "/api/teescope/v1/results/a", "", 200, `"experiment_id":"a"`},
+		{"GET", "/api/teescope/v1/results/b", "", 404, "result b"},
+		{"GET", "/api/teescope/v1/comparisons?id=a&id=b", "", 200, `"experiment_id":"a+b"`},
+		{"GET", "/api/teescope/v1/comparisons?id=a&id=b&id=c", "", 422, "not the same job"},
+		{"GET", "/api/teescope/v1/comparisons", "", 400, "name the results"},
 		{"GET", "/api/teescope/v1/nothing", "", 404, `"error"`},
 		{"GET", "/api/v1/query", "", 200, "prometheus /api/v1/query"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false}`, 200, `"syscalls"`},

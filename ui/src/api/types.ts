@@ -157,7 +157,486 @@ export interface Overhead {
   storeError?: string;
 }
 
+/** Grade says what a comparison may be called. Only A and B are overhead. */
+export type ResultGrade = "A" | "B" | "C" | "D";
+
+/** Difference is one field in which two environments differ. */
+export interface ResultDifference {
+  field: string;
+  baseline: string;
+  treatment: string;
+}
+
+/** Bound says that a ratio is only a limit, because an arm stood at a ceiling. */
+export type ResultBound = "none" | "le" | "ge";
+
+/** Verdict is what a comparison may conclude. */
+export type StatsVerdict = "cost" | "gain" | "equivalent" | "inconclusive" | "invalid";
+
+/** Comparison is one treatment against one baseline for one metric of one case. */
+export interface ResultComparison {
+  baseline: string;
+  treatment: string;
+  case: string;
+  metric: string;
+  primary: boolean;
+  /** Headline is the verdict in one sentence, made from the fields below. */
+  headline: string;
+  /** Changed names what differs between the arms, as JSON paths of Environment. */
+  changed_dimensions: ResultDifference[] | null;
+  estimator: string;
+  /** Ratio is treatment divided by baseline, of the values as measured; its interval has Confidence. Null when there is no ratio. */
+  ratio: number | null;
+  ci_low: number | null;
+  ci_high: number | null;
+  confidence: number;
+  /** Cost is the ratio turned so that above 1 is worse: 1.25 needs 25 % more of the time, or gives the work of 1 in 1.25 times the time. */
+  cost_ratio: number | null;
+  cost_ci_low: number | null;
+  cost_ci_high: number | null;
+  /** BootLow and BootHigh are the pair bootstrap's interval of Ratio, the second opinion. */
+  boot_ci_low: number | null;
+  boot_ci_high: number | null;
+  n_pairs: number;
+  /** BaseMedian and TreatMedian are medians of the values that were compared. */
+  baseline_median: number | null;
+  treatment_median: number | null;
+  sd_log: number | null;
+  /** MDE is the smallest ratio minus 1 that this many pairs would find four times in five. */
+  mde: number | null;
+  /** PairsNeeded would settle an inconclusive comparison; 0 where nothing is to settle. */
+  pairs_needed: number;
+  margin: number;
+  noise_floor: number | null;
+  bound: ResultBound;
+  grade: ResultGrade;
+  verdict: StatsVerdict;
+  /** Material: a cost or gain whose whole interval lies beyond the margin. */
+  material: boolean;
+  reasons: string[] | null;
+  /** Rung is the place on a ladder, from 1; 0 when it is not one. */
+  ladder_step: number;
+}
+
+/** ResultSummary is one result in a list. GET results/{id} has the whole document, as `teescope schema result` describes it. */
+export interface ResultSummary {
+  id: string;
+  name: string;
+  workload: string;
+  started: string;
+  ended?: string;
+  commit?: string;
+  grade: ResultGrade;
+  pairs: number;
+  runs: number;
+  calibration?: boolean;
+  environments: string[] | null;
+  cases: string[] | null;
+  /** Comparisons are those of the primary metric; empty for a single environment. */
+  comparisons: ResultComparison[] | null;
+}
+
+/** Results is the answer of GET results: all finished benchmark results, the newest first. */
+export interface Results {
+  results: ResultSummary[] | null;
+  /** Problems are files that could not be read, each with its reason. */
+  problems?: string[];
+}
+
 /** Error is the body of every failed request. */
 export interface Error {
   error: string;
+}
+
+/** Tool is the program that made the document. */
+export interface ResultTool {
+  name: string;
+  version: string;
+  go: string;
+  /** Command is the command line, to be copied by who wants to do it again. */
+  command: string[] | null;
+}
+
+/** Commit is a state of the program under test in its repository. */
+export interface ResultCommit {
+  id: string;
+  at: string;
+}
+
+/** Kind of design, from the strongest. */
+export type ResultKind = "paired_interleaved" | "blocked" | "unpaired" | "single";
+
+/** Slot is one place of the schedule. */
+export interface ResultSlot {
+  /** from 0 */
+  pair: number;
+  case: string;
+  env_id: string;
+}
+
+/** Design is how the runs were arranged. */
+export interface ResultDesign {
+  kind: ResultKind;
+  grade: ResultGrade;
+  seed: number;
+  pairs_planned: number;
+  order: ResultSlot[] | null;
+  alpha: number;
+  /** Margin is the smallest cost that matters, as a ratio (0.03). */
+  margin: number;
+  /** Primary is the metric that the verdict is about. */
+  primary_metric: string;
+  /** Subject is the one thing in which the arms are declared to differ: "environment", or the name of a subject parameter ("binary"). */
+  subject: string;
+  /** Calibration: both arms are the same on purpose (A/A). */
+  calibration?: boolean;
+}
+
+/** MetricDesc declares a metric of a workload. */
+export interface ResultMetricDesc {
+  name: string;
+  help: string;
+  unit: string;
+  /** Better is "lower", "higher" or "none". */
+  better: string;
+}
+
+/** Workload is what ran. */
+export interface ResultWorkload {
+  name: string;
+  version: number;
+  doc: string;
+  /** Metrics declares what runs may hold. */
+  metrics: ResultMetricDesc[] | null;
+  /** Operations names the metric that counts the operations of a run, which counters are divided by; "" when there is none. */
+  operations_metric: string;
+}
+
+/** Case is one job: the workload with one set of parameters. Identity is the hash of everything that makes the job: workload, version, parameters that are not subject, data. It must be equal in what is compared. */
+export interface ResultCase {
+  /** "threads=4", or "default" */
+  case_id: string;
+  params: { [key: string]: string } | null;
+  /** sha256:… */
+  identity: string;
+  data_digest?: string;
+}
+
+/** Role of an environment in the experiment. */
+export type ResultRole = "baseline" | "treatment" | "intermediate";
+
+/** TEE is what is known of the protection of an arm. */
+export interface ResultTEE {
+  /** Type is "none" or a kind of package tee ("sgx", "tdx", "sev", …); "unknown" where it could not be told. */
+  type: string;
+  active: boolean;
+  debug: boolean;
+  /** Declared: the launcher says so; nothing inside the environment showed it. */
+  declared: boolean;
+  /** Facts are what was detected from inside. */
+  facts: TeeFacts[] | null;
+  evidence: TeeEvidence[] | null;
+  /** Settings are what the TEE was configured with (EPC size, enclave size, SWIOTLB size, policy), as read back. */
+  settings: { [key: string]: string } | null;
+}
+
+/** Disk is a block device. */
+export interface ResultDisk {
+  name: string;
+  model: string;
+  bytes: number;
+  rotational: boolean;
+  scheduler: string;
+  write_cache: string;
+}
+
+/** NIC is a network interface. BitsPerSecond is null where the driver does not say. */
+export interface ResultNIC {
+  name: string;
+  driver: string;
+  mtu: number;
+  bits_per_second: number | null;
+}
+
+/** GPU is a graphics or compute card. */
+export interface ResultGPU {
+  model: string;
+  driver: string;
+  /** mode, as nvidia-smi says it */
+  confidential_compute: string;
+}
+
+/** Hardware is the machine under an arm. */
+export interface ResultHardware {
+  cpu_model: string;
+  cpu_vendor: string;
+  /** "family-model-stepping" */
+  cpu_family: string;
+  microcode: string;
+  /** online logical CPUs */
+  cpus: number;
+  sockets: number;
+  threads_per_core: number;
+  smt: string;
+  numa_nodes: number;
+  /** CPUs that the workload may use */
+  affinity: string;
+  governor: string;
+  turbo: string;
+  /** "L1d", "L2", "L3" */
+  cache_bytes: { [key: string]: number } | null;
+  mitigations: { [key: string]: string } | null;
+  memory_bytes: number;
+  swap_bytes: number;
+  transparent_hugepage: string;
+  disks: ResultDisk[] | null;
+  nics: ResultNIC[] | null;
+  gpus: ResultGPU[] | null;
+  /** hash of the machine's id: same host or not */
+  host_id: string;
+}
+
+/** Software is what runs under the workload. */
+export interface ResultSoftware {
+  kernel: string;
+  cmdline: string;
+  os: string;
+  libc: string;
+  /** "none", a name from CPUID, or "unknown" */
+  hypervisor: string;
+  clock_source: string;
+  /** Limits are those of the cgroup or container: cpu, memory, pids. */
+  limits: { [key: string]: string } | null;
+  /** Versions are of tools and runtimes in use ("fio": "3.33", "runsc": "…"). */
+  versions: { [key: string]: string } | null;
+  /** Worker is how the program under test was built: compiler, flags, date. */
+  worker: { [key: string]: string } | null;
+  /** CachePolicy is what is done about the page cache ("dropped before each run", "direct", "as found"). */
+  page_cache_policy: string;
+  /** Encryption layers in the way of data: "network", "storage". */
+  encryption: { [key: string]: string } | null;
+}
+
+/** Cloud is where a rented machine stands. */
+export interface ResultCloud {
+  provider: string;
+  region: string;
+  zone: string;
+  instance_type: string;
+}
+
+/** Spread describes readings of one quantity. */
+export interface ResultSpread {
+  min: number;
+  mean: number;
+  max: number;
+  /** CV is the standard deviation divided by the mean. */
+  cv: number;
+  n: number;
+}
+
+/** Environment is one arm: where the job ran, as seen from inside and outside. */
+export interface ResultEnvironment {
+  /** the label of the arm */
+  env_id: string;
+  role: ResultRole;
+  launcher: string;
+  /** of the launcher, as read back */
+  params: { [key: string]: string } | null;
+  /** subject parameters of the workload in this arm */
+  subject: { [key: string]: string } | null;
+  /** Digests are hashes of the files that ran (worker, binaries), by name. */
+  digests: { [key: string]: string } | null;
+  tee: ResultTEE;
+  hardware: ResultHardware;
+  software: ResultSoftware;
+  /** null: not a known cloud, or could not tell (see Missing) */
+  cloud: ResultCloud | null;
+  /** Fingerprint is the hash of what must be equal for two results to be of the same environment; Class, of what must be equal for the same kind of host. */
+  fingerprint: string;
+  fingerprint_class: string;
+  /** Missing says why a field is null or empty, by its JSON path in the environment ("hardware.microcode"). */
+  missing: { [key: string]: string } | null;
+  /** Opened is how long it took to have the environment ready for its first run (boot of a VM, build of an enclave), in seconds. */
+  open_seconds: number | null;
+  /** NullSeconds is what a run of an empty job takes here: the harness's own cost, which is subtracted from nothing. Null where the environment takes only its own programs. */
+  null_run_seconds: ResultSpread | null;
+  /** Changed are fields that were different at the end of the experiment. */
+  changed_during_experiment?: { [key: string]: string };
+}
+
+/** Status of a run. */
+export type ResultStatus = "ok" | "failed" | "excluded";
+
+/** Warmup is how a run's warm-up was cut off. */
+export interface ResultWarmup {
+  /** "slope-deviation+mser5", "fio" */
+  method: string;
+  /** CutSeconds were dropped from the start of the run. */
+  cut_seconds: number;
+  /** Steady: a steady state was reached. If not, the run gives no ratio. */
+  steady: boolean;
+  /** Windows are the values of the primary metric, Width seconds each. */
+  windows: number[] | null;
+  window_seconds: number;
+}
+
+/** Provenance says where a number comes from. */
+export type ResultProvenance = "measured" | "derived" | "vendor_spec" | "literature";
+
+/** Histogram is a classic histogram: Counts[i] observations at most Bounds[i] and above Bounds[i-1]; the last count is of those above all bounds. */
+export interface ResultHistogram {
+  bounds: number[] | null;
+  counts: number[] | null;
+  sum: number;
+}
+
+/** Metric is one value of a run. Value is null when it could not be had; Reason says why. */
+export interface ResultMetric {
+  name: string;
+  value: number | null;
+  missing_reason?: string;
+  source: ResultProvenance;
+  histogram?: ResultHistogram;
+  /** N is the number of observations behind the value, 0 where that has no meaning. */
+  n?: number;
+}
+
+/** Trust in a counter: what of the workload it can see. */
+export type ResultTrust = "full" | "partial" | "none";
+
+/** Counter is what the monitor's sources counted during a run. */
+export interface ResultCounter {
+  /** a metric of docs/metrics.md */
+  name: string;
+  labels: { [key: string]: string } | null;
+  value: number | null;
+  /** PerOperation is Value divided by the run's operations; null where those are not known. */
+  per_operation: number | null;
+  /** "process" or "machine" */
+  scope: string;
+  trust: ResultTrust;
+  note?: string;
+}
+
+/** Interference is what disturbed a run, measured apart from its metrics. A null field could not be read; Missing says why. */
+export interface ResultInterference {
+  steal_ratio: number | null;
+  /** CPU time of others, as a share of all CPUs */
+  foreign_cpu_ratio: number | null;
+  throttle_events: number | null;
+  swap_bytes: number | null;
+  load_before: number | null;
+  memory_pressure_ratio: number | null;
+  /** null: blind */
+  cpu_hertz: ResultSpread | null;
+  /** HarnessCPU and MonitorCPU are CPU seconds that teescope itself used outside the workload during the run; Monitor is the counting, where it is known. */
+  harness_cpu_seconds: number | null;
+  monitor_cpu_seconds: number | null;
+  missing?: { [key: string]: string };
+}
+
+/** RawFile is a file beside the document, by a path relative to it. */
+export interface ResultRawFile {
+  path: string;
+  /** sha256:… */
+  digest: string;
+}
+
+/** Run is one execution of one case in one environment. */
+export interface ResultRun {
+  /** "p03-threads=4-native" */
+  run_id: string;
+  env_id: string;
+  case: string;
+  /** from 0 */
+  pair: number;
+  /** place of the arm within its pair, from 0 */
+  position: number;
+  started_at: string;
+  /** Seconds is the wall time of the whole run on the harness's clock. */
+  duration_seconds: number;
+  status: ResultStatus;
+  /** Reason explains a status other than OK. */
+  reason?: string;
+  /** null: the job has no windows to look at */
+  warmup: ResultWarmup | null;
+  metrics: ResultMetric[] | null;
+  /** OutputDigest is what the workload's own check made of its answer; equal digests are equal work. */
+  output_digest: string;
+  counters: ResultCounter[] | null;
+  interference: ResultInterference;
+  clock_source: string;
+  errors: { [key: string]: number } | null;
+  raw_refs: ResultRawFile[] | null;
+  /** Missing says why a metric or counter is not there, by name. */
+  missing?: { [key: string]: string };
+}
+
+/** Attribution is what a cause explains of a cost. */
+export interface ResultAttribution {
+  baseline: string;
+  treatment: string;
+  case: string;
+  counter: string;
+  /** Delta is the difference per operation between the arms. */
+  delta_per_operation: number;
+  unit_cost_seconds: number | null;
+  explained_share: number | null;
+  unexplained_share: number | null;
+  missing_reason?: string;
+}
+
+/** Level of a guard's message. */
+export type ResultLevel = "info" | "warn" | "invalid";
+
+/** Guard is a refusal rule that spoke. */
+export interface ResultGuard {
+  id: string;
+  level: ResultLevel;
+  /** what was seen */
+  message: string;
+  /** what would help */
+  help: string;
+  /** Scope limits it to comparisons of a case, treatment or metric; "" is all. */
+  case?: string;
+  treatment?: string;
+  metric?: string;
+  values?: { [key: string]: number };
+}
+
+/** Reference is a published figure to set beside ours; it never decides a verdict. A Unit of "cost_ratio" (above 1 is worse) is drawn beside our cost ratios. */
+export interface ResultReference {
+  id: string;
+  citation: string;
+  workload: string;
+  tee: string;
+  low: number;
+  high: number;
+  unit: string;
+  caveat: string;
+  source: ResultProvenance;
+}
+
+/** Experiment is one document. */
+export interface ResultExperiment {
+  schema_version: string;
+  /** UUID */
+  experiment_id: string;
+  name: string;
+  started_at: string;
+  /** null while it runs */
+  ended_at: string | null;
+  tool: ResultTool;
+  /** of the program under test; null where the user named none */
+  commit: ResultCommit | null;
+  design: ResultDesign;
+  workload: ResultWorkload;
+  cases: ResultCase[] | null;
+  environments: ResultEnvironment[] | null;
+  runs: ResultRun[] | null;
+  comparisons: ResultComparison[] | null;
+  attribution: ResultAttribution[] | null;
+  guards: ResultGuard[] | null;
+  references: ResultReference[] | null;
 }
