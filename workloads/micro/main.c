@@ -8,12 +8,24 @@
 
 static const struct mode *modes[] = {
 	&null_mode,
+	&syscall_mode,
+	&wakeup_mode,
+	&memory_mode,
+	&startup_mode,
+	&agent_mode,
+	&capture_mode,
 };
 
 _Noreturn void fail(const char *what)
 {
 	fprintf(stderr, "micro: %s: %s\n", what, strerror(errno));
 	exit(1);
+}
+
+int usage(const struct mode *m)
+{
+	fprintf(stderr, "usage: micro %s %s\n", m->name, m->usage);
+	return 2;
 }
 
 uint64_t number(const char *s, uint64_t least)

@@ -17,6 +17,9 @@ struct mode {
 /* fail prints "micro: WHAT: errno's text" to stderr and ends with status 1. */
 _Noreturn void fail(const char *what);
 
+/* usage says how a mode is called and returns the exit status for that. */
+int usage(const struct mode *m);
+
 /* number reads a whole number of at least least, or ends with status 2. */
 uint64_t number(const char *s, uint64_t least);
 
@@ -26,6 +29,7 @@ uint64_t now(void);
 /* say prints a line and flushes, so that the harness can time its arrival. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-extern const struct mode null_mode;
+extern const struct mode null_mode, syscall_mode, wakeup_mode, memory_mode, startup_mode;
+extern const struct mode agent_mode, capture_mode;
 
 #endif

@@ -6,4 +6,8 @@ import "github.com/teescope/teescope/internal/bench"
 // All is every workload, in the order of `teescope bench list`.
 var All = []*bench.Workload{
 	&null,
+	&syscallCost,
+	&wakeup,
+	&memoryCost,
+	&startup,
 }

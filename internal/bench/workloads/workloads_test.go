@@ -31,7 +31,7 @@ import (
 //	params          lines "name=value": parameters that differ from the defaults
 //	quick           lines "name=value" besides params, with which the job takes a second or so:
 //	                TestReal then runs it on this machine. Empty: as it is. Without it TestReal leaves the fixture out
-//	job             what Job returns for params; rewritten by "go test -update"
+//	job             what Job returns for the defaults, and for params; rewritten by "go test -update"
 //	NAME/stdout     what the command inside printed,
 //	NAME/lines      or the same with times: lines "SECONDS text", SECONDS from the start to the line's arrival
 //	NAME/stderr     what it printed there
@@ -287,11 +287,15 @@ func TestFixtures(t *testing.T) {
 		}
 		t.Run(f.label(), func(t *testing.T) {
 			checkCase(t, f.workload, f.params)
-			job, err := f.workload.Job(f.params)
-			if err != nil {
-				t.Fatal(err)
+			if job, err := f.workload.Job(f.params); err != nil {
+				t.Error(err)
+			} else if defaults, _ := bench.Complete("", f.workload.Params, nil); maps.Equal(defaults, f.params) {
+				f.golden(t, "job", describeJob(job))
+			} else if byDefault, err := f.workload.Job(defaults); err != nil {
+				f.golden(t, "job", fmt.Sprintf("defaults: %v\n%s", err, describeJob(job)))
+			} else {
+				f.golden(t, "job", describeJob(byDefault)+describeJob(job))
 			}
-			f.golden(t, "job", describeJob(job))
 			for _, name := range f.outputs() {
 				kind := strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
 				kind, _, _ = strings.Cut(kind, "-")

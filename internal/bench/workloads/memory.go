@@ -1,0 +1,152 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	bandwidth = &metric.Desc{Name: "bandwidth_bytes_per_second", Unit: "bytes_per_second", Kind: metric.Gauge, Better: metric.Higher,
+		Help: "Bytes read, written or copied per second, by one thread with 16-byte instructions on the harness's clock; a byte that is copied counts once."}
+	accessSeconds = &metric.Desc{Name: "access_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "Time of one load whose address is the result of the load before, in seconds on the harness's clock."}
+	cacheLines = &metric.Desc{Name: "lines_total", Unit: "lines", Kind: metric.Counter,
+		Help: "Cache lines of 64 bytes that were read, written, copied or visited in the timed windows."}
+)
+
+// lineBytes is the size of the worker's blocks and nodes.
+const lineBytes = 64
+
+// memoryCost is what the memory under a working set gives. Sizes step from the
+// first-level cache to beyond any last-level cache; encrypted memory costs only
+// beyond it, and SGX's paging beyond the EPC, which the parameter size can reach.
+// Pages are as the environment gives them: transparent huge pages, which are part
+// of the environment, change the latency of large sets.
+var memoryCost = bench.Workload{
+	Name:    "memory",
+	Doc:     "Memory bandwidth, and latency of dependent loads, for working sets from the first cache to beyond the last.",
+	Version: 1,
+	Params: append([]bench.Param{
+		{Name: "access", Default: "latency", Values: []string{"read", "write", "copy", "latency"},
+			Doc: "What is done with the working set: read, write or copy it from end to end, or follow pointers through all of its cache lines in a random order that is the same in every run."},
+		{Name: "size", Default: "64MiB", Doc: "The working set; a copy has half of it on each side. A multiple of 128 bytes."},
+	}, windowParams("50ms")...),
+	Metrics: func(p bench.Params) []*metric.Desc {
+		return []*metric.Desc{memoryPrimary(p), clockDisagreement, cacheLines}
+	},
+	Primary:    memoryPrimary,
+	Operations: cacheLines,
+	Sweep: map[string][]string{
+		"access": {"read", "write", "copy", "latency"},
+		"size":   {"16KiB", "256KiB", "4MiB", "64MiB", "256MiB"},
+	},
+	Estimate: func(p bench.Params) (time.Duration, int64) {
+		size, _ := p.Bytes("size")
+		// Making the pointer cycle is a random access for each line, following it once another.
+		return windowTime(p) + time.Duration(size/lineBytes)*200*time.Nanosecond, 0
+	},
+	Job: func(p bench.Params) (bench.Job, error) {
+		size, err := memorySize(p)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		args, err := windowArgs(p)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		return microJob(append([]string{"memory", p["access"], fmt.Sprint(size)}, args...)...)
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		r, err := readWindows(o.Inside)
+		if err != nil {
+			return nil, err
+		}
+		return []metric.Sample{
+			{Desc: memoryPrimary(o.Params), Value: memoryValue(o.Params, r.whole)},
+			r.disagreement(),
+			{Desc: cacheLines, Value: float64(r.whole.operations) * memoryLines(o.Params)},
+		}, nil
+	},
+	Series: windowSeries(memoryValue),
+	Check: func(o bench.Outcome) (string, error) {
+		r, err := readWindows(o.Inside)
+		if err != nil {
+			return "", err
+		}
+		if err := r.check(o.Params); err != nil {
+			return "", err
+		}
+		if len(r.others) != 1 {
+			return "", errors.New("the worker gave no sum of the memory")
+		}
+		want, err := memorySum(o.Params)
+		if err != nil {
+			return "", err
+		}
+		if got, _ := strings.CutPrefix(r.others[0], "sum "); got != fmt.Sprint(want) {
+			return "", fmt.Errorf("the sum of the memory is %.40q, want %d", got, want)
+		}
+		return digest("memory", o.Params["access"], o.Params["size"], o.Params["windows"], o.Params["operations"]), nil
+	},
+}
+
+func memoryPrimary(p bench.Params) *metric.Desc {
+	if p["access"] == "latency" {
+		return accessSeconds
+	}
+	return bandwidth
+}
+
+func memorySize(p bench.Params) (int64, error) {
+	size, err := p.Bytes("size")
+	if err == nil && size%(2*lineBytes) != 0 {
+		err = fmt.Errorf("parameter size=%q: want a multiple of 128 bytes", p["size"])
+	}
+	return size, err
+}
+
+// memoryLines is the number of cache lines in an operation: a pass goes through
+// the whole working set (or half, to the other half), a step of the chase to one line.
+func memoryLines(p bench.Params) float64 {
+	size, err := memorySize(p)
+	switch {
+	case p["access"] == "latency" || err != nil: // Job has refused a bad size
+		return 1
+	case p["access"] == "copy":
+		size /= 2
+	}
+	return float64(size / lineBytes)
+}
+
+func memoryValue(p bench.Params, w window) float64 {
+	if p["access"] == "latency" {
+		return w.cost()
+	}
+	return memoryLines(p) * lineBytes / w.cost()
+}
+
+// memorySum is what the worker must find: the words of its pattern, word i being
+// start + i*step, or the numbers of all lines, each visited once; modulo 2^64.
+func memorySum(p bench.Params) (uint64, error) {
+	size, err := memorySize(p)
+	if err != nil {
+		return 0, err
+	}
+	n, step, start := uint64(size)/8, uint64(0x9e3779b97f4a7c15), uint64(0x2545f4914f6cdd1d)
+	switch p["access"] {
+	case "copy":
+		n /= 2
+	case "latency":
+		n, step, start = uint64(size)/lineBytes, 1, 0
+	}
+	pairs := n / 2 * (n - 1) // n is even, but for a chase
+	if n%2 == 1 {
+		pairs = n * ((n - 1) / 2)
+	}
+	return step*pairs + start*n, nil
+}

@@ -1,0 +1,68 @@
+package workloads
+
+import (
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	operationSeconds = &metric.Desc{Name: "operation_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "Time of one operation in seconds, on the harness's clock."}
+	operationInside = &metric.Desc{Name: "operation_inside_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "Time of one operation in seconds, on the worker's own clock."}
+	operations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
+		Help: "Operations in the timed windows."}
+)
+
+// syscallCost is what it costs to leave the program. In an enclave each way out
+// is an exit and an entry, unless the runtime answers inside; in a sandbox it is
+// a switch to the sandbox's kernel. The worker is static: a runtime that replaces
+// the C library to catch system calls meets the bare instruction here.
+var syscallCost = bench.Workload{
+	Name:    "syscall",
+	Doc:     "Cost of a null system call, of the clock with and without a system call, and of the first touch of a page.",
+	Version: 1,
+	Params: append([]bench.Param{
+		{Name: "mechanism", Default: "null", Values: []string{"null", "vdso", "clock", "fault"},
+			Doc: "What is repeated: null is getppid, vdso clock_gettime through the C library, clock the same forced through the kernel, fault the first touch of a page of fresh memory (mapping and unmapping are outside the time)."},
+	}, windowParams("100ms")...),
+	Metrics: func(bench.Params) []*metric.Desc {
+		return []*metric.Desc{operationSeconds, operationInside, clockDisagreement, operations}
+	},
+	Primary:    func(bench.Params) *metric.Desc { return operationSeconds },
+	Operations: operations,
+	Sweep:      map[string][]string{"mechanism": {"null", "vdso", "clock", "fault"}},
+	Estimate:   func(p bench.Params) (time.Duration, int64) { return windowTime(p), 0 },
+	Job: func(p bench.Params) (bench.Job, error) {
+		args, err := windowArgs(p)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		return microJob(append([]string{"syscall", p["mechanism"]}, args...)...)
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		r, err := readWindows(o.Inside)
+		if err != nil {
+			return nil, err
+		}
+		return []metric.Sample{
+			{Desc: operationSeconds, Value: r.whole.cost()},
+			{Desc: operationInside, Value: r.whole.inside.Seconds() / float64(r.whole.operations)},
+			r.disagreement(),
+			{Desc: operations, Value: float64(r.whole.operations)},
+		}, nil
+	},
+	Series: windowSeries(func(_ bench.Params, w window) float64 { return w.cost() }),
+	Check: func(o bench.Outcome) (string, error) {
+		r, err := readWindows(o.Inside)
+		if err != nil {
+			return "", err
+		}
+		if err := r.check(o.Params); err != nil {
+			return "", err
+		}
+		return digest("syscall", o.Params["mechanism"], o.Params["windows"], o.Params["operations"]), nil
+	},
+}

@@ -1,0 +1,75 @@
+//go:build ignore
+
+#include "measure.h"
+
+#include <sys/mman.h>
+
+/* work does n operations in stretches and adds to t. With a window of 0 or more
+ * it prints; the return value is the time by this program's clock. */
+static uint64_t work(const struct load *l, uint64_t n, long long window, struct tally *t)
+{
+	uint64_t spent = 0;
+	while (n) {
+		uint64_t part = l->stretch && l->stretch < n ? l->stretch : n;
+		if (l->renew)
+			l->renew();
+		if (window >= 0)
+			say("begin %lld", window);
+		uint64_t from = now();
+		t->wrong += l->operate(part);
+		uint64_t took = now() - from;
+		if (window >= 0)
+			say("end %lld %llu %llu", window, (unsigned long long)part, (unsigned long long)took);
+		t->operations += part;
+		spent += took;
+		n -= part;
+	}
+	return spent;
+}
+
+/* calibrate finds how many operations take want nanoseconds. Of two tries the
+ * shorter counts, because either may have been interrupted. What it does is also
+ * the warm-up. */
+static uint64_t calibrate(const struct load *l, uint64_t want)
+{
+	struct tally ignored = { 0 };
+	for (uint64_t n = 1; n < UINT64_C(1) << 40; n *= 2) {
+		uint64_t took = work(l, n, -1, &ignored), again = work(l, n, -1, &ignored);
+		if (again < took)
+			took = again;
+		if (took >= want / 4)
+			return (uint64_t)((double)n * want / took) + 1;
+	}
+	fprintf(stderr, "micro: the clock stands still; give the number of operations\n");
+	exit(1);
+}
+
+struct tally measure(const struct load *l, char **argv)
+{
+	uint64_t windows = number(argv[0], 1), millis = number(argv[1], 1), n = number(argv[2], 0);
+	struct tally t = { 0 };
+	if (!n)
+		n = calibrate(l, millis * 1000000);
+	for (uint64_t w = 0; w < windows; w++)
+		work(l, n, w, &t);
+	return t;
+}
+
+void finish(struct tally t)
+{
+	say("done %llu %llu", (unsigned long long)t.operations, (unsigned long long)t.wrong);
+}
+
+void *map(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		fail("map memory");
+	return p;
+}
+
+uint64_t arithmetic(uint64_t n, uint64_t step, uint64_t start)
+{
+	uint64_t pairs = n % 2 ? n * ((n - 1) / 2) : n / 2 * (n - 1);
+	return step * pairs + start * n;
+}

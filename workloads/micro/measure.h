@@ -1,0 +1,45 @@
+/* Timed windows, shared by the modes that measure a cost per operation. */
+#ifndef MEASURE_H
+#define MEASURE_H
+
+#include "micro.h"
+
+/* A load is what is done over and over. */
+struct load {
+	/* operate does n operations and returns how many of them went wrong. */
+	uint64_t (*operate)(uint64_t n);
+	/* renew makes room for the operations of one stretch, outside its time;
+	 * NULL where nothing is used up. */
+	void (*renew)(void);
+	/* stretch is how many operations one renewal is good for; 0: any number. */
+	uint64_t stretch;
+};
+
+struct tally {
+	uint64_t operations, wrong;
+};
+
+/* WINDOW_ARGS is the usage of what measure reads from argv. */
+#define WINDOW_ARGS "WINDOWS MILLISECONDS OPERATIONS"
+enum { window_args = 3 };
+
+/* measure works through WINDOWS windows of OPERATIONS operations each or, when
+ * that is 0, of as many as take about MILLISECONDS on this program's clock. So
+ * that the harness can time each stretch of a window by its own clock, it prints
+ *
+ *	begin WINDOW
+ *	end WINDOW OPERATIONS NANOSECONDS
+ *
+ * around it, NANOSECONDS being this program's view. */
+struct tally measure(const struct load *l, char **argv);
+
+/* finish prints the last line, which says that the output is whole. */
+void finish(struct tally t);
+
+/* map returns bytes of fresh zeroed memory or ends the program. */
+void *map(size_t bytes);
+
+/* arithmetic is start + (start + step) + ..., n terms, modulo 2^64. */
+uint64_t arithmetic(uint64_t n, uint64_t step, uint64_t start);
+
+#endif
