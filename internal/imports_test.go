@@ -18,7 +18,7 @@ const module = "github.com/teescope/teescope/"
 // table reads "a, b < c, d": c and d may import a and b and whatever those may
 // import. NONE imports nothing of the project. DO NOT CHANGE IT TO FIX A BUILD.
 const table = `
-NONE < host, metric, stats, ui, workloads/micro, claims
+NONE < host, metric, stats, ui, workloads/micro, experiments, claims
 host < tee
 tee, metric < probe
 metric < store
@@ -42,7 +42,7 @@ bench < bench/launchers
 analysis < analysis/rules
 report < report/formats
 
-probe/sources, tee/kinds, bench/workloads, bench/launchers, analysis/rules, report/formats, web, store, attest, claims < cli
+probe/sources, tee/kinds, bench/workloads, bench/launchers, analysis/rules, report/formats, web, store, attest, experiments, claims < cli
 cli < cmd/teescope
 NONE < cmd/teescope-work
 `

@@ -28,6 +28,9 @@ type Param struct {
 	// Subject: the parameter names what is compared (a binary, say), so that arms
 	// may differ in it without being different jobs.
 	Subject bool
+	// Text: the value is free text (a command line), taken as it is; in other
+	// values "|" separates alternatives, each of which is a case.
+	Text bool
 	// Values are the allowed ones; nil is any.
 	Values []string
 }

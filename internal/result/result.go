@@ -167,6 +167,12 @@ type Environment struct {
 	// Opened is how long it took to have the environment ready for its first
 	// run (boot of a VM, build of an enclave), in seconds.
 	OpenSeconds *float64 `json:"open_seconds"`
+	// NullSeconds is what a run of an empty job takes here: the harness's own
+	// cost, which is subtracted from nothing. Null where the environment takes
+	// only its own programs.
+	NullSeconds *Spread `json:"null_run_seconds"`
+	// Changed are fields that were different at the end of the experiment.
+	Changed map[string]string `json:"changed_during_experiment,omitempty"`
 }
 
 // TEE is what is known of the protection of an arm.

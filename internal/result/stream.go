@@ -205,5 +205,8 @@ func (s *Stream) Finish(e *Experiment) error {
 	return errors.Join(s.f.Close(), os.Remove(partial(s.path)))
 }
 
+// Discard removes a stream in which nothing is worth keeping.
+func (s *Stream) Discard() error { return errors.Join(s.f.Close(), os.Remove(partial(s.path))) }
+
 // Close leaves the experiment to be resumed.
 func (s *Stream) Close() error { return s.f.Close() }

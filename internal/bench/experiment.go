@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Experiment is an experiment file: a workload, what is varied, where it runs.
+type Experiment struct {
+	Name string `yaml:"name"`
+	Doc  string `yaml:"doc"`
+	// Source cites where the original parameters come from, Corrects says what is
+	// done differently here, and why.
+	Source   string            `yaml:"source"`
+	Corrects string            `yaml:"corrects"`
+	Workload string            `yaml:"workload"`
+	Params   map[string]string `yaml:"params"`
+	// Sweep gives several values to a parameter; every combination is a case.
+	Sweep map[string][]string `yaml:"sweep"`
+	// Environments are arms in the notation of --env; the first is the baseline.
+	Environments []string `yaml:"environments"`
+	Pairs        int      `yaml:"pairs"`
+	// Primary names the metric of the verdict; "" is the workload's own.
+	Primary string  `yaml:"primary"`
+	Margin  Percent `yaml:"margin"`
+}
+
+// Percent is a ratio that is written as 3% or 0.03.
+type Percent float64
+
+// ParsePercent reads a share between 0 and 1, written as 3% or 0.03.
+func ParsePercent(s string) (float64, error) {
+	num, pct := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(num, 64)
+	if pct {
+		v /= 100
+	}
+	if err != nil || !(v > 0 && v < 1) {
+		return 0, fmt.Errorf("%q: want a share like 3%% or 0.03", s)
+	}
+	return v, nil
+}
+
+// UnmarshalYAML reads the notation of ParsePercent.
+func (p *Percent) UnmarshalYAML(n *yaml.Node) error {
+	v, err := ParsePercent(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: margin %w", n.Line, err)
+	}
+	*p = Percent(v)
+	return nil
+}
+
+// LoadExperiment parses an experiment file; name is used in errors. Unknown keys
+// are errors. Whether workload, launchers and parameters exist is known to NewPlan.
+func LoadExperiment(name string, data []byte) (*Experiment, error) {
+	var e Experiment
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	switch err := d.Decode(&e); {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("experiment %s: the file is empty", name)
+	case err != nil:
+		return nil, fmt.Errorf("experiment %s: %w", name, err)
+	}
+	switch {
+	case e.Name == "":
+		return nil, fmt.Errorf("experiment %s: name is missing", name)
+	case e.Workload == "":
+		return nil, fmt.Errorf("experiment %s: workload is missing", name)
+	case e.Pairs < 0:
+		return nil, fmt.Errorf("experiment %s: pairs: %d: want at least 1", name, e.Pairs)
+	}
+	for p, vs := range e.Sweep {
+		if len(vs) == 0 {
+			return nil, fmt.Errorf("experiment %s: sweep of %s has no values", name, p)
+		}
+		if _, twice := e.Params[p]; twice {
+			return nil, fmt.Errorf("experiment %s: %s is in params and in sweep", name, p)
+		}
+		if i := duplicate(vs); i >= 0 {
+			return nil, fmt.Errorf("experiment %s: sweep of %s has %q twice", name, p, vs[i])
+		}
+	}
+	return &e, nil
+}
+
+func duplicate(vs []string) int {
+	for i, v := range vs {
+		if slices.Contains(vs[:i], v) {
+			return i
+		}
+	}
+	return -1
+}
+
+// cases are all combinations of a sweep over fixed parameters, the last
+// parameter (by name) varying fastest, with the id of each.
+func cases(params Params, sweep map[string][]string) (ids []string, all []Params) {
+	names := make([]string, 0, len(sweep))
+	for n := range sweep {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	ids, all = []string{""}, []Params{params}
+	for _, n := range names {
+		var nextIDs []string
+		var next []Params
+		for i, p := range all {
+			for _, v := range sweep[n] {
+				q := Params{n: v}
+				for k, v := range p {
+					q[k] = v
+				}
+				next = append(next, q)
+				nextIDs = append(nextIDs, strings.TrimPrefix(ids[i]+","+n+"="+v, ","))
+			}
+		}
+		ids, all = nextIDs, next
+	}
+	if len(names) == 0 {
+		ids[0] = "default"
+	}
+	return ids, all
+}

@@ -1,0 +1,247 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// one makes one run. Its error means that the experiment cannot go on; a run
+// that failed is a result.
+func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error) {
+	c, a := s.find(slot)
+	params := s.params(c, a)
+	job, err := s.Workload.Job(params)
+	if err != nil {
+		return nil, err
+	}
+	env := s.envs[slot.Env]
+	if err := env.Idle(ctx, false); err != nil {
+		return nil, fmt.Errorf("thaw environment %s: %w", slot.Env, err)
+	}
+	r := &result.Run{ID: runID(slot), Env: slot.Env, Case: slot.Case, Pair: slot.Pair, Position: s.position(slot),
+		StartedAt: s.o.Host.Now().UTC(), Status: result.OK, Missing: map[string]string{}}
+	if r.Clock = s.watch.Clock(); r.Clock == "" {
+		r.Missing["clock_source"] = "the kernel does not say"
+	}
+	out, err := s.observed(ctx, env, job, r)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w in run %s, which is lost; the %d runs before it are kept: continue with --resume", ErrStopped, r.ID, len(s.doc.Runs))
+	}
+	out.Params = params
+	if ierr := env.Idle(ctx, true); ierr != nil {
+		return nil, fmt.Errorf("freeze environment %s: %w", slot.Env, ierr)
+	}
+	refs, rerr := s.raw(r.ID, out)
+	if rerr != nil {
+		return nil, rerr
+	}
+	r.Raw = refs
+	if err != nil {
+		r.Status, r.Reason = result.Failed, firstLine(err, out)
+	} else {
+		s.read(out, r)
+	}
+	s.perOperation(r)
+	return r, nil
+}
+
+func (s *session) find(slot result.Slot) (*Case, *Arm) {
+	var c *Case
+	var a *Arm
+	for i := range s.Cases {
+		if s.Cases[i].ID == slot.Case {
+			c = &s.Cases[i]
+		}
+	}
+	for i := range s.Arms {
+		if s.Arms[i].Label == slot.Env {
+			a = &s.Arms[i]
+		}
+	}
+	return c, a
+}
+
+// position is the place of a slot among the arms of its pair and case.
+func (s *session) position(slot result.Slot) int {
+	n := 0
+	for _, o := range s.doc.Design.Order {
+		if o == slot {
+			break
+		}
+		if o.Pair == slot.Pair && o.Case == slot.Case {
+			n++
+		}
+	}
+	return n
+}
+
+// observed runs the job with the counters and the interference around it.
+func (s *session) observed(ctx context.Context, env Environment, job Job, r *result.Run) (Outcome, error) {
+	limit := s.o.Timeout
+	if limit == 0 {
+		d, _ := s.Workload.Estimate(s.Cases[0].Params)
+		limit = max(20*d, 2*time.Minute)
+	}
+	counting := s.o.NoCounters
+	if s.o.Counters != nil {
+		if err := s.o.Counters.Begin(ctx); err != nil {
+			counting = err.Error()
+		}
+	}
+	s.watch.Begin()
+	began := time.Now() //nolint:forbidigo // the monotonic clock of the run's duration; the host's clock may be a fixture's
+	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended", limit))
+	out, err := env.Run(rctx, job)
+	if err != nil && rctx.Err() != nil && ctx.Err() == nil {
+		err = errors.Join(context.Cause(rctx), err)
+	}
+	cancel()
+	r.Seconds = time.Since(began).Seconds()
+	r.Interference = s.watch.End((out.Inside.User + out.Inside.System + out.Outside.User + out.Outside.System).Seconds())
+	switch {
+	case counting != "":
+		r.Missing["counters"] = counting
+	case len(out.Processes) == 0 && err == nil:
+		r.Missing["counters"] = "the workload's processes are not seen by this machine's kernel"
+	default:
+		counters, cost, cerr := s.o.Counters.End(ctx, out.Processes)
+		r.Counters = counters
+		r.Interference.MonitorCPU = cost
+		if cerr != nil {
+			r.Missing["counters"] = cerr.Error()
+		}
+	}
+	return out, err
+}
+
+// read parses the output of a run that ended well.
+func (s *session) read(out Outcome, r *result.Run) {
+	w := s.Workload
+	samples, err := w.Parse(out)
+	have := map[string]bool{}
+	for _, m := range samples {
+		r.Metrics = append(r.Metrics, metricOf(m))
+		have[m.Desc.Name] = true
+	}
+	for _, d := range w.Metrics(out.Params) {
+		if !have[d.Name] {
+			why := "the output does not have it"
+			if err != nil {
+				why = err.Error()
+			}
+			r.Metrics = append(r.Metrics, result.Metric{Name: d.Name, Reason: why, Source: result.Measured})
+		}
+	}
+	if w.Series != nil {
+		s.steady(out, r)
+	}
+	if r.OutputDigest, err = w.Check(out); err != nil {
+		r.Status, r.Reason = result.Failed, "output check: "+err.Error()
+		return
+	}
+	if m := r.Metric(s.Primary); m == nil || m.Value == nil {
+		why := "the workload does not give it"
+		if m != nil {
+			why = m.Reason
+		}
+		r.Status, r.Reason = result.Failed, fmt.Sprintf("no %s: %s", s.Primary, why)
+	}
+}
+
+func metricOf(m metric.Sample) result.Metric {
+	out := result.Metric{Name: m.Desc.Name, Source: result.Measured}
+	if m.Trust != metric.Measured {
+		out.Source = result.Derived
+	}
+	if m.Hist != nil {
+		out.Histogram = &result.Histogram{Bounds: m.Hist.Bounds, Counts: m.Hist.Counts, Sum: m.Hist.Sum}
+		for _, c := range m.Hist.Counts {
+			out.N += int64(c)
+		}
+	}
+	if v := m.Value; !math.IsNaN(v) && !math.IsInf(v, 0) {
+		out.Value = &v
+	} else {
+		out.Reason = "not a finite number"
+	}
+	return out
+}
+
+// steady cuts the warm-up off a run and makes the primary metric the mean of
+// what is left; a run that never settles keeps its series and gives no value.
+func (s *session) steady(out Outcome, r *result.Run) {
+	series, err := s.Workload.Series(out)
+	if err != nil {
+		r.Missing["warmup"] = err.Error()
+		return
+	}
+	w := &result.Warmup{Windows: series.Values, Width: series.Width}
+	r.Warmup = w
+	if series.Attained != nil {
+		w.Method, w.Steady = series.Method, *series.Attained
+		return
+	}
+	st := stats.Steady(series.Values, stats.SteadyOptions{})
+	w.Method, w.Steady, w.CutSeconds = "slope, deviation and MSER-5", st.OK, float64(st.Cut)*series.Width
+	m := r.Metric(s.Workload.Primary(out.Params).Name)
+	if m == nil {
+		return
+	}
+	if !st.OK {
+		m.Value, m.Reason = nil, "no steady state: "+st.Reason
+		return
+	}
+	sum := 0.0
+	for _, v := range series.Values[st.Cut:] {
+		sum += v
+	}
+	v := sum / float64(len(series.Values)-st.Cut)
+	m.Value, m.N = &v, int64(len(series.Values)-st.Cut)
+}
+
+// perOperation divides the counters by the operations of the run.
+func (s *session) perOperation(r *result.Run) {
+	if s.Workload.Operations == nil {
+		return
+	}
+	m := r.Metric(s.Workload.Operations.Name)
+	if m == nil || m.Value == nil || *m.Value <= 0 {
+		return
+	}
+	for i := range r.Counters {
+		if c := &r.Counters[i]; c.Value != nil {
+			v := *c.Value / *m.Value
+			c.PerOperation = &v
+		}
+	}
+}
+
+// firstLine says why a run failed, in one line, with what the program said.
+func firstLine(err error, out Outcome) string {
+	text := err.Error()
+	for _, said := range [][]byte{out.Inside.Stderr, out.Outside.Stderr, out.Inside.Stdout} {
+		if line := lastLine(said); line != "" {
+			return text + ": " + line
+		}
+	}
+	return text
+}
+
+func lastLine(b []byte) string {
+	end := len(b)
+	for end > 0 && (b[end-1] == '\n' || b[end-1] == '\r' || b[end-1] == ' ') {
+		end--
+	}
+	start := end
+	for start > 0 && b[start-1] != '\n' && end-start < 300 {
+		start--
+	}
+	return string(b[start:end])
+}

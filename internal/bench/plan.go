@@ -1,0 +1,315 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// The numbers of pairs (reference: exact signed-rank levels; 5 pairs can never
+// reach 5 %).
+const (
+	QuickPairs    = 6
+	StandardPairs = 10
+	PublishPairs  = 20
+)
+
+// DefaultMargin is the smallest cost that matters when nobody says otherwise.
+const DefaultMargin = 0.03
+
+// Plan is an experiment that is ready to run: everything is checked that can
+// be checked without starting anything.
+type Plan struct {
+	Name     string
+	Workload *Workload
+	Cases    []Case
+	Arms     []Arm
+	Pairs    int
+	Seed     uint64
+	Primary  string
+	Margin   float64
+	// Calibration: the arms are equal on purpose.
+	Calibration bool
+	References  []result.Reference
+}
+
+// Case is one set of parameters of the plan's workload.
+type Case struct {
+	ID     string
+	Params Params
+}
+
+// Choice is what a user asks for; NewPlan turns it into a Plan.
+type Choice struct {
+	Experiment *Experiment // from a file, or made from a workload's name
+	// Params override those of the experiment; a parameter that is given leaves
+	// the sweep. A value with "|" between alternatives is a sweep of its own.
+	Params    map[string]string
+	Envs      []string // override the experiment's environments
+	Pairs     int      // 0: the experiment's, or StandardPairs
+	Seed      uint64
+	Margin    float64
+	Primary   string
+	Calibrate bool
+}
+
+// Lists are the members that a plan may use.
+type Lists struct {
+	Workloads []*Workload
+	Launchers []*Launcher
+	// File makes a launcher of a command template's file; nil when there is no
+	// way to read files.
+	File func(path string) (*Launcher, error)
+}
+
+// ErrUnknown is wrapped when a name is in no list.
+var ErrUnknown = errors.New("unknown; `teescope bench list` shows what there is")
+
+// Workload finds a workload by name.
+func (l Lists) Workload(name string) (*Workload, error) {
+	for _, w := range l.Workloads {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	return nil, fmt.Errorf("workload %q: %w", name, ErrUnknown)
+}
+
+func (l Lists) launcher(name string) (*Launcher, error) {
+	if (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) && l.File != nil {
+		return l.File(name)
+	}
+	for _, x := range l.Launchers {
+		if x.Name == name {
+			return x, nil
+		}
+	}
+	return nil, fmt.Errorf("launcher %q: %w", name, ErrUnknown)
+}
+
+// NewPlan checks a choice against the lists. It touches nothing but the file of
+// a command template.
+func NewPlan(c Choice, l Lists) (*Plan, error) {
+	e := c.Experiment
+	w, err := l.Workload(e.Workload)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Name: e.Name, Workload: w, Seed: c.Seed, Calibration: c.Calibrate,
+		Pairs: cmp.Or(c.Pairs, e.Pairs, StandardPairs), Margin: cmp.Or(c.Margin, float64(e.Margin), DefaultMargin)}
+	if p.Pairs < 1 {
+		return nil, fmt.Errorf("%d pairs: want at least 1, and at least %d for a verdict", p.Pairs, QuickPairs)
+	}
+	if p.Cases, err = planCases(w, e, c.Params); err != nil {
+		return nil, err
+	}
+	p.Primary = cmp.Or(c.Primary, e.Primary, w.Primary(p.Cases[0].Params).Name)
+	var known []string
+	for _, d := range w.Metrics(p.Cases[0].Params) {
+		known = append(known, d.Name)
+	}
+	if !slices.Contains(known, p.Primary) {
+		return nil, fmt.Errorf("workload %s: no metric %q; there are %s", w.Name, p.Primary, strings.Join(known, ", "))
+	}
+	envs := e.Environments
+	if len(c.Envs) > 0 {
+		envs = c.Envs
+	}
+	if len(envs) == 0 {
+		envs = []string{"native"}
+	}
+	if c.Calibrate {
+		if len(c.Envs) > 1 {
+			return nil, errors.New("calibrate: compares one environment with itself; give one --env")
+		}
+		envs = []string{"a=" + unlabelled(envs[0]), "b=" + unlabelled(envs[0])}
+	}
+	p.Arms, err = arms(envs, w, l)
+	return p, err
+}
+
+func planCases(w *Workload, e *Experiment, over map[string]string) ([]Case, error) {
+	params, sweep := Params{}, map[string][]string{}
+	if e.Sweep == nil && len(e.Params) == 0 {
+		for k, v := range w.Sweep {
+			sweep[k] = v
+		}
+	}
+	for k, v := range e.Sweep {
+		sweep[k] = v
+	}
+	for k, v := range e.Params {
+		params[k] = v
+	}
+	for k, v := range over {
+		delete(sweep, k)
+		if vs := strings.Split(v, "|"); len(vs) > 1 && !opaque(w, k) {
+			if i := duplicate(vs); i >= 0 {
+				return nil, fmt.Errorf("parameter %s: %q is there twice", k, vs[i])
+			}
+			sweep[k] = vs
+			continue
+		}
+		params[k] = v
+	}
+	what := "workload " + w.Name
+	ids, all := cases(params, sweep)
+	out := make([]Case, len(all))
+	for i, given := range all {
+		full, err := Complete(what, w.Params, given)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Job(full); err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		out[i] = Case{ids[i], full}
+	}
+	return out, nil
+}
+
+// opaque parameters are free texts (a command line, say), in which "|" is just a
+// character.
+func opaque(w *Workload, name string) bool {
+	i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == name })
+	return i >= 0 && w.Params[i].Text
+}
+
+func unlabelled(env string) string {
+	first, rest, more := strings.Cut(env, ",")
+	if _, after, ok := strings.Cut(first, "="); ok {
+		first = after
+	}
+	if more {
+		return first + "," + rest
+	}
+	return first
+}
+
+// arms reads environments in the notation [LABEL=]LAUNCHER[,K=V]...
+func arms(envs []string, w *Workload, l Lists) ([]Arm, error) {
+	out := make([]Arm, 0, len(envs))
+	for _, env := range envs {
+		a, err := arm(env, w, l)
+		if err != nil {
+			return nil, fmt.Errorf("environment %q: %w", env, err)
+		}
+		for _, b := range out {
+			if a.Label == b.Label {
+				a.Label = env // two of one launcher are told apart by their parameters
+			}
+		}
+		for _, b := range out {
+			if a.Label == b.Label {
+				return nil, fmt.Errorf("environment %q is there twice: give the two labels (A=%s), or use `teescope bench calibrate` for an A/A run", env, unlabelled(env))
+			}
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+func arm(env string, w *Workload, l Lists) (Arm, error) {
+	parts := strings.Split(env, ",")
+	label, name, labelled := strings.Cut(parts[0], "=")
+	if !labelled {
+		name = label
+	}
+	if label == "" || name == "" {
+		return Arm{}, errors.New("want [LABEL=]LAUNCHER[,K=V]...")
+	}
+	launcher, err := l.launcher(name)
+	if err != nil {
+		return Arm{}, err
+	}
+	a := Arm{Label: label, Launcher: launcher, Subject: Params{}}
+	given := Params{}
+	for _, kv := range parts[1:] {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return Arm{}, fmt.Errorf("%q: want K=V", kv)
+		}
+		if i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == k }); i >= 0 &&
+			!slices.ContainsFunc(launcher.Params, func(p Param) bool { return p.Name == k }) {
+			if !w.Params[i].Subject {
+				return Arm{}, fmt.Errorf("%s is a parameter of the job, which must be the same in all arms; set it with --param", k)
+			}
+			a.Subject[k] = v
+			continue
+		}
+		given[k] = v
+	}
+	a.Params, err = Complete("launcher "+launcher.Name, launcher.Params, given)
+	return a, err
+}
+
+// Schedule is the order of all runs: pair by pair, in each pair the cases in
+// random order, and in each case the arms in random order, next to each other in
+// time, so that a slow drift of the machine meets all arms alike (randomised
+// multiple interleaved trials; Abedi and Brecht, ICPE 2017).
+func (p *Plan) Schedule() []result.Slot {
+	r := rand.New(rand.NewPCG(p.Seed, 0x7ee5c09e))
+	var out []result.Slot
+	for pair := range p.Pairs {
+		for _, c := range r.Perm(len(p.Cases)) {
+			for _, a := range r.Perm(len(p.Arms)) {
+				out = append(out, result.Slot{Pair: pair, Case: p.Cases[c].ID, Env: p.Arms[a].Label})
+			}
+		}
+	}
+	return out
+}
+
+// params are those of a case in an arm.
+func (p *Plan) params(c *Case, a *Arm) Params {
+	out := Params{}
+	for k, v := range c.Params {
+		out[k] = v
+	}
+	for k, v := range a.Subject {
+		out[k] = v
+	}
+	return out
+}
+
+// Check asks every launcher what is missing, and on a launcher's behalf whether
+// the workload's tools are on this machine.
+func (p *Plan) Check(h *host.Host) error {
+	var errs []error
+	for i := range p.Arms {
+		a := &p.Arms[i]
+		if err := a.Launcher.Check(h, a.Params); err != nil {
+			errs = append(errs, fmt.Errorf("environment %s: %w", a.Label, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Estimate is the time and the disk space that the plan takes, as far as the
+// workload knows: launching is not in it.
+func (p *Plan) Estimate() (time.Duration, int64) {
+	var total time.Duration
+	var disk int64
+	for i := range p.Cases {
+		d, b := p.Workload.Estimate(p.Cases[i].Params)
+		total += d * time.Duration(p.Pairs*len(p.Arms))
+		disk = max(disk, b)
+	}
+	return total, disk * int64(len(p.Arms))
+}
+
+// Commands are what opening an arm and one run of a case in it would start.
+func (p *Plan) Commands(a *Arm, c *Case) ([]host.Cmd, error) {
+	job, err := p.Workload.Job(p.params(c, a))
+	if err != nil {
+		return nil, err
+	}
+	return a.Launcher.Commands(a.Params, job)
+}

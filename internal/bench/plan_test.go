@@ -1,0 +1,220 @@
+package bench
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+)
+
+var seconds = &metric.Desc{Name: "took_seconds", Unit: "seconds", Better: metric.Lower, Help: "Time."}
+
+// members are a workload and launchers that start nothing.
+func members() Lists {
+	w := &Workload{Name: "job", Version: 2,
+		Params: []Param{{Name: "size", Default: "1"}, {Name: "kind", Default: "x", Values: []string{"x", "y"}},
+			{Name: "binary", Subject: true}, {Name: "command", Text: true}},
+		Metrics:  func(Params) []*metric.Desc { return []*metric.Desc{seconds} },
+		Primary:  func(Params) *metric.Desc { return seconds },
+		Estimate: func(Params) (time.Duration, int64) { return time.Second, 100 },
+		Sweep:    map[string][]string{"kind": {"x", "y"}},
+		Job: func(p Params) (Job, error) {
+			if p["size"] == "0" {
+				return Job{}, errors.New("size: want more than nothing")
+			}
+			return Job{Inside: host.Cmd{Argv: []string{"job", p["size"], p["binary"]}}}, nil
+		}}
+	plain := func(name string) *Launcher {
+		return &Launcher{Name: name, Params: []Param{{Name: "cpus"}},
+			Check:    func(*host.Host, Params) error { return nil },
+			Commands: func(_ Params, j Job) ([]host.Cmd, error) { return []host.Cmd{j.Inside}, nil }}
+	}
+	return Lists{Workloads: []*Workload{w}, Launchers: []*Launcher{plain("native"), plain("tee")},
+		File: func(path string) (*Launcher, error) { return plain(path), nil }}
+}
+
+func job() *Experiment { return &Experiment{Name: "e", Workload: "job"} }
+
+func TestNewPlan(t *testing.T) {
+	for name, c := range map[string]struct {
+		choice Choice
+		labels string // of the arms
+		cases  string
+		err    string
+	}{
+		"defaults":             {Choice{Experiment: job()}, "native", "kind=x kind=y", ""},
+		"two environments":     {Choice{Experiment: job(), Envs: []string{"native", "tee"}}, "native tee", "kind=x kind=y", ""},
+		"a parameter given":    {Choice{Experiment: job(), Params: Params{"kind": "y"}}, "native", "default", ""},
+		"alternatives":         {Choice{Experiment: job(), Params: Params{"kind": "y", "size": "4|8"}}, "native", "size=4 size=8", ""},
+		"free text":            {Choice{Experiment: job(), Params: Params{"kind": "y", "command": "a | b"}}, "native", "default", ""},
+		"labels":               {Choice{Experiment: job(), Envs: []string{"base=native,binary=a", "head=native,binary=b"}}, "base head", "kind=x kind=y", ""},
+		"told apart":           {Choice{Experiment: job(), Envs: []string{"native", "native,cpus=0"}}, "native native,cpus=0", "kind=x kind=y", ""},
+		"a template":           {Choice{Experiment: job(), Envs: []string{"native", "mine=./x.yaml"}}, "native mine", "kind=x kind=y", ""},
+		"calibrate":            {Choice{Experiment: job(), Envs: []string{"x=tee,cpus=1"}, Calibrate: true}, "a b", "kind=x kind=y", ""},
+		"calibrate two":        {Choice{Experiment: job(), Envs: []string{"native", "tee"}, Calibrate: true}, "", "", "one --env"},
+		"the same twice":       {Choice{Experiment: job(), Envs: []string{"native", "native"}}, "", "", "calibrate"},
+		"unknown workload":     {Choice{Experiment: &Experiment{Workload: "nope"}}, "", "", "bench list"},
+		"unknown launcher":     {Choice{Experiment: job(), Envs: []string{"nope"}}, "", "", "bench list"},
+		"unknown parameter":    {Choice{Experiment: job(), Params: Params{"speed": "1"}}, "", "", "there are size, kind"},
+		"value not allowed":    {Choice{Experiment: job(), Params: Params{"kind": "z"}}, "", "", "one of x, y"},
+		"the job refuses":      {Choice{Experiment: job(), Params: Params{"size": "0"}}, "", "", "more than nothing"},
+		"alternative twice":    {Choice{Experiment: job(), Params: Params{"size": "4|4"}}, "", "", "twice"},
+		"job differs in arms":  {Choice{Experiment: job(), Envs: []string{"native", "tee,size=3"}}, "", "", "same in all arms"},
+		"no value":             {Choice{Experiment: job(), Envs: []string{"native,cpus"}}, "", "", "want K=V"},
+		"empty environment":    {Choice{Experiment: job(), Envs: []string{""}}, "", "", "LAUNCHER"},
+		"unknown metric":       {Choice{Experiment: job(), Primary: "speed"}, "", "", "there are took_seconds"},
+		"negative pairs":       {Choice{Experiment: job(), Pairs: -1}, "", "", "at least 1"},
+		"launcher's parameter": {Choice{Experiment: job(), Envs: []string{"native,gpus=1"}}, "", "", "there are cpus"},
+	} {
+		p, err := NewPlan(c.choice, members())
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: error %v, want %q", name, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var labels, ids []string
+		for _, a := range p.Arms {
+			labels = append(labels, a.Label)
+		}
+		for _, x := range p.Cases {
+			ids = append(ids, x.ID)
+		}
+		if got := strings.Join(labels, " "); got != c.labels {
+			t.Errorf("%s: arms %q, want %q", name, got, c.labels)
+		}
+		if got := strings.Join(ids, " "); got != c.cases {
+			t.Errorf("%s: cases %q, want %q", name, got, c.cases)
+		}
+	}
+}
+
+// TestSchedule: every case meets every arm once a pair, arms of a pair stand
+// next to each other, both orders occur, and the seed decides all.
+func TestSchedule(t *testing.T) {
+	p, err := NewPlan(Choice{Experiment: job(), Envs: []string{"native", "tee"}, Pairs: 20, Seed: 7}, members())
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := p.Schedule()
+	if len(order) != 20*2*2 {
+		t.Fatalf("%d runs", len(order))
+	}
+	seen := map[result.Slot]bool{}
+	first := map[string]int{}
+	for i := 0; i < len(order); i += 2 {
+		a, b := order[i], order[i+1]
+		if a.Pair != b.Pair || a.Case != b.Case || a.Env == b.Env || seen[a] || seen[b] {
+			t.Fatalf("slots %v and %v", a, b)
+		}
+		seen[a], seen[b] = true, true
+		first[a.Env]++
+	}
+	if first["native"] == 0 || first["tee"] == 0 {
+		t.Errorf("first in a pair: %v", first)
+	}
+	if !slices.Equal(order, p.Schedule()) {
+		t.Error("the same seed gives another order")
+	}
+	p.Seed = 8
+	if slices.Equal(order, p.Schedule()) {
+		t.Error("another seed gives the same order")
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	id := func(c Choice) string {
+		t.Helper()
+		c.Experiment = job()
+		if c.Params == nil {
+			c.Params = Params{}
+		}
+		if c.Params["kind"] == "" {
+			c.Params["kind"] = "x"
+		}
+		p, err := NewPlan(c, members())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := identify(host.Local(), p, &p.Cases[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Identity
+	}
+	base := id(Choice{})
+	if id(Choice{Params: Params{"binary": "other"}}) != base || id(Choice{Envs: []string{"tee", "native,binary=x"}}) != base {
+		t.Error("a subject makes another job")
+	}
+	if id(Choice{Params: Params{"size": "2"}}) == base {
+		t.Error("a parameter does not make another job")
+	}
+}
+
+func TestLoadExperiment(t *testing.T) {
+	good := "name: n\nworkload: job\nparams: {size: 4}\nsweep: {kind: [x, y]}\nenvironments: [native, 'tee,cpus=0-1']\npairs: 12\nmargin: 5%\n"
+	e, err := LoadExperiment("f.yaml", []byte(good))
+	if err != nil || e.Params["size"] != "4" || e.Margin != 0.05 || e.Pairs != 12 || len(e.Environments) != 2 {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":        {"", "empty"},
+		"unknown key":  {good + "colour: red\n", "colour"},
+		"no name":      {"workload: job\n", "name is missing"},
+		"no workload":  {"name: n\n", "workload is missing"},
+		"margin":       {"name: n\nworkload: job\nmargin: 300%\n", "share like"},
+		"both":         {"name: n\nworkload: job\nparams: {size: 1}\nsweep: {size: [1, 2]}\n", "params and in sweep"},
+		"empty sweep":  {"name: n\nworkload: job\nsweep: {size: []}\n", "no values"},
+		"twice":        {"name: n\nworkload: job\nsweep: {size: [1, 1]}\n", "twice"},
+		"pairs":        {"name: n\nworkload: job\npairs: -1\n", "at least 1"},
+		"not a number": {"name: n\nworkload: job\npairs: many\n", "many"},
+		"no mapping":   {"[1, 2]", "f.yaml"},
+	} {
+		if _, err := LoadExperiment("f.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestParams(t *testing.T) {
+	p := Params{"n": "12", "d": "1.5s", "b": "64KiB", "big": "9999999999GiB", "bad": "x", "neg": "-3"}
+	if v, err := p.Int("n", 1); v != 12 || err != nil {
+		t.Error(v, err)
+	}
+	if v, err := p.Seconds("d"); v != 1500*time.Millisecond || err != nil {
+		t.Error(v, err)
+	}
+	if v, err := p.Bytes("b"); v != 65536 || err != nil {
+		t.Error(v, err)
+	}
+	for _, name := range []string{"bad", "neg", "big", "nowhere"} {
+		if v, err := p.Bytes(name); err == nil {
+			t.Errorf("Bytes(%s) = %d", name, v)
+		}
+		if v, err := p.Seconds(name); err == nil {
+			t.Errorf("Seconds(%s) = %v", name, v)
+		}
+	}
+	if _, err := p.Int("neg", 0); err == nil {
+		t.Error("Int below the least")
+	}
+}
+
+func FuzzLoadExperiment(f *testing.F) {
+	f.Add([]byte("name: n\nworkload: job\nsweep: {a: [1, 2]}\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := LoadExperiment("f.yaml", b)
+		if err == nil && (e.Name == "" || e.Workload == "") {
+			t.Errorf("accepted %q", b)
+		}
+	})
+}
