@@ -29,7 +29,7 @@ var paths = strings.Fields(`
 	/proc/self/cgroup /proc/self/mountinfo /proc/self/status
 	/proc/sys/kernel/osrelease /proc/sys/kernel/version /proc/sys/vm/swappiness
 	/proc/net/dev /proc/driver/nvidia/version /proc/driver/nvidia/gpus/*/information
-	/etc/machine-id /etc/os-release /usr/lib/os-release /lib/ld-musl-*.so.1
+	/etc/machine-id /etc/os-release /usr/lib/os-release
 	/.dockerenv /run/.containerenv /run/systemd/container /var/run/secrets/kubernetes.io/serviceaccount
 	/run/cloud-init/instance-data.json
 

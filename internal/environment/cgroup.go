@@ -144,12 +144,14 @@ func (g *groups) quota(dir string) (float64, bool, error) {
 	return q / p, true, nil
 }
 
-// limits are what the cgroups of this process allow it: "cpus" (a number of
-// them, from the bandwidth quota), "memory_bytes", "swap_bytes", "pids", "cpuset". What is not
-// limited is not in the map.
-func (g *groups) limits() (map[string]string, error) {
-	out := map[string]string{}
-	var errs error
+// limitNames are the limits that limits looks for.
+var limitNames = []string{"cpus", "memory_bytes", "swap_bytes", "pids", "cpuset"}
+
+// limits adds what the cgroups of this process allow it: "cpus" (a number of
+// them, from the bandwidth quota), "memory_bytes", "swap_bytes", "pids" and
+// "cpuset". What is not limited is not added. It returns what could not be read.
+func (g *groups) limits(out map[string]string) map[string]error {
+	errs := map[string]error{}
 	for _, l := range []struct {
 		name  string
 		dirs  []string
@@ -162,9 +164,10 @@ func (g *groups) limits() (map[string]string, error) {
 		{"pids", slices.Concat(g.v2, g.v1["pids"]), g.number("pids.max")},
 	} {
 		v, ok, err := g.least(l.dirs, l.limit)
-		errs = errors.Join(errs, err)
 		if ok {
 			out[l.name] = strconv.FormatFloat(v, 'f', -1, 64)
+		} else if err != nil {
+			errs[l.name] = err
 		}
 	}
 	for _, f := range []struct {
@@ -178,10 +181,10 @@ func (g *groups) limits() (map[string]string, error) {
 		if err == nil && s != "" {
 			out["cpuset"] = s
 		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = errors.Join(errs, err)
+			errs["cpuset"] = err
 		}
 	}
-	return out, errs
+	return errs
 }
 
 // throttled counts how often the CPU quota of one of the cgroups ran out. ok is

@@ -27,17 +27,17 @@ func (s *scene) software() {
 	sw.ClockSource = s.clock()
 	// What the harness finds. It replaces this where a run drops or bypasses the cache.
 	sw.CachePolicy = "as found"
-	g, err := ownGroups(s.Host)
-	if err == nil {
-		sw.Limits, err = g.limits()
-	}
-	if err != nil {
-		s.miss("software.limits", "%s", reason(err))
+	sw.Limits = map[string]string{}
+	if g, err := ownGroups(s.Host); err == nil {
+		for name, err := range g.limits(sw.Limits) {
+			s.miss("software.limits."+name, "%s", reason(err))
+		}
+	} else {
+		for _, name := range limitNames {
+			s.miss("software.limits."+name, "%s", reason(err))
+		}
 	}
 	if in := s.container(); in != "" {
-		if sw.Limits == nil {
-			sw.Limits = map[string]string{}
-		}
 		sw.Limits["container"] = in
 	}
 }
@@ -59,7 +59,7 @@ func (s *scene) libc() string {
 		version, _, _ := strings.Cut(strings.TrimRight(v, "."), ",")
 		return "glibc " + version
 	}
-	if found, _ := s.Glob("/lib/ld-musl-*.so.1"); len(found) > 0 {
+	if s.learned["libc"] == "musl" {
 		return "musl"
 	}
 	why := "only the worker looks for it"

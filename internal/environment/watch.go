@@ -120,11 +120,16 @@ func (w *Watcher) End(own float64) result.Interference {
 	} else {
 		i.Missing["memory_pressure_ratio"] = "no time has passed"
 	}
-	i.ThrottleEvents = since("throttle_events.thermal", 1, before.overheat, after.overheat)
-	if quota := since("throttle_events.quota", 1, before.quota, after.quota); i.ThrottleEvents == nil {
-		i.ThrottleEvents = quota
-	} else if quota != nil {
-		*i.ThrottleEvents += *quota
+	// Either alone is a value; what it leaves out is named beside it.
+	const heat, quota = "throttle_events.thermal", "throttle_events.quota"
+	i.ThrottleEvents = since(heat, 1, before.overheat, after.overheat)
+	if n := since(quota, 1, before.quota, after.quota); i.ThrottleEvents == nil {
+		i.ThrottleEvents = n
+	} else if n != nil {
+		*i.ThrottleEvents += *n
+	}
+	if i.ThrottleEvents == nil {
+		i.Missing["throttle_events"] = i.Missing[heat] + "; " + i.Missing[quota]
 	}
 	if before.load.err == nil {
 		i.LoadBefore = &before.load.value

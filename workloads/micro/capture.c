@@ -324,7 +324,7 @@ static void affinity(void)
 	entry("fact", "affinity", text, n);
 }
 
-/* libc prints the version of the environment's own C library, which names itself
+/* libc prints the environment's own C library: glibc names itself and its version
  * in its text. This program is linked with musl and uses none of it. */
 static void libc(void)
 {
@@ -353,6 +353,10 @@ static void libc(void)
 		if (at)
 			return;
 	}
+	glob_t g = { 0 };
+	if (!glob("/lib/ld-musl-*.so.1", GLOB_NOSORT, NULL, &g))
+		fact("libc", "musl");
+	globfree(&g);
 }
 
 static void facts(void)
