@@ -1,0 +1,333 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/environment"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+	"github.com/teescope/teescope/internal/verdict"
+)
+
+// scripted is an environment that prints a number of seconds: base, times the
+// factor of the arm, with a little noise of its own. It is frozen when idle.
+type scripted struct {
+	t      *testing.T
+	factor float64
+	runs   int
+	idle   bool
+	closed bool
+	// fail is asked before each run of the job.
+	fail func(n int) error
+}
+
+func (s *scripted) Describe(context.Context, *result.Environment) error { return nil }
+
+func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
+	if s.idle {
+		s.t.Error("a run in a frozen environment")
+	}
+	if j.Inside.Argv[0] != "job" {
+		return outcomeOf(host.Local().Exec(ctx, host.Cmd{Argv: []string{"true"}}))
+	}
+	s.runs++
+	if s.fail != nil {
+		if err := s.fail(s.runs); err != nil {
+			return Outcome{Inside: host.Output{Stderr: []byte("it broke\n")}}, err
+		}
+	}
+	v := s.factor * (1 + 0.001*float64(s.runs%5))
+	return Outcome{Inside: host.Output{Stdout: []byte(strconv.FormatFloat(v, 'g', -1, 64) + "\n")}, Processes: []string{"job"}}, ctx.Err()
+}
+
+func outcomeOf(o host.Output, err error) (Outcome, error) { return Outcome{Inside: o}, err }
+
+func (s *scripted) Idle(_ context.Context, on bool) error { s.idle = on; return nil }
+func (s *scripted) Close() error                          { s.closed = true; return nil }
+
+// counting returns as many events as the run had milliseconds.
+type counting struct{ begun int }
+
+func (c *counting) Begin(context.Context) error { c.begun++; return nil }
+func (c *counting) End(_ context.Context, ps []string) ([]result.Counter, *float64, error) {
+	if !slices.Equal(ps, []string{"job"}) {
+		return nil, nil, fmt.Errorf("processes %v", ps)
+	}
+	v := 42.0
+	return []result.Counter{{Name: "tee_syscalls_total", Value: &v, Scope: "process", Trust: result.Full}}, nil, nil
+}
+
+var jobs = &metric.Desc{Name: "job_operations", Unit: "operations", Help: "Operations."}
+
+// bed is a plan over scripted environments.
+func bed(t *testing.T, pairs int, envs map[string]*scripted) (*Plan, Options, Lists) {
+	t.Helper()
+	l := members()
+	w := l.Workloads[0]
+	w.Metrics = func(Params) []*metric.Desc { return []*metric.Desc{seconds, jobs} }
+	w.Operations = jobs
+	w.Sweep = nil
+	w.Parse = func(o Outcome) ([]metric.Sample, error) {
+		v, err := strconv.ParseFloat(strings.TrimSpace(string(o.Inside.Stdout)), 64)
+		if err != nil {
+			return []metric.Sample{{Desc: jobs, Value: 21}}, fmt.Errorf("output %q is not a number", o.Inside.Stdout)
+		}
+		return []metric.Sample{{Desc: seconds, Value: v}, {Desc: jobs, Value: 21}}, nil
+	}
+	w.Check = func(o Outcome) (string, error) {
+		if strings.Contains(string(o.Inside.Stdout), "wrong") {
+			return "", errors.New("the answer is wrong")
+		}
+		return "same", nil
+	}
+	for _, x := range l.Launchers {
+		x.Open = func(context.Context, *host.Host, Params) (Environment, error) {
+			if envs[x.Name] == nil {
+				return nil, errors.New("no such thing here")
+			}
+			e := envs[x.Name]
+			e.t, e.closed, e.idle = t, false, false
+			return e, nil
+		}
+	}
+	p, err := NewPlan(Choice{Experiment: job(), Envs: []string{"native", "tee"}, Pairs: pairs, Seed: 1}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, Options{Host: host.Local(), Counters: &counting{}, Verdict: verdict.Options{Diff: environment.Diff}}, l
+}
+
+func TestRun(t *testing.T) {
+	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+	p, o, _ := bed(t, 8, envs)
+	var said []Progress
+	o.Progress = func(p Progress) { said = append(said, p) }
+	path := filepath.Join(t.TempDir(), "r.json")
+	e, err := Run(t.Context(), p, o, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := result.Read(path)
+	if err != nil || len(read.Runs) != 16 || read.EndedAt == nil {
+		t.Fatalf("read back: %v", err)
+	}
+	if !envs["native"].closed || !envs["tee"].closed {
+		t.Error("an environment was left open")
+	}
+	if len(e.Comparisons) == 0 {
+		t.Fatal("no comparison")
+	}
+	c := e.Comparisons[0]
+	if c.Metric != "took_seconds" || !c.Primary || c.Ratio == nil || *c.Ratio < 1.49 || *c.Ratio > 1.51 || c.Pairs != 8 {
+		t.Errorf("comparison %+v", c)
+	}
+	r := e.Runs[0]
+	if len(r.Counters) != 1 || r.Counters[0].PerOperation == nil || *r.Counters[0].PerOperation != 2 {
+		t.Errorf("counters %+v, want 42 events over 21 operations", r.Counters)
+	}
+	if len(r.Raw) != 1 || r.Raw[0].Path != "r.raw/"+r.ID+".stdout" {
+		t.Errorf("raw %+v", r.Raw)
+	}
+	if last := said[len(said)-1]; last.Done != 16 || last.Last == nil {
+		t.Errorf("last progress %+v", last)
+	}
+	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestStopAndResume stops in the middle, as Ctrl-C does, and goes on: no run is
+// lost, none is made twice, and the order is the planned one.
+func TestStopAndResume(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+	envs["tee"].fail = func(n int) error {
+		if n == 4 {
+			cancel()
+		}
+		return nil
+	}
+	p, o, l := bed(t, 6, envs)
+	path := filepath.Join(t.TempDir(), "r.json")
+	_, err := Run(ctx, p, o, path)
+	if !errors.Is(err, ErrStopped) || !strings.Contains(err.Error(), "--resume") {
+		t.Fatalf("error %v", err)
+	}
+	if !envs["native"].closed || !envs["tee"].closed {
+		t.Error("an environment was left open")
+	}
+	if _, err := result.Read(path); err == nil || !strings.Contains(err.Error(), "not finished") {
+		t.Errorf("read before the end: %v", err)
+	}
+	envs["tee"].fail = nil
+	e, err := Resume(t.Context(), l, o, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range e.Runs {
+		got = append(got, r.ID)
+	}
+	var want []string
+	for _, s := range p.Schedule() {
+		want = append(want, runID(s))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("runs %v, want %v", got, want)
+	}
+	if _, err := Resume(t.Context(), l, o, path); err == nil || !strings.Contains(err.Error(), "is finished") {
+		t.Errorf("resume of a finished one: %v", err)
+	}
+}
+
+func TestResumeRefusesAnotherJob(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	envs := map[string]*scripted{"native": {factor: 1, fail: func(n int) error {
+		if n == 2 {
+			cancel()
+		}
+		return nil
+	}}, "tee": {factor: 1}}
+	p, o, l := bed(t, 6, envs)
+	path := filepath.Join(t.TempDir(), "r.json")
+	if _, err := Run(ctx, p, o, path); !errors.Is(err, ErrStopped) {
+		t.Fatal(err)
+	}
+	l.Workloads[0].Version++
+	if _, err := Resume(t.Context(), l, o, path); err == nil || !strings.Contains(err.Error(), "version") {
+		t.Errorf("another version: %v", err)
+	}
+	if _, err := os.Stat(path + ".partial"); err != nil {
+		t.Errorf("the runs are gone: %v", err)
+	}
+}
+
+// TestFailures: a run that fails is kept with its reason, an arm that always
+// fails ends the experiment, and neither becomes a number.
+func TestFailures(t *testing.T) {
+	broken := errors.New("exit status 1")
+	for name, c := range map[string]struct {
+		fail func(int) error
+		runs int // of both arms, at least
+		err  error
+		want string
+	}{
+		"once":   {func(n int) error { return map[bool]error{true: broken}[n == 3] }, 16, nil, "exit status 1: it broke"},
+		"always": {func(int) error { return broken }, 2*giveUp - 1, ErrArm, "exit status 1: it broke"},
+	} {
+		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1, fail: c.fail}}
+		p, o, _ := bed(t, 8, envs)
+		path := filepath.Join(t.TempDir(), "r.json")
+		e, err := Run(t.Context(), p, o, path)
+		if !errors.Is(err, c.err) {
+			t.Errorf("%s: error %v, want %v", name, err, c.err)
+		}
+		if e == nil || len(e.Runs) < c.runs {
+			t.Fatalf("%s: %d runs", name, len(e.Runs))
+		}
+		failed := 0
+		for _, r := range e.Runs {
+			if r.Status == result.Failed {
+				failed++
+				if r.Reason != c.want || len(r.Metrics) != 0 {
+					t.Errorf("%s: reason %q, metrics %v", name, r.Reason, r.Metrics)
+				}
+			}
+		}
+		if failed == 0 {
+			t.Errorf("%s: no failed run", name)
+		}
+		if c.err != nil && (len(e.Comparisons) == 0 || e.Comparisons[0].Verdict != stats.Invalid && e.Comparisons[0].Verdict != stats.Inconclusive || e.Comparisons[0].Ratio != nil) {
+			t.Errorf("%s: comparison %+v", name, e.Comparisons)
+		}
+		if _, err := result.Read(path); err != nil {
+			t.Errorf("%s: the document: %v", name, err)
+		}
+	}
+}
+
+func TestHangingRunIsEnded(t *testing.T) {
+	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1}}
+	p, o, _ := bed(t, 6, envs)
+	o.Timeout = 20 * time.Millisecond
+	hang := p.Arms[1].Launcher.Open
+	p.Arms[1].Launcher.Open = func(ctx context.Context, h *host.Host, ps Params) (Environment, error) {
+		e, err := hang(ctx, h, ps)
+		return hanging{e.(*scripted)}, err
+	}
+	e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
+	if !errors.Is(err, ErrArm) || e == nil {
+		t.Fatal(err)
+	}
+	for _, r := range e.Runs {
+		if r.Env == "tee" && !strings.Contains(r.Reason, "took longer than 20ms") {
+			t.Errorf("reason %q", r.Reason)
+		}
+	}
+}
+
+type hanging struct{ *scripted }
+
+func (h hanging) Run(ctx context.Context, j Job) (Outcome, error) {
+	if j.Inside.Argv[0] != "job" {
+		return h.scripted.Run(ctx, j)
+	}
+	<-ctx.Done()
+	return Outcome{}, ctx.Err()
+}
+
+// TestOpenFails leaves no file and no open environment.
+func TestOpenFails(t *testing.T) {
+	envs := map[string]*scripted{"native": {factor: 1}}
+	p, o, _ := bed(t, 6, envs)
+	dir := t.TempDir()
+	if _, err := Run(t.Context(), p, o, filepath.Join(dir, "r.json")); err == nil || !strings.Contains(err.Error(), "open environment tee: no such thing here") {
+		t.Errorf("error %v", err)
+	}
+	if !envs["native"].closed {
+		t.Error("native was left open")
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestMissingMetric: a run without its primary metric failed; it is not 0.
+func TestMissingMetric(t *testing.T) {
+	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1}}
+	p, o, _ := bed(t, 6, envs)
+	good := p.Workload.Parse
+	p.Workload.Parse = func(out Outcome) ([]metric.Sample, error) {
+		if envs["tee"].runs == 2 {
+			out.Inside.Stdout = []byte("version 99 says nothing\n")
+		}
+		return good(out)
+	}
+	e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for i := range e.Runs {
+		if r := &e.Runs[i]; r.Status == result.Failed {
+			found = true
+			if m := r.Metric("took_seconds"); m == nil || m.Value != nil || !strings.Contains(m.Reason, "is not a number") {
+				t.Errorf("metric %+v", m)
+			}
+		}
+	}
+	if !found {
+		t.Error("no run failed")
+	}
+}
