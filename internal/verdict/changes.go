@@ -1,0 +1,118 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// Key tells histories apart: the job, what it ran on, and the metric. Another
+// fingerprint is another series and never an alarm.
+type Key struct {
+	Workload    string `json:"workload"`
+	Case        string `json:"case_id"`
+	Identity    string `json:"identity"`
+	Env         string `json:"env_id"`
+	Class       string `json:"fingerprint_class"`
+	Fingerprint string `json:"fingerprint"`
+	Metric      string `json:"metric"`
+}
+
+// Point is one result in a history: the median of an arm's runs.
+type Point struct {
+	Key
+	At     time.Time `json:"at"`
+	Label  string    `json:"label"` // commit, or the experiment's id
+	Value  float64   `json:"value"`
+	Better string    `json:"better"` // "lower" or "higher"
+}
+
+// Series is a history of one key, the oldest point first.
+type Series struct {
+	Key     Key      `json:"key"`
+	Points  []Point  `json:"points"`
+	Changes []Change `json:"changes"`
+}
+
+// Change is a point from which on a series has another level.
+type Change struct {
+	Index  int       `json:"index"` // of the first point after the change
+	At     time.Time `json:"at"`
+	Label  string    `json:"label"`
+	Before float64   `json:"before"`
+	After  float64   `json:"after"`
+	Ratio  float64   `json:"ratio"`
+	P      float64   `json:"p"`
+	// Z is the robust z-score of the second rule, null where there were too few
+	// points before the change for it.
+	Z *float64 `json:"robust_z"`
+	// Worse is the direction of the metric applied to Ratio.
+	Worse bool `json:"worse"`
+}
+
+// ChangeOptions of a search.
+type ChangeOptions struct {
+	// Magnitude is the smallest change that is reported, as a ratio minus 1; 0 is
+	// the default margin.
+	Magnitude float64
+}
+
+// Changes sorts points into series and finds the change points of each:
+// E-Divisive with a t-test, of which a robust z-score against the values before
+// must agree (package stats).
+func Changes(points []Point, o ChangeOptions) []Series {
+	at := map[Key]int{}
+	var out []Series
+	for _, pt := range points {
+		i, ok := at[pt.Key]
+		if !ok {
+			i = len(out)
+			at[pt.Key] = i
+			out = append(out, Series{Key: pt.Key})
+		}
+		out[i].Points = append(out[i].Points, pt)
+	}
+	for i := range out {
+		s := &out[i]
+		slices.SortStableFunc(s.Points, func(a, b Point) int { return a.At.Compare(b.At) })
+		x := make([]float64, len(s.Points))
+		for j, pt := range s.Points {
+			x[j] = pt.Value
+		}
+		for _, c := range stats.ChangePoints(x, stats.ChangeOptions{MinRatio: cmp.Or(o.Magnitude, DefaultMargin)}) {
+			pt := s.Points[c.Index]
+			s.Changes = append(s.Changes, Change{Index: c.Index, At: pt.At, Label: pt.Label, Before: c.Before, After: c.After,
+				Ratio: c.Ratio, P: c.P, Z: known(c.Z), Worse: (c.Ratio > 1) == (pt.Better == "lower")})
+		}
+	}
+	return out
+}
+
+// Points are what a result adds to histories: the median of the usable runs of
+// each arm, case and metric with a direction. An arm without a fingerprint, or a
+// case without an identity, adds nothing: its series could not be told from others.
+func Points(e *result.Experiment) []Point {
+	p := newPass(e, Options{})
+	at, label := e.StartedAt, e.ID
+	if e.Commit != nil {
+		at, label = e.Commit.At, e.Commit.ID
+	}
+	var out []Point
+	for i := range e.Cases {
+		c := &e.Cases[i]
+		for _, env := range e.Environments {
+			for _, d := range p.metrics() {
+				v := known(p.median(c, env.ID, d.Name))
+				if v == nil || env.Fingerprint == "" || c.Identity == "" {
+					continue
+				}
+				out = append(out, Point{At: at, Label: label, Value: *v, Better: d.Better, Key: Key{Workload: e.Workload.Name, Case: c.ID,
+					Identity: c.Identity, Env: env.ID, Class: env.Class, Fingerprint: env.Fingerprint, Metric: d.Name}})
+			}
+		}
+	}
+	return out
+}

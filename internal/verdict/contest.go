@@ -1,0 +1,244 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// contest is a treatment against a baseline in one case, before any metric.
+type contest struct {
+	cas         *result.Case
+	base, treat *result.Environment
+	rung        int // of a ladder, from 1; 0 is none
+	grade       result.Grade
+	changed     []result.Difference
+	unpaired    bool
+	duos        []duo
+	// aside: the disturbed pairs are left out, because enough others remain.
+	aside bool
+}
+
+// duo is a pair of runs; in an unpaired design one side is nil.
+type duo struct {
+	pair        int
+	base, treat *result.Run
+	cause       string // why it is disturbed; "" if it is not
+	barred      bool   // by the engine, so never used
+}
+
+// arrange makes the contests: in each case every treatment against the baseline,
+// then every rung of a ladder against the one before.
+func (p *pass) arrange() {
+	envs := p.e.Environments
+	ladder := slices.ContainsFunc(envs, func(e result.Environment) bool { return e.Role == result.Intermediate })
+	for i := range p.e.Cases {
+		c := &p.e.Cases[i]
+		for j := 1; j < len(envs); j++ {
+			k := p.contest(c, &envs[0], &envs[j])
+			if ladder && j == 1 {
+				k.rung = 1
+			}
+			p.contests = append(p.contests, k)
+		}
+		for j := 2; ladder && j < len(envs); j++ {
+			k := p.contest(c, &envs[j-1], &envs[j])
+			k.rung = j
+			p.contests = append(p.contests, k)
+		}
+	}
+}
+
+func (p *pass) contest(c *result.Case, base, treat *result.Environment) *contest {
+	k := &contest{cas: c, base: base, treat: treat, unpaired: p.e.Design.Kind == result.Unpaired}
+	k.grade = grade(p.e.Design.Kind, base, treat)
+	if p.o.Diff != nil {
+		k.changed = p.o.Diff(base, treat)
+	}
+	bases, treats := p.runs(c.ID, base.ID), p.runs(c.ID, treat.ID)
+	if k.unpaired {
+		for _, r := range bases {
+			k.duos = append(k.duos, p.duo(r, nil))
+		}
+		for _, r := range treats {
+			k.duos = append(k.duos, p.duo(nil, r))
+		}
+	} else {
+		for _, b := range bases {
+			if i := slices.IndexFunc(treats, func(t *result.Run) bool { return t.Pair == b.Pair }); i >= 0 {
+				k.duos = append(k.duos, p.duo(b, treats[i]))
+			}
+		}
+	}
+	clean := 0
+	for _, d := range k.duos {
+		if d.cause == "" && !d.barred {
+			clean++
+		}
+	}
+	enough := stats.MinPairs
+	if k.unpaired {
+		enough *= 2
+	}
+	k.aside = clean >= enough
+	return k
+}
+
+// runs of a case in an arm, in the order of their pairs.
+func (p *pass) runs(cas, env string) []*result.Run {
+	var out []*result.Run
+	for i := range p.e.Runs {
+		if r := &p.e.Runs[i]; r.Case == cas && r.Env == env {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *result.Run) int { return a.Pair - b.Pair })
+	return out
+}
+
+func (p *pass) duo(base, treat *result.Run) duo {
+	d := duo{base: base, treat: treat}
+	for _, r := range []*result.Run{base, treat} {
+		if r == nil {
+			continue
+		}
+		d.pair = r.Pair
+		if r.Status == result.Excluded {
+			d.barred, d.cause = true, r.Env+": "+r.Reason
+		}
+		if why := Disturbed(r, p.o.Limits); why != "" && d.cause == "" {
+			d.cause = r.Env + ": " + why
+		}
+	}
+	return d
+}
+
+// Disturbed says which disturbance of a run, measured apart from its metrics, is
+// beyond its limit; "" when none is known to be.
+func Disturbed(r *result.Run, l Limits) string {
+	i := &r.Interference
+	switch {
+	case beyond(i.StealRatio, l.Steal):
+		return fmt.Sprintf("%.1f %% steal", 100**i.StealRatio)
+	case beyond(i.ForeignCPU, l.Foreign):
+		return fmt.Sprintf("others used %.0f %% of the CPUs", 100**i.ForeignCPU)
+	case beyond(i.ThrottleEvents, l.Throttles):
+		return fmt.Sprintf("%.0f throttling events", *i.ThrottleEvents)
+	case beyond(i.SwapBytes, l.SwapBytes):
+		return fmt.Sprintf("%.1f MiB swapped", *i.SwapBytes/(1<<20))
+	case beyond(i.MemoryPressure, l.Pressure):
+		return fmt.Sprintf("waited for memory %.0f %% of the time", 100**i.MemoryPressure)
+	}
+	return ""
+}
+
+func beyond(v *float64, limit float64) bool { return v != nil && *v > limit }
+
+// used: the pair takes part in the comparison.
+func (k *contest) used(d duo) bool { return !d.barred && (!k.aside || d.cause == "") }
+
+// values of a metric in both arms, of the pairs in use or of all.
+func (k *contest) values(metric string, all bool) (base, treat []float64) {
+	for _, d := range k.duos {
+		if !all && !k.used(d) {
+			continue
+		}
+		b, okB := value(d.base, metric)
+		t, okT := value(d.treat, metric)
+		if okB && (okT || k.unpaired) {
+			base = append(base, b)
+		}
+		if okT && (okB || k.unpaired) {
+			treat = append(treat, t)
+		}
+	}
+	return base, treat
+}
+
+// value is a run's value of a metric, if it may be compared: measured or derived,
+// in a run that did not fail and reached its steady state.
+func value(r *result.Run, metric string) (float64, bool) {
+	if r == nil || r.Status == result.Failed || r.Warmup != nil && !r.Warmup.Steady {
+		return 0, false
+	}
+	m := r.Metric(metric)
+	if m == nil || m.Value == nil || m.Source != result.Measured && m.Source != result.Derived {
+		return 0, false
+	}
+	return *m.Value, true
+}
+
+// compare makes the comparison of a metric; rules may still refuse it.
+func (p *pass) compare(k *contest, d *result.MetricDesc) (result.Comparison, stats.Comparison) {
+	s := p.statistics(k, d, false)
+	c := result.Comparison{
+		Baseline: k.base.ID, Treatment: k.treat.ID, Case: k.cas.ID, Metric: d.Name,
+		Primary: d.Name == p.e.Design.Primary, Changed: k.changed, Estimator: s.Estimator,
+		Ratio: known(s.Ratio), Low: known(s.Low), High: known(s.High), Confidence: p.o.Confidence,
+		BootLow: known(s.BootLow), BootHigh: known(s.BootHigh), Pairs: s.Pairs,
+		BaseMedian: known(s.BaseMedian), TreatMedian: known(s.TreatMedian), SDLog: known(s.SDLog), MDE: known(s.MDE),
+		Margin: p.o.Margin, Bound: result.Exact, Grade: k.grade, Rung: k.rung,
+	}
+	if known(s.Confidence) != nil {
+		c.Confidence = s.Confidence
+	}
+	cost, low, high := s.Cost(better(d))
+	c.Cost, c.CostLow, c.CostHigh = known(cost), known(low), known(high)
+	if f := p.floor(k); f > 0 {
+		c.NoiseFloor = &f
+	}
+	if c.Primary || c.Ratio == nil {
+		c.Reasons = s.Reasons
+	}
+	if c.Primary {
+		c.Verdict, c.Material, c.PairsNeeded = s.Verdict, s.Material, s.Needed
+	}
+	return c, s
+}
+
+// statistics of a metric over the pairs in use or over all.
+func (p *pass) statistics(k *contest, d *result.MetricDesc, all bool) stats.Comparison {
+	base, treat := k.values(d.Name, all)
+	o := stats.Options{Margin: p.o.Margin, Confidence: p.o.Confidence, Better: better(d), Seed: p.e.Design.Seed, NoiseFloor: p.floor(k)}
+	if k.unpaired {
+		return stats.Unpaired(base, treat, o)
+	}
+	return stats.Paired(base, treat, o)
+}
+
+// floor is the noise floor of a contest's host and job, 0 where it is not known.
+func (p *pass) floor(k *contest) float64 {
+	f, ok := p.o.Calibration.covers(p.e, k)
+	switch {
+	case !ok:
+		return 0
+	case k.unpaired:
+		return max(f.Paired, f.Drift)
+	}
+	return f.Paired
+}
+
+// grade of a comparison. Hosts whose identity is not known are not the same.
+func grade(kind result.Kind, base, treat *result.Environment) result.Grade {
+	same := base.Hardware.Serial != "" && base.Hardware.Serial == treat.Hardware.Serial
+	switch {
+	case same && kind == result.Interleaved:
+		return result.GradeA
+	case same:
+		return result.GradeB
+	case base.Class != "" && base.Class == treat.Class:
+		return result.GradeC
+	}
+	return result.GradeD
+}
+
+// known is nil for what cannot be had.
+func known(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,227 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// The exit statuses of a gate.
+const (
+	Passed     = 0
+	Regression = 1
+	Undecided  = 2
+	NotValid   = 3
+)
+
+// Policy says what an inconclusive outcome is to a build.
+type Policy string
+
+// The policies. Whatever the policy, the text says that it was inconclusive.
+const (
+	Report Policy = ""     // status 2
+	Pass   Policy = "pass" // status 0
+	Fail   Policy = "fail" // status 1
+)
+
+// GateOptions are the options of a conclusion, whose Margin and Calibration are
+// the gate's, and what to do about an inconclusive one.
+type GateOptions struct {
+	Options
+	Inconclusive Policy
+}
+
+// Result of a gate.
+type Result struct {
+	Status int
+	Text   string
+}
+
+// Gate decides whether a change may pass. It fails (Regression) only if the whole
+// interval of a primary metric lies beyond the margin, still so after Holm's
+// correction for the number of cases and treatments, and no rule or second opinion
+// objects. It passes only if every primary metric was shown to be no worse than
+// the margin: the upper end of its 90 % interval, a one-sided test at 5 %, lies
+// below. Anything between is Undecided, anything that a rule refuses NotValid.
+//
+// A missing metric, an unfinished experiment, arms that differ in anything but the
+// one declared subject, or in nothing, are NotValid. Separate results are never
+// trusted alone: without a calibration of their host and job whose noise floor is
+// below the margin the gate is Undecided, and with one both ends of the interval
+// are first moved by that floor.
+//
+// The experiment is not changed.
+func Gate(e *result.Experiment, o GateOptions) Result {
+	own := *e
+	own.Comparisons, own.Guards = nil, slices.Clone(e.Guards)
+	g := gate{pass: conclude(&own, o.Options), inconclusive: o.Inconclusive}
+	g.refusals()
+	if len(g.invalid) == 0 {
+		g.judge()
+	}
+	return g.result()
+}
+
+// gate is a decision in the making.
+type gate struct {
+	*pass
+	inconclusive Policy
+	// Why the gate is invalid, fails, is undecided; and what is fine.
+	invalid, worse, open, fine []string
+}
+
+// refusals finds what makes the experiment unfit for a gate.
+func (g *gate) refusals() {
+	e := g.e
+	refuse := func(format string, args ...any) { g.invalid = append(g.invalid, fmt.Sprintf(format, args...)) }
+	switch {
+	case len(e.Environments) < 2:
+		refuse("there is one arm: nothing to compare")
+		return
+	case e.EndedAt == nil:
+		refuse("the experiment has not ended; continue it with --resume")
+	}
+	if len(g.contests) == 0 {
+		refuse("there is no case to compare")
+	}
+	for _, c := range e.Cases {
+		for _, env := range e.Environments {
+			runs := g.runs(c.ID, env.ID)
+			for _, r := range runs {
+				if m := r.Metric(e.Design.Primary); r.Status != result.Failed && (m == nil || m.Value == nil) {
+					refuse("run %s has no %s: %s", r.ID, e.Design.Primary, reason(r, m))
+				}
+			}
+			if len(runs) == 0 {
+				refuse("case %s has no run in %s", c.ID, env.ID)
+			}
+		}
+	}
+	for _, k := range g.contests {
+		if k.cas == &e.Cases[0] {
+			g.subject(k, refuse)
+		}
+	}
+	for _, gd := range e.Guards {
+		if gd.Level == result.Refuse {
+			refuse("%s: %s; %s", gd.ID, gd.Message, gd.Help)
+		}
+	}
+}
+
+// subject checks that the arms differ in the declared subject and in nothing else.
+func (g *gate) subject(k *contest, refuse func(string, ...any)) {
+	subject := g.e.Design.Subject
+	switch {
+	case g.o.Diff == nil:
+		refuse("the environments of %s and %s were not compared, so what else differs is not known", k.base.ID, k.treat.ID)
+		return
+	case missing(k.base, "hardware") != noReason || missing(k.treat, "hardware") != noReason:
+		refuse("what %s and %s are was not read from inside, so what else differs is not known", k.base.ID, k.treat.ID)
+		return
+	case strings.Contains(subject, "+"):
+		refuse("the arms are declared to differ in more than one thing (%s)", subject)
+		return
+	}
+	if dims := beside(subject, k.changed); len(dims) > 0 {
+		refuse("%s and %s differ in more than the subject %q: %s", k.base.ID, k.treat.ID, subject, list(dims, k.changed))
+	}
+	if g.e.Design.Calibration || g.e.Design.Kind == result.Unpaired {
+		return // equal on purpose; or separate results, whose difference may lie in the program alone
+	}
+	if !slices.ContainsFunc(k.changed, func(d result.Difference) bool { return dimension(d.Field) != "" }) {
+		refuse("%s and %s do not differ in %s: there is nothing to decide", k.base.ID, k.treat.ID, pick(subject == "", "anything", "the subject "+subject))
+	}
+}
+
+// judge decides over the primary metrics together.
+func (g *gate) judge() {
+	var at []int
+	var ps []float64
+	for i := range g.e.Comparisons {
+		if c := &g.e.Comparisons[i]; c.Primary && c.Baseline == g.e.Environments[0].ID {
+			at, ps = append(at, i), append(ps, g.raw[i].PMargin)
+		}
+	}
+	if len(at) == 0 {
+		g.invalid = append(g.invalid, fmt.Sprintf("the primary metric %q was not compared", g.e.Design.Primary))
+		return
+	}
+	for n, p := range stats.Holm(ps) {
+		g.one(at[n], p, len(at))
+	}
+}
+
+// one decides over the comparison at i, of m; p is corrected for all of them.
+func (g *gate) one(i int, p float64, m int) {
+	c, s, doubted := &g.e.Comparisons[i], g.raw[i], g.doubted[i]
+	text := c.Headline
+	alpha := 1 - g.o.Confidence
+	limit, slack := 1+c.Margin, 1.0
+	if g.e.Design.Kind == result.Unpaired {
+		floor := c.NoiseFloor
+		switch {
+		case c.Grade != result.GradeA && c.Grade != result.GradeB:
+			g.open = append(g.open, text+"\n  separate results of different hosts decide nothing: run both builds on one host, interleaved")
+			return
+		case floor == nil:
+			g.open = append(g.open, text+"\n  separate results carry the drift of the host between them: calibrate this workload on this host, or better, run both arms in one experiment")
+			return
+		case *floor >= c.Margin:
+			g.open = append(g.open, fmt.Sprintf("%s\n  the drift of this host (%s, from its calibration) is not below the margin of %s", text, percent(*floor), percent(c.Margin)))
+			return
+		}
+		slack = 1 + *floor
+	}
+	_, low, _ := s.Cost(better(g.e.Desc(c.Metric)))
+	high := s.EqHigh
+	if better(g.e.Desc(c.Metric)) > 0 {
+		high = 1 / s.EqLow
+	}
+	switch {
+	case !doubted && c.Verdict == stats.Cost && c.Material && low/slack > limit:
+		if p < alpha {
+			g.worse = append(g.worse, text)
+			return
+		}
+		g.open = append(g.open, fmt.Sprintf("%s\n  beyond the margin, but not after Holm's correction for %d comparisons (P = %.3g); more pairs would tell", text, m, p))
+	case !doubted && high*slack <= limit:
+		g.fine = append(g.fine, text)
+	default:
+		g.open = append(g.open, text)
+	}
+}
+
+// result sums up: what is invalid outweighs a regression, that an open question.
+func (g *gate) result() Result {
+	var r Result
+	var lines []string
+	switch {
+	case len(g.invalid) > 0:
+		r.Status, lines = NotValid, append([]string{"invalid: this experiment decides nothing"}, g.invalid...)
+	case len(g.worse) > 0:
+		r.Status, lines = Regression, append([]string{"regression: the whole interval is beyond the margin"}, slices.Concat(g.worse, g.open, g.fine)...)
+	case len(g.open) > 0:
+		r.Status, lines = Undecided, append([]string{"inconclusive: neither a regression nor its absence was shown"}, slices.Concat(g.open, g.fine)...)
+		switch g.inconclusive {
+		case Pass:
+			r.Status, lines[0] = Passed, lines[0]+"; passed by policy"
+		case Fail:
+			r.Status, lines[0] = Regression, lines[0]+"; failed by policy"
+		}
+	default:
+		lines = append([]string{"ok: no cost beyond the margin"}, g.fine...)
+	}
+	if r.Status != NotValid {
+		for _, gd := range g.e.Guards {
+			if gd.Level == result.Warn {
+				lines = append(lines, gd.ID+": "+gd.Message)
+			}
+		}
+	}
+	r.Text = strings.Join(lines, "\n") + "\n"
+	return r
+}

@@ -1,0 +1,156 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// Rule is one reason to refuse a verdict, or to doubt it. It has three answers:
+// it speaks, it is silent, or it says that it cannot tell; what is not known is
+// never passed over as if it were fine.
+type Rule struct {
+	ID, Doc string
+	// Effect is what the rule may do to a verdict, in words.
+	Effect string
+	// Help says what would make it silent.
+	Help  string
+	check func(*pass)
+}
+
+// Rules is the list, in the order in which they are asked: first those about
+// the job and the arms, then those about runs, values and intervals.
+var Rules = []Rule{
+	missingMetric, differentJob, severalDimensions, changedMeanwhile, specValue,
+	teeEvidence, teeInBaseline, teeDebug, emulated,
+	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
+	impossibleValue, saturated, cacheAnswered, clientLimited, suspectBaseline, linearity,
+	wideInterval, noiseFloor, otherPlatform,
+}
+
+// effect of a finding on the comparisons in its scope.
+type effect uint8
+
+const (
+	tell     effect = iota // a note; the verdict stands
+	warn                   // a warning; the verdict stands, with the warning as a reason
+	doubt                  // cost, gain or equivalent becomes inconclusive
+	refuse                 // the verdict is invalid, the ratio stays to be looked at
+	withdraw               // invalid, and the ratio is taken back: the values do not belong together
+)
+
+// scope limits a finding; an empty field is all. arm is on either side.
+type scope struct{ cas, base, treat, arm, metric string }
+
+func (k *contest) scope() scope { return scope{cas: k.cas.ID, base: k.base.ID, treat: k.treat.ID} }
+
+// arms is the scope of a contest in all cases.
+func (k *contest) arms() scope { return scope{base: k.base.ID, treat: k.treat.ID} }
+
+func (s scope) of(metric string) scope { s.metric = metric; return s }
+func (s scope) in(cas string) scope    { s.cas = cas; return s }
+
+func (s scope) has(c *result.Comparison) bool {
+	return (s.cas == "" || s.cas == c.Case) && (s.base == "" || s.base == c.Baseline) &&
+		(s.treat == "" || s.treat == c.Treatment) && (s.metric == "" || s.metric == c.Metric) &&
+		(s.arm == "" || s.arm == c.Baseline || s.arm == c.Treatment)
+}
+
+// finding is a guard with what it does.
+type finding struct {
+	result.Guard
+	scope  scope
+	effect effect
+}
+
+// values are the numbers of a message, by name.
+type values = map[string]float64
+
+// say records a finding of the rule that is being asked; the same words about the
+// same arms are said once.
+func (p *pass) say(e effect, s scope, v values, format string, args ...any) {
+	f := finding{scope: s, effect: e, Guard: result.Guard{ID: p.rule.ID, Level: result.Note, Message: fmt.Sprintf(format, args...),
+		Help: p.rule.Help, Case: s.cas, Treatment: s.treat, Metric: s.metric, Values: v}}
+	if s.arm != "" && s.arm != p.e.Environments[0].ID {
+		f.Treatment = s.arm
+	}
+	switch e {
+	case warn, doubt:
+		f.Level = result.Warn
+	case refuse, withdraw:
+		f.Level = result.Refuse
+	}
+	if !slices.ContainsFunc(p.findings, func(o finding) bool {
+		return o.ID == f.ID && o.Message == f.Message && o.scope == f.scope
+	}) {
+		p.findings = append(p.findings, f)
+	}
+}
+
+// unknown says that the rule cannot tell, and why.
+func (p *pass) unknown(s scope, format string, args ...any) {
+	p.say(tell, s, nil, "cannot tell: "+format, args...)
+}
+
+// settle applies the findings to the comparisons and writes the guards.
+func (p *pass) settle() {
+	var guards []result.Guard
+	for _, g := range p.e.Guards { // of others, such as the engine
+		if slices.ContainsFunc(Rules, func(r Rule) bool { return r.ID == g.ID }) {
+			continue
+		}
+		f := finding{Guard: g, scope: scope{cas: g.Case, treat: g.Treatment, metric: g.Metric}}
+		if g.Level == result.Refuse {
+			f.effect = refuse
+		}
+		guards = append(guards, g)
+		p.apply(f)
+	}
+	for _, f := range p.findings {
+		guards = append(guards, f.Guard)
+		p.apply(f)
+	}
+	p.e.Guards = guards
+}
+
+func (p *pass) apply(f finding) {
+	if f.effect == tell {
+		return
+	}
+	for i := range p.e.Comparisons {
+		c := &p.e.Comparisons[i]
+		if !f.scope.has(c) {
+			continue
+		}
+		c.Reasons = append(c.Reasons, f.Message)
+		switch f.effect {
+		case doubt:
+			p.doubted[i] = true
+			if c.Primary && c.Verdict != stats.Invalid {
+				c.Verdict, c.Material = stats.Inconclusive, false
+			}
+		case refuse, withdraw:
+			c.Verdict, c.Material, c.PairsNeeded = stats.Invalid, false, 0
+		}
+		if f.effect == withdraw {
+			c.Ratio, c.Low, c.High, c.Cost, c.CostLow, c.CostHigh, c.BootLow, c.BootHigh = nil, nil, nil, nil, nil, nil, nil, nil
+			c.MDE, c.SDLog = nil, nil
+		}
+	}
+}
+
+// comparison returns the comparison of a contest and a metric, or nil.
+func (p *pass) comparison(k *contest, metric string) *result.Comparison {
+	s := k.scope().of(metric)
+	for i := range p.e.Comparisons {
+		if c := &p.e.Comparisons[i]; s.has(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// primary is the declaration of the primary metric, or nil.
+func (p *pass) primary() *result.MetricDesc { return p.e.Desc(p.e.Design.Primary) }

@@ -1,0 +1,169 @@
+// Package verdict decides what may be concluded from the runs of an experiment,
+// and says it in words. It pairs the runs, has package stats compare them, and
+// asks every refusal rule of its list whether the numbers mean what they seem to
+// mean. It is pure: it reads no clock and no file, and the same document gives the
+// same answer.
+//
+// Only the primary metric gets a verdict: with many metrics, some move by chance.
+// The others carry a ratio and an interval and an empty verdict, unless a rule
+// refused them, which makes it "invalid".
+package verdict
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// DefaultMargin is the smallest cost that matters where the design names none.
+const DefaultMargin = 0.03
+
+// Options of a conclusion. The zero value is usable; without Diff the rules that
+// compare environments say that they cannot tell.
+type Options struct {
+	// Margin is the smallest cost that matters, as a ratio minus 1; 0 is the design's.
+	Margin float64
+	// Confidence of intervals; 0 is 1 minus the design's alpha.
+	Confidence float64
+	// Diff lists the fields in which two environments differ.
+	Diff func(base, treat *result.Environment) []result.Difference
+	// Calibration is what identical arms have shown on this host, from Calibrate;
+	// nil when there was no such run. One of another host or job is not used.
+	Calibration *NoiseFloor
+	// Limits of disturbance; the zero value is DefaultLimits.
+	Limits Limits
+	// Ceilings are the largest values that a device or a link can give.
+	Ceilings []Ceiling
+	// Scaling names the parameters that add processors to the same work, Work
+	// those that add work; nil are "threads", and "messages", "requests",
+	// "operations", "iterations" and "loops".
+	Scaling, Work []string
+}
+
+// Limits are the disturbances, measured apart from the metric, beyond which a
+// pair is set aside. A null reading sets nothing aside: it cannot tell.
+type Limits struct {
+	// Steal is the share of CPU time that the hypervisor gave to others; 2 %
+	// moves a busy run by about as much as most margins.
+	Steal float64
+	// Foreign is the share of all CPUs that other processes used; 10 % is more
+	// than a desktop or a monitoring agent at rest needs.
+	Foreign float64
+	// Throttles is the number of thermal or power throttling events; one is
+	// enough to run at another clock rate for seconds.
+	Throttles float64
+	// SwapBytes moved to and from swap; 1 MiB, as a few stale pages always move.
+	SwapBytes float64
+	// Pressure is the share of time in which tasks waited for memory (PSI).
+	Pressure float64
+	// Hopeless steal and foreign CPU are those beyond which pairing does not help:
+	// where most pairs are beyond, the verdict is taken back.
+	HopelessSteal, HopelessForeign float64
+}
+
+// DefaultLimits are the limits in use unless others are given.
+func DefaultLimits() Limits {
+	return Limits{Steal: 0.02, Foreign: 0.10, Throttles: 0, SwapBytes: 1 << 20, Pressure: 0.10,
+		HopelessSteal: 0.10, HopelessForeign: 0.50}
+}
+
+// Ceiling is the best value of a metric that is physically possible: the largest
+// where higher is better, the smallest where lower is.
+type Ceiling struct {
+	Metric string
+	Env    string // "" is every arm
+	Value  float64
+	Source string // "NIC eth0, 25 Gbit/s"
+}
+
+// Conclude fills in Comparisons, Guards, Attribution and the grade of the design
+// from the runs and environments. Guards that are not of this package's list are
+// kept and heeded. Runs are not changed, so it can be done again with other options.
+func Conclude(e *result.Experiment, o Options) { conclude(e, o) }
+
+func conclude(e *result.Experiment, o Options) *pass {
+	p := newPass(e, o)
+	e.Comparisons, e.Design.Grade = nil, ""
+	for _, k := range p.contests {
+		e.Design.Grade = max(e.Design.Grade, k.grade) // D is the worst, and the last letter
+		for _, d := range p.metrics() {
+			c, s := p.compare(k, d)
+			e.Comparisons = append(e.Comparisons, c)
+			p.raw = append(p.raw, s)
+		}
+	}
+	for i := range Rules {
+		p.rule = &Rules[i]
+		p.rule.check(p)
+	}
+	p.settle()
+	e.Attribution = p.attribute()
+	for i := range e.Comparisons {
+		e.Comparisons[i].Headline = Sentence(e, &e.Comparisons[i])
+	}
+	return p
+}
+
+// pass is one conclusion in the making.
+type pass struct {
+	e        *result.Experiment
+	o        Options
+	contests []*contest
+	rule     *Rule // the one that is asked
+	findings []finding
+	// raw are the statistics behind e.Comparisons, and doubted the rules' doubts
+	// about them, in the same order.
+	raw     []stats.Comparison
+	doubted map[int]bool
+}
+
+func newPass(e *result.Experiment, o Options) *pass {
+	if o.Limits == (Limits{}) {
+		o.Limits = DefaultLimits()
+	}
+	o.Margin = cmp.Or(o.Margin, e.Design.Margin, DefaultMargin)
+	if a := e.Design.Alpha; o.Confidence == 0 && a > 0 && a < 1 {
+		o.Confidence = 1 - a
+	}
+	o.Confidence = cmp.Or(o.Confidence, 0.95)
+	if o.Scaling == nil {
+		o.Scaling = []string{"threads"}
+	}
+	if o.Work == nil {
+		o.Work = []string{"messages", "requests", "operations", "iterations", "loops"}
+	}
+	p := &pass{e: e, o: o, doubted: map[int]bool{}}
+	p.arrange()
+	return p
+}
+
+// metrics are those with a direction, the primary one first.
+func (p *pass) metrics() []*result.MetricDesc {
+	var out []*result.MetricDesc
+	for i := range p.e.Workload.Metrics {
+		d := &p.e.Workload.Metrics[i]
+		switch {
+		case better(d) == 0:
+		case d.Name == p.e.Design.Primary:
+			out = slices.Insert(out, 0, d)
+		default:
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// better is the direction of a metric in the notation of package stats.
+func better(d *result.MetricDesc) int8 {
+	switch {
+	case d == nil:
+		return 0
+	case d.Better == "lower":
+		return -1
+	case d.Better == "higher":
+		return 1
+	}
+	return 0
+}
