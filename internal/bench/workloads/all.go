@@ -6,6 +6,7 @@ import "github.com/teescope/teescope/internal/bench"
 // All is every workload, in the order of `teescope bench list`.
 var All = []*bench.Workload{
 	&null,
+	&sevenZip,
 	&syscallCost,
 	&wakeup,
 	&memoryCost,
