@@ -110,7 +110,7 @@ func (s *scene) hypervisor() string {
 		s.miss(field, "no CPUID to ask")
 		return "unknown"
 	}
-	if vendor := s.optional(dmi + "sys_vendor"); vendor != "" && name != "none" {
+	if vendor := s.optional(dmi + "sys_vendor"); vendor != "" {
 		name += " (" + vendor + ")"
 	}
 	return name

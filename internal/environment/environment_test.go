@@ -1,0 +1,164 @@
+package environment
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/tee/kinds"
+)
+
+var update = flag.Bool("update", false, "rewrite the want file of every fixture")
+
+func fixtures(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/" + pattern + ".txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	return paths
+}
+
+func captured(f *hosttest.Fixture) result.Environment {
+	return Capture(f.Host, tee.Detect(f.Host, kinds.All))
+}
+
+// TestCapture compares what is captured on each fixture with its want file, and
+// sees that nothing is empty without a reason, also while one of its files is
+// missing.
+func TestCapture(t *testing.T) {
+	for _, path := range fixtures(t, "*") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			f := hosttest.Open(t, path)
+			e := captured(f)
+			got, err := json.MarshalIndent(e, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, '\n')
+			if *update {
+				rewrite(t, path, got)
+			} else if string(got) != f.Meta["want"] {
+				t.Errorf("got %s\nwant %s", got, f.Meta["want"])
+			}
+			explained(t, "all files", &e)
+			for _, name := range f.Files {
+				f.Without(t, name, func() {
+					e := captured(f)
+					explained(t, "without "+name, &e)
+				})
+			}
+		})
+	}
+}
+
+func rewrite(t *testing.T, path string, want []byte) {
+	t.Helper()
+	a, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
+	a.Files = append(a.Files, txtar.File{Name: "want", Data: want})
+	if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answers are fields where empty says something: no GPU, no swap, nothing encrypted.
+var answers = []string{"hardware.gpus", "hardware.swap_bytes", "software.encryption", "software.versions", "software.worker"}
+
+// explained fails where a field of the machine is empty and no reason is given.
+func explained(t *testing.T, when string, e *result.Environment) {
+	t.Helper()
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if len(v) == 0 && !missing(e, path) && !slices.Contains(answers, path) && path != "software.limits" {
+				t.Errorf("%s: %s is empty without a reason", when, path)
+			}
+			for k, v := range v {
+				walk(path+"."+k, v)
+			}
+		case []any:
+			for i, v := range v {
+				m, ok := v.(map[string]any)
+				if name, has := m["name"].(string); ok && has {
+					walk(path+"."+name, v)
+				} else if ok && path == "hardware.gpus" && m["confidential_compute"] == "" {
+					continue // unknown for all but NVIDIA's
+				} else if !ok {
+					t.Errorf("%s: %s[%d] is %v", when, path, i, v)
+				}
+			}
+		default:
+			if (v == nil || v == "" || v == 0.0) && !missing(e, path) && !slices.Contains(answers, path) {
+				t.Errorf("%s: %s is %v without a reason", when, path, v)
+			}
+		}
+	}
+	b, err := json.Marshal(map[string]any{"hardware": e.Hardware, "software": e.Software, "cloud": e.Cloud, "type": e.TEE.Type})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range all {
+		walk(k, v)
+	}
+	for path, why := range e.Missing {
+		if strings.TrimSpace(why) == "" {
+			t.Errorf("%s: %s is missing for no reason", when, path)
+		}
+	}
+}
+
+func TestGPUs(t *testing.T) {
+	smi, err := os.ReadFile("testdata/nvidia-smi.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ conf, want string }{{"", "on"}, {"CC status: ON\n", "on"}, {"CC status: OFF", "off"}, {"No devices", "on"}} {
+		g, err := GPUs(smi, []byte(tt.conf))
+		if err != nil || len(g) != 2 {
+			t.Fatalf("%v, %v", g, err)
+		}
+		if g[0] != (result.GPU{Model: "NVIDIA H100 80GB HBM3", Driver: "550.54.15", CCMode: tt.want}) {
+			t.Errorf("with %q: %+v", tt.conf, g[0])
+		}
+		if tt.conf == "" && g[1].CCMode != "" {
+			t.Errorf("no protected memory is %q", g[1].CCMode)
+		}
+	}
+	for _, bad := range []string{"", "NVIDIA-SMI has failed", string(bytes.TrimSuffix(smi, []byte("</nvidia_smi_log>\n")))} {
+		if _, err := GPUs([]byte(bad), nil); err == nil {
+			t.Errorf("%.30q is taken", bad)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	for list, want := range map[string]int{"0": 1, "0-3": 4, "0-1,4,8-9": 5} {
+		if n, err := count(list); n != want || err != nil {
+			t.Errorf("%q: %d, %v", list, n, err)
+		}
+	}
+	for _, list := range []string{"", "a", "3-1", "0-", "-1", "0,,1", "0-99999999999"} {
+		if n, err := count(list); err == nil {
+			t.Errorf("%q is %d", list, n)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package environment
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/tee/kinds"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// worker writes the real worker into a folder.
+func worker(t *testing.T, dir string) string {
+	t.Helper()
+	if micro.Program == nil {
+		t.Skipf("no worker for %s", runtime.GOARCH)
+	}
+	name := filepath.Join(dir, "micro")
+	if err := os.WriteFile(name, micro.Program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func output(t *testing.T, cmd *exec.Cmd) []byte {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", cmd.Args[0], err, stderr.Bytes())
+	}
+	return out
+}
+
+func from(t *testing.T, capture []byte) result.Environment {
+	t.Helper()
+	u := unpack(t, capture)
+	e := Capture(u, tee.Detect(u, kinds.All))
+	explained(t, "the worker's capture", &e)
+	return e
+}
+
+// TestWorkerHere captures this machine through the worker and directly: both
+// must say the same but for what only the worker can know.
+func TestWorkerHere(t *testing.T) {
+	out := output(t, exec.Command(worker(t, t.TempDir()), append([]string{"capture"}, Paths()...)...))
+	t.Logf("%d bytes", len(out))
+	got := from(t, out)
+	h := host.Local()
+	want := Capture(h, tee.Detect(h, kinds.All))
+	explained(t, "this machine", &want)
+	if got.Software.Libc == "" && got.Missing["software.libc"] == "" {
+		t.Error("nothing is said of the C library")
+	}
+	got.Software.Libc, want.Missing["software.libc"] = "", got.Missing["software.libc"]
+	delete(got.Missing, "software.libc")
+	delete(want.Missing, "software.libc")
+	same(t, got, want)
+}
+
+func same(t *testing.T, got, want result.Environment) {
+	t.Helper()
+	g, err1 := json.MarshalIndent(got, "", " ")
+	w, err2 := json.MarshalIndent(want, "", " ")
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(g, w) {
+		t.Errorf("through the worker %s\ndirectly %s", g, w)
+	}
+}
+
+// TestWorkerOnFixtures runs the worker with a fixture as its root folder: what it
+// brings must read like the fixture itself. CPUID is the fixture's in both, since
+// the worker can only ask the real one.
+func TestWorkerOnFixtures(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("changing the root folder needs root")
+	}
+	for _, path := range fixtures(t, "*") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			f := hosttest.Open(t, path)
+			want := captured(f)
+			worker(t, f.Host.Root)
+			cmd := exec.Command("/micro", "capture")
+			cmd.Dir = "/"
+			cmd.Stdin = strings.NewReader(strings.Join(Paths(), "\n"))
+			cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: f.Host.Root}
+			u := unpack(t, output(t, cmd))
+			u.CPUID, u.MSR = f.Host.CPUID, f.Host.MSR
+			if err := u.RemoveAll(factsFile); err != nil { // system calls answer for the real machine
+				t.Fatal(err)
+			}
+			same(t, Capture(u, tee.Detect(u, kinds.All)), want)
+		})
+	}
+}
+
+// TestWorkerInSandbox captures gVisor, which has a kernel of its own and shows
+// little of the machine.
+func TestWorkerInSandbox(t *testing.T) {
+	runsc, err := exec.LookPath("runsc")
+	if err != nil || os.Getuid() != 0 {
+		t.Skip("needs runsc and root")
+	}
+	name := worker(t, t.TempDir())
+	argv := append([]string{"--network=none", "--ignore-cgroups", "do", name, "capture"}, Paths()...)
+	in := from(t, output(t, exec.Command(runsc, argv...)))
+	if in.Software.Limits["container"] != "gvisor" || in.Hardware.CPUs == 0 || in.Software.Kernel == "" {
+		t.Errorf("%+v", in)
+	}
+	h := host.Local()
+	out := Capture(h, tee.Detect(h, kinds.All))
+	if in.Hardware.Serial != out.Hardware.Serial || in.Hardware.CPUFamily != out.Hardware.CPUFamily {
+		t.Errorf("another machine: %+v, %+v", in.Hardware, out.Hardware)
+	}
+	changed := map[string]bool{}
+	for _, d := range Diff(&out, &in) {
+		changed[d.Field] = true
+	}
+	if !changed["software.kernel"] || changed["hardware.microcode"] || changed["hardware.cpu_family"] {
+		t.Errorf("changed: %v", changed)
+	}
+}
+
+// TestWorkerUnprivileged asks for what only root may read: an error that names
+// permission, not a file that is not there.
+func TestWorkerUnprivileged(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("dropping privileges needs root")
+	}
+	dir := t.TempDir()
+	name := worker(t, dir)
+	hidden := filepath.Join(dir, "hidden")
+	if err := os.Mkdir(hidden, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for p := dir; p != "/" && p != os.TempDir(); p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, "capture", secret, hidden+"/file", hidden+"/*", dir+"/none")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	u := unpack(t, output(t, cmd))
+	for _, p := range []string{secret, hidden + "/file", hidden} {
+		if _, err := u.ReadFile(p); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("%s: %v", p, err)
+		}
+	}
+	if ok, err := u.Exists(dir + "/none"); ok || err != nil {
+		t.Errorf("a file that is not there: %t, %v", ok, err)
+	}
+}
+
+// TestWorkerOnLargeAndOddFiles: a file is cut at a MiB, and a device or a pipe is
+// not opened.
+func TestWorkerOnLargeAndOddFiles(t *testing.T) {
+	dir := t.TempDir()
+	name := worker(t, dir)
+	for n, size := range map[string]int{"fits": 1 << 20, "long": 1<<20 + 1} {
+		if err := os.WriteFile(filepath.Join(dir, n), bytes.Repeat([]byte{'\\'}, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse(output(t, exec.Command(name, "capture", dir+"/*", "/dev/null", "/etc/passwd/x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, e := range c.Entries {
+		got[filepath.Base(e.Path)] = e.Kind
+		if e.Kind == kindPart && len(e.Data) != 1<<20 {
+			t.Errorf("%s has %d bytes", e.Path, len(e.Data))
+		}
+	}
+	want := map[string]string{"fits": kindFile, "long": kindPart, "pipe": kindNode, "dangling": kindLink, "null": kindNode, "micro": kindFile}
+	for n, kind := range want {
+		if got[n] != kind {
+			t.Errorf("%s is a %q, want %q", n, got[n], kind)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %v", got)
+	}
+}
