@@ -31,17 +31,24 @@ type Change struct {
 	P, Z float64
 }
 
-// minSegment is the number of values between two changes that a change needs.
-const minSegment = 3
+// minSegment is the number of values that a change needs before and after it,
+// and weakening the factor on MaxP for splits that are only proposed. Chosen by
+// simulation: two bad runs in a row are no change, and a bulge of ten runs in a
+// hundred is found.
+const (
+	minSegment = 5
+	weakening  = 50
+)
 
 // ChangePoints finds where the level of a history of one metric changes, in the
 // logarithms of its values: E-Divisive (Matteson and James, JASA 109, 2014)
 // splits where the energy distance between the two sides is largest, again within
 // the parts, and Student's t-test decides in place of random permutations, so the
 // answer is deterministic (Fleming et al., "Hunter", ICPE 2023, arXiv 2301.03034).
-// As there, splits are first taken at ten times MaxP, so that a change that hides
-// behind another is found, and the weakest are then merged until all hold. Values
-// that are not positive and finite are left out.
+// As there, splits are first taken at a weaker level, 50 times MaxP, so that a
+// change that hides behind another is found, and the weakest are then merged until
+// all hold. A change needs 5 values on either side. Values that are not positive
+// and finite are left out.
 func ChangePoints(x []float64, o ChangeOptions) []Change {
 	if o.MaxP <= 0 {
 		o.MaxP = 0.001
@@ -50,18 +57,19 @@ func ChangePoints(x []float64, o ChangeOptions) []Change {
 		o.MinZ = 3.5
 	}
 	var place []int
-	var h []float64
+	var kept []float64
 	for i, v := range x {
 		if usable(v) {
-			place, h = append(place, i), append(h, math.Log(v))
+			place, kept = append(place, i), append(kept, v)
 		}
 	}
-	cuts := append([]int{0}, split(h, 0, 10*o.MaxP)...)
+	h := logs(kept)
+	cuts := append([]int{0}, split(h, 0, weakening*o.MaxP)...)
 	cuts = append(cuts, len(h))
 	for {
 		worst, all := -1, []Change(nil)
 		for i := 1; i < len(cuts)-1; i++ {
-			all = append(all, change(h, cuts[i-1], cuts[i], cuts[i+1]))
+			all = append(all, change(kept, h, cuts[i-1], cuts[i], cuts[i+1]))
 			if c := all[i-1]; !c.holds(o) && (worst < 0 || c.P > all[worst].P) {
 				worst = i - 1
 			}
@@ -82,13 +90,13 @@ func (c Change) holds(o ChangeOptions) bool {
 		math.Abs(math.Log(c.Ratio)) >= math.Log1p(max(0, o.MinRatio))
 }
 
-// change describes the one at mid of the logarithms h[low:high].
-func change(h []float64, low, mid, high int) Change {
-	before, after := Median(h[low:mid]), Median(h[mid:high])
+// change describes the one at mid of the values x[low:high] with logarithms h.
+func change(x, h []float64, low, mid, high int) Change {
+	before, after := Median(x[low:mid]), Median(x[mid:high])
 	return Change{
-		Index: mid, Before: math.Exp(before), After: math.Exp(after), Ratio: math.Exp(after - before),
+		Index: mid, Before: before, After: after, Ratio: after / before,
 		P: tTest(h[low:mid], h[mid:high]),
-		Z: RobustZ(h[low:mid], after) * math.Sqrt(2/math.Pi*float64(min(recent, high-mid))),
+		Z: RobustZ(h[low:mid], Median(h[mid:high])) * math.Sqrt(2/math.Pi*float64(min(recent, high-mid))),
 	}
 }
 

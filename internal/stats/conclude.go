@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// power at which effects are called detectable, and the confidence of the
-// interval behind "equivalent": two one-sided tests at 5 % (Schuirmann,
+// An effect counts as detectable when it is found four times in five, and
+// equivalence has two one-sided tests at 5 %, that is a 90 % interval (Schuirmann,
 // J. Pharmacokin. Biopharm. 15, 1987).
 const (
-	power          = 0.80
+	detection      = 0.80
 	tostConfidence = 0.90
 )
 
@@ -32,7 +32,7 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 	edge := math.Log1p(o.Margin)
 	c.P = r.twoSided(0)
 	c.PMargin = max(0, min(1, 2*min(r.upper(edge), r.lower(-edge))))
-	c.MDE = MDE(c.SDLog, c.Pairs, alpha, power)
+	c.MDE = MDE(c.SDLog, c.Pairs, alpha, detection)
 	low, high, attained, ok := r.interval(confidence)
 	switch {
 	case c.Pairs < MinPairs:
@@ -68,6 +68,8 @@ func (c *Comparison) judge(first, second, eq, eqBoot span, edge float64, o Optio
 		c.Verdict = Equivalent
 	}
 	switch {
+	case c.Verdict == Inconclusive && o.Better == 0:
+		c.Reasons = append(c.Reasons, "neither more nor less of this metric is better")
 	case c.Verdict == Inconclusive:
 		c.Reasons = append(c.Reasons, "the interval contains 1 and reaches beyond the margin")
 	case c.Verdict != Equivalent && equivalent:
@@ -142,7 +144,7 @@ func (a claim) differs(b claim) string {
 // the effect lies near zero or near the margin, and enough to find half the margin.
 func needed(sdLog, margin, alpha float64, n int) int {
 	for _, effect := range []float64{margin, margin / 2} {
-		if k := PairsFor(sdLog, effect, alpha, power); k > n {
+		if k := PairsFor(sdLog, effect, alpha, detection); k > n {
 			return k
 		}
 	}

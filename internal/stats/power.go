@@ -2,15 +2,14 @@ package stats
 
 import (
 	"math"
-	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// efficiency of the Hodges-Lehmann estimate relative to the mean for normal
-// values, 3/pi (Hodges and Lehmann 1956); it is at least 0.864 for any symmetric
-// distribution and above 1 for heavy tails.
-const efficiency = 3 / math.Pi
+// hlEfficiency is the efficiency of the Hodges-Lehmann estimate relative to the
+// mean of normal values (Hodges and Lehmann, Ann. Math. Stat. 27, 1956); it is at
+// least 0.864 for any symmetric distribution and above 1 for heavy tails.
+const hlEfficiency = 3 / math.Pi
 
 // maxPairs bounds PairsFor: no experiment has more.
 const maxPairs = 1_000_000
@@ -31,7 +30,7 @@ func MDE(sdLog float64, n int, alpha, power float64) float64 {
 		return 0
 	}
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 1)}
-	return math.Expm1((t.Quantile(1-alpha/2) + t.Quantile(power)) * sdLog / math.Sqrt(float64(n)*efficiency))
+	return math.Expm1((t.Quantile(1-alpha/2) + t.Quantile(power)) * sdLog / math.Sqrt(float64(n)*hlEfficiency))
 }
 
 // PairsFor is the smallest number of pairs, at least MinPairs, whose MDE is at
@@ -41,7 +40,16 @@ func PairsFor(sdLog, effect, alpha, power float64) int {
 	if !(effect > 0) || math.IsNaN(MDE(sdLog, MinPairs, alpha, power)) {
 		return 0
 	}
-	return MinPairs + sort.Search(maxPairs-MinPairs, func(i int) bool {
-		return MDE(sdLog, MinPairs+i, alpha, power) <= effect
-	})
+	// Normal quantiles are below those of t, so this is where to start.
+	z := distuv.UnitNormal.Quantile(1-alpha/2) + distuv.UnitNormal.Quantile(power)
+	root := z * sdLog / math.Log1p(effect)
+	least := root * root / hlEfficiency
+	if !(least < maxPairs) {
+		return maxPairs
+	}
+	n := max(MinPairs, int(least))
+	for n < maxPairs && MDE(sdLog, n, alpha, power) > effect {
+		n++
+	}
+	return n
 }

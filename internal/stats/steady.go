@@ -57,7 +57,7 @@ func Steady(windows []float64, o SteadyOptions) Steadiness {
 		}
 	}
 	s.MSER = mser5(windows)
-	last := min(int(o.MaxCut*float64(len(windows))), len(windows)-o.MinWindows/2)
+	last := int(o.MaxCut * float64(len(windows)))
 	for s.Cut = max(0, s.MSER); s.Cut <= last; s.Cut++ {
 		s.Slope, s.Deviation = trend(windows[s.Cut:])
 		if math.Abs(s.Slope) <= o.MaxSlope && s.Deviation <= o.MaxDeviation {
