@@ -7,8 +7,10 @@ import "github.com/teescope/teescope/internal/bench"
 var All = []*bench.Workload{
 	&null,
 	&sevenZip,
+	&fio,
 	&syscallCost,
 	&wakeup,
 	&memoryCost,
 	&startup,
+	&custom,
 }

@@ -134,7 +134,7 @@ func readWindows(o host.Output) (record, error) {
 	}
 	for i, w := range r.windows {
 		if w.operations == 0 || w.outside <= 0 {
-			return r, fmt.Errorf("the lines around window %d arrived together: it is too short, or something on the way to the harness holds output back", i)
+			return r, fmt.Errorf("the lines around window %d arrived together: the harness was late (the machine is busy; a longer window helps), or something on the way holds output back", i)
 		}
 	}
 	r.wrong = v[1]

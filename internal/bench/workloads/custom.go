@@ -1,0 +1,366 @@
+package workloads
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var wallSeconds = &metric.Desc{Name: "wall_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
+	Help: "Wall time of the command in seconds, on the harness's clock; the launcher's own cost, which the null workload shows, is in it."}
+
+// custom is any command. By default a run's number is its wall time; a program
+// that measures itself prints a number, which a pattern or a path finds.
+//
+// What the program says of its own time is its own clock's time: inside a TEE
+// prefer the wall time and a run long enough that its start does not matter.
+var custom = bench.Workload{
+	Name:    "custom",
+	Doc:     "Any command: its wall time, or a number from its output; its output may be checked.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "command", Text: true, Doc: "What to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\, and nothing else is special; {binary} is the program that is compared."},
+		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Sh runs the command by sh -c instead, for pipes and variables; the environment needs a shell then, and its start is in the time."},
+		{Name: "binary", Text: true, Subject: true, Doc: "A program, by its absolute path on the harness's machine, that is put into the environment; arms may differ in it."},
+		{Name: "files", Text: true, Doc: "Files to put beside it, by their absolute paths, separated by commas; PATH:NAME gives one another name."},
+		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
+		{Name: "json", Text: true, Doc: "Path of the number in a standard output that is one JSON document: jobs[0].read.iops, with [\"...\"] for a key that has dots."},
+		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
+		{Name: "unit", Default: "seconds", Doc: "Its base unit (seconds, bytes_per_second, requests_per_second, ...)."},
+		{Name: "scale", Default: "1", Doc: "What makes base units of it: 0.001 where the program prints milliseconds."},
+		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which way is good."},
+		{Name: "expect", Text: true, Doc: "Regular expression, likewise, that standard output must match, or the run is refused."},
+		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Stdout demands that every run prints the same bytes."},
+		{Name: "estimate", Default: "1s", Doc: "About how long a run takes, for the plan."},
+	},
+	Metrics: func(p bench.Params) []*metric.Desc {
+		if parsed := customDesc(p); parsed != nil {
+			return []*metric.Desc{parsed, wallSeconds}
+		}
+		return []*metric.Desc{wallSeconds}
+	},
+	Primary: func(p bench.Params) *metric.Desc { return cmp.Or(customDesc(p), wallSeconds) },
+	Estimate: func(p bench.Params) (time.Duration, int64) {
+		d, err := p.Seconds("estimate")
+		if err != nil {
+			return time.Second, 0 // Job says what is wrong
+		}
+		return d, 0
+	},
+	Job: customJob,
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		samples := []metric.Sample{{Desc: wallSeconds, Value: o.Inside.Wall.Seconds()}}
+		desc := customDesc(o.Params)
+		if desc == nil {
+			return samples, nil
+		}
+		v, err := customValue(o.Params, o.Inside.Stdout)
+		if err != nil {
+			return samples, fmt.Errorf("%s: %w", desc.Name, err)
+		}
+		return append(samples, metric.Sample{Desc: desc, Value: v}), nil
+	},
+	Check: func(o bench.Outcome) (string, error) {
+		if o.Inside.Code != 0 {
+			return "", fmt.Errorf("the command ended with status %d", o.Inside.Code)
+		}
+		if o.Params["expect"] != "" {
+			re, err := customPattern(o.Params, "expect")
+			if err != nil {
+				return "", err
+			}
+			if !re.Match(o.Inside.Stdout) {
+				return "", fmt.Errorf("standard output does not match %q; it ends with %.80q", o.Params["expect"], tail(o.Inside.Stdout, 80))
+			}
+		}
+		if o.Params["digest"] == "stdout" {
+			return digest("custom", string(o.Inside.Stdout)), nil
+		}
+		return digest("custom", o.Params["command"], o.Params["expect"]), nil
+	},
+}
+
+// customUnits are the scaled units that people write, and what to write instead.
+var customUnits = map[string]string{
+	"ms": "unit=seconds and scale=1e-3", "milliseconds": "unit=seconds and scale=1e-3",
+	"us": "unit=seconds and scale=1e-6", "microseconds": "unit=seconds and scale=1e-6",
+	"ns": "unit=seconds and scale=1e-9", "nanoseconds": "unit=seconds and scale=1e-9",
+	"s": "unit=seconds", "percent": "unit=ratio and scale=0.01",
+	"KiB": "unit=bytes and scale=1024", "MiB": "unit=bytes and scale=1048576",
+}
+
+// customDesc is the metric that the user describes, or nil where it is the wall
+// time. Two calls with equal parameters give equal descriptions.
+func customDesc(p bench.Params) *metric.Desc {
+	if p["pattern"] == "" && p["json"] == "" {
+		return nil
+	}
+	name := strings.TrimSuffix(p["metric"], "_"+p["unit"]) + "_" + p["unit"]
+	d := &metric.Desc{Name: name, Unit: p["unit"], Kind: metric.Gauge, Better: metric.Lower,
+		Help: "The number that the command printed, in " + strings.ReplaceAll(p["unit"], "_", " ") + "."}
+	if p["better"] == "higher" {
+		d.Better = metric.Higher
+	}
+	return d
+}
+
+// customJob also refuses what would only be noticed after a run.
+func customJob(p bench.Params) (bench.Job, error) {
+	if p["pattern"] != "" && p["json"] != "" {
+		return bench.Job{}, errors.New("parameters pattern and json: want one of them")
+	}
+	for _, name := range []string{"pattern", "expect"} {
+		re, err := customPattern(p, name)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		if name == "pattern" && p[name] != "" && re.NumSubexp() < 1 {
+			return bench.Job{}, fmt.Errorf("parameter pattern=%q: want a group, as in latency: ([0-9.]+)", p[name])
+		}
+	}
+	if _, err := jsonPath(p["json"]); err != nil && p["json"] != "" {
+		return bench.Job{}, err
+	}
+	if d := customDesc(p); d != nil {
+		if _, scaled := customUnits[d.Unit]; scaled {
+			return bench.Job{}, fmt.Errorf("parameter unit=%q: want a base unit, with %s", d.Unit, customUnits[d.Unit])
+		}
+		if err := d.Check(); err != nil || d.Unit == "" || d.Name == wallSeconds.Name {
+			return bench.Job{}, fmt.Errorf("parameters metric=%q and unit=%q: want names like latency and seconds, and no %s", p["metric"], p["unit"], wallSeconds.Name)
+		}
+	}
+	if _, err := customScale(p); err != nil {
+		return bench.Job{}, err
+	}
+	if _, err := p.Seconds("estimate"); err != nil {
+		return bench.Job{}, err
+	}
+
+	command, binary := p["command"], p["binary"]
+	var argv []string
+	if p["shell"] == "sh" {
+		argv = []string{"sh", "-c", command}
+	} else if split, err := words(command); err != nil {
+		return bench.Job{}, fmt.Errorf("parameter command: %w", err)
+	} else {
+		argv = split
+	}
+	switch {
+	case len(argv) == 0 || command == "":
+		return bench.Job{}, errors.New("parameter command: want the command to run, as in --param command='sha256sum data.bin'")
+	case binary == "" && strings.Contains(command, "{binary}"):
+		return bench.Job{}, errors.New("parameter command names {binary}: give the parameter binary, the path of a program")
+	case binary != "" && !strings.Contains(command, "{binary}"):
+		return bench.Job{}, errors.New("parameter command: want {binary} in it, since a binary is given")
+	}
+
+	job := bench.Job{Inside: host.Cmd{Argv: argv, Dir: "{work}"}}
+	if binary != "" {
+		job.Files = append(job.Files, bench.File{Name: path.Base(binary), From: binary, Exec: true})
+		name := "{work}/" + path.Base(binary)
+		if p["shell"] == "sh" {
+			name = "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+		}
+		for i := range argv {
+			argv[i] = strings.ReplaceAll(argv[i], "{binary}", name)
+		}
+	}
+	for file := range strings.SplitSeq(p["files"], ",") {
+		from, name, ok := strings.Cut(file, ":")
+		if !ok {
+			name = path.Base(from)
+		}
+		if from != "" {
+			job.Files = append(job.Files, bench.File{Name: name, From: from, Exec: true})
+		}
+	}
+	for _, f := range job.Files {
+		if !path.IsAbs(f.From) {
+			return bench.Job{}, fmt.Errorf("file %q: want an absolute path", f.From)
+		}
+	}
+	return job, nil
+}
+
+// words splits a command as a shell does: white space separates, '...' is
+// literal, in "..." a backslash escapes " and \, elsewhere it escapes anything.
+// What a shell would do more than that is refused, unless it is quoted.
+func words(s string) ([]string, error) {
+	var out []string
+	var word []byte
+	in, quote := false, byte(0)
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case quote == '\'' && c != '\'', quote == '"' && c != '"' && c != '\\':
+			word = append(word, c)
+		case quote != 0 && c == quote:
+			quote = 0
+		case c == '\\':
+			if i++; i == len(s) {
+				return nil, errors.New("it ends in a backslash")
+			}
+			if quote == '"' && s[i] != '"' && s[i] != '\\' {
+				word = append(word, '\\')
+			}
+			word, in = append(word, s[i]), true
+		case c == '\'' || c == '"':
+			quote, in = c, true
+		case strings.IndexByte(" \t\n", c) >= 0:
+			if in {
+				out = append(out, string(word))
+			}
+			word, in = nil, false
+		case strings.IndexByte("|&;<>()$`*?~#", c) >= 0:
+			return nil, fmt.Errorf("%q is for a shell: quote it, or set shell=sh", c)
+		default:
+			word, in = append(word, c), true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("a %c is not closed", quote)
+	}
+	if in {
+		out = append(out, string(word))
+	}
+	return out, nil
+}
+
+// customValue finds the number in an output.
+func customValue(p bench.Params, stdout []byte) (float64, error) {
+	text := ""
+	if p["json"] != "" {
+		var err error
+		if text, err = jsonNumber(p["json"], stdout); err != nil {
+			return 0, err
+		}
+	} else {
+		re, err := customPattern(p, "pattern")
+		if err != nil {
+			return 0, err
+		}
+		found := re.FindAllSubmatch(stdout, 2)
+		if len(found) != 1 || len(found[0]) < 2 {
+			return 0, fmt.Errorf("%q matches %s in standard output, want once", p["pattern"], []string{"nothing", "once", "more than once"}[len(found)])
+		}
+		text = string(found[0][1])
+	}
+	scale, err := customScale(p)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if v *= scale; err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("%.40q is not a number", text)
+	}
+	return v, nil
+}
+
+// customPattern compiles a parameter; ^ and $ match at lines.
+func customPattern(p bench.Params, name string) (*regexp.Regexp, error) {
+	re, err := regexp.Compile("(?m)" + p[name])
+	if err != nil {
+		return nil, fmt.Errorf("parameter %s: %w", name, err)
+	}
+	return re, nil
+}
+
+func customScale(p bench.Params) (float64, error) {
+	v, err := strconv.ParseFloat(p["scale"], 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("parameter scale=%q: want a number above 0", p["scale"])
+	}
+	return v, nil
+}
+
+// jsonPath splits a.b[0]["c.d"] into keys (string) and places (int).
+func jsonPath(s string) ([]any, error) {
+	var steps []any
+	for rest := s; rest != "" || steps == nil; {
+		if inner, ok := strings.CutPrefix(rest, "["); ok {
+			if key, err := strconv.QuotedPrefix(inner); err == nil && key[0] == '"' && strings.HasPrefix(inner[len(key):], "]") {
+				text, _ := strconv.Unquote(key)
+				steps, rest = append(steps, text), inner[len(key)+1:]
+				continue
+			}
+			place, after, ok := strings.Cut(inner, "]")
+			i, err := strconv.ParseUint(place, 10, 31)
+			if !ok || err != nil {
+				return nil, fmt.Errorf("parameter json=%q: want [0] or [\"key\"] at %q", s, rest)
+			}
+			steps, rest = append(steps, int(i)), after
+			continue
+		}
+		if steps != nil {
+			var ok bool
+			if rest, ok = strings.CutPrefix(rest, "."); !ok {
+				return nil, fmt.Errorf("parameter json=%q: want . or [ at %q", s, rest)
+			}
+		}
+		end := strings.IndexAny(rest, ".[")
+		if end < 0 {
+			end = len(rest)
+		}
+		if end == 0 {
+			return nil, fmt.Errorf("parameter json=%q: want a key at %q", s, rest)
+		}
+		steps, rest = append(steps, rest[:end]), rest[end:]
+	}
+	return steps, nil
+}
+
+// jsonNumber returns the text of the number at a path of a document. A number
+// in quotes is one too: some programs print all their values so.
+func jsonNumber(at string, doc []byte) (string, error) {
+	steps, err := jsonPath(at)
+	if err != nil {
+		return "", err
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return "", fmt.Errorf("standard output is no JSON document: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return "", errors.New("standard output has more than one JSON document")
+	}
+	for _, step := range steps {
+		switch step := step.(type) {
+		case string:
+			object, _ := v.(map[string]any)
+			if v = object[step]; v == nil {
+				return "", fmt.Errorf("%s: the JSON document has no %q there", at, step)
+			}
+		case int:
+			array, _ := v.([]any)
+			if step >= len(array) {
+				return "", fmt.Errorf("%s: the JSON document has no [%d] there", at, step)
+			}
+			v = array[step]
+		}
+	}
+	switch v := v.(type) {
+	case json.Number:
+		return v.String(), nil
+	case string:
+		return v, nil
+	}
+	return "", fmt.Errorf("%s: that is no number in the JSON document", at)
+}
+
+// tail is the end of an output, at most n bytes.
+func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
