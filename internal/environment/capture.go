@@ -318,7 +318,9 @@ func Unpack(h *host.Host, capture []byte) (*host.Host, func() error, error) {
 
 // host is the captured machine with its tree at root.
 func (c *Contents) host(h *host.Host, root string) *host.Host {
-	absent := func(what string) error { return fmt.Errorf("%s on a captured machine: %w", what, errors.ErrUnsupported) }
+	absent := func(what string) error {
+		return fmt.Errorf("%s on a captured machine: %w", what, errors.ErrUnsupported)
+	}
 	u := &host.Host{
 		Root: root,
 		Now:  h.Now,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,10 +90,15 @@ func TestWorkerOnFixtures(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("changing the root folder needs root")
 	}
-	for _, path := range fixtures(t, "*") {
+	detectors, err := filepath.Glob("../tee/kinds/testdata/*.txtar")
+	if err != nil || len(detectors) == 0 {
+		t.Fatalf("no fixtures of the detectors: %v", err)
+	}
+	for _, path := range append(fixtures(t, "*"), detectors...) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			f := hosttest.Open(t, path)
 			want := captured(f)
+			answers := outline(tee.Detect(f.Host, kinds.All))
 			worker(t, f.Host.Root)
 			cmd := exec.Command("/micro", "capture")
 			cmd.Dir = "/"
@@ -103,9 +109,22 @@ func TestWorkerOnFixtures(t *testing.T) {
 			if err := u.RemoveAll(factsFile); err != nil { // system calls answer for the real machine
 				t.Fatal(err)
 			}
-			same(t, Capture(u, tee.Detect(u, kinds.All)), want)
+			found := tee.Detect(u, kinds.All)
+			if got := outline(found); got != answers {
+				t.Errorf("detected through the worker %s\ndirectly %s", got, answers)
+			}
+			same(t, Capture(u, found), want)
 		})
 	}
+}
+
+// outline is what was detected, without pointers.
+func outline(ds []tee.Detection) string {
+	var b strings.Builder
+	for _, d := range ds {
+		fmt.Fprintf(&b, "%s %s %+v %v\n", d.Kind.Name, d.State, d.Facts, d.Err)
+	}
+	return b.String()
 }
 
 // TestWorkerInSandbox captures gVisor, which has a kernel of its own and shows
