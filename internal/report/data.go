@@ -1,0 +1,394 @@
+package report
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// A reading is the value of a metric in one run, with the run's place in time.
+type reading struct {
+	run   *result.Run
+	order int // from 0
+	value float64
+}
+
+// inOrder returns the runs in the order in which they ran.
+func inOrder(e *result.Experiment) []*result.Run {
+	runs := make([]*result.Run, len(e.Runs))
+	for i := range e.Runs {
+		runs[i] = &e.Runs[i]
+	}
+	slices.SortStableFunc(runs, func(a, b *result.Run) int { return a.StartedAt.Compare(b.StartedAt) })
+	return runs
+}
+
+// readings are the values of a metric in one arm and case; "" is any case. Runs that
+// failed or were excluded come apart: they are shown and not counted.
+func readings(e *result.Experiment, env, kase, metric string) (good, out []reading) {
+	for i, r := range inOrder(e) {
+		if r.Env != env || kase != "" && r.Case != kase {
+			continue
+		}
+		m := r.Metric(metric)
+		if m == nil || m.Value == nil || !finite(*m.Value) {
+			continue
+		}
+		if v := (reading{r, i, *m.Value}); r.Status == result.OK {
+			good = append(good, v)
+		} else {
+			out = append(out, v)
+		}
+	}
+	return good, out
+}
+
+func values(r []reading) []float64 {
+	v := make([]float64, len(r))
+	for i := range r {
+		v[i] = r[i].value
+	}
+	return v
+}
+
+// median is the middle of the readings, or nil where there are none.
+func median(r []reading) *float64 {
+	if len(r) == 0 {
+		return nil
+	}
+	m := stats.Median(values(r))
+	return &m
+}
+
+// Median is the median of a metric over the counted runs of an arm and case,
+// with their number; a nil median comes with the reason.
+func Median(e *result.Experiment, env, kase, metric string) (m *float64, n int, reason string) {
+	good, out := readings(e, env, kase, metric)
+	if m = median(good); m != nil {
+		return m, len(good), ""
+	}
+	return nil, 0, whyMissing(e, env, kase, metric, len(out))
+}
+
+// whyMissing finds the reason that the runs themselves give.
+func whyMissing(e *result.Experiment, env, kase, metric string, excluded int) string {
+	runs := 0
+	for i := range e.Runs {
+		r := &e.Runs[i]
+		if r.Env != env || kase != "" && r.Case != kase {
+			continue
+		}
+		runs++
+		if m := r.Metric(metric); m != nil && m.Reason != "" {
+			return m.Reason
+		}
+		if why := r.Missing[metric]; why != "" {
+			return why
+		}
+		if r.Status != result.OK && r.Reason != "" {
+			return "the run " + string(r.Status) + ": " + r.Reason
+		}
+	}
+	switch {
+	case runs == 0:
+		return "nothing ran in " + or(env, "an unnamed arm")
+	case excluded > 0:
+		return "every run was excluded or failed"
+	}
+	return "no run reports it and none says why"
+}
+
+// envIndex is the place of an arm, which gives it its colour and shape.
+func envIndex(e *result.Experiment, id string) int {
+	return slices.IndexFunc(e.Environments, func(x result.Environment) bool { return x.ID == id })
+}
+
+// look of an arm.
+func armLook(e *result.Experiment, id string) (shape, ink) {
+	i := envIndex(e, id)
+	if i < 0 {
+		return diamond, rest
+	}
+	return shapes[i%len(shapes)], series(i)
+}
+
+// caseIDs are the cases of the experiment; runs may exist without them being declared.
+func caseIDs(e *result.Experiment) []string {
+	var ids []string
+	for i := range e.Cases {
+		ids = append(ids, e.Cases[i].ID)
+	}
+	for i := range e.Runs {
+		if !slices.Contains(ids, e.Runs[i].Case) {
+			ids = append(ids, e.Runs[i].Case)
+		}
+	}
+	return ids
+}
+
+// unitOf is the unit of a metric, "" when it was not declared.
+func unitOf(e *result.Experiment, metric string) string {
+	if d := e.Desc(metric); d != nil {
+		return d.Unit
+	}
+	return ""
+}
+
+func labelOf(e *result.Experiment, metric string) string { return label(metric, unitOf(e, metric)) }
+
+// primary is the metric that the experiment is about.
+func primary(e *result.Experiment) string {
+	if e.Design.Primary != "" {
+		return e.Design.Primary
+	}
+	for i := range e.Comparisons {
+		if e.Comparisons[i].Primary {
+			return e.Comparisons[i].Metric
+		}
+	}
+	if len(e.Workload.Metrics) > 0 {
+		return e.Workload.Metrics[0].Name
+	}
+	return ""
+}
+
+// primaries are the comparisons that carry a verdict.
+func primaries(e *result.Experiment) []*result.Comparison {
+	var out []*result.Comparison
+	for i := range e.Comparisons {
+		if e.Comparisons[i].Primary {
+			out = append(out, &e.Comparisons[i])
+		}
+	}
+	return out
+}
+
+// counted is a counter in all arms: medians of its runs, per operation where
+// the operations are known.
+type counted struct {
+	name, scope string
+	perOp       bool
+	arms        []arm
+}
+
+type arm struct {
+	value  *float64
+	trust  result.Trust
+	reason string
+}
+
+// counters of a case, those that differ most between the first arm and the others first.
+func counters(e *result.Experiment, kase string) []counted {
+	type key struct{ name, scope string }
+	type cell struct {
+		perOp, whole []float64
+		trust        result.Trust
+		note         string
+	}
+	cells := map[key][]cell{}
+	var keys []key
+	for i := range e.Runs {
+		r := &e.Runs[i]
+		env := envIndex(e, r.Env)
+		if env < 0 || r.Case != kase || r.Status != result.OK {
+			continue
+		}
+		for j := range r.Counters {
+			c := &r.Counters[j]
+			k := key{counterName(c), c.Scope}
+			if cells[k] == nil {
+				cells[k] = make([]cell, len(e.Environments))
+				keys = append(keys, k)
+			}
+			x := &cells[k][env]
+			x.trust, x.note = worse(x.trust, c.Trust), or(x.note, c.Note)
+			if c.PerOperation != nil && finite(*c.PerOperation) {
+				x.perOp = append(x.perOp, *c.PerOperation)
+			}
+			if c.Value != nil && finite(*c.Value) {
+				x.whole = append(x.whole, *c.Value)
+			}
+		}
+	}
+	var out []counted
+	for _, k := range keys {
+		row := counted{name: k.name, scope: k.scope}
+		for _, x := range cells[k] {
+			row.perOp = row.perOp || len(x.perOp) > 0
+		}
+		for _, x := range cells[k] {
+			a := arm{trust: x.trust}
+			v := x.whole
+			if row.perOp {
+				v = x.perOp
+			}
+			switch {
+			case x.trust == result.None:
+				a.reason = or(x.note, "the counter cannot see into this environment")
+			case len(v) == 0:
+				a.reason = or(x.note, "not counted in this arm")
+			default:
+				m := stats.Median(v)
+				a.value = &m
+			}
+			row.arms = append(row.arms, a)
+		}
+		out = append(out, row)
+	}
+	slices.SortStableFunc(out, func(a, b counted) int { return cmp.Compare(b.moved(), a.moved()) })
+	return out
+}
+
+// moved is by which factor, up or down, a counter differs most from the first
+// arm; -1 where that cannot be said.
+func (c counted) moved() float64 {
+	if len(c.arms) == 0 || c.arms[0].value == nil {
+		return -1
+	}
+	base, most := *c.arms[0].value, -1.0
+	for _, a := range c.arms[1:] {
+		if a.value == nil {
+			continue
+		}
+		f := 1.0
+		switch {
+		case base > 0 && *a.value > 0:
+			f = max(*a.value/base, base / *a.value)
+		case base != *a.value:
+			f = math.MaxFloat64
+		}
+		most = max(most, f)
+	}
+	return most
+}
+
+// worse is the lower of two levels of trust.
+func worse(a, b result.Trust) result.Trust {
+	rank := []result.Trust{result.None, result.Partial, result.Full}
+	if a == "" || slices.Index(rank, b) < slices.Index(rank, a) {
+		return b
+	}
+	return a
+}
+
+// counterName is short: "syscalls, read" for tee_syscalls_total{syscall="read"}.
+func counterName(c *result.Counter) string {
+	name := words(strings.TrimSuffix(strings.TrimPrefix(c.Name, "tee_"), "_total"))
+	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
+		if k != "process" && c.Labels[k] != "" {
+			name += ", " + c.Labels[k]
+		}
+	}
+	return name
+}
+
+// tellingCase is the case whose primary cost is the largest, or the first.
+func tellingCase(e *result.Experiment) string {
+	best, id := math.Inf(-1), ""
+	for _, c := range primaries(e) {
+		if c.Cost != nil && finite(*c.Cost) && *c.Cost > best {
+			best, id = *c.Cost, c.Case
+		}
+	}
+	if ids := caseIDs(e); math.IsInf(best, -1) && len(ids) > 0 {
+		return ids[0]
+	}
+	return id
+}
+
+// A sweep is a parameter with numeric values that changes from case to case,
+// while all other parameters stay.
+type sweep struct {
+	param string
+	other string // what the other swept parameters are in this one, "" when there are none
+	at    []float64
+	cases []string
+}
+
+// sweeps finds the parameter sweeps of an experiment: one for each combination of the
+// other parameters. Of several numeric ones, that with the most values is the axis.
+func sweeps(e *result.Experiment) []sweep {
+	seen := map[string][]string{}
+	for i := range e.Cases {
+		for k, v := range e.Cases[i].Params {
+			if !slices.Contains(seen[k], v) {
+				seen[k] = append(seen[k], v)
+			}
+		}
+	}
+	axis, varying := "", []string{}
+	for _, k := range slices.Sorted(maps.Keys(seen)) {
+		if len(seen[k]) < 2 {
+			continue
+		}
+		varying = append(varying, k)
+		numeric := !slices.ContainsFunc(seen[k], func(v string) bool { _, ok := quantity(v); return !ok })
+		if numeric && (axis == "" || len(seen[k]) > len(seen[axis])) {
+			axis = k
+		}
+	}
+	if axis == "" {
+		return nil
+	}
+	var out []sweep
+	for i := range e.Cases {
+		c := &e.Cases[i]
+		x, ok := quantity(c.Params[axis])
+		if !ok {
+			continue
+		}
+		var rest []string
+		for _, k := range varying {
+			if k != axis {
+				rest = append(rest, k+"="+c.Params[k])
+			}
+		}
+		other := strings.Join(rest, ", ")
+		at := slices.IndexFunc(out, func(s sweep) bool { return s.other == other })
+		if at < 0 {
+			out = append(out, sweep{param: axis, other: other})
+			at = len(out) - 1
+		}
+		out[at].at, out[at].cases = append(out[at].at, x), append(out[at].cases, c.ID)
+	}
+	for i := range out {
+		out[i].sort()
+	}
+	return slices.DeleteFunc(out, func(s sweep) bool { return len(s.at) < 2 })
+}
+
+func (s *sweep) sort() {
+	by := make([]int, len(s.at))
+	for i := range by {
+		by[i] = i
+	}
+	slices.SortStableFunc(by, func(a, b int) int { return cmp.Compare(s.at[a], s.at[b]) })
+	at, cases := make([]float64, len(by)), make([]string, len(by))
+	for i, k := range by {
+		at[i], cases[i] = s.at[k], s.cases[k]
+	}
+	s.at, s.cases = at, cases
+}
+
+// parallel parameters are those for which a speed-up has a meaning.
+func (s *sweep) parallel() bool {
+	return slices.Contains([]string{"threads", "workers", "processes", "cpus", "cores", "jobs", "numjobs"}, s.param)
+}
+
+// quantity reads "8", "0.5", "4k" and "16MiB".
+func quantity(s string) (float64, bool) {
+	digits := strings.TrimRight(s, "kKmMgGtTiB")
+	v, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !finite(v) {
+		return 0, false
+	}
+	suffix := strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(s[len(digits):], "B"), "i"))
+	power, ok := map[string]float64{"": 0, "k": 1, "m": 2, "g": 3, "t": 4}[suffix]
+	return v * math.Pow(1024, power), ok
+}

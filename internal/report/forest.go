@@ -1,0 +1,203 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// costRatio is the unit of published figures that can stand beside our ratios.
+const costRatio = "cost_ratio"
+
+// mostRows of a forest plot; the table has all.
+const mostRows = 40
+
+// forest draws all cost ratios with their intervals on one logarithmic axis,
+// around 1 and the margin. Published bands are grey.
+func forest(e *result.Experiment) (Plot, bool) {
+	rows := forestRows(e)
+	if !slices.ContainsFunc(rows, func(c *result.Comparison) bool { return c.Cost != nil && finite(*c.Cost) && *c.Cost > 0 }) {
+		return Plot{}, false
+	}
+	var alt []string
+	for _, c := range rows {
+		alt = append(alt, fmt.Sprintf("%s: %s, %s", forestLabel(e, c), interval(e, c).Text, verdictWord(c.Verdict)))
+	}
+	return Plot{
+		Name: "cost-ratios", Title: "Cost ratio of each comparison, with its interval", Alt: strings.Join(alt, ". "),
+		draw: func(w float64) *scene { return drawForest(e, rows, w) },
+	}, true
+}
+
+// forestRows puts primary metrics first, in the order of the document.
+func forestRows(e *result.Experiment) []*result.Comparison {
+	rows := primaries(e)
+	for i := range e.Comparisons {
+		if c := &e.Comparisons[i]; !c.Primary && c.Cost != nil {
+			rows = append(rows, c)
+		}
+	}
+	return rows[:min(len(rows), mostRows)]
+}
+
+// forestLabel names what the rows differ in.
+func forestLabel(e *result.Experiment, c *result.Comparison) string {
+	s := labelOf(e, c.Metric)
+	if len(caseIDs(e)) > 1 && c.Case != "" {
+		s += ", " + c.Case
+	}
+	if many := slices.ContainsFunc(e.Comparisons, func(o result.Comparison) bool {
+		return o.Treatment != c.Treatment || o.Baseline != c.Baseline
+	}); many {
+		s += ", " + or(c.Treatment, "unnamed")
+		if len(e.Environments) > 0 && c.Baseline != e.Environments[0].ID {
+			s += " against " + or(c.Baseline, "unnamed")
+		}
+	}
+	return s
+}
+
+func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *scene {
+	s := &scene{w: w}
+	small2 := w < 600
+	labels, results := 250.0, 225.0
+	rowH := 30.0
+	if small2 {
+		labels, results, rowH = 0, 0, 62
+	} else {
+		label, result, verdict := 0.0, 0.0, 0.0
+		for _, c := range rows {
+			label = max(label, width(forestLabel(e, c), strong))
+			verdict = max(verdict, width(look(c.Verdict).mark+" "+verdictWord(c.Verdict), plain))
+			if r := interval(e, c); r.Reason == "" {
+				result = max(result, width(r.Text, plain))
+			}
+		}
+		labels, results = min(max(label+16, 120), 290), min(result+verdict+30, 330)
+	}
+	margin := 0.0
+	var all []float64
+	points := []float64{}
+	for _, c := range rows {
+		margin = max(margin, c.Margin)
+		if c.Cost != nil && finite(*c.Cost) && *c.Cost > 0 {
+			points = append(points, *c.Cost)
+		}
+	}
+	lowest, highest := slices.Min(points), slices.Max(points)
+	for _, c := range rows {
+		if lo, hi, ok := costInterval(c); ok { // a very wide interval ends in an arrow
+			all = append(all, max(lo, min(lowest, 1)/2), min(hi, max(highest, 1)*2))
+		}
+	}
+	bands := slices.DeleteFunc(slices.Clone(e.References), func(r result.Reference) bool { return r.Unit != costRatio || r.Low <= 0 || r.High < r.Low })
+	for _, r := range bands {
+		all = append(all, max(r.Low, min(lowest, 1)/3), min(r.High, max(highest, 1)*3))
+	}
+	edge := 14.0
+	a := ratioAxis(append(all, points...), margin, labels+edge, w-results-edge)
+	top := 8.0
+	entries := []entry{}
+	for _, c := range rows {
+		l := look(c.Verdict)
+		x := entry{l.shape, l.ink, verdictWord(c.Verdict)}
+		if !slices.Contains(entries, x) {
+			entries = append(entries, x)
+		}
+	}
+	if margin > 0 {
+		entries = append(entries, entry{square, sunken, "margin ±" + Percent(margin)})
+	}
+	if len(bands) > 0 {
+		entries = append(entries, entry{square, line, "published"})
+	}
+	top = s.legend(0, top, entries) + 2
+	s.words(max(a.at(1)-8, 40), top+8, end, small, dim, "better ←")
+	s.words(min(a.at(1)+8, w-50), top+8, start, small, dim, "→ worse")
+	top += 18
+	bottom := top + rowH*float64(len(rows))
+	if margin > 0 {
+		s.rect(a.at(1/(1+margin)), top, a.at(1+margin)-a.at(1/(1+margin)), bottom-top, sunken)
+	}
+	ticks := a.ticks(max(2, int((a.to-a.from)/62)))
+	s.gridX(a, top, bottom, ticks, ratioLabels(a), "cost ratio (logarithmic)")
+	s.line(a.at(1), top-4, a.at(1), bottom, 1.5, lineBold)
+	for i, c := range rows {
+		y := top + rowH*(float64(i)+0.5)
+		res := interval(e, c).Text
+		l := look(c.Verdict)
+		if small2 {
+			y = top + rowH*float64(i) + 47
+			s.rect(0, top+rowH*float64(i)+1, w, 36, surface)
+			s.words(0, top+rowH*float64(i)+16, start, weight(c), text, fit(forestLabel(e, c), weight(c), w))
+			s.words(0, top+rowH*float64(i)+32, start, small, text, fit(res+"  "+l.mark+" "+verdictWord(c.Verdict), small, w))
+		} else {
+			if i > 0 {
+				s.line(0, y-rowH/2, w, y-rowH/2, 1, sunken)
+			}
+			s.words(0, y+4.5, start, weight(c), text, fit(forestLabel(e, c), weight(c), labels-8))
+			if c.Cost != nil {
+				s.words(w-results+4, y+4.5, start, plain, text, fit(res, plain, results-90))
+			}
+			s.words(w, y+4.5, end, plain, l.ink, l.mark+" "+verdictWord(c.Verdict))
+		}
+		if c.Cost == nil || !finite(*c.Cost) || *c.Cost <= 0 {
+			s.words(a.from, y+4.5, start, small, dim, fit("no ratio: "+noRatio(c), small, w-a.from-100))
+			continue
+		}
+		drawBands(s, e, c, bands, a, y)
+		drawInterval(s, c, a, y, l)
+		s.symbol(l.shape, a.at(*c.Cost), y, 5.5, l.ink, forestLabel(e, c)+": "+res)
+	}
+	s.h = bottom + 40
+	return s
+}
+
+func weight(c *result.Comparison) letter {
+	if c.Primary {
+		return strong
+	}
+	return plain
+}
+
+// drawInterval ends in an arrow where it leaves the axis.
+func drawInterval(s *scene, c *result.Comparison, a axis, y float64, l appearance) {
+	lo, hi, ok := costInterval(c)
+	if !ok || lo <= 0 {
+		return
+	}
+	x1, off1 := a.in(lo)
+	x2, off2 := a.in(hi)
+	s.line(x1, y, x2, y, 2, l.ink)
+	for _, e := range []struct {
+		x   float64
+		off bool
+		dir float64
+	}{{x1, off1, 1}, {x2, off2, -1}} {
+		if e.off {
+			s.path([]point{{e.x + 6*e.dir, y - 4}, {e.x, y}, {e.x + 6*e.dir, y + 4}}, 2, l.ink)
+		} else {
+			s.line(e.x, y-4, e.x, y+4, 2, l.ink)
+		}
+	}
+}
+
+// drawBands lays published ratios of the same TEE behind our own.
+func drawBands(s *scene, e *result.Experiment, c *result.Comparison, bands []result.Reference, a axis, y float64) {
+	v := e.Environment(c.Treatment)
+	if v == nil || !c.Primary {
+		return
+	}
+	for _, r := range bands {
+		if r.TEE != "" && !strings.HasPrefix(strings.ToLower(r.TEE), strings.ToLower(or(v.TEE.Type, "-"))) {
+			continue
+		}
+		x1, _ := a.in(r.Low)
+		x2, _ := a.in(r.High)
+		m := s.rect(min(x1, x2-3), y-10, math.Max(x2-x1, 3), 20, line)
+		m.tip = fmt.Sprintf("published: %s to %s, %s", Times(r.Low), Times(r.High), r.Citation)
+	}
+}

@@ -1,0 +1,319 @@
+package formats
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	promlabels "github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/teescope/teescope/internal/report"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// noValue is what stands nowhere, in no format, for a value that is missing.
+var noValue = regexp.MustCompile(`\bNaN\b|[+-]?\bInf\b|<nil>|%!|\b0001-01-01|<no value>|<td[^>]*></td>|\| +\|`)
+
+// TestFormats writes the same documents in every format.
+func TestFormats(t *testing.T) {
+	docs := documents()
+	for _, f := range All {
+		if f.Name == "" || !strings.HasSuffix(f.Doc, ".") {
+			t.Errorf("format %q: the name is missing or the doc %q is no sentence", f.Name, f.Doc)
+		}
+		for _, name := range slices.Sorted(maps.Keys(docs)) {
+			t.Run(f.Name+"/"+name, func(t *testing.T) {
+				var b bytes.Buffer
+				if err := f.Write(&b, docs[name]); err != nil {
+					t.Fatal(err)
+				}
+				got := b.Bytes()
+				if !utf8.Valid(got) {
+					t.Error("not UTF-8")
+				}
+				if f == jsonFormat {
+					got = bytes.ReplaceAll(got, []byte(`"0001-01-01T00:00:00Z"`), nil) // the document has no null for a time
+				}
+				if bad := noValue.FindAll(withoutStates(got), 5); bad != nil {
+					t.Errorf("stands for a missing value: %q", bad)
+				}
+				got = b.Bytes()
+				golden(t, filepath.Join("testdata", name+"."+f.Name), got)
+				if err := f.Write(failing{}, docs[name]); !errors.Is(err, io.ErrClosedPipe) && len(got) > 0 {
+					t.Errorf("a writer that fails gives %v", err)
+				}
+			})
+		}
+	}
+}
+
+// withoutStates leaves out the one place where +Inf is a word of the format.
+func withoutStates(b []byte) []byte { return bytes.ReplaceAll(b, []byte(`le="+Inf"`), nil) }
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; look at `go test ./internal/report/formats -update` and git diff", path)
+	}
+}
+
+func written(t *testing.T, f *report.Format, doc report.Document) string {
+	t.Helper()
+	var b strings.Builder
+	if err := f.Write(&b, doc); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestMissingIsSaid: the document in which everything is missing has the word and
+// the reason in every format that prints values.
+func TestMissingIsSaid(t *testing.T) {
+	doc := documents()["missing"]
+	for _, f := range All {
+		out := written(t, f, doc)
+		if !strings.Contains(out, "missing") {
+			t.Errorf("%s does not say that anything is missing", f.Name)
+		}
+		reason := "no pair has both values"
+		if f == csvSamples || f == gobench {
+			reason = "the worker printed no ready line"
+		}
+		if !strings.Contains(out, reason) {
+			t.Errorf("%s does not give the reason %q:\n%s", f.Name, reason, out)
+		}
+	}
+}
+
+// TestNotANumber: what a computation could not give is missing, not "NaN". JSON has
+// no such value and says so.
+func TestNotANumber(t *testing.T) {
+	doc := documents()["overhead"]
+	e := doc.Experiments[0]
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		c.Ratio, c.Cost, c.CostLow, c.CostHigh, c.MDE = num(math.NaN()), num(math.NaN()), num(math.Inf(-1)), num(math.Inf(1)), num(math.NaN())
+	}
+	for i := range e.Runs {
+		e.Runs[i].Metrics[0].Value = num(math.NaN())
+	}
+	for _, f := range All {
+		var b bytes.Buffer
+		switch err := f.Write(&b, doc); {
+		case f == jsonFormat && err == nil:
+			t.Error("json writes what is not JSON")
+		case f != jsonFormat && err != nil:
+			t.Errorf("%s: %v", f.Name, err)
+		}
+		if bad := noValue.FindAll(withoutStates(b.Bytes()), 5); bad != nil {
+			t.Errorf("%s: %q", f.Name, bad)
+		}
+	}
+	for _, p := range report.Plots(doc) {
+		checkPlot(t, "not a number", p)
+	}
+}
+
+func TestTextWidth(t *testing.T) {
+	for name, doc := range documents() {
+		for n, l := range strings.Split(written(t, text, doc), "\n") {
+			if w := utf8.RuneCountInString(l); w > columns && !strings.HasPrefix(l, "  teescope ") {
+				t.Errorf("%s, line %d has %d columns: %s", name, n+1, w, l)
+			}
+		}
+	}
+}
+
+// TestCSVColumns: as many fields in each row as in the head, none of them empty,
+// and the same head for every document.
+func TestCSVColumns(t *testing.T) {
+	for _, f := range []*report.Format{csvSamples, csvComparisons} {
+		head := ""
+		for name, doc := range documents() {
+			rows, err := csv.NewReader(strings.NewReader(written(t, f, doc))).ReadAll()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if h := strings.Join(rows[0], " "); head == "" {
+				head = h
+			} else if h != head {
+				t.Errorf("%s has other columns: %s", name, h)
+			}
+			for n, r := range rows {
+				for c, cell := range r {
+					if strings.TrimSpace(cell) == "" {
+						t.Errorf("%s, %s, row %d: %s is empty", f.Name, name, n, rows[0][c])
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestJSONIsTheDocument(t *testing.T) {
+	for name, doc := range documents() {
+		var back struct{ Experiments []json.RawMessage }
+		if err := json.Unmarshal([]byte(written(t, jsonFormat, doc)), &back); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, e := range doc.Experiments {
+			want, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if err := json.Compact(&got, back.Experiments[i]); err != nil || got.String() != string(want) {
+				t.Errorf("%s: experiment %d comes back changed (%v)", name, i, err)
+			}
+		}
+	}
+}
+
+// TestOpenMetricsParses reads the exposition with Prometheus' own parser.
+func TestOpenMetricsParses(t *testing.T) {
+	for name, doc := range documents() {
+		out := written(t, openmetrics, doc)
+		if !strings.HasSuffix(out, "# EOF\n") {
+			t.Errorf("%s does not end in # EOF", name)
+		}
+		p := textparse.NewOpenMetricsParser([]byte(out), promlabels.NewSymbolTable())
+		series, seen := 0, map[string]bool{}
+		for {
+			kind, err := p.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if kind != textparse.EntrySeries {
+				continue
+			}
+			series++
+			var l promlabels.Labels
+			p.Labels(&l)
+			if seen[l.String()] {
+				t.Errorf("%s: %s stands twice", name, l)
+			}
+			seen[l.String()] = true
+			if n := l.Get(promlabels.MetricName); !strings.HasPrefix(n, prefix) {
+				t.Errorf("%s: %s has a foreign name", name, n)
+			}
+		}
+		if series == 0 && len(doc.Experiments) > 0 {
+			t.Errorf("%s has no series", name)
+		}
+	}
+}
+
+// TestGobenchParses reads the lines with the parser of benchstat.
+func TestGobenchParses(t *testing.T) {
+	lines := map[string]int{}
+	for name, doc := range documents() {
+		r := benchfmt.NewReader(strings.NewReader(written(t, gobench, doc)), name)
+		for r.Scan() {
+			switch rec := r.Result().(type) {
+			case *benchfmt.Result:
+				lines[name]++
+				if len(rec.Values) == 0 || rec.GetConfig("workload") == "" {
+					t.Errorf("%s: %s has no values or no workload", name, rec.Name)
+				}
+			case *benchfmt.SyntaxError:
+				t.Errorf("%s: %v", name, rec)
+			}
+		}
+		if err := r.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string]int{"overhead": 19, "ladder": 30, "sweep": 96, "platforms": 36, "missing": 0, "empty": 0} {
+		if lines[name] != want {
+			t.Errorf("%s has %d benchmark lines, want %d", name, lines[name], want)
+		}
+	}
+}
+
+// TestHTMLStandsAlone: no script, and nothing that a browser would fetch.
+func TestHTMLStandsAlone(t *testing.T) {
+	fetches := regexp.MustCompile(`(?i)<script|<link|<img|<iframe|<object|\bsrc=|\bhref=|url\(|@import|@font-face`)
+	for name, doc := range documents() {
+		if found := fetches.FindAllString(written(t, html, doc), -1); found != nil {
+			t.Errorf("%s: %q", name, found)
+		}
+	}
+}
+
+// TestHTMLEscapes: what a document says is text, also inside drawings.
+func TestHTMLEscapes(t *testing.T) {
+	doc := documents()["ladder"]
+	e := doc.Experiments[0]
+	evil := `<script>alert("1")</script>`
+	e.Name, e.Environments[2].ID = evil, evil
+	for i := range e.Runs {
+		if e.Runs[i].Env == "gramine-sgx" {
+			e.Runs[i].Env = evil
+		}
+	}
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		c.Headline += evil
+		c.Reasons = append(c.Reasons, evil)
+		if c.Treatment == "gramine-sgx" {
+			c.Treatment = evil
+		}
+	}
+	if out := written(t, html, doc); strings.Contains(out, "<script") {
+		t.Error("text of the document became markup")
+	}
+}
+
+// TestPlots: each drawing is well-formed and decodes, alone and on a page.
+func TestPlots(t *testing.T) {
+	want := map[string][]string{
+		"overhead": {"cost-ratios", "distribution-default", "run-order", "counters"},
+		"ladder":   {"cost-ratios", "distribution-default", "run-order", "ladder", "counters"},
+		"sweep":    {"cost-ratios", "scaling", "distribution-threads-1", "run-order"},
+		"empty":    nil, "blank": nil, "missing": nil,
+	}
+	for name, doc := range documents() {
+		var names []string
+		for _, p := range report.Plots(doc) {
+			names = append(names, p.Name)
+			checkPlot(t, name, p)
+		}
+		if w, ok := want[name]; ok && !slices.Equal(names, w) {
+			t.Errorf("%s has the plots %q, want %q", name, names, w)
+		}
+		if i := slices.Sorted(slices.Values(names)); len(slices.Compact(i)) != len(names) {
+			t.Errorf("%s: two plots have one name: %q", name, names)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package formats
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/result"
+)
+
+var jsonFormat = &report.Format{
+	Name:  "json",
+	Doc:   "The documents themselves with findings and prices, as one JSON object. Missing is null with a reason beside it.",
+	Write: writeJSON,
+}
+
+func writeJSON(w io.Writer, doc report.Document) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(struct {
+		Experiments []*result.Experiment `json:"experiments"`
+		Findings    []analysis.Finding   `json:"findings"`
+		Prices      []report.Price       `json:"prices"`
+	}{orEmpty(doc.Experiments), orEmpty(doc.Findings), orEmpty(doc.Prices)})
+}
+
+// orEmpty makes an empty list of none: null would mean that it is missing.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

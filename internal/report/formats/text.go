@@ -1,0 +1,243 @@
+package formats
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	prettytext "github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/teescope/teescope/internal/report"
+)
+
+var text = &report.Format{
+	Name:  "text",
+	Doc:   "For the terminal, 100 columns wide: verdicts first, then the tables.",
+	Write: writeText,
+}
+
+// columns is how wide the text may be.
+const columns = 100
+
+// writeText prints the page without what only paper or a screen can show.
+func writeText(w io.Writer, doc report.Document) error {
+	p := &printer{w: w}
+	page := report.Compose(doc)
+	for _, s := range page.Summary {
+		p.section(s)
+	}
+	for i, part := range page.Parts {
+		if i > 0 || len(page.Summary) > 0 {
+			p.line("")
+		}
+		p.line(strings.ToUpper(part.Title))
+		for _, f := range part.Facts {
+			p.wrapped("  ", f.Name+": "+f.Text)
+		}
+		for _, c := range part.Conclusions {
+			p.conclusion(c)
+		}
+		if part.Nothing != "" {
+			p.line("")
+			p.wrapped("", part.Nothing)
+		}
+		for _, s := range part.Sections {
+			if !s.Detail {
+				p.section(s)
+			}
+		}
+	}
+	if len(page.Parts) == 0 {
+		p.line("Nothing to report: the document holds no experiment.")
+	}
+	for _, s := range page.Tail {
+		p.section(s)
+	}
+	return p.err
+}
+
+// A printer keeps the first error, so that its callers need not look.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(s string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, strings.TrimRight(s, " ")+"\n")
+	}
+}
+
+// wrapped prints a paragraph; following lines are indented two more.
+func (p *printer) wrapped(indent, s string) {
+	line := indent
+	for word := range strings.FieldsSeq(s) {
+		switch {
+		case strings.TrimSpace(line) == "":
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns:
+			p.line(line)
+			line = indent + "  " + word
+		default:
+			line += " " + word
+		}
+	}
+	if strings.TrimSpace(line) != "" {
+		p.line(line)
+	}
+}
+
+func (p *printer) conclusion(c report.Conclusion) {
+	p.line("")
+	p.wrapped("", fmt.Sprintf("%s %s  %s", c.Mark, strings.ToUpper(c.Word), c.Headline))
+	var facts []string
+	for _, f := range c.Facts {
+		facts = append(facts, f.Name+" "+f.Text)
+	}
+	if c.Big.Reason != "" {
+		facts = append([]string{"cost missing: " + c.Big.Reason}, facts...)
+	} else {
+		facts = append([]string{"cost " + c.Big.Text}, facts...)
+	}
+	p.wrapped("    ", strings.Join(facts, " · "))
+	for _, l := range []struct {
+		name string
+		says []string
+	}{{"why", c.Why}, {"doubt", c.Doubts}, {"next", c.Next}} {
+		for _, s := range l.says {
+			p.wrapped("    ", l.name+": "+s)
+		}
+	}
+}
+
+func (p *printer) section(s report.Section) {
+	if len(s.Tables)+len(s.Notes)+len(s.Code) == 0 {
+		return
+	}
+	p.line("")
+	p.line(s.Title)
+	p.line(strings.Repeat("─", utf8.RuneCountInString(s.Title)))
+	p.wrapped("", s.Lead)
+	var facts []string
+	for _, f := range s.Facts {
+		facts = append(facts, f.Name+": "+f.Text)
+	}
+	p.wrapped("", strings.Join(facts, " · "))
+	for _, t := range s.Tables {
+		if len(s.Tables) > 1 || t.Caption != s.Title && !strings.HasPrefix(s.Title, t.Caption) {
+			p.line("")
+			p.wrapped("", t.Caption)
+		}
+		p.table(t)
+	}
+	for _, n := range s.Notes {
+		p.wrapped("", fmt.Sprintf("%s %s %s: %s", n.Mark, n.Level, n.Name, n.Text))
+		if n.Help != "" {
+			p.wrapped("    ", "what helps: "+n.Help)
+		}
+	}
+	for _, c := range s.Code {
+		p.line("  " + c) // never broken: it is to be copied
+	}
+}
+
+// table prints reasons below, with a letter: they would tear the columns apart.
+func (p *printer) table(t *report.Table) {
+	var reasons []string
+	w := table.NewWriter()
+	w.SetStyle(table.StyleLight)
+	w.Style().Options = table.Options{SeparateHeader: true}
+	w.Style().Format.Header = prettytext.FormatDefault
+	w.Style().Box.PaddingLeft, w.Style().Box.PaddingRight = "", "  "
+	head := table.Row{}
+	configs := []table.ColumnConfig{}
+	room := columnWidths(t, columns)
+	for i, c := range t.Columns {
+		head = append(head, c)
+		cfg := table.ColumnConfig{Number: i + 1, WidthMax: room[i], WidthMaxEnforcer: prettytext.WrapSoft}
+		if t.Numbers[i] {
+			cfg.Align, cfg.AlignHeader = prettytext.AlignRight, prettytext.AlignRight
+		}
+		configs = append(configs, cfg)
+	}
+	w.SetColumnConfigs(configs)
+	w.AppendHeader(head)
+	for _, r := range t.Rows {
+		row := table.Row{}
+		for _, c := range r {
+			row = append(row, withMark(c)+footnote(c, &reasons))
+		}
+		w.AppendRow(row)
+	}
+	for l := range strings.SplitSeq(w.Render(), "\n") {
+		p.line(l)
+	}
+	for i, r := range reasons {
+		p.wrapped("  ", fmt.Sprintf("[%s] missing: %s", letters(i), r))
+	}
+}
+
+// withMark puts the shape of a verdict before its word.
+func withMark(c report.Cell) string {
+	if c.Mark != "" {
+		return c.Mark + " " + c.Text
+	}
+	return c.Text
+}
+
+// footnote is the letter of a cell's reason, which it adds to the list.
+func footnote(c report.Cell, reasons *[]string) string {
+	if c.Reason == "" {
+		return ""
+	}
+	for i, r := range *reasons {
+		if r == c.Reason {
+			return " [" + letters(i) + "]"
+		}
+	}
+	*reasons = append(*reasons, c.Reason)
+	return " [" + letters(len(*reasons)-1) + "]"
+}
+
+// letters counts a, b, … z, aa, ab, ….
+func letters(n int) string {
+	s := string(rune('a' + n%26))
+	if n >= 26 {
+		return letters(n/26-1) + s
+	}
+	return s
+}
+
+// columnWidths shares the room: columns keep what they need, and what is too
+// much is taken from the widest.
+func columnWidths(t *report.Table, room int) []int {
+	need := make([]int, len(t.Columns))
+	sum := 0
+	for i, c := range t.Columns {
+		need[i] = utf8.RuneCountInString(c)
+		for _, r := range t.Rows {
+			n := utf8.RuneCountInString(withMark(r[i]))
+			if r[i].Reason != "" {
+				n += 5
+			}
+			need[i] = max(need[i], n)
+		}
+		sum += need[i] + 2
+	}
+	for sum > room {
+		widest := 0
+		for i := range need {
+			if need[i] > need[widest] {
+				widest = i
+			}
+		}
+		if need[widest] <= 8 {
+			break
+		}
+		need[widest]--
+		sum--
+	}
+	return need
+}

@@ -1,0 +1,355 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// Page is a document arranged for reading: verdicts first, then the evidence,
+// then how to do it again. Text, Markdown and HTML print the same page.
+type Page struct {
+	Title string
+	Made  time.Time
+	// Summary has a line for each verdict when there are several experiments,
+	// and the table of platforms when there are three environments or more.
+	Summary []Section
+	Parts   []Part
+	// Tail is what belongs to all experiments: findings.
+	Tail []Section
+}
+
+// Part is one experiment.
+type Part struct {
+	Title string
+	// Facts say in a line how it was measured.
+	Facts       []Fact
+	Conclusions []Conclusion
+	// Nothing says why there is no conclusion, when there is none.
+	Nothing  string
+	Sections []Section
+}
+
+// Conclusion is the verdict of one primary comparison.
+type Conclusion struct {
+	Verdict  stats.Verdict
+	Word     string
+	Mark     string // a shape, so that colour is not needed
+	Means    string
+	Headline string
+	Big      Cell // the cost ratio
+	Facts    []Fact
+	// Why is what explains the cost, Doubts are reasons and guards, Next is what
+	// would settle or repair it.
+	Why, Doubts, Next []string
+}
+
+// Section is a piece of evidence.
+type Section struct {
+	ID, Title string
+	// Lead says what question it answers.
+	Lead   string
+	Facts  []Fact
+	Plots  []Plot
+	Tables []*Table
+	Notes  []Remark
+	Code   []string
+	// Detail is folded on a page and left out where nothing can be folded.
+	Detail bool
+}
+
+// Remark is a guard, a finding or a warning.
+type Remark struct {
+	Mark, Level string // shape and word of its severity
+	Name        string
+	Text        string
+	Help        string
+}
+
+// Compose arranges a document.
+func Compose(doc Document) Page {
+	p := Page{Title: title(doc), Made: doc.Made}
+	for i, e := range doc.Experiments {
+		p.Parts = append(p.Parts, part(e, i, doc))
+	}
+	if len(doc.Experiments) > 1 {
+		p.Summary = append(p.Summary, summary(doc))
+	}
+	p.Summary = append(p.Summary, platforms(doc)...)
+	if len(doc.Findings) > 0 {
+		p.Tail = append(p.Tail, findings(doc.Findings))
+	}
+	return p
+}
+
+func title(doc Document) string {
+	var names []string
+	for _, e := range doc.Experiments {
+		if n := or(e.Name, e.Workload.Name); n != "" && !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	if len(names) == 0 {
+		return "teescope report"
+	}
+	if len(names) > 4 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return strings.Join(names, ", ")
+}
+
+func part(e *result.Experiment, n int, doc Document) Part {
+	p := Part{Title: or(e.Name, or(e.Workload.Name, "unnamed experiment")), Facts: designFacts(e)}
+	for _, c := range primaries(e) {
+		p.Conclusions = append(p.Conclusions, conclusion(e, c))
+	}
+	if len(p.Conclusions) == 0 {
+		p.Nothing = whyNothing(e)
+	}
+	id := func(s string) string { return fmt.Sprintf("e%d-%s", n+1, s) }
+	prefix := ""
+	if len(doc.Experiments) > 1 {
+		prefix = fmt.Sprintf("%d-", n+1)
+	}
+	plots := plotsOf(e, prefix)
+	sections := []Section{
+		costs(e, plots),
+		{ID: "scaling", Title: "Scaling", Lead: "How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.", Plots: plots["scaling"]},
+		{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]},
+		{ID: "ladder", Title: "Ladder", Lead: "What each layer adds, from the baseline upwards.", Plots: plots["ladder"]},
+		whySection(e, plots),
+		differences(e),
+		guards(e),
+		references(e),
+		environments(e),
+		missing(e),
+		rawRuns(e),
+		reproduce(e),
+	}
+	for _, s := range sections {
+		if len(s.Plots)+len(s.Tables)+len(s.Notes)+len(s.Code) > 0 {
+			s.ID = id(s.ID)
+			p.Sections = append(p.Sections, s)
+		}
+	}
+	return p
+}
+
+func designFacts(e *result.Experiment) []Fact {
+	w := or(e.Workload.Name, "unnamed workload")
+	if e.Workload.Version > 0 {
+		w += fmt.Sprintf(" version %d", e.Workload.Version)
+	}
+	f := []Fact{{"Workload", w}}
+	if e.Workload.Doc != "" {
+		f = append(f, Fact{"What it does", e.Workload.Doc})
+	}
+	design := designText(e.Design.Kind)
+	if e.Design.Calibration {
+		design += ", both arms the same on purpose (A/A)"
+	}
+	f = append(f, Fact{"Design", design}, Fact{"Grade", gradeText(e.Design.Grade)})
+	if len(e.Environments) > 0 {
+		var names []string
+		for i := range e.Environments {
+			names = append(names, or(e.Environments[i].ID, "unnamed"))
+		}
+		names[0] += " (baseline)"
+		f = append(f, Fact{"Environments", strings.Join(names, ", ")})
+	}
+	f = append(f, Fact{"Runs", runsText(e)}, Fact{"Measured", dates(e)})
+	return f
+}
+
+func runsText(e *result.Experiment) string {
+	count := map[result.Status]int{}
+	for i := range e.Runs {
+		count[e.Runs[i].Status]++
+	}
+	s := fmt.Sprintf("%d", len(e.Runs))
+	if len(e.Runs) == 0 {
+		s = "none"
+	}
+	var odd []string
+	if n := count[result.Failed]; n > 0 {
+		odd = append(odd, fmt.Sprintf("%d failed", n))
+	}
+	if n := count[result.Excluded]; n > 0 {
+		odd = append(odd, fmt.Sprintf("%d excluded", n))
+	}
+	if len(odd) > 0 {
+		s += " (" + strings.Join(odd, ", ") + ")"
+	}
+	if e.Design.PairsPlanned > 0 {
+		s += fmt.Sprintf(", %d pairs planned", e.Design.PairsPlanned)
+	}
+	return s
+}
+
+func dates(e *result.Experiment) string {
+	if e.StartedAt.IsZero() {
+		return "date missing: the document has no start"
+	}
+	s := e.StartedAt.UTC().Format("2006-01-02 15:04 UTC")
+	if e.EndedAt == nil {
+		return s + ", not ended"
+	}
+	return s + ", took " + duration(e.EndedAt.Sub(e.StartedAt).Round(time.Second).Seconds())
+}
+
+func whyNothing(e *result.Experiment) string {
+	switch {
+	case len(e.Runs) == 0:
+		return "No verdict: nothing has run yet."
+	case len(e.Environments) < 2:
+		return "No verdict: there is one environment, and nothing to compare it with. Run it again with a second --env."
+	case len(e.Comparisons) > 0:
+		return "No verdict: no comparison is of the primary metric."
+	}
+	return "No verdict: the document holds runs and no comparison of them."
+}
+
+func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
+	a := look(c.Verdict)
+	out := Conclusion{Verdict: c.Verdict, Word: verdictWord(c.Verdict), Mark: a.mark, Means: a.means, Headline: Headline(c)}
+	switch {
+	case c.Cost != nil && finite(*c.Cost):
+		out.Big = Cell{Text: bound(e, c) + Times(*c.Cost), Raw: fmt.Sprint(*c.Cost), Number: true}
+	default:
+		out.Big = Missing(noRatio(c))
+	}
+	if lo, hi, ok := costInterval(c); ok {
+		out.Facts = append(out.Facts, Fact{intervalName(c), Times(lo) + " to " + Times(hi)})
+	} else {
+		out.Facts = append(out.Facts, Fact{intervalName(c), "missing: " + noRatio(c)})
+	}
+	out.Facts = append(out.Facts, Fact{"pairs", fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
+	if c.MDE != nil && finite(*c.MDE) {
+		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", Percent(*c.MDE)})
+	} else {
+		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", "missing: " + or(strings.Join(c.Reasons, "; "), "not computed")})
+	}
+	if c.Margin > 0 {
+		m := "±" + Percent(c.Margin)
+		if c.Material {
+			m += ", the whole interval is beyond it"
+		}
+		out.Facts = append(out.Facts, Fact{"margin", m})
+	}
+	if c.NoiseFloor != nil && finite(*c.NoiseFloor) {
+		out.Facts = append(out.Facts, Fact{"noise floor of this host", Percent(*c.NoiseFloor)})
+	}
+	if c.Verdict == stats.Cost || c.Verdict == stats.Gain {
+		out.Why = why(e, c)
+	}
+	out.Doubts, out.Next = doubts(e, c)
+	if c.PairsNeeded > 0 {
+		out.Next = append([]string{fmt.Sprintf("%d pairs would settle it (%d so far).", c.PairsNeeded, c.Pairs)}, out.Next...)
+	}
+	return out
+}
+
+func intervalName(c *result.Comparison) string {
+	if c.Confidence <= 0 {
+		return "interval"
+	}
+	return Percent(c.Confidence) + " interval"
+}
+
+// doubts are the reasons of a comparison and the guards that concern it.
+func doubts(e *result.Experiment, c *result.Comparison) (said, next []string) {
+	said = append(said, c.Reasons...)
+	for i := range e.Guards {
+		g := &e.Guards[i]
+		if g.Level == result.Note || !concerns(g, c) {
+			continue
+		}
+		if !slices.Contains(said, g.Message) {
+			said = append(said, g.Message)
+		}
+		if g.Help != "" && !slices.Contains(next, g.Help) {
+			next = append(next, g.Help)
+		}
+	}
+	return said, next
+}
+
+func concerns(g *result.Guard, c *result.Comparison) bool {
+	return (g.Case == "" || g.Case == c.Case) && (g.Treatment == "" || g.Treatment == c.Treatment) && (g.Metric == "" || g.Metric == c.Metric)
+}
+
+// why says what explains a cost: the shares that were attributed, or else what
+// moved most beside the times, which proves nothing and is not said to.
+func why(e *result.Experiment, c *result.Comparison) []string {
+	var out []string
+	unexplained := ""
+	for i := range e.Attribution {
+		a := &e.Attribution[i]
+		if a.Baseline != c.Baseline || a.Treatment != c.Treatment || a.Case != c.Case {
+			continue
+		}
+		if a.Share != nil && finite(*a.Share) {
+			out = append(out, fmt.Sprintf("%s of the difference: %s, %s per operation.", Percent(*a.Share), causeName(a.Counter), signed(a.Delta)))
+		}
+		if a.Unexplained != nil && finite(*a.Unexplained) {
+			unexplained = fmt.Sprintf("%s is unexplained.", Percent(*a.Unexplained))
+		}
+	}
+	if unexplained != "" {
+		out = append(out, unexplained)
+	}
+	if len(out) > 0 {
+		return out
+	}
+	base, treat := envIndex(e, c.Baseline), envIndex(e, c.Treatment)
+	for _, k := range counters(e, c.Case) {
+		if base < 0 || treat < 0 || k.arms[base].value == nil || k.arms[treat].value == nil {
+			continue
+		}
+		b, t := *k.arms[base].value, *k.arms[treat].value
+		if f := (counted{arms: []arm{k.arms[base], k.arms[treat]}}).moved(); f < 1.2 {
+			continue
+		}
+		return []string{fmt.Sprintf("Not proved. What moved most beside it: %s, %s against %s%s.", k.name, Value(t, ""), Value(b, ""), per(k.perOp))}
+	}
+	if len(counters(e, c.Case)) > 0 {
+		return []string{"Not known: no counter moved by a fifth or more between the arms."}
+	}
+	return []string{"Not known: the runs hold no counters."}
+}
+
+func per(perOp bool) string {
+	if perOp {
+		return " per operation"
+	}
+	return " per run"
+}
+
+func signed(v float64) string {
+	if v < 0 {
+		return "−" + Value(-v, "")
+	}
+	return "+" + Value(v, "")
+}
+
+func causeName(counter string) string {
+	return counterName(&result.Counter{Name: counter})
+}
+
+func findings(fs []analysis.Finding) Section {
+	s := Section{ID: "findings", Title: "What the monitor saw meanwhile", Lead: "Findings of the rules in the window of the runs."}
+	for _, f := range fs {
+		mark := map[analysis.Severity]string{analysis.Critical: "✕", analysis.Warning: "!"}[f.Severity]
+		r := Remark{Mark: or(mark, "i"), Level: or(string(f.Severity), "note"), Name: f.Subject, Text: f.Title, Help: f.Remedy}
+		if f.Share != nil && finite(f.Share[0], f.Share[1]) {
+			r.Text += fmt.Sprintf(" (%s to %s of the CPU time)", Percent(f.Share[0]), Percent(f.Share[1]))
+		}
+		s.Notes = append(s.Notes, r)
+	}
+	return s
+}

@@ -1,0 +1,280 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// summary has a line for each primary comparison of several experiments.
+func summary(doc Document) Section {
+	s := Section{ID: "summary", Title: "At a glance"}
+	t := newTable("Verdicts", "workload", "metric", "arms", "case", "cost [interval]", "grade", "verdict")
+	for _, e := range doc.Experiments {
+		for _, c := range primaries(e) {
+			t.add(Text(or(e.Name, e.Workload.Name), "unnamed"), Text(labelOf(e, c.Metric), "unnamed"), Text(armsText(c), ""), Text(c.Case, "unnamed"), interval(e, c), Text(string(c.Grade), "not graded"), verdictCell(c))
+		}
+		if len(primaries(e)) == 0 {
+			why := whyNothing(e)
+			t.add(Text(or(e.Name, e.Workload.Name), "unnamed"), Text(labelOf(e, primary(e)), why), Missing(why), Missing(why), Missing(why), Text(string(e.Design.Grade), "not graded"), Missing(why))
+		}
+	}
+	s.Facts = t.lift("arms", "case", "grade")
+	s.Tables = append(s.Tables, t.align())
+	return s
+}
+
+// A column of the platform table is an environment of an experiment.
+type column struct {
+	e   *result.Experiment
+	env *result.Environment
+}
+
+// platforms sets three or more environments side by side, with what they are in
+// the head of the table.
+func platforms(doc Document) []Section {
+	var cols []column
+	for _, e := range doc.Experiments {
+		for i := range e.Environments {
+			v := &e.Environments[i]
+			if !slices.ContainsFunc(cols, func(c column) bool { return c.env.ID == v.ID && c.env.Fingerprint == v.Fingerprint }) {
+				cols = append(cols, column{e, v})
+			}
+		}
+	}
+	if len(cols) < 3 {
+		return nil
+	}
+	s := Section{ID: "platforms", Title: "Platforms", Lead: "What each environment is, and what the primary metric of each workload is there (medians)."}
+	t := newTable("Platforms", "")
+	t.Columns[0] = "environment"
+	for _, c := range cols {
+		t.Columns = append(t.Columns, or(c.env.ID, "unnamed"))
+		t.Numbers = append(t.Numbers, false)
+	}
+	row := func(name string, cell func(column) Cell) {
+		cells := []Cell{{Text: name}}
+		for _, c := range cols {
+			cells = append(cells, cell(c))
+		}
+		t.add(cells...)
+	}
+	for _, f := range identity {
+		row(f.name, func(c column) Cell { return f.cell(c.e, c.env) })
+	}
+	for _, e := range doc.Experiments {
+		for _, kase := range caseIDs(e) {
+			metric := primary(e)
+			name := or(e.Name, e.Workload.Name) + ": " + labelOf(e, metric)
+			if len(caseIDs(e)) > 1 {
+				name += ", " + kase
+			}
+			row(name, func(c column) Cell {
+				m, _, why := Median(e, c.env.ID, kase, metric)
+				return Or(m, unitOf(e, metric), why)
+			})
+			row(name+", cost", func(c column) Cell { return costAgainstBase(e, c.env.ID, kase, metric) })
+			if len(doc.Prices) > 0 {
+				row(name+", work per money", func(c column) Cell { return worth(doc, e, c.env, kase, metric) })
+			}
+		}
+	}
+	s.Tables = append(s.Tables, t)
+	for _, p := range doc.Prices {
+		s.Facts = append(s.Facts, Fact{"Price of " + p.Name, priceText(p)})
+	}
+	for _, e := range doc.Experiments {
+		if e.Design.Grade == result.GradeD {
+			s.Notes = append(s.Notes, Remark{Mark: "!", Level: "warning", Name: "grade D", Text: "The hosts differ. These are differences of platforms; none of them may be called the overhead of a TEE.", Help: "Run the same job with the TEE on and off on one host."})
+			break
+		}
+	}
+	return []Section{s}
+}
+
+func costAgainstBase(e *result.Experiment, env, kase, metric string) Cell {
+	if len(e.Environments) > 0 && e.Environments[0].ID == env {
+		return Cell{Text: "baseline"}
+	}
+	base := ""
+	if len(e.Environments) > 0 {
+		base = e.Environments[0].ID
+	}
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		if c.Treatment == env && c.Baseline == base && c.Case == kase && c.Metric == metric {
+			out := interval(e, c)
+			if out.Reason == "" {
+				out.Mark, out.Kind = look(c.Verdict).mark, string(c.Verdict)
+			}
+			return out
+		}
+	}
+	return Missing("not compared with " + or(base, "a baseline"))
+}
+
+// worth is the work per currency unit: of a rate what an hour does, of a time
+// how often it fits into an hour, divided by the price of the hour.
+func worth(doc Document, e *result.Experiment, v *result.Environment, kase, metric string) Cell {
+	at := slices.IndexFunc(doc.Prices, func(p Price) bool {
+		return p.Name == v.ID || v.Cloud != nil && p.Name == v.Cloud.InstanceType
+	})
+	if at < 0 {
+		return Missing("no price was given for it")
+	}
+	p := doc.Prices[at]
+	if p.PerHour <= 0 || !finite(p.PerHour) {
+		return Missing("its price is not above 0")
+	}
+	m, _, why := Median(e, v.ID, kase, metric)
+	if m == nil {
+		return Missing(why)
+	}
+	unit := unitOf(e, metric)
+	switch rate, isRate := strings.CutSuffix(unit, "_per_second"); {
+	case isRate:
+		return Cell{Text: Value(*m*3600/p.PerHour, rate) + "/" + p.Currency, Number: true}
+	case unit == "seconds" && *m > 0:
+		return Cell{Text: Value(3600 / *m / p.PerHour, "runs") + "/" + p.Currency, Number: true}
+	}
+	return Missing("a metric in " + or(words(unit), "no unit") + " is no amount of work")
+}
+
+func priceText(p Price) string {
+	return fmt.Sprintf("%s %s per hour on %s (%s)", strconv.FormatFloat(p.PerHour, 'f', -1, 64), p.Currency, or(p.Date, "an unknown date"), or(p.Source, "no source given"))
+}
+
+// identity is the head of a platform: what it is.
+var identity = []struct {
+	name string
+	cell func(*result.Experiment, *result.Environment) Cell
+}{
+	{"launcher", func(_ *result.Experiment, v *result.Environment) Cell { return known(v, "launcher", v.Launcher) }},
+	{"CPU", func(_ *result.Experiment, v *result.Environment) Cell {
+		return known(v, "hardware.cpu_model", v.Hardware.CPUModel)
+	}},
+	{"vCPU", func(_ *result.Experiment, v *result.Environment) Cell {
+		return counted0(v, "hardware.cpus", float64(v.Hardware.CPUs), "")
+	}},
+	{"memory", func(_ *result.Experiment, v *result.Environment) Cell {
+		return counted0(v, "hardware.memory_bytes", float64(v.Hardware.MemoryBytes), "bytes")
+	}},
+	{"security", func(_ *result.Experiment, v *result.Environment) Cell { return security(v) }},
+	{"kernel", func(_ *result.Experiment, v *result.Environment) Cell {
+		return known(v, "software.kernel", v.Software.Kernel)
+	}},
+	{"hypervisor", func(_ *result.Experiment, v *result.Environment) Cell {
+		return known(v, "software.hypervisor", v.Software.Hypervisor)
+	}},
+	{"toolchain", func(_ *result.Experiment, v *result.Environment) Cell {
+		return known(v, "software.worker", pairsText(v.Software.Worker))
+	}},
+	{"instance", func(_ *result.Experiment, v *result.Environment) Cell {
+		if v.Cloud == nil {
+			return known(v, "cloud", "")
+		}
+		return known(v, "cloud.instance_type", strings.TrimSpace(v.Cloud.Provider+" "+v.Cloud.InstanceType+" "+or(v.Cloud.Zone, v.Cloud.Region)))
+	}},
+	{"date", func(e *result.Experiment, v *result.Environment) Cell {
+		for i := range e.Runs {
+			if r := &e.Runs[i]; r.Env == v.ID && !r.StartedAt.IsZero() {
+				return Cell{Text: r.StartedAt.UTC().Format("2006-01-02")}
+			}
+		}
+		if e.StartedAt.IsZero() {
+			return Missing("the document has no start")
+		}
+		return Cell{Text: e.StartedAt.UTC().Format("2006-01-02")}
+	}},
+}
+
+// known is a field of an environment, or why it is not there.
+func known(v *result.Environment, path, value string) Cell {
+	if strings.TrimSpace(value) == "" || v.Missing[path] != "" && value == "unknown" {
+		return Missing(v.Missing[path])
+	}
+	return Cell{Text: value}
+}
+
+// counted0 is for fields in which 0 means that they could not be read.
+func counted0(v *result.Environment, path string, n float64, unit string) Cell {
+	if n <= 0 {
+		return Missing(v.Missing[path])
+	}
+	return Cell{Text: Value(n, unit), Number: true}
+}
+
+func security(v *result.Environment) Cell {
+	switch t := &v.TEE; {
+	case t.Type == "" || t.Type == "unknown":
+		return Missing(v.Missing["tee.type"])
+	case t.Type == "none":
+		return Cell{Text: "no TEE"}
+	default:
+		s := t.Type
+		if !t.Active {
+			s += ", not active"
+		}
+		switch {
+		case t.Declared:
+			s += ", declared by the launcher, not seen from inside"
+		case t.Active:
+			s += ", detected from inside"
+		}
+		if t.Debug {
+			s += ", debug: not protected"
+		}
+		return Cell{Text: s}
+	}
+}
+
+// environments is what each arm is.
+func environments(e *result.Experiment) Section {
+	s := Section{ID: "environments", Title: "Environments", Detail: true}
+	if len(e.Environments) == 0 {
+		return s
+	}
+	cols := []string{"field"}
+	for i := range e.Environments {
+		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
+	}
+	t := newTable("Environments", cols...)
+	row := func(name string, cell func(*result.Environment) Cell) {
+		cells := []Cell{{Text: name}}
+		for i := range e.Environments {
+			cells = append(cells, cell(&e.Environments[i]))
+		}
+		t.add(cells...)
+	}
+	for _, f := range identity {
+		row(f.name, func(v *result.Environment) Cell { return f.cell(e, v) })
+	}
+	for _, f := range []struct {
+		name, path string
+		value      func(*result.Environment) string
+	}{
+		{"microcode", "hardware.microcode", func(v *result.Environment) string { return v.Hardware.Microcode }},
+		{"governor", "hardware.governor", func(v *result.Environment) string { return v.Hardware.Governor }},
+		{"SMT", "hardware.smt", func(v *result.Environment) string { return v.Hardware.SMT }},
+		{"operating system", "software.os", func(v *result.Environment) string { return v.Software.OS }},
+		{"kernel command line", "software.cmdline", func(v *result.Environment) string { return v.Software.Cmdline }},
+		{"clock source", "software.clock_source", func(v *result.Environment) string { return v.Software.ClockSource }},
+		{"page cache", "software.page_cache_policy", func(v *result.Environment) string { return v.Software.CachePolicy }},
+		{"versions", "software.versions", func(v *result.Environment) string { return pairsText(v.Software.Versions) }},
+		{"TEE settings", "tee.settings", func(v *result.Environment) string { return pairsText(v.TEE.Settings) }},
+		{"launcher parameters", "params", func(v *result.Environment) string { return pairsText(v.Params) }},
+		{"fingerprint", "fingerprint", func(v *result.Environment) string { return brief(v.Fingerprint) }},
+	} {
+		if slices.ContainsFunc(e.Environments, func(v result.Environment) bool { return f.value(&v) != "" || v.Missing[f.path] != "" }) {
+			row(f.name, func(v *result.Environment) Cell { return known(v, f.path, f.value(v)) })
+		}
+	}
+	row("time to open", func(v *result.Environment) Cell {
+		return Or(v.OpenSeconds, "seconds", or(v.Missing["open_seconds"], "not timed"))
+	})
+	s.Tables = append(s.Tables, t)
+	return s
+}

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// Plot is a drawing of a document, to be written as SVG or PNG or set into a page.
+type Plot struct {
+	// Name is a file name without its ending.
+	Name string
+	// Title is the question it answers, Alt what can be seen, in words.
+	Title, Alt string
+	draw       func(width float64) *scene
+}
+
+// The widths at which plots are drawn: on a screen or paper, and on a phone.
+const (
+	wide   = 880
+	narrow = 358
+)
+
+// SVG is the plot as a file that stands alone.
+func (p Plot) SVG() []byte { return p.scene(wide).svg(p.Name, light) }
+
+// PNG is the plot as an image of twice its size in pixels.
+func (p Plot) PNG() ([]byte, error) { return p.scene(wide).png() }
+
+// Wide and Narrow are the plot for a page that declares LightColours and
+// DarkColours; the page shows one of them.
+func (p Plot) Wide() template.HTML {
+	return template.HTML(p.scene(wide).svg(p.Name+"-wide", nil)) //nolint:gosec // the drawing escapes all text
+}
+
+// Narrow is for screens below 720 px.
+func (p Plot) Narrow() template.HTML {
+	return template.HTML(p.scene(narrow).svg(p.Name+"-narrow", nil)) //nolint:gosec // the drawing escapes all text
+}
+
+func (p Plot) scene(w float64) *scene {
+	s := p.draw(w)
+	s.w, s.title, s.desc = w, p.Title, p.Alt
+	return s
+}
+
+// Plots are all drawings of a document, in the order of the page.
+func Plots(doc Document) []Plot {
+	var out []Plot
+	for i, e := range doc.Experiments {
+		prefix := ""
+		if len(doc.Experiments) > 1 {
+			prefix = fmt.Sprintf("%d-", i+1)
+		}
+		by := plotsOf(e, prefix)
+		for _, section := range []string{"costs", "scaling", "runs", "ladder", "counters"} {
+			out = append(out, by[section]...)
+		}
+	}
+	return out
+}
+
+// plotsOf draws an experiment; what has nothing to show is not there.
+func plotsOf(e *result.Experiment, prefix string) map[string][]Plot {
+	out := map[string][]Plot{}
+	add := func(section string, p Plot, ok bool) {
+		if ok {
+			p.Name = prefix + p.Name
+			out[section] = append(out[section], p)
+		}
+	}
+	p, ok := forest(e)
+	add("costs", p, ok)
+	for i, s := range sweeps(e) {
+		p, ok = scaling(e, s, i)
+		add("scaling", p, ok)
+	}
+	for _, kase := range plottedCases(e) {
+		p, ok = distribution(e, kase)
+		add("runs", p, ok)
+	}
+	p, ok = runOrder(e)
+	add("runs", p, ok)
+	p, ok = ladder(e)
+	add("ladder", p, ok)
+	p, ok = counterBars(e)
+	add("counters", p, ok)
+	return out
+}
+
+// plottedCases are those whose distribution is drawn: all of a few, and of many
+// the one with the largest cost.
+func plottedCases(e *result.Experiment) []string {
+	ids := caseIDs(e)
+	if len(ids) > 3 {
+		return []string{tellingCase(e)}
+	}
+	return ids
+}
+
+// slug makes a file name of a text.
+func slug(s string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, s), "-")
+}
+
+// inCase names the case where there are several.
+func inCase(e *result.Experiment, kase string) string {
+	if len(caseIDs(e)) > 1 && kase != "" {
+		return ", " + kase
+	}
+	return ""
+}

@@ -1,0 +1,224 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// scaling draws a metric over a swept parameter: its value in each arm, the
+// efficiency of each arm where the parameter is a number of workers, and the cost
+// of each arm at each point. Efficiency divides by the arm's own first point, so
+// that a slow first point makes a good efficiency; the cost stands beside it.
+func scaling(e *result.Experiment, sw sweep, n int) (Plot, bool) {
+	metric := primary(e)
+	curves := curvesOf(e, sw, metric)
+	if len(curves) == 0 {
+		return Plot{}, false
+	}
+	p := Plot{Name: "scaling", Title: fmt.Sprintf("%s over %s", labelOf(e, metric), words(sw.param))}
+	if n > 0 {
+		p.Name += fmt.Sprintf("-%d", n+1)
+	}
+	if sw.other != "" {
+		p.Title += ", " + sw.other
+	}
+	var alt []string
+	for _, c := range curves {
+		last := len(c.x) - 1
+		alt = append(alt, fmt.Sprintf("%s: %s at %s, %s at %s", c.env, Value(c.y[0], unitOf(e, metric)), digits(c.x[0]), Value(c.y[last], unitOf(e, metric)), digits(c.x[last])))
+	}
+	p.Alt = strings.Join(alt, ". ")
+	p.draw = func(w float64) *scene { return drawScaling(e, sw, metric, curves, w) }
+	return p, true
+}
+
+type curve struct {
+	env  string
+	x, y []float64
+}
+
+func curvesOf(e *result.Experiment, sw sweep, metric string) []curve {
+	var out []curve
+	for i := range e.Environments {
+		c := curve{env: e.Environments[i].ID}
+		for k, kase := range sw.cases {
+			if m, _, _ := Median(e, c.env, kase, metric); m != nil {
+				c.x, c.y = append(c.x, sw.at[k]), append(c.y, *m)
+			}
+		}
+		if len(c.x) > 1 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// efficiency is the speed-up over the arm's own first point, divided by how many
+// times more workers there are.
+func (c curve) efficiency(higher bool) curve {
+	out := curve{env: c.env}
+	for i := range c.x {
+		if c.y[0] <= 0 || c.y[i] <= 0 || c.x[0] <= 0 {
+			continue
+		}
+		speedup := c.y[i] / c.y[0]
+		if !higher {
+			speedup = 1 / speedup
+		}
+		out.x, out.y = append(out.x, c.x[i]), append(out.y, speedup*c.x[0]/c.x[i])
+	}
+	return out
+}
+
+// panel is one chart of several that share their x axis.
+type panel struct {
+	title  string
+	curves []curve
+	whisks []whisker
+	level  float64 // a line to compare with; 0 is none
+	zero   bool    // the axis begins at 0
+	label  func(axis) func(float64) string
+	ratio  bool
+}
+
+type whisker struct {
+	env        string
+	x, lo, hi  float64
+	point      float64
+	appearance appearance
+}
+
+func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, w float64) *scene {
+	unit := unitOf(e, metric)
+	d := e.Desc(metric)
+	panels := []panel{{title: labelOf(e, metric), curves: curves, zero: true, label: func(axis) func(float64) string { return valueLabels(unit) }}}
+	if sw.parallel() && d != nil && d.Better != "none" {
+		p := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return Percent }}
+		for _, c := range curves {
+			p.curves = append(p.curves, c.efficiency(d.Better == "higher"))
+		}
+		panels = append(panels, p)
+	}
+	ratio := panel{title: "cost against " + baseline(e), level: 1, ratio: true, label: ratioLabels}
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		k := slices.Index(sw.cases, c.Case)
+		if k < 0 || c.Metric != metric || c.Baseline != baseline(e) || c.Cost == nil || !finite(*c.Cost) || *c.Cost <= 0 {
+			continue
+		}
+		x := whisker{env: c.Treatment, x: sw.at[k], point: *c.Cost, lo: *c.Cost, hi: *c.Cost}
+		if lo, hi, ok := costInterval(c); ok && lo > 0 {
+			x.lo, x.hi = lo, hi
+		}
+		ratio.whisks = append(ratio.whisks, x)
+	}
+	if len(ratio.whisks) > 0 {
+		panels = append(panels, ratio)
+	}
+	s := &scene{w: w}
+	var entries []entry
+	for i := range e.Environments {
+		shape, ink := armLook(e, e.Environments[i].ID)
+		entries = append(entries, entry{shape, ink, or(e.Environments[i].ID, "unnamed")})
+	}
+	top := s.legend(0, 4, entries) + 20
+	columns, gap := float64(len(panels)), 26.0
+	if w < 600 {
+		columns = 1
+	}
+	pw := (w - gap*(columns-1)) / columns
+	for i, p := range panels {
+		x, y := float64(i)*(pw+gap), top
+		if columns == 1 {
+			x, y = 0, top+float64(i)*236
+		}
+		drawPanel(s, e, sw, p, x, y, pw)
+		s.h = y + 170 + 44
+	}
+	return s
+}
+
+func baseline(e *result.Experiment) string {
+	if len(e.Environments) == 0 {
+		return "the baseline"
+	}
+	return e.Environments[0].ID
+}
+
+func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w float64) {
+	const height = 170
+	bottom := top + height
+	var all []float64
+	for _, c := range p.curves {
+		all = append(all, c.y...)
+	}
+	var y axis
+	if p.ratio {
+		for _, k := range p.whisks {
+			all = append(all, max(k.lo, k.point/2), min(k.hi, k.point*2))
+		}
+		y = ratioAxis(all, 0.01, bottom, top)
+	} else {
+		y = newAxis(append(all, p.level), bottom, top)
+		if p.zero && !y.log {
+			y.lo = 0
+		}
+	}
+	label := p.label(y)
+	ticks := y.ticks(5)
+	room := 0.0
+	for _, v := range ticks {
+		room = max(room, width(label(v), small))
+	}
+	from, to := left+room+10, left+w-8
+	s.words(left, top-10, start, strong, text, fit(p.title, strong, w))
+	s.gridY(y, from, to, ticks, label)
+	if p.level > 0 && p.level >= y.lo && p.level <= y.hi {
+		s.line(from, y.at(p.level), to, y.at(p.level), 1.5, lineBold)
+	}
+	// Points of a sweep stand at equal distances: doubling is a step.
+	x := axis{lo: -0.3, hi: float64(len(sw.at)) - 0.7, from: from, to: to}
+	place := func(v float64) float64 { return x.at(float64(slices.Index(sw.at, v))) }
+	lastEnd := from - 20
+	for i, v := range sw.at {
+		t := pointLabel(sw, i, v)
+		if half := width(t, small) / 2; x.at(float64(i))-half > lastEnd+6 {
+			s.words(x.at(float64(i)), bottom+15, middle, small, dim, t)
+			lastEnd = x.at(float64(i)) + half
+		}
+	}
+	s.line(from, bottom, to, bottom, 1, lineBold)
+	s.words((from+to)/2, bottom+31, middle, small, dim, words(sw.param))
+	for _, c := range p.curves {
+		shape, ink := armLook(e, c.env)
+		var at []point
+		for i := range c.x {
+			at = append(at, point{place(c.x[i]), y.at(c.y[i])})
+		}
+		s.path(at, 2, ink)
+		for i, q := range at {
+			s.symbol(shape, q.x, q.y, 4, ink, fmt.Sprintf("%s, %s %s: %s", c.env, words(sw.param), digits(c.x[i]), label(c.y[i])))
+		}
+	}
+	for _, k := range p.whisks {
+		shape, ink := armLook(e, k.env)
+		shift := float64(envIndex(e, k.env)-1) * 7
+		px := place(k.x) + shift
+		lo, _ := y.in(k.lo)
+		hi, _ := y.in(k.hi)
+		s.line(px, lo, px, hi, 2, ink)
+		s.symbol(shape, px, y.at(k.point), 4, ink, fmt.Sprintf("%s, %s %s: %s [%s, %s]", k.env, words(sw.param), digits(k.x), Times(k.point), bare(k.lo), bare(k.hi)))
+	}
+}
+
+// pointLabel is the parameter as it was written.
+func pointLabel(sw sweep, i int, v float64) string {
+	if _, written, ok := strings.Cut(sw.cases[i], sw.param+"="); ok {
+		written, _, _ = strings.Cut(written, ",")
+		return written
+	}
+	return digits(v)
+}

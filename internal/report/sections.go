@@ -1,0 +1,344 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// costs is the forest plot and the table of all comparisons.
+func costs(e *result.Experiment, plots map[string][]Plot) Section {
+	s := Section{ID: "costs", Title: "Cost ratios", Lead: "Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.", Plots: plots["costs"]}
+	if len(e.Comparisons) == 0 {
+		s.Title, s.Lead = "Values", "Medians of the runs that count."
+		if t := medians(e); len(t.Rows) > 0 {
+			s.Tables = append(s.Tables, t)
+		}
+		return s
+	}
+	t := newTable("Comparisons", "metric", "case", "arms", "medians", "cost [interval]", "MDE", "pairs", "grade", "verdict")
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		name := Text(labelOf(e, c.Metric), "the comparison names no metric")
+		if c.Primary {
+			name.Text += " *"
+		}
+		t.add(name, Text(c.Case, "the comparison names no case"), Text(armsText(c), ""), mediansCell(e, c), interval(e, c),
+			Or(c.MDE, "ratio", or(strings.Join(c.Reasons, "; "), "not computed")),
+			Cell{Text: strconv.Itoa(c.Pairs), Number: true}, Text(string(c.Grade), "not graded"), verdictCell(c))
+	}
+	s.Facts = t.lift("case", "arms", "pairs", "grade")
+	s.Tables = append(s.Tables, t.align())
+	return s
+}
+
+func armsText(c *result.Comparison) string {
+	return or(c.Treatment, "unnamed") + " against " + or(c.Baseline, "unnamed")
+}
+
+func mediansCell(e *result.Experiment, c *result.Comparison) Cell {
+	unit := unitOf(e, c.Metric)
+	b, t := Or(c.BaseMedian, unit, noRatio(c)), Or(c.TreatMedian, unit, noRatio(c))
+	if b.Reason != "" && t.Reason != "" {
+		return b
+	}
+	out := Cell{Text: b.Text + " → " + t.Text, Number: true}
+	if b.Reason != "" || t.Reason != "" {
+		out.Reason = noRatio(c)
+	} else {
+		out.Raw = b.Raw + " → " + t.Raw
+	}
+	return out
+}
+
+func verdictCell(c *result.Comparison) Cell {
+	a := look(c.Verdict)
+	out := Cell{Text: verdictWord(c.Verdict), Mark: a.mark, Kind: string(c.Verdict)}
+	switch {
+	case c.Material:
+		out.Text += ", material"
+	case c.PairsNeeded > 0:
+		out.Text += fmt.Sprintf(", %d pairs settle", c.PairsNeeded)
+	}
+	return out
+}
+
+// medians of all metrics, for a document that compares nothing.
+func medians(e *result.Experiment) *Table {
+	t := newTable("Medians", "metric", "case", "environment", "median", "runs")
+	for _, d := range e.Workload.Metrics {
+		for _, kase := range caseIDs(e) {
+			for i := range e.Environments {
+				m, n, why := Median(e, e.Environments[i].ID, kase, d.Name)
+				t.add(Text(label(d.Name, d.Unit), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), Or(m, d.Unit, why), countCell(n, why))
+			}
+		}
+	}
+	return t.align()
+}
+
+func countCell(n int, why string) Cell {
+	if n == 0 {
+		return Cell{Text: "none", Number: true, Reason: why}
+	}
+	return Cell{Text: strconv.Itoa(n), Number: true}
+}
+
+// whySection is what explains the costs: attribution and counters.
+func whySection(e *result.Experiment, plots map[string][]Plot) Section {
+	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. What one counter shows beside a cost is a lead, not a proof.", Plots: plots["counters"]}
+	if t := attribution(e); len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t)
+	}
+	kase := tellingCase(e)
+	if t := counterTable(e, kase); len(t.Rows) > 0 {
+		if len(caseIDs(e)) > 1 {
+			t.Caption += ", case " + kase
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return s
+}
+
+func attribution(e *result.Experiment) *Table {
+	t := newTable("What explains the difference", "arms", "case", "cause", "more per operation", "cost of one", "share")
+	var rest []Cell
+	for i := range e.Attribution {
+		a := &e.Attribution[i]
+		arms := Text(a.Treatment+" against "+a.Baseline, "")
+		t.add(arms, Text(a.Case, "unnamed"), Text(causeName(a.Counter), "unnamed"), Cell{Text: signed(a.Delta), Number: true}, Or(a.UnitCost, "seconds", or(a.Reason, "no unit cost is known")), Or(a.Share, "ratio", or(a.Reason, "no unit cost is known")))
+		if a.Unexplained != nil && finite(*a.Unexplained) {
+			rest = []Cell{arms, Text(a.Case, "unnamed"), {Text: "unexplained"}, {Text: "–"}, {Text: "–"}, Or(a.Unexplained, "ratio", "")}
+		}
+		last := i == len(e.Attribution)-1
+		if rest != nil && (last || e.Attribution[i+1].Treatment != a.Treatment || e.Attribution[i+1].Case != a.Case || e.Attribution[i+1].Baseline != a.Baseline) {
+			t.add(rest...)
+			rest = nil
+		}
+	}
+	t.lift("arms", "case")
+	return t.align()
+}
+
+func counterTable(e *result.Experiment, kase string) *Table {
+	cols := []string{"counter", "per", "scope"}
+	for i := range e.Environments {
+		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
+	}
+	t := newTable("Counters", cols...)
+	for _, k := range counters(e, kase) {
+		row := []Cell{{Text: k.name}, {Text: strings.TrimPrefix(per(k.perOp), " per ")}, Text(k.scope, "scope not recorded")}
+		for _, a := range k.arms {
+			c := Or(a.value, "", a.reason)
+			if a.trust == result.Partial && a.value != nil {
+				c.Text = "≥ " + c.Text
+			}
+			row = append(row, c)
+		}
+		t.add(row...)
+	}
+	return t.align()
+}
+
+// differences are the dimensions in which arms differ: what else, beside the
+// TEE, may be the cause.
+func differences(e *result.Experiment) Section {
+	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which an arm differs from what it is compared with. Each is a possible cause."}
+	var seen []string
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		arms := armsText(c)
+		if slices.Contains(seen, arms) || len(c.Changed) == 0 {
+			continue
+		}
+		seen = append(seen, arms)
+		t := newTable(arms, "field", or(c.Baseline, "baseline"), or(c.Treatment, "treatment"))
+		for _, d := range c.Changed {
+			t.add(Text(d.Field, "unnamed"), Text(d.Baseline, "not recorded in this arm"), Text(d.Treatment, "not recorded in this arm"))
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return s
+}
+
+func guards(e *result.Experiment) Section {
+	s := Section{ID: "guards", Title: "Guards that spoke", Lead: "Rules that refuse or weaken a verdict, with what would help."}
+	for i := range e.Guards {
+		g := &e.Guards[i]
+		mark, level := levelMark(g.Level)
+		var scope []string
+		for _, x := range []string{g.Case, g.Treatment, words(g.Metric)} {
+			if x != "" {
+				scope = append(scope, x)
+			}
+		}
+		text := or(g.Message, "the guard gave no message")
+		if len(scope) > 0 {
+			text = strings.Join(scope, ", ") + ": " + text
+		}
+		s.Notes = append(s.Notes, Remark{Mark: mark, Level: level, Name: g.ID, Text: text, Help: g.Help})
+	}
+	return s
+}
+
+func references(e *result.Experiment) Section {
+	s := Section{ID: "published", Title: "Published figures", Lead: "What others measured, elsewhere and otherwise. They decide nothing here; where they are cost ratios they are the grey bands of the plot."}
+	t := newTable("Published figures", "TEE", "workload", "figure", "kind", "source", "caveat")
+	for _, r := range e.References {
+		low, high := referenceValue(r.Low, r.Unit), referenceValue(r.High, r.Unit)
+		figure := low
+		if r.High != r.Low {
+			figure = low + " to " + high
+		}
+		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Cell{Text: figure}, Text(words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
+	}
+	if len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t)
+	}
+	return s
+}
+
+func referenceValue(v float64, unit string) string {
+	if unit == costRatio {
+		return Times(v)
+	}
+	return Value(v, unit)
+}
+
+// missing lists what could not be had, with its reason.
+func missing(e *result.Experiment) Section {
+	s := Section{ID: "missing", Title: "What is missing", Lead: "Fields and values that could not be had. None of them was taken as 0.", Detail: true}
+	t := newTable("Missing", "what", "where", "why")
+	for i := range e.Environments {
+		v := &e.Environments[i]
+		for _, k := range slices.Sorted(maps.Keys(v.Missing)) {
+			t.add(Cell{Text: k}, Text(v.ID, "unnamed"), Text(v.Missing[k], "no reason was recorded"))
+		}
+	}
+	type key struct{ what, env, why string }
+	count := map[key]int{}
+	var order []key
+	note := func(what, env, why string) {
+		k := key{what, env, or(why, "no reason was recorded")}
+		if count[k]++; count[k] == 1 {
+			order = append(order, k)
+		}
+	}
+	for i := range e.Runs {
+		r := &e.Runs[i]
+		for _, m := range r.Metrics {
+			if m.Value == nil {
+				note(m.Name, r.Env, or(m.Reason, r.Missing[m.Name]))
+			}
+		}
+		for _, from := range []map[string]string{r.Missing, r.Interference.Missing} {
+			for _, k := range slices.Sorted(maps.Keys(from)) {
+				if m := r.Metric(k); m == nil || m.Value != nil {
+					note(k, r.Env, from[k])
+				}
+			}
+		}
+	}
+	for _, k := range order {
+		t.add(Text(k.what, "unnamed"), Cell{Text: fmt.Sprintf("%s, %s", or(k.env, "unnamed"), plural(count[k], "run"))}, Cell{Text: k.why})
+	}
+	if len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t)
+	}
+	return s
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// rawRuns is every run with its values as measured.
+func rawRuns(e *result.Experiment) Section {
+	s := Section{ID: "raw", Title: "Every run", Lead: "Runs in the order in which they ran, with the values of all metrics. Excluded and failed runs stay here.", Detail: true}
+	cols := []string{"run", "environment", "case", "pair", "status", "wall time"}
+	for _, d := range e.Workload.Metrics {
+		cols = append(cols, label(d.Name, d.Unit))
+	}
+	cols = append(cols, "steal", "foreign CPU", "CPU clock")
+	t := newTable("Runs", cols...)
+	for _, r := range inOrder(e) {
+		status := Text(string(r.Status), "status not recorded")
+		if r.Reason != "" {
+			status.Text += ": " + r.Reason
+		}
+		row := []Cell{Text(r.ID, "unnamed"), Text(r.Env, "unnamed"), Text(r.Case, "unnamed"), {Text: strconv.Itoa(r.Pair + 1), Number: true}, status, secondsCell(r)}
+		for _, d := range e.Workload.Metrics {
+			row = append(row, metricCell(r, d))
+		}
+		i := &r.Interference
+		row = append(row, Or(i.StealRatio, "ratio", or(i.Missing["steal_ratio"], "")), Or(i.ForeignCPU, "ratio", i.Missing["foreign_cpu_ratio"]), clockCell(i))
+		t.add(row...)
+	}
+	if len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t.align())
+	}
+	return s
+}
+
+func secondsCell(r *result.Run) Cell {
+	if r.Seconds <= 0 || !finite(r.Seconds) {
+		return Missing(or(r.Reason, "the run was not timed"))
+	}
+	return Or(&r.Seconds, "seconds", "")
+}
+
+func metricCell(r *result.Run, d result.MetricDesc) Cell {
+	m := r.Metric(d.Name)
+	if m == nil {
+		return Missing(or(r.Missing[d.Name], or(r.Reason, "the run does not report it")))
+	}
+	c := Or(m.Value, d.Unit, or(m.Reason, r.Missing[d.Name]))
+	if m.Source != result.Measured && m.Source != "" && m.Value != nil {
+		c.Text += " (" + words(string(m.Source)) + ")"
+	}
+	return c
+}
+
+func clockCell(i *result.Interference) Cell {
+	if i.Frequency == nil {
+		return Missing(or(i.Missing["cpu_hertz"], "blind: the hardware does not show it"))
+	}
+	return Or(&i.Frequency.Mean, "hertz", "")
+}
+
+// reproduce is what to type to do it again.
+func reproduce(e *result.Experiment) Section {
+	s := Section{ID: "reproduce", Title: "How to do it again"}
+	if len(e.Tool.Command) > 0 {
+		s.Code = []string{shellLine(e.Tool.Command)}
+	} else if len(e.Runs) > 0 {
+		s.Notes = []Remark{{Mark: "i", Level: "note", Name: "command", Text: "missing: the document does not hold the command line"}}
+	}
+	if len(s.Code)+len(s.Notes) == 0 {
+		return s
+	}
+	s.Facts = []Fact{{"Tool", strings.TrimSpace(or(e.Tool.Name, "unnamed tool") + " " + or(e.Tool.Version, "(version missing: not recorded)"))}, {"Seed of the order", strconv.FormatUint(e.Design.Seed, 10)}, {"Document", or(e.ID, "id missing: not recorded")}}
+	for i := range e.Cases {
+		c := &e.Cases[i]
+		if c.Identity != "" {
+			s.Facts = append(s.Facts, Fact{"Job " + c.ID, brief(c.Identity)})
+		}
+	}
+	return s
+}
+
+// brief cuts a digest to what a person compares.
+func brief(digest string) string {
+	algorithm, hex, ok := strings.Cut(digest, ":")
+	if !ok || len(hex) <= 12 {
+		return digest
+	}
+	return algorithm + ":" + hex[:12]
+}

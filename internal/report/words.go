@@ -1,0 +1,179 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// appearance is how a verdict looks: a mark for text, a shape for plots and a
+// colour, none of which it needs to be understood.
+type appearance struct {
+	mark  string
+	shape shape
+	ink   ink
+	means string
+}
+
+var appearances = map[stats.Verdict]appearance{
+	stats.Cost:         {"▲", triangle, bad, "worse, and the whole interval says so"},
+	stats.Gain:         {"▼", inverted, good, "better, and the whole interval says so"},
+	stats.Equivalent:   {"=", square, accent, "no difference that matters: the interval lies within the margin"},
+	stats.Inconclusive: {"?", ring, warn, "these runs cannot tell; more pairs would"},
+	stats.Invalid:      {"✕", cross, rest, "refused: a guard says why"},
+}
+
+func look(v stats.Verdict) appearance {
+	if a, ok := appearances[v]; ok {
+		return a
+	}
+	return appearance{"·", diamond, rest, "not judged"}
+}
+
+// verdictWord never leaves a verdict empty.
+func verdictWord(v stats.Verdict) string {
+	if v == "" {
+		return "not judged"
+	}
+	return string(v)
+}
+
+// gradeMeans says what a comparison of this grade may be called.
+func gradeMeans(g result.Grade) string {
+	switch g {
+	case result.GradeA:
+		return "same host, interleaved"
+	case result.GradeB:
+		return "same host, in blocks or apart"
+	case result.GradeC:
+		return "same kind of host, another machine"
+	case result.GradeD:
+		return "different platforms: a platform difference, not overhead"
+	}
+	return "not graded"
+}
+
+func gradeText(g result.Grade) string {
+	if g == "" {
+		return "not graded"
+	}
+	return fmt.Sprintf("%s (%s)", g, gradeMeans(g))
+}
+
+func designText(k result.Kind) string {
+	switch k {
+	case result.Interleaved:
+		return "interleaved pairs in random order"
+	case result.Blocked:
+		return "alternating blocks"
+	case result.Unpaired:
+		return "separate results side by side, not paired"
+	case result.Single:
+		return "one arm, nothing to compare with"
+	}
+	return "design not recorded"
+}
+
+// levelMark and levelWord show a guard's severity by shape and word.
+func levelMark(l result.Level) (mark, word string) {
+	switch l {
+	case result.Refuse:
+		return "✕", "refused"
+	case result.Warn:
+		return "!", "warning"
+	}
+	return "i", "note"
+}
+
+// Headline is the sentence of a comparison. A document that was not concluded
+// has none; then only what is certain is said.
+func Headline(c *result.Comparison) string {
+	if c.Headline != "" {
+		return c.Headline
+	}
+	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), words(or(c.Metric, "an unnamed metric")), verdictWord(c.Verdict))
+}
+
+// noRatio is why a comparison has no ratio.
+func noRatio(c *result.Comparison) string {
+	return or(strings.Join(c.Reasons, "; "), "the document gives no reason")
+}
+
+// interval prints "3.12x [2.90, 3.41]", with ≤ or ≥ where an arm stood at a ceiling.
+func interval(e *result.Experiment, c *result.Comparison) Cell {
+	if c.Cost == nil || !finite(*c.Cost) {
+		if c.Ratio != nil && finite(*c.Ratio) && c.Low != nil && c.High != nil && finite(*c.Low, *c.High) {
+			// Neither direction is better: a ratio that is no cost.
+			return Cell{Text: fmt.Sprintf("ratio %s [%s, %s]", Times(*c.Ratio), bare(*c.Low), bare(*c.High)), Raw: fmt.Sprint(*c.Ratio), Number: true}
+		}
+		return Missing(noRatio(c))
+	}
+	s := bound(e, c) + Times(*c.Cost)
+	if lo, hi, ok := costInterval(c); ok {
+		return Cell{Text: fmt.Sprintf("%s [%s, %s]", s, bare(lo), bare(hi)), Raw: fmt.Sprint(*c.Cost), Number: true}
+	}
+	return Cell{Text: s + ", interval missing", Raw: fmt.Sprint(*c.Cost), Number: true}
+}
+
+func bare(ratio float64) string { return strings.TrimSuffix(Times(ratio), "x") }
+
+func costInterval(c *result.Comparison) (lo, hi float64, ok bool) {
+	if c.CostLow == nil || c.CostHigh == nil || !finite(*c.CostLow, *c.CostHigh) {
+		return 0, 0, false
+	}
+	return *c.CostLow, *c.CostHigh, true
+}
+
+// bound turns the bound of the ratio into one of the cost: where higher is
+// better the cost is the inverse.
+func bound(e *result.Experiment, c *result.Comparison) string {
+	b := c.Bound
+	if d := e.Desc(c.Metric); d != nil && d.Better == "higher" {
+		switch b {
+		case result.AtMost:
+			b = result.AtLeast
+		case result.AtLeast:
+			b = result.AtMost
+		}
+	}
+	switch b {
+	case result.AtMost:
+		return "≤ "
+	case result.AtLeast:
+		return "≥ "
+	}
+	return ""
+}
+
+func or(s, otherwise string) string {
+	if strings.TrimSpace(s) == "" {
+		return otherwise
+	}
+	return s
+}
+
+// shellLine prints a command so that a shell reads it back.
+func shellLine(argv []string) string {
+	out := make([]string, len(argv))
+	for i, a := range argv {
+		if a != "" && strings.Trim(a, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+") == "" {
+			out[i] = a
+		} else {
+			out[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// pairsText prints a map as "fio 3.33, runsc 2026".
+func pairsText(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, strings.TrimSpace(k+" "+m[k]))
+	}
+	return strings.Join(out, ", ")
+}
