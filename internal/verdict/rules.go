@@ -94,50 +94,59 @@ func (p *pass) unknown(s scope, format string, args ...any) {
 	p.say(tell, s, nil, "cannot tell: "+format, args...)
 }
 
-// settle applies the findings to the comparisons and writes the guards.
+// settle writes the guards and applies them to the comparisons, the gravest
+// first, so that the first reason of a comparison is what decided it.
 func (p *pass) settle() {
-	var guards []result.Guard
+	var all []finding
 	for _, g := range p.e.Guards { // of others, such as the engine
 		if slices.ContainsFunc(Rules, func(r Rule) bool { return r.ID == g.ID }) {
 			continue
 		}
 		f := finding{Guard: g, scope: scope{cas: g.Case, treat: g.Treatment, metric: g.Metric}}
-		if g.Level == result.Refuse {
+		switch g.Level {
+		case result.Refuse:
 			f.effect = refuse
+		case result.Warn:
+			f.effect = warn
 		}
-		guards = append(guards, g)
-		p.apply(f)
+		all = append(all, f)
 	}
-	for _, f := range p.findings {
-		guards = append(guards, f.Guard)
-		p.apply(f)
+	all = append(all, p.findings...)
+	p.e.Guards = nil
+	for _, f := range all {
+		p.e.Guards = append(p.e.Guards, f.Guard)
 	}
-	p.e.Guards = guards
+	slices.SortStableFunc(all, func(a, b finding) int { return int(b.effect) - int(a.effect) })
+	decisive := make([]int, len(p.e.Comparisons)) // reasons that decided
+	for _, f := range all {
+		for i := range p.e.Comparisons {
+			if c := &p.e.Comparisons[i]; f.effect > tell && f.scope.has(c) {
+				if f.effect > warn {
+					c.Reasons = slices.Insert(slices.Clone(c.Reasons), decisive[i], f.Message)
+					decisive[i]++
+				} else {
+					c.Reasons = append(c.Reasons, f.Message)
+				}
+				f.effect.on(c)
+				p.doubted[i] = p.doubted[i] || f.effect == doubt
+			}
+		}
+	}
 }
 
-func (p *pass) apply(f finding) {
-	if f.effect == tell {
-		return
+// on takes back what a finding forbids a comparison to say.
+func (e effect) on(c *result.Comparison) {
+	switch e {
+	case doubt:
+		if c.Primary && c.Verdict != stats.Invalid {
+			c.Verdict, c.Material = stats.Inconclusive, false
+		}
+	case refuse, withdraw:
+		c.Verdict, c.Material, c.PairsNeeded = stats.Invalid, false, 0
 	}
-	for i := range p.e.Comparisons {
-		c := &p.e.Comparisons[i]
-		if !f.scope.has(c) {
-			continue
-		}
-		c.Reasons = append(c.Reasons, f.Message)
-		switch f.effect {
-		case doubt:
-			p.doubted[i] = true
-			if c.Primary && c.Verdict != stats.Invalid {
-				c.Verdict, c.Material = stats.Inconclusive, false
-			}
-		case refuse, withdraw:
-			c.Verdict, c.Material, c.PairsNeeded = stats.Invalid, false, 0
-		}
-		if f.effect == withdraw {
-			c.Ratio, c.Low, c.High, c.Cost, c.CostLow, c.CostHigh, c.BootLow, c.BootHigh = nil, nil, nil, nil, nil, nil, nil, nil
-			c.MDE, c.SDLog = nil, nil
-		}
+	if e == withdraw {
+		c.Ratio, c.Low, c.High, c.Cost, c.CostLow, c.CostHigh, c.BootLow, c.BootHigh = nil, nil, nil, nil, nil, nil, nil, nil
+		c.MDE, c.SDLog = nil, nil
 	}
 }
 

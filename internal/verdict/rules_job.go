@@ -238,19 +238,33 @@ var specValue = Rule{
 	Effect: "invalid, without a ratio",
 	Help:   "measure it, or list it under references",
 	check: func(p *pass) {
+		type kind struct {
+			scope
+			source result.Provenance
+		}
+		seen := map[kind]int{}
+		var order []kind
+		var example []float64
 		for i := range p.e.Runs {
 			r := &p.e.Runs[i]
 			for _, m := range r.Metrics {
 				if m.Value == nil || m.Source == result.Measured || m.Source == result.Derived {
 					continue
 				}
-				s := scope{cas: r.Case, arm: r.Env, metric: m.Name}
-				if m.Source == "" {
-					p.say(withdraw, s, values{"value": *m.Value}, "%s of %s in %s does not say where its value %g comes from", m.Name, r.Case, r.Env, *m.Value)
-					continue
+				k := kind{scope{cas: r.Case, arm: r.Env, metric: m.Name}, m.Source}
+				if seen[k]++; seen[k] == 1 {
+					order, example = append(order, k), append(example, *m.Value)
 				}
-				p.say(withdraw, s, values{"value": *m.Value}, "%s of %s in %s is offered as a measurement, but its value %g is from %s", m.Name, r.Case, r.Env, *m.Value, m.Source)
 			}
+		}
+		for i, k := range order {
+			what := fmt.Sprintf("%s of %s in %s (%.4g, in %s)", k.metric, k.cas, k.arm, example[i], counted(seen[k], "run"))
+			v := values{"value": example[i], "runs": float64(seen[k])}
+			if k.source == "" {
+				p.say(withdraw, k.scope, v, "%s does not say where it comes from", what)
+				continue
+			}
+			p.say(withdraw, k.scope, v, "%s is offered as a measurement, but it is from %s", what, k.source)
 		}
 	},
 }

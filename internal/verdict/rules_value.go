@@ -216,7 +216,7 @@ var noiseFloor = Rule{
 		}
 		for _, k := range p.contests {
 			c := p.comparison(k, p.e.Design.Primary)
-			if c == nil || c.Cost == nil {
+			if c == nil || c.Cost == nil || c.Low == nil || c.High == nil {
 				continue
 			}
 			f, ok := p.o.Calibration.covers(p.e, k)
@@ -225,7 +225,7 @@ var noiseFloor = Rule{
 				continue
 			}
 			floor := p.floor(k)
-			if (c.Verdict == stats.Cost || c.Verdict == stats.Gain) && math.Abs(math.Log(*c.Cost)) <= math.Log1p(floor) {
+			if (*c.Low > 1 || *c.High < 1) && math.Abs(math.Log(*c.Cost)) <= math.Log1p(floor) {
 				p.say(doubt, k.scope().of(c.Metric), values{"cost_ratio": *c.Cost, "noise_floor": floor},
 					"a cost of %s in %s is within the noise floor of %s that %d identical pairs showed", ratio(*c.Cost), k.cas.ID, percent(floor), f.Pairs)
 			}

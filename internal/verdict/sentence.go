@@ -30,23 +30,23 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 	if c.BaseMedian != nil && c.TreatMedian != nil && d != nil {
 		what += fmt.Sprintf(": %s against %s", quantity(*c.TreatMedian, d.Unit), quantity(*c.BaseMedian, d.Unit))
 	}
-	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, counted(c.Pairs, replicate(e)))
+	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, counted(c.Pairs, replicate(c)))
 	if dims := beside(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
 		tail += "; they also differ in " + strings.Join(dims, ", ")
 	}
 	t, b := c.Treatment, c.Baseline
 	switch {
 	case c.Verdict == stats.Invalid:
-		return fmt.Sprintf("invalid: %s against %s on %s (%s): %s", t, b, on, c.Metric, last(c.Reasons))
+		return fmt.Sprintf("invalid: %s against %s on %s (%s): %s", t, b, on, c.Metric, first(c.Reasons))
 	case c.Ratio == nil || c.Low == nil || c.High == nil || c.Cost == nil:
 		single := ""
 		if c.Ratio != nil {
 			single = " " + ratio(*c.Ratio) + " without an interval"
 		}
-		return fmt.Sprintf("no verdict: %s against %s on %s%s %s: %s", t, b, on, single, tail, last(c.Reasons))
+		return fmt.Sprintf("no verdict: %s against %s on %s%s %s: %s", t, b, on, single, tail, first(c.Reasons))
 	case c.Verdict == stats.Inconclusive:
 		s := fmt.Sprintf("inconclusive: %s against %s on %s is %s %s; %s", t, b, on, asRatio(c), tail, settling(c))
-		if why := last(c.Reasons); why != "" {
+		if why := first(c.Reasons); why != "" {
 			s += "; " + why
 		}
 		return s
@@ -67,8 +67,8 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 }
 
 // replicate is what is counted: pairs, or the runs of the smaller arm.
-func replicate(e *result.Experiment) string {
-	if e.Design.Kind == result.Unpaired {
+func replicate(c *result.Comparison) string {
+	if strings.HasSuffix(c.Estimator, "mann-whitney") {
 		return "unpaired run"
 	}
 	return "pair"
@@ -94,7 +94,7 @@ func asCost(c *result.Comparison, better int8) string {
 
 // settling says what the pairs would have found and how many would settle it.
 func settling(c *result.Comparison) string {
-	s := counted(c.Pairs, "pair")
+	s := counted(c.Pairs, replicate(c))
 	if c.MDE != nil {
 		s += " would find " + percent(*c.MDE) + " four times in five"
 	}
@@ -104,11 +104,12 @@ func settling(c *result.Comparison) string {
 	return s
 }
 
-func last(reasons []string) string {
+// first is what decided a comparison.
+func first(reasons []string) string {
 	if len(reasons) == 0 {
 		return ""
 	}
-	return reasons[len(reasons)-1]
+	return reasons[0]
 }
 
 // ratio is written with three digits, and with three decimals near 1, where they matter.
@@ -152,7 +153,7 @@ func quantity(v float64, unit string) string {
 // scaled divides v by step while it is large, or multiplies it while it is small.
 func scaled(v, step float64, units []string, down bool) string {
 	i := 0
-	for i < len(units)-1 && v != 0 && (down && math.Abs(v) < 1 || !down && math.Abs(v) >= step) {
+	for i < len(units)-1 && v != 0 && (down && math.Abs(v) < 0.9995 || !down && math.Abs(v) >= 0.9995*step) {
 		if i++; down {
 			v *= step
 		} else {
