@@ -25,16 +25,14 @@ import (
 func Paths() []string { return slices.Clone(paths) }
 
 var paths = strings.Fields(`
-	/proc/cpuinfo /proc/meminfo /proc/cmdline /proc/version
+	/proc/cpuinfo /proc/meminfo /proc/cmdline /proc/sys/kernel/osrelease
 	/proc/self/cgroup /proc/self/mountinfo /proc/self/status
-	/proc/sys/kernel/osrelease /proc/sys/kernel/version /proc/sys/vm/swappiness
-	/proc/net/dev /proc/driver/nvidia/version /proc/driver/nvidia/gpus/*/information
+	/proc/driver/nvidia/version /proc/driver/nvidia/gpus/*/information
 	/etc/machine-id /etc/os-release /usr/lib/os-release
 	/.dockerenv /run/.containerenv /run/systemd/container /var/run/secrets/kubernetes.io/serviceaccount
 	/run/cloud-init/instance-data.json
 
-	/sys/devices/system/cpu/online /sys/devices/system/cpu/isolated
-	/sys/devices/system/cpu/smt/control /sys/devices/system/cpu/vulnerabilities/*
+	/sys/devices/system/cpu/online /sys/devices/system/cpu/smt/control /sys/devices/system/cpu/vulnerabilities/*
 	/sys/devices/system/cpu/intel_pstate/no_turbo /sys/devices/system/cpu/cpufreq/boost
 	/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor
 	/sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id
@@ -44,7 +42,6 @@ var paths = strings.Fields(`
 	/sys/devices/system/cpu/cpu0/cache/index*/type
 	/sys/devices/system/cpu/cpu0/cache/index*/size
 	/sys/devices/system/node/node[0-9]*/cpulist
-	/sys/devices/system/node/node[0-9]*/x86/sgx_total_bytes
 	/sys/devices/system/clocksource/clocksource0/current_clocksource
 	/sys/kernel/mm/transparent_hugepage/enabled
 
@@ -57,10 +54,9 @@ var paths = strings.Fields(`
 	/sys/hypervisor/type
 
 	/dev/sgx_enclave /dev/sgx_provision /dev/sgx_vepc /dev/sgx /dev/sgx/enclave /dev/isgx
-	/dev/tdx_guest /dev/sev-guest /dev/nsm /dev/nitro_enclaves
+	/dev/tdx_guest /dev/sev-guest /sys/devices/system/cpu/sev/vmpl
 	/sys/module/isgx /sys/module/isgx/version /sys/module/intel_sgx /sys/module/intel_sgx/version
-	/sys/devices/system/cpu/sev/vmpl /sys/devices/platform/arm-cca-dev /sys/firmware/uv/prot_virt_guest
-	/sys/kernel/config/tsm/report /sys/kernel/security/lockdown
+	/dev/nsm /sys/devices/platform/arm-cca-dev /sys/firmware/uv/prot_virt_guest /sys/devices/system/cpu/svm
 	/sys/kernel/debug/swiotlb /sys/kernel/debug/swiotlb/io_tlb_nslabs
 
 	@cgroup/cpu.max @cgroup/memory.max @cgroup/memory.swap.max @cgroup/pids.max @cgroup/cpuset.cpus.effective

@@ -137,6 +137,9 @@ func (s *scene) tee(detected []tee.Detection) {
 			}
 		}
 	}
+	if t.Type == "none" {
+		s.undetected()
+	}
 	var epc uint64
 	for _, n := range tee.EPC(s.Host) {
 		epc += n
@@ -149,5 +152,29 @@ func (s *scene) tee(detected []tee.Detection) {
 		t.Settings["swiotlb_bytes"] = strconv.FormatUint(slots*2048, 10)
 	} else if err != nil && t.Active {
 		s.miss("tee.settings.swiotlb_bytes", "%s", reason(err))
+	}
+}
+
+// undetected looks for signs of protection that no detector can judge, so that
+// "none" is not said where it is not known.
+func (s *scene) undetected() {
+	why := ""
+	if said := s.learned["cpuid"]; strings.Contains(said, "illegal") {
+		why = "CPUID: " + said + ", as in an SGX enclave"
+	}
+	for _, sign := range []struct{ file, value, kind string }{
+		{"/dev/nsm", "", "an AWS Nitro enclave"},                                 // the security module's driver
+		{"/sys/devices/platform/arm-cca-dev", "", "an Arm CCA realm"},            // systemd's confidential-virt.c
+		{"/sys/firmware/uv/prot_virt_guest", "1", "IBM Secure Execution"},        // Documentation/arch/s390 of the kernel
+		{"/sys/devices/system/cpu/svm", "1", "the Protected Execution Facility"}, // Documentation/ABI/testing/sysfs-devices-system-cpu
+	} {
+		if ok, err := s.Exists(sign.file); err != nil || !ok || sign.value != "" && s.optional(sign.file) != sign.value {
+			continue
+		}
+		why = sign.file + " is a sign of " + sign.kind + ", which is not detected"
+	}
+	if why != "" {
+		s.TEE.Type = "unknown"
+		s.miss("tee.type", "%s", why)
 	}
 }

@@ -200,7 +200,7 @@ func TestFrequency(t *testing.T) {
 		{"guest, constant MHz", guest, nil, 0, "blind: the hypervisor does not show"},
 		{"guest, one value", guest, virtual, 0, "blind: a constant"},
 		{"sandbox", "testdata/cut-gvisor.txtar", nil, 0, "blind: the hypervisor"},
-		{"arm without cpufreq", "testdata/metal-arm64.txtar", nil, 0, "blind: no cpufreq driver"},
+		{"arm without cpufreq", "testdata/guest-arm64.txtar", nil, 0, "blind: no cpufreq driver"},
 	} {
 		i := watched(t, tt.fixture, 1, with(idle, tt.files), busy)
 		if tt.hertz == 0 {
