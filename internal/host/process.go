@@ -26,6 +26,9 @@ type Cmd struct {
 	// Ready, after which standard input is closed; without Ready it is not used.
 	Ready string
 	Ask   []byte
+	// Pipe leaves standard input and output to the caller, who reads, writes and
+	// closes them through Process; Stdin, Ready and Ask are then not used.
+	Pipe bool
 }
 
 // Output is what a command left behind.
@@ -64,6 +67,10 @@ type Process struct {
 	done chan struct{}
 	out  Output
 	err  error
+
+	// The caller's ends where Cmd.Pipe asks for them.
+	stdin  io.WriteCloser
+	stdout *io.PipeReader
 }
 
 func run(ctx context.Context, c Cmd) (Output, error) {
@@ -92,9 +99,19 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, in: &conversation{ready: c.Ready, ask: c.Ask}, done: make(chan struct{})}
 	stderr := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = p.in, stderr
-	if c.Ready == "" {
+	var stdout *io.PipeWriter
+	switch {
+	case c.Pipe:
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
+		}
+		p.stdin = in
+		p.stdout, stdout = io.Pipe()
+		cmd.Stdout = stdout
+	case c.Ready == "":
 		cmd.Stdin = bytes.NewReader(c.Stdin)
-	} else {
+	default:
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
@@ -110,6 +127,9 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	go func() {
 		defer close(p.done)
 		err := cmd.Wait()
+		if stdout != nil {
+			_ = stdout.Close()
+		}
 		wall := time.Since(p.in.began)
 		if ctx.Err() != nil { // WaitDelay ends the leader only
 			_ = unix.Kill(-p.PID, unix.SIGKILL)
@@ -152,6 +172,33 @@ func (p *Process) Stop() {
 	}
 	_ = p.Signal(unix.SIGKILL)
 	<-p.done
+}
+
+// Read reads the process's standard output where Cmd.Pipe asks for it. What is
+// not read holds the process up, and its end too.
+func (p *Process) Read(b []byte) (int, error) {
+	if p.stdout == nil {
+		return 0, io.EOF
+	}
+	return p.stdout.Read(b)
+}
+
+// Write writes to the process's standard input where Cmd.Pipe asks for it.
+func (p *Process) Write(b []byte) (int, error) {
+	if p.stdin == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return p.stdin.Write(b)
+}
+
+// Close closes what Cmd.Pipe has opened: the process reads the end of its
+// standard input, and what it still writes is dropped.
+func (p *Process) Close() error {
+	if p.stdin == nil {
+		return nil
+	}
+	go func() { _, _ = io.Copy(io.Discard, p.stdout) }()
+	return p.stdin.Close()
 }
 
 // Lines returns the lines that have arrived so far.

@@ -1,0 +1,444 @@
+package launchers
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// qemu runs jobs in a virtual machine that holds nothing but a kernel, the
+// worker and what the job needs.
+var qemu = bench.Launcher{
+	Name: "qemu",
+	Doc: "Runs the job in a virtual machine under QEMU, which is booted once per arm from a kernel image and an initramfs of our own, and stopped while another arm runs. " +
+		"A program of this machine that the job calls is taken along with its libraries. Plain, with forced bounce buffers, or as an SEV-SNP or TDX guest where the host can.",
+	Params: []bench.Param{
+		{Name: "kernel", Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
+		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},
+		{Name: "cpus", Doc: "CPUs of the guest.", Default: "1"},
+		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Arms that are compared want the same."},
+		{Name: "accel", Doc: "kvm, tcg (software emulation, whose times are not a VM's cost), or auto: kvm where a guest boots with it.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},
+		{Name: "bounce", Doc: "Whether device I/O is forced through bounce buffers, as in a confidential VM (swiotlb=force).", Default: "off", Values: []string{"off", "on"}},
+		{Name: "cvm", Doc: "Confidential VM to make: none, snp (AMD SEV-SNP) or tdx (Intel TDX).", Default: "none", Values: []string{"none", "snp", "tdx"}},
+		{Name: "firmware", Doc: "OVMF image for a confidential VM. Empty: where distributions put it."},
+		{Name: "disk", Doc: "Disk for test files (virtio-blk): a size like 4GiB for a new ext4 image, or the path of an image or block device with an ext4 file system. Empty: memory of the guest."},
+		{Name: "data", Doc: "Folder of this machine for the new image. Empty: in the temporary folder."},
+		{Name: "cache", Doc: "QEMU's cache mode for the disk; none bypasses this machine's page cache.", Default: "none", Values: []string{"none", "writeback", "writethrough", "directsync", "unsafe"}},
+		{Name: "append", Doc: "Further words for the guest's kernel command line."},
+		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
+	},
+	Check: checkQEMU,
+	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
+		v := vm{params: p, work: "{vm}", kernel: p["kernel"], accel: p["accel"], cbit: 51}
+		if v.image = p["disk"]; newImage(p) {
+			v.image = "{vm}/disk"
+		}
+		if v.kernel == "" {
+			v.kernel = bootImages
+		}
+		if v.accel == "auto" {
+			v.accel = "kvm"
+		}
+		if p["firmware"] == "" {
+			v.params = maps.Clone(p)
+			v.params["firmware"] = "OVMF.fd"
+		}
+		argv, err := v.argv()
+		if err != nil {
+			return nil, err
+		}
+		var cs []host.Cmd
+		if newImage(p) {
+			cs = append(cs, host.Cmd{Argv: []string{"mkfs.ext4", "-q", "-F", "{vm}/disk", p["disk"]}})
+		}
+		return append(cs, host.Cmd{Argv: argv}, job.Inside), nil
+	},
+	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
+		e := &qemuEnv{h: h, params: maps.Clone(p)}
+		if err := e.open(ctx); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+		return e, nil
+	},
+}
+
+const (
+	bootImages = "/boot/vmlinuz-*"
+	// The guest's own folders.
+	guestWork, guestData = "/work", "/data"
+)
+
+// newestKernel is the image in /boot with the highest release.
+func newestKernel(h *host.Host) (string, error) {
+	found, err := h.Glob(bootImages)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("no %s; name an image with kernel=PATH (Debian's is in package linux-image-cloud-amd64)", bootImages)
+	}
+	if err != nil {
+		return "", err
+	}
+	return slices.MaxFunc(found, byRelease), nil
+}
+
+// byRelease orders paths so that 6.12 comes after 6.9.
+func byRelease(a, b string) int {
+	digits := func(r rune) bool { return r < '0' || r > '9' }
+	x, y := strings.FieldsFunc(a, digits), strings.FieldsFunc(b, digits)
+	for i := range min(len(x), len(y)) {
+		m, _ := strconv.Atoi(x[i])
+		n, _ := strconv.Atoi(y[i])
+		if m != n {
+			return m - n
+		}
+	}
+	return strings.Compare(a, b)
+}
+
+// newImage reports whether a disk is to be made, rather than one that is there
+// to be used.
+func newImage(p bench.Params) bool { return p["disk"] != "" && !path.IsAbs(p["disk"]) }
+
+// qemuParams are checked before anything is looked at.
+func qemuParams(p bench.Params) error {
+	_, err := p.Int("cpus", 1)
+	_, err2 := p.Bytes("memory")
+	var err3 error
+	if newImage(p) {
+		_, err3 = p.Bytes("disk")
+	}
+	if p["cvm"] != "none" && p["accel"] == "tcg" {
+		err3 = errors.Join(err3, errors.New("parameter accel=tcg: a confidential VM needs kvm"))
+	}
+	for _, name := range []string{"kernel", "firmware", "disk", "data"} {
+		if strings.ContainsAny(p[name], ",\n") { // QEMU's own separator
+			err3 = errors.Join(err3, fmt.Errorf("parameter %s=%q: QEMU takes no comma in a path", name, p[name]))
+		}
+	}
+	return errors.Join(err, err2, err3)
+}
+
+func checkQEMU(h *host.Host, p bench.Params) error {
+	if err := qemuParams(p); err != nil {
+		return err
+	}
+	if micro.Program == nil {
+		return errors.New("there is no worker for this machine's architecture")
+	}
+	needs := []need{{Command: qemuCommand, Hint: "package qemu-system-x86"}}
+	kernel := p["kernel"]
+	if kernel == "" {
+		kernel, _ = newestKernel(h)
+	}
+	if kernel == "" {
+		kernel = bootImages // which is the name of no file
+	}
+	needs = append(needs, need{Path: kernel, Hint: "a kernel image, as kernel=PATH, Debian's is in package linux-image-cloud-amd64"})
+	if p["accel"] == "kvm" || p["cvm"] != "none" {
+		needs = append(needs, need{Path: "/dev/kvm", Hint: "virtualization that the firmware has switched on, and the module kvm_intel or kvm_amd"})
+	}
+	if p["disk"] != "" {
+		if folder, err := modulesOf(kernel); err != nil {
+			return err
+		} else if kernel != bootImages {
+			needs = append(needs, need{Path: path.Join(folder, "modules.builtin"), Hint: "the modules of the guest's kernel, for virtio-blk: unpack its whole package, or leave out disk"})
+		}
+		if newImage(p) {
+			needs = append(needs, need{Command: "mkfs.ext4", Hint: "package e2fsprogs"})
+		} else {
+			needs = append(needs, need{Path: p["disk"], Hint: "the disk that disk names"})
+		}
+	}
+	if p["data"] != "" {
+		needs = append(needs, need{Path: p["data"], Hint: "make the folder, or mount the disk there"})
+	}
+	return missing(h, append(needs, confidentialNeeds(h, p)...)...)
+}
+
+// qemuEnv is a machine and what is to be in it; the machine itself comes and goes.
+type qemuEnv struct {
+	h        *host.Host
+	params   bench.Params
+	kernel   string
+	data     string // folder of this machine for the disk's image, ours
+	image    string // the disk; "" is none
+	files    guest
+	vm       *vm // nil: not running
+	accel    string
+	fallback string // why accel=auto did not take kvm
+	describe readBack
+}
+
+func (e *qemuEnv) open(ctx context.Context) error {
+	if err := qemuParams(e.params); err != nil {
+		return err
+	}
+	if micro.Program == nil {
+		return errors.New("there is no worker for this machine's architecture")
+	}
+	var err error
+	if e.kernel = e.params["kernel"]; e.kernel == "" {
+		if e.kernel, err = newestKernel(e.h); err != nil {
+			return err
+		}
+	}
+	worker := guestFile{0o755, micro.Program}
+	e.files = guest{"/init": worker, path.Join(guestWork, "micro"): worker}
+	if err := e.openDisk(ctx); err != nil {
+		return err
+	}
+	if e.params["firmware"] == "" && e.params["cvm"] != "none" {
+		e.params["firmware"] = firmware(e.h, e.params["cvm"])
+	}
+	e.accel = e.params["accel"]
+	if e.accel == "auto" {
+		e.accel = "kvm"
+		if e.params["cvm"] == "none" {
+			e.fallback = noKVM(e.h)
+		}
+		if e.fallback == "" {
+			if e.fallback, err = e.tryKVM(ctx); err != nil || e.fallback == "" {
+				return err
+			}
+		}
+		e.accel = "tcg"
+	}
+	return e.boot(ctx, bootLimit)
+}
+
+// noKVM says why KVM cannot be used, "" if it might. KVM without one of the two
+// modules is a paravirtual one, which runs only kernels made for it.
+func noKVM(h *host.Host) string {
+	if ok, _ := h.Exists("/dev/kvm"); !ok {
+		return "no /dev/kvm"
+	}
+	intel, _ := h.Exists("/sys/module/kvm_intel")
+	amd, _ := h.Exists("/sys/module/kvm_amd")
+	if !intel && !amd {
+		return "/dev/kvm is of neither kvm_intel nor kvm_amd"
+	}
+	return ""
+}
+
+// tryKVM boots with KVM; a guest that does not come up within a time that is
+// ample for it is the reason to emulate. For a confidential VM there is no other way.
+func (e *qemuEnv) tryKVM(ctx context.Context) (fallback string, err error) {
+	if e.params["cvm"] != "none" {
+		return "", e.boot(ctx, bootLimit)
+	}
+	err = e.boot(ctx, kvmTrial)
+	if err == nil || ctx.Err() != nil {
+		return "", err
+	}
+	return err.Error(), nil
+}
+
+const (
+	kvmTrial = 20 * time.Second
+	// bootLimit is long: software emulation on a busy machine needs a minute.
+	bootLimit = 3 * time.Minute
+)
+
+// openDisk makes or finds the disk and the modules it needs in the guest.
+func (e *qemuEnv) openDisk(ctx context.Context) error {
+	if e.params["disk"] == "" {
+		return nil
+	}
+	folder, err := modulesOf(e.kernel)
+	if err != nil {
+		return err
+	}
+	if err := e.files.addModules(e.h, folder, "virtio_pci", "virtio_blk", "ext4"); err != nil {
+		return err
+	}
+	if e.image = e.params["disk"]; !newImage(e.params) {
+		return nil
+	}
+	if e.data, err = e.h.MkdirTemp("teescope-disk"); err != nil {
+		return fmt.Errorf("make a folder for the disk: %w", err)
+	}
+	if in := e.params["data"]; in != "" {
+		name := path.Join(in, path.Base(e.data))
+		if err := errors.Join(e.h.RemoveAll(e.data), e.h.Mkdir(name)); err != nil {
+			return fmt.Errorf("make a folder for the disk: %w", err)
+		}
+		e.data = name
+	}
+	e.image = path.Join(e.data, "disk")
+	bytes, err := e.params.Bytes("disk")
+	if err != nil {
+		return err
+	}
+	out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"mkfs.ext4", "-q", "-F", e.image, strconv.FormatInt(bytes>>10, 10) + "k"}})
+	if err != nil {
+		return fmt.Errorf("make the disk: %w%s", err, because(out.Stderr))
+	}
+	return nil
+}
+
+// boot starts a machine with all that has been put into it so far.
+func (e *qemuEnv) boot(ctx context.Context, limit time.Duration) error {
+	v := &vm{h: e.h, params: e.params, kernel: e.kernel, accel: e.accel, image: e.image, data: e.data}
+	if err := v.start(ctx, e.files, limit); err != nil {
+		return err
+	}
+	e.vm = v
+	if e.describe.digest != "" {
+		return nil
+	}
+	image, err := e.h.ReadFile(e.kernel)
+	if err == nil {
+		e.describe, err = v.readBack()
+		e.describe.digest = fmt.Sprintf("sha256:%x", sha256.Sum256(image))
+	}
+	if err != nil {
+		return errors.Join(err, e.halt())
+	}
+	return nil
+}
+
+// halt ends the machine, if there is one.
+func (e *qemuEnv) halt() error {
+	if e.vm == nil {
+		return nil
+	}
+	v := e.vm
+	e.vm = nil
+	return v.stop()
+}
+
+func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
+	if d.Params == nil {
+		d.Params = map[string]string{}
+	}
+	for k, v := range e.params {
+		d.Params[k] = v
+	}
+	r := e.describe
+	d.Params["kernel"], d.Params["accel"], d.Params["memory"], d.Params["cpus"] = e.kernel, r.accel, r.memory, r.cpus
+	set := func(m *map[string]string, k, v string) {
+		if *m == nil {
+			*m = map[string]string{}
+		}
+		(*m)[k] = v
+	}
+	set(&d.Digests, "kernel", r.digest)
+	set(&d.Software.Versions, "qemu", r.version)
+	d.Software.CachePolicy = "guest: as found; this machine: " + e.params["cache"]
+	if e.image == "" {
+		d.Software.CachePolicy = "none: {data} is memory of the guest"
+		set(&d.TEE.Settings, "data", "tmpfs in the guest, because no disk was asked for")
+	}
+	if r.accel == "tcg" {
+		text := "tcg: software emulation, whose times are not what a VM costs"
+		if e.fallback != "" {
+			text += "; no kvm: " + e.fallback
+		}
+		set(&d.TEE.Settings, "accelerator", text)
+	}
+	if kind := confidentialKind[e.params["cvm"]]; kind != "" {
+		d.TEE.Type, d.TEE.Active, d.TEE.Declared = kind, true, true
+	}
+	return nil
+}
+
+// putLimit is how much goes over the serial line: at its pace, a boot with the
+// files in the initramfs is quicker beyond that.
+const putLimit = 128 << 10
+
+func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
+	if job.Outside != nil {
+		return bench.Outcome{}, fmt.Errorf("run %s: the guest has no network for a load from outside: %w", path.Base(job.Outside.Argv[0]), errors.ErrUnsupported)
+	}
+	command := place(job.Inside, guestWork, guestData)
+	if err := e.take(job.Files, &command); err != nil {
+		return bench.Outcome{}, err
+	}
+	fresh := e.params["fresh"] == "true"
+	if err := e.ready(ctx, fresh); err != nil {
+		return bench.Outcome{}, err
+	}
+	began := e.h.Now()
+	if fresh {
+		began = e.vm.began
+	}
+	out, err := e.vm.run(ctx, command, began)
+	o := bench.Outcome{Inside: out, Processes: comm(host.Cmd{Argv: []string{qemuCommand}}), Raw: map[string][]byte{"console": e.vm.console()}}
+	if fresh || errors.Is(err, errLost) {
+		err = errors.Join(err, e.halt())
+	}
+	return o, err
+}
+
+// take puts a job's files and its program into the tree of the guest. The
+// command then names the program by its whole path.
+func (e *qemuEnv) take(files []bench.File, c *host.Cmd) error {
+	if len(c.Argv) == 0 {
+		return errors.New("run: empty command")
+	}
+	all, err := placed(nil).fresh(e.h, files)
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		e.files[path.Join(guestWork, f.name)] = guestFile{f.mode, f.data}
+	}
+	name := c.Argv[0]
+	switch {
+	case path.IsAbs(name):
+	case strings.Contains(name, "/"):
+		name = path.Join("/", c.Dir, name)
+	default:
+		if name, err = e.h.LookPath(name); err != nil {
+			return fmt.Errorf("take a program into the guest: %w; install it on this machine", err)
+		}
+	}
+	c.Argv[0] = name // place has made a slice of its own
+	return e.files.addProgram(e.h, name)
+}
+
+// ready has a machine that holds the whole tree: the one that runs, after some
+// files were sent, or a new one.
+func (e *qemuEnv) ready(ctx context.Context, fresh bool) error {
+	if e.vm != nil && !fresh {
+		lacks, size := e.vm.lacks(e.files)
+		if size <= putLimit {
+			err := e.vm.put(ctx, lacks, e.files)
+			if errors.Is(err, errLost) {
+				err = errors.Join(err, e.halt())
+			}
+			return err
+		}
+	}
+	if err := e.halt(); err != nil {
+		return err
+	}
+	return e.boot(ctx, bootLimit)
+}
+
+// Idle stops the guest's CPUs, or lets them go on.
+func (e *qemuEnv) Idle(_ context.Context, freeze bool) error {
+	if e.vm == nil {
+		return nil
+	}
+	return e.vm.freeze(freeze)
+}
+
+func (e *qemuEnv) Close() error {
+	err := e.halt()
+	if e.data != "" {
+		err = errors.Join(err, e.h.RemoveAll(e.data))
+	}
+	return err
+}

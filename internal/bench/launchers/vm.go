@@ -1,0 +1,324 @@
+package launchers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+)
+
+const qemuCommand = "qemu-system-x86_64"
+
+// vm is one QEMU process with its folder.
+type vm struct {
+	h             *host.Host
+	params        bench.Params
+	kernel, accel string
+	image         string // disk; "" is none
+	data          string // folder to remove if this program is killed
+	cbit          uint32 // SEV's C-bit position
+
+	work    string // our folder: initramfs, sockets, console
+	has     guest
+	process *host.Process
+	began   time.Time // just before QEMU's start
+	conn    net.Conn
+	agent   *agent
+	qmp     *qmp
+	frozen  bool
+	shown   int // bytes of the console that earlier runs have got
+}
+
+// argv is QEMU's command line (qemu-system-x86_64(1)). The first serial port is
+// the console, the second leads to the agent; a machine starts when someone listens there.
+func (v *vm) argv() ([]string, error) {
+	memory, err := v.params.Bytes("memory")
+	if err != nil {
+		return nil, err
+	}
+	machine, model := "q35", v.params["cpu"]
+	if model == "" {
+		model = map[string]string{"tcg": "max", "kvm": "host"}[v.accel]
+	}
+	var cvm []string
+	if v.params["cvm"] != "none" {
+		var options string
+		options, cvm = confidential(v.params, memory, v.cbit)
+		machine += options
+		if v.params["cvm"] == "snp" && v.params["cpu"] == "" {
+			model = "EPYC-v4"
+		}
+	}
+	a := []string{
+		qemuCommand, "-no-user-config", "-nodefaults", "-no-reboot", "-display", "none", "-nic", "none",
+		"-machine", machine, "-accel", v.accel, "-cpu", model, "-smp", v.params["cpus"], "-m", strconv.FormatInt(memory>>20, 10) + "M",
+		"-chardev", "file,id=console,path=" + path.Join(v.work, "console"), "-serial", "chardev:console",
+		"-chardev", "socket,id=agent,server=on,wait=on,path=" + path.Join(v.work, "agent"), "-serial", "chardev:agent",
+		"-qmp", "unix:" + path.Join(v.work, "qmp") + ",server=on,wait=off",
+		"-kernel", v.kernel, "-initrd", path.Join(v.work, "initrd"), "-append", v.cmdline(),
+	}
+	a = append(a, cvm...)
+	if v.image != "" {
+		a = append(a, "-drive", "if=none,id=data,format=raw,cache="+v.params["cache"]+",file="+v.image,
+			// Without iommu_platform virtio goes past the kernel's DMA layer, and so past
+			// bounce buffers; it is on in every arm, so that they alone make a difference.
+			"-device", "virtio-blk-pci,drive=data,disable-legacy=on,iommu_platform=on")
+	}
+	return a, nil
+}
+
+// cmdline is the guest's kernel command line. A guest that panics ends (panic=-1
+// reboots, which QEMU is told to take for an end).
+func (v *vm) cmdline() string {
+	words := []string{"console=ttyS0", "quiet", "panic=-1"}
+	if v.accel == "tcg" {
+		words = append(words, "tsc=unstable")
+	}
+	if v.params["bounce"] == "on" {
+		words = append(words, "swiotlb=force")
+	}
+	if v.image != "" {
+		words = append(words, "TEESCOPE_DISK=/dev/vda")
+	}
+	words = append(words, strings.Fields(v.params["append"])...)
+	return strings.Join(append(words, "--", "agent"), " ")
+}
+
+// keeper runs a command that must not outlive this program, even one that is
+// killed: standard input, which nobody writes to, then ends. $1 and $2 are
+// folders that go too.
+const keeper = `work=$1 data=$2
+shift 2
+exec 3<&0
+"$@" 3<&- </dev/null >&2 &
+vm=$!
+{ read -r gone; kill -KILL $vm; rm -rf "$work" ${data:+"$data"}; } <&3 &
+watch=$!
+exec 3<&-
+wait $vm
+status=$?
+kill $watch
+exit $status`
+
+// start boots a machine and meets its agent; after an error nothing is left.
+func (v *vm) start(ctx context.Context, files guest, limit time.Duration) error {
+	err := v.tryStart(ctx, files, limit)
+	if err == nil {
+		return nil
+	}
+	said := v.lastWords()
+	return errors.Join(fmt.Errorf("boot the guest: %w%s", err, said), v.stop())
+}
+
+func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) error {
+	var err error
+	if v.work, err = v.h.MkdirTemp("teescope-vm"); err != nil {
+		return err
+	}
+	if err := v.h.Install(path.Join(v.work, "initrd"), files.archive(), 0o600); err != nil {
+		return err
+	}
+	if v.params["cvm"] == "snp" {
+		_, b, _, _ := v.h.CPUID(0x8000001f, 0) // AMD APM volume 3, appendix E: EBX bits 5:0
+		v.cbit = b & 0x3f
+	}
+	argv, err := v.argv()
+	if err != nil {
+		return err
+	}
+	v.has, v.began = maps.Clone(files), v.h.Now()
+	v.process, err = v.h.Start(context.WithoutCancel(ctx), host.Cmd{
+		Argv: append([]string{"sh", "-c", keeper, "qemu", v.h.Path(v.work), v.data}, argv...), Pipe: true})
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer context.AfterFunc(limited, v.process.Stop)()
+	if v.conn, err = v.dial(limited, "agent"); err == nil {
+		var control net.Conn
+		if control, err = v.dial(limited, "qmp"); err == nil {
+			v.qmp, err = newQMP(control, v.h.Now)
+		}
+	}
+	if err == nil {
+		v.agent, err = meetAgent(v.conn)
+	}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case limited.Err() != nil:
+		err = fmt.Errorf("its worker was not heard within %v", limit)
+	}
+	return err
+}
+
+// dial connects to a socket of QEMU's as soon as it is there.
+func (v *vm) dial(ctx context.Context, name string) (net.Conn, error) {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", v.h.Path(path.Join(v.work, name)))
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-v.process.Done():
+			return nil, errors.New("QEMU ended")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// lastWords are the end of the console and what QEMU itself complained of.
+func (v *vm) lastWords() string {
+	var said string
+	if v.process != nil {
+		v.process.Stop()
+		out, _ := v.process.Wait()
+		lines := slices.DeleteFunc(strings.Split(string(out.Stderr), "\n"), func(s string) bool { return strings.Contains(s, ": info: ") })
+		said = because([]byte(strings.Join(lines, "\n")))
+	}
+	b, _ := v.h.ReadFile(path.Join(v.work, "console")) // none: QEMU did not come that far
+	if end := lastLines(string(b)); end != "" {
+		said += "; the console ended with: " + end
+	}
+	return said
+}
+
+// lastLines is the end of a console, or what the kernel said first of a panic;
+// what follows that is a stack.
+func lastLines(console string) string {
+	const most = 8
+	lines := strings.FieldsFunc(console, func(r rune) bool { return r == '\n' || r == '\r' })
+	if i := slices.IndexFunc(lines, func(s string) bool { return strings.Contains(s, "Kernel panic") }); i >= 0 {
+		lines = lines[:i+1]
+	}
+	return strings.Join(lines[max(0, len(lines)-most):], " | ")
+}
+
+// console is what the guest's kernel has said since it was last asked.
+func (v *vm) console() []byte {
+	b, err := v.h.ReadFile(path.Join(v.work, "console"))
+	if err != nil || len(b) < v.shown {
+		return nil
+	}
+	b = b[v.shown:]
+	v.shown += len(b)
+	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+}
+
+// lacks names the files of a tree that the running guest has not, or has
+// otherwise, and their size.
+func (v *vm) lacks(files guest) (names []string, size int) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		f := files[name]
+		if was, ok := v.has[name]; ok && was.mode == f.mode && bytes.Equal(was.data, f.data) {
+			continue
+		}
+		names = append(names, name)
+		size += len(f.data)
+	}
+	return names, size
+}
+
+// guard ends the machine when a context does, and turns the loss into an error
+// that says what happened. It is to be called with the error of the work.
+func (v *vm) guard(ctx context.Context) func(error) error {
+	stop := context.AfterFunc(ctx, v.process.Stop)
+	return func(err error) error {
+		switch {
+		case !stop():
+			return fmt.Errorf("%w: %w", errLost, ctx.Err())
+		case errors.Is(err, errLost):
+			return fmt.Errorf("%w%s", err, v.lastWords())
+		}
+		return err
+	}
+}
+
+// put sends files over the serial line.
+func (v *vm) put(ctx context.Context, names []string, files guest) error {
+	finish := v.guard(ctx)
+	for _, name := range names {
+		if err := v.agent.put(name, files[name].mode, files[name].data); err != nil {
+			return finish(err)
+		}
+		v.has[name] = files[name]
+	}
+	return finish(nil)
+}
+
+func (v *vm) run(ctx context.Context, c host.Cmd, began time.Time) (host.Output, error) {
+	finish := v.guard(ctx)
+	out, err := v.agent.run(c, began, v.h.Now)
+	return out, finish(err)
+}
+
+func (v *vm) freeze(on bool) error {
+	if v.frozen == on {
+		return nil
+	}
+	v.frozen = on
+	if on {
+		return v.qmp.do("stop", nil)
+	}
+	return v.qmp.do("cont", nil)
+}
+
+// readBack is what the machine turned out to be.
+type readBack struct{ version, accel, memory, cpus, digest string }
+
+func (v *vm) readBack() (readBack, error) {
+	var kvm struct{ Enabled bool }
+	var cpus []struct{}
+	var memory struct {
+		Base int64 `json:"base-memory"`
+	}
+	err := errors.Join(v.qmp.do("query-kvm", &kvm), v.qmp.do("query-cpus-fast", &cpus), v.qmp.do("query-memory-size-summary", &memory))
+	r := readBack{version: v.qmp.version, accel: "tcg", cpus: strconv.Itoa(len(cpus)), memory: strconv.FormatInt(memory.Base, 10)}
+	if kvm.Enabled {
+		r.accel = "kvm"
+	}
+	return r, err
+}
+
+// powerOff is how long a guest has to write its disk and go.
+const powerOff = 15 * time.Second
+
+// stop ends the machine and removes its folder. A disk that is not ours is
+// written out first, by a guest that is still there to do so.
+func (v *vm) stop() error {
+	if v.agent != nil && v.image != "" && !newImage(v.params) && v.freeze(false) == nil && v.agent.quit() == nil {
+		select {
+		case <-v.process.Done():
+		case <-time.After(powerOff):
+		}
+	}
+	if v.process != nil {
+		v.process.Stop()
+	}
+	if v.conn != nil {
+		_ = v.conn.Close()
+	}
+	if v.qmp != nil {
+		_ = v.qmp.conn.Close()
+	}
+	if v.work == "" {
+		return nil
+	}
+	return v.h.RemoveAll(v.work)
+}
