@@ -229,10 +229,25 @@ func grade(kind result.Kind, base, treat *result.Environment) result.Grade {
 		return result.GradeA
 	case same:
 		return result.GradeB
-	case base.Class != "" && base.Class == treat.Class:
+	case base.Class != "" && base.Class == treat.Class, sameModel(base, treat):
 		return result.GradeC
 	}
 	return result.GradeD
+}
+
+// sameModel: the machines are of one kind, whatever runs on them. The class of an
+// environment has its launcher and TEE in it, and those are what is compared.
+func sameModel(a, b *result.Environment) bool {
+	x, y := &a.Hardware, &b.Hardware
+	return x.CPUModel != "" && x.CPUModel == y.CPUModel && x.CPUFamily == y.CPUFamily && x.CPUs == y.CPUs && x.Sockets == y.Sockets &&
+		instance(a) == instance(b)
+}
+
+func instance(e *result.Environment) string {
+	if e.Cloud == nil {
+		return ""
+	}
+	return e.Cloud.Provider + " " + e.Cloud.InstanceType
 }
 
 // known is nil for what cannot be had.

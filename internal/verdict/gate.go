@@ -91,7 +91,10 @@ func (g *gate) refusals() {
 		for _, env := range e.Environments {
 			runs := g.runs(c.ID, env.ID)
 			for _, r := range runs {
-				if m := r.Metric(e.Design.Primary); r.Status != result.Failed && (m == nil || m.Value == nil) {
+				// A run that crashed is a lost pair; one that gave other metrics but not
+				// this one is a fault of the measurement.
+				m := r.Metric(e.Design.Primary)
+				if (m == nil || m.Value == nil) && !unsteady(r) && (r.Status != result.Failed || len(r.Metrics) > 0) {
 					refuse("run %s has no %s: %s", r.ID, e.Design.Primary, reason(r, m))
 				}
 			}

@@ -63,6 +63,16 @@ func TestGate(t *testing.T) {
 				r.Metrics = nil
 			}
 		}), opts(Options{}), NotValid, "run p07-default-head has no seconds"},
+		{"a run failed for want of the metric", builds(1, 0.003, 10).each("head", func(r *result.Run) {
+			if r.Pair == 7 {
+				r.Status, r.Reason, r.Metrics[0].Value = result.Failed, "no seconds: unknown version of the output", nil
+			}
+		}), opts(Options{}), NotValid, "run p07-default-head has no seconds: no seconds: unknown version"},
+		{"a run crashed", builds(1, 0.003, 10).each("head", func(r *result.Run) {
+			if r.Pair == 7 {
+				r.Status, r.Reason, r.Metrics = result.Failed, "signal 9", nil
+			}
+		}), opts(Options{}), Passed, "failed-runs: 1 of 10 runs"},
 		{"every run of an arm failed", builds(1, 0.003, 10).each("head", func(r *result.Run) { r.Status, r.Reason, r.Metrics = result.Failed, "exit status 1", nil }), opts(Options{}),
 			NotValid, "no run of default in head has seconds: exit status 1"},
 		{"no run of an arm", newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.01), opts(Options{}), NotValid, "case default has no run in gramine-sgx"},

@@ -294,9 +294,10 @@ var suspectBaseline = Rule{
 						continue
 					}
 					absolute := ""
-					if b := &p.e.Environments[0]; b.ID != env.ID {
-						absolute = fmt.Sprintf("; against %s it is %.0f %% at %s=%g and %.0f %% at %g", b.ID,
-							100*one/p.median(first.cas, b.ID, d.Name), s.name, first.x, 100*many/p.median(s.cas, b.ID, d.Name), s.x)
+					b := p.e.Environments[0].ID
+					r1, rN := one/p.median(first.cas, b, d.Name), many/p.median(s.cas, b, d.Name)
+					if b != env.ID && !math.IsNaN(r1+rN) {
+						absolute = fmt.Sprintf("; against %s it is %.0f %% at %s=%g and %.0f %% at %g", b, 100*r1, s.name, first.x, 100*rN, s.x)
 					}
 					sc := scope{arm: env.ID}
 					v := values{"speedup": speedup, "efficiency": efficiency}

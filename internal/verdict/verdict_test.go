@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +173,23 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// TestDocument: what is concluded is a valid document.
+func TestDocument(t *testing.T) {
+	l := redis().conclude(Options{})
+	l.SchemaVersion = result.SchemaVersion
+	path := filepath.Join(t.TempDir(), "result.json")
+	if err := result.Write(path, l.Experiment); err != nil {
+		t.Fatal(err)
+	}
+	back, err := result.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.Comparisons[0].Headline != l.Comparisons[0].Headline || len(back.Guards) != len(l.Guards) {
+		t.Errorf("read back %+v", back.Comparisons)
+	}
+}
+
 func TestForeignGuardIsKeptAndHeeded(t *testing.T) {
 	l := redis()
 	l.Guards = []result.Guard{{ID: "engine-stopped", Level: result.Refuse, Message: "an arm was given up"}, {ID: "outliers", Message: "of an older conclusion"}}
@@ -226,13 +244,18 @@ func TestGrade(t *testing.T) {
 		{result.Unpaired, [2]string{"h", "h"}, [2]string{"c", "c"}, result.GradeB, true, 0},
 		{result.Interleaved, [2]string{"h", "i"}, [2]string{"c", "c"}, result.GradeC, false, 0},
 		{result.Interleaved, [2]string{"h", "i"}, [2]string{"c", "d"}, result.GradeD, false, 0},
+		{result.Interleaved, [2]string{"h", "i"}, [2]string{"same CPU", "same CPU, SGX"}, result.GradeC, false, 0},
 		{result.Interleaved, [2]string{"", ""}, [2]string{"c", "c"}, result.GradeC, false, 2},
 		{result.Interleaved, [2]string{"", ""}, [2]string{"", ""}, result.GradeD, false, 2},
 	} {
 		l := redis()
 		l.Design.Kind = c.kind
 		for i := range l.Environments {
-			l.Environments[i].Hardware.Serial, l.Environments[i].Class = c.hosts[i], c.classes[i]
+			e := &l.Environments[i]
+			e.Hardware.Serial, e.Class = c.hosts[i], c.classes[i]
+			if strings.HasPrefix(e.Class, "same CPU") {
+				e.Hardware.CPUModel, e.Hardware.CPUs = "Xeon", 8
+			}
 		}
 		l.conclude(Options{})
 		got := l.Comparisons[0]
