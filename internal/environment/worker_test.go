@@ -225,3 +225,43 @@ func TestWorkerOnLargeAndOddFiles(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+// TestWorkerInCgroup runs the worker below limits that the kernel knows of.
+func TestWorkerInCgroup(t *testing.T) {
+	for _, l := range []struct{ name, dir, file, value, want string }{
+		{"memory_bytes", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "268435456", "268435456"},
+		{"pids", "/sys/fs/cgroup/pids", "pids.max", "50", "50"},
+		{"cpus", "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "150000", "1.5"},
+		{"memory_bytes", "/sys/fs/cgroup", "memory.max", "268435456", "268435456"},
+		{"pids", "/sys/fs/cgroup", "pids.max", "50", "50"},
+		{"cpus", "/sys/fs/cgroup", "cpu.max", "150000 100000", "1.5"},
+	} {
+		t.Run(l.dir+"/"+l.file, func(t *testing.T) {
+			outer := fmt.Sprintf("%s/teescope-test-%d", l.dir, os.Getpid())
+			inner := outer + "/job"
+			if _, err := os.Stat(l.dir + "/cgroup.procs"); err != nil {
+				t.Skipf("no cgroups here: %v", err)
+			}
+			if err := os.MkdirAll(inner, 0o755); err != nil {
+				t.Skipf("no cgroup can be made: %v", err)
+			}
+			t.Cleanup(func() {
+				if err := errors.Join(os.Remove(inner), os.Remove(outer)); err != nil {
+					t.Error(err)
+				}
+			})
+			// The limit is on the cgroup above the worker's.
+			if _, err := os.Stat(outer + "/" + l.file); err != nil {
+				t.Skipf("no such limit: %v", err)
+			}
+			if err := os.WriteFile(outer+"/"+l.file, []byte(l.value), 0o644); err != nil {
+				t.Skipf("no limit can be set: %v", err)
+			}
+			argv := []string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, inner, worker(t, t.TempDir()), "capture"}
+			e := from(t, output(t, exec.Command("sh", append(argv, Paths()...)...)))
+			if got := e.Software.Limits[l.name]; got != l.want {
+				t.Errorf("%s is limited to %q, want %q; missing: %v", l.name, got, l.want, e.Missing)
+			}
+		})
+	}
+}
