@@ -110,7 +110,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		Commit: o.Commit,
 		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
 			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration},
-		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc},
+		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
 		References: p.References,
 	}
 	for _, d := range w.Metrics(p.Cases[0].Params) {

@@ -112,6 +112,9 @@ type Workload struct {
 	// Operations names the metric that counts the operations of a run, which
 	// counters are divided by; "" when there is none.
 	Operations string `json:"operations_metric"`
+	// OutputPerArm: equal work gives equal output digests within an arm only,
+	// because the arms may have tools of different versions.
+	OutputPerArm bool `json:"output_per_arm,omitempty"`
 }
 
 // MetricDesc declares a metric of a workload.

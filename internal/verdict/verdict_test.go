@@ -190,6 +190,15 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+func TestOutputPerArm(t *testing.T) {
+	l := redis().each("native", func(r *result.Run) { r.OutputDigest = "of another version" })
+	l.Workload.OutputPerArm = true
+	l.conclude(Options{})
+	if g := l.spoke("different-job"); len(g) != 1 || g[0].Level != result.Note || l.Comparisons[0].Verdict != stats.Cost {
+		t.Errorf("guards %+v, verdict %s", g, l.Comparisons[0].Verdict)
+	}
+}
+
 func TestForeignGuardIsKeptAndHeeded(t *testing.T) {
 	l := redis()
 	l.Guards = []result.Guard{{ID: "engine-stopped", Level: result.Refuse, Message: "an arm was given up"}, {ID: "outliers", Message: "of an older conclusion"}}
