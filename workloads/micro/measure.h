@@ -25,7 +25,7 @@ enum { window_args = 3 };
 
 /* measure works through WINDOWS windows of OPERATIONS operations each or, when
  * that is 0, of as many as take about MILLISECONDS on this program's clock. So
- * that the harness can time each stretch of a window by its own clock, it prints
+ * that the harness can time each part of a window by its own clock, it prints
  *
  *	begin WINDOW
  *	end WINDOW OPERATIONS NANOSECONDS

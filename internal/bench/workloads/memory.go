@@ -48,7 +48,7 @@ var memoryCost = bench.Workload{
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		size, _ := p.Bytes("size")
 		// Making the pointer cycle is a random access for each line, following it once another.
-		return windowTime(p) + time.Duration(size/lineBytes)*200*time.Nanosecond, 0
+		return windowTime(p) + time.Duration(min(size/lineBytes, 1<<40))*200*time.Nanosecond, 0
 	},
 	Job: func(p bench.Params) (bench.Job, error) {
 		size, err := memorySize(p)
@@ -67,9 +67,9 @@ var memoryCost = bench.Workload{
 			return nil, err
 		}
 		return []metric.Sample{
-			{Desc: memoryPrimary(o.Params), Value: memoryValue(o.Params, r.whole)},
+			{Desc: memoryPrimary(o.Params), Value: memoryValue(o.Params, r.cost(part.byHarness))},
 			r.disagreement(),
-			{Desc: cacheLines, Value: float64(r.whole.operations) * memoryLines(o.Params)},
+			{Desc: cacheLines, Value: float64(r.operations) * memoryLines(o.Params)},
 		}, nil
 	},
 	Series: windowSeries(memoryValue),
@@ -123,11 +123,12 @@ func memoryLines(p bench.Params) float64 {
 	return float64(size / lineBytes)
 }
 
-func memoryValue(p bench.Params, w window) float64 {
+// memoryValue is the primary metric for the seconds of an operation.
+func memoryValue(p bench.Params, cost float64) float64 {
 	if p["access"] == "latency" {
-		return w.cost()
+		return cost
 	}
-	return memoryLines(p) * lineBytes / w.cost()
+	return memoryLines(p) * lineBytes / cost
 }
 
 // memorySum is what the worker must find: the words of its pattern, word i being

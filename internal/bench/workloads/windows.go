@@ -12,12 +12,16 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/stats"
 )
 
-// Some workloads repeat one operation in windows, and print a line at both ends
-// of each (workloads/micro/measure.h). The time of a window is that between the
-// arrivals of the two lines, by the harness's clock, because a clock inside a TEE
-// may be slow to ask, coarse or under the control of the host.
+// Some workloads repeat one operation in windows of a few parts, and print a
+// line at both ends of each part (workloads/micro/measure.h). The time of a part
+// is that between the arrivals of the two lines, by the harness's clock, because
+// a clock inside a TEE may be slow to ask, coarse or under the control of the
+// host. A window's cost is the median of its parts, so that an interruption of
+// worker or harness spoils one part and not the window; what lasts longer shows
+// in the windows.
 //
 // What is fixed is the operation and the number of windows; the operations in a
 // window are counted by the worker so that a window takes about as long
@@ -30,16 +34,19 @@ import (
 
 // clockDisagreement is shared by the workloads with windows.
 var clockDisagreement = &metric.Desc{Name: "clock_disagreement_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "How far the time of the windows by the worker's own clock is from that by the harness's, as a ratio: above some 0.03 one of the clocks, or the way of the lines to the harness, is not to be trusted."}
+	Help: "How far the cost by the worker's own clock is from that by the harness's, as a ratio: above some 0.03 one of the clocks, or the way of the lines to the harness, is not to be trusted."}
 
 // windowParams are the parameters of a workload with windows.
 func windowParams(window string) []bench.Param {
 	return []bench.Param{
 		{Name: "windows", Doc: "Number of timed windows in a run.", Default: "20"},
-		{Name: "window", Doc: "Length of a window; 100 times the jitter of a line's arrival at least.", Default: window},
+		{Name: "window", Doc: "Length of a window; a fifth of it should be 100 times the jitter of a line's arrival.", Default: window},
 		{Name: "operations", Doc: "Operations in a window; 0 for as many as fill it.", Default: "0"},
 	}
 }
+
+// mostWindows keeps the lines of a run below what package host remembers.
+const mostWindows = 2000
 
 // windowArgs are the worker's arguments for them.
 func windowArgs(p bench.Params) ([]string, error) {
@@ -51,15 +58,15 @@ func windowArgs(p bench.Params) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if window < time.Millisecond {
-		return nil, fmt.Errorf("parameter window=%q: want 1ms or more", p["window"])
+	if window < time.Millisecond || window > time.Hour {
+		return nil, fmt.Errorf("parameter window=%q: want 1ms to 1h", p["window"])
 	}
 	operations, err := p.Int("operations", 0)
 	if err != nil {
 		return nil, err
 	}
-	if windows > 10_000 {
-		return nil, fmt.Errorf("parameter windows=%d: want at most 10000", windows)
+	if windows > mostWindows {
+		return nil, fmt.Errorf("parameter windows=%d: want at most %d", windows, mostWindows)
 	}
 	return []string{fmt.Sprint(windows), fmt.Sprint(window.Milliseconds()), fmt.Sprint(operations)}, nil
 }
@@ -71,22 +78,54 @@ func windowTime(p bench.Params) time.Duration {
 	if err != nil || err2 != nil {
 		return time.Second // Job says what is wrong
 	}
-	return time.Duration(windows+1) * window
+	return time.Duration(min(windows, mostWindows)+1) * min(window, time.Hour)
 }
 
-// window is what was done in one window, and how long it took by the clocks of
+// part is what was done in one stretch, and how long it took by the clocks of
 // the harness and of the worker.
-type window struct {
+type part struct {
 	operations      uint64
 	outside, inside time.Duration
 }
 
+// byHarness and byWorker are the seconds of one operation.
+func (p part) byHarness() float64 { return p.outside.Seconds() / float64(p.operations) }
+func (p part) byWorker() float64  { return p.inside.Seconds() / float64(p.operations) }
+
+// window is some parts.
+type window []part
+
+func (w window) operations() (n uint64) {
+	for _, p := range w {
+		n += p.operations
+	}
+	return n
+}
+
+// cost is the median of the parts' costs by a clock.
+func (w window) cost(by func(part) float64) float64 {
+	var all []float64
+	for _, p := range w {
+		all = append(all, by(p))
+	}
+	return stats.Median(all)
+}
+
 // record is the output of a worker with windows.
 type record struct {
-	windows []window
-	whole   window // the sum of all
-	wrong   uint64 // operations that gave a wrong answer
-	others  []string
+	windows           []window
+	operations, wrong uint64 // wrong ones gave another answer than they should
+	took              time.Duration
+	others            []string // lines that are not about windows
+}
+
+// cost is the median of the windows' costs by a clock.
+func (r record) cost(by func(part) float64) float64 {
+	var all []float64
+	for _, w := range r.windows {
+		all = append(all, w.cost(by))
+	}
+	return stats.Median(all)
 }
 
 // readWindows reads the lines of a run. An output that is not whole is an error.
@@ -105,7 +144,7 @@ func readWindows(o host.Output) (record, error) {
 				return r, fmt.Errorf("the worker said %.60q in the wrong place", line.Text)
 			}
 			if v[0] == uint64(len(r.windows)) {
-				r.windows = append(r.windows, window{})
+				r.windows = append(r.windows, nil)
 			}
 			open, from = len(r.windows)-1, line.At
 		case "end":
@@ -113,11 +152,10 @@ func readWindows(o host.Output) (record, error) {
 			if err != nil || open < 0 || v[0] != uint64(open) || v[1] == 0 {
 				return r, fmt.Errorf("the worker said %.60q in the wrong place", line.Text)
 			}
-			for _, w := range []*window{&r.windows[open], &r.whole} {
-				w.operations += v[1]
-				w.outside += line.At - from
-				w.inside += time.Duration(v[2])
-			}
+			p := part{v[1], line.At - from, time.Duration(v[2])}
+			r.windows[open] = append(r.windows[open], p)
+			r.operations += p.operations
+			r.took += p.outside
 			open = -1
 		default:
 			r.others = append(r.others, line.Text)
@@ -129,11 +167,11 @@ func readWindows(o host.Output) (record, error) {
 	if !ok || err != nil || open >= 0 {
 		return r, fmt.Errorf("the worker ended with %.60q, want its line \"done\"", last)
 	}
-	if len(r.windows) == 0 || v[0] != r.whole.operations {
-		return r, fmt.Errorf("the worker did %d operations, but its windows have %d", v[0], r.whole.operations)
+	if len(r.windows) == 0 || v[0] != r.operations {
+		return r, fmt.Errorf("the worker did %d operations, but its windows have %d", v[0], r.operations)
 	}
 	for i, w := range r.windows {
-		if w.operations == 0 || w.outside <= 0 {
+		if w.cost(part.byHarness) <= 0 {
 			return r, fmt.Errorf("the lines around window %d arrived together: the harness was late (the machine is busy; a longer window helps), or something on the way holds output back", i)
 		}
 	}
@@ -141,8 +179,8 @@ func readWindows(o host.Output) (record, error) {
 	return r, nil
 }
 
-// numbers reads n whole numbers, each of at most 2^53, so that as many as fit
-// into an output add up without overflow.
+// numbers reads n whole numbers, each of at most 2^46 (19 hours in nanoseconds),
+// so that the 100,000 lines of an output add up without overflow.
 func numbers(s string, n int) ([]uint64, error) {
 	fields := strings.Fields(s)
 	if len(fields) != n {
@@ -151,7 +189,7 @@ func numbers(s string, n int) ([]uint64, error) {
 	out := make([]uint64, n)
 	for i, f := range fields {
 		v, err := strconv.ParseUint(f, 10, 64)
-		if err != nil || v > 1<<53 {
+		if err != nil || v > 1<<46 {
 			return nil, fmt.Errorf("%.60q: want %d whole numbers", s, n)
 		}
 		out[i] = v
@@ -173,35 +211,32 @@ func (r record) check(p bench.Params) error {
 		return fmt.Errorf("%d windows, want %d", len(r.windows), windows)
 	}
 	for i, w := range r.windows {
-		if operations > 0 && w.operations != uint64(operations) {
-			return fmt.Errorf("window %d has %d operations, want %d", i, w.operations, operations)
+		if n := w.operations(); operations > 0 && n != uint64(operations) {
+			return fmt.Errorf("window %d has %d operations, want %d", i, n, operations)
 		}
 	}
 	if r.wrong > 0 {
-		return fmt.Errorf("%d of %d operations gave a wrong answer", r.wrong, r.whole.operations)
+		return fmt.Errorf("%d of %d operations gave a wrong answer", r.wrong, r.operations)
 	}
 	return nil
 }
 
-// cost is the seconds of one operation on the harness's clock.
-func (w window) cost() float64 { return w.outside.Seconds() / float64(w.operations) }
-
 // disagreement is the sample of clockDisagreement.
 func (r record) disagreement() metric.Sample {
 	return metric.Sample{Desc: clockDisagreement, Trust: metric.Derived,
-		Value: math.Abs(r.whole.inside.Seconds()/r.whole.outside.Seconds() - 1)}
+		Value: math.Abs(r.cost(part.byWorker)/r.cost(part.byHarness) - 1)}
 }
 
-// windowSeries makes a workload's Series from the value of a window.
-func windowSeries(value func(bench.Params, window) float64) func(bench.Outcome) (bench.Series, error) {
+// windowSeries makes a workload's Series; value is its primary metric for a cost.
+func windowSeries(value func(p bench.Params, cost float64) float64) func(bench.Outcome) (bench.Series, error) {
 	return func(o bench.Outcome) (bench.Series, error) {
 		r, err := readWindows(o.Inside)
 		if err != nil {
 			return bench.Series{}, err
 		}
-		s := bench.Series{Width: r.whole.outside.Seconds() / float64(len(r.windows))}
+		s := bench.Series{Width: r.took.Seconds() / float64(len(r.windows))}
 		for _, w := range r.windows {
-			s.Values = append(s.Values, value(o.Params, w))
+			s.Values = append(s.Values, value(o.Params, w.cost(part.byHarness)))
 		}
 		return s, nil
 	}
