@@ -8,6 +8,7 @@
 
 static const struct mode *modes[] = {
 	&null_mode,
+	&pause_mode,
 	&syscall_mode,
 	&wakeup_mode,
 	&memory_mode,

@@ -29,7 +29,7 @@ uint64_t now(void);
 /* say prints a line and flushes, so that the harness can time its arrival. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-extern const struct mode null_mode, syscall_mode, wakeup_mode, memory_mode, startup_mode;
+extern const struct mode null_mode, pause_mode, syscall_mode, wakeup_mode, memory_mode, startup_mode;
 extern const struct mode agent_mode, capture_mode;
 
 #endif

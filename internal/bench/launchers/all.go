@@ -6,4 +6,8 @@ import "github.com/teescope/teescope/internal/bench"
 // All is every launcher, in the order of `teescope bench list`.
 var All = []*bench.Launcher{
 	&native,
+	&container,
+	&gvisor,
+	&qemu,
+	&ssh,
 }

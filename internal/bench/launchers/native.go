@@ -28,7 +28,7 @@ var native = bench.Launcher{
 			needs = append(needs, need{Command: "taskset", Hint: "package util-linux"})
 		}
 		if p["data"] != "" {
-			needs = append(needs, need{Path: p["data"], Hint: "make the folder, or mount the disk there"})
+			needs = append(needs, dataFolder(p["data"]))
 		}
 		if p["drop-caches"] == "true" {
 			needs = append(needs, need{Path: dropCaches, Hint: "the kernel option CONFIG_SYSCTL"})
@@ -76,7 +76,7 @@ func (e *nativeEnv) prepare(ctx context.Context) error {
 	if e.params["cpus"] != "" {
 		out, err := e.h.Exec(ctx, pinned(e.params, host.Cmd{Argv: []string{"cat", "/proc/self/status"}}))
 		if err != nil {
-			return fmt.Errorf("pin to cpus=%s: %w: %s", e.params["cpus"], err, strings.TrimSpace(string(out.Stderr)))
+			return fmt.Errorf("pin to cpus=%s: %w%s", e.params["cpus"], err, said(out))
 		}
 		for line := range strings.Lines(string(out.Stdout)) {
 			if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
@@ -135,12 +135,9 @@ func (e *nativeEnv) drop(ctx context.Context) error {
 }
 
 func (e *nativeEnv) Describe(_ context.Context, d *result.Environment) error {
-	if d.Params == nil {
-		d.Params = map[string]string{}
-	}
-	d.Params["data"] = e.data
+	reportParams(d, e.params)
+	d.Params["data"] = e.dataOn()
 	d.Params["cpus"] = e.cpus
-	d.Params["drop-caches"] = e.params["drop-caches"]
 	d.Software.CachePolicy = "as found"
 	if e.params["drop-caches"] == "true" {
 		d.Software.CachePolicy = "dropped before each run"

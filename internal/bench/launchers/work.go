@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
 )
 
 // need is a thing that a launcher wants of the harness's machine.
@@ -99,26 +101,46 @@ func (f *folders) put(files []bench.File) error {
 		if f.placed[file.Name] == id {
 			continue
 		}
-		if !filepath.IsLocal(file.Name) {
-			return fmt.Errorf("install %q: the name leaves the work folder", file.Name)
+		data, err := content(f.h, file)
+		if err != nil {
+			return err
 		}
-		data := file.Data
-		if data == nil {
-			var err error
-			if data, err = f.h.ReadFile(file.From); err != nil {
-				return fmt.Errorf("install %s: %w", file.Name, err)
-			}
-		}
-		mode := fs.FileMode(0o644)
-		if file.Exec {
-			mode = 0o755
-		}
-		if err := f.h.Install(path.Join(f.work, file.Name), data, mode); err != nil {
+		if err := f.h.Install(path.Join(f.work, file.Name), data, mode(file)); err != nil {
 			return fmt.Errorf("install %s: %w", file.Name, err)
 		}
 		f.placed[file.Name] = id
 	}
 	return nil
+}
+
+// content is what a job's file holds.
+func content(h *host.Host, file bench.File) ([]byte, error) {
+	if !filepath.IsLocal(file.Name) {
+		return nil, fmt.Errorf("install %q: the name leaves the work folder", file.Name)
+	}
+	if file.Data != nil {
+		return file.Data, nil
+	}
+	data, err := h.ReadFile(file.From)
+	if err != nil {
+		return nil, fmt.Errorf("install %s: %w", file.Name, err)
+	}
+	return data, nil
+}
+
+func mode(file bench.File) fs.FileMode {
+	if file.Exec {
+		return 0o755
+	}
+	return 0o644
+}
+
+// dataOn is the folder of the machine in which the data folder was made.
+func (f *folders) dataOn() string {
+	if path.Dir(f.data) == f.work {
+		return path.Dir(f.work)
+	}
+	return path.Dir(f.data)
 }
 
 func (f *folders) remove() error {
@@ -194,4 +216,39 @@ func (f *folders) outside(job bench.Job) *host.Cmd {
 	}
 	c := place(*job.Outside, f.work, f.data)
 	return &c
+}
+
+// dataFolder is the need for a folder that the user named.
+func dataFolder(name string) need {
+	return need{Path: name, Hint: "make the folder, or mount the disk there"}
+}
+
+// said is what a failed command had to say, for the end of an error's text.
+func said(out host.Output) string {
+	text := strings.TrimSpace(string(out.Stderr))
+	if text == "" {
+		return ""
+	}
+	const most = 300 // the end of it names the cause
+	if len(text) > most {
+		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+	}
+	return ": " + text
+}
+
+// reportParams starts the list of parameters as read back with those as given.
+func reportParams(d *result.Environment, p bench.Params) {
+	if d.Params == nil {
+		d.Params = map[string]string{}
+	}
+	maps.Copy(d.Params, p)
+}
+
+// with adds a value to a map that may not be there yet.
+func with(m map[string]string, k, v string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[k] = v
+	return m
 }

@@ -1,0 +1,131 @@
+package launchers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// gvisor is a stand-in with the cost profile of enclave exits. See
+// https://gvisor.dev/docs/architecture_guide/platforms/.
+var gvisor = bench.Launcher{
+	Name: "runsc",
+	Doc: "Runs the job in gVisor's sandbox: each system call enters a kernel in user space, computing costs nothing extra. " +
+		"It is not a TEE and protects the host from the job, not the job from the host; " +
+		"it stands in for the profile of expensive kernel entries where there is no TEE. The machine's files are read-only below an overlay in memory.",
+	Params: []bench.Param{
+		{Name: "platform", Doc: "How system calls are caught.", Default: "systrap", Values: []string{"systrap", "ptrace", "kvm"}},
+		{Name: "network", Doc: "What the job sees of the network.", Default: "none", Values: []string{"none", "host"}},
+		{Name: "data", Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
+	},
+	Check: func(h *host.Host, p bench.Params) error {
+		needs := []need{{Command: "runsc", Hint: "no Debian package: https://gvisor.dev/docs/user_guide/install/ or the Go module gvisor.dev/gvisor/runsc"}}
+		if p["platform"] == "kvm" {
+			needs = append(needs, need{Path: "/dev/kvm", Hint: "the kernel's kvm module and virtualisation in the firmware"})
+		}
+		if p["data"] != "" {
+			needs = append(needs, dataFolder(p["data"]))
+		}
+		return missing(h, needs...)
+	},
+	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
+		return []host.Cmd{
+			{Argv: []string{"runsc", "--version"}},
+			sandboxed(p, host.Cmd{Argv: []string{"true"}}, "{work}", "{data}"),
+			sandboxed(p, job.Inside, "{work}", "{data}"),
+		}, nil
+	},
+	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
+		f, err := newFolders(h, "runsc", p["data"])
+		if err != nil {
+			return nil, err
+		}
+		e := &gvisorEnv{folders: f, params: p}
+		if err := e.prepare(ctx); err != nil {
+			return nil, errors.Join(err, f.remove())
+		}
+		return e, nil
+	},
+}
+
+type gvisorEnv struct {
+	*folders
+	params  bench.Params
+	version string
+}
+
+// sandboxed wraps a command whose folders are in place. runsc gives its own
+// environment to the job; the state of the sandbox lies in TMPDIR, where it is
+// found again after a kill.
+func sandboxed(p bench.Params, c host.Cmd, work, data string) host.Cmd {
+	env := map[string]string{"TMPDIR": work}
+	for k, v := range c.Env {
+		env[k] = v
+	}
+	dir := c.Dir
+	if dir == "" {
+		dir = work
+	}
+	argv := []string{"runsc", "--platform=" + p["platform"], "--network=" + p["network"],
+		"--ignore-cgroups", // the job is not limited, and cgroup v1 trees are not all to runsc's liking
+		"do", "--quiet", "--cwd", dir, "--volume", work}
+	if p["data"] != "" { // else it lies in the work folder
+		argv = append(argv, "--volume", data)
+	}
+	c.Argv, c.Env, c.Dir = append(argv, c.Argv...), env, ""
+	return c
+}
+
+// probeTime is what a sandbox has to run nothing; a platform that the machine
+// cannot do (kvm in some VMs) hangs instead of failing.
+const probeTime = 10 * time.Second
+
+func (e *gvisorEnv) prepare(ctx context.Context) error {
+	out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"runsc", "--version"}})
+	if err != nil {
+		return fmt.Errorf("ask runsc for its version: %w", err)
+	}
+	first, _, _ := strings.Cut(string(out.Stdout), "\n")
+	e.version = strings.TrimPrefix(first, "runsc version ")
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
+	defer cancel()
+	if out, err = e.h.Exec(ctx, sandboxed(e.params, host.Cmd{Argv: []string{"true"}}, e.work, e.data)); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return fmt.Errorf("start a sandbox on platform %s: %w%s (try platform=systrap or ptrace)", e.params["platform"], err, said(out))
+	}
+	return nil
+}
+
+func (e *gvisorEnv) Describe(_ context.Context, d *result.Environment) error {
+	reportParams(d, e.params)
+	d.Params["data"] = e.dataOn()
+	d.TEE.Settings = map[string]string{"sandbox": "gVisor, not a TEE"}
+	d.Software.Versions = with(d.Software.Versions, "runsc", e.version)
+	d.Software.CachePolicy = "as found"
+	return nil
+}
+
+func (e *gvisorEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
+	if err := e.put(job.Files); err != nil {
+		return bench.Outcome{}, err
+	}
+	inside := sandboxed(e.params, place(job.Inside, e.work, e.data), e.work, e.data)
+	out, err := together(ctx, e.h, inside, e.outside(job))
+	// The sandbox and the gofer start as /proc/self/exe and keep that name; the
+	// job's own name is known to the kernel inside only.
+	out.Processes = []string{"exe"}
+	return out, err
+}
+
+// Idle has nothing to freeze: no sandbox outlives its run.
+func (e *gvisorEnv) Idle(context.Context, bool) error { return nil }
+
+func (e *gvisorEnv) Close() error { return e.remove() }
