@@ -178,7 +178,8 @@ func Fingerprint(e *result.Environment) {
 
 // Diff lists the comparison-relevant fields in which b differs from a, by JSON
 // path, in alphabetical order. A field that is missing in one of them is not
-// known to differ and is left out; their Missing says why.
+// known to differ and is left out; their Missing says why. So are digests where
+// one of them has taken none.
 func Diff(a, b *result.Environment) []result.Difference {
 	left, right := map[string]string{}, map[string]string{}
 	for _, p := range properties(a) {
@@ -200,6 +201,9 @@ func Diff(a, b *result.Environment) []result.Difference {
 
 // missing reports whether a field, or what it is part of, could not be read.
 func missing(e *result.Environment, path string) bool {
+	if e.Digests == nil && strings.HasPrefix(path, "digests.") {
+		return true
+	}
 	for {
 		if _, ok := e.Missing[path]; ok {
 			return true

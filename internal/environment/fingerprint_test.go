@@ -197,6 +197,11 @@ func TestDiffLeavesOutTheUnknown(t *testing.T) {
 	if got := Diff(&b, &a); !reflect.DeepEqual(got, want) {
 		t.Errorf("the other way round %v", got)
 	}
+	b = filled()
+	b.Digests = nil // not taken yet
+	if got := Diff(&a, &b); got != nil {
+		t.Errorf("digests that were not taken differ: %v", got)
+	}
 	if got := Diff(&a, &a); got != nil {
 		t.Errorf("an environment differs from itself: %v", got)
 	}

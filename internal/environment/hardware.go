@@ -281,5 +281,8 @@ func (s *scene) memory() {
 		*m.to = kib << 10
 	}
 	hw.THP = chosen(s.text("hardware.transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled"))
-	s.identity()
+	var err error
+	if hw.Serial, err = HostID(s.Host); err != nil {
+		s.miss("hardware.host_id", "%s", reason(err))
+	}
 }

@@ -3,7 +3,10 @@ package environment
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // software fills in the kernel, what is below it and what limits its processes.
@@ -153,16 +156,21 @@ func (s *scene) container() string {
 	return ""
 }
 
-// identity is a hash of machine-id(5), which stays over reboots and updates; it
-// must not leave the machine in clear. A container without its own has none, and
-// copies of a disk that were never given a new one cannot be told apart. The salt
-// keeps it apart from other programs' hashes of the same id.
-func (s *scene) identity() {
-	id := s.text("hardware.host_id", "/etc/machine-id")
-	if id == "" || id == "uninitialized" {
-		s.miss("hardware.host_id", "/etc/machine-id is not set")
-		return
+// HostID names the machine behind h: a hash of machine-id(5), which stays over
+// reboots and updates and must not leave the machine in clear. Copies of a disk
+// that were never given a new id cannot be told apart. Seen from a guest or a
+// container with an id of its own it names that; who started it here knows better
+// and puts this machine's in its place. The salt keeps the name apart from other
+// programs' hashes of the same id.
+func HostID(h *host.Host) (string, error) {
+	const file = "/etc/machine-id"
+	id, err := h.ReadString(file)
+	switch {
+	case err != nil:
+		return "", err
+	case id == "" || id == "uninitialized":
+		return "", errors.New(file + " is not set")
 	}
 	sum := sha256.Sum256([]byte("teescope host identity 1\x00" + id))
-	s.Hardware.Serial = hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:8]), nil
 }
