@@ -21,7 +21,7 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 		confidence = 0.95
 	}
 	if !(confidence > 0 && confidence < 1) || !(o.Margin >= 0) || math.IsInf(o.Margin, 1) {
-		return c.refuse(fmt.Sprintf("a confidence of %g with a margin of %g makes no sense", o.Confidence, o.Margin))
+		return c.refuse(fmt.Sprintf("a confidence of %g with a margin of %g makes no sense", confidence, o.Margin))
 	}
 	c.Ratio = math.Exp(r.median())
 	if !usable(c.Ratio) {
@@ -37,9 +37,10 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 	switch {
 	case c.Pairs < MinPairs:
 		c.Needed = MinPairs
-		return c.refuse(fmt.Sprintf("%d pairs are too few: at least %d are needed for an interval at 95 %%", c.Pairs, MinPairs))
+		return c.refuse(fmt.Sprintf("%d %s are too few: at least %d are needed for a verdict", c.Pairs, r.unit, MinPairs))
 	case !ok:
-		return c.refuse(fmt.Sprintf("%d pairs cannot reach a confidence of %g", c.Pairs, confidence))
+		c.Needed = int(math.Ceil(math.Log2(2 / alpha))) // 2/2^n is the signed rank's smallest level
+		return c.refuse(fmt.Sprintf("%d %s cannot reach a confidence of %g: at least %d are needed", c.Pairs, r.unit, confidence, c.Needed))
 	}
 	c.Low, c.High, c.Confidence = math.Exp(low), math.Exp(high), attained
 	eqLow, eqHigh, _, _ := r.interval(tostConfidence)

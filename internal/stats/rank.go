@@ -13,6 +13,7 @@ const exactLimit = 50
 // pairwise differences of two, which a rank test orders around a value. They
 // are counted and selected, never stored: there are n² of them.
 type contrasts struct {
+	unit     string // what is counted: pairs, or runs
 	size     int
 	min, max float64
 	// atMost counts the contrasts not above v.
@@ -26,7 +27,7 @@ func walsh(d []float64) contrasts {
 	d = slices.Sorted(slices.Values(d))
 	n := len(d)
 	return contrasts{
-		size: n * (n + 1) / 2, min: d[0], max: d[n-1], null: signedRank(n),
+		unit: "pairs", size: n * (n + 1) / 2, min: d[0], max: d[n-1], null: signedRank(n),
 		atMost: func(v float64) int {
 			count, j := 0, n-1
 			for i := 0; i <= j; i++ {
@@ -45,7 +46,7 @@ func shifts(x, y []float64) contrasts {
 	x, y = slices.Sorted(slices.Values(x)), slices.Sorted(slices.Values(y))
 	n, m := len(x), len(y)
 	return contrasts{
-		size: n * m, min: y[0] - x[n-1], max: y[m-1] - x[0], null: mannWhitney(n, m),
+		unit: "runs per arm", size: n * m, min: y[0] - x[n-1], max: y[m-1] - x[0], null: mannWhitney(n, m),
 		atMost: func(v float64) int {
 			count, j := 0, 0
 			for i := range x {

@@ -23,12 +23,18 @@ func middle(x []float64) float64 {
 	return x[n/2-1]/2 + x[n/2]/2
 }
 
+// The modified z-scores that deserve a note and a warning. None is a reason to
+// delete a value.
+const (
+	NoteScore = 3.5
+	WarnScore = 10
+)
+
 // Flags returns the modified z-score of each value, 0.6745 (x-median)/MAD with
 // MAD the median absolute deviation; where more than half of the values are
 // equal (MAD 0) the mean absolute deviation stands in, (x-median)/(1.2533 MeanAD)
-// (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). Above 3.5
-// deserves a note, above 10 a warning; none is a reason to delete a value. Values
-// that are not finite get NaN and do not count.
+// (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). Values that are
+// not finite get NaN and do not count.
 func Flags(x []float64) []float64 {
 	finite := slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 	centre, scale := robust(finite)

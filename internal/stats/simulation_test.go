@@ -139,7 +139,7 @@ func TestSimulationInterval(t *testing.T) {
 // in twenty, and material half as often as the level says.
 func TestSimulationVerdict(t *testing.T) {
 	const repetitions = 400
-	simulate(t, []int{6, 10, 20, 30}, "| drift | n | false verdicts | equivalent at 0 % | at 3 %: equivalent | material | cost at +5 % | +10 % | material at +10 % |", func(c cell, s *noise) string {
+	simulate(t, []int{6, 10, 20}, "| drift | n | false verdicts | equivalent at 0 % | at 3 %: equivalent | material | cost at +5 % | +10 % | material at +10 % |", func(c cell, s *noise) string {
 		type tally struct{ cost, gain, equivalent, material int }
 		run := func(ratio float64) (r tally) {
 			for range repetitions {
@@ -165,6 +165,25 @@ func TestSimulationVerdict(t *testing.T) {
 		return fmt.Sprintf("| %v | %d | %.1f %% | %.0f %% | %.1f %% | %.1f %% | %.0f %% | %.0f %% | %.0f %% |", c.drift, c.n,
 			p(none.cost+none.gain), p(none.equivalent), p(edge.equivalent), p(edge.material), p(five.cost), p(ten.cost), p(ten.material))
 	})
+}
+
+// TestSimulationPilot: with the pairs that the margin asks for, given the SD, an
+// effect of 10 % fails a gate with a margin of 3 % in at least 19 of 20 cases.
+func TestSimulationPilot(t *testing.T) {
+	const repetitions = 300
+	for _, sd := range []float64{0.01, 0.02, 0.04} {
+		n := PairsFor(sd*math.Sqrt2, 0.03, 0.05, 0.80)
+		found := 0
+		for i := range uint64(repetitions) {
+			base, treat := arms(seed<<32|i, n, sd, 1.10)
+			c := Paired(base, treat, Options{Margin: 0.03, Better: -1, Seed: i})
+			found += count(c.Verdict == Cost && c.Material)
+		}
+		t.Logf("noise %.0f %%, %d pairs: material in %d of %d", 100*sd, n, found, repetitions)
+		if share(found, repetitions) < 0.95 {
+			t.Errorf("noise %g, %d pairs: found %d of %d", sd, n, found, repetitions)
+		}
+	}
 }
 
 // TestSimulationUnpaired: without drift the Mann-Whitney interval holds its
@@ -196,6 +215,32 @@ func TestSimulationUnpaired(t *testing.T) {
 		}
 		return fmt.Sprintf("| %v | %d | %.1f %% | %.1f %% |", c.drift, c.n, 100*p, 100*share(paired, repetitions))
 	})
+}
+
+// TestSimulationSteady: how often a run that is steady is called so, and how much
+// of it MSER-5 and the criteria cut off for nothing.
+func TestSimulationSteady(t *testing.T) {
+	const repetitions = 1000
+	for _, windows := range []int{12, 30, 60} {
+		for _, sd := range []float64{0.01, 0.02, 0.03, 0.05} {
+			rng := rand.New(rand.NewPCG(seed, uint64(windows)))
+			x := make([]float64, windows)
+			accepted, cut := 0, 0
+			for range repetitions {
+				for i := range x {
+					x[i] = math.Exp(sd * rng.NormFloat64())
+				}
+				if s := Steady(x, SteadyOptions{}); s.OK {
+					accepted, cut = accepted+1, cut+s.Cut
+				}
+			}
+			p := share(accepted, repetitions)
+			t.Logf("| %d | %.0f %% | %.1f %% | %.0f %% |", windows, 100*sd, 100*p, 100*share(cut, accepted*windows))
+			if sd <= 0.02 && p < 0.95 {
+				t.Errorf("%d steady windows with %.0f %% noise are accepted in %.3f of runs", windows, 100*sd, p)
+			}
+		}
+	}
 }
 
 func count(b bool) int {

@@ -27,8 +27,8 @@ type Steadiness struct {
 	// Slope and Deviation are those of the accepted windows; if none were, of the
 	// last half.
 	Slope, Deviation float64
-	// MSER is the truncation point of MSER-5, in windows; -1 with fewer than 20
-	// windows, which are too few for it.
+	// MSER is the truncation point of MSER-5, in windows; -1 with fewer than 50
+	// windows, of which it would cut off a quarter for nothing.
 	MSER int
 	// Reason says why there is no steady state.
 	Reason string
@@ -111,9 +111,9 @@ func trend(x []float64) (slope, deviation float64) {
 // windows: min over d of sum (z_j - mean)² / (k-d)² (White, Simulation 69, 1997;
 // White, Cobb, Spratt, Winter Simulation Conference 2000).
 func mser5(windows []float64) int {
-	const batch = 5
+	const batch, least = 5, 10
 	k := len(windows) / batch
-	if k < 4 {
+	if k < least {
 		return -1
 	}
 	z := make([]float64, k)
