@@ -21,6 +21,7 @@ type speeds struct {
 	*host.Host
 	files bool // scaling_cur_freq of each CPU; else /proc/cpuinfo for all
 	guest bool
+	every time.Duration // how often to look
 }
 
 // findSpeeds chooses the source, or says why there is none. On x86 both sources
@@ -33,7 +34,7 @@ func findSpeeds(h *host.Host) (*speeds, string) {
 	text, _ := h.ReadString("/proc/cpuinfo")
 	info := cpuinfo(text)
 	flags := strings.Fields(info["flags"])
-	s := &speeds{Host: h, guest: slices.Contains(flags, "hypervisor")}
+	s := &speeds{Host: h, guest: slices.Contains(flags, "hypervisor"), every: time.Second}
 	if _, _, c, _ := h.CPUID(1, 0); c>>31 != 0 {
 		s.guest = true
 	}
@@ -112,7 +113,7 @@ func (s *speeds) listed(cpus []int) []float64 {
 	return out
 }
 
-// sampler reads frequencies once a second until it is ended.
+// sampler reads frequencies every so often until it is ended.
 type sampler struct {
 	stop chan struct{}
 	out  chan []float64
@@ -121,7 +122,7 @@ type sampler struct {
 func (s *speeds) start(before map[int]times) *sampler {
 	a := &sampler{stop: make(chan struct{}), out: make(chan []float64)}
 	go func() {
-		tick := time.NewTicker(time.Second)
+		tick := time.NewTicker(s.every)
 		defer tick.Stop()
 		var all []float64
 		more := func() {
@@ -137,7 +138,7 @@ func (s *speeds) start(before map[int]times) *sampler {
 			case <-tick.C:
 				more()
 			case <-a.stop:
-				if len(all) == 0 { // a run of less than a second
+				if len(all) == 0 { // a run of less than that
 					more()
 				}
 				a.out <- all

@@ -215,6 +215,32 @@ func TestFrequency(t *testing.T) {
 	}
 }
 
+// TestFrequencyDuringRun reads more than once in a run, and takes readings of a
+// guest for what they are when they vary.
+func TestFrequencyDuringRun(t *testing.T) {
+	f := hosttest.Open(t, "testdata/guest-nitro-aws.txtar")
+	speed := func(n int) {
+		write(t, f, "proc/stat", fmt.Sprintf("cpu0 %d 0 0 100\n", 100*n))
+		for name, text := range scaling(fmt.Sprint(2000000 + n)) {
+			write(t, f, name, text)
+		}
+	}
+	speed(1)
+	w, err := Watch(f.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.speeds.every = time.Millisecond
+	w.Begin()
+	for n := range 100 {
+		speed(n + 2)
+		time.Sleep(time.Millisecond)
+	}
+	if s := w.End(0).Frequency; s == nil || s.N < 2 || s.Min < 2e9 || s.Max <= s.Min || s.Mean <= s.Min || s.CV <= 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestBusyCPUs: those that worked half the time, else the busiest, at most eight.
 func TestBusyCPUs(t *testing.T) {
 	f := hosttest.Open(t, "testdata/cut-nothing.txtar")
