@@ -73,17 +73,16 @@ func (p *pass) contest(c *result.Case, base, treat *result.Environment) *contest
 			}
 		}
 	}
-	clean := 0
+	var cleanBases, cleanTreats int
 	for _, d := range k.duos {
-		if d.cause == "" && !d.barred {
-			clean++
+		if d.cause == "" && d.base != nil {
+			cleanBases++
+		}
+		if d.cause == "" && d.treat != nil {
+			cleanTreats++
 		}
 	}
-	enough := stats.MinPairs
-	if k.unpaired {
-		enough *= 2
-	}
-	k.aside = clean >= enough
+	k.aside = min(cleanBases, cleanTreats) >= stats.MinPairs
 	return k
 }
 

@@ -29,6 +29,7 @@ func TestDocs(t *testing.T) {
 		"swap %g MiB, time that tasks waited for memory %s. Where most pairs are disturbed, none can be set aside; then a typical steal above %s or\n"+
 		"others' share above %s, or a difference between the arms above the limit of a pair, takes the verdict back.\n",
 		percent(l.Steal), percent(l.Foreign), l.Throttles, l.SwapBytes/(1<<20), percent(l.Pressure), percent(l.HopelessSteal), percent(l.HopelessForeign))
+	b.WriteString("\nResults that are put side by side may also have the note `uncommon-cases`, which names cases that not all of them have.\n")
 	const name = "../../docs/guards.md"
 	if *update {
 		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {

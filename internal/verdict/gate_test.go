@@ -30,6 +30,13 @@ func builds(slower, sd float64, pairs int, cases ...string) *lab {
 	return l
 }
 
+// rates is a gate's experiment where more is better.
+func rates(factor float64) *lab {
+	l := builds(factor, 0.001, 10)
+	l.Workload.Metrics[0].Better = "higher"
+	return l
+}
+
 func TestGate(t *testing.T) {
 	opts := func(o Options) GateOptions {
 		if o.Diff == nil {
@@ -46,6 +53,8 @@ func TestGate(t *testing.T) {
 	}{
 		{"equal builds", builds(1, 0.003, 10), opts(Options{}), Passed, "ok: no cost beyond the margin"},
 		{"10 % slower", builds(1.1, 0.01, 10), opts(Options{}), Regression, "head costs 1.1"},
+		{"10 % fewer requests", rates(0.9), opts(Options{}), Regression, "head costs 1.11x"},
+		{"10 % more requests", rates(1.1), opts(Options{}), Passed, "head gives 1.1x"},
 		{"faster", builds(0.8, 0.01, 10), opts(Options{}), Passed, "head costs only 0.8"},
 		{"slower, but within the margin", builds(1.015, 0.002, 10), opts(Options{}), Passed, "head costs 1.01"},
 		{"about the margin", builds(1.03, 0.01, 10), opts(Options{}), Undecided, "inconclusive"},

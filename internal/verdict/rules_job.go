@@ -118,6 +118,9 @@ var severalDimensions = Rule{
 			}
 			for _, e := range []*result.Environment{k.base, k.treat} {
 				if fields := blind(e); len(fields) > 0 {
+					if n := len(fields) - 5; n > 0 {
+						fields = append(fields[:5], fmt.Sprintf("%d more fields", n))
+					}
 					p.unknown(scope{arm: e.ID}, "whether %s differs in %s: not read there", e.ID, strings.Join(fields, ", "))
 				}
 			}

@@ -74,6 +74,8 @@ var teeInBaseline = Rule{
 				continue
 			}
 			switch t := k.treat; {
+			case on(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && p.o.Diff == nil:
+				p.unknown(k.arms(), "in what %s and %s differ, which both run in %s: they were not compared", base.ID, t.ID, base.TEE.Type)
 			case on(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && !settingsDiffer(k.changed):
 				p.say(refuse, k.arms(), nil, "both %s and %s run in %s with equal settings: the arm that should be without it has it on", base.ID, t.ID, base.TEE.Type)
 			default:

@@ -310,6 +310,19 @@ func TestSetAside(t *testing.T) {
 	if c := l.Comparisons[0]; c.Verdict != stats.Inconclusive || !strings.Contains(strings.Join(c.Reasons, " "), "with them") {
 		t.Errorf("%d pairs, %s: %q", c.Pairs, c.Verdict, c.Reasons)
 	}
+	// Separate results lose disturbed runs only while both arms keep six.
+	for left, want := range map[int]int{6: 6, 5: 10} {
+		l = redis()
+		l.Design.Kind = result.Unpaired
+		l.each("native", func(r *result.Run) {
+			if v := 0.5; r.Pair >= left {
+				r.Interference.StealRatio = &v
+			}
+		}).conclude(Options{})
+		if c := l.Comparisons[0]; c.Pairs != want {
+			t.Errorf("%d runs are left undisturbed, %d are used: want %d", left, c.Pairs, want)
+		}
+	}
 	// An engine's exclusion holds even where too few pairs are left.
 	l = redis().each("native", func(r *result.Run) {
 		if r.Pair > 3 {
