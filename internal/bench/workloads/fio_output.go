@@ -1,0 +1,388 @@
+package workloads
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// fioReport is what is used of fio's output format json+ (fio's HOWTO, "JSON+
+// output"). A pointer or map that is nil was not in the output: which fields
+// there are depends on fio's version and on the options.
+type fioReport struct {
+	Version string   `json:"fio version"`
+	Jobs    []fioJob `json:"jobs"`
+	Disks   []struct {
+		Name        string   `json:"name"`
+		ReadIOs     *float64 `json:"read_ios"`
+		WriteIOs    *float64 `json:"write_ios"`
+		ReadMerges  float64  `json:"read_merges"`
+		WriteMerges float64  `json:"write_merges"`
+	} `json:"disk_util"`
+	Global map[string]string `json:"global options"`
+}
+
+type fioJob struct {
+	Error   *int              `json:"error"`
+	Options map[string]string `json:"job options"`
+	User    *float64          `json:"usr_cpu"` // percent
+	System  *float64          `json:"sys_cpu"`
+	Runtime *float64          `json:"job_runtime"` // milliseconds, the sum of the jobs
+	Read    fioDirection      `json:"read"`
+	Write   fioDirection      `json:"write"`
+	Steady  *struct {
+		Criterion string `json:"ss"`
+		Attained  int    `json:"attained"`
+		Data      struct {
+			IOPS []float64 `json:"iops"`
+		} `json:"data"`
+	} `json:"steadystate"`
+}
+
+type fioDirection struct {
+	Bytes     float64     `json:"io_bytes"`
+	Total     float64     `json:"total_ios"`
+	Dropped   float64     `json:"drop_ios"`
+	Runtime   float64     `json:"runtime"` // milliseconds
+	IOPS      *float64    `json:"iops"`
+	Bandwidth *float64    `json:"bw_bytes"`
+	Latency   *fioLatency `json:"clat_ns"`
+}
+
+type fioLatency struct {
+	Mean        float64            `json:"mean"`
+	N           *float64           `json:"N"`
+	Percentiles map[string]float64 `json:"percentile"`
+	Bins        map[string]uint64  `json:"bins"`
+}
+
+func (j *fioJob) of(w *way) *fioDirection {
+	if w == fioReads {
+		return &j.Read
+	}
+	return &j.Write
+}
+
+// readFio finds the report in what fio printed. Warnings and notes, of fio and
+// of libraries, may stand before it; it begins on a line of its own.
+func readFio(out []byte) (*fioReport, error) {
+	reason := errors.New("there is no JSON in it")
+	for at := 0; at < len(out); {
+		if out[at] == '{' {
+			var r fioReport
+			err := json.NewDecoder(bytes.NewReader(out[at:])).Decode(&r)
+			if err == nil && len(r.Jobs) == 1 {
+				return &r, nil
+			}
+			if reason = err; err == nil {
+				reason = fmt.Errorf("it reports %d jobs, want one for the group", len(r.Jobs))
+			}
+		}
+		next := bytes.IndexByte(out[at:], '\n')
+		if next < 0 {
+			break
+		}
+		at += next + 1
+	}
+	return nil, fmt.Errorf("fio's output: %w", reason)
+}
+
+// span is how long a direction ran with the ramp, in seconds, as the disk saw it.
+func (d *fioDirection) span(p bench.Params) float64 {
+	ramp := 0.0
+	if p["verify"] == "off" {
+		v, _ := p.Seconds("ramp") // 0 where there is none
+		ramp = v.Seconds()
+	}
+	return d.Runtime/1e3 + ramp
+}
+
+func parseFio(o bench.Outcome) ([]metric.Sample, error) {
+	r, err := readFio(o.Inside.Stdout)
+	if err != nil {
+		return nil, err
+	}
+	var found reading
+	j := &r.Jobs[0]
+	rate, operations := 0.0, 0.0
+	for _, w := range ways(o.Params["rw"]) {
+		d := j.of(w)
+		if d.Total == 0 {
+			d.IOPS, d.Bandwidth = nil, nil // nothing was done, which is no rate of 0
+		}
+		found.optional(w.rate, d.IOPS, 1, "fio counted no "+w.name+" operations")
+		found.optional(w.bandwidth, d.Bandwidth, 1, "fio counted no bytes of "+w.name+" operations, or is older than 3.0")
+		if d.IOPS == nil {
+			rate = math.NaN()
+		} else {
+			rate += *d.IOPS
+			operations += *d.IOPS * d.span(o.Params)
+		}
+		if o.Params["gtod-reduce"] != "true" {
+			found.latency(w, d.Latency)
+		}
+	}
+	found.value(fioRate, rate, "fio did not count the operations of every direction")
+	whole := math.NaN()
+	if operations > 0 {
+		whole = operations
+	}
+	found.derived(fioOperations, whole, "fio counted no operations")
+	if o.Params["gtod-reduce"] != "true" {
+		found.cpu(j)
+	}
+	found.disk(r, o.Params, whole)
+	if o.Params["cold"] == "true" {
+		found.pageCache(o)
+	}
+	return found.samples, errors.Join(found.missing...)
+}
+
+// optional takes a number that may not be in the output.
+func (r *reading) optional(d *metric.Desc, v *float64, scale float64, why string) {
+	if v == nil {
+		r.lack(d, why)
+		return
+	}
+	r.value(d, *v*scale, why)
+}
+
+// latency reads mean and percentiles. fio writes zeros where nothing was timed,
+// and leaves the percentiles out (fio issues 691 and 1478); the bins of json+
+// then still have them.
+func (r *reading) latency(w *way, l *fioLatency) {
+	why := ""
+	switch {
+	case l == nil:
+		why = "fio reports no clat_ns for it; fio before 3.0 has other names and units"
+	case l.N != nil && *l.N == 0 || l.Mean <= 0:
+		why = "fio timed no " + w.name + " operation"
+	}
+	if why != "" {
+		r.lack(w.latency, why)
+		for _, q := range w.percentiles {
+			r.lack(q.desc, why)
+		}
+		return
+	}
+	bins := l.sorted()
+	mean := metric.Sample{Desc: w.latency, Value: l.Mean / 1e9}
+	if len(bins) > 0 {
+		mean.Hist = histogram(bins, mean.Value)
+	}
+	r.sample(mean, "fio's mean is no number")
+	for _, q := range w.percentiles {
+		v, ok := l.Percentiles[strconv.FormatFloat(q.rank, 'f', 6, 64)]
+		switch {
+		case ok && v > 0:
+			r.value(q.desc, v/1e9, "fio's percentile is no number")
+		case len(bins) > 0:
+			r.derived(q.desc, percentile(bins, q.rank), "fio's bins are no numbers")
+		default:
+			r.lack(q.desc, "fio reports neither percentiles nor bins of the completion latency")
+		}
+	}
+}
+
+// bin is a latency in seconds and how many operations took it.
+type bin struct {
+	seconds float64
+	count   uint64
+}
+
+func (l *fioLatency) sorted() []bin {
+	var out []bin
+	for k, n := range l.Bins {
+		if v, err := strconv.ParseUint(k, 10, 63); err == nil && n > 0 {
+			out = append(out, bin{float64(v) / 1e9, n})
+		}
+	}
+	slices.SortFunc(out, func(a, b bin) int {
+		if a.seconds < b.seconds {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// percentile is the bin in which the operation of that rank lies.
+func percentile(bins []bin, rank float64) float64 {
+	total := 0.0
+	for _, b := range bins {
+		total += float64(b.count)
+	}
+	seen := 0.0
+	for _, b := range bins {
+		if seen += float64(b.count); seen >= math.Ceil(rank/100*total) {
+			return b.seconds
+		}
+	}
+	return math.NaN()
+}
+
+// fioBounds are the bounds of the histograms, the same in every run: ten to a
+// decade, from 1 microsecond to 10 seconds.
+var fioBounds = func() []float64 {
+	var out []float64
+	for i := range 71 {
+		out = append(out, math.Pow(10, float64(i)/10-6))
+	}
+	return out
+}()
+
+// histogram puts fio's bins, of which there are up to two thousand, into ours.
+func histogram(bins []bin, mean float64) *metric.Hist {
+	h := &metric.Hist{Bounds: fioBounds, Counts: make([]uint64, len(fioBounds)+1)}
+	n := uint64(0)
+	for _, b := range bins {
+		i, _ := slices.BinarySearch(fioBounds, b.seconds)
+		h.Counts[i] += b.count
+		n += b.count
+	}
+	h.Sum = mean * float64(n)
+	return h
+}
+
+func (r *reading) cpu(j *fioJob) {
+	const why = "fio does not report CPU use"
+	r.optional(fioCPUUser, j.User, 0.01, why)
+	r.optional(fioCPUSystem, j.System, 0.01, why)
+	total := j.Read.Total + j.Write.Total
+	if j.User == nil || j.System == nil || j.Runtime == nil || total <= 0 {
+		r.lack(fioCPUOperation, "fio reports no CPU use, no run time or no operations")
+		return
+	}
+	r.derived(fioCPUOperation, (*j.User+*j.System)/100**j.Runtime/1e3/total, why)
+}
+
+// disk compares what the disk saw with what fio did. fio counts operations after
+// the ramp, and the disk's requests from the start; so operations are those of
+// the whole run.
+func (r *reading) disk(f *fioReport, p bench.Params, operations float64) {
+	const absent = "fio reports no disk: the file lies on a file system without a block device (overlay, tmpfs, a sandbox), or fio left it out (fio issue 1627)"
+	if len(f.Disks) == 0 {
+		r.lack(fioBlockLayer, absent)
+		return
+	}
+	d := f.Disks[0] // the device that holds the file system; those below it follow
+	seen := 0.0
+	for _, w := range ways(p["rw"]) {
+		ios, merges := d.ReadIOs, d.ReadMerges
+		if w == fioWrites {
+			ios, merges = d.WriteIOs, d.WriteMerges
+		}
+		if ios == nil {
+			r.lack(fioBlockLayer, "fio reports no "+w.name+" requests of disk "+d.Name)
+			return
+		}
+		seen += *ios + merges
+	}
+	r.derived(fioBlockLayer, seen/operations, "fio counted no operations to compare with")
+}
+
+// pageCache reads what the job's first step printed after dropping the caches.
+func (r *reading) pageCache(o bench.Outcome) {
+	v := math.NaN()
+	for line := range strings.Lines(string(o.Inside.Stdout)) {
+		if rest, ok := strings.CutPrefix(line, "Cached:"); ok && strings.HasSuffix(rest, " kB\n") {
+			if n, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(rest, " kB\n")), 10, 50); err == nil {
+				v = float64(n) * 1024
+			}
+		}
+	}
+	why := "the page cache could not be dropped (needs root and a writable /proc/sys/vm/drop_caches inside the environment)"
+	if said := strings.TrimSpace(string(o.Inside.Stderr)); math.IsNaN(v) && said != "" {
+		why += ": " + strings.SplitN(said, "\n", 2)[0]
+	}
+	r.value(fioPageCache, v, why)
+}
+
+// fioSeries is fio's own judgement, with the seconds that it rests on.
+func fioSeries(o bench.Outcome) (bench.Series, error) {
+	r, err := readFio(o.Inside.Stdout)
+	switch {
+	case err != nil:
+		return bench.Series{}, err
+	case o.Params["steady"] == steadyOff || o.Params["verify"] != "off":
+		return bench.Series{}, errors.New("steady state: fio was not asked to look for one")
+	case r.Jobs[0].Steady == nil:
+		return bench.Series{}, errors.New("steady state: fio does not report it; it is there since fio 3.0")
+	}
+	s := r.Jobs[0].Steady
+	attained := s.Attained == 1
+	return bench.Series{Values: s.Data.IOPS, Width: 1, Attained: &attained, Method: "fio " + s.Criterion}, nil
+}
+
+// checkFio sees that fio did what it was asked to do, without an error, for as
+// long, and that what it says of its options is what was given.
+func checkFio(o bench.Outcome) (string, error) {
+	r, err := readFio(o.Inside.Stdout)
+	if err != nil {
+		return "", err
+	}
+	j, p := &r.Jobs[0], o.Params
+	switch {
+	case j.Error == nil:
+		return "", errors.New("fio does not say whether there were errors")
+	case *j.Error != 0:
+		return "", fmt.Errorf("fio ended with error %d (errno; 84 is data that differ from what was written): %.200s", *j.Error, bytes.TrimSpace(o.Inside.Stderr))
+	}
+	asked, err := fioOptions(p)
+	if err != nil {
+		return "", err
+	}
+	words := []string{"fio"}
+	subject := []string{"direct", "exec_prerun"}
+	for _, kv := range asked {
+		said, ok := j.Options[kv[0]]
+		if !ok {
+			said, ok = r.Global[kv[0]]
+		}
+		if ok && said != kv[1] {
+			return "", fmt.Errorf("fio ran with %s=%s, want %s", kv[0], said, kv[1])
+		}
+		if !slices.Contains(subject, kv[0]) {
+			words = append(words, kv[0]+"="+kv[1])
+		}
+	}
+	for _, w := range ways(p["rw"]) {
+		if err := j.of(w).done(j, w.name, p); err != nil {
+			return "", err
+		}
+	}
+	return digest(words...), nil
+}
+
+// done sees that the requested time or, in a checked run, the requested bytes
+// were done.
+func (d *fioDirection) done(j *fioJob, name string, p bench.Params) error {
+	if d.Total <= 0 {
+		return fmt.Errorf("fio completed no %s operation", name)
+	}
+	if d.Dropped > 0 {
+		return fmt.Errorf("fio dropped %v %s operations", d.Dropped, name)
+	}
+	if p["verify"] != "off" {
+		size, _ := p.Bytes("size")
+		bs, _ := p.Bytes("bs")
+		if want := float64(size / bs * bs); d.Bytes != want || j.Read.Bytes != want {
+			return fmt.Errorf("fio wrote %.0f bytes and read %.0f back, want %.0f", d.Bytes, j.Read.Bytes, want)
+		}
+		return nil
+	}
+	runtime, _ := p.Seconds("runtime")
+	early := j.Steady != nil && j.Steady.Attained == 1
+	if ms := float64(runtime.Milliseconds()); !early && d.Runtime < 0.99*ms {
+		return fmt.Errorf("fio's %s operations ran for %.3g s, want %v", name, d.Runtime/1e3, runtime)
+	}
+	return nil
+}
