@@ -104,6 +104,8 @@ test)
 	needs podman podman
 	needs runc runc
 	needs qemu-system-x86_64 qemu-system-x86
+	needs ssh openssh-client
+	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs busybox busybox-static
 	needs systemd-analyze systemd
 	install_missing

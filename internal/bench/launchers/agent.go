@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -217,23 +216,13 @@ type placedFile struct {
 func (p placed) fresh(h *host.Host, files []bench.File) ([]placedFile, error) {
 	var out []placedFile
 	for _, f := range files {
-		if !filepath.IsLocal(f.Name) {
-			return nil, fmt.Errorf("install %q: the name leaves the work folder", f.Name)
+		data, err := content(h, f)
+		if err != nil {
+			return nil, err
 		}
-		data := f.Data
-		if data == nil {
-			var err error
-			if data, err = h.ReadFile(f.From); err != nil {
-				return nil, fmt.Errorf("install %s: %w", f.Name, err)
-			}
-		}
-		mode := fs.FileMode(0o644)
-		if f.Exec {
-			mode = 0o755
-		}
-		id := fmt.Sprintf("%o %x", mode, sha256.Sum256(data))
+		id := fmt.Sprintf("%o %x", mode(f), sha256.Sum256(data))
 		if p[f.Name] != id {
-			out = append(out, placedFile{f.Name, id, mode, data})
+			out = append(out, placedFile{f.Name, id, mode(f), data})
 		}
 	}
 	return out, nil

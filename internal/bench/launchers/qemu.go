@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/workloads/micro"
@@ -282,7 +283,7 @@ func (e *qemuEnv) openDisk(ctx context.Context) error {
 	}
 	out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"mkfs.ext4", "-q", "-F", e.image, strconv.FormatInt(bytes>>10, 10) + "k"}})
 	if err != nil {
-		return fmt.Errorf("make the disk: %w%s", err, because(out.Stderr))
+		return fmt.Errorf("make the disk: %w%s", err, said(out))
 	}
 	return nil
 }
@@ -319,36 +320,30 @@ func (e *qemuEnv) halt() error {
 }
 
 func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
-	if d.Params == nil {
-		d.Params = map[string]string{}
-	}
-	for k, v := range e.params {
-		d.Params[k] = v
-	}
+	reportParams(d, e.params)
 	r := e.describe
 	d.Params["kernel"], d.Params["accel"], d.Params["memory"], d.Params["cpus"] = e.kernel, r.accel, r.memory, r.cpus
-	set := func(m *map[string]string, k, v string) {
-		if *m == nil {
-			*m = map[string]string{}
-		}
-		(*m)[k] = v
-	}
-	set(&d.Digests, "kernel", r.digest)
-	set(&d.Software.Versions, "qemu", r.version)
-	d.Software.CachePolicy = "guest: as found; this machine: " + e.params["cache"]
+	d.Digests = with(d.Digests, "kernel", r.digest)
+	d.Software.Versions = with(d.Software.Versions, "qemu", r.version)
+	d.Software.CachePolicy = "guest: as found; this machine: cache=" + e.params["cache"]
 	if e.image == "" {
 		d.Software.CachePolicy = "none: {data} is memory of the guest"
-		set(&d.TEE.Settings, "data", "tmpfs in the guest, because no disk was asked for")
+		d.TEE.Settings = with(d.TEE.Settings, "data", "tmpfs in the guest, because no disk was asked for")
 	}
 	if r.accel == "tcg" {
 		text := "tcg: software emulation, whose times are not what a VM costs"
 		if e.fallback != "" {
 			text += "; no kvm: " + e.fallback
 		}
-		set(&d.TEE.Settings, "accelerator", text)
+		d.TEE.Settings = with(d.TEE.Settings, "accelerator", text)
 	}
-	if kind := confidentialKind[e.params["cvm"]]; kind != "" {
+	if kind := confidentialKind[e.params["cvm"]]; kind != "" && (d.TEE.Type != kind || !d.TEE.Active) {
 		d.TEE.Type, d.TEE.Active, d.TEE.Declared = kind, true, true
+	}
+	// The guest has no identity of its own: it is this machine.
+	if id, err := environment.HostID(e.h); err == nil {
+		d.Hardware.Serial = id
+		delete(d.Missing, "hardware.host_id")
 	}
 	return nil
 }

@@ -143,17 +143,9 @@ func (e *sshEnv) connect(ctx context.Context) error {
 			err = ctx.Err()
 		}
 		out, _ := p.Wait()
-		return fmt.Errorf("connect to %s: %w%s", e.params["host"], err, because(out.Stderr))
+		return fmt.Errorf("connect to %s: %w%s", e.params["host"], err, said(out))
 	}
 	return nil
-}
-
-// because adds what the ssh client, or the shell there, said.
-func because(stderr []byte) string {
-	if s := strings.TrimSpace(string(stderr)); s != "" {
-		return ": " + strings.ReplaceAll(s, "\n", "; ")
-	}
-	return ""
 }
 
 // greet sends the worker, if it is one for that machine, and meets its agent.
@@ -221,12 +213,7 @@ func (e *sshEnv) cut() {
 const cutGrace = 6 * time.Second
 
 func (e *sshEnv) Describe(_ context.Context, d *result.Environment) error {
-	if d.Params == nil {
-		d.Params = map[string]string{}
-	}
-	for k, v := range e.params {
-		d.Params[k] = v
-	}
+	reportParams(d, e.params)
 	d.Params["work"], d.Params["data"] = e.work, e.data
 	d.Software.CachePolicy = "as found"
 	return nil
@@ -250,7 +237,7 @@ func (e *sshEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) 
 		if err == nil || ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return bench.Outcome{Inside: out}, fmt.Errorf("run on %s: %w%s", e.params["host"], err, because(end.Stderr))
+		return bench.Outcome{Inside: out}, fmt.Errorf("run on %s: %w%s", e.params["host"], err, said(end))
 	}
 	return bench.Outcome{Inside: out}, err
 }

@@ -116,8 +116,8 @@ func (v *vm) start(ctx context.Context, files guest, limit time.Duration) error 
 	if err == nil {
 		return nil
 	}
-	said := v.lastWords()
-	return errors.Join(fmt.Errorf("boot the guest: %w%s", err, said), v.stop())
+	words := v.lastWords()
+	return errors.Join(fmt.Errorf("boot the guest: %w%s", err, words), v.stop())
 }
 
 func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) error {
@@ -185,18 +185,18 @@ func (v *vm) dial(ctx context.Context, name string) (net.Conn, error) {
 
 // lastWords are the end of the console and what QEMU itself complained of.
 func (v *vm) lastWords() string {
-	var said string
+	var words string
 	if v.process != nil {
 		v.process.Stop()
 		out, _ := v.process.Wait()
 		lines := slices.DeleteFunc(strings.Split(string(out.Stderr), "\n"), func(s string) bool { return strings.Contains(s, ": info: ") })
-		said = because([]byte(strings.Join(lines, "\n")))
+		words = said(host.Output{Stderr: []byte(strings.Join(lines, "\n"))})
 	}
 	b, _ := v.h.ReadFile(path.Join(v.work, "console")) // none: QEMU did not come that far
 	if end := lastLines(string(b)); end != "" {
-		said += "; the console ended with: " + end
+		words += "; the console ended with: " + end
 	}
-	return said
+	return words
 }
 
 // lastLines is the end of a console, or what the kernel said first of a panic;

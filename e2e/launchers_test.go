@@ -1,0 +1,377 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/launchers"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// launcher finds a launcher and completes its parameters.
+func launcher(t *testing.T, name string, given bench.Params) (*bench.Launcher, bench.Params) {
+	t.Helper()
+	i := slices.IndexFunc(launchers.All, func(l *bench.Launcher) bool { return l.Name == name })
+	if i < 0 {
+		t.Fatalf("no launcher %s", name)
+	}
+	p, err := bench.Complete("launcher "+name, launchers.All[i].Params, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return launchers.All[i], p
+}
+
+// openEnv checks and opens an environment, which is closed at the end.
+func openEnv(t *testing.T, name string, given bench.Params) bench.Environment {
+	t.Helper()
+	l, p := launcher(t, name, given)
+	h := host.Local()
+	if err := l.Check(h, p); err != nil {
+		t.Skip(err)
+	}
+	began := time.Now()
+	env, err := l.Open(t.Context(), h, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s opened in %v", name, time.Since(began).Round(time.Millisecond))
+	t.Cleanup(func() {
+		if err := env.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return env
+}
+
+// microJob runs the worker.
+func microJob(args ...string) bench.Job {
+	return bench.Job{
+		Inside: host.Cmd{Argv: append([]string{"{work}/micro"}, args...)},
+		Files:  []bench.File{{Name: "micro", Data: micro.Program, Exec: true}},
+	}
+}
+
+// program runs a program of the environment.
+func program(argv ...string) bench.Job { return bench.Job{Inside: host.Cmd{Argv: argv}} }
+
+// conversations holds an environment to what every job may rely on.
+func conversations(t *testing.T, env bench.Environment) {
+	t.Helper()
+	f := func(what string, job bench.Job, stdout, stderr string, code int) {
+		t.Helper()
+		o, err := env.Run(t.Context(), job)
+		if (err != nil) != (code != 0) || o.Inside.Code != code {
+			t.Errorf("%s: status %d, %v; want %d", what, o.Inside.Code, err, code)
+		}
+		if got := string(o.Inside.Stdout); got != stdout {
+			t.Errorf("%s: stdout %q, want %q", what, got, stdout)
+		}
+		if got := string(o.Inside.Stderr); got != stderr {
+			t.Errorf("%s: stderr %q, want %q", what, got, stderr)
+		}
+		var lines []string
+		for _, l := range o.Inside.Lines {
+			lines = append(lines, l.Text)
+			if l.At <= 0 || l.At > o.Inside.Wall {
+				t.Errorf("%s: line %q at %v of %v", what, l.Text, l.At, o.Inside.Wall)
+			}
+		}
+		if got := strings.Join(lines, "\n"); got != strings.TrimSuffix(stdout, "\n") {
+			t.Errorf("%s: lines %q", what, lines)
+		}
+	}
+	f("null", microJob("null"), "done\n", "", 0)
+	f("status", program("sh", "-c", "echo out; echo err >&2; printf tail; exit 3"), "out\ntail", "err\n", 3)
+	f("signal", program("sh", "-c", "kill -9 $$"), "", "", -1)
+
+	ask := program("sh", "-c", "read first; echo $first; echo ready; read x; echo got $x; read y || echo closed")
+	ask.Inside.Stdin, ask.Inside.Ready, ask.Inside.Ask = []byte("one\n"), "ready", []byte("it\n")
+	f("ready and ask", ask, "one\nready\ngot it\nclosed\n", "", 0)
+
+	place := program("sh", "-c", `read a <"$FILE"; echo "$a $WORDS"; cd -P . ; case $PWD in */sub) echo there;; esac; : >{data}/x && echo data`)
+	place.Inside.Env = map[string]string{"FILE": "{work}/sub/a file", "WORDS": `two "words"`}
+	place.Inside.Dir = "{work}/sub"
+	place.Files = []bench.File{{Name: "sub/a file", Data: []byte("content\n")}}
+	f("files, folder and environment", place, "content two \"words\"\nthere\ndata\n", "", 0)
+	place.Files[0].Data = []byte("changed\n")
+	f("a changed file", place, "changed two \"words\"\nthere\ndata\n", "", 0)
+
+	long := strings.Repeat("0123456789abcdef", 4<<10)
+	big := program("cat")
+	big.Inside.Stdin = []byte(long + "\n")
+	f("64 KiB in and out", big, long+"\n", "", 0)
+
+	if o, err := env.Run(t.Context(), program("{work}/absent")); err == nil || !strings.Contains(err.Error(), "absent") {
+		t.Errorf("a program that is not there: %v, %+v", err, o.Inside)
+	}
+
+	capture, err := env.Run(t.Context(), microJob("capture", "/proc/version", "/proc/cpuinfo"))
+	if err != nil {
+		t.Errorf("capture: %v: %s", err, capture.Inside.Stderr)
+	}
+	text := strings.TrimSpace(string(capture.Inside.Stdout))
+	if !strings.HasPrefix(text, "capture 1\n") || !strings.Contains(text, "\nfile /proc/version ") ||
+		!strings.HasPrefix(text[strings.LastIndexByte(text, '\n')+1:], "end ") {
+		t.Errorf("capture says %.200q ...", text)
+	}
+}
+
+// cancelled cancels a run and looks that the next one works.
+func cancelled(t *testing.T, env bench.Environment) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	o, err := env.Run(ctx, program("sleep", "4321"))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("cancelled run: %v", err)
+	}
+	if o.Inside.Wall > 20*time.Second {
+		t.Errorf("it took %v to end a cancelled run", o.Inside.Wall)
+	}
+	if o, err := env.Run(t.Context(), microJob("null")); err != nil || string(o.Inside.Stdout) != "done\n" {
+		t.Errorf("run after a cancelled one: %v, %q", err, o.Inside.Stdout)
+	}
+}
+
+// leftovers are our folders in the temporary folder.
+func leftovers(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(os.TempDir(), "teescope-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(found, func(s string) bool { return strings.Contains(filepath.Base(s), "e2e") })
+}
+
+// TestQEMU boots Debian's cloud kernel under software emulation.
+func TestQEMU(t *testing.T) {
+	tool(t, "qemu-system-x86_64", "qemu-system-x86")
+	t.Setenv("TMPDIR", t.TempDir())
+	kernel := debianKernel(t, t.TempDir())
+
+	t.Run("memory", func(t *testing.T) {
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "bounce": "on"})
+		conversations(t, env)
+		cmdline, err := env.Run(t.Context(), program("cat", "/proc/cmdline"))
+		if err != nil || !strings.Contains(string(cmdline.Inside.Stdout), " swiotlb=force ") {
+			t.Errorf("kernel command line %q, %v", cmdline.Inside.Stdout, err)
+		}
+		if got := strings.Join(cmdline.Processes, " "); got != "qemu-system-x86" {
+			t.Errorf("processes %q", got)
+		}
+		var d result.Environment
+		if err := env.Describe(t.Context(), &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.Params["cpus"] != "1" || d.Params["memory"] != strconv.Itoa(1<<30) || d.Params["accel"] == "auto" || d.Software.Versions["qemu"] == "" {
+			t.Errorf("described as %+v", d)
+		}
+		t.Logf("accelerator: %s; %s", d.Params["accel"], d.TEE.Settings["accelerator"])
+
+		// A frozen guest uses no CPU: what it would have printed comes after the thaw.
+		if err := errors.Join(env.Idle(t.Context(), true), env.Idle(t.Context(), false)); err != nil {
+			t.Error(err)
+		}
+		cancelled(t, env)
+	})
+	t.Run("disk", func(t *testing.T) {
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "disk": "64MiB", "data": t.TempDir()})
+		mounts, err := env.Run(t.Context(), program("cat", "/proc/mounts"))
+		if err != nil || !strings.Contains(string(mounts.Inside.Stdout), "/dev/vda /data ext4 rw") {
+			t.Errorf("mounts %s, %v", mounts.Inside.Stdout, err)
+		}
+		fio := program("fio", "--name=a", "--filename={data}/a", "--size=1M", "--rw=write", "--bs=64k", "--direct=1", "--ioengine=psync", "--output-format=terse")
+		if _, err := exec.LookPath("fio"); err == nil {
+			if o, err := env.Run(t.Context(), fio); err != nil || !strings.Contains(string(o.Inside.Stdout), ";a;") {
+				t.Errorf("fio: %v\n%s%s", err, o.Inside.Stdout, o.Inside.Stderr)
+			}
+		}
+	})
+	t.Run("fresh", func(t *testing.T) {
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "fresh": "true", "accel": "tcg"})
+		o, err := env.Run(t.Context(), microJob("null"))
+		if err != nil || len(o.Inside.Lines) != 1 || o.Inside.Lines[0].At < 100*time.Millisecond {
+			t.Errorf("a boot is not part of the run: %v, %+v", err, o.Inside.Lines)
+		}
+	})
+	t.Run("panic", func(t *testing.T) {
+		l, p := launcher(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "append": "rdinit=/absent root=/dev/absent"})
+		env, err := l.Open(t.Context(), host.Local(), p)
+		if env != nil || err == nil || !strings.Contains(err.Error(), "panic") {
+			t.Errorf("a guest without a first program: %v", err)
+		}
+		t.Log(err)
+	})
+	t.Run("killed", func(t *testing.T) {
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg"})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := env.Run(t.Context(), program("sleep", "4321"))
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		killQEMU(t)
+		select {
+		case err := <-ended:
+			if err == nil || !strings.Contains(err.Error(), "lost") {
+				t.Errorf("the machine was killed: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the loss of the machine is not noticed")
+		}
+	})
+	if left := leftovers(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// killQEMU kills the QEMU whose files are in this test's temporary folder.
+func killQEMU(t *testing.T) {
+	t.Helper()
+	stats, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range stats {
+		b, err := os.ReadFile(name)
+		if err != nil || !strings.HasPrefix(string(b), "qemu-system-x86_64\x00") || !strings.Contains(string(b), os.TempDir()) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			continue
+		}
+		p, err := os.FindProcess(pid)
+		if err == nil {
+			err = p.Kill()
+		}
+		if err != nil {
+			t.Errorf("kill QEMU: %v", err)
+		}
+		return
+	}
+	t.Error("found no QEMU of this test")
+}
+
+// TestSSH runs jobs through sshd on loopback, with keys of its own.
+func TestSSH(t *testing.T) {
+	sshd := "/usr/sbin/sshd" // it wants to be called by its whole path
+	if _, err := os.Stat(sshd); err != nil {
+		t.Skip("no /usr/sbin/sshd (package openssh-server)")
+	}
+	keygen := tool(t, "ssh-keygen", "openssh-client")
+	t.Setenv("TMPDIR", t.TempDir())
+	dir, port := t.TempDir(), freePort(t)
+	for _, name := range []string{"host", "user", "other"} {
+		if out, err := exec.Command(keygen, "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
+			t.Fatalf("make keys: %v: %s", err, out)
+		}
+	}
+	key := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(dir, name+".pub"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(string(b))[:2], " ")
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	known := write("known_hosts", fmt.Sprintf("[127.0.0.1]:%d %s\n", port, key("host")))
+	wrong := write("wrong_hosts", fmt.Sprintf("[127.0.0.1]:%d %s\n", port, key("other")))
+	config := write("sshd_config", fmt.Sprintf(`ListenAddress 127.0.0.1:%d
+HostKey %s/host
+PidFile none
+AuthorizedKeysFile %s
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+PermitRootLogin prohibit-password
+`, port, dir, write("authorized_keys", key("user")+"\n")))
+	if os.Geteuid() == 0 { // the folder sshd changes its root to; systemd would make it
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, sshd, "-D", "-e", "-f", config)
+	eventually(t, 10*time.Second, "sshd listens", func() error {
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := t.TempDir()
+	params := bench.Params{"host": me.Username + "@127.0.0.1", "port": strconv.Itoa(port), "identity": filepath.Join(dir, "user"), "work": work,
+		"options": "UserKnownHostsFile=" + known + " StrictHostKeyChecking=yes GlobalKnownHostsFile=/dev/null"}
+
+	env := openEnv(t, "ssh", params)
+	conversations(t, env)
+	if o, err := env.Run(t.Context(), microJob("null")); err != nil || len(o.Processes) != 0 || o.Inside.MaxRSS == 0 {
+		t.Errorf("%v: processes %v, resident %d", err, o.Processes, o.Inside.MaxRSS)
+	}
+	cancelled(t, env)
+	if pids := sleepers(t); len(pids) > 0 {
+		t.Errorf("the cancelled program still runs: %v", pids)
+	}
+	if err := env.Close(); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(work)
+	if err != nil || len(left) > 0 || len(leftovers(t)) > 0 {
+		t.Errorf("left behind: %v, %v, %v", left, leftovers(t), err)
+	}
+
+	refused := func(what, want string, change bench.Params) {
+		t.Helper()
+		given := bench.Params{}
+		for _, m := range []bench.Params{params, change} {
+			for k, v := range m {
+				given[k] = v
+			}
+		}
+		l, p := launcher(t, "ssh", given)
+		env, err := l.Open(t.Context(), host.Local(), p)
+		if env != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", what, err, want)
+		}
+	}
+	refused("another host key", "Host key verification failed", bench.Params{"options": "UserKnownHostsFile=" + wrong + " GlobalKnownHostsFile=/dev/null"})
+	refused("another user key", "Permission denied", bench.Params{"identity": filepath.Join(dir, "other")})
+	refused("no such folder", "absent", bench.Params{"work": "/absent"})
+	refused("nobody listens", "Connection refused", bench.Params{"port": strconv.Itoa(freePort(t))})
+}
+
+// sleepers are the processes of the cancelled job.
+func sleepers(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range all {
+		if b, err := os.ReadFile(name); err == nil && string(b) == "sleep\x004321\x00" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
