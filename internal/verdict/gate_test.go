@@ -104,7 +104,7 @@ func TestGate(t *testing.T) {
 		{"environments not compared", builds(1, 0.003, 10), GateOptions{}, NotValid, "were not compared"},
 		{"not read from inside", builds(1, 0.003, 10).env(0, func(e *result.Environment) { e.Missing = map[string]string{"hardware": "capture failed"} }), opts(Options{}), NotValid, "not read from inside"},
 		{"a rule refuses", builds(1, 0.003, 10).each("head", func(r *result.Run) { r.OutputDigest = "other" }), opts(Options{}), NotValid, "different-job: the arms did different work"},
-		{"a rule doubts", builds(1, 0.003, 10).each("", func(r *result.Run) { v := 0.9; r.Interference.ForeignCPU = &v }), opts(Options{}), Undecided, "too busy for a verdict"},
+		{"a rule doubts", builds(1, 0.003, 10).each("", func(r *result.Run) { v := 0.9; r.Interference.ForeignCPU = &v }), opts(Options{}), Undecided, "does not cancel in a pair"},
 		{"within the noise floor", func() *lab { return builds(1.05, 0.002, 10) }(), opts(Options{Calibration: &NoiseFloor{Host: "host-1", Workload: "redis", Version: 1,
 			Metric: "seconds", Cases: map[string]Floor{"sha256:default": {Paired: 0.06}}}}), Undecided, "noise floor"},
 	} {

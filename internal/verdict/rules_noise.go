@@ -105,7 +105,7 @@ var disturbed = Rule{
 	ID: "disturbed",
 	Doc: "Something else moved the runs: steal, foreign load, throttling, swap, memory pressure, EPC paging, or a cause that the engine logged. " +
 		"Disturbed pairs are set aside while six others remain, and stay in the file; the verdict is made with and without them.",
-	Effect: "inconclusive when the verdict changes with the pairs set aside, when one arm was disturbed more than the other, or when most pairs are beyond help; else a warning",
+	Effect: "inconclusive when the verdict changes with the pairs set aside; or where none can be set aside, when the CPU time that others took, more from one arm or more than half of it, might explain the ratio; else a warning",
 	Help:   "stop what else runs, move to a host of your own, or run at another time",
 	check: func(p *pass) {
 		for _, k := range p.contests {
@@ -144,15 +144,20 @@ func (p *pass) interference(k *contest) {
 	}
 	for _, arm := range []*result.Environment{k.base, k.treat} {
 		var blind []string
+		why := noReason
 		for _, r := range p.runs(k.cas.ID, arm.ID) {
 			for _, name := range []string{"steal_ratio", "foreign_cpu_ratio", "throttle_events", "swap_bytes", "memory_pressure_ratio"} {
-				if reading(r, name) == nil && !slices.Contains(blind, name) {
-					blind = append(blind, name)
+				if reading(r, name) != nil || slices.Contains(blind, name) {
+					continue
+				}
+				blind = append(blind, name)
+				if w := r.Interference.Missing[name]; w != "" {
+					why = w
 				}
 			}
 		}
 		if len(blind) > 0 {
-			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: it could not be read", arm.ID, strings.Join(blind, ", "))
+			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: %s", arm.ID, strings.Join(blind, ", "), why)
 		}
 	}
 }
@@ -164,22 +169,29 @@ func reading(r *result.Run, name string) *float64 {
 		"swap_bytes": i.SwapBytes, "memory_pressure_ratio": i.MemoryPressure}[name]
 }
 
-// hopeless takes the verdict back where disturbed pairs had to be used and the
-// disturbance does not cancel in the pair.
+// hopeless judges disturbance that had to be left in and that does not cancel in
+// the pair: more in one arm, or so much that a run is mostly waiting. Where others
+// take the share f of the CPUs, a run takes at most 1/(1-f) times as long as alone,
+// so a verdict stands that would survive such a factor, and another is taken back.
 func (p *pass) hopeless(k *contest) {
-	for name, l := range map[string]struct{ one, all float64 }{
-		"steal_ratio":       {p.o.Limits.Steal, p.o.Limits.HopelessSteal},
-		"foreign_cpu_ratio": {p.o.Limits.Foreign, p.o.Limits.HopelessForeign},
-	} {
-		base, treat := p.typical(k.base.ID, k.cas.ID, name), p.typical(k.treat.ID, k.cas.ID, name)
-		v := values{"baseline": base, "treatment": treat}
-		switch {
-		case math.IsNaN(base) || math.IsNaN(treat):
-		case math.Abs(base-treat) > l.one:
-			p.say(doubt, k.scope(), v, "%s in %s is typically %.0f %% in %s and %.0f %% in %s: that does not cancel in a pair", name, k.cas.ID, 100*base, k.base.ID, 100*treat, k.treat.ID)
-		case max(base, treat) > l.all:
-			p.say(doubt, k.scope(), v, "%s in %s is typically %.0f %%: the host is too busy for a verdict", name, k.cas.ID, 100*max(base, treat))
+	for _, l := range []struct {
+		name     string
+		one, all float64
+	}{{"steal_ratio", p.o.Limits.Steal, p.o.Limits.HopelessSteal}, {"foreign_cpu_ratio", p.o.Limits.Foreign, p.o.Limits.HopelessForeign}} {
+		base, treat := p.typical(k.base.ID, k.cas.ID, l.name), p.typical(k.treat.ID, k.cas.ID, l.name)
+		most := max(base, treat)
+		if math.IsNaN(most) || math.Abs(base-treat) <= l.one && most <= l.all {
+			continue
 		}
+		factor := 1 / (1 - min(most, 0.99))
+		v := values{"baseline": base, "treatment": treat, "factor": factor}
+		text := fmt.Sprintf("%s in %s is typically %.0f %% in %s and %.0f %% in %s, which may be a factor of up to %.2g", l.name, k.cas.ID, 100*base, k.base.ID, 100*treat, k.treat.ID, factor)
+		c := p.comparison(k, p.e.Design.Primary)
+		if c != nil && c.Low != nil && (*c.Low > factor || *c.High < 1/factor) {
+			p.say(warn, k.scope(), v, "%s; the interval lies beyond it", text)
+			continue
+		}
+		p.say(doubt, k.scope(), v, "%s: this does not cancel in a pair", text)
 	}
 }
 
@@ -212,13 +224,25 @@ func (p *pass) paging(k *contest) {
 	}
 }
 
+// clocksAgree is how far a cost by the clock inside may be from that by the
+// harness's; the lines that carry it from one to the other arrive with some jitter.
+const clocksAgree = 0.03
+
 var clockSource = Rule{
 	ID:     "clock-source",
-	Doc:    "The clock that timed the runs was not the same in all of them: clock sources differ in cost and in rate.",
-	Effect: "invalid where the harness's clock changed; a warning where the arms read different clocks inside",
+	Doc:    "The clock that timed the runs was not the same in all of them, or the clock inside disagrees with the harness's (clock_disagreement_ratio above 0.03): clock sources differ in cost and in rate, and a TEE's host can bend them.",
+	Effect: "invalid where the harness's clock changed; inconclusive where two clocks disagree; a warning where the arms read different clocks inside",
 	Help:   "pin the clock source (clocksource= on the kernel's command line) and see in the kernel's log why it was given up",
 	check: func(p *pass) {
+		disagreement := p.named("clock_disagreement_ratio")
 		for _, k := range p.contests {
+			for _, env := range []string{k.base.ID, k.treat.ID} {
+				if v := p.median(k.cas, env, disagreement); math.Abs(v) > clocksAgree {
+					p.say(doubt, scope{cas: k.cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's disagree by %s in %s", env, percent(v), k.cas.ID)
+				} else if disagreement != "" && math.IsNaN(v) {
+					p.unknown(scope{cas: k.cas.ID, arm: env}, "whether the clock inside %s agrees with the harness's in %s: no run has %s", env, k.cas.ID, disagreement)
+				}
+			}
 			var seen []string
 			blind := 0
 			for _, u := range k.duos {

@@ -127,7 +127,12 @@ func digits3(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-func percent(v float64) string { return fmt.Sprintf("%.2g %%", 100*v) }
+func percent(v float64) string {
+	if v >= 1 {
+		return fmt.Sprintf("%.0f %%", 100*v)
+	}
+	return fmt.Sprintf("%.2g %%", 100*v)
+}
 
 // quantity writes a value in a scaled unit: binary for bytes, decimal otherwise.
 func quantity(v float64, unit string) string {

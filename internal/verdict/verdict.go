@@ -58,8 +58,9 @@ type Limits struct {
 	SwapBytes float64
 	// Pressure is the share of time in which tasks waited for memory (PSI).
 	Pressure float64
-	// Hopeless steal and foreign CPU are those beyond which pairing does not help:
-	// where most pairs are beyond, the verdict is taken back.
+	// HopelessSteal and HopelessForeign are those beyond which pairing does not
+	// help where no pair can be set aside: a verdict that they might explain is
+	// taken back.
 	HopelessSteal, HopelessForeign float64
 }
 
