@@ -12,13 +12,17 @@ type axis struct {
 	log      bool
 }
 
+// most is the largest value that an axis is made for: no unit has a larger one, and
+// beyond it sums and ratios overflow.
+const most = 1e100
+
 // newAxis spans all finite values with a little room at both ends. Where the
 // largest is ten times the smallest or more, and all are positive, it is
 // logarithmic, so that every arm can be read.
 func newAxis(values []float64, from, to float64) axis {
 	a := axis{lo: math.Inf(1), hi: math.Inf(-1), from: from, to: to}
 	for _, v := range values {
-		if finite(v) {
+		if math.Abs(v) <= most { // false of NaN
 			a.lo, a.hi = min(a.lo, v), max(a.hi, v)
 		}
 	}
@@ -51,7 +55,7 @@ func newAxis(values []float64, from, to float64) axis {
 func ratioAxis(values []float64, margin, from, to float64) axis {
 	a := axis{lo: 1 / (1 + margin), hi: 1 + margin, from: from, to: to, log: true}
 	for _, v := range values {
-		if finite(v) && v > 0 {
+		if v >= 1/most && v <= most {
 			a.lo, a.hi = min(a.lo, v), max(a.hi, v)
 		}
 	}
@@ -104,10 +108,7 @@ func (a axis) decades(n int) []float64 {
 			}
 		}
 		if len(out) <= n || len(digits) == 1 {
-			for k := 2; len(out) > n && n > 1; k++ {
-				out = every(out, k)
-			}
-			return out
+			return every(out, (len(out)+n-1)/max(n, 1))
 		}
 	}
 	return nil
@@ -115,7 +116,7 @@ func (a axis) decades(n int) []float64 {
 
 func every(v []float64, k int) []float64 {
 	var out []float64
-	for i := 0; i < len(v); i += k {
+	for i := 0; i < len(v); i += max(k, 1) {
 		out = append(out, v[i])
 	}
 	return out
@@ -132,7 +133,7 @@ func roundStep(v float64) float64 {
 	return 10 * p
 }
 
-// grid draws an axis below an area: lines, labels and what is counted.
+// gridX draws an axis below an area: lines, labels and what is counted.
 func (s *scene) gridX(a axis, top, bottom float64, ticks []float64, label func(float64) string, title string) {
 	last := math.Inf(-1)
 	for _, v := range ticks {
@@ -162,9 +163,20 @@ func (s *scene) gridY(a axis, left, right float64, ticks []float64, label func(f
 	}
 }
 
-// valueLabels prints ticks of a unit.
+// valueLabels prints ticks of a unit; a unit of words is left to the title.
 func valueLabels(unit string) func(float64) string {
+	if unitWords(unit) != "" {
+		unit = ""
+	}
 	return func(v float64) string { return Value(v, unit) }
+}
+
+// titled is an axis' title, with the unit that its ticks leave out.
+func titled(label, unit string) string {
+	if w := unitWords(unit); w != "" {
+		return label + " (" + w + ")"
+	}
+	return label
 }
 
 // ratioLabels prints ticks of a ratio: as a change while they are near 1, and as

@@ -62,21 +62,24 @@ func forestLabel(e *result.Experiment, c *result.Comparison) string {
 
 func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *scene {
 	s := &scene{w: w}
-	small2 := w < 600
-	labels, results := 250.0, 225.0
+	phone := w < 600
+	labels, figures, results := 0.0, 0.0, 0.0
 	rowH := 30.0
-	if small2 {
-		labels, results, rowH = 0, 0, 62
+	if phone {
+		rowH = 62
 	} else {
-		label, result, verdict := 0.0, 0.0, 0.0
+		label, verdict := 0.0, 0.0
 		for _, c := range rows {
 			label = max(label, width(forestLabel(e, c), strong))
 			verdict = max(verdict, width(look(c.Verdict).mark+" "+verdictWord(c.Verdict), plain))
 			if r := interval(e, c); r.Reason == "" {
-				result = max(result, width(r.Text, plain))
+				figures = max(figures, width(r.Text, plain))
 			}
 		}
-		labels, results = min(max(label+16, 120), 290), min(result+verdict+30, 330)
+		labels, results = min(max(label+16, 120), 250), figures+verdict+24
+		if label+16 > labels {
+			rowH = 40 // labels take two lines
+		}
 	}
 	margin := 0.0
 	var all []float64
@@ -115,8 +118,9 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 		entries = append(entries, entry{square, line, "published"})
 	}
 	top = s.legend(0, top, entries) + 2
-	s.words(max(a.at(1)-8, 40), top+8, end, small, dim, "better ←")
-	s.words(min(a.at(1)+8, w-50), top+8, start, small, dim, "→ worse")
+	one := min(max(a.at(1), width("better ←", small)+8), w-width("→ worse", small)-8)
+	s.words(one-8, top+8, end, small, dim, "better ←")
+	s.words(one+8, top+8, start, small, dim, "→ worse")
 	top += 18
 	bottom := top + rowH*float64(len(rows))
 	if margin > 0 {
@@ -129,7 +133,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 		y := top + rowH*(float64(i)+0.5)
 		res := interval(e, c).Text
 		l := look(c.Verdict)
-		if small2 {
+		if phone {
 			y = top + rowH*float64(i) + 47
 			s.rect(0, top+rowH*float64(i)+1, w, 36, surface)
 			s.words(0, top+rowH*float64(i)+16, start, weight(c), text, fit(forestLabel(e, c), weight(c), w))
@@ -138,14 +142,19 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 			if i > 0 {
 				s.line(0, y-rowH/2, w, y-rowH/2, 1, sunken)
 			}
-			s.words(0, y+4.5, start, weight(c), text, fit(forestLabel(e, c), weight(c), labels-8))
+			lines := wrap(forestLabel(e, c), weight(c), labels-8)
+			for k, l := range lines[:min(len(lines), 2)] {
+				s.words(0, y+4.5+17*(float64(k)-float64(min(len(lines), 2)-1)/2), start, weight(c), text, fit(l, weight(c), labels-8))
+			}
 			if c.Cost != nil {
-				s.words(w-results+4, y+4.5, start, plain, text, fit(res, plain, results-90))
+				s.words(w-results+4, y+4.5, start, plain, text, res)
 			}
 			s.words(w, y+4.5, end, plain, l.ink, l.mark+" "+verdictWord(c.Verdict))
 		}
 		if c.Cost == nil || !finite(*c.Cost) || *c.Cost <= 0 {
-			s.words(a.from, y+4.5, start, small, dim, fit("no ratio: "+noRatio(c), small, w-a.from-100))
+			why := fit("no ratio: "+noRatio(c), small, w-a.from-100)
+			s.rect(a.from-2, y-10, width(why, small)+6, 20, surface)
+			s.words(a.from, y+4.5, start, small, dim, why)
 			continue
 		}
 		drawBands(s, e, c, bands, a, y)
@@ -177,9 +186,10 @@ func drawInterval(s *scene, c *result.Comparison, a axis, y float64, l appearanc
 		off bool
 		dir float64
 	}{{x1, off1, 1}, {x2, off2, -1}} {
-		if e.off {
+		switch {
+		case e.off:
 			s.path([]point{{e.x + 6*e.dir, y - 4}, {e.x, y}, {e.x + 6*e.dir, y + 4}}, 2, l.ink)
-		} else {
+		case abs(a.at(*c.Cost)-e.x) > 8: // else the symbol hides it
 			s.line(e.x, y-4, e.x, y+4, 2, l.ink)
 		}
 	}

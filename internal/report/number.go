@@ -25,12 +25,20 @@ func Value(v float64, unit string) string {
 		return scaled(v, 1000, "Hz")
 	case unit == "joules":
 		return scaled(v, 1000, "J")
-	case strings.HasSuffix(unit, "_per_second"):
-		return plainScaled(v) + " " + words(strings.TrimSuffix(unit, "_per_second")) + "/s"
-	case unit == "" || unit == "1":
-		return plainScaled(v)
 	}
-	return plainScaled(v) + " " + words(unit)
+	return strings.TrimSpace(strings.TrimSpace(scaled(v, 1000, "")) + " " + unitWords(unit))
+}
+
+// unitWords is a unit without a symbol, as words: "requests/s"; "" for the others.
+func unitWords(unit string) string {
+	switch unit {
+	case "", "1", "seconds", "bytes", "bytes_per_second", "ratio", "hertz", "joules":
+		return ""
+	}
+	if stem, ok := strings.CutSuffix(unit, "_per_second"); ok {
+		return words(stem) + "/s"
+	}
+	return words(unit)
 }
 
 // Or prints what p points to, or the word "missing" with the reason.
@@ -113,14 +121,10 @@ func scaled(v, base float64, suffix string) string {
 		v /= base
 		i++
 	}
-	if a := math.Abs(v); a >= 999.5 { // 1000 to 1023 of an IEC unit: all four digits count
+	if a := math.Abs(v); a >= 999.5 && a < 1024 { // 1000 to 1023 of an IEC unit: all four digits count
 		return fmt.Sprintf("%.0f %s%s", v, prefixes[i], suffix)
 	}
 	return digits(v) + " " + prefixes[i] + suffix
-}
-
-func plainScaled(v float64) string {
-	return strings.ReplaceAll(strings.TrimSpace(scaled(v, 1000, "")), " ", " ")
 }
 
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }

@@ -16,8 +16,8 @@ import (
 type Page struct {
 	Title string
 	Made  time.Time
-	// Summary has a line for each verdict when there are several experiments,
-	// and the table of platforms when there are three environments or more.
+	// Summary has a line for each verdict and the table of platforms, when there
+	// are several experiments.
 	Summary []Section
 	Parts   []Part
 	// Tail is what belongs to all experiments: findings.
@@ -30,6 +30,8 @@ type Part struct {
 	// Facts say in a line how it was measured.
 	Facts       []Fact
 	Conclusions []Conclusion
+	// Common is what all conclusions have in common, and is left out of them.
+	Common []Fact
 	// Nothing says why there is no conclusion, when there is none.
 	Nothing  string
 	Sections []Section
@@ -78,9 +80,8 @@ func Compose(doc Document) Page {
 		p.Parts = append(p.Parts, part(e, i, doc))
 	}
 	if len(doc.Experiments) > 1 {
-		p.Summary = append(p.Summary, summary(doc))
+		p.Summary = append([]Section{summary(doc)}, platforms(doc)...)
 	}
-	p.Summary = append(p.Summary, platforms(doc)...)
 	if len(doc.Findings) > 0 {
 		p.Tail = append(p.Tail, findings(doc.Findings))
 	}
@@ -111,17 +112,22 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	if len(p.Conclusions) == 0 {
 		p.Nothing = whyNothing(e)
 	}
+	p.share()
 	id := func(s string) string { return fmt.Sprintf("e%d-%s", n+1, s) }
 	prefix := ""
 	if len(doc.Experiments) > 1 {
 		prefix = fmt.Sprintf("%d-", n+1)
 	}
 	plots := plotsOf(e, prefix)
-	sections := []Section{
+	var sections []Section
+	if len(doc.Experiments) == 1 {
+		sections = platforms(doc)
+	}
+	sections = append(sections,
 		costs(e, plots),
-		{ID: "scaling", Title: "Scaling", Lead: "How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.", Plots: plots["scaling"]},
-		{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]},
-		{ID: "ladder", Title: "Ladder", Lead: "What each layer adds, from the baseline upwards.", Plots: plots["ladder"]},
+		Section{ID: "scaling", Title: "Scaling", Lead: "How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.", Plots: plots["scaling"]},
+		Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]},
+		Section{ID: "ladder", Title: "Ladder", Lead: "What each layer adds, from the baseline upwards.", Plots: plots["ladder"]},
 		whySection(e, plots),
 		differences(e),
 		guards(e),
@@ -130,7 +136,7 @@ func part(e *result.Experiment, n int, doc Document) Part {
 		missing(e),
 		rawRuns(e),
 		reproduce(e),
-	}
+	)
 	for _, s := range sections {
 		if len(s.Plots)+len(s.Tables)+len(s.Notes)+len(s.Code) > 0 {
 			s.ID = id(s.ID)
@@ -138,6 +144,40 @@ func part(e *result.Experiment, n int, doc Document) Part {
 		}
 	}
 	return p
+}
+
+// share moves facts and causes that all conclusions have in common out of them: a
+// sweep would say them once per point.
+func (p *Part) share() {
+	if len(p.Conclusions) < 2 {
+		return
+	}
+	first := &p.Conclusions[0]
+	for _, f := range slices.Clone(first.Facts) {
+		if slices.ContainsFunc(p.Conclusions, func(c Conclusion) bool { return !slices.Contains(c.Facts, f) }) {
+			continue
+		}
+		p.Common = append(p.Common, f)
+		for i := range p.Conclusions {
+			c := &p.Conclusions[i]
+			c.Facts = slices.DeleteFunc(c.Facts, func(g Fact) bool { return g == f })
+		}
+	}
+	var why []string
+	for i := range p.Conclusions {
+		if c := &p.Conclusions[i]; len(c.Why) > 0 {
+			if why != nil && !slices.Equal(why, c.Why) {
+				return
+			}
+			why = c.Why
+		}
+	}
+	if len(why) > 0 {
+		p.Common = append(p.Common, Fact{"why", strings.Join(why, " ")})
+		for i := range p.Conclusions {
+			p.Conclusions[i].Why = nil
+		}
+	}
 }
 
 func designFacts(e *result.Experiment) []Fact {
@@ -217,6 +257,12 @@ func whyNothing(e *result.Experiment) string {
 func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 	a := look(c.Verdict)
 	out := Conclusion{Verdict: c.Verdict, Word: verdictWord(c.Verdict), Mark: a.mark, Means: a.means, Headline: Headline(c)}
+	if c.Grade == result.GradeC || c.Grade == result.GradeD {
+		out.Means = "a difference of machines, not the cost of a TEE"
+	}
+	if len(caseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
+		out.Headline = c.Case + ": " + out.Headline
+	}
 	switch {
 	case c.Cost != nil && finite(*c.Cost):
 		out.Big = Cell{Text: bound(e, c) + Times(*c.Cost), Raw: fmt.Sprint(*c.Cost), Number: true}
@@ -263,13 +309,13 @@ func intervalName(c *result.Comparison) string {
 
 // doubts are the reasons of a comparison and the guards that concern it.
 func doubts(e *result.Experiment, c *result.Comparison) (said, next []string) {
-	said = append(said, c.Reasons...)
+	said = slices.DeleteFunc(slices.Clone(c.Reasons), func(r string) bool { return strings.TrimSpace(r) == "" })
 	for i := range e.Guards {
 		g := &e.Guards[i]
 		if g.Level == result.Note || !concerns(g, c) {
 			continue
 		}
-		if !slices.Contains(said, g.Message) {
+		if g.Message != "" && !slices.Contains(said, g.Message) {
 			said = append(said, g.Message)
 		}
 		if g.Help != "" && !slices.Contains(next, g.Help) {

@@ -64,21 +64,30 @@ func platforms(doc Document) []Section {
 	}
 	for _, f := range identity {
 		row(f.name, func(c column) Cell { return f.cell(c.e, c.env) })
+		if same(t.Rows[len(t.Rows)-1][1:]) {
+			s.Facts = append(s.Facts, Fact{f.name + " of all", reasoned(t.Rows[len(t.Rows)-1][1])})
+			t.Rows = t.Rows[:len(t.Rows)-1]
+		}
 	}
 	for _, e := range doc.Experiments {
-		for _, kase := range caseIDs(e) {
+		for _, kase := range plottedCases(e) {
 			metric := primary(e)
-			name := or(e.Name, e.Workload.Name) + ": " + labelOf(e, metric)
-			if len(caseIDs(e)) > 1 {
-				name += ", " + kase
+			name := or(e.Name, e.Workload.Name) + ": " + labelOf(e, metric) + inCase(e, kase)
+			here := func(cell func(*result.Environment) Cell) func(column) Cell {
+				return func(c column) Cell {
+					if envIndex(e, c.env.ID) < 0 {
+						return Cell{Text: "not run"}
+					}
+					return cell(c.env)
+				}
 			}
-			row(name, func(c column) Cell {
-				m, _, why := Median(e, c.env.ID, kase, metric)
+			row(name, here(func(v *result.Environment) Cell {
+				m, _, why := Median(e, v.ID, kase, metric)
 				return Or(m, unitOf(e, metric), why)
-			})
-			row(name+", cost", func(c column) Cell { return costAgainstBase(e, c.env.ID, kase, metric) })
+			}))
+			row(name+", cost", here(func(v *result.Environment) Cell { return costAgainstBase(e, v.ID, kase, metric) }))
 			if len(doc.Prices) > 0 {
-				row(name+", work per money", func(c column) Cell { return worth(doc, e, c.env, kase, metric) })
+				row(name+", work per money", here(func(v *result.Environment) Cell { return worth(doc, e, v, kase, metric) }))
 			}
 		}
 	}
@@ -93,6 +102,18 @@ func platforms(doc Document) []Section {
 		}
 	}
 	return []Section{s}
+}
+
+func same(cells []Cell) bool {
+	return !slices.ContainsFunc(cells, func(c Cell) bool { return c != cells[0] })
+}
+
+// reasoned is a cell as words.
+func reasoned(c Cell) string {
+	if c.Reason != "" {
+		return c.Text + ": " + c.Reason
+	}
+	return c.Text
 }
 
 func costAgainstBase(e *result.Experiment, env, kase, metric string) Cell {
@@ -157,10 +178,10 @@ var identity = []struct {
 		return known(v, "hardware.cpu_model", v.Hardware.CPUModel)
 	}},
 	{"vCPU", func(_ *result.Experiment, v *result.Environment) Cell {
-		return counted0(v, "hardware.cpus", float64(v.Hardware.CPUs), "")
+		return positive(v, "hardware.cpus", float64(v.Hardware.CPUs), "")
 	}},
 	{"memory", func(_ *result.Experiment, v *result.Environment) Cell {
-		return counted0(v, "hardware.memory_bytes", float64(v.Hardware.MemoryBytes), "bytes")
+		return positive(v, "hardware.memory_bytes", float64(v.Hardware.MemoryBytes), "bytes")
 	}},
 	{"security", func(_ *result.Experiment, v *result.Environment) Cell { return security(v) }},
 	{"kernel", func(_ *result.Experiment, v *result.Environment) Cell {
@@ -174,7 +195,7 @@ var identity = []struct {
 	}},
 	{"instance", func(_ *result.Experiment, v *result.Environment) Cell {
 		if v.Cloud == nil {
-			return known(v, "cloud", "")
+			return known(v, "cloud", map[bool]string{true: "no known cloud"}[v.Missing["cloud"] == ""])
 		}
 		return known(v, "cloud.instance_type", strings.TrimSpace(v.Cloud.Provider+" "+v.Cloud.InstanceType+" "+or(v.Cloud.Zone, v.Cloud.Region)))
 	}},
@@ -199,8 +220,8 @@ func known(v *result.Environment, path, value string) Cell {
 	return Cell{Text: value}
 }
 
-// counted0 is for fields in which 0 means that they could not be read.
-func counted0(v *result.Environment, path string, n float64, unit string) Cell {
+// positive is for fields in which 0 means that they could not be read.
+func positive(v *result.Environment, path string, n float64, unit string) Cell {
 	if n <= 0 {
 		return Missing(v.Missing[path])
 	}

@@ -94,7 +94,7 @@ type whisker struct {
 func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, w float64) *scene {
 	unit := unitOf(e, metric)
 	d := e.Desc(metric)
-	panels := []panel{{title: labelOf(e, metric), curves: curves, zero: true, label: func(axis) func(float64) string { return valueLabels(unit) }}}
+	panels := []panel{{title: titled(labelOf(e, metric), unit), curves: curves, zero: true, label: func(axis) func(float64) string { return valueLabels(unit) }}}
 	if sw.parallel() && d != nil && d.Better != "none" {
 		p := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return Percent }}
 		for _, c := range curves {

@@ -47,6 +47,10 @@ func mediansCell(e *result.Experiment, c *result.Comparison) Cell {
 		return b
 	}
 	out := Cell{Text: b.Text + " → " + t.Text, Number: true}
+	_, u, ok := strings.Cut(b.Text, " ")
+	if stem, cut := strings.CutSuffix(b.Text, " "+u); ok && cut && strings.HasSuffix(t.Text, " "+u) {
+		out.Text = stem + " → " + t.Text // the same unit and prefix are said once
+	}
 	if b.Reason != "" || t.Reason != "" {
 		out.Reason = noRatio(c)
 	} else {
@@ -58,11 +62,8 @@ func mediansCell(e *result.Experiment, c *result.Comparison) Cell {
 func verdictCell(c *result.Comparison) Cell {
 	a := look(c.Verdict)
 	out := Cell{Text: verdictWord(c.Verdict), Mark: a.mark, Kind: string(c.Verdict)}
-	switch {
-	case c.Material:
+	if c.Material {
 		out.Text += ", material"
-	case c.PairsNeeded > 0:
-		out.Text += fmt.Sprintf(", %d pairs settle", c.PairsNeeded)
 	}
 	return out
 }
@@ -110,7 +111,11 @@ func attribution(e *result.Experiment) *Table {
 	for i := range e.Attribution {
 		a := &e.Attribution[i]
 		arms := Text(a.Treatment+" against "+a.Baseline, "")
-		t.add(arms, Text(a.Case, "unnamed"), Text(causeName(a.Counter), "unnamed"), Cell{Text: signed(a.Delta), Number: true}, Or(a.UnitCost, "seconds", or(a.Reason, "no unit cost is known")), Or(a.Share, "ratio", or(a.Reason, "no unit cost is known")))
+		delta := Cell{Text: signed(a.Delta), Number: true}
+		if a.Delta == 0 && a.Reason != "" || !finite(a.Delta) {
+			delta = Missing(a.Reason)
+		}
+		t.add(arms, Text(a.Case, "unnamed"), Text(causeName(a.Counter), "unnamed"), delta, Or(a.UnitCost, "seconds", or(a.Reason, "no unit cost is known")), Or(a.Share, "ratio", or(a.Reason, "no unit cost is known")))
 		if a.Unexplained != nil && finite(*a.Unexplained) {
 			rest = []Cell{arms, Text(a.Case, "unnamed"), {Text: "unexplained"}, {Text: "–"}, {Text: "–"}, Or(a.Unexplained, "ratio", "")}
 		}
@@ -194,7 +199,10 @@ func references(e *result.Experiment) Section {
 		if r.High != r.Low {
 			figure = low + " to " + high
 		}
-		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Cell{Text: figure}, Text(words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
+		if r.Low == 0 && r.High == 0 {
+			figure = ""
+		}
+		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Text(figure, "the reference gives no figure"), Text(words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
 	}
 	if len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)

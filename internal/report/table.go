@@ -33,7 +33,7 @@ func Text(s, reason string) Cell {
 	return Cell{Text: s}
 }
 
-// Table has as many cells in each row as there are columns.
+// Table has as many cells in each row as there are columns; the first names the row.
 type Table struct {
 	// Caption says what the table answers.
 	Caption string
@@ -41,13 +41,10 @@ type Table struct {
 	// Numbers are the columns to be aligned to the right.
 	Numbers []bool
 	Rows    [][]Cell
-	// Heads: the first cell of each row names the row.
-	Heads bool
 }
 
 func newTable(caption string, columns ...string) *Table {
-	t := &Table{Caption: caption, Columns: columns, Numbers: make([]bool, len(columns)), Heads: true}
-	return t
+	return &Table{Caption: caption, Columns: columns, Numbers: make([]bool, len(columns))}
 }
 
 func (t *Table) add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
@@ -55,10 +52,8 @@ func (t *Table) add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
 // align finds the columns of numbers.
 func (t *Table) align() *Table {
 	for c := range t.Columns {
-		t.Numbers[c] = len(t.Rows) > 0
-		for _, r := range t.Rows {
-			t.Numbers[c] = t.Numbers[c] && (r[c].Number || r[c].Reason != "")
-		}
+		t.Numbers[c] = slices.ContainsFunc(t.Rows, func(r []Cell) bool { return r[c].Number }) &&
+			!slices.ContainsFunc(t.Rows, func(r []Cell) bool { return !r[c].Number && r[c].Reason == "" })
 	}
 	return t
 }

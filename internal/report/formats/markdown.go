@@ -28,6 +28,12 @@ func writeMarkdown(w io.Writer, doc report.Document) error {
 		for _, c := range part.Conclusions {
 			markdownConclusion(p, c)
 		}
+		if len(part.Common) > 0 {
+			p.line("\nAll of them:\n")
+		}
+		for _, f := range part.Common {
+			p.line(fmt.Sprintf("- %s: %s", f.Name, escapeMarkdown(f.Text)))
+		}
 		if part.Nothing != "" {
 			p.line("\n" + escapeMarkdown(part.Nothing))
 		}

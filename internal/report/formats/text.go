@@ -39,6 +39,10 @@ func writeText(w io.Writer, doc report.Document) error {
 		for _, c := range part.Conclusions {
 			p.conclusion(c)
 		}
+		if len(part.Common) > 0 {
+			p.line("")
+			p.wrapped("    ", "all of them: "+factLine(part.Common))
+		}
 		if part.Nothing != "" {
 			p.line("")
 			p.wrapped("", part.Nothing)
@@ -120,11 +124,7 @@ func (p *printer) section(s report.Section) {
 	p.line(s.Title)
 	p.line(strings.Repeat("─", utf8.RuneCountInString(s.Title)))
 	p.wrapped("", s.Lead)
-	var facts []string
-	for _, f := range s.Facts {
-		facts = append(facts, f.Name+": "+f.Text)
-	}
-	p.wrapped("", strings.Join(facts, " · "))
+	p.wrapped("", factLine(s.Facts))
 	for _, t := range s.Tables {
 		if len(s.Tables) > 1 || t.Caption != s.Title && !strings.HasPrefix(s.Title, t.Caption) {
 			p.line("")
@@ -141,6 +141,14 @@ func (p *printer) section(s report.Section) {
 	for _, c := range s.Code {
 		p.line("  " + c) // never broken: it is to be copied
 	}
+}
+
+func factLine(facts []report.Fact) string {
+	out := make([]string, len(facts))
+	for i, f := range facts {
+		out[i] = f.Name + ": " + f.Text
+	}
+	return strings.Join(out, " · ")
 }
 
 // table prints reasons below, with a letter: they would tear the columns apart.

@@ -1,0 +1,197 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+func TestValue(t *testing.T) {
+	for _, c := range []struct {
+		v    float64
+		unit string
+		want string
+	}{
+		{0, "seconds", "0 s"}, {0.01234, "seconds", "12.3 ms"}, {0.9996, "seconds", "1 s"}, {4.2e-8, "seconds", "42 ns"}, {90, "seconds", "90 s"},
+		{1536, "bytes", "1.5 KiB"}, {1023, "bytes", "1023 B"}, {1.25e9, "bytes_per_second", "1.16 GiB/s"},
+		{612345, "requests_per_second", "612 k requests/s"}, {999.7, "", "1 k"}, {-0.000001234, "", "−0.00000123"},
+		{0.034, "ratio", "3.4 %"}, {3.1e9, "hertz", "3.1 GHz"}, {12, "tokens", "12 tokens"},
+		{math.NaN(), "seconds", "missing"}, {math.Inf(1), "", "missing"}, {1e300, "", "1e+282 E"},
+	} {
+		if got := Value(c.v, c.unit); got != c.want {
+			t.Errorf("Value(%v, %q) is %q, want %q", c.v, c.unit, got, c.want)
+		}
+	}
+}
+
+func TestRatios(t *testing.T) {
+	for v, want := range map[float64]string{1.0344: "1.034x", 3.1249: "3.12x", 24.51: "24.5x", 892.4: "892x", 0.5: "0.500x"} {
+		if got := Times(v); got != want {
+			t.Errorf("Times(%v) is %q, want %q", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{1: "±0 %", 1.034: "+3.4 %", 0.88: "−12 %", 3: "+200 %"} {
+		if got := Change(v); got != want {
+			t.Errorf("Change(%v) is %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestMissingHasReason(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []Cell{Or(nil, "seconds", "the tool did not say"), Or(&nan, "seconds", "the tool did not say"), Text(" ", "the tool did not say")} {
+		if c.Text != "missing" || c.Reason != "the tool did not say" {
+			t.Errorf("%+v", c)
+		}
+	}
+	if c := Missing(""); c.Reason == "" {
+		t.Error("no reason for having no reason")
+	}
+}
+
+// TestTicks: a few round values inside the axis, whatever its span.
+func TestTicks(t *testing.T) {
+	for _, v := range [][]float64{{0.0124, 0.0391}, {1e-9, 1e9}, {5, 5}, {0, 0}, {-3, 4}, {1, 12}, {99.9, 100.1}, {1e-90, 1e90}, {1e-300, 1e300}, {-1e308, 1e308}, nil, {math.NaN()}} {
+		a := newAxis(v, 0, 500)
+		ticks := a.ticks(6)
+		if len(ticks) < 2 || len(ticks) > 9 {
+			t.Errorf("%v gives the ticks %v", v, ticks)
+		}
+		for _, x := range ticks {
+			if px := a.at(x); !finite(px) || px < -0.01 || px > 500.01 {
+				t.Errorf("%v: tick %v stands at %v", v, x, px)
+			}
+		}
+		if !slices.IsSorted(ticks) {
+			t.Errorf("%v: %v", v, ticks)
+		}
+	}
+	a := ratioAxis([]float64{0.97, 1.05}, 0.03, 0, 300)
+	if got := ratioLabels(a)(1); got != "same" {
+		t.Errorf("1 is called %q", got)
+	}
+}
+
+func TestSweeps(t *testing.T) {
+	e := &result.Experiment{}
+	for _, rw := range []string{"read", "write"} {
+		for _, bs := range []string{"64k", "4k", "1M"} {
+			e.Cases = append(e.Cases, result.Case{ID: "rw=" + rw + ",bs=" + bs, Params: map[string]string{"rw": rw, "bs": bs, "depth": "32"}})
+		}
+	}
+	got := fmt.Sprint(sweeps(e))
+	want := "[{bs rw=read [4096 65536 1.048576e+06] [rw=read,bs=4k rw=read,bs=64k rw=read,bs=1M]} {bs rw=write [4096 65536 1.048576e+06] [rw=write,bs=4k rw=write,bs=64k rw=write,bs=1M]}]"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for _, none := range [][]result.Case{nil, {{ID: "default"}}, {{ID: "a", Params: map[string]string{"rw": "read"}}, {ID: "b", Params: map[string]string{"rw": "write"}}}} {
+		if s := sweeps(&result.Experiment{Cases: none}); s != nil {
+			t.Errorf("%v has the sweeps %v", none, s)
+		}
+	}
+}
+
+// TestBoundOfCost: where higher is better the cost is the inverse, and so is its bound.
+func TestBoundOfCost(t *testing.T) {
+	e := &result.Experiment{Workload: result.Workload{Metrics: []result.MetricDesc{{Name: "rate", Better: "higher"}, {Name: "time", Better: "lower"}}}}
+	for _, c := range []struct {
+		metric string
+		bound  result.Bound
+		want   string
+	}{{"time", result.AtMost, "≤ "}, {"rate", result.AtMost, "≥ "}, {"rate", result.AtLeast, "≤ "}, {"time", result.Exact, ""}, {"unknown", result.AtLeast, "≥ "}} {
+		if got := bound(e, &result.Comparison{Metric: c.metric, Bound: c.bound}); got != c.want {
+			t.Errorf("%s of %s is %q, want %q", c.bound, c.metric, got, c.want)
+		}
+	}
+}
+
+// TestLadderChains: steps between neighbours stand on each other, steps against
+// the baseline all begin at 1, and a chain with a gap is not drawn.
+func TestLadderChains(t *testing.T) {
+	two, three, six := 2.0, 3.0, 6.2
+	step := func(base, treat string, cost *float64, n int) result.Comparison {
+		return result.Comparison{Baseline: base, Treatment: treat, Primary: true, Cost: cost, Rung: n}
+	}
+	envs := []result.Environment{{ID: "a"}, {ID: "b"}, {ID: "c"}}
+	for name, c := range map[string]struct {
+		comparisons []result.Comparison
+		want        string
+	}{
+		"neighbours": {[]result.Comparison{step("b", "c", &three, 2), step("a", "b", &two, 1), step("a", "c", &six, 0)}, "1-2 2-6 1-6.2"},
+		"baseline":   {[]result.Comparison{step("a", "b", &two, 1), step("a", "c", &six, 2)}, "1-2 1-6.2"},
+		"gap":        {[]result.Comparison{step("a", "b", nil, 1), step("b", "c", &three, 2)}, ""},
+	} {
+		var got []string
+		for _, r := range rungsOf(&result.Experiment{Environments: envs, Comparisons: c.comparisons}, "") {
+			got = append(got, fmt.Sprintf("%v-%v", r.from, r.to))
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%s: %q, want %q", name, s, c.want)
+		}
+	}
+}
+
+// TestRasterIsTheDrawing: fills, overlapping strokes and dashes come out in their
+// colours where the scene has them, and nowhere else.
+func TestRasterIsTheDrawing(t *testing.T) {
+	s := &scene{w: 60, h: 40}
+	s.rect(10, 10, 20, 20, bad)
+	s.path([]point{{35, 5}, {50, 20}, {35, 35}}, 4, accent)
+	s.line(0, 38, 60, 38, 2, good).dashed = true
+	b, err := s.png()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		x, y int
+		want ink
+	}{{20, 20, bad}, {5, 5, surface}, {42, 12, accent}, {50, 20, accent}, {2, 38, good}, {7, 38, surface}} {
+		r, g, b, _ := img.At(c.x*2, c.y*2).RGBA()
+		w := light.rgba(c.want)
+		if uint8(r>>8) != w.R || uint8(g>>8) != w.G || uint8(b>>8) != w.B {
+			t.Errorf("at %d,%d is %02x%02x%02x, want %s", c.x, c.y, r>>8, g>>8, b>>8, light.hex(c.want))
+		}
+	}
+}
+
+// TestColoursOfThePage: the report and the web page look alike.
+func TestColoursOfThePage(t *testing.T) {
+	css, err := os.ReadFile("../../ui/src/tokens.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lightCSS, darkCSS, ok := strings.Cut(string(css), `[data-mantine-color-scheme="dark"]`)
+	if !ok {
+		t.Fatal("tokens.css has no dark theme")
+	}
+	for _, c := range []struct {
+		theme theme
+		css   string
+	}{{light, lightCSS}, {dark, darkCSS}} {
+		for _, i := range roles {
+			if want := fmt.Sprintf("--%s: %s;", i, c.theme.hex(i)); !strings.Contains(c.css, want) {
+				t.Errorf("tokens.css does not say %s", want)
+			}
+		}
+		if len(c.theme) != len(roles) {
+			t.Errorf("%d colours for %d roles", len(c.theme), len(roles))
+		}
+	}
+}
+
+func TestShellLine(t *testing.T) {
+	if got, want := shellLine([]string{"teescope", "--param", "threads=1 2", "it's", ""}), `teescope --param 'threads=1 2' 'it'\''s' ''`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
