@@ -1,13 +1,18 @@
 // Package launchers is where a workload can run, one file per launcher.
 package launchers
 
-import "github.com/teescope/teescope/internal/bench"
+import (
+	"slices"
 
-// All is every launcher, in the order of `teescope bench list`.
-var All = []*bench.Launcher{
+	"github.com/teescope/teescope/internal/bench"
+)
+
+// All is every launcher, in the order of `teescope bench list`; those that are
+// command templates come last.
+var All = slices.Concat([]*bench.Launcher{
 	&native,
 	&container,
 	&gvisor,
 	&qemu,
 	&ssh,
-}
+}, templates())

@@ -1,0 +1,500 @@
+package launchers
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	texttemplate "text/template"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+)
+
+// template is a command template: a launcher as data, for TEEs that wrap a
+// command line.
+//
+// In the words of a step {work} and {data} are the job's folders, {job} is a
+// folder of this job's own for what is generated and built, {program} is the
+// job's first word, {params.NAME} a parameter. A word that is {argv} or {args}
+// becomes all of the job's words, or all but the first. Generated files are
+// text/template with <% and %> around the actions (braces are common in the
+// files to be made), given .Work .Data .Job .Program .Argv .Dir .Env .Files
+// .Own .Params and the functions json and shell, which quote.
+type template struct {
+	Name string `yaml:"name"`
+	Doc  string `yaml:"doc"`
+	// Untried: nobody of us has run it; it is written from documentation. That
+	// is said in the launcher's doc and in every result.
+	Untried bool            `yaml:"untried"`
+	Params  []templateParam `yaml:"params"`
+	// Check lists what the machine must have.
+	Check []templateNeed `yaml:"check"`
+	// Inside says where the job finds its folders; by default where they are.
+	Inside struct {
+		Work string `yaml:"work"`
+		Data string `yaml:"data"`
+	} `yaml:"inside"`
+	// Files are made in {job} and Prepare runs before the first run of each job.
+	Files   []templateFile `yaml:"files"`
+	Prepare []step         `yaml:"prepare"`
+	// Start runs from Open to Close beside the jobs; Ready is tried until it
+	// succeeds. Neither knows the job.
+	Start *step `yaml:"start"`
+	Ready *step `yaml:"ready"`
+	// Run is the command of a run; it ends when the job ends.
+	Run step `yaml:"run"`
+	// Stop runs at Close, before what Start started is ended.
+	Stop     []step            `yaml:"stop"`
+	TEE      templateTEE       `yaml:"tee"`
+	Evidence []templateReading `yaml:"evidence"`
+	// Versions are commands whose first line of output is a version, by name.
+	Versions map[string]step `yaml:"versions"`
+	// Processes are the names under which the host's kernel sees a run; by
+	// default that of Run's first word.
+	Processes []string `yaml:"processes"`
+}
+
+type templateParam struct {
+	Name    string   `yaml:"name"`
+	Doc     string   `yaml:"doc"`
+	Default string   `yaml:"default"`
+	Values  []string `yaml:"values"`
+}
+
+type templateNeed struct {
+	Command string `yaml:"command"`
+	Path    string `yaml:"path"`
+	Hint    string `yaml:"hint"` // package, or how to come by it
+}
+
+type templateFile struct {
+	Name string `yaml:"name"`
+	Text words  `yaml:"text"`
+}
+
+type step struct {
+	Argv []words          `yaml:"argv"`
+	Dir  words            `yaml:"dir"`
+	Env  map[string]words `yaml:"env"`
+}
+
+// templateTEE is what the template declares. Rules read it off the evidence:
+// the TEE is active where all of Active are on; Debug is unknown where it is
+// neither on nor off.
+type templateTEE struct {
+	Kind   string         `yaml:"kind"`
+	Active []templateRule `yaml:"active"`
+	Debug  *templateRule  `yaml:"debug"`
+}
+
+// templateRule asks a piece of evidence, by its name, for a pattern.
+type templateRule struct {
+	From string  `yaml:"from"`
+	On   pattern `yaml:"on"`
+	Off  pattern `yaml:"off"`
+}
+
+// templateReading is evidence: a command's output or a file, and the settings
+// that its lines show (the first group of a pattern), by name.
+type templateReading struct {
+	Name     string             `yaml:"name"`
+	Argv     []words            `yaml:"argv"`
+	File     words              `yaml:"file"`
+	Settings map[string]pattern `yaml:"settings"`
+}
+
+// words is text with placeholders, and the line where it stands.
+type words struct {
+	text string
+	line int
+}
+
+func (w *words) UnmarshalYAML(n *yaml.Node) error {
+	w.line = n.Line
+	return n.Decode(&w.text)
+}
+
+// pattern is a regular expression over lines.
+type pattern struct{ *regexp.Regexp }
+
+func (p *pattern) UnmarshalYAML(n *yaml.Node) error {
+	var s string
+	if err := n.Decode(&s); err != nil {
+		return err
+	}
+	re, err := regexp.Compile("(?m)" + s)
+	if err != nil {
+		return fmt.Errorf("line %d: pattern %q: %w", n.Line, s, err)
+	}
+	p.Regexp = re
+	return nil
+}
+
+//go:embed templates/*.yaml
+var shipped embed.FS
+
+// templates are the shipped ones, in the order of their file names. That they
+// parse is a promise of the list's test.
+func templates() []*bench.Launcher {
+	names, err := shipped.ReadDir("templates")
+	if err != nil {
+		panic(err) // the folder is in the program
+	}
+	var out []*bench.Launcher
+	for _, n := range names {
+		data, err := shipped.ReadFile("templates/" + n.Name())
+		if err != nil {
+			panic(err)
+		}
+		l, err := FromFile(n.Name(), data)
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// FromFile reads a command template. name is what errors call the file; the
+// launcher's own name is in it. Unknown keys and placeholders are errors that
+// name the line.
+func FromFile(name string, data []byte) (*bench.Launcher, error) {
+	var t template
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&t); err != nil {
+		var te *yaml.TypeError
+		if errors.As(err, &te) { // its text names Go's types
+			return nil, fmt.Errorf("%s: %s", name, notInType.ReplaceAllString(strings.Join(te.Errors, "; "), ""))
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := d.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: a second document; want one template a file", name)
+	}
+	if err := t.validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t.launcher(), nil
+}
+
+// notInType takes the names of Go's types out of the libraries' errors.
+var notInType = regexp.MustCompile(` (in|into) (type )?(\[\]|map\[string\])*launchers\.\w+`)
+
+func (t *template) launcher() *bench.Launcher {
+	doc := strings.Join(strings.Fields(t.Doc), " ")
+	if t.Untried {
+		doc += " Never run by the authors of teescope: written from its documentation."
+	}
+	params := []bench.Param{dataParam}
+	for _, p := range t.Params {
+		params = append(params, bench.Param{Name: p.Name, Doc: p.Doc, Default: p.Default, Values: p.Values})
+	}
+	return &bench.Launcher{
+		Name: t.Name, Doc: doc, Params: params,
+		Check: func(h *host.Host, p bench.Params) error {
+			var needs []need
+			for _, n := range t.Check {
+				needs = append(needs, need{n.Command, n.Path, n.Hint})
+			}
+			if p["data"] != "" {
+				needs = append(needs, dataFolder(p["data"]))
+			}
+			return missing(h, needs...)
+		},
+		Commands: t.commands,
+		Open:     t.open,
+	}
+}
+
+var dataParam = bench.Param{Name: "data", Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."}
+
+// validate checks what the types do not, and tries every text once.
+func (t *template) validate() error {
+	switch {
+	case t.Name == "" || strings.ContainsAny(t.Name, " =,./"):
+		return fmt.Errorf("name %q: want a word without blanks, \"=\", \",\", \".\" and \"/\"", t.Name)
+	case !strings.HasSuffix(strings.TrimSpace(t.Doc), "."):
+		return errors.New("doc: want sentences that say what it runs the job in")
+	case len(t.Run.Argv) == 0:
+		return errors.New("run: want the argv of a run")
+	case t.TEE.Kind == "":
+		return errors.New("tee: want the kind that is declared: none, sgx, …")
+	case t.Ready != nil && t.Start == nil:
+		return errors.New("ready: there is no start to wait for")
+	}
+	params := bench.Params{"data": ""}
+	for _, p := range t.Params {
+		if _, twice := params[p.Name]; twice || p.Name == "" || strings.ContainsAny(p.Name, " =,.{}") || !strings.HasSuffix(p.Doc, ".") {
+			return fmt.Errorf("parameter %q: want a name that is not taken and a doc that is a sentence", p.Name)
+		}
+		if p.Values != nil && !slices.Contains(p.Values, p.Default) {
+			return fmt.Errorf("parameter %s: the default %q is not one of its values", p.Name, p.Default)
+		}
+		params[p.Name] = p.Default
+	}
+	for _, n := range t.Check {
+		if (n.Command == "") == (n.Path == "") || n.Hint == "" {
+			return fmt.Errorf("check: %s%s: want a command or a path, and a hint", n.Command, n.Path)
+		}
+	}
+	for _, f := range t.Files {
+		if !filepath.IsLocal(f.Name) {
+			return fmt.Errorf("line %d: file %q: want a name below the job's folder", f.Text.line, f.Name)
+		}
+	}
+	names := map[string]bool{}
+	for _, r := range t.Evidence {
+		if r.Name == "" || names[r.Name] || (r.File.text == "") == (r.Argv == nil) {
+			return fmt.Errorf("evidence %q: want a name of its own, and argv or file", r.Name)
+		}
+		names[r.Name] = true
+		for name, p := range r.Settings {
+			if p.Regexp == nil || p.NumSubexp() < 1 {
+				return fmt.Errorf("evidence %s: setting %s: the pattern has no group", r.Name, name)
+			}
+		}
+	}
+	rules := slices.Clone(t.TEE.Active)
+	if t.TEE.Debug != nil {
+		rules = append(rules, *t.TEE.Debug)
+	}
+	for _, r := range rules {
+		if !names[r.From] || r.On.Regexp == nil {
+			return fmt.Errorf("tee: a rule of %q: want from (the name of evidence) and on (a pattern)", r.From)
+		}
+	}
+	s := t.scope("{work}", "{data}", "{job}", params, bench.Job{Inside: host.Cmd{Argv: []string{"program"}}})
+	_, err := t.everything(s)
+	if _, err2 := s.files(t.Files); err == nil {
+		err = err2
+	}
+	return err
+}
+
+// everything expands all steps, in the order in which they run.
+func (t *template) everything(s scope) ([]host.Cmd, error) {
+	var out []host.Cmd
+	before := s.without()
+	steps := func(s scope, list ...*step) error {
+		for _, st := range list {
+			if st == nil {
+				continue
+			}
+			c, err := s.step(*st)
+			if err != nil {
+				return err
+			}
+			out = append(out, c)
+		}
+		return nil
+	}
+	pointers := func(list []step) (out []*step) {
+		for i := range list {
+			out = append(out, &list[i])
+		}
+		return out
+	}
+	err := steps(before, t.Start, t.Ready)
+	for _, name := range slices.Sorted(maps.Keys(t.Versions)) {
+		v := t.Versions[name]
+		err = errors.Join(err, steps(before, &v))
+	}
+	err = errors.Join(err, steps(s, pointers(t.Prepare)...))
+	for _, r := range t.Evidence {
+		if r.Argv != nil {
+			err = errors.Join(err, steps(s, &step{Argv: r.Argv}))
+		} else if _, err2 := s.expand(r.File); err2 != nil {
+			err = errors.Join(err, err2)
+		}
+	}
+	run, err2 := t.run(s)
+	out = append(out, run)
+	return out, errors.Join(err, err2, steps(before, pointers(t.Stop)...))
+}
+
+// run is the command of a run. A wrapper hands its environment and folder on to
+// the job; an enclave that does not has them from its generated files.
+func (t *template) run(s scope) (host.Cmd, error) {
+	c, err := s.step(t.Run)
+	for k, v := range s.Env {
+		if _, taken := c.Env[k]; !taken {
+			c.Env = with(c.Env, k, v)
+		}
+	}
+	if c.Dir == "" && t.Inside.Work == "" {
+		c.Dir = s.inside.Dir
+	}
+	c.Stdin, c.Ready, c.Ask = s.inside.Stdin, s.inside.Ready, s.inside.Ask
+	return c, err
+}
+
+func (t *template) commands(p bench.Params, job bench.Job) ([]host.Cmd, error) {
+	s := t.scope("{work}", "{data}", "{job}", p, job)
+	files, err := s.files(t.Files)
+	if err != nil {
+		return nil, err
+	}
+	var out []host.Cmd
+	for _, f := range files { // as a shell would make them
+		out = append(out, host.Cmd{Argv: []string{"tee", "{job}/" + f.Name}, Stdin: f.Data})
+	}
+	steps, err := t.everything(s)
+	return append(out, steps...), err
+}
+
+// scope is what placeholders stand for.
+type scope struct {
+	Work, Data, Job string
+	Program         string
+	Argv            []string
+	Dir             string
+	Env             map[string]string
+	Files           []string
+	Own             bool // the program is one of the job's files
+	Params          bench.Params
+	jobless         bool
+	inside          host.Cmd
+}
+
+// scope puts a job into its place. Folders are where they are on this machine;
+// the job's own words name them as they are inside.
+func (t *template) scope(work, data, folder string, p bench.Params, job bench.Job) scope {
+	in := struct{ work, data string }{work, data}
+	if t.Inside.Work != "" {
+		in.work = t.Inside.Work
+	}
+	if t.Inside.Data != "" {
+		in.data = t.Inside.Data
+	}
+	c := place(job.Inside, in.work, in.data)
+	s := scope{Work: work, Data: data, Job: folder, Argv: c.Argv, Dir: c.Dir, Env: c.Env, Params: p, inside: c}
+	if s.Dir == "" {
+		s.Dir = in.work
+	}
+	if len(c.Argv) > 0 {
+		s.Program = c.Argv[0]
+	}
+	s.Own = !usesMachine(job.Inside)
+	for _, f := range job.Files {
+		s.Files = append(s.Files, path.Clean(f.Name))
+	}
+	return s
+}
+
+// without is the scope before there is a job.
+func (s scope) without() scope {
+	return scope{Work: s.Work, Data: s.Data, Params: s.Params, jobless: true}
+}
+
+var placeholder = regexp.MustCompile(`\{[a-z]+(\.[a-z0-9-]+)?\}`)
+
+// expand fills in the placeholders of a text. What it fills in is not looked at again.
+func (s scope) expand(w words) (string, error) {
+	var err error
+	out := placeholder.ReplaceAllStringFunc(w.text, func(p string) string {
+		name := p[1 : len(p)-1]
+		if param, ok := strings.CutPrefix(name, "params."); ok {
+			if v, ok := s.Params[param]; ok {
+				return v
+			}
+			err = fmt.Errorf("line %d: %s: no such parameter", w.line, p)
+			return p
+		}
+		switch name {
+		case "work":
+			return s.Work
+		case "data":
+			return s.Data
+		case "job", "program":
+			if s.jobless {
+				err = fmt.Errorf("line %d: %s: start, ready, stop and versions know no job", w.line, p)
+			}
+			if name == "job" {
+				return s.Job
+			}
+			return s.Program
+		case "argv", "args":
+			err = fmt.Errorf("line %d: %s: it stands for several words, so it must be a word by itself in an argv that knows the job", w.line, p)
+		default:
+			err = fmt.Errorf("line %d: %s: no such placeholder; there are {work} {data} {job} {program} {argv} {args} {params.NAME}", w.line, p)
+		}
+		return p
+	})
+	return out, err
+}
+
+func (s scope) step(st step) (host.Cmd, error) {
+	if len(st.Argv) == 0 {
+		return host.Cmd{}, errors.New("a step without argv")
+	}
+	var c host.Cmd
+	for _, w := range st.Argv {
+		switch {
+		case w.text == "{argv}" && !s.jobless:
+			c.Argv = append(c.Argv, s.Argv...)
+			continue
+		case w.text == "{args}" && !s.jobless:
+			c.Argv = append(c.Argv, s.Argv[min(1, len(s.Argv)):]...)
+			continue
+		}
+		text, err := s.expand(w)
+		if err != nil {
+			return c, err
+		}
+		c.Argv = append(c.Argv, text)
+	}
+	var err error
+	if c.Dir, err = s.expand(st.Dir); err != nil {
+		return c, err
+	}
+	for k, w := range st.Env {
+		text, err := s.expand(w)
+		if err != nil {
+			return c, err
+		}
+		c.Env = with(c.Env, k, text)
+	}
+	return c, nil
+}
+
+// files are the generated files.
+func (s scope) files(list []templateFile) ([]bench.File, error) {
+	var out []bench.File
+	for _, f := range list {
+		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(texttemplate.FuncMap{"json": toJSON, "shell": toShell}).Parse(f.Text.text)
+		var b bytes.Buffer
+		if err == nil {
+			err = tt.Execute(&b, s)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: text of file %s: %s", f.Text.line, f.Name, notInType.ReplaceAllString(err.Error(), ""))
+		}
+		out = append(out, bench.File{Name: f.Name, Data: b.Bytes()})
+	}
+	return out, nil
+}
+
+// toJSON writes a value so that TOML and JSON read it alike (strings and lists
+// of strings).
+func toJSON(v any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// toShell makes a text one word of a shell.
+func toShell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,303 @@
+package launchers
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// templateEnv is an environment that a command template describes.
+type templateEnv struct {
+	*folders
+	t        *template
+	params   bench.Params
+	jobs     string // a folder with one for each job
+	service  *host.Process
+	end      context.CancelFunc
+	versions map[string]string
+	prepared map[string]string // folder of a job, by what makes the job
+	evidence []tee.Evidence    // of the first job
+	settings map[string]string
+	unread   map[string]string // what evidence did not say, by JSON path
+	said     map[string]string // evidence by name
+	active   bool
+}
+
+func (t *template) open(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
+	f, err := newFolders(h, t.Name, p["data"])
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := h.MkdirTemp("teescope-" + t.Name + "-jobs")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a folder for jobs: %w", err), f.remove())
+	}
+	e := &templateEnv{folders: f, t: t, jobs: jobs, params: p, versions: map[string]string{}, prepared: map[string]string{},
+		settings: map[string]string{}, unread: map[string]string{}, said: map[string]string{}}
+	if err := e.start(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+func (e *templateEnv) jobless() scope {
+	return scope{Work: e.work, Data: e.data, Params: e.params, jobless: true}
+}
+
+func (e *templateEnv) start(ctx context.Context) error {
+	s := e.jobless()
+	for name, st := range e.t.Versions {
+		c, err := s.step(st)
+		if err != nil {
+			return err
+		}
+		out, err := e.h.Exec(ctx, c)
+		if err != nil {
+			e.unread["software.versions."+name] = fmt.Sprintf("%s: %v%s", strings.Join(c.Argv, " "), err, said(out))
+			continue
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
+		e.versions[name] = first
+	}
+	if e.t.Start == nil {
+		return ctx.Err()
+	}
+	c, err := s.step(*e.t.Start)
+	if err != nil {
+		return err
+	}
+	// The service outlives Open's context and ends with Close.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	e.end = end
+	if e.service, err = e.h.Start(life, c); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if e.t.Ready == nil {
+		return nil
+	}
+	if c, err = s.step(*e.t.Ready); err != nil {
+		return err
+	}
+	const between = 100 * time.Millisecond
+	for {
+		out, err := e.h.Exec(ctx, c)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-e.service.Done():
+			out, err := e.service.Wait()
+			return fmt.Errorf("start ended before it was ready: %w%s", errors.Join(err, errors.New("status 0")), said(out))
+		case <-ctx.Done():
+			return fmt.Errorf("wait for ready: %w; the last answer was: %w%s", ctx.Err(), err, said(out))
+		case <-time.After(between):
+		}
+	}
+}
+
+// prepare makes what a job needs before its first run, in a folder of its own.
+func (e *templateEnv) prepare(ctx context.Context, job bench.Job) (scope, error) {
+	id := sha256.New()
+	fmt.Fprintf(id, "%q %q %q", job.Inside.Argv, job.Inside.Env, job.Inside.Dir)
+	for _, f := range job.Files { // a changed program is signed again
+		fmt.Fprintf(id, " %q %q", f.Name, e.placed[f.Name])
+	}
+	key := string(id.Sum(nil))
+	folder, done := e.prepared[key]
+	if !done {
+		folder = path.Join(e.jobs, strconv.Itoa(len(e.prepared)+1))
+	}
+	s := e.t.scope(e.work, e.data, folder, e.params, job)
+	if s.Program != "" && !strings.Contains(s.Program, "/") {
+		// A library OS wants a path. What is not here may be there.
+		if found, err := e.h.LookPath(s.Program); err == nil {
+			s.Program = found
+		}
+	}
+	if done {
+		return s, nil
+	}
+	files, err := s.files(e.t.Files)
+	if err != nil {
+		return s, err
+	}
+	if err := e.h.Mkdir(folder); err != nil {
+		return s, fmt.Errorf("make the job's folder: %w", err)
+	}
+	for _, f := range files {
+		if err := e.h.Install(path.Join(folder, f.Name), f.Data, 0o644); err != nil {
+			return s, fmt.Errorf("write %s: %w", f.Name, err)
+		}
+	}
+	for _, st := range e.t.Prepare {
+		c, err := s.step(st)
+		if err != nil {
+			return s, err
+		}
+		if out, err := e.h.Exec(ctx, c); err != nil {
+			return s, fmt.Errorf("prepare: %w%s", err, said(out))
+		}
+	}
+	if len(e.prepared) == 0 {
+		e.read(ctx, s)
+	}
+	e.prepared[key] = folder
+	return s, nil
+}
+
+// read collects the evidence of a prepared job. What cannot be read is said, not refused.
+func (e *templateEnv) read(ctx context.Context, s scope) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	for _, r := range e.t.Evidence {
+		text, source, err := e.reading(ctx, s, r)
+		if err != nil {
+			e.unread["tee.evidence."+r.Name] = err.Error()
+			continue
+		}
+		e.evidence = append(e.evidence, tee.Evidence{Source: r.Name + ": " + source, Value: text})
+		for name, p := range r.Settings {
+			if m := p.FindStringSubmatch(text); m != nil {
+				e.settings[name] = m[1]
+			} else {
+				e.unread["tee.settings."+name] = r.Name + " does not say it"
+			}
+		}
+		e.said[r.Name] = text
+	}
+	e.active = e.t.TEE.Kind != "none"
+	for _, r := range e.t.TEE.Active {
+		if !r.On.MatchString(e.said[r.From]) {
+			e.active, e.unread["tee.active"] = false, r.From+" does not show it"
+		}
+	}
+	if d := e.t.TEE.Debug; d != nil {
+		switch text := e.said[d.From]; {
+		case d.On.MatchString(text):
+			e.settings["debug"] = "true"
+		case d.Off.Regexp != nil && d.Off.MatchString(text):
+			e.settings["debug"] = "false"
+		}
+	}
+}
+
+func (e *templateEnv) reading(ctx context.Context, s scope, r templateReading) (text, source string, err error) {
+	if r.Argv == nil {
+		if source, err = s.expand(r.File); err != nil {
+			return "", "", err
+		}
+		text, err = e.h.ReadString(source)
+	} else {
+		c, err := s.step(step{Argv: r.Argv})
+		if err != nil {
+			return "", "", err
+		}
+		out, err := e.h.Exec(ctx, c)
+		if err != nil {
+			return "", "", fmt.Errorf("%w%s", err, said(out))
+		}
+		text, source = strings.TrimSpace(string(out.Stdout)), strings.Join(c.Argv, " ")
+	}
+	return text, strings.NewReplacer(e.work, "{work}", s.Job, "{job}").Replace(source), err
+}
+
+// Describe reports the declaration, and the evidence of the first job that was
+// prepared.
+func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
+	reportParams(d, e.params)
+	d.Params["data"] = e.dataOn()
+	d.TEE.Type, d.TEE.Declared = e.t.TEE.Kind, true
+	d.TEE.Active, d.TEE.Debug = e.active, e.settings["debug"] == "true"
+	d.TEE.Evidence = append(d.TEE.Evidence, e.evidence...)
+	for k, v := range e.settings {
+		d.TEE.Settings = with(d.TEE.Settings, k, v)
+	}
+	if e.t.Untried {
+		d.TEE.Settings = with(d.TEE.Settings, "template", "written from documentation, never run by the authors of teescope")
+	}
+	for k, v := range e.versions {
+		d.Software.Versions = with(d.Software.Versions, k, v)
+	}
+	d.Software.CachePolicy = "as found"
+	for k, v := range e.unread {
+		d.Missing = with(d.Missing, k, v)
+	}
+	if len(e.prepared) == 0 && e.t.TEE.Kind != "none" {
+		d.Missing = with(d.Missing, "tee.active", "no job has been prepared yet")
+	}
+	if e.t.TEE.Kind != "none" && e.settings["debug"] == "" {
+		d.TEE.Settings = with(d.TEE.Settings, "debug", "unknown")
+		why := "the template has no rule for it"
+		if e.t.TEE.Debug != nil {
+			why = e.t.TEE.Debug.From + " does not say it"
+		}
+		if len(e.prepared) == 0 {
+			why = "no job has been prepared yet"
+		}
+		d.Missing = with(d.Missing, "tee.debug", why)
+	}
+	return nil
+}
+
+func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
+	if err := e.put(job.Files); err != nil {
+		return bench.Outcome{}, err
+	}
+	s, err := e.prepare(ctx, job)
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	c, err := e.t.run(s)
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	out, err := together(ctx, e.h, c, e.outside(job))
+	if out.Processes = slices.Clone(e.t.Processes); out.Processes == nil {
+		out.Processes = comm(c)
+	}
+	for i, name := range out.Processes {
+		if name == "{program}" {
+			out.Processes[i] = strings.Join(comm(s.inside), "")
+		}
+	}
+	return out, err
+}
+
+// Idle has nothing to freeze: no enclave outlives its run, and a service that
+// waits is left as it would be in use.
+func (e *templateEnv) Idle(context.Context, bool) error { return nil }
+
+func (e *templateEnv) Close() error {
+	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	if e.service != nil {
+		for _, st := range e.t.Stop {
+			c, err := e.jobless().step(st)
+			if err == nil {
+				var out host.Output
+				if out, err = e.h.Exec(ctx, c); err != nil {
+					err = fmt.Errorf("stop: %w%s", err, said(out))
+				}
+			}
+			errs = append(errs, err)
+		}
+		e.service.Stop()
+		e.service = nil
+	}
+	if e.end != nil {
+		e.end()
+	}
+	return errors.Join(append(errs, e.h.RemoveAll(e.jobs), e.remove())...)
+}
