@@ -127,6 +127,11 @@ type Launcher struct {
 	// Check says what is missing on the harness's machine, before anything
 	// starts; every missing thing is named, with the package that has it.
 	Check func(*host.Host, Params) error
+	// Elsewhere says that programs are those of another machine or image, where
+	// the workload's tools are not looked for; nil is false.
+	Elsewhere func(Params) bool
+	// Remote: the arm is another machine than the harness's.
+	Remote bool
 	// Commands are what Open and one run of the job would start, for a dry run
 	// and for `bench plan`. It touches nothing.
 	Commands func(Params, Job) ([]host.Cmd, error)

@@ -104,7 +104,6 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	}
 	cancel()
 	r.Seconds = time.Since(began).Seconds()
-	r.Interference = s.watch.End((out.Inside.User + out.Inside.System + out.Outside.User + out.Outside.System).Seconds())
 	switch {
 	case counting != "":
 		r.Missing["counters"] = counting
@@ -118,7 +117,28 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			r.Missing["counters"] = cerr.Error()
 		}
 	}
+	own := workCPU(out, r.Counters)
+	cost := r.Interference.MonitorCPU
+	r.Interference = s.watch.End(own)
+	r.Interference.MonitorCPU = cost
 	return out, err
+}
+
+// processCPU is the counter of CPU time by process.
+const processCPU = "tee_process_cpu_seconds_total"
+
+// workCPU is the CPU time in seconds that a run used on purpose on this machine.
+// What the launched command reports of itself is a part of it only where a
+// service did the work (a container's, a sandbox's, an emulator's process), which the
+// counters see by name.
+func workCPU(out Outcome, counters []result.Counter) float64 {
+	own := (out.Inside.User + out.Inside.System).Seconds()
+	for _, c := range counters {
+		if c.Name == processCPU && len(c.Labels) == 0 && c.Value != nil {
+			own = max(own, *c.Value)
+		}
+	}
+	return own + (out.Outside.User + out.Outside.System).Seconds()
 }
 
 // read parses the output of a run that ended well.

@@ -111,6 +111,11 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 		return nil, err
 	}
 	p.Primary = cmp.Or(c.Primary, e.Primary, w.Primary(p.Cases[0].Params).Name)
+	for _, x := range p.Cases {
+		if own := w.Primary(x.Params).Name; c.Primary == "" && e.Primary == "" && own != p.Primary {
+			return nil, fmt.Errorf("workload %s: case %s is about %s, case %s about %s: run them apart, or name one metric", w.Name, p.Cases[0].ID, p.Primary, x.ID, own)
+		}
+	}
 	var known []string
 	for _, d := range w.Metrics(p.Cases[0].Params) {
 		known = append(known, d.Name)
@@ -279,14 +284,24 @@ func (p *Plan) params(c *Case, a *Arm) Params {
 	return out
 }
 
-// Check asks every launcher what is missing, and on a launcher's behalf whether
-// the workload's tools are on this machine.
+// Check asks every launcher what is missing, and looks for the workload's tools
+// where this machine's programs are used.
 func (p *Plan) Check(h *host.Host) error {
 	var errs []error
+	looked := false
 	for i := range p.Arms {
 		a := &p.Arms[i]
 		if err := a.Launcher.Check(h, a.Params); err != nil {
 			errs = append(errs, fmt.Errorf("environment %s: %w", a.Label, err))
+		}
+		if looked || a.Launcher.Elsewhere != nil && a.Launcher.Elsewhere(a.Params) {
+			continue
+		}
+		looked = true
+		for _, t := range p.Workload.Tools {
+			if _, err := h.LookPath(t.Command); err != nil {
+				errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install Debian's package %s", p.Workload.Name, t.Command, t.Package))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -352,6 +352,13 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 	if err := env.Describe(ctx, rec); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
+	if !a.Launcher.Remote {
+		// A container or a VM has an id of its own, or none; the machine is this one.
+		if id, err := environment.HostID(s.o.Host); err == nil {
+			rec.Hardware.Serial = id
+			delete(rec.Missing, "hardware.host_id")
+		}
+	}
 	environment.Fingerprint(rec)
 	return rec, nil
 }
