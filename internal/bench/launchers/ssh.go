@@ -22,6 +22,8 @@ var ssh = bench.Launcher{
 	Name: "ssh",
 	Doc: "Runs the job on another Linux machine through the system's ssh client: one connection per arm, a work folder there that goes with it. " +
 		"The other machine's programs are used as they are; this machine's counters do not see them.",
+	Remote:    true,
+	Elsewhere: func(bench.Params) bool { return true },
 	Params: []bench.Param{
 		{Name: "host", Doc: "The other machine, as HOST or USER@HOST or a name of the ssh client's configuration."},
 		{Name: "port", Doc: "Its port. Empty: as the ssh client is configured."},
