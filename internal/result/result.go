@@ -453,12 +453,13 @@ type Comparison struct {
 	// MDE is the smallest ratio minus 1 that this many pairs would find four times in five.
 	MDE *float64 `json:"mde"`
 	// PairsNeeded would settle an inconclusive comparison; 0 where nothing is to settle.
-	PairsNeeded int           `json:"pairs_needed"`
-	Margin      float64       `json:"margin"`
-	NoiseFloor  *float64      `json:"noise_floor"`
-	Bound       Bound         `json:"bound"`
-	Grade       Grade         `json:"grade"`
-	Verdict     stats.Verdict `json:"verdict"`
+	PairsNeeded int      `json:"pairs_needed"`
+	Margin      float64  `json:"margin"`
+	NoiseFloor  *float64 `json:"noise_floor"`
+	Bound       Bound    `json:"bound"`
+	Grade       Grade    `json:"grade"`
+	// Verdict is empty for a metric that is not the primary one.
+	Verdict stats.Verdict `json:"verdict"`
 	// Material: a cost or gain whose whole interval lies beyond the margin.
 	Material bool     `json:"material"`
 	Reasons  []string `json:"reasons"`

@@ -117,6 +117,7 @@ var disturbed = Rule{
 
 func (p *pass) interference(k *contest) {
 	d := p.primary()
+	noun := pick(k.unpaired, "run", "pair")
 	var which []string
 	n := 0
 	for _, u := range k.duos {
@@ -124,11 +125,11 @@ func (p *pass) interference(k *contest) {
 			continue
 		}
 		if n++; len(which) < 3 {
-			which = append(which, fmt.Sprintf("pair %d (%s)", u.pair, u.cause))
+			which = append(which, fmt.Sprintf("%s %d (%s)", noun, u.pair, u.cause))
 		}
 	}
 	v := values{"disturbed": float64(n), "pairs": float64(len(k.duos))}
-	text := fmt.Sprintf("%d of %d pairs of %s against %s in %s were disturbed: %s", n, len(k.duos), k.treat.ID, k.base.ID, k.cas.ID, strings.Join(which, ", "))
+	text := fmt.Sprintf("%d of %d %ss of %s against %s in %s were disturbed: %s", n, len(k.duos), noun, k.treat.ID, k.base.ID, k.cas.ID, strings.Join(which, ", "))
 	switch {
 	case n == 0:
 	case k.aside && better(d) != 0:
