@@ -34,7 +34,7 @@ uint64_t number(const char *s, uint64_t least)
 	char *end;
 	errno = 0;
 	uint64_t v = strtoull(s, &end, 10);
-	if (errno || end == s || *end || v < least) {
+	if (errno || *s < '0' || *s > '9' || *end || v < least) {
 		fprintf(stderr, "micro: \"%s\": want a whole number of at least %llu\n", s, (unsigned long long)least);
 		exit(2);
 	}

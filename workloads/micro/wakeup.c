@@ -216,6 +216,9 @@ static int run(int argc, char **argv)
 	else
 		return usage(&wakeup_mode);
 
+	if (strcmp(argv[2], "any") && strcmp(argv[2], "same") && strcmp(argv[2], "smt") && strcmp(argv[2], "cross"))
+		return usage(&wakeup_mode);
+
 	int cpu[2];
 	place(argv[2], cpu);
 	uint64_t sampled = number(argv[3], 1);

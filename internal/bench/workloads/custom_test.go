@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/teescope/teescope/internal/bench"
 )
 
 func TestWords(t *testing.T) {
@@ -47,59 +45,6 @@ func TestJSONNumber(t *testing.T) {
 		if got, err := jsonNumber("a.b[0]", []byte(bad)); err == nil {
 			t.Errorf("%q gives %q, want an error", bad, got)
 		}
-	}
-}
-
-// TestRefused: what cannot work is said before a run, with the parameter's name.
-func TestRefused(t *testing.T) {
-	for _, c := range []struct{ workload, params, want string }{
-		{"custom", "", "command"},
-		{"custom", "command=a|b", "shell=sh"},
-		{"custom", "command={binary}", "binary"},
-		{"custom", "command=a;binary=/bin/true", "{binary}"},
-		{"custom", "command=a;pattern=x", "group"},
-		{"custom", "command=a;pattern=(", "pattern"},
-		{"custom", "command=a;expect=(", "expect"},
-		{"custom", "command=a;pattern=(x);json=a", "one of them"},
-		{"custom", "command=a;json=a..b", "json"},
-		{"custom", "command=a;json=a;unit=ms", "scale=1e-3"},
-		{"custom", "command=a;json=a;unit=", "unit"},
-		{"custom", "command=a;json=a;metric=wall", "wall_seconds"},
-		{"custom", "command=a;json=a;metric=a b", "metric"},
-		{"custom", "command=a;json=a;metric=x;unit=total", "metric"},
-		{"custom", "command={binary};binary=a", "absolute"},
-		{"custom", "command=a;files=/a,b/c", "absolute"},
-		{"custom", "command=a;scale=0", "scale"},
-		{"custom", "command=a;scale=NaN", "scale"},
-		{"custom", "command=a;estimate=soon", "estimate"},
-		{"syscall", "windows=0", "windows"},
-		{"syscall", "windows=1000000", "windows"},
-		{"syscall", "window=1us", "1ms"},
-		{"syscall", "operations=-1", "operations"},
-		{"wakeup", "samples=0", "samples"},
-		{"wakeup", "window=x", "window"},
-		{"memory", "size=64", "128"},
-		{"memory", "size=x", "size"},
-		{"startup", "touch=x", "touch"},
-	} {
-		t.Run(c.workload+" "+c.params, func(t *testing.T) {
-			w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == c.workload })]
-			p, err := bench.Complete("workload", w.Params, settings(t, "", strings.ReplaceAll(c.params, ";", "\n")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := w.Job(p); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error is %v, want it to name %s", err, c.want)
-			}
-			if d, disk := w.Estimate(p); d <= 0 || disk < 0 {
-				t.Errorf("estimate is %v and %d bytes", d, disk)
-			}
-			for _, d := range append(w.Metrics(p), w.Primary(p)) {
-				if d == nil {
-					t.Error("a metric is nil")
-				}
-			}
-		})
 	}
 }
 
