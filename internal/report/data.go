@@ -118,8 +118,9 @@ func armLook(e *result.Experiment, id string) (shape, ink) {
 	return shapes[i%len(shapes)], series(i)
 }
 
-// caseIDs are the cases of the experiment; runs may exist without them being declared.
-func caseIDs(e *result.Experiment) []string {
+// CaseIDs are the cases of the experiment: the declared ones, and those that only
+// runs name.
+func CaseIDs(e *result.Experiment) []string {
 	var ids []string
 	for i := range e.Cases {
 		ids = append(ids, e.Cases[i].ID)
@@ -296,7 +297,7 @@ func tellingCase(e *result.Experiment) string {
 			best, id = *c.Cost, c.Case
 		}
 	}
-	if ids := caseIDs(e); math.IsInf(best, -1) && len(ids) > 0 {
+	if ids := CaseIDs(e); math.IsInf(best, -1) && len(ids) > 0 {
 		return ids[0]
 	}
 	return id

@@ -128,7 +128,7 @@ func runOrder(e *result.Experiment) (Plot, bool) {
 	}
 	var dots []dot
 	for i := range e.Environments {
-		for _, kase := range caseIDs(e) {
+		for _, kase := range CaseIDs(e) {
 			good, out := readings(e, e.Environments[i].ID, kase, metric)
 			m := median(good)
 			if m == nil || *m <= 0 {

@@ -46,7 +46,7 @@ func forestRows(e *result.Experiment) []*result.Comparison {
 // forestLabel names what the rows differ in.
 func forestLabel(e *result.Experiment, c *result.Comparison) string {
 	s := labelOf(e, c.Metric)
-	if len(caseIDs(e)) > 1 && c.Case != "" {
+	if len(CaseIDs(e)) > 1 && c.Case != "" {
 		s += ", " + c.Case
 	}
 	if many := slices.ContainsFunc(e.Comparisons, func(o result.Comparison) bool {

@@ -260,7 +260,7 @@ func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 	if c.Grade == result.GradeC || c.Grade == result.GradeD {
 		out.Means = "a difference of machines, not the cost of a TEE"
 	}
-	if len(caseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
+	if len(CaseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
 		out.Headline = c.Case + ": " + out.Headline
 	}
 	switch {

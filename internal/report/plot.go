@@ -24,10 +24,25 @@ const (
 )
 
 // SVG is the plot as a file that stands alone.
-func (p Plot) SVG() []byte { return p.scene(wide).svg(p.Name, light) }
+func (p Plot) SVG() []byte { return p.framed().svg(p.Name, light) }
 
 // PNG is the plot as an image of twice its size in pixels.
-func (p Plot) PNG() ([]byte, error) { return p.scene(wide).png() }
+func (p Plot) PNG() ([]byte, error) { return p.framed().png() }
+
+// framed has a title and a border of space, which a page gives itself.
+func (p Plot) framed() *scene {
+	const pad, head = 20, 48
+	s := p.scene(wide)
+	for i := range s.marks {
+		for k := range s.marks[i].at {
+			s.marks[i].at[k].x += pad
+			s.marks[i].at[k].y += head
+		}
+	}
+	s.words(pad, 30, start, heading, text, fit(p.Title, heading, s.w))
+	s.w, s.h = s.w+2*pad, s.h+head+pad/2
+	return s
+}
 
 // Wide and Narrow are the plot for a page that declares LightColours and
 // DarkColours; the page shows one of them.
@@ -93,7 +108,7 @@ func plotsOf(e *result.Experiment, prefix string) map[string][]Plot {
 // plottedCases are those whose distribution is drawn: all of a few, and of many
 // the one with the largest cost.
 func plottedCases(e *result.Experiment) []string {
-	ids := caseIDs(e)
+	ids := CaseIDs(e)
 	if len(ids) > 3 {
 		return []string{tellingCase(e)}
 	}
@@ -115,7 +130,7 @@ func slug(s string) string {
 
 // inCase names the case where there are several.
 func inCase(e *result.Experiment, kase string) string {
-	if len(caseIDs(e)) > 1 && kase != "" {
+	if len(CaseIDs(e)) > 1 && kase != "" {
 		return ", " + kase
 	}
 	return ""

@@ -124,7 +124,7 @@ func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, 
 		shape, ink := armLook(e, e.Environments[i].ID)
 		entries = append(entries, entry{shape, ink, or(e.Environments[i].ID, "unnamed")})
 	}
-	top := s.legend(0, 4, entries) + 20
+	top := s.legend(0, 4, entries) + 26
 	columns, gap := float64(len(panels)), 26.0
 	if w < 600 {
 		columns = 1
@@ -174,7 +174,7 @@ func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w f
 		room = max(room, width(label(v), small))
 	}
 	from, to := left+room+10, left+w-8
-	s.words(left, top-10, start, strong, text, fit(p.title, strong, w))
+	s.words(left, top-16, start, strong, text, fit(p.title, strong, w))
 	s.gridY(y, from, to, ticks, label)
 	if p.level > 0 && p.level >= y.lo && p.level <= y.hi {
 		s.line(from, y.at(p.level), to, y.at(p.level), 1.5, lineBold)

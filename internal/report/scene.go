@@ -46,9 +46,10 @@ type letter struct {
 }
 
 var (
-	plain  = letter{size: 13}
-	small  = letter{size: 11.5}
-	strong = letter{size: 13, bold: true}
+	plain   = letter{size: 13}
+	small   = letter{size: 11.5}
+	strong  = letter{size: 13, bold: true}
+	heading = letter{size: 16, bold: true}
 )
 
 type anchor uint8
@@ -179,7 +180,7 @@ const reserve = 1.12
 
 var measures = sync.OnceValue(func() map[letter]font.Face {
 	m := map[letter]font.Face{}
-	for _, f := range []letter{plain, small, strong} {
+	for _, f := range []letter{plain, small, strong, heading} {
 		m[f] = f.face(1)
 	}
 	return m
@@ -191,11 +192,7 @@ var measuring sync.Mutex // a font.Face has a buffer and is for one user at a ti
 func width(text string, f letter) float64 {
 	measuring.Lock()
 	defer measuring.Unlock()
-	face, ok := measures()[f]
-	if !ok {
-		return reserve * 0.6 * f.size * float64(len([]rune(text)))
-	}
-	return reserve * float64(font.MeasureString(face, text)) / 64
+	return reserve * float64(font.MeasureString(measures()[f], text)) / 64
 }
 
 // fit cuts a text to a width, with an ellipsis where it was cut.

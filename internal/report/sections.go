@@ -72,7 +72,7 @@ func verdictCell(c *result.Comparison) Cell {
 func medians(e *result.Experiment) *Table {
 	t := newTable("Medians", "metric", "case", "environment", "median", "runs")
 	for _, d := range e.Workload.Metrics {
-		for _, kase := range caseIDs(e) {
+		for _, kase := range CaseIDs(e) {
 			for i := range e.Environments {
 				m, n, why := Median(e, e.Environments[i].ID, kase, d.Name)
 				t.add(Text(label(d.Name, d.Unit), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), Or(m, d.Unit, why), countCell(n, why))
@@ -97,7 +97,7 @@ func whySection(e *result.Experiment, plots map[string][]Plot) Section {
 	}
 	kase := tellingCase(e)
 	if t := counterTable(e, kase); len(t.Rows) > 0 {
-		if len(caseIDs(e)) > 1 {
+		if len(CaseIDs(e)) > 1 {
 			t.Caption += ", case " + kase
 		}
 		s.Tables = append(s.Tables, t)

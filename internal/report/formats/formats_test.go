@@ -53,7 +53,9 @@ func TestFormats(t *testing.T) {
 					t.Errorf("stands for a missing value: %q", bad)
 				}
 				got = b.Bytes()
-				golden(t, filepath.Join("testdata", name+"."+f.Name), got)
+				if name != "suite" || f == text || f == html { // the other formats write one document after the other
+					golden(t, filepath.Join("testdata", name+"."+f.Name), got)
+				}
 				if err := f.Write(failing{}, docs[name]); !errors.Is(err, io.ErrClosedPipe) && len(got) > 0 {
 					t.Errorf("a writer that fails gives %v", err)
 				}

@@ -103,7 +103,7 @@ func (x *exposition) experiment(e *result.Experiment) {
 		x.environment(id, &e.Environments[i])
 	}
 	x.runs(e, base)
-	for _, kase := range cases(e) {
+	for _, kase := range report.CaseIDs(e) {
 		for i := range e.Environments {
 			for _, d := range e.Workload.Metrics {
 				x.values(e, append(base[:4:4], "case", word(kase), "env", word(e.Environments[i].ID), "metric", word(d.Name)), e.Environments[i].ID, kase, d)
@@ -274,20 +274,6 @@ func unitSuffix(unit string) string {
 		}
 		return '_'
 	}, strings.ToLower(unit))
-}
-
-// cases are the declared ones and those that only runs name.
-func cases(e *result.Experiment) []string {
-	var ids []string
-	for i := range e.Cases {
-		ids = append(ids, e.Cases[i].ID)
-	}
-	for i := range e.Runs {
-		if !slices.Contains(ids, e.Runs[i].Case) {
-			ids = append(ids, e.Runs[i].Case)
-		}
-	}
-	return ids
 }
 
 func or(s, otherwise string) string {

@@ -40,7 +40,7 @@ func checkPlot(t *testing.T, doc string, p report.Plot) {
 	if err != nil {
 		t.Fatalf("%s, %s: %v", doc, p.Name, err)
 	}
-	if w := decoded.Bounds().Dx(); w != 1760 {
+	if w := decoded.Bounds().Dx(); w != 1840 {
 		t.Errorf("%s, %s is %d pixels wide", doc, p.Name, w)
 	}
 }
