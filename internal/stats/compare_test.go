@@ -83,6 +83,17 @@ func TestSecondOpinion(t *testing.T) {
 	}
 }
 
+// TestSecondOpinionOnEquivalence: equal pairs, but for those in the middle of the
+// arms, which decide the medians.
+func TestSecondOpinionOnEquivalence(t *testing.T) {
+	base := append(slices.Repeat([]float64{1, 4}, 12), 2.5, 2.4, 2.45)
+	treat := append(slices.Repeat([]float64{1, 4}, 12), 2.2, 2.1, 2.3)
+	got := Paired(base, treat, Options{Margin: 0.03, Better: -1})
+	if got.EqLow < 1/1.03 || got.Verdict != Inconclusive || !strings.Contains(strings.Join(got.Reasons, ";"), "bootstrap disagrees about the margin") {
+		t.Errorf("%+v: want a rank interval within the margin that the bootstrap does not confirm", got)
+	}
+}
+
 // TestNoRatio: values without a logarithm give no ratio and say which they are.
 func TestNoRatio(t *testing.T) {
 	good := []float64{1, 2, 3, 4, 5, 6}

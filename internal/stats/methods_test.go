@@ -164,6 +164,8 @@ func TestSteady(t *testing.T) {
 		{"steady from the start", series(12, func(int) float64 { return 1 }), true, 0, 0},
 		{"warm-up", series(60, func(i int) float64 { return 1 - 0.6*math.Exp(-float64(i)/4) }), true, 6, 20},
 		{"slower after the start", series(40, func(i int) float64 { return 1 + 0.5*float64(1-min(1, i/8)) }), true, 8, 10},
+		{"slow ramp", series(60, func(i int) float64 { return 1 + 0.002*float64(i) }), false, 0, 0},
+		{"weak warm-up", series(60, func(i int) float64 { return 1 + 0.06*float64(1-min(1, i/10)) }), true, 10, 15},
 		{"ramp", series(60, func(i int) float64 { return 1 + 0.05*float64(i) }), false, 0, 0},
 		{"warm-up longer than half", series(40, func(i int) float64 { return 1 + float64(1-min(1, i/30)) }), false, 0, 0},
 		{"step near the end", series(40, func(i int) float64 { return 1 + 0.5*float64(i/35) }), false, 0, 0},
@@ -290,6 +292,14 @@ func TestChangePoints(t *testing.T) {
 	if got := at(gaps, ChangeOptions{}); !slices.Equal(got, []int{42}) {
 		t.Errorf("step at 42 with missing values: %v", got)
 	}
+	found := 0
+	for range 100 { // a bulge in noise of 3 %
+		x := history(100, func(i int) float64 { return 1 + 0.15*float64(min(1, i/40)-min(1, i/50)) })
+		found += count(len(at(x, ChangeOptions{})) == 2)
+	}
+	if found < 95 {
+		t.Errorf("a bulge of 15 %% is found in %d of 100 histories", found)
+	}
 	outlier := history(60, func(i int) float64 { return 1 })
 	outlier[30], outlier[31] = 3, 4
 	if got := at(outlier, ChangeOptions{}); got != nil {
@@ -351,6 +361,11 @@ func TestFits(t *testing.T) {
 	f := USL(sdm)
 	if !near(f.One, 89.995, 0.01) || !near(f.Serial, 0.02773, 1e-5) || !near(f.Coherency, 0.0001044, 1e-7) || !near(f.Peak, 96.5, 0.1) || !near(f.Limit, 1884, 1) {
 		t.Errorf("SDM91: %+v", f)
+	}
+	// Throughput that levels off more slowly than USL can: the law has no coherency.
+	ray := []Point{{1, 20}, {4, 78}, {8, 130}, {12, 170}, {16, 190}, {20, 200}, {24, 210}, {28, 230}, {32, 260}, {48, 280}, {64, 310}}
+	if f, g := USL(ray), Amdahl(ray); f.Coherency != 0 || !near(f.Serial, g.Serial, 1e-9) || !near(f.Serial, 0.058, 1e-3) {
+		t.Errorf("at the edge: %+v, %+v", f, g)
 	}
 	ideal := func(one, serial, coherency float64) (p []Point) {
 		for _, n := range []float64{1, 2, 4, 8, 16, 32} {

@@ -191,8 +191,12 @@ func TestTiesCountAgainst(t *testing.T) {
 	if got := walsh(d).twoSided(0); got < worst {
 		t.Errorf("P with ties is %g, breaking them gives up to %g", got, worst)
 	}
+	mirror := walsh([]float64{0, 0, -1, -1, -1, 1, -2, -3})
+	if c := walsh(d); c.twoSided(0) != mirror.twoSided(0) || c.upper(0) != mirror.lower(0) || c.lower(0) != mirror.upper(0) {
+		t.Error("the mirror image has other P values")
+	}
+	rng := rand.New(rand.NewPCG(7, 7))
 	for range 100 { // and P agrees with the interval
-		rng := rand.New(rand.NewPCG(7, 7))
 		for i := range d {
 			d[i] = float64(rng.IntN(9) - 2)
 		}

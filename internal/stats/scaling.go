@@ -79,9 +79,9 @@ func each(p []Point, f func(first, at Point) float64) []float64 {
 	return out
 }
 
-// superlinear is the efficiency above which the baseline is at fault rather than
-// the scaling good.
-const superlinear = 1.05
+// MaxEfficiency is the efficiency above which the baseline is at fault rather
+// than the scaling good.
+const MaxEfficiency = 1.05
 
 // Fit is a scaling law fitted to points by least squares of the throughput,
 //
@@ -190,7 +190,7 @@ func (l law) describe(f Fit, p []Point, top float64) Fit {
 	}
 	f.Error = math.Sqrt(sum)
 	for i, e := range Efficiency(p) {
-		if e > superlinear {
+		if e > MaxEfficiency {
 			f.Reasons = append(f.Reasons, fmt.Sprintf("efficiency of %.0f %% at %g workers: the baseline is at fault", 100*e, p[i].Workers))
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 // SteadyOptions say what is steady; a zero field has the default named.
 type SteadyOptions struct {
-	// MaxSlope is the largest rise or fall of the fitted line per window, as a
-	// share of the mean: 0.01.
+	// MaxSlope is the largest rise or fall of the fitted line from end to end, as
+	// a share of the mean, beyond what the noise around it explains: 0.01.
 	MaxSlope float64
 	// MaxDeviation is the largest distance of a window from the mean, as a share
 	// of the mean: 0.10.
@@ -24,8 +24,9 @@ type Steadiness struct {
 	// Cut is the number of windows to drop from the start.
 	Cut int
 	OK  bool
-	// Slope and Deviation are those of the accepted windows; if none were, of the
-	// last half.
+	// Slope is the rise of the fitted line from end to end, Deviation the largest
+	// distance from the mean, both as shares of the mean, of the accepted windows;
+	// if none were, of the last half.
 	Slope, Deviation float64
 	// MSER is the truncation point of MSER-5, in windows; -1 with fewer than 50
 	// windows, of which it would cut off a quarter for nothing.
@@ -38,11 +39,12 @@ type Steadiness struct {
 // accepts the first suffix, not before the truncation point of MSER-5 and within
 // the first half, in which
 //
-//	|slope| of the least-squares line <= MaxSlope · mean, per window
+//	|rise of the least-squares line| <= MaxSlope · mean + 2 standard errors
 //	max |x-mean| <= MaxDeviation · mean
 //
 // (the two criteria of fio's steadystate option, here on a suffix instead of the
-// last seconds). A run that has none is not steady, and gives no ratio.
+// last seconds, and with room for noise). A run that has none is not steady, and
+// gives no ratio.
 func Steady(windows []float64, o SteadyOptions) Steadiness {
 	o = o.withDefaults()
 	s := Steadiness{Slope: math.NaN(), Deviation: math.NaN(), MSER: -1}
@@ -59,15 +61,16 @@ func Steady(windows []float64, o SteadyOptions) Steadiness {
 	s.MSER = mser5(windows)
 	last := int(o.MaxCut * float64(len(windows)))
 	for s.Cut = max(0, s.MSER); s.Cut <= last; s.Cut++ {
-		s.Slope, s.Deviation = trend(windows[s.Cut:])
-		if math.Abs(s.Slope) <= o.MaxSlope && s.Deviation <= o.MaxDeviation {
+		var unsure float64
+		s.Slope, unsure, s.Deviation = trend(windows[s.Cut:])
+		if math.Abs(s.Slope) <= o.MaxSlope+2*unsure && s.Deviation <= o.MaxDeviation {
 			s.OK = true
 			return s
 		}
 	}
 	s.Cut = 0
-	s.Slope, s.Deviation = trend(windows[len(windows)/2:])
-	s.Reason = fmt.Sprintf("no steady state: the last half still changes by %+.2g %% per window and strays up to %.2g %% from its mean",
+	s.Slope, _, s.Deviation = trend(windows[len(windows)/2:])
+	s.Reason = fmt.Sprintf("no steady state: the last half still changes by %+.2g %% and strays up to %.2g %% from its mean",
 		100*s.Slope, 100*s.Deviation)
 	return s
 }
@@ -88,22 +91,24 @@ func (o SteadyOptions) withDefaults() SteadyOptions {
 	return o
 }
 
-// trend is the slope of the least-squares line through x per step, and the
-// largest distance from the mean, both as shares of the mean.
-func trend(x []float64) (slope, deviation float64) {
-	m := mean(x)
-	centre := float64(len(x)-1) / 2
-	var sxy, sxx float64
+// trend is the rise of the least-squares line through x from end to end with its
+// standard error, and the largest distance from the mean, as shares of the mean.
+func trend(x []float64) (rise, unsure, deviation float64) {
+	m, n := mean(x), float64(len(x))
+	var sxy, sxx, syy float64
 	for i, v := range x {
-		t := float64(i) - centre
-		sxy += t * (v/m - 1)
+		t, y := float64(i)-(n-1)/2, v/m-1
+		sxy += t * y
 		sxx += t * t
-		deviation = max(deviation, math.Abs(v/m-1))
+		syy += y * y
+		deviation = max(deviation, math.Abs(y))
 	}
-	if sxx == 0 {
-		return 0, deviation
+	if n < 3 {
+		return 0, 0, deviation
 	}
-	return sxy / sxx, deviation
+	slope := sxy / sxx
+	residual := max(0, syy-slope*sxy) / (n - 2)
+	return slope * (n - 1), math.Sqrt(residual/sxx) * (n - 1), deviation
 }
 
 // mser5 is the truncation point, in windows, that makes the squared standard
