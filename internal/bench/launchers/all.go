@@ -11,8 +11,10 @@ import (
 // command templates come last.
 var All = slices.Concat([]*bench.Launcher{
 	&native,
+	&dmcrypt,
 	&container,
 	&gvisor,
 	&qemu,
 	&ssh,
+	&fake,
 }, templates())

@@ -1,0 +1,82 @@
+package launchers
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// TestDMCryptReal makes the device, looks from inside that the data folder lies on
+// it, and that nothing is left of it afterwards. Encrypted only where the kernel
+// has dm-crypt.
+func TestDMCryptReal(t *testing.T) {
+	h := host.Local()
+	if os.Geteuid() != 0 {
+		t.Skip("loop devices and mounts need root")
+	}
+	for _, cipher := range []string{plainCipher, "aes-xts-plain64"} {
+		t.Run(cipher, func(t *testing.T) {
+			p, err := bench.Complete("launcher dmcrypt", dmcrypt.Params, bench.Params{"cipher": cipher, "size": "32MiB"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := dmcrypt.Check(h, p); err != nil {
+				t.Skip(err)
+			}
+			before := devices(t)
+			env, err := dmcrypt.Open(t.Context(), h, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"findmnt", "--noheadings", "--output", "SOURCE,FSTYPE", "--target", "{data}"}}})
+			if err != nil {
+				t.Error(err)
+			}
+			source := "/dev/loop"
+			if cipher != plainCipher {
+				source = "/dev/mapper/"
+			}
+			if got := string(out.Inside.Stdout); !strings.HasPrefix(got, source) || !strings.Contains(got, "ext4") {
+				t.Errorf("the data folder lies on %q, want ext4 on %s", got, source)
+			}
+			var d result.Environment
+			if err := env.Describe(t.Context(), &d); err != nil {
+				t.Error(err)
+			}
+			if d.Software.Encryption["storage"] != cipher || d.Params["cipher"] != cipher || d.Params["size"] != "32MiB" {
+				t.Errorf("described as %v, encryption %v", d.Params, d.Software.Encryption)
+			}
+			if err := env.Close(); err != nil {
+				t.Error(err)
+			}
+			if after := devices(t); after != before {
+				t.Errorf("left behind:\n%s\nbefore:\n%s", after, before)
+			}
+		})
+	}
+}
+
+// devices are the loop devices and mounts that this program made.
+func devices(t *testing.T) string {
+	t.Helper()
+	loops, err := exec.Command("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := os.ReadFile("/proc/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ours []string
+	for line := range strings.Lines(string(loops) + string(mounts)) {
+		if strings.Contains(line, "teescope-dmcrypt") {
+			ours = append(ours, line)
+		}
+	}
+	return strings.Join(ours, "")
+}
