@@ -37,8 +37,9 @@ var container = bench.Launcher{
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: as found."},
 		{Name: "data", Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
-	Check:    checkContainer,
-	Commands: containerCommands,
+	Check:     checkContainer,
+	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
+	Commands:  containerCommands,
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
 		f, err := newFolders(h, "container", p["data"])
 		if err != nil {

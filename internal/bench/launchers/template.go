@@ -36,8 +36,11 @@ type template struct {
 	Doc  string `yaml:"doc"`
 	// Untried: nobody of us has run it; it is written from documentation. That
 	// is said in the launcher's doc and in every result.
-	Untried bool            `yaml:"untried"`
-	Params  []templateParam `yaml:"params"`
+	Untried bool `yaml:"untried"`
+	// OwnPrograms: it runs only programs that were built for it, so that the
+	// worker of teescope is refused instead of run outside of the TEE.
+	OwnPrograms bool            `yaml:"own_programs"`
+	Params      []templateParam `yaml:"params"`
 	// Check lists what the machine must have.
 	Check []templateNeed `yaml:"check"`
 	// Inside says where the job finds its folders; by default where they are.
@@ -213,8 +216,9 @@ func (t *template) launcher() *bench.Launcher {
 			}
 			return missing(h, needs...)
 		},
-		Commands: t.commands,
-		Open:     t.open,
+		Elsewhere: func(bench.Params) bool { return t.Inside.Work != "" },
+		Commands:  t.commands,
+		Open:      t.open,
 	}
 }
 

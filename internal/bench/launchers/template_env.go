@@ -1,6 +1,7 @@
 package launchers
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/workloads/micro"
 )
 
 // templateEnv is an environment that a command template describes.
@@ -26,12 +28,14 @@ type templateEnv struct {
 	service  *host.Process
 	end      context.CancelFunc
 	versions map[string]string
-	prepared map[string]string // folder of a job, by what makes the job
-	evidence []tee.Evidence    // of the first job
-	settings map[string]string
-	unread   map[string]string // what evidence did not say, by JSON path
-	said     map[string]string // evidence by name
-	active   bool
+	// unversioned says why a version is not known, by JSON path.
+	unversioned map[string]string
+	prepared    map[string]string // folder of a job, by what makes the job
+	evidence    []tee.Evidence    // of every job
+	settings    map[string]string // what the last job's evidence says of them
+	unread      map[string]string // what it does not, by JSON path
+	said        map[string]string // the last job's evidence by name
+	active      bool
 }
 
 func (t *template) open(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
@@ -43,8 +47,8 @@ func (t *template) open(ctx context.Context, h *host.Host, p bench.Params) (benc
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a folder for jobs: %w", err), f.remove())
 	}
-	e := &templateEnv{folders: f, t: t, jobs: jobs, params: p, versions: map[string]string{}, prepared: map[string]string{},
-		settings: map[string]string{}, unread: map[string]string{}, said: map[string]string{}}
+	e := &templateEnv{folders: f, t: t, jobs: jobs, params: p, versions: map[string]string{}, unversioned: map[string]string{}, prepared: map[string]string{},
+		settings: map[string]string{}}
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
@@ -64,7 +68,7 @@ func (e *templateEnv) start(ctx context.Context) error {
 		}
 		out, err := e.h.Exec(ctx, c)
 		if err != nil {
-			e.unread["software.versions."+name] = fmt.Sprintf("%s: %v%s", strings.Join(c.Argv, " "), err, said(out))
+			e.unversioned["software.versions."+name] = fmt.Sprintf("%s: %v%s", strings.Join(c.Argv, " "), err, said(out))
 			continue
 		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), "\n")
@@ -149,10 +153,8 @@ func (e *templateEnv) prepare(ctx context.Context, job bench.Job) (scope, error)
 			return s, fmt.Errorf("prepare: %w%s", err, said(out))
 		}
 	}
-	if len(e.prepared) == 0 {
-		e.read(ctx, s)
-	}
 	e.prepared[key] = folder
+	e.read(ctx, s)
 	return s, nil
 }
 
@@ -160,6 +162,7 @@ func (e *templateEnv) prepare(ctx context.Context, job bench.Job) (scope, error)
 func (e *templateEnv) read(ctx context.Context, s scope) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
+	e.settings, e.unread, e.said = map[string]string{}, map[string]string{}, map[string]string{}
 	for _, r := range e.t.Evidence {
 		text, source, err := e.reading(ctx, s, r)
 		if err != nil {
@@ -209,11 +212,11 @@ func (e *templateEnv) reading(ctx context.Context, s scope, r templateReading) (
 		}
 		text, source = strings.TrimSpace(string(out.Stdout)), strings.Join(c.Argv, " ")
 	}
-	return text, strings.NewReplacer(e.work, "{work}", s.Job, "{job}").Replace(source), err
+	return text, strings.NewReplacer(e.work, "{work}", s.Job, "{job "+path.Base(s.Job)+"}").Replace(source), err
 }
 
-// Describe reports the declaration, and the evidence of the first job that was
-// prepared.
+// Describe reports the declaration, the evidence of every job that was prepared,
+// and what that of the last one says.
 func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.Params["data"] = e.dataOn()
@@ -230,20 +233,22 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 		d.Software.Versions = with(d.Software.Versions, k, v)
 	}
 	d.Software.CachePolicy = "as found"
-	for k, v := range e.unread {
-		d.Missing = with(d.Missing, k, v)
+	for _, m := range []map[string]string{e.unversioned, e.unread} {
+		for k, v := range m {
+			d.Missing = with(d.Missing, k, v)
+		}
 	}
-	if len(e.prepared) == 0 && e.t.TEE.Kind != "none" {
-		d.Missing = with(d.Missing, "tee.active", "no job has been prepared yet")
-	}
-	if e.t.TEE.Kind != "none" && e.settings["debug"] == "" {
+	switch {
+	case e.t.TEE.Kind == "none":
+	case len(e.prepared) == 0:
+		for _, field := range []string{"tee.active", "tee.debug", "tee.settings"} {
+			d.Missing = with(d.Missing, field, "no job has been prepared yet, and the evidence is a job's")
+		}
+	case e.settings["debug"] == "":
 		d.TEE.Settings = with(d.TEE.Settings, "debug", "unknown")
 		why := "the template has no rule for it"
 		if e.t.TEE.Debug != nil {
 			why = e.t.TEE.Debug.From + " does not say it"
-		}
-		if len(e.prepared) == 0 {
-			why = "no job has been prepared yet"
 		}
 		d.Missing = with(d.Missing, "tee.debug", why)
 	}
@@ -251,6 +256,9 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 }
 
 func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
+	if e.t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool { return f.Data != nil && bytes.Equal(f.Data, micro.Program) }) {
+		return bench.Outcome{}, fmt.Errorf("%s runs only programs that were built for it, which teescope's worker was not", e.t.Name)
+	}
 	if err := e.put(job.Files); err != nil {
 		return bench.Outcome{}, err
 	}

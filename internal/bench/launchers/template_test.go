@@ -106,7 +106,7 @@ func TestTemplateSteps(t *testing.T) {
 			if d.TEE.Settings["size"] != "64M" || d.Missing["tee.settings.threads"] == "" || d.Missing["tee.evidence.absent"] == "" {
 				t.Errorf("settings %v, missing %v", d.TEE.Settings, d.Missing)
 			}
-			if len(d.TEE.Evidence) != 1 || d.TEE.Evidence[0].Source != "config: {job}/config" {
+			if len(d.TEE.Evidence) != 1 || d.TEE.Evidence[0].Source != "config: {job 1}/config" {
 				t.Errorf("evidence %+v", d.TEE.Evidence)
 			}
 			if d.Software.Versions["service"] != "service 1.2" || d.Missing["software.versions.none"] == "" {
