@@ -183,9 +183,29 @@ func TestQEMU(t *testing.T) {
 		}
 		t.Logf("accelerator: %s; %s", d.Params["accel"], d.TEE.Settings["accelerator"])
 
-		// A frozen guest uses no CPU: what it would have printed comes after the thaw.
-		if err := errors.Join(env.Idle(t.Context(), true), env.Idle(t.Context(), false)); err != nil {
+		// Time stands still in a frozen guest.
+		uptime := func() float64 {
+			o, err := env.Run(t.Context(), program("cat", "/proc/uptime"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			up, _, _ := strings.Cut(string(o.Inside.Stdout), " ")
+			v, err := strconv.ParseFloat(up, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		began, before := time.Now(), uptime()
+		if err := env.Idle(t.Context(), true); err != nil {
 			t.Error(err)
+		}
+		time.Sleep(3 * time.Second)
+		if err := env.Idle(t.Context(), false); err != nil {
+			t.Error(err)
+		}
+		if inside, outside := uptime()-before, time.Since(began).Seconds(); inside > outside-2 {
+			t.Errorf("frozen for 3 s of %.1f s, the guest saw %.1f s", outside, inside)
 		}
 		cancelled(t, env)
 	})
@@ -200,6 +220,9 @@ func TestQEMU(t *testing.T) {
 			if o, err := env.Run(t.Context(), fio); err != nil || !strings.Contains(string(o.Inside.Stdout), ";a;") {
 				t.Errorf("fio: %v\n%s%s", err, o.Inside.Stdout, o.Inside.Stderr)
 			}
+		}
+		if err := env.Idle(t.Context(), true); err != nil { // a frozen guest can be closed
+			t.Error(err)
 		}
 	})
 	t.Run("fresh", func(t *testing.T) {

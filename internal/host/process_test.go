@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +58,29 @@ func TestCancelEndsTheGroup(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	t.Errorf("process %s is still there", child)
+}
+
+func TestPipe(t *testing.T) {
+	p, err := Local().Start(t.Context(), Cmd{Argv: []string{"cat"}, Pipe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 3)
+	for _, word := range []string{"one", "two"} {
+		if _, err := io.WriteString(p, word); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(p, b); err != nil || string(b) != word {
+			t.Fatalf("said %s, heard %s, %v", word, b, err)
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := p.Wait(); err != nil || len(out.Stdout) != 0 {
+		t.Errorf("%v, %q", err, out.Stdout)
+	}
+	if n, err := p.Read(b); n != 0 || err != io.EOF {
+		t.Errorf("after the end: %d, %v", n, err)
+	}
 }

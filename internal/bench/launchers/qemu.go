@@ -369,7 +369,10 @@ func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 		began = e.vm.began
 	}
 	out, err := e.vm.run(ctx, command, began)
-	o := bench.Outcome{Inside: out, Processes: comm(host.Cmd{Argv: []string{qemuCommand}}), Raw: map[string][]byte{"console": e.vm.console()}}
+	o := bench.Outcome{Inside: out, Processes: comm(host.Cmd{Argv: []string{qemuCommand}})}
+	if said := e.vm.console(); len(said) > 0 {
+		o.Raw = map[string][]byte{"console": said}
+	}
 	if fresh || errors.Is(err, errLost) {
 		err = errors.Join(err, e.halt())
 	}

@@ -81,7 +81,6 @@ func sshParams(p bench.Params) error {
 // only sent to a machine that can run it, and nothing is sent behind it before
 // it speaks, since head may read more than it passes on.
 const arrival = `set -e
-umask 077
 work=$(mktemp -d '%[1]s/teescope-ssh-XXXXXX')
 data='%[2]s'
 if [ -n "$data" ]; then data=$(mktemp -d "$data/teescope-ssh-XXXXXX"); else data=$work/data; mkdir "$data"; fi

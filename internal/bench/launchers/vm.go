@@ -96,13 +96,13 @@ func (v *vm) cmdline() string {
 
 // keeper runs a command that must not outlive this program, even one that is
 // killed: standard input, which nobody writes to, then ends. $1 and $2 are
-// folders that go too.
+// folders that go too, and first, since the watcher goes with the command.
 const keeper = `work=$1 data=$2
 shift 2
 exec 3<&0
 "$@" 3<&- </dev/null >&2 &
 vm=$!
-{ read -r gone; kill -KILL $vm; rm -rf "$work" ${data:+"$data"}; } <&3 &
+{ read -r gone; rm -rf "$work" ${data:+"$data"}; kill -KILL $vm; } <&3 &
 watch=$!
 exec 3<&-
 wait $vm

@@ -1,0 +1,197 @@
+package launchers
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// startAgent runs the worker's agent on pipes; it owns folder.
+func startAgent(t *testing.T) (a *agent, p *host.Process, folder string) {
+	t.Helper()
+	if micro.Program == nil {
+		t.Skip("no worker for this architecture")
+	}
+	h := host.Local()
+	folder = t.TempDir()
+	worker := filepath.Join(t.TempDir(), "micro")
+	if err := h.Install(worker, micro.Program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.Start(t.Context(), host.Cmd{Argv: []string{worker, "agent", folder}, Pipe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	if a, err = meetAgent(p); err != nil {
+		t.Fatal(err)
+	}
+	return a, p, folder
+}
+
+func ends(t *testing.T, p *host.Process, what string) {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatalf("the agent does not end %s", what)
+	}
+}
+
+func TestAgentEndsWithItsFolder(t *testing.T) {
+	a, p, folder := startAgent(t)
+	if err := a.put(filepath.Join(folder, "deep/er/file"), 0o600, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := os.Stat(filepath.Join(folder, "deep/er/file")); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() != 1 {
+		t.Errorf("put: %v, %v", fi, err)
+	}
+	if err := a.put("/proc/absent", 0o600, nil); err == nil {
+		t.Error("a file in /proc was put")
+	}
+	if err := a.quit(); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, p, "when told to")
+	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+// TestAgentKillsTheJob: the harness goes while a job with a child runs.
+func TestAgentKillsTheJob(t *testing.T) {
+	a, p, folder := startAgent(t)
+	pids := filepath.Join(folder, "..", "pids")
+	lost := make(chan error, 1)
+	go func() {
+		_, err := a.run(host.Cmd{Argv: []string{"sh", "-c", "sleep 600 & echo $$ $! >" + pids + "; echo on; wait"}}, time.Now(), time.Now)
+		lost <- err
+	}()
+	var text []byte
+	for range 2000 {
+		if text, _ = os.ReadFile(pids); bytes.HasSuffix(text, []byte("\n")) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, p, "at the end of its input")
+	if err := <-lost; !errors.Is(err, errLost) {
+		t.Errorf("the run's error: %v", err)
+	}
+	for pid := range strings.FieldsSeq(string(text)) {
+		gone := false
+		for range 1000 {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			if gone = err != nil || bytes.Contains(stat, []byte(") Z ")); gone {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if !gone {
+			t.Errorf("process %s is still there", pid)
+		}
+	}
+	if len(text) == 0 {
+		t.Error("the job did not start")
+	}
+}
+
+// TestAgentWaitsForNobody: what a job leaves in its group ends with it, and a
+// daemon that keeps the job's output does not hold the run up.
+func TestAgentWaitsForNobody(t *testing.T) {
+	a, _, _ := startAgent(t)
+	for _, script := range []string{"sleep 600 & echo done", "setsid sleep 5 & echo done"} {
+		out, err := a.run(host.Cmd{Argv: []string{"sh", "-c", script}}, time.Now(), time.Now)
+		if err != nil || string(out.Stdout) != "done\n" || out.Wall > 4*time.Second {
+			t.Errorf("%s: %v, %q in %v", script, err, out.Stdout, out.Wall)
+		}
+	}
+}
+
+// TestAgentTalksNonsense: whatever comes over the line is an error, and nothing worse.
+func TestAgentTalksNonsense(t *testing.T) {
+	hello := string(frame(nil, 'H', []byte("1 0 x86_64 6.1")))
+	for _, said := range []string{
+		"", "H", "H\x00\x00\x00\x05ab", "\xff\xff\xff\xff\xff\xff", "login: ",
+		string(frame(nil, 'H', []byte("2 0 x86_64 6.1"))), string(frame(nil, 'K', nil)),
+		hello, hello + string(frame(nil, 'o', []byte("early"))),
+		hello + string(frame(nil, 'K', nil)), hello + string(frame(frame(nil, 'K', nil), 'Z', []byte("0 0"))),
+		hello + string(frame(frame(nil, 'K', nil), '?', nil)), hello + string(frame(nil, 'A', nil)),
+	} {
+		a, err := meetAgent(struct {
+			io.Reader
+			io.Writer
+		}{strings.NewReader(said), io.Discard})
+		if err == nil {
+			_, err = a.run(host.Cmd{Argv: []string{"x"}}, time.Now(), time.Now)
+		}
+		if err == nil {
+			t.Errorf("%q is taken for an agent", said)
+		}
+	}
+}
+
+// TestKeeper: when nobody holds its input any more, the command is killed and the folders go.
+func TestKeeper(t *testing.T) {
+	work, data := t.TempDir(), t.TempDir()
+	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, data, "sleep", "600"}, Pipe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, p, "when its input does")
+	for _, dir := range []string{work, data} {
+		for range 1000 {
+			if _, err = os.Stat(dir); err != nil {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is still there", dir)
+		}
+	}
+}
+
+// TestKeeperPassesTheStatusOn: a machine that ends by itself leaves no watcher.
+func TestKeeperPassesTheStatusOn(t *testing.T) {
+	work := t.TempDir()
+	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, "", "sh", "-c", "exit 7"}, Pipe: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	ends(t, p, "with the command")
+	if out, err := p.Wait(); err == nil || out.Code != 7 {
+		t.Errorf("status %d, %v; want 7", out.Code, err)
+	}
+	if _, err := os.Stat(work); err != nil {
+		t.Errorf("the folder is for the caller to remove: %v", err)
+	}
+}
+
+func TestBadSSHParams(t *testing.T) {
+	for _, p := range []bench.Params{
+		{}, {"host": "-oProxyCommand=x"}, {"host": "h", "port": "0"}, {"host": "h", "port": "x"}, {"host": "h", "work": "relative"},
+		{"host": "h", "work": "/a'b"}, {"host": "h", "data": "x"}, {"host": "h", "options": "-v"},
+	} {
+		if env, err := ssh.Open(t.Context(), host.Local(), p); err == nil || env != nil {
+			t.Errorf("%v is taken", p)
+		}
+	}
+}
