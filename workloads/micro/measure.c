@@ -33,9 +33,13 @@ static uint64_t work(const struct load *l, uint64_t n, long long window, struct 
 	return spent;
 }
 
+static uint64_t scaled(uint64_t n, uint64_t want, uint64_t took)
+{
+	return (uint64_t)((double)n * want / (took + 1)) + 1;
+}
+
 /* calibrate finds how many operations take want nanoseconds. Of two tries the
- * shorter counts, because either may have been interrupted. What it does is also
- * the warm-up. */
+ * shorter counts, because either may have been interrupted. */
 static uint64_t calibrate(const struct load *l, uint64_t want)
 {
 	struct tally ignored = { 0 };
@@ -44,7 +48,7 @@ static uint64_t calibrate(const struct load *l, uint64_t want)
 		if (again < took)
 			took = again;
 		if (took >= want / 4)
-			return (uint64_t)((double)n * want / took) + 1;
+			return scaled(n, want, took);
 	}
 	fprintf(stderr, "micro: the clock stands still; give the number of operations\n");
 	exit(1);
@@ -52,12 +56,22 @@ static uint64_t calibrate(const struct load *l, uint64_t want)
 
 struct tally measure(const struct load *l, char **argv)
 {
-	uint64_t windows = number(argv[0], 1), millis = number(argv[1], 1), n = number(argv[2], 0);
-	struct tally t = { 0 };
-	if (!n)
-		n = calibrate(l, millis * 1000000);
-	for (uint64_t w = 0; w < windows; w++)
-		work(l, n, w, &t);
+	uint64_t windows = number(argv[0], 1), want = number(argv[1], 1) * 1000000, fixed = number(argv[2], 0);
+	uint64_t warmup = number(argv[3], 0) * 1000000, n = fixed, from = now(), took;
+	struct tally t = { 0 }, ignored = { 0 };
+	do {
+		if (!fixed)
+			n = calibrate(l, want);
+		else if (!work(l, n, -1, &ignored))
+			break; /* on a clock that stands still this would not end */
+	} while (now() - from < warmup);
+	for (uint64_t w = 0; w < windows; w++) {
+		took = work(l, n, w, &t);
+		/* What an operation costs may change for good: a sandbox may take seconds
+		 * until its clock needs no system call. */
+		if (!fixed && (took < want / 2 || took > want * 4))
+			n = scaled(n, want, took);
+	}
 	return t;
 }
 

@@ -20,12 +20,13 @@ struct tally {
 };
 
 /* WINDOW_ARGS is the usage of what measure reads from argv. */
-#define WINDOW_ARGS "WINDOWS MILLISECONDS OPERATIONS"
-enum { window_args = 3 };
+#define WINDOW_ARGS "WINDOWS MILLISECONDS OPERATIONS WARMUP"
+enum { window_args = 4 };
 
 /* measure works through WINDOWS windows of OPERATIONS operations each or, when
- * that is 0, of as many as take about MILLISECONDS on this program's clock. So
- * that the harness can time each part of a window by its own clock, it prints
+ * that is 0, of as many as take about MILLISECONDS on this program's clock, after
+ * at least WARMUP milliseconds of the same that do not count. So that the harness
+ * can time each part of a window by its own clock, it prints
  *
  *	begin WINDOW
  *	end WINDOW OPERATIONS NANOSECONDS

@@ -35,7 +35,7 @@ var memoryCost = bench.Workload{
 		{Name: "access", Default: "latency", Values: []string{"read", "write", "copy", "latency"},
 			Doc: "What is done with the working set: read, write or copy it from end to end, or follow pointers through all of its cache lines in a random order that is the same in every run."},
 		{Name: "size", Default: "64MiB", Doc: "The working set; a copy has half of it on each side. A multiple of 128 bytes."},
-	}, windowParams("50ms")...),
+	}, windowParams("50ms", "100ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		return []*metric.Desc{memoryPrimary(p), clockDisagreement, cacheLines}
 	},

@@ -35,6 +35,8 @@ func TestRefused(t *testing.T) {
 		{"syscall", "windows=1000000", "windows"},
 		{"syscall", "window=1us", "1ms"},
 		{"syscall", "operations=-1", "operations"},
+		{"syscall", "warmup=2h", "warmup"},
+		{"syscall", "warmup=", "warmup"},
 		{"wakeup", "samples=0", "samples"},
 		{"wakeup", "window=x", "window"},
 		{"memory", "size=64", "128"},

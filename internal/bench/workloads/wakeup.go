@@ -58,7 +58,7 @@ var wakeup = bench.Workload{
 		{Name: "placement", Default: "same", Values: []string{"any", "same", "smt", "cross"},
 			Doc: "CPUs of the two threads: any leaves it to the scheduler, same is one CPU, smt two threads of one core, cross two cores (needs two CPUs)."},
 		{Name: "samples", Default: "10000", Doc: "Round trips whose two wake-ups are timed one by one, after the windows."},
-	}, windowParams("100ms")...),
+	}, windowParams("100ms", "200ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		descs := []*metric.Desc{roundTripsPerSecond, wakeupSeconds, clockDisagreement, roundTrips}
 		for _, x := range wakeupQuantiles {

@@ -37,11 +37,12 @@ var clockDisagreement = &metric.Desc{Name: "clock_disagreement_ratio", Unit: "ra
 	Help: "How far the cost by the worker's own clock is from that by the harness's, as a ratio: above some 0.03 one of the clocks, or the way of the lines to the harness, is not to be trusted."}
 
 // windowParams are the parameters of a workload with windows.
-func windowParams(window string) []bench.Param {
+func windowParams(window, warmup string) []bench.Param {
 	return []bench.Param{
 		{Name: "windows", Doc: "Number of timed windows in a run.", Default: "20"},
 		{Name: "window", Doc: "Length of a window; a fifth of it should be 100 times the jitter of a line's arrival.", Default: window},
 		{Name: "operations", Doc: "Operations in a window; 0 for as many as fill it.", Default: "0"},
+		{Name: "warmup", Doc: "Time of the same work before the windows, at least.", Default: warmup},
 	}
 }
 
@@ -68,17 +69,25 @@ func windowArgs(p bench.Params) ([]string, error) {
 	if windows > mostWindows {
 		return nil, fmt.Errorf("parameter windows=%d: want at most %d", windows, mostWindows)
 	}
-	return []string{fmt.Sprint(windows), fmt.Sprint(window.Milliseconds()), fmt.Sprint(operations)}, nil
+	warmup, err := p.Seconds("warmup")
+	if err != nil {
+		return nil, err
+	}
+	if warmup > time.Hour {
+		return nil, fmt.Errorf("parameter warmup=%q: want at most 1h", p["warmup"])
+	}
+	return []string{fmt.Sprint(windows), fmt.Sprint(window.Milliseconds()), fmt.Sprint(operations), fmt.Sprint(warmup.Milliseconds())}, nil
 }
 
 // windowTime is about how long the windows and their calibration take.
 func windowTime(p bench.Params) time.Duration {
 	windows, err := p.Int("windows", 1)
 	window, err2 := p.Seconds("window")
-	if err != nil || err2 != nil {
+	warmup, err3 := p.Seconds("warmup")
+	if err != nil || err2 != nil || err3 != nil {
 		return time.Second // Job says what is wrong
 	}
-	return time.Duration(min(windows, mostWindows)+1) * min(window, time.Hour)
+	return time.Duration(min(windows, mostWindows)+1)*min(window, time.Hour) + min(warmup, time.Hour)
 }
 
 // part is what was done in one stretch, and how long it took by the clocks of
