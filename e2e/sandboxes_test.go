@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// TestSandboxes opens the launchers that need nothing but tools of this machine and
+// runs in each a job that works, one that fails, one that is cancelled and one
+// whose client is killed; nothing may be left of any of them.
+func TestSandboxes(t *testing.T) {
+	for name, c := range map[string]struct {
+		launcher string
+		params   bench.Params
+	}{
+		"native":          {"native", bench.Params{"cpus": "0"}},
+		"container":       {"container", bench.Params{"cpus": "0"}},
+		"container, kept": {"container", bench.Params{"fresh": "false"}},
+		"runsc":           {"runsc", nil},
+		"runsc on ptrace": {"runsc", bench.Params{"platform": "ptrace"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := host.Local()
+			l, params := launcher(t, c.launcher, c.params)
+			if err := l.Check(h, params); err != nil {
+				t.Skip(err)
+			}
+			data := t.TempDir()
+			params["data"] = data
+			env, err := l.Open(t.Context(), h, params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closed := false
+			defer func() {
+				if !closed {
+					env.Close()
+				}
+			}()
+			var d result.Environment
+			sandboxWorks(t, env)
+			sandboxFails(t, env)
+			sandboxEnds(t, env, "cancelled", func(cancel func(), _ string) { cancel() })
+			sandboxEnds(t, env, "killed", func(_ func(), mark string) {
+				for _, pid := range marked(mark) {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			})
+			sandboxWorks(t, env)
+			if err := env.Describe(t.Context(), &d); err != nil {
+				t.Errorf("describe: %v", err)
+			}
+			t.Logf("params %v versions %v limits %v digests %v", d.Params, d.Software.Versions, d.Software.Limits, d.Digests)
+			own, err := os.ReadDir(data)
+			if err != nil || len(own) != 1 {
+				t.Fatalf("the data folder has %v (%v), want one folder of the environment's", own, err)
+			}
+			work := own[0].Name() // the data folder carries the work folder's name
+			if err := env.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			closed = true
+			if pids := marked(work); len(pids) > 0 {
+				t.Errorf("after Close run processes %v", pids)
+			}
+			if left, _ := os.ReadDir(data); len(left) > 0 {
+				t.Errorf("after Close the data folder has %v", left)
+			}
+			if left, _ := filepath.Glob(filepath.Join(os.TempDir(), work+"*")); len(left) > 0 {
+				t.Errorf("after Close there is %v", left)
+			}
+			mounts, err := os.ReadFile("/proc/self/mounts")
+			if err != nil || strings.Contains(string(mounts), work) {
+				t.Errorf("after Close something is mounted (%v):\n%s", err, mounts)
+			}
+		})
+	}
+}
+
+func sandboxWorks(t *testing.T, env bench.Environment) {
+	t.Helper()
+	if micro.Program == nil {
+		t.Skip("no worker was built for this architecture")
+	}
+	null := bench.Job{
+		Inside: host.Cmd{Argv: []string{"{work}/micro", "null"}},
+		Files:  []bench.File{{Name: "micro", Data: micro.Program, Exec: true}},
+	}
+	if err := env.Idle(t.Context(), true); err != nil {
+		t.Errorf("idle: %v", err)
+	}
+	if err := env.Idle(t.Context(), false); err != nil {
+		t.Errorf("idle no more: %v", err)
+	}
+	for range 2 { // the second has its files, image and container already
+		out, err := env.Run(t.Context(), null)
+		if err != nil || string(out.Inside.Stdout) != "done\n" {
+			t.Fatalf("null worker: %v, stdout %q, stderr %q", err, out.Inside.Stdout, out.Inside.Stderr)
+		}
+		t.Logf("null worker: %v, seen as %v", out.Inside.Wall, out.Processes)
+	}
+	// A tool of the machine, with its folders, words, environment and input.
+	script := `cat > "$0/seen" && cat "$0/seen" && pwd && echo "$WORDS" "$1"`
+	out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{
+		Argv:  []string{"sh", "-c", script, "{data}", `a "b"`},
+		Env:   map[string]string{"WORDS": "in {data}"},
+		Dir:   "{data}",
+		Stdin: []byte("given\n"),
+	}})
+	lines := strings.Split(string(out.Inside.Stdout), "\n")
+	if err != nil || len(lines) != 4 || lines[0] != "given" || lines[2] != "in "+lines[1]+` a "b"` {
+		t.Errorf("a script: %v, stdout %q, stderr %q", err, out.Inside.Stdout, out.Inside.Stderr)
+	}
+	// A server that says when it is ready, is asked, and is stopped.
+	out, err = env.Run(t.Context(), bench.Job{
+		Inside:  host.Cmd{Argv: []string{"sh", "-c", "echo ready; read asked; echo got $asked; exec sleep 60"}, Ready: "ready", Ask: []byte("this\n")},
+		Outside: &host.Cmd{Argv: []string{"sh", "-c", "sleep 0.3; echo load"}},
+	})
+	if err != nil || string(out.Inside.Stdout) != "ready\ngot this\n" || string(out.Outside.Stdout) != "load\n" {
+		t.Errorf("inside and outside: %v, %q, %q, %q", err, out.Inside.Stdout, out.Inside.Stderr, out.Outside.Stdout)
+	}
+}
+
+func sandboxFails(t *testing.T, env bench.Environment) {
+	t.Helper()
+	out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", "echo half; echo why >&2; exit 7"}}})
+	if err == nil || out.Inside.Code != 7 || string(out.Inside.Stdout) != "half\n" || !bytes.Contains(out.Inside.Stderr, []byte("why")) {
+		t.Errorf("a failing job: %v, %+v", err, out.Inside)
+	}
+	if _, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{}}); err == nil {
+		t.Error("a job without a command passes")
+	}
+	if _, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"true"}}, Files: []bench.File{{Name: "../out", Data: []byte("x")}}}); err == nil {
+		t.Error("a file outside of the work folder passes")
+	}
+}
+
+var marks int
+
+// sandboxEnds runs a job that would take a minute, with a child, and ends it early.
+func sandboxEnds(t *testing.T, env bench.Environment, how string, end func(cancel func(), mark string)) {
+	t.Helper()
+	marks++
+	mark := fmt.Sprintf("teescope-mark-%d-%d", os.Getpid(), marks)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		_, err := env.Run(ctx, bench.Job{Inside: host.Cmd{
+			Argv: []string{"sh", "-c", "sleep 61 & sleep 62; echo " + mark},
+			Env:  map[string]string{"MARK": mark},
+		}})
+		done <- err
+	}()
+	for len(marked(mark)) == 0 && time.Since(began) < 10*time.Second {
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(500 * time.Millisecond) // in the middle of the start or of the job, as it falls
+	if len(marked(mark)) == 0 {
+		t.Errorf("%s: the job is not seen to run", how)
+	}
+	end(cancel, mark)
+	err := <-done
+	if err == nil || how == "cancelled" && !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%s: the run's error is %v", how, err)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("%s: it took %v", how, took)
+	}
+	for range 50 { // a killed process goes when the kernel gets to it
+		if len(marked(mark)) == 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	for _, pid := range marked(mark) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		t.Errorf("%s: process %d still runs: %q", how, pid, line)
+	}
+}
+
+// marked finds processes that carry a text in their command line or environment.
+func marked(text string) []int {
+	var pids []int
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(dir))
+		line, _ := os.ReadFile(dir + "/cmdline")
+		env, _ := os.ReadFile(dir + "/environ")
+		if pid != os.Getpid() && (bytes.Contains(line, []byte(text)) || bytes.Contains(env, []byte(text))) {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
