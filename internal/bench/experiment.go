@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/result"
 )
 
 // Experiment is an experiment file: a workload, what is varied, where it runs.
@@ -30,6 +32,8 @@ type Experiment struct {
 	// Primary names the metric of the verdict; "" is the workload's own.
 	Primary string  `yaml:"primary"`
 	Margin  Percent `yaml:"margin"`
+	// Ceilings are what devices and links can give at most, each with its source.
+	Ceilings []result.Ceiling `yaml:"ceilings"`
 }
 
 // Percent is a ratio that is written as 3% or 0.03.

@@ -84,11 +84,7 @@ func (s *session) position(slot result.Slot) int {
 
 // observed runs the job with the counters and the interference around it.
 func (s *session) observed(ctx context.Context, env Environment, job Job, r *result.Run) (Outcome, error) {
-	limit := s.o.Timeout
-	if limit == 0 {
-		d, _ := s.Workload.Estimate(s.Cases[0].Params)
-		limit = max(20*d, 2*time.Minute)
-	}
+	limit := s.limit()
 	counting := s.o.NoCounters
 	if s.o.Counters != nil {
 		if err := s.o.Counters.Begin(ctx); err != nil {

@@ -38,6 +38,7 @@ type Plan struct {
 	// Calibration: the arms are equal on purpose.
 	Calibration bool
 	References  []result.Reference
+	Ceilings    []result.Ceiling
 }
 
 // Case is one set of parameters of the plan's workload.
@@ -58,6 +59,8 @@ type Choice struct {
 	Margin    float64
 	Primary   string
 	Calibrate bool
+	// Ceilings are added to those of the experiment.
+	Ceilings []result.Ceiling
 }
 
 // Lists are the members that a plan may use.
@@ -136,8 +139,28 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 		}
 		envs = []string{"a=" + unlabelled(envs[0]), "b=" + unlabelled(envs[0])}
 	}
-	p.Arms, err = arms(envs, w, l)
-	return p, err
+	if p.Arms, err = arms(envs, w, l); err != nil {
+		return nil, err
+	}
+	for i := range p.Cases {
+		for j := range p.Arms {
+			if _, err := w.Job(p.params(&p.Cases[i], &p.Arms[j])); err != nil {
+				return nil, fmt.Errorf("workload %s: %w", w.Name, err)
+			}
+		}
+	}
+	p.Ceilings = append(slices.Clone(e.Ceilings), c.Ceilings...)
+	for _, x := range p.Ceilings {
+		switch {
+		case !slices.Contains(known, x.Metric):
+			return nil, fmt.Errorf("ceiling of %q: workload %s has no such metric; there are %s", x.Metric, w.Name, strings.Join(known, ", "))
+		case !(x.Value > 0) || x.Source == "":
+			return nil, fmt.Errorf("ceiling of %s: want a value above 0 and where it is from", x.Metric)
+		case x.Env != "" && !slices.ContainsFunc(p.Arms, func(a Arm) bool { return a.Label == x.Env }):
+			return nil, fmt.Errorf("ceiling of %s: no environment %q", x.Metric, x.Env)
+		}
+	}
+	return p, nil
 }
 
 func planCases(w *Workload, e *Experiment, over map[string]string) ([]Case, error) {
@@ -171,9 +194,6 @@ func planCases(w *Workload, e *Experiment, over map[string]string) ([]Case, erro
 		full, err := Complete(what, w.Params, given)
 		if err != nil {
 			return nil, err
-		}
-		if _, err := w.Job(full); err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
 		}
 		out[i] = Case{ids[i], full}
 	}

@@ -109,7 +109,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		Tool:   result.Tool{Name: "teescope", Version: o.Version, Go: runtime.Version(), Command: o.Command},
 		Commit: o.Commit,
 		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
-			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration},
+			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings},
 		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
 		References: p.References,
 	}
@@ -301,14 +301,15 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if rec.NullSeconds, err = s.null(ctx, env); err != nil {
 		return err
 	}
-	if s.Cases != nil {
-		job, err := s.Workload.Job(s.params(&s.Cases[0], a))
-		if err != nil {
-			return err
-		}
-		if rec.Digests, err = programs(s.o.Host, job); err != nil {
-			return err
-		}
+	job, err := s.Workload.Job(s.params(&s.Cases[0], a))
+	if err != nil {
+		return err
+	}
+	if rec.Digests, err = programs(s.o.Host, job); err != nil {
+		return err
+	}
+	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
+		return err
 	}
 	old := s.doc.Environment(a.Label)
 	if len(s.doc.Runs) > 0 && old.Fingerprint != "" {
@@ -384,6 +385,32 @@ func (s *session) null(ctx context.Context, env Environment) (*result.Spread, er
 	return environment.Spread(took), nil
 }
 
+// first makes a run that is not counted: files are laid out, programs and pages
+// are fetched. What it took is kept, as the cost of a cold start.
+func (s *session) first(ctx context.Context, env Environment, job Job) (*float64, error) {
+	began := s.o.Host.Now()
+	rctx, cancel := context.WithTimeout(ctx, s.limit())
+	defer cancel()
+	if _, err := env.Run(rctx, job); err != nil {
+		return nil, ctx.Err() // the runs that count will say why it fails
+	}
+	took := s.o.Host.Now().Sub(began).Seconds()
+	return &took, nil
+}
+
+// limit is the time after which a run is taken for hanging.
+func (s *session) limit() time.Duration {
+	if s.o.Timeout > 0 {
+		return s.o.Timeout
+	}
+	var longest time.Duration
+	for i := range s.Cases {
+		d, _ := s.Workload.Estimate(s.Cases[i].Params)
+		longest = max(longest, d)
+	}
+	return max(20*longest, 2*time.Minute)
+}
+
 // unchanged looks at every arm once more at the end: a TEE that was switched
 // off, a clock source that was lost, make all that was measured doubtful.
 func (s *session) unchanged(ctx context.Context) error {
@@ -423,7 +450,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		return nil, fmt.Errorf("it was begun with version %d of workload %s, this program has %d", doc.Workload.Version, w.Name, w.Version)
 	}
 	d := &doc.Design
-	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration}
+	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration, Ceilings: d.Ceilings}
 	for _, c := range doc.Cases {
 		p.Cases = append(p.Cases, Case{c.ID, c.Params})
 	}

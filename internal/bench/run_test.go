@@ -153,7 +153,7 @@ func TestStopAndResume(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
 	envs["tee"].fail = func(n int) error {
-		if n == 4 {
+		if n == 5 {
 			cancel()
 		}
 		return nil
@@ -194,7 +194,7 @@ func TestStopAndResume(t *testing.T) {
 func TestResumeRefusesAnotherJob(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	envs := map[string]*scripted{"native": {factor: 1, fail: func(n int) error {
-		if n == 2 {
+		if n == 3 {
 			cancel()
 		}
 		return nil
@@ -223,7 +223,7 @@ func TestFailures(t *testing.T) {
 		err  error
 		want string
 	}{
-		"once":   {func(n int) error { return map[bool]error{true: broken}[n == 3] }, 16, nil, "exit status 1: it broke"},
+		"once":   {func(n int) error { return map[bool]error{true: broken}[n == 4] }, 16, nil, "exit status 1: it broke"},
 		"always": {func(int) error { return broken }, 2*giveUp - 1, ErrArm, "exit status 1: it broke"},
 	} {
 		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1, fail: c.fail}}
@@ -309,7 +309,7 @@ func TestMissingMetric(t *testing.T) {
 	p, o, _ := bed(t, 6, envs)
 	good := p.Workload.Parse
 	p.Workload.Parse = func(out Outcome) ([]metric.Sample, error) {
-		if envs["tee"].runs == 2 {
+		if envs["tee"].runs == 3 {
 			out.Inside.Stdout = []byte("version 99 says nothing\n")
 		}
 		return good(out)

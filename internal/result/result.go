@@ -91,8 +91,19 @@ type Design struct {
 	// Subject is the one thing in which the arms are declared to differ:
 	// "environment", or the name of a subject parameter ("binary").
 	Subject string `json:"subject"`
+	// Ceilings are what devices and links can give at most.
+	Ceilings []Ceiling `json:"ceilings"`
 	// Calibration: both arms are the same on purpose (A/A).
 	Calibration bool `json:"calibration,omitempty"`
+}
+
+// Ceiling is the best value of a metric that is physically possible: the largest
+// where higher is better, the smallest where lower is.
+type Ceiling struct {
+	Metric string  `json:"metric" yaml:"metric"`
+	Env    string  `json:"env_id" yaml:"env"` // "" is every arm
+	Value  float64 `json:"value" yaml:"value"`
+	Source string  `json:"source" yaml:"source"` // "NIC eth0, 25 Gbit/s"
 }
 
 // Slot is one place of the schedule.
@@ -174,6 +185,9 @@ type Environment struct {
 	// cost, which is subtracted from nothing. Null where the environment takes
 	// only its own programs.
 	NullSeconds *Spread `json:"null_run_seconds"`
+	// FirstSeconds is what the first run took, which is cold and not counted; null
+	// where it failed.
+	FirstSeconds *float64 `json:"first_run_seconds"`
 	// Changed are fields that were different at the end of the experiment.
 	Changed map[string]string `json:"changed_during_experiment,omitempty"`
 }

@@ -36,8 +36,7 @@ func TestUnsafeReadings(t *testing.T) {
 		never   []string // parts of the headline
 	}{
 		{"1: 36,230 MiB/s of a disk whose link gives 15.75 GB/s",
-			exact("read_bytes_per_second", "bytes_per_second", "higher", "fio", 36230*(1<<20), 1168*(1<<20), "vm", "tdx"),
-			Options{Ceilings: []Ceiling{{Metric: "read_bytes_per_second", Value: 15.75e9, Source: "PCIe 5.0 x4"}}},
+			exact("read_bytes_per_second", "bytes_per_second", "higher", "fio", 36230*(1<<20), 1168*(1<<20), "vm", "tdx").ceiling("read_bytes_per_second", "", 15.75e9, "PCIe 5.0 x4"), Options{},
 			"impossible-value", result.Refuse, stats.Invalid, []string{"35.4 GiB/s", "2.41 times what is possible (PCIe 5.0 x4: 14.7 GiB/s)"}, []string{"costs", "gives"}},
 		{"2: random read +40 %, where 85 µs became 892 µs",
 			exact("latency_seconds", "seconds", "lower", "fio", 85e-6, 892e-6, "vm", "tdx"), Options{}, "", "", stats.Cost,
@@ -81,8 +80,7 @@ func TestUnsafeReadings(t *testing.T) {
 			exact("requests_per_second", "requests_per_second", "higher", "redis", 267952, 621504, "sgx-old", "sgx-new"), Options{}, "", "", stats.Gain,
 			[]string{"sgx-new gives 2.32x ["}, []string{"doubl"}},
 		{"13: 23 % of native, whose link was full",
-			exact("bytes_per_second", "bytes_per_second", "higher", "redis", 117e6, 0.23*117e6, "native", "scone"),
-			Options{Ceilings: []Ceiling{{Metric: "bytes_per_second", Value: 125e6, Source: "NIC eth0, 1 Gbit/s"}}}, "saturated", result.Warn, stats.Cost,
+			exact("bytes_per_second", "bytes_per_second", "higher", "redis", 117e6, 0.23*117e6, "native", "scone").ceiling("bytes_per_second", "", 125e6, "NIC eth0, 1 Gbit/s"), Options{}, "saturated", result.Warn, stats.Cost,
 			[]string{"native stands at the ceiling", "scone costs at least 4.35x ["}, nil},
 		{"14: -58 % TCP with WireGuard and another MTU",
 			exact("tcp_bits_per_second", "bits_per_second", "higher", "iperf", 10e9, 4.2e9, "gke", "constellation").env(0, func(e *result.Environment) {

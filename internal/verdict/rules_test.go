@@ -40,6 +40,11 @@ func latency(arms ...string) *lab {
 	return l
 }
 
+func (l *lab) ceiling(metric, env string, v float64, source string) *lab {
+	l.Design.Ceilings = append(l.Design.Ceilings, result.Ceiling{Metric: metric, Env: env, Value: v, Source: source})
+	return l
+}
+
 func (l *lab) env(i int, f func(*result.Environment)) *lab { f(&l.Environments[i]); return l }
 
 // sweep runs cases of a parameter in both arms, with one value for each.
@@ -233,19 +238,18 @@ var ruleTrials = map[string]trials{
 			"whether default in native has two modes"),
 	},
 	"impossible-value": {
-		speaks: []trial{{latency(), Options{Ceilings: []Ceiling{{Metric: "latency_seconds", Env: "native", Value: 1e-3, Source: "one turn of the disk"}}},
+		speaks: []trial{{latency().ceiling("latency_seconds", "native", 1e-3, "one turn of the disk"), Options{},
 			"in native is 85", result.Refuse, stats.Invalid}},
 		silent: one(latency(), ""),
 		always: "a ceiling that is not given is not known of",
 	},
 	"saturated": {
 		speaks: []trial{
-			{redis(), Options{Ceilings: []Ceiling{{Metric: "requests_per_second", Env: "native", Value: 102e3, Source: "NIC eth0"}}}, "native stands at the ceiling", result.Warn, stats.Cost},
-			{redis(), Options{Ceilings: []Ceiling{{Metric: "requests_per_second", Env: "gramine-sgx", Value: 33e3, Source: "quota"}}}, "gramine-sgx stands at the ceiling", result.Warn, stats.Inconclusive},
-			{newLab("x_per_second", "bytes_per_second", "higher").add("default", "native", 8, 118e6, 0.001).add("default", "gramine-sgx", 8, 117e6, 0.001),
-				Options{Ceilings: []Ceiling{{Metric: "x_per_second", Value: 125e6, Source: "NIC eth0"}}}, "both native and gramine-sgx stand at the ceiling", result.Refuse, stats.Invalid},
+			{redis().ceiling("requests_per_second", "native", 102e3, "NIC eth0"), Options{}, "native stands at the ceiling", result.Warn, stats.Cost},
+			{redis().ceiling("requests_per_second", "gramine-sgx", 33e3, "quota"), Options{}, "gramine-sgx stands at the ceiling", result.Warn, stats.Inconclusive},
+			{newLab("x_per_second", "bytes_per_second", "higher").add("default", "native", 8, 118e6, 0.001).add("default", "gramine-sgx", 8, 117e6, 0.001).ceiling("x_per_second", "", 125e6, "NIC eth0"), Options{}, "both native and gramine-sgx stand at the ceiling", result.Refuse, stats.Invalid},
 		},
-		silent: &trial{lab: redis(), o: Options{Ceilings: []Ceiling{{Metric: "requests_per_second", Value: 1e6, Source: "NIC eth0"}}}},
+		silent: &trial{lab: redis().ceiling("requests_per_second", "", 1e6, "NIC eth0")},
 		always: "a ceiling that is not given is not known of",
 	},
 	"cache-answered": {

@@ -22,7 +22,7 @@ const (
 )
 
 // against is how far a value has come to a ceiling: 1 is at it, above is impossible.
-func (c Ceiling) against(v float64, better int8) float64 {
+func against(c result.Ceiling, v float64, better int8) float64 {
 	if better < 0 {
 		return c.Value / v
 	}
@@ -31,11 +31,11 @@ func (c Ceiling) against(v float64, better int8) float64 {
 
 // ceilings calls f for every ceiling that is known for an arm's primary or other
 // compared metric, with how far the arm has come to it.
-func (p *pass) ceilings(k *contest, env *result.Environment, f func(c Ceiling, d *result.MetricDesc, v, share float64)) {
-	for _, c := range p.o.Ceilings {
+func (p *pass) ceilings(k *contest, env *result.Environment, f func(c result.Ceiling, d *result.MetricDesc, v, share float64)) {
+	for _, c := range p.e.Design.Ceilings {
 		if d := p.e.Desc(c.Metric); (c.Env == "" || c.Env == env.ID) && better(d) != 0 && c.Value > 0 {
 			if v := p.median(k.cas, env.ID, c.Metric); !math.IsNaN(v) {
-				f(c, d, v, c.against(v, better(d)))
+				f(c, d, v, against(c, v, better(d)))
 			}
 		}
 	}
@@ -49,7 +49,7 @@ var impossibleValue = Rule{
 	check: func(p *pass) {
 		for _, k := range p.contests {
 			for _, env := range []*result.Environment{k.base, k.treat} {
-				p.ceilings(k, env, func(c Ceiling, d *result.MetricDesc, v, share float64) {
+				p.ceilings(k, env, func(c result.Ceiling, d *result.MetricDesc, v, share float64) {
 					if share > aboveCeiling {
 						p.say(withdraw, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"value": v, "ceiling": c.Value},
 							"%s of %s in %s is %s, %.3g times what is possible (%s: %s)", d.Name, k.cas.ID, env.ID, quantity(v, d.Unit), share, c.Source, quantity(c.Value, d.Unit))
@@ -69,7 +69,7 @@ var saturated = Rule{
 		for _, k := range p.contests {
 			at := map[string]bool{} // "b" or "t" and the metric
 			for side, env := range map[string]*result.Environment{"b": k.base, "t": k.treat} {
-				p.ceilings(k, env, func(_ Ceiling, d *result.MetricDesc, _, share float64) {
+				p.ceilings(k, env, func(_ result.Ceiling, d *result.MetricDesc, _, share float64) {
 					if share >= atCeiling && share <= aboveCeiling {
 						at[side+d.Name] = true
 					}
@@ -103,7 +103,7 @@ var saturated = Rule{
 }
 
 func (p *pass) ceilingOf(d *result.MetricDesc) string {
-	for _, c := range p.o.Ceilings {
+	for _, c := range p.e.Design.Ceilings {
 		if c.Metric == d.Name {
 			return fmt.Sprintf("%s: %s", c.Source, quantity(c.Value, d.Unit))
 		}

@@ -34,8 +34,6 @@ type Options struct {
 	Calibration *NoiseFloor
 	// Limits of disturbance; the zero value is DefaultLimits.
 	Limits Limits
-	// Ceilings are the largest values that a device or a link can give.
-	Ceilings []Ceiling
 	// Scaling names the parameters that add processors to the same work, Work
 	// those that add work; nil are "threads", and "messages", "requests",
 	// "operations", "iterations" and "loops".
@@ -68,15 +66,6 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{Steal: 0.02, Foreign: 0.10, Throttles: 0, SwapBytes: 1 << 20, Pressure: 0.10,
 		HopelessSteal: 0.10, HopelessForeign: 0.50}
-}
-
-// Ceiling is the best value of a metric that is physically possible: the largest
-// where higher is better, the smallest where lower is.
-type Ceiling struct {
-	Metric string
-	Env    string // "" is every arm
-	Value  float64
-	Source string // "NIC eth0, 25 Gbit/s"
 }
 
 // Conclude fills in Comparisons, Guards, Attribution and the grade of the design
