@@ -97,6 +97,29 @@ func (a axis) ticks(n int) []float64 {
 	return out
 }
 
+// ticksOf are round values of a unit: of bytes, powers of two or round numbers
+// of an IEC prefix.
+func (a axis) ticksOf(unit string, n int) []float64 {
+	if unit != "bytes" && unit != "bytes_per_second" || a.hi < 1 {
+		return a.ticks(n)
+	}
+	if a.log {
+		first, last := max(0, math.Ceil(math.Log2(a.lo))), math.Floor(math.Log2(a.hi))
+		step := max(1, math.Ceil((last-first+1)/float64(max(n, 1))))
+		var out []float64
+		for i := first; i <= last; i += step {
+			out = append(out, math.Exp2(i))
+		}
+		return out
+	}
+	prefix := math.Pow(1024, math.Floor(math.Log2(a.hi)/10))
+	out := axis{lo: a.lo / prefix, hi: a.hi / prefix}.ticks(n)
+	for i := range out {
+		out[i] *= prefix
+	}
+	return out
+}
+
 func (a axis) decades(n int) []float64 {
 	for _, digits := range [][]float64{{1, 1.5, 2, 3, 5, 7}, {1, 2, 5}, {1, 3}, {1}} {
 		var out []float64

@@ -289,6 +289,24 @@ func counterName(c *result.Counter) string {
 	return name
 }
 
+// causeName is that of a counter in the notation of an attribution:
+// tee_syscalls_total{syscall="read"}.
+func causeName(counter string) string {
+	c := result.Counter{Labels: map[string]string{}}
+	var labels string
+	c.Name, labels, _ = strings.Cut(counter, "{")
+	for labels != "" {
+		name, rest, ok := strings.Cut(labels, "=")
+		quoted, err := strconv.QuotedPrefix(rest)
+		if !ok || err != nil {
+			break
+		}
+		c.Labels[strings.TrimLeft(name, ", ")], _ = strconv.Unquote(quoted)
+		labels = rest[len(quoted):]
+	}
+	return counterName(&c)
+}
+
 // tellingCase is the case whose primary cost is the largest, or the first.
 func tellingCase(e *result.Experiment) string {
 	best, id := math.Inf(-1), ""

@@ -51,7 +51,7 @@ func drawDistribution(e *result.Experiment, kase, metric string, w float64) *sce
 	rows := float64(len(e.Environments))
 	ecdfTop := top + rows*rowH + 14
 	ecdfBottom := ecdfTop + 130
-	ticks := a.ticks(max(3, int((a.to-a.from)/84)))
+	ticks := a.ticksOf(unit, max(3, int((a.to-a.from)/84)))
 	title := titled(labelOf(e, metric), unit)
 	if a.log {
 		title += " (logarithmic)"

@@ -12,7 +12,7 @@ import (
 // costRatio is the unit of published figures that can stand beside our ratios.
 const costRatio = "cost_ratio"
 
-// mostRows of a forest plot; the table has all.
+// mostRows of a forest plot, and of the table of counters.
 const mostRows = 40
 
 // forest draws all cost ratios with their intervals on one logarithmic axis,
@@ -24,7 +24,7 @@ func forest(e *result.Experiment) (Plot, bool) {
 	}
 	var alt []string
 	for _, c := range rows {
-		alt = append(alt, fmt.Sprintf("%s: %s, %s", forestLabel(e, c), interval(e, c).Text, verdictWord(c.Verdict)))
+		alt = append(alt, fmt.Sprintf("%s: %s, %s", forestLabel(e, c), interval(e, c).Text, verdictWord(c)))
 	}
 	return Plot{
 		Name: "cost-ratios", Title: "Cost ratio of each comparison, with its interval", Alt: strings.Join(alt, ". "),
@@ -71,7 +71,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 		label, verdict := 0.0, 0.0
 		for _, c := range rows {
 			label = max(label, width(forestLabel(e, c), strong))
-			verdict = max(verdict, width(look(c.Verdict).mark+" "+verdictWord(c.Verdict), plain))
+			verdict = max(verdict, width(look(c).mark+" "+verdictWord(c), plain))
 			if r := interval(e, c); r.Reason == "" {
 				figures = max(figures, width(r.Text, plain))
 			}
@@ -105,8 +105,8 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 	top := 8.0
 	entries := []entry{}
 	for _, c := range rows {
-		l := look(c.Verdict)
-		x := entry{l.shape, l.ink, verdictWord(c.Verdict)}
+		l := look(c)
+		x := entry{l.shape, l.ink, verdictWord(c)}
 		if !slices.Contains(entries, x) {
 			entries = append(entries, x)
 		}
@@ -132,12 +132,12 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 	for i, c := range rows {
 		y := top + rowH*(float64(i)+0.5)
 		res := interval(e, c).Text
-		l := look(c.Verdict)
+		l := look(c)
 		if phone {
 			y = top + rowH*float64(i) + 47
 			s.rect(0, top+rowH*float64(i)+1, w, 36, surface)
 			s.words(0, top+rowH*float64(i)+16, start, weight(c), text, fit(forestLabel(e, c), weight(c), w))
-			s.words(0, top+rowH*float64(i)+32, start, small, text, fit(res+"  "+l.mark+" "+verdictWord(c.Verdict), small, w))
+			s.words(0, top+rowH*float64(i)+32, start, small, text, fit(res+"  "+l.mark+" "+verdictWord(c), small, w))
 		} else {
 			if i > 0 {
 				s.line(0, y-rowH/2, w, y-rowH/2, 1, sunken)
@@ -149,7 +149,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 			if c.Cost != nil {
 				s.words(w-results+4, y+4.5, start, plain, text, res)
 			}
-			s.words(w, y+4.5, end, plain, l.ink, l.mark+" "+verdictWord(c.Verdict))
+			s.words(w, y+4.5, end, plain, l.ink, l.mark+" "+verdictWord(c))
 		}
 		if c.Cost == nil || !finite(*c.Cost) || *c.Cost <= 0 {
 			why := fit("no ratio: "+noRatio(c), small, w-a.from-100)

@@ -103,13 +103,13 @@ func drawLadder(e *result.Experiment, rungs []rung, w float64) *scene {
 			y = rowTop + 50
 			s.rect(0, rowTop+1, w, 36, surface)
 			s.words(0, rowTop+16, start, strong, text, fit(name+" "+sub, strong, w))
-			s.words(0, rowTop+32, start, small, text, res+"  "+verdictWord(r.c.Verdict))
+			s.words(0, rowTop+32, start, small, text, res+"  "+verdictWord(r.c))
 		} else {
 			s.words(0, y-2, start, strong, text, fit(name, strong, left-8))
 			s.words(0, y+13, start, small, dim, fit(sub, small, left-8))
 			s.words(w-right+8, y-2, start, plain, text, res)
-			l := look(r.c.Verdict)
-			s.words(w-right+8, y+13, start, small, l.ink, l.mark+" "+verdictWord(r.c.Verdict))
+			l := look(r.c)
+			s.words(w-right+8, y+13, start, small, l.ink, l.mark+" "+verdictWord(r.c))
 		}
 		x1, x2 := a.at(r.from), a.at(r.to)
 		bar := s.rect(min(x1, x2), y-9, max(abs(x2-x1), 2), 18, ink)

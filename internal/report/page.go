@@ -39,13 +39,13 @@ type Part struct {
 
 // Conclusion is the verdict of one primary comparison.
 type Conclusion struct {
-	Verdict  stats.Verdict
-	Word     string
-	Mark     string // a shape, so that colour is not needed
-	Means    string
-	Headline string
-	Big      Cell // the cost ratio
-	Facts    []Fact
+	// Kind is the verdict as one word, Word as a person reads it.
+	Kind, Word string
+	Mark       string // a shape, so that colour is not needed
+	Means      string
+	Headline   string
+	Big        Cell // the cost ratio
+	Facts      []Fact
 	// Why is what explains the cost, Doubts are reasons and guards, Next is what
 	// would settle or repair it.
 	Why, Doubts, Next []string
@@ -255,26 +255,29 @@ func whyNothing(e *result.Experiment) string {
 }
 
 func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
-	a := look(c.Verdict)
-	out := Conclusion{Verdict: c.Verdict, Word: verdictWord(c.Verdict), Mark: a.mark, Means: a.means, Headline: Headline(c)}
-	if c.Grade == result.GradeC || c.Grade == result.GradeD {
-		out.Means = "a difference of machines, not the cost of a TEE"
-	}
+	a := look(c)
+	out := Conclusion{Kind: kind(c), Word: verdictWord(c), Mark: a.mark, Means: a.means, Headline: Headline(c)}
 	if len(CaseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
 		out.Headline = c.Case + ": " + out.Headline
 	}
+	// The chip says the verdict's word; the sentence need not begin with it.
+	out.Headline = strings.TrimPrefix(out.Headline, out.Word+": ")
 	switch {
+	case c.Verdict == stats.Invalid: // a refused ratio is in the table, and not to be quoted
+		out.Big = Missing("refused")
 	case c.Cost != nil && finite(*c.Cost):
 		out.Big = Cell{Text: bound(e, c) + Times(*c.Cost), Raw: fmt.Sprint(*c.Cost), Number: true}
 	default:
 		out.Big = Missing(noRatio(c))
 	}
-	if lo, hi, ok := costInterval(c); ok {
+	if lo, hi, ok := costInterval(c); ok && c.Verdict == stats.Invalid {
+		out.Facts = append(out.Facts, Fact{intervalName(c), "refused"})
+	} else if ok {
 		out.Facts = append(out.Facts, Fact{intervalName(c), Times(lo) + " to " + Times(hi)})
 	} else {
 		out.Facts = append(out.Facts, Fact{intervalName(c), "missing: " + noRatio(c)})
 	}
-	out.Facts = append(out.Facts, Fact{"pairs", fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
+	out.Facts = append(out.Facts, Fact{replicates(c), fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
 	if c.MDE != nil && finite(*c.MDE) {
 		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", Percent(*c.MDE)})
 	} else {
@@ -294,10 +297,19 @@ func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 		out.Why = why(e, c)
 	}
 	out.Doubts, out.Next = doubts(e, c)
+	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool { return strings.Contains(out.Headline, d) })
 	if c.PairsNeeded > 0 {
 		out.Next = append([]string{fmt.Sprintf("%d pairs would settle it (%d so far).", c.PairsNeeded, c.Pairs)}, out.Next...)
 	}
 	return out
+}
+
+// replicates is what a comparison counts.
+func replicates(c *result.Comparison) string {
+	if strings.HasSuffix(c.Estimator, "mann-whitney") {
+		return "unpaired runs"
+	}
+	return "pairs"
 }
 
 func intervalName(c *result.Comparison) string {
@@ -381,10 +393,6 @@ func signed(v float64) string {
 		return "−" + Value(-v, "")
 	}
 	return "+" + Value(v, "")
-}
-
-func causeName(counter string) string {
-	return counterName(&result.Counter{Name: counter})
 }
 
 func findings(fs []analysis.Finding) Section {

@@ -129,7 +129,7 @@ func costAgainstBase(e *result.Experiment, env, kase, metric string) Cell {
 		if c.Treatment == env && c.Baseline == base && c.Case == kase && c.Metric == metric {
 			out := interval(e, c)
 			if out.Reason == "" {
-				out.Mark, out.Kind = look(c.Verdict).mark, string(c.Verdict)
+				out.Mark, out.Kind = look(c).mark, kind(c)
 			}
 			return out
 		}

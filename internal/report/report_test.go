@@ -79,6 +79,21 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+func TestTicksOfBytes(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   string
+	}{{[]float64{1 << 30, 38e9}, "[1 GiB 2 GiB 4 GiB 8 GiB 16 GiB 32 GiB]"}, {[]float64{1.2e9, 3.4e9}, "[1 GiB 1.5 GiB 2 GiB 2.5 GiB 3 GiB]"}, {[]float64{1, 1e15}, "[1 B 512 B 256 KiB 128 MiB 64 GiB 32 TiB]"}} {
+		var got []string
+		for _, v := range newAxis(c.values, 0, 1).ticksOf("bytes", 6) {
+			got = append(got, Value(v, "bytes"))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%v: %v, want %s", c.values, got, c.want)
+		}
+	}
+}
+
 func TestSweeps(t *testing.T) {
 	e := &result.Experiment{}
 	for _, rw := range []string{"read", "write"} {

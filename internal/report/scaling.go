@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 )
 
 // scaling draws a metric over a swept parameter: its value in each arm, the
@@ -56,19 +57,20 @@ func curvesOf(e *result.Experiment, sw sweep, metric string) []curve {
 	return out
 }
 
-// efficiency is the speed-up over the arm's own first point, divided by how many
-// times more workers there are.
+// efficiency is that of package stats: against the arm's own first point.
 func (c curve) efficiency(higher bool) curve {
+	p := make([]stats.Point, len(c.x))
+	for i := range p {
+		p[i] = stats.Point{Workers: c.x[i], Throughput: c.y[i]}
+	}
+	if !higher {
+		p = stats.Strong(c.x, c.y)
+	}
 	out := curve{env: c.env}
-	for i := range c.x {
-		if c.y[0] <= 0 || c.y[i] <= 0 || c.x[0] <= 0 {
-			continue
+	for i, v := range stats.Efficiency(p) {
+		if finite(v) {
+			out.x, out.y = append(out.x, c.x[i]), append(out.y, v)
 		}
-		speedup := c.y[i] / c.y[0]
-		if !higher {
-			speedup = 1 / speedup
-		}
-		out.x, out.y = append(out.x, c.x[i]), append(out.y, speedup*c.x[0]/c.x[i])
 	}
 	return out
 }
@@ -80,6 +82,7 @@ type panel struct {
 	whisks []whisker
 	level  float64 // a line to compare with; 0 is none
 	zero   bool    // the axis begins at 0
+	unit   string  // of the values
 	label  func(axis) func(float64) string
 	ratio  bool
 }
@@ -94,7 +97,7 @@ type whisker struct {
 func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, w float64) *scene {
 	unit := unitOf(e, metric)
 	d := e.Desc(metric)
-	panels := []panel{{title: titled(labelOf(e, metric), unit), curves: curves, zero: true, label: func(axis) func(float64) string { return valueLabels(unit) }}}
+	panels := []panel{{title: titled(labelOf(e, metric), unit), curves: curves, zero: true, unit: unit, label: func(axis) func(float64) string { return valueLabels(unit) }}}
 	if sw.parallel() && d != nil && d.Better != "none" {
 		p := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return Percent }}
 		for _, c := range curves {
@@ -168,7 +171,7 @@ func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w f
 		}
 	}
 	label := p.label(y)
-	ticks := y.ticks(5)
+	ticks := y.ticksOf(p.unit, 5)
 	room := 0.0
 	for _, v := range ticks {
 		room = max(room, width(label(v), small))

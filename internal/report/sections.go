@@ -60,12 +60,23 @@ func mediansCell(e *result.Experiment, c *result.Comparison) Cell {
 }
 
 func verdictCell(c *result.Comparison) Cell {
-	a := look(c.Verdict)
-	out := Cell{Text: verdictWord(c.Verdict), Mark: a.mark, Kind: string(c.Verdict)}
-	if c.Material {
+	a := look(c)
+	out := Cell{Text: verdictWord(c), Mark: a.mark, Kind: kind(c)}
+	if c.Material && !isPlatform(c) {
 		out.Text += ", material"
 	}
 	return out
+}
+
+// kind is the verdict as one word, for a style sheet.
+func kind(c *result.Comparison) string {
+	switch {
+	case isPlatform(c):
+		return "platform"
+	case c.Verdict == "":
+		return "none"
+	}
+	return string(c.Verdict)
 }
 
 // medians of all metrics, for a document that compares nothing.
@@ -96,7 +107,12 @@ func whySection(e *result.Experiment, plots map[string][]Plot) Section {
 		s.Tables = append(s.Tables, t)
 	}
 	kase := tellingCase(e)
-	if t := counterTable(e, kase); len(t.Rows) > 0 {
+	t := counterTable(e, kase)
+	if more := len(t.Rows) - mostRows; more > 0 {
+		t.Rows = t.Rows[:mostRows]
+		s.Facts = append(s.Facts, Fact{"Not shown", plural(more, "counter") + " that moved less; the document has them"})
+	}
+	if len(t.Rows) > 0 {
 		if len(CaseIDs(e)) > 1 {
 			t.Caption += ", case " + kase
 		}
@@ -105,11 +121,18 @@ func whySection(e *result.Experiment, plots map[string][]Plot) Section {
 	return s
 }
 
+// attribution has the causes of which the share is known; by how much the other
+// counters moved is in the table of counters.
 func attribution(e *result.Experiment) *Table {
 	t := newTable("What explains the difference", "arms", "case", "cause", "more per operation", "cost of one", "share")
 	var rest []Cell
 	for i := range e.Attribution {
 		a := &e.Attribution[i]
+		if !slices.ContainsFunc(e.Attribution, func(o result.Attribution) bool {
+			return o.Share != nil && o.Baseline == a.Baseline && o.Treatment == a.Treatment && o.Case == a.Case
+		}) {
+			continue
+		}
 		arms := Text(a.Treatment+" against "+a.Baseline, "")
 		delta := Cell{Text: signed(a.Delta), Number: true}
 		if a.Delta == 0 && a.Reason != "" || !finite(a.Delta) {

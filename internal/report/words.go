@@ -27,19 +27,34 @@ var appearances = map[stats.Verdict]appearance{
 	stats.Invalid:      {"✕", cross, rest, "refused: a guard says why"},
 }
 
-func look(v stats.Verdict) appearance {
-	if a, ok := appearances[v]; ok {
+// platform is how a cost or a gain between different machines looks: it may be
+// called neither.
+var platform = appearance{"≠", diamond, rest, "a difference of machines, not the cost of a TEE"}
+
+// isPlatform says whether a verdict is only about machines.
+func isPlatform(c *result.Comparison) bool {
+	return (c.Grade == result.GradeC || c.Grade == result.GradeD) && (c.Verdict == stats.Cost || c.Verdict == stats.Gain)
+}
+
+func look(c *result.Comparison) appearance {
+	if isPlatform(c) {
+		return platform
+	}
+	if a, ok := appearances[c.Verdict]; ok {
 		return a
 	}
 	return appearance{"·", diamond, rest, "not judged"}
 }
 
 // verdictWord never leaves a verdict empty.
-func verdictWord(v stats.Verdict) string {
-	if v == "" {
+func verdictWord(c *result.Comparison) string {
+	switch {
+	case isPlatform(c):
+		return "platform difference"
+	case c.Verdict == "":
 		return "not judged"
 	}
-	return string(v)
+	return string(c.Verdict)
 }
 
 // gradeMeans says what a comparison of this grade may be called.
@@ -95,7 +110,7 @@ func Headline(c *result.Comparison) string {
 	if c.Headline != "" {
 		return c.Headline
 	}
-	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), words(or(c.Metric, "an unnamed metric")), verdictWord(c.Verdict))
+	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), words(or(c.Metric, "an unnamed metric")), verdictWord(c))
 }
 
 // noRatio is why a comparison has no ratio.

@@ -70,7 +70,7 @@ func (b *builder) env(id string, role result.Role, launcher, teeType string) *re
 		TEE: result.TEE{Type: teeType, Active: teeType != "none"},
 		Hardware: result.Hardware{
 			CPUModel: "Intel(R) Xeon(R) Gold 6548Y+", CPUVendor: "GenuineIntel", CPUFamily: "6-207-2", Microcode: "0x21000283", CPUs: 8, Sockets: 1, ThreadsPerCore: 2, SMT: "on",
-			Governor: "performance", MemoryBytes: 32 << 30,
+			Governor: "performance", MemoryBytes: 32 << 30, Serial: "sha256:3d1f",
 		},
 		Software: result.Software{
 			Kernel: "6.18.2-amd64", OS: "Debian GNU/Linux 13", Cmdline: "root=/dev/vda1 quiet", Hypervisor: "none", ClockSource: "tsc", CachePolicy: "as found",
@@ -396,7 +396,7 @@ func machines() *result.Experiment {
 	} {
 		v := b.env(m.id, []result.Role{result.Baseline, result.Intermediate, result.Treatment}[i], "native", m.tee)
 		v.Hardware.CPUModel, v.Hardware.CPUs, v.Software.Kernel, v.Software.Hypervisor = m.cpu, m.vcpu, m.kernel, "KVM"
-		v.Cloud = &m.cloud
+		v.Cloud, v.Hardware.Serial = &m.cloud, "sha256:"+m.id
 		if m.id == "azure-tdx" {
 			v.Hardware.MemoryBytes, v.Missing["hardware.memory_bytes"] = 0, "the paravisor shows no memory map"
 			v.TEE.Declared = true

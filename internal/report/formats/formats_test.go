@@ -22,6 +22,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -111,6 +112,34 @@ func TestMissingIsSaid(t *testing.T) {
 		}
 		if !strings.Contains(out, reason) {
 			t.Errorf("%s does not give the reason %q:\n%s", f.Name, reason, out)
+		}
+	}
+}
+
+// TestConcluded writes what package verdict really concludes from the runs.
+func TestConcluded(t *testing.T) {
+	for name, doc := range documents() {
+		for _, e := range doc.Experiments {
+			verdict.Conclude(e, verdict.Options{})
+		}
+		for _, f := range All {
+			out := written(t, f, doc)
+			if bad := noValue.FindString(strings.NewReplacer(`le="+Inf"`, "", `"0001-01-01T00:00:00Z"`, "").Replace(out)); bad != "" {
+				t.Errorf("%s of %s: %q", f.Name, name, bad)
+			}
+			if f != markdown && f != jsonFormat && f != csvComparisons {
+				continue
+			}
+			for _, e := range doc.Experiments {
+				for i := range e.Comparisons {
+					if c := &e.Comparisons[i]; c.Primary && !strings.Contains(strings.NewReplacer(`\[`, "[", `""`, `"`).Replace(out), c.Headline) {
+						t.Errorf("%s of %s does not say %q", f.Name, name, c.Headline)
+					}
+				}
+			}
+		}
+		for _, p := range report.Plots(doc) {
+			checkPlot(t, name, p)
 		}
 	}
 }
