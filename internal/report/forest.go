@@ -178,19 +178,21 @@ func drawInterval(s *scene, c *result.Comparison, a axis, y float64, l appearanc
 	if !ok || lo <= 0 {
 		return
 	}
-	x1, off1 := a.in(lo)
-	x2, off2 := a.in(hi)
-	s.line(x1, y, x2, y, 2, l.ink)
-	for _, e := range []struct {
-		x   float64
-		off bool
-		dir float64
-	}{{x1, off1, 1}, {x2, off2, -1}} {
+	at := a.at(*c.Cost)
+	for _, limit := range []float64{lo, hi} {
+		x, off := a.in(limit)
 		switch {
-		case e.off:
-			s.path([]point{{e.x + 6*e.dir, y - 4}, {e.x, y}, {e.x + 6*e.dir, y + 4}}, 2, l.ink)
-		case abs(a.at(*c.Cost)-e.x) > 8: // else the symbol hides it
-			s.line(e.x, y-4, e.x, y+4, 2, l.ink)
+		case abs(x-at) <= 8: // the symbol hides it
+		case off:
+			inward := 6.0
+			if x > at {
+				inward = -6
+			}
+			s.line(at, y, x, y, 2, l.ink)
+			s.path([]point{{x + inward, y - 4}, {x, y}, {x + inward, y + 4}}, 2, l.ink)
+		default:
+			s.line(at, y, x, y, 2, l.ink)
+			s.line(x, y-4, x, y+4, 2, l.ink)
 		}
 	}
 }

@@ -304,7 +304,7 @@ func rawRuns(e *result.Experiment) Section {
 		if r.Reason != "" {
 			status.Text += ": " + r.Reason
 		}
-		row := []Cell{Text(r.ID, "unnamed"), Text(r.Env, "unnamed"), Text(r.Case, "unnamed"), {Text: strconv.Itoa(r.Pair + 1), Number: true}, status, secondsCell(r)}
+		row := []Cell{Text(r.ID, "unnamed"), Text(r.Env, "unnamed"), Text(r.Case, "unnamed"), {Text: strconv.Itoa(r.Pair), Number: true}, status, secondsCell(r)}
 		for _, d := range e.Workload.Metrics {
 			row = append(row, metricCell(r, d))
 		}

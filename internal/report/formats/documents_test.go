@@ -94,7 +94,7 @@ func (b *builder) kase(id string, params map[string]string) {
 // run adds a run with values near the given medians, in the order of the metrics.
 func (b *builder) run(env, kase string, pair, position int, noise float64, medians ...float64) *result.Run {
 	r := result.Run{
-		ID: fmt.Sprintf("p%02d-%s-%s", pair+1, kase, env), Env: env, Case: kase, Pair: pair, Position: position,
+		ID: fmt.Sprintf("p%02d-%s-%s", pair, kase, env), Env: env, Case: kase, Pair: pair, Position: position,
 		StartedAt: b.at, Seconds: 1, Status: result.OK, OutputDigest: "sha256:9c1185a5", Clock: "tsc",
 		Interference: result.Interference{StealRatio: num(0.001), ForeignCPU: num(0.012), LoadBefore: num(0.2), Missing: map[string]string{"cpu_hertz": "blind: the hypervisor hides the counters"}},
 	}
