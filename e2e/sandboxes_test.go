@@ -56,6 +56,13 @@ func TestSandboxes(t *testing.T) {
 			sandboxWorks(t, env)
 			sandboxFails(t, env)
 			sandboxEnds(t, env, "cancelled", func(cancel func(), _ string) { cancel() })
+			for _, after := range []time.Duration{0, 50, 150, 300, 600} { // somewhere in the start
+				ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
+				if _, err := env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"sleep", "60"}}}); err == nil {
+					t.Errorf("cancelled after %d ms: no error", after)
+				}
+				cancel()
+			}
 			sandboxEnds(t, env, "killed", func(_ func(), mark string) {
 				for _, pid := range marked(mark) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)

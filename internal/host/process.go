@@ -93,7 +93,9 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	}
 	// A group of its own: what the command started ends with it, and a Ctrl-C on
 	// the terminal reaches this program alone, which then ends it in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// If this program is killed the kernel tells the command (prctl(2),
+	// PR_SET_PDEATHSIG), so that no job outlives its harness unseen.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = grace
 	p := &Process{cmd: cmd, in: &conversation{ready: c.Ready, ask: c.Ask}, done: make(chan struct{})}

@@ -2,10 +2,14 @@ package host
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestRunTimesLinesAndAsks(t *testing.T) {
@@ -83,4 +87,44 @@ func TestPipe(t *testing.T) {
 	if n, err := p.Read(b); n != 0 || err != io.EOF {
 		t.Errorf("after the end: %d, %v", n, err)
 	}
+}
+
+// TestKilledHarness: what a program started ends when the program is killed,
+// which leaves it no time to do anything about it.
+func TestKilledHarness(t *testing.T) {
+	if os.Getenv("HOST_TEST_HARNESS") == "1" {
+		p, err := Local().Start(t.Context(), Cmd{Argv: []string{"sleep", "600"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(p.PID)
+		_, _ = p.Wait()
+		return
+	}
+	harness, err := Local().Start(t.Context(), Cmd{
+		Argv: []string{os.Args[0], "-test.run=^TestKilledHarness$"}, Env: map[string]string{"HOST_TEST_HARNESS": "1"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(harness.Lines()) == 0 {
+		select {
+		case <-harness.Done():
+			out, err := harness.Wait()
+			t.Fatalf("ended early: %v: %s%s", err, out.Stdout, out.Stderr)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	job := harness.Lines()[0].Text
+	if err := unix.Kill(harness.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		stat, err := Local().ReadString("/proc/" + job + "/stat")
+		if err != nil || strings.Contains(stat, ") Z ") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("process %s is still there", job)
 }

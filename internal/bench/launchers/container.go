@@ -253,11 +253,13 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	}
 	name := e.name()
 	defer e.discard(ctx, name)
-	if out, err = e.h.Exec(ctx, e.create(name, image, program)); err != nil {
+	life, done := e.ending(ctx, name)
+	defer done()
+	if out, err = e.h.Exec(life, e.create(name, image, program)); err != nil {
 		return fmt.Errorf("create a container with %s: %w%s", e.engine.command, err, said(out))
 	}
 	if e.params["image"] == "" { // a user's image need not have the program
-		if out, err = e.h.Exec(ctx, e.engine.cmd("start", "--attach", name)); err != nil {
+		if out, err = e.h.Exec(life, e.engine.cmd("start", "--attach", name)); err != nil {
 			return fmt.Errorf("start a container with %s: %w%s", e.engine.command, err, said(out))
 		}
 	}
@@ -481,7 +483,12 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 		}
 		inside = e.within(name, job.Inside)
 	}
-	out, err := together(ctx, e.h, inside, e.outside(job))
+	life, done := e.ending(ctx, name)
+	out, err := together(ctx, life, e.h, inside, e.outside(job))
+	done()
+	if ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
 	// A client that was ended leaves its container, and its job in a kept one.
 	if e.params["fresh"] == "true" {
 		if err != nil || job.Outside != nil {
@@ -495,6 +502,33 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 	return out, err
 }
 
+// ending gives a client a context that outlives ctx: when ctx ends, it is the
+// container that is killed, and its client ends with it. A client that is killed
+// while it starts a container leaves one that nobody knows.
+func (e *containerEnv) ending(ctx context.Context, name string) (life context.Context, done func()) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-life.Done():
+			return
+		case <-ctx.Done():
+		}
+		const between = 200 * time.Millisecond
+		for range probeTime / between { // it may not be there yet
+			_, _ = e.h.Exec(life, e.engine.cmd("kill", name))
+			select {
+			case <-life.Done():
+				return
+			case <-time.After(between):
+			}
+		}
+		end()
+	}()
+	return life, func() { end(); <-stopped }
+}
+
 // kept finds or starts the container that stays for jobs of this kind.
 func (e *containerEnv) kept(ctx context.Context, image string, c host.Cmd) (string, error) {
 	key := image + " " + strconv.FormatBool(usesMachine(c))
@@ -502,7 +536,10 @@ func (e *containerEnv) kept(ctx context.Context, image string, c host.Cmd) (stri
 		return name, nil
 	}
 	name := e.name()
-	if out, err := e.h.Exec(ctx, e.keep(name, image, c)); err != nil {
+	life, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+	defer cancel()
+	if out, err := e.h.Exec(life, e.keep(name, image, c)); err != nil || ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
 		e.discard(ctx, name)
 		return "", fmt.Errorf("start a container to keep: %w%s", err, said(out))
 	}

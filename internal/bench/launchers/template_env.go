@@ -270,7 +270,7 @@ func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, er
 	if err != nil {
 		return bench.Outcome{}, err
 	}
-	out, err := together(ctx, e.h, c, e.outside(job))
+	out, err := together(ctx, ctx, e.h, c, e.outside(job))
 	if out.Processes = slices.Clone(e.t.Processes); out.Processes == nil {
 		out.Processes = comm(c)
 	}

@@ -161,13 +161,14 @@ func comm(c host.Cmd) []string {
 const poll = 2 * time.Millisecond
 
 // together runs a job's inside and, once that is ready, its outside, after
-// which an inside that still runs is ended.
-func together(ctx context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd) (bench.Outcome, error) {
+// which an inside that still runs is ended. The inside's process has the context
+// life, which is ctx unless there is a better way to end it.
+func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd) (bench.Outcome, error) {
 	if outside == nil {
-		out, err := h.Exec(ctx, inside)
+		out, err := h.Exec(life, inside)
 		return bench.Outcome{Inside: out}, err
 	}
-	p, err := h.Start(ctx, inside)
+	p, err := h.Start(life, inside)
 	if err != nil {
 		return bench.Outcome{}, err
 	}
