@@ -187,10 +187,12 @@ func (d *cryptDevice) up(ctx context.Context, p bench.Params) error {
 			_, _ = rand.Read(c.Stdin) // never fails
 		}
 		out, err := d.h.Exec(ctx, c)
-		if err != nil {
+		switch {
+		case err != nil && c.Argv[0] == "losetup":
+			return fmt.Errorf("%w%s (a tmpfs has no direct I/O: name a folder on a disk with data=)", err, said(out))
+		case err != nil:
 			return fmt.Errorf("%w%s", err, said(out))
-		}
-		if c.Argv[0] == "losetup" {
+		case c.Argv[0] == "losetup":
 			loop = strings.TrimSpace(string(out.Stdout))
 		}
 		if u, ok := undo(c.Argv[0], loop, d.mapping, d.mount); ok {
