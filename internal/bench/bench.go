@@ -9,6 +9,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,9 @@ type Param struct {
 	// Text: the value is free text (a command line), taken as it is; in other
 	// values "|" separates alternatives, each of which is a case.
 	Text bool
+	// Path: the value is paths on the harness's machine, separated by commas; a
+	// relative one starts in the folder that the user is in.
+	Path bool
 	// Values are the allowed ones; nil is any.
 	Values []string
 }
@@ -183,9 +187,30 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 		if vs := declared[i].Values; vs != nil && !slices.Contains(vs, v) {
 			return nil, fmt.Errorf("%s: parameter %s=%q: want one of %s", what, name, v, strings.Join(vs, ", "))
 		}
+		if declared[i].Path {
+			var err error
+			if v, err = absolute(v); err != nil {
+				return nil, fmt.Errorf("%s: parameter %s: %w", what, name, err)
+			}
+		}
 		out[name] = v
 	}
 	return out, nil
+}
+
+// absolute makes each of a list of paths absolute.
+func absolute(list string) (string, error) {
+	paths := strings.Split(list, ",")
+	for i, p := range paths {
+		if p == "" {
+			continue
+		}
+		var err error
+		if paths[i], err = filepath.Abs(p); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(paths, ","), nil
 }
 
 // Int reads a whole number of at least least.

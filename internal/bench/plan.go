@@ -204,7 +204,7 @@ func planCases(w *Workload, e *Experiment, over map[string]string) ([]Case, erro
 // character.
 func opaque(w *Workload, name string) bool {
 	i := slices.IndexFunc(w.Params, func(p Param) bool { return p.Name == name })
-	return i >= 0 && w.Params[i].Text
+	return i >= 0 && (w.Params[i].Text || w.Params[i].Path)
 }
 
 func unlabelled(env string) string {
@@ -266,7 +266,11 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 			if !w.Params[i].Subject {
 				return Arm{}, fmt.Errorf("%s is a parameter of the job, which must be the same in all arms; set it with --param", k)
 			}
-			a.Subject[k] = v
+			full, err := Complete("workload "+w.Name, w.Params[i:i+1], Params{k: v})
+			if err != nil {
+				return Arm{}, err
+			}
+			a.Subject[k] = full[k]
 			continue
 		}
 		given[k] = v

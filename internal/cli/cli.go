@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/bench"
 )
 
 // Env is what a command may touch of its process.
@@ -22,9 +24,18 @@ type Env struct {
 
 // The exit statuses.
 const (
-	exitOK    = 0
-	exitUsage = 4 // usage or tool error
+	exitOK           = 0
+	exitRegression   = 1 // or a failed check
+	exitInconclusive = 2
+	exitInvalid      = 3 // a guard tripped
+	exitUsage        = 4 // usage or tool error
 )
+
+// outcome is an error that only carries an exit status: the command has said
+// on standard output what there is to say.
+type outcome int
+
+func (o outcome) Error() string { return fmt.Sprintf("exit status %d", int(o)) }
 
 // Main runs the command line and returns the exit status.
 func Main(ctx context.Context, env Env) int {
@@ -47,9 +58,16 @@ func Main(ctx context.Context, env Env) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env))
+	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env),
+		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), schemaCommand(env))
 	ran, err := root.ExecuteContextC(ctx)
-	if err == nil || errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	var status outcome
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &status):
+		return int(status)
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil && !errors.Is(err, bench.ErrStopped):
 		return exitOK
 	}
 	fmt.Fprintf(env.Stderr, "teescope: %s%s\n", oneLine(err), hint(ran, err))

@@ -29,12 +29,13 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // TestHelp: every command has a sentence, an example and help on stdout.
 func TestHelp(t *testing.T) {
-	for _, c := range []string{"", "doctor", "monitor", "agent", "explain"} {
+	for _, c := range []string{"", "doctor", "monitor", "agent", "explain", "bench", "bench list", "bench run", "bench calibrate", "bench plan", "compare", "gate",
+		"report", "history", "history add", "history show", "history detect", "claims", "schema"} {
 		out, errs, code := run(t, strings.Fields(c+" --help")...)
 		if code != 0 || errs != "" {
 			t.Errorf("%s --help: exit status %d, %s", c, code, errs)
 		}
-		if c != "" && !strings.Contains(out, "Examples:\n  teescope "+c) {
+		if c != "" && c != "bench" && c != "history" && !strings.Contains(out, "Examples:\n  teescope "+c) {
 			t.Errorf("%s --help has no example:\n%s", c, out)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/web"
@@ -125,6 +126,10 @@ func (m *monitor) watch(ctx context.Context, env Env) error {
 		return web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.host.Now()}
 	}
 	wo.Overhead = m.overhead
+	archive := &result.Archive{Dir: filepath.Join(m.data, "results")}
+	wo.Results = func() web.Results { return summaries(archive) }
+	wo.Result = archive.Get
+	wo.Compare = func(ids []string) (*result.Experiment, error) { return sideBySide(archive, ids) }
 	wo.Prometheus = st.Handler()
 	wo.Page = page
 	wo.Ready = m.ready

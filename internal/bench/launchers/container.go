@@ -35,13 +35,13 @@ var container = bench.Launcher{
 		{Name: "memory", Doc: "Memory limit as the engine takes it, like 512m. Empty: none."},
 		{Name: "cpu-limit", Doc: "CPU time limit in CPUs, like 1.5. Empty: none."},
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: as found."},
-		{Name: "data", Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
 	Check:     checkContainer,
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Commands:  containerCommands,
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		f, err := newFolders(h, "container", p["data"])
+		f, err := newFolders(h, "container", p["data"], func(work string) { endContainers(ctx, h, work) })
 		if err != nil {
 			return nil, err
 		}
@@ -87,6 +87,18 @@ func podmanVariants(work string, ownStore bool) [][]string {
 		}
 	}
 	return out
+}
+
+// endContainers ends what runs from podman's stores in a folder that a killed
+// harness has left.
+func endContainers(ctx context.Context, h *host.Host, work string) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	for _, global := range podmanVariants(work, true) {
+		if _, err := h.Stat(global[1]); err == nil { // its --root
+			_, _ = h.Exec(ctx, engine{command: "podman", global: global}.cmd("rm", "--force", "--all", "--time", "0"))
+		}
+	}
 }
 
 const (

@@ -30,7 +30,7 @@ var dmcrypt = bench.Launcher{
 		{Name: "cipher", Doc: "Cipher of dm-crypt in the kernel's notation, or none.", Default: "aes-xts-plain64"},
 		{Name: "key-bits", Doc: "Length of the key; 512 is AES-256 in XTS.", Default: "512", Values: []string{"128", "256", "512"}},
 		{Name: "size", Doc: "Size of the device.", Default: "4GiB"},
-		{Name: "data", Doc: "Folder on the disk under test, in which the device's file is made. Empty: in the temporary folder."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test, in which the device's file is made. Empty: in the temporary folder."},
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3 (taskset(1)); dm-crypt's own threads are not bound. Empty: as found."},
 		{Name: "drop-caches", Doc: "Whether the page cache is written out and dropped before each run.", Default: "false", Values: []string{"false", "true"}},
 	},

@@ -22,7 +22,7 @@ var gvisor = bench.Launcher{
 	Params: []bench.Param{
 		{Name: "platform", Doc: "How system calls are caught.", Default: "systrap", Values: []string{"systrap", "ptrace", "kvm"}},
 		{Name: "network", Doc: "What the job sees of the network.", Default: "none", Values: []string{"none", "host"}},
-		{Name: "data", Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
 	Check: func(h *host.Host, p bench.Params) error {
 		needs := []need{{Command: "runsc", Hint: "no Debian package: https://gvisor.dev/docs/user_guide/install/ or the Go module gvisor.dev/gvisor/runsc"}}
@@ -42,7 +42,7 @@ var gvisor = bench.Launcher{
 		}, nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		f, err := newFolders(h, "runsc", p["data"])
+		f, err := newFolders(h, "runsc", p["data"], nil)
 		if err != nil {
 			return nil, err
 		}

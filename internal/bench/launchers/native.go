@@ -18,7 +18,7 @@ var native = bench.Launcher{
 	Doc: "Runs the job as a process of this machine, in a work folder of its own. " +
 		"What the machine itself is (bare metal, a VM, a confidential VM) is found out, not assumed.",
 	Params: []bench.Param{
-		{Name: "data", Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
+		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3 (taskset(1)). Empty: as found."},
 		{Name: "drop-caches", Doc: "Whether the page cache is written out and dropped before each run (needs root).", Default: "false", Values: []string{"false", "true"}},
 	},
@@ -43,7 +43,7 @@ var native = bench.Launcher{
 		return append(cs, pinned(p, job.Inside)), nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		f, err := newFolders(h, "native", p["data"])
+		f, err := newFolders(h, "native", p["data"], nil)
 		if err != nil {
 			return nil, err
 		}

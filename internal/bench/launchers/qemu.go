@@ -26,7 +26,7 @@ var qemu = bench.Launcher{
 	Doc: "Runs the job in a virtual machine under QEMU, which is booted once per arm from a kernel image and an initramfs of our own, and stopped while another arm runs. " +
 		"A program of this machine that the job calls is taken along with its libraries. Plain, with forced bounce buffers, or as an SEV-SNP or TDX guest where the host can.",
 	Params: []bench.Param{
-		{Name: "kernel", Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
+		{Name: "kernel", Path: true, Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
 		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},
 		{Name: "cpus", Doc: "CPUs of the guest.", Default: "1"},
 		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Arms that are compared want the same."},
@@ -35,7 +35,7 @@ var qemu = bench.Launcher{
 		{Name: "cvm", Doc: "Confidential VM to make: none, snp (AMD SEV-SNP) or tdx (Intel TDX).", Default: "none", Values: []string{"none", "snp", "tdx"}},
 		{Name: "firmware", Doc: "OVMF image for a confidential VM. Empty: where distributions put it."},
 		{Name: "disk", Doc: "Disk for test files (virtio-blk): a size like 4GiB for a new ext4 image, or the path of an image or block device with an ext4 file system. Empty: memory of the guest."},
-		{Name: "data", Doc: "Folder of this machine for the new image. Empty: in the temporary folder."},
+		{Name: "data", Path: true, Doc: "Folder of this machine for the new image. Empty: in the temporary folder."},
 		{Name: "cache", Doc: "QEMU's cache mode for the disk; none bypasses this machine's page cache.", Default: "none", Values: []string{"none", "writeback", "writethrough", "directsync", "unsafe"}},
 		{Name: "append", Doc: "Further words for the guest's kernel command line."},
 		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},

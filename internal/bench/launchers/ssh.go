@@ -27,7 +27,7 @@ var ssh = bench.Launcher{
 	Params: []bench.Param{
 		{Name: "host", Doc: "The other machine, as HOST or USER@HOST or a name of the ssh client's configuration."},
 		{Name: "port", Doc: "Its port. Empty: as the ssh client is configured."},
-		{Name: "identity", Doc: "File of the private key. Empty: as the ssh client is configured."},
+		{Name: "identity", Path: true, Doc: "File of the private key. Empty: as the ssh client is configured."},
 		{Name: "options", Doc: "Further options of the ssh client, as NAME=VALUE words (ssh_config(5))."},
 		{Name: "work", Doc: "Folder there in which the work folder is made.", Default: "/tmp"},
 		{Name: "data", Doc: "Folder there on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the work folder."},

@@ -222,7 +222,7 @@ func (t *template) launcher() *bench.Launcher {
 	}
 }
 
-var dataParam = bench.Param{Name: "data", Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."}
+var dataParam = bench.Param{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."}
 
 // validate checks what the types do not, and tries every text once.
 func (t *template) validate() error {

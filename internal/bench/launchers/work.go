@@ -72,21 +72,29 @@ type folders struct {
 	placed     map[string]string // what lies at a file's name
 }
 
-// newFolders makes a work folder, and a data folder in it or, if one is given, in that.
-func newFolders(h *host.Host, launcher, data string) (*folders, error) {
-	work, err := h.MkdirTemp("teescope-" + launcher)
+// newFolders makes a work folder, and a data folder in it or, if one is given, in
+// that. What a killed harness has left of the same launcher goes first.
+func newFolders(h *host.Host, launcher, data string, first func(work string)) (*folders, error) {
+	prefix := "teescope-" + launcher
+	work, err := h.MkdirTemp(prefix)
 	if err != nil {
 		return nil, fmt.Errorf("make a work folder: %w", err)
 	}
 	f := &folders{h: h, work: work, data: path.Join(work, "data"), placed: map[string]string{}}
 	if data != "" {
 		f.data = path.Join(data, path.Base(work))
-		if _, err := h.Stat(data); err != nil {
-			return nil, errors.Join(fmt.Errorf("data folder: %w", err), f.remove())
-		}
+		_, err = h.Stat(data)
 	}
-	if err := h.Mkdir(f.data); err != nil {
-		return nil, errors.Join(fmt.Errorf("make a data folder: %w", err), f.remove())
+	if err == nil {
+		err = h.Mkdir(f.data)
+	}
+	if err != nil {
+		err = fmt.Errorf("make a data folder: %w", err)
+	} else if err = own(h, work, f.data); err == nil {
+		err = sweep(h, work, prefix, first)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.remove())
 	}
 	return f, nil
 }

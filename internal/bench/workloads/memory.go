@@ -42,8 +42,7 @@ var memoryCost = bench.Workload{
 	Primary:    memoryPrimary,
 	Operations: cacheLines,
 	Sweep: map[string][]string{
-		"access": {"read", "write", "copy", "latency"},
-		"size":   {"16KiB", "256KiB", "4MiB", "64MiB", "256MiB"},
+		"size": {"16KiB", "256KiB", "4MiB", "64MiB", "256MiB"},
 	},
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		size, _ := p.Bytes("size")

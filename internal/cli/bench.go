@@ -1,0 +1,478 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/experiments"
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/launchers"
+	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/environment"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/report/formats"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/tee/kinds"
+	"github.com/teescope/teescope/internal/verdict"
+)
+
+func benchCommand(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure what a TEE costs, in interleaved pairs, with an interval or an honest refusal",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env))
+	return c
+}
+
+// lists are the members that plans are made of.
+func lists() bench.Lists {
+	return bench.Lists{Workloads: workloads.All, Launchers: launchers.All, File: func(path string) (*bench.Launcher, error) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		return launchers.FromFile(path, b)
+	}}
+}
+
+// benchFlags are what `bench run` and `bench calibrate` share.
+type benchFlags struct {
+	envs, params         []string
+	ceilings             []string
+	pairs                int
+	quick, publish       bool
+	out, data            string
+	dryRun, resume       bool
+	seed                 uint64
+	margin               string
+	metric, commit       string
+	noCounters, noReport bool
+	timeout              time.Duration
+	format               string
+}
+
+func (f *benchFlags) add(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]...; the first is the baseline")
+	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 runs both")
+	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (the experiment's own, or %d)", bench.StandardPairs))
+	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d pairs, the least for a verdict", bench.QuickPairs))
+	fs.BoolVar(&f.publish, "publish", false, fmt.Sprintf("%d pairs", bench.PublishPairs))
+	fs.StringVar(&f.out, "out", "", "result file, or a folder for several names (default: in the monitor's data folder, where the page finds it)")
+	fs.StringVar(&f.data, "data", dataDir(), "data folder of the monitor, whose page shows the results in it")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would run, with time and disk space, and start nothing")
+	fs.BoolVar(&f.resume, "resume", false, "go on with the experiment that stopped at --out")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and logged in the result)")
+	fs.StringVar(&f.margin, "margin", "", "smallest cost that matters (default: the experiment's, or 3%)")
+	fs.StringVar(&f.metric, "metric", "", "metric that the verdict is about (default: the workload's primary metric)")
+	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "what a device or link can give at most, as METRIC=VALUE,SOURCE in base units; beyond it a value is refused")
+	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
+	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs")
+	fs.DurationVar(&f.timeout, "timeout", 0, "end a run that takes longer (default: 20 times its estimate, at least 2m)")
+	fs.StringVar(&f.format, "format", "text", "how the result is printed: "+formatNames())
+	c.MarkFlagsMutuallyExclusive("pairs", "quick", "publish")
+}
+
+// maxSeed bounds seeds to what a JSON number holds exactly in every language.
+const maxSeed = 1 << 53
+
+func benchRunCommand(env Env) *cobra.Command {
+	var f benchFlags
+	c := &cobra.Command{
+		Use:   "run NAME...",
+		Short: "Run a workload, an experiment or the platform suite",
+		Long: `Run measures one or more workloads in one or more environments. A NAME is a workload or
+an experiment of ` + "`teescope bench list`" + `, an experiment file (.yaml), or "platform" for
+everything that this machine can run. Each run is a fresh process; the environments
+alternate in random order, pair by pair. Every run is on disk when it ends: a stop loses
+the run in progress only, and --resume goes on.
+
+Exit status: 0 measured, 3 when a guard refused the result, 4 for a wrong command line
+or a machine that lacks something.`,
+		Example: "  teescope bench run startup --env native --env runsc\n" +
+			"  teescope bench run custom --param 'command={binary} --once' --env base=native,binary=./old --env head=native,binary=./new\n" +
+			"  teescope bench run --resume --out result.json",
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), env, args, false) },
+	}
+	f.add(c)
+	return c
+}
+
+func benchCalibrateCommand(env Env) *cobra.Command {
+	var f benchFlags
+	c := &cobra.Command{
+		Use:   "calibrate NAME",
+		Short: "Run an environment against itself: this machine's noise floor and real false-positive rate",
+		Long: `Calibrate makes an A/A run: both arms are the same, so whatever differs is noise. Its
+result tells the smallest cost that this machine can show for this workload, and
+` + "`teescope gate`" + ` and ` + "`teescope compare`" + ` take it with --calibration.`,
+		Example: "  teescope bench calibrate syscall --pairs 20 --out calibration.json",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.Context(), env, args, true) },
+	}
+	f.add(c)
+	return c
+}
+
+func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate bool) error {
+	format, err := findFormat(f.format)
+	if err != nil {
+		return err
+	}
+	h := host.Local()
+	o := bench.Options{Host: h, Kinds: kinds.All, Version: version(), Command: append([]string{"teescope"}, env.Args...),
+		Timeout: f.timeout, Verdict: verdict.Options{Diff: environment.Diff}, Progress: newProgress(env.Stderr).show}
+	if f.commit != "" {
+		if o.Commit, err = commitOf(ctx, h, f.commit); err != nil {
+			return err
+		}
+	}
+	if f.resume {
+		if len(names) > 0 || f.out == "" {
+			return errors.New("--resume goes on with the experiment at --out; give --out FILE and no name")
+		}
+		return f.finish(env, o, format, f.out, func(o bench.Options) (*result.Experiment, error) { return bench.Resume(ctx, lists(), o, f.out) })
+	}
+	if len(names) == 0 {
+		return errors.New("name a workload or an experiment; `teescope bench list` shows what there is")
+	}
+	choices, err := f.choices(names, calibrate)
+	if err != nil {
+		return err
+	}
+	var plans []*bench.Plan
+	for _, c := range choices {
+		p, err := bench.NewPlan(c, lists())
+		if err != nil {
+			return err
+		}
+		plans = append(plans, p)
+	}
+	if slices.Contains(names, platformSuite) {
+		if plans, err = runnable(env.Stderr, h, plans); err != nil {
+			return err
+		}
+	}
+	if f.dryRun {
+		return dryRun(env.Stdout, h, plans)
+	}
+	for _, p := range plans {
+		if err := p.Check(h); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(names, platformSuite) {
+		return f.platform(ctx, env, o, plans)
+	}
+	var status outcome
+	for _, p := range plans {
+		path := f.path(p.Name, h.Now(), len(plans) > 1)
+		err := f.finish(env, o, format, path, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
+		var s outcome
+		switch {
+		case errors.As(err, &s):
+			status = max(status, s)
+		case err != nil:
+			return err
+		}
+	}
+	if status != exitOK {
+		return status
+	}
+	return nil
+}
+
+// finish runs one experiment with the counters attached and prints the result.
+func (f *benchFlags) finish(env Env, o bench.Options, format *report.Format, path string, run func(bench.Options) (*result.Experiment, error)) error {
+	fmt.Fprintf(env.Stderr, "writing %s\n", path)
+	e, err := f.measured(o, run)
+	if e == nil {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(env.Stderr, "teescope: %s\n", oneLine(err))
+	}
+	if err := f.publishTo(path, e); err != nil {
+		fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", oneLine(err))
+	}
+	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Made: o.Host.Now().UTC()}); werr != nil {
+		return werr
+	}
+	if err != nil || refused(e) {
+		return outcome(exitInvalid)
+	}
+	return nil
+}
+
+// measured attaches the counters around a run of an experiment.
+func (f *benchFlags) measured(o bench.Options, run func(bench.Options) (*result.Experiment, error)) (*result.Experiment, error) {
+	o.NoCounters = "switched off by --no-counters"
+	if !f.noCounters {
+		c := openCounters(o.Host, tee.Found(tee.Detect(o.Host, o.Kinds)))
+		defer c.Close()
+		o.Counters, o.NoCounters = c, c.reason()
+	}
+	return run(o)
+}
+
+// refused: a verdict that was asked for is invalid.
+func refused(e *result.Experiment) bool {
+	return slices.ContainsFunc(e.Comparisons, func(c result.Comparison) bool { return c.Primary && c.Verdict == stats.Invalid })
+}
+
+// publishTo puts a result where the monitor's page looks, unless it is there.
+func (f *benchFlags) publishTo(path string, e *result.Experiment) error {
+	a := &result.Archive{Dir: filepath.Join(f.data, "results")}
+	abs, err := filepath.Abs(path)
+	if err != nil || filepath.Dir(abs) == filepath.Clean(a.Dir) {
+		return err
+	}
+	_, err = a.Add(e)
+	return err
+}
+
+// path is where the result of an experiment goes.
+func (f *benchFlags) path(name string, at time.Time, several bool) string {
+	file := strings.Map(func(r rune) rune {
+		if r == '/' || r <= ' ' {
+			return '-'
+		}
+		return r
+	}, name) + "-" + at.UTC().Format("20060102T150405") + ".json"
+	switch {
+	case f.out == "":
+		return filepath.Join(f.data, "results", file)
+	case several:
+		return filepath.Join(f.out, file)
+	}
+	if st, err := os.Stat(f.out); err == nil && st.IsDir() {
+		return filepath.Join(f.out, file)
+	}
+	return f.out
+}
+
+// choices turn names into what NewPlan checks.
+func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, error) {
+	if f.out != "" && filepath.Ext(f.out) == ".json" && len(names) > 1 {
+		return nil, fmt.Errorf("--out %s: %d experiments need a folder", f.out, len(names))
+	}
+	if len(names) > 1 && slices.Contains(names, platformSuite) {
+		return nil, fmt.Errorf("the %s suite runs everything; give it alone", platformSuite)
+	}
+	base := bench.Choice{Params: map[string]string{}, Envs: f.envs, Pairs: f.pairs, Seed: f.seed, Primary: f.metric, Calibrate: calibrate}
+	for _, kv := range f.params {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("--param %q: want K=V", kv)
+		}
+		base.Params[k] = v
+	}
+	for _, text := range f.ceilings {
+		left, source, _ := strings.Cut(text, ",")
+		metric, value, ok := strings.Cut(left, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil || source == "" {
+			return nil, fmt.Errorf("--ceiling %q: want METRIC=VALUE,SOURCE like read_bytes_per_second=15.75e9,PCIe 5.0 x4", text)
+		}
+		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: metric, Value: v, Source: source})
+	}
+	if f.pairs < 0 {
+		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
+	}
+	if f.quick {
+		base.Pairs = bench.QuickPairs
+	}
+	if f.publish {
+		base.Pairs = bench.PublishPairs
+	}
+	if f.margin != "" {
+		v, err := bench.ParsePercent(f.margin)
+		if err != nil {
+			return nil, fmt.Errorf("--margin %w", err)
+		}
+		base.Margin = v
+	}
+	if base.Seed >= maxSeed {
+		return nil, fmt.Errorf("--seed %d: want one below 2^53, so that every reader of the result sees the same number", base.Seed)
+	}
+	if base.Seed == 0 {
+		base.Seed = 1 + rand.Uint64N(maxSeed-1)
+	}
+	var out []bench.Choice
+	for _, name := range names {
+		if name == platformSuite {
+			return platformChoices(base), nil
+		}
+		e, err := experiment(name)
+		if err != nil {
+			return nil, err
+		}
+		c := base
+		c.Experiment = e
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// experiment finds an experiment file by path, a shipped one by name, or makes
+// one of a workload's name.
+func experiment(name string) (*bench.Experiment, error) {
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		return bench.LoadExperiment(name, b)
+	}
+	if _, err := lists().Workload(name); err == nil {
+		return &bench.Experiment{Name: name, Workload: name}, nil
+	}
+	b, err := experiments.Files.ReadFile(name + ".yaml")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bench.LoadExperiment(name, b)
+}
+
+// commitOf resolves a revision in the repository of the current folder.
+func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
+	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w (git said: %s); run in the repository of the program under test", rev, err, strings.TrimSpace(string(out.Stderr)))
+	}
+	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: git's date %q: %w", rev, at, err)
+	}
+	return &result.Commit{ID: id, At: t.UTC()}, nil
+}
+
+func findFormat(name string) (*report.Format, error) {
+	for _, f := range formats.All {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return nil, fmt.Errorf("--format %q: want one of %s", name, formatNames())
+}
+
+func formatNames() string {
+	names := make([]string, len(formats.All))
+	for i, f := range formats.All {
+		names[i] = f.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// dryRun prints what would be run, and starts nothing.
+func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
+	var total time.Duration
+	var errs []error
+	for _, p := range plans {
+		took, disk := p.Estimate()
+		total += took
+		fmt.Fprintf(w, "%s: workload %s, %d case(s) x %d environment(s) x %d pair(s) = %d runs, about %s without launching, %s of disk\n",
+			p.Name, p.Workload.Name, len(p.Cases), len(p.Arms), p.Pairs, len(p.Cases)*len(p.Arms)*p.Pairs, took.Round(time.Second), report.Value(float64(disk), "bytes"))
+		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %.3g %%\n", p.Seed, p.Primary, p.Margin*100)
+		for _, c := range p.Cases {
+			fmt.Fprintf(w, "  case %s\n", c.ID)
+		}
+		for i := range p.Arms {
+			a := &p.Arms[i]
+			fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
+			if err := a.Launcher.Check(h, a.Params); err != nil {
+				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(err))
+				errs = append(errs, fmt.Errorf("environment %s: %w", a.Label, err))
+			}
+			commands, err := p.Commands(a, &p.Cases[0])
+			if err != nil {
+				return err
+			}
+			for _, c := range commands {
+				fmt.Fprintf(w, "    %s\n", shellLine(c))
+			}
+		}
+	}
+	if len(plans) > 1 {
+		fmt.Fprintf(w, "in all about %s without launching\n", total.Round(time.Second))
+	}
+	return errors.Join(errs...)
+}
+
+// shellLine prints a command as a shell would read it.
+func shellLine(c host.Cmd) string {
+	var b strings.Builder
+	if c.Dir != "" {
+		fmt.Fprintf(&b, "cd %s && ", quoted(c.Dir))
+	}
+	names := make([]string, 0, len(c.Env))
+	for k := range c.Env {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		fmt.Fprintf(&b, "%s=%s ", k, quoted(c.Env[k]))
+	}
+	for i, a := range c.Argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(quoted(a))
+	}
+	return b.String()
+}
+
+func quoted(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-{}") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func benchListCommand(env Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List workloads, experiments and launchers, with their parameters",
+		Example: "  teescope bench list\n  teescope bench list --json | jq '.workloads[].name'",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			l, err := catalogue()
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				e := json.NewEncoder(env.Stdout)
+				e.SetIndent("", "  ")
+				return e.Encode(l)
+			}
+			l.print(env.Stdout)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of text")
+	return c
+}

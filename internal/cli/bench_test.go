@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// measure runs a short experiment into a folder and returns the result's path.
+func measure(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	path := filepath.Join(dir, name+".json")
+	args = append([]string{"bench", "run", "--out", path, "--data", filepath.Join(dir, "data"), "--quick"}, args...)
+	if _, errs, code := run(t, args...); code != exitOK && code != exitInvalid {
+		t.Fatalf("%v: exit status %d: %s", args, code, errs)
+	}
+	return path
+}
+
+// TestBenchBadInput: a mistake is named before anything starts, on one line,
+// with exit status 4, and leaves no file.
+func TestBenchBadInput(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.yaml")
+	if err := os.WriteFile(bad, []byte("name: x\nworkload: startup\ncolour: red\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	there := filepath.Join(dir, "there.json")
+	if err := os.WriteFile(there, []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"bench run", "bench list"},
+		{"bench run nonsense", "bench list"},
+		{"bench run startup --env nowhere", "bench list"},
+		{"bench run startup --env native --env native", "calibrate"},
+		{"bench run startup --env native,colour=red", "no parameter"},
+		{"bench run startup --param touch", "want K=V"},
+		{"bench run startup --param touch=lots", "want a size"},
+		{"bench run startup --param colour=red", "no parameter"},
+		{"bench run startup --pairs -3", "at least 1"},
+		{"bench run startup --pairs 8 --quick", "pairs quick"},
+		{"bench run startup --margin 400%", "share like"},
+		{"bench run startup --metric speed", "there are"},
+		{"bench run startup --format pdf", "want one of"},
+		{"bench run startup --seed 9007199254740993", "2^53"},
+		{"bench run startup null --out " + there, "need a folder"},
+		{"bench run startup --out " + there, "is a file already"},
+		{"bench run " + bad, "colour"},
+		{"bench run " + filepath.Join(dir, "none.yaml"), "no such file"},
+		{"bench run --resume", "--out"},
+		{"bench run --resume --out " + filepath.Join(dir, "none.json"), "no experiment was begun"},
+		{"bench run startup --env " + filepath.Join(dir, "none.yaml"), "no such file"},
+		{"bench run startup --env ssh", "host"},
+		{"bench calibrate startup --env native --env runsc", "one --env"},
+		{"bench run custom", "command"},
+		{"compare " + filepath.Join(dir, "none.json"), "no such file"},
+		{"compare " + there, "cut off"},
+		{"gate " + there, "cut off"},
+		{"report " + there, "cut off"},
+		{"history add " + there, "cut off"},
+		{"history show --data " + dir, "history add"},
+		{"history detect --data " + dir + " --magnitude x", "share like"},
+		{"schema nonsense", "there is result"},
+	} {
+		args := append(strings.Fields(c.args), "--data", filepath.Join(dir, "data"))
+		if !strings.HasPrefix(c.args, "bench run") && !strings.HasPrefix(c.args, "bench cal") || strings.Contains(c.args, "--data") {
+			args = args[:len(args)-2]
+		}
+		out, errs, code := run(t, args...)
+		if code != exitUsage || !strings.Contains(errs, c.want) || strings.Count(strings.TrimSpace(errs), "\n") > 1 {
+			t.Errorf("%s: exit status %d, %q (%q); want 4 with %q", c.args, code, errs, out, c.want)
+		}
+	}
+	if b, err := os.ReadFile(there); err != nil || string(b) != "precious" {
+		t.Errorf("a file was touched: %q, %v", b, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data")); err == nil {
+		t.Error("a data folder was made")
+	}
+}
+
+func TestBenchList(t *testing.T) {
+	out, errs, code := run(t, "bench", "list", "--json")
+	var l listing
+	if err := json.Unmarshal([]byte(out), &l); err != nil || code != 0 {
+		t.Fatalf("%v, exit status %d: %s", err, code, errs)
+	}
+	if len(l.Workloads) == 0 || len(l.Experiments) == 0 || len(l.Launchers) == 0 {
+		t.Errorf("%d workloads, %d experiments, %d launchers", len(l.Workloads), len(l.Experiments), len(l.Launchers))
+	}
+	text, _, _ := run(t, "bench", "list")
+	for _, w := range l.Workloads {
+		if !strings.Contains(text, "\n"+w.Name+": ") {
+			t.Errorf("the text does not name %s", w.Name)
+		}
+	}
+}
+
+// TestExperiments: every shipped experiment is a plan, here or elsewhere.
+func TestExperiments(t *testing.T) {
+	l, err := catalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range l.Experiments {
+		out, errs, code := run(t, "bench", "run", e.Name, "--dry-run")
+		// Status 4 is right where this machine lacks something, which is named.
+		if code != 0 && !strings.Contains(out, "cannot run here") || !strings.Contains(out, "runs, about") {
+			t.Errorf("%s: exit status %d: %s%s", e.Name, code, out, errs)
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	out, errs, code := run(t, "bench", "plan", "startup", "--param", "touch=1MiB")
+	if code != 0 {
+		t.Fatalf("exit status %d: %s", code, errs)
+	}
+	for _, want := range []string{"SGX host", "gramine-sgx", "TDX guest", "SEV-SNP guest", "H200", "--publish", "touch=1MiB", "sgx-host.json"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the plan does not have %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestRunCompareReport goes the whole way with a workload that does nothing.
+func TestRunCompareReport(t *testing.T) {
+	dir := t.TempDir()
+	a := measure(t, dir, "a", "null", "--env", "native", "--env", "same=native", "--seed", "7", "--format", "json")
+	e, err := result.Read(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Runs) != 12 || e.Design.Seed != 7 || e.Environments[0].Hardware.CPUModel == "" || e.Environments[0].NullSeconds == nil {
+		t.Errorf("%d runs, seed %d, %+v", len(e.Runs), e.Design.Seed, e.Environments[0].Hardware)
+	}
+	if e.Environments[0].Fingerprint == "" || e.Environments[0].Fingerprint != e.Environments[1].Fingerprint {
+		t.Errorf("fingerprints %q and %q of the same environment", e.Environments[0].Fingerprint, e.Environments[1].Fingerprint)
+	}
+	for i := range e.Runs {
+		if e.Runs[i].Status != result.OK || len(e.Runs[i].Raw) == 0 {
+			t.Errorf("run %s: %s %s, raw %v", e.Runs[i].ID, e.Runs[i].Status, e.Runs[i].Reason, e.Runs[i].Raw)
+		}
+	}
+	if got, err := (&result.Archive{Dir: filepath.Join(dir, "data", "results")}).Get(e.ID); err != nil || got.ID != e.ID {
+		t.Errorf("the page's folder does not have it: %v", err)
+	}
+	for _, format := range strings.Split(formatNames(), ", ") {
+		out, errs, code := run(t, "compare", a, "--format", format)
+		if code != exitOK && code != exitInvalid || out == "" || errs != "" {
+			t.Errorf("compare --format %s: exit status %d, %d bytes, %s", format, code, len(out), errs)
+		}
+	}
+	html := filepath.Join(dir, "report.html")
+	if _, errs, code := run(t, "report", a, "--out", html, "--plots", filepath.Join(dir, "plots")); code != 0 {
+		t.Fatalf("report: exit status %d: %s", code, errs)
+	}
+	b, err := os.ReadFile(html)
+	if err != nil || !strings.Contains(string(b), "<svg") {
+		t.Errorf("report of %d bytes, %v", len(b), err)
+	}
+	if plots, _ := filepath.Glob(filepath.Join(dir, "plots", "*.png")); len(plots) == 0 {
+		t.Error("no plots")
+	}
+	// The same arm twice has no declared subject: a gate over it is invalid.
+	if out, _, code := run(t, "gate", a); code != exitInvalid {
+		t.Errorf("gate: exit status %d: %s", code, out)
+	}
+
+	other := measure(t, dir, "b", "startup", "--env", "native", "--param", "touch=1MiB")
+	for _, cmd := range []string{"compare", "gate"} {
+		if out, errs, code := run(t, cmd, a, other); code != exitUsage && code != exitInvalid || !strings.Contains(out+errs, "workload") {
+			t.Errorf("%s of two workloads: exit status %d: %s%s", cmd, code, out, errs)
+		}
+	}
+	newer := filepath.Join(dir, "newer.json")
+	text, err := os.ReadFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(newer, []byte(strings.Replace(string(text), `"schema_version": "1.`, `"schema_version": "2.`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := run(t, "compare", newer); code != exitUsage || !strings.Contains(errs, "newer") {
+		t.Errorf("a newer schema: exit status %d: %s", code, errs)
+	}
+
+	data := filepath.Join(dir, "data")
+	if out, errs, code := run(t, "history", "add", a, "--data", data); code != 0 || !strings.Contains(out, "added") {
+		t.Fatalf("history add: exit status %d: %s%s", code, out, errs)
+	}
+	if out, errs, code := run(t, "history", "show", "--data", data); code != 0 || !strings.Contains(out, "null in native") {
+		t.Errorf("history show: exit status %d: %s%s", code, out, errs)
+	}
+	if out, errs, code := run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "no change in 1 results") {
+		t.Errorf("history detect: exit status %d: %s%s", code, out, errs)
+	}
+}
+
+// TestArmThatAlwaysFails: the experiment ends early, says why, keeps what there
+// is, and its verdict is no number.
+func TestArmThatAlwaysFails(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.json")
+	out, errs, code := run(t, "bench", "run", "custom", "--param", "command={binary}", "--env", "base=native,binary=/bin/true", "--env", "head=native,binary=/bin/false",
+		"--quick", "--out", path, "--data", dir)
+	if code != exitInvalid || !strings.Contains(errs, "environment head: 3 runs of 3 failed") {
+		t.Errorf("exit status %d: %s\n%s", code, errs, out)
+	}
+	e, err := result.Read(path)
+	if err != nil || len(e.Runs) < 5 {
+		t.Fatalf("%v", err)
+	}
+	if out, _, code := run(t, "gate", path); code != exitInvalid {
+		t.Errorf("gate: exit status %d: %s", code, out)
+	}
+}
+
+// TestWrongAnswer: a program that does not do the work is not measured.
+func TestWrongAnswer(t *testing.T) {
+	dir := t.TempDir()
+	_, errs, code := run(t, "bench", "run", "custom", "--param", "command=echo five", "--param", "expect=four", "--quick", "--out", filepath.Join(dir, "r.json"), "--data", dir)
+	if code != exitInvalid || !strings.Contains(errs, "output check") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+}
+
+func TestMissingTool(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	dir := t.TempDir()
+	_, errs, code := run(t, "bench", "run", "fio", "--quick", "--out", filepath.Join(dir, "r.json"), "--data", dir)
+	if code != exitUsage || !strings.Contains(errs, "package fio") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestPrices(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "p.yaml")
+	for text, want := range map[string]string{
+		"- {name: native, per_hour: 1.5, currency: EUR, date: 2026-11-21}": "",
+		"- {name: native, per_hour: 1.5, currency: EUR}":                   "date",
+		"- {name: native, per_hour: 0, currency: EUR, date: 2026-11-21}":   "per_hour",
+		"[]":               "no entries",
+		"- {colour: red}":  "colour",
+		"name: not a list": "cannot unmarshal",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		ps, err := readPrices(file)
+		if want == "" && (err != nil || len(ps) != 1 || ps[0].PerHour != 1.5) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, %v; want %q", text, ps, err, want)
+		}
+	}
+}

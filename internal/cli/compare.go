@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/environment"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/verdict"
+)
+
+// judging are the flags of everything that judges results again.
+type judging struct {
+	margin, calibration string
+}
+
+func (j *judging) flags(c *cobra.Command) {
+	c.Flags().StringVar(&j.margin, "margin", "", "smallest cost that matters (default: the result's own)")
+	c.Flags().StringVar(&j.calibration, "calibration", "", "A/A result of `teescope bench calibrate` on this host, for the noise floor")
+}
+
+func (j *judging) options() (verdict.Options, error) {
+	o := verdict.Options{Diff: environment.Diff}
+	if j.margin != "" {
+		v, err := bench.ParsePercent(j.margin)
+		if err != nil {
+			return o, fmt.Errorf("--margin %w", err)
+		}
+		o.Margin = v
+	}
+	if j.calibration != "" {
+		e, err := result.Read(j.calibration)
+		if err != nil {
+			return o, err
+		}
+		n, err := verdict.Calibrate(e)
+		if err != nil {
+			return o, fmt.Errorf("--calibration %s: %w", j.calibration, err)
+		}
+		o.Calibration = n
+	}
+	return o, nil
+}
+
+// load reads results and puts several side by side as one.
+func (j *judging) load(paths []string) (*result.Experiment, error) {
+	o, err := j.options()
+	if err != nil {
+		return nil, err
+	}
+	var es []*result.Experiment
+	for _, p := range paths {
+		e, err := result.Read(p)
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, e)
+	}
+	if len(es) > 1 {
+		return verdict.Across(es, o)
+	}
+	verdict.Conclude(es[0], o)
+	return es[0], nil
+}
+
+func compareCommand(env Env) *cobra.Command {
+	var j judging
+	var format, prices string
+	c := &cobra.Command{
+		Use:   "compare A.json [B.json]...",
+		Short: "Print ratio, interval, verdict and grade of one result, or of several side by side",
+		Long: `Compare prints what may be concluded. Within one interleaved result that is a cost or
+a gain with its interval; separate files are unpaired, so that a drift of the machine
+between them looks like an effect: grade B at best. Only grades A and B are overhead.
+
+Exit status: 0, or 3 when a guard refused the comparison.`,
+		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := findFormat(format)
+			if err != nil {
+				return err
+			}
+			d := report.Document{Made: host.Local().Now().UTC()}
+			if d.Prices, err = readPrices(prices); err != nil {
+				return err
+			}
+			e, err := j.load(args)
+			if err != nil {
+				return err
+			}
+			d.Experiments = []*result.Experiment{e}
+			if err := f.Write(env.Stdout, d); err != nil {
+				return err
+			}
+			if refused(e) {
+				return outcome(exitInvalid)
+			}
+			return nil
+		},
+	}
+	j.flags(c)
+	c.Flags().StringVar(&format, "format", "text", "one of "+formatNames())
+	c.Flags().StringVar(&prices, "prices", "", "YAML file of prices per hour, for work per currency unit")
+	return c
+}
+
+// readPrices reads a list of {name, per_hour, currency, date, source}.
+func readPrices(path string) ([]report.Price, error) {
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var list []struct {
+		Name     string  `yaml:"name"`
+		PerHour  float64 `yaml:"per_hour"`
+		Currency string  `yaml:"currency"`
+		Date     string  `yaml:"date"`
+		Source   string  `yaml:"source"`
+	}
+	d := yaml.NewDecoder(f)
+	d.KnownFields(true)
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("prices %s: %w", path, err)
+	}
+	var out []report.Price
+	for i, p := range list {
+		if p.Name == "" || !(p.PerHour > 0) || p.Currency == "" || p.Date == "" {
+			return nil, fmt.Errorf("prices %s: entry %d: want name, per_hour, currency, and the date on which the price was read", path, i+1)
+		}
+		out = append(out, report.Price(p))
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("prices %s: %w", path, errors.New("no entries"))
+	}
+	return out, nil
+}

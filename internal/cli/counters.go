@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// runCounters reads the monitor's sources before and after a run and keeps
+// what was added in between.
+type runCounters struct {
+	engine *probe.Engine
+	before reading
+}
+
+// reading is one round of counters, by metric and labels.
+type reading struct {
+	series   map[string]metric.Sample
+	coverage map[*metric.Desc]float64
+}
+
+// openCounters attaches the sources that count what a TEE changes; the others
+// describe the machine, which a result does in its own way.
+func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
+	var counting []*probe.Source
+	for _, s := range sources.All {
+		if slices.ContainsFunc(s.Metrics, eventCounter) || s.Name == "self" {
+			counting = append(counting, s)
+		}
+	}
+	return &runCounters{engine: probe.Open(h, facts, counting, nil)}
+}
+
+// eventCounter are counters of events; CPU time of processes is measured by the launcher.
+func eventCounter(d *metric.Desc) bool {
+	return d.Kind == metric.Counter && strings.HasPrefix(d.Name, "tee_")
+}
+
+func (c *runCounters) Close() error { return c.engine.Close() }
+
+// Begin implements bench.Counters.
+func (c *runCounters) Begin(ctx context.Context) error {
+	c.before = c.read(ctx)
+	return nil
+}
+
+func (c *runCounters) read(ctx context.Context) reading {
+	_, samples := c.engine.Collect(ctx)
+	r := reading{map[string]metric.Sample{}, map[*metric.Desc]float64{}}
+	for _, s := range samples {
+		if s.Hist == nil {
+			r.series[s.Desc.Name+"\x00"+strings.Join(s.Labels, "\x00")] = s
+		}
+	}
+	for _, st := range c.engine.Status() {
+		for _, d := range st.Source.Metrics {
+			if st.Coverage != nil {
+				r.coverage[d] = *st.Coverage
+			}
+		}
+	}
+	return r
+}
+
+// End implements bench.Counters.
+func (c *runCounters) End(ctx context.Context, processes []string) ([]result.Counter, *float64, error) {
+	now := c.read(ctx)
+	var out []result.Counter
+	totals := map[*metric.Desc]float64{}
+	var cost *float64
+	for _, key := range slices.Sorted(maps.Keys(now.series)) {
+		s := now.series[key]
+		delta := s.Value - c.before.series[key].Value
+		if s.Desc.Name == "teescope_overhead_cpu_seconds_total" && s.Labels[0] != "userspace" {
+			if _, known := c.before.series[key]; known {
+				sum := delta
+				if cost != nil {
+					sum += *cost
+				}
+				cost = &sum
+			}
+		}
+		if !eventCounter(s.Desc) {
+			continue
+		}
+		i := slices.Index(s.Desc.Labels, "process")
+		if i >= 0 && !slices.Contains(processes, s.Labels[i]) {
+			if _, ok := totals[s.Desc]; !ok {
+				totals[s.Desc] = 0 // it was counted; this workload had none
+			}
+			continue
+		}
+		if i >= 0 {
+			totals[s.Desc] += delta
+		}
+		if delta != 0 || i < 0 {
+			out = append(out, c.counter(s, delta, i >= 0, now))
+		}
+	}
+	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
+		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now))
+	}
+	return out, cost, nil
+}
+
+// counter is one series; without labels it is the sum over all series of the
+// workload's processes.
+func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now reading) result.Counter {
+	k := result.Counter{Name: s.Desc.Name, Labels: map[string]string{}, Value: &delta, Scope: "machine", Trust: result.Partial,
+		Note: "of the whole machine, others included"}
+	for i, v := range s.Labels {
+		k.Labels[s.Desc.Labels[i]] = v
+	}
+	if !process {
+		return k
+	}
+	k.Scope, k.Note = "process", ""
+	switch cov, ok := now.coverage[s.Desc]; {
+	case !ok:
+		k.Note = "how much was missed is not known"
+	case cov < 1:
+		k.Note = "some events were missed: coverage " + formatRatio(cov)
+	default:
+		k.Trust = result.Full
+	}
+	if s.Trust == metric.Estimated {
+		k.Trust, k.Note = result.Partial, "estimated from a sample"
+	}
+	return k
+}
+
+// reason says why no source counts by process, "" when one does.
+func (c *runCounters) reason() string {
+	why := ""
+	for _, st := range c.engine.Status() {
+		if !slices.ContainsFunc(st.Source.Metrics, func(d *metric.Desc) bool { return slices.Contains(d.Labels, "process") }) {
+			continue
+		}
+		if st.State == probe.Available || st.State == probe.Degraded {
+			return ""
+		}
+		why = "source " + st.Source.Name + " is " + string(st.State) + ": " + st.Reason
+	}
+	return why
+}
+
+func formatRatio(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }

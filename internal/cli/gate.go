@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/verdict"
+)
+
+func gateCommand(env Env) *cobra.Command {
+	var j judging
+	var inconclusive string
+	c := &cobra.Command{
+		Use:   "gate RESULT.json | gate BASE.json HEAD.json",
+		Short: "Fail a build whose interval lies beyond the margin",
+		Long: `Gate judges one interleaved experiment whose arms differ in exactly one declared
+subject (two builds of a program, say). It fails only where the whole interval of the
+cost is beyond the margin. Two separate files are unpaired: they pass only with a
+calibration of this host that covers the drift between them.
+
+Exit status: 0 no cost beyond the margin, 1 regression, 2 inconclusive (see
+--inconclusive), 3 invalid: a guard tripped or a metric is missing, 4 usage.`,
+		Example: "  teescope gate r.json --margin 5%\n\n" +
+			"  # where r.json comes from\n" +
+			"  teescope bench run custom --param 'command={binary}' --env base=native,binary=./old --env head=native,binary=./new --out r.json",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			policy, ok := map[string]verdict.Policy{"report": verdict.Report, "pass": verdict.Pass, "fail": verdict.Fail}[inconclusive]
+			if !ok {
+				return fmt.Errorf("--inconclusive %q: want report, pass or fail", inconclusive)
+			}
+			o, err := j.options()
+			if err != nil {
+				return err
+			}
+			e, err := j.load(args)
+			if err != nil {
+				return err
+			}
+			r := verdict.Gate(e, verdict.GateOptions{Options: o, Inconclusive: policy})
+			fmt.Fprintln(env.Stdout, r.Text)
+			if r.Status != exitOK {
+				return outcome(r.Status)
+			}
+			return nil
+		},
+	}
+	j.flags(c)
+	c.Flags().StringVar(&inconclusive, "inconclusive", "report", "what an inconclusive comparison is: report (status 2), pass (status 0) or fail (status 1)")
+	return c
+}

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+	"github.com/teescope/teescope/internal/verdict"
+)
+
+// platformSuite is the name of everything that a machine can run.
+const platformSuite = "platform"
+
+// component is one line of the suite's table.
+type component struct {
+	name, workload string
+	params         bench.Params
+	// insight says what the value means, by plain arithmetic on it.
+	insight func(v float64) string
+}
+
+var components = []component{
+	{"CPU, one thread", "cpu-7zip", bench.Params{"threads": "1"}, nil},
+	{"CPU, all threads", "cpu-7zip", bench.Params{"threads": strconv.Itoa(runtime.NumCPU())}, nil},
+	{"memory latency", "memory", bench.Params{"access": "latency", "size": "64MiB"}, func(v float64) string {
+		return fmt.Sprintf("a core that only misses does %s loads a second", report.Value(1/v, ""))
+	}},
+	{"memory copy, one core", "memory", bench.Params{"access": "copy", "size": "64MiB"}, nil},
+	{"kernel entry", "syscall", bench.Params{"mechanism": "null"}, func(v float64) string {
+		return fmt.Sprintf("100,000 calls a second take %.3g %% of a core before they do anything", v*1e5*100)
+	}},
+	{"clock", "syscall", bench.Params{"mechanism": "vdso"}, func(v float64) string {
+		return fmt.Sprintf("100,000 readings a second take %.3g %% of a core", v*1e5*100)
+	}},
+	{"page fault", "syscall", bench.Params{"mechanism": "fault"}, func(v float64) string {
+		return fmt.Sprintf("touching 1 GiB for the first time takes %.3g s", v*(1<<30)/4096)
+	}},
+	{"wake-up, same CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "same"}, nil},
+	{"wake-up, other CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "cross"}, nil},
+	{"start-up", "startup", bench.Params{}, func(v float64) string {
+		return fmt.Sprintf("at most %s starts a second, one after the other", report.Value(1/v, ""))
+	}},
+	{"storage, 4 KiB random read", "fio", bench.Params{"rw": "randread", "bs": "4KiB", "iodepth": "1"}, nil},
+	{"storage, sequential read", "fio", bench.Params{"rw": "read", "bs": "1MiB", "iodepth": "32"}, nil},
+}
+
+// platformChoices are the suite's experiments.
+func platformChoices(base bench.Choice) []bench.Choice {
+	var out []bench.Choice
+	for _, x := range components {
+		c := base
+		if c.Pairs == 0 {
+			c.Pairs = bench.QuickPairs
+		}
+		c.Experiment = &bench.Experiment{Name: platformSuite + ": " + x.name, Workload: x.workload, Params: x.params}
+		out = append(out, c)
+	}
+	return out
+}
+
+// runnable leaves out, and names, what this machine lacks something for.
+func runnable(w io.Writer, h *host.Host, plans []*bench.Plan) ([]*bench.Plan, error) {
+	var out []*bench.Plan
+	for _, p := range plans {
+		if err := p.Check(h); err != nil {
+			fmt.Fprintf(w, "left out: %s: %s\n", p.Name, oneLine(err))
+			continue
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("platform: nothing of the suite can run here; the lines above say what is missing")
+	}
+	return out, nil
+}
+
+// platform runs the suite and prints its table.
+func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, plans []*bench.Plan) error {
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join(f.data, "results")
+	}
+	var done []*result.Experiment
+	var status outcome
+	for _, p := range plans {
+		path := filepath.Join(dir, filepath.Base(f.path(strings.ReplaceAll(p.Name, ", ", "-"), o.Host.Now(), true)))
+		e, err := f.measured(o, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
+		switch {
+		case e == nil:
+			return err
+		case err != nil:
+			fmt.Fprintf(env.Stderr, "teescope: %s: %s\n", p.Name, oneLine(err))
+			status = exitInvalid
+		}
+		if err := f.publishTo(path, e); err != nil {
+			fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", oneLine(err))
+		}
+		done = append(done, e)
+	}
+	printPlatform(env.Stdout, done)
+	fmt.Fprintf(env.Stdout, "\nEach value is the median of its runs with the interval of the median (order statistics). Results: %s\n", dir)
+	if status != exitOK {
+		return status
+	}
+	return nil
+}
+
+func printPlatform(w io.Writer, es []*result.Experiment) {
+	if len(es) == 0 {
+		return
+	}
+	v := &es[0].Environments[0]
+	fmt.Fprintf(w, "%s, %d CPUs, %s of memory, kernel %s, TEE: %s, %s\n\n", orUnknown(v.Hardware.CPUModel), v.Hardware.CPUs,
+		report.Value(float64(v.Hardware.MemoryBytes), "bytes"), orUnknown(v.Software.Kernel), v.TEE.Type, es[0].StartedAt.Format("2006-01-02"))
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "component\tenvironment\tmetric\tvalue\tinterval\tsource\tinsight")
+	for _, e := range es {
+		for i := range e.Environments {
+			platformRow(tw, e, &e.Environments[i])
+		}
+	}
+	tw.Flush()
+}
+
+func platformRow(w io.Writer, e *result.Experiment, env *result.Environment) {
+	name := strings.TrimPrefix(e.Name, platformSuite+": ")
+	d := e.Desc(e.Design.Primary)
+	values, why := primaryValues(e, env.ID)
+	row := []string{name, env.ID, e.Design.Primary}
+	if len(values) == 0 {
+		fmt.Fprintln(w, strings.Join(append(row, "none", "", "", why), "\t"))
+		return
+	}
+	m := stats.Median(values)
+	interval := fmt.Sprintf("none from %d runs", len(values))
+	if lo, hi, ok := stats.PercentileInterval(len(values), 0.5, 0.95); ok {
+		slices.Sort(values)
+		interval = fmt.Sprintf("[%s, %s]", report.Value(values[lo-1], d.Unit), report.Value(values[hi-1], d.Unit))
+	}
+	insight := ""
+	for _, c := range e.Comparisons {
+		if c.Primary && c.Treatment == env.ID {
+			insight = verdict.Sentence(e, &c)
+		}
+	}
+	if i := slices.IndexFunc(components, func(c component) bool { return c.name == name }); insight == "" && i >= 0 && components[i].insight != nil {
+		insight = components[i].insight(m)
+	}
+	fmt.Fprintln(w, strings.Join(append(row, report.Value(m, d.Unit), interval, "measured", insight), "\t"))
+}
+
+// primaryValues are an arm's values of the primary metric, or why there are none.
+func primaryValues(e *result.Experiment, env string) ([]float64, string) {
+	var out []float64
+	why := "no run was made"
+	for i := range e.Runs {
+		r := &e.Runs[i]
+		if r.Env != env {
+			continue
+		}
+		switch m := r.Metric(e.Design.Primary); {
+		case r.Status != result.OK:
+			why = r.Reason
+		case m == nil || m.Value == nil:
+			why = "it was not measured"
+		default:
+			out = append(out, *m.Value)
+		}
+	}
+	return out, why
+}

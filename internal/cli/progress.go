@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// progress says where an experiment stands: on a terminal in one line that is
+// written over, elsewhere a line for each step that is worth one.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	said     int // tenths of the way that lines were printed for
+}
+
+func newProgress(w io.Writer) *progress {
+	p := &progress{w: w, said: -1}
+	if f, ok := w.(*os.File); ok {
+		_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+		p.terminal = err == nil
+	}
+	return p
+}
+
+func (p *progress) show(s bench.Progress) {
+	if r := s.Last; r != nil && r.Status != result.OK {
+		p.clear()
+		fmt.Fprintf(p.w, "run %s %s: %s\n", r.ID, r.Status, r.Reason)
+	}
+	left := ""
+	if s.Left > 0 {
+		left = ", about " + round(s.Left) + " left"
+	}
+	switch {
+	case p.terminal && s.Last == nil:
+		p.clear()
+		fmt.Fprintf(p.w, "%d of %d: %s%s", s.Done, s.Total, s.Doing, left)
+	case p.terminal && s.Done == s.Total:
+		p.clear()
+	case p.terminal:
+	case s.Last == nil && s.Left == 0:
+		fmt.Fprintf(p.w, "%d of %d: %s\n", s.Done, s.Total, s.Doing)
+	case s.Last == nil && s.Done*10/s.Total > p.said:
+		p.said = s.Done * 10 / s.Total
+		fmt.Fprintf(p.w, "%d of %d runs done%s\n", s.Done, s.Total, left)
+	}
+}
+
+func (p *progress) clear() {
+	if p.terminal {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+// round keeps of a time what a reader needs.
+func round(d time.Duration) string {
+	if d > time.Minute {
+		return d.Round(10 * time.Second).String()
+	}
+	return d.Round(time.Second).String()
+}

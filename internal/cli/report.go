@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/result"
+)
+
+func reportCommand(env Env) *cobra.Command {
+	var out, format, plots, prices string
+	c := &cobra.Command{
+		Use:   "report RESULT.json...",
+		Short: "Write results as one self-contained file with plots",
+		Example: "  teescope report result.json --out report.html\n" +
+			"  teescope report result.json --out report.html --plots plots/",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := findFormat(format)
+			if err != nil {
+				return err
+			}
+			d := report.Document{Made: host.Local().Now().UTC()}
+			if d.Prices, err = readPrices(prices); err != nil {
+				return err
+			}
+			for _, path := range args {
+				e, err := result.Read(path)
+				if err != nil {
+					return err
+				}
+				d.Experiments = append(d.Experiments, e)
+			}
+			if plots != "" {
+				if err := writePlots(plots, d); err != nil {
+					return err
+				}
+			}
+			if out == "-" {
+				return f.Write(env.Stdout, d)
+			}
+			w, err := os.Create(out)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(f.Write(w, d), w.Close()); err != nil {
+				return errors.Join(fmt.Errorf("write %s: %w", out, err), os.Remove(out))
+			}
+			fmt.Fprintln(env.Stdout, out)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&out, "out", "report.html", "file to write; - is standard output")
+	c.Flags().StringVar(&format, "format", "html", "one of "+formatNames())
+	c.Flags().StringVar(&plots, "plots", "", "folder that gets each plot as SVG and PNG")
+	c.Flags().StringVar(&prices, "prices", "", "YAML file of prices per hour, for work per currency unit")
+	return c
+}
+
+func writePlots(dir string, d report.Document) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, p := range report.Plots(d) {
+		png, err := p.PNG()
+		if err != nil {
+			return fmt.Errorf("plot %s: %w", p.Name, err)
+		}
+		for name, data := range map[string][]byte{p.Name + ".svg": p.SVG(), p.Name + ".png": png} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
