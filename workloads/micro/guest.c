@@ -1,0 +1,88 @@
+//go:build ignore
+
+/* What the worker does as the first program of a guest, before it is an agent. */
+#include "guest.h"
+#include "micro.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <termios.h>
+#include <unistd.h>
+
+static void warn(const char *what) { fprintf(stderr, "micro: %s: %s\n", what, strerror(errno)); }
+
+static void mount_at(const char *type, const char *where)
+{
+	mkdir(where, 0755);
+	if (mount(type, where, type, 0, NULL))
+		warn(where);
+}
+
+/* load inserts the modules that the initramfs brings, in its order. */
+static void load(void)
+{
+	FILE *list = fopen("/modules/list", "re");
+	char name[256];
+	while (list && fgets(name, sizeof name, list)) {
+		name[strcspn(name, "\n")] = 0;
+		int fd = open(name, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST))
+			warn(name);
+		close(fd);
+	}
+	if (list)
+		fclose(list);
+}
+
+/* data makes /data: the file system on the disk that TEESCOPE_DISK= names on
+ * the kernel's command line, else memory. */
+static void data(void)
+{
+	const char *disk = getenv("TEESCOPE_DISK"); /* what the kernel does not know becomes init's environment */
+	mkdir("/data", 0755);
+	if (!disk) {
+		mount_at("tmpfs", "/data");
+		return;
+	}
+	for (int i = 0; i < 1000 && access(disk, F_OK); i++)
+		usleep(10000);
+	if (mount(disk, "/data", "ext4", 0, NULL))
+		fail(disk);
+}
+
+int guest(void)
+{
+	static const char *mounts[][2] = { { "proc", "/proc" }, { "sysfs", "/sys" }, { "devtmpfs", "/dev" }, { "tmpfs", "/dev/shm" },
+		{ "tmpfs", "/tmp" }, { "tmpfs", "/run" }, { "cgroup2", "/sys/fs/cgroup" }, { "debugfs", "/sys/kernel/debug" } };
+	for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++)
+		mount_at(mounts[i][0], mounts[i][1]);
+	load();
+	data();
+	mkdir("/work", 0755);
+	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
+	setenv("HOME", "/", 1);
+	unsetenv("TEESCOPE_DISK");
+
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (s < 0 || ioctl(s, SIOCSIFFLAGS, &lo))
+		warn("lo");
+	close(s);
+
+	int line = open("/dev/ttyS1", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	struct termios raw;
+	if (line < 0 || tcgetattr(line, &raw))
+		fail("/dev/ttyS1");
+	cfmakeraw(&raw);
+	raw.c_cflag |= CLOCAL | CREAD;
+	cfsetspeed(&raw, B115200);
+	if (tcsetattr(line, TCSANOW, &raw) || fcntl(line, F_SETFL, 0))
+		fail("/dev/ttyS1");
+	return line;
+}
