@@ -11,10 +11,10 @@ export GOFLAGS     := $(GOFLAGS) -trimpath
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test check bench generate ui e2e clean
+.PHONY: help build run demo test check bench bench-gate-selftest generate ui e2e clean
 
 help: ## list these targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ui ## build bin/teescope, a static binary with the page in it
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
@@ -38,6 +38,10 @@ bench: build ## measure cost, speed and size and print the tables of docs/perfor
 	@tools/setup.sh test
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./e2e/perf
+
+bench-gate-selftest: build ## 100 gates over equal builds and 20 over a slower one, for docs/statistics.md (half an hour on a quiet machine)
+	@tools/setup.sh demo
+	go run ./e2e/gate -csv docs/statistics-gate.csv
 
 generate: ## make the generated files again: BPF objects, the page's types, docs/metrics.md
 	@tools/setup.sh generate

@@ -68,6 +68,16 @@ want_node() {
 	ln -sf "../node_modules/node-linux-$arch/bin/node" .tools/bin/node
 }
 
+# want_runsc builds gVisor's runtime, which no package of Debian has, into .tools.
+want_runsc() {
+	command -v runsc >/dev/null 2>&1 && return 0
+	echo "setup: building runsc (gVisor) into .tools"
+	local log
+	log=$(mktemp)
+	GOBIN="$PWD/.tools/bin" GOFLAGS=-trimpath CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@v0.0.0-20260224225140-573d5e7127a8 >"$log" 2>&1 ||
+		echo "setup: runsc could not be built, the tests that need it will be skipped; the output is in $log"
+}
+
 case ${1:-} in
 build)
 	want_go
@@ -76,6 +86,7 @@ build)
 generate)
 	want_go
 	want_node
+	needs musl-gcc musl-tools
 	needs clang clang
 	needs llvm-strip llvm
 	[ -e /usr/include/bpf/bpf_helpers.h ] || missing+=(libbpf-dev)
@@ -107,8 +118,14 @@ test)
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs busybox busybox-static
+	needs musl-gcc musl-tools
+	needs fio fio
+	needs 7zz 7zip
+	needs ssh openssh-client
+	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs systemd-analyze systemd
 	install_missing
+	want_runsc
 	# A test boots Debian's kernel, whose package it asks apt for.
 	if [ "$(id -u)" = 0 ] && ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then
 		apt-get update >/dev/null || echo "setup: apt-get update did not work; the test of Debian's kernel will be skipped"

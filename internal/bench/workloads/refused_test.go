@@ -26,8 +26,6 @@ func TestRefused(t *testing.T) {
 		{"custom", "command=a;json=a;metric=wall", "wall_seconds"},
 		{"custom", "command=a;json=a;metric=a b", "metric"},
 		{"custom", "command=a;json=a;metric=x;unit=total", "metric"},
-		{"custom", "command={binary};binary=a", "absolute"},
-		{"custom", "command=a;files=/a,b/c", "absolute"},
 		{"custom", "command=a;scale=0", "scale"},
 		{"custom", "command=a;scale=NaN", "scale"},
 		{"custom", "command=a;estimate=soon", "estimate"},
