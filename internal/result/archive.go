@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Archive is a folder of finished documents, one file per experiment, named by
-// its id. Its methods may be called from several goroutines.
+// Archive is a folder of finished documents, one file per experiment. Add names a
+// file by the id of its document; a run that writes here itself may name it
+// otherwise. Its methods may be called from several goroutines.
 type Archive struct {
 	Dir string
 
@@ -47,13 +48,22 @@ func (a *Archive) file(id string) (string, error) {
 	return filepath.Join(a.Dir, id+".json"), nil
 }
 
-// Get returns a document; the error wraps fs.ErrNotExist when there is none of that id.
+// Get returns a document by its id, whatever its file is called; the error wraps
+// fs.ErrNotExist when there is none of that id.
 func (a *Archive) Get(id string) (*Experiment, error) {
 	name, err := a.file(id)
 	if err != nil {
 		return nil, errors.Join(err, fs.ErrNotExist)
 	}
-	return Read(name)
+	e, err := Read(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return e, err
+	}
+	all, _ := a.List() // files that cannot be read have no id to look for
+	if i := slices.IndexFunc(all, func(e *Experiment) bool { return e.ID == id }); i >= 0 {
+		return all[i], nil
+	}
+	return nil, err
 }
 
 // List returns all documents, the newest first. Those that cannot be read are

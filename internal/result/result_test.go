@@ -194,6 +194,12 @@ func TestArchive(t *testing.T) {
 	if e, err := a.Get("b"); err != nil || e.ID != "b" {
 		t.Errorf("Get: %v, %v", e, err)
 	}
+	if err := os.Rename(filepath.Join(a.Dir, "b.json"), filepath.Join(a.Dir, "startup-20260501T120000.json")); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := a.Get("b"); err != nil || e.ID != "b" {
+		t.Errorf("Get of a document in a file of another name: %v, %v", e, err)
+	}
 }
 
 func FuzzParse(f *testing.F) {

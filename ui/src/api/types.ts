@@ -210,6 +210,7 @@ export interface ResultComparison {
   noise_floor: number | null;
   bound: ResultBound;
   grade: ResultGrade;
+  /** Verdict is empty for a metric that is not the primary one. */
   verdict: StatsVerdict;
   /** Material: a cost or gain whose whole interval lies beyond the margin. */
   material: boolean;
@@ -274,6 +275,16 @@ export interface ResultSlot {
   env_id: string;
 }
 
+/** Ceiling is the best value of a metric that is physically possible: the largest where higher is better, the smallest where lower is. */
+export interface ResultCeiling {
+  metric: string;
+  /** "" is every arm */
+  env_id: string;
+  value: number;
+  /** "NIC eth0, 25 Gbit/s" */
+  source: string;
+}
+
 /** Design is how the runs were arranged. */
 export interface ResultDesign {
   kind: ResultKind;
@@ -288,6 +299,8 @@ export interface ResultDesign {
   primary_metric: string;
   /** Subject is the one thing in which the arms are declared to differ: "environment", or the name of a subject parameter ("binary"). */
   subject: string;
+  /** Ceilings are what devices and links can give at most. */
+  ceilings: ResultCeiling[] | null;
   /** Calibration: both arms are the same on purpose (A/A). */
   calibration?: boolean;
 }
@@ -310,6 +323,8 @@ export interface ResultWorkload {
   metrics: ResultMetricDesc[] | null;
   /** Operations names the metric that counts the operations of a run, which counters are divided by; "" when there is none. */
   operations_metric: string;
+  /** OutputPerArm: equal work gives equal output digests within an arm only, because the arms may have tools of different versions. */
+  output_per_arm?: boolean;
 }
 
 /** Case is one job: the workload with one set of parameters. Identity is the hash of everything that makes the job: workload, version, parameters that are not subject, data. It must be equal in what is compared. */
@@ -461,6 +476,8 @@ export interface ResultEnvironment {
   open_seconds: number | null;
   /** NullSeconds is what a run of an empty job takes here: the harness's own cost, which is subtracted from nothing. Null where the environment takes only its own programs. */
   null_run_seconds: ResultSpread | null;
+  /** FirstSeconds is what the first run took, which is cold and not counted; null where it failed. */
+  first_run_seconds: number | null;
   /** Changed are fields that were different at the end of the experiment. */
   changed_during_experiment?: { [key: string]: string };
 }
