@@ -42,7 +42,7 @@ var gvisor = bench.Launcher{
 		}, nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		f, err := newFolders(h, "runsc", p["data"], nil)
+		f, err := newFolders(h, "runsc", p["data"])
 		if err != nil {
 			return nil, err
 		}

@@ -44,8 +44,8 @@ func identity(h *host.Host, pid string) (string, error) {
 }
 
 // sweep removes the folders that killed harnesses have left beside one that was
-// just made. first ends what still runs in such a folder; nil is nothing.
-func sweep(h *host.Host, made, prefix string, first func(work string)) error {
+// just made. first ends what still runs in such a folder.
+func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 	found, err := h.Glob(path.Join(path.Dir(made), prefix+"-*", ownerFile))
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func sweep(h *host.Host, made, prefix string, first func(work string)) error {
 		if now, err := identity(h, pid); !ok || err == nil && now == owner {
 			continue
 		}
-		if first != nil {
-			first(work)
+		for _, f := range first {
+			f(work)
 		}
 		if path.Base(data) == path.Base(work) {
 			errs = append(errs, h.RemoveAll(data))

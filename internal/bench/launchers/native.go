@@ -43,7 +43,7 @@ var native = bench.Launcher{
 		return append(cs, pinned(p, job.Inside)), nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		f, err := newFolders(h, "native", p["data"], nil)
+		f, err := newFolders(h, "native", p["data"])
 		if err != nil {
 			return nil, err
 		}

@@ -39,16 +39,16 @@ type templateEnv struct {
 }
 
 func (t *template) open(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-	f, err := newFolders(h, t.Name, p["data"], nil)
+	f, err := newFolders(h, t.Name, p["data"])
 	if err != nil {
 		return nil, err
 	}
 	jobs, err := h.MkdirTemp("teescope-" + t.Name + "-jobs")
-	if err == nil {
-		err = own(h, jobs, "")
-	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a folder for jobs: %w", err), h.RemoveAll(jobs), f.remove())
+		return nil, errors.Join(fmt.Errorf("make a folder for jobs: %w", err), f.remove())
+	}
+	if err := own(h, jobs, ""); err != nil {
+		return nil, errors.Join(err, h.RemoveAll(jobs), f.remove())
 	}
 	e := &templateEnv{folders: f, t: t, jobs: jobs, params: p, versions: map[string]string{}, unversioned: map[string]string{}, prepared: map[string]string{},
 		settings: map[string]string{}}

@@ -73,8 +73,9 @@ type folders struct {
 }
 
 // newFolders makes a work folder, and a data folder in it or, if one is given, in
-// that. What a killed harness has left of the same launcher goes first.
-func newFolders(h *host.Host, launcher, data string, first func(work string)) (*folders, error) {
+// that. What a killed harness has left of the same launcher goes first, after
+// first has ended what still runs there.
+func newFolders(h *host.Host, launcher, data string, first ...func(work string)) (*folders, error) {
 	prefix := "teescope-" + launcher
 	work, err := h.MkdirTemp(prefix)
 	if err != nil {
