@@ -61,7 +61,7 @@ var (
 		Help: "CPU time of fio's jobs per operation, in seconds."}
 	fioBlockLayer = &metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Requests that the disk's block layer saw (with merged ones) divided by the operations that fio made: " +
-			"far below 1, a cache answered; above 1, requests were split or others used the disk."}
+			"far below 1, a cache answered; above 1, requests were split or others used the disk. The ramp counts at the measured rate."}
 	fioPageCache = &metric.Desc{Name: "page_cache_bytes", Unit: "bytes", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Page cache that was left after it was dropped, right before the measurement (Cached in /proc/meminfo, inside the environment)."}
 )
@@ -90,6 +90,9 @@ const fioCold = "sync && echo 3 > /proc/sys/vm/drop_caches && grep ^Cached: /pro
 // a matter of the launcher. That is what block_layer_ratio and a file larger than
 // memory are for.
 //
+// The default of steady is a slope of 2 % a second over 5 s: 10 % over the window,
+// as in the SNIA Solid State Storage Performance Test Specification.
+//
 // The file is laid out in full before the first run and overwritten afterwards,
 // so that no run pays for the allocation of blocks. Offsets are not repeated from
 // run to run, so that no cache below learns them.
@@ -105,11 +108,11 @@ var fio = bench.Workload{
 		{Name: "numjobs", Default: "1", Doc: "Jobs (threads) at once, on the same file."},
 		{Name: "size", Default: "1GiB", Doc: "Size of the file."},
 		{Name: "runtime", Default: "30s", Doc: "Longest measurement after the ramp; a steady state ends it earlier."},
-		{Name: "ramp", Default: "2s", Doc: "Time before anything is counted; 0s is none."},
-		{Name: "steady", Default: "iops_slope:1%", Doc: "Criterion of fio's steadystate option that ends the run, or off: the whole runtime."},
+		{Name: "ramp", Default: "2s", Doc: "Time before anything is counted, except by the disk; 0s is none."},
+		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run, or off: the whole runtime."},
 		{Name: "steady-window", Default: "5s", Doc: "How long the criterion must hold."},
 		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 goes past the page cache of the machine that fio runs on (O_DIRECT), 0 through it."},
-		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Whether the page cache inside the environment is dropped before each run (needs root there)."},
+		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Whether the page cache inside the environment is dropped before each run (needs root there); otherwise it is as found."},
 		{Name: "ioengine", Default: "libaio", Values: []string{"libaio", "io_uring", "psync"}, Doc: "How operations are submitted."},
 		{Name: "rwmixread", Default: "50", Doc: "Share of reads in a mixed pattern, in percent."},
 		{Name: "offset-increment", Default: "0", Doc: "Distance between the parts of the file on which the jobs begin; 0: all at its start."},
@@ -219,6 +222,8 @@ func fioOptions(p bench.Params) ([][2]string, error) {
 	}
 	if p["cold"] == "true" {
 		add("exec_prerun", fioCold)
+	} else {
+		add("invalidate", "0") // fio's default drops the file's pages, also where a warm cache is wanted
 	}
 	if p["verify"] != "off" {
 		add("verify", p["verify"])
@@ -229,7 +234,7 @@ func fioOptions(p bench.Params) ([][2]string, error) {
 		add("ramp_time", seconds("ramp"))
 		if p["steady"] != steadyOff {
 			if !slices.Contains([]string{"iops", "iops_slope", "bw", "bw_slope"}, strings.SplitN(p["steady"], ":", 2)[0]) {
-				errs = append(errs, fmt.Errorf("parameter steady=%q: want %s or a criterion of fio like iops_slope:1%%", p["steady"], steadyOff))
+				errs = append(errs, fmt.Errorf("parameter steady=%q: want %s or a criterion of fio like iops_slope:2%%", p["steady"], steadyOff))
 			}
 			add("steadystate", p["steady"])
 			add("steadystate_duration", seconds("steady-window"))

@@ -341,7 +341,7 @@ func checkFio(o bench.Outcome) (string, error) {
 		return "", err
 	}
 	words := []string{"fio"}
-	subject := []string{"direct", "exec_prerun"}
+	subject := []string{"direct", "exec_prerun", "invalidate"}
 	for _, kv := range asked {
 		said, ok := j.Options[kv[0]]
 		if !ok {
