@@ -163,7 +163,6 @@ type containerEnv struct {
 	readBack map[string]string
 	digest   string            // of a user's image
 	images   map[string]string // built by us: name, by what is in it
-	empty    string            // the one without files, for the probe
 	standing map[string]string // containers that are kept: name, by image and needs
 	made     int
 }
@@ -254,9 +253,6 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	if image == "" {
 		if image, err = e.build(ctx, nil); err != nil {
 			return err
-		}
-		for sum := range e.images {
-			e.empty = sum
 		}
 	} else if out, err = e.h.Exec(ctx, e.engine.cmd("image", "inspect", "--format", "{{.Id}}", image)); err != nil {
 		return fmt.Errorf("look for image %s: %w%s", image, err, said(out))
@@ -457,12 +453,9 @@ func (e *containerEnv) Describe(_ context.Context, d *result.Environment) error 
 	d.Software.Versions = with(d.Software.Versions, e.engine.command, e.version)
 	d.Software.CachePolicy = "as found"
 	if e.digest != "" {
-		d.Digests = with(d.Digests, "image "+e.params["image"], e.digest)
-	}
-	for sum := range e.images {
-		if sum != e.empty {
-			d.Digests = with(d.Digests, "image layer "+sum[:12], "sha256:"+sum)
-		}
+		d.Software.Versions = with(d.Software.Versions, "image", e.digest)
+	} else {
+		d.Params["image"] = "built from the job's files" // whose digests are the job's
 	}
 	return nil
 }

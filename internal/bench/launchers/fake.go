@@ -32,7 +32,7 @@ var fake = bench.Launcher{
 		{Name: "drift", Doc: "Relative growth of the durations from one run to the next.", Default: "0"},
 		{Name: "slow-share", Doc: "Share of runs that are slow, from 0 to 1, for a second mode.", Default: "0"},
 		{Name: "slow-ratio", Doc: "Factor on a slow run's duration.", Default: "2"},
-		{Name: "output", Doc: "File of this machine that a run prints, with its duration in seconds in the place of {seconds}. Empty: the line `seconds {seconds}`."},
+		{Name: "output", Doc: "File of this machine that a run prints, with its duration in seconds in the place of {seconds}. Empty: the line `done`, as of the workload null."},
 		{Name: "failure", Doc: "What goes wrong: open never opens, run ends with status 1, output is cut in half, hang runs until it is ended.", Default: "none",
 			Values: []string{"none", "open", "run", "output", "hang"}},
 		{Name: "failure-share", Doc: "Share of runs that go wrong, from 0 to 1.", Default: "1"},
@@ -46,7 +46,7 @@ var fake = bench.Launcher{
 	// The job is what it would start, were it not a fake.
 	Commands: func(_ bench.Params, job bench.Job) ([]host.Cmd, error) { return []host.Cmd{job.Inside}, nil },
 	Open: func(_ context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		e := &fakeEnv{h: h, params: p, output: "seconds {seconds}\n"}
+		e := &fakeEnv{h: h, params: p, output: "done\n"}
 		if p["failure"] == "open" {
 			return nil, errors.New("open: failure=open was asked for")
 		}
