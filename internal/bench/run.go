@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -305,9 +306,6 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if err != nil {
 		return err
 	}
-	if rec.Digests, err = programs(s.o.Host, job); err != nil {
-		return err
-	}
 	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
 		return err
 	}
@@ -349,10 +347,22 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 		rec.TEE.Type = "unknown"
 		rec.Missing = map[string]string{"hardware": why, "software": why, "tee": why}
 	}
-	rec.ID, rec.Launcher, rec.Params, rec.Subject = a.Label, a.Launcher.Name, a.Params, a.Subject
+	rec.ID, rec.Launcher, rec.Params, rec.Subject = a.Label, a.Launcher.Name, maps.Clone(a.Params), a.Subject
 	if err := env.Describe(ctx, rec); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
+	job, err := s.Workload.Job(s.params(&s.Cases[0], a))
+	if err != nil {
+		return nil, err
+	}
+	own, err := programs(s.o.Host, job)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Digests == nil {
+		rec.Digests = map[string]string{}
+	}
+	maps.Copy(rec.Digests, own)
 	if !a.Launcher.Remote {
 		// A container or a VM has an id of its own, or none; the machine is this one.
 		if id, err := environment.HostID(s.o.Host); err == nil {

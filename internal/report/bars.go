@@ -26,7 +26,7 @@ func counterBars(e *result.Experiment) (Plot, bool) {
 	for _, r := range rows {
 		var arms []string
 		for i, a := range r.arms {
-			arms = append(arms, e.Environments[i].ID+" "+armText(a))
+			arms = append(arms, e.Environments[i].ID+" "+r.text(a))
 		}
 		alt = append(alt, r.name+per(r.perOp)+": "+strings.Join(arms, ", "))
 	}
@@ -36,13 +36,21 @@ func counterBars(e *result.Experiment) (Plot, bool) {
 	}, true
 }
 
-// armText says that a counter with partial trust saw at least so much.
-func armText(a arm) string {
+// limit is what a partial count is of the workload's own: at most so much where
+// the whole machine was counted, at least so much where events were missed.
+func (c counted) limit() string {
+	if c.scope == "machine" {
+		return "≤ "
+	}
+	return "≥ "
+}
+
+func (c counted) text(a arm) string {
 	if a.value == nil {
 		return "missing: " + a.reason
 	}
 	if a.trust == result.Partial {
-		return "≥ " + Value(*a.value, "")
+		return c.limit() + Value(*a.value, "")
 	}
 	return Value(*a.value, "")
 }
@@ -88,7 +96,7 @@ func drawCounters(e *result.Experiment, rows []counted, w float64) *scene {
 			_, ink := armLook(e, e.Environments[i].ID)
 			at := y + bar*float64(i)
 			if a.value == nil {
-				s.words(left+4, at+bar-3, start, small, dim, fit(armText(a), small, w-left-4))
+				s.words(left+4, at+bar-3, start, small, dim, fit(r.text(a), small, w-left-4))
 				continue
 			}
 			length := 0.0
@@ -96,11 +104,11 @@ func drawCounters(e *result.Experiment, rows []counted, w float64) *scene {
 				length = (w - left - room) * *a.value / most
 			}
 			b := s.rect(left, at+1, max(length, 1), bar-2, ink)
-			b.tip = fmt.Sprintf("%s, %s: %s", e.Environments[i].ID, name, armText(a))
+			b.tip = fmt.Sprintf("%s, %s: %s", e.Environments[i].ID, name, r.text(a))
 			if a.trust == result.Partial { // an outline: there may be more than was seen
 				b.fill, b.stroke, b.width = surface, ink, 2
 			}
-			s.words(left+max(length, 1)+6, at+bar-3, start, small, text, armText(a))
+			s.words(left+max(length, 1)+6, at+bar-3, start, small, text, r.text(a))
 		}
 		y += height + gap
 	}

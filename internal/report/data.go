@@ -175,6 +175,7 @@ func primaries(e *result.Experiment) []*result.Comparison {
 type counted struct {
 	name, scope string
 	perOp       bool
+	part        bool // of a total: one kind of system call, say
 	arms        []arm
 }
 
@@ -184,9 +185,13 @@ type arm struct {
 	reason string
 }
 
-// counters of a case, those that differ most between the first arm and the others first.
+// counters of a case: those of the workload's processes first, and of these the
+// ones that differ most between the first arm and the others.
 func counters(e *result.Experiment, kase string) []counted {
-	type key struct{ name, scope string }
+	type key struct {
+		name, scope string
+		part        bool
+	}
 	type cell struct {
 		perOp, whole []float64
 		trust        result.Trust
@@ -202,7 +207,7 @@ func counters(e *result.Experiment, kase string) []counted {
 		}
 		for j := range r.Counters {
 			c := &r.Counters[j]
-			k := key{counterName(c), c.Scope}
+			k := key{counterName(c), c.Scope, len(c.Labels) > 0}
 			if cells[k] == nil {
 				cells[k] = make([]cell, len(e.Environments))
 				keys = append(keys, k)
@@ -219,7 +224,7 @@ func counters(e *result.Experiment, kase string) []counted {
 	}
 	var out []counted
 	for _, k := range keys {
-		row := counted{name: k.name, scope: k.scope}
+		row := counted{name: k.name, scope: k.scope, part: k.part}
 		for _, x := range cells[k] {
 			row.perOp = row.perOp || len(x.perOp) > 0
 		}
@@ -242,7 +247,10 @@ func counters(e *result.Experiment, kase string) []counted {
 		}
 		out = append(out, row)
 	}
-	slices.SortStableFunc(out, func(a, b counted) int { return cmp.Compare(b.moved(), a.moved()) })
+	// A count of the whole machine counts others too.
+	slices.SortStableFunc(out, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(b.scope, a.scope), cmp.Compare(b.moved(), a.moved()))
+	})
 	return out
 }
 

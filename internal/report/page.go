@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -274,14 +276,14 @@ func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 		out.Facts = append(out.Facts, Fact{intervalName(c), "refused"})
 	} else if ok {
 		out.Facts = append(out.Facts, Fact{intervalName(c), Times(lo) + " to " + Times(hi)})
-	} else {
-		out.Facts = append(out.Facts, Fact{intervalName(c), "missing: " + noRatio(c)})
+	} else { // the doubts say why
+		out.Facts = append(out.Facts, Fact{intervalName(c), "missing"})
 	}
 	out.Facts = append(out.Facts, Fact{replicates(c), fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
 	if c.MDE != nil && finite(*c.MDE) {
 		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", Percent(*c.MDE)})
 	} else {
-		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", "missing: " + or(strings.Join(c.Reasons, "; "), "not computed")})
+		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", "missing"})
 	}
 	if c.Margin > 0 {
 		m := "±" + Percent(c.Margin)
@@ -364,22 +366,42 @@ func why(e *result.Experiment, c *result.Comparison) []string {
 	if len(out) > 0 {
 		return out
 	}
-	base, treat := envIndex(e, c.Baseline), envIndex(e, c.Treatment)
-	for _, k := range counters(e, c.Case) {
-		if base < 0 || treat < 0 || k.arms[base].value == nil || k.arms[treat].value == nil {
-			continue
-		}
-		b, t := *k.arms[base].value, *k.arms[treat].value
-		if f := (counted{arms: []arm{k.arms[base], k.arms[treat]}}).moved(); f < 1.2 {
-			continue
-		}
-		return []string{fmt.Sprintf("Not proved. What moved most beside it: %s, %s against %s%s.", k.name, Value(t, ""), Value(b, ""), per(k.perOp))}
+	all := counters(e, c.Case)
+	if len(all) == 0 {
+		return []string{"Not known: the runs hold no counters."}
 	}
-	if len(counters(e, c.Case)) > 0 {
-		return []string{"Not known: no counter moved by a fifth or more between the arms."}
+	var moved []string
+	for _, k := range leads(all, envIndex(e, c.Baseline), envIndex(e, c.Treatment)) {
+		moved = append(moved, fmt.Sprintf("%s %s against %s", k.name, Value(*k.arms[1].value, ""), Value(*k.arms[0].value, "")))
 	}
-	return []string{"Not known: the runs hold no counters."}
+	if moved == nil {
+		return []string{"Not known: no counter of the workload's processes moved by a fifth or more between the arms."}
+	}
+	return []string{fmt.Sprintf("Not proved. What moved most beside it%s: %s.", per(all[0].perOp), strings.Join(moved, "; "))}
 }
+
+// leads are the totals of the workload's own processes that differ by a fifth or
+// more between two arms, those of the most events first, at most three. Counters
+// of the whole machine count others too, and parts of a total say it twice.
+func leads(all []counted, base, treat int) []counted {
+	var out []counted
+	for _, k := range all {
+		metric, _, _ := strings.Cut(k.name, ", ")
+		hasTotal := slices.ContainsFunc(all, func(t counted) bool { return !t.part && t.name == metric })
+		if base < 0 || treat < 0 || k.part && hasTotal || k.scope != "process" || k.arms[base].value == nil || k.arms[treat].value == nil {
+			continue
+		}
+		pair := counted{name: k.name, arms: []arm{k.arms[base], k.arms[treat]}}
+		if pair.moved() >= 1.2 {
+			out = append(out, pair)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b counted) int { return cmp.Compare(b.distance(), a.distance()) })
+	return out[:min(3, len(out))]
+}
+
+// distance is the number of events between the two arms of a lead.
+func (c counted) distance() float64 { return math.Abs(*c.arms[1].value - *c.arms[0].value) }
 
 func per(perOp bool) string {
 	if perOp {

@@ -152,18 +152,21 @@ func attribution(e *result.Experiment) *Table {
 	return t.align()
 }
 
+// CountersCaption is the caption of tables of counters.
+const CountersCaption = "Counters"
+
 func counterTable(e *result.Experiment, kase string) *Table {
 	cols := []string{"counter", "per", "scope"}
 	for i := range e.Environments {
 		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
 	}
-	t := newTable("Counters", cols...)
+	t := newTable(CountersCaption, cols...)
 	for _, k := range counters(e, kase) {
 		row := []Cell{{Text: k.name}, {Text: strings.TrimPrefix(per(k.perOp), " per ")}, Text(k.scope, "scope not recorded")}
 		for _, a := range k.arms {
 			c := Or(a.value, "", a.reason)
 			if a.trust == result.Partial && a.value != nil {
-				c.Text = "≥ " + c.Text
+				c.Text = k.limit() + c.Text
 			}
 			row = append(row, c)
 		}

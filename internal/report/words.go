@@ -94,6 +94,9 @@ func designText(k result.Kind) string {
 }
 
 // levelMark and levelWord show a guard's severity by shape and word.
+// NoteLevel is the word of a guard that changes no verdict.
+const NoteLevel = "note"
+
 func levelMark(l result.Level) (mark, word string) {
 	switch l {
 	case result.Refuse:
@@ -101,7 +104,7 @@ func levelMark(l result.Level) (mark, word string) {
 	case result.Warn:
 		return "!", "warning"
 	}
-	return "i", "note"
+	return "i", NoteLevel
 }
 
 // Headline is the sentence of a comparison. A document that was not concluded

@@ -3,6 +3,7 @@ package formats
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -117,7 +118,8 @@ func (p *printer) conclusion(c report.Conclusion) {
 }
 
 func (p *printer) section(s report.Section) {
-	if len(s.Tables)+len(s.Notes)+len(s.Code) == 0 {
+	s, notes := essential(s)
+	if len(s.Tables)+len(s.Notes)+len(s.Code) == 0 && notes == "" {
 		return
 	}
 	p.line("")
@@ -141,6 +143,35 @@ func (p *printer) section(s report.Section) {
 	for _, c := range s.Code {
 		p.line("  " + c) // never broken: it is to be copied
 	}
+	p.wrapped("", notes)
+}
+
+// rows is how much of a table of counters a terminal gets; the other formats
+// have all of it.
+const rows = 12
+
+// essential leaves out what a terminal has no room for, and says what that is.
+func essential(s report.Section) (report.Section, string) {
+	var left []string
+	notes := slices.DeleteFunc(slices.Clone(s.Notes), func(n report.Remark) bool { return n.Level == report.NoteLevel })
+	if n := len(s.Notes) - len(notes); n > 0 {
+		left = append(left, fmt.Sprintf("%d notes that change no verdict", n))
+	}
+	s.Notes = notes
+	tables := slices.Clone(s.Tables)
+	for i, t := range tables {
+		if t.Caption == report.CountersCaption && len(t.Rows) > rows {
+			left = append(left, fmt.Sprintf("%d counters that moved less", len(t.Rows)-rows))
+			short := *t
+			short.Rows = t.Rows[:rows]
+			tables[i] = &short
+		}
+	}
+	s.Tables = tables
+	if left == nil {
+		return s, ""
+	}
+	return s, "Not shown here: " + strings.Join(left, ", ") + "; `--format md` and the report have them."
 }
 
 func factLine(facts []report.Fact) string {
