@@ -52,7 +52,7 @@ var (
 	fioRate = &metric.Desc{Name: "operations_per_second", Unit: "operations_per_second", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Completed operations of both directions per second, as fio counts them after the ramp."}
 	fioOperations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
-		Help: "Operations of the whole run: those that fio counted, and those of the ramp, taken at the same rate."}
+		Help: "Operations of the whole run, those of the ramp among them."}
 	fioCPUUser = &metric.Desc{Name: "cpu_user_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "CPU time in user mode of a job divided by its wall time, mean of the jobs, as fio says it."}
 	fioCPUSystem = &metric.Desc{Name: "cpu_system_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
@@ -61,7 +61,8 @@ var (
 		Help: "CPU time of fio's jobs per operation, in seconds."}
 	fioBlockLayer = &metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Requests that the disk's block layer saw (with merged ones) divided by the operations that fio made: " +
-			"far below 1, a cache answered; above 1, requests were split or others used the disk. The ramp counts at the measured rate."}
+			"far below 1, a cache answered; above 1, requests were split or others used the disk. " +
+			"fio looks at the disk every 250 ms and misses what comes after its last look, a few hundredths of a run of some seconds."}
 	fioPageCache = &metric.Desc{Name: "page_cache_bytes", Unit: "bytes", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "Page cache that was left after it was dropped, right before the measurement (Cached in /proc/meminfo, inside the environment)."}
 )
@@ -108,7 +109,7 @@ var fio = bench.Workload{
 		{Name: "numjobs", Default: "1", Doc: "Jobs (threads) at once, on the same file."},
 		{Name: "size", Default: "1GiB", Doc: "Size of the file."},
 		{Name: "runtime", Default: "30s", Doc: "Longest measurement after the ramp; a steady state ends it earlier."},
-		{Name: "ramp", Default: "2s", Doc: "Time before anything is counted, except by the disk; 0s is none."},
+		{Name: "ramp", Default: "2s", Doc: "Time of the same work, in a job of its own, before the measurement; 0s is none."},
 		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run, or off: the whole runtime."},
 		{Name: "steady-window", Default: "5s", Doc: "How long the criterion must hold."},
 		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 goes past the page cache of the machine that fio runs on (O_DIRECT), 0 through it."},
@@ -131,10 +132,19 @@ var fio = bench.Workload{
 		if err != nil {
 			return bench.Job{}, err
 		}
-		argv := []string{"fio", "--output-format=json+", "--eta=never", "--name=teescope", "--filename={data}/fio"}
-		for _, kv := range o {
-			argv = append(argv, "--"+kv[0]+"="+kv[1])
+		argv := []string{"fio", "--output-format=json+", "--eta=never", "--filename={data}/fio"}
+		add := func(options [][2]string) {
+			for _, kv := range options {
+				argv = append(argv, "--"+kv[0]+"="+kv[1])
+			}
 		}
+		add(o.common)
+		if o.ramp != nil {
+			argv = append(argv, "--name="+fioRamp)
+			add(o.ramp)
+		}
+		argv = append(argv, "--name="+fioMain)
+		add(o.main)
 		// fio writes a file of its own beside where it was started when cold is asked for.
 		return bench.Job{Inside: host.Cmd{Argv: argv, Dir: "{work}"}}, nil
 	},
@@ -175,19 +185,25 @@ func fioEstimate(p bench.Params) (time.Duration, int64) {
 	return ramp + runtime + 500*time.Millisecond, size + max(0, jobs-1)*step
 }
 
+// Names of fio's jobs. The ramp is one of its own and not fio's ramp_time, so that
+// its operations are counted: the disk's counters know of no ramp.
+const fioRamp, fioMain = "ramp", "teescope"
+
+// fioJobs are options in fio's names: those of all jobs, of the ramp (nil: none)
+// and of the measurement.
+type fioJobs struct{ common, ramp, main [][2]string }
+
 // fioOptions are the options that make the job, in numbers that every version
 // of fio reads alike (its suffixes depend on kb_base), and that it repeats in its
 // output, where Check looks for them.
-func fioOptions(p bench.Params) ([][2]string, error) {
+func fioOptions(p bench.Params) (fioJobs, error) {
 	var errs []error
+	var ramp, main [][2]string
 	number := func(v int64, err error) string {
 		errs = append(errs, err)
 		return strconv.FormatInt(v, 10)
 	}
 	seconds := func(name string) string {
-		if v, err := time.ParseDuration(p[name]); name == "ramp" && err == nil && v == 0 {
-			return "0ms"
-		}
 		d, err := p.Seconds(name)
 		errs = append(errs, err)
 		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
@@ -221,7 +237,7 @@ func fioOptions(p bench.Params) ([][2]string, error) {
 		add("gtod_reduce", "1")
 	}
 	if p["cold"] == "true" {
-		add("exec_prerun", fioCold)
+		main = append(main, [2]string{"exec_prerun", fioCold})
 	} else {
 		add("invalidate", "0") // fio's default drops the file's pages, also where a warm cache is wanted
 	}
@@ -230,20 +246,22 @@ func fioOptions(p bench.Params) ([][2]string, error) {
 		errs = append(errs, verifiable(p))
 	} else {
 		add("time_based", "1")
-		add("runtime", seconds("runtime"))
-		add("ramp_time", seconds("ramp"))
+		if d, err := time.ParseDuration(p["ramp"]); err != nil || d != 0 {
+			ramp = [][2]string{{"runtime", seconds("ramp")}}
+			main = append(main, [2]string{"stonewall", "1"}) // after the ramp, not beside it
+		}
+		main = append(main, [2]string{"runtime", seconds("runtime")})
 		if p["steady"] != steadyOff {
 			if !slices.Contains([]string{"iops", "iops_slope", "bw", "bw_slope"}, strings.SplitN(p["steady"], ":", 2)[0]) {
 				errs = append(errs, fmt.Errorf("parameter steady=%q: want %s or a criterion of fio like iops_slope:2%%", p["steady"], steadyOff))
 			}
-			add("steadystate", p["steady"])
-			add("steadystate_duration", seconds("steady-window"))
+			main = append(main, [2]string{"steadystate", p["steady"]}, [2]string{"steadystate_duration", seconds("steady-window")})
 		}
 	}
 	if p["ioengine"] == "psync" && p["iodepth"] != "1" {
 		errs = append(errs, fmt.Errorf("parameter iodepth=%s: ioengine psync has one operation in flight; use libaio or io_uring, or more numjobs", p["iodepth"]))
 	}
-	return out, errors.Join(errs...)
+	return fioJobs{out, ramp, main}, errors.Join(errs...)
 }
 
 // verifiable says whether what is written can be read back: by one writer.

@@ -19,7 +19,7 @@ import (
 // there are depends on fio's version and on the options.
 type fioReport struct {
 	Version string   `json:"fio version"`
-	Jobs    []fioJob `json:"jobs"`
+	Jobs    []fioJob `json:"jobs"` // of all, as fio has them
 	Disks   []struct {
 		Name        string   `json:"name"`
 		ReadIOs     *float64 `json:"read_ios"`
@@ -28,9 +28,12 @@ type fioReport struct {
 		WriteMerges float64  `json:"write_merges"`
 	} `json:"disk_util"`
 	Global map[string]string `json:"global options"`
+
+	ramp, main *fioJob // the ramp is nil where there was none
 }
 
 type fioJob struct {
+	Name    string            `json:"jobname"`
 	Error   *int              `json:"error"`
 	Options map[string]string `json:"job options"`
 	User    *float64          `json:"usr_cpu"` // percent
@@ -79,12 +82,13 @@ func readFio(out []byte) (*fioReport, error) {
 		if out[at] == '{' {
 			var r fioReport
 			err := json.NewDecoder(bytes.NewReader(out[at:])).Decode(&r)
-			if err == nil && len(r.Jobs) == 1 {
+			if err == nil {
+				err = r.sort()
+			}
+			if err == nil {
 				return &r, nil
 			}
-			if reason = err; err == nil {
-				reason = fmt.Errorf("it reports %d jobs, want one for the group", len(r.Jobs))
-			}
+			reason = err
 		}
 		next := bytes.IndexByte(out[at:], '\n')
 		if next < 0 {
@@ -95,14 +99,31 @@ func readFio(out []byte) (*fioReport, error) {
 	return nil, fmt.Errorf("fio's output: %w", reason)
 }
 
-// span is how long a direction ran with the ramp, in seconds, as the disk saw it.
-func (d *fioDirection) span(p bench.Params) float64 {
-	ramp := 0.0
-	if p["verify"] == "off" {
-		v, _ := p.Seconds("ramp") // 0 where there is none
-		ramp = v.Seconds()
+// sort tells the jobs apart; each is one for its group of threads.
+func (r *fioReport) sort() error {
+	for i := range r.Jobs {
+		switch j := &r.Jobs[i]; {
+		case j.Name == fioRamp && r.ramp == nil:
+			r.ramp = j
+		case j.Name == fioMain && r.main == nil:
+			r.main = j
+		default:
+			return fmt.Errorf("it reports a job %q that was not asked for, or twice", j.Name)
+		}
 	}
-	return d.Runtime/1e3 + ramp
+	if r.main == nil {
+		return fmt.Errorf("it reports no job %q", fioMain)
+	}
+	return nil
+}
+
+// total is the number of operations of a direction, in the ramp and after it.
+func (r *fioReport) total(w *way) float64 {
+	n := r.main.of(w).Total
+	if r.ramp != nil {
+		n += r.ramp.of(w).Total
+	}
+	return n
 }
 
 func parseFio(o bench.Outcome) ([]metric.Sample, error) {
@@ -111,7 +132,7 @@ func parseFio(o bench.Outcome) ([]metric.Sample, error) {
 		return nil, err
 	}
 	var found reading
-	j := &r.Jobs[0]
+	j := r.main
 	rate, operations := 0.0, 0.0
 	for _, w := range ways(o.Params["rw"]) {
 		d := j.of(w)
@@ -124,7 +145,7 @@ func parseFio(o bench.Outcome) ([]metric.Sample, error) {
 			rate = math.NaN()
 		} else {
 			rate += *d.IOPS
-			operations += *d.IOPS * d.span(o.Params)
+			operations += r.total(w)
 		}
 		if o.Params["gtod-reduce"] != "true" {
 			found.latency(w, d.Latency)
@@ -135,7 +156,7 @@ func parseFio(o bench.Outcome) ([]metric.Sample, error) {
 	if operations > 0 {
 		whole = operations
 	}
-	found.derived(fioOperations, whole, "fio counted no operations")
+	found.value(fioOperations, whole, "fio counted no operations")
 	if o.Params["gtod-reduce"] != "true" {
 		found.cpu(j)
 	}
@@ -264,9 +285,8 @@ func (r *reading) cpu(j *fioJob) {
 	r.derived(fioCPUOperation, (*j.User+*j.System)/100**j.Runtime/1e3/total, why)
 }
 
-// disk compares what the disk saw with what fio did. fio counts operations after
-// the ramp, and the disk's requests from the start; so operations are those of
-// the whole run.
+// disk compares what the disk saw with what fio did, both from the start of the
+// ramp to the end.
 func (r *reading) disk(f *fioReport, p bench.Params, operations float64) {
 	const absent = "fio reports no disk: the file lies on a file system without a block device (overlay, tmpfs, a sandbox), or fio left it out (fio issue 1627)"
 	if len(f.Disks) == 0 {
@@ -314,10 +334,10 @@ func fioSeries(o bench.Outcome) (bench.Series, error) {
 		return bench.Series{}, err
 	case o.Params["steady"] == steadyOff || o.Params["verify"] != "off":
 		return bench.Series{}, errors.New("steady state: fio was not asked to look for one")
-	case r.Jobs[0].Steady == nil:
+	case r.main.Steady == nil:
 		return bench.Series{}, errors.New("steady state: fio does not report it; it is there since fio 3.0")
 	}
-	s := r.Jobs[0].Steady
+	s := r.main.Steady
 	attained := s.Attained == 1
 	return bench.Series{Values: s.Data.IOPS, Width: 1, Attained: &attained, Method: "fio " + s.Criterion}, nil
 }
@@ -329,20 +349,25 @@ func checkFio(o bench.Outcome) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	j, p := &r.Jobs[0], o.Params
-	switch {
-	case j.Error == nil:
-		return "", errors.New("fio does not say whether there were errors")
-	case *j.Error != 0:
-		return "", fmt.Errorf("fio ended with error %d (errno; 84 is data that differ from what was written): %.200s", *j.Error, bytes.TrimSpace(o.Inside.Stderr))
+	for _, j := range r.Jobs {
+		switch {
+		case j.Error == nil:
+			return "", fmt.Errorf("fio does not say whether there were errors in job %s", j.Name)
+		case *j.Error != 0:
+			return "", fmt.Errorf("fio ended job %s with error %d (errno; 84 is data that differ from what was written): %.200s", j.Name, *j.Error, bytes.TrimSpace(o.Inside.Stderr))
+		}
 	}
+	j, p := r.main, o.Params
 	asked, err := fioOptions(p)
 	if err != nil {
 		return "", err
 	}
-	words := []string{"fio"}
+	if (asked.ramp != nil) != (r.ramp != nil) {
+		return "", fmt.Errorf("fio reports %d jobs; the ramp was %s", len(r.Jobs), p["ramp"])
+	}
+	words := []string{"fio", "ramp=" + p["ramp"]}
 	subject := []string{"direct", "exec_prerun", "invalidate"}
-	for _, kv := range asked {
+	for _, kv := range slices.Concat(asked.common, asked.main) {
 		said, ok := j.Options[kv[0]]
 		if !ok {
 			said, ok = r.Global[kv[0]]

@@ -91,7 +91,7 @@ func TestFioPercentilesFromBins(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range ways(p["rw"]) {
-			l := r.Jobs[0].of(w).Latency
+			l := r.main.of(w).Latency
 			for _, q := range []struct {
 				key  string
 				rank float64
