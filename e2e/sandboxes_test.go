@@ -29,7 +29,7 @@ func TestSandboxes(t *testing.T) {
 		params   bench.Params
 	}{
 		"native":          {"native", bench.Params{"cpus": "0"}},
-		"container":       {"container", bench.Params{"cpus": "0"}},
+		"container":       {"container", bench.Params{"cpus": "0", "memory": "256m", "cpu-limit": "0.5"}},
 		"container, kept": {"container", bench.Params{"fresh": "false"}},
 		"runsc":           {"runsc", nil},
 		"runsc on ptrace": {"runsc", bench.Params{"platform": "ptrace"}},
@@ -72,7 +72,11 @@ func TestSandboxes(t *testing.T) {
 			if err := env.Describe(t.Context(), &d); err != nil {
 				t.Errorf("describe: %v", err)
 			}
-			t.Logf("params %v versions %v limits %v digests %v", d.Params, d.Software.Versions, d.Software.Limits, d.Digests)
+			for k, want := range map[string]string{"cpus": "0", "memory": "268435456", "cpu-limit": "0.5"} {
+				if c.params[k] != "" && d.Params[k] != want {
+					t.Errorf("%s is read back as %q, want %q", k, d.Params[k], want)
+				}
+			}
 			own, err := os.ReadDir(data)
 			if err != nil || len(own) != 1 {
 				t.Fatalf("the data folder has %v (%v), want one folder of the environment's", own, err)

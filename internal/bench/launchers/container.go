@@ -275,8 +275,20 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	if out, err = e.h.Exec(ctx, e.engine.cmd("container", "inspect", "--format", limits, name)); err != nil {
 		return fmt.Errorf("read a container's limits back: %w%s", err, said(out))
 	}
-	fields := append(strings.Split(strings.TrimSpace(string(out.Stdout)), " "), "", "", "")
-	e.readBack = map[string]string{"memory_bytes": fields[0], "nano_cpus": fields[1], "cpuset": fields[2]}
+	e.readBack = map[string]string{}
+	for i, v := range strings.Split(strings.TrimSuffix(string(out.Stdout), "\n"), " ") {
+		if limits := []string{"memory", "cpu-limit", "cpus"}; i < len(limits) && v != "" && (v != "0" || limits[i] == "cpus") { // 0 is no limit, and a CPU
+			e.readBack[limits[i]] = v
+		}
+	}
+	for _, limit := range []string{"memory", "cpu-limit", "cpus"} {
+		if e.params[limit] != "" && e.readBack[limit] == "" {
+			return fmt.Errorf("limit a container with %s=%s: %s took it without an error and shows no such limit", limit, e.params[limit], e.engine.command)
+		}
+	}
+	if nano, err := strconv.ParseFloat(e.readBack["cpu-limit"], 64); err == nil {
+		e.readBack["cpu-limit"] = strconv.FormatFloat(nano/1e9, 'f', -1, 64)
+	}
 	return nil
 }
 
@@ -447,9 +459,7 @@ func (e *containerEnv) Describe(_ context.Context, d *result.Environment) error 
 	d.Params["runtime"] = e.engine.command
 	d.Params["options"] = strings.ReplaceAll(strings.Join(slices.Concat(e.engine.global, e.engine.limits), " "), e.work, "{work}")
 	d.Params["data"] = e.dataOn()
-	for k, v := range e.readBack {
-		d.Software.Limits = with(d.Software.Limits, k, v)
-	}
+	maps.Copy(d.Params, e.readBack)
 	d.Software.Versions = with(d.Software.Versions, e.engine.command, e.version)
 	d.Software.CachePolicy = "as found"
 	if e.digest != "" {
@@ -503,7 +513,9 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 		e.discard(ctx, name)
 		maps.DeleteFunc(e.standing, func(_, v string) bool { return v == name })
 	}
-	out.Processes = comm(job.Inside)
+	// A run is also what the engine does for it; docker does that in a daemon,
+	// which serves others too.
+	out.Processes = append(comm(job.Inside), "conmon", "crun", "runc", "runc:[1:CHILD]", "runc:[2:INIT]", e.engine.command)
 	return out, err
 }
 

@@ -121,7 +121,7 @@ func (e *gvisorEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 	out, err := together(ctx, ctx, e.h, inside, e.outside(job))
 	// The sandbox and the gofer start as /proc/self/exe and keep that name; the
 	// job's own name is known to the kernel inside only.
-	out.Processes = []string{"exe"}
+	out.Processes = []string{"exe", "runsc"}
 	return out, err
 }
 

@@ -247,12 +247,7 @@ func said(out host.Output) string {
 }
 
 // reportParams starts the list of parameters as read back with those as given.
-func reportParams(d *result.Environment, p bench.Params) {
-	if d.Params == nil {
-		d.Params = map[string]string{}
-	}
-	maps.Copy(d.Params, p)
-}
+func reportParams(d *result.Environment, p bench.Params) { d.Params = maps.Clone(p) }
 
 // with adds a value to a map that may not be there yet.
 func with(m map[string]string, k, v string) map[string]string {
