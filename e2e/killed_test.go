@@ -29,6 +29,7 @@ func TestKilledHarness(t *testing.T) {
 			if err := l.Check(host.Local(), p); err != nil {
 				t.Skip(err)
 			}
+			t.Setenv("TMPDIR", t.TempDir()) // of the killed process too
 			data := t.TempDir()
 			harness := exec.Command(os.Args[0], "-test.run=^TestKilledHarness$")
 			harness.Env = append(os.Environ(), "E2E_HARNESS="+name, "E2E_DATA="+data)
