@@ -29,7 +29,12 @@ func TestKilledHarness(t *testing.T) {
 			if err := l.Check(host.Local(), p); err != nil {
 				t.Skip(err)
 			}
-			t.Setenv("TMPDIR", t.TempDir()) // of the killed process too
+			temp, err := os.MkdirTemp("", "e2e") // of the killed process too; podman wants short paths
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(temp) })
+			t.Setenv("TMPDIR", temp)
 			data := t.TempDir()
 			harness := exec.Command(os.Args[0], "-test.run=^TestKilledHarness$")
 			harness.Env = append(os.Environ(), "E2E_HARNESS="+name, "E2E_DATA="+data)

@@ -79,8 +79,8 @@ func podmanVariants(work string, ownStore bool) [][]string {
 	}
 	var out [][]string
 	for _, store := range stores {
-		if ownStore {
-			store = append([]string{"--root", work + "/" + store[1], "--runroot", work + "/run-" + store[1]}, store...)
+		if ownStore { // podman takes a runroot of 50 bytes at most
+			store = append([]string{"--root", work + "/" + store[1], "--runroot", work + "/r" + store[1][:1]}, store...)
 		}
 		for _, runtime := range [][]string{nil, {"--cgroup-manager", "cgroupfs"}, {"--cgroup-manager", "cgroupfs", "--runtime", "runc"}} {
 			out = append(out, slices.Concat(store, runtime))
