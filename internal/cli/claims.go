@@ -1,3 +1,89 @@
 package cli
-import "github.com/spf13/cobra"
-func claimsCommand(env Env) *cobra.Command { return &cobra.Command{Use:"claims"} }
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/claims"
+)
+
+func claimsCommand(env Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "claims FILE.csv...",
+		Short: "Re-derive the headlines of a published table and flag what its own cells contradict",
+		Long: `Claims reads published tables with what is claimed of them, and derives every claim and
+every derived cell again from the table's own cells. A contradiction is printed with its
+arithmetic and, if another reading of the cells gives the claimed number, with that.
+Cells are taken as printed: what rounding explains is no contradiction. How to write
+such a file is in experiments/claims/README.md.
+
+Exit status: 0 when nothing contradicts, 1 when something does, 4 for a bad file.`,
+		Example: "  teescope claims experiments/claims/*.csv\n  teescope claims --json paper.csv",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			// All files are read before anything is printed: a bad one is said once, alone.
+			tables := make([]*claims.Table, len(args))
+			for i, name := range args {
+				var err error
+				if tables[i], err = readClaims(name); err != nil {
+					return err
+				}
+			}
+			return printClaims(env.Stdout, args, tables, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON: a list with one report per file")
+	return c
+}
+
+func readClaims(name string) (*claims.Table, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	t, err := claims.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("claims %s: %w", name, err)
+	}
+	return t, nil
+}
+
+func printClaims(w io.Writer, names []string, tables []*claims.Table, asJSON bool) error {
+	type named struct {
+		File string `json:"file"`
+		claims.Report
+	}
+	reports := make([]named, len(tables))
+	found := 0
+	for i, t := range tables {
+		reports[i] = named{names[i], t.Check()}
+		found += len(reports[i].Findings)
+	}
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		if err := e.Encode(reports); err != nil {
+			return err
+		}
+	} else {
+		for i, r := range reports {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			if err := r.Text(w, r.File); err != nil {
+				return err
+			}
+		}
+	}
+	if found > 0 {
+		return outcome(exitRegression)
+	}
+	return nil
+}

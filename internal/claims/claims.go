@@ -1,0 +1,144 @@
+// Package claims re-derives the headlines of a published table from the
+// table's own cells and says which of them the table contradicts.
+//
+// A claims file is the table as CSV under a header of comment lines. The header
+// names the columns with unit and kind, gives the formulas of derived columns,
+// the laws and ceilings that the numbers must obey, and the claims made of
+// them, in the language that experiments/claims/README.md describes.
+//
+// Every number is taken as printed: a cell is the interval of values that round
+// to it, and formulas are evaluated on intervals. A contradiction is therefore
+// one that no rounding explains. The package is pure: it reads bytes and
+// returns findings. What it does not do is judge how a number was measured.
+package claims
+
+// Kind says what is wrong.
+type Kind string
+
+// The kinds of findings.
+const (
+	Arithmetic Kind = "arithmetic"          // the number does not follow from the cells
+	Average    Kind = "average"             // an average or a sum does not follow from the rows
+	Difference Kind = "difference-as-ratio" // a difference in the metric's unit is offered as a ratio or percentage
+	Points     Kind = "points-as-percent"   // a difference of percentages is offered as a percentage
+	Base       Kind = "wrong-base"          // the same cells, but another quotient of them
+	Column     Kind = "wrong-column"        // another column gives the number
+	Row        Kind = "wrong-row"           // another row gives the number
+	Metric     Kind = "wrong-metric"        // the number is of another metric, unit or magnitude
+	Unit       Kind = "unit"                // units that do not fit each other
+	Direction  Kind = "direction"           // called an advantage, and is a disadvantage
+	Best       Kind = "best"                // another arm is the best
+	Order      Kind = "order"               // two metrics of the same work rank the arms differently
+	Law        Kind = "law"                 // a law that ties the columns does not hold
+	Ceiling    Kind = "ceiling"             // above what is possible
+	Impossible Kind = "impossible"          // negative, or a part larger than its whole
+	Scaling    Kind = "scaling"             // efficiency against a baseline that is out of line, or scaling that is not linear
+	FixedCost  Kind = "fixed-cost"          // much more work in the same time
+	Jobs       Kind = "unlike-jobs"         // the arms did not do the same work
+	Constant   Kind = "constant"            // one constant explains what is offered as measured
+	Missing    Kind = "no-such-row"         // the table has no such row
+	Percentile Kind = "percentile"          // too few samples for the percentile
+)
+
+// Finding is one contradiction, with its arithmetic.
+type Finding struct {
+	Kind Kind `json:"kind"`
+	// Line of the file: of the claim, law, ceiling or column.
+	Line int `json:"line"`
+	// Text quotes the claim or says which rule was broken.
+	Text string `json:"text"`
+	// Claimed is what the file says.
+	Claimed string `json:"claimed"`
+	// Follows is what the cells give instead: one line of arithmetic, with
+	// numbers and units, for each place where the two differ.
+	Follows []string `json:"follows"`
+	// Readings are other readings of the cells that give the claimed number.
+	Readings []string `json:"readings,omitempty"`
+}
+
+// Report is what the check of one file found.
+type Report struct {
+	Title  string `json:"title"`
+	Source string `json:"source"`
+	// Claims, Laws and Cells count what was checked: claims, laws and ceilings,
+	// cells of derived columns.
+	Claims   int       `json:"claims"`
+	Laws     int       `json:"laws"`
+	Cells    int       `json:"derived_cells"`
+	Findings []Finding `json:"findings"`
+	// Undecided names what could not be checked, and why.
+	Undecided []string `json:"undecided,omitempty"`
+}
+
+// Table is a published table with what is said of it.
+type Table struct {
+	Title, Source string
+	Notes         []string
+	columns       []column
+	rows          []row
+	statements    []statement
+	nouns         map[string]bool // counted things declared with `# counts:`
+}
+
+type column struct {
+	name       string
+	line       int
+	kind       kind
+	unit       unit
+	better     int8 // +1 higher, -1 lower, 0 not said
+	part       bool // of a whole: 0 to 100 %
+	efficiency bool // of scaling
+	elapsed    bool // time of the whole run
+	formula    *expr
+	formulaSrc string
+}
+
+type kind int
+
+const (
+	measure kind = iota
+	arm          // what is compared
+	label        // another name of a row
+	parameter    // a number that was set
+	scale        // a parameter that counts workers: threads, clients, cores
+	work         // a parameter that counts the work done
+	job          // must be equal in all arms, else they did different jobs
+)
+
+var kinds = map[string]kind{"measure": measure, "arm": arm, "label": label, "parameter": parameter, "scale": scale, "work": work, "job": job}
+
+// key reports whether the column names rows.
+func (k kind) key() bool { return k == arm || k == label || k == parameter || k == scale || k == work }
+
+// text reports whether the cells are words.
+func (k kind) text() bool { return k == arm || k == label }
+
+type row struct {
+	line  int
+	cells []cell
+}
+
+// cell is one printed cell. A measured cell that is empty is absent.
+type cell struct {
+	text    string
+	absent  bool
+	num     number
+	unit    unit
+	foreign string // a unit that does not fit the column
+}
+
+// statement is a claim, a law or a ceiling.
+type statement struct {
+	what   string // "claim", "law", "ceiling"
+	line   int
+	quote  string
+	src    string
+	form   string // "" for a comparison, else the name of the form
+	args   []*expr
+	op     string
+	label  string // of best, worst
+	lit    *expr  // of exists
+	hi     *expr  // of in
+	within float64
+	where  []selector
+}
