@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -150,7 +151,7 @@ func (s *session) read(out Outcome, r *result.Run) {
 		if !have[d.Name] {
 			why := "the output does not have it"
 			if err != nil {
-				why = err.Error()
+				why = reasonOf(err, d.Name)
 			}
 			r.Metrics = append(r.Metrics, result.Metric{Name: d.Name, Reason: why, Source: result.Measured})
 		}
@@ -169,6 +170,17 @@ func (s *session) read(out Outcome, r *result.Run) {
 		}
 		r.Status, r.Reason = result.Failed, fmt.Sprintf("no %s: %s", s.Primary, why)
 	}
+}
+
+// reasonOf is what a parser's error says of one metric, in the notation
+// "NAME: why" of a line; without such a line it is the whole error.
+func reasonOf(err error, name string) string {
+	for line := range strings.Lines(err.Error()) {
+		if why, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok {
+			return why
+		}
+	}
+	return err.Error()
 }
 
 func metricOf(m metric.Sample) result.Metric {
@@ -211,7 +223,7 @@ func (s *session) steady(out Outcome, r *result.Run) {
 		return
 	}
 	if !st.OK {
-		m.Value, m.Reason = nil, "no steady state: "+st.Reason
+		m.Value, m.Reason = nil, st.Reason
 		return
 	}
 	sum := 0.0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -120,7 +121,7 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 		}
 	}
 	var known []string
-	for _, d := range w.Metrics(p.Cases[0].Params) {
+	for _, d := range p.metrics() {
 		known = append(known, d.Name)
 	}
 	if !slices.Contains(known, p.Primary) {
@@ -342,6 +343,19 @@ func (p *Plan) Estimate() (time.Duration, int64) {
 		disk = max(disk, b)
 	}
 	return total, disk * int64(len(p.Arms))
+}
+
+// metrics are all that the runs of the plan may hold, each once.
+func (p *Plan) metrics() []*metric.Desc {
+	var out []*metric.Desc
+	for _, c := range p.Cases {
+		for _, d := range p.Workload.Metrics(c.Params) {
+			if !slices.ContainsFunc(out, func(o *metric.Desc) bool { return o.Name == d.Name }) {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
 }
 
 // Commands are what opening an arm and one run of a case in it would start.

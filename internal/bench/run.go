@@ -114,7 +114,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
 		References: p.References,
 	}
-	for _, d := range w.Metrics(p.Cases[0].Params) {
+	for _, d := range p.metrics() {
 		doc.Workload.Metrics = append(doc.Workload.Metrics, result.Describe(d))
 	}
 	if w.Operations != nil {
@@ -435,6 +435,7 @@ func (s *session) unchanged(ctx context.Context) error {
 			return err
 		}
 		rec := s.doc.Environment(a.Label)
+		late(rec, now)
 		for _, d := range environment.Diff(rec, now) {
 			if rec.Changed == nil {
 				rec.Changed = map[string]string{}
@@ -446,6 +447,24 @@ func (s *session) unchanged(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// late adds what an environment could only show after its first job: the
+// evidence of an enclave that did not exist before.
+func late(rec, now *result.Environment) {
+	for _, e := range now.TEE.Evidence {
+		if !slices.Contains(rec.TEE.Evidence, e) {
+			rec.TEE.Evidence = append(rec.TEE.Evidence, e)
+		}
+	}
+	for k, v := range now.TEE.Settings {
+		if _, known := rec.TEE.Settings[k]; !known {
+			if rec.TEE.Settings == nil {
+				rec.TEE.Settings = map[string]string{}
+			}
+			rec.TEE.Settings[k] = v
+		}
+	}
 }
 
 func runID(s result.Slot) string { return fmt.Sprintf("p%02d-%s-%s", s.Pair, s.Case, s.Env) }

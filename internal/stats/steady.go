@@ -70,7 +70,7 @@ func Steady(windows []float64, o SteadyOptions) Steadiness {
 	}
 	s.Cut = 0
 	s.Slope, _, s.Deviation = trend(windows[len(windows)/2:])
-	s.Reason = fmt.Sprintf("no steady state: the last half still changes by %+.2g %% and strays up to %.2g %% from its mean",
+	s.Reason = fmt.Sprintf("the last half still changes by %+.2g %% and strays up to %.2g %% from its mean",
 		100*s.Slope, 100*s.Deviation)
 	return s
 }

@@ -24,7 +24,7 @@ type Rule struct {
 // the job and the arms, then those about runs, values and intervals.
 var Rules = []Rule{
 	missingMetric, differentJob, severalDimensions, changedMeanwhile, specValue,
-	teeEvidence, teeInBaseline, teeDebug, emulated,
+	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp,
 	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
 	impossibleValue, saturated, cacheAnswered, clientLimited, suspectBaseline, linearity,
 	wideInterval, noiseFloor, otherPlatform,

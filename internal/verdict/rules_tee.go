@@ -129,3 +129,18 @@ var emulated = Rule{
 		}
 	},
 }
+
+var madeUp = Rule{
+	ID:     "made-up",
+	Doc:    "An arm measured nothing: the fake launcher draws its values from a seed, to test this program.",
+	Effect: "a warning: the numbers say nothing about any machine",
+	Help:   "use another launcher",
+	check: func(p *pass) {
+		for i := range p.e.Environments {
+			e := &p.e.Environments[i]
+			if says := e.TEE.Settings["measures"]; says != "" {
+				p.say(warn, scope{arm: e.ID}, nil, "%s measures %s", e.ID, says)
+			}
+		}
+	},
+}

@@ -149,6 +149,13 @@ var ruleTrials = map[string]trials{
 		silent: one(latency().env(1, func(e *result.Environment) { e.TEE.Settings = map[string]string{"accelerator": "kvm"} }), ""),
 		always: "a launcher that emulates knows it",
 	},
+	"made-up": {
+		speaks: []trial{{latency().env(1, func(e *result.Environment) {
+			e.TEE.Settings = map[string]string{"measures": "nothing: durations are made up"}
+		}), Options{}, "gramine-sgx measures nothing", result.Warn, stats.Cost}},
+		silent: one(latency(), ""),
+		always: "the fake launcher says so itself",
+	},
 	"too-few-pairs": {
 		speaks: []trial{{newLab("s", "seconds", "lower").add("default", "native", 5, 1, 0.01).add("default", "gramine-sgx", 5, 2, 0.01), Options{},
 			"5 valid pairs of default, at least 6 are needed", result.Warn, stats.Inconclusive},
@@ -254,7 +261,7 @@ var ruleTrials = map[string]trials{
 	},
 	"cache-answered": {
 		speaks: []trial{{latency().also("native", "fio_block_layer_ratio", "ratio", "none", 0.03).also("gramine-sgx", "fio_block_layer_ratio", "ratio", "none", 1), Options{},
-			"a cache answered for native in default: the devices saw 3 % of the bytes in native and 100 % in gramine-sgx", result.Refuse, stats.Invalid},
+			"a cache answered for native in default: the devices saw 3 % of the requests in native and 100 % in gramine-sgx", result.Refuse, stats.Invalid},
 			{latency().also("", "block_layer_ratio", "ratio", "none", 0.5), Options{}, "in both arms", result.Warn, stats.Cost}},
 		silent:  one(latency().also("", "block_layer_ratio", "ratio", "none", 1.02), ""),
 		unknown: one(latency().also("native", "block_layer_ratio", "ratio", "none", 1), "the block layer of gramine-sgx was not seen"),

@@ -124,8 +124,8 @@ func (p *pass) named(name string) string {
 
 var cacheAnswered = Rule{
 	ID:     "cache-answered",
-	Doc:    "The block layer saw fewer bytes than the job asked for (metric block_layer_ratio below 0.9): a cache answered, not the device.",
-	Effect: "invalid where it is so in one arm only, a warning where it is so in both; a note where the block layer was not seen",
+	Doc:    "The block layer saw fewer requests than the job asked for (metric block_layer_ratio below 0.9): a cache answered, not the device.",
+	Effect: "invalid where it is so in one arm only, a warning where it is so in both or where the arms are declared to differ in a parameter of the job; a note where the block layer was not seen",
 	Help:   "use direct I/O and a file of twice the memory, drop the caches before each run; to compare caches, make both arms cached",
 	check: func(p *pass) {
 		name := p.named("block_layer_ratio")
@@ -139,9 +139,12 @@ var cacheAnswered = Rule{
 			case math.IsNaN(b) || math.IsNaN(t):
 				p.unknown(k.scope(), "whether a cache answered in %s: the block layer of %s was not seen", k.cas.ID, pick(math.IsNaN(b), k.base.ID, k.treat.ID))
 			case b < cacheAnswers && t < cacheAnswers:
-				p.say(warn, k.scope(), v, "a cache answered in both arms of %s: the devices saw %.0f %% and %.0f %% of the bytes", k.cas.ID, 100*b, 100*t)
+				p.say(warn, k.scope(), v, "a cache answered in both arms of %s: the devices saw %.0f %% and %.0f %% of the requests", k.cas.ID, 100*b, 100*t)
+			case (b < cacheAnswers || t < cacheAnswers) && p.e.Design.Subject != "" && p.e.Design.Subject != "environment":
+				p.say(warn, k.scope(), v, "a cache answered for %s in %s: the devices saw %.0f %% and %.0f %% of the requests; the arms are declared to differ in %s",
+					pick(b < t, k.base.ID, k.treat.ID), k.cas.ID, 100*b, 100*t, p.e.Design.Subject)
 			case b < cacheAnswers || t < cacheAnswers:
-				p.say(refuse, k.scope(), v, "a cache answered for %s in %s: the devices saw %.0f %% of the bytes in %s and %.0f %% in %s",
+				p.say(refuse, k.scope(), v, "a cache answered for %s in %s: the devices saw %.0f %% of the requests in %s and %.0f %% in %s",
 					pick(b < t, k.base.ID, k.treat.ID), k.cas.ID, 100*b, k.base.ID, 100*t, k.treat.ID)
 			}
 		}
