@@ -149,7 +149,7 @@ type cryptDevice struct {
 }
 
 func openDMCrypt(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-	f, err := newFolders(h, "dmcrypt", p["data"])
+	f, err := newFolders(h, "dmcrypt", p["data"], func(work string) { endDevice(ctx, h, work) })
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +168,22 @@ func openDMCrypt(ctx context.Context, h *host.Host, p bench.Params) (bench.Envir
 		}
 	}
 	return e, nil
+}
+
+// endDevice takes down what a killed harness left of a device: its mount, its
+// mapping and its loop device, as far as they are there.
+func endDevice(ctx context.Context, h *host.Host, work string) {
+	name := path.Base(work)
+	_, _ = h.Exec(ctx, host.Cmd{Argv: []string{"umount", path.Join(work, "mount")}})
+	if there, _ := h.Exists("/dev/mapper/" + name); there {
+		_, _ = h.Exec(ctx, host.Cmd{Argv: []string{"cryptsetup", "close", name}})
+	}
+	out, _ := h.Exec(ctx, host.Cmd{Argv: []string{"losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"}})
+	for line := range strings.Lines(string(out.Stdout)) {
+		if loop, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.Contains(file, "/"+name+"/") {
+			_, _ = h.Exec(ctx, host.Cmd{Argv: []string{"losetup", "--detach", loop}})
+		}
+	}
 }
 
 // up makes the device, step by step.
