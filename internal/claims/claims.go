@@ -96,13 +96,13 @@ type column struct {
 type kind int
 
 const (
-	measure kind = iota
-	arm          // what is compared
-	label        // another name of a row
-	parameter    // a number that was set
-	scale        // a parameter that counts workers: threads, clients, cores
-	work         // a parameter that counts the work done
-	job          // must be equal in all arms, else they did different jobs
+	measure   kind = iota
+	arm            // what is compared
+	label          // another name of a row
+	parameter      // a number that was set
+	scale          // a parameter that counts workers: threads, clients, cores
+	work           // a parameter that counts the work done
+	job            // must be equal in all arms, else they did different jobs
 )
 
 var kinds = map[string]kind{"measure": measure, "arm": arm, "label": label, "parameter": parameter, "scale": scale, "work": work, "job": job}

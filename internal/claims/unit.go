@@ -21,10 +21,10 @@ type unit struct {
 var one = unit{scale: 1}
 
 var (
-	decimal = map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+	multiples = map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
 		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
-	small = map[string]float64{"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}
-	bases = map[string]unit{
+	fractions = map[string]float64{"m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}
+	bases     = map[string]unit{
 		"s": {scale: 1, dims: dims{time: 1}},
 		"B": {scale: 1, dims: dims{bytes: 1}}, "bit": {scale: 1. / 8, dims: dims{bytes: 1}},
 		"bps": {scale: 1. / 8, dims: dims{bytes: 1, time: -1}},
@@ -32,7 +32,7 @@ var (
 		"QPS": {scale: 1, noun: "req", dims: dims{time: -1}}, "IPS": {scale: 1, noun: "instr", dims: dims{time: -1}},
 		"FLOPS": {scale: 1, noun: "flop", dims: dims{time: -1}},
 	}
-	whole = map[string]unit{
+	alone = map[string]unit{
 		"%": {scale: 0.01}, "x": {scale: 1}, "1": {scale: 1},
 		"min": {scale: 60, dims: dims{time: 1}}, "h": {scale: 3600, dims: dims{time: 1}}, "d": {scale: 86400, dims: dims{time: 1}},
 		"$": {scale: 1, noun: "$", dims: dims{money: 1}}, "€": {scale: 1, noun: "€", dims: dims{money: 1}},
@@ -61,7 +61,7 @@ func parseUnit(s string, more map[string]bool) (unit, error) {
 
 func parseAtom(s string, more map[string]bool) (unit, error) {
 	counted := func(s string) bool { return more[s] || slices.Contains(nouns, s) }
-	if u, ok := whole[s]; ok {
+	if u, ok := alone[s]; ok {
 		return u, nil
 	}
 	if u, ok := bases[s]; ok {
@@ -70,7 +70,7 @@ func parseAtom(s string, more map[string]bool) (unit, error) {
 	if counted(s) {
 		return unit{scale: 1, noun: s}, nil
 	}
-	for p, f := range small {
+	for p, f := range fractions {
 		if s == p+"s" {
 			return unit{scale: f, dims: dims{time: 1}}, nil
 		}
@@ -79,7 +79,7 @@ func parseAtom(s string, more map[string]bool) (unit, error) {
 		if len(s) <= n {
 			continue
 		}
-		f, ok := decimal[s[:n]]
+		f, ok := multiples[s[:n]]
 		if !ok {
 			continue
 		}
