@@ -21,6 +21,15 @@ export async function setSource(name: string, setting: SourceSetting): Promise<v
   });
 }
 
+/** The server's own refusal, with its reason as the message. */
+export class AnswerError extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
 interface Answer<T> {
   status: string;
   error?: string;
@@ -62,7 +71,7 @@ async function request(url: string, init: RequestInit): Promise<unknown> {
     throw new Error("The monitor does not answer. Is it still running?", { cause: e });
   }
   const text = await response.text();
-  if (!response.ok) throw new Error(messageOf(text) ?? `The monitor answered ${response.status} ${response.statusText}`.trim());
+  if (!response.ok) throw new AnswerError(response.status, messageOf(text) ?? `The monitor answered ${response.status} ${response.statusText}`.trim());
   if (text === "") return null;
   try {
     return JSON.parse(text);

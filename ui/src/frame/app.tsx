@@ -8,7 +8,7 @@ import { usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
 import { openFindings } from "../words/verdict";
 import { Overview } from "../pages/overview";
-import { IconContainers, IconExplore, IconFindings, IconInfrastructure, IconOverhead, IconOverview, IconProcesses, IconTEE } from "./icons";
+import { IconBenchmarks, IconContainers, IconExplore, IconFindings, IconInfrastructure, IconOverhead, IconOverview, IconProcesses, IconTEE } from "./icons";
 import { PlaceLink } from "./link";
 import { Problem } from "./problem";
 import { TopBar } from "./topbar";
@@ -20,6 +20,7 @@ const views: Record<Page, { label: string; icon: ComponentType; view: ComponentT
   containers: { label: "Containers", icon: IconContainers, view: lazy(() => import("../pages/containers")) },
   infrastructure: { label: "Infrastructure", icon: IconInfrastructure, view: lazy(() => import("../pages/infrastructure")) },
   findings: { label: "Findings", icon: IconFindings, view: lazy(() => import("../pages/findings")) },
+  benchmarks: { label: "Benchmarks", icon: IconBenchmarks, view: lazy(() => import("../pages/benchmarks")) },
   explore: { label: "Explore", icon: IconExplore, view: lazy(() => import("../pages/explore")) },
   overhead: { label: "Overhead", icon: IconOverhead, view: lazy(() => import("../pages/overhead")) },
 };

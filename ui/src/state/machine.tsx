@@ -5,7 +5,7 @@ import { getDocument, queryAt } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import type { Findings, Overhead, Platform, Source } from "../api/types";
 import { usePlace } from "./use-place";
-import { windowOf, type Window } from "./window";
+import { stepFor, windowOf, type Window } from "./window";
 
 export interface Machine {
   platform: Resource<Platform>;
@@ -65,4 +65,13 @@ export function MachineProvider({ children }: { children: ReactNode }) {
 
   const machine: Machine = { platform, sources, findings, overhead, window, tick, refresh };
   return <Context value={machine}>{children}</Context>;
+}
+
+/** The same machine over a window of its own instead of the top bar's: charts
+ * inside look at that one. */
+export function WindowProvider({ from, to, children }: { from: number; to: number; children: ReactNode }) {
+  const machine = useMachine();
+  const { started, instance, interval } = machine.window;
+  const window = useMemo(() => ({ from, to, step: stepFor(to - from), live: false, started, instance, interval }), [from, to, started, instance, interval]);
+  return <Context value={{ ...machine, window }}>{children}</Context>;
 }

@@ -13,6 +13,8 @@ test("every part of a place survives the URL", () => {
     refresh: 30,
     theme: "dark",
     subject: "näme with / and ?",
+    beside: ["b", "c d"],
+    filter: { text: "redis & co", workload: "startup", environment: "sgx", verdict: "cost", grade: "A" },
     expr: 'sum(rate(x{a="b"}[1m])) > 1',
   };
   expect(parsePlace(formatPlace(p))).toEqual(p);
@@ -25,7 +27,7 @@ test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=
 });
 
 test("another page keeps window and filter and drops the selection", () => {
-  const p = goTo({ ...home, process: "x", subject: "y", expr: "z", range: "6h" }, "tee");
+  const p = goTo({ ...home, process: "x", subject: "y", beside: ["b"], filter: { ...home.filter, text: "t" }, expr: "z", range: "6h" }, "tee");
   expect(p).toEqual({ ...home, page: "tee", process: "x", range: "6h" });
 });
 

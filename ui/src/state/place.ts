@@ -1,7 +1,7 @@
 // Where the reader is: page, time range, filter and the rest, all of it in the
 // URL's query, so that a copied address shows the same thing.
 
-export const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "explore", "overhead"] as const;
+export const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "benchmarks", "explore", "overhead"] as const;
 export type Page = (typeof pages)[number];
 
 /** The ranges that end now, with their length in seconds; "all" asks the store. */
@@ -15,6 +15,10 @@ export type Refresh = (typeof refreshes)[number];
 export const themes = ["auto", "light", "dark"] as const;
 export type Theme = (typeof themes)[number];
 
+/** What the list of benchmarks is narrowed to; "" lets everything through. */
+export const filters = ["text", "workload", "environment", "verdict", "grade"] as const;
+export type Filter = Record<(typeof filters)[number], string>;
+
 export interface Place {
   page: Page;
   range: Range;
@@ -24,8 +28,11 @@ export interface Place {
   process: string;
   refresh: Refresh;
   theme: Theme;
-  /** What is selected on the page: a process, a container, a finding. */
+  /** What is selected on the page: a process, a container, a finding, a result. */
   subject: string;
+  /** Results that stand beside the subject; without one, those ticked in the list. */
+  beside: string[];
+  filter: Filter;
   /** The query of the Explore page. */
   expr: string;
 }
@@ -38,6 +45,8 @@ export const home: Place = {
   refresh: 5,
   theme: "auto",
   subject: "",
+  beside: [],
+  filter: { text: "", workload: "", environment: "", verdict: "", grade: "" },
   expr: "",
 };
 
@@ -56,6 +65,8 @@ export function parsePlace(search: string): Place {
     refresh: refreshes.find((r) => String(r) === q.get("refresh")) ?? home.refresh,
     theme: oneOf("theme", themes, home.theme),
     subject: q.get("subject") ?? "",
+    beside: q.getAll("beside").filter((id) => id !== ""),
+    filter: Object.fromEntries(filters.map((f) => [f, q.get(f) ?? ""])) as Filter,
     expr: q.get("expr") ?? "",
   };
 }
@@ -72,12 +83,14 @@ export function formatPlace(p: Place): string {
   if (p.refresh !== home.refresh) q.set("refresh", String(p.refresh));
   if (p.theme !== home.theme) q.set("theme", p.theme);
   if (p.subject) q.set("subject", p.subject);
+  for (const id of p.beside) q.append("beside", id);
+  for (const f of filters) if (p.filter[f]) q.set(f, p.filter[f]);
   if (p.expr) q.set("expr", p.expr);
   const s = q.toString();
   return s === "" ? "" : `?${s}`;
 }
 
-/** Another page at the same window and filter; the selection stays behind. */
+/** Another page at the same window and process filter; the selection stays behind. */
 export function goTo(p: Place, page: Page, subject = "", expr = ""): Place {
-  return { ...p, page, subject, expr };
+  return { ...p, page, subject, beside: [], filter: home.filter, expr };
 }

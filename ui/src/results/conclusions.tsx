@@ -1,0 +1,117 @@
+// The verdicts, one sentence each, with what they rest on, what weakens them and
+// what would settle them.
+import type { ResultComparison, ResultExperiment } from "../api/types";
+import { formatTimes } from "../format/measure";
+import { formatValue } from "../format/number";
+import { doubtsOf, gradeMeans, headlineOf, kindOf, looks, noRatio, replicates } from "../words/benchmark";
+import { sentence } from "../words/empty";
+import { Sentence } from "../words/term";
+import { caseIds, primaries, tellingOf } from "./document";
+import { VerdictChip } from "./marks";
+
+const most = 3;
+
+export function Conclusions({ doc }: { doc: ResultExperiment }) {
+  const all = primaries(doc);
+  if (all.length === 0) {
+    return (
+      <section className="verdict" aria-label="Verdict">
+        <div>
+          <h2>No verdict</h2>
+          <p>{whyNothing(doc)}</p>
+        </div>
+      </section>
+    );
+  }
+  // The one that a line in the list speaks of stands first.
+  const telling = tellingOf(all);
+  const sorted = [...all.filter((c) => c === telling), ...all.filter((c) => c !== telling)];
+  const rest = sorted.slice(most);
+  const each = (c: ResultComparison) => <Conclusion key={`${c.case} ${c.treatment} ${c.baseline}`} doc={doc} c={c} />;
+  return (
+    <>
+      {sorted.slice(0, most).map(each)}
+      {rest.length > 0 && (
+        <details className="more">
+          <summary>{rest.length === 1 ? "1 more verdict" : `${rest.length} more verdicts`}, in the plot below too</summary>
+          {rest.map(each)}
+        </details>
+      )}
+    </>
+  );
+}
+
+export function whyNothing(doc: ResultExperiment): string {
+  if ((doc.runs ?? []).length === 0) return "Nothing has run yet.";
+  if ((doc.environments ?? []).length < 2) return "There is one environment, and nothing to compare it with. Run it again with a second --env, or put it beside another result of the same job.";
+  return (doc.comparisons ?? []).length > 0 ? "No comparison is of the primary metric." : "The document holds runs and no comparison of them.";
+}
+
+function Conclusion({ doc, c }: { doc: ResultExperiment; c: ResultComparison }) {
+  const kind = kindOf(c);
+  const headline = headlineOf(c, caseIds(doc).length);
+  const { said, next } = doubtsOf(c, doc.guards ?? [], headline);
+  const interval = c.confidence > 0 ? `${formatValue(c.confidence, "ratio")} interval` : "interval";
+  const range = kind === "invalid" ? "refused" : c.cost_ci_low !== null && c.cost_ci_high !== null ? `${formatTimes(c.cost_ci_low)} to ${formatTimes(c.cost_ci_high)}` : `missing: ${noRatio(c)}`;
+  return (
+    <section className={`verdict conclusion conclusion-${looks[kind].tone}`} aria-label={`Verdict: ${looks[kind].word}`} data-verdict={kind}>
+      <div>
+        <VerdictChip kind={kind} material={c.material} />
+        <h2>{headline}</h2>
+        <p>{sentence(looks[kind].means)}</p>
+        <ul className="inline-facts">
+          <li title={`${c.cost_ci_low} to ${c.cost_ci_high}`}>
+            {interval} <b>{range}</b>
+          </li>
+          <li>
+            {replicates(c)} <b>{c.n_pairs}</b>
+          </li>
+          <li>
+            grade <b>{c.grade || "none"}</b>, {gradeMeans(c.grade)}
+          </li>
+          <li title={c.mde === null ? undefined : `${c.mde}`}>
+            smallest effect these pairs would find <b>{c.mde === null ? "missing" : formatValue(c.mde, "ratio")}</b>
+          </li>
+          {c.margin > 0 && (
+            <li>
+              margin <b>±{formatValue(c.margin, "ratio")}</b>
+            </li>
+          )}
+          {c.noise_floor !== null && (
+            <li title={`${c.noise_floor}`}>
+              noise floor of this host <b>{formatValue(c.noise_floor, "ratio")}</b>
+            </li>
+          )}
+        </ul>
+        {next.length > 0 && (
+          <p className="next">
+            <strong>What would help. </strong>
+            <Sentence text={next.map(sentence).join(" ")} />
+          </p>
+        )}
+        <Doubts said={said} />
+      </div>
+    </section>
+  );
+}
+
+/** A few are shown, many are folded. */
+function Doubts({ said }: { said: string[] }) {
+  if (said.length === 0) return null;
+  const list = (
+    <ul className="doubts">
+      {said.map((s) => (
+        <li key={s}>
+          <Sentence text={sentence(s)} />
+        </li>
+      ))}
+    </ul>
+  );
+  if (said.length === 1) return list;
+  return (
+    <details>
+      <summary>{said.length} doubts</summary>
+      {list}
+    </details>
+  );
+}

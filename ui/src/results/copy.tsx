@@ -1,0 +1,26 @@
+// A command with a button that copies it.
+import { useState } from "react";
+
+export function Command({ text }: { text: string }) {
+  const [said, setSaid] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setSaid("Copied");
+    } catch {
+      setSaid("Select and copy it");
+    }
+    setTimeout(() => setSaid(""), 2500);
+  };
+  return (
+    <div className="command">
+      <code tabIndex={0}>{text}</code>
+      <button type="button" className="text-button" aria-label={`Copy the command ${text}`} onClick={() => void copy()}>
+        Copy
+      </button>
+      <span className="dim small" role="status">
+        {said}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,230 @@
+// One document, or several results side by side: verdict in words, then the
+// evidence, then how to do it again.
+import { useState } from "react";
+import type { ResultExperiment } from "../api/types";
+import { formatLength, formatSince } from "../format/time";
+import { designText, gradeMeans, shellLine } from "../words/benchmark";
+import { Sentence } from "../words/term";
+import { Conclusions } from "./conclusions";
+import { Command } from "./copy";
+import { Counters } from "./counters";
+import { caseIds, metricLabel, primaryOf, rungsOf, sweepsOf, tellingCase } from "./document";
+import { Forest } from "./forest";
+import { Ladder } from "./ladder";
+import { Meanwhile } from "./meanwhile";
+import { Scaling } from "./scaling";
+import { Strips } from "./strips";
+import { Attribution, brief, Comparisons, Differences, Environments, Guards, HarnessCost, Medians, Missing, References, Runs } from "./tables";
+
+export function Detail({ doc, address }: { doc: ResultExperiment; address: string }) {
+  const cases = caseIds(doc);
+  const [kase, setCase] = useState(tellingCase(doc));
+  const [metric, setMetric] = useState(primaryOf(doc));
+  const sweeps = sweepsOf(doc);
+  const ran = (doc.runs ?? []).length > 0;
+  const caseChoice = cases.length > 1 && (
+    <label className="small dim">
+      Case{" "}
+      <select value={kase} onChange={(e) => setCase(e.target.value)}>
+        {cases.map((c) => (
+          <option key={c}>{c}</option>
+        ))}
+      </select>
+    </label>
+  );
+  return (
+    <>
+      <Conclusions doc={doc} />
+      <section className="card" aria-labelledby="how">
+        <h2 id="how">How it was measured</h2>
+        <Facts doc={doc} />
+      </section>
+      <section className="card" aria-labelledby="costs">
+        {(doc.comparisons ?? []).length > 0 ? (
+          <>
+            <div className="section-head">
+              <h2 id="costs">Cost ratios</h2>
+              <p>Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.</p>
+            </div>
+            <Forest doc={doc} />
+            <details>
+              <summary>All comparisons, with their medians</summary>
+              <Comparisons doc={doc} />
+            </details>
+          </>
+        ) : (
+          <>
+            <div className="section-head">
+              <h2 id="costs">Values</h2>
+              <p>Medians of the runs that count.</p>
+            </div>
+            <Medians doc={doc} />
+          </>
+        )}
+      </section>
+      {rungsOf(doc, kase).length > 0 && (
+        <section className="card" aria-labelledby="ladder">
+          <div className="section-head">
+            <h2 id="ladder">Ladder</h2>
+            <p>What each layer adds, from the baseline upwards.</p>
+            {caseChoice}
+          </div>
+          <Ladder doc={doc} kase={kase} />
+        </section>
+      )}
+      {sweeps.length > 0 && (
+        <section className="card" aria-labelledby="scaling">
+          <div className="section-head">
+            <h2 id="scaling">Scaling</h2>
+            <p>How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.</p>
+          </div>
+          {sweeps.map((s) => (
+            <Scaling key={s.other} doc={doc} sweep={s} />
+          ))}
+        </section>
+      )}
+      {ran && (
+        <section className="card" aria-labelledby="distributions">
+          <div className="section-head">
+            <h2 id="distributions">All runs</h2>
+            {caseChoice}
+            {(doc.workload.metrics ?? []).length > 1 && (
+              <label className="small dim">
+                Metric{" "}
+                <select value={metric} onChange={(e) => setMetric(e.target.value)}>
+                  {(doc.workload.metrics ?? []).map((d) => (
+                    <option key={d.name} value={d.name}>
+                      {metricLabel(doc, d.name)}
+                    </option>
+                  ))}
+                </select>
+              </label>
+            )}
+          </div>
+          <Strips doc={doc} kase={kase} metric={metric} />
+        </section>
+      )}
+      {ran && doc.design.kind !== "unpaired" && <Meanwhile doc={doc} />}
+      {ran && (
+        <section className="card" aria-labelledby="why">
+          <div className="section-head">
+            <h2 id="why">Why</h2>
+            <p>Counters of the monitor during the runs. What a counter shows beside a cost is a lead, not a proof.</p>
+            {caseChoice}
+          </div>
+          <Attribution doc={doc} />
+          <Counters doc={doc} kase={kase} />
+        </section>
+      )}
+      <section className="card" aria-labelledby="differs">
+        <div className="section-head">
+          <h2 id="differs">What differs between the environments</h2>
+          <p>Each field is a possible cause.</p>
+        </div>
+        <Differences doc={doc} />
+      </section>
+      <section className="card" aria-labelledby="guards">
+        <div className="section-head">
+          <h2 id="guards">Guards that spoke</h2>
+          <p>Rules that refuse or weaken a verdict, with what would help.</p>
+        </div>
+        <Guards doc={doc} />
+      </section>
+      <section className="card" aria-labelledby="harness">
+        <div className="section-head">
+          <h2 id="harness">What the harness itself costs</h2>
+          <p>It is subtracted from nothing.</p>
+        </div>
+        <HarnessCost doc={doc} />
+      </section>
+      {(doc.references ?? []).length > 0 && (
+        <section className="card" aria-labelledby="published">
+          <div className="section-head">
+            <h2 id="published">Published figures</h2>
+            <p>What others measured, elsewhere and otherwise. They decide nothing here.</p>
+          </div>
+          <References doc={doc} />
+        </section>
+      )}
+      <section className="card" aria-labelledby="more">
+        <h2 id="more">The document</h2>
+        <details>
+          <summary>Environments</summary>
+          <Environments doc={doc} />
+        </details>
+        <details>
+          <summary>What is missing, and why</summary>
+          <Missing doc={doc} />
+        </details>
+        <details>
+          <summary>Every run, {(doc.runs ?? []).length}</summary>
+          <Runs doc={doc} />
+        </details>
+      </section>
+      <section className="card" aria-labelledby="again">
+        <h2 id="again">How to do it again</h2>
+        {doc.design.kind === "unpaired" && <p>The command of the first result; the others have theirs on their own pages.</p>}
+        {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The command is missing: the document does not hold it.</p>}
+        <dl className="facts">
+          <dt>Tool</dt>
+          <dd>{`${doc.tool.name} ${doc.tool.version}`.trim()}</dd>
+          <dt>Seed of the order</dt>
+          <dd>{doc.design.seed}</dd>
+          <dt>Document</dt>
+          <dd className="mono">{doc.experiment_id}</dd>
+          {(doc.cases ?? []).map((c) => (
+            <JobFact key={c.case_id} name={c.case_id} identity={c.identity} />
+          ))}
+        </dl>
+        <p>
+          <a href={address} download={`${doc.name || doc.workload.name}.json`}>
+            Download the document as JSON
+          </a>
+        </p>
+      </section>
+    </>
+  );
+}
+
+function JobFact({ name, identity }: { name: string; identity: string }) {
+  return (
+    <>
+      <dt>Job {name}</dt>
+      <dd className="mono" title={identity}>
+        {brief(identity)}
+      </dd>
+    </>
+  );
+}
+
+function Facts({ doc }: { doc: ResultExperiment }) {
+  const w = doc.workload;
+  const envs = (doc.environments ?? []).map((v, i) => (i === 0 ? `${v.env_id} (baseline)` : v.env_id));
+  const runs = doc.runs ?? [];
+  const odd = [...new Set(runs.map((r) => r.status))].filter((s) => s !== "ok").map((s) => `${runs.filter((r) => r.status === s).length} ${s}`);
+  const took = doc.ended_at ? `, ${doc.design.kind === "unpaired" ? "over" : "took"} ${formatLength((Date.parse(doc.ended_at) - Date.parse(doc.started_at)) / 1000)}` : ", not ended";
+  const rows: [string, string][] = [
+    ["Workload", `${w.name}${w.version > 0 ? ` version ${w.version}` : ""}`],
+    ["What it does", w.doc],
+    ["Design", `${designText(doc.design.kind)}${doc.design.calibration ? ", both arms the same on purpose (A/A)" : ""}`],
+    ["Grade", doc.design.grade ? `${doc.design.grade}, ${gradeMeans(doc.design.grade)}` : gradeMeans("")],
+    ["Environments", envs.join(", ")],
+    ["Runs", `${runs.length}${odd.length > 0 ? ` (${odd.join(", ")})` : ""}, ${doc.design.pairs_planned} pairs planned`],
+    ["Measured", `${formatSince(doc.started_at)}${took}`],
+    ["Commit", doc.commit ? `${doc.commit.id}, of ${formatSince(doc.commit.at)}` : ""],
+  ];
+  return (
+    <dl className="facts">
+      {rows
+        .filter(([, v]) => v !== "")
+        .map(([k, v]) => (
+          <div key={k} style={{ display: "contents" }}>
+            <dt>{k}</dt>
+            <dd>
+              <Sentence text={v} />
+            </dd>
+          </div>
+        ))}
+    </dl>
+  );
+}

@@ -1,0 +1,130 @@
+import { expect, test } from "vitest";
+import type { ResultCounter, ResultExperiment, ResultRun, ResultSummary } from "../api/types";
+import { home } from "../state/place";
+import { comparison } from "../words/sample";
+import { causeName, choicesOf, countersOf, curvesOf, efficiencyOf, median, metricLabel, missingOf, narrow, quantity, readings, rungsOf, sweepsOf, tellingOf, whyMissing, windowOfRuns } from "./document";
+
+const run = (env: string, kase: string, value: number | null, o: Partial<ResultRun> = {}): ResultRun =>
+  ({
+    run_id: `${kase}-${env}-${o.pair ?? 0}`,
+    env_id: env,
+    case: kase,
+    pair: 0,
+    position: 0,
+    started_at: "2026-05-02T15:00:00Z",
+    duration_seconds: 2,
+    status: "ok",
+    metrics: [{ name: "work_seconds", value, source: "measured", ...(value === null ? { missing_reason: "the tool printed none" } : {}) }],
+    counters: [],
+    interference: {},
+    ...o,
+  }) as ResultRun;
+
+const doc = (o: Partial<ResultExperiment> = {}): ResultExperiment =>
+  ({
+    name: "x",
+    started_at: "2026-05-02T15:00:00Z",
+    ended_at: "2026-05-02T15:00:10Z",
+    design: { primary_metric: "work_seconds" },
+    workload: { name: "w", metrics: [{ name: "work_seconds", help: "", unit: "seconds", better: "lower" }] },
+    cases: [{ case_id: "default", params: {}, identity: "" }],
+    environments: ["native", "vm", "sgx"].map((env_id) => ({ env_id, missing: {} })),
+    runs: [],
+    comparisons: [],
+    ...o,
+  }) as ResultExperiment;
+
+test("readings keep what was not counted apart, and say why a value is missing", () => {
+  const e = doc({ runs: [run("native", "default", 3, { started_at: "2026-05-02T15:00:04Z" }), run("native", "default", 1), run("native", "default", 9, { status: "excluded" }), run("vm", "default", null)] });
+  const { good, out } = readings(e, "native", "default", "work_seconds");
+  expect([good.map((r) => r.value), out.map((r) => r.value)]).toEqual([[1, 3], [9]]);
+  expect(whyMissing(e, "vm", "default", "work_seconds")).toBe("the tool printed none");
+  expect(whyMissing(e, "sgx", "default", "work_seconds")).toBe("nothing ran in sgx");
+  expect([median([]), median([4, 1, 3]), median([1, 2])]).toEqual([null, 3, 1.5]);
+});
+
+test("a sweep is one per combination of the others, in the order of its numbers", () => {
+  const cases = ["8", "1", "16"].flatMap((threads) => ["r", "w"].map((mode) => ({ case_id: `${mode}${threads}`, params: { threads, mode, size: "1GiB" }, identity: "" })));
+  const found = sweepsOf(doc({ cases }));
+  expect(found.map((s) => [s.param, s.other, s.points.map((p) => p.written).join()])).toEqual([["threads", "mode=r", "1,8,16"], ["threads", "mode=w", "1,8,16"]]);
+  expect(sweepsOf(doc())).toEqual([]);
+  expect(["8", "0.5", "4k", "16MiB", "2 GB", "fast", ""].map(quantity)).toEqual([8, 0.5, 4096, 16 * 2 ** 20, null, null, null]);
+});
+
+test("efficiency is against the arm's own first point", () => {
+  const cases = ["1", "4"].map((threads) => ({ case_id: threads, params: { threads }, identity: "" }));
+  const e = doc({ cases, runs: [run("native", "1", 8), run("native", "4", 4)] });
+  const [native, vm] = curvesOf(e, sweepsOf(e)[0]!, "work_seconds");
+  expect(efficiencyOf(native!, "lower").points).toEqual([{ at: 1, value: 1 }, { at: 4, value: 0.5 }]);
+  expect(efficiencyOf(native!, "higher").points[1]!.value).toBe(0.125);
+  expect(efficiencyOf(vm!, "lower").points).toEqual([]);
+});
+
+test("a ladder chains its steps, and a missing one leaves none", () => {
+  const steps = [comparison({ treatment: "vm", cost_ratio: 2, ladder_step: 1 }), comparison({ baseline: "vm", cost_ratio: 1.5, ladder_step: 2 }), comparison({ cost_ratio: 3.1 })];
+  expect(rungsOf(doc({ comparisons: steps }), "default").map((r) => [r.from, r.to, r.total])).toEqual([[1, 2, false], [2, 3, false], [1, 3.1, true]]);
+  expect(rungsOf(doc({ comparisons: steps.slice(1) }), "default")).toEqual([]);
+  expect(rungsOf(doc({ comparisons: steps.slice(0, 1) }), "default")).toEqual([]);
+});
+
+test("a counter is the sum over processes and the median over runs, and trust is the least", () => {
+  const counter = (process: string, value: number | null, o: Partial<ResultCounter> = {}): ResultCounter => ({ name: "tee_syscalls_total", labels: { process, syscall: "read" }, value, per_operation: null, scope: "process", trust: "full", ...o });
+  const runs = [
+    run("native", "default", 1, { pair: 0, counters: [counter("a", 1), counter("b", 2)] }),
+    run("native", "default", 1, { pair: 1, counters: [counter("a", 5)] }),
+    run("vm", "default", 1, { pair: 0, counters: [counter("a", 40, { trust: "partial" })] }),
+    run("sgx", "default", 1, { pair: 0, counters: [counter("a", 0, { trust: "none", note: "a production enclave is opaque" })] }),
+  ];
+  expect(countersOf(doc({ runs }), "default")).toEqual([
+    {
+      name: "syscalls, read",
+      scope: "process",
+      perOperation: false,
+      arms: [
+        { value: 4, trust: "full", reason: "" },
+        { value: 40, trust: "partial", reason: "" },
+        { value: null, trust: "none", reason: "a production enclave is opaque" },
+      ],
+    },
+  ]);
+  expect(causeName('tee_page_faults_total{cause="write",space="user"}')).toBe("page faults, write, user");
+});
+
+test("what is missing keeps its reason and counts its runs", () => {
+  const e = doc({ runs: [run("vm", "default", null), run("vm", "default", null), run("native", "default", 1, { interference: { missing: { cpu_hertz: "blind" } } as never })] });
+  e.environments![0]!.missing = { cloud: "no DMI strings" };
+  expect(missingOf(e)).toEqual([
+    { what: "cloud", where: "native", why: "no DMI strings" },
+    { what: "work_seconds", where: "vm, 2 runs", why: "the tool printed none" },
+    { what: "cpu_hertz", where: "native, 1 run", why: "blind" },
+  ]);
+});
+
+test("the window has room at both ends for a few readings", () => {
+  const w = windowOfRuns(doc({ runs: [run("native", "default", 1, { started_at: "2026-05-02T15:00:09Z", duration_seconds: 3 })] }));
+  const start = Date.parse("2026-05-02T15:00:00Z") / 1000;
+  expect([w.from < start, w.to > start + 12, w.to - w.from]).toEqual([true, true, 60]);
+});
+
+test("two metrics of one name keep their units", () => {
+  const metrics = ["total_bytes_per_second", "total_seconds", "wall_seconds"].map((name) => ({ name, help: "", unit: name.slice(name.indexOf("_") + 1), better: "lower" }));
+  const e = doc({ workload: { name: "w", metrics } as never });
+  expect(metrics.map((m) => metricLabel(e, m.name))).toEqual(["total bytes per second", "total seconds", "wall"]);
+});
+
+const summary = (o: Partial<ResultSummary>): ResultSummary => ({ id: "1", name: "startup", workload: "startup", started: "", grade: "A", pairs: 10, runs: 20, environments: ["native", "sgx"], cases: ["default"], comparisons: [comparison()], ...o });
+
+test("a filter looks at every word and every verdict", () => {
+  const all = [summary({}), summary({ id: "2", workload: "fio", environments: ["native", "vm"], grade: "D", comparisons: [comparison({ grade: "D" }), comparison({ verdict: "invalid" })] }), summary({ id: "3", environments: ["native"], grade: "" as never, comparisons: [] })];
+  const ids = (f: Partial<typeof home.filter>) => narrow(all, { ...home.filter, ...f }).map((r) => r.id).join();
+  expect([ids({}), ids({ text: "SGX costs" }), ids({ text: "fio vm" }), ids({ text: "fio redis" })]).toEqual(["1,2,3", "1,2", "2", ""]);
+  expect([ids({ verdict: "invalid" }), ids({ verdict: "platform" }), ids({ verdict: "cost" }), ids({ verdict: "none" }), ids({ grade: "D" }), ids({ environment: "vm" })]).toEqual(["2", "2", "1", "3", "2", "2"]);
+  expect(choicesOf(all)).toEqual({ workload: ["fio", "startup"], environment: ["native", "sgx", "vm"], verdict: ["cost", "invalid", "platform", "none"], grade: ["A", "D"] });
+});
+
+test("a line speaks of the largest cost that stands", () => {
+  const refused = comparison({ verdict: "invalid", cost_ratio: 99 });
+  expect(tellingOf([refused, comparison({ cost_ratio: 1.1 }), comparison({ cost_ratio: 2 })])?.cost_ratio).toBe(2);
+  expect(tellingOf([refused])).toBe(refused);
+  expect(tellingOf([])).toBeNull();
+});

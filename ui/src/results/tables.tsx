@@ -1,0 +1,362 @@
+// The tables of a result: comparisons, causes, differences, guards, the harness's
+// own cost, published figures, environments, what is missing, every run.
+import type { ReactNode } from "react";
+import type { ResultComparison, ResultEnvironment, ResultExperiment, ResultLevel, ResultMetric } from "../api/types";
+import { formatMeasure, rawMeasure, spaced } from "../format/measure";
+import { formatValue } from "../format/number";
+import { levelIcons } from "../frame/level";
+import { armsText, costText, kindOf, levelOf, noRatio, referenceText, securityText } from "../words/benchmark";
+import { sentence } from "../words/empty";
+import { Sentence } from "../words/term";
+import { caseIds, causeName, descOf, inOrder, median, metricLabel, missingOf, readings, whyMissing } from "./document";
+import { ArmName, VerdictChip } from "./marks";
+
+type Doc = ResultExperiment;
+
+/** A table of the page; columns named with a leading "#" hold numbers. */
+export function Table({ name, columns, children }: { name: string; columns: string[]; children: ReactNode }) {
+  return (
+    <div className="scroll" tabIndex={0} role="group" aria-label={name}>
+      <table className="data">
+        <thead>
+          <tr>
+            {columns.map((c) => (
+              <th key={c} scope="col" className={c.startsWith("#") ? "num" : undefined}>
+                {c.replace("#", "")}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A number with its raw value, or missing with its reason. */
+function Num({ v, unit, why, prefix = "" }: { v: number | null | undefined; unit: string; why?: string | undefined; prefix?: string }) {
+  if (v === null || v === undefined) return <td className="num missing">missing{why ? <span className="small">: {why}</span> : ""}</td>;
+  return (
+    <td className="num" title={rawMeasure(v, unit)}>
+      {prefix}
+      {formatMeasure(v, unit)}
+    </td>
+  );
+}
+
+export function Comparisons({ doc }: { doc: Doc }) {
+  const rows = doc.comparisons ?? [];
+  return (
+    <Table name="Comparisons" columns={["Metric", "Case", "Arms", "#Baseline", "#Treatment", "#Cost [interval]", "#Finds at least", "#Pairs", "Grade", "Verdict"]}>
+      {rows.map((c, i) => (
+        <ComparisonRow key={i} doc={doc} c={c} />
+      ))}
+    </Table>
+  );
+}
+
+function ComparisonRow({ doc, c }: { doc: Doc; c: ResultComparison }) {
+  const d = descOf(doc, c.metric);
+  const cost = costText(c, d.better);
+  return (
+    <tr>
+      <th scope="row" title={d.help}>
+        {metricLabel(doc, c.metric)}
+        {c.primary && <span className="small dim"> primary</span>}
+      </th>
+      <td>{c.case}</td>
+      <td>{armsText(c)}</td>
+      <Num v={c.baseline_median} unit={d.unit} why={noRatio(c)} />
+      <Num v={c.treatment_median} unit={d.unit} why={noRatio(c)} />
+      <td className="num" title={cost.raw}>
+        {cost.text}
+      </td>
+      <Num v={c.mde} unit="ratio" />
+      <td className="num">{c.n_pairs}</td>
+      <td>{c.grade || "none"}</td>
+      <td>
+        <VerdictChip kind={kindOf(c)} material={c.material} />
+      </td>
+    </tr>
+  );
+}
+
+/** Medians of all metrics, for a document that compares nothing. */
+export function Medians({ doc }: { doc: Doc }) {
+  return (
+    <Table name="Medians" columns={["Metric", "Case", "Environment", "#Median", "#Runs"]}>
+      {(doc.workload.metrics ?? []).flatMap((d) =>
+        caseIds(doc).flatMap((kase) =>
+          (doc.environments ?? []).map((v, i) => {
+            const values = readings(doc, v.env_id, kase, d.name).good.map((r) => r.value);
+            return (
+              <tr key={`${d.name} ${kase} ${v.env_id}`}>
+                <th scope="row" title={d.help}>
+                  {metricLabel(doc, d.name)}
+                </th>
+                <td>{kase}</td>
+                <td>
+                  <ArmName name={v.env_id} index={i} />
+                </td>
+                <Num v={median(values)} unit={d.unit} why={whyMissing(doc, v.env_id, kase, d.name)} />
+                <td className="num">{values.length || "none"}</td>
+              </tr>
+            );
+          }),
+        ),
+      )}
+    </Table>
+  );
+}
+
+/** The causes of which the share is known. */
+export function Attribution({ doc }: { doc: Doc }) {
+  const all = doc.attribution ?? [];
+  const known = all.filter((a) => all.some((o) => o.explained_share !== null && o.baseline === a.baseline && o.treatment === a.treatment && o.case === a.case));
+  if (known.length === 0) return null;
+  const rest = known.filter((a, i) => a.unexplained_share !== null && known.findIndex((o) => armsText(o) === armsText(a) && o.case === a.case) === i);
+  return (
+    <Table name="What explains the difference" columns={["Cause", "Arms", "Case", "#More per operation", "#Cost of one", "#Share"]}>
+      {known.map((a, i) => (
+        <tr key={i}>
+          <th scope="row">{causeName(a.counter)}</th>
+          <td>{armsText(a)}</td>
+          <td>{a.case}</td>
+          <Num v={a.delta_per_operation} unit="" prefix={a.delta_per_operation > 0 ? "+" : ""} />
+          <Num v={a.unit_cost_seconds} unit="seconds" why={a.missing_reason ?? "no unit cost is known"} />
+          <Num v={a.explained_share} unit="ratio" why={a.missing_reason ?? "no unit cost is known"} />
+        </tr>
+      ))}
+      {rest.map((a) => (
+        <tr key={`rest ${armsText(a)} ${a.case}`} className="hatched">
+          <th scope="row">unexplained</th>
+          <td>{armsText(a)}</td>
+          <td>{a.case}</td>
+          <td className="num">–</td>
+          <td className="num">–</td>
+          <Num v={a.unexplained_share} unit="ratio" />
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+/** All fields in which an arm differs from what it is compared with. */
+export function Differences({ doc }: { doc: Doc }) {
+  const pairs = [...new Map((doc.comparisons ?? []).filter((c) => (c.changed_dimensions ?? []).length > 0).map((c) => [armsText(c), c])).values()];
+  if (pairs.length === 0) return <p className="dim">{(doc.environments ?? []).length < 2 ? "There is one environment." : "No field differs between the arms, as far as they could be read."}</p>;
+  return pairs.map((c, i) => (
+    <details key={armsText(c)} open={i === 0}>
+      <summary>
+        {armsText(c)}: {c.changed_dimensions!.length} {c.changed_dimensions!.length === 1 ? "field" : "fields"}
+      </summary>
+      <Table name={`What differs: ${armsText(c)}`} columns={["Field", c.baseline, c.treatment]}>
+        {c.changed_dimensions!.map((d) => (
+          <tr key={d.field}>
+            <th scope="row" className="mono field">
+              {d.field}
+            </th>
+            <td className="wrap">{d.baseline || <span className="dim">nothing recorded</span>}</td>
+            <td className="wrap">{d.treatment || <span className="dim">nothing recorded</span>}</td>
+          </tr>
+        ))}
+      </Table>
+    </details>
+  ));
+}
+
+export function Guards({ doc }: { doc: Doc }) {
+  const order = { invalid: 0, warn: 1, info: 2 };
+  const all = (doc.guards ?? []).toSorted((a, b) => order[a.level] - order[b.level]);
+  if (all.length === 0) return <p className="dim">None: every rule that could refuse or weaken the verdict was silent.</p>;
+  const one = (g: (typeof all)[number], i: number) => (
+    <li key={i} data-guard={g.id}>
+      <Level level={g.level} /> <code>{g.id}</code>
+      <span className="block">
+        <Sentence text={[[g.case, g.treatment, spaced(g.metric ?? "")].filter(Boolean).join(", "), g.message].filter(Boolean).join(": ")} />
+      </span>
+      {g.help && (
+        <span className="small dim block">
+          What helps: <Sentence text={sentence(g.help)} />
+        </span>
+      )}
+    </li>
+  );
+  const loud = all.filter((g) => g.level !== "info");
+  const notes = all.filter((g) => g.level === "info");
+  return (
+    <>
+      {loud.length > 0 && <ul className="guards">{loud.map(one)}</ul>}
+      {notes.length > 0 && (
+        <details>
+          <summary>{notes.length === 1 ? "1 note" : `${notes.length} notes`}</summary>
+          <ul className="guards">{notes.map(one)}</ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+function Level({ level }: { level: ResultLevel }) {
+  const { word, severity } = levelOf(level);
+  const Icon = levelIcons[severity];
+  return (
+    <span className={`severity severity-${severity}`}>
+      <Icon /> {word}
+    </span>
+  );
+}
+
+/** What the harness itself takes in each arm. */
+export function HarnessCost({ doc }: { doc: Doc }) {
+  return (
+    <Table name="The harness's own cost" columns={["Environment", "#To open", "#An empty run", "#The first run", "#Counting, share of a core"]}>
+      {(doc.environments ?? []).map((v, i) => {
+        const runs = (doc.runs ?? []).filter((r) => r.env_id === v.env_id && r.interference.monitor_cpu_seconds !== null && r.duration_seconds > 0);
+        const monitor = median(runs.map((r) => r.interference.monitor_cpu_seconds! / r.duration_seconds));
+        const n = v.null_run_seconds;
+        return (
+          <tr key={v.env_id}>
+            <th scope="row">
+              <ArmName name={v.env_id} index={i} />
+            </th>
+            <Num v={v.open_seconds} unit="seconds" why={v.missing?.["open_seconds"] ?? "not timed"} />
+            {n ? (
+              <td className="num" title={`mean ${n.mean}, from ${n.min} to ${n.max} seconds, ${n.n} runs`}>
+                {formatMeasure(n.mean, "seconds")}
+                <span className="small dim">
+                  , {formatMeasure(n.min, "seconds")} to {formatMeasure(n.max, "seconds")}
+                </span>
+              </td>
+            ) : (
+              <Num v={null} unit="seconds" why={v.missing?.["null_run_seconds"] ?? "this environment takes only its own programs"} />
+            )}
+            <Num v={v.first_run_seconds} unit="seconds" why={v.missing?.["first_run_seconds"] ?? "it failed or was not timed"} />
+            <Num v={monitor} unit="ratio" why={(doc.runs ?? []).find((r) => r.env_id === v.env_id)?.interference.missing?.["monitor_cpu_seconds"] ?? "not measured"} />
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}
+
+export function References({ doc }: { doc: Doc }) {
+  return (
+    <Table name="Published figures" columns={["TEE", "Workload", "#Figure", "Kind", "Source", "Caveat"]}>
+      {(doc.references ?? []).map((r) => (
+        <tr key={r.id}>
+          <th scope="row">{r.tee || "not named"}</th>
+          <td>{r.workload || "not named"}</td>
+          <td className="num" title={`${r.low} to ${r.high} ${r.unit}`}>
+            {referenceText(r.low, r.high, r.unit)}
+          </td>
+          <td>{spaced(r.source)}</td>
+          <td>{r.citation}</td>
+          <td>{r.caveat || "none recorded"}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+const text = (m: { [key: string]: string } | null) => Object.entries(m ?? {}).filter(([, v]) => v !== "").map(([k, v]) => `${k} ${v}`).join(", ");
+const some = (n: number, unit: string) => (n > 0 ? formatMeasure(n, unit) : "");
+
+const fields: [string, string, (v: ResultEnvironment) => string][] = [
+  ["launcher", "launcher", (v) => v.launcher],
+  ["launcher parameters", "params", (v) => text(v.params)],
+  ["subject", "subject", (v) => text(v.subject)],
+  ["TEE", "tee.type", (v) => securityText(v.tee)],
+  ["TEE settings", "tee.settings", (v) => text(v.tee.settings)],
+  ["CPU", "hardware.cpu_model", (v) => v.hardware.cpu_model],
+  ["CPUs", "hardware.cpus", (v) => some(v.hardware.cpus, "")],
+  ["microcode", "hardware.microcode", (v) => v.hardware.microcode],
+  ["governor", "hardware.governor", (v) => v.hardware.governor],
+  ["SMT", "hardware.smt", (v) => v.hardware.smt],
+  ["memory", "hardware.memory_bytes", (v) => some(v.hardware.memory_bytes, "bytes")],
+  ["kernel", "software.kernel", (v) => v.software.kernel],
+  ["kernel command line", "software.cmdline", (v) => v.software.cmdline],
+  ["operating system", "software.os", (v) => v.software.os],
+  ["hypervisor", "software.hypervisor", (v) => v.software.hypervisor],
+  ["clock source", "software.clock_source", (v) => v.software.clock_source],
+  ["limits", "software.limits", (v) => text(v.software.limits)],
+  ["versions", "software.versions", (v) => text(v.software.versions)],
+  ["page cache", "software.page_cache_policy", (v) => v.software.page_cache_policy],
+  ["instance", "cloud", (v) => (v.cloud ? [v.cloud.provider, v.cloud.instance_type, v.cloud.zone || v.cloud.region].join(" ").trim() : "")],
+  ["fingerprint", "fingerprint", (v) => brief(v.fingerprint)],
+];
+
+/** A digest, cut to what a person compares. */
+export function brief(digest: string): string {
+  const [algorithm, hex] = digest.split(":", 2);
+  return hex && hex.length > 12 ? `${algorithm}:${hex.slice(0, 12)}` : digest;
+}
+
+export function Environments({ doc }: { doc: Doc }) {
+  const envs = doc.environments ?? [];
+  const kept = fields.filter(([, path, of]) => envs.some((v) => of(v) !== "" || v.missing?.[path]));
+  return (
+    <Table name="Environments" columns={["Field", ...envs.map((v) => v.env_id)]}>
+      {kept.map(([name, path, of]) => (
+        <tr key={name}>
+          <th scope="row">{name}</th>
+          {envs.map((v) => (
+            <td key={v.env_id} className={of(v) === "" ? "missing wrap" : "wrap"} title={name === "fingerprint" ? v.fingerprint : undefined}>
+              {of(v) || (v.missing?.[path] ? `missing: ${v.missing[path]}` : "none")}
+            </td>
+          ))}
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+export function Missing({ doc }: { doc: Doc }) {
+  const rows = missingOf(doc);
+  if (rows.length === 0) return <p className="dim">Nothing.</p>;
+  return (
+    <Table name="What is missing" columns={["What", "Where", "Why"]}>
+      {rows.map((r, i) => (
+        <tr key={i}>
+          <th scope="row" className="mono field">
+            {r.what}
+          </th>
+          <td>{r.where}</td>
+          <td className="wrap">{r.why}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+/** Every run in the order in which they ran; excluded and failed ones stay. */
+export function Runs({ doc }: { doc: Doc }) {
+  const metrics = doc.workload.metrics ?? [];
+  const envs = (doc.environments ?? []).map((v) => v.env_id);
+  return (
+    <Table name="Every run" columns={["Run", "Environment", "Case", "#Pair", "Status", "#Wall time", ...metrics.map((d) => `#${metricLabel(doc, d.name)}`), "#Steal", "#CPU of others"]}>
+      {inOrder(doc).map((r) => (
+        <tr key={r.run_id} data-status={r.status}>
+          <th scope="row" className="mono field">
+            {r.run_id}
+          </th>
+          <td>
+            <ArmName name={r.env_id} index={envs.indexOf(r.env_id)} />
+          </td>
+          <td>{r.case}</td>
+          <td className="num">{r.pair + 1}</td>
+          <td>{r.status === "ok" ? "ok" : `${r.status}: ${r.reason ?? "no reason given"}`}</td>
+          <Num v={r.duration_seconds > 0 ? r.duration_seconds : null} unit="seconds" why={r.reason ?? "not timed"} />
+          {metrics.map((d) => {
+            const m: ResultMetric | undefined = r.metrics?.find((m) => m.name === d.name);
+            return <Num key={d.name} v={m?.value} unit={d.unit} why={m?.missing_reason || r.missing?.[d.name] || (r.status === "ok" ? "the run does not report it" : "see status")} />;
+          })}
+          <Num v={r.interference.steal_ratio} unit="ratio" why={r.interference.missing?.["steal_ratio"]} />
+          <td className="num" title={rawMeasure(r.interference.foreign_cpu_ratio, "ratio")}>
+            {r.interference.foreign_cpu_ratio === null ? `missing: ${r.interference.missing?.["foreign_cpu_ratio"] ?? "no reason was recorded"}` : formatValue(r.interference.foreign_cpu_ratio, "ratio")}
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}

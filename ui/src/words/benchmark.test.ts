@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import type { ResultGuard } from "../api/types";
+import { costText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, referenceText, securityText, shellLine } from "./benchmark";
+import { comparison } from "./sample";
+
+test("a cost between machines is called neither cost nor gain", () => {
+  expect(kindOf(comparison())).toBe("cost");
+  for (const grade of ["C", "D"] as const) expect(kindOf(comparison({ grade }))).toBe("platform");
+  expect(kindOf(comparison({ grade: "D", verdict: "inconclusive" }))).toBe("inconclusive");
+  expect(kindOf(comparison({ verdict: "" as never }))).toBe("none");
+  expect(new Set(Object.values(looks).map((l) => `${l.shape} ${l.word}`)).size).toBe(Object.keys(looks).length);
+  expect([gradeMeans("A"), gradeMeans("")]).toEqual(["same host, interleaved", "nothing was compared"]);
+});
+
+test("the headline leaves its verdict to the chip and names its case among several", () => {
+  expect(headlineOf(comparison({ headline: "invalid: sgx changed", verdict: "invalid" }))).toBe("sgx changed");
+  expect(headlineOf(comparison({ case: "threads=4" }), 2)).toMatch(/^threads=4: sgx costs/);
+  expect(headlineOf(comparison({ headline: "" }))).toBe("sgx against native on startup seconds: cost");
+});
+
+test("a cost is said with its interval and its bound, or why there is none", () => {
+  expect(costText(comparison(), "lower").text).toBe("3.12x [2.90, 3.41]");
+  expect(costText(comparison({ bound: "ge" }), "lower").text).toBe("≥ 3.12x [2.90, 3.41]");
+  expect(costText(comparison({ bound: "ge" }), "higher").text).toBe("≤ 3.12x [2.90, 3.41]");
+  expect(costText(comparison({ cost_ci_low: null }), "lower").text).toBe("3.12x, interval missing");
+  expect(costText(comparison({ cost_ratio: null }), "none").text).toBe("ratio 3.12x [2.90, 3.41]");
+  expect(costText(comparison({ cost_ratio: null, ratio: null, reasons: ["no values", "too few"] }), "lower")).toMatchObject({ text: "missing", missing: "no values; too few" });
+});
+
+test("doubts are reasons and the guards that concern the comparison, each once", () => {
+  const guard = (o: Partial<ResultGuard>): ResultGuard => ({ id: "g", level: "warn", message: "noisy", help: "wait", ...o });
+  const guards = [guard({}), guard({}), guard({ level: "info", message: "a note" }), guard({ case: "other", message: "elsewhere" }), guard({ treatment: "sgx", message: "in the headline", help: "look" })];
+  const c = comparison({ reasons: ["noisy", ""], verdict: "inconclusive", pairs_needed: 40 });
+  expect(doubtsOf(c, guards, "sgx: in the headline")).toEqual({ said: ["noisy"], next: ["40 pairs would settle it (10 so far).", "wait", "look"] });
+});
+
+test("protection is never claimed beyond what was seen", () => {
+  const tee = { type: "sgx", active: true, debug: false, declared: false, facts: null, evidence: null, settings: null };
+  expect(securityText(tee)).toBe("sgx, detected from inside");
+  expect(securityText({ ...tee, declared: true, debug: true })).toBe("sgx, declared by the launcher, not seen from inside, debug: not protected");
+  expect([securityText({ ...tee, type: "none" }), securityText({ ...tee, type: "unknown" })]).toEqual(["no TEE", ""]);
+});
+
+test("published figures and commands read back", () => {
+  expect([referenceText(1.2, 3.4, "cost_ratio"), referenceText(0, 0, "seconds"), referenceText(0.002, 0.002, "seconds")]).toEqual(["1.200x to 3.40x", "missing: the source gives no figure", "2 ms"]);
+  expect(shellLine(["teescope", "--param", "a=1|2", "it's"])).toBe(`teescope --param 'a=1|2' 'it'\\''s'`);
+});

@@ -1,0 +1,130 @@
+// The words and looks of benchmark results: those of the reports, so that page
+// and report say the same.
+import type { ResultComparison, ResultGrade, ResultGuard, ResultKind, ResultLevel, ResultTEE, StatsVerdict } from "../api/types";
+import { formatMeasure, formatTimes, spaced } from "../format/measure";
+
+export type Shape = "disc" | "square" | "triangle" | "diamond" | "inverted" | "ring" | "plus" | "cross";
+
+/** The verdict's look: a word, a shape and a tone, of which one alone suffices. */
+export interface Look {
+  word: string;
+  shape: Shape;
+  /** A colour token. */
+  tone: "good" | "warn" | "bad" | "accent" | "text-dim";
+  means: string;
+}
+
+/** Platform: a cost or a gain between machines, which may be called neither. None: not judged. */
+export type Kind = StatsVerdict | "platform" | "none";
+
+export const looks: Record<Kind, Look> = {
+  cost: { word: "cost", shape: "triangle", tone: "bad", means: "worse, and the whole interval says so" },
+  gain: { word: "gain", shape: "inverted", tone: "good", means: "better, and the whole interval says so" },
+  equivalent: { word: "equivalent", shape: "square", tone: "accent", means: "no difference that matters: the interval lies within the margin" },
+  inconclusive: { word: "inconclusive", shape: "ring", tone: "warn", means: "these runs cannot tell; more pairs would" },
+  invalid: { word: "invalid", shape: "cross", tone: "text-dim", means: "refused: a guard says why" },
+  platform: { word: "platform difference", shape: "diamond", tone: "text-dim", means: "a difference of machines, not the cost of a TEE" },
+  none: { word: "not judged", shape: "diamond", tone: "text-dim", means: "only the primary metric has a verdict" },
+};
+
+/** The shapes of the arms, in their order; colours are the series of the same number. */
+export const armShapes: Shape[] = ["disc", "square", "triangle", "diamond", "inverted", "ring", "plus", "cross"];
+
+export function kindOf(c: Pick<ResultComparison, "grade" | "verdict">): Kind {
+  if ((c.grade === "C" || c.grade === "D") && (c.verdict === "cost" || c.verdict === "gain")) return "platform";
+  return c.verdict in looks ? c.verdict : "none";
+}
+
+/** What a comparison of a grade may be called. */
+export function gradeMeans(g: ResultGrade | ""): string {
+  const means: Record<ResultGrade, string> = {
+    A: "same host, interleaved",
+    B: "same host, in blocks or apart",
+    C: "same kind of host, another machine",
+    D: "different platforms: a platform difference, not overhead",
+  };
+  return g === "" ? "nothing was compared" : (means[g] ?? "not graded");
+}
+
+export function designText(k: ResultKind): string {
+  const texts: Record<ResultKind, string> = {
+    paired_interleaved: "interleaved pairs in random order",
+    blocked: "alternating blocks",
+    unpaired: "separate results side by side, not paired",
+    single: "one arm, nothing to compare with",
+  };
+  return texts[k] ?? "design not recorded";
+}
+
+export function levelOf(l: ResultLevel): { word: string; severity: "info" | "warning" | "critical" } {
+  if (l === "invalid") return { word: "refused", severity: "critical" };
+  return l === "warn" ? { word: "warning", severity: "warning" } : { word: "note", severity: "info" };
+}
+
+/** The sentence of a comparison; the chip beside it says the verdict's word. */
+export function headlineOf(c: ResultComparison, cases = 1): string {
+  const word = looks[kindOf(c)].word;
+  const said = c.headline.trim() || `${c.treatment} against ${c.baseline} on ${spaced(c.metric)}: ${word}`;
+  const named = cases > 1 && c.case !== "" && !said.includes(c.case) ? `${c.case}: ${said}` : said;
+  return named.startsWith(`${word}: `) ? named.slice(word.length + 2) : named;
+}
+
+/** Why a comparison has no ratio. */
+export function noRatio(c: ResultComparison): string {
+  return (c.reasons ?? []).filter((r) => r.trim() !== "").join("; ") || "the document gives no reason";
+}
+
+/** "3.12x [2.90, 3.41]", with ≤ or ≥ where an arm stood at a ceiling; better is
+ * that of the metric. Missing has its reason. */
+export function costText(c: ResultComparison, better: string): { text: string; raw: string; missing: string } {
+  const bare = (v: number) => formatTimes(v).slice(0, -1);
+  const range = (lo: number | null, hi: number | null) => (lo === null || hi === null ? ", interval missing" : ` [${bare(lo)}, ${bare(hi)}]`);
+  if (c.cost_ratio !== null) return { text: boundOf(c, better) + formatTimes(c.cost_ratio) + range(c.cost_ci_low, c.cost_ci_high), raw: `${c.cost_ratio}, from ${c.cost_ci_low} to ${c.cost_ci_high}`, missing: "" };
+  // Where neither direction is better, a ratio is no cost.
+  if (c.ratio !== null) return { text: `ratio ${formatTimes(c.ratio)}${range(c.ci_low, c.ci_high)}`, raw: `${c.ratio}, from ${c.ci_low} to ${c.ci_high}`, missing: "" };
+  return { text: "missing", raw: "no value", missing: noRatio(c) };
+}
+
+/** The bound of the ratio as one of the cost, which is the inverse where higher is better. */
+function boundOf(c: ResultComparison, better: string): string {
+  if (c.bound === "none" || !c.bound) return "";
+  return (c.bound === "le") === (better !== "higher") ? "≤ " : "≥ ";
+}
+
+/** What a comparison counts. */
+export function replicates(c: ResultComparison): string {
+  return c.estimator.endsWith("mann-whitney") ? "unpaired runs" : "pairs";
+}
+
+export function armsText(c: Pick<ResultComparison, "baseline" | "treatment">): string {
+  return `${c.treatment || "unnamed"} against ${c.baseline || "unnamed"}`;
+}
+
+/** The reasons of a comparison and the guards that concern it, and what helps.
+ * What the headline says already is left out. */
+export function doubtsOf(c: ResultComparison, guards: ResultGuard[], headline: string): { said: string[]; next: string[] } {
+  const mine = guards.filter((g) => g.level !== "info" && (!g.case || g.case === c.case) && (!g.treatment || g.treatment === c.treatment) && (!g.metric || g.metric === c.metric));
+  const said = new Set([...(c.reasons ?? []), ...mine.map((g) => g.message)].filter((t) => t.trim() !== "" && !headline.includes(t)));
+  const pairs = c.pairs_needed > 0 ? [`${c.pairs_needed} pairs would settle it (${c.n_pairs} so far).`] : [];
+  return { said: [...said], next: [...new Set([...pairs, ...mine.map((g) => g.help).filter((h) => h !== "")])] };
+}
+
+/** What is known of the protection of an arm; "" when it is not. */
+export function securityText(t: ResultTEE): string {
+  if (t.type === "" || t.type === "unknown") return "";
+  if (t.type === "none") return "no TEE";
+  const how = t.declared ? ", declared by the launcher, not seen from inside" : t.active ? ", detected from inside" : "";
+  return `${t.type}${t.active ? "" : ", not active"}${how}${t.debug ? ", debug: not protected" : ""}`;
+}
+
+/** A published figure: a cost ratio as a factor, others in their unit. */
+export function referenceText(low: number, high: number, unit: string): string {
+  const one = (v: number) => (unit === "cost_ratio" ? formatTimes(v) : formatMeasure(v, unit));
+  if (low === 0 && high === 0) return "missing: the source gives no figure";
+  return low === high ? one(low) : `${one(low)} to ${one(high)}`;
+}
+
+/** A command that a shell reads back as it was. */
+export function shellLine(argv: string[]): string {
+  return argv.map((a) => (/^[\w./=:,@%+-]+$/.test(a) ? a : `'${a.replaceAll("'", `'\\''`)}'`)).join(" ");
+}
