@@ -363,6 +363,8 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 		rec.Digests = map[string]string{}
 	}
 	maps.Copy(rec.Digests, own)
+	rec.Software.Worker = workers(s.o.Host, job)
+	s.ask(ctx, env, rec)
 	if !a.Launcher.Remote {
 		// A container or a VM has an id of its own, or none; the machine is this one.
 		if id, err := environment.HostID(s.o.Host); err == nil {
