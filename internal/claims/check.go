@@ -303,7 +303,7 @@ func (t *Table) holds(s statement, l quantity, r point, slack float64) bool {
 	literal := r.e.op == "num"
 	switch s.op {
 	case "=":
-		if literal {
+		if literal && s.what == "claim" { // the number of a law is not a printed one
 			lo = r.e.num.stated(r.e.unit)
 		}
 		return !apart(l, lo, slack)
