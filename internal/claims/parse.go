@@ -212,7 +212,7 @@ func (t *Table) fill(body string, first int) error {
 	var order []int
 	for {
 		rec, err := r.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		var bad *csv.ParseError
