@@ -217,10 +217,37 @@ func (f *benchFlags) finish(env Env, o bench.Options, format *report.Format, pat
 	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Made: o.Host.Now().UTC()}); werr != nil {
 		return werr
 	}
+	if e.Design.Calibration && f.format == "text" {
+		printFloor(env.Stdout, e)
+	}
 	if err != nil || refused(e) {
 		return outcome(exitInvalid)
 	}
 	return nil
+}
+
+// printFloor says what an A/A run has found out.
+func printFloor(w io.Writer, e *result.Experiment) {
+	n, err := verdict.Calibrate(e)
+	if err != nil {
+		fmt.Fprintf(w, "\nno noise floor: %s\n", oneLine(err))
+		return
+	}
+	fmt.Fprintf(w, "\nNOISE FLOOR of this host for %s (%s)\n", n.Workload, n.Metric)
+	for _, c := range e.Cases {
+		f, ok := n.Cases[c.Identity]
+		if !ok {
+			fmt.Fprintf(w, "  %s: none\n", c.ID)
+			continue
+		}
+		fmt.Fprintf(w, "  %s: equal arms in %d interleaved pairs differ by up to %s in 19 of 20 experiments; separate results, by up to %s\n",
+			c.ID, f.Pairs, report.Percent(f.Paired), report.Percent(f.Drift))
+		if f.FalsePositives != nil {
+			fmt.Fprintf(w, "    %s of random halves would raise a false alarm, where the test allows %s\n", report.Percent(*f.FalsePositives), report.Percent(f.Level))
+		} else {
+			fmt.Fprintln(w, "    with at least 12 pairs it also gives this host's rate of false alarms")
+		}
+	}
 }
 
 // measured attaches the counters around a run of an experiment.

@@ -172,6 +172,10 @@ func TestRunCompareReport(t *testing.T) {
 		t.Errorf("gate: exit status %d: %s", code, out)
 	}
 
+	if _, errs, code := run(t, "compare", a, a); code != exitUsage || !strings.Contains(errs, "same experiment") {
+		t.Errorf("compare of a result with itself: exit status %d: %s", code, errs)
+	}
+
 	other := measure(t, dir, "b", "startup", "--env", "native", "--param", "touch=1MiB")
 	for _, cmd := range []string{"compare", "gate"} {
 		if out, errs, code := run(t, cmd, a, other); code != exitUsage && code != exitInvalid || !strings.Contains(out+errs, "workload") {
@@ -199,6 +203,22 @@ func TestRunCompareReport(t *testing.T) {
 	}
 	if out, errs, code := run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "no change in 1 results") {
 		t.Errorf("history detect: exit status %d: %s%s", code, out, errs)
+	}
+}
+
+// TestCalibrate: identical arms give a noise floor, which a comparison takes.
+func TestCalibrate(t *testing.T) {
+	dir := t.TempDir()
+	floor := filepath.Join(dir, "floor.json")
+	args := []string{"custom", "--param", "command=sleep 0.01", "--quick", "--data", dir}
+	out, errs, code := run(t, append([]string{"bench", "calibrate", "--out", floor}, args...)...)
+	if code != exitOK && code != exitInvalid || !strings.Contains(out, "NOISE FLOOR of this host for custom (wall_seconds)") {
+		t.Fatalf("exit status %d: %s%s", code, out, errs)
+	}
+	r := measure(t, dir, "r", append(args, "--env", "native", "--env", "again=native")...)
+	out, errs, code = run(t, "compare", r, "--calibration", floor, "--format", "json")
+	if code != exitOK && code != exitInvalid || !strings.Contains(out, `"noise_floor": 0.`) {
+		t.Errorf("exit status %d, no noise floor: %s", code, errs)
 	}
 }
 

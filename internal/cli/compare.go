@@ -61,6 +61,11 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i, other := range es {
+			if other.ID == e.ID {
+				return nil, fmt.Errorf("%s and %s are the same experiment (%s)", paths[i], p, e.ID)
+			}
+		}
 		es = append(es, e)
 	}
 	if len(es) > 1 {
