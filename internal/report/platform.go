@@ -296,6 +296,13 @@ func environments(e *result.Experiment) Section {
 	row("time to open", func(v *result.Environment) Cell {
 		return Or(v.OpenSeconds, "seconds", or(v.Missing["open_seconds"], "not timed"))
 	})
+	row("an empty run, subtracted from nothing", func(v *result.Environment) Cell {
+		if v.NullSeconds == nil {
+			return Missing("not measured, or only the environment's own programs run there")
+		}
+		return Cell{Text: Value(v.NullSeconds.Mean, "seconds"), Raw: fmt.Sprint(v.NullSeconds.Mean), Number: true}
+	})
+	row("the first run, not counted", func(v *result.Environment) Cell { return Or(v.FirstSeconds, "seconds", "not timed") })
 	s.Tables = append(s.Tables, t)
 	return s
 }
