@@ -249,7 +249,7 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 		name = label
 	}
 	if label == "" || name == "" {
-		return Arm{}, errors.New("want [LABEL=]LAUNCHER[,K=V]...")
+		return Arm{}, errors.New("want [LABEL=]LAUNCHER, and after it ,K=V for each parameter")
 	}
 	launcher, err := l.launcher(name)
 	if err != nil {

@@ -56,18 +56,18 @@ func lists() bench.Lists {
 
 // benchFlags are what `bench run` and `bench calibrate` share.
 type benchFlags struct {
-	envs, params         []string
-	ceilings             []string
-	pairs                int
-	quick, publish       bool
-	out, data            string
-	dryRun, resume       bool
-	seed                 uint64
-	margin               string
-	metric, commit       string
-	noCounters, noReport bool
-	timeout              time.Duration
-	format               string
+	envs, params   []string
+	ceilings       []string
+	pairs          int
+	quick, publish bool
+	out, data      string
+	dryRun, resume bool
+	seed           uint64
+	margin         string
+	metric, commit string
+	noCounters     bool
+	timeout        time.Duration
+	format         string
 }
 
 func (f *benchFlags) add(c *cobra.Command) {

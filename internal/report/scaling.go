@@ -88,10 +88,9 @@ type panel struct {
 }
 
 type whisker struct {
-	env        string
-	x, lo, hi  float64
-	point      float64
-	appearance appearance
+	env       string
+	x, lo, hi float64
+	point     float64
 }
 
 func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, w float64) *scene {

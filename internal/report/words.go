@@ -93,10 +93,10 @@ func designText(k result.Kind) string {
 	return "design not recorded"
 }
 
-// levelMark and levelWord show a guard's severity by shape and word.
 // NoteLevel is the word of a guard that changes no verdict.
 const NoteLevel = "note"
 
+// levelMark shows a guard's severity by shape and word.
 func levelMark(l result.Level) (mark, word string) {
 	switch l {
 	case result.Refuse:

@@ -209,7 +209,7 @@ func (t *template) launcher() *bench.Launcher {
 		Check: func(h *host.Host, p bench.Params) error {
 			var needs []need
 			for _, n := range t.Check {
-				needs = append(needs, need{n.Command, n.Path, n.Hint})
+				needs = append(needs, need(n))
 			}
 			if p["data"] != "" {
 				needs = append(needs, dataFolder(p["data"]))
