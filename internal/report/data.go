@@ -188,38 +188,42 @@ type arm struct {
 // counters of a case: those of the workload's processes first, and of these the
 // ones that differ most between the first arm and the others.
 func counters(e *result.Experiment, kase string) []counted {
-	type key struct {
-		name, scope string
-		part        bool
-	}
 	type cell struct {
 		perOp, whole []float64
 		trust        result.Trust
 		note         string
 	}
-	cells := map[key][]cell{}
-	var keys []key
+	var runs []map[counterKey]tally
+	var arms []int
+	cells := map[counterKey][]cell{}
+	var keys []counterKey
 	for i := range e.Runs {
 		r := &e.Runs[i]
 		env := envIndex(e, r.Env)
 		if env < 0 || r.Case != kase || r.Status != result.OK {
 			continue
 		}
-		for j := range r.Counters {
-			c := &r.Counters[j]
-			k := key{counterName(c), c.Scope, len(c.Labels) > 0}
+		sums, order := tallies(r)
+		runs, arms = append(runs, sums), append(arms, env)
+		for _, k := range order {
 			if cells[k] == nil {
 				cells[k] = make([]cell, len(e.Environments))
 				keys = append(keys, k)
 			}
 			x := &cells[k][env]
-			x.trust, x.note = worse(x.trust, c.Trust), or(x.note, c.Note)
-			if c.PerOperation != nil && finite(*c.PerOperation) {
-				x.perOp = append(x.perOp, *c.PerOperation)
+			x.trust, x.note = worse(x.trust, sums[k].trust), or(x.note, sums[k].note)
+		}
+	}
+	for i, sums := range runs {
+		for _, k := range keys {
+			x := &cells[k][arms[i]]
+			t, named := sums[k]
+			if !named && k.part && x.trust != "" {
+				// The source names only what there was: beside a total, what is not named
+				// did not happen in this run. An arm that never named it stays empty.
+				t = sums[k.total()].none()
 			}
-			if c.Value != nil && finite(*c.Value) {
-				x.whole = append(x.whole, *c.Value)
-			}
+			x.perOp, x.whole = append(x.perOp, t.perOp...), append(x.whole, t.whole...)
 		}
 	}
 	var out []counted
@@ -252,6 +256,60 @@ func counters(e *result.Experiment, kase string) []counted {
 		return cmp.Or(cmp.Compare(b.scope, a.scope), cmp.Compare(b.moved(), a.moved()))
 	})
 	return out
+}
+
+// counterKey is a counter whichever process of the workload it is of.
+type counterKey struct {
+	name, scope, metric string
+	part                bool
+}
+
+// total is the counter that has the sum of this one's kind.
+func (k counterKey) total() counterKey { return counterKey{k.metric, k.scope, k.metric, false} }
+
+// tally is a counter in one run: no value or one.
+type tally struct {
+	perOp, whole []float64
+	trust        result.Trust
+	note         string
+}
+
+// none is what a part of t counted that t does not name.
+func (t tally) none() tally {
+	return tally{perOp: make([]float64, len(t.perOp)), whole: make([]float64, len(t.whole))}
+}
+
+// tallies sums the counters of a run over its processes. A series that only
+// repeats the total, one process's share of a metric without other labels, is
+// left out where the total is there.
+func tallies(r *result.Run) (sums map[counterKey]tally, order []counterKey) {
+	sums = map[counterKey]tally{}
+	add := func(to []float64, v *float64) []float64 {
+		switch {
+		case v == nil || !finite(*v):
+			return to
+		case to == nil:
+			return []float64{*v}
+		}
+		return []float64{to[0] + *v}
+	}
+	for i := range r.Counters {
+		c := &r.Counters[i]
+		k := counterKey{counterName(c), c.Scope, counterName(&result.Counter{Name: c.Name}), len(c.Labels) > 0}
+		t, seen := sums[k]
+		if !seen {
+			order = append(order, k)
+		}
+		t.trust, t.note = worse(t.trust, c.Trust), or(t.note, c.Note)
+		t.perOp, t.whole = add(t.perOp, c.PerOperation), add(t.whole, c.Value)
+		sums[k] = t
+	}
+	for k := range sums {
+		if _, whole := sums[k.total()]; k.part && whole && k.name == k.metric {
+			delete(sums, k)
+		}
+	}
+	return sums, slices.DeleteFunc(order, func(k counterKey) bool { _, kept := sums[k]; return !kept })
 }
 
 // moved is by which factor, up or down, a counter differs most from the first

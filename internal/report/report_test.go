@@ -210,3 +210,51 @@ func TestShellLine(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestCountersAddUp: a counter is the sum over the processes of a run, and a
+// kind of event that a run's total does not name was none in it.
+func TestCountersAddUp(t *testing.T) {
+	run := func(env string, counts ...result.Counter) result.Run {
+		total := 0.0
+		for _, c := range counts {
+			total += *c.Value
+		}
+		all := result.Counter{Name: "tee_syscalls_total", Value: &total, Scope: "process", Trust: result.Full}
+		return result.Run{Env: env, Case: "default", Status: result.OK, Counters: append(counts, all)}
+	}
+	count := func(process, call string, v float64) result.Counter {
+		c := result.Counter{Name: "tee_syscalls_total", Labels: map[string]string{"process": process}, Value: &v, Scope: "process", Trust: result.Full}
+		if call != "" {
+			c.Labels["syscall"] = call
+		}
+		return c
+	}
+	e := &result.Experiment{Environments: []result.Environment{{ID: "base"}, {ID: "treat"}}, Runs: []result.Run{
+		run("base", count("micro", "read", 9)), run("base", count("micro", "read", 9), count("micro", "getppid", 500)), run("base", count("micro", "read", 9)),
+		run("treat", count("exe", "read", 8), count("runsc", "read", 3)), run("treat", count("exe", "read", 8), count("runsc", "read", 3), count("exe", "", 0)),
+	}}
+	got := map[string]string{}
+	for _, k := range counters(e, "default") {
+		text := ""
+		for _, a := range k.arms {
+			if a.value == nil {
+				text += a.reason + "; "
+			} else {
+				text += fmt.Sprint(*a.value) + "; "
+			}
+		}
+		if got[k.name] != "" {
+			t.Errorf("%s is there twice", k.name)
+		}
+		got[k.name] = text
+	}
+	want := map[string]string{"syscalls": "9; 11; ", "syscalls, read": "9; 11; ", "syscalls, getppid": "0; not counted in this arm; "}
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s: %q, want %q", name, got[name], text)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("counters: %v", got)
+	}
+}
