@@ -15,6 +15,7 @@ import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 export const repository = fileURLToPath(new URL("../../", import.meta.url));
+export const binary = process.env.TEESCOPE_BIN ?? path.join(repository, "bin/teescope");
 const executablePath = process.env.TEESCOPE_CHROMIUM ?? "/usr/bin/chromium";
 
 /** Why the tests cannot run here, or false: what node's skip option takes. */
@@ -57,7 +58,6 @@ function start(command, args) {
 /** A monitor of its own, or the one at TEESCOPE_URL; returns its address. */
 export async function startMonitor(...args) {
   if (process.env.TEESCOPE_URL && args.length === 0) return process.env.TEESCOPE_URL.replace(/\/$/, "");
-  const binary = process.env.TEESCOPE_BIN ?? path.join(repository, "bin/teescope");
   // A short interval keeps what happens at the edges of a measured window small.
   const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", tempDir(), "--interval", "1s", ...args]);
   const url = await until("the monitor prints its address", 30_000, () => {

@@ -6,7 +6,7 @@ import { after, before, describe, test } from "node:test";
 import { chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, until } from "./harness.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "explore", "overhead"];
+const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "benchmarks", "explore", "overhead"];
 const calls = "System calls per second";
 const byCall = "System calls per second, by call";
 

@@ -3,7 +3,7 @@
 import type { ResultComparison, ResultExperiment } from "../api/types";
 import { formatTimes } from "../format/measure";
 import { formatValue } from "../format/number";
-import { doubtsOf, gradeMeans, headlineOf, kindOf, looks, noRatio, replicates } from "../words/benchmark";
+import { armsText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, noRatio, replicates } from "../words/benchmark";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 import { caseIds, primaries, tellingOf } from "./document";
@@ -54,7 +54,7 @@ function Conclusion({ doc, c }: { doc: ResultExperiment; c: ResultComparison }) 
   const interval = c.confidence > 0 ? `${formatValue(c.confidence, "ratio")} interval` : "interval";
   const range = kind === "invalid" ? "refused" : c.cost_ci_low !== null && c.cost_ci_high !== null ? `${formatTimes(c.cost_ci_low)} to ${formatTimes(c.cost_ci_high)}` : `missing: ${noRatio(c)}`;
   return (
-    <section className={`verdict conclusion conclusion-${looks[kind].tone}`} aria-label={`Verdict: ${looks[kind].word}`} data-verdict={kind}>
+    <section className={`verdict conclusion conclusion-${looks[kind].tone}`} aria-label={`Verdict on ${armsText(c)}${c.case === "default" ? "" : `, ${c.case}`}: ${looks[kind].word}`} data-verdict={kind}>
       <div>
         <VerdictChip kind={kind} material={c.material} />
         <h2>{headline}</h2>

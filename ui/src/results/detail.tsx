@@ -6,7 +6,7 @@ import { formatLength, formatSince } from "../format/time";
 import { designText, gradeMeans, shellLine } from "../words/benchmark";
 import { Sentence } from "../words/term";
 import { Conclusions } from "./conclusions";
-import { Command } from "./copy";
+import { Command } from "./command";
 import { Counters } from "./counters";
 import { caseIds, metricLabel, primaryOf, rungsOf, sweepsOf, tellingCase } from "./document";
 import { Forest } from "./forest";
@@ -169,7 +169,7 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
           <dt>Tool</dt>
           <dd>{`${doc.tool.name} ${doc.tool.version}`.trim()}</dd>
           <dt>Seed of the order</dt>
-          <dd>{doc.design.seed}</dd>
+          <dd>{Number.isSafeInteger(doc.design.seed) ? doc.design.seed : "in the document: it has more digits than a browser keeps"}</dd>
           <dt>Document</dt>
           <dd className="mono">{doc.experiment_id}</dd>
           {(doc.cases ?? []).map((c) => (

@@ -87,6 +87,13 @@ test("a counter is the sum over processes and the median over runs, and trust is
       ],
     },
   ]);
+  const total = { ...counter("a", 9), labels: {} };
+  const cpu = [total, { ...counter("a", 6), labels: { process: "a" } }];
+  expect(countersOf(doc({ runs: [run("native", "default", 1, { counters: cpu })] }), "default")[0]!.arms[0]!.value).toBe(9);
+  const once = { ...counter("a", 8), labels: { process: "a", syscall: "mmap" } };
+  const three = [0, 1, 2].map((pair) => run("native", "default", 1, { run_id: `r${pair}`, counters: pair === 0 ? [total, once] : [total] }));
+  const named = countersOf(doc({ runs: three }), "default").find((r) => r.name === "syscalls, mmap")!;
+  expect(named.arms.map((a) => a.value)).toEqual([0, null, null]);
   expect(causeName('tee_page_faults_total{cause="write",space="user"}')).toBe("page faults, write, user");
 });
 
@@ -101,9 +108,10 @@ test("what is missing keeps its reason and counts its runs", () => {
 });
 
 test("the window has room at both ends for a few readings", () => {
-  const w = windowOfRuns(doc({ runs: [run("native", "default", 1, { started_at: "2026-05-02T15:00:09Z", duration_seconds: 3 })] }));
+  const e = doc({ runs: [run("native", "default", 1, { started_at: "2026-05-02T15:00:09Z", duration_seconds: 3 })] });
   const start = Date.parse("2026-05-02T15:00:00Z") / 1000;
-  expect([w.from < start, w.to > start + 12, w.to - w.from]).toEqual([true, true, 60]);
+  expect(windowOfRuns(e, start + 9999)).toEqual({ from: start - 24, to: start + 36 });
+  expect([windowOfRuns(e, start + 20).to, windowOfRuns(e, start).to]).toEqual([start + 20, start + 12]);
 });
 
 test("two metrics of one name keep their units", () => {

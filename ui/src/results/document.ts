@@ -201,38 +201,47 @@ export interface Counted {
  * others too, and those first that differ most between the first arm and the rest. */
 export function countersOf(e: Doc, kase: string): Counted[] {
   const envs = (e.environments ?? []).map((v) => v.env_id);
-  const found = new Map<string, { name: string; scope: string; cells: Map<string, ResultCounter[]>[] }>();
-  for (const r of e.runs ?? []) {
-    const env = envs.indexOf(r.env_id);
-    if (env < 0 || r.case !== kase || r.status !== "ok") continue;
+  const runs = (e.runs ?? []).filter((r) => r.case === kase && r.status === "ok" && envs.includes(r.env_id));
+  const found = new Map<string, { name: string; scope: string; metric: string; cells: Map<string, ResultCounter[]>[] }>();
+  for (const r of runs) {
     for (const c of r.counters ?? []) {
       const name = counterName(c.name, c.labels ?? {});
       const key = `${name} ${c.scope}`;
-      const row = found.get(key) ?? { name, scope: c.scope, cells: envs.map(() => new Map()) };
-      const cell = row.cells[env]!;
+      const row = found.get(key) ?? { name, scope: c.scope, metric: c.name, cells: envs.map(() => new Map()) };
+      const cell = row.cells[envs.indexOf(r.env_id)]!;
       cell.set(r.run_id, [...(cell.get(r.run_id) ?? []), c]);
       found.set(key, row);
     }
   }
-  const rows = [...found.values()].map(({ name, scope, cells }): Counted => {
-    const perOperation = cells.some((runs) => [...runs.values()].some((cs) => cs.some((c) => c.per_operation !== null)));
-    return { name, scope, perOperation, arms: cells.map((runs) => armOf([...runs.values()], perOperation)) };
+  const totals = new Set(runs.flatMap((r) => (r.counters ?? []).filter(isTotal).map((c) => `${r.run_id} ${c.name}`)));
+  const rows = [...found.values()].map(({ name, scope, metric, cells }): Counted => {
+    const perOperation = cells.some((cell) => [...cell.values()].some((cs) => cs.some((c) => c.per_operation !== null)));
+    // A source names only what there was: beside a total, what is not named did not
+    // happen in that run. An arm that never named it stays empty.
+    const silent = (cell: (typeof cells)[number], env: string) => runs.filter((r) => r.env_id === env && !cell.has(r.run_id) && totals.has(`${r.run_id} ${metric}`)).length;
+    return { name, scope, perOperation, arms: cells.map((cell, i) => armOf([...cell.values()], perOperation, silent(cell, envs[i]!))) };
   });
   const moves = new Map(rows.map((r) => [r, moved(r)]));
   return rows.sort((a, b) => Number(a.scope === "machine") - Number(b.scope === "machine") || moves.get(b)! - moves.get(a)!);
 }
 
-function armOf(runs: ResultCounter[][], perOperation: boolean): Counted["arms"][number] {
+/** Without labels a counter is the sum of all series of its metric. */
+function isTotal(c: ResultCounter): boolean {
+  return Object.keys(c.labels ?? {}).length === 0;
+}
+
+function armOf(runs: ResultCounter[][], perOperation: boolean, silent: number): Counted["arms"][number] {
   const ranks: ResultTrust[] = ["none", "partial", "full"];
-  const cs = runs.flat();
-  const trust = ranks.find((t) => cs.some((c) => c.trust === t)) ?? "";
-  const note = cs.find((c) => c.note)?.note;
+  const all = runs.flat();
+  const trust = ranks.find((t) => all.some((c) => c.trust === t)) ?? "";
+  const note = all.find((c) => c.note)?.note;
   if (trust === "none") return { value: null, trust, reason: note ?? "the counter cannot see into this environment" };
-  const sums = runs.flatMap((processes) => {
-    const values = processes.map((c) => (perOperation ? c.per_operation : c.value)).filter((v) => v !== null);
+  const sums = runs.flatMap((series) => {
+    const total = series.filter(isTotal);
+    const values = (total.length > 0 ? total : series).map((c) => (perOperation ? c.per_operation : c.value)).filter((v) => v !== null);
     return values.length === 0 ? [] : [values.reduce((a, b) => a + b, 0)];
   });
-  const value = median(sums);
+  const value = sums.length === 0 ? null : median([...sums, ...Array<number>(silent).fill(0)]);
   return { value, trust, reason: value === null ? (note ?? "not counted in this arm") : (note ?? "") };
 }
 
@@ -281,15 +290,15 @@ export function missingOf(e: Doc): { what: string; where: string; why: string }[
   return [...out, ...rows.values()].map(({ what, where, why, runs }) => ({ what, why, where: runs === 0 ? where : `${where}, ${runs} ${runs === 1 ? "run" : "runs"}` }));
 }
 
-/** The window of the runs with room at both ends, in Unix seconds: charts of the
- * monitor need a few readings. */
-export function windowOfRuns(e: Doc): { from: number; to: number } {
+/** The window of the runs with room at both ends, in Unix seconds, since charts of
+ * the monitor need a few readings; but none in the future. */
+export function windowOfRuns(e: Doc, now: number): { from: number; to: number } {
   const starts = (e.runs ?? []).map((r) => Date.parse(r.started_at) / 1000);
   const ends = (e.runs ?? []).map((r, i) => starts[i]! + r.duration_seconds);
   const from = Math.min(Date.parse(e.started_at) / 1000, ...starts);
   const to = Math.max(e.ended_at ? Date.parse(e.ended_at) / 1000 : from, ...ends);
   const room = Math.max((60 - (to - from)) / 2, (to - from) * 0.03, 5);
-  return { from: Math.floor(from - room), to: Math.ceil(to + room) };
+  return { from: Math.floor(from - room), to: Math.ceil(Math.min(to + room, Math.max(to, now))) };
 }
 
 /** The kinds of verdict of a result, each once. */

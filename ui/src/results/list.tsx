@@ -9,7 +9,7 @@ import { home, type Filter } from "../state/place";
 import { here, move, usePlace } from "../state/use-place";
 import { gradeMeans, headlineOf, kindOf, looks, type Kind } from "../words/benchmark";
 import { count } from "../words/verdict";
-import { Command } from "./copy";
+import { Command } from "./command";
 import { choicesOf, kindsOf, narrow, tellingOf } from "./document";
 import { VerdictChip } from "./marks";
 

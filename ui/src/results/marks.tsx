@@ -12,7 +12,7 @@ const paths: Record<Exclude<Shape, "disc" | "ring">, string> = {
 };
 
 /** A shape around 0,0, of about radius 5, in a colour token. */
-export function Symbol({ shape, tone }: { shape: Shape; tone: string }) {
+export function Glyph({ shape, tone }: { shape: Shape; tone: string }) {
   const colour = `var(--${tone})`;
   if (shape === "disc") return <circle r="5" fill={colour} />;
   if (shape === "ring") return <circle r="4.5" fill="var(--surface)" stroke={colour} strokeWidth="2" />;
@@ -26,7 +26,7 @@ export function Mark({ x, y = "50%", shift = 0, shape, tone, title, scale = 1 }:
     <svg className="mark" x={`${x}%`} y={y}>
       <g transform={`translate(0 ${shift}) scale(${scale})`}>
         <title>{title}</title>
-        <Symbol shape={shape} tone={tone} />
+        <Glyph shape={shape} tone={tone} />
       </g>
     </svg>
   );
@@ -36,7 +36,7 @@ export function Mark({ x, y = "50%", shift = 0, shape, tone, title, scale = 1 }:
 export function Swatch({ shape, tone }: { shape: Shape; tone: string }) {
   return (
     <svg className="swatch-shape" viewBox="-7 -7 14 14" width="12" height="12" aria-hidden="true">
-      <Symbol shape={shape} tone={tone} />
+      <Glyph shape={shape} tone={tone} />
     </svg>
   );
 }

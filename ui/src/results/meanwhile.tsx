@@ -18,7 +18,8 @@ import { Timeline } from "./timeline";
 
 export function Meanwhile({ doc }: { doc: ResultExperiment }) {
   const { fixed } = usePlace();
-  const whole = windowOfRuns(doc);
+  const { tick } = useMachine();
+  const whole = windowOfRuns(doc, tick);
   // A window that was dragged within the runs is a zoom; any other is of other pages.
   const zoomed = fixed !== null && fixed.from < whole.to && fixed.to > whole.from;
   const w = zoomed ? fixed : whole;

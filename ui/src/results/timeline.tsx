@@ -7,7 +7,7 @@ import { formatMeasure, rawMeasure } from "../format/measure";
 import { formatMoment } from "../format/time";
 import { zoomBack } from "../state/use-place";
 import { inOrder } from "./document";
-import { armLook, ArmName, Symbol } from "./marks";
+import { armLook, ArmName, Glyph } from "./marks";
 
 const lane = 26;
 
@@ -35,7 +35,7 @@ export function Timeline({ doc, from, to }: { doc: ResultExperiment; from: numbe
   };
 
   return (
-    <section className="panel timeline" aria-label="Runs over time">
+    <section className="panel timeline" aria-label="Runs, by environment">
       <header className="panel-head">
         <h3>Runs, by environment</h3>
       </header>
@@ -44,7 +44,7 @@ export function Timeline({ doc, from, to }: { doc: ResultExperiment; from: numbe
           {envs.map((env, i) => (
             <g key={env}>
               <g transform={`translate(-14 ${lane * (i + 0.5)})`}>
-                <Symbol {...armLook(i)} />
+                <Glyph {...armLook(i)} />
               </g>
               <line x1="0" x2="100%" y1={lane * (i + 1) - 0.5} y2={lane * (i + 1) - 0.5} className="grid-line" />
             </g>

@@ -1,0 +1,181 @@
+// The page's benchmarks over results of real runs, and over one that is run here
+// beside a monitor.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { binary, chart, cleanUp, drawn, missing, openPage, startMonitor, tempDir, until } from "./harness.js";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const recorded = fileURLToPath(new URL("testdata/results", import.meta.url));
+const read = (name) => JSON.parse(readFileSync(path.join(recorded, `${name}.json`), "utf8"));
+
+describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
+  const data = tempDir();
+  const [ladder, native, gvisor, sevenzip] = ["startup-ladder", "startup-native", "startup-gvisor", "cpu-7zip"].map(read);
+  let url;
+  const at = (...query) => `${url}/?${["page=benchmarks", "refresh=0", ...query].join("&")}`;
+  const detail = (e, ...query) => at(`subject=${e.experiment_id}`, ...query);
+  const lines = (page) => page.getByRole("list", { name: "Results" }).getByRole("listitem").and(page.locator("[data-result]"));
+
+  before(async () => {
+    cpSync(recorded, path.join(data, "results"), { recursive: true });
+    writeFileSync(path.join(data, "results", "torn.json"), readFileSync(path.join(recorded, "cpu-7zip.json"), "utf8").slice(0, 5000));
+    url = await startMonitor("--data", data);
+  });
+  after(cleanUp);
+
+  test("the list says the verdict first and names the files that it cannot read", async () => {
+    const { page, check } = await openPage(at());
+    await until("four results", 10_000, async () => (await lines(page).count()) === 4);
+    const line = page.locator(`[data-result="${ladder.experiment_id}"]`);
+    const telling = ladder.comparisons.filter((c) => c.primary && c.verdict !== "invalid").sort((a, b) => b.cost_ratio - a.cost_ratio)[0];
+    assert.equal(await line.getByRole("heading").innerText(), telling.headline);
+    assert.equal(await line.getAttribute("data-verdict"), telling.verdict);
+    await line.getByText("8 pairs, 24 runs").waitFor();
+    await line.getByText("native, container, runsc").waitFor();
+    await line.getByText(ladder.commit.id.slice(0, 12)).waitFor();
+    await page.locator(`[data-result="${native.experiment_id}"]`).getByText("no verdict").waitFor();
+    await page.getByText(/torn\.json/).waitFor();
+    await check();
+  });
+
+  test("filters narrow the list and live in the address", async () => {
+    const { page, check } = await openPage(at());
+    await page.getByRole("combobox", { name: "Workload" }).selectOption("cpu-7zip");
+    await until("one result", 5_000, async () => (await lines(page).count()) === 1);
+    assert.ok(page.url().includes("workload=cpu-7zip"));
+    await page.reload();
+    await page.getByText("1 of 4 results").waitFor();
+    assert.equal(await page.getByRole("combobox", { name: "Workload" }).inputValue(), "cpu-7zip");
+    await page.getByRole("button", { name: "Clear" }).click();
+    await page.getByRole("searchbox", { name: "Text in results" }).fill("runsc costs");
+    await until("the headline is searched", 5_000, async () => (await lines(page).count()) === 1 && page.url().includes("text=runsc"));
+    await page.getByRole("searchbox", { name: "Text in results" }).fill("no such thing");
+    await page.getByText("No result passes these filters").waitFor();
+    await page.goto(at("verdict=none", "environment=runsc"));
+    await until("both filters hold", 5_000, async () => (await lines(page).count()) === 1);
+    await check();
+  });
+
+  test("an empty list says how to get a result", async () => {
+    const { page, check } = await openPage(`${url}/-/healthy`);
+    await page.route("**/api/teescope/v1/results", (r) => r.fulfill({ json: { results: [] } }));
+    await page.goto(at());
+    await page.getByText("teescope bench run startup --env native --env runsc", { exact: true }).waitFor();
+    await page.getByRole("button", { name: /^Copy the command/ }).waitFor();
+    await check();
+  });
+
+  test("a result shows its verdict, and every figure in text", async () => {
+    const { page, check } = await openPage(at());
+    await page.locator(`[data-result="${ladder.experiment_id}"]`).getByRole("link").click();
+    assert.ok((await page.getByRole("region", { name: /^Verdict/ }).first().innerText()).includes("runsc costs"));
+    const forest = page.getByRole("table", { name: "Cost ratio of each comparison, with its interval" });
+    const drawnRows = ladder.comparisons.filter((c) => c.cost_ratio !== null || c.primary).length;
+    assert.equal(await forest.getByRole("row").count(), drawnRows + 1);
+    const c = ladder.comparisons.find((c) => c.primary && c.treatment === "runsc" && c.baseline === "native");
+    const row = forest.getByRole("row", { name: /^startup, runsc (?!against)/ });
+    assert.match(await row.innerText(), /cost, material/);
+    const shown = /([\d.]+)x \[([\d.]+), ([\d.]+)\]/.exec(await row.innerText()).slice(1).map(Number);
+    for (const [i, want] of [c.cost_ratio, c.cost_ci_low, c.cost_ci_high].entries()) assert.ok(Math.abs(shown[i] / want - 1) < 0.006, `${shown[i]} is shown, the document has ${want}`);
+    assert.equal(await page.getByRole("table", { name: "What each layer adds" }).getByRole("row").count(), 4);
+    const strips = page.getByRole("table", { name: "All runs: startup" });
+    assert.equal(await strips.locator("svg.mark").count(), ladder.runs.filter((r) => r.status === "ok").length);
+    await page.getByRole("combobox", { name: "Metric" }).selectOption("load_seconds");
+    await page.getByRole("table", { name: "All runs: load" }).waitFor();
+    await page.getByRole("table", { name: "Counters per run" }).getByRole("row", { name: /syscalls/ }).first().waitFor();
+    for (const title of ["What differs between the environments", "Guards that spoke", "What the harness itself costs"]) await page.getByRole("region", { name: title }).waitFor();
+    const nullRun = await page.getByRole("region", { name: "What the harness itself costs" }).getByRole("row", { name: /^container/ }).getByTitle(/^mean /).getAttribute("title");
+    assert.ok(nullRun.startsWith(`mean ${ladder.environments[1].null_run_seconds.mean}`), nullRun);
+    await page.getByRole("region", { name: "How to do it again" }).getByText("teescope bench run startup --env native --env container --env runsc", { exact: false }).waitFor();
+    const download = page.waitForEvent("download");
+    await page.getByRole("link", { name: /Download the document/ }).click();
+    assert.equal(JSON.parse(readFileSync(await (await download).path(), "utf8")).experiment_id, ladder.experiment_id);
+    // These runs were long before the monitor of this test.
+    await chart(page, "Runs, by environment").scrollIntoViewIfNeeded();
+    await page.getByText("The monitor was not running in this window").waitFor();
+    await check();
+  });
+
+  test("a sweep shows efficiency and absolute cost", async () => {
+    const { page, check } = await openPage(detail(sevenzip));
+    const scaling = page.getByRole("region", { name: "Scaling" });
+    for (const title of ["Efficiency of each arm by itself", "Cost against native"]) await scaling.getByRole("figure", { name: title }).waitFor();
+    const two = await scaling.getByRole("row", { name: /^2 / }).innerText();
+    const c = sevenzip.comparisons.find((c) => c.primary && c.case.includes("threads=2"));
+    if (c.cost_ratio !== null) assert.ok(two.includes(`${c.cost_ratio.toFixed(c.cost_ratio < 2 ? 3 : 2)}x`), two);
+    assert.match(two, /\d %/);
+    await check();
+  });
+
+  test("results of one job stand side by side, others are refused with the reason", async () => {
+    const { page, check } = await openPage(at());
+    const tick = (e) => page.locator(`[data-result="${e.experiment_id}"]`).getByRole("checkbox").check();
+    await tick(native);
+    await page.getByText(/1 result ticked/).waitFor();
+    await tick(gvisor);
+    await page.getByRole("link", { name: "Put 2 results side by side" }).click();
+    await page.getByRole("heading", { name: "2 results side by side" }).waitFor();
+    assert.match(await page.getByRole("region", { name: /^Verdict/ }).first().innerText(), /runsc .*native[^]*grade B/);
+    await page.getByText("separate results side by side, not paired").waitFor();
+    await page.goBack();
+    await page.getByRole("link", { name: "Put 2 results side by side" }).waitFor();
+    await tick(sevenzip);
+    await page.getByRole("link", { name: "Put 3 results side by side" }).click();
+    await page.getByText(/different jobs and cannot be compared.*workload/).waitFor();
+    await page.goto(at("subject=nowhere"));
+    await page.getByRole("heading", { name: "This result cannot be shown" }).waitFor();
+    await check();
+  });
+
+  test("a run beside the monitor has the monitor's charts of its window, under one cursor", async () => {
+    const ran = spawnSync(binary, ["bench", "run", "startup", "--env", "native", "--env", "same=native", "--quick", "--data", data], { encoding: "utf8" });
+    assert.equal(ran.error, undefined);
+    const { results } = await (await fetch(`${url}/api/teescope/v1/results`)).json();
+    assert.equal(results.length, 5, `${ran.stdout}${ran.stderr}`);
+    const doc = await (await fetch(`${url}/api/teescope/v1/results/${results[0].id}`)).json();
+    const { page, check } = await openPage(at(`subject=${results[0].id}`).replace("refresh=0", "refresh=5"), { viewport: { width: 1280, height: 3600 } });
+    const timeline = chart(page, "Runs, by environment");
+    await until("a bar for each run", 5_000, async () => (await timeline.locator("[data-run]").count()) === doc.runs.length);
+    for (const title of ["System calls per second", "Context switches per second", "Page faults per second", "CPU, percent of one core"]) await drawn(page, title);
+    await timeline.getByRole("group").focus();
+    await page.keyboard.press("ArrowRight");
+    await until("the run is spoken", 5_000, async () => (await timeline.locator("[aria-live]").innerText()).startsWith(doc.runs.toSorted((a, b) => a.started_at.localeCompare(b.started_at))[0].run_id));
+    await until("the charts show that moment", 5_000, async () => /\d\d:\d\d:\d\d/.test(await chart(page, "System calls per second").locator("thead").innerText()));
+    await check();
+  });
+
+  for (const scheme of ["light", "dark"]) {
+    test(`list, result and comparison are accessible, ${scheme}`, async () => {
+      const views = [at(), detail(ladder), detail(sevenzip), at(`subject=${native.experiment_id}`, `beside=${gvisor.experiment_id}`), at(`subject=${native.experiment_id}`, `beside=${sevenzip.experiment_id}`)];
+      const { page, check } = await openPage(`${views[0]}&theme=${scheme}`, { viewport: { width: 1280, height: 5000 } });
+      for (const view of views) {
+        await page.goto(`${view}&theme=${scheme}`);
+        await page.locator("main h2").nth(view === views[0] ? 0 : 1).waitFor();
+        await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
+        await page.evaluate(axe);
+        const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+        assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 160)} (${v.nodes.length}) ${v.nodes[0].failureSummary}`), [], view);
+      }
+      await check();
+    });
+  }
+
+  test("on a phone nothing is cut off", async () => {
+    const { page, check } = await openPage(at(), { viewport: { width: 390, height: 844 }, hasTouch: true });
+    for (const view of [at(), detail(ladder), detail(sevenzip), at(`subject=${native.experiment_id}`, `beside=${gvisor.experiment_id}`)]) {
+      await page.goto(view);
+      await page.locator("main h2").nth(view === at() ? 0 : 1).waitFor();
+      const wide = await page.evaluate(() => {
+        const past = [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest(".scroll, .hidden, svg"));
+        return [document.documentElement.scrollWidth > window.innerWidth ? ["the page"] : [], ...past.slice(0, 5).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 60)}`)].flat();
+      });
+      assert.deepEqual(wide, [], `${view} is wider than the screen`);
+    }
+    await check();
+  });
+});
