@@ -67,7 +67,46 @@ func Parse(b []byte) (*Experiment, error) {
 	if err := json.Unmarshal(b, &e); err != nil {
 		return nil, err
 	}
+	if err := whole(&e); err != nil {
+		return nil, err
+	}
 	return &e, nil
+}
+
+// whole finds what a schema cannot: names that are there twice or refer to
+// nothing, and a run that would be counted twice.
+func whole(e *Experiment) error {
+	envs, cases, runs := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i := range e.Environments {
+		id := e.Environments[i].ID
+		if envs[id] {
+			return fmt.Errorf("environment %q is there twice", id)
+		}
+		envs[id] = true
+	}
+	for i := range e.Cases {
+		id := e.Cases[i].ID
+		if cases[id] {
+			return fmt.Errorf("case %q is there twice", id)
+		}
+		cases[id] = true
+	}
+	for i := range e.Runs {
+		switch r := &e.Runs[i]; {
+		case !envs[r.Env]:
+			return fmt.Errorf("run %s: there is no environment %q", r.ID, r.Env)
+		case !cases[r.Case]:
+			return fmt.Errorf("run %s: there is no case %q", r.ID, r.Case)
+		case runs[r.ID]:
+			return fmt.Errorf("run %s is there twice", r.ID)
+		default:
+			runs[r.ID] = true
+		}
+	}
+	if d := &e.Design; !(d.Margin >= 0 && d.Margin < 1) || !(d.Alpha >= 0 && d.Alpha < 1) {
+		return fmt.Errorf("design: margin %v and alpha %v: want shares between 0 and 1", d.Margin, d.Alpha)
+	}
+	return nil
 }
 
 func majorOf(version string) (int, bool) {

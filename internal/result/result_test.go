@@ -140,15 +140,35 @@ func TestReadRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	changed := func(change func(*Experiment)) string {
+		e := sample()
+		e.Runs = []Run{*run(0), *run(1)}
+		change(e)
+		path := filepath.Join(dir, "changed.json")
+		if err := Write(path, e); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
 	for name, c := range map[string]struct{ data, want string }{
-		"truncated":    {string(text[:len(text)/2]), "cut off"},
-		"empty":        {"", "cut off"},
-		"foreign":      {`{"hello": 1}`, "no schema_version"},
-		"a list":       {`[1]`, "no schema_version"},
-		"newer":        {strings.Replace(string(text), `"`+SchemaVersion+`"`, `"2.0.0"`, 1), "newer"},
-		"no version":   {strings.Replace(string(text), `"`+SchemaVersion+`"`, `"x"`, 1), "want a version"},
-		"wrong type":   {strings.Replace(string(text), `"pairs_planned": 6`, `"pairs_planned": "six"`, 1), "schema"},
-		"missing part": {strings.Replace(string(text), `"workload"`, `"work"`, 1), "schema"},
+		"truncated":               {string(text[:len(text)/2]), "cut off"},
+		"empty":                   {"", "cut off"},
+		"foreign":                 {`{"hello": 1}`, "no schema_version"},
+		"a list":                  {`[1]`, "no schema_version"},
+		"newer":                   {strings.Replace(string(text), `"`+SchemaVersion+`"`, `"2.0.0"`, 1), "newer"},
+		"no version":              {strings.Replace(string(text), `"`+SchemaVersion+`"`, `"x"`, 1), "want a version"},
+		"wrong type":              {strings.Replace(string(text), `"pairs_planned": 6`, `"pairs_planned": "six"`, 1), "schema"},
+		"a run twice":             {changed(func(e *Experiment) { e.Runs[1] = e.Runs[0] }), "run p00-default-native is there twice"},
+		"a run of no environment": {changed(func(e *Experiment) { e.Runs[1].Env = "sgx" }), `there is no environment "sgx"`},
+		"a run of no case":        {changed(func(e *Experiment) { e.Runs[1].Case = "big" }), `there is no case "big"`},
+		"an environment twice":    {changed(func(e *Experiment) { e.Environments = append(e.Environments, e.Environments[0]) }), `environment "native" is there twice`},
+		"a case twice":            {changed(func(e *Experiment) { e.Cases = append(e.Cases, e.Cases[0]) }), `case "default" is there twice`},
+		"a margin below 0":        {changed(func(e *Experiment) { e.Design.Margin = -1 }), "shares between 0 and 1"},
+		"missing part":            {strings.Replace(string(text), `"workload"`, `"work"`, 1), "schema"},
 	} {
 		path := filepath.Join(dir, "bad.json")
 		if err := os.WriteFile(path, []byte(c.data), 0o644); err != nil {

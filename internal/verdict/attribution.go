@@ -18,29 +18,35 @@ import (
 func (p *pass) attribute() []result.Attribution {
 	var out []result.Attribution
 	for _, k := range p.contests {
-		base, treat := map[string][]float64{}, map[string][]float64{}
+		var bases, treats []map[string]float64
 		partial := map[string]bool{}
-		deltas := map[string][]float64{}
 		for _, d := range k.duos {
-			if !k.used(d) {
-				continue
-			}
-			b, t := perOperation(d.base, partial), perOperation(d.treat, partial)
-			for name, v := range b {
-				base[name] = append(base[name], v)
-			}
-			for name, v := range t {
-				treat[name] = append(treat[name], v)
-				if w, ok := b[name]; ok {
-					deltas[name] = append(deltas[name], v-w)
-				}
+			if k.used(d) {
+				bases, treats = append(bases, perOperation(d.base, partial)), append(treats, perOperation(d.treat, partial))
 			}
 		}
-		if k.unpaired {
-			for name := range treat {
-				if base[name] != nil {
-					deltas[name] = []float64{stats.Median(treat[name]) - stats.Median(base[name])}
+		deltas := map[string][]float64{}
+		inTreat := named(treats)
+		for name := range named(bases) {
+			if !inTreat[name] {
+				continue
+			}
+			var base, treat []float64
+			for i := range bases {
+				b, okB := count(bases[i], name)
+				t, okT := count(treats[i], name)
+				if okB {
+					base = append(base, b)
 				}
+				if okT {
+					treat = append(treat, t)
+				}
+				if okB && okT {
+					deltas[name] = append(deltas[name], t-b)
+				}
+			}
+			if k.unpaired {
+				deltas[name] = []float64{stats.Median(treat) - stats.Median(base)}
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(deltas)) {
@@ -53,6 +59,28 @@ func (p *pass) attribute() []result.Attribution {
 		}
 	}
 	return out
+}
+
+// named are the counters that any of these runs has.
+func named(runs []map[string]float64) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range runs {
+		for name := range r {
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// count is a run's value of a counter. The source names only the kinds of events
+// that there were: beside a total, one that is not named was none.
+func count(run map[string]float64, name string) (float64, bool) {
+	v, ok := run[name]
+	if !ok {
+		total, _, _ := strings.Cut(name, "{")
+		_, ok = run[total]
+	}
+	return v, ok
 }
 
 // perOperation reads a run's counters, and notes those that see only a part.

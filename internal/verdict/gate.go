@@ -87,6 +87,12 @@ func (g *gate) refusals() {
 	if len(g.contests) == 0 {
 		refuse("there is no case to compare")
 	}
+	for _, s := range e.Design.Order {
+		// Whoever takes runs out of a file chooses what it says.
+		if !slices.ContainsFunc(e.Runs, func(r result.Run) bool { return r.Pair == s.Pair && r.Case == s.Case && r.Env == s.Env }) {
+			refuse("the run of pair %d, case %s, in %s was planned and is not there", s.Pair, s.Case, s.Env)
+		}
+	}
 	for _, c := range e.Cases {
 		for _, env := range e.Environments {
 			runs := g.runs(c.ID, env.ID)

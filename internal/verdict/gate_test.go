@@ -87,6 +87,14 @@ func TestGate(t *testing.T) {
 		{"no run of an arm", newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.01), opts(Options{}), NotValid, "case default has no run in gramine-sgx"},
 		{"one arm", newLab("seconds", "seconds", "lower", "native").add("default", "native", 10, 1, 0.01), opts(Options{}), NotValid, "one arm"},
 		{"a metric that is not declared", func() *lab { l := builds(1, 0.003, 10); l.Design.Primary = "p99_seconds"; return l }(), opts(Options{}), NotValid, "p99_seconds"},
+		{"a run was taken out of the file", func() *lab {
+			l := builds(1, 0.003, 10)
+			for _, r := range l.Runs {
+				l.Design.Order = append(l.Design.Order, result.Slot{Pair: r.Pair, Case: r.Case, Env: r.Env})
+			}
+			l.Runs = append(l.Runs[:3:3], l.Runs[4:]...)
+			return l
+		}(), opts(Options{}), NotValid, "the run of pair 3, case default, in base was planned and is not there"},
 		{"not finished", func() *lab { l := builds(1, 0.003, 10); l.EndedAt = nil; return l }(), opts(Options{}), NotValid, "--resume"},
 		{"another kernel in one arm", builds(1, 0.003, 10).env(1, func(e *result.Environment) { e.Software.Kernel = "6.8" }), opts(Options{}),
 			NotValid, `differ in more than the subject "binary": kernel`},

@@ -359,3 +359,25 @@ func TestAttribution(t *testing.T) {
 		t.Errorf("row %+v", a)
 	}
 }
+
+// TestAttributionOfRareEvents: a kind of event that some runs do not name, beside
+// a total, was none in them; the median is over all pairs.
+func TestAttributionOfRareEvents(t *testing.T) {
+	l := latency()
+	l.each("", func(r *result.Run) {
+		total, rare := 10.0, 500.0
+		r.Counters = []result.Counter{{Name: "tee_syscalls_total", PerOperation: &total, Trust: result.Full}}
+		if r.Env == "gramine-sgx" && r.Pair < 3 || r.Env == "native" && r.Pair == 9 {
+			r.Counters = append(r.Counters, result.Counter{Name: "tee_syscalls_total", Labels: map[string]string{"syscall": "futex"}, PerOperation: &rare, Trust: result.Full})
+		}
+	})
+	l.conclude(Options{})
+	for _, a := range l.Attribution {
+		if a.Delta != 0 {
+			t.Errorf("%s: %v more, want 0 in most pairs", a.Counter, a.Delta)
+		}
+	}
+	if len(l.Attribution) != 2 {
+		t.Errorf("rows %+v", l.Attribution)
+	}
+}
