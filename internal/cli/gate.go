@@ -11,6 +11,7 @@ import (
 func gateCommand(env Env) *cobra.Command {
 	var j judging
 	var inconclusive string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "gate RESULT.json | gate BASE.json HEAD.json",
 		Short: "Fail a build whose interval lies beyond the margin",
@@ -39,7 +40,14 @@ Exit status: 0 no cost beyond the margin, 1 regression, 2 inconclusive (see
 				return err
 			}
 			r := verdict.Gate(e, verdict.GateOptions{Options: o, Inconclusive: policy})
-			fmt.Fprintln(env.Stdout, r.Text)
+			if asJSON {
+				err = printJSON(env.Stdout, map[string]any{"status": r.Status, "text": r.Text, "comparisons": e.Comparisons, "guards": e.Guards})
+			} else {
+				_, err = fmt.Fprintln(env.Stdout, r.Text)
+			}
+			if err != nil {
+				return err
+			}
 			if r.Status != exitOK {
 				return outcome(r.Status)
 			}
@@ -48,5 +56,6 @@ Exit status: 0 no cost beyond the margin, 1 regression, 2 inconclusive (see
 	}
 	j.flags(c)
 	c.Flags().StringVar(&inconclusive, "inconclusive", "report", "what an inconclusive comparison is: report (status 2), pass (status 0) or fail (status 1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of text")
 	return c
 }
