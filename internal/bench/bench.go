@@ -32,9 +32,9 @@ type Param struct {
 	// Text: the value is free text (a command line), taken as it is; in other
 	// values "|" separates alternatives, each of which is a case.
 	Text bool
-	// Path: the value is paths on the harness's machine, separated by commas; a
-	// relative one starts in the folder that the user is in.
-	Path bool
+	// Path: the value is a path on the harness's machine; a relative one starts in
+	// the folder that the user is in. List: several, separated by commas.
+	Path, List bool
 	// Values are the allowed ones; nil is any.
 	Values []string
 }
@@ -189,7 +189,7 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 		}
 		if declared[i].Path {
 			var err error
-			if v, err = absolute(v); err != nil {
+			if v, err = absolute(v, declared[i].List); err != nil {
 				return nil, fmt.Errorf("%s: parameter %s: %w", what, name, err)
 			}
 		}
@@ -198,9 +198,12 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 	return out, nil
 }
 
-// absolute makes each of a list of paths absolute.
-func absolute(list string) (string, error) {
-	paths := strings.Split(list, ",")
+// absolute makes a path, or each of a list of paths, absolute.
+func absolute(value string, list bool) (string, error) {
+	paths := []string{value}
+	if list {
+		paths = strings.Split(value, ",")
+	}
 	for i, p := range paths {
 		if p == "" {
 			continue

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -33,7 +32,10 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	}
 	out, err := s.observed(ctx, env, job, r)
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w in run %s, which is lost; the %d runs before it are kept: continue with --resume", ErrStopped, r.ID, len(s.doc.Runs))
+		if len(s.doc.Runs) == 0 {
+			return nil, fmt.Errorf("%w in the first run; nothing was measured, and nothing is kept", ErrStopped)
+		}
+		return nil, fmt.Errorf("%w in run %s, which is lost; runs that are kept: %d; continue with --resume", ErrStopped, r.ID, len(s.doc.Runs))
 	}
 	out.Params = params
 	if ierr := env.Idle(ctx, true); ierr != nil {
@@ -97,7 +99,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended", limit))
 	out, err := env.Run(rctx, job)
 	if err != nil && rctx.Err() != nil && ctx.Err() == nil {
-		err = errors.Join(context.Cause(rctx), err)
+		err = fmt.Errorf("%w: %w", context.Cause(rctx), err)
 	}
 	cancel()
 	r.Seconds = time.Since(began).Seconds()

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"errors"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -206,6 +208,21 @@ func TestParams(t *testing.T) {
 	}
 	if _, err := p.Int("neg", 0); err == nil {
 		t.Error("Int below the least")
+	}
+}
+
+// TestPaths: relative paths become absolute, and a comma separates only where a
+// list is declared.
+func TestPaths(t *testing.T) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Complete("x", []Param{{Name: "one", Path: true}, {Name: "more", Path: true, List: true}, {Name: "none", Path: true}},
+		Params{"one": "a b,c", "more": "a,/b,c/d", "none": ""})
+	want := Params{"one": here + "/a b,c", "more": here + "/a,/b," + here + "/c/d", "none": ""}
+	if err != nil || !maps.Equal(p, want) {
+		t.Errorf("%v, %v; want %v", p, err, want)
 	}
 }
 

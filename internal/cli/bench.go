@@ -106,7 +106,7 @@ everything that this machine can run. Each run is a fresh process; the environme
 alternate in random order, pair by pair. Every run is on disk when it ends: a stop loses
 the run in progress only, and --resume goes on.
 
-Exit status: 0 measured, 3 when a guard refused the result, 4 for a wrong command line
+Exit status: 0 measured, 3 when a guard refused the result or no run gave a value, 4 for a wrong command line
 or a machine that lacks something.`,
 		Example: "  teescope bench run startup --env native --env runsc\n" +
 			"  teescope bench run custom --param 'command={binary} --once' --env base=native,binary=./old --env head=native,binary=./new\n" +
@@ -220,7 +220,7 @@ func (f *benchFlags) finish(env Env, o bench.Options, format *report.Format, pat
 	if e.Design.Calibration && f.format == "text" {
 		printFloor(env.Stdout, e)
 	}
-	if err != nil || refused(e) {
+	if err != nil || refused(e) || !anyValue(e) {
 		return outcome(exitInvalid)
 	}
 	return nil
@@ -259,6 +259,11 @@ func (f *benchFlags) measured(o bench.Options, run func(bench.Options) (*result.
 		o.Counters, o.NoCounters = c, c.reason()
 	}
 	return run(o)
+}
+
+// anyValue: at least one run gave a value.
+func anyValue(e *result.Experiment) bool {
+	return slices.ContainsFunc(e.Runs, func(r result.Run) bool { return r.Status == result.OK })
 }
 
 // refused: a verdict that was asked for is invalid.
@@ -324,6 +329,9 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 	}
 	if f.pairs < 0 {
 		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
+	}
+	if f.timeout < 0 {
+		return nil, fmt.Errorf("--timeout %v: want a time above 0", f.timeout)
 	}
 	if f.quick {
 		base.Pairs = bench.QuickPairs

@@ -133,7 +133,11 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 			_ = stdout.Close()
 		}
 		wall := time.Since(p.in.began)
-		if ctx.Err() != nil { // WaitDelay ends the leader only
+		left := errors.Is(err, exec.ErrWaitDelay)
+		if left && ctx.Err() == nil {
+			err = errors.New("it has ended, but a process that it left behind held its output open and was ended too")
+		}
+		if left || ctx.Err() != nil { // WaitDelay ends the leader only
 			_ = unix.Kill(-p.PID, unix.SIGKILL)
 		}
 		p.in.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,27 @@ func TestCancelEndsTheGroup(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	t.Errorf("process %s is still there", child)
+}
+
+// TestLeftBehind: what a command leaves in its group, with its output open, holds
+// nobody up and does not stay.
+func TestLeftBehind(t *testing.T) {
+	out, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "sleep 100 & echo $!"}})
+	if err == nil || !strings.Contains(err.Error(), "left behind") {
+		t.Errorf("error %v", err)
+	}
+	pid, perr := strconv.Atoi(strings.TrimSpace(string(out.Stdout)))
+	if perr != nil {
+		t.Fatalf("output %q", out.Stdout)
+	}
+	for range 100 { // it is reaped by whoever adopted it
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("process %d is still there", pid)
 }
 
 func TestPipe(t *testing.T) {

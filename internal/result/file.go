@@ -19,7 +19,10 @@ var ErrNewer = errors.New("schema is newer than this program; use a newer teesco
 func Read(path string) (*Experiment, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, e := os.Stat(partial(path)); e == nil {
+		switch _, e := os.Stat(partial(path)); {
+		case e == nil && busy(partial(path)):
+			return nil, fmt.Errorf("read %s: the experiment still runs; wait for its end", path)
+		case e == nil:
 			return nil, fmt.Errorf("read %s: the experiment is not finished; continue it with `teescope bench run --resume --out %s`", path, path)
 		}
 	}

@@ -97,14 +97,26 @@ func TestFinishAndRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(path, e); err == nil || !strings.Contains(err.Error(), "--resume") {
+	if _, err := Create(path, e); err == nil || !strings.Contains(err.Error(), "another teescope") {
 		t.Errorf("second Create: %v", err)
 	}
 	if _, _, err := Resume(path); err == nil || !strings.Contains(err.Error(), "another teescope") {
 		t.Errorf("Resume while it is written: %v", err)
 	}
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "still runs") {
+		t.Errorf("Read while it is written: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(path, e); err == nil || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("Create over a stopped one: %v", err)
+	}
 	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "not finished") {
 		t.Errorf("Read before the end: %v", err)
+	}
+	if _, s, err = Resume(path); err != nil {
+		t.Fatal(err)
 	}
 	raw, err := s.Raw("p00/../x", "stdout", []byte("said"))
 	if err != nil || strings.Contains(raw.Path, "..") && strings.Contains(raw.Path, "/../") {

@@ -50,6 +50,9 @@ func Create(path string, e *Experiment) (*Stream, error) {
 	}
 	f, err := os.OpenFile(partial(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
+		if busy(partial(path)) {
+			return nil, fmt.Errorf("write %s: another teescope is writing it; name another file with --out", path)
+		}
 		return nil, fmt.Errorf("write %s: an experiment stopped here before its end; continue it with --resume, or remove %s", path, partial(path))
 	}
 	if err != nil {
@@ -83,6 +86,16 @@ func Resume(path string) (*Experiment, *Stream, error) {
 		return nil, nil, fmt.Errorf("resume %s: %w", partial(path), err)
 	}
 	return e, s, nil
+}
+
+// busy: the experiment at a path is not stopped, it runs.
+func busy(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
 func (s *Stream) lock() error {

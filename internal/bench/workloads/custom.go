@@ -35,7 +35,7 @@ var custom = bench.Workload{
 		{Name: "command", Text: true, Doc: "What to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\, and nothing else is special; {binary} is the program that is compared."},
 		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Sh runs the command by sh -c instead, for pipes and variables; the environment needs a shell then, and its start is in the time."},
 		{Name: "binary", Path: true, Subject: true, Doc: "A program of the harness's machine that is put into the environment; arms may differ in it."},
-		{Name: "files", Path: true, Doc: "Files to put beside it, separated by commas; PATH:NAME gives one another name."},
+		{Name: "files", Path: true, List: true, Doc: "Files to put beside it, separated by commas; PATH:NAME gives one another name."},
 		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
 		{Name: "json", Text: true, Doc: "Path of the number in a standard output that is one JSON document: jobs[0].read.iops, with [\"...\"] for a key that has dots."},
 		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
