@@ -102,7 +102,7 @@ function Doubts({ said }: { said: string[] }) {
     <ul className="doubts">
       {said.map((s) => (
         <li key={s}>
-          <Sentence text={sentence(s)} />
+          <Sentence text={s} />
         </li>
       ))}
     </ul>
