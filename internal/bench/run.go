@@ -68,6 +68,10 @@ var ErrArm = errors.New("nothing to compare")
 // ErrStopped is wrapped when the context ended within an experiment.
 var ErrStopped = errors.New("stopped")
 
+// ErrLeft is wrapped when an environment could not be taken down, and nothing
+// else went wrong: the document is finished.
+var ErrLeft = errors.New("something of it is left behind")
+
 // giveUp is the number of failed runs, without a good one, after which an arm
 // is given up.
 const giveUp = 3
@@ -194,9 +198,10 @@ type session struct {
 func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, stream *result.Stream) (*result.Experiment, error) {
 	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}}
 	err := s.all(ctx)
+	var left error // by an environment that could not be taken down; what was measured stands
 	for label, e := range s.envs {
 		if cerr := e.Close(); cerr != nil {
-			err = errors.Join(err, fmt.Errorf("close environment %s: %w", label, cerr))
+			left = errors.Join(left, fmt.Errorf("close environment %s: %w: %w", label, ErrLeft, cerr))
 		}
 	}
 	switch {
@@ -204,14 +209,14 @@ func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, st
 		end := o.Host.Now().UTC()
 		doc.EndedAt = &end
 		verdict.Conclude(doc, o.Verdict)
-		if ferr := stream.Finish(doc); ferr != nil {
-			return doc, errors.Join(err, ferr)
+		if err = errors.Join(err, stream.Finish(doc)); err == nil {
+			err = left
 		}
 		return doc, err
 	case len(doc.Runs) == 0:
-		return nil, errors.Join(err, stream.Discard())
+		return nil, errors.Join(err, left, stream.Discard())
 	}
-	return nil, errors.Join(err, stream.Close())
+	return nil, errors.Join(err, left, stream.Close())
 }
 
 func (s *session) all(ctx context.Context) error {

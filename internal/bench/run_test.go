@@ -28,6 +28,7 @@ type scripted struct {
 	runs   int
 	idle   bool
 	closed bool
+	stuck  error // what Close gives
 	// fail is asked before each run of the job.
 	fail func(n int) error
 }
@@ -54,7 +55,7 @@ func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
 func outcomeOf(o host.Output, err error) (Outcome, error) { return Outcome{Inside: o}, err }
 
 func (s *scripted) Idle(_ context.Context, on bool) error { s.idle = on; return nil }
-func (s *scripted) Close() error                          { s.closed = true; return nil }
+func (s *scripted) Close() error                          { s.closed = true; return s.stuck }
 
 // counting returns as many events as the run had milliseconds.
 type counting struct{ begun int }
@@ -144,6 +145,18 @@ func TestRun(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestLeftBehind: an environment that cannot be taken down is said, and loses no result.
+func TestLeftBehind(t *testing.T) {
+	p, o, _ := bed(t, 6, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5, stuck: errors.New("the folder is busy")}})
+	path := filepath.Join(t.TempDir(), "r.json")
+	if e, err := Run(t.Context(), p, o, path); e == nil || !errors.Is(err, ErrLeft) || !strings.Contains(err.Error(), "environment tee") {
+		t.Errorf("error %v", err)
+	}
+	if e, err := result.Read(path); err != nil || len(e.Runs) != 12 || len(e.Comparisons) == 0 {
+		t.Errorf("read back: %v", err)
 	}
 }
 

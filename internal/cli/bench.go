@@ -220,7 +220,7 @@ func (f *benchFlags) finish(env Env, o bench.Options, format *report.Format, pat
 	if e.Design.Calibration && f.format == "text" {
 		printFloor(env.Stdout, e)
 	}
-	if err != nil || refused(e) || !anyValue(e) {
+	if err != nil && !errors.Is(err, bench.ErrLeft) || refused(e) || !anyValue(e) {
 		return outcome(exitInvalid)
 	}
 	return nil

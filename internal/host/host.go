@@ -207,7 +207,22 @@ func (h *Host) Symlink(target, name string) error {
 }
 
 // RemoveAll removes a file or a folder with all that is in it.
-func (h *Host) RemoveAll(name string) error { return h.errAt(os.RemoveAll(h.Path(name))) }
+func (h *Host) RemoveAll(name string) error {
+	p := h.Path(name)
+	err := os.RemoveAll(p)
+	if errors.Is(err, fs.ErrPermission) {
+		// A folder that its owner may not write, as a container's image has them,
+		// keeps what is in it.
+		_ = filepath.WalkDir(p, func(path string, d fs.DirEntry, _ error) error {
+			if d != nil && d.IsDir() {
+				_ = os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+		err = os.RemoveAll(p)
+	}
+	return h.errAt(err)
+}
 
 // WriteFile replaces a file's contents.
 func (h *Host) WriteFile(name string, data []byte) error {

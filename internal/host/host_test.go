@@ -29,6 +29,26 @@ func tree(t *testing.T, files map[string]string) *Host {
 	return At(root)
 }
 
+// TestRemoveAllReadOnly: a folder that may not be written is removed all the same.
+func TestRemoveAllReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "image", "usr")
+	if err := os.MkdirAll(filepath.Join(inner, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{inner, filepath.Dir(inner)} {
+		if err := os.Chmod(d, 0o555); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Local().RemoveAll(filepath.Dir(inner)); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
 func TestFiles(t *testing.T) {
 	h := tree(t, map[string]string{"proc/a": " one\n", "proc/n": "42\n", "proc/bad": "4x\n", "sys/x/1/v": "", "sys/x/2/v": ""})
 	if b, err := h.ReadFile("/proc/a"); err != nil || string(b) != " one\n" {
