@@ -39,7 +39,10 @@ export function Counters({ doc, kase }: { doc: ResultExperiment; kase: string })
             figure: r.arms.map((a, i) => (
               <span key={envs[i]} className="counter-line" title={[rawMeasure(a.value, ""), a.reason].filter(Boolean).join("; ")}>
                 <ArmName name={envs[i]!} index={i} />
-                <span className={a.value === null ? "small dim" : undefined}>{armText(a, r.scope)}</span>
+                <span className={a.value === null ? "small dim" : undefined}>
+                  {armText(a, r.scope)}
+                  {isPart(a, r.scope) && <span className="small dim block">{a.reason || "a part is seen"}</span>}
+                </span>
               </span>
             )),
           };
@@ -64,8 +67,12 @@ function per(r: Counted): string {
 /** A counter that sees a part of the workload saw at least so much. */
 function armText(a: Counted["arms"][number], scope: string): string {
   if (a.value === null) return `missing: ${a.reason}`;
-  const value = formatMeasure(a.value, "");
-  return a.trust === "partial" && scope !== "machine" ? `≥ ${value}${a.reason ? `, ${a.reason}` : ", a part is seen"}` : value;
+  return `${isPart(a, scope) ? "≥ " : ""}${formatMeasure(a.value, "")}`;
+}
+
+/** What is counted of the whole machine holds more than the workload, not less. */
+function isPart(a: Counted["arms"][number], scope: string): boolean {
+  return a.value !== null && a.trust === "partial" && scope !== "machine";
 }
 
 /** An outline where there may be more than was seen. */

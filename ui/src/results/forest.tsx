@@ -13,7 +13,7 @@ const most = 40;
 /** Ticks of a ratio: changes while they are near 1, factors when they are not. */
 export function ratioTicks(a: Axis): { at: number; text: string }[] {
   const near = a.lo > 0.6 && a.hi < 1.6;
-  return ticksOf(a, 4).map((v) => ({ at: placeOf(a, v), text: !near ? `${formatValue(v, "")}x` : Math.abs(v - 1) < 1e-9 ? "same" : formatChange(v) }));
+  return ticksOf(a, 4).map((v) => ({ at: placeOf(a, v), text: !near ? `${Number(v.toPrecision(3))}x` : Math.abs(v - 1) < 1e-9 ? "same" : formatChange(v) }));
 }
 
 /** What the rows differ in. */
