@@ -282,3 +282,27 @@ func TestPrices(t *testing.T) {
 		}
 	}
 }
+
+// TestNameByFile: results of one name are told apart by their files, and a price
+// by that name is found.
+func TestNameByFile(t *testing.T) {
+	dir := t.TempDir()
+	var paths []string
+	for _, cloud := range []string{"aws", "azure"} {
+		path := filepath.Join(dir, cloud+".json")
+		if _, errs, code := run(t, "bench", "run", "null", "--env", "native=fake", "--quick", "--out", path, "--data", dir); code != exitOK {
+			t.Fatalf("exit status %d: %s", code, errs)
+		}
+		paths = append(paths, path)
+	}
+	prices := filepath.Join(dir, "p.yaml")
+	if err := os.WriteFile(prices, []byte("- {name: aws, per_hour: 2, currency: EUR, date: 2026-11-21}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, _ := run(t, "compare", "--format", "md", "--prices", prices, paths[0], paths[1])
+	for _, want := range []string{"aws/native", "azure/native", "runs/EUR"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in the table: %s\n%s", want, errs, out)
+		}
+	}
+}

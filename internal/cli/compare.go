@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
@@ -69,10 +71,25 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 		es = append(es, e)
 	}
 	if len(es) > 1 {
+		nameByFile(es, paths)
 		return verdict.Across(es, o)
 	}
 	verdict.Conclude(es[0], o)
 	return es[0], nil
+}
+
+// nameByFile tells results of one name, the same workload on three machines, apart
+// by their files.
+func nameByFile(es []*result.Experiment, paths []string) {
+	names := map[string]int{}
+	for _, e := range es {
+		names[e.Name]++
+	}
+	for i, e := range es {
+		if file := filepath.Base(paths[i]); names[e.Name] > 1 {
+			e.Name = strings.TrimSuffix(file, filepath.Ext(file))
+		}
+	}
 }
 
 func compareCommand(env Env) *cobra.Command {
@@ -113,7 +130,7 @@ Exit status: 0, or 3 when a guard refused the comparison.`,
 	}
 	j.flags(c)
 	c.Flags().StringVar(&format, "format", "text", "one of "+formatNames())
-	c.Flags().StringVar(&prices, "prices", "", "YAML file of prices per hour, for work per currency unit")
+	c.Flags().StringVar(&prices, "prices", "", "YAML list of {name, per_hour, currency, date, source}, for work per currency unit; a name is that of an environment, a file or an instance type")
 	return c
 }
 

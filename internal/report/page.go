@@ -281,9 +281,9 @@ func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 	}
 	out.Facts = append(out.Facts, Fact{replicates(c), fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
 	if c.MDE != nil && finite(*c.MDE) {
-		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", Percent(*c.MDE)})
+		out.Facts = append(out.Facts, Fact{"smallest effect these " + replicates(c) + " would find", Percent(*c.MDE)})
 	} else {
-		out.Facts = append(out.Facts, Fact{"smallest effect these pairs would find", "missing"})
+		out.Facts = append(out.Facts, Fact{"smallest effect these " + replicates(c) + " would find", "missing"})
 	}
 	if c.Margin > 0 {
 		m := "±" + Percent(c.Margin)
@@ -301,7 +301,7 @@ func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 	out.Doubts, out.Next = doubts(e, c)
 	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool { return strings.Contains(out.Headline, d) })
 	if c.PairsNeeded > 0 {
-		out.Next = append([]string{fmt.Sprintf("%d pairs would settle it (%d so far).", c.PairsNeeded, c.Pairs)}, out.Next...)
+		out.Next = append([]string{fmt.Sprintf("%d %s would settle it (%d so far).", c.PairsNeeded, replicates(c), c.Pairs)}, out.Next...)
 	}
 	return out
 }

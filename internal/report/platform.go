@@ -45,7 +45,7 @@ func platforms(doc Document) []Section {
 			}
 		}
 	}
-	if len(cols) < 3 {
+	if len(cols) < 3 && (len(cols) < 2 || len(doc.Prices) == 0) { // two are told apart by their differences; prices need the table
 		return nil
 	}
 	s := Section{ID: "platforms", Title: "Platforms", Lead: "What each environment is, and what the primary metric of each workload is there (medians)."}
@@ -141,7 +141,7 @@ func costAgainstBase(e *result.Experiment, env, kase, metric string) Cell {
 // how often it fits into an hour, divided by the price of the hour.
 func worth(doc Document, e *result.Experiment, v *result.Environment, kase, metric string) Cell {
 	at := slices.IndexFunc(doc.Prices, func(p Price) bool {
-		return p.Name == v.ID || v.Cloud != nil && p.Name == v.Cloud.InstanceType
+		return p.Name == v.ID || strings.HasPrefix(v.ID, p.Name+"/") || v.Cloud != nil && p.Name == v.Cloud.InstanceType
 	})
 	if at < 0 {
 		return Missing("no price was given for it")

@@ -17,7 +17,8 @@ type Document struct {
 	Experiments []*result.Experiment
 	// Findings are what the monitor found in the window of the runs.
 	Findings []analysis.Finding
-	// Prices, by environment id or instance type, add work per currency unit.
+	// Prices, by environment id, the result's name before it, or instance type, add
+	// work per currency unit.
 	Prices []Price
 	// Made is when the document is written.
 	Made time.Time
