@@ -101,10 +101,14 @@ func firstOf(digests []string) string {
 	return strings.Join(out, ", ")
 }
 
-// shortened is enough of a digest to tell it from another; the runs have it whole.
+// shortened is enough of a hash to tell it from another, the runs have it whole;
+// other digests are words.
 func shortened(digest string) string {
 	const enough = len("sha256:") + 12
-	return digest[:min(enough, len(digest))]
+	if strings.HasPrefix(digest, "sha256:") {
+		return digest[:min(enough, len(digest))]
+	}
+	return digest
 }
 
 // digests of an arm's outputs, each once, and how many runs have none.
