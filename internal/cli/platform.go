@@ -98,11 +98,17 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 		path := filepath.Join(dir, filepath.Base(f.path(strings.ReplaceAll(p.Name, ", ", "-"), o.Host.Now(), true)))
 		e, err := f.measured(o, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
 		switch {
-		case e == nil:
+		case e == nil && ctx.Err() != nil:
 			return err
+		case e == nil: // the others are no worse for it
+			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, oneLine(err))
+			status = exitInvalid
+			continue
 		case err != nil:
 			fmt.Fprintf(env.Stderr, "teescope: %s: %s\n", p.Name, oneLine(err))
-			status = exitInvalid
+			if !errors.Is(err, bench.ErrLeft) {
+				status = exitInvalid
+			}
 		}
 		if err := f.publishTo(path, e); err != nil {
 			fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", oneLine(err))
