@@ -196,12 +196,13 @@ func TestQuantity(t *testing.T) {
 		{85e-6, "seconds", "85 µs"}, {0.7913, "seconds", "791 ms"}, {1.5e-10, "seconds", "0.15 ns"}, {7200, "seconds", "7200 s"}, {0, "seconds", "0 s"},
 		{36230 * (1 << 20), "bytes_per_second", "35.4 GiB/s"}, {512, "bytes", "512 B"}, {1e9, "bits_per_second", "1 Gbit/s"},
 		{0.97, "ratio", "97 %"}, {1.1, "ratio", "110 %"}, {267952, "requests_per_second", "268 k requests/s"}, {12, "requests", "12 requests"}, {1.2345, "", "1.234"},
+		{0.996, "ratio", "100 %"}, {12.5, "ratio", "1250 %"}, {999.7, "seconds", "1000 s"}, {1020, "bytes", "1020 B"},
 	} {
 		if got := quantity(c.v, c.unit); got != c.want {
 			t.Errorf("%g %s is %q, want %q", c.v, c.unit, got, c.want)
 		}
 	}
-	for v, want := range map[float64]string{1: "1x", 1.0042: "1.004x", 0.9987: "0.999x", 3.1: "3.1x", 10.494: "10.5x", 1234.5: "1234x", math.Sqrt2: "1.41x"} {
+	for v, want := range map[float64]string{1: "1x", 1.0042: "1.004x", 0.9987: "0.999x", 3.1: "3.1x", 10.494: "10.5x", 1234.5: "1234x", 999.6: "1000x", math.Sqrt2: "1.41x"} {
 		if got := ratio(v); got != want {
 			t.Errorf("%g is %s, want %s", v, got, want)
 		}

@@ -121,17 +121,18 @@ func digits3(v float64) string {
 	if math.Abs(v-1) < 0.1 {
 		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", v), "0"), ".")
 	}
-	if v >= 1000 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.3g", v)
+	return plain(v, 3)
 }
 
-func percent(v float64) string {
-	if v >= 1 {
-		return fmt.Sprintf("%.0f %%", 100*v)
+func percent(v float64) string { return plain(100*v, 2) + " %" }
+
+// plain writes at least so many digits, and an exponent only for what nobody
+// reads as a number anyway.
+func plain(v float64, digits int) string {
+	if a := math.Abs(v); a >= math.Pow10(digits)-0.5 && a < 1e9 {
+		return fmt.Sprintf("%.0f", v)
 	}
-	return fmt.Sprintf("%.2g %%", 100*v)
+	return fmt.Sprintf("%.*g", digits, v)
 }
 
 // quantity writes a value in a scaled unit: binary for bytes, decimal otherwise.
@@ -165,8 +166,5 @@ func scaled(v, step float64, units []string, down bool) string {
 			v /= step
 		}
 	}
-	if math.Abs(v) >= 1000 {
-		return fmt.Sprintf("%.0f %s", v, units[i])
-	}
-	return fmt.Sprintf("%.3g %s", v, units[i])
+	return plain(v, 3) + " " + units[i]
 }
