@@ -179,6 +179,9 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		if err := p.Check(h); err != nil {
 			return err
 		}
+		if why := tooFew(p); why != "" {
+			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
+		}
 	}
 	if slices.Contains(names, platformSuite) {
 		return f.platform(ctx, env, o, plans)
@@ -432,6 +435,9 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
 		fmt.Fprintf(w, "%s: workload %s, %d case(s) x %d environment(s) x %d pair(s) = %d runs, about %s without launching, %s of disk\n",
 			p.Name, p.Workload.Name, len(p.Cases), len(p.Arms), p.Pairs, len(p.Cases)*len(p.Arms)*p.Pairs, took.Round(time.Second), report.Value(float64(disk), "bytes"))
 		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %.3g %%\n", p.Seed, p.Primary, p.Margin*100)
+		if why := tooFew(p); why != "" {
+			fmt.Fprintf(w, "  %s\n", why)
+		}
 		for _, c := range p.Cases {
 			fmt.Fprintf(w, "  case %s\n", c.ID)
 		}
@@ -455,6 +461,14 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
 		fmt.Fprintf(w, "in all about %s without launching\n", total.Round(time.Second))
 	}
 	return errors.Join(errs...)
+}
+
+// tooFew says before the time is spent that a plan cannot give a verdict.
+func tooFew(p *bench.Plan) string {
+	if len(p.Arms) < 2 || p.Pairs >= bench.QuickPairs {
+		return ""
+	}
+	return fmt.Sprintf("%d pairs give ratios and no verdict: an interval needs at least %d (--pairs, --quick)", p.Pairs, bench.QuickPairs)
 }
 
 // shellLine prints a command as a shell would read it.

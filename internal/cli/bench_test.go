@@ -113,6 +113,13 @@ func TestExperiments(t *testing.T) {
 		if code != 0 && !strings.Contains(out, "cannot run here") || !strings.Contains(out, "runs, about") {
 			t.Errorf("%s: exit status %d: %s%s", e.Name, code, out, errs)
 		}
+		if strings.Contains(out, "no verdict") {
+			t.Errorf("%s cannot give a verdict: %s", e.Name, out)
+		}
+	}
+	out, errs, code := run(t, "bench", "run", "null", "--env", "a=native", "--env", "b=native", "--pairs", "5", "--dry-run")
+	if code != 0 || !strings.Contains(out, "5 pairs give ratios and no verdict") {
+		t.Errorf("five pairs: exit status %d: %s%s", code, out, errs)
 	}
 }
 
