@@ -28,7 +28,7 @@ func TestDocs(t *testing.T) {
 	fmt.Fprintf(&b, "\nA pair is disturbed (`disturbed`) beyond one of these limits in either run: steal %s, others' share of all CPUs %s, throttling events %g,\n"+
 		"swap %g MiB, time that tasks waited for memory %s. Where most pairs are disturbed, none can be set aside; then a typical steal above %s or\n"+
 		"others' share above %s, or a difference between the arms above the limit of a pair, takes the verdict back, unless the interval lies\n"+
-		"beyond the factor that it may be: where others take the share f of the CPUs, a run takes at most 1/(1-f) times as long.\n",
+		"beyond the factor that it may be: where others take the share f of the CPUs, a run takes up to 1/(1-f) times as long if shared fairly.\n",
 		percent(l.Steal), percent(l.Foreign), l.Throttles, l.SwapBytes/(1<<20), percent(l.Pressure), percent(l.HopelessSteal), percent(l.HopelessForeign))
 	b.WriteString("\nResults that are put side by side may also have the note `uncommon-cases`, which names cases that not all of them have.\n")
 	const name = "../../docs/guards.md"

@@ -172,8 +172,9 @@ func reading(r *result.Run, name string) *float64 {
 
 // hopeless judges disturbance that had to be left in and that does not cancel in
 // the pair: more in one arm, or so much that a run is mostly waiting. Where others
-// take the share f of the CPUs, a run takes at most 1/(1-f) times as long as alone,
-// so a verdict stands that would survive such a factor, and another is taken back.
+// take the share f of the CPUs, a run takes up to 1/(1-f) times as long as alone
+// if they are shared fairly (a run that is bound to a busy CPU may take longer), so
+// a verdict stands that would survive such a factor, and another is taken back.
 func (p *pass) hopeless(k *contest) {
 	for _, l := range []struct {
 		name     string
