@@ -41,7 +41,7 @@ var container = bench.Launcher{
 	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Commands:  containerCommands,
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		f, err := newFolders(h, "container", p["data"], func(work string) { endContainers(ctx, h, work) })
+		f, err := newFolders(h, "pod", p["data"], func(work string) { endContainers(ctx, h, work) })
 		if err != nil {
 			return nil, err
 		}
@@ -99,6 +99,7 @@ func endContainers(ctx context.Context, h *host.Host, work string) {
 			_, _ = h.Exec(ctx, engine{command: "podman", global: global}.cmd("rm", "--force", "--all", "--time", "0"))
 		}
 	}
+	endNamed(h, work)
 }
 
 const (
@@ -588,5 +589,7 @@ func (e *containerEnv) Close() error {
 		_, _ = e.h.Exec(ctx, e.engine.cmd("rmi", "--force", name)) // podman's store goes with the folder
 		cancel()
 	}
+	// A container that was cancelled while it was made can leave its conmon waiting.
+	endNamed(e.h, e.work)
 	return e.remove()
 }

@@ -1,9 +1,11 @@
 package launchers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -82,4 +84,20 @@ func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 		return fmt.Errorf("remove what a killed run has left: %w", err)
 	}
 	return nil
+}
+
+// endNamed kills the processes whose command line names a work folder, which no
+// other program knows of.
+func endNamed(h *host.Host, work string) {
+	if !h.IsLocal() {
+		return
+	}
+	lines, _ := h.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range lines {
+		line, err := h.ReadFile(name)
+		pid, perr := strconv.Atoi(path.Base(path.Dir(name)))
+		if err == nil && perr == nil && pid != syscall.Getpid() && bytes.Contains(line, []byte(work+"/")) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
