@@ -68,10 +68,12 @@ type benchFlags struct {
 	noCounters     bool
 	timeout        time.Duration
 	format         string
+	changed        func(flag string) bool
 }
 
 func (f *benchFlags) add(c *cobra.Command) {
 	fs := c.Flags()
+	f.changed = fs.Changed
 	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]...; the first is the baseline")
 	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 runs both")
 	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (the experiment's own, or %d)", bench.StandardPairs))
@@ -330,7 +332,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		}
 		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: metric, Value: v, Source: source})
 	}
-	if f.pairs < 0 {
+	if f.changed != nil && f.changed("pairs") && f.pairs < 1 {
 		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
 	}
 	if f.timeout < 0 {

@@ -43,6 +43,7 @@ func TestBenchBadInput(t *testing.T) {
 		{"bench run startup --param touch=lots", "want a size"},
 		{"bench run startup --param colour=red", "no parameter"},
 		{"bench run startup --pairs -3", "at least 1"},
+		{"bench run startup --pairs 0", "at least 1"},
 		{"bench run startup --pairs 8 --quick", "pairs quick"},
 		{"bench run startup --margin 400%", "share like"},
 		{"bench run startup --metric speed", "there are"},

@@ -18,8 +18,10 @@ import (
 // runCounters reads the monitor's sources before and after a run and keeps
 // what was added in between.
 type runCounters struct {
+	host   *host.Host
 	engine *probe.Engine
 	before reading
+	names  map[string]bool // of the processes that were there before the run
 }
 
 // reading is one round of counters, by metric and labels.
@@ -37,7 +39,7 @@ func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
 			counting = append(counting, s)
 		}
 	}
-	return &runCounters{engine: probe.Open(h, facts, counting, nil)}
+	return &runCounters{host: h, engine: probe.Open(h, facts, counting, nil)}
 }
 
 // eventCounter are counters of events; CPU time of processes is measured by the launcher.
@@ -49,6 +51,16 @@ func (c *runCounters) Close() error { return c.engine.Close() }
 
 // Begin implements bench.Counters.
 func (c *runCounters) Begin(ctx context.Context) error {
+	c.names = map[string]bool{}
+	comms, err := c.host.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		return err
+	}
+	for _, f := range comms {
+		if name, err := c.host.ReadString(f); err == nil { // it may have ended meanwhile
+			c.names[name] = true
+		}
+	}
 	c.before = c.read(ctx)
 	return nil
 }
@@ -74,6 +86,12 @@ func (c *runCounters) read(ctx context.Context) reading {
 // End implements bench.Counters.
 func (c *runCounters) End(ctx context.Context, processes []string) ([]result.Counter, *float64, error) {
 	now := c.read(ctx)
+	shared := ""
+	for _, p := range processes {
+		if c.names[p] {
+			shared = "another process named " + p + " was there before the run, and what it did meanwhile is counted too"
+		}
+	}
 	var out []result.Counter
 	totals := map[*metric.Desc]float64{}
 	var cost *float64
@@ -103,18 +121,18 @@ func (c *runCounters) End(ctx context.Context, processes []string) ([]result.Cou
 			totals[s.Desc] += delta
 		}
 		if delta != 0 || i < 0 {
-			out = append(out, c.counter(s, delta, i >= 0, now))
+			out = append(out, c.counter(s, delta, i >= 0, now, shared))
 		}
 	}
 	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
-		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now))
+		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now, shared))
 	}
 	return out, cost, nil
 }
 
 // counter is one series; without labels it is the sum over all series of the
 // workload's processes.
-func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now reading) result.Counter {
+func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now reading, shared string) result.Counter {
 	k := result.Counter{Name: s.Desc.Name, Labels: map[string]string{}, Value: &delta, Scope: "machine", Trust: result.Partial,
 		Note: "of the whole machine, others included"}
 	for i, v := range s.Labels {
@@ -129,6 +147,8 @@ func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now 
 		k.Note = "how much was missed is not known"
 	case cov < 1:
 		k.Note = "some events were missed: coverage " + formatRatio(cov)
+	case shared != "":
+		k.Scope, k.Note = "machine", shared
 	default:
 		k.Trust = result.Full
 	}

@@ -100,6 +100,7 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 		e, err := f.measured(o, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
 		switch {
 		case e == nil && ctx.Err() != nil:
+			printPlatform(env.Stdout, done)
 			return err
 		case e == nil: // the others are no worse for it
 			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, oneLine(err))

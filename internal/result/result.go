@@ -385,7 +385,7 @@ type Counter struct {
 	// PerOperation is Value divided by the run's operations; null where those
 	// are not known.
 	PerOperation *float64 `json:"per_operation"`
-	Scope        string   `json:"scope"` // "process" or "machine"
+	Scope        string   `json:"scope"` // "process", or "machine" where others are counted too
 	Trust        Trust    `json:"trust"`
 	Note         string   `json:"note,omitempty"`
 }

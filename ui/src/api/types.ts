@@ -530,7 +530,7 @@ export interface ResultCounter {
   value: number | null;
   /** PerOperation is Value divided by the run's operations; null where those are not known. */
   per_operation: number | null;
-  /** "process" or "machine" */
+  /** "process", or "machine" where others are counted too */
   scope: string;
   trust: ResultTrust;
   note?: string;

@@ -70,7 +70,7 @@ function Conclusion({ doc, c }: { doc: ResultExperiment; c: ResultComparison }) 
             grade <b>{c.grade || "none"}</b>, {gradeMeans(c.grade)}
           </li>
           <li title={c.mde === null ? undefined : `${c.mde}`}>
-            smallest effect these pairs would find <b>{c.mde === null ? "missing" : formatValue(c.mde, "ratio")}</b>
+            smallest effect {replicates(c) === "pairs" ? "these pairs" : "these runs"} would find <b>{c.mde === null ? "missing" : formatValue(c.mde, "ratio")}</b>
           </li>
           {c.margin > 0 && (
             <li>
