@@ -88,7 +88,7 @@ func (t *selftest) run(ctx context.Context, out string, w io.Writer) (bool, erro
 		t.rows = csv.NewWriter(f)
 	}
 	t.row("kind", "seed", "pair", "position", "arm", "wall_seconds", "run_status", "gate_status")
-	began := time.Now()
+	began, first := time.Now(), t.seed+1
 	sd, err := t.pilot(ctx, w)
 	if err != nil {
 		return false, err
@@ -105,7 +105,7 @@ func (t *selftest) run(ctx context.Context, out string, w io.Writer) (bool, erro
 		"| two copies of one build | %d | %d | %d | %d | %d | at most %d alarms |\n| 10 %% more work | %d | %d | %d | %d | %d | at least %d alarms |\n",
 		t.same, t.pairs, alarms, open[2], open[3], allowed(t.same), t.slower, t.pairs, found, missed[2], missed[3], needed(t.slower))
 	fmt.Fprintf(w, "\nSeeds %d to %d, margin %.0f %%, standard deviation of the log ratio in the pilot %.4f, %s in all.\n",
-		t.seed, t.seed+uint64(t.same+t.slower), margin*100, sd, time.Since(began).Round(time.Second))
+		first, t.seed, margin*100, sd, time.Since(began).Round(time.Second))
 	t.rows.Flush()
 	return alarms <= allowed(t.same) && found >= needed(t.slower), t.rows.Error()
 }
