@@ -198,6 +198,9 @@ type session struct {
 func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, stream *result.Stream) (*result.Experiment, error) {
 	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}}
 	err := s.all(ctx)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrStopped) {
+		err = fmt.Errorf("%w, the %d runs before it are kept: continue with --resume: %w", ErrStopped, len(doc.Runs), err)
+	}
 	var left error // by an environment that could not be taken down; what was measured stands
 	for label, e := range s.envs {
 		if cerr := e.Close(); cerr != nil {

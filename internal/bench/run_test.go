@@ -204,6 +204,28 @@ func TestStopAndResume(t *testing.T) {
 	}
 }
 
+// TestStopAtTheEnd stops after the last run, while the environments are looked at
+// once more: that is no success, and nothing is lost.
+func TestStopAtTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+	p, o, l := bed(t, 6, envs)
+	o.Progress = func(p Progress) {
+		if p.Done == 12 && p.Last != nil {
+			cancel()
+		}
+	}
+	path := filepath.Join(t.TempDir(), "r.json")
+	if e, err := Run(ctx, p, o, path); e != nil || !errors.Is(err, ErrStopped) {
+		t.Fatalf("document %v, error %v", e != nil, err)
+	}
+	o.Progress = nil
+	e, err := Resume(t.Context(), l, o, path)
+	if err != nil || len(e.Runs) != 12 {
+		t.Errorf("resume: %v", err)
+	}
+}
+
 func TestResumeRefusesAnotherJob(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	envs := map[string]*scripted{"native": {factor: 1, fail: func(n int) error {
