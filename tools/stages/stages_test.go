@@ -108,3 +108,22 @@ func TestChoose(t *testing.T) {
 		t.Errorf("choose of an unknown stage: %v, want the known ones named", err)
 	}
 }
+
+func TestDeadlineOnly(t *testing.T) {
+	race := "fuzz: elapsed: 11s, execs: 147398 (1477/sec)\n--- FAIL: FuzzText (11.04s)\n    context deadline exceeded\n"
+	for text, want := range map[string]bool{
+		race: true,
+		race + "    Failing input written to testdata/fuzz/FuzzText/0123\n": false,
+		"    --- FAIL: FuzzText (1.04s)\n    text_test.go:9: wrong\n":      false,
+		race + "panic: index out of range\n":                                false,
+	} {
+		tl := &tally{}
+		tl.fail("FuzzText", text)
+		if got := deadlineOnly(tl); got != want {
+			t.Errorf("deadlineOnly(%q) = %v", text, got)
+		}
+	}
+	if deadlineOnly(&tally{passed: 1}) {
+		t.Error("a target that passed is run again")
+	}
+}

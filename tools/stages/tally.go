@@ -25,6 +25,13 @@ func (t *tally) pass()                   { t.passed++ }
 func (t *tally) fail(test, text string)  { t.failed = append(t.failed, outcome{test, text}) }
 func (t *tally) skip(test, cause string) { t.skipped = append(t.skipped, outcome{test, cause}) }
 
+// add takes over the outcomes of another tally.
+func (t *tally) add(o *tally) {
+	t.passed += o.passed
+	t.failed = append(t.failed, o.failed...)
+	t.skipped = append(t.skipped, o.skipped...)
+}
+
 // summarize prints every failure with its output, every skip with its reason,
 // a table of the stages, and one closing line. It reports whether all is well:
 // nothing failed and something ran.
