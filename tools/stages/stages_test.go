@@ -114,7 +114,7 @@ func TestDeadlineOnly(t *testing.T) {
 	for text, want := range map[string]bool{
 		race: true,
 		race + "    Failing input written to testdata/fuzz/FuzzText/0123\n": false,
-		"    --- FAIL: FuzzText (1.04s)\n    text_test.go:9: wrong\n":      false,
+		"    --- FAIL: FuzzText (1.04s)\n    text_test.go:9: wrong\n":       false,
 		race + "panic: index out of range\n":                                false,
 	} {
 		tl := &tally{}
