@@ -1,0 +1,186 @@
+package launchers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// engine is a container engine as it is called here.
+type engine struct {
+	command string
+	global  []string // before the verb
+	limits  []string // --ulimit options of run
+}
+
+func (g engine) cmd(args ...string) host.Cmd {
+	return host.Cmd{Argv: slices.Concat([]string{g.command}, g.global, args)}
+}
+
+// podmanVariants are ways to call podman, most usual first. Each has a store of
+// its own below the work folder, which ends with the environment (a store can
+// not change its driver). Overlay does not lie on every file system (not on
+// another overlay), vfs does; crun refuses a hybrid of cgroup v1 and v2, runc
+// takes it, and without systemd the cgroups are made through the file system.
+func podmanVariants(work string, ownStore bool) [][]string {
+	stores := [][]string{nil}
+	if ownStore {
+		stores = [][]string{
+			{"--storage-driver", "overlay", "--storage-opt", "overlay.skip_mount_home=true"},
+			{"--storage-driver", "vfs"},
+		}
+	}
+	var out [][]string
+	for _, store := range stores {
+		if ownStore { // podman takes a runroot of 50 bytes at most
+			store = append([]string{"--root", work + "/" + store[1], "--runroot", work + "/r" + store[1][:1]}, store...)
+		}
+		for _, runtime := range [][]string{nil, {"--cgroup-manager", "cgroupfs"}, {"--cgroup-manager", "cgroupfs", "--runtime", "runc"}} {
+			out = append(out, slices.Concat(store, runtime))
+		}
+	}
+	return out
+}
+
+// endContainers ends what runs from podman's stores in a folder that a killed
+// harness has left.
+func endContainers(ctx context.Context, h *host.Host, work string) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	for _, global := range podmanVariants(work, true) {
+		if _, err := h.Stat(global[1]); err == nil { // its --root
+			_, _ = h.Exec(ctx, engine{command: "podman", global: global}.cmd("rm", "--force", "--all", "--time", "0"))
+		}
+	}
+	endNamed(h, work)
+}
+
+// Where a job finds its folders in a container.
+const (
+	insideWork = "/work"
+	insideData = "/data"
+)
+
+func ulimits(nofile, nproc string) []string {
+	return []string{"--ulimit", "nofile=" + nofile, "--ulimit", "nproc=" + nproc}
+}
+
+// harnessLimits gives containers this process's own limits on files and
+// processes, as a native job has them. The engines' defaults are higher, and to
+// raise a limit takes a capability that is not everywhere; podman itself first
+// lowers its limit of processes to the number that the kernel can have.
+func harnessLimits(h *host.Host) ([]string, error) {
+	text, err := h.ReadString("/proc/self/limits")
+	if err != nil {
+		return nil, err
+	}
+	most, err := h.ReadUint("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return nil, err
+	}
+	limit := func(name string, most uint64) (string, error) {
+		for line := range strings.Lines(text) {
+			f := strings.Fields(strings.TrimPrefix(line, name))
+			if !strings.HasPrefix(line, name) || len(f) < 2 {
+				continue
+			}
+			for i := range 2 { // soft and hard
+				if n, err := strconv.ParseUint(f[i], 10, 64); err == nil && n < most {
+					continue
+				}
+				f[i] = strconv.FormatUint(most, 10)
+			}
+			return f[0] + ":" + f[1], nil
+		}
+		return "", fmt.Errorf("parse /proc/self/limits: no line %q", name)
+	}
+	const mostFiles = 1 << 20 // what the kernel allows unless told otherwise (fs.nr_open)
+	nofile, err1 := limit("Max open files", mostFiles)
+	nproc, err2 := limit("Max processes", most)
+	return ulimits(nofile, nproc), errors.Join(err1, err2)
+}
+
+func (e *containerEnv) prepare(ctx context.Context) error {
+	limits, err := harnessLimits(e.h)
+	if err != nil {
+		return err
+	}
+	command := e.params["runtime"]
+	if command == "auto" {
+		command = "podman"
+		if _, err := e.h.LookPath(command); err != nil {
+			command = "docker"
+		}
+	}
+	variants := [][]string{nil}
+	if command == "podman" {
+		variants = podmanVariants(e.work, e.params["image"] == "")
+	}
+	var whys []error
+	for _, global := range variants {
+		e.engine, e.images = engine{command, global, limits}, map[string]string{}
+		err := e.probe(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		whys = append(whys, err)
+	}
+	return fmt.Errorf("no way of calling %s starts a container: %w", command, errors.Join(whys...))
+}
+
+// probe runs a program of the machine in a container made the way that the
+// job's will be, and reads back what the engine made of the limits.
+func (e *containerEnv) probe(ctx context.Context) error {
+	out, err := e.h.Exec(ctx, e.engine.cmd("version", "--format", "{{.Client.Version}}"))
+	if err != nil {
+		return fmt.Errorf("ask %s for its version: %w%s", e.engine.command, err, said(out))
+	}
+	e.version = strings.TrimSpace(string(out.Stdout))
+	image := e.params["image"]
+	program := host.Cmd{Argv: []string{"true"}}
+	if image == "" {
+		if image, err = e.build(ctx, nil); err != nil {
+			return err
+		}
+	} else if out, err = e.h.Exec(ctx, e.engine.cmd("image", "inspect", "--format", "{{.Id}}", image)); err != nil {
+		return fmt.Errorf("look for image %s: %w%s", image, err, said(out))
+	} else {
+		e.digest = strings.TrimSpace(string(out.Stdout))
+	}
+	name := e.name()
+	defer e.discard(ctx, name)
+	life, done := e.ending(ctx, name)
+	defer done()
+	if out, err = e.h.Exec(life, e.create(name, image, program)); err != nil {
+		return fmt.Errorf("create a container with %s: %w%s", e.engine.command, err, said(out))
+	}
+	if e.params["image"] == "" { // a user's image need not have the program
+		if out, err = e.h.Exec(life, e.engine.cmd("start", "--attach", name)); err != nil {
+			return fmt.Errorf("start a container with %s: %w%s", e.engine.command, err, said(out))
+		}
+	}
+	const limits = "{{.HostConfig.Memory}} {{.HostConfig.NanoCpus}} {{.HostConfig.CpusetCpus}}"
+	if out, err = e.h.Exec(ctx, e.engine.cmd("container", "inspect", "--format", limits, name)); err != nil {
+		return fmt.Errorf("read a container's limits back: %w%s", err, said(out))
+	}
+	e.readBack = map[string]string{}
+	for i, v := range strings.Split(strings.TrimSuffix(string(out.Stdout), "\n"), " ") {
+		if limits := []string{"memory", "cpu-limit", "cpus"}; i < len(limits) && v != "" && (v != "0" || limits[i] == "cpus") { // 0 is no limit, and a CPU
+			e.readBack[limits[i]] = v
+		}
+	}
+	for _, limit := range []string{"memory", "cpu-limit", "cpus"} {
+		if e.params[limit] != "" && e.readBack[limit] == "" {
+			return fmt.Errorf("limit a container with %s=%s: %s took it without an error and shows no such limit", limit, e.params[limit], e.engine.command)
+		}
+	}
+	if nano, err := strconv.ParseFloat(e.readBack["cpu-limit"], 64); err == nil {
+		e.readBack["cpu-limit"] = strconv.FormatFloat(nano/1e9, 'f', -1, 64)
+	}
+	return nil
+}
