@@ -34,6 +34,8 @@ type Experiment struct {
 	Margin  Percent `yaml:"margin"`
 	// Ceilings are what devices and links can give at most, each with its source.
 	Ceilings []result.Ceiling `yaml:"ceilings"`
+	// References are published figures to stand beside the result, never to judge it.
+	References []result.Reference `yaml:"references"`
 }
 
 // Percent is a ratio that is written as 3% or 0.03.
@@ -81,6 +83,11 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 		return nil, fmt.Errorf("experiment %s: workload is missing", name)
 	case e.Pairs < 0:
 		return nil, fmt.Errorf("experiment %s: pairs: %d: want at least 1", name, e.Pairs)
+	}
+	for _, r := range e.References {
+		if r.ID == "" || r.Citation == "" || r.Unit == "" || r.High < r.Low {
+			return nil, fmt.Errorf("experiment %s: a reference wants id, citation, unit, and low not above high", name)
+		}
 	}
 	for p, vs := range e.Sweep {
 		if len(vs) == 0 {

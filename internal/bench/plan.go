@@ -150,6 +150,7 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 			}
 		}
 	}
+	p.References = e.References
 	p.Ceilings = append(slices.Clone(e.Ceilings), c.Ceilings...)
 	for _, x := range p.Ceilings {
 		switch {

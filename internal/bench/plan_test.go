@@ -163,9 +163,10 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestLoadExperiment(t *testing.T) {
-	good := "name: n\nworkload: job\nparams: {size: 4}\nsweep: {kind: [x, y]}\nenvironments: [native, 'tee,cpus=0-1']\npairs: 12\nmargin: 5%\n"
+	good := "name: n\nworkload: job\nparams: {size: 4}\nsweep: {kind: [x, y]}\nenvironments: [native, 'tee,cpus=0-1']\npairs: 12\nmargin: 5%\n" +
+		"references: [{id: r, citation: a paper, unit: cost_ratio, low: 1.1, high: 1.2, source: literature}]\n"
 	e, err := LoadExperiment("f.yaml", []byte(good))
-	if err != nil || e.Params["size"] != "4" || e.Margin != 0.05 || e.Pairs != 12 || len(e.Environments) != 2 {
+	if err != nil || e.Params["size"] != "4" || e.Margin != 0.05 || e.Pairs != 12 || len(e.Environments) != 2 || len(e.References) != 1 || e.References[0].High != 1.2 || e.References[0].Source != result.Literature {
 		t.Fatalf("%+v, %v", e, err)
 	}
 	for name, c := range map[string]struct{ text, want string }{
@@ -175,6 +176,7 @@ func TestLoadExperiment(t *testing.T) {
 		"no workload":  {"name: n\n", "workload is missing"},
 		"margin":       {"name: n\nworkload: job\nmargin: 300%\n", "share like"},
 		"both":         {"name: n\nworkload: job\nparams: {size: 1}\nsweep: {size: [1, 2]}\n", "params and in sweep"},
+		"reference":    {"name: n\nworkload: job\nreferences: [{id: r, low: 2, high: 1}]\n", "a reference wants"},
 		"empty sweep":  {"name: n\nworkload: job\nsweep: {size: []}\n", "no values"},
 		"twice":        {"name: n\nworkload: job\nsweep: {size: [1, 1]}\n", "twice"},
 		"pairs":        {"name: n\nworkload: job\npairs: -1\n", "at least 1"},
