@@ -48,8 +48,13 @@ type windowsConfig struct {
 }
 
 type sourceConfig struct {
-	On      *bool   `yaml:"on"`
-	Process *string `yaml:"process"`
+	On        *bool    `yaml:"on"`
+	Level     *string  `yaml:"level"`
+	Process   *string  `yaml:"process"`
+	PIDs      *[]int   `yaml:"pids"`
+	Cgroup    *string  `yaml:"cgroup"`
+	Container *string  `yaml:"container"`
+	Sample    *float64 `yaml:"sample"`
 }
 
 // readConfig reads and checks the file; "" gives an empty configuration.
@@ -170,7 +175,7 @@ func (a analysisConfig) options() analysis.Options {
 // apply puts the file's source settings into force.
 func (c *config) apply(e *probe.Engine) error {
 	for name, s := range c.Sources {
-		if err := e.Set(name, probe.Setting{On: s.On, Process: s.Process}); err != nil {
+		if err := e.Set(name, probe.Setting(s)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 
@@ -71,7 +72,14 @@ func sourceList(e *probe.Engine) []web.Source {
 	var out []web.Source
 	for _, s := range e.Status() {
 		w := web.Source{Name: s.Source.Name, Doc: s.Source.Doc, State: string(s.State), Reason: s.Reason, Remedy: s.Remedy,
-			Blind: s.Blind, Process: s.Process, Series: s.Series}
+			Blind: s.Blind, PIDs: s.Scope.PIDs, Process: pattern(s.Scope.Process), Cgroup: pattern(s.Scope.Cgroup), Container: pattern(s.Scope.Container),
+			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Error: s.Error, OptIn: s.Source.OptIn, Series: s.Series}
+		for _, l := range s.Source.Levels {
+			w.Levels = append(w.Levels, web.SourceLevel(l))
+		}
+		for _, n := range s.Source.Needs {
+			w.Needs = append(w.Needs, web.SourceNeed{Capability: n.Capability, For: n.For, Optional: n.Optional})
+		}
 		if s.State == probe.Available || s.State == probe.Degraded {
 			w.Coverage, w.Missed, w.Folded = s.Coverage, &s.Missed, &s.Folded
 		}
@@ -81,6 +89,14 @@ func sourceList(e *probe.Engine) []web.Source {
 		out = append(out, w)
 	}
 	return out
+}
+
+// pattern is a filter as it was written, "" for none.
+func pattern(re *regexp.Regexp) string {
+	if re == nil {
+		return ""
+	}
+	return re.String()
 }
 
 func (d diagnosis) print(w io.Writer) error {

@@ -50,8 +50,6 @@ func monitorCommand(env Env) *cobra.Command {
 	m.retention = duration(15 * 24 * time.Hour)
 	f.Var(&m.retention, "retention", "how long to keep samples (like 36h or 15d)")
 	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between two readings")
-	m.budget = 0.01
-	f.Var(&m.budget, "budget", "share of each core that the monitor may use; above it, a finding says so")
 	return c
 }
 
@@ -72,7 +70,6 @@ type monitor struct {
 	data      string
 	retention duration
 	interval  time.Duration
-	budget    share
 
 	store    *store.Store
 	analysis *analysis.Engine
@@ -136,13 +133,15 @@ func (m *monitor) watch(ctx context.Context, env Env) error {
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
 	work, stop := context.WithCancel(ctx)
-	done := make(chan struct{}, 2)
+	done := make(chan struct{}, 3)
+	go func() { m.govern(work); done <- struct{}{} }()
 	go func() { _ = m.engine.Run(work, m.interval, m.keep); done <- struct{}{} }()
 	go func() { _ = m.analysis.Run(work); done <- struct{}{} }()
 	err = m.serve(ctx, web.Handler(wo))
 	stop()
-	<-done
-	<-done
+	for range 3 {
+		<-done
+	}
 	return err
 }
 

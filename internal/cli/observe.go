@@ -10,6 +10,7 @@ import (
 	"regexp"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -23,6 +24,8 @@ import (
 // settings are the flags that agent and monitor share.
 type settings struct {
 	listen, process, config, webConfig, root string
+
+	budget share
 }
 
 func (s *settings) flags(c *cobra.Command, listen string) {
@@ -31,6 +34,8 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	f.StringVar(&s.process, "process", "", "only processes whose name matches this regular expression (unanchored)")
 	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
 	f.StringVar(&s.webConfig, "web-config", "", "TLS and authentication file in exporter-toolkit's format")
+	s.budget = 0.01
+	f.Var(&s.budget, "budget", "share of each core that teescope may use: sources lose detail, then see a part of the time only, and say so")
 	hostRootFlag(c, &s.root)
 }
 
@@ -46,6 +51,7 @@ type observer struct {
 	listener net.Listener
 	web      string // the web configuration file
 	log      *slog.Logger
+	budget   share
 }
 
 // observe checks all settings and takes the port, before anything is attached
@@ -73,7 +79,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	o.found = tee.Detect(h, kinds.All)
 	o.platform = describe(h, o.found)
 	o.platform.Started = h.Now()
@@ -92,6 +98,20 @@ func (o *observer) open() error {
 		}
 	}
 	return nil
+}
+
+// govern keeps the sources within the budget until ctx ends.
+func (o *observer) govern(ctx context.Context) {
+	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: ownCPU, CPUs: max(1, o.platform.CPUs)})
+}
+
+// ownCPU is the CPU time of this process in seconds (getrusage(2)).
+func ownCPU() float64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // Close lets go of sources and port.
@@ -121,7 +141,7 @@ func (o *observer) options(collect func(context.Context) []metric.Sample) web.Op
 }
 
 func (o *observer) set(name string, s web.SourceSetting) error {
-	err := o.engine.Set(name, probe.Setting{On: s.On, Process: s.Process})
+	err := o.engine.Set(name, probe.Setting(s))
 	if errors.Is(err, probe.ErrNoSource) {
 		return fmt.Errorf("%w: %w", web.ErrNotFound, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,12 +36,20 @@ type Status struct {
 	// Reason and Remedy explain every state but Available.
 	Reason, Remedy string
 	Blind          bool
-	// Process is the filter in force, "" for none.
-	Process string
+	// Scope is what the source is narrowed to.
+	Scope Scope
+	// Level is the level of detail in force, "" where there is one only; Wanted
+	// the one that was asked for. They differ where the budget has no room.
+	Level, Wanted string
+	// Sample is the largest part of the time in which the source may count.
+	Sample float64
 	// Coverage, Missed and Folded are those of the last round; see the metrics
 	// of these names. Coverage is nil where it is not known: nothing was read, or
 	// something was lost and the reader cannot say how much.
-	Coverage       *float64
+	Coverage *float64
+	// Error is the standard error of the scaled number of events, relative to it;
+	// nil where every event is counted or it is not known.
+	Error          *float64
 	Missed, Folded float64
 	Series         int
 	Read           time.Duration
@@ -49,16 +58,26 @@ type Status struct {
 // Setting changes a source at run time; a nil field leaves things as they are.
 type Setting struct {
 	On *bool
+	// Level is the name of one of the source's levels.
+	Level *string
 	// Process is an unanchored regular expression; series with a process label
 	// that does not match are not emitted. "" removes the filter.
 	Process *string
+	// PIDs, Cgroup and Container narrow the source to these; see Scope. Empty
+	// removes the filter.
+	PIDs              *[]int
+	Cgroup, Container *string
+	// Sample is the largest part of the time in which the source may count, above
+	// 0 and at most 1.
+	Sample *float64
 }
 
 // Engine holds open sources. All methods may be called at once from several
 // goroutines.
 type Engine struct {
-	host  *host.Host
-	facts []tee.Facts
+	host     *host.Host
+	facts    []tee.Facts
+	governor governor
 
 	mu      sync.Mutex
 	sources []*live
@@ -66,30 +85,84 @@ type Engine struct {
 
 type live struct {
 	Status
-	reader  Reader
-	off     bool
-	process *regexp.Regexp
+	reader   Reader
+	off      bool
+	throttle *throttle // nil where the reader is not Governed
+	estimate estimator
 }
 
 // Open opens every source. A source that cannot be opened is kept with its
 // reason and tried no more until it is switched on again.
 func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
-	e := &Engine{host: h, facts: facts}
+	e := &Engine{host: h, facts: facts, governor: governor{now: h.Now}}
 	for _, s := range sources {
-		l := &live{Status: Status{Source: s}, process: process}
-		if process != nil {
-			l.Process = process.String()
+		l := &live{Status: Status{Source: s, Scope: Scope{Process: process}, Sample: 1}}
+		if len(s.Levels) > 0 {
+			l.Level, l.Wanted = s.Levels[0].Name, s.Levels[0].Name
 		}
-		e.open(l)
+		if s.OptIn {
+			l.off = true
+			l.State, l.Reason, l.Remedy = Off, "off until it is switched on", switchOn(s.Name)
+		} else {
+			e.open(l)
+		}
 		e.sources = append(e.sources, l)
 	}
 	return e
 }
 
+func switchOn(source string) string {
+	return "set sources." + source + ".on: true in the configuration, or switch it on in the page"
+}
+
 func (e *Engine) open(l *live) {
 	r, err := l.Source.Open(e.host, e.facts)
 	l.reader = r
+	l.estimate = estimator{}
+	l.Level = l.Wanted
+	if a, ok := r.(Adjustable); ok && err == nil && l.adjusted() {
+		err = a.Adjust(l.Level, l.Scope)
+	}
 	l.note(err)
+	g, ok := r.(Governed)
+	if !ok {
+		return
+	}
+	level := l.level(l.Wanted)
+	l.throttle = &throttle{reader: g, limit: l.Sample, level: level, wanted: level, adjust: func(level int) {
+		// The engine's lock is held by whoever reads, which may take its time, so
+		// only the reader is told here; the status follows with the next round.
+		if a, ok := r.(Adjustable); ok {
+			_ = a.Adjust(l.Source.Levels[level].Name, l.throttle.scope)
+		}
+	}}
+	l.throttle.scope = l.Scope
+	e.governor.add(l.throttle)
+}
+
+// adjusted reports whether the settings differ from those that a source opens with.
+func (l *live) adjusted() bool {
+	s := l.Scope
+	return l.level(l.Wanted) > 0 || s.Process != nil || len(s.PIDs) > 0 || s.Cgroup != nil || s.Container != nil
+}
+
+// level is the index of a level of detail.
+func (l *live) level(name string) int {
+	return max(0, slices.IndexFunc(l.Source.Levels, func(v Level) bool { return v.Name == name }))
+}
+
+// close closes the reader; nothing of it stays attached.
+func (e *Engine) close(l *live) error {
+	if l.throttle != nil {
+		e.governor.remove(l.throttle)
+		l.throttle = nil
+	}
+	if l.reader == nil {
+		return nil
+	}
+	err := l.reader.Close()
+	l.reader = nil
+	return err
 }
 
 // note sets the state from the outcome of opening or reading.
@@ -121,6 +194,9 @@ func (e *Engine) Collect(ctx context.Context) (time.Time, []metric.Sample) {
 	for _, l := range e.sources {
 		out = e.read(ctx, l, out)
 	}
+	if used, ok := e.governor.busy(); ok {
+		out = append(out, metric.Sample{Desc: BudgetUsed, Value: used, Trust: metric.Estimated})
+	}
 	metric.SortByName(out)
 	return at, out
 }
@@ -129,34 +205,27 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metri
 	name := []string{l.Source.Name}
 	delivered := false
 	if l.reader != nil {
-		l.Coverage, l.Missed, l.Folded = nil, 0, 0
 		first := len(out)
 		began := e.host.Now()
-		err := l.reader.Read(ctx, func(s metric.Sample) {
-			switch s.Desc {
-			case Coverage:
-				l.Coverage = &s.Value
-			case Missed:
-				l.Missed = s.Value
-			case Folded:
-				l.Folded = s.Value
-			default:
-				delivered = true
-				if l.keeps(s) {
-					out = append(out, s)
-				}
-			}
-		})
+		out, delivered = e.values(ctx, l, out)
 		l.Read = e.host.Now().Sub(began)
 		l.Series = len(out) - first
-		l.note(err)
-		delivered = delivered || err == nil
-		if l.Coverage == nil && err == nil {
-			all := 1.0
-			l.Coverage = &all
-		}
 		if l.Coverage != nil {
 			out = append(out, metric.Sample{Desc: Coverage, Labels: name, Value: *l.Coverage})
+		}
+		if l.Error != nil {
+			out = append(out, metric.Sample{Desc: StandardError, Labels: name, Value: *l.Error, Trust: metric.Estimated})
+		}
+		if l.throttle != nil {
+			_, seconds := l.throttle.reader.Spent()
+			var sum float64
+			for _, s := range seconds {
+				sum += s
+			}
+			out = append(out, metric.Sample{Desc: SourceCPU, Labels: name, Value: sum, Trust: metric.Estimated})
+		}
+		if l.Level != "" {
+			out = append(out, metric.Sample{Desc: LevelDesc, Labels: []string{l.Source.Name, l.Level}, Value: 1})
 		}
 		out = append(out,
 			metric.Sample{Desc: Missed, Labels: name, Value: l.Missed},
@@ -176,12 +245,98 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metri
 	return out
 }
 
+// values reads the source's own metrics, scaled where it saw a part of the time
+// only, and notes what that means for its state.
+func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]metric.Sample, bool) {
+	l.Coverage, l.Error, l.Missed, l.Folded = nil, nil, 0, 0
+	seen := coverage{share: 1}
+	if l.throttle != nil {
+		seen = e.governor.round(l.throttle)
+	}
+	delivered := false
+	err := l.reader.Read(ctx, func(s metric.Sample) {
+		switch s.Desc {
+		case Coverage:
+			l.Coverage = &s.Value
+		case Missed:
+			l.Missed = s.Value
+		case Folded:
+			l.Folded = s.Value
+		default:
+			delivered = true
+			if l.throttle != nil && seen.share > 0 {
+				s = l.estimate.take(s, 1/seen.share)
+			} else if l.throttle != nil {
+				s = l.estimate.take(s, 0)
+			}
+			if !seen.off && l.keeps(s) {
+				out = append(out, s)
+			}
+		}
+	})
+	if l.Coverage == nil && err == nil {
+		all := 1.0
+		l.Coverage = &all
+	}
+	if l.Coverage != nil {
+		share := *l.Coverage * seen.share
+		l.Coverage = &share
+	}
+	if !math.IsNaN(seen.err) && seen.limited {
+		l.Error = &seen.err
+	}
+	l.note(err)
+	if l.throttle != nil {
+		l.limited(e.governor.level(l.throttle), seen)
+	}
+	return out, !seen.off && (delivered || err == nil)
+}
+
+// budgetReason is the label of teescope_source_blind where the budget has no
+// room for a source.
+const budgetReason = "budget"
+
+// limited says what the budget took from a source.
+func (l *live) limited(level int, seen coverage) {
+	if len(l.Source.Levels) > 0 {
+		l.Level = l.Source.Levels[level].Name
+	}
+	var why string
+	switch {
+	case seen.off:
+		l.State, l.Blind, l.Reason = Degraded, true, budgetReason
+		l.Remedy = "its events are so frequent that counting even a hundredth of the time costs more than the budget: raise --budget, or narrow the source"
+		return
+	case seen.limited && l.Level != l.Wanted:
+		why = fmt.Sprintf("the budget leaves it level %s, not %s", l.Level, l.Wanted)
+	}
+	if seen.share < 1 {
+		if why != "" {
+			why += "; "
+		}
+		why += fmt.Sprintf("it counts %.2g %% of the time", 100*seen.share)
+		if l.Sample < 1 && seen.share > 0.9*l.Sample {
+			why += " as it was told to"
+		} else {
+			why += ", to keep the budget"
+		}
+		why += "; its counters are scaled to all events"
+		if l.Error != nil {
+			why += fmt.Sprintf(", with a standard error of %.2g %% of their sum", 100**l.Error)
+		}
+	}
+	if why == "" || l.State != Available {
+		return
+	}
+	l.State, l.Reason, l.Remedy = Degraded, why, "raise --budget for more, or narrow the source"
+}
+
 func (l *live) keeps(s metric.Sample) bool {
-	if l.process == nil {
+	if l.Scope.Process == nil {
 		return true
 	}
 	i := slices.Index(s.Desc.Labels, "process")
-	return i < 0 || l.process.MatchString(s.Labels[i])
+	return i < 0 || l.Scope.Process.MatchString(s.Labels[i])
 }
 
 // Status describes all sources, in the order of the list.
@@ -205,32 +360,103 @@ func (e *Engine) Set(name string, s Setting) error {
 		return fmt.Errorf("set source %q: %w", name, ErrNoSource)
 	}
 	l := e.sources[i]
-	if s.Process != nil {
-		var re *regexp.Regexp
-		if *s.Process != "" {
-			var err error
-			if re, err = regexp.Compile(*s.Process); err != nil {
-				return fmt.Errorf("set source %s: process filter: %w", name, err)
-			}
-		}
-		l.process, l.Process = re, *s.Process
+	next, err := s.over(l)
+	if err != nil {
+		return fmt.Errorf("set source %s: %w", name, err)
 	}
+	l.Scope, l.Sample, l.Wanted = next.Scope, next.Sample, next.Wanted
 	if s.On != nil && *s.On == l.off {
 		l.off = !*s.On
 		if !l.off {
 			e.open(l)
 			return nil
 		}
-		var err error
-		if l.reader != nil {
-			err = l.reader.Close()
-			l.reader = nil
-		}
-		l.State, l.Reason, l.Remedy, l.Blind, l.Series = Off, "switched off", "switch it on", false, 0
+		err := e.close(l)
+		l.State, l.Reason, l.Remedy, l.Blind, l.Series = Off, "switched off", switchOn(name), false, 0
 		return err
+	}
+	if l.reader == nil {
+		return nil
+	}
+	if l.throttle != nil {
+		e.governor.change(l.throttle, l.Sample, l.level(l.Wanted), l.Scope)
+	}
+	l.Level = l.Wanted
+	if a, ok := l.reader.(Adjustable); ok {
+		if err := a.Adjust(l.Level, l.Scope); err != nil {
+			l.note(err)
+			return fmt.Errorf("set source %s: %w", name, err)
+		}
 	}
 	return nil
 }
+
+// over is the status that l would have with the setting, or what is wrong with it.
+func (s Setting) over(l *live) (Status, error) {
+	next := l.Status
+	for _, f := range []struct {
+		what string
+		from *string
+		to   **regexp.Regexp
+	}{
+		{"process", s.Process, &next.Scope.Process},
+		{"cgroup", s.Cgroup, &next.Scope.Cgroup},
+		{"container", s.Container, &next.Scope.Container},
+	} {
+		if f.from == nil {
+			continue
+		}
+		*f.to = nil
+		if *f.from != "" {
+			re, err := regexp.Compile(*f.from)
+			if err != nil {
+				return next, fmt.Errorf("%s filter: %w", f.what, err)
+			}
+			*f.to = re
+		}
+	}
+	if s.PIDs != nil {
+		next.Scope.PIDs = slices.Clone(*s.PIDs)
+		if len(next.Scope.PIDs) > MaxPIDs {
+			return next, fmt.Errorf("%d process ids: want at most %d, each of which has series of its own", len(next.Scope.PIDs), MaxPIDs)
+		}
+		for _, pid := range next.Scope.PIDs {
+			if pid < 1 {
+				return next, fmt.Errorf("process id %d: want one above 0", pid)
+			}
+		}
+	}
+	if s.Sample != nil {
+		if !(*s.Sample > 0 && *s.Sample <= 1) {
+			return next, fmt.Errorf("sample %g: want a part of the time, above 0 and at most 1", *s.Sample)
+		}
+		next.Sample = *s.Sample
+	}
+	if s.Level != nil {
+		if !slices.ContainsFunc(l.Source.Levels, func(v Level) bool { return v.Name == *s.Level }) {
+			return next, fmt.Errorf("no level %q; %s", *s.Level, levels(l.Source))
+		}
+		next.Wanted = *s.Level
+	}
+	if _, ok := l.reader.(Governed); s.Sample != nil && *s.Sample < 1 && l.reader != nil && !ok {
+		return next, errors.New("it reads files, all of the time: there is nothing to sample")
+	}
+	return next, nil
+}
+
+func levels(s *Source) string {
+	if len(s.Levels) == 0 {
+		return "it has one level only"
+	}
+	out := "its levels are"
+	for _, v := range s.Levels {
+		out += " " + v.Name
+	}
+	return out
+}
+
+// MaxPIDs bounds the series of single processes.
+const MaxPIDs = 64
 
 // ErrNoSource is returned by Set for a name that no source has.
 var ErrNoSource = errors.New("no such source; `teescope doctor` lists them")
@@ -250,16 +476,17 @@ func (e *Engine) Run(ctx context.Context, interval time.Duration, sink func(time
 	return ctx.Err()
 }
 
+// Govern keeps the sources within a budget until ctx ends. Without it they work
+// at the level that was asked for, all of the time.
+func (e *Engine) Govern(ctx context.Context, b Budget) { e.governor.run(ctx, b) }
+
 // Close closes all sources.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error
 	for _, l := range e.sources {
-		if l.reader != nil {
-			errs = append(errs, l.reader.Close())
-			l.reader = nil
-		}
+		errs = append(errs, e.close(l))
 	}
 	return errors.Join(errs...)
 }

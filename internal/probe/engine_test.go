@@ -184,7 +184,7 @@ func TestProcessFilter(t *testing.T) {
 		if !strings.Contains(got, "tee_a_level 3") {
 			t.Errorf("filter %q hides a metric without a process", filter)
 		}
-		if s := e.Status()[0]; s.Process != filter || s.State != Available {
+		if s := e.Status()[0]; scopeOf(s) != filter || s.State != Available {
 			t.Errorf("filter %q: status %+v", filter, s)
 		}
 	}
@@ -203,6 +203,13 @@ func TestProcessFilter(t *testing.T) {
 		t.Errorf("bad filter: %v", err)
 	}
 	check("", "redis-server", "nginx") // as before
+}
+
+func scopeOf(s Status) string {
+	if s.Scope.Process == nil {
+		return ""
+	}
+	return s.Scope.Process.String()
 }
 
 func TestOnOff(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -19,11 +20,68 @@ type Source struct {
 	Name, Doc string
 	// Metrics is everything the source may emit; emitting anything else fails its test.
 	Metrics []*metric.Desc
+	// Levels are the levels of detail, from the cheapest to the dearest, which a
+	// user chooses from and the budget steps down on; none means that there is
+	// one only. A source opens at the first.
+	Levels []Level
+	// OptIn sources stay off until a setting switches them on.
+	OptIn bool
+	// Needs lists what the process must be allowed beyond reading public files.
+	Needs []Need
+	// Kernels, Cost and Blind are for the documents: kernel versions and what
+	// they must be built with, cost of an event or a reading (with how it was
+	// measured), and what the source cannot see. Each is a sentence or "".
+	Kernels, Cost, Blind string
 	// Open attaches or opens what the source reads. An error that wraps
 	// errors.ErrUnsupported means the machine has no such thing, which is no
 	// fault; any other means it could not be had. Wrap with Problem to say what
 	// would help.
 	Open func(*host.Host, []tee.Facts) (Reader, error)
+}
+
+// Level is a level of detail.
+type Level struct{ Name, Doc string }
+
+// Need is a capability and what a source wants it for. Optional ones bring a
+// part of the source; without any other the source is unavailable.
+type Need struct {
+	// Capability is the name of capabilities(7) in lower case, such as "cap_bpf".
+	Capability string
+	For        string
+	Optional   bool
+	// Open: needed to open the source only; once it is open it may be dropped.
+	Open bool
+}
+
+// Scope is what a source is narrowed to; the zero value is everything. Where
+// several are set, all of them must hold.
+type Scope struct {
+	// Process is matched against process names, unanchored.
+	Process *regexp.Regexp
+	// PIDs are process ids of the machine; what they do is counted in series of
+	// their own too.
+	PIDs []int
+	// Cgroup is matched against the path of a process's control group, Container
+	// against the name and the id of its container, both unanchored.
+	Cgroup, Container *regexp.Regexp
+}
+
+// Adjustable is implemented by Readers that have levels, or that save work when
+// they are narrowed. The engine calls it after opening when a setting says so,
+// and again at each change. What was counted stays.
+type Adjustable interface {
+	Adjust(level string, scope Scope) error
+}
+
+// Governed is implemented by Readers whose work happens in the kernel on every
+// event, and which can be taken out of its way and put back cheaply. Its methods
+// may be called while Read runs.
+type Governed interface {
+	Attach() error
+	Detach() error
+	// Spent is the number of events counted since opening and what counting them
+	// cost each CPU in seconds, the way into the program included.
+	Spent() (events float64, seconds []float64)
 }
 
 // Reader is an open source.
@@ -78,14 +136,22 @@ var (
 	BlindDesc = &metric.Desc{Name: "teescope_source_blind", Kind: metric.Gauge, Labels: []string{"source", "reason"},
 		Help: "1 where hardware or hypervisor hides the source's values, with the reason."}
 	Coverage = &metric.Desc{Name: "teescope_source_coverage_ratio", Kind: metric.Gauge, Labels: []string{"source"},
-		Help: "Share of all events that the source counted since it was opened, as a ratio; 1 is every event."}
+		Help: "Share of all events that the source counted in the last round, as a ratio; 1 is every event. Below 1 its counters are scaled to all events."}
 	Missed = &metric.Desc{Name: "teescope_source_missed_events_total", Kind: metric.Counter, Labels: []string{"source"},
 		Help: "Events that the source saw but could not count, from the kernel's own miss counters."}
 	Folded = &metric.Desc{Name: "teescope_series_folded_total", Kind: metric.Counter, Labels: []string{"source"},
 		Help: "Events counted under the label value other because a bounded table was full; sums stay exact."}
+	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source"},
+		Help: "Standard error of the source's scaled number of events in the last minute as a ratio to it, from the spread between its windows; absent where every event is counted."}
+	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
+		Help: "CPU time in seconds that counting in the kernel cost on all CPUs, the way into the program included: events times cost per event, which is calibrated on this machine."}
+	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge,
+		Help: "Most that teescope used of one core in any control period since the last round, as a ratio: programs in the kernel on the busiest core, and the process's own CPU time spread over all cores."}
+	LevelDesc = &metric.Desc{Name: "teescope_source_level", Kind: metric.Gauge, Labels: []string{"source", "level"},
+		Help: "1 for the level of detail at which the source works now."}
 	ReadSeconds = &metric.Desc{Name: "teescope_source_read_seconds", Kind: metric.Gauge, Labels: []string{"source"},
 		Help: "Wall time of the source's last read in seconds."}
 )
 
 // Metrics lists what the engine itself emits.
-var Metrics = []*metric.Desc{Up, BlindDesc, Coverage, Missed, Folded, ReadSeconds}
+var Metrics = []*metric.Desc{Up, BlindDesc, Coverage, StandardError, Missed, Folded, LevelDesc, SourceCPU, ReadSeconds, BudgetUsed}

@@ -41,13 +41,31 @@ type TEE struct {
 
 // Source is one element of GET sources.
 type Source struct {
-	Name    string `json:"name"`
-	Doc     string `json:"doc"`
-	State   string `json:"state"` // "available", "degraded", "unavailable", "not here", "off"
-	Reason  string `json:"reason,omitempty"`
-	Remedy  string `json:"remedy,omitempty"`
-	Blind   bool   `json:"blind,omitempty"`
-	Process string `json:"process,omitempty"` // the filter in force
+	Name   string `json:"name"`
+	Doc    string `json:"doc"`
+	State  string `json:"state"` // "available", "degraded", "unavailable", "not here", "off"
+	Reason string `json:"reason,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+	Blind  bool   `json:"blind,omitempty"`
+	// Process, PIDs, Cgroup and Container are the filters in force.
+	Process   string `json:"process,omitempty"`
+	PIDs      []int  `json:"pids,omitempty"`
+	Cgroup    string `json:"cgroup,omitempty"`
+	Container string `json:"container,omitempty"`
+	// Levels are the levels of detail to choose from, the cheapest first. Level is
+	// the one in force, Wanted the one asked for: they differ where the budget has
+	// no room.
+	Levels []SourceLevel `json:"levels,omitempty"`
+	Level  string        `json:"level,omitempty"`
+	Wanted string        `json:"wanted,omitempty"`
+	// Sample is the largest part of the time in which the source may count; 0
+	// where it cannot be sampled.
+	Sample float64 `json:"sample,omitempty"`
+	// Error is the standard error of the scaled number of events, relative to it.
+	Error *float64 `json:"error,omitempty"`
+	OptIn bool     `json:"optIn,omitempty"` // off until it is switched on
+	// Needs is what the process must be allowed for it.
+	Needs []SourceNeed `json:"needs,omitempty"`
 	// Coverage is the share of all events that were counted; absent where it is
 	// not known. Missed and Folded are absent where nothing is read.
 	Coverage *float64 `json:"coverage,omitempty"`
@@ -57,11 +75,29 @@ type Source struct {
 	Metrics  []string `json:"metrics"`
 }
 
+// SourceLevel is a level of detail.
+type SourceLevel struct {
+	Name string `json:"name"`
+	Doc  string `json:"doc"`
+}
+
+// SourceNeed is a capability and what the source wants it for.
+type SourceNeed struct {
+	Capability string `json:"capability"`
+	For        string `json:"for"`
+	Optional   bool   `json:"optional,omitempty"`
+}
+
 // SourceSetting is the body of POST sources/{name}; an absent field leaves
 // things as they are.
 type SourceSetting struct {
-	On      *bool   `json:"on,omitempty"`
-	Process *string `json:"process,omitempty"`
+	On        *bool    `json:"on,omitempty"`
+	Level     *string  `json:"level,omitempty"`
+	Process   *string  `json:"process,omitempty"`
+	PIDs      *[]int   `json:"pids,omitempty"`
+	Cgroup    *string  `json:"cgroup,omitempty"`
+	Container *string  `json:"container,omitempty"`
+	Sample    *float64 `json:"sample,omitempty"`
 }
 
 // Findings is the answer of GET findings.

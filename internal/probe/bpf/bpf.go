@@ -38,8 +38,11 @@ type Program struct {
 	sized map[string]func(cpus int) uint32
 	// processes says that the object uses the process table.
 	processes bool
-	// events is the number of runs of all its programs, from the counts.
-	events func(counts) uint64
+	// events is the number of runs of all its programs, from one CPU's row.
+	events func(c *Counters, row counts) uint64
+	// reset names maps that remember what was there at the last event; they are
+	// emptied before the programs are attached again.
+	reset []string
 }
 
 // Limits are the sizes of bounded tables, for tests that fill them. Zero is
@@ -56,6 +59,7 @@ const defaultBytes = 8 << 20
 // Counters is an open Program.
 type Counters struct {
 	program *Program
+	host    *host.Host
 	// Lost says which hooks could not be attached, or is nil.
 	Lost error
 
@@ -70,8 +74,13 @@ type Counters struct {
 	calls map[call]uint64
 	order []call
 	// calibrated is what an event costs in seconds, dispatch and body, where that
-	// could be measured when the hook was attached; else 0.
-	calibrated float64
+	// could be measured when the hook was attached; body is its part in the
+	// program, once a Meter has measured it. 0 is not known.
+	calibrated, body float64
+
+	// mu guards the links, which come and go.
+	mu       sync.Mutex
+	detached bool
 	// memory is that of the maps in bytes; the first user counts the shared ones.
 	memory uint64
 }
@@ -88,6 +97,9 @@ var kernel struct {
 	table map[string]*ebpf.Map
 	users int
 	open  map[*Counters]bool
+	// dispatch is the way into a program on a tracepoint other than sys_enter in
+	// seconds, once a Meter has measured it.
+	dispatch float64
 }
 
 // tableMaps are the maps of the process table, shared between objects.
@@ -99,7 +111,7 @@ var tableMaps = []string{"slots", "names", "slots_used"}
 func (p *Program) Open(h *host.Host) (*Counters, error) { return p.open(h, Limits{}) }
 
 func (p *Program) open(h *host.Host, limits Limits) (*Counters, error) {
-	c := &Counters{program: p, maps: map[string][]byte{}}
+	c := &Counters{program: p, host: h, maps: map[string][]byte{}}
 	if h.Maps != nil {
 		return c, c.replay(h)
 	}
@@ -140,7 +152,7 @@ func (c *Counters) Close() error {
 }
 
 func (c *Counters) release() error {
-	var errs []error
+	errs := []error{c.Detach()}
 	for i := len(c.close) - 1; i >= 0; i-- {
 		errs = append(errs, c.close[i]())
 	}
@@ -166,7 +178,86 @@ func (c *Counters) Missed() (uint64, error) {
 }
 
 // Events is the number of events that the attached programs counted.
-func (c *Counters) Events() uint64 { return c.program.events(c.counts()) }
+func (c *Counters) Events() uint64 {
+	var n uint64
+	for row := range c.counts().rows() {
+		n += c.program.events(c, row)
+	}
+	return n
+}
+
+// assumed is what an event costs in seconds while no one has measured it: more
+// than any program here does on machines that were measured, so that a budget
+// errs to the safe side.
+const assumed = 150e-9
+
+// perEvent is what an event costs in seconds: the program and the way into it.
+func (c *Counters) perEvent() (body, dispatch float64) {
+	switch {
+	case c.calibrated > 0 && c.body > 0:
+		return c.body, max(0, c.calibrated-c.body)
+	case c.calibrated > 0:
+		return 0, c.calibrated
+	case c.body > 0:
+		return c.body, kernel.dispatch
+	}
+	return 0, assumed
+}
+
+// Spent is the number of events counted since opening, and the seconds that
+// each CPU, or group of CPUs that share a row, has spent on counting them.
+func (c *Counters) Spent() (events float64, seconds []float64) {
+	kernel.Lock()
+	body, dispatch := c.perEvent()
+	kernel.Unlock()
+	for row := range c.counts().rows() {
+		n := float64(c.program.events(c, row))
+		events += n
+		seconds = append(seconds, n*(body+dispatch))
+	}
+	return events, seconds
+}
+
+// Detach takes the programs out of the kernel's way; they stay loaded, and the
+// counters stay.
+func (c *Counters) Detach() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for i := range c.hooks {
+		if a := &c.hooks[i]; a.link != nil {
+			errs = append(errs, a.link.Close())
+			a.link = nil
+		}
+	}
+	c.detached = true
+	return errors.Join(errs...)
+}
+
+// Attach puts the programs back. Being loaded, they need no capability for it.
+// An error leaves those attached that could be.
+func (c *Counters) Attach() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range c.program.reset {
+		clear(c.maps[name])
+	}
+	var errs []error
+	for i := range c.hooks {
+		a := &c.hooks[i]
+		if a.link != nil {
+			continue
+		}
+		l, err := a.attach(c.host, a.program)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("attach %s: %w", a.name, err))
+			continue
+		}
+		a.link = l
+	}
+	c.detached = false
+	return errors.Join(errs...)
+}
 
 // counts is the map of that name: rows of 64-bit cells.
 type counts struct {
@@ -175,6 +266,19 @@ type counts struct {
 }
 
 func (c *Counters) counts() counts { return counts{c.maps["counts"], c.program.row} }
+
+// rows yields the row of each CPU.
+func (c counts) rows() func(func(counts) bool) {
+	return func(yield func(counts) bool) {
+		for b := c.bytes; len(b) > 0; {
+			n := min(len(b), c.row*8)
+			if !yield(counts{b[:n], c.row}) {
+				return
+			}
+			b = b[n:]
+		}
+	}
+}
 
 // sum adds a cell over all rows. Each load is of 8 aligned bytes, so it never
 // sees half of an update.

@@ -90,7 +90,7 @@ func FuzzDecode(f *testing.F) {
 			case PageCache:
 				c.PageCache(func(operation int, n uint64) { labelled(Operations[operation]) })
 			}
-			p.events(c.counts())
+			c.Spent()
 			if err := c.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -83,3 +83,45 @@ static __always_inline void add(void *counts, __u32 stride, __u32 cpu, __u32 cel
 		__type(key, __u32);                     \
 		__type(value, __u64);                   \
 	} counts SEC(".maps")
+
+/*
+ * A histogram of times: log-linear, four cells to a power of two, so that the
+ * middle of a cell is at most 12.5 % away from what was counted in it. Cell 0 is
+ * below HIST_LEAST nanoseconds, the last but one above all, the last the sum.
+ */
+enum {
+	HIST_LEAST_BITS = 8,
+	HIST_LEAST = 1 << HIST_LEAST_BITS,
+	HIST_SUB_BITS = 2,
+	HIST_OCTAVES = 26,
+	HIST_OVER = 1 + (HIST_OCTAVES << HIST_SUB_BITS),
+	HIST_SUM,
+	HIST_CELLS,
+};
+
+static __always_inline __u32 hist_cell(__u64 ns)
+{
+	__u32 bits = 0, i;
+	__u64 v = ns >> HIST_LEAST_BITS;
+
+	if (!v)
+		return 0;
+	/* The position of the highest bit; the verifier's instruction set has none for it. */
+	if (v >> 32) { v >>= 32; bits += 32; }
+	if (v >> 16) { v >>= 16; bits += 16; }
+	if (v >> 8) { v >>= 8; bits += 8; }
+	if (v >> 4) { v >>= 4; bits += 4; }
+	if (v >> 2) { v >>= 2; bits += 2; }
+	if (v >> 1) bits += 1;
+	if (bits >= HIST_OCTAVES)
+		return HIST_OVER;
+	i = ns >> (bits + HIST_LEAST_BITS - HIST_SUB_BITS) & ((1 << HIST_SUB_BITS) - 1);
+	return 1 + (bits << HIST_SUB_BITS) + i;
+}
+
+/* hist adds a time to the histogram that starts at cell. */
+static __always_inline void hist(void *counts, __u32 stride, __u32 cpu, __u32 cell, __u64 ns)
+{
+	add(counts, stride, cpu, cell + hist_cell(ns), 1);
+	add(counts, stride, cpu, cell + HIST_SUM, ns);
+}

@@ -1,5 +1,7 @@
 package bpf
 
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf faults faults.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
 // Spaces and Causes are the label values of page faults, in the order of
 // faults.bpf.c.
 var (
@@ -29,10 +31,10 @@ var Faults = &Program{
 			{"page_fault_kernel_classic", classic("exceptions", "page_fault_kernel")},
 		}},
 	},
-	events: func(c counts) uint64 {
+	events: func(_ *Counters, row counts) uint64 {
 		var n uint64
-		for cell := range c.row {
-			n += c.sum(cell)
+		for cell := range row.row {
+			n += row.sum(cell)
 		}
 		return n
 	},

@@ -593,7 +593,7 @@ func TestMeter(t *testing.T) {
 	if err != nil || !first.Known || first.Maps == 0 {
 		t.Fatalf("costs %+v, %v", first, err)
 	}
-	n := Syscalls.events(sys.counts())
+	n := sys.Events()
 	t.Logf("%d events: body %.1f ns, dispatch %.1f ns each", n, first.Body/float64(n)*1e9, first.Dispatch/float64(n)*1e9)
 	if first.Body+first.Dispatch <= 0 {
 		t.Errorf("%d system calls cost nothing", n)

@@ -35,7 +35,8 @@ type variant struct {
 type attached struct {
 	name    string
 	program *ebpf.Program
-	link    link.Link
+	attach  func(*host.Host, *ebpf.Program) (link.Link, error)
+	link    link.Link // nil while detached
 	// perEvent is what the hook's trigger takes longer in seconds than before.
 	perEvent float64
 }
@@ -100,7 +101,7 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 		}
 		c.hooks = append(c.hooks, a)
 		c.calibrated = a.perEvent
-		c.close = append(c.close, a.program.Close, a.link.Close)
+		c.close = append(c.close, a.program.Close)
 	}
 	c.Lost = errors.Join(lost...)
 	if len(c.hooks) == 0 {
@@ -208,11 +209,15 @@ func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
 			c.memory += n
 		}
 	}
-	for _, name := range c.program.read {
+	for _, name := range slices.Concat(c.program.read, c.program.reset) {
 		m := maps[name]
 		size := int(m.MaxEntries()) * int(m.ValueSize())
 		page := unix.Getpagesize()
-		b, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, unix.PROT_READ, unix.MAP_SHARED)
+		prot := unix.PROT_READ
+		if slices.Contains(c.program.reset, name) {
+			prot |= unix.PROT_WRITE
+		}
+		b, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, prot, unix.MAP_SHARED)
 		if err != nil {
 			return fmt.Errorf("map array %s of %s: %w", name, c.program.Name, err)
 		}
@@ -234,7 +239,7 @@ func (hk *hook) attach(h *host.Host, spec *ebpf.CollectionSpec, maps map[string]
 		before := hk.cost()
 		l, err := v.attach(h, p)
 		if err == nil {
-			return attached{hk.name, p, l, max(0, hk.cost()-before)}, nil
+			return attached{hk.name, p, v.attach, l, max(0, hk.cost()-before)}, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: attach: %w", v.program, err), p.Close())
 	}

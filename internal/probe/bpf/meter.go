@@ -1,5 +1,7 @@
 package bpf
 
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf empty empty.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
 import (
 	"errors"
 	"fmt"
@@ -19,7 +21,7 @@ import (
 // The kernel's run-time statistics cost every program on the machine about
 // 50 ns a run, so they are on for a short window only.
 const (
-	window = time.Second
+	window = 200 * time.Millisecond
 	every  = time.Minute
 )
 
@@ -35,8 +37,6 @@ const (
 type Meter struct {
 	host  *host.Host
 	empty *ebpf.Program
-	// tracepoint is the dispatch of a tracepoint other than sys_enter, in seconds.
-	tracepoint float64
 
 	mu             sync.Mutex
 	stats          io.Closer // open during a window
@@ -44,7 +44,6 @@ type Meter struct {
 	last           time.Time
 	before         map[*ebpf.Program]ebpf.ProgramStats
 	err            error
-	perRun         map[*Counters]float64
 	seen           map[*Counters]uint64
 	body, dispatch float64
 	known          bool
@@ -68,7 +67,7 @@ func NewMeter(h *host.Host) (*Meter, error) {
 	kernel.Lock()
 	types := kernelTypes()
 	kernel.Unlock()
-	m := &Meter{host: h, perRun: map[*Counters]float64{}, seen: map[*Counters]uint64{}}
+	m := &Meter{host: h, seen: map[*Counters]uint64{}}
 	if m.empty, err = loadProgram(spec, "empty_socket", nil, types); err != nil {
 		return nil, refused(h, "empty", err)
 	}
@@ -83,7 +82,10 @@ func NewMeter(h *host.Host) (*Meter, error) {
 		return nil, errors.Join(refused(h, "empty", err), m.empty.Close())
 	}
 	defer l.Close()
-	m.tracepoint = max(0, perCall(renameThread)-before)
+	after := perCall(renameThread)
+	kernel.Lock()
+	kernel.dispatch = max(0, after-before)
+	kernel.Unlock()
 	m.begin()
 	return m, nil
 }
@@ -101,23 +103,18 @@ func (m *Meter) Costs() (Costs, error) {
 	var c Costs
 	for o := range kernel.open {
 		c.Maps += o.memory
-		ns, ok := m.perRun[o]
-		if !ok {
+		if o.body == 0 {
 			continue
 		}
 		events := o.Events()
 		n := float64(events - m.seen[o])
 		m.seen[o] = events
-		m.body += n * ns
-		dispatch := m.tracepoint
-		if o.calibrated > 0 {
-			dispatch = max(0, o.calibrated-ns)
-		}
+		body, dispatch := o.perEvent()
+		m.body += n * body
 		m.dispatch += n * dispatch
 	}
-	for o := range m.perRun {
+	for o := range m.seen {
 		if !kernel.open[o] {
-			delete(m.perRun, o)
 			delete(m.seen, o)
 		}
 	}
@@ -163,7 +160,7 @@ func (m *Meter) end() {
 		// No program costs nothing: what is not above the clock reads was not
 		// measured, and the last window's figure stays.
 		if perRun := ns/n/1e9 - clock; n > 0 && perRun > 0 {
-			m.perRun[o] = perRun
+			o.body = perRun
 			m.known = true
 		}
 	}

@@ -1,5 +1,7 @@
 package bpf
 
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf pageCache pagecache.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
 // Operations are the label values of page-cache operations, in the order of
 // pagecache.bpf.c.
 var Operations = [...]string{"add", "access", "dirty", "buffer_dirty"}
@@ -22,10 +24,10 @@ var PageCache = &Program{
 		{name: Operations[2], variants: []variant{{"dirty_btf", typed}, {"dirty_raw", raw("writeback_dirty_folio")}}},
 		{name: Operations[3], variants: []variant{{"buffer_dirty_btf", typed}, {"buffer_dirty_raw", raw("block_dirty_buffer")}}},
 	},
-	events: func(c counts) uint64 {
+	events: func(_ *Counters, row counts) uint64 {
 		var n uint64
 		for i := range Operations {
-			n += c.sum(len(Operations) + i)
+			n += row.sum(len(Operations) + i)
 		}
 		return n
 	},

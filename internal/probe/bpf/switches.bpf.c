@@ -35,6 +35,7 @@ struct running {
 /* The loader sets max_entries to the number of CPUs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct running);

@@ -1,5 +1,7 @@
 package bpf
 
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf switches switches.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
 // Cells of a process in switches.bpf.c.
 const (
 	voluntary = iota
@@ -27,10 +29,11 @@ var Switches = &Program{
 			{"sched_switch_raw", raw("sched_switch")},
 		},
 	}},
-	events: func(c counts) uint64 {
-		n := c.sum(otherSlot*switchKinds + idle)
+	reset: []string{"running"},
+	events: func(_ *Counters, row counts) uint64 {
+		n := row.sum(otherSlot*switchKinds + idle)
 		for slot := range slots {
-			n += c.sum(slot*switchKinds+voluntary) + c.sum(slot*switchKinds+involuntary)
+			n += row.sum(slot*switchKinds+voluntary) + row.sum(slot*switchKinds+involuntary)
 		}
 		return n
 	},

@@ -1,5 +1,7 @@
 package bpf
 
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf syscalls syscalls.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
 import (
 	"encoding/binary"
 	"fmt"
@@ -32,10 +34,13 @@ var Syscalls = &Program{
 		},
 		trigger: func() { _, _, _ = unix.RawSyscall(unix.SYS_GETPPID, 0, 0, 0) },
 	}},
-	events: func(c counts) uint64 {
+	events: func(c *Counters, row counts) uint64 {
 		var n uint64
-		for cell := range pairs {
-			n += c.sum(cell)
+		for cell := range slots {
+			n += row.sum(cell)
+		}
+		for pair, keys := slots, c.maps["keys"]; pair < pairs && (pair+1)*8 <= len(keys) && binary.NativeEndian.Uint64(keys[pair*8:]) != 0; pair++ {
+			n += row.sum(pair)
 		}
 		return n
 	},

@@ -54,6 +54,19 @@ export interface Platform {
   tees: TEE[] | null;
 }
 
+/** SourceLevel is a level of detail. */
+export interface SourceLevel {
+  name: string;
+  doc: string;
+}
+
+/** SourceNeed is a capability and what the source wants it for. */
+export interface SourceNeed {
+  capability: string;
+  for: string;
+  optional?: boolean;
+}
+
 /** Source is one element of GET sources. */
 export interface Source {
   name: string;
@@ -63,8 +76,23 @@ export interface Source {
   reason?: string;
   remedy?: string;
   blind?: boolean;
-  /** the filter in force */
+  /** Process, PIDs, Cgroup and Container are the filters in force. */
   process?: string;
+  pids?: number[];
+  cgroup?: string;
+  container?: string;
+  /** Levels are the levels of detail to choose from, the cheapest first. Level is the one in force, Wanted the one asked for: they differ where the budget has no room. */
+  levels?: SourceLevel[];
+  level?: string;
+  wanted?: string;
+  /** Sample is the largest part of the time in which the source may count; 0 where it cannot be sampled. */
+  sample?: number;
+  /** Error is the standard error of the scaled number of events, relative to it. */
+  error?: number;
+  /** off until it is switched on */
+  optIn?: boolean;
+  /** Needs is what the process must be allowed for it. */
+  needs?: SourceNeed[];
   /** Coverage is the share of all events that were counted; absent where it is not known. Missed and Folded are absent where nothing is read. */
   coverage?: number;
   missed?: number;
@@ -76,7 +104,12 @@ export interface Source {
 /** SourceSetting is the body of POST sources/{name}; an absent field leaves things as they are. */
 export interface SourceSetting {
   on?: boolean;
+  level?: string;
   process?: string;
+  pids?: number[];
+  cgroup?: string;
+  container?: string;
+  sample?: number;
 }
 
 /** Severity orders findings. */

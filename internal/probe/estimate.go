@@ -1,0 +1,83 @@
+package probe
+
+import "github.com/teescope/teescope/internal/metric"
+
+// estimator extrapolates the counters of a source that sees a part of the time:
+// what was added in a round counts elapsed / attached times (the ratio estimator
+// of survey sampling; Cochran, Sampling Techniques, chapter 6). Gauges pass.
+type estimator struct {
+	series map[seriesKey]*estimate
+	// scaled says that some value was ever extrapolated.
+	scaled bool
+}
+
+// seriesKey names a series without allocating; no metric here has more labels.
+type seriesKey struct {
+	desc   *metric.Desc
+	labels [4]string
+}
+
+type estimate struct {
+	last, total float64
+	hist        *metric.Hist // the total; lastCounts and last belong to it
+	lastCounts  []uint64
+	rest        []float64 // of a count below one event, for the next round
+}
+
+// take returns s with its value extrapolated; scale is 1 for a round that saw
+// everything.
+func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
+	if s.Desc.Kind != metric.Counter && s.Desc.Kind != metric.Histogram || len(s.Labels) > len(seriesKey{}.labels) {
+		return s
+	}
+	if e.series == nil {
+		e.series = map[seriesKey]*estimate{}
+	}
+	key := seriesKey{desc: s.Desc}
+	copy(key.labels[:], s.Labels)
+	x := e.series[key]
+	if x == nil {
+		x = &estimate{}
+		e.series[key] = x
+	}
+	if scale != 1 {
+		e.scaled = true
+	}
+	if s.Hist != nil {
+		s.Hist = x.spread(s.Hist, scale)
+	} else {
+		x.total += grown(s.Value, x.last) * scale
+		x.last, s.Value = s.Value, x.total
+	}
+	if e.scaled {
+		s.Trust = max(s.Trust, metric.Estimated)
+	}
+	return s
+}
+
+// grown is what a counter gained; one that fell began anew.
+func grown(now, last float64) float64 {
+	if now < last {
+		return now
+	}
+	return now - last
+}
+
+func (x *estimate) spread(h *metric.Hist, scale float64) *metric.Hist {
+	if x.hist == nil || len(x.hist.Counts) != len(h.Counts) {
+		x.hist = &metric.Hist{Bounds: h.Bounds, Counts: make([]uint64, len(h.Counts))}
+		x.lastCounts, x.rest, x.last = make([]uint64, len(h.Counts)), make([]float64, len(h.Counts)), 0
+	}
+	for i, n := range h.Counts {
+		x.rest[i] += grown(float64(n), float64(x.lastCounts[i])) * scale
+		whole := uint64(x.rest[i])
+		x.hist.Counts[i] += whole
+		x.rest[i] -= float64(whole)
+	}
+	copy(x.lastCounts, h.Counts)
+	x.hist.Sum += grown(h.Sum, x.last) * scale
+	x.last = h.Sum
+	out := *x.hist
+	out.Counts = append([]uint64(nil), x.hist.Counts...)
+	return &out
+}

@@ -1,0 +1,445 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Budget is what the engine may cost.
+type Budget struct {
+	// Share of each core, as a ratio.
+	Share float64
+	// Period is the control period: 1 s when it is 0. A load that appears from
+	// nothing is counted in full until the period in which it appeared ends.
+	Period time.Duration
+	// Userspace is the CPU time of this process until now in seconds.
+	Userspace func() float64
+	// CPUs is the number of cores that Userspace is spread over.
+	CPUs int
+}
+
+const (
+	// leastOpen is the shortest time in which a source counts in a period: below
+	// it, attaching and detaching would cost more than what is in between.
+	leastOpen = 10 * time.Millisecond
+	// look is how often an open window is checked for having used its share up.
+	look = 10 * time.Millisecond
+	// leastForKernel is the part of the budget that programs in the kernel keep
+	// when user space alone uses it up, as it may while someone queries.
+	leastForKernel = 0.25
+	// aim leaves room for what an event costs more than calibrated.
+	aim = 0.8
+	// fade is what remains, from one period to the next, of the belief that a
+	// source costs as much as it once did. It makes coverage come back slowly:
+	// from a load fifty times over the budget within 40 periods.
+	fade = 0.9
+	// calm is the number of periods for which a source must have fitted well
+	// before it gets a higher level of detail back; it doubles each time that was
+	// in vain, up to sixteen times.
+	calm = 30
+	// remembered is the number of windows that the standard error is taken from.
+	remembered = 60
+)
+
+// Governor keeps the cost of the Governed sources within a budget. At the end of
+// each control period it knows what each source would cost each core if it
+// counted every event, and allots the budget so that the cheap are served in
+// full and the dear share the rest (max-min fairness). A source that does not
+// fit loses detail; then it counts in windows, attached for a part of each
+// period that starts at a random time, so that a periodic load is not aliased;
+// then it is off for a while.
+type governor struct {
+	budget Budget
+	now    func() time.Time
+
+	mu      sync.Mutex
+	sources []*throttle
+	user    float64 // CPU seconds of user space at the end of the last period
+	at      time.Time
+	userNow float64 // user space in cores, smoothed
+	used    float64 // the most of a core that was used in a period since it was asked for
+	known   bool
+}
+
+// throttle is the state of one governed source.
+type throttle struct {
+	reader Governed
+	// limit is the user's sampling rate: at most this part of the time.
+	limit float64
+	// levels is the number of levels of detail; level is the one in force, wanted the user's.
+	levels, level, wanted int
+	adjust                func(level int)
+	scope                 Scope // for adjust
+	calm, patience        int
+
+	// share is the part of the time for which the source is attached; 0 is off.
+	share float64
+	// full is the cost at full coverage on the busiest core, in cores.
+	full float64
+	// attached and since: now, and since when.
+	attached bool
+	since    time.Time
+
+	// Of the current period: when it began, the counts then, time attached, the
+	// planned window, and whether the window was closed early.
+	events        float64
+	seconds       []float64
+	open          time.Duration
+	begin, end    time.Time
+	broken        bool
+	born          time.Time
+	roundOpen     time.Duration // attached since the last round
+	roundBegan    time.Time
+	rates, spread []float64 // events a second in the last windows, and the windows' seconds
+}
+
+// add puts a source under the governor, attached. The governor's lock is not held.
+func (g *governor) add(t *throttle) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	t.share, t.patience = t.limit, calm
+	t.attached, t.since, t.born, t.roundBegan = true, now, now, now
+	t.events, t.seconds = t.reader.Spent()
+	t.begin, t.end = now, now.Add(time.Hour)
+	g.sources = append(g.sources, t)
+}
+
+// remove forgets a source; it is not touched any more.
+func (g *governor) remove(t *throttle) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.sources = slices.DeleteFunc(g.sources, func(x *throttle) bool { return x == t })
+}
+
+// coverage is what a round saw of a source.
+type coverage struct {
+	// share is the part of the time since the last round that saw the source
+	// attached; 0 where it never was, and nothing can be said.
+	share float64
+	// off: the budget has no room for it at all.
+	off bool
+	// limited: below full coverage, or below the level that the user chose.
+	limited bool
+	// err is the standard error relative to the number of events, NaN where it is not known.
+	err float64
+}
+
+// round ends a round for t and says what it saw.
+func (g *governor) round(t *throttle) coverage {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	t.note(now)
+	c := coverage{off: t.share == 0, limited: t.share < 1 || t.level < t.wanted, err: math.NaN()}
+	all := now.Sub(t.roundBegan)
+	switch {
+	case t.roundOpen > 0 && all > 0:
+		c.share = min(1, t.roundOpen.Seconds()/all.Seconds())
+		if all-t.roundOpen < time.Millisecond {
+			c.share = 1
+		}
+		t.roundBegan, t.roundOpen = now, 0
+	case all <= 0:
+		c.share = 1
+	}
+	if t.share < 1 {
+		c.err = relativeError(t.rates, t.spread, t.share)
+	}
+	return c
+}
+
+// level is the level of detail that t works at.
+func (g *governor) level(t *throttle) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return t.level
+}
+
+// change puts a user's settings into force.
+func (g *governor) change(t *throttle, limit float64, level int, scope Scope) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t.limit, t.level, t.wanted, t.scope, t.patience = limit, level, level, scope, calm
+	t.share = min(t.share, limit)
+}
+
+// note adds the time since the last note to what t was attached.
+func (t *throttle) note(now time.Time) {
+	if t.attached {
+		d := now.Sub(t.since)
+		t.open, t.roundOpen = t.open+d, t.roundOpen+d
+		t.since = now
+	}
+}
+
+// set attaches or detaches t. A reader that refuses stays as it is; its next
+// reading says so.
+func (t *throttle) set(on bool, now time.Time) {
+	t.note(now)
+	if on == t.attached {
+		return
+	}
+	if on {
+		if t.reader.Attach() != nil {
+			return
+		}
+	} else if t.reader.Detach() != nil {
+		return
+	}
+	t.attached, t.since = on, now
+}
+
+// relativeError is the standard error of a rate estimated from windows that are
+// a part f of the time, relative to the rate: that of a ratio estimator with the
+// finite population correction (Cochran, Sampling Techniques, section 6.4). It is
+// NaN for fewer than three windows or none with an event.
+func relativeError(rates, seconds []float64, f float64) float64 {
+	if len(rates) < 3 {
+		return math.NaN()
+	}
+	var events, time float64
+	for i, r := range rates {
+		events += r * seconds[i]
+		time += seconds[i]
+	}
+	if events == 0 || time == 0 {
+		return math.NaN()
+	}
+	mean, each := events/time, time/float64(len(rates))
+	var ss float64
+	for i, r := range rates {
+		d := (r - mean) * seconds[i]
+		ss += d * d
+	}
+	n := float64(len(rates))
+	return math.Sqrt((1-f)*ss/(n-1)/n) / (mean * each)
+}
+
+// allot divides an allowance of cores among sources that would cost full:
+// what each may use, so that no one gets more than it needs and the rest is
+// shared equally. An allowance that suffices for all leaves all at full.
+func allot(allowance float64, full []float64) []float64 {
+	order := make([]int, len(full))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(full[a], full[b]) })
+	out := make([]float64, len(full))
+	for k, i := range order {
+		out[i] = min(full[i], allowance/float64(len(order)-k))
+		allowance -= out[i]
+	}
+	return out
+}
+
+// plan ends a control period and decides the next one's shares.
+func (g *governor) plan(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	period := now.Sub(g.at).Seconds()
+	user := g.budget.Userspace()
+	cpus := float64(max(1, g.budget.CPUs))
+	if g.known && period > 0 {
+		g.userNow += (max(0, (user-g.user)/period) - g.userNow) / 10
+	} else {
+		g.userNow = 0
+	}
+	var busiest []float64
+	full := make([]float64, len(g.sources))
+	for i, t := range g.sources {
+		t.note(now)
+		events, seconds := t.reader.Spent()
+		var most float64
+		for cpu := range seconds {
+			d := seconds[cpu]
+			if cpu < len(t.seconds) {
+				d = max(0, d-t.seconds[cpu])
+			}
+			for len(busiest) <= cpu {
+				busiest = append(busiest, 0)
+			}
+			busiest[cpu] += d
+			most = max(most, d)
+		}
+		t.full *= fade
+		if open := t.open.Seconds(); open > 0 {
+			t.full = max(t.full, most/open)
+			t.window(max(0, events-t.events)/open, open)
+		}
+		t.events, t.seconds, t.open, t.broken = events, seconds, 0, false
+		full[i] = t.full * t.limit
+	}
+	if g.known && period > 0 {
+		most := 0.0
+		if len(busiest) > 0 {
+			most = slices.Max(busiest)
+		}
+		g.used = max(g.used, most/period+max(0, user-g.user)/period/cpus)
+	}
+	g.user, g.at, g.known = user, now, true
+
+	share := g.budget.Share
+	allowance := aim * max(share-g.userNow/cpus, share*leastForKernel)
+	least := min(1, leastOpen.Seconds()/g.period().Seconds())
+	for i, may := range allot(allowance, full) {
+		g.sources[i].decide(full[i], may, allowance/float64(len(full)), least)
+	}
+}
+
+// window remembers the rate of events in a window, for the standard error.
+func (t *throttle) window(rate, seconds float64) {
+	if t.share == 1 { // nothing has to be estimated
+		t.rates, t.spread = nil, nil
+		return
+	}
+	t.rates, t.spread = append(t.rates, rate), append(t.spread, seconds)
+	if n := len(t.rates) - remembered; n > 0 {
+		t.rates, t.spread = t.rates[n:], t.spread[n:]
+	}
+}
+
+// decide sets the share of a source that would cost full cores and may cost less.
+// fair is an equal part of the allowance, least the smallest share worth having.
+func (t *throttle) decide(full, may, fair, least float64) {
+	t.calm++
+	fits := full == 0 || may >= full
+	switch {
+	case !fits && t.level > 0:
+		if t.calm < calm*16 && t.level < t.wanted {
+			t.patience = min(t.patience*2, calm*16)
+		}
+		t.calm = 0
+		t.level--
+		t.adjust(t.level)
+	case !fits:
+		t.calm = 0
+	case t.level < t.wanted && full < fair*0.3 && t.calm > t.patience:
+		t.calm = 0
+		t.level++
+		t.adjust(t.level)
+	}
+	share := t.limit
+	if !fits {
+		share = t.limit * may / full
+	}
+	// It comes back with room to spare, so that it does not come and go.
+	if share < least || t.share == 0 && share < 2*least {
+		share = 0
+	}
+	t.share = share
+}
+
+func (g *governor) period() time.Duration { return cmp.Or(g.budget.Period, time.Second) }
+
+// start draws the windows of a period.
+func (g *governor) start(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	period := g.period()
+	for _, t := range g.sources {
+		open := time.Duration(t.share * float64(period))
+		t.begin = now
+		if rest := period - open; rest > 0 {
+			t.begin = now.Add(rand.N(rest))
+		}
+		t.end = t.begin.Add(open)
+		if t.share == 1 {
+			t.end = now.Add(time.Hour) // until the next plan says otherwise
+		}
+	}
+}
+
+// step brings every source into the state that the plan has for now, and returns
+// when to look again.
+func (g *governor) step(now, until time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	next := until
+	for _, t := range g.sources {
+		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
+		if on && t.attached && t.share < 1 && t.overdrawn(g.period().Seconds()) {
+			t.broken, on = true, false
+		}
+		t.set(on, now)
+		switch {
+		case t.broken || !now.Before(t.end) || t.share == 1:
+		case now.Before(t.begin):
+			next = earlier(next, t.begin)
+		default:
+			next = earlier(next, earlier(t.end, now.Add(look)))
+		}
+	}
+	return next
+}
+
+// overdrawn reports whether a window has cost some core more than was planned
+// for: the load grew since.
+func (t *throttle) overdrawn(period float64) bool {
+	planned := t.full * t.share * period
+	_, seconds := t.reader.Spent()
+	for cpu, s := range seconds {
+		if cpu < len(t.seconds) && s-t.seconds[cpu] > planned/aim {
+			return true
+		}
+	}
+	return false
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// run governs until ctx ends, and leaves everything attached.
+func (g *governor) run(ctx context.Context, b Budget) {
+	g.mu.Lock()
+	g.budget = b
+	g.mu.Unlock()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := g.now()
+		g.plan(now)
+		g.start(now)
+		for until := now.Add(g.period()); now.Before(until); now = g.now() {
+			next := g.step(now, until)
+			timer.Reset(max(next.Sub(now), 100*time.Microsecond))
+			select {
+			case <-ctx.Done():
+				g.release()
+				return
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// release attaches everything again, for good.
+func (g *governor) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	for _, t := range g.sources {
+		t.share = 1
+		t.set(true, now)
+		t.begin, t.end = now, now.Add(time.Hour)
+	}
+}
+
+// busy returns the most of a core that was used in a period since the last call,
+// and whether a period has ended.
+func (g *governor) busy() (float64, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u, ok := g.used, g.known && g.used > 0
+	g.used = 0
+	return u, ok
+}
