@@ -27,8 +27,10 @@ const (
 	// leastOpen is the shortest time in which a source counts in a period: below
 	// it, attaching and detaching would cost more than what is in between.
 	leastOpen = 10 * time.Millisecond
-	// look is how often an open window is checked for having used its share up.
-	look = 10 * time.Millisecond
+	// An open window is checked this many times for having used its share up, but
+	// not more often than every leastLook.
+	looks     = 8
+	leastLook = 2 * time.Millisecond
 	// leastForKernel is the part of the budget that programs in the kernel keep
 	// when user space alone uses it up, as it may while someone queries.
 	leastForKernel = 0.25
@@ -85,17 +87,21 @@ type throttle struct {
 	attached bool
 	since    time.Time
 
-	// Of the current period: when it began, the counts then, time attached, the
-	// planned window, and whether the window was closed early.
-	events        float64
-	seconds       []float64
-	open          time.Duration
-	begin, end    time.Time
-	broken        bool
-	born          time.Time
-	roundOpen     time.Duration // attached since the last round
-	roundBegan    time.Time
-	rates, spread []float64 // events a second in the last windows, and the windows' seconds
+	// Of the current period: when it began for t, the counts then, time attached, the planned
+	// window, and whether the window was closed early.
+	at         time.Time
+	events     float64
+	seconds    []float64
+	open       time.Duration
+	begin, end time.Time
+	broken     bool
+	// Of the periods that ended since the last round: events counted, events
+	// estimated, and how many periods saw nothing and all.
+	counted, estimated float64
+	blind, periods     int
+	last               coverage
+	// rates are events a second in the last windows, spread the windows' seconds.
+	rates, spread []float64
 }
 
 // add puts a source under the governor, attached. The governor's lock is not held.
@@ -104,7 +110,8 @@ func (g *governor) add(t *throttle) {
 	defer g.mu.Unlock()
 	now := g.now()
 	t.share, t.patience = t.limit, calm
-	t.attached, t.since, t.born, t.roundBegan = true, now, now, now
+	t.attached, t.since, t.last.share = true, now, t.limit
+	t.at = now
 	t.events, t.seconds = t.reader.Spent()
 	t.begin, t.end = now, now.Add(time.Hour)
 	g.sources = append(g.sources, t)
@@ -119,8 +126,8 @@ func (g *governor) remove(t *throttle) {
 
 // coverage is what a round saw of a source.
 type coverage struct {
-	// share is the part of the time since the last round that saw the source
-	// attached; 0 where it never was, and nothing can be said.
+	// share is the part of the events of the round that was counted, by the
+	// estimate; 0 where the source was off and nothing can be said.
 	share float64
 	// off: the budget has no room for it at all.
 	off bool
@@ -134,23 +141,20 @@ type coverage struct {
 func (g *governor) round(t *throttle) coverage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := g.now()
-	t.note(now)
-	c := coverage{off: t.share == 0, limited: t.share < 1 || t.level < t.wanted, err: math.NaN()}
-	all := now.Sub(t.roundBegan)
+	c := coverage{share: t.last.share, off: t.share == 0, limited: t.share < 1 || t.level < t.wanted, err: math.NaN()}
 	switch {
-	case t.roundOpen > 0 && all > 0:
-		c.share = min(1, t.roundOpen.Seconds()/all.Seconds())
-		if all-t.roundOpen < time.Millisecond {
-			c.share = 1
-		}
-		t.roundBegan, t.roundOpen = now, 0
-	case all <= 0:
-		c.share = 1
+	case t.periods > 0 && t.blind == t.periods:
+		c.share = 0
+	case t.periods > 0 && t.estimated > 0:
+		c.share = min(1, t.counted/t.estimated)
+	case t.periods > 0:
+		c.share = t.share
 	}
+	t.counted, t.estimated, t.blind, t.periods = 0, 0, 0, 0
 	if t.share < 1 {
 		c.err = relativeError(t.rates, t.spread, t.share)
 	}
+	t.last = c
 	return c
 }
 
@@ -172,8 +176,7 @@ func (g *governor) change(t *throttle, limit float64, level int, scope Scope) {
 // note adds the time since the last note to what t was attached.
 func (t *throttle) note(now time.Time) {
 	if t.attached {
-		d := now.Sub(t.since)
-		t.open, t.roundOpen = t.open+d, t.roundOpen+d
+		t.open += now.Sub(t.since)
 		t.since = now
 	}
 }
@@ -270,8 +273,16 @@ func (g *governor) plan(now time.Time) {
 		t.full *= fade
 		if open := t.open.Seconds(); open > 0 {
 			t.full = max(t.full, most/open)
-			t.window(max(0, events-t.events)/open, open)
+			n := max(0, events-t.events)
+			t.window(n/open, open)
+			t.counted += n
+			t.estimated += n * max(1, now.Sub(t.at).Seconds()/open)
+			t.periods++
+		} else if now.After(t.at) {
+			t.blind++
+			t.periods++
 		}
+		t.at = now
 		t.events, t.seconds, t.open, t.broken = events, seconds, 0, false
 		full[i] = t.full * t.limit
 	}
@@ -372,7 +383,7 @@ func (g *governor) step(now, until time.Time) time.Time {
 		case now.Before(t.begin):
 			next = earlier(next, t.begin)
 		default:
-			next = earlier(next, earlier(t.end, now.Add(look)))
+			next = earlier(next, earlier(t.end, now.Add(max(leastLook, t.end.Sub(t.begin)/looks))))
 		}
 	}
 	return next
@@ -384,7 +395,7 @@ func (t *throttle) overdrawn(period float64) bool {
 	planned := t.full * t.share * period
 	_, seconds := t.reader.Spent()
 	for cpu, s := range seconds {
-		if cpu < len(t.seconds) && s-t.seconds[cpu] > planned/aim {
+		if cpu < len(t.seconds) && s-t.seconds[cpu] > planned {
 			return true
 		}
 	}
@@ -405,11 +416,15 @@ func (g *governor) run(ctx context.Context, b Budget) {
 	g.mu.Unlock()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	until := g.now()
 	for {
 		now := g.now()
 		g.plan(now)
 		g.start(now)
-		for until := now.Add(g.period()); now.Before(until); now = g.now() {
+		if until = until.Add(g.period()); !until.After(now) { // it overslept
+			until = now.Add(g.period())
+		}
+		for ; now.Before(until); now = g.now() {
 			next := g.step(now, until)
 			timer.Reset(max(next.Sub(now), 100*time.Microsecond))
 			select {

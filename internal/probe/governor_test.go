@@ -1,0 +1,460 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// load is a Governed reader on a machine with a few cores, whose events come at
+// a rate that a test sets and which it sees while it is attached only.
+type load struct {
+	mu       sync.Mutex
+	rate     func(time.Time) []float64 // events a second on each core
+	cost     []float64                 // seconds an event, by level
+	level    int
+	levels   []int // as adjusted
+	attached bool
+	at       time.Time
+	counted  []float64
+	spent    []float64
+	real     float64
+	toggles  int
+}
+
+func newLoad(cost float64, rates ...float64) *load {
+	l := &load{cost: []float64{cost}, attached: true, at: time.Now(), counted: make([]float64, len(rates)), spent: make([]float64, len(rates))}
+	l.rate = func(time.Time) []float64 { return rates }
+	return l
+}
+
+// set changes the rate from now on.
+func (l *load) set(rate func(time.Time) []float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advance()
+	l.rate = rate
+}
+
+// advance makes the events until now. The clock stands still while code runs, so
+// nothing happens in between.
+func (l *load) advance() {
+	now := time.Now()
+	const step = time.Millisecond
+	for l.at.Before(now) {
+		d := min(step, now.Sub(l.at))
+		for cpu, r := range l.rate(l.at) {
+			n := r * d.Seconds()
+			l.real += n
+			if l.attached {
+				l.counted[cpu] += n
+				l.spent[cpu] += n * l.cost[l.level]
+			}
+		}
+		l.at = l.at.Add(d)
+	}
+}
+
+func (l *load) turn(on bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advance()
+	l.attached = on
+	l.toggles++
+	return nil
+}
+
+func (l *load) Attach() error { return l.turn(true) }
+func (l *load) Detach() error { return l.turn(false) }
+func (l *load) Close() error  { return nil }
+
+func (l *load) Spent() (float64, []float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advance()
+	var n float64
+	for _, c := range l.counted {
+		n += c
+	}
+	return n, slices.Clone(l.spent)
+}
+
+func (l *load) Adjust(level string, _ Scope) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advance()
+	l.level = slices.Index([]string{"count", "latency"}, level)
+	l.levels = append(l.levels, l.level)
+	return nil
+}
+
+func (l *load) Read(_ context.Context, emit func(metric.Sample)) error {
+	n, _ := l.Spent()
+	emit(metric.Sample{Desc: calls, Labels: []string{"a"}, Value: n})
+	return nil
+}
+
+func (l *load) source(name string) *Source {
+	return &Source{Name: name, Doc: "A load.", Metrics: []*metric.Desc{calls}, Levels: []Level{{"count", "Counts."}, {"latency", "Times."}},
+		Open: func(*host.Host, []tee.Facts) (Reader, error) { return l, nil }}
+}
+
+func value(t *testing.T, samples []metric.Sample, d *metric.Desc, label string) float64 {
+	t.Helper()
+	for _, s := range samples {
+		if s.Desc == d && (len(s.Labels) == 0 || slices.Contains(s.Labels, label)) {
+			return s.Value
+		}
+	}
+	return math.NaN()
+}
+
+// govern runs the engine in a bubble of fake time, with the given share of each
+// of two cores.
+func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
+	synctest.Test(t, func(t *testing.T) {
+		var sources []*Source
+		for i, l := range loads {
+			l.at = time.Now()
+			sources = append(sources, l.source([]string{"x", "y", "z"}[i]))
+		}
+		e := Open(&host.Host{Now: time.Now}, nil, sources, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			e.Govern(ctx, Budget{Share: share, Userspace: func() float64 { return 0 }, CPUs: 2})
+			close(done)
+		}()
+		do(e)
+		cancel()
+		<-done
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBudgetIsKept: an adversary on all cores, from nothing to millions of calls
+// a second, may cost more than the budget in the period in which it begins, and
+// in no other; what is estimated stays within four standard errors.
+func TestBudgetIsKept(t *testing.T) {
+	const share, cost = 0.01, 88e-9
+	for name, rate := range map[string]func(time.Duration) float64{
+		"steady":    func(time.Duration) float64 { return 4e6 },
+		"growing":   func(d time.Duration) float64 { return min(5e6, 1e5*math.Exp2(d.Seconds()/6)) },
+		"redis":     func(time.Duration) float64 { return 2e5 },
+		"on, off":   func(d time.Duration) float64 { return 3e6 * float64(int(d.Seconds()/7)%2) },
+		"drizzling": func(d time.Duration) float64 { return 1e6 * (1 + math.Sin(d.Seconds()*50)) },
+		"noisy":     func(d time.Duration) float64 { return 2e6 * rand.New(rand.NewPCG(1, uint64(d/(20*time.Millisecond)))).Float64() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLoad(cost, 0, 0)
+			govern(t, share, []*load{l}, func(e *Engine) {
+				began := time.Now().Add(3 * time.Second)
+				l.set(func(now time.Time) []float64 {
+					if now.Before(began) {
+						return []float64{0, 0}
+					}
+					r := rate(now.Sub(began))
+					return []float64{r, 0.7 * r}
+				})
+				over, previous := 0, 0.0
+				jumps := 0 // periods whose load came from below the budget
+				for i := range 60 {
+					if i%5 == 0 {
+						e.Collect(t.Context())
+					}
+					time.Sleep(time.Second)
+					_, spent := l.Spent()
+					if spent[0]-previous > share {
+						over++
+						t.Logf("second %d: %.4f of a core", i, spent[0]-previous)
+					}
+					previous = spent[0]
+					if name == "on, off" && i%14 == 10 {
+						jumps++
+					}
+				}
+				// The test's seconds and the governor's need not begin together.
+				if over > 2+2*jumps {
+					t.Errorf("over the budget in %d of 60 periods", over)
+				}
+				_, samples := e.Collect(t.Context())
+				got, seen := value(t, samples, calls, "a"), value(t, samples, Coverage, "x")
+				if name == "redis" && !(seen > 0.35 && seen < 0.6) {
+					t.Errorf("coverage %g; 8 of the 17.6 ms a second fit", seen)
+				}
+				if se := value(t, samples, StandardError, "x"); !(math.Abs(got/l.real-1) < max(4*se, 0.05)) && name != "on, off" {
+					t.Errorf("estimate %g of %g, standard error %g", got, l.real, se)
+				}
+				if l.toggles == 0 {
+					t.Error("it was never detached")
+				}
+			})
+		})
+	}
+}
+
+// TestUnthrottled: what fits is never touched, and its counters are as measured.
+func TestUnthrottled(t *testing.T) {
+	l := newLoad(88e-9, 1000, 50000)
+	govern(t, 0.01, []*load{l}, func(e *Engine) {
+		for range 30 {
+			time.Sleep(time.Second)
+			_, samples := e.Collect(t.Context())
+			if got := value(t, samples, Coverage, "x"); got != 1 {
+				t.Fatalf("coverage %g", got)
+			}
+		}
+		if l.toggles != 0 {
+			t.Errorf("attached or detached %d times", l.toggles)
+		}
+		_, samples := e.Collect(t.Context())
+		if got := value(t, samples, calls, "a"); math.Abs(got-l.real) > 1e-6*got {
+			t.Errorf("counted %g of %g", got, l.real)
+		}
+		if used := value(t, samples, BudgetUsed, ""); !math.IsNaN(used) && (used < 0.003 || used > 0.006) {
+			t.Errorf("used %g of a core, want 0.0044", used)
+		}
+		if s := e.Status()[0]; s.State != Available || s.Error != nil {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestCheapKeepFullCoverage: max-min fairness.
+func TestCheapKeepFullCoverage(t *testing.T) {
+	storm, few := newLoad(88e-9, 3e6, 3e6), newLoad(100e-9, 2e4, 2e4)
+	govern(t, 0.01, []*load{storm, few}, func(e *Engine) {
+		time.Sleep(30 * time.Second)
+		e.Collect(t.Context())
+		time.Sleep(5 * time.Second)
+		_, samples := e.Collect(t.Context())
+		if s := value(t, samples, Coverage, "x"); s > 0.05 {
+			t.Errorf("the storm is covered to %g", s)
+		}
+		if s := value(t, samples, Coverage, "y"); s != 1 {
+			t.Errorf("what costs a fifth of the budget is covered to %g", s)
+		}
+	})
+}
+
+// TestDetailGoesFirst, and comes back when there is room again.
+func TestDetailGoesFirst(t *testing.T) {
+	l := newLoad(50e-9, 0, 0)
+	l.cost = append(l.cost, 300e-9)
+	govern(t, 0.01, []*load{l}, func(e *Engine) {
+		wanted := "latency"
+		if err := e.Set("x", Setting{Level: &wanted}); err != nil {
+			t.Fatal(err)
+		}
+		steady := func(r float64) { l.set(func(time.Time) []float64 { return []float64{r, r} }) }
+		steady(1e5)
+		time.Sleep(60 * time.Second)
+		_, samples := e.Collect(t.Context())
+		if l.level != 0 || value(t, samples, LevelDesc, "count") != 1 {
+			t.Errorf("level %d with 0.03 of a core for detail", l.level)
+		}
+		if s := e.Status()[0]; s.Level != "count" || s.Wanted != "latency" || s.State != Degraded {
+			t.Errorf("status %+v", s)
+		}
+		e.Collect(t.Context())
+		steady(100)
+		time.Sleep(3 * time.Minute)
+		e.Collect(t.Context())
+		time.Sleep(5 * time.Second)
+		_, samples = e.Collect(t.Context())
+		if l.level != 1 || value(t, samples, Coverage, "x") != 1 {
+			t.Errorf("level %d and coverage %g when the load has gone", l.level, value(t, samples, Coverage, "x"))
+		}
+	})
+}
+
+// TestOffAndBack: where not even a hundredth fits the source is off and blind,
+// says so, and comes back by itself.
+func TestOffAndBack(t *testing.T) {
+	l := newLoad(1e-6, 5e6, 5e6)
+	govern(t, 0.001, []*load{l}, func(e *Engine) {
+		time.Sleep(10 * time.Second)
+		e.Collect(t.Context())
+		time.Sleep(5 * time.Second)
+		_, samples := e.Collect(t.Context())
+		if v := value(t, samples, BlindDesc, "budget"); v != 1 {
+			t.Error("not blind by the budget")
+		}
+		if v := value(t, samples, calls, "a"); !math.IsNaN(v) {
+			t.Errorf("emits %g while it sees nothing", v)
+		}
+		if v := value(t, samples, Up, "x"); v != 0 {
+			t.Errorf("up %g", v)
+		}
+		l.set(func(time.Time) []float64 { return []float64{10, 10} })
+		time.Sleep(3 * time.Minute)
+		e.Collect(t.Context())
+		time.Sleep(5 * time.Second)
+		_, samples = e.Collect(t.Context())
+		if v := value(t, samples, Coverage, "x"); v != 1 {
+			t.Errorf("coverage %g when the load has gone", v)
+		}
+	})
+}
+
+// TestSampleLimit: a user's sampling rate holds without any pressure.
+func TestSampleLimit(t *testing.T) {
+	l := newLoad(88e-9, 1000, 1000)
+	govern(t, 0.01, []*load{l}, func(e *Engine) {
+		tenth := 0.1
+		if err := e.Set("x", Setting{Sample: &tenth}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		e.Collect(t.Context())
+		before := l.real
+		_, samples := e.Collect(t.Context())
+		was := value(t, samples, calls, "a")
+		time.Sleep(50 * time.Second)
+		_, samples = e.Collect(t.Context())
+		if c := value(t, samples, Coverage, "x"); c < 0.08 || c > 0.12 {
+			t.Errorf("coverage %g", c)
+		}
+		if got, want := value(t, samples, calls, "a")-was, l.real-before; math.Abs(got/want-1) > 0.02 {
+			t.Errorf("estimates %g of %g steady events", got, want)
+		}
+		for _, bad := range []float64{0, -1, 1.1, math.NaN()} {
+			if err := e.Set("x", Setting{Sample: &bad}); err == nil {
+				t.Errorf("a sample of %g is taken", bad)
+			}
+		}
+	})
+}
+
+func TestBadSettings(t *testing.T) {
+	f := &fake{}
+	e := Open(clock(), nil, []*Source{f.source("x")}, nil)
+	half, bad, none := 0.5, "(", "no-such"
+	many := make([]int, MaxPIDs+1)
+	for name, s := range map[string]Setting{
+		"sampling of files": {Sample: &half}, "bad cgroup": {Cgroup: &bad}, "bad container": {Container: &bad},
+		"unknown level": {Level: &none}, "too many processes": {PIDs: &many}, "process 0": {PIDs: &[]int{0}},
+	} {
+		if err := e.Set("x", s); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+// TestRefusesToAttach: a reader that cannot be put back says so in its readings,
+// and the governor goes on.
+func TestRefusesToAttach(t *testing.T) {
+	th := &throttle{reader: refusing{}, attached: true}
+	th.set(false, time.Unix(1, 0))
+	if !th.attached {
+		t.Error("counted as detached although it refused")
+	}
+}
+
+type refusing struct{}
+
+func (refusing) Attach() error               { return errors.New("no") }
+func (refusing) Detach() error               { return errors.New("no") }
+func (refusing) Spent() (float64, []float64) { return 0, nil }
+
+func TestAllot(t *testing.T) {
+	for _, c := range []struct {
+		allowance  float64
+		full, want []float64
+	}{
+		{1, nil, []float64{}},
+		{1, []float64{0.2, 0.3}, []float64{0.2, 0.3}},
+		{1, []float64{9, 0.2}, []float64{0.8, 0.2}},
+		{1, []float64{9, 0.2, 0.5}, []float64{0.4, 0.2, 0.4}},
+		{1, []float64{0, 0}, []float64{0, 0}},
+	} {
+		got := allot(c.allowance, c.full)
+		for i := range c.want {
+			if math.Abs(got[i]-c.want[i]) > 1e-12 {
+				t.Errorf("%g among %v: %v, want %v", c.allowance, c.full, got, c.want)
+			}
+		}
+	}
+}
+
+// TestRelativeError against a simulation: windows of a Poisson process with a
+// rate that itself varies.
+func TestRelativeError(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	const periods, f, trials = 60, 0.05, 400
+	var ratio []float64
+	var claimed float64
+	for range trials {
+		var rates, seconds []float64
+		var total, seen float64
+		for range periods {
+			in, out := 0.0, 0.0
+			level := 1000 * math.Exp(r.NormFloat64()*0.5)
+			for i := range 20 {
+				n := level * (0.5 + r.Float64())
+				if i == 0 {
+					in = n
+				}
+				out += n
+			}
+			total += out
+			seen += in
+			rates, seconds = append(rates, in/f), append(seconds, f)
+		}
+		ratio = append(ratio, seen*20/total-1)
+		claimed += relativeError(rates, seconds, f) / trials
+	}
+	var ss float64
+	for _, x := range ratio {
+		ss += x * x
+	}
+	if real := math.Sqrt(ss / trials); claimed < 0.9*real || claimed > 3*real {
+		t.Errorf("claimed a relative standard error of %g, it was %g", claimed, real)
+	}
+	for _, none := range [][]float64{nil, {1, 2}, {0, 0, 0}} {
+		if e := relativeError(none, none, f); !math.IsNaN(e) {
+			t.Errorf("%v: error %g from too little", none, e)
+		}
+	}
+}
+
+func TestEstimator(t *testing.T) {
+	h := &metric.Desc{Name: "h_seconds", Kind: metric.Histogram, Help: "H."}
+	var e estimator
+	take := func(n, scale float64) float64 {
+		return e.take(metric.Sample{Desc: calls, Labels: []string{"a"}, Value: n}, scale).Value
+	}
+	for i, c := range []struct{ n, scale, want float64 }{
+		{10, 1, 10}, {20, 2, 30}, {20, 5, 30}, {30, 1, 40}, {5, 1, 45}, {9, 0, 45},
+	} {
+		if got := take(c.n, c.scale); got != c.want {
+			t.Errorf("step %d: %g, want %g", i, got, c.want)
+		}
+	}
+	if s := e.take(metric.Sample{Desc: level, Value: 3}, 9); s.Value != 3 {
+		t.Errorf("a gauge was scaled to %g", s.Value)
+	}
+	hist := func(scale float64, sum float64, counts ...uint64) metric.Sample {
+		return e.take(metric.Sample{Desc: h, Hist: &metric.Hist{Bounds: []float64{1}, Counts: counts, Sum: sum}}, scale)
+	}
+	hist(1, 3, 2, 1)
+	s := hist(1.5, 6, 3, 2)
+	if s.Trust != metric.Estimated || s.Hist.Sum != 7.5 || s.Hist.Counts[0] != 3 || s.Hist.Counts[1] != 2 {
+		t.Errorf("histogram %+v, %v", s.Hist, s.Trust)
+	}
+	if s = hist(1.5, 6, 4, 2); s.Hist.Counts[0] != 5 {
+		t.Errorf("half events are lost: %+v", s.Hist)
+	}
+}
