@@ -51,6 +51,8 @@ type Host struct {
 	// Faults are the errors of paths that a recorded machine would not let be
 	// read or looked at. It is nil on a real machine.
 	Faults map[string]error
+
+	calls calls
 }
 
 // Local is the machine this process runs on.
@@ -63,7 +65,10 @@ func At(root string) *Host {
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
 	}
-	h.Statfs = func(name string) (unix.Statfs_t, error) { return statfs(h.Path(name)) }
+	h.Statfs = func(name string) (unix.Statfs_t, error) {
+		defer h.calls.enter(name)()
+		return statfs(h.Path(name))
+	}
 	return h
 }
 
@@ -98,6 +103,7 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 	if err := h.fault("read", name); err != nil {
 		return nil, err
 	}
+	defer h.calls.enter(name)()
 	b, err := os.ReadFile(h.Path(name))
 	return b, h.errAt(err)
 }
@@ -126,6 +132,7 @@ func (h *Host) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err := h.fault("list", name); err != nil {
 		return nil, err
 	}
+	defer h.calls.enter(name)()
 	e, err := os.ReadDir(h.Path(name))
 	return e, h.errAt(err)
 }
@@ -144,6 +151,7 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	if err := h.fault("stat", name); err != nil {
 		return nil, err
 	}
+	defer h.calls.enter(name)()
 	fi, err := os.Stat(h.Path(name))
 	return fi, h.errAt(err)
 }

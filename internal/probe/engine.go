@@ -89,6 +89,52 @@ type live struct {
 	off      bool
 	throttle *throttle // nil where the reader is not Governed
 	estimate estimator
+	// stuck is closed when a call that did not end in time has ended; nil where
+	// none is under way.
+	stuck   chan struct{}
+	samples []metric.Sample // of the last reading, kept for its room
+}
+
+// patience is how long a source may take to open or to be read. A file of the
+// kernel or a network file system can block for as long as it likes.
+const patience = 2 * time.Second
+
+// inTime runs f and reports whether it ended in time. If not, f goes on, and l is
+// left alone until it has ended.
+func (l *live) inTime(f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		l.stuck = done
+		return false
+	}
+}
+
+// waiting reports whether a call that did not end in time is still under way.
+func (l *live) waiting() bool {
+	select {
+	case <-l.stuck: // a nil channel blocks
+		l.stuck = nil
+	default:
+	}
+	return l.stuck != nil
+}
+
+// late is the error of a source that did not answer in time.
+func (e *Engine) late(what string) error {
+	err := fmt.Errorf("%s has not ended after %v", what, patience)
+	if files := e.host.Blocked(patience / 2); len(files) > 0 {
+		err = fmt.Errorf("%s has not ended after %v: it waits for %s", what, patience, strings.Join(files, ", "))
+	}
+	return &Problem{Err: err, Remedy: "the source is left alone until the call ends; what blocks is outside teescope: a driver, or a file system whose server is away"}
 }
 
 // Open opens every source. A source that cannot be opened is kept with its
@@ -116,7 +162,7 @@ func switchOn(source string) string {
 }
 
 func (e *Engine) open(l *live) {
-	r, err := l.Source.Open(e.host, e.facts)
+	r, err := e.openInTime(l)
 	l.reader = r
 	l.estimate = estimator{}
 	l.Level = l.Wanted
@@ -140,6 +186,24 @@ func (e *Engine) open(l *live) {
 	e.governor.add(l.throttle)
 }
 
+// openInTime opens a source. What is opened too late is closed again.
+func (e *Engine) openInTime(l *live) (Reader, error) {
+	var out struct {
+		Reader
+		error
+	}
+	if l.inTime(func() { out.Reader, out.error = l.Source.Open(e.host, e.facts) }) {
+		return out.Reader, out.error
+	}
+	go func(done <-chan struct{}) {
+		<-done
+		if out.Reader != nil {
+			_ = out.Reader.Close()
+		}
+	}(l.stuck)
+	return nil, e.late("opening it")
+}
+
 // adjusted reports whether the settings differ from those that a source opens with.
 func (l *live) adjusted() bool {
 	s := l.Scope
@@ -160,9 +224,13 @@ func (e *Engine) close(l *live) error {
 	if l.reader == nil {
 		return nil
 	}
-	err := l.reader.Close()
+	r := l.reader
 	l.reader = nil
-	return err
+	if l.waiting() {
+		go func(done <-chan struct{}) { <-done; _ = r.Close() }(l.stuck)
+		return nil
+	}
+	return r.Close()
 }
 
 // note sets the state from the outcome of opening or reading.
@@ -254,10 +322,12 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 		seen = e.governor.round(l.throttle)
 	}
 	delivered := false
-	err := l.reader.Read(ctx, func(s metric.Sample) {
+	samples, err := e.readInTime(ctx, l)
+	for _, s := range samples {
 		switch s.Desc {
 		case Coverage:
-			l.Coverage = &s.Value
+			v := s.Value
+			l.Coverage = &v
 		case Missed:
 			l.Missed = s.Value
 		case Folded:
@@ -273,7 +343,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 				out = append(out, s)
 			}
 		}
-	})
+	}
 	if l.Coverage == nil && err == nil {
 		all := 1.0
 		l.Coverage = &all
@@ -290,6 +360,26 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 		l.limited(e.governor.level(l.throttle), seen)
 	}
 	return out, !seen.off && (delivered || err == nil)
+}
+
+// readInTime reads a source into a buffer that lives until the next reading.
+func (e *Engine) readInTime(ctx context.Context, l *live) ([]metric.Sample, error) {
+	if l.waiting() {
+		return nil, e.late("an earlier reading")
+	}
+	out := struct {
+		samples []metric.Sample
+		err     error
+	}{samples: l.samples[:0]}
+	r := l.reader
+	l.samples = nil
+	if !l.inTime(func() {
+		out.err = r.Read(ctx, func(s metric.Sample) { out.samples = append(out.samples, s) })
+	}) {
+		return nil, e.late("reading it")
+	}
+	l.samples = out.samples
+	return out.samples, out.err
 }
 
 // budgetReason is the label of teescope_source_blind where the budget has no

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -287,3 +291,70 @@ func TestConcurrent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBlockedFile: a file that never answers is named, the other sources go on,
+// and nothing piles up; when it answers, the source is back.
+func TestBlockedFile(t *testing.T) {
+	root := t.TempDir()
+	fifo := filepath.Join(root, "slow")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := host.At(root)
+	slow := &Source{Name: "slow", Doc: "Reads a file.", Metrics: []*metric.Desc{level}, Open: func(h *host.Host, _ []tee.Facts) (Reader, error) {
+		return readFunc(func(emit func(metric.Sample)) error {
+			v, err := h.ReadUint("/slow")
+			if err == nil {
+				emit(metric.Sample{Desc: level, Value: float64(v)})
+			}
+			return err
+		}), nil
+	}}
+	ok := &fake{samples: []metric.Sample{{Desc: calls, Labels: []string{"a"}, Value: 1}}}
+	e := Open(h, nil, []*Source{slow, ok.source("ok")}, nil)
+	for range 3 {
+		_, samples := e.Collect(t.Context())
+		s := e.Status()
+		if s[0].State != Degraded || !strings.Contains(s[0].Reason, "/slow") || s[0].Remedy == "" {
+			t.Fatalf("status %+v", s[0])
+		}
+		if s[1].State != Available || len(samples) == 0 {
+			t.Errorf("the other source is %s", s[1].State)
+		}
+	}
+	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteString("7\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(fifo); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fifo, []byte("8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		e.Collect(t.Context())
+		if e.Status()[0].State == Available {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if s := e.Status()[0]; s.State != Available {
+		t.Errorf("after the file answered: %+v", s)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// readFunc is a Reader that holds nothing open.
+type readFunc func(emit func(metric.Sample)) error
+
+func (f readFunc) Read(_ context.Context, emit func(metric.Sample)) error { return f(emit) }
+func (f readFunc) Close() error                                           { return nil }

@@ -155,7 +155,9 @@ func TestBudgetIsKept(t *testing.T) {
 		"redis":     func(time.Duration) float64 { return 2e5 },
 		"on, off":   func(d time.Duration) float64 { return 3e6 * float64(int(d.Seconds()/7)%2) },
 		"drizzling": func(d time.Duration) float64 { return 1e6 * (1 + math.Sin(d.Seconds()*50)) },
-		"noisy":     func(d time.Duration) float64 { return 2e6 * rand.New(rand.NewPCG(1, uint64(d/(20*time.Millisecond)))).Float64() },
+		"noisy": func(d time.Duration) float64 {
+			return 2e6 * rand.New(rand.NewPCG(1, uint64(d/(20*time.Millisecond)))).Float64()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLoad(cost, 0, 0)
