@@ -79,8 +79,8 @@ func (s *Store) api() *apiv1.API {
 		// Of its own, so that slow calls wait for each other and never hold up
 		// the rules and the monitor's own queries.
 		NewEngine(s.opts.Query, nil, s.log),
-		door{s},  // queries
-		nil, nil, // no appender: nothing is written over HTTP
+		noted{door{s}}, // queries
+		nil, nil,       // no appender: nothing is written over HTTP
 		door{s}, // exemplars
 		func(context.Context) apiv1.ScrapePoolsRetriever { return listed },
 		func(context.Context) apiv1.TargetRetriever { return listed },

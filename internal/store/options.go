@@ -28,6 +28,9 @@ type Options struct {
 	Reserve int64
 	// MinFree is the space below which samples are refused rather than written.
 	MinFree int64
+	// Sources maps metrics to the source that they come from. Answers to queries
+	// over HTTP say, as warnings, what such a source did not count.
+	Sources map[string]string
 	// Query bounds every query, from Go and over HTTP.
 	Query EngineOptions
 	// Logger gets what Prometheus has to say, from warnings up; nil discards it.

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// What the monitor says of its sources, which Options.Sources maps metrics to.
+const (
+	coverageSeries = "teescope_source_coverage_ratio"
+	errorSeries    = "teescope_source_standard_error_ratio"
+	blindSeries    = "teescope_source_blind"
+)
+
+// noted is a door whose answers say, as the API's warnings, what of a metric was
+// not counted in the time that was asked for.
+type noted struct{ door }
+
+// Querier opens a view of a span of time in milliseconds.
+func (d noted) Querier(mint, maxt int64) (storage.Querier, error) {
+	q, err := d.door.Querier(mint, maxt)
+	if err != nil || len(d.s.opts.Sources) == 0 {
+		return q, err
+	}
+	return &notedQuerier{Querier: q, sources: d.s.sources}, nil
+}
+
+type notedQuerier struct {
+	storage.Querier
+	sources func(*labels.Matcher) []string
+}
+
+// Select adds to what it finds what is to be said of it.
+func (q *notedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
+	set := q.Querier.Select(ctx, sorted, hints, ms...)
+	for _, m := range ms {
+		if m.Name != labels.MetricName {
+			continue
+		}
+		var notes annotations.Annotations
+		for _, source := range q.sources(m) {
+			for _, n := range q.notes(ctx, source, hints, ms) {
+				notes.Add(n)
+			}
+		}
+		if len(notes) > 0 {
+			return &notedSet{set, notes}
+		}
+	}
+	return set
+}
+
+type notedSet struct {
+	storage.SeriesSet
+	notes annotations.Annotations
+}
+
+// Warnings are those of the data and the notes.
+func (s *notedSet) Warnings() annotations.Annotations {
+	var all annotations.Annotations
+	all.Merge(s.SeriesSet.Warnings())
+	all.Merge(s.notes)
+	return all
+}
+
+// notes says what a source did not count in the time asked for, on the machines
+// asked for.
+func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.SelectHints, asked []*labels.Matcher) []error {
+	ms := []*labels.Matcher{
+		labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, coverageSeries+"|"+errorSeries+"|"+blindSeries),
+		labels.MustNewMatcher(labels.MatchEqual, "source", source),
+	}
+	for _, m := range asked {
+		if m.Name == "instance" || m.Name == "job" {
+			ms = append(ms, m)
+		}
+	}
+	coverage, deviation := 1.0, 0.0
+	blind := map[string]bool{}
+	set := q.Querier.Select(ctx, false, hints, ms...)
+	var it chunkenc.Iterator
+	for set.Next() {
+		series := set.At()
+		it = series.Iterator(it)
+		for it.Next() == chunkenc.ValFloat {
+			t, v := it.At()
+			if hints != nil && (t < hints.Start || t > hints.End) {
+				continue
+			}
+			switch series.Labels().Get(labels.MetricName) {
+			case coverageSeries:
+				coverage = min(coverage, v)
+			case errorSeries:
+				deviation = max(deviation, v)
+			case blindSeries:
+				blind[series.Labels().Get("reason")] = true
+			}
+		}
+	}
+	if set.Err() != nil {
+		return nil // the query itself meets the same error
+	}
+	var out []error
+	for _, why := range slices.Sorted(maps.Keys(blind)) {
+		out = append(out, fmt.Errorf("source %s was blind in a part of this time: %s", source, why))
+	}
+	if coverage < 1 {
+		say := "source " + source + " counted down to " + strconv.FormatFloat(100*coverage, 'g', 2, 64) +
+			" % of its events in a part of this time; counters are scaled to all events"
+		if deviation > 0 {
+			say += ", with a standard error of up to " + strconv.FormatFloat(100*deviation, 'g', 2, 64) + " % of their sum"
+		}
+		out = append(out, errors.New(say))
+	}
+	return out
+}
+
+// sources names the sources of the metrics that a matcher of names selects. A
+// recorded series stands for the metrics that it is computed from.
+func (s *Store) sources(m *labels.Matcher) []string {
+	found := map[string]bool{}
+	add := func(m *labels.Matcher) {
+		if m.Type == labels.MatchEqual {
+			if source := s.opts.Sources[m.Value]; source != "" {
+				found[source] = true
+			}
+			return
+		}
+		for name, source := range s.opts.Sources {
+			if m.Matches(name) {
+				found[source] = true
+			}
+		}
+	}
+	add(m)
+	for _, r := range Rules {
+		if !m.Matches(r.Record) {
+			continue
+		}
+		e, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
+		if err != nil {
+			continue // TestRules says so
+		}
+		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+			if v, ok := n.(*parser.VectorSelector); ok {
+				for _, m := range v.LabelMatchers {
+					if m.Name == labels.MetricName {
+						add(m)
+					}
+				}
+			}
+			return nil
+		})
+	}
+	return slices.Sorted(maps.Keys(found))
+}
