@@ -1,0 +1,206 @@
+package bpf
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+func bounced(c *Counters) map[string][2]uint64 {
+	out := map[string][2]uint64{}
+	c.Bounced(func(device string, mappings, bytes uint64) { out[device] = [2]uint64{mappings, bytes} })
+	return out
+}
+
+// Each variant of the tracepoint is taken by every kernel that has bounce
+// buffers, whether or not anything bounces.
+func TestBounceAttaches(t *testing.T) {
+	needKernel(t)
+	for _, v := range Bounce.hooks[0].variants {
+		t.Run(v.program, func(t *testing.T) {
+			one := *Bounce
+			one.hooks = []hook{{name: hookBounced, variants: []variant{v}}}
+			c, err := one.Open(host.Local())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Lost != nil {
+				t.Error(c.Lost)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A disk behind bounce buffers is read past the page cache: what it must have
+// mapped is known to the byte. It needs a guest with swiotlb=force and a virtio
+// disk with iommu_platform=on, or a confidential VM.
+func TestBouncedBytesAreExact(t *testing.T) {
+	disk, device := virtioDisk(t)
+	for _, v := range Bounce.hooks[0].variants {
+		t.Run(v.program, func(t *testing.T) {
+			one := *Bounce
+			one.hooks = []hook{{name: hookBounced, variants: []variant{v}}, Bounce.hooks[1]}
+			c := openProgram(t, &one, Limits{})
+			name := device
+			if v.program == "bounced_nameless" {
+				name = Other
+			}
+			const reads, size = 256, 16 << 10
+			was := bounced(c)[name]
+			requests := readDirect(t, disk, reads, size)
+			is := bounced(c)[name]
+			mappings, n := is[0]-was[0], is[1]-was[1]
+			t.Logf("%d reads of %d bytes from %s (%s): %d mappings, %d bytes", requests, size, disk, device, mappings, n)
+			if mappings == 0 {
+				t.Skipf("%s does not use bounce buffers (swiotlb=force and iommu_platform=on are missing)", disk)
+			}
+			if requests != reads {
+				t.Skipf("the disk served %d requests and not %d: it is not ours alone", requests, reads)
+			}
+			// Besides its data a request maps a header of 16 bytes and a status byte,
+			// and, with indirect descriptors, their table of 16 bytes each
+			// (drivers/block/virtio_blk.c, drivers/virtio/virtio_ring.c). The data is
+			// one mapping or one for each page that it is scattered over.
+			over := n - reads*size
+			segments := mappings/reads - 2
+			indirect := 17 + 16*(segments-1+2)
+			if mappings%reads != 0 || over != 17*reads && over != indirect*reads {
+				t.Errorf("%d mappings with %d bytes besides the data, want %d or %d", mappings, over, 17*reads, indirect*reads)
+			}
+			if full, counted := c.BounceFull(); full != 0 {
+				t.Errorf("%d mappings failed (counted: %v)", full, counted)
+			}
+			if c.Events() == 0 {
+				t.Error("the program does not know of its runs")
+			}
+			if returns := c.counts().sum(bounceReturns); c.has(hookFull) && returns < mappings {
+				t.Errorf("saw %d results of %s for %d mappings", returns, hookFull, mappings)
+			}
+		})
+	}
+}
+
+// virtioDisk is a virtio disk and the device that does its DMA.
+func virtioDisk(t *testing.T) (disk, device string) {
+	t.Helper()
+	needKernel(t)
+	disks, err := filepath.Glob("/sys/block/vd*")
+	if err != nil || len(disks) == 0 {
+		t.Skip("no virtio disk here")
+	}
+	disk = filepath.Base(disks[len(disks)-1])
+	// device is the virtio device; the one above does the DMA.
+	p, err := filepath.EvalSymlinks("/sys/block/" + disk + "/device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "/dev/" + disk, filepath.Base(filepath.Dir(p))
+}
+
+// readDirect reads from the start of a disk and returns the requests that it served.
+func readDirect(t *testing.T, disk string, reads, size int) int {
+	t.Helper()
+	fd, err := unix.Open(disk, unix.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		t.Skipf("open %s: %v", disk, err)
+	}
+	defer unix.Close(fd)
+	buf, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(buf) }()
+	before := requests(t, disk)
+	for i := range reads {
+		if n, err := unix.Pread(fd, buf, int64(i*size)); err != nil || n != size {
+			t.Fatalf("read %s: %d bytes, %v", disk, n, err)
+		}
+	}
+	return requests(t, disk) - before
+}
+
+// requests is the number of reads and writes that a disk has served
+// (Documentation/block/stat.rst).
+func requests(t *testing.T, disk string) int {
+	t.Helper()
+	b, err := os.ReadFile("/sys/block/" + filepath.Base(disk) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(b))
+	n := 0
+	for _, i := range []int{0, 4} {
+		v, err := strconv.Atoi(f[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += v
+	}
+	return n
+}
+
+func TestBounceDecode(t *testing.T) {
+	name := func(s string) string { return (s + strings.Repeat("\x00", bounceNameLen))[:bounceNameLen] }
+	cells := make([]byte, 8*(bounceFull+1))
+	for _, slot := range []int{0, 1, 2, 3, 64} {
+		cells[8*(slot*bounceCells+bounceMappings)] = 1
+		cells[8*(slot*bounceCells+bounceBytes)] = byte(10 + slot)
+	}
+	for _, c := range []struct {
+		last             string
+		folded, nameless uint64
+	}{{"5620e0c7-8062-4dce-aeb7-520c7ef76171", 1, 0}, {"", 0, 1}} {
+		text := name("") + name("0000:00:04.0") + name("x\xff") + name("x\xfe")
+		text += strings.Repeat(name("unused"), 60) + name(c.last)
+		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
+			return map[string][]byte{"counts": cells, "names": []byte(text)}, nil
+		}}
+		counters, err := Bounce.Open(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := bounced(counters)
+		folded, nameless := counters.Bounced(func(string, uint64, uint64) {})
+		if folded != c.folded || nameless != c.nameless {
+			t.Errorf("last slot %q: folded %d, nameless %d, want %d and %d", c.last, folded, nameless, c.folded, c.nameless)
+		}
+		if got["0000:00:04.0"] != [2]uint64{1, 11} || got["x\uFFFD"] != [2]uint64{2, 25} {
+			t.Errorf("last slot %q: %v", c.last, got)
+		}
+		if want := [2]uint64{1, 74}; c.last != "" && (got[c.last] != want || got[Other] != [2]uint64{1, 10}) {
+			t.Errorf("last slot %q: %v", c.last, got)
+		}
+	}
+}
+
+// Corrupt or short maps must give numbers or nothing, never a panic.
+func FuzzBounceDecode(f *testing.F) {
+	f.Add([]byte{}, []byte("0000:00:04.0"))
+	f.Add(make([]byte, 8*(bounceFull+1)), make([]byte, bounceDevices*bounceNameLen))
+	f.Add([]byte(strings.Repeat("\xff", 4099)), []byte(strings.Repeat("\xff", 999)))
+	f.Fuzz(func(t *testing.T, counts, names []byte) {
+		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
+			return map[string][]byte{"counts": counts, "names": names}, nil
+		}}
+		c, err := Bounce.Open(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Bounced(func(device string, _, _ uint64) {
+			if device == "" {
+				t.Error("a device without a name")
+			}
+		})
+		c.BounceFull()
+		c.Spent()
+	})
+}
