@@ -40,7 +40,7 @@ type Host struct {
 	// can hang for as long as a network file system's server is away.
 	Statfs func(name string) (unix.Statfs_t, error)
 	// Exec runs a command to its end. Ending the context ends the command's whole
-	// process group.
+	// process group. A command that is not installed is fs.ErrNotExist.
 	Exec func(context.Context, Cmd) (Output, error)
 	// Start runs a command in the background.
 	Start func(context.Context, Cmd) (*Process, error)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"sync"
@@ -122,7 +123,10 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		go func() { _, _ = in.Write(c.Stdin) }()
 	}
 	p.in.began = time.Now()
-	if err := cmd.Start(); err != nil {
+	switch err := cmd.Start(); {
+	case errors.Is(err, exec.ErrNotFound): // which callers outside cannot name
+		return nil, fmt.Errorf("run %s: not found in PATH: %w", c.Argv[0], fs.ErrNotExist)
+	case err != nil:
 		return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
 	}
 	p.PID = cmd.Process.Pid

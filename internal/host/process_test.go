@@ -2,8 +2,10 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -33,6 +35,12 @@ func TestRunTimesLinesAndAsks(t *testing.T) {
 	}
 	if string(out.Stderr) != "bad\n" || out.MaxRSS == 0 {
 		t.Errorf("stderr %q, resident %d", out.Stderr, out.MaxRSS)
+	}
+}
+
+func TestMissingCommand(t *testing.T) {
+	if _, err := Local().Exec(t.Context(), Cmd{Argv: []string{"no-such-command-7c1"}}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("error %v, want fs.ErrNotExist", err)
 	}
 }
 

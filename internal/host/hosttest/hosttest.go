@@ -15,6 +15,11 @@
 // Names below "bpf/" are BPF map contents: "bpf/PROGRAM/MAP" holds lines
 // "index value", 64-bit cells of an array map, decimal; "bpf/PROGRAM/MAP.text"
 // holds lines "index text", 16-byte cells.
+//
+// Names below "exec/" are commands with what they print, by their words:
+// "exec/nvidia-smi -q -x". One that ends in ".failed" exits with status 1 after
+// printing, one that ends in ".hangs" prints nothing and never ends by itself.
+// All other commands are missing.
 package hosttest
 
 import (
@@ -42,15 +47,16 @@ import (
 type Fixture struct {
 	Host *host.Host
 	// Files are the machine's files, in archive order, without a leading slash;
-	// BPF map files are among them.
+	// BPF map files and commands are among them.
 	Files []string
 	// Meta holds the files that describe the fixture, by name.
 	Meta map[string]string
 	// Comment is the text above the first file: where the fixture comes from.
 	Comment string
 
-	aside string // a folder outside the root
-	maps  map[string]map[string][]byte
+	aside    string // a folder outside the root
+	maps     map[string]map[string][]byte
+	commands map[string][]byte // by words, with the ending that says how they end
 }
 
 // Open unpacks the archive at path into a folder that ends with the test.
@@ -60,7 +66,7 @@ func Open(t testing.TB, path string) *Fixture {
 	if err != nil {
 		t.Fatalf("open fixture: %v", err)
 	}
-	f := &Fixture{Meta: map[string]string{}, Comment: string(a.Comment), aside: t.TempDir(), maps: map[string]map[string][]byte{}}
+	f := &Fixture{Meta: map[string]string{}, Comment: string(a.Comment), aside: t.TempDir(), maps: map[string]map[string][]byte{}, commands: map[string][]byte{}}
 	root := t.TempDir()
 	for _, file := range a.Files {
 		switch {
@@ -68,6 +74,9 @@ func Open(t testing.TB, path string) *Fixture {
 			if err := f.addMap(file.Name, file.Data); err != nil {
 				t.Fatalf("%s: %v", path, err)
 			}
+			f.Files = append(f.Files, file.Name)
+		case strings.HasPrefix(file.Name, "exec/"):
+			f.commands[strings.TrimPrefix(file.Name, "exec/")] = file.Data
 			f.Files = append(f.Files, file.Name)
 		case strings.Contains(file.Name, "/"):
 			write(t, filepath.Join(root, file.Name), file.Data)
@@ -139,9 +148,7 @@ func Open(t testing.TB, path string) *Fixture {
 			}
 			return r.stat, nil
 		},
-		Exec: func(_ context.Context, c host.Cmd) (host.Output, error) {
-			return host.Output{}, fmt.Errorf("run %s on a fixture: %w", strings.Join(c.Argv, " "), errors.ErrUnsupported)
-		},
+		Exec: f.exec,
 		Start: func(_ context.Context, c host.Cmd) (*host.Process, error) {
 			return nil, fmt.Errorf("run %s on a fixture: %w", strings.Join(c.Argv, " "), errors.ErrUnsupported)
 		},
@@ -156,6 +163,22 @@ func Open(t testing.TB, path string) *Fixture {
 	return f
 }
 
+// exec answers with what was recorded of a command.
+func (f *Fixture) exec(ctx context.Context, c host.Cmd) (host.Output, error) {
+	words := strings.Join(c.Argv, " ")
+	if out, ok := f.commands[words]; ok {
+		return host.Output{Stdout: out}, nil
+	}
+	if out, ok := f.commands[words+".failed"]; ok {
+		return host.Output{Stdout: out, Code: 1}, fmt.Errorf("run %s: exit status 1", c.Argv[0])
+	}
+	if _, ok := f.commands[words+".hangs"]; ok {
+		<-ctx.Done()
+		return host.Output{Code: -1}, fmt.Errorf("run %s: signal: terminated", c.Argv[0])
+	}
+	return host.Output{}, fmt.Errorf("run %s on a fixture: %w: %w", words, fs.ErrNotExist, errors.ErrUnsupported)
+}
+
 // Without calls do while one of the fixture's Files is missing, so that the
 // generic test of a list can see that losing it is noticed.
 func (f *Fixture) Without(t testing.TB, name string, do func()) {
@@ -167,6 +190,13 @@ func (f *Fixture) Without(t testing.TB, name string, do func()) {
 		delete(f.maps[program], m)
 		do()
 		f.maps[program][m] = data
+		return
+	}
+	if words, ok := strings.CutPrefix(name, "exec/"); ok {
+		out := f.commands[words]
+		delete(f.commands, words)
+		do()
+		f.commands[words] = out
 		return
 	}
 	path, aside := filepath.Join(f.Host.Root, name), filepath.Join(f.aside, "file")

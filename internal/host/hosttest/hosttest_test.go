@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -36,6 +37,11 @@ proc/1/ns/net -> net:[5]
 anything
 -- proc/meminfo --
 MemTotal: 1 kB
+-- exec/say hello --
+hello
+-- exec/say no.failed --
+no
+-- exec/say nothing.hangs --
 -- bpf/prog/counts --
 0 5
 3 18446744073709551615
@@ -55,7 +61,7 @@ func open(t *testing.T) *Fixture {
 func TestOpen(t *testing.T) {
 	f := open(t)
 	h := f.Host
-	if want := []string{"proc/meminfo", "bpf/prog/counts", "bpf/prog/names.text"}; !reflect.DeepEqual(f.Files, want) {
+	if want := []string{"proc/meminfo", "exec/say hello", "exec/say no.failed", "exec/say nothing.hangs", "bpf/prog/counts", "bpf/prog/names.text"}; !reflect.DeepEqual(f.Files, want) {
 		t.Errorf("files %v", f.Files)
 	}
 	if f.Comment != "A machine.\n" || f.Meta["want"] != "anything\n" {
@@ -113,6 +119,33 @@ func TestOpen(t *testing.T) {
 	if _, err := h.Maps("other"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("maps of an unrecorded program: %v", err)
 	}
+}
+
+func TestCommands(t *testing.T) {
+	f := open(t)
+	say := func(ctx context.Context, word string) (string, error) {
+		out, err := f.Host.Exec(ctx, host.Cmd{Argv: []string{"say", word}})
+		return string(out.Stdout), err
+	}
+	if out, err := say(t.Context(), "hello"); out != "hello\n" || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+	if out, err := say(t.Context(), "no"); out != "no\n" || err == nil {
+		t.Errorf("a command that fails: %q, %v", out, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out, err := say(ctx, "nothing"); out != "" || err == nil {
+		t.Errorf("a command that hangs: %q, %v", out, err)
+	}
+	if _, err := say(t.Context(), "more"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an unrecorded command: %v", err)
+	}
+	f.Without(t, "exec/say hello", func() {
+		if _, err := say(t.Context(), "hello"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("without the command: %v", err)
+		}
+	})
 }
 
 func TestWithout(t *testing.T) {
