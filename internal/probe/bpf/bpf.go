@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sync"
 	"weak"
 
@@ -32,8 +33,9 @@ type Program struct {
 	hooks []hook
 	// row is the number of cells that one CPU has in the map "counts".
 	row int
-	// read names the maps that user space maps, "counts" among them.
-	read []string
+	// read names the maps that user space maps, "counts" among them; write those
+	// that it changes too.
+	read, write []string
 	// sized gives the number of entries of maps that depend on the number of CPUs.
 	sized map[string]func(cpus int) uint32
 	// processes says that the object uses the process table.
@@ -133,7 +135,7 @@ func (c *Counters) replay(h *host.Host) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range c.program.read {
+	for _, name := range slices.Concat(c.program.read, c.program.write) {
 		b, ok := maps[name]
 		if !ok {
 			return fmt.Errorf("read map %s of %s: not recorded", name, c.program.Name)

@@ -209,12 +209,12 @@ func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
 			c.memory += n
 		}
 	}
-	for _, name := range slices.Concat(c.program.read, c.program.reset) {
+	for _, name := range slices.Concat(c.program.read, c.program.write, c.program.reset) {
 		m := maps[name]
 		size := int(m.MaxEntries()) * int(m.ValueSize())
 		page := unix.Getpagesize()
 		prot := unix.PROT_READ
-		if slices.Contains(c.program.reset, name) {
+		if !slices.Contains(c.program.read, name) {
 			prot |= unix.PROT_WRITE
 		}
 		b, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, prot, unix.MAP_SHARED)

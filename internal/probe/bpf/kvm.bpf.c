@@ -1,0 +1,175 @@
+//go:build ignore
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What KVM does for each virtual machine: exits by hardware reason, returns to
+ * the process that runs it by reason, requests of confidential guests, faults of
+ * the reverse map table and lookups of private memory.
+ *
+ * The reason of an exit is no argument of the tracepoint kvm_exit since Linux
+ * 5.16 but is in its record, so perf builds the record first; without tracefs
+ * exits are counted without their reason.
+ */
+#include "kvm.h"
+
+/* Cells of a slot. */
+enum {
+	EXIT = 0,             /* by exit_cell */
+	EXIT_CELLS = 256,
+	EXIT_UNTOLD = 255,    /* the reason could not be had */
+	VMGEXIT = EXIT + EXIT_CELLS, /* what a guest asks by VMGEXIT, the same codes */
+	USER = VMGEXIT + EXIT_CELLS,
+	USER_CELLS = 64,
+	USER_ERROR = 62,
+	USER_RESTART = 63,
+	TDVMCALL = USER + USER_CELLS,
+	TDVMCALL_CELLS = 80,
+	TDVMCALL_KVM = 78,    /* not of the TDX specification: a hypercall of KVM */
+	RMP = TDVMCALL + TDVMCALL_CELLS,
+	RMP_FAILED,           /* the huge page could not be split */
+	PRIVATE,              /* a page of guest_memfd was looked up */
+	RUNS,                 /* of slot OTHER_VM: runs of all programs on a CPU */
+	KVM_CELLS = RUNS + 5,
+	STRIDE = VM_SLOTS * KVM_CELLS,
+};
+
+enum { ISA_VMX = 1, ISA_SVM = 2 };
+
+COUNTS(STRIDE);
+
+static __always_inline int count(__u32 cell)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	add(&counts, STRIDE, cpu, vm_slot() * KVM_CELLS + cell, 1);
+	add(&counts, STRIDE, cpu, OTHER_VM * KVM_CELLS + RUNS, 1);
+	return 0;
+}
+
+/*
+ * svm_cell makes AMD's codes dense: up to 0xbf as they are, the nested page
+ * faults and what is beside them at 0x400, then those that software defines at
+ * 0x80000000 (AMD APM volume 2 appendix C; GHCB specification section 4).
+ */
+static __always_inline __u32 svm_cell(__u64 code)
+{
+	if (code < 0xc0)
+		return code;
+	if (code >= 0x400 && code < 0x408)
+		return 0xc0 + (code - 0x400);
+	if (code >= 0x80000000 && code < 0x80000030)
+		return 0xc8 + (code - 0x80000000);
+	if (code == 0x8000fffd)
+		return 0xf8;
+	return EXIT_UNTOLD - 1;
+}
+
+static __always_inline __u32 vmx_cell(__u32 reason)
+{
+	reason &= 0xffff; /* above it are flags, such as a failed entry */
+	return reason < EXIT_UNTOLD - 1 ? reason : EXIT_UNTOLD - 1;
+}
+
+/* events/kvm/kvm_exit/format on x86, the same since the record has isa (2.6.36). */
+struct kvm_exit_record {
+	__u64 common;
+	__u32 exit_reason;
+	__u32 pad;
+	__u64 guest_rip;
+	__u32 isa;
+};
+
+SEC("tracepoint/kvm/kvm_exit")
+int kvm_exit_x86(struct kvm_exit_record *r)
+{
+	return count(EXIT + (r->isa == ISA_VMX ? vmx_cell(r->exit_reason) : svm_cell(r->exit_reason)));
+}
+
+/* The same on arm64: how the guest was left, and for a trap its exception class. */
+struct kvm_exit_arm_record {
+	__u64 common;
+	__u32 ret;
+	__u32 esr_ec;
+};
+
+SEC("tracepoint/kvm/kvm_exit")
+int kvm_exit_arm(struct kvm_exit_arm_record *r)
+{
+	/* ARM_EXCEPTION_TRAP of arch/arm64/include/asm/kvm_asm.h is 2; the class has 6 bits. */
+	return count(EXIT + ((r->ret & 0xff) == 2 ? r->esr_ec & 63 : 64 + (r->ret & 63)));
+}
+
+SEC("raw_tp/kvm_exit")
+int kvm_exit_raw(__u64 *args) { return count(EXIT + EXIT_UNTOLD); }
+
+static __always_inline int user_exit(__u32 reason, int err)
+{
+	if (err == -4) /* EINTR: a signal */
+		return count(USER + USER_RESTART);
+	if (err < 0)
+		return count(USER + USER_ERROR);
+	return count(USER + (reason < USER_ERROR - 1 ? reason : USER_ERROR - 1));
+}
+
+SEC("tp_btf/kvm_userspace_exit")
+int kvm_userspace_exit_btf(__u64 *args) { return user_exit(args[0], args[1]); }
+
+SEC("raw_tp/kvm_userspace_exit")
+int kvm_userspace_exit_raw(__u64 *args) { return user_exit(args[0], args[1]); }
+
+/* events/kvm/kvm_vmgexit_enter/format. */
+struct kvm_vmgexit_record {
+	__u64 common;
+	__u32 vcpu_id;
+	__u32 pad;
+	__u64 exit_reason;
+};
+
+SEC("tracepoint/kvm/kvm_vmgexit_enter")
+int kvm_vmgexit_enter_record(struct kvm_vmgexit_record *r) { return count(VMGEXIT + svm_cell(r->exit_reason)); }
+
+SEC("raw_tp/kvm_vmgexit_enter")
+int kvm_vmgexit_enter_raw(__u64 *args) { return count(VMGEXIT + EXIT_UNTOLD); }
+
+/* Arguments: virtual CPU, address, frame, error code, level, result of PSMASH. */
+SEC("raw_tp/kvm_rmp_fault")
+int kvm_rmp_fault_raw(__u64 *args) { return count((int)args[5] ? RMP_FAILED : RMP); }
+
+struct tdx_module_args {
+	__u64 r10;
+	__u64 r11;
+} KERNEL_TYPE;
+
+struct vcpu_tdx {
+	struct tdx_module_args vp_enter_args;
+} KERNEL_TYPE;
+
+/*
+ * handle_tdvmcall of arch/x86/kvm/vmx/tdx.c; its argument is the first member of
+ * vcpu_tdx. R10 says whose call it is, 0 for TDX's own, R11 which one (Intel
+ * TDX Guest-Host Communication Interface, section 3).
+ */
+SEC("fentry/handle_tdvmcall")
+int handle_tdvmcall(__u64 *args)
+{
+	struct vcpu_tdx *t = (void *)args[0];
+	__u64 leaf;
+
+	if (!bpf_core_field_exists(t->vp_enter_args.r11))
+		return count(TDVMCALL + TDVMCALL_CELLS - 1);
+	if (BPF_CORE_READ(t, vp_enter_args.r10))
+		return count(TDVMCALL + TDVMCALL_KVM);
+	leaf = BPF_CORE_READ(t, vp_enter_args.r11);
+	if (leaf < 64)
+		return count(TDVMCALL + leaf);
+	if (leaf >= 0x10000 && leaf < 0x10008)
+		return count(TDVMCALL + 64 + (leaf - 0x10000));
+	return count(TDVMCALL + TDVMCALL_CELLS - 1);
+}
+
+SEC("fentry/kvm_gmem_get_pfn")
+int kvm_gmem_get_pfn(__u64 *args) { return count(PRIVATE); }
+
+SEC("kprobe/kvm_gmem_get_pfn")
+int kvm_gmem_get_pfn_kprobe(void *regs) { return count(PRIVATE); }
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

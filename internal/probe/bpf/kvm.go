@@ -1,0 +1,238 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf kvm kvm.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf kvmtimes kvmtimes.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+import (
+	"encoding/binary"
+	"runtime"
+)
+
+// Sizes and cells of kvm.h and kvm.bpf.c.
+const (
+	vmCount       = 64
+	vmSlots       = 1 + vmCount
+	otherVM       = 0
+	exitCells     = 256
+	exitUntold    = 255
+	vmgexitCell   = exitCells
+	userCell      = vmgexitCell + exitCells
+	userCells     = 64
+	userError     = 62
+	userRestart   = 63
+	tdvmcallCell  = userCell + userCells
+	tdvmcallCells = 80
+	tdvmcallKVM   = 78
+	rmpCell       = tdvmcallCell + tdvmcallCells
+	rmpFailedCell = rmpCell + 1
+	privateCell   = rmpCell + 2
+	kvmRuns       = rmpCell + 3
+	kvmCells      = kvmRuns + 5
+)
+
+// Cells of kvmtimes.bpf.c.
+const (
+	handledKinds = 3
+	timesRuns    = handledKinds * histCells
+	timesCells   = timesRuns + 1
+)
+
+// Handled says what happened between an exit and the next entry.
+var Handled = [handledKinds]string{"kernel", "userspace", "halted"}
+
+// KVM counts what KVM does for each virtual machine. Hooks that only confidential
+// guests of one vendor reach are taken where the machine may start such guests.
+func KVM(sev, private, tdx bool) *Program {
+	exit := variant{"kvm_exit_x86", classic("kvm", "kvm_exit")}
+	if runtime.GOARCH == "arm64" {
+		exit.program = "kvm_exit_arm"
+	}
+	p := &Program{
+		Name:  "kvm",
+		load:  loadKvm,
+		row:   vmSlots * kvmCells,
+		read:  []string{"counts"},
+		write: []string{"vms"},
+		hooks: []hook{
+			{name: "kvm:kvm_exit", variants: []variant{exit, {"kvm_exit_raw", raw("kvm_exit")}}},
+			{name: "kvm:kvm_userspace_exit", variants: []variant{{"kvm_userspace_exit_btf", typed}, {"kvm_userspace_exit_raw", raw("kvm_userspace_exit")}}},
+		},
+		events: func(_ *Counters, row counts) uint64 { return row.sum(kvmRuns) },
+	}
+	if sev {
+		p.hooks = append(p.hooks, hook{name: "kvm:kvm_vmgexit_enter",
+			variants: []variant{{"kvm_vmgexit_enter_record", classic("kvm", "kvm_vmgexit_enter")}, {"kvm_vmgexit_enter_raw", raw("kvm_vmgexit_enter")}}})
+	}
+	if sev && private {
+		p.hooks = append(p.hooks, hook{name: "kvm:kvm_rmp_fault", variants: []variant{{"kvm_rmp_fault_raw", raw("kvm_rmp_fault")}}})
+	}
+	if tdx {
+		p.hooks = append(p.hooks, hook{name: "handle_tdvmcall", variants: []variant{{"handle_tdvmcall", typed}}})
+	}
+	if private {
+		p.hooks = append(p.hooks, hook{name: "kvm_gmem_get_pfn",
+			variants: []variant{{"kvm_gmem_get_pfn", typed}, {"kvm_gmem_get_pfn_kprobe", kprobe("kvm_gmem_get_pfn")}}})
+	}
+	return p
+}
+
+// KVMTimes takes the time between exits and entries of virtual CPUs.
+var KVMTimes = &Program{
+	Name:  "kvmtimes",
+	load:  loadKvmtimes,
+	row:   vmSlots * timesCells,
+	read:  []string{"counts"},
+	write: []string{"vms"},
+	reset: []string{"left"},
+	hooks: []hook{
+		{name: "kvm:kvm_exit", variants: []variant{{"kvm_exit_btf", typed}, {"kvm_exit_raw", raw("kvm_exit")}}},
+		{name: "kvm:kvm_entry", variants: []variant{{"kvm_entry_btf", typed}, {"kvm_entry_raw", raw("kvm_entry")}}},
+		{name: "kvm:kvm_userspace_exit", variants: []variant{{"kvm_userspace_exit_btf", typed}, {"kvm_userspace_exit_raw", raw("kvm_userspace_exit")}}},
+		{name: "kvm:kvm_vcpu_wakeup", variants: []variant{{"kvm_vcpu_wakeup_btf", typed}, {"kvm_vcpu_wakeup_raw", raw("kvm_vcpu_wakeup")}}},
+	},
+	events: func(_ *Counters, row counts) uint64 { return row.sum(timesRuns) },
+}
+
+// VM is the process that runs a virtual machine's CPUs.
+type VM struct {
+	PID int
+	// Start is when it started, in ticks as in field 22 of /proc/PID/stat; the
+	// kernel's table keeps the lower 32 bits.
+	Start uint32
+}
+
+// Those that have no process: machines beyond the 64 that run at once, and all
+// that have ended.
+var (
+	OtherVMs = VM{}
+	EndedVMs = VM{PID: -1}
+)
+
+// VMs reads the counters of virtual machines.
+type VMs struct {
+	*Counters
+	// before is what a slot had counted for machines that have ended since; ended
+	// is their sum.
+	before [vmSlots][]uint64
+	ended  []uint64
+	exits  []string // names of exit reasons
+}
+
+// ISA is the kind of virtualisation whose exits are counted.
+type ISA int
+
+// The kinds.
+const (
+	VMX ISA = iota
+	SVM
+	ARM
+)
+
+// NewVMs returns a reader of c, which counts exits of that kind.
+func NewVMs(c *Counters, isa ISA) *VMs {
+	return &VMs{Counters: c, exits: [...][]string{VMX: vmxReasons[:], SVM: svmReasons[:], ARM: armReasons[:]}[isa]}
+}
+
+// cells emits the cells of every machine that has counted something. The slot of
+// a machine that is not alive any more is given back, and what it had counted
+// goes to EndedVMs.
+func (m *VMs) cells(n int, alive func(VM) bool, emit func(VM, []uint64)) {
+	if m.ended == nil {
+		m.ended = make([]uint64, n)
+	}
+	keys, all := m.maps["vms"], m.counts()
+	for slot := range vmSlots {
+		vm := OtherVMs
+		if slot != otherVM {
+			at := (slot - 1) * 8
+			if at+8 > len(keys) {
+				break
+			}
+			key := binary.NativeEndian.Uint64(keys[at:])
+			if key == 0 {
+				continue
+			}
+			vm = VM{int(key >> 32), uint32(key)}
+		}
+		now := make([]uint64, n)
+		var sum uint64
+		for i := range now {
+			now[i] = all.sum(slot*n + i)
+			if m.before[slot] != nil {
+				now[i] -= m.before[slot][i]
+			}
+			sum += now[i]
+		}
+		if vm != OtherVMs && !alive(vm) {
+			if m.before[slot] == nil {
+				m.before[slot] = make([]uint64, n)
+			}
+			for i, v := range now {
+				m.before[slot][i] += v
+				m.ended[i] += v
+			}
+			// One aligned store: the kernel takes a free slot by compare-and-swap.
+			binary.NativeEndian.PutUint64(keys[(slot-1)*8:], 0)
+			continue
+		}
+		if sum > 0 {
+			emit(vm, now)
+		}
+	}
+	for _, v := range m.ended {
+		if v > 0 {
+			emit(EndedVMs, m.ended)
+			return
+		}
+	}
+}
+
+// Machine is what was counted of one machine since the program was attached; all
+// but the totals are by reason, and reasons that were not seen are left out.
+type Machine struct {
+	VM
+	Exits, Userspace, VMGExits, TDVMCalls map[string]uint64
+	// RMPFaults of the reverse map table; RMPFailed of them could not be resolved.
+	RMPFaults, RMPFailed uint64
+	// PrivateLookups of pages of guest_memfd.
+	PrivateLookups uint64
+}
+
+// Machines emits what was counted of each machine of which something was. alive
+// reports whether its process still runs.
+func (m *VMs) Machines(alive func(VM) bool, emit func(Machine)) {
+	m.cells(kvmCells, alive, func(vm VM, cells []uint64) {
+		named := func(first, n int, name func(int) string) map[string]uint64 {
+			out := map[string]uint64{}
+			for i, v := range cells[first : first+n] {
+				if v > 0 {
+					out[name(i)] += v
+				}
+			}
+			return out
+		}
+		emit(Machine{VM: vm,
+			Exits:          named(0, exitCells, func(i int) string { return exitReason(m.exits, i) }),
+			VMGExits:       named(vmgexitCell, exitCells, func(i int) string { return exitReason(svmReasons[:], i) }),
+			Userspace:      named(userCell, userCells, func(i int) string { return reason(userReasons[:], i) }),
+			TDVMCalls:      named(tdvmcallCell, tdvmcallCells, func(i int) string { return reason(tdvmcalls[:], i) }),
+			RMPFaults:      cells[rmpCell] + cells[rmpFailedCell],
+			RMPFailed:      cells[rmpFailedCell],
+			PrivateLookups: cells[privateCell],
+		})
+	})
+}
+
+// Times emits the times out of the guest of each machine, by what happened
+// meanwhile, as an index of Handled.
+func (m *VMs) Times(alive func(VM) bool, emit func(VM, int, *Latency)) {
+	m.cells(timesCells, alive, func(vm VM, cells []uint64) {
+		for kind := range handledKinds {
+			var l Latency
+			copy(l.cells[:], cells[kind*histCells:])
+			if l.Count() > 0 {
+				emit(vm, kind, &l)
+			}
+		}
+	})
+}
