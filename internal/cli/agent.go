@@ -28,9 +28,13 @@ scrape reads the sources once.`,
 			if err := o.open(); err != nil {
 				return err
 			}
+			if err := o.drop(env, ""); err != nil {
+				return err
+			}
 			work, stop := context.WithCancel(c.Context())
 			done := make(chan struct{})
 			go func() { o.govern(work); close(done) }()
+			go o.reload(work, func(config) error { return nil })
 			defer func() { stop(); <-done }()
 			fmt.Fprintf(env.Stdout, "teescope agent on %s; TEE: %s; metrics: %s/metrics\n", orUnknown(o.platform.Hostname), badge(o.found), o.url())
 			return o.serve(c.Context(), web.Handler(o.options(func(ctx context.Context) []metric.Sample {

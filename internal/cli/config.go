@@ -172,14 +172,38 @@ func (a analysisConfig) options() analysis.Options {
 	return o
 }
 
-// apply puts the file's source settings into force.
-func (c *config) apply(e *probe.Engine) error {
-	for name, s := range c.Sources {
-		if err := e.Set(name, probe.Setting(s)); err != nil {
-			return err
-		}
+// apply puts the file's source settings into force, and the built-in ones for
+// what the file does not say; process is the filter of the command line. A source
+// that refuses does not hold up the others.
+func (c *config) apply(e *probe.Engine, process string) error {
+	var errs []error
+	for _, s := range e.Status() {
+		errs = append(errs, e.Set(s.Source.Name, c.Sources[s.Source.Name].over(s.Source, process)))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// over is a setting that leaves nothing open.
+func (s sourceConfig) over(source *probe.Source, process string) probe.Setting {
+	on, all, none, pids := !source.OptIn, 1.0, "", []int{}
+	out := probe.Setting{On: &on, Process: &process, PIDs: &pids, Cgroup: &none, Container: &none, Sample: &all}
+	if len(source.Levels) > 0 {
+		out.Level = &source.Levels[0].Name
+	}
+	set(&out.On, s.On)
+	set(&out.Level, s.Level)
+	set(&out.Process, s.Process)
+	set(&out.PIDs, s.PIDs)
+	set(&out.Cgroup, s.Cgroup)
+	set(&out.Container, s.Container)
+	set(&out.Sample, s.Sample)
+	return out
+}
+
+func set[T any](to **T, v *T) {
+	if v != nil {
+		*to = v
+	}
 }
 
 // lineOf is the line of a nested key; 0 when it is not there.

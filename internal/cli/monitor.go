@@ -18,6 +18,8 @@ import (
 	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
@@ -89,6 +91,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	opts := store.DefaultOptions()
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
 	opts.Interval = m.interval
+	opts.Sources = sourceOf(sources.All)
 	opts.Logger = m.log
 	st, err := store.Open(ctx, opts)
 	if err != nil {
@@ -101,12 +104,13 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 // watch runs the parts until ctx ends; the store is open.
 func (m *monitor) watch(ctx context.Context, env Env) error {
 	st := m.store
-	if m.config.scrape != nil {
-		if err := st.ApplyConfig(m.config.scrape); err != nil {
-			return err
-		}
+	if err := m.configure(m.config); err != nil {
+		return err
 	}
 	if err := m.open(); err != nil {
+		return err
+	}
+	if err := m.drop(env, m.data); err != nil {
 		return err
 	}
 	ao := m.config.Analysis.options()
@@ -133,16 +137,41 @@ func (m *monitor) watch(ctx context.Context, env Env) error {
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
 	work, stop := context.WithCancel(ctx)
-	done := make(chan struct{}, 3)
+	done := make(chan struct{}, 4)
+	go func() { m.reload(work, m.configure); done <- struct{}{} }()
 	go func() { m.govern(work); done <- struct{}{} }()
 	go func() { _ = m.engine.Run(work, m.interval, m.keep); done <- struct{}{} }()
 	go func() { _ = m.analysis.Run(work); done <- struct{}{} }()
 	err = m.serve(ctx, web.Handler(wo))
 	stop()
-	for range 3 {
+	for range cap(done) {
 		<-done
 	}
 	return err
+}
+
+// configure puts what a configuration says of scraping into force.
+func (m *monitor) configure(c config) error {
+	if c.scrape == nil {
+		return nil
+	}
+	return m.store.ApplyConfig(c.scrape)
+}
+
+// sourceOf maps every metric of the sources to the source's name.
+func sourceOf(list []*probe.Source) map[string]string {
+	out := map[string]string{}
+	for _, s := range list {
+		for _, d := range s.Metrics {
+			out[d.Name] = s.Name
+			if d.Kind == metric.Histogram {
+				for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+					out[d.Name+suffix] = s.Name
+				}
+			}
+		}
+	}
+	return out
 }
 
 // collect gathers one round for /metrics.

@@ -7,7 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"regexp"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -25,7 +28,8 @@ import (
 type settings struct {
 	listen, process, config, webConfig, root string
 
-	budget share
+	budget     share
+	privileges privileges
 }
 
 func (s *settings) flags(c *cobra.Command, listen string) {
@@ -36,6 +40,8 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	f.StringVar(&s.webConfig, "web-config", "", "TLS and authentication file in exporter-toolkit's format")
 	s.budget = 0.01
 	f.Var(&s.budget, "budget", "share of each core that teescope may use: sources lose detail, then see a part of the time only, and say so")
+	s.privileges = least
+	f.Var(&s.privileges, "privileges", "capabilities to go on with once the sources are open: least (cap_bpf, cap_perfmon and what open sources need), none, or keep all")
 	hostRootFlag(c, &s.root)
 }
 
@@ -52,6 +58,8 @@ type observer struct {
 	web      string // the web configuration file
 	log      *slog.Logger
 	budget   share
+	file     string // the configuration file, "" for none
+	keep     privileges
 }
 
 // observe checks all settings and takes the port, before anything is attached
@@ -79,7 +87,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	o.found = tee.Detect(h, kinds.All)
 	o.platform = describe(h, o.found)
 	o.platform.Started = h.Now()
@@ -89,7 +97,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 // open attaches the sources and says which of them lack something.
 func (o *observer) open() error {
 	o.engine = probe.Open(o.host, tee.Found(o.found), sources.All, o.filter)
-	if err := o.config.apply(o.engine); err != nil {
+	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
 		return err
 	}
 	for _, st := range o.engine.Status() {
@@ -98,6 +106,39 @@ func (o *observer) open() error {
 		}
 	}
 	return nil
+}
+
+// drop gives up what is not needed any more; data is the folder that is written to.
+func (o *observer) drop(env Env, data string) error {
+	line, err := o.keep.drop(o.engine.Status(), data)
+	if line != "" {
+		fmt.Fprintln(env.Stdout, line)
+	}
+	return err
+}
+
+// reload reads the configuration file again at every SIGHUP until ctx ends, and
+// puts it into force with then. A file that is not right changes nothing.
+func (o *observer) reload(ctx context.Context, then func(config) error) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		}
+		c, err := readConfig(o.file)
+		if err == nil {
+			err = errors.Join(c.apply(o.engine, pattern(o.filter)), then(c))
+		}
+		if err != nil {
+			o.log.Error("reload the configuration; what it could not change stays as it was", "error", oneLine(err))
+			continue
+		}
+		o.log.Warn("the configuration was read again", "file", o.file)
+	}
 }
 
 // govern keeps the sources within the budget until ctx ends.

@@ -26,11 +26,11 @@ type Budget struct {
 const (
 	// leastOpen is the shortest time in which a source counts in a period: below
 	// it, attaching and detaching would cost more than what is in between.
-	leastOpen = 10 * time.Millisecond
+	leastOpen = 2 * time.Millisecond
 	// An open window is checked this many times for having used its share up, but
 	// not more often than every leastLook.
 	looks     = 8
-	leastLook = 2 * time.Millisecond
+	leastLook = time.Millisecond
 	// leastForKernel is the part of the budget that programs in the kernel keep
 	// when user space alone uses it up, as it may while someone queries.
 	leastForKernel = 0.25
@@ -83,6 +83,9 @@ type throttle struct {
 	share float64
 	// full is the cost at full coverage on the busiest core, in cores.
 	full float64
+	// may is what it may use in this period, in cores; debt is what it used more
+	// than that before, in core-seconds, because a window was closed late.
+	may, debt float64
 	// attached and since: now, and since when.
 	attached bool
 	since    time.Time
@@ -247,7 +250,7 @@ func (g *governor) plan(now time.Time) {
 	defer g.mu.Unlock()
 	period := now.Sub(g.at).Seconds()
 	user := g.budget.Userspace()
-	cpus := float64(max(1, g.budget.CPUs))
+	cpus, share := float64(max(1, g.budget.CPUs)), g.budget.Share
 	if g.known && period > 0 {
 		g.userNow += (max(0, (user-g.user)/period) - g.userNow) / 10
 	} else {
@@ -269,6 +272,9 @@ func (g *governor) plan(now time.Time) {
 			}
 			busiest[cpu] += d
 			most = max(most, d)
+		}
+		if t.share < 1 || t.debt > 0 {
+			t.debt = min(max(0, t.debt+most-t.may*period), 10*share*period)
 		}
 		t.full *= fade
 		if open := t.open.Seconds(); open > 0 {
@@ -295,12 +301,33 @@ func (g *governor) plan(now time.Time) {
 	}
 	g.user, g.at, g.known = user, now, true
 
-	share := g.budget.Share
 	allowance := aim * max(share-g.userNow/cpus, share*leastForKernel)
 	least := min(1, leastOpen.Seconds()/g.period().Seconds())
-	for i, may := range allot(allowance, full) {
-		g.sources[i].decide(full[i], may, allowance/float64(len(full)), least)
+	may := allot(allowance, full)
+	// What has to be off leaves its part to the others.
+	for i, t := range g.sources {
+		if t.tooLittle(full[i], may[i], least) {
+			full[i] = 0
+		}
 	}
+	off := allot(allowance, full)
+	for i, t := range g.sources {
+		if full[i] == 0 && t.full > 0 {
+			t.decide(t.full*t.limit, may[i], allowance/float64(len(full)), least, g.period().Seconds())
+			continue
+		}
+		t.decide(full[i], off[i], allowance/float64(len(full)), least, g.period().Seconds())
+	}
+}
+
+// tooLittle reports whether what a source may use does not suffice for a window.
+// One that is off comes back with room to spare, so that it does not come and go.
+func (t *throttle) tooLittle(full, may, least float64) bool {
+	if full == 0 {
+		return false
+	}
+	share := t.limit * may / full
+	return share < least || t.share == 0 && share < 2*least
 }
 
 // window remembers the rate of events in a window, for the standard error.
@@ -317,7 +344,7 @@ func (t *throttle) window(rate, seconds float64) {
 
 // decide sets the share of a source that would cost full cores and may cost less.
 // fair is an equal part of the allowance, least the smallest share worth having.
-func (t *throttle) decide(full, may, fair, least float64) {
+func (t *throttle) decide(full, may, fair, least, period float64) {
 	t.calm++
 	fits := full == 0 || may >= full
 	switch {
@@ -336,14 +363,15 @@ func (t *throttle) decide(full, may, fair, least float64) {
 		t.adjust(t.level)
 	}
 	share := t.limit
-	if !fits {
-		share = t.limit * may / full
-	}
-	// It comes back with room to spare, so that it does not come and go.
-	if share < least || t.share == 0 && share < 2*least {
+	switch {
+	case t.tooLittle(full, may, least):
 		share = 0
+	case full > 0 && (!fits || t.debt > 0):
+		may = max(0, may-t.debt/period)
+		// A window there is in every period, so that something is seen.
+		share = t.limit * max(least, min(1, may/full))
 	}
-	t.share = share
+	t.share, t.may = share, may
 }
 
 func (g *governor) period() time.Duration { return cmp.Or(g.budget.Period, time.Second) }

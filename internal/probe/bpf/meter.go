@@ -44,6 +44,7 @@ type Meter struct {
 	last           time.Time
 	before         map[*ebpf.Program]ebpf.ProgramStats
 	err            error
+	clock          float64 // what the statistics report for a program that does nothing, in seconds
 	seen           map[*Counters]uint64
 	body, dispatch float64
 	known          bool
@@ -103,9 +104,6 @@ func (m *Meter) Costs() (Costs, error) {
 	var c Costs
 	for o := range kernel.open {
 		c.Maps += o.memory
-		if o.body == 0 {
-			continue
-		}
 		events := o.Events()
 		n := float64(events - m.seen[o])
 		m.seen[o] = events
@@ -127,8 +125,18 @@ func (m *Meter) begin() {
 	m.last = m.host.Now()
 	if m.stats, m.err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); m.err != nil {
 		m.stats = nil
+		if m.known { // the capability was dropped on purpose: the figures of the start stay
+			m.err = nil
+			return
+		}
 		m.err = &probe.Problem{Err: fmt.Errorf("enable BPF run-time statistics, to know what the programs cost: %w", m.err),
-			Remedy: "run as root, or grant CAP_SYS_ADMIN"}
+			Remedy: "start it as root, or with CAP_SYS_ADMIN, which is dropped afterwards"}
+		return
+	}
+	// Now, as the capability to run it may be gone when the window ends.
+	if m.clock, m.err = m.clockReads(); m.err != nil {
+		m.err = errors.Join(m.err, m.stats.Close())
+		m.stats = nil
 		return
 	}
 	m.before = runs()
@@ -142,13 +150,9 @@ func (m *Meter) end() {
 	if m.stats == nil {
 		return
 	}
-	clock, err := m.clockReads()
 	after := runs()
-	m.err = errors.Join(err, m.stats.Close())
+	m.err = m.stats.Close()
 	m.stats = nil
-	if err != nil {
-		return
-	}
 	kernel.Lock()
 	defer kernel.Unlock()
 	for o := range kernel.open {
@@ -159,7 +163,7 @@ func (m *Meter) end() {
 		}
 		// No program costs nothing: what is not above the clock reads was not
 		// measured, and the last window's figure stays.
-		if perRun := ns/n/1e9 - clock; n > 0 && perRun > 0 {
+		if perRun := ns/n/1e9 - m.clock; n > 0 && perRun > 0 {
 			o.body = perRun
 			m.known = true
 		}

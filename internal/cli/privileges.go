@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"kernel.org/pub/linux/libs/security/libcap/cap"
+
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// privileges is a flag: which capabilities stay once the sources are open.
+type privileges string
+
+// The modes.
+const (
+	// least keeps CAP_BPF and CAP_PERFMON, with which sources can be switched on
+	// at run time, and what the open sources need for every reading.
+	least privileges = "least"
+	// none drops everything: what is loaded goes on, and can be attached and
+	// detached, but nothing can be opened any more.
+	none privileges = "none"
+	// keep drops nothing.
+	keep privileges = "keep"
+)
+
+func (p *privileges) String() string { return string(*p) }
+
+// Type names the value in the help text.
+func (p *privileges) Type() string { return "mode" }
+
+// Set parses the flag.
+func (p *privileges) Set(v string) error {
+	if !slices.Contains([]privileges{least, none, keep}, privileges(v)) {
+		return fmt.Errorf("%q: want least, none or keep", v)
+	}
+	*p = privileges(v)
+	return nil
+}
+
+// drop gives up the capabilities that p does not keep, in all threads and for
+// all children, and forbids to gain any by running a program (capabilities(7),
+// PR_SET_NO_NEW_PRIVS). data is the folder that is written to, "" for none. It
+// returns a line that says what is left and what was given up.
+func (p privileges) drop(sources []probe.Status, data string) (string, error) {
+	if p == keep {
+		return "", nil
+	}
+	have := cap.GetProc()
+	var stay []cap.Value
+	stays := func(name string) {
+		v, err := cap.FromName(name)
+		if err != nil {
+			return // a capability that this kernel does not know cannot be had either
+		}
+		if on, err := have.GetFlag(cap.Permitted, v); err == nil && on && !slices.Contains(stay, v) {
+			stay = append(stay, v)
+		}
+	}
+	lost := map[string]bool{} // what the open sources could do with what is given up
+	for _, s := range sources {
+		open := s.State == probe.Available || s.State == probe.Degraded
+		for _, n := range s.Source.Needs {
+			switch {
+			case p == least && open && !n.Open:
+				stays(n.Capability)
+			case open && !n.Open:
+				lost[fmt.Sprintf("%s: %s (%s)", s.Source.Name, n.For, n.Capability)] = true
+			}
+		}
+	}
+	if p == least {
+		stays("cap_bpf")
+		stays("cap_perfmon")
+		if foreign(data) {
+			stays("cap_dac_override")
+		}
+	} else if foreign(data) {
+		return "", fmt.Errorf("drop all capabilities: the folder %s belongs to another user, so nothing could be written to it; "+
+			"give it to uid %d, or use --privileges least", data, os.Geteuid())
+	}
+	next := cap.NewSet()
+	for _, f := range []cap.Flag{cap.Permitted, cap.Effective} {
+		if err := next.SetFlag(f, true, stay...); err != nil {
+			return "", fmt.Errorf("drop capabilities: %w", err)
+		}
+	}
+	if err := cap.ResetAmbient(); err != nil {
+		return "", fmt.Errorf("drop ambient capabilities: %w", err)
+	}
+	if on, err := have.GetFlag(cap.Effective, cap.SETPCAP); err == nil && on {
+		for v := cap.Value(0); v < cap.MaxBits(); v++ {
+			if slices.Contains(stay, v) {
+				continue
+			}
+			if err := cap.DropBound(v); err != nil {
+				return "", fmt.Errorf("drop %s from the bounding set: %w", v, err)
+			}
+		}
+	}
+	const noNewPrivs = 38 // PR_SET_NO_NEW_PRIVS of linux/prctl.h
+	if _, err := cap.Prctlw(noNewPrivs, 1); err != nil {
+		return "", fmt.Errorf("forbid new privileges: %w", err)
+	}
+	if err := next.SetProc(); err != nil {
+		return "", fmt.Errorf("drop capabilities: %w", err)
+	}
+	line := "privileges: no capability"
+	if len(stay) > 0 {
+		names := make([]string, len(stay))
+		for i, v := range stay {
+			names[i] = v.String()
+		}
+		slices.Sort(names)
+		line = "privileges: " + strings.Join(names, ", ")
+	}
+	if p == none {
+		line += "; no source can be switched on any more that is not open"
+		if len(lost) > 0 {
+			line += "; given up: " + strings.Join(slices.Sorted(maps.Keys(lost)), "; ")
+		}
+	}
+	return line, nil
+}
+
+// foreign reports whether a folder belongs to a user whose files this process
+// may not write as their owner.
+func foreign(dir string) bool {
+	if dir == "" {
+		return false
+	}
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) != os.Geteuid()
+}
