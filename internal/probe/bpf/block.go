@@ -1,0 +1,77 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf block block.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+// Sizes and cells of block.bpf.c.
+const (
+	blockIssued = iota
+	blockLost
+	blockCompleted
+	blockFirst
+
+	blockRequests = 0
+	blockBytes    = 1
+	blockErrors   = 2
+	blockLatency  = 3
+	blockCells    = blockLatency + histCells
+
+	blockDevices = 33
+	noDevice     = 0
+)
+
+// BlockOperations are the label values of what is asked of a block device, in
+// the order of block.bpf.c.
+var BlockOperations = [...]string{"read", "write", "flush", "discard", Other}
+
+// Block counts requests to block devices by device and operation.
+var Block = &Program{
+	Name: "block",
+	load: loadBlock,
+	row:  blockFirst + blockDevices*len(BlockOperations)*blockCells,
+	read: []string{"counts", "devices"},
+	// Before the completions, so that no request completes without a beginning.
+	hooks: []hook{
+		{name: "block:block_rq_issue", variants: []variant{{"issue_btf", typed}, {"issue_raw", raw("block_rq_issue")}}},
+		{name: "block:block_rq_complete", variants: []variant{{"complete_btf", typed}, {"complete_raw", raw("block_rq_complete")}}},
+	},
+	reset: []string{"since"},
+	events: func(_ *Counters, row counts) uint64 {
+		return row.sum(blockIssued) + row.sum(blockCompleted)
+	},
+}
+
+// BlockIO is what a block device did of one operation since the program was
+// attached. Latency has those requests only that began since then.
+type BlockIO struct {
+	Requests, Bytes, Errors uint64
+	Latency                 Latency
+}
+
+// Block emits for each device and operation what was done; operation is an
+// index of BlockOperations. It returns how many requests of devices without a
+// place in the table were folded, and how many have no latency because too many
+// were under way. The value that emit is given is valid until it returns.
+func (c *Counters) Block(emit func(device string, operation int, io *BlockIO)) (folded, lost uint64) {
+	cells, names := c.counts(), c.maps["devices"]
+	if !c.has("block:block_rq_complete") {
+		return 0, cells.sum(blockLost)
+	}
+	for device := range blockDevices {
+		for operation := range BlockOperations {
+			first := blockFirst + (device*len(BlockOperations)+operation)*blockCells
+			io := BlockIO{Requests: cells.sum(first + blockRequests), Bytes: cells.sum(first + blockBytes), Errors: cells.sum(first + blockErrors)}
+			if io.Requests == 0 {
+				continue
+			}
+			cells.addTo(&io.Latency, first+blockLatency)
+			name := Other
+			if device == noDevice {
+				folded += io.Requests
+			} else {
+				name = label(names, device)
+			}
+			emit(name, operation, &io)
+		}
+	}
+	return folded, cells.sum(blockLost)
+}

@@ -1,0 +1,209 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// loopDevice makes a block device of a file in memory, and returns its name and
+// the device, opened so that each read and write is one request.
+func loopDevice(t testing.TB) (string, *os.File) {
+	t.Helper()
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no loop devices: %v", err)
+	}
+	defer control.Close()
+	backing, err := os.CreateTemp("/dev/shm", "block")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.Remove(backing.Name()) })
+	defer backing.Close()
+	if err := backing.Truncate(4 << 20); err != nil {
+		t.Fatal(err)
+	}
+	// Another test may take the free one that the kernel names.
+	for range 10 {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			t.Skipf("no free loop device: %v", err)
+		}
+		name := fmt.Sprintf("loop%d", n)
+		device, err := os.OpenFile(filepath.Join("/dev", name), os.O_RDWR|unix.O_DIRECT, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		if err := unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_FD, int(backing.Fd())); err != nil {
+			device.Close()
+			continue
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0), device.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		return name, device
+	}
+	t.Skip("others take every free loop device")
+	return "", nil
+}
+
+// aligned is memory that a device can read into directly.
+func aligned(size int) []byte {
+	b := make([]byte, size+4096)
+	return b[-uintptr(unsafe.Pointer(&b[0]))&4095:][:size]
+}
+
+// through reads or writes n times.
+func through(t testing.TB, op func([]byte, int64) (int, error), n, size int) {
+	t.Helper()
+	b := aligned(size)
+	for i := range n {
+		if got, err := op(b, int64(i*size)); err != nil || got != size {
+			t.Fatalf("%d bytes: %v", got, err)
+		}
+	}
+}
+
+// readBlock is what the program counted for one device, by operation.
+func readBlock(c *Counters, device string) map[string]BlockIO {
+	out := map[string]BlockIO{}
+	c.Block(func(name string, operation int, io *BlockIO) {
+		if name == device {
+			out[BlockOperations[operation]] = *io
+		}
+	})
+	return out
+}
+
+func TestBlock(t *testing.T) {
+	for i, kind := range []string{"typed", "raw"} {
+		t.Run(kind, func(t *testing.T) {
+			p := *Block
+			p.hooks = nil
+			for _, h := range Block.hooks {
+				h.variants = h.variants[i : i+1]
+				p.hooks = append(p.hooks, h)
+			}
+			c := openProgram(t, &p, Limits{})
+			name, device := loopDevice(t)
+			before := readBlock(c, name)
+			began := time.Now()
+			through(t, device.WriteAt, 200, 4096)
+			through(t, device.ReadAt, 100, 8192)
+			for range 7 {
+				if err := device.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			took := time.Since(began)
+			discarded := false
+			if err := unix.IoctlSetPointerInt(int(device.Fd()), unix.BLKDISCARD, 0); !errors.Is(err, unix.EINVAL) {
+				t.Logf("discard of nothing: %v", err)
+			}
+			if _, _, errno := unix.Syscall(unix.SYS_IOCTL, device.Fd(), unix.BLKDISCARD, uintptr(unsafe.Pointer(&[2]uint64{0, 65536}))); errno == 0 {
+				discarded = true
+			}
+			got := readBlock(c, name)
+			want := map[string][2]uint64{"write": {200, 200 * 4096}, "read": {100, 100 * 8192}, "flush": {7, 0}}
+			if discarded {
+				want["discard"] = [2]uint64{1, 65536}
+			}
+			for op, w := range want {
+				io, was := got[op], before[op]
+				io.Latency.Sub(&was.Latency)
+				if n, b := io.Requests-was.Requests, io.Bytes-was.Bytes; n != w[0] || b != w[1] {
+					t.Errorf("%s: %d requests of %d bytes, want %d of %d", op, n, b, w[0], w[1])
+				}
+				if n := io.Latency.Count(); n != w[0] {
+					t.Errorf("%s: %d latencies, want %d", op, n, w[0])
+				}
+				if s := io.Latency.Sum() - was.Latency.Sum(); s <= 0 || s > took.Seconds() && op != "discard" {
+					t.Errorf("%s: the latencies add up to %g s, all took %s", op, s, took)
+				}
+				if io.Errors != was.Errors {
+					t.Errorf("%s: %d errors", op, io.Errors-was.Errors)
+				}
+			}
+		})
+	}
+}
+
+// What is not seen while the program is detached is not made up afterwards.
+func TestBlockWindows(t *testing.T) {
+	c := openProgram(t, Block, Limits{})
+	name, device := loopDevice(t)
+	before := readBlock(c, name)["write"]
+	for range 5 {
+		if err := c.Detach(); err != nil {
+			t.Fatal(err)
+		}
+		through(t, device.WriteAt, 50, 4096)
+		if err := c.Attach(); err != nil {
+			t.Fatal(err)
+		}
+		through(t, device.WriteAt, 20, 4096)
+	}
+	got := readBlock(c, name)["write"]
+	if n := got.Requests - before.Requests; n != 100 {
+		t.Errorf("%d requests, want 100", n)
+	}
+	if n := got.Latency.Count() - before.Latency.Count(); n != 100 {
+		t.Errorf("%d latencies, want 100", n)
+	}
+}
+
+// Devices beyond the table are counted together, and nothing is lost.
+func TestBlockManyDevices(t *testing.T) {
+	p := *Block
+	p.load = func() (*ebpf.CollectionSpec, error) {
+		spec, err := loadBlock()
+		if err == nil {
+			err = spec.Variables["max_devices"].Set(uint32(1 + noDevice))
+		}
+		return spec, err
+	}
+	c := openProgram(t, &p, Limits{})
+	_, device := loopDevice(t)
+	was := readBlock(c, Other)["write"].Requests
+	through(t, device.WriteAt, 30, 4096)
+	if n := readBlock(c, Other)["write"].Requests - was; n < 30 {
+		t.Errorf("%d requests counted as other, want at least 30", n)
+	}
+	if folded, _ := c.Block(func(string, int, *BlockIO) {}); folded < 30 {
+		t.Errorf("%d folded, want at least 30", folded)
+	}
+}
+
+// A read beyond the end of what backs a device is an error of the device.
+func TestBlockErrors(t *testing.T) {
+	c := openProgram(t, Block, Limits{})
+	name, device := loopDevice(t)
+	backing, err := os.ReadFile("/sys/block/" + name + "/loop/backing_file")
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := os.Truncate(strings.TrimSpace(strings.TrimSuffix(string(backing), "\n")), 4096); err != nil {
+		t.Skip(err)
+	}
+	before := readBlock(c, name)["read"]
+	if n, err := device.ReadAt(aligned(4096), 1<<20); err == nil {
+		t.Skipf("the device reads %d bytes beyond its file", n)
+	} else if errors.Is(err, io.EOF) {
+		t.Skip(err)
+	}
+	if n := readBlock(c, name)["read"].Errors - before.Errors; n != 1 {
+		t.Errorf("%d errors, want 1", n)
+	}
+}

@@ -1,0 +1,68 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf tcp tcp.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+// Phases are the label values of how far a TCP connection was, in the order of
+// tcp.bpf.c: being opened from here, being opened from there, open, closed, and
+// none at all.
+var Phases = [...]string{"connect", "accept", "open", "closed", "none"}
+
+// What TCP counts, in the order of tcp.bpf.c. Segments that were sent again are
+// counted as segments, resets as packets.
+const (
+	Retransmitted = iota
+	ResetsSent
+	ResetsReceived
+	tcpEvents
+)
+
+// tcpHooks are the hooks that count each of them.
+var tcpHooks = [tcpEvents]string{"tcp:tcp_retransmit_skb", "tcp:tcp_send_reset", "tcp:tcp_receive_reset"}
+
+const (
+	tcpSynack = "tcp:tcp_retransmit_synack"
+	// tcpSynacks is the cell that it counts in, the last one.
+	tcpSynacks = tcpEvents * len(Phases)
+)
+
+// TCP counts segments that were sent again, and resets.
+var TCP = &Program{
+	Name: "tcp",
+	load: loadTcp,
+	row:  tcpSynacks + 1,
+	read: []string{"counts"},
+	hooks: []hook{
+		{name: tcpHooks[Retransmitted], variants: []variant{
+			{"retransmit_error_btf", typed},
+			{"retransmit_btf", typed},
+			{"retransmit_raw", raw("tcp_retransmit_skb")},
+		}},
+		{name: tcpSynack, variants: []variant{{"synack_btf", typed}, {"synack_raw", raw("tcp_retransmit_synack")}}},
+		{name: tcpHooks[ResetsSent], variants: []variant{{"sent_btf", typed}, {"sent_raw", raw("tcp_send_reset")}}},
+		{name: tcpHooks[ResetsReceived], variants: []variant{{"received_btf", typed}, {"received_raw", raw("tcp_receive_reset")}}},
+	},
+	// One run counts the segments of a packet, so this is rather too much.
+	events: func(_ *Counters, row counts) (n uint64) {
+		for cell := range tcpSynacks + 1 {
+			n += row.sum(cell)
+		}
+		return n
+	},
+}
+
+// TCP emits how often each event that is being counted happened in each phase
+// since the program was attached; phase is an index of Phases.
+func (c *Counters) TCP(emit func(event, phase int, n uint64)) {
+	cells := c.counts()
+	for event, hook := range tcpHooks {
+		for phase, name := range Phases {
+			n, known := cells.sum(event*len(Phases)+phase), c.has(hook)
+			if event == Retransmitted && name == "accept" {
+				n, known = n+cells.sum(tcpSynacks), known && c.has(tcpSynack)
+			}
+			if known {
+				emit(event, phase, n)
+			}
+		}
+	}
+}
