@@ -1,0 +1,311 @@
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// network gives the test's thread a network of its own, with a loopback device.
+// The thread ends with the test.
+func network(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("make a network namespace: %v", err)
+	}
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		t.Skipf("ip: %v: %s", err, out)
+	}
+}
+
+// drop loses every packet that a rule matches.
+func drop(t *testing.T, rule ...string) {
+	t.Helper()
+	if out, err := exec.Command("iptables", append(append([]string{"-A", "INPUT", "-p", "tcp"}, rule...), "-j", "DROP")...).CombinedOutput(); err != nil {
+		t.Skipf("iptables: %v: %s", err, out)
+	}
+}
+
+// tcpMIB is a number of the Tcp lines of the network's /proc/net/snmp, and of
+// the host's where host is set.
+func tcpMIB(t *testing.T, field string, host bool) uint64 {
+	t.Helper()
+	path := "/proc/thread-self/net/snmp"
+	if host {
+		path = "/proc/1/net/snmp"
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(string(b)) {
+		words := strings.Fields(line)
+		if words[0] != "Tcp:" {
+			continue
+		}
+		for i, name := range names {
+			if name == field {
+				n, err := strconv.ParseUint(words[i], 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+		}
+		names = words
+	}
+	t.Fatalf("%s has no Tcp %s", path, field)
+	return 0
+}
+
+// socket is a TCP socket bound to the loopback address.
+func socket(t *testing.T) (fd, port int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd, a.(*unix.SockaddrInet4).Port
+}
+
+func connect(fd, port int) error {
+	return unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: port})
+}
+
+// pair is a connection: the end that opened it, and the end that accepted it.
+func pair(t *testing.T) (from, to, port int) {
+	t.Helper()
+	l, port := socket(t)
+	defer unix.Close(l)
+	if err := unix.Listen(l, 16); err != nil {
+		t.Fatal(err)
+	}
+	from, _ = socket(t)
+	if err := connect(from, port); err != nil {
+		t.Fatal(err)
+	}
+	to, _, err := unix.Accept(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from, to, port
+}
+
+// troubles are the counts of a TCP program: "event phase" to number.
+func troubles(c *Counters) map[string]uint64 {
+	out := map[string]uint64{}
+	c.TCP(func(event, phase int, n uint64) {
+		out[[...]string{"retransmitted", "sent", "received"}[event]+" "+Phases[phase]] += n
+	})
+	return out
+}
+
+// tcpVariant is TCP with those variants only whose name ends in a word.
+func tcpVariant(p *Program, ending string) *Program {
+	one := *p
+	one.hooks = nil
+	for _, h := range p.hooks {
+		var keep []variant
+		for _, v := range h.variants {
+			if strings.HasSuffix(v.program, ending) {
+				keep = append(keep, v)
+			}
+		}
+		h.variants = keep
+		one.hooks = append(one.hooks, h)
+	}
+	return &one
+}
+
+// The machine's other connections are counted too, but have next to no trouble:
+// a step that others disturbed is made again.
+func testTroubles(t *testing.T, c *Counters, step func(), want map[string]uint64) {
+	t.Helper()
+	for attempt := range 5 {
+		was := troubles(c)
+		step()
+		is := troubles(c)
+		wrong := ""
+		for what := range is {
+			if n := is[what] - was[what]; n != want[what] {
+				wrong += fmt.Sprintf(" %s: %d, want %d;", what, n, want[what])
+			}
+		}
+		if wrong == "" {
+			return
+		}
+		t.Logf("attempt %d:%s", attempt, wrong)
+	}
+	t.Error("never the known counts")
+}
+
+func TestResets(t *testing.T) {
+	for _, ending := range []string{"_btf", "_raw"} {
+		t.Run(ending[1:], func(t *testing.T) {
+			network(t)
+			c := openProgram(t, tcpVariant(TCP, ending), Limits{})
+			noSocket := uint64(20)
+			if older(t, 6, 10) {
+				noSocket = 0 // resets without a socket do not pass the tracepoint
+			}
+			testTroubles(t, c, func() {
+				closed, port := socket(t) // bound, and does not listen
+				defer unix.Close(closed)
+				for range 20 {
+					fd, _ := socket(t)
+					if err := connect(fd, port); err != unix.ECONNREFUSED {
+						t.Fatalf("connect: %v", err)
+					}
+					unix.Close(fd)
+				}
+			}, map[string]uint64{"sent none": noSocket, "received connect": 20})
+			testTroubles(t, c, func() {
+				for range 10 {
+					from, to, _ := pair(t)
+					if err := unix.SetsockoptLinger(from, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
+						t.Fatal(err)
+					}
+					unix.Close(from)
+					if _, err := unix.Read(to, make([]byte, 1)); err != unix.ECONNRESET {
+						t.Fatalf("read: %v", err)
+					}
+					unix.Close(to)
+				}
+			}, map[string]uint64{"sent closed": 10, "received open": 10})
+		})
+	}
+}
+
+// older reports whether the kernel is older than a version.
+func older(t *testing.T, major, minor int) bool {
+	t.Helper()
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	var is [2]int
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &is[0], &is[1]); err != nil {
+		t.Fatal(err)
+	}
+	return is[0] < major || is[0] == major && is[1] < minor
+}
+
+func TestRetransmits(t *testing.T) {
+	for _, ending := range []string{"_btf", "_raw"} {
+		t.Run(ending[1:], func(t *testing.T) {
+			network(t)
+			c := openProgram(t, tcpVariant(TCP, ending), Limits{})
+			// Packets to these three are lost: data of an open connection, the
+			// request for one, and the answer to that.
+			from, _, data := pair(t)
+			drop(t, "--dport", strconv.Itoa(data))
+			listen := func() (fd, port int) {
+				fd, port = socket(t)
+				if err := unix.Listen(fd, 16); err != nil {
+					t.Fatal(err)
+				}
+				return fd, port
+			}
+			l1, request := listen()
+			defer unix.Close(l1)
+			drop(t, "--dport", strconv.Itoa(request))
+			l2, answer := listen()
+			defer unix.Close(l2)
+			drop(t, "--sport", strconv.Itoa(answer))
+
+			was, mine, host := troubles(c), tcpMIB(t, "RetransSegs", false), tcpMIB(t, "RetransSegs", true)
+			if _, err := unix.Write(from, make([]byte, 40_000)); err != nil {
+				t.Fatal(err)
+			}
+			for _, port := range []int{request, answer} {
+				fd, _ := socket(t)
+				defer unix.Close(fd)
+				if err := unix.SetNonblock(fd, true); err != nil {
+					t.Fatal(err)
+				}
+				if err := connect(fd, port); err != unix.EINPROGRESS {
+					t.Fatalf("connect: %v", err)
+				}
+			}
+			time.Sleep(1500 * time.Millisecond) // the first retransmission of a request is after 1 s
+			defer unix.Close(from)
+			is := troubles(c)
+			all := tcpMIB(t, "RetransSegs", false) - mine
+			others := tcpMIB(t, "RetransSegs", true) - host
+			var sum uint64
+			for _, phase := range Phases {
+				sum += is["retransmitted "+phase] - was["retransmitted "+phase]
+			}
+			t.Logf("%d segments here, %d elsewhere; counted %d: %v", all, others, sum, is)
+			if all < 5 || sum < all || sum > all+others+1 {
+				t.Errorf("counted %d segments, the network says %d, the host's %d", sum, all, others)
+			}
+			for phase, least := range map[string]uint64{"connect": 2, "accept": 1, "open": 2} {
+				if n := is["retransmitted "+phase] - was["retransmitted "+phase]; n < least {
+					t.Errorf("%d segments in phase %s, want at least %d", n, phase, least)
+				}
+			}
+		})
+	}
+}
+
+func TestTCPConnect(t *testing.T) {
+	comm, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.TrimSpace(string(comm))
+	for _, ending := range []string{"_btf", "_raw"} {
+		t.Run(ending[1:], func(t *testing.T) {
+			network(t)
+			c := openProgram(t, tcpVariant(TCPConnect, ending), Limits{})
+			read := func() (a, f uint64) {
+				c.TCPConnect(func(process string, attempts, failures uint64) {
+					if process == name {
+						a, f = attempts, failures
+					}
+				})
+				return a, f
+			}
+			attempts, failures := read()
+			failed := tcpMIB(t, "AttemptFails", false)
+			closed, port := socket(t)
+			defer unix.Close(closed)
+			for range 30 {
+				fd, _ := socket(t)
+				if err := connect(fd, port); err != unix.ECONNREFUSED {
+					t.Fatalf("connect: %v", err)
+				}
+				unix.Close(fd)
+			}
+			for range 10 {
+				from, to, _ := pair(t)
+				unix.Close(from)
+				unix.Close(to)
+			}
+			a, f := read()
+			if a -= attempts; a != 40 {
+				t.Errorf("%d attempts, want 40", a)
+			}
+			if f -= failures; f != 30 || f != tcpMIB(t, "AttemptFails", false)-failed {
+				t.Errorf("%d failures, want 30 (the kernel says %d)", f, tcpMIB(t, "AttemptFails", false)-failed)
+			}
+		})
+	}
+}
