@@ -1,9 +1,7 @@
 package environment
 
 import (
-	"encoding/xml"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
 )
 
 // disks lists block devices with a size, without those that are only views of
@@ -151,30 +150,14 @@ func (s *scene) gpus() {
 // computing. Without it the mode is "on" where protected memory is set aside,
 // which needs it, and empty otherwise.
 func GPUs(smi, confCompute []byte) ([]result.GPU, error) {
-	var log struct {
-		Driver string `xml:"driver_version"`
-		GPUs   []struct {
-			Product   string `xml:"product_name"`
-			Protected string `xml:"cc_protected_memory_usage>total"`
-		} `xml:"gpu"`
+	log, err := tee.ParseNVIDIA(smi)
+	if err != nil {
+		return nil, err
 	}
-	if err := xml.Unmarshal(smi, &log); err != nil {
-		return nil, fmt.Errorf("parse nvidia-smi -q -x: %w", err)
-	}
-	mode := ""
-	for line := range strings.Lines(string(confCompute)) { // "CC status: ON"
-		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "CC status" {
-			mode = strings.ToLower(strings.TrimSpace(v))
-		}
-	}
+	mode := tee.ParseConfCompute(confCompute)
 	var out []result.GPU
 	for _, g := range log.GPUs {
-		v := result.GPU{Model: g.Product, Driver: log.Driver, CCMode: mode}
-		var mib uint64
-		if _, err := fmt.Sscanf(g.Protected, "%d MiB", &mib); v.CCMode == "" && err == nil && mib > 0 {
-			v.CCMode = "on"
-		}
-		out = append(out, v)
+		out = append(out, result.GPU{Model: g.Name, Driver: log.Driver, CCMode: g.Mode(mode)})
 	}
 	return out, nil
 }

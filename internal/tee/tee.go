@@ -14,10 +14,13 @@ import (
 // Role says from which side the TEE is seen.
 type Role string
 
-// Host creates enclaves or confidential VMs, Guest runs inside one.
+// Host creates enclaves or confidential VMs, Guest runs inside one. Device is an
+// accelerator that protects what it computes; what uses it is protected by
+// something else.
 const (
-	Host  Role = "host"
-	Guest Role = "guest"
+	Host   Role = "host"
+	Guest  Role = "guest"
+	Device Role = "device"
 )
 
 // Evidence is one thing that was read: where, and what it said.

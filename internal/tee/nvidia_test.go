@@ -1,0 +1,144 @@
+package tee
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestParseNVIDIA(t *testing.T) {
+	b, err := os.ReadFile("testdata/nvidia-h100.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := ParseNVIDIA(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log.Driver != "580.105.08" || len(log.GPUs) != 1 {
+		t.Fatalf("%+v", log)
+	}
+	g := log.GPUs[0]
+	if g.PCI != "00000000:53:00.0" || g.Name != "NVIDIA H100 80GB HBM3" || g.VBIOS != "96.00.99.00.01" || g.MIG != "Disabled" || len(g.Slices) != 0 {
+		t.Errorf("%+v", g)
+	}
+	for what, q := range map[string]struct {
+		got  Quantity
+		want float64
+	}{
+		"memory":          {g.Memory.Total, 81559 << 20},
+		"protected":       {g.Protected.Total, 0},
+		"link generation": {g.Link.Generation, 5},
+		"link width":      {g.Link.Width, 16},
+		"sent":            {g.Link.Sent, 502e3},
+		"received":        {g.Link.Received, 578e3},
+		"replays":         {g.Link.Replays, 150},
+		"temperature":     {g.Thermal.Memory, 37},
+		"power":           {g.Power.Instant, 68.92},
+		"clock":           {g.Clocks.Memory, 2619e6},
+		"limited":         {g.Limited.PowerCap, 7015.662857},
+		"errors":          {g.ECC.SRAMSECDED, 0},
+		"busy":            {g.Used.GPU, 0},
+	} {
+		if v, ok := q.got.Value(); !ok || math.Abs(v-q.want) > 1e-9*q.want {
+			t.Errorf("%s: %v, %v, want %v", what, v, ok, q.want)
+		}
+	}
+	if v, ok := g.OldPower.Draw.Value(); ok {
+		t.Errorf("an element that is not there is %v", v)
+	}
+}
+
+func TestOddProcessNames(t *testing.T) {
+	log, err := ParseNVIDIA([]byte("<nvidia_smi_log><gpu id=\"1\"><processes><process_info><pid>7</pid>" +
+		"<process_name>a\x01b\xff & c</process_name><used_memory>N/A</used_memory></process_info></processes></gpu></nvidia_smi_log>"))
+	if err != nil || len(log.GPUs) != 1 || len(log.GPUs[0].Processes) != 1 {
+		t.Fatalf("%+v, %v", log, err)
+	}
+	if p := log.GPUs[0].Processes[0]; p.PID != "7" || p.Name != "a?b? & c" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestQuantity(t *testing.T) {
+	for text, want := range map[string]float64{"81559 MiB": 81559 << 20, " 7 % ": 0.07, "-8 C": -8, "68.57 W": 68.57, "16x": 16, "0": 0, "2 KB/s": 2000} {
+		var q Quantity
+		if err := q.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := q.Value(); !ok || math.Abs(v-want) > 1e-9 {
+			t.Errorf("%q: %v, %v, want %v", text, v, ok, want)
+		}
+	}
+	for _, text := range []string{"", "N/A", "[Unknown Error]", "Requested functionality has been deprecated", "5 parsecs", "inf W", "NaN", "1e400 W", "0x10", "%"} {
+		q := Quantity{1, true}
+		if err := q.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if v, ok := q.Value(); ok {
+			t.Errorf("%q is %v", text, v)
+		}
+	}
+}
+
+func TestConfCompute(t *testing.T) {
+	for _, tt := range []struct {
+		name, mode string
+		out        []string
+		ready      string
+	}{
+		// H100 NVL in an SEV-SNP guest on Azure, driver 595.71.05, and H20 with
+		// confidential computing off, as people have published them.
+		{"on", GPUOn, []string{"CC State                   : ON\nMulti-GPU Mode             : None\nCPU CC Capabilities        : AMD SEV-SNP(vTOM Mode)\nGPU CC Capabilities        : CC Capable\nCC GPUs Ready State        : Ready\nDevTools Mode              : OFF\n"}, "Ready"},
+		{"off", GPUOff, []string{"CC State                   : OFF\nGPU CC Capabilities        : CC Capable\nCC GPUs Ready State        : Ready\n", "CC status: OFF\n", "DevTools Mode: OFF\n"}, "Ready"},
+		// Eight H100 in a TDX guest: the state alone would mislead.
+		{"protected PCIe", GPUProtectedPCIe, []string{"\n==============NVSMI CONF-COMPUTE LOG==============\n\n    CC State                   : OFF\n    Multi-GPU Mode             : Protected PCIe\n    CPU CC Capabilities        : INTEL TDX\n    GPU CC Capabilities        : CC Capable\n    CC GPUs Ready State        : Ready\n"}, "Ready"},
+		{"devtools", GPUDevTools, []string{"CC State : ON\nCC GPUs Ready State : Not Ready\n", "DevTools Mode: ON\n"}, "Not Ready"},
+		{"old driver", GPUOn, []string{"CC status: ON\n", "Confidential Compute GPUs Ready state: not-ready\n"}, "not-ready"},
+		{"no answer", "", []string{"No devices were found\n", "", ": :\n"}, ""},
+	} {
+		var outs [][]byte
+		for _, o := range tt.out {
+			outs = append(outs, []byte(o))
+		}
+		c := ParseConfCompute(outs...)
+		if c.Mode() != tt.mode || c.Ready != tt.ready {
+			t.Errorf("%s: mode %q of %+v", tt.name, c.Mode(), c)
+		}
+	}
+	if m := (GPU{Protected: GPUMemory{Total: Quantity{1, true}}}).Mode(ConfCompute{}); m != GPUOn {
+		t.Errorf("protected memory, and no answer: mode %q", m)
+	}
+	if m := (GPU{}).Mode(ConfCompute{}); m != "" {
+		t.Errorf("nothing said: mode %q", m)
+	}
+}
+
+func FuzzNVIDIA(f *testing.F) {
+	if b, err := os.ReadFile("testdata/nvidia-h100.xml"); err == nil {
+		f.Add(b)
+	}
+	for _, s := range []string{"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "<nvidia_smi_log><gpu><pci><tx_util>-1 KB/s</tx_util></pci></gpu></nvidia_smi_log>", "CC State : ON\nDevTools Mode: \xff", "<!DOCTYPE x [<!ENTITY a \"b\">]><nvidia_smi_log>&a;</nvidia_smi_log>"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		log, err := ParseNVIDIA(b)
+		if err != nil && log.GPUs != nil {
+			t.Fatalf("cards %v beside %v", log.GPUs, err)
+		}
+		for _, g := range log.GPUs {
+			for _, q := range []Quantity{g.Memory.Total, g.Link.Sent, g.Power.Draw, g.Limited.PowerCap} {
+				if v, _ := q.Value(); math.IsNaN(v) || math.IsInf(v, 0) {
+					t.Fatalf("quantity %v", v)
+				}
+			}
+		}
+		c := ParseConfCompute(b)
+		for _, s := range []string{c.State, c.Ready, c.CPU, c.GPU, c.Environment, c.MultiGPU} {
+			if len(s) > 64 || s != strings.ToValidUTF8(s, "") {
+				t.Fatalf("field %q", s)
+			}
+		}
+	})
+}
