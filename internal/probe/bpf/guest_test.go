@@ -1,0 +1,132 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// needFunction skips where the kernel lacks a function, or lets none be traced.
+func needFunction(t *testing.T, function string) {
+	t.Helper()
+	needKernel(t)
+	symbols, err := kallsyms()
+	if err != nil {
+		t.Skip(err)
+	}
+	if !strings.Contains(symbols, " "+function+"\n") {
+		t.Skipf("this kernel has no function %s", function)
+	}
+	if functions, err := traceable(); err != nil {
+		t.Skipf("this kernel's functions cannot be traced: %v", err)
+	} else if !strings.Contains("\n"+functions, "\n"+function+"\n") {
+		t.Skipf("this kernel does not let %s be traced", function)
+	}
+}
+
+var (
+	kallsyms  = onceRead("/proc/kallsyms")
+	traceable = onceRead("/sys/kernel/tracing/available_filter_functions")
+)
+
+func onceRead(name string) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		b, err := os.ReadFile(name)
+		return string(b), err
+	})
+}
+
+// Every variant of a hook for which the kernel has the function must attach, not
+// only the first: each is there for a kernel without the ones before.
+func TestGuestFunctionsAttach(t *testing.T) {
+	for _, p := range []*Program{GuestMemory(true), GuestExits(false), GuestReports(TDReport), Bounce} {
+		for _, hk := range p.hooks {
+			function, _, _ := strings.Cut(hk.name, " ")
+			for _, v := range hk.variants {
+				if strings.HasSuffix(v.program, "_btf") || strings.HasSuffix(v.program, "_raw") || strings.HasSuffix(v.program, "_nameless") {
+					continue
+				}
+				t.Run(v.program, func(t *testing.T) {
+					needFunction(t, function)
+					one := *p
+					one.hooks = []hook{{name: hk.name, variants: []variant{v}}}
+					c, err := one.Open(host.Local())
+					if v.program == "full_fexit" && errors.Is(err, ebpf.ErrNotSupported) {
+						t.Skipf("this kernel's %s has more arguments than can be traced: %v", function, err)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := errors.Join(c.Detach(), c.Attach(), c.Close()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}
+
+// recorded opens a program on cells with the given values.
+func recorded(t *testing.T, p *Program, values map[int]uint64) *Counters {
+	t.Helper()
+	b := make([]byte, 8*p.row)
+	for i, v := range values {
+		binary.NativeEndian.PutUint64(b[8*i:], v)
+	}
+	c, err := p.Open(&host.Host{Maps: func(string) (map[string][]byte, error) { return map[string][]byte{"counts": b}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestGuestDecode(t *testing.T) {
+	c := recorded(t, GuestMemory(true), map[int]uint64{
+		spanCalls: 3, spanUnits: 1536, spanDone: 3, spanFailed: 1, spanHist + 10: 3, spanHist + histSum: 3000,
+		spanCells + spanCalls: 2, 2*spanCells + spanDone: 7,
+	})
+	s := c.ToShared()
+	if s.Calls != 3 || s.Units != 1536 || s.Failed != 1 || s.Time.Count() != 3 || s.Time.Sum() != 3e-6 || !s.Begun || !s.Ended {
+		t.Errorf("to shared: %+v", s)
+	}
+	if s := c.ToPrivate(); s.Calls != 2 || s.Units != 0 || c.Accepted().Calls != 0 {
+		t.Errorf("to private: %+v", s)
+	}
+	if n := c.Events(); n != 3+3+2+7 {
+		t.Errorf("%d runs of the programs, want 15", n)
+	}
+
+	c = recorded(t, GuestExits(true), map[int]uint64{10: 5, 95: 1, guestHypercalls + 12: 7, guestHypercalls + exitReasons + 2: 9})
+	got := map[int]uint64{}
+	count := func(i int, n uint64) { got[i] += n }
+	c.GuestExceptions(count)
+	c.GuestHypercalls(func(i int, n uint64) { count(i+1000, n) }, count)
+	for i, want := range map[int]uint64{10: 5, 95: 1, 1012: 7, 0x10002: 9} {
+		if got[i] != want {
+			t.Errorf("reason %#x: %d, want %d", i, got[i], want)
+		}
+	}
+	if len(got) != 4 || c.Events() != 22 {
+		t.Errorf("%v with %d events", got, c.Events())
+	}
+
+	// Short maps give less, never a panic.
+	for _, p := range []*Program{GuestMemory(true), GuestExits(true), GuestReports(TDReport, TDXQuote, SEVReport, CCAToken)} {
+		short := &host.Host{Maps: func(string) (map[string][]byte, error) { return map[string][]byte{"counts": make([]byte, 13)}, nil }}
+		c, err := p.Open(short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Accepted()
+		c.Report(CCAToken)
+		c.GuestHypercalls(count, count)
+		c.Spent()
+	}
+}

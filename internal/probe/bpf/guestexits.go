@@ -1,0 +1,73 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf guestExits guestexits.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+// Cells of guestexits.bpf.c.
+const (
+	exitReasons     = 96
+	guestCalls      = 16
+	guestHypercalls = exitReasons
+	guestExitCells  = guestHypercalls + exitReasons + guestCalls
+)
+
+const (
+	hookVE        = "tdx_handle_virt_exception"
+	hookHypercall = "tdx:tdx_hypercall_enter"
+)
+
+// GuestExits counts the virtualization exceptions of a TDX guest. With
+// hypercalls it also counts all calls to the hypervisor, which only kernels of
+// some vendors have a tracepoint for.
+func GuestExits(hypercalls bool) *Program {
+	hooks := []hook{{name: hookVE, variants: []variant{
+		{"ve_fentry", typed},
+		{"ve_btf", typed},
+		{"ve_raw", raw("tdg_virtualization_exception")},
+		{"ve_kprobe", kprobe(hookVE)},
+	}}}
+	if hypercalls {
+		hooks = append(hooks, hook{name: hookHypercall, variants: []variant{
+			{"hypercall_btf", typed},
+			{"hypercall_raw", raw("tdx_hypercall_enter")},
+		}})
+	}
+	return &Program{
+		Name:  "guestexits",
+		load:  loadGuestExits,
+		row:   guestExitCells,
+		read:  []string{"counts"},
+		hooks: hooks,
+		events: func(_ *Counters, row counts) (n uint64) {
+			for i := range guestExitCells {
+				n += row.sum(i)
+			}
+			return n
+		},
+	}
+}
+
+// GuestExceptions emits the virtualization exceptions by exit reason, as numbered
+// in arch/x86/include/uapi/asm/vmx.h; the last one has all numbers above too.
+func (c *Counters) GuestExceptions(emit func(reason int, n uint64)) {
+	c.emitCells(0, exitReasons, emit)
+}
+
+// GuestHypercalls emits the calls to the hypervisor by exit reason, or by
+// sub-function, of which the first 15 from 0x10000 on have numbers of their own.
+func (c *Counters) GuestHypercalls(exit, call func(number int, n uint64)) {
+	c.emitCells(guestHypercalls, exitReasons, exit)
+	c.emitCells(guestHypercalls+exitReasons, guestCalls, func(i int, n uint64) { call(firstGuestCall+i, n) })
+}
+
+// firstGuestCall is the first sub-function that is no exit reason (Intel TDX
+// Guest-Host Communication Interface, table of TDG.VP.VMCALL).
+const firstGuestCall = 0x10000
+
+// emitCells emits cells that have counted something.
+func (c *Counters) emitCells(from, number int, emit func(int, uint64)) {
+	for i := range number {
+		if n := c.counts().sum(from + i); n > 0 {
+			emit(i, n)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf guestReports guestreports.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+import "slices"
+
+// Report is a way to make attestation evidence, an index of Reports.
+type Report int
+
+// Reports are the names of the ways, in the order of guestreports.bpf.c.
+var Reports = [...]string{"tdreport", "quote", "report", "token"}
+
+// The ways to make evidence: two of TDX, and one each of SEV-SNP and CCA.
+const (
+	TDReport Report = iota
+	TDXQuote
+	SEVReport
+	CCAToken
+)
+
+var reportFunctions = [...]string{"tdx_mcall_get_report0", "tdx_report_new", "sev_report_new", "arm_cca_report_new"}
+
+// GuestReports returns the programs that count attestation evidence made in
+// these ways. All but TDReport are in modules, which have to be loaded before.
+func GuestReports(ways ...Report) *Program {
+	names := [...]string{"tdx_report", "tdx_quote", "sev_report", "cca_token"}
+	var hooks []hook
+	for _, w := range ways {
+		hooks = slices.Concat(hooks, spanHooks(names[w], reportFunctions[w], false))
+	}
+	return &Program{
+		Name:   "guestreports",
+		load:   loadGuestReports,
+		row:    len(reportFunctions) * spanCells,
+		read:   []string{"counts"},
+		reset:  []string{"begun"},
+		hooks:  hooks,
+		events: spanEvents,
+	}
+}
+
+// Report is what was counted of one way to make evidence.
+func (c *Counters) Report(r Report) Span { return c.span(int(r), reportFunctions[r]) }
