@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -44,6 +45,13 @@ type Host struct {
 	Exec func(context.Context, Cmd) (Output, error)
 	// Start runs a command in the background.
 	Start func(context.Context, Cmd) (*Process, error)
+	// Dial connects to a unix socket.
+	Dial func(ctx context.Context, socket string) (net.Conn, error)
+	// Ioctl opens a device for reading and issues one request to it, whose
+	// argument is changed in place. The addresses of refs are put into it first.
+	Ioctl func(device string, request uint, arg []byte, refs ...Ref) error
+	// Borrow returns a file that another process has open, by its descriptor.
+	Borrow func(pid, fd int) (Borrowed, error)
 	// Maps returns the contents of the BPF maps of a program, by map name, as a
 	// fixture recorded them. It is nil on a real machine, where programs are
 	// loaded into the kernel.
@@ -61,9 +69,13 @@ func Local() *Host { return At("/") }
 // At is the machine this process runs on, seen from inside a container that
 // has the host's tree, with its /proc and /sys, mounted at root.
 func At(root string) *Host {
-	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run, Start: start}
+	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow}
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
+	}
+	h.Dial = func(ctx context.Context, socket string) (net.Conn, error) { return dial(ctx, h.Path(socket)) }
+	h.Ioctl = func(device string, request uint, arg []byte, refs ...Ref) error {
+		return h.errAt(ioctl(h.Path(device), request, arg, refs...))
 	}
 	h.Statfs = func(name string) (unix.Statfs_t, error) {
 		defer h.calls.enter(name)()

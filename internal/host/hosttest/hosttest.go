@@ -7,6 +7,7 @@
 //	cpuid   lines "leaf subleaf eax ebx ecx edx", hexadecimal; all other leaves read zero
 //	msr     lines "cpu register value", hexadecimal, or "cpu register ERRNO"; without it there is no msr device
 //	statfs  lines "path bsize blocks bfree bavail files ffree flags", decimal, or "path ERRNO", with \040 for a space; all other paths are missing
+//	ioctl   lines "device request argument -> answer...": the request and the argument's bytes as they are before addresses are put in, and the bytes of the argument and of each buffer afterwards, hexadecimal, or an ERRNO; the device is a file of the machine
 //	now     the clock, RFC 3339 (2026-01-02T03:04:05Z without it)
 //	links   lines "path -> target": symbolic links
 //	dirs    lines "path": empty folders
@@ -20,6 +21,10 @@
 // "exec/nvidia-smi -q -x". One that ends in ".failed" exits with status 1 after
 // printing, one that ends in ".hangs" prints nothing and never ends by itself.
 // All other commands are missing.
+//
+// A file at the path of a unix socket is what its other side says: the first
+// line at once, then one for each line that it receives. "fd/PID/N" is file N of
+// a process, in hexadecimal digits.
 package hosttest
 
 import (
@@ -160,6 +165,7 @@ func Open(t testing.TB, path string) *Fixture {
 			return m, nil
 		},
 	}
+	fakeDevices(t, f.Host, f.Meta["ioctl"])
 	return f
 }
 

@@ -1,6 +1,7 @@
 package hosttest
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -170,5 +171,69 @@ func TestWithout(t *testing.T) {
 	})
 	if file, counts := there(); !file || !counts {
 		t.Errorf("afterwards: file %v, map %v", file, counts)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.txtar")
+	text := `-- ioctl --
+/dev/sev c0105300 0100 -> 0200 aabb
+/dev/sev c0105300 0900 -> EIO
+-- dev/sev --
+-- run/talk --
+hello
+one
+two
+-- fd/7/3 --
+00 ff
+10
+`
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := Open(t, path).Host
+	arg, buf := []byte{1, 0}, make([]byte, 2)
+	if err := h.Ioctl("/dev/sev", 0xc0105300, arg, host.Ref{Data: buf}); err != nil || arg[0] != 2 || buf[1] != 0xbb {
+		t.Errorf("ioctl: %x, %x, %v", arg, buf, err)
+	}
+	for _, c := range []struct {
+		device string
+		first  byte
+		want   error
+	}{{"/dev/sev", 9, unix.EIO}, {"/dev/sev", 5, unix.ENOTTY}, {"/dev/none", 1, fs.ErrNotExist}} {
+		if err := h.Ioctl(c.device, 0xc0105300, []byte{c.first, 0}); !errors.Is(err, c.want) {
+			t.Errorf("ioctl on %s with %d: %v, want %v", c.device, c.first, err, c.want)
+		}
+	}
+	conn, err := h.Dial(t.Context(), "/run/talk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewScanner(conn)
+	for _, want := range []string{"hello", "one", "two"} {
+		if !in.Scan() || in.Text() != want {
+			t.Fatalf("the socket says %q (%v), want %q", in.Text(), in.Err(), want)
+		}
+		if _, err := conn.Write([]byte("next\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if in.Scan() {
+		t.Errorf("the socket goes on with %q", in.Text())
+	}
+	if _, err := h.Dial(t.Context(), "/run/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an unrecorded socket: %v", err)
+	}
+	file, err := h.Borrow(7, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 2)
+	if _, err := file.ReadAt(b, 1); err != nil || b[0] != 0xff || b[1] != 0x10 {
+		t.Errorf("borrowed file: %x, %v", b, err)
+	}
+	if _, err := h.Borrow(7, 4); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an unrecorded file: %v", err)
 	}
 }
