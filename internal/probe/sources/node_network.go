@@ -48,11 +48,12 @@ func netCounter(name, what string) *metric.Desc {
 }
 
 // netstat are the fields of /proc/net/snmp and /proc/net/netstat that
-// node_exporter shows by default, less ICMP and IPv6. They are untyped there
+// node_exporter shows by default, less ICMP and IPv6, and with the failures that
+// the source tcp counts in the kernel. They are untyped there
 // too: CurrEstab and Forwarding are no counters, and the files do not say.
 var netstat = table("node_netstat_", "/proc/net/snmp or /proc/net/netstat", metric.Untyped, `
 	Ip_Forwarding IpExt_InOctets IpExt_OutOctets
-	Tcp_ActiveOpens Tcp_PassiveOpens Tcp_CurrEstab Tcp_InSegs Tcp_OutSegs Tcp_RetransSegs Tcp_InErrs Tcp_OutRsts
+	Tcp_ActiveOpens Tcp_PassiveOpens Tcp_AttemptFails Tcp_EstabResets Tcp_CurrEstab Tcp_InSegs Tcp_OutSegs Tcp_RetransSegs Tcp_InErrs Tcp_OutRsts
 	TcpExt_ListenOverflows TcpExt_ListenDrops TcpExt_SyncookiesSent TcpExt_SyncookiesRecv TcpExt_SyncookiesFailed
 	TcpExt_TCPSynRetrans TcpExt_TCPTimeouts TcpExt_TCPOFOQueue TcpExt_TCPRcvQDrop
 	Udp_InDatagrams Udp_OutDatagrams Udp_NoPorts Udp_InErrors Udp_RcvbufErrors Udp_SndbufErrors`)
