@@ -1,0 +1,250 @@
+package bpf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// stubTrigger makes the module of e2e/kernels/stub go through the life of as
+// many enclaves as are written to it. The module's functions have the names and
+// signatures of the SGX driver's behind a prefix.
+const stubTrigger = "/sys/module/isgx/parameters/trigger"
+
+// What the stub does in each life; its source says why.
+var stubLife = map[SGXEvent]uint64{
+	SGXOpened: 2, SGXCreated: 1, SGXInitialized: 1, SGXRemoved: 2, SGXAdded: 5,
+	SGXBusy: 3, SGXNoMemory: 2, SGXInterrupted: 1, SGXFailed: 1,
+	SGXFreed: 9, SGXEvicted: 16 + 4, SGXMarkedOld: 7,
+	SGXReclaimedBackground: 1, SGXReclaimedDirect: 1,
+	SGXFaultsResolved: 4, SGXFaultsFailed: 1,
+}
+
+const (
+	stubAllocated = 5 + 1 + 3 // added, a version array, in faults
+	stubLoaded    = 3
+	stubFaults    = 4 + 1
+)
+
+// TestSGXFires counts what the stub module does, by each kind of hook.
+func TestSGXFires(t *testing.T) {
+	if _, err := os.Stat(stubTrigger); err != nil {
+		t.Skipf("the module of e2e/kernels/stub is not loaded: %v", err)
+	}
+	for kind, variant := range map[string]int{"fentry and fexit": 0, "kprobe and kretprobe": 1} {
+		t.Run(kind, func(t *testing.T) {
+			p := *sgxProgram("stub_")
+			p.hooks = slices.Clone(p.hooks)
+			for i, h := range p.hooks {
+				p.hooks[i].variants = h.variants[variant : variant+1]
+			}
+			c := openProgram(t, &p, Limits{})
+			if c.Lost != nil || len(c.Live()) != len(p.hooks) {
+				t.Fatalf("live: %v; lost: %v", c.Live(), c.Lost)
+			}
+			checkLives(t, c, 40, variant == 1)
+			if err := errors.Join(c.Detach(), os.WriteFile(stubTrigger, []byte("10"), 0), c.Attach()); err != nil {
+				t.Fatal(err)
+			}
+			checkLives(t, c, 40+20, variant == 1)
+		})
+	}
+}
+
+// checkLives lets the stub live until the counters must show so many lives, of
+// which two thirds or all are new.
+func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
+	t.Helper()
+	before, _ := c.SGXTotal(SGXCreated)
+	if err := os.WriteFile(stubTrigger, fmt.Append(nil, lives-before), 0); err != nil {
+		t.Fatal(err)
+	}
+	if missed, err := c.Missed(); err != nil || missed > 0 {
+		t.Errorf("missed %d: %v", missed, err)
+	}
+	for e := range sgxRuns {
+		want := stubLife[e] * lives
+		if e == SGXAdded && kretprobe {
+			want += lives // the version array, which a kretprobe cannot tell from a page
+		}
+		if n, ok := c.SGXTotal(e); !ok || n != want {
+			t.Errorf("event %d: counted %d (live %v), want %d", e, n, ok, want)
+		}
+	}
+	self, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	me := strings.TrimSpace(string(self))
+	var got [sgxBy]uint64
+	c.SGXByProcess(func(process string, allocated, loaded, faults uint64) {
+		if process == me {
+			got = [sgxBy]uint64{allocated, loaded, faults}
+		}
+	})
+	if want := [sgxBy]uint64{stubAllocated * lives, stubLoaded * lives, stubFaults * lives}; got != want {
+		t.Errorf("by process %s: %v, want %v", me, got, want)
+	}
+	fault, background, direct := c.SGXTimes()
+	for _, x := range []struct {
+		what   string
+		l      *Latency
+		n      uint64
+		atMost float64
+	}{{"fault", fault, stubFaults, 1}, {"background", background, 1, 1}, {"direct", direct, 1, 1}} {
+		// Each call in the stub takes at least 200 us by its own clock.
+		if x.l == nil || x.l.Count() != x.n*lives || x.l.Sum() < 200e-6*float64(x.n*lives) || math.IsNaN(x.l.Quantile(0.5)) {
+			t.Errorf("%s: %v times, want %d of at least 200 us", x.what, x.l, x.n*lives)
+		}
+	}
+	events, seconds := c.Spent()
+	if want := float64(lives) * stubRuns; events != want || len(seconds) == 0 {
+		t.Errorf("%v runs of the programs, want %v", events, want)
+	}
+}
+
+// stubRuns is how often a program runs in a life: the calls of functions with
+// one hook, and twice those of functions with two.
+const stubRuns = 3 + 2 + 2*3 + 2 + (9 + 7) + 9 + 2*2 + 20 + 4 + 20 + 2*5
+
+// TestSGXHooks attaches to the driver of the running kernel, which every kernel
+// with CONFIG_X86_SGX has whether there is hardware for it or not: what the
+// kernel names must be live.
+func TestSGXHooks(t *testing.T) {
+	needKernel(t)
+	found, err := symbols(host.Local(), func(s string) bool { return strings.HasPrefix(s, "sgx_") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, s := range found {
+		name, _, _ := strings.Cut(s.name, ".")
+		have[name] = true
+	}
+	if !have["sgx_alloc_epc_page"] {
+		t.Skip("this kernel has no SGX driver (CONFIG_X86_SGX)")
+	}
+	c, err := SGX.Open(host.Local())
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("this kernel forbids it: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Logf("live: %v", c.Live())
+	for _, h := range SGX.hooks {
+		name, _, _ := strings.Cut(h.name, " ")
+		if have[name] && !c.has(h.name) {
+			t.Errorf("hook %s is not live: %v", h.name, c.Lost)
+		}
+	}
+	for e := range sgxRuns {
+		if n, _ := c.SGXTotal(e); n != 0 {
+			t.Logf("event %d: %d", e, n)
+		}
+	}
+}
+
+// The program that reads free EPC is tried on what every kernel has: the first
+// word of its type information, which sysfs shows too, and where the kernel
+// lists its variables one that counts up and one that /proc shows.
+func TestWord(t *testing.T) {
+	needKernel(t)
+	open := func(t *testing.T, name string) *Word {
+		t.Helper()
+		w, err := openWord(host.Local(), name)
+		switch {
+		case errors.Is(err, unix.EPERM):
+			t.Skipf("this kernel forbids it: %v", err)
+		case probe.Remedy(err) != "":
+			t.Skipf("%v (%s)", err, probe.Remedy(err))
+		case err != nil:
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return w
+	}
+	t.Run("constant", func(t *testing.T) {
+		f, err := os.Open("/sys/kernel/btf/vmlinux")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var want [8]byte
+		if _, err := f.Read(want[:]); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := open(t, "__start_BTF").Read(); err != nil || v != binary.NativeEndian.Uint64(want[:]) {
+			t.Errorf("read %#x (%v), /sys/kernel/btf/vmlinux begins with %#x", v, err, want)
+		}
+	})
+	t.Run("clock", func(t *testing.T) {
+		w := open(t, "jiffies_64")
+		first, err := w.Read()
+		for range 1000 {
+			if v, e := w.Read(); e != nil || v > first {
+				err = e
+				first = 0
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if err != nil || first != 0 {
+			t.Errorf("jiffies_64 stands still at %d (%v)", first, err)
+		}
+	})
+	t.Run("threads", func(t *testing.T) {
+		v, err := open(t, "nr_threads").Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile("/proc/loadavg") // 0.20 0.18 0.12 1/80 11206: all threads after the slash
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(b), "/")
+		all, err := strconv.Atoi(strings.Fields(rest)[0])
+		if n := int(int32(v)); err != nil || n < all-200 || n > all+200 {
+			t.Errorf("nr_threads is %d, /proc/loadavg says %d (%v)", n, all, err)
+		}
+	})
+	t.Run("missing", func(t *testing.T) {
+		if w, err := openWord(host.Local(), "no_such_variable"); err == nil {
+			t.Errorf("opened a variable that is not there: %v", w.Close())
+		}
+	})
+}
+
+func FuzzSymbol(f *testing.F) {
+	f.Add("ffffffff81000000 T _stext")
+	f.Add("ffffffffc0a01000 t stub_sgx_open\t[isgx]")
+	f.Add("0000000000000000 b sgx_nr_free_pages")
+	f.Add("fffffffffffffffff T x")
+	f.Fuzz(func(t *testing.T, line string) {
+		s, ok := parseSymbol(line)
+		if ok && (s.name == "" || !strings.Contains(line, s.name) || strings.Contains(s.name, "\t")) {
+			t.Errorf("%q read as %+v", line, s)
+		}
+	})
+}
