@@ -124,9 +124,9 @@ func (s *scene) tee(detected []tee.Detection) {
 	t.Type, t.Facts, t.Settings = "none", tee.Found(detected), map[string]string{}
 	for _, d := range detected {
 		switch {
-		// SGX protects processes: whether the machine has it does not say what this
-		// arm is.
-		case d.State == tee.Unknown && d.Kind.Name != "sgx" && !t.Active:
+		// SGX protects processes and NVIDIA's mode protects cards: whether the machine
+		// has them does not say what this arm is.
+		case d.State == tee.Unknown && d.Kind.Name != "sgx" && d.Kind.Name != "nvidia-cc" && !t.Active:
 			t.Type = "unknown"
 			s.miss("tee.type", "%s: %s", d.Kind.Name, d.Err)
 		case d.State == tee.Here && d.Facts.Role == tee.Guest && d.Facts.Active:
