@@ -395,7 +395,7 @@ func (l *live) limited(level int, seen coverage) {
 	switch {
 	case seen.off:
 		l.State, l.Blind, l.Reason = Degraded, true, budgetReason
-		l.Remedy = "its events are so frequent that counting even a hundredth of the time costs more than the budget: raise --budget, or narrow the source"
+		l.Remedy = "its events are so frequent that counting even a ten-thousandth of the time costs more than the budget: raise --budget"
 		return
 	case seen.limited && l.Level != l.Wanted:
 		why = fmt.Sprintf("the budget leaves it level %s, not %s", l.Level, l.Wanted)

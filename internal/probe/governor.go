@@ -24,9 +24,12 @@ type Budget struct {
 }
 
 const (
-	// leastOpen is the shortest time in which a source counts in a period: below
-	// it, attaching and detaching would cost more than what is in between.
-	leastOpen = 2 * time.Millisecond
+	// leastOpen is the shortest window: below it, attaching and detaching would
+	// cost more than what is in between. Where less than that fits into a period,
+	// only some periods, drawn at random, have a window; a source that could have
+	// one in fewer than one of mostSkipped is off.
+	leastOpen   = 2 * time.Millisecond
+	mostSkipped = 20
 	// An open window is checked this many times for having used its share up, but
 	// not more often than every leastLook.
 	looks     = 8
@@ -284,11 +287,12 @@ func (g *governor) plan(now time.Time) {
 			t.counted += n
 			t.estimated += n * max(1, now.Sub(t.at).Seconds()/open)
 			t.periods++
-		} else if now.After(t.at) {
+			t.at = now
+		} else if t.share == 0 {
 			t.blind++
 			t.periods++
+			t.at = now
 		}
-		t.at = now
 		t.events, t.seconds, t.open, t.broken = events, seconds, 0, false
 		full[i] = t.full * t.limit
 	}
@@ -302,7 +306,7 @@ func (g *governor) plan(now time.Time) {
 	g.user, g.at, g.known = user, now, true
 
 	allowance := aim * max(share-g.userNow/cpus, share*leastForKernel)
-	least := min(1, leastOpen.Seconds()/g.period().Seconds())
+	least := g.least() / mostSkipped
 	may := allot(allowance, full)
 	// What has to be off leaves its part to the others.
 	for i, t := range g.sources {
@@ -368,11 +372,13 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 		share = 0
 	case full > 0 && (!fits || t.debt > 0):
 		may = max(0, may-t.debt/period)
-		// A window there is in every period, so that something is seen.
-		share = t.limit * max(least, min(1, may/full))
+		share = t.limit * max(least, min(1, may/full)) // least, so that something is seen
 	}
 	t.share, t.may = share, may
 }
+
+// least is the part of a period that the shortest window takes.
+func (g *governor) least() float64 { return min(1, leastOpen.Seconds()/g.period().Seconds()) }
 
 func (g *governor) period() time.Duration { return cmp.Or(g.budget.Period, time.Second) }
 
@@ -382,7 +388,15 @@ func (g *governor) start(now time.Time) {
 	defer g.mu.Unlock()
 	period := g.period()
 	for _, t := range g.sources {
-		open := time.Duration(t.share * float64(period))
+		share := t.share
+		if least := g.least(); share < least {
+			if rand.Float64()*least > share {
+				share = 0
+			} else {
+				share = least
+			}
+		}
+		open := time.Duration(share * float64(period))
 		t.begin = now
 		if rest := period - open; rest > 0 {
 			t.begin = now.Add(rand.N(rest))

@@ -282,11 +282,11 @@ func TestDetailGoesFirst(t *testing.T) {
 	})
 }
 
-// TestOffAndBack: where not even a hundredth fits the source is off and blind,
+// TestOffAndBack: where not even one short window in twenty seconds fits the source is off and blind,
 // says so, and comes back by itself.
 func TestOffAndBack(t *testing.T) {
 	l := newLoad(1e-6, 5e6, 5e6)
-	govern(t, 0.001, []*load{l}, func(e *Engine) {
+	govern(t, 0.0001, []*load{l}, func(e *Engine) {
 		time.Sleep(10 * time.Second)
 		e.Collect(t.Context())
 		time.Sleep(5 * time.Second)

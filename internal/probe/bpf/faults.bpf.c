@@ -25,7 +25,7 @@ enum cause {
 	CAUSES,
 };
 
-enum { SPACES = 2, STRIDE = PROCESSES * SPACES * CAUSES };
+enum { SPACES = 2, RUNS = SLOTS * SPACES * CAUSES, STRIDE = RUNS + 8 };
 
 COUNTS(STRIDE);
 
@@ -44,11 +44,16 @@ static __always_inline enum cause cause_of(__u64 code)
 static __always_inline int count(__u32 space, __u64 code)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	/* Each program has its own half of the cache: a fault in the kernel may interrupt the other program. */
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u32 slot = process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), cpu * SPACES + space);
+	__u32 cpu = bpf_get_smp_processor_id(), cause = cause_of(code), slot, own;
 
-	add(&counts, STRIDE, cpu, (slot * SPACES + space) * CAUSES + cause_of(code), 1);
+	/* Each program has cells and a half of the cache of its own: a fault in the kernel may interrupt the other program. */
+	add(&counts, STRIDE, cpu, RUNS + space, 1);
+	if (outside(task->group_leader, FAULTS, &own))
+		return 0;
+	slot = process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), cpu * SPACES + space);
+	add(&counts, STRIDE, cpu, (slot * SPACES + space) * CAUSES + cause, 1);
+	if (own)
+		add(&counts, STRIDE, cpu, (own * SPACES + space) * CAUSES + cause, 1);
 	return 0;
 }
 

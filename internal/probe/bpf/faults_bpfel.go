@@ -19,9 +19,30 @@ type faultsCached struct {
 	Slot uint64
 }
 
+type faultsControl struct {
+	_        structs.HostLayout
+	Since    uint64
+	Narrowed uint32
+	ByName   uint32
+}
+
+type faultsMember struct {
+	_        structs.HostLayout
+	Start    uint64
+	Sources  uint8
+	Children uint8
+	Own      [3]uint8
+	Pad      [3]uint8
+}
+
 type faultsName struct {
 	_    structs.HostLayout
 	Text [16]int8
+}
+
+type faultsWanted struct {
+	_    structs.HostLayout
+	Slot [1024]uint8
 }
 
 // Names of all BPF objects in the ELF.
@@ -29,10 +50,14 @@ type faultsName struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	faultsMapCache                   = "cache"
+	faultsMapControl                 = "control"
 	faultsMapCounts                  = "counts"
+	faultsMapMembers                 = "members"
 	faultsMapNames                   = "names"
 	faultsMapSlots                   = "slots"
+	faultsMapSlotsFree               = "slots_free"
 	faultsMapSlotsUsed               = "slots_used"
+	faultsMapWanted                  = "wanted"
 	faultsProgPageFaultKernelBtf     = "page_fault_kernel_btf"
 	faultsProgPageFaultKernelClassic = "page_fault_kernel_classic"
 	faultsProgPageFaultKernelRaw     = "page_fault_kernel_raw"
@@ -99,10 +124,14 @@ type faultsProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type faultsMapSpecs struct {
 	Cache     *ebpf.MapSpec `ebpf:"cache"`
+	Control   *ebpf.MapSpec `ebpf:"control"`
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
+	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
+	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
 // faultsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -135,19 +164,27 @@ func (o *faultsObjects) Close() error {
 // It can be passed to loadFaultsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type faultsMaps struct {
 	Cache     *ebpf.Map `ebpf:"cache"`
+	Control   *ebpf.Map `ebpf:"control"`
 	Counts    *ebpf.Map `ebpf:"counts"`
+	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Slots     *ebpf.Map `ebpf:"slots"`
+	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
 func (m *faultsMaps) Close() error {
 	return _FaultsClose(
 		m.Cache,
+		m.Control,
 		m.Counts,
+		m.Members,
 		m.Names,
 		m.Slots,
+		m.SlotsFree,
 		m.SlotsUsed,
+		m.Wanted,
 	)
 }
 

@@ -6,121 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/host/hosttest"
 )
-
-// Requests of include/uapi/linux/kvm.h on x86.
-const (
-	kvmCreateVM      = 0xae01
-	kvmVCPUMmapSize  = 0xae04
-	kvmCreateVCPU    = 0xae41
-	kvmSetUserMemory = 0x4020ae46
-	kvmRun           = 0xae80
-	kvmSetRegs       = 0x4090ae82
-	kvmGetSregs      = 0x8138ae83
-	kvmSetSregs      = 0x4138ae84
-	kvmExitIO        = 2
-)
-
-// tinyVM is a virtual machine with one CPU in real mode that executes cpuid and
-// out for ever. Each out returns to this process.
-type tinyVM struct {
-	vm, vcpu int
-	run      []byte
-}
-
-// newTinyVM needs /dev/kvm: KVM in the kernel, or on a kernel in a software
-// emulator with AMD's extensions (qemu -accel tcg -cpu max) the modules irqbypass,
-// ccp, kvm and kvm-amd inserted in that order.
-func newTinyVM(t *testing.T) *tinyVM {
-	t.Helper()
-	if runtime.GOARCH != "amd64" {
-		t.Skip("the guest is x86 code")
-	}
-	kvm, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skipf("open /dev/kvm: %v; needs KVM", err)
-	}
-	defer unix.Close(kvm)
-	v := &tinyVM{}
-	v.vm = ioctl(t, kvm, kvmCreateVM, nil)
-	t.Cleanup(func() { unix.Close(v.vm) })
-	memory, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Munmap(memory) })
-	copy(memory, []byte{
-		0x0f, 0xa2, // cpuid
-		0xe6, 0x10, // out 0x10, al
-		0xeb, 0xfa, // jmp to the first
-	})
-	const at = 0x1000
-	region := make([]byte, 32)
-	for i, x := range []uint64{0, at, uint64(len(memory)), uint64(uintptr(unsafe.Pointer(&memory[0])))} {
-		binary.LittleEndian.PutUint64(region[i*8:], x)
-	}
-	ioctl(t, v.vm, kvmSetUserMemory, region)
-	v.vcpu = ioctl(t, v.vm, kvmCreateVCPU, nil)
-	t.Cleanup(func() { unix.Close(v.vcpu) })
-	v.run, err = unix.Mmap(v.vcpu, 0, ioctl(t, kvm, kvmVCPUMmapSize, nil), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Munmap(v.run) })
-	sregs := make([]byte, 0x138)
-	ioctl(t, v.vcpu, kvmGetSregs, sregs)
-	clear(sregs[:8])    // base of the code segment
-	clear(sregs[12:14]) // its selector
-	ioctl(t, v.vcpu, kvmSetSregs, sregs)
-	regs := make([]byte, 0x90)
-	binary.LittleEndian.PutUint64(regs[16*8:], at) // rip
-	binary.LittleEndian.PutUint64(regs[17*8:], 2)  // flags
-	ioctl(t, v.vcpu, kvmSetRegs, regs)
-	return v
-}
-
-// enter runs the CPU until it has written n times, and returns how often
-// KVM_RUN returned for a signal instead.
-func (v *tinyVM) enter(t *testing.T, n int) (signals int) {
-	t.Helper()
-	for n > 0 {
-		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(v.vcpu), kvmRun, 0)
-		switch reason := binary.LittleEndian.Uint32(v.run[8:]); {
-		case errno == unix.EINTR:
-			signals++
-		case errno != 0:
-			t.Fatalf("KVM_RUN: %v", errno)
-		case reason == kvmExitIO:
-			n--
-		default:
-			t.Fatalf("KVM_RUN returned for reason %d, want %d (io)", reason, kvmExitIO)
-		}
-	}
-	return signals
-}
-
-func ioctl(t *testing.T, fd int, request uintptr, arg []byte) int {
-	t.Helper()
-	var p unsafe.Pointer
-	if arg != nil {
-		p = unsafe.Pointer(&arg[0])
-	}
-	r, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(p))
-	if errno != 0 {
-		t.Fatalf("ioctl %#x: %v", request, errno)
-	}
-	return int(r)
-}
 
 // localISA is the virtualisation of the CPU that runs the test.
 func localISA() ISA {
@@ -146,19 +39,22 @@ func own(t *testing.T, m *VMs, alive func(VM) bool) (mine, ended Machine) {
 	return mine, ended
 }
 
+// In a guest without KVM, insert the modules irqbypass, ccp (where the kernel has
+// it), kvm and kvm-amd, in this order, and give the emulator -cpu max.
+
 // TestKVM runs a virtual machine whose exits are known. Returns to user space
 // are counted everywhere; exits where the hardware, or an emulator of it, runs
 // the guest. A KVM that emulates every instruction leaves that tracepoint silent.
 func TestKVM(t *testing.T) {
-	v := newTinyVM(t)
+	v := hosttest.NewTinyVM(t)
 	c := openProgram(t, KVM(false, false, false), Limits{})
 	times := openProgram(t, KVMTimes, Limits{})
 	m, tm := NewVMs(c, localISA()), NewVMs(times, localISA())
-	v.enter(t, 10) // faults of the first instructions
+	v.Enter(t, 10) // faults of the first instructions
 	was, _ := own(t, m, always)
 	events := c.Events()
 	const n = 500
-	signals := v.enter(t, n)
+	signals := v.Enter(t, n)
 	got, _ := own(t, m, always)
 
 	if io := got.Userspace["io"] - was.Userspace["io"]; io != n {
@@ -205,7 +101,7 @@ func TestKVM(t *testing.T) {
 	if !maps.Equal(ended.Userspace, got.Userspace) {
 		t.Errorf("the ended machine has %v, want what the living one had: %v", ended.Userspace, got.Userspace)
 	}
-	v.enter(t, 7)
+	v.Enter(t, 7)
 	again, ended := own(t, m, always)
 	if again.Userspace["io"] != 7 || ended.Userspace["io"] != got.Userspace["io"] {
 		t.Errorf("after its slot was given back the machine has %d and the ended have %d returns for I/O, want 7 and %d", again.Userspace["io"], ended.Userspace["io"], got.Userspace["io"])

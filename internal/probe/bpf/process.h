@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The table of processes: a small number, the slot, for each name that a
- * thread-group leader has. Slots are given out once and never taken back, so
- * that nothing has to be cleaned up when a process ends and what it did stays
- * counted. When all slots are taken, new names share slot OTHER.
+ * thread-group leader has. Nothing has to be cleaned up when a process ends, and
+ * what it did stays counted. When all slots are taken, new names share slot
+ * OTHER, until user space takes slots back whose names did nothing for long.
  *
  * The table is shared by all objects. In front of it each object has a small
  * cache per CPU, keyed by the name itself: a rename is seen at the next event,
@@ -11,10 +11,12 @@
  */
 #pragma once
 
-#include "common.h"
+#include "members.h"
 
 enum {
 	PROCESSES = 1024,
+	/* Slots above are those of single processes, which count there once more. */
+	SLOTS = PROCESSES + OWNERS,
 	OTHER = 0,
 	CACHE_BITS = 6,
 	CACHE_WAYS = 1 << CACHE_BITS,
@@ -30,7 +32,7 @@ union name {
 
 struct cached {
 	union name name;
-	__u64 slot;
+	__u64 slot; /* one more than the slot, or 0; user space may clear it at any time */
 };
 
 struct {
@@ -48,6 +50,8 @@ struct {
 	__type(value, union name);
 } names SEC(".maps");
 
+enum { TAKEN = COMM - 1 }; /* the byte of a name in that map which says that the slot is */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -55,13 +59,55 @@ struct {
 	__type(value, __u32);
 } slots_used SEC(".maps");
 
+/* Slots that were taken back, to be given out again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, PROCESSES);
+	__type(value, __u32);
+} slots_free SEC(".maps");
+
 /* The loader sets max_entries to CPUs x CACHE_WAYS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, CACHE_WAYS);
 	__type(key, __u32);
 	__type(value, struct cached);
 } cache SEC(".maps");
+
+/* What user space tells an object's programs while they run. */
+struct control {
+	__u64 since;    /* times that began before are not counted; bpf_ktime_get_ns */
+	__u32 narrowed; /* only members count */
+	__u32 by_name;  /* only processes in wanted are timed */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct control);
+} control SEC(".maps");
+
+struct wanted {
+	__u8 slot[PROCESSES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wanted);
+} wanted SEC(".maps");
+
+static __always_inline volatile struct control *controls(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&control, &zero);
+}
 
 /*
  * Kernel threads append a CPU or work queue to their name after a slash
@@ -83,10 +129,28 @@ static __always_inline void tidy(union name *to, const union name *from, int kth
 	}
 }
 
+/* take gives out a slot, or OTHER when none is left. */
+static __always_inline __u32 take(void)
+{
+	__u32 zero = 0, slot = OTHER, *used = bpf_map_lookup_elem(&slots_used, &zero);
+
+	if (!used)
+		return OTHER;
+	/* Slot 0 is OTHER, so the count of slots given out is one behind. */
+	if (*used + 1 < max_processes) {
+		slot = __sync_fetch_and_add(used, 1) + 1;
+		if (slot < max_processes)
+			return slot;
+		slot = OTHER;
+	}
+	bpf_map_pop_elem(&slots_free, &slot);
+	return slot;
+}
+
 static __noinline __u32 find_slot(const union name *from, int kthread)
 {
-	union name key;
-	__u32 zero = 0, slot, *p;
+	union name key, *name;
+	__u32 slot, *p;
 
 	if (!from)
 		return OTHER;
@@ -94,20 +158,17 @@ static __noinline __u32 find_slot(const union name *from, int kthread)
 	p = bpf_map_lookup_elem(&slots, &key);
 	if (p)
 		return *p;
-	p = bpf_map_lookup_elem(&slots_used, &zero);
-	/* Slot 0 is OTHER, so the count of slots given out is one behind. */
-	if (!p || *p + 1 >= max_processes)
+	slot = take();
+	name = bpf_map_lookup_elem(&names, &slot);
+	if (!name || slot == OTHER)
 		return OTHER;
-	slot = __sync_fetch_and_add(p, 1) + 1;
-	if (slot >= max_processes)
-		return OTHER;
-	p = (void *)bpf_map_lookup_elem(&names, &slot);
-	if (!p)
-		return OTHER;
-	*(union name *)p = key;
+	*name = key;
+	name->text[TAKEN] = 1;
 	if (!bpf_map_update_elem(&slots, &key, &slot, BPF_NOEXIST))
 		return slot;
-	/* Another CPU was faster, and this slot stays empty. */
+	/* Another CPU was faster, and this slot is for another name. */
+	name->text[TAKEN] = 0;
+	bpf_map_push_elem(&slots_free, &slot, 0);
 	p = bpf_map_lookup_elem(&slots, &key);
 	return p ? *p : OTHER;
 }
@@ -120,6 +181,7 @@ static __always_inline __u32 process_slot(struct task_struct *leader, int kthrea
 {
 	union name name;
 	struct cached *c;
+	__u64 slot;
 	__u32 i;
 
 	name.word[0] = *(__u64 *)&leader->comm[0];
@@ -131,9 +193,48 @@ static __always_inline __u32 process_slot(struct task_struct *leader, int kthrea
 	c = bpf_map_lookup_elem(&cache, &i);
 	if (!c)
 		return OTHER;
-	if (c->name.word[0] != name.word[0] || c->name.word[1] != name.word[1] || !c->slot) {
-		c->slot = 1 + find_slot(&name, kthread);
+	slot = *(volatile __u64 *)&c->slot;
+	if (c->name.word[0] != name.word[0] || c->name.word[1] != name.word[1] || !slot) {
+		slot = 1 + find_slot(&name, kthread);
+		c->slot = slot;
 		c->name = name;
 	}
-	return c->slot - 1;
+	return slot - 1;
+}
+
+/*
+ * outside reports whether an event of the process that leader leads does not
+ * count because source is narrowed to others. own is the slot in which it counts
+ * once more, or 0.
+ */
+static __always_inline int outside(struct task_struct *leader, int source, __u32 *own)
+{
+	volatile struct control *c = controls();
+	struct member *m;
+
+	*own = 0;
+	if (!c || !c->narrowed)
+		return 0;
+	m = find_member(leader);
+	if (!m || !(m->sources & 1 << source))
+		return 1;
+	if (m->own[source])
+		*own = PROCESSES + ((m->own[source] - 1) & (OWNERS - 1));
+	return 0;
+}
+
+/*
+ * timed reports whether times of the process in slot are counted. A name is not
+ * before user space has looked at it: a histogram keeps what got in.
+ */
+static __always_inline int timed(__u32 slot)
+{
+	volatile struct control *c = controls();
+	struct wanted *w;
+	__u32 zero = 0;
+
+	if (!c || !c->by_name)
+		return 1;
+	w = bpf_map_lookup_elem(&wanted, &zero);
+	return w && w->slot[slot & (PROCESSES - 1)];
 }

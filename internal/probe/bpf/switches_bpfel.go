@@ -19,6 +19,22 @@ type switchesCached struct {
 	Slot uint64
 }
 
+type switchesControl struct {
+	_        structs.HostLayout
+	Since    uint64
+	Narrowed uint32
+	ByName   uint32
+}
+
+type switchesMember struct {
+	_        structs.HostLayout
+	Start    uint64
+	Sources  uint8
+	Children uint8
+	Own      [3]uint8
+	Pad      [3]uint8
+}
+
 type switchesName struct {
 	_    structs.HostLayout
 	Text [16]int8
@@ -33,21 +49,35 @@ type switchesRunning struct {
 	Pad   [4]uint64
 }
 
+type switchesWanted struct {
+	_    structs.HostLayout
+	Slot [1024]uint8
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	switchesMapCache           = "cache"
-	switchesMapCounts          = "counts"
-	switchesMapNames           = "names"
-	switchesMapRunning         = "running"
-	switchesMapSlots           = "slots"
-	switchesMapSlotsUsed       = "slots_used"
-	switchesProgSchedSwitchBtf = "sched_switch_btf"
-	switchesProgSchedSwitchRaw = "sched_switch_raw"
-	switchesVarBankMask        = "bank_mask"
-	switchesVarBanksShared     = "banks_shared"
-	switchesVarMaxProcesses    = "max_processes"
+	switchesMapCache              = "cache"
+	switchesMapControl            = "control"
+	switchesMapCounts             = "counts"
+	switchesMapMembers            = "members"
+	switchesMapNames              = "names"
+	switchesMapReady              = "ready"
+	switchesMapRunning            = "running"
+	switchesMapSlots              = "slots"
+	switchesMapSlotsFree          = "slots_free"
+	switchesMapSlotsUsed          = "slots_used"
+	switchesMapTimes              = "times"
+	switchesMapWanted             = "wanted"
+	switchesProgSchedSwitchBtf    = "sched_switch_btf"
+	switchesProgSchedSwitchRaw    = "sched_switch_raw"
+	switchesProgSchedWakeupBtf    = "sched_wakeup_btf"
+	switchesProgSchedWakeupNewBtf = "sched_wakeup_new_btf"
+	switchesVarBankMask           = "bank_mask"
+	switchesVarBanksShared        = "banks_shared"
+	switchesVarLevel              = "level"
+	switchesVarMaxProcesses       = "max_processes"
 )
 
 // loadSwitches returns the embedded CollectionSpec for switches.
@@ -92,8 +122,10 @@ type switchesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type switchesProgramSpecs struct {
-	SchedSwitchBtf *ebpf.ProgramSpec `ebpf:"sched_switch_btf"`
-	SchedSwitchRaw *ebpf.ProgramSpec `ebpf:"sched_switch_raw"`
+	SchedSwitchBtf    *ebpf.ProgramSpec `ebpf:"sched_switch_btf"`
+	SchedSwitchRaw    *ebpf.ProgramSpec `ebpf:"sched_switch_raw"`
+	SchedWakeupBtf    *ebpf.ProgramSpec `ebpf:"sched_wakeup_btf"`
+	SchedWakeupNewBtf *ebpf.ProgramSpec `ebpf:"sched_wakeup_new_btf"`
 }
 
 // switchesMapSpecs contains maps before they are loaded into the kernel.
@@ -101,11 +133,17 @@ type switchesProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type switchesMapSpecs struct {
 	Cache     *ebpf.MapSpec `ebpf:"cache"`
+	Control   *ebpf.MapSpec `ebpf:"control"`
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
+	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
+	Ready     *ebpf.MapSpec `ebpf:"ready"`
 	Running   *ebpf.MapSpec `ebpf:"running"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
+	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Times     *ebpf.MapSpec `ebpf:"times"`
+	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
 // switchesVariableSpecs contains global variables before they are loaded into the kernel.
@@ -114,6 +152,7 @@ type switchesMapSpecs struct {
 type switchesVariableSpecs struct {
 	BankMask     *ebpf.VariableSpec `ebpf:"bank_mask"`
 	BanksShared  *ebpf.VariableSpec `ebpf:"banks_shared"`
+	Level        *ebpf.VariableSpec `ebpf:"level"`
 	MaxProcesses *ebpf.VariableSpec `ebpf:"max_processes"`
 }
 
@@ -138,21 +177,33 @@ func (o *switchesObjects) Close() error {
 // It can be passed to loadSwitchesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type switchesMaps struct {
 	Cache     *ebpf.Map `ebpf:"cache"`
+	Control   *ebpf.Map `ebpf:"control"`
 	Counts    *ebpf.Map `ebpf:"counts"`
+	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
+	Ready     *ebpf.Map `ebpf:"ready"`
 	Running   *ebpf.Map `ebpf:"running"`
 	Slots     *ebpf.Map `ebpf:"slots"`
+	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Times     *ebpf.Map `ebpf:"times"`
+	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
 func (m *switchesMaps) Close() error {
 	return _SwitchesClose(
 		m.Cache,
+		m.Control,
 		m.Counts,
+		m.Members,
 		m.Names,
+		m.Ready,
 		m.Running,
 		m.Slots,
+		m.SlotsFree,
 		m.SlotsUsed,
+		m.Times,
+		m.Wanted,
 	)
 }
 
@@ -162,6 +213,7 @@ func (m *switchesMaps) Close() error {
 type switchesVariables struct {
 	BankMask     *ebpf.Variable `ebpf:"bank_mask"`
 	BanksShared  *ebpf.Variable `ebpf:"banks_shared"`
+	Level        *ebpf.Variable `ebpf:"level"`
 	MaxProcesses *ebpf.Variable `ebpf:"max_processes"`
 }
 
@@ -169,14 +221,18 @@ type switchesVariables struct {
 //
 // It can be passed to loadSwitchesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type switchesPrograms struct {
-	SchedSwitchBtf *ebpf.Program `ebpf:"sched_switch_btf"`
-	SchedSwitchRaw *ebpf.Program `ebpf:"sched_switch_raw"`
+	SchedSwitchBtf    *ebpf.Program `ebpf:"sched_switch_btf"`
+	SchedSwitchRaw    *ebpf.Program `ebpf:"sched_switch_raw"`
+	SchedWakeupBtf    *ebpf.Program `ebpf:"sched_wakeup_btf"`
+	SchedWakeupNewBtf *ebpf.Program `ebpf:"sched_wakeup_new_btf"`
 }
 
 func (p *switchesPrograms) Close() error {
 	return _SwitchesClose(
 		p.SchedSwitchBtf,
 		p.SchedSwitchRaw,
+		p.SchedWakeupBtf,
+		p.SchedWakeupNewBtf,
 	)
 }
 

@@ -1,12 +1,13 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * System calls by process and number, on raw_syscalls:sys_enter.
+ * System calls by process and number, on raw_syscalls:sys_enter, and at level
+ * LATENCY how long they took by number, on raw_syscalls:sys_exit.
  *
  * A pair of process and number gets a dense index when first seen, so that the
  * counters are as small as what happens rather than as what could. Cell s, below
- * PROCESSES, is "other" of the process in slot s: what it calls when all pairs
- * are taken.
+ * SLOTS, is "other" of the process in slot s: what it calls when all pairs are
+ * taken.
  */
 #include "process.h"
 
@@ -14,19 +15,27 @@ enum {
 	NUMBERS = 512,
 	NR_COMPAT = 510,  /* a 32-bit call, whose numbers mean something else */
 	NR_UNKNOWN = 511, /* a number that no table has */
-	PAIRS = 8192,
+	PAIRS = 8184,
+	RUNS = PAIRS,
+	STRIDE = PAIRS + 8,
 	TS_COMPAT = 2, /* arch/x86/include/asm/thread_info.h */
 };
 
 const volatile __u32 max_pairs = PAIRS;
+const volatile __u8 level = 0;
 
-COUNTS(PAIRS);
+COUNTS(STRIDE);
+
+struct numbers {
+	__u16 pair[NUMBERS];
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PROCESSES * NUMBERS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SLOTS);
 	__type(key, __u32);
-	__type(value, __u16);
+	__type(value, struct numbers);
 } pairs SEC(".maps");
 
 /* keys[pair] is slot * NUMBERS + number + 1, for user space. */
@@ -45,57 +54,154 @@ struct {
 	__type(value, __u32);
 } pairs_used SEC(".maps");
 
+/* Pairs whose slot was taken back. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, PAIRS);
+	__type(value, __u32);
+} pairs_free SEC(".maps");
+
 /*
  * Two CPUs that see a pair first at once both take an index; the reader adds
  * what has the same key.
  */
-static __noinline __u32 new_pair(__u32 key, __u32 slot)
+static __noinline __u32 new_pair(__u32 slot, __u32 nr)
 {
-	__u32 zero = 0, pair, *used = bpf_map_lookup_elem(&pairs_used, &zero);
-	__u64 *k;
-	__u16 *p;
+	__u32 zero = 0, pair = 0, *used = bpf_map_lookup_elem(&pairs_used, &zero);
+	struct numbers *n = bpf_map_lookup_elem(&pairs, &slot);
+	__u64 *key;
 
-	if (!used || PROCESSES + *used >= max_pairs)
+	if (!used || !n)
 		return slot;
-	pair = PROCESSES + __sync_fetch_and_add(used, 1);
-	if (pair >= max_pairs)
+	if (SLOTS + *used < max_pairs)
+		pair = SLOTS + __sync_fetch_and_add(used, 1);
+	if ((!pair || pair >= max_pairs) && bpf_map_pop_elem(&pairs_free, &pair))
 		return slot;
-	k = bpf_map_lookup_elem(&keys, &pair);
-	p = bpf_map_lookup_elem(&pairs, &key);
-	if (!k || !p)
+	key = bpf_map_lookup_elem(&keys, &pair);
+	if (!key)
 		return slot;
-	*k = key + 1;
-	*p = pair;
+	*key = slot * NUMBERS + nr + 1;
+	n->pair[nr & (NUMBERS - 1)] = pair;
 	return pair;
 }
 
-static __always_inline int count(__u64 nr)
+static __always_inline void count(__u32 slot, __u32 nr, __u32 cpu)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u32 slot = process_slot(task->group_leader, 0, cpu), key, pair;
-	__u16 *p;
+	struct numbers *n = bpf_map_lookup_elem(&pairs, &slot);
+	__u32 pair;
 
+	if (!n)
+		return;
+	pair = n->pair[nr & (NUMBERS - 1)];
+	if (!pair)
+		pair = new_pair(slot, nr);
+	add(&counts, STRIDE, cpu, pair, 1);
+}
+
+/* The call that a thread is in. */
+struct call {
+	__u64 since;
+	__u64 nr;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct call);
+} calls SEC(".maps");
+
+/* Histograms by number: the first numbers that are seen get one each, all others share number 0. */
+enum {
+	TIMED = 64,
+	EXITS = TIMED * HIST_CELLS,
+	TIMES_STRIDE = EXITS + 8,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, TIMES_STRIDE);
+	__type(key, __u32);
+	__type(value, __u64);
+} times SEC(".maps");
+
+/* The histogram of each number, and how many have one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NUMBERS + 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} timed_numbers SEC(".maps");
+
+static __always_inline __u32 histogram(__u32 nr)
+{
+	__u32 last = NUMBERS;
+	__u64 *p = bpf_map_lookup_elem(&timed_numbers, &nr), *used, new, was;
+
+	if (!p)
+		return 0;
+	if (*p)
+		return *p;
+	used = bpf_map_lookup_elem(&timed_numbers, &last);
+	if (!used || *used + 1 >= TIMED)
+		return 0;
+	new = __sync_fetch_and_add(used, 1) + 1;
+	if (new >= TIMED)
+		return 0;
+	was = __sync_val_compare_and_swap(p, 0, new);
+	return was ? was : new;
+}
+
+static __always_inline int enter(__u64 nr)
+{
+	struct task_struct *task = bpf_get_current_task_btf(), *leader = task->group_leader;
+	__u32 cpu = bpf_get_smp_processor_id(), slot, own;
+	struct call *c;
+
+	add(&counts, STRIDE, cpu, RUNS, 1);
+	if (outside(leader, SYSCALLS, &own))
+		return 0;
+	slot = process_slot(leader, 0, cpu);
 	if (bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT)
 		nr = NR_COMPAT;
 	else if (nr >= NR_COMPAT)
 		nr = NR_UNKNOWN;
-	key = slot * NUMBERS + nr;
-	p = bpf_map_lookup_elem(&pairs, &key);
-	if (!p)
+	count(slot, nr, cpu);
+	if (own)
+		count(own, nr, cpu);
+	if (level && timed(slot)) {
+		c = bpf_task_storage_get(&calls, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (c) {
+			c->nr = nr;
+			c->since = bpf_ktime_get_ns();
+		}
+	}
+	return 0;
+}
+
+static __always_inline int leave(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 cpu = bpf_get_smp_processor_id();
+	volatile struct control *control = controls();
+	struct call *c;
+
+	add(&times, TIMES_STRIDE, cpu, EXITS, 1);
+	c = bpf_task_storage_get(&calls, task, 0, 0);
+	if (!c || !control || c->since <= control->since)
 		return 0;
-	pair = *p;
-	if (!pair)
-		pair = new_pair(key, slot);
-	add(&counts, PAIRS, cpu, pair, 1);
+	hist(&times, TIMES_STRIDE, cpu, histogram(c->nr) * HIST_CELLS, bpf_ktime_get_ns() - c->since);
+	c->since = 0;
 	return 0;
 }
 
 SEC("tp_btf/sys_enter")
-int sys_enter_btf(__u64 *args) { return count(args[1]); }
+int sys_enter_btf(__u64 *args) { return enter(args[1]); }
 
 SEC("raw_tp/sys_enter")
-int sys_enter_raw(__u64 *args) { return count(args[1]); }
+int sys_enter_raw(__u64 *args) { return enter(args[1]); }
 
 /* The record's layout: events/raw_syscalls/sys_enter/format, the same since it exists. */
 struct sys_enter_record {
@@ -104,6 +210,15 @@ struct sys_enter_record {
 };
 
 SEC("tracepoint/raw_syscalls/sys_enter")
-int sys_enter_classic(struct sys_enter_record *r) { return count(r->id); }
+int sys_enter_classic(struct sys_enter_record *r) { return enter(r->id); }
+
+SEC("tp_btf/sys_exit")
+int sys_exit_btf(void *args) { return leave(); }
+
+SEC("raw_tp/sys_exit")
+int sys_exit_raw(void *args) { return leave(); }
+
+SEC("tracepoint/raw_syscalls/sys_exit")
+int sys_exit_classic(void *record) { return leave(); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

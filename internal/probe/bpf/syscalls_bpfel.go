@@ -19,9 +19,41 @@ type syscallsCached struct {
 	Slot uint64
 }
 
+type syscallsCall struct {
+	_     structs.HostLayout
+	Since uint64
+	Nr    uint64
+}
+
+type syscallsControl struct {
+	_        structs.HostLayout
+	Since    uint64
+	Narrowed uint32
+	ByName   uint32
+}
+
+type syscallsMember struct {
+	_        structs.HostLayout
+	Start    uint64
+	Sources  uint8
+	Children uint8
+	Own      [3]uint8
+	Pad      [3]uint8
+}
+
 type syscallsName struct {
 	_    structs.HostLayout
 	Text [16]int8
+}
+
+type syscallsNumbers struct {
+	_    structs.HostLayout
+	Pair [512]uint16
+}
+
+type syscallsWanted struct {
+	_    structs.HostLayout
+	Slot [1024]uint8
 }
 
 // Names of all BPF objects in the ELF.
@@ -29,18 +61,30 @@ type syscallsName struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	syscallsMapCache            = "cache"
+	syscallsMapCalls            = "calls"
+	syscallsMapControl          = "control"
 	syscallsMapCounts           = "counts"
 	syscallsMapKeys             = "keys"
+	syscallsMapMembers          = "members"
 	syscallsMapNames            = "names"
 	syscallsMapPairs            = "pairs"
+	syscallsMapPairsFree        = "pairs_free"
 	syscallsMapPairsUsed        = "pairs_used"
 	syscallsMapSlots            = "slots"
+	syscallsMapSlotsFree        = "slots_free"
 	syscallsMapSlotsUsed        = "slots_used"
+	syscallsMapTimedNumbers     = "timed_numbers"
+	syscallsMapTimes            = "times"
+	syscallsMapWanted           = "wanted"
 	syscallsProgSysEnterBtf     = "sys_enter_btf"
 	syscallsProgSysEnterClassic = "sys_enter_classic"
 	syscallsProgSysEnterRaw     = "sys_enter_raw"
+	syscallsProgSysExitBtf      = "sys_exit_btf"
+	syscallsProgSysExitClassic  = "sys_exit_classic"
+	syscallsProgSysExitRaw      = "sys_exit_raw"
 	syscallsVarBankMask         = "bank_mask"
 	syscallsVarBanksShared      = "banks_shared"
+	syscallsVarLevel            = "level"
 	syscallsVarMaxPairs         = "max_pairs"
 	syscallsVarMaxProcesses     = "max_processes"
 )
@@ -90,20 +134,31 @@ type syscallsProgramSpecs struct {
 	SysEnterBtf     *ebpf.ProgramSpec `ebpf:"sys_enter_btf"`
 	SysEnterClassic *ebpf.ProgramSpec `ebpf:"sys_enter_classic"`
 	SysEnterRaw     *ebpf.ProgramSpec `ebpf:"sys_enter_raw"`
+	SysExitBtf      *ebpf.ProgramSpec `ebpf:"sys_exit_btf"`
+	SysExitClassic  *ebpf.ProgramSpec `ebpf:"sys_exit_classic"`
+	SysExitRaw      *ebpf.ProgramSpec `ebpf:"sys_exit_raw"`
 }
 
 // syscallsMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type syscallsMapSpecs struct {
-	Cache     *ebpf.MapSpec `ebpf:"cache"`
-	Counts    *ebpf.MapSpec `ebpf:"counts"`
-	Keys      *ebpf.MapSpec `ebpf:"keys"`
-	Names     *ebpf.MapSpec `ebpf:"names"`
-	Pairs     *ebpf.MapSpec `ebpf:"pairs"`
-	PairsUsed *ebpf.MapSpec `ebpf:"pairs_used"`
-	Slots     *ebpf.MapSpec `ebpf:"slots"`
-	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Cache        *ebpf.MapSpec `ebpf:"cache"`
+	Calls        *ebpf.MapSpec `ebpf:"calls"`
+	Control      *ebpf.MapSpec `ebpf:"control"`
+	Counts       *ebpf.MapSpec `ebpf:"counts"`
+	Keys         *ebpf.MapSpec `ebpf:"keys"`
+	Members      *ebpf.MapSpec `ebpf:"members"`
+	Names        *ebpf.MapSpec `ebpf:"names"`
+	Pairs        *ebpf.MapSpec `ebpf:"pairs"`
+	PairsFree    *ebpf.MapSpec `ebpf:"pairs_free"`
+	PairsUsed    *ebpf.MapSpec `ebpf:"pairs_used"`
+	Slots        *ebpf.MapSpec `ebpf:"slots"`
+	SlotsFree    *ebpf.MapSpec `ebpf:"slots_free"`
+	SlotsUsed    *ebpf.MapSpec `ebpf:"slots_used"`
+	TimedNumbers *ebpf.MapSpec `ebpf:"timed_numbers"`
+	Times        *ebpf.MapSpec `ebpf:"times"`
+	Wanted       *ebpf.MapSpec `ebpf:"wanted"`
 }
 
 // syscallsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -112,6 +167,7 @@ type syscallsMapSpecs struct {
 type syscallsVariableSpecs struct {
 	BankMask     *ebpf.VariableSpec `ebpf:"bank_mask"`
 	BanksShared  *ebpf.VariableSpec `ebpf:"banks_shared"`
+	Level        *ebpf.VariableSpec `ebpf:"level"`
 	MaxPairs     *ebpf.VariableSpec `ebpf:"max_pairs"`
 	MaxProcesses *ebpf.VariableSpec `ebpf:"max_processes"`
 }
@@ -136,26 +192,42 @@ func (o *syscallsObjects) Close() error {
 //
 // It can be passed to loadSyscallsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type syscallsMaps struct {
-	Cache     *ebpf.Map `ebpf:"cache"`
-	Counts    *ebpf.Map `ebpf:"counts"`
-	Keys      *ebpf.Map `ebpf:"keys"`
-	Names     *ebpf.Map `ebpf:"names"`
-	Pairs     *ebpf.Map `ebpf:"pairs"`
-	PairsUsed *ebpf.Map `ebpf:"pairs_used"`
-	Slots     *ebpf.Map `ebpf:"slots"`
-	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Cache        *ebpf.Map `ebpf:"cache"`
+	Calls        *ebpf.Map `ebpf:"calls"`
+	Control      *ebpf.Map `ebpf:"control"`
+	Counts       *ebpf.Map `ebpf:"counts"`
+	Keys         *ebpf.Map `ebpf:"keys"`
+	Members      *ebpf.Map `ebpf:"members"`
+	Names        *ebpf.Map `ebpf:"names"`
+	Pairs        *ebpf.Map `ebpf:"pairs"`
+	PairsFree    *ebpf.Map `ebpf:"pairs_free"`
+	PairsUsed    *ebpf.Map `ebpf:"pairs_used"`
+	Slots        *ebpf.Map `ebpf:"slots"`
+	SlotsFree    *ebpf.Map `ebpf:"slots_free"`
+	SlotsUsed    *ebpf.Map `ebpf:"slots_used"`
+	TimedNumbers *ebpf.Map `ebpf:"timed_numbers"`
+	Times        *ebpf.Map `ebpf:"times"`
+	Wanted       *ebpf.Map `ebpf:"wanted"`
 }
 
 func (m *syscallsMaps) Close() error {
 	return _SyscallsClose(
 		m.Cache,
+		m.Calls,
+		m.Control,
 		m.Counts,
 		m.Keys,
+		m.Members,
 		m.Names,
 		m.Pairs,
+		m.PairsFree,
 		m.PairsUsed,
 		m.Slots,
+		m.SlotsFree,
 		m.SlotsUsed,
+		m.TimedNumbers,
+		m.Times,
+		m.Wanted,
 	)
 }
 
@@ -165,6 +237,7 @@ func (m *syscallsMaps) Close() error {
 type syscallsVariables struct {
 	BankMask     *ebpf.Variable `ebpf:"bank_mask"`
 	BanksShared  *ebpf.Variable `ebpf:"banks_shared"`
+	Level        *ebpf.Variable `ebpf:"level"`
 	MaxPairs     *ebpf.Variable `ebpf:"max_pairs"`
 	MaxProcesses *ebpf.Variable `ebpf:"max_processes"`
 }
@@ -176,6 +249,9 @@ type syscallsPrograms struct {
 	SysEnterBtf     *ebpf.Program `ebpf:"sys_enter_btf"`
 	SysEnterClassic *ebpf.Program `ebpf:"sys_enter_classic"`
 	SysEnterRaw     *ebpf.Program `ebpf:"sys_enter_raw"`
+	SysExitBtf      *ebpf.Program `ebpf:"sys_exit_btf"`
+	SysExitClassic  *ebpf.Program `ebpf:"sys_exit_classic"`
+	SysExitRaw      *ebpf.Program `ebpf:"sys_exit_raw"`
 }
 
 func (p *syscallsPrograms) Close() error {
@@ -183,6 +259,9 @@ func (p *syscallsPrograms) Close() error {
 		p.SysEnterBtf,
 		p.SysEnterClassic,
 		p.SysEnterRaw,
+		p.SysExitBtf,
+		p.SysExitClassic,
+		p.SysExitRaw,
 	)
 }
 

@@ -19,9 +19,30 @@ type tcpConnectCached struct {
 	Slot uint64
 }
 
+type tcpConnectControl struct {
+	_        structs.HostLayout
+	Since    uint64
+	Narrowed uint32
+	ByName   uint32
+}
+
+type tcpConnectMember struct {
+	_        structs.HostLayout
+	Start    uint64
+	Sources  uint8
+	Children uint8
+	Own      [3]uint8
+	Pad      [3]uint8
+}
+
 type tcpConnectName struct {
 	_    structs.HostLayout
 	Text [16]int8
+}
+
+type tcpConnectWanted struct {
+	_    structs.HostLayout
+	Slot [1024]uint8
 }
 
 // Names of all BPF objects in the ELF.
@@ -29,11 +50,15 @@ type tcpConnectName struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	tcpConnectMapCache        = "cache"
+	tcpConnectMapControl      = "control"
 	tcpConnectMapCounts       = "counts"
+	tcpConnectMapMembers      = "members"
 	tcpConnectMapNames        = "names"
 	tcpConnectMapOpening      = "opening"
 	tcpConnectMapSlots        = "slots"
+	tcpConnectMapSlotsFree    = "slots_free"
 	tcpConnectMapSlotsUsed    = "slots_used"
+	tcpConnectMapWanted       = "wanted"
 	tcpConnectProgSetStateBtf = "set_state_btf"
 	tcpConnectProgSetStateRaw = "set_state_raw"
 	tcpConnectVarBankMask     = "bank_mask"
@@ -92,11 +117,15 @@ type tcpConnectProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type tcpConnectMapSpecs struct {
 	Cache     *ebpf.MapSpec `ebpf:"cache"`
+	Control   *ebpf.MapSpec `ebpf:"control"`
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
+	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
 	Opening   *ebpf.MapSpec `ebpf:"opening"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
+	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
+	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
 // tcpConnectVariableSpecs contains global variables before they are loaded into the kernel.
@@ -129,21 +158,29 @@ func (o *tcpConnectObjects) Close() error {
 // It can be passed to loadTcpConnectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tcpConnectMaps struct {
 	Cache     *ebpf.Map `ebpf:"cache"`
+	Control   *ebpf.Map `ebpf:"control"`
 	Counts    *ebpf.Map `ebpf:"counts"`
+	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
 	Opening   *ebpf.Map `ebpf:"opening"`
 	Slots     *ebpf.Map `ebpf:"slots"`
+	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
+	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
 func (m *tcpConnectMaps) Close() error {
 	return _TcpConnectClose(
 		m.Cache,
+		m.Control,
 		m.Counts,
+		m.Members,
 		m.Names,
 		m.Opening,
 		m.Slots,
+		m.SlotsFree,
 		m.SlotsUsed,
+		m.Wanted,
 	)
 }
 
