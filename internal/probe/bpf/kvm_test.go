@@ -39,12 +39,12 @@ func own(t *testing.T, m *VMs, alive func(VM) bool) (mine, ended Machine) {
 	return mine, ended
 }
 
-// In a guest without KVM, insert the modules irqbypass, ccp (where the kernel has
-// it), kvm and kvm-amd, in this order, and give the emulator -cpu max.
-
 // TestKVM runs a virtual machine whose exits are known. Returns to user space
 // are counted everywhere; exits where the hardware, or an emulator of it, runs
 // the guest. A KVM that emulates every instruction leaves that tracepoint silent.
+//
+// Under software emulation (qemu -accel tcg -cpu max) it runs with the modules
+// irqbypass, ccp (where the kernel has it), kvm and kvm-amd, inserted in this order.
 func TestKVM(t *testing.T) {
 	v := hosttest.NewTinyVM(t)
 	c := openProgram(t, KVM(false, false, false), Limits{})
