@@ -27,7 +27,7 @@ func Paths() []string { return slices.Clone(paths) }
 var paths = strings.Fields(`
 	/proc/cpuinfo /proc/meminfo /proc/cmdline /proc/sys/kernel/osrelease
 	/proc/self/cgroup /proc/self/mountinfo /proc/self/status
-	/proc/driver/nvidia/version /proc/driver/nvidia/gpus/*/information
+	/proc/driver/nvidia /proc/driver/nvidia/version /proc/driver/nvidia/gpus/*/information
 	/etc/machine-id /etc/os-release /usr/lib/os-release
 	/.dockerenv /run/.containerenv /run/systemd/container /var/run/secrets/kubernetes.io/serviceaccount
 	/run/cloud-init/instance-data.json
@@ -56,7 +56,10 @@ var paths = strings.Fields(`
 	/dev/sgx_enclave /dev/sgx_provision /dev/sgx_vepc /dev/sgx /dev/sgx/enclave /dev/isgx
 	/dev/tdx_guest /dev/sev-guest /sys/devices/system/cpu/sev/vmpl
 	/sys/module/isgx /sys/module/isgx/version /sys/module/intel_sgx /sys/module/intel_sgx/version
-	/dev/nsm /sys/devices/platform/arm-cca-dev /sys/firmware/uv/prot_virt_guest /sys/devices/system/cpu/svm
+	/dev/nitro_enclaves /dev/nsm /sys/class/misc/nsm
+	/sys/module/nitro_enclaves /sys/module/nitro_enclaves/parameters/ne_cpus
+	/sys/firmware/uv /sys/firmware/uv/prot_virt_guest /sys/firmware/uv/prot_virt_host
+	/sys/devices/platform/arm-cca-dev /sys/devices/system/cpu/svm
 	/sys/kernel/debug/swiotlb /sys/kernel/debug/swiotlb/io_tlb_nslabs
 
 	@cgroup/cpu.max @cgroup/memory.max @cgroup/memory.swap.max @cgroup/pids.max @cgroup/cpuset.cpus.effective

@@ -163,10 +163,7 @@ func (s *scene) undetected() {
 		why = "CPUID: " + said + ", as in an SGX enclave"
 	}
 	for _, sign := range []struct{ file, value, kind string }{
-		{"/dev/nsm", "", "an AWS Nitro enclave"},                                 // the security module's driver
-		{"/sys/devices/platform/arm-cca-dev", "", "an Arm CCA realm"},            // systemd's confidential-virt.c
-		{"/sys/firmware/uv/prot_virt_guest", "1", "IBM Secure Execution"},        // Documentation/arch/s390 of the kernel
-		{"/sys/devices/system/cpu/svm", "1", "the Protected Execution Facility"}, // Documentation/ABI/testing/sysfs-devices-system-cpu
+		{"/sys/devices/platform/arm-cca-dev", "", "an Arm CCA realm"}, // systemd's confidential-virt.c
 	} {
 		if ok, err := s.Exists(sign.file); err != nil || !ok || sign.value != "" && s.optional(sign.file) != sign.value {
 			continue

@@ -85,7 +85,7 @@ func same(t *testing.T, got, want result.Environment) {
 
 // TestWorkerOnFixtures runs the worker with a fixture as its root folder: what it
 // brings must read like the fixture itself. CPUID is the fixture's in both, since
-// the worker can only ask the real one.
+// the worker can only ask the real one, and so are commands, which it does not run.
 func TestWorkerOnFixtures(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("changing the root folder needs root")
@@ -105,7 +105,7 @@ func TestWorkerOnFixtures(t *testing.T) {
 			cmd.Stdin = strings.NewReader(strings.Join(Paths(), "\n"))
 			cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: f.Host.Root}
 			u := unpack(t, output(t, cmd))
-			u.CPUID, u.MSR = f.Host.CPUID, f.Host.MSR
+			u.CPUID, u.MSR, u.Exec = f.Host.CPUID, f.Host.MSR, f.Host.Exec
 			if err := u.RemoveAll(factsFile); err != nil { // system calls answer for the real machine
 				t.Fatal(err)
 			}
