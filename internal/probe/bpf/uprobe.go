@@ -1,0 +1,344 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf uprobe uprobe.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// Sizes of uprobe.bpf.c.
+const (
+	runtimes       = 8
+	selfRuntime    = runtimes - 1
+	transitions    = 4
+	uprobeTotal    = slots * runtimes * transitions
+	uprobeSelfPID  = uprobeTotal + 1
+	uprobeRow      = uprobeSelfPID + 1
+	tables         = 32
+	tableBytes     = 1024
+	tableFunctions = 126
+)
+
+// MaxRuntimes is how many runtimes Uprobes can tell apart.
+const MaxRuntimes = selfRuntime
+
+// Transition is what a call of a function means.
+type Transition uint8
+
+// The transitions. Either is a function that runs at an exit of both kinds;
+// the exits are what is left when the asynchronous ones are taken away.
+const (
+	Entry Transition = iota
+	Exit
+	AsyncExit
+	Either
+)
+
+// Mode changes what a call does besides counting.
+type Mode uint8
+
+// The modes, which combine: see the flags of uprobe.bpf.c.
+const (
+	// NoteTable reports the table of functions that the third argument points at; see Tables.
+	NoteTable Mode = 1 << iota
+	// IfOCall counts a call of Open Enclave's dispatcher only if it is for an OCALL.
+	IfOCall
+	// Mark counts nothing; it makes the process belong to the runtime.
+	Mark
+	// Marked counts for the runtime that the process belongs to.
+	Marked
+)
+
+// Place is a function in a file and what a call of it means.
+type Place struct {
+	// Offset is that of the function's first instruction in the file.
+	Offset     uint64
+	Runtime    int
+	Transition Transition
+	Mode       Mode
+}
+
+func (p Place) cookie() uint64 {
+	return uint64(p.Runtime) | uint64(p.Transition)<<8 | uint64(p.Mode)<<16
+}
+
+// Uprobes counts the calls of functions of user programs. A hook belongs to a
+// file, not to a process: it is there for every process that maps the file, now
+// or later, and for as long as the file is hooked.
+type Uprobes struct {
+	*Counters
+	program *ebpf.Program // of all hooks
+	multi   bool
+	files   map[FileID]*hooked
+	read    uint64 // number of the last table that Tables has shown
+}
+
+// hooked is a file with hooks.
+type hooked struct {
+	file   *Executable
+	places map[uint64]bool // by offset
+}
+
+// OpenUprobes loads the program and measures what a hit costs, on a function of
+// this process; no file is hooked yet.
+func OpenUprobes(h *host.Host) (*Uprobes, error) {
+	u := &Uprobes{files: map[FileID]*hooked{}}
+	self := func(multi bool) func(*host.Host, *ebpf.Program) (link.Link, error) {
+		return func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+			offset, err := offsetOf(tick)
+			if err != nil {
+				return nil, err
+			}
+			u.program, u.multi = p, multi
+			return attachUprobes(p, multi, "/proc/self/exe", Place{Offset: offset, Runtime: selfRuntime})
+		}
+	}
+	p := &Program{
+		Name:      "uprobe",
+		load:      loadUprobe,
+		processes: true,
+		row:       uprobeRow,
+		read:      []string{"counts", "names", "tables"},
+		sized:     map[string]func(int) uint32{"cache": cacheEntries},
+		events:    func(_ *Counters, row counts) uint64 { return row.sum(uprobeTotal) },
+		hooks: []hook{{
+			name:     "uprobe",
+			variants: []variant{{"uprobe_multi", self(true)}, {"uprobe_single", self(false)}},
+			trigger:  tick,
+		}},
+	}
+	var err error
+	if u.Counters, err = p.Open(h); err != nil {
+		return nil, err
+	}
+	return u, u.forgetSelf()
+}
+
+// tick is the function that the self-test hooks. Its one instruction, a return,
+// has to be executed out of line, which is the dearer of the two ways.
+//
+//go:noinline
+//go:nosplit
+func tick() {}
+
+// forgetSelf takes the self-test's hook away.
+func (u *Uprobes) forgetSelf() error {
+	if u.recorded {
+		return nil
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	err := u.hooks[0].link.Close()
+	u.hooks = nil
+	return err
+}
+
+// HitSeconds is what a hit costs in seconds, measured when u was opened; 0 is
+// not known.
+func (u *Uprobes) HitSeconds() float64 { return u.calibrated }
+
+// PID is the id of this process as Tables has them, or 0 where it is not known.
+func (u *Uprobes) PID() int { return int(u.counts().sum(uprobeSelfPID)) }
+
+// Hook hooks functions of a file, and takes the file over. Those that are
+// hooked already are left out. An error leaves those that could be hooked.
+func (u *Uprobes) Hook(x *Executable, places []Place) error {
+	f := u.files[x.ID]
+	if f == nil {
+		f = &hooked{file: x, places: map[uint64]bool{}}
+		u.files[x.ID] = f
+	} else if f.file != x {
+		_ = x.Close()
+	}
+	var fresh []Place
+	for _, p := range places {
+		if !f.places[p.Offset] {
+			f.places[p.Offset] = true
+			fresh = append(fresh, p)
+		}
+	}
+	if len(fresh) == 0 || u.recorded {
+		return nil
+	}
+	if u.multi && u.hook(f.file, fresh...) == nil {
+		return nil
+	}
+	// One by one: the kernel cannot put a breakpoint on every instruction.
+	var errs []error
+	for _, p := range fresh {
+		if err := u.hook(f.file, p); err != nil {
+			delete(f.places, p.Offset)
+			errs = append(errs, fmt.Errorf("attach a uprobe to %s at offset %#x: %w", f.file.Path, p.Offset, oneLine{err}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hook adds one link, attached unless u is detached.
+func (u *Uprobes) hook(x *Executable, places ...Place) error {
+	a := attached{name: x.String(), program: u.program, attach: func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+		// By its descriptor, so that it is this file whatever its name means by then.
+		return attachUprobes(p, u.multi, "/proc/self/fd/"+strconv.Itoa(int(x.file.Fd())), places...)
+	}}
+	kernel.Lock()
+	defer kernel.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	l, err := a.attach(u.host, u.program)
+	if err != nil {
+		return err
+	}
+	if u.detached {
+		err, l = l.Close(), nil
+	}
+	a.link = l
+	u.hooks = append(u.hooks, a)
+	return err
+}
+
+func attachUprobes(p *ebpf.Program, multi bool, path string, places ...Place) (link.Link, error) {
+	x, err := link.OpenExecutable(path)
+	if err != nil {
+		return nil, err
+	}
+	if !multi {
+		return x.Uprobe("", p, &link.UprobeOptions{Address: places[0].Offset, Cookie: places[0].cookie()})
+	}
+	var o link.UprobeMultiOptions
+	for _, place := range places {
+		o.Addresses = append(o.Addresses, place.Offset)
+		o.Cookies = append(o.Cookies, place.cookie())
+	}
+	return x.UprobeMulti(nil, p, &o)
+}
+
+// Hooked reports whether a file has hooks, and how many files have.
+func (u *Uprobes) Hooked(id FileID) (yes bool, files int) { return u.files[id] != nil, len(u.files) }
+
+// Forget removes the hooks of the files that gone reports.
+func (u *Uprobes) Forget(gone func(*Executable) bool) error {
+	kernel.Lock()
+	defer kernel.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var errs []error
+	for id, f := range u.files {
+		if !gone(f.file) {
+			continue
+		}
+		kept := u.hooks[:0:0]
+		for _, a := range u.hooks {
+			switch {
+			case a.name != f.file.String():
+				kept = append(kept, a)
+			case a.link != nil:
+				errs = append(errs, a.link.Close())
+			}
+		}
+		u.hooks = kept
+		delete(u.files, id)
+		errs = append(errs, f.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Missed is the number of hits for which the kernel did not run the program.
+func (u *Uprobes) Missed() (uint64, error) {
+	if u.program == nil {
+		return 0, nil
+	}
+	s, err := u.program.Stats()
+	if err != nil {
+		return 0, fmt.Errorf("read statistics of uprobe: %w", err)
+	}
+	return s.RecursionMisses, nil
+}
+
+// Close removes all hooks and closes the files.
+func (u *Uprobes) Close() error {
+	errs := []error{u.Counters.Close()}
+	for _, f := range u.files {
+		errs = append(errs, f.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Transitions emits for each process and runtime with any the numbers of calls
+// since opening, by Transition. It returns how many were folded.
+func (u *Uprobes) Transitions(emit func(process string, runtime int, n [transitions]uint64)) (folded uint64) {
+	cells, raw := u.counts(), u.maps["names"]
+	var sum [slots][selfRuntime][transitions]uint64
+	for slot := range slots {
+		for i := range selfRuntime * transitions {
+			n := cells.sum(slot*runtimes*transitions + i)
+			if n == 0 {
+				continue
+			}
+			if slot == otherSlot {
+				folded += n
+			}
+			sum[u.names.of(raw, slot)][i/transitions][i%transitions] += n
+		}
+	}
+	for slot := range sum {
+		for runtime, n := range sum[slot] {
+			if n != [transitions]uint64{} {
+				emit(u.names.label[slot], runtime, n)
+			}
+		}
+	}
+	return folded
+}
+
+// Tables shows the tables of functions that were noted since the last call: the
+// addresses of the functions in a process, whose id is that of the kernel's
+// initial namespace. Of many at once the oldest are lost, as are the functions
+// of a table beyond the 126th.
+func (u *Uprobes) Tables(show func(pid int, functions []uint64)) {
+	last := u.read
+	for b := u.maps["tables"]; len(b) >= tableBytes; b = b[tableBytes:] {
+		t := append([]byte(nil), b[:tableBytes]...)
+		number := binary.NativeEndian.Uint64(t)
+		if number <= last || binary.NativeEndian.Uint64(b) != number {
+			continue
+		}
+		u.read = max(u.read, number)
+		pid, n := binary.NativeEndian.Uint32(t[8:]), binary.NativeEndian.Uint32(t[12:])
+		functions := make([]uint64, min(n, tableFunctions))
+		for i := range functions {
+			functions[i] = binary.NativeEndian.Uint64(t[16+8*i:])
+		}
+		show(int(pid), functions)
+	}
+}
+
+// offsetOf is the offset of a function of this program in its file.
+func offsetOf(f func()) (uint64, error) {
+	at := uint64(reflect.ValueOf(f).Pointer())
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		var start, end, offset uint64
+		var perm string
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x", &start, &end, &perm, &offset); err == nil && start <= at && at < end {
+			return at - start + offset, nil
+		}
+	}
+	return 0, fmt.Errorf("find a function of this program in /proc/self/maps: %w", io.ErrUnexpectedEOF)
+}

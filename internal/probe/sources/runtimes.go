@@ -1,0 +1,512 @@
+package sources
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// enclaveRuntime is the untrusted part of an enclave runtime: the files it is
+// in and the functions that a processor passes on its way into and out of an
+// enclave.
+type enclaveRuntime struct {
+	name string
+	// files are patterns of the last parts of a file's path, usual those of
+	// paths where it is looked for without a process that uses it.
+	files, usual []string
+	// linked: it is part of the programs that use it, which have any name. They
+	// are known by the SGX device that they map.
+	linked    bool
+	functions []runtimeFunction
+}
+
+// runtimeFunction is a function by the names that it has had.
+type runtimeFunction struct {
+	names      []string
+	transition bpf.Transition
+	mode       bpf.Mode
+}
+
+// Sources: urts.lds and enter_enclave.S of the Intel SDK, host_entry.S of
+// Gramine, host/sgx/calls.c of Open Enclave, occlum_pal_api.h of Occlum. The
+// labels at which enclaves come back from an asynchronous exit are bare ENCLU
+// instructions in all but Gramine, and no hook may be on one.
+var enclaveRuntimes = []enclaveRuntime{
+	{
+		name:  "intel_sgx_sdk",
+		files: []string{"libsgx_urts.so*", "libsgx_urts_sim.so*"},
+		usual: []string{"/usr/lib/x86_64-linux-gnu/libsgx_urts.so*", "/usr/lib64/libsgx_urts.so*", "/opt/intel/sgxsdk/*/libsgx_urts_sim.so*"},
+		functions: []runtimeFunction{
+			{[]string{"sgx_ecall"}, bpf.Entry, bpf.Marked},
+			{[]string{"sgx_ocall"}, bpf.Exit, bpf.Marked},
+		},
+	},
+	{
+		// Not "gramine": Gramine's own statistics, which count instructions rather
+		// than calls, have that name.
+		name:  "gramine_loader",
+		files: []string{"gramine/sgx/loader"},
+		usual: []string{"/usr/lib/x86_64-linux-gnu/gramine/sgx/loader", "/usr/lib64/gramine/sgx/loader",
+			"/usr/local/lib/x86_64-linux-gnu/gramine/sgx/loader", "/usr/local/lib64/gramine/sgx/loader"},
+		functions: []runtimeFunction{
+			{[]string{"sgx_ecall"}, bpf.Entry, 0},
+			{[]string{"sgx_raise"}, bpf.Entry, 0},
+			{[]string{"async_exit_pointer"}, bpf.AsyncExit, 0},
+			{[]string{"dump_and_reset_stats", "maybe_dump_and_reset_stats"}, bpf.Either, 0},
+		},
+	},
+	{
+		// Over the SDK, whose library counts for it in processes that called this one.
+		name:  "occlum",
+		files: []string{"libocclum-pal.so*", "libocclum-pal_sim.so*"},
+		usual: []string{"/opt/occlum/build/lib/libocclum-pal*.so*"},
+		functions: []runtimeFunction{
+			{[]string{"occlum_pal_init"}, bpf.Entry, bpf.Mark},
+			{[]string{"occlum_pal_create_process"}, bpf.Entry, bpf.Mark},
+			{[]string{"occlum_pal_exec"}, bpf.Entry, bpf.Mark},
+		},
+	},
+	{
+		name:      "ego",
+		files:     []string{"ego-host"},
+		usual:     []string{"/opt/ego/bin/ego-host"},
+		functions: openEnclaveFunctions,
+	},
+	{
+		name:      "open_enclave",
+		linked:    true,
+		functions: openEnclaveFunctions,
+	},
+}
+
+var openEnclaveFunctions = []runtimeFunction{
+	{[]string{"oe_ecall"}, bpf.Entry, 0},
+	{[]string{"__oe_dispatch_ocall"}, bpf.Exit, bpf.IfOCall},
+}
+
+var runtimes = probe.Source{
+	Name:    "runtimes",
+	Doc:     "entries into and exits from unmodified enclaves, by uprobes on the untrusted runtimes of the Intel SGX SDK, Gramine, Occlum, Open Enclave and EGo",
+	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits},
+	OptIn:   true,
+	Needs: []probe.Need{
+		{Capability: "cap_bpf", For: "loading the program that counts"},
+		{Capability: "cap_perfmon", For: "attaching uprobes"},
+		{Capability: "cap_sys_ptrace", For: "finding runtimes in the memory maps of other users' processes", Optional: true},
+		{Capability: "cap_dac_read_search", For: "reading the symbols of files that only their owners may read", Optional: true},
+		{Capability: "cap_sys_admin", For: "hooking files that were deleted or replaced while a process still uses them, through /proc/PID/map_files", Optional: true},
+	},
+	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; one link for all functions of a file from 6.6 on (uprobe.multi), one for each before.",
+	Cost:    "A trap of the processor for each call: 18 us on the virtual machine it was developed on (Linux 6.18, self-test of 4,800 calls), a microsecond or so is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total go by that. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
+	Blind: "Entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL): the EEXIT that ends an ECALL and the EENTER that ends an OCALL are not counted again. " +
+		"Asynchronous exits show in Gramine only: elsewhere the enclave comes back to a bare ENCLU instruction, which must not be hooked. " +
+		"Switchless calls make no transition and are not counted, nor are those switchless ECALLs that fall back to one. " +
+		"Exits of a stripped Intel SDK library are counted on the functions of the OCALL table, from the round after the first ECALL. " +
+		"Not seen: SCONE and other runtimes without symbols, enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		if runtime.GOARCH != "amd64" {
+			return nil, probe.NotHere("SGX enclaves on %s", runtime.GOARCH)
+		}
+		u, err := bpf.OpenUprobes(h)
+		if err != nil {
+			return nil, err
+		}
+		r := &transitions{Uprobes: u, host: h, lost: map[string]string{}, most: map[runtimeProcess]float64{}}
+		r.find()
+		return r, nil
+	},
+}
+
+// transitions is the Reader of runtimes.
+type transitions struct {
+	*bpf.Uprobes
+	host *host.Host
+	// seen counts the rounds for which a process has been there; looked are the
+	// files that were examined, and whether they are a runtime's; both since
+	// full, the last look at everything.
+	seen   map[int]int
+	looked map[fileKey]bool
+	inUse  map[uint64]bool // inodes
+	full   time.Time
+	lost   map[string]string // reason by file
+	most   map[runtimeProcess]float64
+}
+
+type runtimeProcess struct {
+	name    string
+	runtime int
+}
+
+// fileKey is how /proc/PID/maps names a file.
+type fileKey struct {
+	device string
+	inode  uint64
+}
+
+const (
+	// everything is how often all processes are looked at again.
+	everything = time.Minute
+	// mostProcesses bounds the maps that are read in a round, mostFiles what is hooked.
+	mostProcesses = 2000
+	mostFiles     = 64
+)
+
+// Read implements probe.Reader.
+func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
+	out := emitter(emit)
+	r.find()
+	missed, err := r.Missed()
+	if err != nil {
+		return err
+	}
+	folded := r.Transitions(func(name string, runtime int, n [4]uint64) {
+		if runtime >= len(enclaveRuntimes) {
+			return
+		}
+		label := enclaveRuntimes[runtime].name
+		// What runs at exits of both kinds is counted after the asynchronous one,
+		// so that the difference can be short for a moment; a counter never falls.
+		exits := float64(n[bpf.Exit])
+		if n[bpf.Either] > n[bpf.AsyncExit] {
+			exits += float64(n[bpf.Either] - n[bpf.AsyncExit])
+		}
+		key := runtimeProcess{name, runtime}
+		exits = max(exits, r.most[key])
+		r.most[key] = exits
+		for _, x := range []struct {
+			desc *metric.Desc
+			n    float64
+		}{{enclaveEntries, float64(n[bpf.Entry])}, {enclaveExits, exits}, {enclaveAsyncExits, float64(n[bpf.AsyncExit])}} {
+			if x.n > 0 {
+				out.send(x.desc, x.n, name, label)
+			}
+		}
+	})
+	events, _ := r.Spent()
+	if len(r.lost) == 0 && events+float64(missed) > 0 {
+		out.send(probe.Coverage, events/(events+float64(missed)))
+	}
+	out.send(probe.Missed, float64(missed))
+	out.send(probe.Folded, float64(folded))
+	return r.problem()
+}
+
+// problem says what could not be hooked.
+func (r *transitions) problem() error {
+	if len(r.lost) == 0 {
+		if _, files := r.Hooked(bpf.FileID{}); files == 0 && r.host.IsLocal() {
+			return &probe.Problem{Err: errors.New("find the runtime of an enclave: none runs, and none is in the usual places"),
+				Remedy: fmt.Sprintf("start the enclave; it is looked for in each round, and each call of it will cost %.2g us more", r.HitSeconds()*1e6)}
+		}
+		return nil
+	}
+	var reasons []string
+	for _, file := range slices.Sorted(maps.Keys(r.lost)) {
+		reasons = append(reasons, file+": "+r.lost[file])
+	}
+	text := strings.Join(reasons[:min(3, len(reasons))], "; ")
+	if n := len(reasons) - 3; n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return &probe.Problem{Err: errors.New("hook the runtimes of enclaves: " + text),
+		Remedy: "install the runtime with its symbols (not stripped), and run as root"}
+}
+
+// find hooks what is new: files in the usual places, and those that processes
+// have mapped. A process is looked at in its first two rounds, as it may
+// execute another program or load a library after it has begun, and again when
+// everything is.
+func (r *transitions) find() {
+	if !r.host.IsLocal() {
+		return
+	}
+	now := r.host.Now()
+	all := r.full.IsZero() || now.Sub(r.full) >= everything || now.Before(r.full)
+	if all {
+		r.full, r.seen, r.looked, r.inUse = now, map[int]int{}, map[fileKey]bool{}, map[uint64]bool{}
+		clear(r.lost)
+		r.usual()
+	}
+	entries, err := r.host.ReadDir("/proc")
+	if err != nil {
+		r.lost["/proc"] = err.Error()
+		return
+	}
+	here, read := map[int]int{}, 0
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		here[pid] = r.seen[pid]
+		if here[pid] < 2 && read < mostProcesses {
+			here[pid]++
+			read++
+			r.process(pid)
+		}
+	}
+	r.seen = here
+	r.Tables(r.table)
+	if all && read < mostProcesses {
+		// Files that are gone and that no process uses any more.
+		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
+			r.lost["hooks"] = err.Error()
+		}
+	}
+}
+
+// usual hooks the files where packages install them.
+func (r *transitions) usual() {
+	for i, rt := range enclaveRuntimes {
+		for _, pattern := range rt.usual {
+			paths, _ := r.host.Glob(pattern) // the patterns are well formed
+			for _, p := range paths {
+				if x, err := bpf.OpenExecutable(r.host, p, 0); err == nil {
+					r.hook(x, i)
+				} else if !errors.Is(err, fs.ErrNotExist) {
+					r.lost[p] = err.Error()
+				}
+			}
+		}
+	}
+}
+
+// process hooks the runtimes that a process has mapped. One that ends meanwhile
+// is no loss.
+func (r *transitions) process(pid int) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	b, err := r.host.ReadFile(dir + "/maps")
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			r.lost["memory maps of other users' processes"] = err.Error()
+		}
+		return
+	}
+	mapped := parseMappedFiles(b)
+	enclave := slices.ContainsFunc(mapped, mappedFile.sgx)
+	found := false
+	for _, m := range mapped {
+		if m.inode == 0 || !m.exec {
+			continue
+		}
+		r.inUse[m.inode] = true
+		i := runtimeOf(m.path, enclave)
+		if i < 0 {
+			continue
+		}
+		one, known := r.looked[m.fileKey]
+		if !known {
+			x, err := r.open(dir, m)
+			if err == nil {
+				one = r.hook(x, i)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				r.lost[m.path] = err.Error()
+			}
+			r.looked[m.fileKey] = one
+		}
+		found = found || one
+	}
+	if enclave && !found {
+		name, _ := r.host.ReadString(dir + "/comm")
+		r.lost["process "+strings.ToValidUTF8(cmp.Or(name, strconv.Itoa(pid)), "\uFFFD")] = "it has enclaves, but none of the known runtimes with symbols"
+	}
+}
+
+// open opens the file behind a mapping: by its name as the process sees it, if
+// that still leads there, else by the mapping itself.
+func (r *transitions) open(dir string, m mappedFile) (*bpf.Executable, error) {
+	x, err := bpf.OpenExecutable(r.host, dir+"/root"+m.path, m.inode)
+	if err == nil {
+		x.Path = m.path
+		return x, nil
+	}
+	x, ferr := bpf.OpenExecutable(r.host, fmt.Sprintf("%s/map_files/%x-%x", dir, m.start, m.end), 0)
+	if ferr != nil {
+		return nil, cmp.Or(ferr, err)
+	}
+	x.Path = m.path
+	return x, nil
+}
+
+// hook hooks the functions of a runtime in a file, and reports whether the file
+// is one of the runtime.
+func (r *transitions) hook(x *bpf.Executable, runtime int) bool {
+	have, files := r.Hooked(x.ID)
+	if have || files >= mostFiles {
+		if !have {
+			r.lost[x.Path] = fmt.Sprintf("%d files are hooked already", files)
+		}
+		_ = x.Close()
+		return have
+	}
+	rt := enclaveRuntimes[runtime]
+	functions, stripped, err := x.Functions()
+	if err != nil && !rt.linked {
+		r.lost[x.Path] = err.Error()
+	}
+	places, lacking := placesOf(x, runtime, functions)
+	if err != nil || len(places) == 0 || rt.linked && len(places) < len(rt.functions) && !stripped {
+		if err == nil && !rt.linked {
+			r.lost[x.Path] = without(lacking, stripped)
+		}
+		_ = x.Close()
+		return false
+	}
+	if len(lacking) > 0 {
+		r.lost[x.Path] = without(lacking, stripped)
+	}
+	if err := r.Hook(x, places); err != nil {
+		r.lost[x.Path] = err.Error()
+	}
+	return true
+}
+
+func without(functions []string, stripped bool) string {
+	text := "no function " + strings.Join(functions, ", ")
+	if stripped {
+		text += ": the file is stripped"
+	}
+	return text
+}
+
+// placesOf finds the functions of a runtime among those of a file, and names
+// those that it lacks.
+func placesOf(x *bpf.Executable, runtime int, functions map[string]uint64) (places []bpf.Place, lacking []string) {
+	async := false
+	for _, f := range enclaveRuntimes[runtime].functions {
+		offset, ok := uint64(0), false
+		for _, name := range f.names {
+			if at, defined := functions[name]; defined && !ok {
+				offset, ok = x.Place(at)
+			}
+		}
+		if f.transition == bpf.Either && !async {
+			ok = false // the exits could not be told apart
+		}
+		switch {
+		case ok:
+			async = async || f.transition == bpf.AsyncExit
+			places = append(places, bpf.Place{Offset: offset, Runtime: runtime, Transition: f.transition, Mode: f.mode})
+		case f.transition == bpf.Exit && f.mode&bpf.Marked != 0 && len(places) > 0:
+			// The hidden function of the SDK; the OCALL table leads to the same calls.
+			places[0].Mode |= bpf.NoteTable
+		default:
+			lacking = append(lacking, f.names[0])
+		}
+	}
+	return places, lacking
+}
+
+// table hooks the functions of an OCALL table as exits.
+func (r *transitions) table(pid int, functions []uint64) {
+	// The kernel's process ids are those of the first PID namespace.
+	if self, err := r.host.Readlink("/proc/self"); err != nil || self != strconv.Itoa(r.PID()) {
+		r.lost["OCALL tables"] = "/proc is of another PID namespace, so their processes cannot be found"
+		return
+	}
+	dir := "/proc/" + strconv.Itoa(pid)
+	b, err := r.host.ReadFile(dir + "/maps")
+	if err != nil {
+		return // it has ended
+	}
+	places := map[mappedFile][]bpf.Place{}
+	for _, m := range parseMappedFiles(b) {
+		for _, at := range functions {
+			if m.exec && m.inode != 0 && m.start <= at && at < m.end {
+				places[m] = append(places[m], bpf.Place{Offset: at - m.start + m.offset, Transition: bpf.Exit, Mode: bpf.Marked})
+			}
+		}
+	}
+	for m, p := range places {
+		x, err := r.open(dir, m)
+		if err != nil {
+			continue
+		}
+		safe := slices.DeleteFunc(p, func(p bpf.Place) bool { at, ok := x.Place(p.Offset); return !ok || at != p.Offset })
+		r.inUse[x.ID.Inode] = true
+		if err := r.Hook(x, safe); err != nil {
+			r.lost[m.path] = err.Error()
+		}
+	}
+}
+
+// runtimeOf is the index of the runtime that a file may be of, or -1. A process
+// with enclaves may have one in any file.
+func runtimeOf(file string, enclave bool) int {
+	parts := strings.Split(file, "/")
+	for i, rt := range enclaveRuntimes {
+		for _, pattern := range rt.files {
+			n := strings.Count(pattern, "/") + 1
+			if n > len(parts) {
+				continue
+			}
+			if ok, _ := path.Match(pattern, strings.Join(parts[len(parts)-n:], "/")); ok {
+				return i
+			}
+		}
+		if rt.linked && enclave {
+			return i
+		}
+	}
+	return -1
+}
+
+// mappedFile is a line of /proc/PID/maps (proc_pid_maps(5)).
+type mappedFile struct {
+	fileKey
+	start, end, offset uint64
+	exec               bool
+	path               string
+}
+
+// sgx reports whether the mapping is of a driver's device: /dev/sgx_enclave,
+// /dev/sgx/enclave, /dev/isgx.
+func (m mappedFile) sgx() bool {
+	switch path.Base(m.path) {
+	case "sgx_enclave", "isgx":
+		return true
+	case "enclave":
+		return path.Base(path.Dir(m.path)) == "sgx"
+	}
+	return false
+}
+
+// parseMappedFiles reads /proc/PID/maps; lines that it does not understand are left out.
+func parseMappedFiles(b []byte) (out []mappedFile) {
+	for line := range strings.Lines(string(b)) {
+		var m mappedFile
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
+		if len(fields) < 6 || len(fields[1]) != 4 {
+			continue
+		}
+		from, to, _ := strings.Cut(fields[0], "-")
+		var errs [4]error
+		m.start, errs[0] = strconv.ParseUint(from, 16, 64)
+		m.end, errs[1] = strconv.ParseUint(to, 16, 64)
+		m.offset, errs[2] = strconv.ParseUint(fields[2], 16, 64)
+		m.inode, errs[3] = strconv.ParseUint(fields[4], 10, 64)
+		if errors.Join(errs[:]...) != nil {
+			continue
+		}
+		m.exec, m.device = fields[1][2] == 'x', fields[3]
+		// seq_path escapes line feeds; a name that has them is not one of ours.
+		m.path = strings.TrimSuffix(strings.TrimLeft(fields[5], " "), " (deleted)")
+		out = append(out, m)
+	}
+	return out
+}

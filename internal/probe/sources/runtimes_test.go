@@ -1,0 +1,348 @@
+package sources
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+)
+
+// compile builds a program or library of testdata/runtimes.
+func compile(t *testing.T, out string, args ...string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("gcc", append([]string{"-O2", "-o", out}, args...)...)
+	cmd.Dir = "testdata/runtimes"
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("gcc %v: %v: %s", args, err, text)
+	}
+	return out
+}
+
+// conversing is a program that does its work at each line of input.
+type conversing struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func converse(t *testing.T, argv ...string) *conversing {
+	t.Helper()
+	c := &conversing{t: t, cmd: exec.Command(argv[0], argv[1:]...)}
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.cmd.Stderr = os.Stderr
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.in.Close()
+		_ = c.cmd.Wait()
+	})
+	c.out = bufio.NewScanner(out)
+	c.line()
+	return c
+}
+
+func (c *conversing) line() string {
+	c.t.Helper()
+	if !c.out.Scan() {
+		c.t.Fatalf("%v ended early", c.cmd.Args)
+	}
+	return c.out.Text()
+}
+
+// work makes the program do its work once.
+func (c *conversing) work() string {
+	c.t.Helper()
+	fmt.Fprintln(c.in)
+	return c.line()
+}
+
+// hooking opens the source with its clock under the test's control.
+func hooking(t *testing.T) (*transitions, *time.Time) {
+	t.Helper()
+	h, now := host.Local(), time.Now()
+	h.Now = func() time.Time { return now }
+	r, err := runtimes.Open(h, nil)
+	if err != nil {
+		t.Skipf("source runtimes: %v (%s)", err, probe.Remedy(err))
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return r.(*transitions), &now
+}
+
+// transitionsOf reads the counts of a process: entries, exits, async exits.
+func transitionsOf(t *testing.T, r probe.Reader, process, runtime string) (n [3]float64, err error) {
+	t.Helper()
+	err = r.Read(t.Context(), func(x metric.Sample) {
+		for i, d := range []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits} {
+			if x.Desc == d && x.Labels[0] == process && x.Labels[1] == runtime {
+				n[i] += x.Value
+			}
+		}
+	})
+	return n, err
+}
+
+func TestRuntimesAreCountedExactly(t *testing.T) {
+	dir := t.TempDir()
+	lib := compile(t, dir+"/libsgx_urts.so.2", "-shared", "-fPIC", "urts.c")
+	bare := compile(t, dir+"/stripped/libsgx_urts.so.2", "-shared", "-fPIC", "-s", "urts.c")
+	occlum := compile(t, dir+"/libocclum-pal.so.0", "-shared", "-fPIC", "occlum.c")
+	link := func(name, lib string, more ...string) string {
+		return compile(t, dir+"/"+name, append([]string{"host.c", lib, "-Wl,-rpath," + filepath.Dir(lib)}, more...)...)
+	}
+	device := dir + "/sgx_enclave"
+	if err := os.WriteFile(device, make([]byte, 4096), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		process, runtime string
+		argv             []string
+		// first is what is seen of the first work, each of every later one.
+		first, each [3]float64
+	}{
+		{"rt-sdk", "intel_sgx_sdk", []string{link("rt-sdk", lib), "100", "7"}, [3]float64{100, 700}, [3]float64{100, 700}},
+		// The OCALL table is noted at the first ECALL and hooked in the round after.
+		{"rt-bare", "intel_sgx_sdk", []string{link("rt-bare", bare), "100", "7"}, [3]float64{100, 0}, [3]float64{100, 700}},
+		{"rt-occlum", "occlum", []string{link("rt-occlum", lib, occlum, "-DOCCLUM"), "50", "3"}, [3]float64{50, 150}, [3]float64{50, 150}},
+		{"loader", "gramine_loader", []string{compile(t, dir+"/gramine/sgx/loader", "gramine.c"), "10", "20", "30"}, [3]float64{11, 200, 300}, [3]float64{11, 200, 300}},
+		{"rt-oe", "open_enclave", []string{compile(t, dir+"/rt-oe", "openenclave.c"), "10", "4", device}, [3]float64{10, 40}, [3]float64{10, 40}},
+		{"ego-host", "ego", []string{compile(t, dir+"/ego-host", "openenclave.c"), "10", "4"}, [3]float64{10, 40}, [3]float64{10, 40}},
+	}
+	r, _ := hooking(t)
+	if s := r.HitSeconds(); s <= 0 {
+		t.Errorf("a hit costs %v seconds", s)
+	} else {
+		t.Logf("a hit costs %.3g s", s)
+	}
+	for _, c := range cases {
+		t.Run(c.process, func(t *testing.T) {
+			p := converse(t, c.argv...)
+			_, _ = transitionsOf(t, r, c.process, c.runtime) // the round that hooks the file
+			if c.runtime == "occlum" {
+				p.work() // the call that says so
+			}
+			var want [3]float64
+			for i := range 3 {
+				p.work()
+				add := c.each
+				if i == 0 {
+					add = c.first
+				}
+				for k := range want {
+					want[k] += add[k]
+				}
+				got, err := transitionsOf(t, r, c.process, c.runtime)
+				if got != want {
+					t.Errorf("after %d: %v, want %v (%v)", i+1, got, want, err)
+				}
+			}
+			// One that begins later is counted from its first call.
+			q := converse(t, c.argv...)
+			if c.runtime == "occlum" {
+				q.work()
+			}
+			q.work()
+			got, _ := transitionsOf(t, r, c.process, c.runtime)
+			for k := range want {
+				want[k] += c.each[k]
+			}
+			if got != want {
+				t.Errorf("with a second process: %v, want %v", got, want)
+			}
+			if err := r.Detach(); err != nil {
+				t.Fatal(err)
+			}
+			p.work()
+			if err := r.Attach(); err != nil {
+				t.Fatal(err)
+			}
+			p.work()
+			for k := range want {
+				want[k] += c.each[k]
+			}
+			if got, _ := transitionsOf(t, r, c.process, c.runtime); got != want {
+				t.Errorf("after a time detached: %v, want %v", got, want)
+			}
+		})
+	}
+	events, seconds := r.Spent()
+	var sum float64
+	for _, s := range seconds {
+		sum += s
+	}
+	if cost := events * r.HitSeconds(); events == 0 || sum < 0.99*cost || sum > 1.01*cost {
+		t.Errorf("%v events cost %v seconds, want %v", events, sum, cost)
+	}
+}
+
+// A library that an upgrade replaces is another file for those who start later.
+func TestRuntimesAfterAnUpgrade(t *testing.T) {
+	dir := t.TempDir()
+	lib := compile(t, dir+"/libsgx_urts.so.2", "-shared", "-fPIC", "urts.c")
+	app := compile(t, dir+"/rt-upgrade", "host.c", lib, "-Wl,-rpath,"+dir)
+	old := converse(t, app, "10", "2")
+	if err := os.Rename(compile(t, dir+"/new", "-shared", "-fPIC", "-g", "urts.c"), lib); err != nil {
+		t.Fatal(err)
+	}
+	// The old file has no name any more, but its process still maps it.
+	r, now := hooking(t)
+	old.work()
+	if got, err := transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk"); got != [3]float64{10, 20} {
+		t.Errorf("of a deleted library: %v (%v)", got, err)
+	}
+	fresh := converse(t, app, "10", "2")
+	_, _ = transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk")
+	fresh.work()
+	old.work()
+	if got, err := transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk"); got != [3]float64{30, 60} {
+		t.Errorf("of both libraries: %v (%v)", got, err)
+	}
+	_, before := r.Hooked(bpf.FileID{})
+	_ = old.in.Close()
+	_ = old.cmd.Wait()
+	*now = now.Add(everything)
+	_, _ = transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk")
+	if _, after := r.Hooked(bpf.FileID{}); after != before-1 {
+		t.Errorf("%d files are hooked after the last user of one of %d has ended", after, before)
+	}
+	fresh.work()
+	if got, _ := transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk"); got != [3]float64{40, 80} {
+		t.Errorf("after the old one was forgotten: %v", got)
+	}
+}
+
+// Two containers of one image see its files through overlay mounts of their own.
+func TestRuntimesInContainers(t *testing.T) {
+	dir := t.TempDir()
+	lib := compile(t, dir+"/image/libsgx_urts.so.2", "-shared", "-fPIC", "urts.c")
+	compile(t, dir+"/image/rt-boxed", "host.c", lib, "-Wl,-rpath,$ORIGIN")
+	r, _ := hooking(t)
+	var boxes []*conversing
+	for _, name := range []string{"a", "b"} {
+		for _, sub := range []string{"up", "work", "at"} {
+			if err := os.MkdirAll(filepath.Join(dir, name, sub), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script := fmt.Sprintf(`cd %s && mount -t tmpfs none . && mkdir up work at && mount -t overlay overlay -o lowerdir=%s/image,upperdir=up,workdir=work at && exec at/rt-boxed 10 2`,
+			filepath.Join(dir, name), dir)
+		if out, err := exec.Command("unshare", "-m", "sh", "-c", strings.Replace(script, "exec at/rt-boxed 10 2", "true", 1)).CombinedOutput(); err != nil {
+			t.Skipf("no overlay in a mount namespace: %v: %s", err, out)
+		}
+		boxes = append(boxes, converse(t, "unshare", "-m", "sh", "-c", script))
+	}
+	_, _ = transitionsOf(t, r, "rt-boxed", "intel_sgx_sdk")
+	for _, b := range boxes {
+		b.work()
+	}
+	if got, err := transitionsOf(t, r, "rt-boxed", "intel_sgx_sdk"); got != [3]float64{20, 40} {
+		t.Errorf("of two containers: %v, want 20 and 40 (%v)", got, err)
+	}
+}
+
+func TestRuntimesSayWhatTheyLack(t *testing.T) {
+	dir := t.TempDir()
+	stripped := compile(t, dir+"/gramine/sgx/loader", "-s", "gramine.c")
+	broken := filepath.Join(dir, "libsgx_urts.so.1")
+	text, err := os.ReadFile(stripped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 64; i < 1<<10; i++ {
+		text[i] ^= 0xa5
+	}
+	if err := os.WriteFile(broken, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := hooking(t)
+	converse(t, stripped, "1", "1", "1")
+	_, err = transitionsOf(t, r, "loader", "gramine_loader")
+	if err == nil || !strings.Contains(err.Error(), "/gramine/sgx/loader: no function sgx_ecall") || !strings.Contains(err.Error(), "stripped") {
+		t.Errorf("of a stripped runtime: %v", err)
+	}
+	if x, err := bpf.OpenExecutable(host.Local(), broken, 0); err != nil {
+		t.Error(err)
+	} else if f, _, err := x.Functions(); err == nil && len(f) > 0 {
+		t.Errorf("functions of a broken file: %v", f)
+	}
+	if _, err := bpf.OpenExecutable(host.Local(), "/dev/null", 0); err == nil {
+		t.Error("opened a device")
+	}
+	if _, err := bpf.OpenExecutable(host.Local(), stripped, 1); err == nil {
+		t.Error("opened another inode")
+	}
+}
+
+func TestRuntimeOf(t *testing.T) {
+	for _, c := range []struct {
+		path    string
+		enclave bool
+		want    string
+	}{
+		{"/usr/lib/x86_64-linux-gnu/libsgx_urts.so.2.0.25", false, "intel_sgx_sdk"},
+		{"/opt/intel/sgxsdk/lib64/libsgx_urts_sim.so", false, "intel_sgx_sdk"},
+		{"/usr/lib/x86_64-linux-gnu/gramine/sgx/loader", false, "gramine_loader"},
+		{"/usr/lib/x86_64-linux-gnu/gramine/direct/loader", false, ""},
+		{"loader", false, ""},
+		{"/opt/occlum/build/lib/libocclum-pal.so.0.30", false, "occlum"},
+		{"/opt/ego/bin/ego-host", true, "ego"},
+		{"/srv/app", true, "open_enclave"},
+		{"/srv/app", false, ""},
+		{"", false, ""},
+	} {
+		got := ""
+		if i := runtimeOf(c.path, c.enclave); i >= 0 {
+			got = enclaveRuntimes[i].name
+		}
+		if got != c.want {
+			t.Errorf("%s (enclave %v) is of %q, want %q", c.path, c.enclave, got, c.want)
+		}
+	}
+	if len(enclaveRuntimes) > bpf.MaxRuntimes {
+		t.Errorf("%d runtimes, the program tells %d apart", len(enclaveRuntimes), bpf.MaxRuntimes)
+	}
+}
+
+func FuzzMappedFiles(f *testing.F) {
+	f.Add([]byte("7f0000000000-7f0000001000 r-xp 00001000 fe:00 247741                     /usr/lib/libsgx_urts.so.2 (deleted)\n"))
+	f.Add([]byte("7f00-7f01 rw-s 00000000 00:05 12 /dev/sgx_enclave\nffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n"))
+	f.Add([]byte("- - - - - -\n\n 1-2 r-xp 0 a b c"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, m := range parseMappedFiles(b) {
+			m.sgx()
+			if i := runtimeOf(m.path, true); i >= len(enclaveRuntimes) {
+				t.Errorf("runtime %d", i)
+			}
+		}
+	})
+	if runtime.GOARCH != "amd64" {
+		f.Skip("SGX is of x86")
+	}
+}
