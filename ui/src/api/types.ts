@@ -1,7 +1,7 @@
 // Generated from internal/web/types.go by `go generate ./internal/web`. Do not edit.
 
 /** Role says from which side the TEE is seen. */
-export type TeeRole = "host" | "guest";
+export type TeeRole = "host" | "guest" | "device";
 
 /** Evidence is one thing that was read: where, and what it said. */
 export interface TeeEvidence {
