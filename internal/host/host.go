@@ -52,6 +52,8 @@ type Host struct {
 	Ioctl func(device string, request uint, arg []byte, refs ...Ref) error
 	// Borrow returns a file that another process has open, by its descriptor.
 	Borrow func(pid, fd int) (Borrowed, error)
+	// Perf opens a group of performance counters that count, and never sample.
+	Perf func(PerfTarget, ...PerfEvent) (PerfGroup, error)
 	// Maps returns the contents of the BPF maps of a program, by map name, as a
 	// fixture recorded them. It is nil on a real machine, where programs are
 	// loaded into the kernel.
@@ -69,7 +71,7 @@ func Local() *Host { return At("/") }
 // At is the machine this process runs on, seen from inside a container that
 // has the host's tree, with its /proc and /sys, mounted at root.
 func At(root string) *Host {
-	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow}
+	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow, Perf: openPerf}
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
 	}

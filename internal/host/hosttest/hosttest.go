@@ -8,6 +8,7 @@
 //	msr     lines "cpu register value", hexadecimal, or "cpu register ERRNO"; without it there is no msr device
 //	statfs  lines "path bsize blocks bfree bavail files ffree flags", decimal, or "path ERRNO", with \040 for a space; all other paths are missing
 //	ioctl   lines "device request argument -> answer...": the request and the argument's bytes as they are before addresses are put in, and the bytes of the argument and of each buffer afterwards, hexadecimal, or an ERRNO; the device is a file of the machine
+//	perf    lines "cpu|thread N TYPE:CONFIG VALUE ENABLED RUNNING", or an ERRNO at the end: performance counters with their times ("5s"); all others are missing (ENOENT)
 //	now     the clock, RFC 3339 (2026-01-02T03:04:05Z without it)
 //	links   lines "path -> target": symbolic links
 //	dirs    lines "path": empty folders
@@ -166,6 +167,7 @@ func Open(t testing.TB, path string) *Fixture {
 		},
 	}
 	fakeDevices(t, f.Host, f.Meta["ioctl"])
+	fakePerf(t, f.Host, f.Meta["perf"])
 	return f
 }
 
@@ -314,7 +316,7 @@ func parseStatfs(s string) (map[string]statfs, error) {
 }
 
 // errnos are the errors that a fixture can ask for.
-var errnos = map[string]syscall.Errno{"EACCES": unix.EACCES, "EIO": unix.EIO, "ENOENT": unix.ENOENT, "EPERM": unix.EPERM}
+var errnos = map[string]syscall.Errno{"EACCES": unix.EACCES, "EIO": unix.EIO, "ENODEV": unix.ENODEV, "ENOENT": unix.ENOENT, "EPERM": unix.EPERM}
 
 // lines yields the lines of s that are neither empty nor comments.
 func lines(s string) func(func(string) bool) {

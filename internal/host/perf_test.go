@@ -1,0 +1,206 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	pageFaults = PerfEvent{unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS}
+	taskClock  = PerfEvent{unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK}
+	cpuClock   = PerfEvent{unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK}
+)
+
+func openedPerf(t *testing.T, target PerfTarget, events ...PerfEvent) PerfGroup {
+	t.Helper()
+	g, err := Local().Perf(target, events...)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func readPerf(t *testing.T, g PerfGroup) PerfReading {
+	t.Helper()
+	r, err := g.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// touch makes a page fault for each of n fresh pages.
+func touch(t *testing.T, n int) {
+	t.Helper()
+	page := unix.Getpagesize()
+	b, err := unix.Mmap(-1, 0, n*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Madvise(b, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
+		t.Fatal(err)
+	}
+	for i := range n {
+		b[i*page] = 1
+	}
+	if err := unix.Munmap(b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A thread's faults and those of the threads that it makes are counted, those of
+// its child processes are not.
+func TestPerfThread(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	g := openedPerf(t, PerfTarget{Thread: unix.Gettid()}, pageFaults, taskClock)
+	before := readPerf(t, g)
+	touch(t, 1000)
+	after := readPerf(t, g)
+	if n := after.Values[0] - before.Values[0]; n < 1000 || n > 1100 {
+		t.Errorf("%d page faults, want 1000", n)
+	}
+	if after.Enabled <= before.Enabled || after.Running != after.Enabled || after.Values[1] <= before.Values[1] {
+		t.Errorf("clocks %+v, then %+v", before, after)
+	}
+	child := threadsProgram(t)
+	if err := child.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if n := readPerf(t, g).Values[0] - after.Values[0]; n > 1000 {
+		t.Errorf("%d page faults while a child made thousands", n)
+	}
+}
+
+// threadsProgram is this test program, as a process that runs threads.
+func threadsProgram(t *testing.T) *exec.Cmd {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "-test.run=^TestPerfNewThreads$")
+	cmd.Env = append(os.Environ(), "PERF_THREADS=1", "GOMAXPROCS=1")
+	return cmd
+}
+
+func TestPerfNewThreads(t *testing.T) {
+	if os.Getenv("PERF_THREADS") != "" {
+		threads()
+		return
+	}
+	cmd := threadsProgram(t)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make([]byte, 1)
+	if _, err := out.Read(ready); err != nil {
+		t.Fatal(err)
+	}
+	var groups []PerfGroup
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		thread, err := strconv.Atoi(task.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups = append(groups, openedPerf(t, PerfTarget{Thread: thread}, pageFaults))
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var sum uint64
+	for _, g := range groups {
+		sum += readPerf(t, g).Values[0] // after the end of all threads
+	}
+	if sum < 4*1000 || sum > 4*1000+2500 {
+		t.Errorf("%d page faults of four threads that touched 1000 pages each", sum)
+	}
+}
+
+// threads touches pages in four new threads when standard input is closed.
+func threads() {
+	_, _ = os.Stdout.WriteString(".")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			runtime.LockOSThread()
+			touch(new(testing.T), 1000)
+		})
+	}
+	all.Wait()
+}
+
+// A CPU's clock runs as fast as the wall's.
+func TestPerfCPU(t *testing.T) {
+	g := openedPerf(t, PerfTarget{CPU: 0}, cpuClock, pageFaults)
+	began, before := time.Now(), readPerf(t, g)
+	time.Sleep(50 * time.Millisecond)
+	after, took := readPerf(t, g), time.Since(began)
+	if d := time.Duration(after.Values[0] - before.Values[0]); d < 50*time.Millisecond || d > took {
+		t.Errorf("the clock went on by %s in %s", d, took)
+	}
+	if d := after.Enabled - before.Enabled; d < 50*time.Millisecond || d > took || after.Running != after.Enabled {
+		t.Errorf("enabled for %s and running for %s in %s", after.Enabled, after.Running, took)
+	}
+}
+
+func TestPerfErrors(t *testing.T) {
+	for _, c := range []struct {
+		target PerfTarget
+		events []PerfEvent
+		is     error
+		says   string
+	}{
+		{PerfTarget{CPU: 1 << 20}, []PerfEvent{cpuClock}, unix.EINVAL, "CPU 1048576"},
+		{PerfTarget{Thread: 1 << 30}, []PerfEvent{cpuClock}, unix.ESRCH, "thread 1073741824"},
+		{PerfTarget{CPU: 0}, []PerfEvent{cpuClock, {unix.PERF_TYPE_SOFTWARE, 999}}, unix.ENOENT, "1:0x3e7"},
+		{PerfTarget{}, nil, nil, "no events"},
+	} {
+		g, err := Local().Perf(c.target, c.events...)
+		if err == nil {
+			g.Close()
+			t.Errorf("%v %v: opened", c.target, c.events)
+			continue
+		}
+		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+			t.Skip(err)
+		}
+		if c.is != nil && !errors.Is(err, c.is) && !errors.Is(err, unix.ENODEV) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v %v: %v", c.target, c.events, err)
+		}
+	}
+}
