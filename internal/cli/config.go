@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,18 +103,14 @@ func (c *config) check(root *yaml.Node) error {
 	at := func(keys ...string) string {
 		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), strings.Join(keys, "."))
 	}
-	known := map[string]bool{}
-	for _, s := range sources.All {
-		known[s.Name] = true
-	}
 	for name, s := range c.Sources {
-		if !known[name] {
+		i := slices.IndexFunc(sources.All, func(x *probe.Source) bool { return x.Name == name })
+		if i < 0 {
 			return fmt.Errorf("%s: no such source; `teescope doctor` lists them", at("sources", name))
 		}
-		if s.Process != nil {
-			if _, err := regexp.Compile(*s.Process); err != nil {
-				return fmt.Errorf("%s: %w", at("sources", name, "process"), err)
-			}
+		if err := probe.Setting(s).Check(sources.All[i]); err != nil {
+			key, why, _ := strings.Cut(err.Error(), ": ")
+			return fmt.Errorf("%s: %s", at("sources", name, key), why)
 		}
 	}
 	for key, d := range map[string]time.Duration{"every": c.Analysis.Every, "long": c.Analysis.Long, "short": c.Analysis.Short, "close_after": c.Analysis.CloseAfter} {
@@ -121,7 +118,7 @@ func (c *config) check(root *yaml.Node) error {
 			return fmt.Errorf("%s: %v; want at least 1s", at("analysis", key), d)
 		}
 	}
-	known = map[string]bool{}
+	known := map[string]bool{}
 	for _, r := range rules.All {
 		known[r.Name] = true
 	}

@@ -67,7 +67,7 @@ func metricsDoc(t *testing.T) string {
 		}
 	}
 	for _, s := range sources.All {
-		section(s.Name, s.Doc, s.Metrics)
+		section(s.Name, s.Doc+notes(s), s.Metrics)
 	}
 	section("The engine", "What is said of every source.", probe.Metrics)
 	section("The store", "What the embedded database says of itself.", store.Metrics)
@@ -77,6 +77,39 @@ func metricsDoc(t *testing.T) string {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", r.Record, cell(r.Expr), cell(r.Doc))
 	}
 	return b.String()
+}
+
+// notes are the parts of a source's section that are no metrics.
+func notes(s *probe.Source) string {
+	var b strings.Builder
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "\n- %s: %s", name, text)
+		}
+	}
+	if s.OptIn {
+		line("Off", "until `sources."+s.Name+".on: true` in the configuration, or the page, switches it on.")
+	}
+	for _, l := range s.Levels {
+		line("Level `"+l.Name+"`", sentence(l.Doc))
+	}
+	line("Kernels", s.Kernels)
+	for _, n := range s.Needs {
+		what := n.For
+		if n.Optional {
+			what += "; without it that part is missing"
+		}
+		if n.Open {
+			what += "; when it is opened only"
+		}
+		line("Needs `"+n.Capability+"`", sentence(what))
+	}
+	line("Cost", s.Cost)
+	line("Cannot see", s.Blind)
+	if b.Len() == 0 {
+		return ""
+	}
+	return ".\n" + b.String()
 }
 
 func rulesDoc() string {
@@ -94,7 +127,16 @@ func rulesDoc() string {
 }
 
 // sentence gives a text the form of one: sources are named in a few words.
-func sentence(s string) string { return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "." }
+func sentence(s string) string {
+	s = strings.ToUpper(s[:1]) + s[1:]
+	if strings.HasSuffix(s, ".") {
+		return s
+	}
+	if text, list, ok := strings.Cut(s, ".\n"); ok {
+		return text + ".\n" + list
+	}
+	return s + "."
+}
 
 // cell makes a text fit for a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -450,7 +450,10 @@ func (e *Engine) Set(name string, s Setting) error {
 		return fmt.Errorf("set source %q: %w", name, ErrNoSource)
 	}
 	l := e.sources[i]
-	next, err := s.over(l)
+	next, err := s.over(l.Status)
+	if _, ok := l.reader.(Governed); err == nil && s.Sample != nil && *s.Sample < 1 && l.reader != nil && !ok {
+		err = errors.New("sample: it reads files, all of the time: there is nothing to sample")
+	}
 	if err != nil {
 		return fmt.Errorf("set source %s: %w", name, err)
 	}
@@ -481,9 +484,15 @@ func (e *Engine) Set(name string, s Setting) error {
 	return nil
 }
 
-// over is the status that l would have with the setting, or what is wrong with it.
-func (s Setting) over(l *live) (Status, error) {
-	next := l.Status
+// Check says what is wrong with a setting of a source, beginning with the name of
+// the field.
+func (s Setting) Check(source *Source) error {
+	_, err := s.over(Status{Source: source})
+	return err
+}
+
+// over is the status that a source would have with the setting.
+func (s Setting) over(next Status) (Status, error) {
 	for _, f := range []struct {
 		what string
 		from *string
@@ -500,7 +509,7 @@ func (s Setting) over(l *live) (Status, error) {
 		if *f.from != "" {
 			re, err := regexp.Compile(*f.from)
 			if err != nil {
-				return next, fmt.Errorf("%s filter: %w", f.what, err)
+				return next, fmt.Errorf("%s: %w", f.what, err)
 			}
 			*f.to = re
 		}
@@ -508,28 +517,25 @@ func (s Setting) over(l *live) (Status, error) {
 	if s.PIDs != nil {
 		next.Scope.PIDs = slices.Clone(*s.PIDs)
 		if len(next.Scope.PIDs) > MaxPIDs {
-			return next, fmt.Errorf("%d process ids: want at most %d, each of which has series of its own", len(next.Scope.PIDs), MaxPIDs)
+			return next, fmt.Errorf("pids: %d process ids: want at most %d, each of which has series of its own", len(next.Scope.PIDs), MaxPIDs)
 		}
 		for _, pid := range next.Scope.PIDs {
 			if pid < 1 {
-				return next, fmt.Errorf("process id %d: want one above 0", pid)
+				return next, fmt.Errorf("pids: %d: want a process id above 0", pid)
 			}
 		}
 	}
 	if s.Sample != nil {
 		if !(*s.Sample > 0 && *s.Sample <= 1) {
-			return next, fmt.Errorf("sample %g: want a part of the time, above 0 and at most 1", *s.Sample)
+			return next, fmt.Errorf("sample: %g: want a part of the time, above 0 and at most 1", *s.Sample)
 		}
 		next.Sample = *s.Sample
 	}
 	if s.Level != nil {
-		if !slices.ContainsFunc(l.Source.Levels, func(v Level) bool { return v.Name == *s.Level }) {
-			return next, fmt.Errorf("no level %q; %s", *s.Level, levels(l.Source))
+		if !slices.ContainsFunc(next.Source.Levels, func(v Level) bool { return v.Name == *s.Level }) {
+			return next, fmt.Errorf("level: no level %q; %s", *s.Level, levels(next.Source))
 		}
 		next.Wanted = *s.Level
-	}
-	if _, ok := l.reader.(Governed); s.Sample != nil && *s.Sample < 1 && l.reader != nil && !ok {
-		return next, errors.New("it reads files, all of the time: there is nothing to sample")
 	}
 	return next, nil
 }
