@@ -18,8 +18,8 @@
 // "index value", 64-bit cells of an array map, decimal; "bpf/PROGRAM/MAP.text"
 // holds lines "index text", 16-byte cells.
 //
-// Names below "exec/" are commands with what they print, by their words:
-// "exec/nvidia-smi -q -x". One that ends in ".failed" exits with status 1 after
+// Names below "exec/" are commands with what they print, a word for each folder:
+// "exec/nvidia-smi/-q/-x". One that ends in ".failed" exits with status 1 after
 // printing, one that ends in ".hangs" prints nothing and never ends by itself.
 // All other commands are missing.
 //
@@ -62,7 +62,7 @@ type Fixture struct {
 
 	aside    string // a folder outside the root
 	maps     map[string]map[string][]byte
-	commands map[string][]byte // by words, with the ending that says how they end
+	commands map[string][]byte // by words joined with slashes, with the ending that says how they end
 }
 
 // Open unpacks the archive at path into a folder that ends with the test.
@@ -173,7 +173,7 @@ func Open(t testing.TB, path string) *Fixture {
 
 // exec answers with what was recorded of a command.
 func (f *Fixture) exec(ctx context.Context, c host.Cmd) (host.Output, error) {
-	words := strings.Join(c.Argv, " ")
+	words := strings.Join(c.Argv, "/")
 	if out, ok := f.commands[words]; ok {
 		return host.Output{Stdout: out}, nil
 	}

@@ -38,11 +38,11 @@ proc/1/ns/net -> net:[5]
 anything
 -- proc/meminfo --
 MemTotal: 1 kB
--- exec/say hello --
+-- exec/say/hello --
 hello
--- exec/say no.failed --
+-- exec/say/no.failed --
 no
--- exec/say nothing.hangs --
+-- exec/say/nothing.hangs --
 -- bpf/prog/counts --
 0 5
 3 18446744073709551615
@@ -62,7 +62,7 @@ func open(t *testing.T) *Fixture {
 func TestOpen(t *testing.T) {
 	f := open(t)
 	h := f.Host
-	if want := []string{"proc/meminfo", "exec/say hello", "exec/say no.failed", "exec/say nothing.hangs", "bpf/prog/counts", "bpf/prog/names.text"}; !reflect.DeepEqual(f.Files, want) {
+	if want := []string{"proc/meminfo", "exec/say/hello", "exec/say/no.failed", "exec/say/nothing.hangs", "bpf/prog/counts", "bpf/prog/names.text"}; !reflect.DeepEqual(f.Files, want) {
 		t.Errorf("files %v", f.Files)
 	}
 	if f.Comment != "A machine.\n" || f.Meta["want"] != "anything\n" {
@@ -142,7 +142,7 @@ func TestCommands(t *testing.T) {
 	if _, err := say(t.Context(), "more"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an unrecorded command: %v", err)
 	}
-	f.Without(t, "exec/say hello", func() {
+	f.Without(t, "exec/say/hello", func() {
 		if _, err := say(t.Context(), "hello"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("without the command: %v", err)
 		}

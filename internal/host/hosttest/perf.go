@@ -83,4 +83,3 @@ func (g perfGroup) Read() (host.PerfReading, error) { return g.PerfReading, nil 
 
 // Close implements host.PerfGroup.
 func (g perfGroup) Close() error { return nil }
-
