@@ -247,12 +247,18 @@ func (c *Counters) SGXByProcess(emit func(process string, allocated, loaded, fau
 	return folded
 }
 
-// SGXAllocates and SGXLoads report whether the hooks are live that count pages
-// allocated and pages loaded back.
-func (c *Counters) SGXAllocates() bool { return c.has("sgx_alloc_epc_page exit") }
+// SGXCount is what SGXByProcess counts.
+type SGXCount string
 
-// SGXLoads is described at SGXAllocates.
-func (c *Counters) SGXLoads() bool { return c.has("sgx_encl_eldu exit") }
+// The counts by process, as the hook that counts each.
+const (
+	SGXPages  SGXCount = "sgx_alloc_epc_page exit"
+	SGXLoads  SGXCount = "sgx_encl_eldu exit"
+	SGXFaults SGXCount = "sgx_vma_fault exit"
+)
+
+// SGXLive reports whether a count by process is counted.
+func (c *Counters) SGXLive(n SGXCount) bool { return c.has(string(n)) }
 
 // SGXTimes returns how long faults on enclave memory took, and batches of
 // reclaiming by the kernel's thread and by those that wanted a page; nil where
@@ -270,10 +276,9 @@ func (c *Counters) SGXTimes() (fault, background, direct *Latency) {
 	return read("sgx_vma_fault", sgxFaultTime), read("sgx_reclaim_pages", sgxReclaimBackground), read("sgx_reclaim_pages", sgxReclaimDirect)
 }
 
-// Live are the names of the hooks that could be attached.
-func (c *Counters) Live() (names []string) {
-	for _, a := range c.hooks {
-		names = append(names, a.name)
+// SGXHooks says of each hook whether it could be attached.
+func (c *Counters) SGXHooks(emit func(name string, live bool)) {
+	for _, h := range c.program.hooks {
+		emit(h.name, c.has(h.name))
 	}
-	return names
 }

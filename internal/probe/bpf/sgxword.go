@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/probe"
@@ -48,6 +50,10 @@ func openWord(h *host.Host, name string) (*Word, error) {
 		Program *ebpf.Program `ebpf:"read_word"`
 	}
 	if err := spec.LoadAndAssign(&objects, &ebpf.CollectionOptions{Cache: kernelTypes()}); err != nil {
+		if locked, _ := h.ReadString("/sys/kernel/security/lockdown"); strings.Contains(locked, "[confidentiality]") {
+			return nil, &probe.Problem{Err: fmt.Errorf("read %s from the kernel: %w", name, unix.EPERM),
+				Remedy: "kernel lockdown is in confidentiality mode, which hides the kernel's memory; boot with lockdown=integrity or none"}
+		}
 		return nil, refused(h, "sgxword", err)
 	}
 	w.program = objects.Program
