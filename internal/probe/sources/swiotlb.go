@@ -18,6 +18,7 @@ var (
 	swiotlbSize = gauge("tee_swiotlb_size_bytes", "Size of the bounce buffer pool in bytes, from debugfs swiotlb/io_tlb_nslabs.")
 	swiotlbUsed = gauge("tee_swiotlb_used_bytes", "Bounce buffers in use in bytes, from debugfs swiotlb/io_tlb_used; near the size, I/O fails.")
 	swiotlbMax  = gauge("tee_swiotlb_used_max_bytes", "Most bounce buffers in use at once since boot in bytes, from debugfs swiotlb/io_tlb_used_hiwater.")
+	swiotlbSeen = gauge("tee_swiotlb_used_max_seen_bytes", "Most bounce buffers that a reading found in use since the monitor started in bytes; a lower bound of the kernel's own mark, which kernel lockdown hides.")
 )
 
 const (
@@ -32,20 +33,30 @@ const (
 var swiotlb = probe.Source{
 	Name:    "swiotlb",
 	Doc:     "Bounce buffers, through which a confidential VM does its I/O",
-	Metrics: []*metric.Desc{swiotlbSize, swiotlbUsed, swiotlbMax},
-	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
-		if err := findSwiotlb(h); err != nil {
+	Metrics: []*metric.Desc{swiotlbSize, swiotlbUsed, swiotlbMax, swiotlbSeen},
+	Needs:   []probe.Need{{Capability: "cap_dac_override", For: "to read debugfs, where a user other than root runs teescope"}},
+	Kernels: "Linux 5.15 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_FS, debugfs mounted; the kernel's own mark since 6.3 and not under lockdown",
+	Cost:    "three small files at each reading",
+	Blind:   "what happens between two readings, other than the kernel's own mark; pools that devices have of their own",
+	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
+		if err := findSwiotlb(h, facts); err != nil {
 			return nil, err
 		}
-		return reading(func(_ context.Context, out emitter) error { return readSwiotlb(h, out) }), nil
+		p := &pool{host: h}
+		return reading(p.read), nil
 	},
 }
 
+// errNoPool is the error of a kernel that has no bounce buffers.
+var errNoPool = probe.NotHere("no bounce buffer pool")
+
 // findSwiotlb tells a kernel without a pool from one that does not let us look.
-func findSwiotlb(h *host.Host) error {
+// That debugfs is not mounted is a fault in a confidential VM only: elsewhere a
+// pool is seldom used.
+func findSwiotlb(h *host.Host, facts []tee.Facts) error {
 	files, err := h.ReadDir(swiotlbDir)
 	if err == nil && len(files) == 0 {
-		return probe.NotHere("the kernel made no bounce buffer pool")
+		return fmt.Errorf("the kernel made none: %w", errNoPool)
 	}
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return debugfsProblem(h, err)
@@ -53,10 +64,13 @@ func findSwiotlb(h *host.Host) error {
 	files, err = h.ReadDir(debugfs)
 	switch {
 	case err == nil && len(files) > 0:
-		return probe.NotHere("the kernel has no bounce buffers (CONFIG_SWIOTLB)")
+		return fmt.Errorf("the kernel has none (CONFIG_SWIOTLB): %w", errNoPool)
 	case err == nil || errors.Is(err, fs.ErrNotExist):
-		return &probe.Problem{Err: fmt.Errorf("look for %s: debugfs is not mounted", swiotlbDir),
-			Remedy: "mount -t debugfs debugfs " + debugfs}
+		err = fmt.Errorf("look for %s: debugfs is not mounted", swiotlbDir)
+		if _, outside := confidentialGuest(facts); outside != nil {
+			err = probe.NotHere("%w, and outside a confidential VM there is seldom a pool", err)
+		}
+		return &probe.Problem{Err: err, Remedy: "mount -t debugfs debugfs " + debugfs}
 	}
 	return debugfsProblem(h, err)
 }
@@ -69,26 +83,45 @@ func debugfsProblem(h *host.Host, err error) error {
 	remedy := "run as root"
 	// Under lockdown debugfs files that anyone may write are closed to root too
 	// (fs/debugfs/file.c, debugfs_locked_down).
-	if s, lerr := h.ReadString("/sys/kernel/security/lockdown"); lerr == nil && !strings.Contains(s, "[none]") {
+	if s := lockedDown(h); s != "" {
 		remedy += "; if that does not help, kernel lockdown (" + s + ") forbids it, so boot without lockdown"
 	}
 	return &probe.Problem{Err: err, Remedy: remedy}
 }
 
-func readSwiotlb(h *host.Host, out emitter) error {
-	var first error
-	for _, f := range []struct {
-		name string
-		desc *metric.Desc
-	}{{"io_tlb_nslabs", swiotlbSize}, {"io_tlb_used", swiotlbUsed}, {"io_tlb_used_hiwater", swiotlbMax}} {
-		v, err := h.ReadUint(swiotlbDir + "/" + f.name)
-		switch {
-		case err == nil:
-			out.send(f.desc, float64(v*swiotlbSlot))
-		case f.desc == swiotlbMax && errors.Is(err, fs.ErrNotExist): // since Linux 6.3
-		default:
-			first = cmp.Or(first, debugfsProblem(h, err))
-		}
+// pool remembers the most that was in use.
+type pool struct {
+	host *host.Host
+	max  uint64
+}
+
+func (p *pool) read(_ context.Context, out emitter) error {
+	size, err := p.host.ReadUint(swiotlbDir + "/io_tlb_nslabs")
+	if err == nil {
+		out.send(swiotlbSize, float64(size*swiotlbSlot))
 	}
-	return first
+	used, uerr := p.host.ReadUint(swiotlbDir + "/io_tlb_used")
+	if uerr == nil {
+		p.max = max(p.max, used)
+		out.send(swiotlbUsed, float64(used*swiotlbSlot))
+		out.send(swiotlbSeen, float64(p.max*swiotlbSlot))
+	}
+	mark, merr := p.host.ReadUint(swiotlbDir + "/io_tlb_used_hiwater")
+	switch {
+	case merr == nil:
+		out.send(swiotlbMax, float64(mark*swiotlbSlot))
+	// Since Linux 6.3, and writable, so closed by lockdown, which nothing here can change.
+	case errors.Is(merr, fs.ErrNotExist), errors.Is(merr, fs.ErrPermission) && lockedDown(p.host) != "":
+		merr = nil
+	}
+	return debugfsProblem(p.host, cmp.Or(err, uerr, merr))
+}
+
+// lockedDown is the text of the kernel's lockdown file where it is on, or "".
+func lockedDown(h *host.Host) string {
+	s, err := h.ReadString("/sys/kernel/security/lockdown")
+	if err != nil || strings.Contains(s, "[none]") {
+		return ""
+	}
+	return s
 }

@@ -9,25 +9,39 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-var unacceptedBytes = gauge("tee_unaccepted_memory_bytes",
-	"Memory in bytes that the confidential VM was given but has not yet accepted, from /proc/meminfo; it falls while the guest runs.")
+var (
+	unacceptedBytes = gauge("tee_unaccepted_memory_bytes",
+		"Memory in bytes that the confidential VM was given but has not yet accepted, from /proc/meminfo; it falls while the guest runs.")
+	acceptedBytes = counter("tee_memory_accepted_bytes_total",
+		"Memory in bytes that the confidential VM has accepted since the monitor started, as far as /proc/meminfo shows less unaccepted than at the reading before.")
+)
 
 // unaccepted is there since Linux 6.5 with CONFIG_UNACCEPTED_MEMORY, also
 // outside confidential VMs, where it is zero.
 var unaccepted = probe.Source{
 	Name:    "unaccepted",
 	Doc:     "Memory that a TDX or SEV-SNP guest has yet to accept",
-	Metrics: []*metric.Desc{unacceptedBytes},
+	Metrics: []*metric.Desc{unacceptedBytes, acceptedBytes},
+	Kernels: "Linux 6.5 and later with CONFIG_UNACCEPTED_MEMORY",
+	Cost:    "one small file at each reading",
+	Blind:   "memory that firmware or the boot accepted, which with accept_memory=eager is all",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
-		if _, err := readUnaccepted(h); err != nil {
+		last, err := readUnaccepted(h)
+		if err != nil {
 			return nil, err
 		}
+		accepted := 0.0
 		return reading(func(_ context.Context, out emitter) error {
 			v, err := readUnaccepted(h)
-			if err == nil {
-				out.send(unacceptedBytes, v)
+			if err != nil {
+				return err
 			}
-			return err
+			// Memory that was plugged in makes it rise, and is not counted.
+			accepted += max(0, last-v)
+			last = v
+			out.send(unacceptedBytes, v)
+			out.send(acceptedBytes, accepted)
+			return nil
 		}), nil
 	},
 }

@@ -1,0 +1,169 @@
+package sources
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	virtioInflight = gauge("tee_virtio_block_inflight_requests",
+		"Requests that a virtio disk has been given and not completed, by direction, from /sys/block/DEVICE/inflight.", "device", "direction")
+	virtioDepth = gauge("tee_virtio_block_queue_requests",
+		"Requests that a virtio disk can hold, over all its queues; more wait, from /sys/block/DEVICE/queue/nr_requests and mq.", "device")
+	virtioBytes = gauge("tee_virtio_net_transmit_inflight_bytes",
+		"Bytes handed to a virtio network device and not yet sent, over all its queues, from sysfs byte_queue_limits/inflight; only from Linux 6.11 on does its driver count them.", "device")
+	virtioLimit = gauge("tee_virtio_net_transmit_limit_bytes",
+		"Bytes that a virtio network device may be handed before its queues stop, from sysfs byte_queue_limits/limit.", "device")
+	virtioTimeouts = counter("tee_virtio_net_transmit_timeouts_total",
+		"Times that a stopped transmit queue of a virtio network device made no progress for seconds, since the device came up, from sysfs queues/tx-*/tx_timeout.", "device")
+)
+
+// virtioMax bounds the devices of each kind; the kernel's own names of disks and
+// networks say no more of those above.
+const virtioMax = 64
+
+// virtio shows how full the queues are through which a guest does its I/O.
+// Drops and errors are among node_network_*, time in flight among node_disk_*.
+var virtio = probe.Source{
+	Name:    "virtio",
+	Doc:     "How full the queues of virtio disks and networks are",
+	Metrics: []*metric.Desc{virtioInflight, virtioDepth, virtioBytes, virtioLimit, virtioTimeouts},
+	Kernels: "Linux 5.15 and later; bytes in flight need CONFIG_BQL",
+	Cost:    "two small files and a folder for each disk, three for each transmit queue of a network, at each reading",
+	Blind:   "what happens between two readings; descriptors in use, which no file shows; disks behind virtio-scsi, NVMe and VMBus; devices beyond 64 of a kind",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		disks, nets, err := virtioDevices(h)
+		if err == nil && len(disks)+len(nets) == 0 {
+			err = probe.NotHere("no virtio disk or network device")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return reading(func(_ context.Context, out emitter) error { return readVirtio(h, out) }), nil
+	},
+}
+
+// virtioDevices are the folders of disks and of network devices on the virtio bus.
+func virtioDevices(h *host.Host) (disks, nets []string, err error) {
+	const bus = "/sys/bus/virtio/devices"
+	devices, err := h.ReadDir(bus)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, probe.NotHere("the kernel has no virtio bus")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, d := range devices {
+		for class, to := range map[string]*[]string{"block": &disks, "net": &nets} {
+			dir := path.Join(bus, d.Name(), class)
+			found, err := h.ReadDir(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, nil, err
+			}
+			for _, f := range found {
+				if len(*to) < virtioMax {
+					*to = append(*to, path.Join(dir, f.Name()))
+				}
+			}
+		}
+	}
+	return disks, nets, nil
+}
+
+func readVirtio(h *host.Host, out emitter) error {
+	disks, nets, err := virtioDevices(h)
+	if err != nil {
+		return err
+	}
+	for _, d := range disks {
+		err = cmp.Or(err, readVirtioDisk(h, d, out))
+	}
+	for _, n := range nets {
+		err = cmp.Or(err, readVirtioNet(h, n, out))
+	}
+	return err
+}
+
+func readVirtioDisk(h *host.Host, dir string, out emitter) error {
+	device := path.Base(dir)
+	s, err := h.ReadString(dir + "/inflight")
+	if err != nil {
+		return err
+	}
+	reads, writes, err := parseInflight(s)
+	if err != nil {
+		return fmt.Errorf("parse %s/inflight: %w", dir, err)
+	}
+	out.send(virtioInflight, float64(reads), device, "read")
+	out.send(virtioInflight, float64(writes), device, "write")
+	depth, err := h.ReadUint(dir + "/queue/nr_requests")
+	if err != nil {
+		return err
+	}
+	queues, err := h.ReadDir(dir + "/mq")
+	if err != nil {
+		return err
+	}
+	out.send(virtioDepth, float64(depth)*float64(len(queues)), device)
+	return nil
+}
+
+// parseInflight reads the two numbers of Documentation/block/stat.rst, inflight.
+func parseInflight(s string) (reads, writes uint64, err error) {
+	r, w, ok := strings.Cut(strings.Join(strings.Fields(s), " "), " ")
+	if !ok {
+		return 0, 0, fmt.Errorf("%q is not two numbers", s)
+	}
+	if reads, err = strconv.ParseUint(r, 10, 64); err == nil {
+		writes, err = strconv.ParseUint(w, 10, 64)
+	}
+	return reads, writes, err
+}
+
+// readVirtioNet adds up the transmit queues of a device.
+func readVirtioNet(h *host.Host, dir string, out emitter) error {
+	queues, err := h.ReadDir(dir + "/queues")
+	if err != nil {
+		return err
+	}
+	var timeouts, inflight, limit uint64
+	for _, q := range queues {
+		if !strings.HasPrefix(q.Name(), "tx-") {
+			continue
+		}
+		queue := path.Join(dir, "queues", q.Name())
+		n, err := h.ReadUint(queue + "/tx_timeout")
+		if err != nil {
+			return err
+		}
+		timeouts += n
+		limits := queue + "/byte_queue_limits"
+		if ok, err := h.Exists(limits); err == nil && !ok {
+			continue // without CONFIG_BQL
+		}
+		used, uerr := h.ReadUint(limits + "/inflight")
+		most, merr := h.ReadUint(limits + "/limit")
+		if err := cmp.Or(uerr, merr); err != nil {
+			return err
+		}
+		inflight, limit = inflight+used, limit+most
+	}
+	out.send(virtioTimeouts, float64(timeouts), path.Base(dir))
+	// A driver that does not count bytes leaves the limit at zero.
+	if limit > 0 {
+		out.send(virtioBytes, float64(inflight), path.Base(dir))
+		out.send(virtioLimit, float64(limit), path.Base(dir))
+	}
+	return nil
+}
