@@ -5,7 +5,9 @@ package bpf
 
 import (
 	"encoding/binary"
+	"maps"
 	"runtime"
+	"slices"
 )
 
 // Sizes and cells of kvm.h and kvm.bpf.c.
@@ -99,22 +101,25 @@ type VM struct {
 	// Start is when it started, in ticks as in field 22 of /proc/PID/stat; the
 	// kernel's table keeps the lower 32 bits.
 	Start uint32
+	// Ended is set, and all else zero, for the sum of machines that have ended: the
+	// kind that they were of.
+	Ended string
 }
 
-// Those that have no process: machines beyond the 64 that run at once, and all
-// that have ended.
-var (
-	OtherVMs = VM{}
-	EndedVMs = VM{PID: -1}
-)
+// OtherVMs are the machines beyond the 64 that run at once.
+var OtherVMs = VM{}
+
+// Alive says whether a machine's process still runs and, where it does not,
+// which kind it was of, which is not "".
+type Alive func(VM) (alive bool, kind string)
 
 // VMs reads the counters of virtual machines.
 type VMs struct {
 	*Counters
 	// before is what a slot had counted for machines that have ended since; ended
-	// is their sum.
+	// is their sum by kind.
 	before [vmSlots][]uint64
-	ended  []uint64
+	ended  map[string][]uint64
 	exits  []string // names of exit reasons
 }
 
@@ -134,11 +139,10 @@ func NewVMs(c *Counters, isa ISA) *VMs {
 }
 
 // cells emits the cells of every machine that has counted something. The slot of
-// a machine that is not alive any more is given back, and what it had counted
-// goes to EndedVMs.
-func (m *VMs) cells(n int, alive func(VM) bool, emit func(VM, []uint64)) {
+// a machine that is not alive any more is given back.
+func (m *VMs) cells(n int, alive Alive, emit func(VM, []uint64)) {
 	if m.ended == nil {
-		m.ended = make([]uint64, n)
+		m.ended = map[string][]uint64{}
 	}
 	keys, all := m.maps["vms"], m.counts()
 	for slot := range vmSlots {
@@ -152,7 +156,7 @@ func (m *VMs) cells(n int, alive func(VM) bool, emit func(VM, []uint64)) {
 			if key == 0 {
 				continue
 			}
-			vm = VM{int(key >> 32), uint32(key)}
+			vm = VM{PID: int(key >> 32), Start: uint32(key)}
 		}
 		now := make([]uint64, n)
 		var sum uint64
@@ -163,28 +167,33 @@ func (m *VMs) cells(n int, alive func(VM) bool, emit func(VM, []uint64)) {
 			}
 			sum += now[i]
 		}
-		if vm != OtherVMs && !alive(vm) {
-			if m.before[slot] == nil {
-				m.before[slot] = make([]uint64, n)
+		if vm != OtherVMs {
+			if ok, kind := alive(vm); !ok {
+				m.before[slot] = plus(m.before[slot], now)
+				m.ended[kind] = plus(m.ended[kind], now)
+				// One aligned store: the kernel takes a free slot by compare-and-swap.
+				binary.NativeEndian.PutUint64(keys[(slot-1)*8:], 0)
+				continue
 			}
-			for i, v := range now {
-				m.before[slot][i] += v
-				m.ended[i] += v
-			}
-			// One aligned store: the kernel takes a free slot by compare-and-swap.
-			binary.NativeEndian.PutUint64(keys[(slot-1)*8:], 0)
-			continue
 		}
 		if sum > 0 {
 			emit(vm, now)
 		}
 	}
-	for _, v := range m.ended {
-		if v > 0 {
-			emit(EndedVMs, m.ended)
-			return
-		}
+	for _, kind := range slices.Sorted(maps.Keys(m.ended)) {
+		emit(VM{Ended: kind}, m.ended[kind])
 	}
+}
+
+// plus adds b to a, which may be nil.
+func plus(a, b []uint64) []uint64 {
+	if a == nil {
+		a = make([]uint64, len(b))
+	}
+	for i, v := range b {
+		a[i] += v
+	}
+	return a
 }
 
 // Machine is what was counted of one machine since the program was attached; all
@@ -198,9 +207,8 @@ type Machine struct {
 	PrivateLookups uint64
 }
 
-// Machines emits what was counted of each machine of which something was. alive
-// reports whether its process still runs.
-func (m *VMs) Machines(alive func(VM) bool, emit func(Machine)) {
+// Machines emits what was counted of each machine of which something was.
+func (m *VMs) Machines(alive Alive, emit func(Machine)) {
 	m.cells(kvmCells, alive, func(vm VM, cells []uint64) {
 		named := func(first, n int, name func(int) string) map[string]uint64 {
 			out := map[string]uint64{}
@@ -225,7 +233,7 @@ func (m *VMs) Machines(alive func(VM) bool, emit func(Machine)) {
 
 // Times emits the times out of the guest of each machine, by what happened
 // meanwhile, as an index of Handled.
-func (m *VMs) Times(alive func(VM) bool, emit func(VM, int, *Latency)) {
+func (m *VMs) Times(alive Alive, emit func(VM, int, *Latency)) {
 	m.cells(timesCells, alive, func(vm VM, cells []uint64) {
 		for kind := range handledKinds {
 			var l Latency

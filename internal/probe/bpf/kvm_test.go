@@ -23,16 +23,16 @@ func localISA() ISA {
 	return SVM
 }
 
-func always(VM) bool { return true }
+func always(VM) (bool, string) { return true, "" }
 
 // own is what was counted of this process.
-func own(t *testing.T, m *VMs, alive func(VM) bool) (mine, ended Machine) {
+func own(t *testing.T, m *VMs, alive Alive) (mine, ended Machine) {
 	t.Helper()
 	m.Machines(alive, func(x Machine) {
 		switch {
 		case x.PID == os.Getpid():
 			mine = x
-		case x.VM == EndedVMs:
+		case x.Ended == "mine":
 			ended = x
 		}
 	})
@@ -97,7 +97,7 @@ func TestKVM(t *testing.T) {
 
 	// The process is taken for dead once: what it counted stays in the sum, and
 	// it has a slot again with its next exit.
-	_, ended := own(t, m, func(vm VM) bool { return vm.PID != os.Getpid() })
+	_, ended := own(t, m, func(vm VM) (bool, string) { return vm.PID != os.Getpid(), "mine" })
 	if !maps.Equal(ended.Userspace, got.Userspace) {
 		t.Errorf("the ended machine has %v, want what the living one had: %v", ended.Userspace, got.Userspace)
 	}
@@ -184,7 +184,7 @@ func FuzzMachines(f *testing.F) {
 			}
 			m := NewVMs(c, SVM)
 			for _, alive := range []bool{true, false, true} {
-				m.Machines(func(VM) bool { return alive }, func(Machine) {})
+				m.Machines(func(VM) (bool, string) { return alive, "k" }, func(Machine) {})
 			}
 			m = NewVMs(c, ARM)
 			m.Times(always, func(VM, int, *Latency) {})
