@@ -164,11 +164,14 @@ type Quantity struct {
 // Value returns the number, and false where the driver did not say it.
 func (q Quantity) Value() (float64, bool) { return q.value, q.said }
 
-var units = map[string]float64{
-	"": 1, "W": 1, "C": 1, "x": 1, "%": 0.01,
-	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
-	"KB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9,
-	"MHz": 1e6, "us": 1e-6,
+// unit is how to come to the base unit: two numbers, as a hundredth is no float64.
+type unit struct{ times, over float64 }
+
+var units = map[string]unit{
+	"": {1, 1}, "W": {1, 1}, "C": {1, 1}, "x": {1, 1}, "%": {1, 100},
+	"KiB": {1 << 10, 1}, "MiB": {1 << 20, 1}, "GiB": {1 << 30, 1},
+	"KB/s": {1e3, 1}, "MB/s": {1e6, 1}, "GB/s": {1e9, 1},
+	"MHz": {1e6, 1}, "us": {1, 1e6},
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler. Text that is no quantity
@@ -177,12 +180,12 @@ func (q *Quantity) UnmarshalText(b []byte) error {
 	*q = Quantity{}
 	text := strings.TrimSpace(string(b))
 	number := strings.TrimRightFunc(text, func(r rune) bool { return !unicode.IsDigit(r) })
-	scale, known := units[strings.TrimSpace(text[len(number):])]
+	unit, known := units[strings.TrimSpace(text[len(number):])]
 	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || !known || math.IsInf(v*scale, 0) || math.IsNaN(v) {
+	if v *= unit.times; err != nil || !known || math.IsInf(v, 0) || math.IsNaN(v) {
 		return nil
 	}
-	*q = Quantity{v * scale, true}
+	*q = Quantity{v / unit.over, true}
 	return nil
 }
 

@@ -1,0 +1,175 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+var commandCPU = counter("teescope_command_cpu_seconds_total",
+	"CPU time in seconds of a command that teescope runs for its answers, its children included.", "command")
+
+// commands asks commands for what no file says, beside the readings: a reading
+// takes the newest answer and never waits, however long a command takes or if
+// it never ends. At most one runs at a time.
+type commands[T any] struct {
+	host *host.Host
+	// name is the command's own, for messages, package what brings it.
+	name, install string
+	// every is the time from one start to the next, limit what all commands of
+	// one answer may take together before they are ended.
+	every, limit time.Duration
+	// ask runs the commands by run and makes an answer of what they print.
+	ask func(run runner) (T, error)
+
+	mu      sync.Mutex
+	stop    context.CancelFunc // of what runs now; nil where nothing does
+	ended   chan struct{}      // closed at its end
+	started time.Time
+	// answer is the newest, if there was any; err is of the last attempt, which
+	// hides it.
+	answer   T
+	answered bool
+	err      error
+	cpu      time.Duration
+}
+
+// runner runs one command and returns what it prints, also beside an error.
+type runner func(argv []string) ([]byte, error)
+
+// firstAnswer is how long the first reading of all waits, since without it a
+// program that reads once would never see anything.
+const firstAnswer = 500 * time.Millisecond
+
+// commandGrace is more than package host takes to end a command that can be ended.
+const commandGrace = 10 * time.Second
+
+// latest returns the newest answer and starts the next question when it is due.
+// An error says why there is none, or that it is too old to be shown.
+func (c *commands[T]) latest(ctx context.Context) (T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := c.started.IsZero()
+	if c.stop == nil && (first || c.host.Now().Sub(c.started) >= c.every) {
+		c.start()
+	}
+	if first {
+		ended := c.ended
+		c.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		case <-time.After(firstAnswer):
+		}
+		c.mu.Lock()
+	}
+	var none T
+	asked := c.host.Now().Sub(c.started)
+	switch {
+	case c.stop != nil && asked > c.limit+commandGrace:
+		return none, &probe.Problem{Err: fmt.Errorf("%s has not answered for %v and cannot be ended", c.name, asked.Round(time.Second)),
+			Remedy: "see the kernel log; the driver that it asks may hang"}
+	case c.err != nil:
+		return none, c.problem(c.err)
+	case !c.answered:
+		return none, fmt.Errorf("%s has not answered yet", c.name)
+	}
+	return c.answer, nil
+}
+
+// spent is the CPU time of all runs so far.
+func (c *commands[T]) spent() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cpu
+}
+
+// start asks; the lock is held.
+func (c *commands[T]) start() {
+	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
+	ended := make(chan struct{})
+	c.stop, c.ended, c.started = cancel, ended, c.host.Now()
+	go func() {
+		defer close(ended)
+		defer cancel()
+		var cpu time.Duration
+		answer, err := c.ask(func(argv []string) ([]byte, error) {
+			out, err := c.host.Exec(ctx, host.Cmd{Argv: argv})
+			cpu += out.User + out.System
+			if err != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%s was ended after %v without an answer", c.name, c.limit)
+			} else if err != nil {
+				err = said(err, out)
+			}
+			return out.Stdout, err
+		})
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.cpu += cpu
+		c.stop, c.err = nil, err
+		if err == nil {
+			c.answer, c.answered = answer, true
+		}
+	}()
+}
+
+// said adds to a command's error the first line that it printed.
+func said(err error, out host.Output) error {
+	for _, text := range [][]byte{out.Stderr, out.Stdout} {
+		for line := range strings.Lines(string(text)) {
+			line = strings.Map(func(r rune) rune {
+				if !unicode.IsPrint(r) {
+					return -1
+				}
+				return r
+			}, strings.ToValidUTF8(line, ""))
+			if line = strings.TrimSpace(line); line != "" {
+				return fmt.Errorf("%w: %.160s", err, line)
+			}
+		}
+	}
+	return err
+}
+
+// problem says what would help. A command that is missing is no sign that the
+// machine lacks what it would tell of.
+func (c *commands[T]) problem(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &probe.Problem{Err: fmt.Errorf("%s is not installed here", c.name), Remedy: c.install}
+	}
+	return err
+}
+
+// Close ends what runs. A command that cannot be ended, as it waits in the
+// kernel, is left to itself.
+func (c *commands[T]) Close() error {
+	c.mu.Lock()
+	stop, ended := c.stop, c.ended
+	c.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	select {
+	case <-ended:
+	case <-time.After(time.Second):
+	}
+	return nil
+}
+
+// asking is a Reader of what commands say.
+type asking[T any] struct {
+	reading
+	*commands[T]
+}
+
+// Close implements probe.Reader.
+func (a asking[T]) Close() error { return a.commands.Close() }
