@@ -77,8 +77,11 @@ func containerGauge(name, what string) *metric.Desc {
 }
 
 var container = probe.Source{
-	Name: "container",
-	Doc:  "CPU, memory, I/O and network by container and systemd unit, from cgroup v1 and v2, under cAdvisor's names",
+	Name:    "container",
+	Doc:     "CPU, memory, I/O and network by container and systemd unit, from cgroup v1 and v2, under cAdvisor's names",
+	Needs:   []probe.Need{{Capability: "cap_sys_ptrace", For: "which network namespace a process of another user is in, for the network counters of containers", Optional: true}},
+	Kernels: "5.4 for cgroup v1, 5.15 for all that is read of v2.",
+	Blind:   "What a confidential VM started by a container does inside: its processes are not in the host's cgroups.",
 	Metrics: func() []*metric.Desc {
 		out := []*metric.Desc{ctrCPU, ctrCPUUser, ctrCPUSystem, ctrPeriods, ctrThrottled, ctrThrottledS, ctrPeriod, ctrQuota,
 			ctrMemUsage, ctrMemWorking, ctrMemRSS, ctrMemCache, ctrMemFailures, ctrMemLimit, ctrProcesses, ctrThreads, ctrReads, ctrWrites}
