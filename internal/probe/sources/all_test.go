@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,6 +30,8 @@ import (
 //	want      the samples in text format, rewritten by "go test -update"
 //	error     a regular expression for "STATE: reason (remedy)"; without it there must be no error
 //	facts     what was detected, JSON of []tee.Facts
+//	setting   what the source is set to, JSON of {"level": "...", "pids": [...]}
+//	adjust    lines "level NAME", "process REGEX", "pid NUMBER", "cgroup REGEX", "container REGEX": what the reader is adjusted to before it is read
 //	optional  lines "path why": files that some kernels lack; another fixture must show the source without them
 
 var update = flag.Bool("update", false, "rewrite the want file of every fixture")
@@ -220,6 +223,19 @@ func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Samp
 	if err != nil {
 		return nil, err
 	}
+	if text := f.Meta["setting"]; text != "" {
+		var set struct {
+			Level string
+			PIDs  []int
+		}
+		if err := json.Unmarshal([]byte(text), &set); err != nil {
+			t.Fatalf("setting: %v", err)
+		}
+		_ = r.(probe.Adjustable).Adjust(set.Level, probe.Scope{PIDs: set.PIDs}) // Read says the same
+	}
+	if text := f.Meta["adjust"]; text != "" {
+		adjust(t, r, text)
+	}
 	var out []metric.Sample
 	err = r.Read(t.Context(), func(x metric.Sample) { out = append(out, x) })
 	if err != nil {
@@ -230,6 +246,40 @@ func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Samp
 	}
 	metric.SortByName(out)
 	return out, err
+}
+
+func adjust(t *testing.T, r probe.Reader, text string) {
+	t.Helper()
+	var level string
+	var scope probe.Scope
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch key {
+		case "level":
+			level = value
+		case "process":
+			scope.Process = regexp.MustCompile(value)
+		case "cgroup":
+			scope.Cgroup = regexp.MustCompile(value)
+		case "container":
+			scope.Container = regexp.MustCompile(value)
+		case "pid":
+			pid, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatalf("adjust: %v", err)
+			}
+			scope.PIDs = append(scope.PIDs, pid)
+		default:
+			t.Fatalf("adjust: %q", line)
+		}
+	}
+	a, ok := r.(probe.Adjustable)
+	if !ok {
+		t.Fatalf("adjust: a %T cannot be", r)
+	}
+	if err := a.Adjust(level, scope); err != nil {
+		t.Errorf("adjust: %v", err)
+	}
 }
 
 // readError marks an error of Read, as opposed to one of Open.

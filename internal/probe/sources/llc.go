@@ -1,0 +1,105 @@
+package sources
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// perfPair makes the metric of the machine and that of processes of one event.
+// They have different names, so that a sum over either is right.
+func perfPair(name, what, event string) (host, process *metric.Desc) {
+	return counter("tee_"+name+"_total", what+" on all CPUs since the monitor started (perf event "+event+")."),
+		counter("tee_process_"+name+"_total", what+" by the processes that the source is narrowed to while it is, by process name; pid is set where it is narrowed to process ids (perf event "+event+").", "process", "pid")
+}
+
+var (
+	llcReferences, llcProcessReferences = perfPair("llc_references", "References to the last-level cache", "PERF_COUNT_HW_CACHE_REFERENCES")
+	llcMisses, llcProcessMisses         = perfPair("llc_misses", "Misses of the last-level cache", "PERF_COUNT_HW_CACHE_MISSES")
+	instructions, processInstructions   = perfPair("instructions", "Instructions retired", "PERF_COUNT_HW_INSTRUCTIONS")
+	cycles, processCycles               = perfPair("cycles", "CPU cycles, without those in which a CPU was halted,", "PERF_COUNT_HW_CPU_CYCLES")
+)
+
+// llcSets are two groups of two: the ratios that matter, misses to references
+// and instructions to cycles, are of events that count together, and two counters
+// are free more often than four.
+var llcSets = []perfSet{
+	{
+		events:  []host.PerfEvent{{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CACHE_REFERENCES}, {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CACHE_MISSES}},
+		host:    []*metric.Desc{llcReferences, llcMisses},
+		process: []*metric.Desc{llcProcessReferences, llcProcessMisses},
+	},
+	{
+		events:  []host.PerfEvent{{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS}, {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES}},
+		host:    []*metric.Desc{instructions, cycles},
+		process: []*metric.Desc{processInstructions, processCycles},
+	},
+}
+
+// llc counts and never samples: a sample on every miss, as some exporters take,
+// costs more than the miss.
+var llc = probe.Source{
+	Name:    "llc",
+	Doc:     "Last-level cache references and misses, instructions and cycles, of all CPUs and of the processes that it is narrowed to",
+	Metrics: slices.Concat(llcSets[0].host, llcSets[0].process, llcSets[1].host, llcSets[1].process),
+	Needs: []probe.Need{
+		{Capability: "cap_perfmon", For: "to count on whole CPUs and in processes of other users, also in those that come later"},
+	},
+	Kernels: "Linux 5.13 and later with CONFIG_PERF_EVENTS, on a CPU or hypervisor with performance counters",
+	Cost:    "none for an event, as the hardware counts; a reading interrupts each CPU twice; processes that it is narrowed to pay about a microsecond for each switch between threads, and 4 descriptors for each thread",
+	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON and VMs without virtual counters have none; a host's counters have no part of a trust domain that has counters of its own; on AMD Zen the kernel's two cache events are those of the second-level cache; of processes, threads that end before the next reading began, and of several programs that use the counters each has them for a part of the time",
+	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
+		r, err := openPerf(h, llcSets, func(err error) error { return perfProblem(h, facts, err) })
+		if err != nil {
+			return nil, err
+		}
+		if has(facts, "sgx", tee.Host) {
+			r.note = &probe.Problem{Err: errors.New("the counts exclude the time in production enclaves, in which SGX stops the counters"), Blind: true}
+		}
+		return r, nil
+	},
+}
+
+// has reports whether a TEE is active in a role.
+func has(facts []tee.Facts, kind string, role tee.Role) bool {
+	return slices.ContainsFunc(facts, func(f tee.Facts) bool { return f.Kind == kind && f.Role == role && f.Active })
+}
+
+// perfProblem explains an error of perf_event_open(2).
+func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
+	p := &probe.Problem{Err: err}
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		return probe.NotHere("the kernel has no perf events (CONFIG_PERF_EVENTS)")
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENXIO):
+		_, _, ecx, _ := h.CPUID(1, 0)
+		const hypervisor = 1 << 31
+		why := "the kernel knows no performance counters of this CPU"
+		switch {
+		case has(facts, "tdx", tee.Guest):
+			why = "this trust domain was made without the attribute PERFMON, so it has no performance counters"
+		case ecx&hypervisor != 0:
+			why = "the hypervisor gives this VM no performance counters"
+		}
+		p.Err, p.Blind = fmt.Errorf("%s: %w", why, err), true
+	case errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM):
+		if level, rerr := h.ReadString("/proc/sys/kernel/perf_event_paranoid"); rerr == nil {
+			p.Err = fmt.Errorf("%w (kernel.perf_event_paranoid is %s)", err, level)
+		}
+		p.Remedy = "run as root, or grant CAP_PERFMON, or set kernel.perf_event_paranoid to 0; in a container its seccomp filter must allow perf_event_open"
+	case errors.Is(err, unix.EMFILE):
+		p.Remedy = "raise the limit of open files (LimitNOFILE), or narrow the source to fewer processes"
+	case errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL):
+		p.Remedy = "another program may hold the counters for itself alone (NMI watchdog, a pinned perf event): end it"
+	default:
+		p.Remedy = "report the message together with the kernel's version"
+	}
+	return p
+}
