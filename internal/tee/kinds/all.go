@@ -9,4 +9,4 @@ package kinds
 import "github.com/teescope/teescope/internal/tee"
 
 // All lists every kind, in the order in which reports show them.
-var All = []*tee.Kind{&sgx, &tdx, &tdxHost, &sev, &sevHost, &nitro, &ibmSE, &ibmPEF, &nvidiaCC}
+var All = []*tee.Kind{&sgx, &tdx, &tdxHost, &sev, &cca, &sevHost, &nitro, &ibmSE, &ibmPEF, &nvidiaCC}

@@ -84,6 +84,29 @@ func (c *clues) flag(names ...string) bool {
 	return false
 }
 
+// attestation notes where a guest's evidence can be had: files of the platform,
+// configfs-tsm, and the providers of reports that someone has asked for there
+// (Documentation/ABI/testing/configfs-tsm-report). None of them must be there.
+func (c *clues) attestation(files ...string) (provider string) {
+	const tsm = "/sys/kernel/config/tsm/report"
+	for _, name := range append(files, tsm) {
+		if ok, err := c.Exists(name); err == nil && ok {
+			c.saw(name, "present")
+		}
+	}
+	reports, err := c.Glob(tsm + "/*/provider")
+	if err != nil {
+		return ""
+	}
+	for _, r := range reports {
+		if s, err := c.ReadString(r); err == nil {
+			c.saw(r, "%s", s)
+			return s
+		}
+	}
+	return ""
+}
+
 // absent is the answer when no witness spoke for the TEE.
 func (c *clues) absent(why string) (tee.Facts, error) {
 	if len(c.doubts) == 0 {

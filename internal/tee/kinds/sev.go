@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/tee"
@@ -27,7 +28,7 @@ func detectSEV(h *host.Host) (tee.Facts, error) {
 	// Both exist in SNP guests only: the device since Linux 5.19, the privilege
 	// level since 6.11.
 	device := c.sees("/dev/sev-guest")
-	_, level := c.text("/sys/devices/system/cpu/sev/vmpl")
+	level := c.privilege()
 	snp := device || level
 
 	variant, why, err := c.sevVariant(snp)
@@ -42,7 +43,44 @@ func detectSEV(h *host.Host) (tee.Facts, error) {
 	case snp && variant != "sev-snp":
 		return tee.Facts{}, fmt.Errorf("%s is there but MSR %#x says %s", c.evidence[0].Source, sevStatus, variant)
 	}
+	c.attestation()
+	c.saw("debug bit", "not known: the guest's policy is in its report and with the host only")
 	return tee.Facts{Variant: variant, Role: tee.Guest, Active: true, Evidence: c.evidence}, nil
+}
+
+// privilege reports whether the kernel shows its virtual machine privilege level.
+func (c *clues) privilege() bool {
+	const name = "/sys/devices/system/cpu/sev/vmpl"
+	level, ok := c.text(name)
+	if ok && level != "0" {
+		c.saw("VMPL "+level, "a service module or paravisor is more privileged than this kernel")
+	}
+	return ok
+}
+
+// sevFeatures are the bits of SEV_STATUS (AMD APM volume 2, section 15.34.10;
+// arch/x86/include/asm/msr-index.h). Bit 7 swaps debug registers at exits; it is
+// not the bit that lets the host debug the guest.
+var sevFeatures = map[int]string{
+	0: "SEV", 1: "SEV-ES", 2: "SEV-SNP", 3: "vTOM", 4: "ReflectVC", 5: "RestrictedInjection", 6: "AlternateInjection", 7: "DebugSwap",
+	8: "PreventHostIBS", 9: "BTBIsolation", 10: "VmplSSS", 11: "SecureTSC", 12: "VmgexitParameter", 14: "IbsVirtualization",
+	16: "VmsaRegProt", 17: "SmtProtection", 18: "SecureAVIC", 23: "IbpbOnEntry",
+}
+
+// featureNames spells the bits that are set.
+func featureNames(status uint64) string {
+	var names []string
+	for bit := range 64 {
+		if status>>bit&1 == 0 {
+			continue
+		}
+		name, ok := sevFeatures[bit]
+		if !ok {
+			name = fmt.Sprintf("bit %d", bit)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
 }
 
 // sevVariant returns "" and the reason where CPUID or the status register deny
@@ -71,7 +109,7 @@ func (c *clues) sevVariant(snp bool) (variant, why string, err error) {
 		}
 		return "", "", fmt.Errorf("CPUID offers SEV, but which kind is on could not be read (run as root with the msr module loaded): %w", err)
 	}
-	c.saw(fmt.Sprintf("MSR %#x", sevStatus), "%#x", status)
+	c.saw(fmt.Sprintf("MSR %#x", sevStatus), "%#x %s", status, featureNames(status))
 	switch status & 7 {
 	case 0:
 		return "", fmt.Sprintf("MSR %#x says that SEV is off", sevStatus), nil

@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"strings"
+
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -10,7 +12,7 @@ import (
 // which hides the TDX leaf.
 var tdx = tee.Kind{
 	Name:   "tdx",
-	Doc:    "Intel TDX guest: CPUID leaf 0x21, the Hyper-V isolation leaf, the CPU flag and device tdx_guest",
+	Doc:    "Intel TDX guest: CPUID leaf 0x21, the Hyper-V isolation leaf, the CPU flag and device tdx_guest, measurement registers",
 	Detect: detectTDX,
 }
 
@@ -38,6 +40,9 @@ func detectTDX(h *host.Host) (tee.Facts, error) {
 	// hides both, so their absence says nothing.
 	flag, device := c.flag("tdx_guest"), c.sees("/dev/tdx_guest")
 	if found {
+		c.attestation("/sys/firmware/acpi/tables/CCEL")
+		c.registers("/sys/devices/virtual/misc/tdx_guest/measurements")
+		c.saw("debug bit", "not known: the TD's attributes are in its report only")
 		f.Evidence = c.evidence
 		return f, nil
 	}
@@ -45,4 +50,18 @@ func detectTDX(h *host.Host) (tee.Facts, error) {
 		c.doubt("the kernel shows tdx_guest (%s) but CPUID denies TDX", c.evidence[0].Source)
 	}
 	return c.absent("CPUID has neither the TDX leaf nor Hyper-V isolation of that type")
+}
+
+// registers notes the names of the measurement registers, which Linux shows since
+// 6.16 (Documentation/ABI/testing/sysfs-devices-virtual-misc-tdx_guest). What they
+// hold is for attestation.
+func (c *clues) registers(dir string) {
+	files, err := c.ReadDir(dir)
+	var names []string
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	if err == nil && names != nil {
+		c.saw(dir, "%s", strings.Join(names, " "))
+	}
 }
