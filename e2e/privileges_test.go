@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const nobody = 65534
+
+// Numbers of capabilities(7).
+const (
+	capSysAdmin = 21
+	capPerfmon  = 38
+	capBPF      = 39
+)
+
+// diagnose runs doctor as nobody with the capabilities and returns its sources.
+func diagnose(t *testing.T, caps ...uintptr) map[string]source {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "doctor") // the test's own folder is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "teescope")
+	b, err := os.ReadFile(binary)
+	if err == nil {
+		err = os.WriteFile(bin, b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(bin, "doctor", "--json")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}, AmbientCaps: caps}
+	out, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct{ Sources []source }
+	if err := json.Unmarshal(out, &d); err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]source{}
+	for _, s := range d.Sources {
+		byName[s.Name] = s
+	}
+	return byName
+}
+
+type source struct {
+	Name, State, Reason, Remedy string
+	Needs                       []struct{ Capability, For string }
+}
+
+var kernelSources = []string{"syscalls", "switches", "faults", "pagecache"}
+
+// TestTwoCapabilities: CAP_BPF and CAP_PERFMON suffice for what is counted in the
+// kernel, without them the advice names them, and everything else says what it lacks.
+func TestTwoCapabilities(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	with, without := diagnose(t, capBPF, capPerfmon), diagnose(t)
+	for _, name := range kernelSources {
+		if s := with[name]; s.State != "available" {
+			t.Errorf("with two capabilities %s is %s: %s; %s", name, s.State, s.Reason, s.Remedy)
+		}
+		if s := without[name]; s.State != "unavailable" || !strings.Contains(s.Remedy, "CAP_BPF") {
+			t.Errorf("without any %s is %s: %s; %s", name, s.State, s.Reason, s.Remedy)
+		}
+	}
+	if s := with["self"]; s.State != "degraded" || !strings.Contains(s.Remedy, "CAP_SYS_ADMIN") {
+		t.Errorf("self is %s: %s; %s", s.State, s.Reason, s.Remedy)
+	}
+	for name, s := range with {
+		if (s.State == "unavailable" || s.State == "degraded") && s.Remedy == "" {
+			t.Errorf("%s is %s (%s) without advice", name, s.State, s.Reason)
+		}
+	}
+	if s := diagnose(t, capBPF, capPerfmon, capSysAdmin)["self"]; s.State != "available" {
+		t.Errorf("with CAP_SYS_ADMIN self is %s: %s", s.State, s.Reason)
+	}
+}
+
+// effective are the distinct effective sets of all threads of a process.
+func effective(t *testing.T, pid int) map[string]bool {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(tasks) == 0 {
+		t.Fatalf("no threads: %v", err)
+	}
+	sets := map[string]bool{}
+	eff := regexp.MustCompile(`(?m)^CapEff:\s*(\w+)`)
+	for _, f := range tasks {
+		if b, err := os.ReadFile(f); err == nil { // a thread may have ended
+			sets[string(eff.FindSubmatch(b)[1])] = true
+		}
+	}
+	return sets
+}
+
+// TestPrivilegesAreDropped, in all threads; counting goes on, and what is loaded
+// can still be taken out and put back.
+func TestPrivilegesAreDropped(t *testing.T) {
+	needRoot(t)
+	full := func(m *monitor) []string {
+		body, err := fetch(m.url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var up []string
+		for line := range strings.Lines(body) {
+			if strings.HasPrefix(line, "teescope_source_up") {
+				up = append(up, line)
+			}
+		}
+		return up
+	}
+	everything := strings.Join(full(startMonitor(t, "agent", "--privileges", "keep")), "")
+	for mode, want := range map[string]string{"least": "cap_bpf, cap_perfmon", "none": "no capability"} {
+		t.Run(mode, func(t *testing.T) {
+			m := startMonitor(t, "agent", "--privileges", mode)
+			if !strings.Contains(m.stdout.String(), "privileges: "+want) {
+				t.Errorf("it says %q", m.stdout)
+			}
+			sets := effective(t, m.Process.Pid)
+			for set := range sets {
+				var mask uint64
+				if _, err := fmt.Sscanf(set, "%x", &mask); err != nil {
+					t.Fatal(err)
+				}
+				if mask>>capSysAdmin&1 == 1 || mode == "none" && mask != 0 || mode == "least" && mask>>capBPF&1 == 0 {
+					t.Errorf("a thread has the capabilities %s", set)
+				}
+			}
+			if got := strings.Join(full(m), ""); got != everything {
+				t.Errorf("sources that deliver differ:\n%s\nwith all capabilities:\n%s", got, everything)
+			}
+			set := func(source, body string) (int, string) {
+				resp, err := http.Post(m.url+"/api/teescope/v1/sources/"+source, "application/json", strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				var b bytes.Buffer
+				if _, err := b.ReadFrom(resp.Body); err != nil {
+					t.Fatal(err)
+				}
+				return resp.StatusCode, b.String()
+			}
+			// Windows of a tenth: it has to detach and attach without a capability.
+			if code, body := set("syscalls", `{"sample":0.1}`); code != http.StatusOK {
+				t.Fatalf("sampling: %d %s", code, body)
+			}
+			coverage := regexp.MustCompile(`teescope_source_coverage_ratio\{source="syscalls"\} (\S+)`)
+			calls := regexp.MustCompile(`(?m)^tee_syscalls_total\{process="` + regexp.QuoteMeta(filepath.Base(binary)) + `",syscall="futex"\} (\S+)`)
+			var first string
+			eventually(t, 30*time.Second, "a part is counted, and goes on", func() error {
+				body, err := fetch(m.url + "/metrics")
+				if err != nil {
+					return err
+				}
+				c, n := coverage.FindStringSubmatch(body), calls.FindStringSubmatch(body)
+				if c == nil || n == nil || c[1] == "1" || c[1] == "0" {
+					return fmt.Errorf("coverage %v, calls %v", c, n)
+				}
+				if first == "" {
+					first = n[1]
+				}
+				if n[1] == first {
+					return fmt.Errorf("it stands at %s calls", first)
+				}
+				return nil
+			})
+			if mode == "none" {
+				if code, body := set("syscalls", `{"on":false}`); code != http.StatusOK {
+					t.Fatalf("switch off: %d %s", code, body)
+				}
+				_, body := set("syscalls", `{"on":true}`)
+				list, err := fetch(m.url + "/api/teescope/v1/sources")
+				if err != nil || !strings.Contains(list, "CAP_BPF") {
+					t.Errorf("opened without a capability: %s\n%s", body, list)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// arm is what runs beside a server.
+type arm struct {
+	name, doc string
+	// commands are started one after the other; DIR, BIN and PORT are replaced,
+	// PORT by a free one that all share.
+	commands [][]string
+	// files are written into DIR before.
+	files map[string]string
+	// metrics is the path at PORT that is read every five seconds, as a Prometheus
+	// would, "" for none.
+	metrics string
+}
+
+var arms = []arm{
+	{name: "off", doc: "nothing"},
+	{name: "agent", doc: "agent, budget 1 %", metrics: "/metrics",
+		commands: [][]string{{"BIN", "agent", "--listen", "127.0.0.1:PORT"}}},
+	{name: "full", doc: "agent, every event", metrics: "/metrics",
+		commands: [][]string{{"BIN", "agent", "--listen", "127.0.0.1:PORT", "--budget", "100%"}}},
+	{name: "monitor", doc: "monitor, budget 1 %",
+		commands: [][]string{{"BIN", "monitor", "--listen", "127.0.0.1:PORT", "--data", "DIR/data"}}},
+	{name: "classic", doc: "node_exporter and Prometheus",
+		commands: [][]string{
+			{"prometheus-node-exporter", "--web.listen-address=127.0.0.1:PORT"},
+			{"prometheus", "--config.file=DIR/prometheus.yml", "--storage.tsdb.path=DIR/tsdb", "--web.listen-address=127.0.0.1:0"},
+		},
+		files: map[string]string{"prometheus.yml": "global: {scrape_interval: 5s}\nscrape_configs: [{job_name: node, static_configs: [{targets: ['127.0.0.1:PORT']}]}]\n"}},
+}
+
+var errMissing = errors.New("not installed")
+
+func (a arm) possible(bin string) error {
+	for _, c := range a.commands {
+		if c[0] == "BIN" {
+			if _, err := os.Stat(bin); err != nil {
+				return fmt.Errorf("%w; run make build", err)
+			}
+		} else if _, err := exec.LookPath(c[0]); err != nil {
+			return fmt.Errorf("%s: %w", c[0], errMissing)
+		}
+	}
+	return nil
+}
+
+// watching is an arm that runs.
+type watching struct {
+	processes []*exec.Cmd
+	dir, url  string
+	scraping  context.CancelFunc
+	scraped   chan struct{}
+}
+
+func (a arm) start(ctx context.Context, bin string) (_ *watching, err error) {
+	w := &watching{}
+	defer func() {
+		if err != nil {
+			w.stop()
+		}
+	}()
+	if len(a.commands) == 0 {
+		return w, nil
+	}
+	if w.dir, err = os.MkdirTemp("", "throughput"); err != nil {
+		return w, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return w, err
+	}
+	fill := strings.NewReplacer("DIR", w.dir, "BIN", bin, "PORT", port).Replace
+	for name, text := range a.files {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(fill(text)), 0o644); err != nil {
+			return w, err
+		}
+	}
+	for _, c := range a.commands {
+		args := make([]string, len(c))
+		for i, s := range c {
+			args[i] = fill(s)
+		}
+		cmd := exec.Command(args[0], args[1:]...)
+		if err := cmd.Start(); err != nil {
+			return w, err
+		}
+		w.processes = append(w.processes, cmd)
+	}
+	w.url = "http://127.0.0.1:" + port
+	if err := w.answers(ctx); err != nil {
+		return w, fmt.Errorf("%s: %w", a.name, err)
+	}
+	if a.metrics != "" {
+		w.scrape(a.metrics)
+	}
+	return w, nil
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// answers waits until the arm's port does.
+func (w *watching) answers(ctx context.Context) error {
+	var err error
+	for range 200 {
+		var r *http.Response
+		if r, err = http.Get(w.url + "/metrics"); err == nil {
+			return r.Body.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+// scrape reads the metrics every five seconds until the arm is stopped.
+func (w *watching) scrape(path string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.scraping, w.scraped = cancel, make(chan struct{})
+	go func() {
+		defer close(w.scraped)
+		for t := time.NewTicker(5 * time.Second); ; {
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			if r, err := http.Get(w.url + path); err == nil { // a missed scrape shows as what it is: less work
+				_, _ = io.Copy(io.Discard, r.Body)
+				_ = r.Body.Close()
+			}
+		}
+	}()
+}
+
+func (w *watching) stop() {
+	if w.scraping != nil {
+		w.scraping()
+		<-w.scraped
+	}
+	for _, p := range w.processes {
+		_ = p.Process.Signal(syscall.SIGTERM)
+		ended := time.AfterFunc(10*time.Second, func() { _ = p.Process.Kill() })
+		_ = p.Wait()
+		ended.Stop()
+	}
+	if w.dir != "" {
+		_ = os.RemoveAll(w.dir)
+	}
+}
+
+// cpu is the CPU time of the arm's processes in seconds (proc(5)).
+func (w *watching) cpu() (float64, error) {
+	var sum float64
+	for _, p := range w.processes {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+		if err != nil {
+			return 0, err
+		}
+		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+		if len(f) < 13 {
+			return 0, fmt.Errorf("parse /proc/%d/stat: %d fields", p.Process.Pid, len(f))
+		}
+		for _, s := range f[11:13] {
+			v, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += v / 100
+		}
+	}
+	return sum, nil
+}
+
+var resident = regexp.MustCompile(`(?m)^VmRSS:\s*(\d+) kB`)
+
+// rss is the resident memory of the arm's processes in MiB.
+func (w *watching) rss() (float64, error) {
+	var sum float64
+	for _, p := range w.processes {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
+		if err != nil {
+			return 0, err
+		}
+		m := resident.FindSubmatch(b)
+		if m == nil {
+			return 0, fmt.Errorf("parse /proc/%d/status: no VmRSS", p.Process.Pid)
+		}
+		v, err := strconv.ParseFloat(string(m[1]), 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += v / 1024
+	}
+	return sum, nil
+}
+
+var covered = regexp.MustCompile(`(?m)^teescope_source_coverage_ratio\{source="syscalls"\} (\S+)`)
+
+// coverage is the part of all system calls that was counted, NaN where the arm
+// does not say.
+func (w *watching) coverage() float64 {
+	r, err := http.Get(w.url + "/metrics")
+	if err != nil {
+		return math.NaN()
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return math.NaN()
+	}
+	if m := covered.FindSubmatch(b); m != nil {
+		if v, err := strconv.ParseFloat(string(m[1]), 64); err == nil {
+			return v
+		}
+	}
+	return math.NaN()
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// load puts a server under load for about so long and returns requests a second,
+// as the client counts them.
+type load func(context.Context, time.Duration) (float64, error)
+
+// server starts one; the function it returns stops it.
+type server func(context.Context) (load, func(), error)
+
+var servers = map[string]server{"redis": redis, "nginx": nginx, "postgres": postgres}
+
+func needs(commands ...string) error {
+	for _, c := range commands {
+		if _, err := exec.LookPath(c); err != nil {
+			return fmt.Errorf("%s: %w", c, errMissing)
+		}
+	}
+	return nil
+}
+
+// background starts a command and waits until its port answers.
+func background(ctx context.Context, port string, cmd *exec.Cmd, dir string) (func(), error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop := func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		ended := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		ended.Stop()
+		_ = os.RemoveAll(dir)
+	}
+	var err error
+	for range 200 {
+		var c net.Conn
+		if c, err = net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+			return stop, c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			stop()
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	stop()
+	return nil, fmt.Errorf("%s does not answer: %w", cmd.Path, err)
+}
+
+// rate runs a client and finds its rate in what it prints.
+func rate(ctx context.Context, pattern *regexp.Regexp, name string, args ...string) (float64, error) {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: %s", name, err, out)
+	}
+	m := pattern.FindSubmatch(out)
+	if m == nil {
+		return 0, fmt.Errorf("%s printed no rate: %s", name, out)
+	}
+	return strconv.ParseFloat(string(m[1]), 64)
+}
+
+var redisRate = regexp.MustCompile(`GET: ([\d.]+) requests per second`)
+
+func redis(ctx context.Context) (load, func(), error) {
+	if err := needs("redis-server", "redis-benchmark"); err != nil {
+		return nil, nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, nil, err
+	}
+	stop, err := background(ctx, port, exec.Command("redis-server", "--port", port, "--save", "", "--appendonly", "no"), "")
+	if err != nil {
+		return nil, nil, err
+	}
+	run := func(ctx context.Context, n int) (float64, error) {
+		return rate(ctx, redisRate, "redis-benchmark", "-p", port, "-c", "50", "-n", strconv.Itoa(n), "-t", "get", "-q")
+	}
+	// The client takes a number of requests and no time.
+	perSecond, err := run(ctx, 100_000)
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return func(ctx context.Context, d time.Duration) (float64, error) {
+		return run(ctx, int(perSecond*d.Seconds()))
+	}, stop, nil
+}
+
+var wrkRate = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)
+
+func nginx(ctx context.Context) (load, func(), error) {
+	if err := needs("nginx", "wrk"); err != nil {
+		return nil, nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "nginx")
+	if err != nil {
+		return nil, nil, err
+	}
+	conf := filepath.Join(dir, "nginx.conf")
+	text := fmt.Sprintf("daemon off; worker_processes 1; pid %[1]s/pid; error_log %[1]s/error;\nevents {}\n"+
+		"http { access_log off; server { listen 127.0.0.1:%[2]s; location / { return 200 'teescope'; } } }\n", dir, port)
+	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
+		return nil, nil, err
+	}
+	stop, err := background(ctx, port, exec.Command("nginx", "-c", conf), dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context, d time.Duration) (float64, error) {
+		return rate(ctx, wrkRate, "wrk", "-t1", "-c32", "-d"+strconv.Itoa(max(1, int(d.Seconds())))+"s", "http://127.0.0.1:"+port+"/")
+	}, stop, nil
+}
+
+var pgRate = regexp.MustCompile(`tps = ([\d.]+) \(without`)
+
+// postgres runs as the user that the package made, as it refuses to run as root.
+func postgres(ctx context.Context) (load, func(), error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	who, err := user.Lookup("postgres")
+	if len(found) == 0 || err != nil {
+		return nil, nil, fmt.Errorf("postgres: %w", errMissing)
+	}
+	bin := filepath.Dir(found[len(found)-1])
+	uid, err := strconv.Atoi(who.Uid)
+	if err != nil {
+		return nil, nil, err
+	}
+	gid, err := strconv.Atoi(who.Gid)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir, err := os.MkdirTemp("", "postgres")
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := os.Chown(dir, uid, gid); err != nil {
+		return nil, nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, nil, err
+	}
+	as := func(args ...string) *exec.Cmd {
+		c := exec.Command(args[0], args[1:]...)
+		c.Dir = dir
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+		return c
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := as(filepath.Join(bin, "initdb"), "-D", data, "-A", "trust").CombinedOutput(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
+	}
+	stop, err := background(ctx, port, as(filepath.Join(bin, "postgres"), "-D", data, "-h", "127.0.0.1", "-p", port, "-k", dir), dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := filepath.Join(bin, "pgbench")
+	login := []string{"-h", "127.0.0.1", "-p", port, "-U", "postgres"}
+	for range 50 { // it listens before it takes connections
+		out, ierr := exec.CommandContext(ctx, client, append([]string{"-i", "-s", "5", "-q"}, append(login, "postgres")...)...).CombinedOutput()
+		if err = ierr; err == nil {
+			break
+		}
+		err = fmt.Errorf("pgbench -i: %w: %s", err, out)
+		time.Sleep(200 * time.Millisecond)
+	}
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return func(ctx context.Context, d time.Duration) (float64, error) {
+		return rate(ctx, pgRate, client, append(login, "-S", "-c", "8", "-j", "1", "-T", strconv.Itoa(max(1, int(d.Seconds()))), "postgres")...)
+	}, stop, nil
+}
