@@ -16,6 +16,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"time"
 	"weak"
 
 	"github.com/cilium/ebpf"
@@ -34,12 +35,26 @@ type Program struct {
 	// row is the number of cells that one CPU has in the map "counts".
 	row int
 	// read names the maps that user space maps, "counts" among them; write those
-	// that it changes too.
-	read, write []string
+	// that it changes too. A fixture records both. tell names those through which
+	// user space tells the programs something.
+	read, write, tell []string
+	// more gives the cells of a row in further banked maps, by name.
+	more map[string]int
+	// levels is the number of levels of detail, of which 0 is the cheapest; no
+	// number is one. The constant "level" tells a program for which it is loaded.
+	levels int
 	// sized gives the number of entries of maps that depend on the number of CPUs.
 	sized map[string]func(cpus int) uint32
-	// processes says that the object uses the process table.
+	// processes says that the object uses the process table; the rest belongs to it.
 	processes bool
+	// source is the object's number in members.h.
+	source int
+	// totals adds what each slot of the process table has counted to sums.
+	totals func(c *Counters, sums []uint64)
+	// forget empties the cells of slots and returns what they had counted.
+	forget func(c *Counters, gone map[int]bool) (events uint64, err error)
+	// crowded, where set, says that a table of its own is nearly full.
+	crowded func(c *Counters) bool
 	// events is the number of runs of all its programs, from one CPU's row.
 	events func(c *Counters, row counts) uint64
 	// reset names maps that remember what was there at the last event; they are
@@ -53,6 +68,8 @@ type Limits struct {
 	Processes, Pairs uint32
 	// Bytes bounds the banked counters; CPUs share rows where it is exceeded.
 	Bytes int
+	// Idle is for how long a name must have done nothing to lose its slot.
+	Idle time.Duration
 }
 
 // defaultBytes bounds the counters of one object.
@@ -62,8 +79,10 @@ const defaultBytes = 8 << 20
 type Counters struct {
 	program *Program
 	host    *host.Host
-	// Lost says which hooks could not be attached, or is nil.
+	// Lost says which hooks of level 0 could not be attached, or is nil.
 	Lost error
+	// lost says what each level lacks besides.
+	lost []error
 
 	// recorded: the maps are a fixture's.
 	recorded bool
@@ -80,9 +99,27 @@ type Counters struct {
 	// program, once a Meter has measured it. 0 is not known.
 	calibrated, body float64
 
+	// Retired is the number of events of names that lost their slot, as of the
+	// last time that the counts were read.
+	Retired uint64
+	// retired is Retired without those of slots in limbo; watched is what each
+	// slot had counted when it was last seen to change.
+	retired uint64
+	watched []watched
+	limits  Limits
+	// owners are the processes with cells of their own.
+	owners [MaxOwners]owner
+	// shared is the maps that user space changes by system call.
+	shared map[string]*ebpf.Map
+
 	// mu guards the links, which come and go.
 	mu       sync.Mutex
 	detached bool
+	level    int
+	// charged is what was spent until the level last changed, and levelCosts what
+	// is known of the cost at the other levels.
+	charged    charged
+	levelCosts []struct{ calibrated, body float64 }
 	// memory is that of the maps in bytes; the first user counts the shared ones.
 	memory uint64
 }
@@ -99,13 +136,22 @@ var kernel struct {
 	table map[string]*ebpf.Map
 	users int
 	open  map[*Counters]bool
+	// members keeps the table of members while inheriting is not empty; noMembers
+	// says why it cannot.
+	members    *Counters
+	noMembers  error
+	inheriting map[*Counters]bool
+	// limbo holds the slots that were taken back, and how often tended was set
+	// since: programs that still use one have long ended after the second time.
+	limbo  map[int]int
+	tended time.Time
 	// dispatch is the way into a program on a tracepoint other than sys_enter in
 	// seconds, once a Meter has measured it.
 	dispatch float64
 }
 
 // tableMaps are the maps of the process table, shared between objects.
-var tableMaps = []string{"slots", "names", "slots_used"}
+var tableMaps = []string{"slots", "names", "slots_used", "slots_free", "members"}
 
 // Open loads the program's object into the kernel and attaches its hooks. The
 // error is a probe.Problem that says what stands in the way. On a fixture it
@@ -113,17 +159,20 @@ var tableMaps = []string{"slots", "names", "slots_used"}
 func (p *Program) Open(h *host.Host) (*Counters, error) { return p.open(h, Limits{}) }
 
 func (p *Program) open(h *host.Host, limits Limits) (*Counters, error) {
-	c := &Counters{program: p, host: h, maps: map[string][]byte{}}
+	c := &Counters{program: p, host: h, maps: map[string][]byte{}, limits: limits}
 	if h.Maps != nil {
 		return c, c.replay(h)
 	}
 	kernel.Lock()
 	defer kernel.Unlock()
+	if kernel.open == nil {
+		kernel.open = map[*Counters]bool{}
+	}
 	if err := c.attach(h, limits); err != nil {
 		return nil, errors.Join(err, c.release())
 	}
-	if kernel.open == nil {
-		kernel.open = map[*Counters]bool{}
+	if c.program.processes && kernel.users == 1 {
+		openMembers(h)
 	}
 	kernel.open[c] = true
 	return c, nil
@@ -150,6 +199,9 @@ func (c *Counters) Close() error {
 	kernel.Lock()
 	defer kernel.Unlock()
 	delete(kernel.open, c)
+	if c.program.processes && !c.recorded {
+		_ = inherit(c, false) // the others go on without it
+	}
 	return c.release()
 }
 
@@ -170,11 +222,13 @@ func (c *Counters) release() error {
 func (c *Counters) Missed() (uint64, error) {
 	var n uint64
 	for _, a := range c.hooks {
-		s, err := a.program.Stats()
-		if err != nil {
-			return n, fmt.Errorf("read statistics of %s: %w", a.name, err)
+		for _, p := range a.loaded() {
+			s, err := p.Stats()
+			if err != nil {
+				return n, fmt.Errorf("read statistics of %s: %w", a.name, err)
+			}
+			n += s.RecursionMisses
 		}
-		n += s.RecursionMisses
 	}
 	return n, nil
 }
@@ -206,18 +260,115 @@ func (c *Counters) perEvent() (body, dispatch float64) {
 	return 0, assumed
 }
 
+// charged is what each row of counters had cost at some moment.
+type charged struct {
+	events  []uint64
+	seconds []float64
+}
+
+// charge is what c has cost until now. The lock of kernel is held.
+func (c *Counters) charge() charged {
+	body, dispatch := c.perEvent()
+	var now charged
+	for row := range c.counts().rows() {
+		i := len(now.events)
+		n := c.program.events(c, row)
+		events, seconds := n, 0.0
+		if i < len(c.charged.events) {
+			events, seconds = n-c.charged.events[i], c.charged.seconds[i]
+		}
+		now.events = append(now.events, n)
+		now.seconds = append(now.seconds, seconds+float64(events)*(body+dispatch))
+	}
+	return now
+}
+
 // Spent is the number of events counted since opening, and the seconds that
 // each CPU, or group of CPUs that share a row, has spent on counting them.
 func (c *Counters) Spent() (events float64, seconds []float64) {
 	kernel.Lock()
-	body, dispatch := c.perEvent()
-	kernel.Unlock()
-	for row := range c.counts().rows() {
-		n := float64(c.program.events(c, row))
-		events += n
-		seconds = append(seconds, n*(body+dispatch))
+	defer kernel.Unlock()
+	now := c.charge()
+	for _, n := range now.events {
+		events += float64(n)
 	}
-	return events, seconds
+	return events, now.seconds
+}
+
+// Level is the level of detail in force.
+func (c *Counters) Level() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.level
+}
+
+// Incomplete says which hooks are missing at the level in force, or is nil.
+func (c *Counters) Incomplete() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.level < len(c.lost) {
+		return errors.Join(c.Lost, c.lost[c.level])
+	}
+	return c.Lost
+}
+
+// SetLevel changes the level of detail. Being loaded, the programs need no
+// capability for it. What was counted stays; what happens while they change
+// places, well below a millisecond, is not seen.
+func (c *Counters) SetLevel(level int) error {
+	if level < 0 || level > 0 && level >= c.program.levels {
+		return fmt.Errorf("set level %d of %s: it has %d", level, c.program.Name, max(1, c.program.levels))
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	return c.setLevel(level)
+}
+
+// setLevel is SetLevel for a level that there is. The lock of kernel is held.
+func (c *Counters) setLevel(level int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if level == c.level {
+		return nil
+	}
+	if c.recorded {
+		c.level = level
+		return nil
+	}
+	c.charged = c.charge()
+	detached := c.detached
+	err := c.unlink()
+	was, is := &c.levelCosts[c.level], &c.levelCosts[level]
+	was.calibrated, was.body = c.calibrated, c.body
+	c.calibrated, c.body = is.calibrated, is.body
+	c.level = level
+	for i := range c.hooks {
+		c.hooks[i].use(level)
+	}
+	if detached {
+		return err
+	}
+	trigger := c.trigger()
+	var before float64
+	if trigger != nil && c.calibrated == 0 {
+		before = perCall(trigger)
+	}
+	err = errors.Join(err, c.link())
+	if before > 0 {
+		// One trigger passes every hook once.
+		c.calibrated = max(0, perCall(trigger)-before) / float64(c.linked())
+	}
+	return err
+}
+
+// trigger makes one event of each hook, or is nil.
+func (c *Counters) trigger() func() {
+	for i := range c.program.hooks {
+		if t := c.program.hooks[i].trigger; t != nil {
+			return t
+		}
+	}
+	return nil
 }
 
 // Detach takes the programs out of the kernel's way; they stay loaded, and the
@@ -225,6 +376,10 @@ func (c *Counters) Spent() (events float64, seconds []float64) {
 func (c *Counters) Detach() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.unlink()
+}
+
+func (c *Counters) unlink() error {
 	var errs []error
 	for i := range c.hooks {
 		if a := &c.hooks[i]; a.link != nil {
@@ -241,13 +396,20 @@ func (c *Counters) Detach() error {
 func (c *Counters) Attach() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.link()
+}
+
+// link attaches what the level in force has. The first hook comes last: it
+// begins what others end, and a beginning whose end is not seen would stay.
+func (c *Counters) link() error {
 	for _, name := range c.program.reset {
 		clear(c.maps[name])
 	}
+	c.control(controlSince, now())
 	var errs []error
-	for i := range c.hooks {
+	for i := len(c.hooks) - 1; i >= 0; i-- {
 		a := &c.hooks[i]
-		if a.link != nil {
+		if a.link != nil || a.from > c.level {
 			continue
 		}
 		l, err := a.attach(c.host, a.program)
@@ -261,13 +423,54 @@ func (c *Counters) Attach() error {
 	return errors.Join(errs...)
 }
 
-// counts is the map of that name: rows of 64-bit cells.
+// linked is the number of hooks that are attached.
+func (c *Counters) linked() (n int) {
+	for _, a := range c.hooks {
+		if a.link != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// What the map "control" of process.h holds, as offsets in bytes.
+const (
+	controlSince    = 0
+	controlNarrowed = 8
+	controlByName   = 12
+)
+
+// control tells the programs something, if they listen.
+func (c *Counters) control(what int, v uint64) {
+	b := c.maps["control"]
+	switch {
+	case len(b) == 0:
+	case what == controlSince:
+		binary.NativeEndian.PutUint64(b, v)
+	default:
+		binary.NativeEndian.PutUint32(b[what:], uint32(v))
+	}
+}
+
+// now is the clock of bpf_ktime_get_ns.
+func now() uint64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano())
+}
+
+// counts is a banked map: rows of 64-bit cells.
 type counts struct {
 	bytes []byte
 	row   int
 }
 
 func (c *Counters) counts() counts { return counts{c.maps["counts"], c.program.row} }
+
+// banked is one of the program's further banked maps.
+func (c *Counters) banked(name string) counts { return counts{c.maps[name], c.program.more[name]} }
 
 // rows yields the row of each CPU.
 func (c counts) rows() func(func(counts) bool) {
@@ -290,6 +493,13 @@ func (c counts) sum(cell int) uint64 {
 		n += binary.NativeEndian.Uint64(c.bytes[i:])
 	}
 	return n
+}
+
+// clear empties a cell in all rows. No program may be adding to it.
+func (c counts) clear(cell int) {
+	for i := cell * 8; i+8 <= len(c.bytes); i += c.row * 8 {
+		binary.NativeEndian.PutUint64(c.bytes[i:], 0)
+	}
 }
 
 // rows is the number of rows for so many CPUs: one each, or the largest power

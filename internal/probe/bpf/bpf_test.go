@@ -68,7 +68,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(slices.Repeat([]byte{0xff}, 4099), slices.Repeat([]byte{0xff}, 8*pairs+3), slices.Repeat([]byte{0xff}, 999))
 	f.Fuzz(func(t *testing.T, counts, keys, names []byte) {
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": counts, "keys": keys, "names": names}, nil
+			return map[string][]byte{"counts": counts, "keys": keys, "names": names, "times": counts, "timed_numbers": keys}, nil
 		}}
 		for _, p := range []*Program{Syscalls, Switches, Faults, PageCache} {
 			c, err := p.Open(h)
@@ -80,13 +80,28 @@ func FuzzDecode(f *testing.F) {
 					t.Error("a process without a label")
 				}
 			}
+			own := func(c *Counters) {
+				if err := c.Narrow([]int{7}, func(int) (Member, bool) { return Member{Own: true, Name: "own"}, true }); err != nil {
+					t.Error(err)
+				}
+			}
 			switch p {
 			case Syscalls:
+				own(c)
 				c.Syscalls(func(process, syscall string, n uint64) { labelled(process) })
+				c.OwnSyscalls(func(pid int, process, syscall string, n uint64) { labelled(process) })
+				c.SyscallTimes(func(syscall string, l *Latency) { labelled(syscall) })
 			case Switches:
+				own(c)
 				c.Switches(func(process string, _, _, _ uint64) { labelled(process) })
+				c.OwnSwitches(func(_ int, process string, _, _, _ uint64) { labelled(process) })
+				c.RunQueue().Buckets()
 			case Faults:
+				own(c)
 				c.Faults(func(process string, space, cause int, n uint64) { labelled(process + Spaces[space] + Causes[cause]) })
+				c.OwnFaults(func(_ int, process string, space, cause int, n uint64) {
+					labelled(process + Spaces[space] + Causes[cause])
+				})
 			case PageCache:
 				c.PageCache(func(operation int, n uint64) { labelled(Operations[operation]) })
 			}

@@ -9,15 +9,20 @@ var (
 	Causes = [...]string{"no_page_found", "write", "instruction_fetch", "write_protection", "protection", Other}
 )
 
-const faultCells = len(Spaces) * len(Causes)
+const (
+	faultCells = len(Spaces) * len(Causes)
+	faultRuns  = allSlots * faultCells
+)
 
 // Faults counts page faults by process, space and cause; x86 only.
 var Faults = &Program{
 	Name:      "faults",
 	load:      loadFaults,
 	processes: true,
-	row:       slots * faultCells,
+	source:    sourceFaults,
+	row:       faultRuns + 8,
 	read:      []string{"counts", "names"},
+	tell:      []string{"cache", "control", "wanted"},
 	sized:     map[string]func(int) uint32{"cache": cacheEntries},
 	hooks: []hook{
 		{name: "exceptions:page_fault_user", variants: []variant{
@@ -33,29 +38,58 @@ var Faults = &Program{
 	},
 	events: func(_ *Counters, row counts) uint64 {
 		var n uint64
-		for cell := range row.row {
-			n += row.sum(cell)
+		for space := range Spaces {
+			n += row.sum(faultRuns + space)
 		}
 		return n
 	},
+	totals: func(c *Counters, sums []uint64) {
+		for slot := range sums {
+			for _, n := range c.counts().faults(slot) {
+				sums[slot] += n
+			}
+		}
+	},
+	forget: func(c *Counters, gone map[int]bool) (events uint64, err error) {
+		for slot := range gone {
+			for i, n := range c.counts().faults(slot) {
+				events += n
+				c.counts().clear(slot*faultCells + i)
+			}
+		}
+		return events, nil
+	},
+}
+
+// faults are the cells of a slot.
+func (c counts) faults(slot int) (n [faultCells]uint64) {
+	for i := range n {
+		n[i] = c.sum(slot*faultCells + i)
+	}
+	return n
 }
 
 // Faults emits the number of page faults for each process, space and cause
 // that had any since the program was attached; space and cause are indices of
 // Spaces and Causes. It returns how many were folded.
 func (c *Counters) Faults(emit func(process string, space, cause int, n uint64)) (folded uint64) {
+	kernel.Lock()
+	defer kernel.Unlock()
 	cells, raw := c.counts(), c.maps["names"]
 	var sum [slots][faultCells]uint64
+	c.Retired = c.retired
 	for slot := range slots {
-		for i := range faultCells {
-			n := cells.sum(slot*faultCells + i)
-			if n == 0 {
-				continue
+		for i, n := range cells.faults(slot) {
+			switch {
+			case n == 0:
+			case limbo(slot):
+				c.Retired += n
+			default:
+				if slot == otherSlot {
+					folded += n
+				}
+				sum[c.names.of(raw, slot)][i] += n
 			}
-			if slot == otherSlot {
-				folded += n
-			}
-			sum[c.names.of(raw, slot)][i] += n
 		}
 	}
 	for slot := range sum {
@@ -66,4 +100,17 @@ func (c *Counters) Faults(emit func(process string, space, cause int, n uint64))
 		}
 	}
 	return folded
+}
+
+// OwnFaults emits the same for each process that is counted on its own.
+func (c *Counters) OwnFaults(emit func(pid int, process string, space, cause int, n uint64)) {
+	kernel.Lock()
+	defer kernel.Unlock()
+	c.eachOwner(func(slot int, o *owner) {
+		for i, n := range c.counts().faults(slot) {
+			if n > 0 {
+				emit(o.pid, o.name, i/len(Causes), i%len(Causes), n)
+			}
+		}
+	})
 }

@@ -3,6 +3,7 @@ package bpf
 import (
 	"errors"
 	"fmt"
+	gomaps "maps"
 	"slices"
 	"weak"
 
@@ -23,6 +24,8 @@ type hook struct {
 	// trigger makes one event on the calling thread, to calibrate what being
 	// attached costs; nil where that cannot be done cheaply.
 	trigger func()
+	// from is the lowest level of detail that has the hook.
+	from int
 }
 
 type variant struct {
@@ -39,6 +42,25 @@ type attached struct {
 	link    link.Link // nil while detached
 	// perEvent is what the hook's trigger takes longer in seconds than before.
 	perEvent float64
+	// from is the lowest level that has the hook, and levels the program of each
+	// level from there on, where there are several.
+	from   int
+	levels []*ebpf.Program
+}
+
+// use chooses the program of a level.
+func (a *attached) use(level int) {
+	if i := level - a.from; i >= 0 && i < len(a.levels) {
+		a.program = a.levels[i]
+	}
+}
+
+// loaded lists the programs of all levels, each once.
+func (a *attached) loaded() []*ebpf.Program {
+	if len(a.levels) == 0 {
+		return []*ebpf.Program{a.program}
+	}
+	return slices.Compact(slices.Clone(a.levels))
 }
 
 // typed attaches a program of a kind that names its hook itself and reads the
@@ -92,17 +114,35 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if err := c.mapArrays(maps); err != nil {
 		return err
 	}
+	c.levelCosts = make([]struct{ calibrated, body float64 }, max(1, c.program.levels))
+	c.lost = make([]error, max(1, c.program.levels))
 	var lost []error
 	for _, hk := range c.program.hooks {
-		a, err := hk.attach(h, spec, maps, types)
+		a, err := hk.open(h, len(c.lost), func(program string, level int) (*ebpf.Program, error) {
+			return loadLevel(spec, program, level, maps, types)
+		}, c.lost)
+		if err != nil && hk.from > 0 {
+			c.lost[hk.from] = errors.Join(c.lost[hk.from], err)
+			continue
+		}
 		if err != nil {
 			lost = append(lost, err)
 			continue
 		}
 		c.hooks = append(c.hooks, a)
-		c.calibrated = a.perEvent
-		c.close = append(c.close, a.program.Close)
+		if a.perEvent > 0 {
+			c.calibrated = a.perEvent
+		}
+		for _, p := range a.loaded() {
+			c.close = append(c.close, p.Close)
+		}
 	}
+	for i, err := range c.lost {
+		if err != nil {
+			c.lost[i] = refused(h, c.program.Name, err)
+		}
+	}
+	c.control(controlSince, now())
 	c.Lost = errors.Join(lost...)
 	if len(c.hooks) == 0 {
 		return refused(h, c.program.Name, c.Lost)
@@ -134,6 +174,9 @@ func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
 	}
 	n := rows(cpus, c.program.row, limits.Bytes)
 	spec.Maps["counts"].MaxEntries = uint32(n * c.program.row)
+	for name, row := range c.program.more {
+		spec.Maps[name].MaxEntries = uint32(n * row)
+	}
 	for name, entries := range c.program.sized {
 		spec.Maps[name].MaxEntries = entries(cpus)
 	}
@@ -161,14 +204,18 @@ func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[st
 	only := spec.Copy()
 	only.Programs = nil
 	opts := ebpf.CollectionOptions{Cache: types}
-	if c.program.processes && kernel.users > 0 {
-		opts.MapReplacements = kernel.table
+	opts.MapReplacements = map[string]*ebpf.Map{}
+	for name, m := range kernel.table {
+		if only.Maps[name] != nil {
+			opts.MapReplacements[name] = m
+		}
 	}
 	coll, err := ebpf.NewCollectionWithOptions(only, opts)
 	if err != nil {
 		return nil, err
 	}
 	c.close = append(c.close, func() error { coll.Close(); return nil })
+	c.shared = coll.Maps
 	if !c.program.processes {
 		return coll.Maps, nil
 	}
@@ -179,6 +226,7 @@ func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[st
 				return nil, fmt.Errorf("share map %s: %w", name, err)
 			}
 		}
+		kernel.limbo, kernel.inheriting = map[int]int{}, map[*Counters]bool{}
 	}
 	kernel.users++
 	c.close = append(c.close, dropTable)
@@ -191,10 +239,14 @@ func dropTable() error {
 		return nil
 	}
 	var errs []error
+	if kernel.members != nil {
+		delete(kernel.open, kernel.members)
+		errs = append(errs, kernel.members.release())
+	}
 	for _, m := range kernel.table {
 		errs = append(errs, m.Close())
 	}
-	kernel.table = nil
+	kernel.table, kernel.members, kernel.noMembers = nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -209,12 +261,13 @@ func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
 			c.memory += n
 		}
 	}
-	for _, name := range slices.Concat(c.program.read, c.program.write, c.program.reset) {
+	for _, name := range slices.Concat(c.program.read, c.program.write, c.program.tell, c.program.reset) {
 		m := maps[name]
 		size := int(m.MaxEntries()) * int(m.ValueSize())
 		page := unix.Getpagesize()
 		prot := unix.PROT_READ
-		if !slices.Contains(c.program.read, name) {
+		// What a slot of the process table counted is emptied before it is given out again.
+		if c.program.processes || !slices.Contains(c.program.read, name) {
 			prot |= unix.PROT_WRITE
 		}
 		b, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, prot, unix.MAP_SHARED)
@@ -227,21 +280,40 @@ func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
 	return nil
 }
 
-// attach loads and attaches the first variant that the kernel takes.
-func (hk *hook) attach(h *host.Host, spec *ebpf.CollectionSpec, maps map[string]*ebpf.Map, types *btf.Cache) (attached, error) {
+// open loads and attaches the first variant that the kernel takes, and loads it
+// for each level. A level for which it cannot be loaded is noted in lost, and
+// works with the program of the one below. A hook of a higher level is detached
+// again: it was seen to work.
+func (hk *hook) open(h *host.Host, levels int, load func(program string, level int) (*ebpf.Program, error), lost []error) (attached, error) {
 	var errs []error
 	for _, v := range hk.variants {
-		p, err := loadProgram(spec, v.program, maps, types)
+		p, err := load(v.program, hk.from)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", v.program, err))
 			continue
 		}
 		before := hk.cost()
 		l, err := v.attach(h, p)
-		if err == nil {
-			return attached{hk.name, p, v.attach, l, max(0, hk.cost()-before)}, nil
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: attach: %w", v.program, err), p.Close())
+			continue
 		}
-		errs = append(errs, fmt.Errorf("%s: attach: %w", v.program, err), p.Close())
+		a := attached{name: hk.name, program: p, attach: v.attach, link: l, perEvent: max(0, hk.cost()-before), from: hk.from, levels: []*ebpf.Program{p}}
+		for level := hk.from + 1; level < levels; level++ {
+			next, err := load(v.program, level)
+			if err != nil {
+				lost[level] = errors.Join(lost[level], fmt.Errorf("hook %s: %s: %w", hk.name, v.program, err))
+				next = a.levels[len(a.levels)-1]
+			}
+			a.levels = append(a.levels, next)
+		}
+		if hk.from > 0 {
+			a.link = nil
+			if err := l.Close(); err != nil {
+				return a, fmt.Errorf("detach %s: %w", hk.name, err)
+			}
+		}
+		return a, nil
 	}
 	return attached{}, fmt.Errorf("hook %s: %w", hk.name, errors.Join(errs...))
 }
@@ -268,6 +340,21 @@ func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.M
 	}
 	defer coll.Close()
 	return coll.DetachProgram(name), nil
+}
+
+// loadLevel loads a program for a level of detail. Programs share all maps but
+// their constants.
+func loadLevel(spec *ebpf.CollectionSpec, name string, level int, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
+	if level == 0 || spec.Variables["level"] == nil {
+		return loadProgram(spec, name, maps, types)
+	}
+	spec = spec.Copy()
+	if err := spec.Variables["level"].Set(uint8(level)); err != nil {
+		return nil, err
+	}
+	maps = gomaps.Clone(maps)
+	delete(maps, ".rodata")
+	return loadProgram(spec, name, maps, types)
 }
 
 // has reports whether a hook is attached; on a fixture all are.

@@ -17,9 +17,10 @@ const (
 	Unnamed = "(unnamed)"
 )
 
-// names turns slots into label values. A slot's name never changes once it is
-// given out, so each is looked at once. Two slots may have the same label, as
-// when bytes that are no UTF-8 are replaced: the first one stands for both.
+// names turns slots into label values. A slot's name does not change before it is
+// taken back, so each is looked at once; then all are looked at anew. Two slots
+// may have the same label, as when bytes that are no UTF-8 are replaced: the
+// first one stands for both.
 type names struct {
 	label [slots]string
 	first [slots]int
@@ -53,7 +54,7 @@ func label(raw []byte, slot int) string {
 	if at+commLen > len(raw) {
 		return Unnamed
 	}
-	text, _, _ := bytes.Cut(raw[at:at+commLen], []byte{0})
+	text, _, _ := bytes.Cut(raw[at:at+takenByte], []byte{0})
 	if len(text) == 0 {
 		return Unnamed
 	}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,18 @@ type counters struct {
 	// labels holds the label values of every series, so that a read of thousands
 	// of them does not allocate them anew.
 	labels map[[3]string][]string
+	// folded is what decode returned last.
+	folded uint64
+	// full is what helps when a table is full; restarting, where it is "".
+	full string
 }
 
-// label returns one to three label values as a slice that lives as long as c.
+// label returns label values as a slice; up to three of them are kept.
 func (c *counters) label(values ...string) []string {
 	var key [3]string
-	copy(key[:], values)
+	if copy(key[:], values) < len(values) {
+		return slices.Clone(values)
+	}
 	l, ok := c.labels[key]
 	if !ok {
 		l = slices.Clone(values)
@@ -42,29 +49,35 @@ func openProgram(p *bpf.Program, decode func(*counters, emitter) uint64) func(*h
 		if err != nil {
 			return nil, err
 		}
-		return &counters{c, decode, map[[3]string][]string{}}, nil
+		return &counters{Counters: c, decode: decode, labels: map[[3]string][]string{}}, nil
 	}
 }
 
 // Read implements probe.Reader. A hook that could not be attached is an error
 // for as long as the source is open: the others still deliver. So is a full
-// table, because names that are new since then cannot be told apart.
+// table in each round in which new names could not be told apart.
 func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 	missed, err := c.Missed()
 	if err != nil {
 		return err
 	}
-	folded := c.decode(c, emit)
-	if events := c.Events(); c.Lost == nil && events+missed > 0 {
+	series := 0
+	folded := c.decode(c, func(s metric.Sample) { series++; emit(s) })
+	if len(c.labels) > 2*series+1000 {
+		clear(c.labels) // most are of series that have ended
+	}
+	lost := c.Incomplete()
+	if events := c.Events(); lost == nil && events+missed > 0 {
 		emitter(emit).send(probe.Coverage, float64(events)/float64(events+missed))
 	}
 	emitter(emit).send(probe.Missed, float64(missed))
 	emitter(emit).send(probe.Folded, float64(folded))
-	if folded > 0 {
-		return errors.Join(c.Lost, &probe.Problem{
+	more := folded > c.folded
+	if c.folded = folded; more {
+		return errors.Join(lost, &probe.Problem{
 			Err:    fmt.Errorf("a table in the kernel is full: %d events of newer names are counted as %s; sums stay exact", folded, bpf.Other),
-			Remedy: "restart teescope to begin with empty tables",
+			Remedy: cmp.Or(c.full, "restart teescope to begin with empty tables"),
 		})
 	}
-	return c.Lost
+	return lost
 }

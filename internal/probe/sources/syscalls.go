@@ -1,22 +1,49 @@
 package sources
 
 import (
+	"strconv"
+
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
 )
 
-var syscallsTotal = counter("tee_syscalls_total",
-	"System calls entered since the monitor started, by process name and call; compat is any call of a 32-bit program (tracepoint raw_syscalls:sys_enter).",
-	"process", "syscall")
+var (
+	syscallsTotal = counter("tee_syscalls_total",
+		"System calls entered since the monitor started, by process name and call; compat is any call of a 32-bit program (tracepoint raw_syscalls:sys_enter).",
+		"process", "syscall")
+	pidSyscalls = counter("tee_pid_syscalls_total",
+		"System calls entered since the source was narrowed to process ids, by id, name of the process now and call; they are part of tee_syscalls_total too (tracepoint raw_syscalls:sys_enter).",
+		"pid", "process", "syscall")
+	syscallDuration = &metric.Desc{Name: "tee_syscall_duration_seconds", Kind: metric.Histogram, Labels: []string{"syscall"},
+		Help: "Time in seconds from when a system call is entered to when it returns, waiting included, by call; the 63 calls that were seen first, and other for the rest; level latency only (tracepoints raw_syscalls:sys_enter and sys_exit)."}
+)
+
+var syscallLevels = []probe.Level{
+	{Name: "count", Doc: "numbers of calls"},
+	{Name: "latency", Doc: "how long calls take, too: costs about four times as much"},
+}
 
 var syscalls = probe.Source{
 	Name:    "syscalls",
 	Doc:     "system calls by process and call, counted in the kernel",
-	Metrics: []*metric.Desc{syscallsTotal},
-	Open: openProgram(bpf.Syscalls, func(c *counters, emit emitter) uint64 {
-		return c.Syscalls(func(process, syscall string, n uint64) {
+	Metrics: []*metric.Desc{syscallsTotal, syscallDuration, pidSyscalls, retiredEvents},
+	Levels:  syscallLevels,
+	Needs:   processNeeds,
+	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
+	Blind:   "system calls of a process that an enclave's runtime makes for it look like the process's own; calls that a library OS such as Gramine handles inside an enclave or that a guest of gVisor makes never reach the kernel; calls that do not return (exit) have no duration",
+	Open: openByProcess(bpf.Syscalls, syscallLevels, func(c *counters, emit emitter) uint64 {
+		folded := c.Syscalls(func(process, syscall string, n uint64) {
 			emit.send(syscallsTotal, float64(n), c.label(process, syscall)...)
 		})
+		c.OwnSyscalls(func(pid int, process, syscall string, n uint64) {
+			emit.send(pidSyscalls, float64(n), c.label(strconv.Itoa(pid), process, syscall)...)
+		})
+		if c.Level() > 0 {
+			c.SyscallTimes(func(syscall string, l *bpf.Latency) {
+				emit(metric.Sample{Desc: syscallDuration, Labels: c.label(syscall), Hist: histogram(l)})
+			})
+		}
+		return folded
 	}),
 }

@@ -1,0 +1,266 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf members members.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+const (
+	// MaxMembers is the number of processes that can be told apart, MEMBERS of
+	// members.h; MaxOwners that of processes with counts of their own, OWNERS.
+	MaxMembers = 4096
+	MaxOwners  = 64
+)
+
+// The numbers of the sources in members.h.
+const (
+	sourceSyscalls = iota
+	sourceSwitches
+	sourceFaults
+	memberSources
+)
+
+// members keeps the table of members up to date between two calls of Narrow.
+var members = &Program{
+	Name:   "members",
+	load:   loadMembers,
+	row:    8,
+	read:   []string{"counts"},
+	levels: 2, // at level 0 nothing is attached
+	hooks: []hook{
+		{name: "sched:sched_process_fork", variants: []variant{{"fork_btf", typed}}, from: 1},
+		{name: "sched:sched_process_free", variants: []variant{{"free_btf", typed}}, from: 1},
+	},
+	events: func(_ *Counters, row counts) uint64 { return row.sum(0) },
+}
+
+// Member is a process that Counters are narrowed to.
+type Member struct {
+	// Start is when it was started, field 22 of /proc/PID/stat: an id that is used
+	// again is another process.
+	Start uint64
+	// Name is what it is called now.
+	Name string
+	// Own: what it does is counted on its own too; see Own.
+	Own bool
+	// Children: what it starts from now on is a member too.
+	Children bool
+}
+
+// member is struct member of members.h.
+type member struct {
+	Start             uint64
+	Sources, Children uint8
+	Own               [memberSources]uint8
+	_                 [3]uint8
+}
+
+// owner is a process with cells of its own; process 0 is none.
+type owner struct {
+	pid   int
+	start uint64
+	name  string
+	// left counts how often the table was tended since the process was taken off
+	// the list; its cells are emptied after the second time.
+	left int
+	gone bool
+}
+
+// Narrow makes c count only processes that find says are members. It asks for
+// those listed and for those that the table has, which are children of members.
+// It has to be called again to notice others that became or are no longer one.
+// The error says what is not as asked; the rest is.
+func (c *Counters) Narrow(processes []int, find func(pid int) (Member, bool)) error {
+	kernel.Lock()
+	defer kernel.Unlock()
+	table := c.shared["members"]
+	asked, errs := map[int]bool{}, []error(nil)
+	full, children := 0, false
+	one := func(pid int) {
+		if asked[pid] {
+			return
+		}
+		asked[pid] = true
+		m, ok := find(pid)
+		children = children || ok && m.Children
+		switch err := c.enroll(table, pid, m, ok); {
+		case errors.Is(err, unix.E2BIG):
+			full++
+		case err != nil:
+			errs = append(errs, err)
+		}
+	}
+	for _, pid := range processes {
+		one(pid)
+	}
+	if table != nil {
+		var pid uint32
+		var was member
+		var known []int
+		for all := table.Iterate(); all.Next(&pid, &was); {
+			known = append(known, int(pid))
+		}
+		for _, pid := range known {
+			one(pid)
+		}
+	}
+	if full > 0 {
+		errs = append(errs, fmt.Errorf("narrow %s: %d processes more than the %d that can be told apart", c.program.Name, full, MaxMembers))
+	}
+	c.control(controlNarrowed, 1)
+	return errors.Join(append(errs, inherit(c, children))...)
+}
+
+// Widen makes c count every process again.
+func (c *Counters) Widen() error {
+	c.control(controlNarrowed, 0)
+	for i := range c.owners {
+		c.owners[i].gone = true
+	}
+	if c.maps["control"] == nil {
+		return nil
+	}
+	err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false })
+	c.control(controlNarrowed, 0)
+	return err
+}
+
+// enroll writes one process into the table, or takes it off.
+func (c *Counters) enroll(table *ebpf.Map, pid int, m Member, ok bool) error {
+	own := c.own(pid, m, ok)
+	if table == nil {
+		return nil
+	}
+	key, bit := uint32(pid), uint8(1)<<c.program.source
+	var was member
+	err := table.Lookup(key, &was)
+	known := err == nil
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("read the table of members: %w", err)
+	}
+	is := was
+	if ok && was.Start != m.Start {
+		is = member{Start: m.Start}
+	}
+	is.Sources, is.Children, is.Own[c.program.source] = is.Sources&^bit, is.Children&^bit, 0
+	if ok {
+		is.Sources |= bit
+		is.Own[c.program.source] = own
+		if m.Children {
+			is.Children |= bit
+		}
+	}
+	switch {
+	case is.Sources == 0 && known:
+		if err = table.Delete(key); errors.Is(err, ebpf.ErrKeyNotExist) {
+			err = nil // it ended
+		}
+	case is.Sources != 0 && is != was:
+		err = table.Put(key, is)
+	default:
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the table of members: %w", err)
+	}
+	return nil
+}
+
+// own finds or gives out cells for a process that is counted on its own too, and
+// returns one more than their number, or 0.
+func (c *Counters) own(pid int, m Member, ok bool) uint8 {
+	free := -1
+	for i := range c.owners {
+		switch o := &c.owners[i]; {
+		case o.pid == 0 && free < 0:
+			free = i
+		case o.pid != pid || o.gone:
+		case !ok || !m.Own:
+			// It may just have ended: what it did stays until the place is needed.
+			return 0
+		case o.start == m.Start:
+			o.name = m.Name
+			return uint8(i + 1)
+		default:
+			o.gone = true
+		}
+	}
+	if !ok || !m.Own || free < 0 {
+		return 0
+	}
+	c.owners[free] = owner{pid: pid, start: m.Start, name: m.Name}
+	return uint8(free + 1)
+}
+
+// eachOwner yields the processes that are counted on their own, with their slots.
+func (c *Counters) eachOwner(yield func(slot int, o *owner)) {
+	for i := range c.owners {
+		if o := &c.owners[i]; o.pid != 0 && !o.gone {
+			yield(slots+i, o)
+		}
+	}
+}
+
+// inherit says whether c wants children of members to be members, and attaches
+// what that takes while someone does. The lock of kernel is held.
+func inherit(c *Counters, want bool) error {
+	if c.recorded {
+		return nil
+	}
+	delete(kernel.inheriting, c)
+	if want {
+		kernel.inheriting[c] = true
+	}
+	if kernel.members == nil {
+		if want {
+			return fmt.Errorf("follow the children of processes: %w", kernel.noMembers)
+		}
+		return nil
+	}
+	level := min(1, len(kernel.inheriting))
+	return errors.Join(kernel.members.setLevel(level), kernel.members.Incomplete())
+}
+
+// openMembers loads what keeps the table of members. Without it, children are
+// noticed at the next call of Narrow only.
+func openMembers(h *host.Host) {
+	c := &Counters{program: members, host: h, maps: map[string][]byte{}}
+	if err := c.attach(h, Limits{}); err != nil {
+		kernel.noMembers = errors.Join(err, c.release())
+		return
+	}
+	kernel.members = c
+	kernel.open[c] = true
+}
+
+// Time makes c count times of those processes only whose name matches, or of
+// all for nil. A name counts from the first call after it was first seen.
+func (c *Counters) Time(process *regexp.Regexp) {
+	wanted := c.maps["wanted"]
+	if len(wanted) < slots {
+		return
+	}
+	if process == nil {
+		c.control(controlByName, 0)
+		return
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	raw := c.maps["names"]
+	for slot := 1; slot < slots; slot++ {
+		v := byte(0)
+		if taken(raw, slot) && process.MatchString(label(raw, slot)) {
+			v = 1
+		}
+		wanted[slot] = v
+	}
+	c.control(controlByName, 1)
+}

@@ -1,0 +1,218 @@
+package bpf
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+)
+
+const (
+	// Idle is for how long a process name must have done nothing before its slot
+	// is given to another, once three quarters of all slots are taken.
+	Idle = 5 * time.Minute
+	// tend is how often at most the process table is tended. No program runs for
+	// nearly as long, so that none works with what it read two times ago.
+	tend = time.Second
+	// takenByte says in the map names that a slot is given out, TAKEN of process.h.
+	takenByte = commLen - 1
+	// entryBytes and entrySlot are struct cached of process.h.
+	entryBytes, entrySlot = 24, 16
+)
+
+// watched is what a slot had counted when it was last seen to change.
+type watched struct {
+	total uint64
+	since time.Time
+}
+
+// Recycle takes slots of the process table back whose names have done nothing
+// for long, when it is nearly full, and gives them out again once no program can
+// be using them. What they had counted moves to Retired. It is to be called in
+// every round; an error means that the table stays as it is.
+func (c *Counters) Recycle() error {
+	if c.recorded || !c.program.processes {
+		return nil
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	now := c.host.Now()
+	if !kernel.tended.IsZero() && now.Sub(kernel.tended) < tend {
+		return nil
+	}
+	kernel.tended = now
+	return errors.Join(c.free(), c.retire(now))
+}
+
+// users are the open objects that share the process table.
+func users(yield func(*Counters) bool) {
+	for o := range kernel.open {
+		if o.program.processes && !yield(o) {
+			return
+		}
+	}
+}
+
+// free ends the limbo of slots that have been in it for long enough: their cells
+// are read for the last time.
+func (c *Counters) free() error {
+	gone := map[int]bool{}
+	for slot := range kernel.limbo {
+		if kernel.limbo[slot]++; kernel.limbo[slot] > 2 {
+			gone[slot] = true
+		}
+	}
+	if len(kernel.limbo) > 0 {
+		flush(limbo)
+	}
+	var errs []error
+	for o := range users {
+		errs = append(errs, o.disown())
+		if len(gone) == 0 {
+			continue
+		}
+		n, err := o.program.forget(o, gone)
+		o.retired += n
+		errs = append(errs, err)
+		for slot := range gone {
+			if o.watched != nil {
+				o.watched[slot] = watched{}
+			}
+			if w := o.maps["wanted"]; slot < len(w) {
+				w[slot] = 0
+			}
+		}
+		o.names = names{}
+	}
+	raw := c.maps["names"]
+	for slot := range gone {
+		clear(raw[slot*commLen : (slot+1)*commLen])
+		delete(kernel.limbo, slot)
+		if err := kernel.table["slots_free"].Update(nil, uint32(slot), ebpf.UpdateAny); err != nil {
+			errs = append(errs, fmt.Errorf("give back a place in the table of processes: %w", err))
+		}
+	}
+	if len(gone) > 0 {
+		// Who was told that the table is full may ask again.
+		flush(func(slot int) bool { return slot == otherSlot })
+	}
+	return errors.Join(errs...)
+}
+
+// disown empties the cells of processes that are no longer counted on their own.
+func (c *Counters) disown() error {
+	gone := map[int]bool{}
+	for i := range c.owners {
+		if o := &c.owners[i]; o.gone {
+			if o.left++; o.left > 2 {
+				gone[slots+i] = true
+				*o = owner{}
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	_, err := c.program.forget(c, gone)
+	return err
+}
+
+// retire takes back the slots of names that have done nothing for long, if the
+// table is three quarters full.
+func (c *Counters) retire(now time.Time) error {
+	raw := c.maps["names"]
+	crowded := false
+	held := 0
+	for slot := 1; slot < slots; slot++ {
+		if taken(raw, slot) {
+			held++
+		}
+	}
+	for o := range users {
+		crowded = crowded || held*4 > 3*cmp.Or(int(o.limits.Processes), slots) || o.program.crowded != nil && o.program.crowded(o)
+	}
+	if !crowded {
+		for o := range users {
+			o.watched = nil
+		}
+		return nil
+	}
+	// Names that look alike are one series, which ends as a whole or not at all.
+	busy := map[string]bool{Other: true}
+	for o := range users {
+		o.watch(now, func(slot int) { busy[label(raw, slot)] = true })
+	}
+	var errs []error
+	for slot := 1; slot < slots; slot++ {
+		if _, in := kernel.limbo[slot]; in || !taken(raw, slot) || busy[label(raw, slot)] {
+			continue
+		}
+		if err := unname(raw[slot*commLen:(slot+1)*commLen], uint32(slot)); err != nil {
+			errs = append(errs, err)
+			break
+		}
+		kernel.limbo[slot] = 0
+	}
+	flush(limbo)
+	return errors.Join(errs...)
+}
+
+// watch calls busy for each slot that has counted something not long ago.
+func (c *Counters) watch(now time.Time, busy func(slot int)) {
+	var sums [slots]uint64
+	c.program.totals(c, sums[:])
+	if c.watched == nil {
+		c.watched = make([]watched, slots)
+	}
+	for slot, n := range sums {
+		w := &c.watched[slot]
+		if w.since.IsZero() || w.total != n {
+			*w = watched{n, now}
+		}
+		if now.Sub(w.since) < cmp.Or(c.limits.Idle, Idle) {
+			busy(slot)
+		}
+	}
+}
+
+// unname takes the name out of the table, so that no program finds the slot any more.
+func unname(name []byte, slot uint32) error {
+	var key [commLen]byte
+	copy(key[:takenByte], name)
+	var is uint32
+	err := kernel.table["slots"].Lookup(key, &is)
+	if err == nil && is == slot {
+		err = kernel.table["slots"].Delete(key)
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("take back a place in the table of processes: %w", err)
+	}
+	return nil
+}
+
+// flush makes all programs forget that names have the slots in question.
+func flush(in func(slot int) bool) {
+	for o := range users {
+		for b := o.maps["cache"]; len(b) >= entryBytes; b = b[entryBytes:] {
+			p := (*uint64)(unsafe.Pointer(&b[entrySlot]))
+			if v := atomic.LoadUint64(p); v > 0 && in(int(v-1)) {
+				// Unless a program has just put another there.
+				atomic.CompareAndSwapUint64(p, v, 0)
+			}
+		}
+	}
+}
+
+// taken reports whether a slot is given out.
+func taken(names []byte, slot int) bool {
+	i := slot*commLen + takenByte
+	return i < len(names) && names[i] != 0
+}
+
+// limbo reports whether a slot was taken back, so that what it counts is retired.
+// The lock of kernel is held.
+func limbo(slot int) bool { _, ok := kernel.limbo[slot]; return ok }

@@ -1,0 +1,206 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// retiredEvents keeps sums exact where series end.
+var retiredEvents = counter("teescope_retired_events_total",
+	"Events of process names whose series ended because they did nothing for minutes while the table of names was nearly full: the sum of a source's series and this is all that it counted.",
+	"source")
+
+// processNeeds is what the sources that count by process need.
+var processNeeds = []probe.Need{
+	{Capability: "cap_bpf", For: "to load the programs", Open: true},
+	{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures", Open: true},
+	{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
+}
+
+// byProcess is the Reader of a program that counts by process: it can be narrowed
+// and has levels.
+type byProcess struct {
+	counters
+	host   *host.Host
+	levels []probe.Level
+
+	// mu guards what follows; Adjust may be called while Read runs.
+	mu       sync.Mutex
+	scope    probe.Scope
+	narrowed bool
+}
+
+// openByProcess returns the Open function of such a source.
+func openByProcess(p *bpf.Program, levels []probe.Level, decode func(*counters, emitter) uint64) func(*host.Host, []tee.Facts) (probe.Reader, error) {
+	return func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		c, err := p.Open(h)
+		if err != nil {
+			return nil, err
+		}
+		return &byProcess{
+			counters: counters{Counters: c, labels: map[[3]string][]string{}, decode: func(c *counters, emit emitter) uint64 {
+				folded := decode(c, emit)
+				emit.send(retiredEvents, float64(c.Retired), c.label(p.Name)...)
+				return folded
+			}, full: "names that do nothing for minutes give their places up; to empty the tables now, switch the source off and on"},
+			host: h, levels: levels,
+		}, nil
+	}
+}
+
+// Read implements probe.Reader.
+func (p *byProcess) Read(ctx context.Context, emit func(metric.Sample)) error {
+	narrowing := p.follow()
+	err := p.counters.Read(ctx, emit)
+	if p.Recycle() != nil && err != nil {
+		// Only where the table is full does it matter that it stays so.
+		err = errors.Join(err, errors.New("places cannot be given to newer names, as changing a map needs CAP_BPF before Linux 5.19"))
+	}
+	return errors.Join(err, narrowing)
+}
+
+// Adjust implements probe.Adjustable.
+func (p *byProcess) Adjust(level string, scope probe.Scope) error {
+	p.mu.Lock()
+	same := slices.Equal(scope.PIDs, p.scope.PIDs) && scope.Process == p.scope.Process &&
+		scope.Cgroup == p.scope.Cgroup && scope.Container == p.scope.Container
+	p.scope = scope
+	p.mu.Unlock()
+	var err error
+	if !same {
+		err = p.follow()
+	}
+	at := slices.IndexFunc(p.levels, func(l probe.Level) bool { return l.Name == level })
+	return errors.Join(err, p.SetLevel(max(0, at)), p.Incomplete())
+}
+
+// follow looks which processes the source is narrowed to now.
+func (p *byProcess) follow() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Time(p.scope.Process)
+	if len(p.scope.PIDs) == 0 && p.scope.Cgroup == nil && p.scope.Container == nil {
+		if !p.narrowed {
+			return nil
+		}
+		p.narrowed = false
+		return p.Widen()
+	}
+	p.narrowed = true
+	search := memberSearch{host: p.host, scope: p.scope}
+	processes, err := search.candidates()
+	if err != nil {
+		return err
+	}
+	err = p.Narrow(processes, search.find)
+	for _, pid := range p.scope.PIDs {
+		if !slices.Contains(search.found, pid) {
+			search.errs = append(search.errs, fmt.Errorf("process %d has ended, or is not in the control group or container asked for", pid))
+		}
+	}
+	return errors.Join(append(search.errs, err)...)
+}
+
+// memberSearch finds the processes that a scope is about.
+type memberSearch struct {
+	host  *host.Host
+	scope probe.Scope
+	found []int
+	errs  []error
+}
+
+// candidates are the processes to ask find about.
+func (s *memberSearch) candidates() ([]int, error) {
+	if len(s.scope.PIDs) > 0 {
+		return s.scope.PIDs, nil
+	}
+	entries, err := s.host.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("find the processes of a control group: %w", err)
+	}
+	var out []int
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}
+
+// find reports whether a process is meant.
+func (s *memberSearch) find(pid int) (bpf.Member, bool) {
+	own := len(s.scope.PIDs) > 0
+	if own && !slices.Contains(s.scope.PIDs, pid) {
+		return bpf.Member{}, false
+	}
+	m := bpf.Member{Own: own, Children: !own}
+	ok, err := s.inScope(pid)
+	if ok {
+		m.Start, err = startTime(s.host, pid)
+	}
+	if ok && err == nil && own {
+		m.Name, err = s.host.ReadString(fmt.Sprintf("/proc/%d/comm", pid))
+	}
+	if err != nil && !gone(err) {
+		s.errs = append(s.errs, err)
+	}
+	if !ok || err != nil {
+		return bpf.Member{}, false
+	}
+	if m.Name = strings.ToValidUTF8(m.Name, "\uFFFD"); m.Name == "" {
+		m.Name = bpf.Unnamed
+	}
+	s.found = append(s.found, pid)
+	return m, true
+}
+
+// inScope reports whether a process is in the control group and container meant.
+func (s *memberSearch) inScope(pid int) (bool, error) {
+	if s.scope.Cgroup == nil && s.scope.Container == nil {
+		return true, nil
+	}
+	text, err := s.host.ReadString(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return false, err
+	}
+	groups := processGroups(text)
+	return (s.scope.Cgroup == nil || slices.ContainsFunc(groups, s.scope.Cgroup.MatchString)) &&
+		(s.scope.Container == nil || slices.ContainsFunc(groups, func(g string) bool { return inContainer(g, s.scope.Container) })), nil
+}
+
+// processGroups are the paths in /proc/PID/cgroup, one for each hierarchy, as
+// lines "number:controllers:path" (cgroups(7)). A path may hold anything but a
+// line feed.
+func processGroups(text string) (paths []string) {
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) == 3 && strings.HasPrefix(parts[2], "/") && !slices.Contains(paths, parts[2]) {
+			paths = append(paths, parts[2])
+		}
+	}
+	return paths
+}
+
+// inContainer reports whether a control group is that of a matching container,
+// or below it.
+func inContainer(group string, want *regexp.Regexp) bool {
+	for g := path.Clean(group); g != "/" && g != "."; g = path.Dir(g) {
+		if name := containerName(g); name != "" && want.MatchString(name) {
+			return true
+		}
+	}
+	return false
+}
