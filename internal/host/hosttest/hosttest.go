@@ -9,6 +9,7 @@
 //	statfs  lines "path bsize blocks bfree bavail files ffree flags", decimal, or "path ERRNO", with \040 for a space; all other paths are missing
 //	ioctl   lines "device request argument -> answer...": the request and the argument's bytes as they are before addresses are put in, and the bytes of the argument and of each buffer afterwards, hexadecimal, or an ERRNO; the device is a file of the machine
 //	perf    lines "cpu|thread N TYPE:CONFIG VALUE ENABLED RUNNING", or an ERRNO at the end: performance counters with their times ("5s"); all others are missing (ENOENT)
+//	faults  lines "path ERRNO": paths that may not be read or looked at
 //	now     the clock, RFC 3339 (2026-01-02T03:04:05Z without it)
 //	links   lines "path -> target": symbolic links
 //	dirs    lines "path": empty folders
@@ -167,6 +168,14 @@ func Open(t testing.TB, path string) *Fixture {
 		},
 	}
 	fakeDevices(t, f.Host, f.Meta["ioctl"])
+	f.Host.Faults = map[string]error{}
+	for line := range lines(f.Meta["faults"]) {
+		name, errno, _ := strings.Cut(line, " ")
+		if errnos[errno] == 0 {
+			t.Fatalf("%s: faults: %q: want \"path ERRNO\"", path, line)
+		}
+		f.Host.Faults[name] = errnos[errno]
+	}
 	fakePerf(t, f.Host, f.Meta["perf"])
 	return f
 }

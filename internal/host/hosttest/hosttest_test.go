@@ -176,7 +176,9 @@ func TestWithout(t *testing.T) {
 
 func TestDevices(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.txtar")
-	text := `-- ioctl --
+	text := `-- faults --
+/run/talk2 EPERM
+-- ioctl --
 /dev/sev c0105300 0100 -> 0200 aabb
 /dev/sev c0105300 0900 -> EIO
 -- dev/sev --
@@ -224,6 +226,9 @@ two
 	}
 	if _, err := h.Dial(t.Context(), "/run/none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an unrecorded socket: %v", err)
+	}
+	if _, err := h.ReadFile("/run/talk2"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a file that may not be read: %v", err)
 	}
 	file, err := h.Borrow(7, 3)
 	if err != nil {
