@@ -1,12 +1,17 @@
 package sources
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
 )
 
 func TestWrapping(t *testing.T) {
@@ -75,6 +80,97 @@ func FuzzThread(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		if pid, ok := parseThread(s, "ksgxd"); ok && (pid <= 0 || !strings.Contains(s, "(ksgxd)")) {
 			t.Errorf("%q read as process %d", s, pid)
+		}
+	})
+}
+
+// TestEnclavesBefore opens the in-tree driver's source on machines where the
+// enclaves that were there before can be counted and where they cannot, and
+// takes it out of the kernel's way and puts it back.
+func TestEnclavesBefore(t *testing.T) {
+	f := hosttest.Open(t, "testdata/sgx.txtar")
+	now := f.Host.Now()
+	f.Host.Now = func() time.Time { return now }
+	r, err := sgx.Open(f.Host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() (float64, error) {
+		v := math.NaN()
+		err := r.Read(t.Context(), func(s metric.Sample) {
+			if s.Desc == sgxEnclaves {
+				v = s.Value
+			}
+		})
+		return v, err
+	}
+	// The fixture's 9 - 4 enclaves were counted before the two were found.
+	if v, err := read(); v != 2 || err != nil {
+		t.Errorf("%v enclaves (%v), want 2", v, err)
+	}
+	g := r.(probe.Governed)
+	if err := g.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := read(); !math.IsNaN(v) || err != nil {
+		t.Errorf("%v enclaves while some may have come unseen (%v)", v, err)
+	}
+	if err := g.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(lookAgain)
+	if v, err := read(); v != 2 || err != nil {
+		t.Errorf("%v enclaves after looking again (%v), want 2", v, err)
+	}
+
+	f.Host.Faults = map[string]error{"/proc/500/maps": syscall.EACCES}
+	if r, err = sgx.Open(f.Host, nil); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := read(); !math.IsNaN(v) || probe.Remedy(err) != "grant CAP_SYS_PTRACE" {
+		t.Errorf("%v enclaves (%v) where not all can be seen", v, err)
+	}
+}
+
+func FuzzSGXMappings(f *testing.F) {
+	f.Add([]byte("7f1000800000-7f1000900000 rw-s 00000000 00:05 107                        /dev/sgx_enclave\n"))
+	f.Add([]byte("7f1000800000-7f1000900000 rw-s 00000000 00:05 107 /dev/isgx\n7f1000a00000-7f1000b00000 r-xs 0 00:05 1 /dev/isgx\n"))
+	f.Add([]byte("2-1 x x x x /dev/isgx"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := parseSGXMappings(b)
+		if err != nil && e != (sgxProcess{}) {
+			t.Errorf("%+v beside %v", e, err)
+		}
+		if e.number > 0 && !slices.ContainsFunc(enclaveDevices, func(d string) bool { return strings.Contains(string(b), d) }) {
+			t.Errorf("%d enclaves without a device", e.number)
+		}
+	})
+}
+
+func FuzzFortanix(f *testing.F) {
+	f.Add([]byte("12 9 500000 8100 8300 24064 64 1200\n"))
+	f.Add([]byte("4000 10 67108864 16384 9000 32\n4001 11 1048576 256 256\n"))
+	f.Add([]byte("12 9 500000 8100 8300 24064 64"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := parseFortanixStats(b); err == nil && len(strings.Fields(string(b))) != 8 {
+			t.Errorf("%q was read", b)
+		}
+		found, _ := parseFortanixProcesses(b)
+		for _, e := range found {
+			if pid, err := strconv.Atoi(e.process); err != nil || pid < 0 || e.number != 1 {
+				t.Errorf("%q has %+v", b, e)
+			}
+		}
+	})
+}
+
+func FuzzMiscEPC(f *testing.F) {
+	f.Add([]byte("sev 5\nsgx_epc 98566144\n"))
+	f.Add([]byte("sgx_epc max\n"))
+	f.Add([]byte("sgx_epc -1"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, ok, err := parseMiscEPC(b); ok && (err != nil || !strings.Contains(string(b), miscEPC)) {
+			t.Errorf("%q read as %d (%v)", b, v, err)
 		}
 	})
 }

@@ -16,12 +16,14 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// epcBytes is shared with the legacy driver's source; only one of the two is
-// ever open on a machine.
+// epcBytes and epcSections are shared with the legacy drivers' source; only one
+// of the two is ever open on a machine.
 var epcBytes = gauge("tee_sgx_epc_bytes",
 	"Size of the Enclave Page Cache in bytes, summed over sockets, from sysfs sgx_total_bytes, CPUID leaf 0x12 or the driver's parameters.")
 
 var (
+	nodeEPC      = gauge("tee_sgx_node_epc_bytes", "Size of the Enclave Page Cache of a NUMA node in bytes, from sysfs sgx_total_bytes (Linux 5.17).", "node")
+	sectionEPC   = gauge("tee_sgx_section_epc_bytes", "Size of a section of the Enclave Page Cache in bytes, from CPUID leaf 0x12.", "section")
 	sgxFeature   = gauge("tee_sgx_feature", "Whether the CPU offers an SGX feature, 1 or 0, from CPUID leaves 7 and 0x12; sgx2 is dynamic memory.", "feature")
 	reclaimerCPU = counter("tee_sgx_reclaimer_cpu_seconds_total", "CPU time of the kernel thread ksgxd, which evicts enclave pages, in seconds, from its /proc/PID/stat.")
 )
@@ -29,14 +31,17 @@ var (
 var sgxEPC = probe.Source{
 	Name:    "sgx_epc",
 	Doc:     "EPC size, SGX features and the reclaimer's CPU time, with the in-tree driver or none",
-	Metrics: []*metric.Desc{epcBytes, sgxFeature, reclaimerCPU},
+	Metrics: []*metric.Desc{epcBytes, nodeEPC, sectionEPC, epcSections, sgxFeature, reclaimerCPU},
+	Kernels: "any for size and features; 5.11 with CONFIG_X86_SGX for the reclaimer; 5.17 for NUMA nodes",
+	Cost:    "a few CPUID instructions and small files per reading",
+	Blind:   "paging itself, which without the sources sgx and sgx_free shows as CPU time of the reclaimer, minor faults of the process and growth of node_memory_Shmem_bytes, where evicted pages go",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		_, ebx, _, _ := h.CPUID(7, 0)
 		if ebx&(1<<2) == 0 {
 			return nil, probe.NotHere("CPUID leaf 7 has no SGX bit")
 		}
-		if module, err := legacyDriver(h); err == nil {
-			return nil, probe.NotHere("the parameters of module %s say more", module)
+		if where, err := legacyDriver(h); err == nil {
+			return nil, probe.NotHere("%s says more", where)
 		}
 		r := &epc{host: h}
 		return reading(r.read), nil
@@ -58,7 +63,7 @@ func (e *epc) read(_ context.Context, out emitter) error {
 	out.send(sgxFeature, float64(bits>>1&1), "sgx2")
 	out.send(sgxFeature, float64(ecx>>30&1), "launch_control")
 
-	size, err := e.size()
+	size, err := e.size(out)
 	if size > 0 {
 		out.send(epcBytes, float64(size))
 	}
@@ -72,13 +77,19 @@ func (e *epc) read(_ context.Context, out emitter) error {
 }
 
 // size prefers what the driver took (sysfs, Linux 5.17 and later) to what the
-// CPU has, and says so where the two differ.
-func (e *epc) size() (uint64, error) {
+// CPU has, and says so where the two differ. It emits the parts of both.
+func (e *epc) size(out emitter) (uint64, error) {
 	var have, taken uint64
-	for _, n := range tee.EPC(e.host) {
+	sections := tee.EPC(e.host)
+	for i, n := range sections {
 		have += n
+		out.send(sectionEPC, float64(n), strconv.Itoa(i))
 	}
-	files, err := e.host.Glob("/sys/devices/system/node/node*/x86/sgx_total_bytes")
+	if len(sections) > 0 {
+		out.send(epcSections, float64(len(sections)))
+	}
+	const before, after = "/sys/devices/system/node/node", "/x86/sgx_total_bytes"
+	files, err := e.host.Glob(before + "[0-9]*" + after)
 	if err != nil {
 		return 0, err
 	}
@@ -88,6 +99,7 @@ func (e *epc) size() (uint64, error) {
 			return 0, err
 		}
 		taken += n
+		out.send(nodeEPC, float64(n), strings.TrimSuffix(strings.TrimPrefix(f, before), after))
 	}
 	switch {
 	case have == 0 && taken == 0:

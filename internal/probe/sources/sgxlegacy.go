@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strconv"
 	"strings"
 
@@ -17,59 +18,76 @@ import (
 
 const epcPage = 4096 // bytes, by architecture
 
+// Statistics that only out-of-tree drivers have.
+var (
+	lowWatermark = gauge("tee_sgx_epc_low_watermark_bytes", "Free EPC below which the driver starts to reclaim in bytes, from the SGX driver.")
+	topWatermark = gauge("tee_sgx_epc_high_watermark_bytes", "Free EPC above which the driver stops to reclaim in bytes, from the SGX driver.")
+	epcSections  = gauge("tee_sgx_epc_sections", "Sections of the EPC, of which each socket has one or more, from CPUID leaf 0x12 or the DCAP driver's parameter sgx_nr_epc_sections.")
+)
+
 // legacyParams are the read-only parameters that the metrics patch of SCONE and
 // TEEMon adds to the out-of-tree drivers, with what the patch's code counts in
 // them, which is not always what their names say.
 var legacyParams = []struct {
 	name, alt string // alt: the name in a variant of the patch
+	dcap      bool   // only the DCAP driver has it
 	desc      *metric.Desc
 	scale     float64
 }{
-	{"sgx_nr_enclaves", "", legacyGauge("enclaves", "Enclaves that exist", ""), 1},
-	{"sgx_init_enclaves", "", legacyCounter("enclaves_initialized", "Enclaves initialized (EINIT)"), 1},
-	{"sgx_nr_total_epc_pages", "", epcBytes, epcPage},
-	{"sgx_nr_free_pages", "", legacyGauge("epc_free_bytes", "Free part of the Enclave Page Cache", " in bytes"), epcPage},
-	{"sgx_nr_low_pages", "", legacyGauge("epc_low_watermark_bytes", "Free EPC below which the driver starts to reclaim", " in bytes"), epcPage},
-	{"sgx_nr_high_pages", "", legacyGauge("epc_high_watermark_bytes", "Free EPC above which the driver stops to reclaim", " in bytes"), epcPage},
-	{"sgx_nr_alloc_pages", "", legacyCounter("epc_pages_allocated", "EPC pages handed out by the allocator"), 1},
-	{"sgx_nr_added_pages", "", legacyCounter("epc_pages_added", "Pages added to enclaves (EADD)"), 1},
-	{"sgx_nr_evicted", "", legacyCounter("epc_pages_evicted", "EPC pages written out to memory (EWB)"), 1},
-	{"sgx_loaded_back", "", legacyCounter("epc_pages_loaded_back", "Evicted pages loaded back into the EPC (ELDU)"), 1},
-	{"sgx_nr_reclaimed", "sgx_nr_reclaim", legacyCounter("epc_pages_reclaimed", "EPC pages taken by the reclaimer"), 1},
-	{"sgx_nr_marked_old", "", legacyCounter("epc_pages_marked_old", "EPC pages whose accessed bit the reclaimer cleared"), 1},
-}
-
-func legacyGauge(name, what, unit string) *metric.Desc {
-	return gauge("tee_sgx_"+name, what+unit+", from the SGX driver.")
-}
-
-func legacyCounter(name, what string) *metric.Desc {
-	return counter("tee_sgx_"+name+"_total", what+", from the SGX driver.")
+	{name: "sgx_nr_enclaves", desc: sgxEnclaves, scale: 1},
+	{name: "sgx_init_enclaves", desc: enclavesInitialized, scale: 1},
+	{name: "sgx_nr_total_epc_pages", desc: epcBytes, scale: epcPage},
+	{name: "sgx_nr_free_pages", desc: epcFree, scale: epcPage},
+	{name: "sgx_nr_low_pages", desc: lowWatermark, scale: epcPage},
+	{name: "sgx_nr_high_pages", desc: topWatermark, scale: epcPage},
+	{name: "sgx_nr_alloc_pages", desc: pagesAllocated, scale: 1},
+	{name: "sgx_nr_added_pages", desc: pagesAdded, scale: 1},
+	{name: "sgx_nr_evicted", desc: pagesEvicted, scale: 1},
+	{name: "sgx_loaded_back", desc: pagesLoadedBack, scale: 1},
+	{name: "sgx_nr_reclaimed", alt: "sgx_nr_reclaim", desc: pagesReclaimed, scale: 1},
+	{name: "sgx_nr_marked_old", desc: pagesMarkedOld, scale: 1},
+	{name: "sgx_nr_epc_sections", dcap: true, desc: epcSections, scale: 1},
 }
 
 var sgxLegacy = probe.Source{
 	Name: "sgx_legacy",
-	Doc:  "Enclaves and EPC paging, from the parameters of the patched out-of-tree drivers isgx and intel_sgx",
-	Metrics: func() (out []*metric.Desc) {
+	Doc:  "Enclaves and EPC paging, from the parameters of the patched out-of-tree drivers isgx and intel_sgx or the statistics of Fortanix's",
+	Metrics: append(func() (out []*metric.Desc) {
 		for _, p := range legacyParams {
 			out = append(out, p.desc)
 		}
 		return out
-	}(),
+	}(), fortanixMetrics...),
+	Kernels: "any that the out-of-tree drivers were built for, up to about 5.10",
+	Cost:    "a dozen small files per reading",
+	Blind:   "which process the pages belong to (Fortanix's driver tells); the counters are of 32 bits and wrap, which is noticed if they are read more often than that",
+	Needs: []probe.Need{
+		{Capability: "cap_dac_override", For: "the parameters, which only root may read", Optional: true},
+	},
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
-		module, err := legacyDriver(h)
+		where, err := legacyDriver(h)
 		if err != nil {
 			return nil, err
 		}
-		r := &legacy{host: h, module: module, counters: map[string]*wrapping{}}
+		if where == fortanixStats {
+			return openFortanix(h)
+		}
+		r := &legacy{host: h, folder: where, counters: map[string]*wrapping{}}
 		return reading(r.read), nil
 	},
 }
 
-// legacyDriver names the module whose parameters carry the metrics.
+const dcapModule = "/sys/module/intel_sgx"
+
+// legacyDriver names the folder of parameters or the file that carries an
+// out-of-tree driver's metrics.
 func legacyDriver(h *host.Host) (string, error) {
-	for _, m := range []string{"isgx", "intel_sgx"} {
-		loaded, err := h.Exists("/sys/module/" + m)
+	fortanix, err := h.Exists(fortanixStats)
+	if err != nil {
+		return "", err
+	}
+	for _, module := range []string{"/sys/module/isgx", dcapModule} {
+		loaded, err := h.Exists(module)
 		if err != nil {
 			return "", err
 		}
@@ -77,34 +95,42 @@ func legacyDriver(h *host.Host) (string, error) {
 			continue
 		}
 		// Early patches lack the mark, so the parameters themselves count too.
-		marked, err := h.ReadString(legacyParam(m, "patch_metrics"))
+		folder := module + "/parameters"
+		marked, err := h.ReadString(folder + "/patch_metrics")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		present, err := h.Exists(legacyParam(m, "sgx_nr_total_epc_pages"))
+		present, err := h.Exists(folder + "/sgx_nr_total_epc_pages")
 		if err != nil {
 			return "", err
 		}
-		if marked == "1" || marked == "" && present {
-			return m, nil
+		switch {
+		case marked == "1" || marked == "" && present:
+			return folder, nil
+		case fortanix:
+			return fortanixStats, nil
 		}
-		return "", &probe.Problem{Err: fmt.Errorf("module %s has no metrics: its driver lacks the metrics patch", m),
+		return "", &probe.Problem{Err: fmt.Errorf("module %s has no metrics: its driver lacks the metrics patch", path.Base(module)),
 			Remedy: "install the driver with SCONE's metrics patch, or use Linux 5.11 or later"}
+	}
+	if fortanix {
+		return fortanixStats, nil
 	}
 	return "", probe.NotHere("neither module isgx nor intel_sgx is loaded")
 }
 
-func legacyParam(module, name string) string { return "/sys/module/" + module + "/parameters/" + name }
-
 type legacy struct {
 	host     *host.Host
-	module   string
+	folder   string
 	counters map[string]*wrapping
 }
 
 func (l *legacy) read(_ context.Context, out emitter) error {
 	var first error
 	for _, p := range legacyParams {
+		if p.dcap && !strings.HasPrefix(l.folder, dcapModule) {
+			continue
+		}
 		v, err := l.value(p.name)
 		if p.alt != "" && errors.Is(err, fs.ErrNotExist) {
 			if alt, aerr := l.value(p.alt); aerr == nil {
@@ -131,7 +157,7 @@ func (l *legacy) read(_ context.Context, out emitter) error {
 }
 
 func (l *legacy) value(name string) (uint32, error) {
-	b, err := l.host.ReadFile(legacyParam(l.module, name))
+	b, err := l.host.ReadFile(l.folder + "/" + name)
 	if err != nil {
 		return 0, err
 	}

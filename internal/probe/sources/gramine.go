@@ -1,0 +1,230 @@
+package sources
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var gramineSignals = counter("tee_sgx_gramine_signals_total",
+	"Signals that Gramine passed into enclaves by the log's name: sync are exceptions of the enclave's own, async come from outside; from its statistics (sgx.enable_stats).", "process", "kind")
+
+// gramineFiles are the logs that are followed unless a setting names others.
+var gramineFiles = []string{"/var/log/gramine/*.log"}
+
+// gramine reads what Gramine prints of itself with sgx.enable_stats = true in
+// the manifest: a block for each thread when it ends or, on SIGUSR1, of all
+// threads, whose counters then start at zero. So the sum over the threads is
+// right, and the blocks with process totals are not added to it.
+var gramine = probe.Source{
+	Name:    "gramine",
+	Doc:     "Entries into and exits from Gramine's enclaves, from the statistics in its logs; process is the log's name",
+	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, gramineSignals},
+	OptIn:   true,
+	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "logs of other users", Optional: true}},
+	Kernels: "any; Gramine with sgx.enable_stats = true, whose error output goes to a log",
+	Cost:    "reading what the logs have gained; Gramine's own counting is always on",
+	Blind:   "threads that have not ended: send the process SIGUSR1, which newer versions of Gramine know, to have them counted now",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		return &gramineReader{host: h, files: gramineFiles, logs: map[string]*gramineLog{}}, nil
+	},
+}
+
+// Bounds of a reading: what a log has more is read at the next.
+const (
+	gramineLogs  = 32
+	gramineChunk = 1 << 20
+	gramineRound = 16 << 20
+)
+
+type gramineReader struct {
+	host  *host.Host
+	files []string
+	logs  map[string]*gramineLog
+}
+
+// Follow changes which files are read, as patterns of path.Match. What was
+// counted stays.
+func (g *gramineReader) Follow(patterns []string) error {
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			return fmt.Errorf("follow %s: %w", p, err)
+		}
+	}
+	g.files = slices.Clone(patterns)
+	return nil
+}
+
+// Close implements probe.Reader.
+func (g *gramineReader) Close() error { return nil }
+
+// Read implements probe.Reader.
+func (g *gramineReader) Read(_ context.Context, emit func(metric.Sample)) error {
+	var names []string
+	for _, pattern := range g.files {
+		found, err := g.host.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		names = append(names, found...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	var first error
+	if len(names) == 0 && len(g.logs) == 0 {
+		first = &probe.Problem{Err: fmt.Errorf("no file matches %s", strings.Join(g.files, " or ")),
+			Remedy: "set sgx.enable_stats = true in the manifest and send Gramine's error output to such a file"}
+	}
+	left := gramineRound
+	for _, name := range names {
+		n, err := g.follow(name, left)
+		left -= n
+		first = cmp.Or(first, err)
+	}
+	g.emit(emit)
+	return first
+}
+
+// follow reads what a log has gained, at most so many bytes.
+func (g *gramineReader) follow(name string, left int) (read int, err error) {
+	info, err := g.host.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // rotated meanwhile
+	}
+	if err != nil {
+		return 0, err
+	}
+	l := g.logs[name]
+	if l == nil {
+		l = &gramineLog{}
+		g.logs[name] = l
+	}
+	inode := uint64(0)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = st.Ino
+	}
+	if l.offset > info.Size() || l.inode != inode {
+		l.offset, l.inode, l.rest, l.missing = 0, inode, nil, nil
+	}
+	for read < left {
+		b, err := g.host.ReadFrom(name, l.offset, min(gramineChunk, left-read))
+		if errors.Is(err, fs.ErrPermission) {
+			err = &probe.Problem{Err: err, Remedy: "let teescope's user read the log, or run as root"}
+		}
+		if err != nil || len(b) == 0 {
+			return read, err
+		}
+		read += len(b)
+		l.offset += int64(len(b))
+		l.feed(b)
+	}
+	return read, nil
+}
+
+func (g *gramineReader) emit(out emitter) {
+	sums := map[string]*gramineStats{}
+	for _, name := range slices.Sorted(maps.Keys(g.logs)) {
+		l := g.logs[name]
+		if !l.seen {
+			continue
+		}
+		process := strings.ToValidUTF8(strings.TrimSuffix(path.Base(name), path.Ext(name)), "\uFFFD")
+		if sums[process] == nil && len(sums) >= gramineLogs {
+			process = bpf.Other
+		}
+		if sums[process] == nil {
+			sums[process] = &gramineStats{}
+		}
+		for i, n := range l.sum {
+			sums[process][i] += n
+		}
+	}
+	for _, process := range slices.Sorted(maps.Keys(sums)) {
+		s := sums[process]
+		out.send(enclaveEntries, float64(s[0]), process, "gramine")
+		out.send(enclaveExits, float64(s[1]), process, "gramine")
+		out.send(enclaveAsyncExits, float64(s[2]), process, "gramine")
+		out.send(gramineSignals, float64(s[3]), process, "sync")
+		out.send(gramineSignals, float64(s[4]), process, "async")
+	}
+}
+
+// gramineCounters are the lines of a block (pal/src/host/linux-sgx/host_thread.c).
+var gramineCounters = [5]string{"# of EENTERs:", "# of EEXITs:", "# of AEXs:", "# of sync signals:", "# of async signals:"}
+
+// gramineStats are their numbers.
+type gramineStats [len(gramineCounters)]uint64
+
+// gramineLog is a log as far as it has been read.
+type gramineLog struct {
+	offset int64
+	inode  uint64
+	rest   []byte // the beginning of a line whose end is not written yet
+	// missing are the lines of the current thread's block that are to come.
+	missing []string
+	seen    bool
+	sum     gramineStats
+}
+
+// gramineLine bounds a line; of a longer one the beginning is dropped.
+const gramineLine = 4096
+
+// feed takes the next part of the log. Other lines may be between those of a
+// block, as an application writes to the same file.
+func (l *gramineLog) feed(b []byte) {
+	for len(b) > 0 {
+		line, after, ended := bytes.Cut(b, []byte("\n"))
+		l.rest = append(l.rest, line...)
+		if over := len(l.rest) - gramineLine; over > 0 {
+			l.rest = l.rest[:copy(l.rest, l.rest[over:])]
+		}
+		if !ended {
+			return
+		}
+		l.line(string(l.rest))
+		l.rest = l.rest[:0]
+		b = after
+	}
+}
+
+func (l *gramineLog) line(s string) {
+	switch {
+	case strings.Contains(s, "----- SGX stats for thread "):
+		l.missing = gramineCounters[:]
+		return
+	case strings.Contains(s, "----- Total SGX stats for process "):
+		l.missing = nil
+		return
+	}
+	if len(l.missing) == 0 {
+		return
+	}
+	_, value, ok := strings.Cut(s, l.missing[0])
+	if !ok {
+		return
+	}
+	// A counter of 53 bits is more than any machine counts; it keeps sums exact.
+	n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 53)
+	if err != nil {
+		l.missing = nil
+		return
+	}
+	l.sum[len(gramineCounters)-len(l.missing)] += n
+	l.missing = l.missing[1:]
+	l.seen = true
+}

@@ -1,0 +1,90 @@
+package sources
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// TestGramineFollows reads a log that grows, is cut in the middle of a line, and
+// is rotated.
+func TestGramineFollows(t *testing.T) {
+	f := hosttest.Open(t, "testdata/gramine-none.txtar")
+	r, err := gramine.Open(f.Host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := r.(*gramineReader)
+	if err := g.Follow([]string{"/logs/[a"}); err == nil {
+		t.Error("a bad pattern is no error")
+	}
+	if err := g.Follow([]string{"/logs/*", "/logs/app.*"}); err != nil {
+		t.Fatal(err)
+	}
+	entries := func() (v float64) {
+		if err := r.Read(t.Context(), func(s metric.Sample) {
+			if s.Desc == enclaveEntries {
+				v += s.Value
+			}
+		}); err != nil && probe.Remedy(err) == "" {
+			t.Fatal(err)
+		}
+		return v
+	}
+	block := func(n string) string {
+		return "----- SGX stats for thread 1 -----\n  # of EENTERs:        " + n + "\n  # of EEXITs:         1\n"
+	}
+	text := ""
+	for i, step := range []struct {
+		more string
+		cut  bool
+		want float64
+	}{
+		{"", false, 0},
+		{block("5"), false, 5},
+		{"", false, 5},
+		{strings.TrimSuffix(block("20"), "0\n  # of EEXITs:         1\n"), false, 5},
+		{"0\n", false, 25},
+		{block("3"), true, 28},
+		{block("4"), false, 32},
+	} {
+		if step.cut {
+			text = ""
+		}
+		text += step.more
+		if err := f.Host.Install("/logs/app.log", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := entries(); got != step.want {
+			t.Errorf("step %d: %v entries, want %v", i, got, step.want)
+		}
+	}
+	if err := f.Host.RemoveAll("/logs"); err != nil {
+		t.Fatal(err)
+	}
+	if got := entries(); got != 32 {
+		t.Errorf("without the log: %v entries, want 32", got)
+	}
+}
+
+func FuzzGramine(f *testing.F) {
+	f.Add([]byte("----- SGX stats for thread 1 -----\n  # of EENTERs:        11\n  # of EEXITs:         10\n  # of AEXs:           9\n  # of sync signals:   8\n  # of async signals:  7\n"), 20)
+	f.Add([]byte("[P1] error: ----- SGX stats for thread 1 -----\r\n # of EENTERs: 18446744073709551615\n"), 3)
+	f.Add([]byte("----- SGX stats for thread 1 -----\nx\n----- Total SGX stats for process 1 -----\n# of EENTERs: 5\n"), 60)
+	f.Fuzz(func(t *testing.T, b []byte, at int) {
+		var whole, parts gramineLog
+		whole.feed(b)
+		at = min(max(0, at), len(b))
+		parts.feed(b[:at])
+		parts.feed(b[at:])
+		if whole.sum != parts.sum || whole.seen != parts.seen {
+			t.Errorf("read at once %v, in two parts %v", whole.sum, parts.sum)
+		}
+		if !strings.Contains(string(b), "# of ") && whole.seen {
+			t.Error("counters out of nothing")
+		}
+	})
+}
