@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 
 	"github.com/prometheus/procfs"
 
@@ -19,6 +20,7 @@ var (
 	memoryStalled = pressureDesc("memory_stalled", "all tasks waited for memory")
 	ioWaiting     = pressureDesc("io_waiting", "at least one task waited for I/O")
 	ioStalled     = pressureDesc("io_stalled", "all tasks waited for I/O")
+	irqStalled    = pressureDesc("irq_stalled", "interrupts held up all tasks of a CPU")
 )
 
 func pressureDesc(what, when string) *metric.Desc {
@@ -31,8 +33,10 @@ func pressureDesc(what, when string) *metric.Desc {
 // (Documentation/accounting/psi.rst).
 var pressure = probe.Source{
 	Name:    "pressure",
-	Doc:     "Pressure stall information of CPU, memory and I/O, under node_exporter's names",
-	Metrics: []*metric.Desc{cpuWaiting, memoryWaiting, memoryStalled, ioWaiting, ioStalled},
+	Doc:     "Pressure stall information of CPU, memory, I/O and interrupts, under node_exporter's names",
+	Metrics: []*metric.Desc{cpuWaiting, memoryWaiting, memoryStalled, ioWaiting, ioStalled, irqStalled},
+	Kernels: "4.20 with CONFIG_PSI; interrupts 6.1 with CONFIG_IRQ_TIME_ACCOUNTING",
+	Cost:    "three or four small files a reading",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if ok, err := h.Exists("/proc/pressure"); err != nil || !ok {
 			return nil, noPSI(err)
@@ -63,16 +67,23 @@ func readPressure(h *host.Host, out emitter) error {
 	for _, r := range []struct {
 		name       string
 		some, full *metric.Desc
-	}{{"cpu", cpuWaiting, nil}, {"memory", memoryWaiting, memoryStalled}, {"io", ioWaiting, ioStalled}} {
+	}{{"cpu", cpuWaiting, nil}, {"memory", memoryWaiting, memoryStalled}, {"io", ioWaiting, ioStalled}, {"irq", nil, irqStalled}} {
 		st, rerr := fs.PSIStatsForResource(r.name)
-		if rerr == nil && (st.Some == nil || st.Full == nil && r.full != nil) {
+		// The last is not built everywhere, and where it is the time of interrupts
+		// may not be kept.
+		if r.full == irqStalled && (errors.Is(rerr, iofs.ErrNotExist) || errors.Is(rerr, errors.ErrUnsupported)) {
+			continue
+		}
+		if rerr == nil && (st.Some == nil && r.some != nil || st.Full == nil && r.full != nil) {
 			rerr = fmt.Errorf("parse /proc/pressure/%s: a line is missing", r.name)
 		}
 		if rerr != nil {
 			err = rerr
 			continue
 		}
-		out.send(r.some, float64(st.Some.Total)/1e6)
+		if r.some != nil {
+			out.send(r.some, float64(st.Some.Total)/1e6)
+		}
 		if r.full != nil {
 			out.send(r.full, float64(st.Full.Total)/1e6)
 		}

@@ -1,0 +1,125 @@
+package sources
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// raplZones are the parts of a processor that have an energy counter, by the name
+// of their powercap zone without its number.
+var raplZones = map[string]*metric.Desc{
+	"package": raplDesc("package", "a processor package"),
+	"core":    raplDesc("core", "a package's cores"),
+	"uncore":  raplDesc("uncore", "what is not a core of a package, often its graphics"),
+	"dram":    raplDesc("dram", "a package's memory"),
+	"psys":    raplDesc("psys", "the whole platform"),
+}
+
+func raplDesc(zone, what string) *metric.Desc {
+	return counter("node_rapl_"+zone+"_joules_total", "Energy that "+what+" has used in joules, from /sys/class/powercap.", "index", "path")
+}
+
+var energy = probe.Source{
+	Name:    "energy",
+	Doc:     "Energy of processors and memory by RAPL, Intel's and AMD's, under node_exporter's names",
+	Metrics: []*metric.Desc{raplZones["package"], raplZones["core"], raplZones["uncore"], raplZones["dram"], raplZones["psys"]},
+	Needs: []probe.Need{{Capability: "cap_dac_read_search",
+		For: "energy_uj, which only root may read since Linux 5.10, as it tells secrets of others (CVE-2020-8694)"}},
+	Kernels: "3.13 with CONFIG_INTEL_RAPL, 5.8 for AMD",
+	Cost:    "three small files a zone; a machine has two to six zones",
+	Blind: "virtual machines, which are shown no counters; the energy of one process or enclave; everything outside processor and memory. " +
+		"With SGX in use the processor itself blurs the counters (Intel's filtering after PLATYPUS)",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		zones, err := h.Glob(raplZonePattern)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(zones) == 0:
+			return nil, probe.NotHere("no energy counters in /sys/class/powercap: a virtual machine, or the module intel_rapl_msr is not loaded")
+		}
+		r := &rapl{host: h, zones: map[string]*raplCounter{}}
+		return reading(r.read), nil
+	},
+}
+
+// raplZonePattern leaves out intel-rapl-mmio, which counts the same packages by
+// another way and would count them twice.
+const raplZonePattern = "/sys/class/powercap/intel-rapl:*"
+
+type rapl struct {
+	host  *host.Host
+	zones map[string]*raplCounter // by path
+}
+
+// raplCounter is a counter that goes on where the kernel's starts at zero again.
+type raplCounter struct{ last, base uint64 }
+
+// add takes a reading, in microjoules, of a counter that wraps at limit, which
+// takes minutes at full load. A step back from further below the limit is a
+// counter that was set to zero, and this one starts anew too.
+func (c *raplCounter) add(v, limit uint64) uint64 {
+	switch {
+	case v >= c.last:
+	case c.last >= limit/4*3:
+		c.base += limit
+	default:
+		c.base = 0
+	}
+	c.last = v
+	return c.base + v
+}
+
+func (r *rapl) read(_ context.Context, out emitter) error {
+	dirs, err := r.host.Glob(raplZonePattern)
+	if err == nil && len(dirs) == 0 {
+		err = errors.New("list /sys/class/powercap: the energy counters have gone")
+	}
+	used := map[string]int{}
+	for _, dir := range dirs {
+		name, nerr := r.host.ReadString(dir + "/name")
+		if nerr != nil {
+			err = cmp.Or(err, nerr)
+			continue
+		}
+		desc, index := raplZone(name, used)
+		if desc == nil {
+			continue // a zone of a later kernel
+		}
+		limit, lerr := r.host.ReadUint(dir + "/max_energy_range_uj")
+		v, verr := r.host.ReadUint(dir + "/energy_uj")
+		if errors.Is(verr, fs.ErrPermission) {
+			verr = &probe.Problem{Err: verr, Remedy: "run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10 the counter is root's, as it tells secrets of other users"}
+		}
+		if lerr != nil || verr != nil {
+			err = cmp.Or(err, verr, lerr)
+			continue
+		}
+		if r.zones[dir] == nil {
+			r.zones[dir] = &raplCounter{}
+		}
+		out.send(desc, float64(r.zones[dir].add(v, limit))/1e6, strconv.Itoa(index), dir)
+	}
+	return err
+}
+
+// raplZone splits a zone's name as node_exporter does: "package-1" is number 1,
+// and of names without a number the first is 0. A die's zone ("package-0-die-1")
+// is a package, numbered in the order of appearance.
+func raplZone(name string, used map[string]int) (*metric.Desc, int) {
+	kind, rest, numbered := strings.Cut(name, "-")
+	index := used[kind]
+	if n, err := strconv.ParseUint(rest, 10, 16); numbered && err == nil {
+		index = int(n)
+	}
+	used[kind] = index + 1
+	return raplZones[kind], index
+}
