@@ -3,7 +3,7 @@
 /*
  * Bounce buffers by device.
  *
- *   bounced  swiotlb:swiotlb_bounced, once for each mapping that takes a buffer
+ *   bounced  swiotlb:swiotlb_bounced, once for each mapping that asks for a buffer
  *   full     the return of swiotlb_tbl_map_single: no room for a mapping
  *
  * A device gets a slot of its own when it first bounces; when all are taken,

@@ -30,7 +30,7 @@ const (
 	hookFull    = "swiotlb_tbl_map_single"
 )
 
-// Bounce counts the bounce buffers that devices take, and those they do not get.
+// Bounce counts the bounce buffers that devices ask for, and those they do not get.
 var Bounce = &Program{
 	Name: "bounce",
 	load: loadBounce,
@@ -59,8 +59,9 @@ func returnOf(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) 
 	return func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return link.Kretprobe(symbol, p, nil) }
 }
 
-// Bounced emits for each device the mappings that took a bounce buffer and
-// their bytes, since the program was attached. Of those under Other, folded are
+// Bounced emits for each device the mappings that asked for a bounce buffer and
+// their bytes, since the program was attached; those that BounceFull counts did
+// not get it. Of those under Other, folded are
 // of devices for which the table had no room, and nameless of devices whose
 // name the kernel did not let be read.
 func (c *Counters) Bounced(emit func(device string, mappings, bytes uint64)) (folded, nameless uint64) {

@@ -3,7 +3,9 @@ package bpf
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +72,82 @@ func TestGuestFunctionsAttach(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// The programs count what a kernel module calls (e2e/kernels/ccguest): the
+// functions of conversions, which do nothing outside a confidential VM, and
+// attestation drivers that are none.
+func TestGuestFunctionsFire(t *testing.T) {
+	const module = "/sys/module/ccguest"
+	if _, err := os.Stat(module); err != nil {
+		t.Skip("the module ccguest is not loaded")
+	}
+	const n = 25
+	trigger := func(t *testing.T) {
+		if err := os.WriteFile(module+"/parameters/trigger", []byte(strconv.Itoa(n)), 0o200); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kprobes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("memory kprobes=%v", kprobes), func(t *testing.T) {
+			p := GuestMemory(false)
+			for i := range p.hooks {
+				at := 0
+				if kprobes {
+					at = 1
+				}
+				p.hooks[i].variants = p.hooks[i].variants[at : at+1]
+			}
+			c := openProgram(t, p, Limits{})
+			if c.Lost != nil {
+				t.Fatal(c.Lost)
+			}
+			trigger(t)
+			for _, s := range []Span{c.ToShared(), c.ToPrivate()} {
+				if s.Calls != n || s.Units != 2*n || s.Failed != 0 || s.Time.Count() != n || s.Time.Sum() <= 0 {
+					t.Errorf("%d calls with %d pages, %d failed, %d timed, want %d, %d, 0 and %d", s.Calls, s.Units, s.Failed, s.Time.Count(), n, 2*n, n)
+				}
+			}
+			if got := c.Events(); got != 4*n {
+				t.Errorf("%d runs of the programs, want %d", got, 4*n)
+			}
+		})
+	}
+	t.Run("reports", func(t *testing.T) {
+		if _, err := os.Stat("/sys/kernel/btf/ccguest"); err != nil {
+			t.Skip("the module has no BTF")
+		}
+		c := openProgram(t, GuestReports(TDXQuote, SEVReport, CCAToken), Limits{})
+		if c.Lost != nil {
+			t.Fatal(c.Lost)
+		}
+		trigger(t)
+		for r, failed := range map[Report]uint64{TDXQuote: 0, SEVReport: 0, CCAToken: n} {
+			if s := c.Report(r); s.Calls != n || s.Failed != failed || s.Time.Count() != n {
+				t.Errorf("%s: %d calls, %d failed, %d timed, want %d, %d and %d", Reports[r], s.Calls, s.Failed, s.Time.Count(), n, failed, n)
+			}
+		}
+	})
+}
+
+// Kernels with the tracepoints of some vendors are not at hand: that the
+// programs for them pass the verifier is all that can be seen.
+func TestVendorTracepointsLoad(t *testing.T) {
+	needKernel(t)
+	spec, err := loadGuestExits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ve_raw", "hypercall_raw"} {
+		only := spec.Copy()
+		only.Programs = map[string]*ebpf.ProgramSpec{name: spec.Programs[name]}
+		coll, err := ebpf.NewCollection(only)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		coll.Close()
 	}
 }
 

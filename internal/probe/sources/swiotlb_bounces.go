@@ -14,10 +14,10 @@ import (
 
 var (
 	bouncedBytes = counter("tee_swiotlb_bounced_bytes_total",
-		"Bytes of I/O mapped through bounce buffers since the monitor started, by device, other for those beyond 64; each is copied once or twice, as a buffer that is only read from is filled too (tracepoint swiotlb:swiotlb_bounced).",
+		"Bytes of I/O that asked to be mapped through bounce buffers since the monitor started, by device, other for those beyond 64; not the bytes copied: a mapping is copied on one way or both, and failed ones are among them (tracepoint swiotlb:swiotlb_bounced).",
 		"device")
 	bouncedMappings = counter("tee_swiotlb_mappings_total",
-		"Mappings that took a bounce buffer since the monitor started, by device (tracepoint swiotlb:swiotlb_bounced).", "device")
+		"Mappings that asked for a bounce buffer since the monitor started, by device, failed ones among them (tracepoint swiotlb:swiotlb_bounced).", "device")
 	bounceFailures = counter("tee_swiotlb_mapping_failures_total",
 		"Mappings that got no bounce buffer since the monitor started because the pool was full; the I/O fails or is tried again (result of swiotlb_tbl_map_single).")
 )
@@ -29,7 +29,7 @@ var swiotlbBounces = probe.Source{
 	Needs:   functionNeeds,
 	Kernels: "Linux 5.17 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_INFO_BTF; failures need CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, or CONFIG_KPROBES on x86-64, as before 6.4; under lockdown in confidentiality mode all devices are other",
 	Cost:    "two runs for each mapping, about 0.1 us in all beside a copy (4 KiB take 0.3 us and more); 1.1 kB for each CPU and 6 kB; nothing where nothing bounces",
-	Blind:   "copies themselves, so what a sync of a mapped buffer copies again; buffers that devices allocate from a pool of their own",
+	Blind:   "the copies themselves, so what a sync of a mapped buffer copies again; buffers that devices allocate from a pool of their own",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {
 			return nil, err
