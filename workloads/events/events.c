@@ -11,6 +11,9 @@
  *                      instruction_fetch, kernel (the kernel writes to a page that is not there)
  *   switches N         N round trips through a pair of pipes between two threads on one CPU
  *   cpu MS             MS milliseconds of CPU time
+ *   sleeps US N        N nanosleep(2) of US microseconds
+ *   children CALLS N   N children one after another, each with a name of its own (NAME
+ *                      and a number) that makes CALLS getppid
  *
  * With --wait it says "ready" and starts at the next line of input, and after
  * the events waits for another, so that an observer can read between. It prints
@@ -32,6 +35,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -195,6 +199,37 @@ static void burn(void)
 	while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < n);
 }
 
+static void sleeps(long us)
+{
+	struct timespec t = { us / 1000000, us % 1000000 * 1000 };
+
+	for (long i = 0; i < n; i++)
+		if (syscall(SYS_nanosleep, &t, NULL))
+			die("sleep");
+}
+
+static void children(long calls, const char *name)
+{
+	char own[32];
+	int status;
+
+	for (long i = 0; i < n; i++) {
+		pid_t child = fork();
+
+		if (child < 0)
+			die("fork");
+		if (!child) {
+			snprintf(own, sizeof own, "%s%ld", name, i);
+			prctl(PR_SET_NAME, own);
+			for (long k = 0; k < calls; k++)
+				syscall(SYS_getppid);
+			_exit(0);
+		}
+		if (waitpid(child, &status, 0) != child || status)
+			die("wait for child");
+	}
+}
+
 struct counts {
 	struct rusage usage;
 	long voluntary, involuntary;
@@ -276,9 +311,9 @@ int main(int argc, char **argv)
 	if (a == argc)
 		usage_error("what to do is missing");
 	action = argv[a++];
-	if (!strcmp(action, "faults")) {
+	if (!strcmp(action, "faults") || !strcmp(action, "sleeps") || !strcmp(action, "children")) {
 		if (a == argc)
-			usage_error("the cause is missing");
+			usage_error("the cause, the time or the number of calls is missing");
 		detail = argv[a++];
 	}
 	n = number(argv[a++]);
@@ -306,6 +341,8 @@ int main(int argc, char **argv)
 			die("start thread");
 	} else if (!strcmp(action, "faults")) {
 		prepare_faults(detail);
+	} else if (!strcmp(action, "sleeps") || !strcmp(action, "children")) {
+		number(detail);
 	} else if (strcmp(action, "rename") && strcmp(action, "cpu")) {
 		usage_error("unknown action");
 	}
@@ -324,6 +361,10 @@ int main(int argc, char **argv)
 		make_faults(detail);
 	} else if (!strcmp(action, "switches")) {
 		ping_pong();
+	} else if (!strcmp(action, "sleeps")) {
+		sleeps(number(detail));
+	} else if (!strcmp(action, "children")) {
+		children(number(detail), name);
 	} else {
 		burn();
 	}

@@ -91,51 +91,85 @@ type did struct {
 // events and after when it has made them and still lives.
 func events(t *testing.T, before, after func(), args ...string) did {
 	t.Helper()
+	w := start(t, args...)
+	before()
+	w.work()
+	after()
+	return w.end()
+}
+
+// workload is the program between its start and its end.
+type workload struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+	did did
+}
+
+// start runs the program up to where it is ready to make its events.
+func start(t *testing.T, args ...string) *workload {
+	t.Helper()
 	path, err := eventsProgram()
 	if err != nil {
 		t.Skipf("no test program: %v", err)
 	}
-	cmd := exec.Command(path, append([]string{"--wait"}, args...)...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
+	w := &workload{t: t, cmd: exec.Command(path, append([]string{"--wait"}, args...)...)}
+	w.cmd.Stderr = os.Stderr
+	if w.in, err = w.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := w.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
+	if err := w.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	w.out = bufio.NewScanner(stdout)
+	w.says("ready")
+	asleep(t, w.cmd.Process.Pid)
+	return w
+}
+
+// line is the next line that the program prints.
+func (w *workload) line() string {
+	w.t.Helper()
+	if !w.out.Scan() {
+		w.t.Fatalf("%v ended early: %v", w.cmd.Args, w.cmd.Wait())
 	}
-	out := bufio.NewScanner(stdout)
-	line := func() string {
-		if !out.Scan() {
-			t.Fatalf("events %v ended early: %v", args, cmd.Wait())
-		}
-		return out.Text()
+	return w.out.Text()
+}
+
+func (w *workload) says(want string) {
+	w.t.Helper()
+	if s := w.line(); s != want {
+		w.t.Fatalf("%v says %q, want %s", w.cmd.Args, s, want)
 	}
-	if s := line(); s != "ready" {
-		t.Fatalf("events says %q, want ready", s)
+}
+
+// work lets the program make its events and waits until it has.
+func (w *workload) work() {
+	w.t.Helper()
+	fmt.Fprintln(w.in)
+	if err := json.Unmarshal([]byte(w.line()), &w.did); err != nil {
+		w.t.Fatal(err)
 	}
-	before()
-	fmt.Fprintln(in)
-	var d did
-	if err := json.Unmarshal([]byte(line()), &d); err != nil {
-		t.Fatal(err)
+	w.says("done")
+	asleep(w.t, w.did.PID)
+}
+
+// end lets the program end and says what it did.
+func (w *workload) end() did {
+	w.t.Helper()
+	fmt.Fprintln(w.in)
+	for w.out.Scan() {
 	}
-	if s := line(); s != "done" {
-		t.Fatalf("events says %q, want done", s)
+	if err := w.cmd.Wait(); err != nil {
+		w.t.Fatalf("%v: %v", w.cmd.Args, err)
 	}
-	asleep(t, d.PID)
-	after()
-	fmt.Fprintln(in)
-	_, _ = io.Copy(io.Discard, stdout)
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("events %v: %v", args, err)
-	}
-	d.total = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-	return d
+	w.did.total = (w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime()).Seconds()
+	return w.did
 }
 
 // asleep waits until the main thread of a process has left the CPU: what it

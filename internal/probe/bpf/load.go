@@ -5,6 +5,7 @@ import (
 	"fmt"
 	gomaps "maps"
 	"slices"
+	"time"
 	"weak"
 
 	"github.com/cilium/ebpf"
@@ -226,7 +227,7 @@ func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[st
 				return nil, fmt.Errorf("share map %s: %w", name, err)
 			}
 		}
-		kernel.limbo, kernel.inheriting = map[int]int{}, map[*Counters]bool{}
+		kernel.limbo, kernel.inheriting, kernel.tended = map[int]int{}, map[*Counters]bool{}, time.Time{}
 	}
 	kernel.users++
 	c.close = append(c.close, dropTable)

@@ -1,0 +1,257 @@
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// durations are the histograms by system call.
+func durations(c *Counters) map[string]*Latency {
+	out := map[string]*Latency{}
+	c.SyscallTimes(func(syscall string, l *Latency) { out[syscall] = l })
+	return out
+}
+
+func setLevel(t *testing.T, c *Counters, level int) {
+	t.Helper()
+	if err := c.SetLevel(level); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Incomplete(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every variant of the two hooks times a known number of calls of known length,
+// and nothing at level 0.
+func TestSyscallTimes(t *testing.T) {
+	for i := range Syscalls.hooks[0].variants {
+		t.Run(Syscalls.hooks[0].variants[i].program, func(t *testing.T) {
+			one := *Syscalls
+			one.hooks = []hook{one.hooks[0], one.hooks[1]}
+			for k := range one.hooks {
+				one.hooks[k].variants = one.hooks[k].variants[i : i+1]
+			}
+			c := openProgram(t, &one, Limits{})
+			const n, us = 300, 500
+			sleeps := func() {
+				// Its name is known by the time that it is ready.
+				events(t, func() { c.Time(regexp.MustCompile("^ev-sleeps$")) }, func() {}, "--comm", "ev-sleeps", "sleeps", fmt.Sprint(us), fmt.Sprint(n))
+			}
+			sleeps()
+			if d := durations(c); len(d) > 0 {
+				t.Fatalf("times at level 0: %v", d)
+			}
+			setLevel(t, c, 1)
+			began := time.Now()
+			sleeps()
+			took := time.Since(began).Seconds()
+			l := durations(c)["nanosleep"]
+			if l == nil || l.Count() != n {
+				t.Fatalf("times of nanosleep: %v, want %d", l, n)
+			}
+			if l.Sum() < n*us/1e6 || l.Sum() > took || l.Quantile(0.5) < us/1e6*0.875 {
+				t.Errorf("%d sleeps of %d us in %v s took %v s, half of them more than %v s", n, us, took, l.Sum(), l.Quantile(0.5))
+			}
+			was := syscallCounts(c)["ev-sleeps nanosleep"]
+			setLevel(t, c, 0)
+			sleeps()
+			if again := durations(c)["nanosleep"]; again.Count() != n {
+				t.Errorf("%d times after level 0 was set, want %d", again.Count(), n)
+			}
+			if is := syscallCounts(c)["ev-sleeps nanosleep"]; is != was+n {
+				t.Errorf("counted %d calls in all, want %d", is, was+n)
+			}
+		})
+	}
+}
+
+// No more than 64 histograms, and all times are in them.
+func TestSyscallTimesAreBounded(t *testing.T) {
+	c := openProgram(t, Syscalls, Limits{})
+	setLevel(t, c, 1)
+	// Numbers that no kernel has fail at once, and each is a number of its own.
+	w := start(t, "--comm", "ev-numbers", "sleeps", "1", "1")
+	for nr := 400; nr < 509; nr++ {
+		_, _, _ = unix.RawSyscall(uintptr(nr), 1<<40, 0, 0)
+	}
+	w.work()
+	w.end()
+	d := durations(c)
+	if len(d) > timed || d[Other] == nil {
+		t.Errorf("%d histograms, of other calls %v", len(d), d[Other])
+	}
+}
+
+func TestRunQueue(t *testing.T) {
+	c := openProgram(t, Switches, Limits{})
+	const n = 5000
+	play := func() did {
+		return events(t, func() { c.Time(regexp.MustCompile("^ev-queue$")) }, func() {}, "--comm", "ev-queue", "switches", fmt.Sprint(n))
+	}
+	play()
+	if got := c.RunQueue().Count(); got > 0 {
+		t.Fatalf("%d waits at level 0", got)
+	}
+	setLevel(t, c, 1)
+	began := time.Now()
+	d := play()
+	l, took := c.RunQueue(), time.Since(began).Seconds()
+	// Two threads on one CPU wake each other up in turns: every switch away from
+	// one is followed by one to the other, which waited.
+	switches := d.Voluntary + d.Involuntary
+	if got := l.Count(); got+50 < switches || got > switches+50 {
+		t.Errorf("%d waits, want one for each of %d switches", got, switches)
+	}
+	if l.Sum() <= 0 || l.Sum() > 2*took {
+		t.Errorf("two threads waited %v s in %v s", l.Sum(), took)
+	}
+	setLevel(t, c, 0)
+	play()
+	if again := c.RunQueue().Count(); again != l.Count() {
+		t.Errorf("%d waits after level 0 was set, %d before", again, l.Count())
+	}
+}
+
+// A hook of a higher level that the kernel refuses leaves the level below alone.
+func TestRefusedLevel(t *testing.T) {
+	broken := *Syscalls
+	broken.hooks = []hook{broken.hooks[0], broken.hooks[1]}
+	broken.hooks[1].variants = []variant{{"no_such_program", typed}}
+	c := openProgram(t, &broken, Limits{})
+	if err := c.Incomplete(); err != nil {
+		t.Errorf("level 0 lacks %v", err)
+	}
+	if err := c.SetLevel(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Incomplete(); err == nil || !strings.Contains(err.Error(), "sys_exit") {
+		t.Errorf("level 1 lacks %v", err)
+	}
+	if err := c.SetLevel(2); err == nil {
+		t.Error("there is a level 2")
+	}
+	was := syscallCounts(c)["ev-refused getppid"]
+	events(t, func() {}, func() {}, "--comm", "ev-refused", "getppid", "1000")
+	if got := syscallCounts(c)["ev-refused getppid"] - was; got != 1000 {
+		t.Errorf("counted %d calls, want 1000", got)
+	}
+}
+
+// What was counted stays when the programs are taken away and put back, and what
+// happens meanwhile is not counted: no CPU time of it either.
+func TestGapIsNotCounted(t *testing.T) {
+	sys, sw := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{})
+	both := func(do func(*Counters) error) {
+		t.Helper()
+		for _, c := range []*Counters{sys, sw} {
+			if err := do(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cpu := func(name string) (seconds float64) {
+		sw.Switches(func(process string, _, _, ns uint64) {
+			if process == name {
+				seconds = float64(ns) / 1e9
+			}
+		})
+		return seconds
+	}
+	calls := func() uint64 { return syscallCounts(sys)["ev-gap getppid"] }
+	events(t, func() {}, func() {}, "--comm", "ev-gap", "getppid", "1000")
+	before := cpu("ev-gap")
+	both((*Counters).Detach)
+	events(t, func() {}, func() {}, "--comm", "ev-gap", "getppid", "5000")
+	if got := calls(); got != 1000 {
+		t.Errorf("counted %d calls, want the 1000 before the gap", got)
+	}
+	// It burns through the gap: only its rest is seen.
+	w := start(t, "--comm", "ev-gap", "cpu", "300")
+	w.work()
+	both((*Counters).Attach)
+	d := w.end()
+	if got := cpu("ev-gap") - before; got > d.total-d.CPUSeconds+0.005 {
+		t.Errorf("counted %v s of CPU time, of which %v s of %v were in the gap", got, d.CPUSeconds, d.total)
+	}
+	events(t, func() {}, func() {}, "--comm", "ev-gap", "getppid", "1000")
+	if got := calls(); got != 2000 {
+		t.Errorf("counted %d calls after the gap, want 2000", got)
+	}
+}
+
+// The programs come and go, at both levels, and leave nothing. BenchmarkAttach
+// does it a thousand times.
+func TestCyclesLeaveNothing(t *testing.T) {
+	c := openProgram(t, Syscalls, Limits{})
+	was := openFiles(t)
+	const cycles = 100
+	for i := range cycles {
+		if i == cycles/2 {
+			setLevel(t, c, 1)
+		}
+		if err := c.Detach(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Attach(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	setLevel(t, c, 0)
+	if n := c.linked(); n != 0 {
+		t.Errorf("%d hooks are attached by a change of level", n)
+	}
+	if err := c.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	if is := openFiles(t); is != was {
+		t.Errorf("%d open files, %d before", is, was)
+	}
+}
+
+func openFiles(t testing.TB) int {
+	t.Helper()
+	e, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(e)
+}
+
+// What counting costs is charged at the level at which it was done.
+func TestSpentByLevel(t *testing.T) {
+	c := openProgram(t, Syscalls, Limits{})
+	total := func() (events, seconds float64) {
+		events, per := c.Spent()
+		for _, s := range per {
+			seconds += s
+		}
+		return events, seconds
+	}
+	perEvent := func() float64 {
+		n0, s0 := total()
+		events(t, func() {}, func() {}, "--comm", "ev-spent", "getppid", "200000")
+		n, s := total()
+		return (s - s0) / (n - n0)
+	}
+	cheap := perEvent()
+	_, before := total()
+	setLevel(t, c, 1)
+	if _, after := total(); after < before || after > before*1.5+0.01 {
+		t.Errorf("a change of level changed what was spent from %v to %v s", before, after)
+	}
+	dear := perEvent()
+	t.Logf("%.0f ns for a run at level 0, %.0f ns for one at level 1", cheap*1e9, dear*1e9)
+	if cheap <= 0 || dear <= 0 {
+		t.Error("counting costs nothing")
+	}
+}

@@ -1,0 +1,329 @@
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// started is field 22 of /proc/PID/stat.
+func started(t *testing.T, pid int) uint64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	n, err := strconv.ParseUint(strings.Fields(rest)[19], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// only is a find function of Narrow for one process.
+func only(pid int, m Member) func(int) (Member, bool) {
+	return func(p int) (Member, bool) { return m, p == pid }
+}
+
+func ownSyscalls(c *Counters) map[string]uint64 {
+	out := map[string]uint64{}
+	c.OwnSyscalls(func(pid int, process, syscall string, n uint64) {
+		out[fmt.Sprint(pid, " ", process, " ", syscall)] += n
+	})
+	return out
+}
+
+// Two processes of one name: the one that the object is narrowed to is counted,
+// by name and on its own, and the other is not.
+func TestNarrowToProcess(t *testing.T) {
+	c := openProgram(t, Syscalls, Limits{})
+	in, out := start(t, "--comm", "ev-twins", "getppid", "1000"), start(t, "--comm", "ev-twins", "getppid", "70000")
+	pid := in.cmd.Process.Pid
+	m := Member{Start: started(t, pid), Name: "ev-twins", Own: true}
+	if err := c.Narrow([]int{pid}, only(pid, m)); err != nil {
+		t.Fatal(err)
+	}
+	before := syscallCounts(c)["ev-twins getppid"]
+	in.work()
+	out.work()
+	if got := syscallCounts(c)["ev-twins getppid"] - before; got != 1000 {
+		t.Errorf("counted %d calls, want 1000", got)
+	}
+	key := fmt.Sprint(pid, " ev-twins getppid")
+	if got := ownSyscalls(c)[key]; got != 1000 {
+		t.Errorf("counted %d calls of the process alone, want 1000", got)
+	}
+	in.end()
+	out.end()
+	// It has ended, and stays known until another needs the place.
+	if err := c.Narrow([]int{pid}, func(int) (Member, bool) { return Member{}, false }); err != nil {
+		t.Fatal(err)
+	}
+	if got := ownSyscalls(c)[key]; got != 1000 {
+		t.Errorf("counted %d calls of the process after its end, want 1000", got)
+	}
+	if err := c.Widen(); err != nil {
+		t.Fatal(err)
+	}
+	if got := ownSyscalls(c); len(got) > 0 {
+		t.Errorf("still on their own: %v", got)
+	}
+	events(t, func() {}, func() {}, "--comm", "ev-twins", "getppid", "500")
+	if got := syscallCounts(c)["ev-twins getppid"] - before; got != 1500 {
+		t.Errorf("counted %d calls after everything was counted again, want 1500", got)
+	}
+}
+
+// An id that is used again is another process.
+func TestNarrowKnowsReusedIDs(t *testing.T) {
+	c := openProgram(t, Syscalls, Limits{})
+	w := start(t, "--comm", "ev-reused", "getppid", "1000")
+	pid := w.cmd.Process.Pid
+	before := syscallCounts(c)["ev-reused getppid"]
+	if err := c.Narrow([]int{pid}, only(pid, Member{Start: started(t, pid) - 1, Name: "before", Own: true})); err != nil {
+		t.Fatal(err)
+	}
+	w.work()
+	if got := syscallCounts(c)["ev-reused getppid"] - before; got != 0 {
+		t.Errorf("counted %d calls for a process that started earlier", got)
+	}
+	// The right one gets cells of its own, empty ones.
+	if err := c.Narrow([]int{pid}, only(pid, Member{Start: started(t, pid), Name: "after", Own: true})); err != nil {
+		t.Fatal(err)
+	}
+	for key, n := range ownSyscalls(c) {
+		t.Errorf("%d of %q before it did anything", n, key)
+	}
+	w.end()
+}
+
+// Children of a member are members, in every source, until they end.
+func TestNarrowFollowsChildren(t *testing.T) {
+	sys, sw, faults := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{}), openProgram(t, Faults, Limits{})
+	const children, calls = 300, 100
+	in, out := start(t, "--comm", "ev-in", "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", "ev-out", "children", "10", "50")
+	pid := in.cmd.Process.Pid
+	m := Member{Start: started(t, pid), Children: true}
+	if n := kernel.members.linked(); n != 0 {
+		t.Errorf("%d hooks follow children while no one is narrowed", n)
+	}
+	// The third is not narrowed.
+	for _, c := range []*Counters{sys, sw} {
+		if err := c.Narrow([]int{pid}, only(pid, m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switches := func() map[string]int {
+		out := map[string]int{}
+		sw.Switches(func(process string, v, i, _ uint64) { out[strings.TrimRight(process, "0123456789")] += int(v + i) })
+		return out
+	}
+	before := switches()
+	in.work()
+	out.work()
+	names := map[string]uint64{}
+	sys.Syscalls(func(process, syscall string, n uint64) {
+		if syscall == "getppid" {
+			names[strings.TrimRight(process, "0123456789")] += n
+		}
+	})
+	if names["ev-in"] != children*calls || names["ev-out"] != 0 {
+		t.Errorf("counted %d calls of children inside and %d outside, want %d and none", names["ev-in"], names["ev-out"], children*calls)
+	}
+	switched, faulted := switches(), map[string]int{}
+	faults.Faults(func(process string, _, _ int, n uint64) { faulted[strings.TrimRight(process, "0123456789")] += int(n) })
+	if switched["ev-in"] < children || switched["ev-out"] != before["ev-out"] {
+		t.Errorf("counted %d switches of children inside and %d outside, want at least %d and none", switched["ev-in"], switched["ev-out"]-before["ev-out"], children)
+	}
+	if faulted["ev-out"] == 0 {
+		t.Error("a source that is not narrowed does not count the others")
+	}
+	in.end()
+	out.end()
+	// They are freed after a grace period.
+	left := func() (n int) {
+		var pid uint32
+		var v member
+		for all := kernel.table["members"].Iterate(); all.Next(&pid, &v); {
+			n++
+		}
+		return n
+	}
+	for began := time.Now(); left() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%d ended processes are still members", left())
+		}
+	}
+	for _, c := range []*Counters{sys, sw} {
+		if err := c.Widen(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := kernel.members.linked(); n != 0 {
+		t.Errorf("%d hooks follow children although no one is narrowed any more", n)
+	}
+}
+
+// Who left is no member any more, also when it came by birth.
+func TestNarrowForgets(t *testing.T) {
+	c := openProgram(t, Syscalls, Limits{})
+	w := start(t, "--comm", "ev-left", "getppid", "1000")
+	pid := w.cmd.Process.Pid
+	before := syscallCounts(c)["ev-left getppid"]
+	m := Member{Start: started(t, pid), Children: true}
+	for _, in := range []bool{true, false} {
+		// It is found in the table although it is not among those listed.
+		if err := c.Narrow(map[bool][]int{true: {pid}}[in], func(p int) (Member, bool) { return m, in && p == pid }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.work()
+	w.end()
+	if got := syscallCounts(c)["ev-left getppid"] - before; got != 0 {
+		t.Errorf("counted %d calls of a process that left", got)
+	}
+}
+
+func TestTooManyMembers(t *testing.T) {
+	c := openProgram(t, Syscalls, Limits{})
+	var all []int
+	for i := range MaxMembers + 100 {
+		all = append(all, 1<<22+i)
+	}
+	err := c.Narrow(all, func(int) (Member, bool) { return Member{Start: 1, Children: true}, true })
+	if err == nil || !strings.Contains(err.Error(), "100 processes more than the 4096") {
+		t.Errorf("4196 members: %v", err)
+	}
+	if err := c.Widen(); err != nil {
+		t.Error(err)
+	}
+	// On its own is counted what has a place.
+	err = c.Narrow(all[:MaxOwners+1], func(int) (Member, bool) { return Member{Start: 1, Own: true, Name: "x"}, true })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// fakeClock is this machine with a clock that the test turns.
+func fakeClock() (*host.Host, func(time.Duration)) {
+	h := host.Local()
+	now := time.Now()
+	h.Now = func() time.Time { return now }
+	return h, func(d time.Duration) { now = now.Add(d) }
+}
+
+// A crowd of names that come and go: idle ones give their places to newer ones,
+// which are counted by name, and all that was counted stays in the sum.
+func TestRecycle(t *testing.T) {
+	needKernel(t)
+	h, turn := fakeClock()
+	limits := Limits{Processes: 200, Idle: time.Minute}
+	var open []*Counters
+	for _, p := range []*Program{Syscalls, Switches, Faults} {
+		c, err := p.open(h, limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		open = append(open, c)
+	}
+	sys, faults := open[0], open[2]
+	const children, calls = 150, 20
+	for round := range 6 {
+		prefix := fmt.Sprintf("r%d-", round)
+		events(t, func() {}, func() {}, "--comm", prefix, "children", fmt.Sprint(calls), fmt.Sprint(children))
+		if err := sys.Detach(); err != nil {
+			t.Fatal(err)
+		}
+		named, all := uint64(0), uint64(0)
+		folded := sys.Syscalls(func(process, syscall string, n uint64) {
+			all += n
+			if strings.HasPrefix(process, prefix) && syscall == "getppid" {
+				named += n
+			}
+		})
+		if all+sys.Retired != sys.Events() {
+			t.Errorf("round %d: %d in series and %d retired make %d, %d happened", round, all, sys.Retired, all+sys.Retired, sys.Events())
+		}
+		if named != children*calls {
+			t.Errorf("round %d: %d calls counted by name, want %d; %d folded", round, named, children*calls, folded)
+		}
+		if (round > 0) != (sys.Retired > 0) {
+			t.Errorf("round %d: %d events retired", round, sys.Retired)
+		}
+		if err := sys.Attach(); err != nil {
+			t.Fatal(err)
+		}
+		// Any of them does it for all.
+		for i := range 8 {
+			if err := open[i%3].Recycle(); err != nil {
+				t.Fatal(err)
+			}
+			turn(20 * time.Second)
+		}
+	}
+	if err := faults.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	var all uint64
+	faults.Faults(func(_ string, _, _ int, n uint64) { all += n })
+	if all+faults.Retired != faults.Events() || faults.Retired == 0 {
+		t.Errorf("%d faults in series, %d retired, %d happened", all, faults.Retired, faults.Events())
+	}
+}
+
+// Ten thousand names of any bytes that die at once: nothing is lost, and nothing
+// that is alive loses its series.
+func TestManyNames(t *testing.T) {
+	needKernel(t)
+	h, turn := fakeClock()
+	c, err := Syscalls.open(h, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	alive := start(t, "--comm", "ev-alive", "getppid", "1000")
+	const children = 10_000
+	w := start(t, "--comm", "\xff\x01\"\\", "children", "3", fmt.Sprint(children))
+	w.work()
+	for range 40 { // of idle minutes
+		turn(10 * time.Second)
+		syscallCounts(c)
+		if err := c.Recycle(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alive.work()
+	if got := syscallCounts(c)["ev-alive getppid"]; got != 1000 {
+		t.Errorf("counted %d calls, want 1000", got)
+	}
+	if err := c.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	var all, other uint64
+	c.Syscalls(func(process, _ string, n uint64) {
+		all += n
+		if process == Other {
+			other += n
+		}
+	})
+	if all+c.Retired != c.Events() || c.Retired == 0 || c.Retired+other < 3*children {
+		t.Errorf("%d in series (%d of them other), %d retired, %d happened", all, other, c.Retired, c.Events())
+	}
+	if err := c.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	// There is room again.
+	events(t, func() {}, func() {}, "--comm", "ev-later", "getppid", "1000")
+	if got := syscallCounts(c)["ev-later getppid"]; got != 1000 {
+		t.Errorf("counted %d calls of a name that came later, want 1000", got)
+	}
+	w.end()
+	alive.end()
+}
