@@ -87,7 +87,7 @@ struct {
 	__uint(max_entries, DEVICES);
 	__type(key, struct device);
 	__type(value, __u32);
-} slots SEC(".maps");
+} device_slots SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -104,10 +104,10 @@ struct {
 	__type(value, __u32);
 } devices_used SEC(".maps");
 
-/* A slot is given out once and stays the name's; see find_slot of process.h. */
+/* A slot is given out once and stays the name's. */
 static __always_inline __u32 device_slot(const struct device *name)
 {
-	__u32 zero = 0, slot, *p = bpf_map_lookup_elem(&slots, name);
+	__u32 zero = 0, slot, *p = bpf_map_lookup_elem(&device_slots, name);
 	struct device *d;
 
 	if (p)
@@ -122,9 +122,9 @@ static __always_inline __u32 device_slot(const struct device *name)
 	if (!d)
 		return NO_DEVICE;
 	*d = *name;
-	if (!bpf_map_update_elem(&slots, name, &slot, BPF_NOEXIST))
+	if (!bpf_map_update_elem(&device_slots, name, &slot, BPF_NOEXIST))
 		return slot;
-	p = bpf_map_lookup_elem(&slots, name);
+	p = bpf_map_lookup_elem(&device_slots, name);
 	return p ? *p : NO_DEVICE;
 }
 

@@ -23,11 +23,11 @@ type blockDevice struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	blockMapCounts       = "counts"
+	blockMapDeviceSlots  = "device_slots"
 	blockMapDevices      = "devices"
 	blockMapDevicesUsed  = "devices_used"
 	blockMapPending      = "pending"
 	blockMapSince        = "since"
-	blockMapSlots        = "slots"
 	blockProgCompleteBtf = "complete_btf"
 	blockProgCompleteRaw = "complete_raw"
 	blockProgIssueBtf    = "issue_btf"
@@ -90,11 +90,11 @@ type blockProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type blockMapSpecs struct {
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
+	DeviceSlots *ebpf.MapSpec `ebpf:"device_slots"`
 	Devices     *ebpf.MapSpec `ebpf:"devices"`
 	DevicesUsed *ebpf.MapSpec `ebpf:"devices_used"`
 	Pending     *ebpf.MapSpec `ebpf:"pending"`
 	Since       *ebpf.MapSpec `ebpf:"since"`
-	Slots       *ebpf.MapSpec `ebpf:"slots"`
 }
 
 // blockVariableSpecs contains global variables before they are loaded into the kernel.
@@ -127,21 +127,21 @@ func (o *blockObjects) Close() error {
 // It can be passed to loadBlockObjects or ebpf.CollectionSpec.LoadAndAssign.
 type blockMaps struct {
 	Counts      *ebpf.Map `ebpf:"counts"`
+	DeviceSlots *ebpf.Map `ebpf:"device_slots"`
 	Devices     *ebpf.Map `ebpf:"devices"`
 	DevicesUsed *ebpf.Map `ebpf:"devices_used"`
 	Pending     *ebpf.Map `ebpf:"pending"`
 	Since       *ebpf.Map `ebpf:"since"`
-	Slots       *ebpf.Map `ebpf:"slots"`
 }
 
 func (m *blockMaps) Close() error {
 	return _BlockClose(
 		m.Counts,
+		m.DeviceSlots,
 		m.Devices,
 		m.DevicesUsed,
 		m.Pending,
 		m.Since,
-		m.Slots,
 	)
 }
 

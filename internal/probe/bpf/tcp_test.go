@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 
 // network gives the test's thread a network of its own, with a loopback device.
 // The thread ends with the test.
-func network(t *testing.T) {
+func network(t testing.TB) {
 	t.Helper()
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -68,7 +69,7 @@ func tcpMIB(t *testing.T, field string, host bool) uint64 {
 }
 
 // socket is a TCP socket bound to the loopback address.
-func socket(t *testing.T) (fd, port int) {
+func socket(t testing.TB) (fd, port int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -307,5 +308,59 @@ func TestTCPConnect(t *testing.T) {
 				t.Errorf("%d failures, want 30 (the kernel says %d)", f, tcpMIB(t, "AttemptFails", false)-failed)
 			}
 		})
+	}
+}
+
+// Names that do nothing give their places up, and sums stay exact.
+func TestTCPConnectRecycles(t *testing.T) {
+	comm, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rename := func(name string) {
+		if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer rename(strings.TrimSpace(string(comm)))
+	network(t)
+	c := openProgram(t, TCPConnect, Limits{Processes: 6, Idle: time.Nanosecond})
+	closed, port := socket(t)
+	defer unix.Close(closed)
+	read := func() (sum uint64, names []string) {
+		c.TCPConnect(func(process string, attempts, failures uint64) {
+			if strings.HasPrefix(process, "tcp-recycle") || process == Other {
+				sum += attempts + failures
+				names = append(names, process)
+			}
+		})
+		return sum + c.Retired, names
+	}
+	const names, each = 12, 10
+	for i := range names {
+		rename(fmt.Sprintf("tcp-recycle-%d", i))
+		for range each {
+			fd, _ := socket(t)
+			if err := connect(fd, port); err != unix.ECONNREFUSED {
+				t.Fatalf("connect: %v", err)
+			}
+			unix.Close(fd)
+		}
+		for range 5 { // two looks to see that it is idle, and two more until its place is free
+			kernel.Lock()
+			kernel.tended = time.Time{}
+			kernel.Unlock()
+			if err := c.Recycle(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sum, left := read()
+	if sum < 2*names*each || sum > 2*names*each+20 {
+		t.Errorf("%d attempts and failures in all, want %d", sum, 2*names*each)
+	}
+	last := fmt.Sprintf("tcp-recycle-%d", names-1)
+	if c.Retired == 0 || !slices.Contains(left, last) {
+		t.Errorf("%d were retired, and these are left: %v", c.Retired, left)
 	}
 }

@@ -18,7 +18,7 @@ enum {
 	TCP_SYN_SENT = 2, /* include/net/tcp_states.h */
 	TCP_CLOSE = 7,
 	IPPROTO_TCP = 6,
-	LRU_HASH = 9, /* BPF_MAP_TYPE_LRU_HASH */
+	BPF_MAP_TYPE_LRU_HASH = 9,
 };
 
 COUNTS(STRIDE);
@@ -29,7 +29,7 @@ struct sock {
 
 /* The slot of the process that opens a connection, by the socket's address. */
 struct {
-	__uint(type, LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, OPENING);
 	__type(key, __u64);
 	__type(value, __u32);

@@ -13,34 +13,38 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// perfPair makes the metric of the machine and that of processes of one event.
-// They have different names, so that a sum over either is right.
-func perfPair(name, what, event string) (host, process *metric.Desc) {
-	return counter("tee_"+name+"_total", what+" on all CPUs since the monitor started (perf event "+event+")."),
-		counter("tee_process_"+name+"_total", what+" by the processes that the source is narrowed to while it is, by process name; pid is set where it is narrowed to process ids (perf event "+event+").", "process", "pid")
+// perfDescs are the metrics of one event: of the machine, of the processes of a
+// name, and of one process. They differ in name, so that a sum over any is right.
+type perfDescs struct{ host, process, pid *metric.Desc }
+
+func describePerf(name, what, event string) perfDescs {
+	event = " (perf event " + event + ")."
+	return perfDescs{
+		counter("tee_"+name+"_total", what+" on all CPUs since the monitor started"+event),
+		counter("tee_process_"+name+"_total", what+" by the processes that the source is narrowed to, while it is, by process name"+event, "process"),
+		counter("tee_pid_"+name+"_total", what+" by a process while the source is narrowed to its id, by id and name; they are part of tee_process_"+name+"_total too"+event, "pid", "process"),
+	}
 }
 
-var (
-	llcReferences, llcProcessReferences = perfPair("llc_references", "References to the last-level cache", "PERF_COUNT_HW_CACHE_REFERENCES")
-	llcMisses, llcProcessMisses         = perfPair("llc_misses", "Misses of the last-level cache", "PERF_COUNT_HW_CACHE_MISSES")
-	instructions, processInstructions   = perfPair("instructions", "Instructions retired", "PERF_COUNT_HW_INSTRUCTIONS")
-	cycles, processCycles               = perfPair("cycles", "CPU cycles, without those in which a CPU was halted,", "PERF_COUNT_HW_CPU_CYCLES")
-)
+// perfSetOf makes a set of events of one type.
+func perfSetOf(kind uint32, configs []uint64, descs ...perfDescs) (s perfSet) {
+	for i, d := range descs {
+		s.events = append(s.events, host.PerfEvent{Type: kind, Config: configs[i]})
+		s.host, s.process, s.pid = append(s.host, d.host), append(s.process, d.process), append(s.pid, d.pid)
+	}
+	return s
+}
 
 // llcSets are two groups of two: the ratios that matter, misses to references
 // and instructions to cycles, are of events that count together, and two counters
 // are free more often than four.
 var llcSets = []perfSet{
-	{
-		events:  []host.PerfEvent{{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CACHE_REFERENCES}, {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CACHE_MISSES}},
-		host:    []*metric.Desc{llcReferences, llcMisses},
-		process: []*metric.Desc{llcProcessReferences, llcProcessMisses},
-	},
-	{
-		events:  []host.PerfEvent{{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS}, {Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES}},
-		host:    []*metric.Desc{instructions, cycles},
-		process: []*metric.Desc{processInstructions, processCycles},
-	},
+	perfSetOf(unix.PERF_TYPE_HARDWARE, []uint64{unix.PERF_COUNT_HW_CACHE_REFERENCES, unix.PERF_COUNT_HW_CACHE_MISSES},
+		describePerf("llc_references", "References to the last-level cache", "PERF_COUNT_HW_CACHE_REFERENCES"),
+		describePerf("llc_misses", "Misses of the last-level cache", "PERF_COUNT_HW_CACHE_MISSES")),
+	perfSetOf(unix.PERF_TYPE_HARDWARE, []uint64{unix.PERF_COUNT_HW_INSTRUCTIONS, unix.PERF_COUNT_HW_CPU_CYCLES},
+		describePerf("instructions", "Instructions retired", "PERF_COUNT_HW_INSTRUCTIONS"),
+		describePerf("cycles", "CPU cycles, without those in which a CPU was halted,", "PERF_COUNT_HW_CPU_CYCLES")),
 }
 
 // llc counts and never samples: a sample on every miss, as some exporters take,
@@ -48,13 +52,14 @@ var llcSets = []perfSet{
 var llc = probe.Source{
 	Name:    "llc",
 	Doc:     "Last-level cache references and misses, instructions and cycles, of all CPUs and of the processes that it is narrowed to",
-	Metrics: slices.Concat(llcSets[0].host, llcSets[0].process, llcSets[1].host, llcSets[1].process),
+	Metrics: slices.Concat(llcSets[0].descs(), llcSets[1].descs()),
 	Needs: []probe.Need{
 		{Capability: "cap_perfmon", For: "to count on whole CPUs and in processes of other users, also in those that come later"},
+		{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
 	},
 	Kernels: "Linux 5.13 and later with CONFIG_PERF_EVENTS, on a CPU or hypervisor with performance counters",
 	Cost:    "none for an event, as the hardware counts; a reading interrupts each CPU twice; processes that it is narrowed to pay about a microsecond for each switch between threads, and 4 descriptors for each thread",
-	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON and VMs without virtual counters have none; a host's counters have no part of a trust domain that has counters of its own; on AMD Zen the kernel's two cache events are those of the second-level cache; of processes, threads that end before the next reading began, and of several programs that use the counters each has them for a part of the time",
+	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON and VMs without virtual counters have none; a host's counters have no part of a trust domain that has counters of its own; on AMD Zen the kernel's two cache events are those of the second-level cache; of processes, what they did before they were seen at a reading; where several programs use the counters each has them for a part of the time, and the rest is extrapolated",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		r, err := openPerf(h, llcSets, func(err error) error { return perfProblem(h, facts, err) })
 		if err != nil {

@@ -18,11 +18,15 @@ import (
 )
 
 // perfSet is a group of events that the hardware counts together, so that their
-// ratios are right, and what they are called for the machine and for a process.
+// ratios are right, and what they are called for the machine, for the processes
+// of a name, and for one process.
 type perfSet struct {
-	events        []host.PerfEvent
-	host, process []*metric.Desc
+	events             []host.PerfEvent
+	host, process, pid []*metric.Desc
 }
+
+// descs lists the set's metrics.
+func (s perfSet) descs() []*metric.Desc { return slices.Concat(s.host, s.process, s.pid) }
 
 // perfCounters is the Reader of performance counters in counting mode: of every
 // CPU, and of the processes that it is narrowed to.
@@ -90,7 +94,11 @@ func (p *perfCounters) Read(_ context.Context, emit func(metric.Sample)) error {
 		}
 		send(s.host, p.machine[i])
 		for _, key := range p.watched.order {
-			send(s.process, p.watched.totals[key][i], key.process, key.pid)
+			if key.pid == "" {
+				send(s.process, p.watched.totals[key][i], key.process)
+			} else {
+				send(s.pid, p.watched.totals[key][i], key.pid, key.process)
+			}
 		}
 	}
 	if p.enabled > 0 {
@@ -173,18 +181,18 @@ func (p *perfCounters) open(c counting, target host.PerfTarget) {
 	}
 }
 
-// count adds to totals what the groups counted since the last time. Where they
+// count adds to each of totals what the groups counted since the last time. Where they
 // shared the hardware's counters with others it is extrapolated from the time in
 // which they had them. A group that had none waits until it has: the growth then
 // stands for the whole time. So totals never fall. A group that counts no more is
 // closed, and opened anew in the next reading.
-func (p *perfCounters) count(c counting, totals [][]float64) {
+func (p *perfCounters) count(c counting, totals ...[][]float64) {
 	for i, g := range c {
 		if g == nil {
 			continue
 		}
 		now, err := g.Read()
-		if err != nil || len(now.Values) != len(totals[i]) {
+		if err != nil || len(now.Values) != len(p.sets[i].events) {
 			_ = g.Close()
 			c[i] = nil
 			continue
@@ -201,7 +209,9 @@ func (p *perfCounters) count(c counting, totals [][]float64) {
 			p.estimated = true
 		}
 		for k, v := range now.Values {
-			totals[i][k] += float64(v-g.was(k)) * scale
+			for _, t := range totals {
+				t[i][k] += float64(v-g.was(k)) * scale
+			}
 		}
 		g.last = now
 	}

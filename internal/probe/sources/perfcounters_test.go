@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -23,23 +24,13 @@ import (
 
 // software stands for the hardware's events on machines that have none: the
 // kernel counts these itself, on the same path.
-var (
-	faultsTotal, processFaults     = perfPair("test_faults", "Page faults", "PERF_COUNT_SW_PAGE_FAULTS")
-	switchesSeen, processSwitches  = perfPair("test_switches", "Context switches", "PERF_COUNT_SW_CONTEXT_SWITCHES")
-	migrationsSeen, processMigrate = perfPair("test_migrations", "Migrations", "PERF_COUNT_SW_CPU_MIGRATIONS")
-
-	software = []perfSet{{
-		events: []host.PerfEvent{
-			{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_PAGE_FAULTS},
-			{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CONTEXT_SWITCHES}},
-		host:    []*metric.Desc{faultsTotal, switchesSeen},
-		process: []*metric.Desc{processFaults, processSwitches},
-	}, {
-		events:  []host.PerfEvent{{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_MIGRATIONS}},
-		host:    []*metric.Desc{migrationsSeen},
-		process: []*metric.Desc{processMigrate},
-	}}
-)
+var software = []perfSet{
+	perfSetOf(unix.PERF_TYPE_SOFTWARE, []uint64{unix.PERF_COUNT_SW_PAGE_FAULTS, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
+		describePerf("test_faults", "Page faults", "PERF_COUNT_SW_PAGE_FAULTS"),
+		describePerf("test_switches", "Context switches", "PERF_COUNT_SW_CONTEXT_SWITCHES")),
+	perfSetOf(unix.PERF_TYPE_SOFTWARE, []uint64{unix.PERF_COUNT_SW_CPU_MIGRATIONS},
+		describePerf("test_migrations", "Migrations", "PERF_COUNT_SW_CPU_MIGRATIONS")),
+}
 
 func openSoftware(t *testing.T, h *host.Host) *perfCounters {
 	t.Helper()
@@ -139,17 +130,17 @@ func TestPerfProcess(t *testing.T) {
 	}{
 		{"by name", []string{"faults", "write", "5000"},
 			func(int) probe.Scope { return probe.Scope{Process: regexp.MustCompile("^ev-perf$")} },
-			func(did) (string, float64, float64) { return "tee_process_test_faults_total ev-perf ", 5000, 5100 }},
+			func(did) (string, float64, float64) { return "tee_process_test_faults_total ev-perf", 5000, 5100 }},
 		{"by id", []string{"faults", "write", "3000"},
 			func(pid int) probe.Scope { return probe.Scope{PIDs: []int{pid}} },
 			func(d did) (string, float64, float64) {
-				return fmt.Sprintf("tee_process_test_faults_total ev-perf %d", d.PID), 3000, 3100
+				return fmt.Sprintf("tee_pid_test_faults_total %d ev-perf", d.PID), 3000, 3100
 			}},
 		{"new threads", []string{"switches", "2000"},
 			func(int) probe.Scope { return probe.Scope{Process: regexp.MustCompile("^ev-perf$")} },
 			func(d did) (string, float64, float64) {
 				n := float64(d.Voluntary + d.Involuntary)
-				return "tee_process_test_switches_total ev-perf ", n, n + 20
+				return "tee_process_test_switches_total ev-perf", n, n + 20
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -190,6 +181,10 @@ func TestPerfProcess(t *testing.T) {
 			fmt.Fprintln(in)
 			if err := cmd.Wait(); err != nil {
 				t.Fatal(err)
+			}
+			if strings.HasPrefix(series, "tee_pid") {
+				byName := mustReadPerf(t, p)["tee_process_test_faults_total ev-perf"] - before["tee_process_test_faults_total ev-perf"]
+				between(t, "the sum by name", got, byName, most)
 			}
 			// What has ended stays counted, and its counters are closed.
 			if last := mustReadPerf(t, p)[series] - before[series]; last < got {
@@ -353,7 +348,7 @@ func TestPerfManyProcesses(t *testing.T) {
 	if err == nil || probe.Remedy(err) == "" || !strings.Contains(err.Error(), "processes or threads") {
 		t.Errorf("the error is %v", err)
 	}
-	if v := got["tee_process_test_faults_total many "]; v != fit {
+	if v := got["tee_process_test_faults_total many"]; v != fit {
 		t.Errorf("%v threads are counted, want %d", v, fit)
 	}
 	if n := len(p.watched.now); n != maxWatched {
@@ -365,7 +360,7 @@ func TestPerfManyProcesses(t *testing.T) {
 	if u.opened != len(software) {
 		t.Errorf("%d groups are open after the filter was removed, want those of one CPU", u.opened)
 	}
-	if v := mustReadPerf(t, p)["tee_process_test_faults_total many "]; v != fit {
+	if v := mustReadPerf(t, p)["tee_process_test_faults_total many"]; v != fit {
 		t.Errorf("what was counted fell to %v", v)
 	}
 }
@@ -393,8 +388,8 @@ func TestPerfManyNames(t *testing.T) {
 			sum += v
 		}
 	}
-	if sum != maxNames+10 || got["tee_process_test_faults_total other "] != 10 || got[probe.Folded.Name] == 0 {
-		t.Errorf("the sum is %v, other has %v, folded %v", sum, got["tee_process_test_faults_total other "], got[probe.Folded.Name])
+	if sum != maxNames+10 || got["tee_process_test_faults_total other"] != 10 || got[probe.Folded.Name] == 0 {
+		t.Errorf("the sum is %v, other has %v, folded %v", sum, got["tee_process_test_faults_total other"], got[probe.Folded.Name])
 	}
 }
 
@@ -411,6 +406,17 @@ func FuzzCPUList(f *testing.F) {
 			if cpu < 0 || cpu >= maxCPUs {
 				t.Errorf("%q gives CPU %d", s, cpu)
 			}
+		}
+	})
+}
+
+func FuzzStat(f *testing.F) {
+	for _, s := range []string{"", "1 (a) S", "77 (a) b) S 1" + strings.Repeat(" 0", 40), "77 () S 1" + strings.Repeat(" 9", 40), "7 (k) I 2 0 0 0 -1 2129984" + strings.Repeat(" 0", 30)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if name, _, ok := parseStat(s); ok && (name == "" || !utf8.ValidString(name)) {
+			t.Errorf("%q gives name %q", s, name)
 		}
 	})
 }

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -33,14 +31,14 @@ type watched struct {
 	order  []processKey
 }
 
-// processKey is the label values of a process's series. pid is empty but for
-// processes that were asked for by their id: those are in no sum by name.
+// processKey is the label values of a series of processes. pid is empty for the
+// sum over all of a name, which processes asked for by their id are in too.
 type processKey struct{ process, pid string }
 
 // watchedProcess is a process with the counters of its threads. Threads that
 // they make are counted with them.
 type watchedProcess struct {
-	key     processKey
+	name    string
 	started uint64 // ticks after boot: a process id alone may be another's by now
 	threads []counting
 	fds     int
@@ -67,7 +65,7 @@ func (p *perfCounters) Adjust(_ string, scope probe.Scope) error {
 // candidate is a running process that the scope holds.
 type candidate struct {
 	pid     int
-	key     processKey
+	name    string
 	started uint64
 }
 
@@ -75,10 +73,10 @@ type candidate struct {
 // counted since the last time. A process that has ended adds its last.
 func (p *perfCounters) countProcesses() error {
 	w := &p.watched
-	for _, x := range w.now {
-		totals := p.totals(x.key)
+	for pid, x := range w.now {
+		totals := p.series(pid, x.name)
 		for _, t := range x.threads {
-			p.count(t, totals)
+			p.count(t, totals...)
 		}
 	}
 	found, err := p.candidates()
@@ -93,7 +91,7 @@ func (p *perfCounters) countProcesses() error {
 			delete(w.now, pid)
 			continue
 		}
-		x.key = found[i].key // it may have a new name
+		x.name = found[i].name // it may have a new one
 		fds += x.fds
 	}
 	left := 0
@@ -115,7 +113,7 @@ func (p *perfCounters) countProcesses() error {
 			w.now = map[int]*watchedProcess{}
 		}
 		w.now[c.pid] = x
-		p.totals(x.key)
+		p.series(c.pid, c.name) // at 0 from now on
 		fds += x.fds
 		left += x.left
 	}
@@ -128,11 +126,26 @@ func (p *perfCounters) countProcesses() error {
 	return err
 }
 
-// totals are the sums of a series, which it makes where it is new.
+// series are the sums that a process counts in.
+func (p *perfCounters) series(pid int, name string) [][][]float64 {
+	out := [][][]float64{p.totals(processKey{process: name})}
+	if slices.Contains(p.watched.scope.PIDs, pid) {
+		if t := p.totals(processKey{name, strconv.Itoa(pid)}); t != nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// totals are the sums of a series, which it makes where it is new. When there
+// are too many, names share one, and single processes have none.
 func (p *perfCounters) totals(key processKey) [][]float64 {
 	w := &p.watched
 	if _, ok := w.totals[key]; !ok && len(w.order) >= maxNames {
-		key = processKey{process: bpf.Other}
+		if key.pid != "" {
+			return nil
+		}
+		key.process = bpf.Other
 	}
 	if t, ok := w.totals[key]; ok {
 		return t
@@ -168,7 +181,7 @@ func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 	for _, s := range p.sets {
 		each += len(s.events)
 	}
-	x := &watchedProcess{key: c.key, started: c.started}
+	x := &watchedProcess{name: c.name, started: c.started}
 	for _, task := range tasks {
 		thread, err := strconv.Atoi(task.Name())
 		if err != nil {
@@ -187,73 +200,56 @@ func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 }
 
 // candidates lists the processes that the scope holds, by id; without a scope
-// there are none. Kernel threads do nothing for a process.
+// there are none. Kernel threads do nothing for a process. What has ended, and
+// what cannot be looked at, is none.
 func (p *perfCounters) candidates() ([]candidate, error) {
 	scope := p.watched.scope
 	if scope.Process == nil && len(scope.PIDs) == 0 && scope.Cgroup == nil && scope.Container == nil {
 		return nil, nil
 	}
-	proc, err := procfs.NewFS(p.host.Path("/proc"))
+	search := memberSearch{host: p.host, scope: scope}
+	pids, err := search.candidates()
 	if err != nil {
 		return nil, err
 	}
-	var all procfs.Procs
-	if len(scope.PIDs) == 0 {
-		if all, err = proc.AllProcs(); err != nil {
-			return nil, err
-		}
-	}
-	for _, pid := range scope.PIDs {
-		if x, err := proc.Proc(pid); err == nil { // else it has ended
-			all = append(all, x)
-		}
-	}
 	var out []candidate
-	for _, x := range all {
-		const kernelThread = 0x00200000 // PF_KTHREAD of include/linux/sched.h
-		stat, err := x.Stat()
-		if err != nil || stat.Flags&kernelThread != 0 {
+	for _, pid := range pids {
+		text, err := p.host.ReadString(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
 			continue
 		}
-		name := watchedName(stat.Comm)
-		if scope.Process != nil && !scope.Process.MatchString(name) || !inCgroup(x, scope) {
+		name, started, ok := parseStat(text)
+		if !ok || scope.Process != nil && !scope.Process.MatchString(name) {
 			continue
 		}
-		c := candidate{pid: x.PID, key: processKey{process: name}, started: stat.Starttime}
-		if len(scope.PIDs) > 0 {
-			c.key.pid = strconv.Itoa(x.PID)
+		if in, err := search.inScope(pid); err == nil && in {
+			out = append(out, candidate{pid, name, started})
 		}
-		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b candidate) int { return cmp.Compare(a.pid, b.pid) })
 	return out, nil
 }
 
-// watchedName is the label value of a process's name, as the programs in the
-// kernel have it.
-func watchedName(comm string) string {
-	if comm == "" {
-		return bpf.Unnamed
+// parseStat takes the name of a process, as the programs in the kernel have it,
+// and its start in ticks after boot from /proc/PID/stat (proc_pid_stat(5)). ok is
+// false for a kernel thread, whose flags have PF_KTHREAD.
+func parseStat(s string) (name string, started uint64, ok bool) {
+	const kernelThread = 0x00200000
+	first, last := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')') // the name may hold anything
+	if first < 0 || last < first {
+		return "", 0, false
 	}
-	return strings.ToValidUTF8(comm, "\uFFFD")
-}
-
-// inCgroup reports whether a process is in a control group and a container that
-// the scope holds.
-func inCgroup(x procfs.Proc, scope probe.Scope) bool {
-	if scope.Cgroup == nil && scope.Container == nil {
-		return true
+	rest := strings.Fields(s[last+1:]) // from field 3 on
+	if len(rest) < 20 {
+		return "", 0, false
 	}
-	groups, err := x.Cgroups()
-	if err != nil {
-		return false
+	flags, ferr := strconv.ParseUint(rest[9-3], 10, 64)
+	started, serr := strconv.ParseUint(rest[22-3], 10, 64)
+	if ferr != nil || serr != nil || flags&kernelThread != 0 {
+		return "", 0, false
 	}
-	is := func(test func(path string) bool) bool {
-		return slices.ContainsFunc(groups, func(g procfs.Cgroup) bool { return test(g.Path) })
+	if name = strings.ToValidUTF8(s[first+1:last], "\uFFFD"); name == "" {
+		name = bpf.Unnamed
 	}
-	return (scope.Cgroup == nil || is(scope.Cgroup.MatchString)) &&
-		(scope.Container == nil || is(func(path string) bool {
-			name := containerName(path)
-			return name != "" && scope.Container.MatchString(name)
-		}))
+	return name, started, true
 }

@@ -1,9 +1,14 @@
 package sources
 
 import (
+	"context"
+	"errors"
+
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
 )
 
 // tcpDescs are the metrics of bpf.Retransmitted and its siblings, in that order.
@@ -52,17 +57,39 @@ var tcp = probe.Source{
 var tcpConnect = probe.Source{
 	Name:    "tcp_connect",
 	Doc:     "TCP connections opened, and those that fail, by process, counted in the kernel",
-	Metrics: []*metric.Desc{tcpAttempts, tcpFailures},
+	Metrics: []*metric.Desc{tcpAttempts, tcpFailures, retiredEvents},
 	OptIn:   true,
 	Needs:   tcpNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
 	Cost:    "one run for each of the about six changes of state of a connection's two ends",
 	Blind:   "connections that began to open while it was off or detached: their failures are other's; non-TCP protocols; connections of a TEE that has a network stack of its own",
-	Open: openProgram(bpf.TCPConnect, func(c *counters, emit emitter) uint64 {
-		return c.TCPConnect(func(process string, attempts, failures uint64) {
-			l := c.label(process)
-			emit.send(tcpAttempts, float64(attempts), l...)
-			emit.send(tcpFailures, float64(failures), l...)
-		})
-	}),
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		c, err := bpf.TCPConnect.Open(h)
+		if err != nil {
+			return nil, err
+		}
+		return &connectReader{counters{Counters: c, decode: sendConnects, labels: map[[3]string][]string{}}}, nil
+	},
+}
+
+// connectReader shares the table of process names, and so has to tend it.
+type connectReader struct{ counters }
+
+// Read implements probe.Reader.
+func (c *connectReader) Read(ctx context.Context, emit func(metric.Sample)) error {
+	err := c.counters.Read(ctx, emit)
+	if rerr := c.Recycle(); err != nil { // only where the table is full does it matter that it stays so
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+func sendConnects(c *counters, emit emitter) (folded uint64) {
+	folded = c.TCPConnect(func(process string, attempts, failures uint64) {
+		l := c.label(process)
+		emit.send(tcpAttempts, float64(attempts), l...)
+		emit.send(tcpFailures, float64(failures), l...)
+	})
+	emit.send(retiredEvents, float64(c.Retired), c.label("tcp_connect")...)
+	return folded
 }

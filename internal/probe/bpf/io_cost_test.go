@@ -1,0 +1,84 @@
+package bpf
+
+import (
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// BenchmarkCostIO is what the programs on block requests and on TCP connections
+// cost for each run, by the kernel's run-time statistics less what they measure
+// for an empty program: the events happen in the middle of work that takes a
+// thousand times as long and varies by more than the programs cost, so that an
+// external clock cannot see them. "ns-dispatch" is the way into a program on a
+// tracepoint by the external clock (see Meter). An operation is a synchronous
+// request of 4 KiB to a device in memory, or a connection that is refused.
+func BenchmarkCostIO(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		program *Program
+		prepare func(*testing.B) func()
+	}{
+		{"block", Block, func(b *testing.B) func() {
+			_, device := loopDevice(b)
+			return func() { through(b, device.WriteAt, 100, 4096) }
+		}},
+		{"tcp", TCP, refusedConnections},
+		{"tcp_connect", TCPConnect, refusedConnections},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			work := c.prepare(b)
+			counters := openProgram(b, c.program, Limits{})
+			m, err := NewMeter(host.Local())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer m.Close()
+			stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+			if err != nil {
+				b.Skipf("enable statistics: %v", err)
+			}
+			defer stats.Close()
+			clock, err := m.clockReads()
+			if err != nil {
+				b.Fatal(err)
+			}
+			before := runs()
+			for b.Loop() {
+				work()
+			}
+			after := runs()
+			for _, a := range counters.hooks {
+				n := after[a.program].RunCount - before[a.program].RunCount
+				if n == 0 {
+					continue
+				}
+				ns := float64(after[a.program].Runtime-before[a.program].Runtime)/float64(n) - 1e9*clock
+				b.ReportMetric(ns, "ns-"+a.name)
+				b.ReportMetric(float64(n)/float64(b.N)/100, "runs/op-"+a.name)
+			}
+			kernel.Lock()
+			b.ReportMetric(1e9*kernel.dispatch, "ns-dispatch")
+			kernel.Unlock()
+		})
+	}
+}
+
+// refusedConnections makes a hundred connections to a port that no one listens on.
+func refusedConnections(b *testing.B) func() {
+	network(b)
+	closed, port := socket(b)
+	b.Cleanup(func() { unix.Close(closed) })
+	return func() {
+		for range 100 {
+			fd, _ := socket(b)
+			if err := connect(fd, port); err != unix.ECONNREFUSED {
+				b.Fatalf("connect: %v", err)
+			}
+			unix.Close(fd)
+		}
+	}
+}
