@@ -1,0 +1,412 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+const vmLabels = "vm is the machine's UUID, name or process id as in tee_vm_info, other beyond 64 at once, ended the sum of those that are gone; type is what protects it"
+
+var (
+	vmExits = counter("tee_vm_exits_total",
+		"Exits of virtual CPUs from their guest since the monitor started, by the hardware's reason (Intel SDM appendix C, AMD APM appendix C; Intel's tdcall and AMD's vmgexit are calls of confidential guests); "+vmLabels+" (tracepoint kvm:kvm_exit).",
+		"vm", "type", "reason")
+	vmUserExits = counter("tee_vm_userspace_exits_total",
+		"Returns of KVM_RUN to the process that runs a virtual machine, by reason, KVM_EXIT_* in lower case; memory_fault, hypercall and tdx are conversions and calls of confidential guests. Labels as in tee_vm_exits_total (tracepoint kvm:kvm_userspace_exit).",
+		"vm", "type", "reason")
+	vmGuestExits = counter("tee_vm_vmgexits_total",
+		"Calls of SEV-ES and SEV-SNP guests to their host through the GHCB, by what they ask. Labels as in tee_vm_exits_total (tracepoint kvm:kvm_vmgexit_enter).",
+		"vm", "type", "reason")
+	vmTDCalls = counter("tee_vm_tdvmcalls_total",
+		"Calls of TDX guests to their host, by what they ask. Labels as in tee_vm_exits_total (function handle_tdvmcall of kvm_intel).",
+		"vm", "type", "reason")
+	vmRMPFaults = counter("tee_vm_rmp_faults_total",
+		"Faults on SEV-SNP's reverse map table, by outcome: resolved, or failed where a huge page could not be split. Labels as in tee_vm_exits_total (tracepoint kvm:kvm_rmp_fault).",
+		"vm", "type", "outcome")
+	vmPrivate = counter("tee_vm_private_memory_lookups_total",
+		"Lookups of pages of private memory (guest_memfd), one for each fault that maps one, whatever its size. Labels as in tee_vm_exits_total (function kvm_gmem_get_pfn).",
+		"vm", "type")
+	vmAway = &metric.Desc{Name: "tee_vm_exit_duration_seconds", Kind: metric.Histogram, Labels: []string{"type", "handled"},
+		Help: "Time from an exit of a virtual CPU to its next entry in seconds, the time in which its thread waits for a CPU included, by what protects the machine and by who handled the exit: kernel, userspace, or halted for an idle guest (tracepoints kvm:kvm_exit and kvm:kvm_entry)."}
+)
+
+var kvmLevels = []probe.Level{
+	{Name: "counts", Doc: "exits by machine and reason"},
+	{Name: "latency", Doc: "and how long virtual CPUs stay out of their guest"},
+}
+
+var kvm = probe.Source{
+	Name:    "kvm",
+	Doc:     "Exits of virtual machines, confidential and plain ones side by side, counted in the kernel",
+	Metrics: []*metric.Desc{vmExits, vmUserExits, vmGuestExits, vmTDCalls, vmRMPFaults, vmPrivate, vmAway},
+	Levels:  kvmLevels,
+	Needs: []probe.Need{
+		{Capability: "cap_bpf", For: "loading the programs", Open: true},
+		{Capability: "cap_perfmon", For: "attaching them", Open: true},
+		{Capability: "cap_dac_read_search", For: "tracefs, without which exits have no reason", Optional: true, Open: true},
+	},
+	Kernels: "5.15 with BTF and KVM, of which the modules may be loaded later; SEV-ES calls since 5.11, reverse map faults since 6.11, private memory since 6.8, TDX since 6.16 with fentry.",
+	Cost:    "About 100 ns for an exit and 50 ns for the record it is read from, where the exit itself takes 1 us and more; level latency about 200 ns more. By the kernel's BPF statistics less their own cost, with returns to user space 15 us apart.",
+	Blind:   "What a TDX guest exits to its TDX module for, which the host never sees; and all exits where KVM runs guests without hardware support, which is noticed and said.",
+	Open:    openKVM,
+}
+
+// kvmReader opens the programs when KVM is there, which may be later than itself.
+type kvmReader struct {
+	host     *host.Host
+	machines *virtualMachines
+	facts    []tee.Facts
+	// apart: this process sees other process ids than the kernel's own.
+	apart bool
+
+	mu       sync.Mutex
+	wanted   bool // level latency
+	detached bool
+	counts   *bpf.VMs
+	times    *bpf.VMs // nil but at level latency
+}
+
+func openKVM(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
+	r := &kvmReader{host: h, facts: facts, machines: newVirtualMachines(h, facts)}
+	loaded, err := kvmLoaded(h)
+	if err != nil {
+		return nil, err
+	}
+	if !loaded {
+		if virtualization(h) == "" {
+			return nil, probe.NotHere("no KVM in the kernel, and CPUID offers no virtualisation")
+		}
+		return r, nil
+	}
+	// The first process ID namespace has this number (PROC_PID_INIT_INO of
+	// include/linux/proc_ns.h).
+	ns, err := h.Readlink("/proc/self/ns/pid")
+	r.apart = err == nil && ns != "pid:[4026531836]"
+	return r, r.open()
+}
+
+func kvmLoaded(h *host.Host) (bool, error) {
+	for _, name := range []string{"/dev/kvm", "/sys/module/kvm"} {
+		if ok, err := h.Exists(name); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// virtualization is the module of KVM for this CPU, or "" where it offers none:
+// bit 5 of CPUID leaf 1 ECX (VMX) and bit 2 of leaf 0x80000001 ECX (SVM).
+func virtualization(h *host.Host) string {
+	if _, _, c, _ := h.CPUID(1, 0); c&(1<<5) != 0 {
+		return "kvm_intel"
+	}
+	if last, _, _, _ := h.CPUID(0x80000000, 0); last >= 0x80000001 {
+		if _, _, c, _ := h.CPUID(0x80000001, 0); c&(1<<2) != 0 {
+			return "kvm_amd"
+		}
+	}
+	return ""
+}
+
+// isa is the kind of exits that KVM has on this machine.
+func isa(h *host.Host) bpf.ISA {
+	last, b, _, _ := h.CPUID(0, 0)
+	switch {
+	case last == 0:
+		return bpf.ARM
+	case b == 0x68747541 || b == 0x6f677948: // Auth(enticAMD), Hygo(nGenuine)
+		return bpf.SVM
+	}
+	return bpf.VMX
+}
+
+// open loads the programs; the caller holds mu or is alone.
+func (r *kvmReader) open() error {
+	if r.counts == nil {
+		var sev, private, tdx bool
+		for _, f := range r.facts {
+			if f.Role == tee.Host && f.Active {
+				sev = sev || f.Kind == "sev-host" && f.Variant != "sev"
+				tdx = tdx || f.Kind == "tdx-host"
+				private = private || f.Kind == "tdx-host" || f.Variant == "sev-snp"
+			}
+		}
+		c, err := bpf.KVM(sev, private, tdx).Open(r.host)
+		if err != nil {
+			return err
+		}
+		r.counts = bpf.NewVMs(c, isa(r.host))
+		if r.detached {
+			return c.Detach()
+		}
+	}
+	if r.wanted && r.times == nil {
+		c, err := bpf.KVMTimes.Open(r.host)
+		if err != nil {
+			return err
+		}
+		r.times = bpf.NewVMs(c, isa(r.host))
+		if r.detached {
+			return c.Detach()
+		}
+	}
+	return nil
+}
+
+// each calls do for every open program.
+func (r *kvmReader) each(do func(*bpf.VMs) error) error {
+	var errs []error
+	for _, p := range []*bpf.VMs{r.counts, r.times} {
+		if p != nil {
+			errs = append(errs, do(p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Adjust implements probe.Adjustable.
+func (r *kvmReader) Adjust(level string, _ probe.Scope) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wanted = level == kvmLevels[1].Name
+	if r.counts == nil {
+		return nil
+	}
+	if r.wanted && r.times == nil {
+		return r.open()
+	}
+	if r.times == nil || r.detached {
+		return nil
+	}
+	if r.wanted {
+		return r.times.Attach()
+	}
+	return r.times.Detach() // what it has counted stays
+}
+
+// Attach implements probe.Governed.
+func (r *kvmReader) Attach() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.detached = false
+	return r.each(func(p *bpf.VMs) error {
+		if p == r.times && !r.wanted {
+			return nil
+		}
+		return p.Attach()
+	})
+}
+
+// Detach implements probe.Governed.
+func (r *kvmReader) Detach() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.detached = true
+	return r.each(func(p *bpf.VMs) error { return p.Detach() })
+}
+
+// Spent implements probe.Governed.
+func (r *kvmReader) Spent() (events float64, seconds []float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.each(func(p *bpf.VMs) error {
+		n, s := p.Spent()
+		events += n
+		for len(seconds) < len(s) {
+			seconds = append(seconds, 0)
+		}
+		for i, v := range s {
+			seconds[i] += v
+		}
+		return nil
+	})
+	return events, seconds
+}
+
+// Close implements probe.Reader.
+func (r *kvmReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.each(func(p *bpf.VMs) error { return p.Close() })
+}
+
+// Read implements probe.Reader.
+func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.counts == nil {
+		loaded, err := kvmLoaded(r.host)
+		if err == nil && !loaded {
+			err = &probe.Problem{Err: errors.New("KVM is not loaded: no virtual machine can run; it is looked for in every round"),
+				Remedy: "modprobe " + virtualization(r.host)}
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.open(); err != nil {
+			return err
+		}
+	}
+	out := emitter(emit)
+	folded, problems := r.readCounts(out)
+	if r.wanted {
+		problems = append(problems, r.open()) // where Adjust could not, and said so
+	}
+	if r.times != nil {
+		r.readTimes(out)
+		problems = append(problems, r.times.Lost)
+	}
+	var missed, events uint64
+	err := r.each(func(p *bpf.VMs) error {
+		n, err := p.Missed()
+		missed += n
+		events += p.Events()
+		return err
+	})
+	problems = append(problems, r.counts.Lost, err)
+	if missed+events > 0 && r.counts.Lost == nil {
+		out.send(probe.Coverage, float64(events)/float64(events+missed))
+	}
+	out.send(probe.Missed, float64(missed))
+	out.send(probe.Folded, float64(folded))
+	if r.apart {
+		problems = append(problems, &probe.Problem{Err: errors.New("the processes that run virtual machines are not visible: machines have no name and no type"),
+			Remedy: "run in the host's PID namespace (hostPID)"})
+	}
+	return errors.Join(problems...)
+}
+
+// alive implements bpf.Alive.
+func (r *kvmReader) alive(vm bpf.VM) (alive bool, kind string) {
+	if r.apart {
+		return true, ""
+	}
+	start, err := startTime(r.host, vm.PID)
+	if err == nil && uint32(start) == vm.Start || err != nil && !gone(err) {
+		return true, ""
+	}
+	kind = vmUnknown
+	if m := r.machines.known[vm.PID]; m != nil && uint32(m.start) == vm.Start {
+		kind = m.kind
+	}
+	return false, kind
+}
+
+// label is the name and the type of a machine.
+func (r *kvmReader) label(vm bpf.VM) (id, kind string) {
+	switch {
+	case vm == bpf.OtherVMs:
+		return bpf.Other, vmUnknown
+	case vm.Ended != "":
+		return "ended", vm.Ended
+	}
+	if m, err := r.machines.of(vm.PID); err == nil && !r.apart {
+		return m.id, m.kind
+	}
+	return fmt.Sprintf("pid-%d", vm.PID), vmUnknown
+}
+
+// proven is the type of a machine of which only its calls to the host are known.
+func proven(kind string, m bpf.Machine) string {
+	switch {
+	case kind != vmUnknown:
+		return kind
+	case m.Exits["tdcall"] > 0:
+		return vmTDX
+	case m.RMPFaults > 0 || m.VMGExits["page_state_change"] > 0:
+		return vmSEVSNP
+	}
+	return kind
+}
+
+type vmSeries struct {
+	desc           *metric.Desc
+	vm, kind, what string
+}
+
+// readCounts emits the counts of all machines. Where KVM_RUN returns for what
+// only an exit of the guest can bring, and yet no exit was counted, the
+// tracepoint is silent: its zero would not be true, so it is left out.
+func (r *kvmReader) readCounts(out emitter) (folded uint64, problems []error) {
+	sums := vmSums{}
+	var silent []string
+	r.counts.Machines(r.alive, func(m bpf.Machine) {
+		id, kind := r.label(m.VM)
+		kind = proven(kind, m)
+		add := func(d *metric.Desc, what string, n uint64) { sums[vmSeries{d, id, kind, what}] += n }
+		for _, t := range []struct {
+			desc *metric.Desc
+			n    map[string]uint64
+		}{{vmExits, m.Exits}, {vmUserExits, m.Userspace}, {vmGuestExits, m.VMGExits}, {vmTDCalls, m.TDVMCalls}} {
+			for what, n := range t.n {
+				add(t.desc, what, n)
+				if m.VM == bpf.OtherVMs {
+					folded += n
+				}
+			}
+		}
+		if m.RMPFaults > 0 {
+			add(vmRMPFaults, "resolved", m.RMPFaults-m.RMPFailed)
+			add(vmRMPFaults, "failed", m.RMPFailed)
+		}
+		if m.PrivateLookups > 0 {
+			add(vmPrivate, "", m.PrivateLookups)
+		}
+		if len(m.Exits) == 0 && m.Userspace["io"]+m.Userspace["mmio"] > 0 {
+			silent = append(silent, id)
+		}
+	})
+	sums.send(out)
+	if len(silent) > 0 {
+		slices.Sort(silent)
+		problems = append(problems, &probe.Problem{Blind: true,
+			Err:    fmt.Errorf("the kernel does not report the exits of %s, although they happen: they return to their process for I/O", some(silent)),
+			Remedy: "this KVM runs guests without hardware virtualisation; count on bare metal or with nested virtualisation"})
+	}
+	if folded > 0 {
+		problems = append(problems, fmt.Errorf("more than 64 virtual machines at once: %d events are counted as %s; sums stay exact", folded, bpf.Other))
+	}
+	return folded, problems
+}
+
+// some lists a few names.
+func some(names []string) string {
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more machines", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return "machine " + strings.Join(names, ", ")
+}
+
+// readTimes emits the times out of the guest, summed over machines of a type.
+func (r *kvmReader) readTimes(out emitter) {
+	type key struct {
+		kind    string
+		handled int
+	}
+	sums := map[key]*metric.Hist{}
+	r.times.Times(r.alive, func(vm bpf.VM, handled int, l *bpf.Latency) {
+		_, kind := r.label(vm)
+		h := sums[key{kind, handled}]
+		if h == nil {
+			h = &metric.Hist{Bounds: bpf.LatencyBounds, Counts: make([]uint64, len(bpf.LatencyBounds)+1)}
+			sums[key{kind, handled}] = h
+		}
+		for i, n := range l.Buckets() {
+			h.Counts[i] += n
+		}
+		h.Sum += l.Sum()
+	})
+	for k, h := range sums {
+		out(metric.Sample{Desc: vmAway, Labels: []string{k.kind, bpf.Handled[k.handled]}, Hist: h})
+	}
+}

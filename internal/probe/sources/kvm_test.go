@@ -1,0 +1,187 @@
+package sources
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+func TestParseMonitor(t *testing.T) {
+	const id = "6f1c9d8e-0a5b-4c3d-9e2f-1a2b3c4d5e6f"
+	for _, c := range []struct {
+		line string
+		want virtualMachine
+	}{
+		{"", virtualMachine{kind: vmUnknown}},
+		{"/usr/bin/qemu-system-x86_64 -m 512", virtualMachine{kind: vmPlain}},
+		{"qemu-system-x86_64 -uuid " + strings.ToUpper(id) + " -name vm,process=x", virtualMachine{kind: vmPlain, uuid: id, name: "vm"}},
+		{"qemu-system-x86_64 --uuid " + id + " --name guest=a,debug-threads=on", virtualMachine{kind: vmPlain, uuid: id, name: "a"}},
+		{"qemu-kvm -smbios type=1,uuid=" + id, virtualMachine{kind: vmPlain, uuid: id}},
+		{"qemu-kvm -uuid nonsense -object", virtualMachine{kind: vmPlain}},
+		{"kvm -object tdx-guest,id=tdx0", virtualMachine{kind: vmTDX}},
+		{`qemu-kvm -object {"qom-type":"sev-guest","id":"lsec0","policy":7}`, virtualMachine{kind: vmSEVES}},
+		{`qemu-kvm -object {"qom-type":`, virtualMachine{kind: vmPlain}},
+		{"qemu-kvm -object qom-type=sev-guest,policy=0x1", virtualMachine{kind: vmSEV}},
+		{"qemu-kvm -object sev-snp-guest,id=a -object memory-backend-memfd,id=ram", virtualMachine{kind: vmSEVSNP}},
+		{"qemu-kvm -qmp unix:/run/a,server -qmp tcp:localhost:1 -chardev socket,id=m,path=/run/b -mon chardev=m,mode=control -chardev socket,id=n,path=/run/c -mon n", virtualMachine{kind: vmPlain, sockets: []string{"/run/a", "/run/b"}}},
+		{"cloud-hypervisor --platform sev_snp=on,uuid=" + id, virtualMachine{kind: vmSEVSNP, uuid: id}},
+		{"cloud-hypervisor --platform=num_pci_segments=1", virtualMachine{kind: vmUnknown}},
+		{"firecracker --id=fn", virtualMachine{kind: vmPlain, name: "fn"}},
+		{"/opt/vmm --guest x", virtualMachine{kind: vmUnknown}},
+	} {
+		got := parseMonitor(strings.Split(c.line, " "))
+		c.want.monitor = filepath.Base(strings.Split(c.line, " ")[0])
+		if !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("%s\n got %+v\nwant %+v", c.line, *got, c.want)
+		}
+	}
+}
+
+func FuzzParseMonitor(f *testing.F) {
+	f.Add("qemu-kvm\x00-object\x00{\"qom-type\":\"sev-guest\"}\x00-uuid")
+	f.Add("cloud-hypervisor\x00--platform=tdx=on\x00-name\x00=,=,")
+	f.Fuzz(func(t *testing.T, cmdline string) {
+		m := parseMonitor(strings.Split(cmdline, "\x00"))
+		if m.kind == "" || m.uuid != strings.ToLower(m.uuid) {
+			t.Errorf("%q: kind %q, UUID %q", cmdline, m.kind, m.uuid)
+		}
+	})
+}
+
+// recordedStats are the binary statistics of a fixture.
+func recordedStats(f testing.TB) (out [][]byte) {
+	f.Helper()
+	a, err := txtar.ParseFile("testdata/vm-lockdown.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range a.Files {
+		if !strings.HasPrefix(file.Name, "fd/") {
+			continue
+		}
+		b, err := hex.DecodeString(strings.Join(strings.Fields(string(file.Data)), ""))
+		if err != nil {
+			f.Fatal(err)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func TestParseStats(t *testing.T) {
+	recorded := recordedStats(t)
+	for i, want := range []struct {
+		id, name string
+		n        int
+		value    uint64
+	}{{"kvm-", "remote_tlb_flush", 16, 0}, {"/vcpu-0", "exits", 44, 101}} {
+		id, stats, err := parseStats(recorded[i])
+		if err != nil || !strings.Contains(id, want.id) || len(stats) != want.n || stats[want.name] != want.value {
+			t.Errorf("id %q, %d statistics with %s %d, %v; want id %s, %d with %d", id, len(stats), want.name, stats[want.name], err, want.id, want.n, want.value)
+		}
+		for cut := range recorded[i] {
+			if _, _, err := parseStats(recorded[i][:cut]); err == nil && cut < len(recorded[i])-8 {
+				t.Errorf("statistics cut to %d of %d bytes are taken as whole", cut, len(recorded[i]))
+				break
+			}
+		}
+	}
+}
+
+func FuzzParseStats(f *testing.F) {
+	for _, b := range recordedStats(f) {
+		f.Add(b)
+	}
+	f.Add(bytes.Repeat([]byte{0xff}, 64))
+	f.Fuzz(func(t *testing.T, b []byte) { _, _, _ = parseStats(b) })
+}
+
+// oneSided is a socket whose other side has said all it will.
+type oneSided struct{ io.Reader }
+
+func (oneSided) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestQMP(t *testing.T) {
+	const hello = `{"QMP": {}}` + "\n"
+	for said, want := range map[string]string{
+		"":          "greeting",
+		`{"id": 1}`: "does not speak QMP",
+		`SSH-2.0`:   "greeting",
+		hello:       "read answer",
+		hello + `{"return": {}}{"error": {"class": "CommandNotFound", "desc": "no query-stats"}}`:                                                               "CommandNotFound: no query-stats",
+		hello + `{"return": {}}{"return": 7}`:                                                                                                                   "parse statistics",
+		hello + `{"event": "STOP"}{"return": {}}{"return": []}{"event": "X"}{"return": [{"stats": [{"name": "exits", "value": 3}]}]}`:                           "",
+		hello + `{"return": {}}{"return": []}{"return": [{"stats": [{"name": "a", "value": -1}, {"name": "b", "value": [1]}, {"name": "exits", "value": 3}]}]}`: "",
+	} {
+		got, err := askQMP(oneSided{strings.NewReader(said)})
+		switch {
+		case want == "" && (err != nil || !reflect.DeepEqual(got, map[string]uint64{"exits": 3})):
+			t.Errorf("%s: %v, %v", said, got, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", said, err, want)
+		}
+	}
+}
+
+func FuzzQMP(f *testing.F) {
+	f.Add(`{"QMP": {}}{"return": {}}{"return": []}{"return": [{"stats": [{"name": "exits", "value": 3}]}]}`)
+	f.Fuzz(func(t *testing.T, said string) { _, _ = askQMP(oneSided{strings.NewReader(said)}) })
+}
+
+func FuzzParseMisc(f *testing.F) {
+	f.Add("sev 1\nsev_es max\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := parseMisc(s)
+		if err == nil && strings.Count(strings.TrimSpace(s), "\n")+1 < len(got) {
+			t.Errorf("%q: more values than lines", s)
+		}
+	})
+}
+
+// TestLocalVM runs a machine of this process and looks that it is found, by its
+// open files or in debugfs, and that its statistics are those of KVM.
+func TestLocalVM(t *testing.T) {
+	v := hosttest.NewTinyVM(t)
+	v.Stats(t)
+	r, err := kvm.Open(host.Local(), nil)
+	if err != nil {
+		t.Fatalf("%v (%s)", err, probe.Remedy(err))
+	}
+	defer r.Close()
+	v.Enter(t, 100)
+	id := fmt.Sprintf("pid-%d", os.Getpid())
+	got := values(t, &vm)
+	exits := fmt.Sprintf(`tee_vm_kvm_events_total[%q "plain" "exits"]`, id)
+	if got[exits] < 100 {
+		t.Errorf("KVM's own statistics have %v exits, want at least 100 (%v)", got[exits], got)
+	}
+	if got[`tee_vms["plain"]`] < 1 {
+		t.Errorf("no machine is counted: %v", got)
+	}
+	counted := map[string]float64{}
+	err = r.Read(t.Context(), func(x metric.Sample) { counted[fmt.Sprintf("%s%q", x.Desc.Name, x.Labels)] = x.Value })
+	if n := counted[fmt.Sprintf(`tee_vm_userspace_exits_total[%q "plain" "io"]`, id)]; n != 100 {
+		t.Errorf("%v returns to user space for I/O were counted, want 100 (%v)", n, counted)
+	}
+	hardware := false
+	for series := range counted {
+		hardware = hardware || strings.HasPrefix(series, "tee_vm_exits_total") && strings.Contains(series, id)
+	}
+	if silent := err != nil && strings.Contains(err.Error(), "does not report the exits of machine "+id); silent == hardware {
+		t.Errorf("exits of the machine are shown: %v; said to be silent: %v (%v)", hardware, silent, err)
+	}
+	t.Logf("reported by the hardware: %v; %v", hardware, err)
+}

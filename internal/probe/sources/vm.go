@@ -1,0 +1,355 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	vmInfo = gauge("tee_vm_info",
+		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, else its name, else its process id, and the label by which its other series go; type is what protects it, from the options of QEMU, Cloud Hypervisor or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
+		"vm", "uuid", "name", "type", "pid", "monitor")
+	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by what protects them.", "type")
+	vmStats = counter("tee_vm_kvm_events_total",
+		"Events of a virtual machine that KVM itself counts, since the machine started, over all its CPUs; the statistic exits is all exits, of which others are parts. From debugfs kvm/PID-FD, else the machine's binary statistics, else QMP query-stats.",
+		"vm", "type", "event")
+	vmMapped      = gauge("tee_vm_mapped_bytes", "Memory that KVM has mapped into a virtual machine in bytes, by size of page. From KVM's statistics pages_4k, pages_2m and pages_1g.", "vm", "type", "page")
+	vmPrivateSize = gauge("tee_vm_private_memory_size_bytes",
+		"Size of the files of private memory (guest_memfd) of a virtual machine in bytes. How much of it is populated no kernel says; tee_vm_private_memory_lookups_total shows the populating.",
+		"vm", "type")
+)
+
+const (
+	kvmDebug = debugfs + "/kvm"
+	// maxVMs bounds the series; more are counted in tee_vms only.
+	maxVMs = 64
+	// scanEvery is how often all processes are looked through, where debugfs does
+	// not list the machines.
+	scanEvery   = 30 * time.Second
+	qmpPatience = time.Second
+)
+
+var vm = probe.Source{
+	Name:    "vm",
+	Doc:     "Virtual machines of KVM on this host: who they are, what protects them, and KVM's own statistics",
+	Metrics: []*metric.Desc{vmInfo, vmCount, vmStats, vmMapped, vmPrivateSize},
+	Needs: []probe.Need{
+		{Capability: "cap_dac_read_search", For: "debugfs, which lists machines and has their statistics", Optional: true},
+		{Capability: "cap_sys_ptrace", For: "open files of the processes that run machines: machines where debugfs is not mounted, binary statistics where lockdown closes debugfs, size of private memory", Optional: true},
+	},
+	Kernels: "Any with KVM; binary statistics since 5.14, which QEMU 8.1 and later keep open; private memory since 6.8.",
+	Cost:    "About 5 us for each statistic read from debugfs, 40 us for each virtual CPU with binary statistics; a walk through all open files every 30 s without debugfs.",
+	Blind:   "How much private memory a machine has populated, which no kernel reports; what protects machines of monitors other than QEMU, Cloud Hypervisor and Firecracker.",
+	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
+		loaded, err := kvmLoaded(h)
+		if err != nil {
+			return nil, err
+		}
+		if !loaded {
+			return nil, probe.NotHere("no KVM in the kernel")
+		}
+		r := &vmReader{host: h, machines: newVirtualMachines(h, facts)}
+		return reading(r.read), nil
+	},
+}
+
+type vmReader struct {
+	host     *host.Host
+	machines *virtualMachines
+	// found are the processes and their files, from the last scan.
+	found   []*vmFiles
+	scanned time.Time
+}
+
+// vmFiles are what a process of a machine has open.
+type vmFiles struct {
+	pid   int
+	debug []string // its folders in debugfs
+	stats []int    // descriptors of binary statistics
+	// private is the size of its guest_memfd; known says whether its files could
+	// be looked at.
+	private uint64
+	known   bool
+}
+
+func (r *vmReader) read(ctx context.Context, out emitter) error {
+	var problems []error
+	if err := r.find(); err != nil {
+		problems = append(problems, err)
+	}
+	count := map[string]int{}
+	var shown []*virtualMachine
+	files := map[*virtualMachine]*vmFiles{}
+	for _, f := range r.found {
+		m, err := r.machines.of(f.pid)
+		if err != nil {
+			if !gone(err) {
+				problems = append(problems, err)
+			}
+			continue
+		}
+		count[m.kind]++
+		if len(shown) < maxVMs {
+			shown = append(shown, m)
+			files[m] = f
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(count)) {
+		out.send(vmCount, float64(count[kind]), kind)
+	}
+	if len(count) == 0 && len(problems) == 0 {
+		out.send(vmCount, 0, vmPlain)
+	}
+	sums := vmSums{}
+	lost := map[string]error{}
+	for _, m := range shown {
+		out.send(vmInfo, 1, m.id, m.uuid, m.name, m.kind, strconv.Itoa(m.pid), m.monitor)
+		f := files[m]
+		if f.known && f.private > 0 {
+			sums.add(vmPrivateSize, m, "", f.private)
+		}
+		stats, err := r.stats(ctx, m, f)
+		if err != nil {
+			lost[m.id] = err
+			continue
+		}
+		for _, name := range kvmStats {
+			if n, ok := stats[name]; ok {
+				sums.add(vmStats, m, name, n)
+			}
+		}
+		for name, size := range kvmPages {
+			if n, ok := stats[name]; ok {
+				sums.add(vmMapped, m, strings.TrimPrefix(name, "pages_"), n*size)
+			}
+		}
+	}
+	sums.send(out)
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		problems = append(problems, fmt.Errorf("no statistics of %d of %d machines, such as %s: %w", len(lost), len(shown), id, lost[id]))
+		break
+	}
+	if n := len(r.found) - len(shown); n > 0 && len(shown) == maxVMs {
+		problems = append(problems, fmt.Errorf("%d machines run; series of the first %d are shown", len(r.found), maxVMs))
+	}
+	return errors.Join(problems...)
+}
+
+// vmSums adds up machines that go by one name.
+type vmSums map[vmSeries]uint64
+
+func (s vmSums) add(d *metric.Desc, m *virtualMachine, what string, n uint64) {
+	s[vmSeries{d, m.id, m.kind, what}] += n
+}
+
+// send emits the sums in a fixed order.
+func (s vmSums) send(out emitter) {
+	for _, k := range slices.SortedFunc(maps.Keys(s), func(a, b vmSeries) int {
+		return slices.Compare([]string{a.desc.Name, a.vm, a.kind, a.what}, []string{b.desc.Name, b.vm, b.kind, b.what})
+	}) {
+		labels := []string{k.vm, k.kind, k.what}[:len(k.desc.Labels)]
+		out.send(k.desc, float64(s[k]), labels...)
+	}
+}
+
+// find lists the machines: folders PID-FD of debugfs, or else the processes that
+// have a machine's file open.
+func (r *vmReader) find() error {
+	debug, err := r.debugFolders()
+	if err == nil {
+		r.found = r.found[:0]
+		for _, pid := range slices.Sorted(maps.Keys(debug)) {
+			f := &vmFiles{pid: pid, debug: debug[pid]}
+			r.open(f)
+			r.found = append(r.found, f)
+		}
+		return nil
+	}
+	if now := r.host.Now(); r.scanned.IsZero() || now.Sub(r.scanned) >= scanEvery {
+		r.scanned = now
+		if err := r.scan(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// debugFolders are the folders of machines by process.
+func (r *vmReader) debugFolders() (map[int][]string, error) {
+	list, err := r.host.ReadDir(kvmDebug)
+	if err != nil {
+		return nil, err
+	}
+	out := map[int][]string{}
+	for _, e := range list {
+		pid, _, ok := strings.Cut(e.Name(), "-")
+		n, err := strconv.Atoi(pid)
+		if ok && err == nil && e.IsDir() {
+			out[n] = append(out[n], path.Join(kvmDebug, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// scan looks through the open files of all processes.
+func (r *vmReader) scan() error {
+	list, err := r.host.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	r.found = nil
+	hidden := 0
+	for _, e := range list {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		f := &vmFiles{pid: pid}
+		switch machine, err := r.open(f); {
+		case machine:
+			r.found = append(r.found, f)
+		case errors.Is(err, fs.ErrPermission):
+			hidden++
+		}
+	}
+	if hidden > 0 {
+		return &probe.Problem{Err: fmt.Errorf("look for virtual machines: debugfs does not list them, and the open files of %d processes may not be read", hidden),
+			Remedy: "run as root, or grant CAP_SYS_PTRACE"}
+	}
+	return nil
+}
+
+// open notes what of KVM a process has open, and reports whether that is a
+// machine. The names are those of virt/kvm/kvm_main.c and guest_memfd.c.
+func (r *vmReader) open(f *vmFiles) (machine bool, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", f.pid)
+	list, err := r.host.ReadDir(dir)
+	if err != nil {
+		return false, err
+	}
+	f.known = true
+	for _, e := range list {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		target, err := r.host.Readlink(path.Join(dir, e.Name()))
+		if err != nil {
+			continue // closed meanwhile
+		}
+		switch name := strings.Trim(strings.TrimPrefix(target, "anon_inode:"), "[]"); {
+		case name == "kvm-vm":
+			machine = true
+		case name == "kvm-vm-stats" || strings.HasPrefix(name, "kvm-vcpu-stats:"):
+			f.stats = append(f.stats, fd)
+		case name == "kvm-gmem":
+			if fi, err := r.host.Stat(path.Join(dir, e.Name())); err == nil {
+				f.private += uint64(fi.Size())
+			}
+		}
+	}
+	return machine, nil
+}
+
+// stats are a machine's statistics, by the first way that is open.
+func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (map[string]uint64, error) {
+	stats, err := r.debugStats(f)
+	if len(stats) > 0 {
+		return stats, nil
+	}
+	if stats, berr := r.binaryStats(f); len(stats) > 0 {
+		return stats, nil
+	} else if berr != nil {
+		err = errors.Join(err, berr)
+	}
+	for _, socket := range m.sockets {
+		stats, qerr := r.qmpStats(ctx, socket)
+		if qerr == nil {
+			return stats, nil
+		}
+		err = errors.Join(err, qerr)
+	}
+	return nil, &probe.Problem{Err: oneLine(err),
+		Remedy: "boot without lockdown, run as root with debugfs mounted, or start QEMU with -qmp unix:PATH,server=on,wait=off"}
+}
+
+// oneLine joins the lines of an error.
+func oneLine(err error) error {
+	if err == nil {
+		return errors.New("debugfs has none, its process has no statistics open and no QMP socket")
+	}
+	return fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// debugStats reads the statistics that debugfs has. Under lockdown those that
+// may be reset by writing, which are all that count, are closed to root too.
+func (r *vmReader) debugStats(f *vmFiles) (map[string]uint64, error) {
+	stats := map[string]uint64{}
+	for _, dir := range f.debug {
+		for _, name := range slices.Concat(kvmStats, slices.Collect(maps.Keys(kvmPages))) {
+			n, err := r.host.ReadUint(path.Join(dir, name))
+			switch {
+			case err == nil:
+				stats[name] += n
+			case errors.Is(err, fs.ErrNotExist):
+			default:
+				return nil, debugfsProblem(r.host, err)
+			}
+		}
+	}
+	return stats, nil
+}
+
+// binaryStats reads the statistics that the machine's process has open.
+func (r *vmReader) binaryStats(f *vmFiles) (map[string]uint64, error) {
+	sum := map[string]uint64{}
+	for _, fd := range f.stats {
+		file, err := r.host.Borrow(f.pid, fd)
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(io.NewSectionReader(file, 0, statsLimit))
+		if cerr := file.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read statistics of process %d: %w", f.pid, err)
+		}
+		_, stats, err := parseStats(b)
+		if err != nil {
+			return nil, err
+		}
+		for name, n := range stats {
+			sum[name] += n
+		}
+	}
+	return sum, nil
+}
+
+// qmpStats asks QEMU. A socket serves one client at a time: one that is taken
+// does not answer, so patience is short, and the socket is left at once.
+func (r *vmReader) qmpStats(ctx context.Context, socket string) (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, qmpPatience)
+	defer cancel()
+	c, err := r.host.Dial(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	return askQMP(c)
+}
