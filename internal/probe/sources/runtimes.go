@@ -112,7 +112,7 @@ var runtimes = probe.Source{
 		{Capability: "cap_sys_admin", For: "hooking files that were deleted or replaced while a process still uses them, through /proc/PID/map_files", Optional: true},
 	},
 	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; one link for all functions of a file from 6.6 on (uprobe.multi), one for each before.",
-	Cost:    "A trap of the processor for each call: 18 us on the virtual machine it was developed on (Linux 6.18, self-test of 4,800 calls), a microsecond or so is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total go by that. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
+	Cost:    "A trap of the processor for each call: 9 to 18 us on the virtual machine it was developed on (Linux 6.18, self-test of 4,800 calls), a microsecond or so is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total go by that. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
 	Blind: "Entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL): the EEXIT that ends an ECALL and the EENTER that ends an OCALL are not counted again. " +
 		"Asynchronous exits show in Gramine only: elsewhere the enclave comes back to a bare ENCLU instruction, which must not be hooked. " +
 		"Switchless calls make no transition and are not counted, nor are those switchless ECALLs that fall back to one. " +
