@@ -68,7 +68,7 @@ const guestCharts = (w: Window): LinesSpec[] => [
 export function teeCharts(tees: TEE[] | null, sources: Source[] | null, w: Window): LinesSpec[] {
   const maybe = (tees ?? []).filter((t) => t.state !== "not here" && t.facts?.active !== false);
   const sgx = maybe.some((t) => t.kind === "sgx");
-  const guest = maybe.some((t) => t.kind !== "sgx" && t.facts?.role !== "host");
+  const guest = maybe.some((t) => t.kind !== "sgx" && t.kind !== "nvidia-cc" && t.facts?.role !== "host");
   const charts = [...(sgx ? enclaveCharts(w) : []), ...(guest ? guestCharts(w) : [])];
   return charts.filter((c) => sourcesOf(sources, c.metrics).some((s) => s.state !== "not here"));
 }

@@ -7,7 +7,7 @@ export interface Badge {
   title: string;
 }
 
-const names: Record<string, string> = { sgx: "SGX", tdx: "TDX", sev: "SEV", "sev-es": "SEV-ES", "sev-snp": "SEV-SNP", cca: "CCA", nitro: "Nitro" };
+const names: Record<string, string> = { sgx: "SGX", tdx: "TDX", sev: "SEV", "sev-es": "SEV-ES", "sev-snp": "SEV-SNP", cca: "CCA", nitro: "Nitro", "ibm-se": "IBM Secure Execution", "ibm-pef": "IBM PEF", "nvidia-cc": "NVIDIA confidential GPU" };
 
 /** A kind or variant as its makers write it. */
 export function teeName(kind: string, variant?: string): string {

@@ -70,11 +70,16 @@ export default function TEEPage() {
   );
 }
 
+function says({ kind, variant, role }: NonNullable<TEE["facts"]>): string {
+  const name = teeName(kind, variant);
+  return { guest: `This machine runs inside a ${name} guest.`, host: `This machine can run ${name}.`, device: `This machine has a ${name}.` }[role];
+}
+
 function headline(tees: TEE[]): string {
   const here = tees.flatMap((t) => (t.state === "here" && t.facts ? [t.facts] : []));
   const active = here.filter((f) => f.active);
   const debug = active.some((f) => f.debug) ? " It runs in debug mode, which opens its protection." : "";
-  if (active.length > 0) return active.map((f) => (f.role === "guest" ? `This machine runs inside a ${teeName(f.kind, f.variant)} guest.` : `This machine can run ${teeName(f.kind, f.variant)}.`)).join(" ") + debug;
+  if (active.length > 0) return active.map(says).join(" ") + debug;
   if (here.length > 0) return here.map((f) => `${teeName(f.kind, f.variant)} is here but not active.`).join(" ");
   const unsure = tees.filter((t) => t.state === "could not tell");
   if (unsure.length > 0) return `Could not tell whether there is ${unsure.map((t) => teeName(t.kind)).join(" or ")} here.`;
