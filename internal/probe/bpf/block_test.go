@@ -24,7 +24,11 @@ func loopDevice(t testing.TB) (string, *os.File) {
 		t.Skipf("no loop devices: %v", err)
 	}
 	defer control.Close()
-	backing, err := os.CreateTemp("/dev/shm", "block")
+	dir := "/dev/shm"
+	if _, err := os.Stat(dir); err != nil {
+		dir = t.TempDir()
+	}
+	backing, err := os.CreateTemp(dir, "block")
 	if err != nil {
 		t.Skip(err)
 	}

@@ -3,7 +3,6 @@ package bpf
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -22,16 +21,28 @@ func network(t testing.TB) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("make a network namespace: %v", err)
 	}
-	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-		t.Skipf("ip: %v: %s", err, out)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lo.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// drop loses every packet that a rule matches.
-func drop(t *testing.T, rule ...string) {
+// lose makes a socket lose every packet that arrives for it: a filter accepts
+// none of their bytes.
+func lose(t *testing.T, fd int) {
 	t.Helper()
-	if out, err := exec.Command("iptables", append(append([]string{"-A", "INPUT", "-p", "tcp"}, rule...), "-j", "DROP")...).CombinedOutput(); err != nil {
-		t.Skipf("iptables: %v: %s", err, out)
+	nothing := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
+	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &nothing}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -108,6 +119,15 @@ func pair(t *testing.T) (from, to, port int) {
 	return from, to, port
 }
 
+// abort closes a connection with a reset.
+func abort(t *testing.T, fd int) {
+	t.Helper()
+	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+}
+
 // troubles are the counts of a TCP program: "event phase" to number.
 func troubles(c *Counters) map[string]uint64 {
 	out := map[string]uint64{}
@@ -179,10 +199,7 @@ func TestResets(t *testing.T) {
 			testTroubles(t, c, func() {
 				for range 10 {
 					from, to, _ := pair(t)
-					if err := unix.SetsockoptLinger(from, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
-						t.Fatal(err)
-					}
-					unix.Close(from)
+					abort(t, from)
 					if _, err := unix.Read(to, make([]byte, 1)); err != unix.ECONNRESET {
 						t.Fatalf("read: %v", err)
 					}
@@ -212,10 +229,12 @@ func TestRetransmits(t *testing.T) {
 		t.Run(ending[1:], func(t *testing.T) {
 			network(t)
 			c := openProgram(t, tcpVariant(TCP, ending), Limits{})
-			// Packets to these three are lost: data of an open connection, the
+			// Three kinds of packets are lost: data of an open connection, the
 			// request for one, and the answer to that.
-			from, _, data := pair(t)
-			drop(t, "--dport", strconv.Itoa(data))
+			from, to, _ := pair(t)
+			defer abort(t, from) // or it would go on sending
+			defer abort(t, to)
+			lose(t, to)
 			listen := func() (fd, port int) {
 				fd, port = socket(t)
 				if err := unix.Listen(fd, 16); err != nil {
@@ -225,10 +244,9 @@ func TestRetransmits(t *testing.T) {
 			}
 			l1, request := listen()
 			defer unix.Close(l1)
-			drop(t, "--dport", strconv.Itoa(request))
+			lose(t, l1)
 			l2, answer := listen()
 			defer unix.Close(l2)
-			drop(t, "--sport", strconv.Itoa(answer))
 
 			was, mine, host := troubles(c), tcpMIB(t, "RetransSegs", false), tcpMIB(t, "RetransSegs", true)
 			if _, err := unix.Write(from, make([]byte, 40_000)); err != nil {
@@ -240,12 +258,14 @@ func TestRetransmits(t *testing.T) {
 				if err := unix.SetNonblock(fd, true); err != nil {
 					t.Fatal(err)
 				}
+				if port == answer {
+					lose(t, fd)
+				}
 				if err := connect(fd, port); err != unix.EINPROGRESS {
 					t.Fatalf("connect: %v", err)
 				}
 			}
 			time.Sleep(1500 * time.Millisecond) // the first retransmission of a request is after 1 s
-			defer unix.Close(from)
 			is := troubles(c)
 			all := tcpMIB(t, "RetransSegs", false) - mine
 			others := tcpMIB(t, "RetransSegs", true) - host

@@ -324,7 +324,7 @@ func TestPerfManyProcesses(t *testing.T) {
 	values := map[host.PerfTarget]host.PerfReading{{CPU: 0}: counted(0, time.Second, time.Second)}
 	u := &pmu{online: "0", values: values}
 	h := u.host(t)
-	const processes, threads = 100, 10
+	const processes, threads = 70, 6
 	for i := range processes {
 		pid := 1000 * (i + 1)
 		stat := fmt.Sprintf("%d (many) S 1%s 77%s", pid, strings.Repeat(" 0", 17), strings.Repeat(" 0", 30))
