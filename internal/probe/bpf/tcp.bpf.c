@@ -92,20 +92,30 @@ static __always_inline int retransmit(struct sock *sk, struct sk_buff *skb, int 
 	return count(RETRANSMITTED, sk, segments ? segments : 1, typed);
 }
 
-/* Since Linux 6.17 it is passed with an error too where nothing was sent. */
-SEC("tp_btf/tcp_retransmit_skb")
-int retransmit_error_btf(__u64 *args)
+/* The tracepoint's record, which has an error since its arguments have one. */
+struct trace_event_raw_tcp_retransmit_skb {
+	int err;
+} KERNEL_TYPE;
+
+/* Since Linux 6.17 the tracepoint is passed too where nothing could be sent. */
+static __always_inline int sent(__u64 *args)
 {
-	if ((int)args[2])
-		return 0;
-	return retransmit((void *)args[0], (void *)args[1], 1);
+	struct trace_event_raw_tcp_retransmit_skb *record = 0;
+
+	return !bpf_core_field_exists(record->err) || !(int)args[2];
 }
 
 SEC("tp_btf/tcp_retransmit_skb")
-int retransmit_btf(__u64 *args) { return retransmit((void *)args[0], (void *)args[1], 1); }
+int retransmit_btf(__u64 *args)
+{
+	return sent(args) ? retransmit((void *)args[0], (void *)args[1], 1) : 0;
+}
 
 SEC("raw_tp/tcp_retransmit_skb")
-int retransmit_raw(__u64 *args) { return retransmit((void *)args[0], (void *)args[1], 0); }
+int retransmit_raw(__u64 *args)
+{
+	return sent(args) ? retransmit((void *)args[0], (void *)args[1], 0) : 0;
+}
 
 static __always_inline int synack(void)
 {

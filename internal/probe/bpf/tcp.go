@@ -32,11 +32,7 @@ var TCP = &Program{
 	row:  tcpSynacks + 1,
 	read: []string{"counts"},
 	hooks: []hook{
-		{name: tcpHooks[Retransmitted], variants: []variant{
-			{"retransmit_error_btf", typed},
-			{"retransmit_btf", typed},
-			{"retransmit_raw", raw("tcp_retransmit_skb")},
-		}},
+		{name: tcpHooks[Retransmitted], variants: []variant{{"retransmit_btf", typed}, {"retransmit_raw", raw("tcp_retransmit_skb")}}},
 		{name: tcpSynack, variants: []variant{{"synack_btf", typed}, {"synack_raw", raw("tcp_retransmit_synack")}}},
 		{name: tcpHooks[ResetsSent], variants: []variant{{"sent_btf", typed}, {"sent_raw", raw("tcp_send_reset")}}},
 		{name: tcpHooks[ResetsReceived], variants: []variant{{"received_btf", typed}, {"received_raw", raw("tcp_receive_reset")}}},

@@ -16,18 +16,17 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	tcpMapCounts              = "counts"
-	tcpProgReceivedBtf        = "received_btf"
-	tcpProgReceivedRaw        = "received_raw"
-	tcpProgRetransmitBtf      = "retransmit_btf"
-	tcpProgRetransmitErrorBtf = "retransmit_error_btf"
-	tcpProgRetransmitRaw      = "retransmit_raw"
-	tcpProgSentBtf            = "sent_btf"
-	tcpProgSentRaw            = "sent_raw"
-	tcpProgSynackBtf          = "synack_btf"
-	tcpProgSynackRaw          = "synack_raw"
-	tcpVarBankMask            = "bank_mask"
-	tcpVarBanksShared         = "banks_shared"
+	tcpMapCounts         = "counts"
+	tcpProgReceivedBtf   = "received_btf"
+	tcpProgReceivedRaw   = "received_raw"
+	tcpProgRetransmitBtf = "retransmit_btf"
+	tcpProgRetransmitRaw = "retransmit_raw"
+	tcpProgSentBtf       = "sent_btf"
+	tcpProgSentRaw       = "sent_raw"
+	tcpProgSynackBtf     = "synack_btf"
+	tcpProgSynackRaw     = "synack_raw"
+	tcpVarBankMask       = "bank_mask"
+	tcpVarBanksShared    = "banks_shared"
 )
 
 // loadTcp returns the embedded CollectionSpec for tcp.
@@ -72,15 +71,14 @@ type tcpSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type tcpProgramSpecs struct {
-	ReceivedBtf        *ebpf.ProgramSpec `ebpf:"received_btf"`
-	ReceivedRaw        *ebpf.ProgramSpec `ebpf:"received_raw"`
-	RetransmitBtf      *ebpf.ProgramSpec `ebpf:"retransmit_btf"`
-	RetransmitErrorBtf *ebpf.ProgramSpec `ebpf:"retransmit_error_btf"`
-	RetransmitRaw      *ebpf.ProgramSpec `ebpf:"retransmit_raw"`
-	SentBtf            *ebpf.ProgramSpec `ebpf:"sent_btf"`
-	SentRaw            *ebpf.ProgramSpec `ebpf:"sent_raw"`
-	SynackBtf          *ebpf.ProgramSpec `ebpf:"synack_btf"`
-	SynackRaw          *ebpf.ProgramSpec `ebpf:"synack_raw"`
+	ReceivedBtf   *ebpf.ProgramSpec `ebpf:"received_btf"`
+	ReceivedRaw   *ebpf.ProgramSpec `ebpf:"received_raw"`
+	RetransmitBtf *ebpf.ProgramSpec `ebpf:"retransmit_btf"`
+	RetransmitRaw *ebpf.ProgramSpec `ebpf:"retransmit_raw"`
+	SentBtf       *ebpf.ProgramSpec `ebpf:"sent_btf"`
+	SentRaw       *ebpf.ProgramSpec `ebpf:"sent_raw"`
+	SynackBtf     *ebpf.ProgramSpec `ebpf:"synack_btf"`
+	SynackRaw     *ebpf.ProgramSpec `ebpf:"synack_raw"`
 }
 
 // tcpMapSpecs contains maps before they are loaded into the kernel.
@@ -139,15 +137,14 @@ type tcpVariables struct {
 //
 // It can be passed to loadTcpObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tcpPrograms struct {
-	ReceivedBtf        *ebpf.Program `ebpf:"received_btf"`
-	ReceivedRaw        *ebpf.Program `ebpf:"received_raw"`
-	RetransmitBtf      *ebpf.Program `ebpf:"retransmit_btf"`
-	RetransmitErrorBtf *ebpf.Program `ebpf:"retransmit_error_btf"`
-	RetransmitRaw      *ebpf.Program `ebpf:"retransmit_raw"`
-	SentBtf            *ebpf.Program `ebpf:"sent_btf"`
-	SentRaw            *ebpf.Program `ebpf:"sent_raw"`
-	SynackBtf          *ebpf.Program `ebpf:"synack_btf"`
-	SynackRaw          *ebpf.Program `ebpf:"synack_raw"`
+	ReceivedBtf   *ebpf.Program `ebpf:"received_btf"`
+	ReceivedRaw   *ebpf.Program `ebpf:"received_raw"`
+	RetransmitBtf *ebpf.Program `ebpf:"retransmit_btf"`
+	RetransmitRaw *ebpf.Program `ebpf:"retransmit_raw"`
+	SentBtf       *ebpf.Program `ebpf:"sent_btf"`
+	SentRaw       *ebpf.Program `ebpf:"sent_raw"`
+	SynackBtf     *ebpf.Program `ebpf:"synack_btf"`
+	SynackRaw     *ebpf.Program `ebpf:"synack_raw"`
 }
 
 func (p *tcpPrograms) Close() error {
@@ -155,7 +152,6 @@ func (p *tcpPrograms) Close() error {
 		p.ReceivedBtf,
 		p.ReceivedRaw,
 		p.RetransmitBtf,
-		p.RetransmitErrorBtf,
 		p.RetransmitRaw,
 		p.SentBtf,
 		p.SentRaw,
