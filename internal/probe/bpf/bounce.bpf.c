@@ -145,6 +145,6 @@ struct pt_regs {
 } KERNEL_TYPE;
 
 SEC("kretprobe/swiotlb_tbl_map_single")
-int full_kretprobe(struct pt_regs *regs) { return returned(BPF_CORE_READ(regs, ax)); }
+int full_kretprobe(struct pt_regs *regs) { return returned(regs->ax); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -65,7 +65,7 @@ int ve_raw(__u64 *args) { return ve((__u32)args[1]); }
 SEC("kprobe/tdx_handle_virt_exception")
 int ve_kprobe(struct pt_regs *regs)
 {
-	struct ve_info *info = (void *)BPF_CORE_READ(regs, si);
+	struct ve_info *info = (void *)regs->si;
 
 	return ve(BPF_CORE_READ(info, exit_reason));
 }

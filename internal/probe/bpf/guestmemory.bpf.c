@@ -22,10 +22,10 @@ SEC("fexit/set_memory_decrypted")
 int to_shared_fexit(__u64 *args) { return end(TO_SHARED, (int)args[2]); }
 
 SEC("kprobe/set_memory_decrypted")
-int to_shared_kprobe(struct pt_regs *regs) { return begin(TO_SHARED, (__u32)BPF_CORE_READ(regs, si)); }
+int to_shared_kprobe(struct pt_regs *regs) { return begin(TO_SHARED, (__u32)regs->si); }
 
 SEC("kretprobe/set_memory_decrypted")
-int to_shared_kretprobe(struct pt_regs *regs) { return end(TO_SHARED, (int)BPF_CORE_READ(regs, ax)); }
+int to_shared_kretprobe(struct pt_regs *regs) { return end(TO_SHARED, (int)regs->ax); }
 
 SEC("fentry/set_memory_encrypted")
 int to_private_fentry(__u64 *args) { return begin(TO_PRIVATE, (__u32)args[1]); }
@@ -34,10 +34,10 @@ SEC("fexit/set_memory_encrypted")
 int to_private_fexit(__u64 *args) { return end(TO_PRIVATE, (int)args[2]); }
 
 SEC("kprobe/set_memory_encrypted")
-int to_private_kprobe(struct pt_regs *regs) { return begin(TO_PRIVATE, (__u32)BPF_CORE_READ(regs, si)); }
+int to_private_kprobe(struct pt_regs *regs) { return begin(TO_PRIVATE, (__u32)regs->si); }
 
 SEC("kretprobe/set_memory_encrypted")
-int to_private_kretprobe(struct pt_regs *regs) { return end(TO_PRIVATE, (int)BPF_CORE_READ(regs, ax)); }
+int to_private_kretprobe(struct pt_regs *regs) { return end(TO_PRIVATE, (int)regs->ax); }
 
 /* The second argument is the end before Linux 6.12 and the size since: it is not read. */
 SEC("fentry/accept_memory")
