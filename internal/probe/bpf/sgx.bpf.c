@@ -55,25 +55,27 @@ enum {
 
 COUNTS(STRIDE);
 
-/* A call under way: what its end needs to know of its beginning. */
-enum function { IOCTL, RECLAIM, FAULT };
-
-struct place {
-	__u32 thread;
-	__u32 function;
-};
-
+/*
+ * Calls under way, by thread: what their end needs to know of their beginning.
+ * Each function has its own table, so that one whose end is not seen, and whose
+ * table therefore fills up, spoils no other.
+ */
 struct call {
 	__u64 at;
 	__u64 command;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, struct place);
-	__type(value, struct call);
-} calls SEC(".maps");
+#define CALLS(name)                         \
+	struct {                                \
+		__uint(type, BPF_MAP_TYPE_HASH);    \
+		__uint(max_entries, 4096);          \
+		__type(key, __u32);                 \
+		__type(value, struct call);         \
+	} name SEC(".maps")
+
+CALLS(ioctls);
+CALLS(reclaims);
+CALLS(faults);
 
 /*
  * The time of the first call since the programs were attached. User space sets
@@ -107,30 +109,28 @@ static __always_inline void count_by(__u32 what)
 	add(&counts, STRIDE, cpu, slot * BY + what, 1);
 }
 
-static __always_inline void begin(enum function f, __u64 command)
+static __always_inline void begin(void *calls, __u64 command)
 {
-	struct place p = { .thread = (__u32)bpf_get_current_pid_tgid(), .function = f };
 	struct call c = { .at = bpf_ktime_get_ns(), .command = command };
-	__u32 zero = 0;
+	__u32 thread = bpf_get_current_pid_tgid(), zero = 0;
 	__u64 *first = bpf_map_lookup_elem(&since, &zero);
 
 	if (first && !*first)
 		*first = c.at;
-	bpf_map_update_elem(&calls, &p, &c, BPF_ANY);
+	bpf_map_update_elem(calls, &thread, &c, BPF_ANY);
 }
 
 /* end ends a call and reports whether its beginning was seen. */
-static __always_inline int end(enum function f, struct call *out)
+static __always_inline int end(void *calls, struct call *out)
 {
-	struct place p = { .thread = (__u32)bpf_get_current_pid_tgid(), .function = f };
-	struct call *c = bpf_map_lookup_elem(&calls, &p);
-	__u32 zero = 0;
+	__u32 thread = bpf_get_current_pid_tgid(), zero = 0;
+	struct call *c = bpf_map_lookup_elem(calls, &thread);
 	__u64 *first = bpf_map_lookup_elem(&since, &zero);
 
 	if (!c)
 		return 0;
 	*out = *c;
-	bpf_map_delete_elem(&calls, &p);
+	bpf_map_delete_elem(calls, &thread);
 	return first && *first && out->at >= *first;
 }
 
@@ -213,14 +213,14 @@ AT_EXIT(sgx_encl_create)
 AT_ENTRY(sgx_ioctl)
 {
 	/* Type and number; the rest of the command is direction and size. */
-	begin(IOCTL, second & 0xffff);
+	begin(&ioctls, second & 0xffff);
 }
 
 AT_EXIT(sgx_ioctl)
 {
 	struct call c;
 
-	if (end(IOCTL, &c) && c.command == SGX_INIT && !returned)
+	if (end(&ioctls, &c) && c.command == SGX_INIT && !returned)
 		count(INITIALIZED);
 }
 
@@ -231,12 +231,12 @@ AT_ENTRY(sgx_encl_release)
 
 AT_EXIT(sgx_alloc_epc_page)
 {
-	struct place p = { .thread = (__u32)bpf_get_current_pid_tgid(), .function = IOCTL };
+	__u32 thread = bpf_get_current_pid_tgid();
 	struct call *c;
 
 	if (!is_error(returned)) {
 		count_by(ALLOCATED_BY);
-		c = bpf_map_lookup_elem(&calls, &p);
+		c = bpf_map_lookup_elem(&ioctls, &thread);
 		/* A page without an owner is one of the driver's version arrays. */
 		if (c && c->command == SGX_ADD_PAGES && first)
 			count(ADDED);
@@ -258,7 +258,7 @@ AT_ENTRY(sgx_free_epc_page)
 
 AT_ENTRY(sgx_reclaim_pages)
 {
-	begin(RECLAIM, 0);
+	begin(&reclaims, 0);
 }
 
 AT_EXIT(sgx_reclaim_pages)
@@ -268,7 +268,7 @@ AT_EXIT(sgx_reclaim_pages)
 	struct call c;
 
 	count(background ? BATCHES_BACKGROUND : BATCHES_DIRECT);
-	if (end(RECLAIM, &c))
+	if (end(&reclaims, &c))
 		time(background ? RECLAIM_BACKGROUND : RECLAIM_DIRECT, &c);
 }
 
@@ -291,7 +291,7 @@ AT_EXIT(sgx_encl_test_and_clear_young)
 
 AT_ENTRY(sgx_vma_fault)
 {
-	begin(FAULT, 0);
+	begin(&faults, 0);
 }
 
 /* Results of a fault, include/linux/mm_types.h: out of memory, bus error, segmentation fault. */
@@ -303,7 +303,7 @@ AT_EXIT(sgx_vma_fault)
 
 	count_by(FAULTS_BY);
 	count(returned & VM_FAULT_FAILED ? FAULTS_FAILED : FAULTS_RESOLVED);
-	if (end(FAULT, &c))
+	if (end(&faults, &c))
 		time(FAULT_TIME, &c);
 }
 

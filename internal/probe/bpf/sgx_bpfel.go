@@ -46,12 +46,6 @@ type sgxName struct {
 	Text [16]int8
 }
 
-type sgxPlace struct {
-	_        structs.HostLayout
-	Thread   uint32
-	Function uint32
-}
-
 type sgxWanted struct {
 	_    structs.HostLayout
 	Slot [1024]uint8
@@ -62,11 +56,13 @@ type sgxWanted struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	sgxMapCache                              = "cache"
-	sgxMapCalls                              = "calls"
 	sgxMapControl                            = "control"
 	sgxMapCounts                             = "counts"
+	sgxMapFaults                             = "faults"
+	sgxMapIoctls                             = "ioctls"
 	sgxMapMembers                            = "members"
 	sgxMapNames                              = "names"
+	sgxMapReclaims                           = "reclaims"
 	sgxMapSince                              = "since"
 	sgxMapSlots                              = "slots"
 	sgxMapSlotsFree                          = "slots_free"
@@ -182,11 +178,13 @@ type sgxProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type sgxMapSpecs struct {
 	Cache     *ebpf.MapSpec `ebpf:"cache"`
-	Calls     *ebpf.MapSpec `ebpf:"calls"`
 	Control   *ebpf.MapSpec `ebpf:"control"`
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
+	Faults    *ebpf.MapSpec `ebpf:"faults"`
+	Ioctls    *ebpf.MapSpec `ebpf:"ioctls"`
 	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
+	Reclaims  *ebpf.MapSpec `ebpf:"reclaims"`
 	Since     *ebpf.MapSpec `ebpf:"since"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
@@ -224,11 +222,13 @@ func (o *sgxObjects) Close() error {
 // It can be passed to loadSgxObjects or ebpf.CollectionSpec.LoadAndAssign.
 type sgxMaps struct {
 	Cache     *ebpf.Map `ebpf:"cache"`
-	Calls     *ebpf.Map `ebpf:"calls"`
 	Control   *ebpf.Map `ebpf:"control"`
 	Counts    *ebpf.Map `ebpf:"counts"`
+	Faults    *ebpf.Map `ebpf:"faults"`
+	Ioctls    *ebpf.Map `ebpf:"ioctls"`
 	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
+	Reclaims  *ebpf.Map `ebpf:"reclaims"`
 	Since     *ebpf.Map `ebpf:"since"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	SlotsFree *ebpf.Map `ebpf:"slots_free"`
@@ -239,11 +239,13 @@ type sgxMaps struct {
 func (m *sgxMaps) Close() error {
 	return _SgxClose(
 		m.Cache,
-		m.Calls,
 		m.Control,
 		m.Counts,
+		m.Faults,
+		m.Ioctls,
 		m.Members,
 		m.Names,
+		m.Reclaims,
 		m.Since,
 		m.Slots,
 		m.SlotsFree,

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
@@ -60,6 +62,42 @@ func TestSGXFires(t *testing.T) {
 			}
 			checkLives(t, c, 40+20, variant == 1)
 		})
+	}
+}
+
+// TestSGXRenamed attaches to a driver one of whose functions has another name:
+// what it counts is absent, and the rest is counted.
+func TestSGXRenamed(t *testing.T) {
+	if _, err := os.Stat(stubTrigger); err != nil {
+		t.Skipf("the module of e2e/kernels/stub is not loaded: %v", err)
+	}
+	p := *sgxProgram("stub_")
+	load := p.load
+	p.load = func() (*ebpf.CollectionSpec, error) {
+		spec, err := load()
+		if err == nil {
+			spec.Programs["sgx_vma_fault_fexit"].AttachTo = "stub_renamed"
+		}
+		return spec, err
+	}
+	p.hooks = slices.Clone(p.hooks)
+	last := len(p.hooks) - 1
+	p.hooks[last].variants = []variant{p.hooks[last].variants[0], {"sgx_vma_fault_kretprobe", atSymbol("stub_renamed", link.Kretprobe)}}
+	c := openProgram(t, &p, Limits{})
+	if c.Lost == nil || !strings.Contains(c.Lost.Error(), "hook sgx_vma_fault exit") {
+		t.Errorf("lost: %v", c.Lost)
+	}
+	if err := os.WriteFile(stubTrigger, []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+	for e := range sgxRuns {
+		n, ok := c.SGXTotal(e)
+		if fault := e == SGXFaultsResolved || e == SGXFaultsFailed; ok == fault || ok && n != 5*stubLife[e] {
+			t.Errorf("event %d: counted %d (live %v), want %d", e, n, ok, 5*stubLife[e])
+		}
+	}
+	if fault, background, _ := c.SGXTimes(); fault != nil || background == nil || c.SGXLive(SGXFaults) || !c.SGXLive(SGXPages) {
+		t.Error("the wrong times are there")
 	}
 }
 

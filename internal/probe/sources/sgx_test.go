@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -173,4 +174,38 @@ func FuzzMiscEPC(f *testing.F) {
 			t.Errorf("%q read as %d (%v)", b, v, err)
 		}
 	})
+}
+
+// TestLegacyStub reads the parameters of a loaded module, that of
+// e2e/kernels/stub, before and after a known number of events.
+func TestLegacyStub(t *testing.T) {
+	h := host.Local()
+	const trigger = "/sys/module/isgx/parameters/trigger"
+	if _, err := h.Stat(trigger); err != nil {
+		t.Skipf("the module of e2e/kernels/stub is not loaded: %v", err)
+	}
+	r, err := sgxLegacy.Open(h, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() map[string]float64 {
+		out := map[string]float64{}
+		if err := r.Read(t.Context(), func(s metric.Sample) { out[s.Desc.Name] = s.Value }); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	was := read()
+	if err := h.WriteFile(trigger, []byte("10")); err != nil {
+		t.Fatal(err)
+	}
+	is := read()
+	for name, want := range map[string]float64{
+		enclavesInitialized.Name: 10, pagesAdded.Name: 50, pagesAllocated.Name: 90, pagesEvicted.Name: 200,
+		pagesReclaimed.Name: 200, pagesLoadedBack.Name: 30, pagesMarkedOld.Name: 70, sgxEnclaves.Name: 0, epcFree.Name: 0,
+	} {
+		if got := is[name] - was[name]; got != want {
+			t.Errorf("%s grew by %v, want %v", name, got, want)
+		}
+	}
 }
