@@ -35,11 +35,6 @@ struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 };
 
-struct task_struct___started {
-	int tgid;
-	__u64 start_boottime;
-} KERNEL_TYPE;
-
 struct owner {
 	__u64 started; /* a process id alone may be its successor's */
 	__u64 runtime;
@@ -126,36 +121,34 @@ static __always_inline int hit(struct pt_regs *regs, __u64 cookie)
 	__u32 cpu = bpf_get_smp_processor_id(), slot;
 	__u32 runtime = cookie & (RUNTIMES - 1), kind = cookie >> 8 & (KINDS - 1), flags = cookie >> 16;
 	struct task_struct *leader = bpf_get_current_task_btf()->group_leader;
-	struct task_struct___started *started = (void *)leader;
+	__u32 tgid = leader->pid;
 
 	if (flags & IF_OCALL && (__u64)regs->di >> 48 != OE_CODE_OCALL)
 		return 0;
 	if (flags & MARK) {
-		__u32 tgid = started->tgid;
-		struct owner o = { .started = started->start_boottime, .runtime = runtime };
+		struct owner o = { .started = leader->start_boottime, .runtime = runtime };
 
 		bpf_map_update_elem(&owners, &tgid, &o, 0);
 		return 0;
 	}
 	if (flags & MARKED) {
-		__u32 tgid = started->tgid;
 		struct owner *o = bpf_map_lookup_elem(&owners, &tgid);
 
-		if (o && o->started == started->start_boottime)
+		if (o && o->started == leader->start_boottime)
 			runtime = o->runtime & (RUNTIMES - 1);
 	}
 	if (flags & TABLE)
-		note_table(regs->dx, started->start_boottime, started->tgid);
+		note_table(regs->dx, leader->start_boottime, tgid);
 	slot = process_slot(leader, 0, cpu);
 	add(&counts, ROW, cpu, (slot * RUNTIMES + runtime) * KINDS + kind, 1);
 	if (runtime != SELF) {
 		add(&counts, ROW, cpu, TOTAL, 1);
 	} else {
 		__u32 i = SELF_TGID;
-		__u64 *tgid = bpf_map_lookup_elem(&counts, &i);
+		__u64 *self = bpf_map_lookup_elem(&counts, &i);
 
-		if (tgid)
-			*tgid = started->tgid;
+		if (self)
+			*self = tgid;
 	}
 	return 0;
 }

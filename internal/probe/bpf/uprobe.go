@@ -111,8 +111,27 @@ func OpenUprobes(h *host.Host) (*Uprobes, error) {
 		processes: true,
 		row:       uprobeRow,
 		read:      []string{"counts", "names", "tables"},
+		tell:      []string{"cache"},
 		sized:     map[string]func(int) uint32{"cache": cacheEntries},
 		events:    func(_ *Counters, row counts) uint64 { return row.sum(uprobeTotal) },
+		totals: func(c *Counters, sums []uint64) {
+			for slot := range sums {
+				for _, n := range c.counts().transitions(slot) {
+					sums[slot] += n
+				}
+			}
+		},
+		forget: func(c *Counters, gone map[int]bool) (events uint64, err error) {
+			for slot := range gone {
+				for i, n := range c.counts().transitions(slot) {
+					if i < selfRuntime*transitions {
+						events += n
+					}
+					c.counts().clear(slot*runtimes*transitions + i)
+				}
+			}
+			return events, nil
+		},
 		hooks: []hook{{
 			name:     "uprobe",
 			variants: []variant{{"uprobe_multi", self(true)}, {"uprobe_single", self(false)}},
@@ -277,21 +296,35 @@ func (u *Uprobes) Close() error {
 	return errors.Join(errs...)
 }
 
+// transitions are the cells of a slot.
+func (c counts) transitions(slot int) (n [runtimes * transitions]uint64) {
+	for i := range n {
+		n[i] = c.sum(slot*len(n) + i)
+	}
+	return n
+}
+
 // Transitions emits for each process and runtime with any the numbers of calls
 // since opening, by Transition. It returns how many were folded.
 func (u *Uprobes) Transitions(emit func(process string, runtime int, n [transitions]uint64)) (folded uint64) {
+	kernel.Lock()
+	defer kernel.Unlock()
 	cells, raw := u.counts(), u.maps["names"]
 	var sum [slots][selfRuntime][transitions]uint64
+	u.Retired = u.retired
 	for slot := range slots {
-		for i := range selfRuntime * transitions {
-			n := cells.sum(slot*runtimes*transitions + i)
-			if n == 0 {
-				continue
+		n := cells.transitions(slot)
+		for i, n := range n[:selfRuntime*transitions] {
+			switch {
+			case n == 0:
+			case limbo(slot):
+				u.Retired += n
+			default:
+				if slot == otherSlot {
+					folded += n
+				}
+				sum[u.names.of(raw, slot)][i/transitions][i%transitions] += n
 			}
-			if slot == otherSlot {
-				folded += n
-			}
-			sum[u.names.of(raw, slot)][i/transitions][i%transitions] += n
 		}
 	}
 	for slot := range sum {

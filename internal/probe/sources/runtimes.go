@@ -102,7 +102,7 @@ var openEnclaveFunctions = []runtimeFunction{
 var runtimes = probe.Source{
 	Name:    "runtimes",
 	Doc:     "entries into and exits from unmodified enclaves, by uprobes on the untrusted runtimes of the Intel SGX SDK, Gramine, Occlum, Open Enclave and EGo",
-	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits},
+	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, retiredEvents},
 	OptIn:   true,
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "loading the program that counts"},
@@ -144,7 +144,10 @@ type transitions struct {
 	inUse  map[uint64]bool // inodes
 	full   time.Time
 	lost   map[string]string // reason by file
-	most   map[runtimeProcess]float64
+	// most are the exits of each process and runtime, retired the events of names
+	// that are told apart no more, folded those of names that never were.
+	most            map[runtimeProcess]float64
+	retired, folded uint64
 }
 
 type runtimeProcess struct {
@@ -198,12 +201,26 @@ func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
 		}
 	})
 	events, _ := r.Spent()
+	out.send(retiredEvents, float64(r.Retired), "runtimes")
+	if r.Retired != r.retired {
+		clear(r.most)
+		r.retired = r.Retired
+	}
 	if len(r.lost) == 0 && events+float64(missed) > 0 {
 		out.send(probe.Coverage, events/(events+float64(missed)))
 	}
 	out.send(probe.Missed, float64(missed))
 	out.send(probe.Folded, float64(folded))
-	return r.problem()
+	err = r.problem()
+	more := folded > r.folded
+	r.folded = folded
+	if rerr := r.Recycle(); more { // only where the table is full does it matter that it stays so
+		err = errors.Join(err, rerr, &probe.Problem{
+			Err:    fmt.Errorf("the table of processes in the kernel is full: %d events of newer names are counted as %s; sums stay exact", folded, bpf.Other),
+			Remedy: "names that do nothing for some minutes give their places back",
+		})
+	}
+	return err
 }
 
 // problem says what could not be hooked.
