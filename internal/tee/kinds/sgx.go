@@ -83,6 +83,7 @@ func (c *clues) sgxDriver() (variant string, ready bool) {
 		}
 		for _, d := range m.devices {
 			if c.sees(d) {
+				c.sees("/proc/sgx_stats") // Fortanix's fork of isgx
 				return m.variant, true
 			}
 		}
