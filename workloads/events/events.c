@@ -12,6 +12,7 @@
  *   switches N         N round trips through a pair of pipes between two threads on one CPU
  *   cpu MS             MS milliseconds of CPU time
  *   sleeps US N        N nanosleep(2) of US microseconds
+ *   reads N            N pread(2) of the same cached page of a file
  *   children CALLS N   N children one after another, each with a name of its own (NAME
  *                      and a number) that makes CALLS getppid
  *
@@ -208,6 +209,17 @@ static void sleeps(long us)
 			die("sleep");
 }
 
+static void reads(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY);
+	char buffer[4096];
+
+	for (long i = 0; i < n; i++)
+		if (pread(fd, buffer, sizeof buffer, 0) != sizeof buffer)
+			die("read");
+	close(fd);
+}
+
 static void children(long calls, const char *name)
 {
 	char own[32];
@@ -343,7 +355,7 @@ int main(int argc, char **argv)
 		prepare_faults(detail);
 	} else if (!strcmp(action, "sleeps") || !strcmp(action, "children")) {
 		number(detail);
-	} else if (strcmp(action, "rename") && strcmp(action, "cpu")) {
+	} else if (strcmp(action, "reads") && strcmp(action, "rename") && strcmp(action, "cpu")) {
 		usage_error("unknown action");
 	}
 	/* Once before it counts: what the first call touches is in memory then. */
@@ -361,6 +373,8 @@ int main(int argc, char **argv)
 		make_faults(detail);
 	} else if (!strcmp(action, "switches")) {
 		ping_pong();
+	} else if (!strcmp(action, "reads")) {
+		reads();
 	} else if (!strcmp(action, "sleeps")) {
 		sleeps(number(detail));
 	} else if (!strcmp(action, "children")) {

@@ -2,11 +2,14 @@ package bpf
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 	"weak"
 
 	"github.com/cilium/ebpf"
@@ -18,86 +21,119 @@ import (
 // BenchmarkCost measures what an attached program costs per event, by a clock
 // that is not the kernel's BPF statistics: the CPU time of a pinned program that
 // makes a fixed number of events, with nothing attached, with an empty program
-// and with ours, in random order in each round. The difference of empty and none
-// is dispatch, that of ours and empty is the body. Reported are medians over the
-// rounds of the differences within a round, and the ends of the 95 % interval of
-// the sum of both; run it with -benchtime=40x.
+// and with ours, in random order in each round, for each way in which ours can be
+// attached. The difference of empty and none is dispatch, that of ours and empty
+// is the body. Reported are medians over the rounds of the differences within a
+// round, and the ends of the 95 % interval of the sum of both; run it with
+// -benchtime=40x.
 func BenchmarkCost(b *testing.B) {
+	n := func(n float64) func(did) float64 { return func(did) float64 { return n } }
+	switched := func(d did) float64 { return float64(d.Voluntary + d.Involuntary) }
 	for _, c := range []struct {
-		name, program, empty string
-		from                 *Program
-		args                 []string
-		events               func(did) float64
+		name   string
+		from   *Program
+		hooks  []int
+		level  int
+		args   []string
+		events func(did) float64
 	}{
-		{"sys_enter", "sys_enter_btf", "empty_sys_enter", Syscalls, []string{"getppid", "300000"}, func(did) float64 { return 300000 }},
-		{"sched_switch", "sched_switch_btf", "empty_sched_switch", Switches, []string{"switches", "15000"},
-			func(d did) float64 { return float64(d.Voluntary + d.Involuntary) }},
-		{"page_fault_user", "page_fault_user_btf", "empty_page_fault_user", Faults, []string{"faults", "write", "20000"}, func(did) float64 { return 20000 }},
+		{"sys_enter", Syscalls, []int{0}, 0, []string{"getppid", "300000"}, n(300000)},
+		{"sys_enter-latency", Syscalls, []int{0, 1}, 1, []string{"getppid", "300000"}, n(300000)},
+		{"sched_switch", Switches, []int{0}, 0, []string{"switches", "15000"}, switched},
+		{"sched_switch-latency", Switches, []int{0, 1}, 1, []string{"switches", "15000"}, switched},
+		{"page_fault_user", Faults, []int{0}, 0, []string{"faults", "write", "20000"}, n(20000)},
+		{"page_fault_kernel", Faults, []int{1}, 0, []string{"faults", "kernel", "20000"}, n(20000)},
+		{"page_cache_access", PageCache, []int{1}, 0, []string{"reads", "100000"}, n(100000)},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			needKernel(b)
-			path, err := eventsProgram()
-			if err != nil {
-				b.Skip(err)
-			}
-			programs := []*ebpf.Program{nil, loadAlone(b, nil, c.empty), loadAlone(b, c.from, c.program)}
-			var off, dispatch, body, both []float64
-			for b.Loop() {
-				var ns [3]float64
-				for _, i := range rand.Perm(len(programs)) {
-					ns[i] = perEvent(b, programs[i], c.events, path, c.args)
+		for i := range c.from.hooks[c.hooks[0]].variants {
+			var ours, empty []hook
+			kind := c.from.hooks[c.hooks[0]].variants[i].program
+			kind = kind[strings.LastIndex(kind, "_")+1:]
+			for _, k := range c.hooks {
+				if i >= len(c.from.hooks[k].variants) {
+					break
 				}
-				off = append(off, ns[0])
-				dispatch = append(dispatch, ns[1]-ns[0])
-				body = append(body, ns[2]-ns[1])
-				both = append(both, ns[2]-ns[0])
+				h := c.from.hooks[k]
+				h.variants, h.trigger = h.variants[i:i+1], nil
+				ours = append(ours, h)
+				h.from, h.variants = 0, []variant{{"empty_" + h.variants[0].program, h.variants[0].attach}}
+				empty = append(empty, h)
 			}
-			low, high := medianInterval(both)
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(median(off), "ns-without")
-			b.ReportMetric(median(dispatch), "ns-dispatch")
-			b.ReportMetric(median(body), "ns-body")
-			b.ReportMetric(median(both), "ns-both")
-			b.ReportMetric(low, "ns-both-low")
-			b.ReportMetric(high, "ns-both-high")
-		})
+			if len(ours) < len(c.hooks) || kind == "fentry" || kind == "kprobe" {
+				continue
+			}
+			b.Run(c.name+"/"+kind, func(b *testing.B) {
+				path, err := eventsProgram()
+				if err != nil {
+					b.Skip(err)
+				}
+				attached := []*Counters{nil, {program: &Program{Name: "empty"}}, openDetached(b, c.from, ours, c.level)}
+				spec, err := loadEmpty()
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, h := range empty {
+					p, err := loadProgram(spec, h.variants[0].program, nil, kernelTypes())
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.Cleanup(func() { p.Close() })
+					attached[1].hooks = append(attached[1].hooks, withProgram(h, p))
+				}
+				attached[1].host = host.Local()
+				var off, dispatch, body, both []float64
+				for b.Loop() {
+					var ns [3]float64
+					for _, i := range rand.Perm(len(attached)) {
+						ns[i] = eventCost(b, attached[i], c.events, path, c.args)
+					}
+					off = append(off, ns[0])
+					dispatch = append(dispatch, ns[1]-ns[0])
+					body = append(body, ns[2]-ns[1])
+					both = append(both, ns[2]-ns[0])
+				}
+				low, high := medianInterval(both)
+				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(median(off), "ns-without")
+				b.ReportMetric(median(dispatch), "ns-dispatch")
+				b.ReportMetric(median(body), "ns-body")
+				b.ReportMetric(median(both), "ns-both")
+				b.ReportMetric(low, "ns-both-low")
+				b.ReportMetric(high, "ns-both-high")
+			})
+		}
 	}
 }
 
-// loadAlone loads one program of an object with maps of its own; from is nil
-// for an empty one.
-func loadAlone(b *testing.B, from *Program, name string) *ebpf.Program {
+// openDetached opens a program with some of its hooks at a level, detached.
+func openDetached(b *testing.B, from *Program, hooks []hook, level int) *Counters {
 	b.Helper()
-	load := loadEmpty
-	if from != nil {
-		load = from.load
-	}
-	spec, err := load()
-	if err != nil {
+	one := *from
+	one.hooks = hooks
+	c := openProgram(b, &one, Limits{})
+	if err := errors.Join(c.Detach(), c.SetLevel(level)); err != nil {
 		b.Fatal(err)
 	}
-	if from != nil {
-		if err := (&Counters{program: from}).size(spec, Limits{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	p, err := loadProgram(spec, name, nil, btf.NewCache())
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { p.Close() })
-	return p
+	return c
 }
 
-// perEvent is the CPU time of one event in nanoseconds with p attached.
-func perEvent(b *testing.B, p *ebpf.Program, events func(did) float64, path string, args []string) float64 {
+// withProgram is a hook with a program of its own, detached.
+func withProgram(h hook, p *ebpf.Program) attached {
+	return attached{name: h.name, program: p, attach: h.variants[0].attach}
+}
+
+// eventCost is the CPU time of one event in nanoseconds with c attached.
+func eventCost(b *testing.B, c *Counters, events func(did) float64, path string, args []string) float64 {
 	b.Helper()
-	if p != nil {
-		l, err := typed(nil, p)
-		if err != nil {
+	if c != nil {
+		if err := c.Attach(); err != nil {
 			b.Fatal(err)
 		}
-		defer l.Close()
+		defer func() {
+			if err := c.Detach(); err != nil {
+				b.Error(err)
+			}
+		}()
 	}
 	best := 0.0
 	// The least of three: what disturbs only ever adds.
@@ -115,6 +151,44 @@ func perEvent(b *testing.B, p *ebpf.Program, events func(did) float64, path stri
 		}
 	}
 	return best
+}
+
+// BenchmarkAttach is what putting the programs of a source into the kernel's way
+// and taking them out again takes, with the time between that the governor
+// leaves: the kernel waits for a grace period where one follows the other at
+// once. Nothing may stay open.
+func BenchmarkAttach(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		p     *Program
+		level int
+	}{{"syscalls", Syscalls, 0}, {"syscalls-latency", Syscalls, 1}, {"switches", Switches, 0}, {"switches-latency", Switches, 1}, {"faults", Faults, 0}, {"pagecache", PageCache, 0}} {
+		b.Run(c.name, func(b *testing.B) {
+			o := openDetached(b, c.p, c.p.hooks, c.level)
+			was := openFiles(b)
+			var attach, detach []float64
+			for b.Loop() {
+				time.Sleep(20 * time.Millisecond)
+				began := time.Now()
+				if err := o.Attach(); err != nil {
+					b.Fatal(err)
+				}
+				attach = append(attach, float64(time.Since(began)))
+				time.Sleep(20 * time.Millisecond)
+				began = time.Now()
+				if err := o.Detach(); err != nil {
+					b.Fatal(err)
+				}
+				detach = append(detach, float64(time.Since(began)))
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(attach), "ns-attach")
+			b.ReportMetric(median(detach), "ns-detach")
+			if is := openFiles(b); is != was {
+				b.Errorf("%d open files, %d before", is, was)
+			}
+		})
+	}
 }
 
 func median(v []float64) float64 {

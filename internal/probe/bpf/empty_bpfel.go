@@ -16,13 +16,27 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	emptyProgEmptyPageFaultUser = "empty_page_fault_user"
-	emptyProgEmptyRename        = "empty_rename"
-	emptyProgEmptySchedSwitch   = "empty_sched_switch"
-	emptyProgEmptySocket        = "empty_socket"
-	emptyProgEmptySysEnter      = "empty_sys_enter"
-	emptyVarBankMask            = "bank_mask"
-	emptyVarBanksShared         = "banks_shared"
+	emptyProgEmptyAccessBtf              = "empty_access_btf"
+	emptyProgEmptyAccessRaw              = "empty_access_raw"
+	emptyProgEmptyPageFaultKernelBtf     = "empty_page_fault_kernel_btf"
+	emptyProgEmptyPageFaultKernelClassic = "empty_page_fault_kernel_classic"
+	emptyProgEmptyPageFaultKernelRaw     = "empty_page_fault_kernel_raw"
+	emptyProgEmptyPageFaultUserBtf       = "empty_page_fault_user_btf"
+	emptyProgEmptyPageFaultUserClassic   = "empty_page_fault_user_classic"
+	emptyProgEmptyPageFaultUserRaw       = "empty_page_fault_user_raw"
+	emptyProgEmptyRename                 = "empty_rename"
+	emptyProgEmptySchedSwitchBtf         = "empty_sched_switch_btf"
+	emptyProgEmptySchedSwitchRaw         = "empty_sched_switch_raw"
+	emptyProgEmptySchedWakeupBtf         = "empty_sched_wakeup_btf"
+	emptyProgEmptySocket                 = "empty_socket"
+	emptyProgEmptySysEnterBtf            = "empty_sys_enter_btf"
+	emptyProgEmptySysEnterClassic        = "empty_sys_enter_classic"
+	emptyProgEmptySysEnterRaw            = "empty_sys_enter_raw"
+	emptyProgEmptySysExitBtf             = "empty_sys_exit_btf"
+	emptyProgEmptySysExitClassic         = "empty_sys_exit_classic"
+	emptyProgEmptySysExitRaw             = "empty_sys_exit_raw"
+	emptyVarBankMask                     = "bank_mask"
+	emptyVarBanksShared                  = "banks_shared"
 )
 
 // loadEmpty returns the embedded CollectionSpec for empty.
@@ -67,11 +81,25 @@ type emptySpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emptyProgramSpecs struct {
-	EmptyPageFaultUser *ebpf.ProgramSpec `ebpf:"empty_page_fault_user"`
-	EmptyRename        *ebpf.ProgramSpec `ebpf:"empty_rename"`
-	EmptySchedSwitch   *ebpf.ProgramSpec `ebpf:"empty_sched_switch"`
-	EmptySocket        *ebpf.ProgramSpec `ebpf:"empty_socket"`
-	EmptySysEnter      *ebpf.ProgramSpec `ebpf:"empty_sys_enter"`
+	EmptyAccessBtf              *ebpf.ProgramSpec `ebpf:"empty_access_btf"`
+	EmptyAccessRaw              *ebpf.ProgramSpec `ebpf:"empty_access_raw"`
+	EmptyPageFaultKernelBtf     *ebpf.ProgramSpec `ebpf:"empty_page_fault_kernel_btf"`
+	EmptyPageFaultKernelClassic *ebpf.ProgramSpec `ebpf:"empty_page_fault_kernel_classic"`
+	EmptyPageFaultKernelRaw     *ebpf.ProgramSpec `ebpf:"empty_page_fault_kernel_raw"`
+	EmptyPageFaultUserBtf       *ebpf.ProgramSpec `ebpf:"empty_page_fault_user_btf"`
+	EmptyPageFaultUserClassic   *ebpf.ProgramSpec `ebpf:"empty_page_fault_user_classic"`
+	EmptyPageFaultUserRaw       *ebpf.ProgramSpec `ebpf:"empty_page_fault_user_raw"`
+	EmptyRename                 *ebpf.ProgramSpec `ebpf:"empty_rename"`
+	EmptySchedSwitchBtf         *ebpf.ProgramSpec `ebpf:"empty_sched_switch_btf"`
+	EmptySchedSwitchRaw         *ebpf.ProgramSpec `ebpf:"empty_sched_switch_raw"`
+	EmptySchedWakeupBtf         *ebpf.ProgramSpec `ebpf:"empty_sched_wakeup_btf"`
+	EmptySocket                 *ebpf.ProgramSpec `ebpf:"empty_socket"`
+	EmptySysEnterBtf            *ebpf.ProgramSpec `ebpf:"empty_sys_enter_btf"`
+	EmptySysEnterClassic        *ebpf.ProgramSpec `ebpf:"empty_sys_enter_classic"`
+	EmptySysEnterRaw            *ebpf.ProgramSpec `ebpf:"empty_sys_enter_raw"`
+	EmptySysExitBtf             *ebpf.ProgramSpec `ebpf:"empty_sys_exit_btf"`
+	EmptySysExitClassic         *ebpf.ProgramSpec `ebpf:"empty_sys_exit_classic"`
+	EmptySysExitRaw             *ebpf.ProgramSpec `ebpf:"empty_sys_exit_raw"`
 }
 
 // emptyMapSpecs contains maps before they are loaded into the kernel.
@@ -126,20 +154,48 @@ type emptyVariables struct {
 //
 // It can be passed to loadEmptyObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emptyPrograms struct {
-	EmptyPageFaultUser *ebpf.Program `ebpf:"empty_page_fault_user"`
-	EmptyRename        *ebpf.Program `ebpf:"empty_rename"`
-	EmptySchedSwitch   *ebpf.Program `ebpf:"empty_sched_switch"`
-	EmptySocket        *ebpf.Program `ebpf:"empty_socket"`
-	EmptySysEnter      *ebpf.Program `ebpf:"empty_sys_enter"`
+	EmptyAccessBtf              *ebpf.Program `ebpf:"empty_access_btf"`
+	EmptyAccessRaw              *ebpf.Program `ebpf:"empty_access_raw"`
+	EmptyPageFaultKernelBtf     *ebpf.Program `ebpf:"empty_page_fault_kernel_btf"`
+	EmptyPageFaultKernelClassic *ebpf.Program `ebpf:"empty_page_fault_kernel_classic"`
+	EmptyPageFaultKernelRaw     *ebpf.Program `ebpf:"empty_page_fault_kernel_raw"`
+	EmptyPageFaultUserBtf       *ebpf.Program `ebpf:"empty_page_fault_user_btf"`
+	EmptyPageFaultUserClassic   *ebpf.Program `ebpf:"empty_page_fault_user_classic"`
+	EmptyPageFaultUserRaw       *ebpf.Program `ebpf:"empty_page_fault_user_raw"`
+	EmptyRename                 *ebpf.Program `ebpf:"empty_rename"`
+	EmptySchedSwitchBtf         *ebpf.Program `ebpf:"empty_sched_switch_btf"`
+	EmptySchedSwitchRaw         *ebpf.Program `ebpf:"empty_sched_switch_raw"`
+	EmptySchedWakeupBtf         *ebpf.Program `ebpf:"empty_sched_wakeup_btf"`
+	EmptySocket                 *ebpf.Program `ebpf:"empty_socket"`
+	EmptySysEnterBtf            *ebpf.Program `ebpf:"empty_sys_enter_btf"`
+	EmptySysEnterClassic        *ebpf.Program `ebpf:"empty_sys_enter_classic"`
+	EmptySysEnterRaw            *ebpf.Program `ebpf:"empty_sys_enter_raw"`
+	EmptySysExitBtf             *ebpf.Program `ebpf:"empty_sys_exit_btf"`
+	EmptySysExitClassic         *ebpf.Program `ebpf:"empty_sys_exit_classic"`
+	EmptySysExitRaw             *ebpf.Program `ebpf:"empty_sys_exit_raw"`
 }
 
 func (p *emptyPrograms) Close() error {
 	return _EmptyClose(
-		p.EmptyPageFaultUser,
+		p.EmptyAccessBtf,
+		p.EmptyAccessRaw,
+		p.EmptyPageFaultKernelBtf,
+		p.EmptyPageFaultKernelClassic,
+		p.EmptyPageFaultKernelRaw,
+		p.EmptyPageFaultUserBtf,
+		p.EmptyPageFaultUserClassic,
+		p.EmptyPageFaultUserRaw,
 		p.EmptyRename,
-		p.EmptySchedSwitch,
+		p.EmptySchedSwitchBtf,
+		p.EmptySchedSwitchRaw,
+		p.EmptySchedWakeupBtf,
 		p.EmptySocket,
-		p.EmptySysEnter,
+		p.EmptySysEnterBtf,
+		p.EmptySysEnterClassic,
+		p.EmptySysEnterRaw,
+		p.EmptySysExitBtf,
+		p.EmptySysExitClassic,
+		p.EmptySysExitRaw,
 	)
 }
 
