@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
@@ -112,6 +113,35 @@ func TestBouncedBytesAreExact(t *testing.T) {
 				t.Errorf("saw %d results of %s for %d mappings", returns, hookFull, mappings)
 			}
 		})
+	}
+}
+
+// The program is run as the tracepoint runs it, with a device that every kernel
+// has, so that names are read on kernels where nothing bounces.
+func TestBounceReadsNames(t *testing.T) {
+	needKernel(t)
+	if confidential() {
+		t.Skip("kernel lockdown forbids reading names")
+	}
+	symbols, err := kallsyms()
+	if err != nil {
+		t.Skip(err)
+	}
+	before, _, ok := strings.Cut(symbols, " D platform_bus\n")
+	address, err := strconv.ParseUint(before[strings.LastIndex(before, "\n")+1:], 16, 64)
+	if !ok || err != nil || address == 0 {
+		t.Skip("the address of the device platform_bus is not known: kallsyms has no data (CONFIG_KALLSYMS_ALL) or hides it")
+	}
+	one := *Bounce
+	one.hooks = []hook{{name: hookBounced, variants: []variant{{"bounced_raw", raw("swiotlb_bounced")}}}}
+	c := openProgram(t, &one, Limits{})
+	for range 5 {
+		if _, err := c.hooks[0].program.Run(&ebpf.RunOptions{Context: [3]uint64{address, 0, 4096}}); err != nil {
+			t.Skipf("run the program: %v", err)
+		}
+	}
+	if got := bounced(c)["platform"]; got != [2]uint64{5, 5 * 4096} {
+		t.Errorf("counted %v for the device platform, want 5 mappings of 4096 bytes: %v", got, bounced(c))
 	}
 }
 

@@ -34,7 +34,7 @@ var swiotlb = probe.Source{
 	Name:    "swiotlb",
 	Doc:     "Bounce buffers, through which a confidential VM does its I/O",
 	Metrics: []*metric.Desc{swiotlbSize, swiotlbUsed, swiotlbMax, swiotlbSeen},
-	Needs:   []probe.Need{{Capability: "cap_dac_override", For: "to read debugfs, where a user other than root runs teescope"}},
+	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read debugfs, where a user other than root runs teescope"}},
 	Kernels: "Linux 5.15 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_FS, debugfs mounted; the kernel's own mark since 6.3 and not under lockdown",
 	Cost:    "three small files at each reading",
 	Blind:   "what happens between two readings, other than the kernel's own mark; pools that devices have of their own",
