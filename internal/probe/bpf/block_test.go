@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // loopDevice makes a block device of a file in memory, and returns its name and
@@ -223,4 +227,39 @@ func TestBlockErrors(t *testing.T) {
 	if n, b := got.Requests-before.Requests, got.Bytes-before.Bytes; n != good+bad || b != good*4096 {
 		t.Errorf("%d requests of %d bytes, want %d of %d", n, b, good+bad, good*4096)
 	}
+}
+
+// Corrupt or short maps must give numbers or nothing, never a panic.
+func FuzzDecodeIO(f *testing.F) {
+	f.Add([]byte{}, []byte{1}, []byte("vda"))
+	f.Add(slices.Repeat([]byte{1, 2, 0, 0, 0, 0, 0, 0}, Block.row), make([]byte, 20), slices.Repeat([]byte{0xff}, 999))
+	f.Add(slices.Repeat([]byte{0xff}, 4099), slices.Repeat([]byte("loop0\x00"), 90), []byte{})
+	f.Fuzz(func(t *testing.T, counts, devices, names []byte) {
+		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
+			return map[string][]byte{"counts": counts, "devices": devices, "names": names}, nil
+		}}
+		for _, p := range []*Program{Block, TCP, TCPConnect} {
+			c, err := p.Open(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := func(name string) {
+				if !utf8.ValidString(name) || name == "" {
+					t.Errorf("label %q", name)
+				}
+			}
+			switch p {
+			case Block:
+				c.Block(func(device string, operation int, _ *BlockIO) { named(device + BlockOperations[operation]) })
+			case TCP:
+				c.TCP(func(_, phase int, _ uint64) { named(Phases[phase]) })
+			case TCPConnect:
+				c.TCPConnect(func(process string, _, _ uint64) { named(process) })
+			}
+			c.Spent()
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
