@@ -1,9 +1,11 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -406,7 +408,10 @@ func (r *kvmReader) readTimes(out emitter) {
 		}
 		h.Sum += l.Sum()
 	})
-	for k, h := range sums {
-		out(metric.Sample{Desc: vmAway, Labels: []string{k.kind, bpf.Handled[k.handled]}, Hist: h})
+	order := slices.SortedFunc(maps.Keys(sums), func(a, b key) int {
+		return cmp.Or(strings.Compare(a.kind, b.kind), a.handled-b.handled)
+	})
+	for _, k := range order {
+		out(metric.Sample{Desc: vmAway, Labels: []string{k.kind, bpf.Handled[k.handled]}, Hist: sums[k]})
 	}
 }

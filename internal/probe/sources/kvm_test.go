@@ -151,6 +151,33 @@ func FuzzParseMisc(f *testing.F) {
 	})
 }
 
+// TestKVMLoadedLater opens the source where the module is not loaded; a later
+// round finds it.
+func TestKVMLoadedLater(t *testing.T) {
+	f := hosttest.Open(t, "testdata/kvm-latency.txtar")
+	f.Without(t, "dev/kvm", func() {
+		r, err := kvm.Open(f.Host, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if err := r.(probe.Adjustable).Adjust("latency", probe.Scope{}); err != nil {
+			t.Fatal(err)
+		}
+		silent := func(x metric.Sample) { t.Errorf("%s is emitted without KVM", x.Desc.Name) }
+		if err := r.Read(t.Context(), silent); err == nil || !strings.Contains(probe.Remedy(err), "kvm_intel") {
+			t.Errorf("without the module: %v (%s)", err, probe.Remedy(err))
+		}
+		if err := f.Host.Install("/dev/kvm", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[*metric.Desc]bool{}
+		if err := r.Read(t.Context(), func(x metric.Sample) { seen[x.Desc] = true }); err != nil || !seen[vmExits] || !seen[vmAway] {
+			t.Errorf("with the module: %v, exits shown %v, times shown %v", err, seen[vmExits], seen[vmAway])
+		}
+	})
+}
+
 // TestLocalVM runs a machine of this process and looks that it is found, by its
 // open files or in debugfs, and that its statistics are those of KVM.
 func TestLocalVM(t *testing.T) {

@@ -25,7 +25,7 @@ var (
 		"vm", "uuid", "name", "type", "pid", "monitor")
 	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by what protects them.", "type")
 	vmStats = counter("tee_vm_kvm_events_total",
-		"Events of a virtual machine that KVM itself counts, since the machine started, over all its CPUs; the statistic exits is all exits, of which others are parts. From debugfs kvm/PID-FD, else the machine's binary statistics, else QMP query-stats.",
+		"Events of a virtual machine that KVM itself counts, since the machine started, over all its CPUs; the statistic exits is all exits, of which others are parts. From debugfs kvm/THREAD-FD, else the machine's binary statistics, else QMP query-stats.",
 		"vm", "type", "event")
 	vmMapped      = gauge("tee_vm_mapped_bytes", "Memory that KVM has mapped into a virtual machine in bytes, by size of page. From KVM's statistics pages_4k, pages_2m and pages_1g.", "vm", "type", "page")
 	vmPrivateSize = gauge("tee_vm_private_memory_size_bytes",
@@ -166,7 +166,7 @@ func (s vmSums) send(out emitter) {
 	}
 }
 
-// find lists the machines: folders PID-FD of debugfs, or else the processes that
+// find lists the machines: folders THREAD-FD of debugfs, or else the processes that
 // have a machine's file open.
 func (r *vmReader) find() error {
 	debug, err := r.debugFolders()
@@ -188,7 +188,8 @@ func (r *vmReader) find() error {
 	return nil
 }
 
-// debugFolders are the folders of machines by process.
+// debugFolders are the folders of machines by process. Their names start with
+// the thread that made the machine.
 func (r *vmReader) debugFolders() (map[int][]string, error) {
 	list, err := r.host.ReadDir(kvmDebug)
 	if err != nil {
@@ -196,13 +197,38 @@ func (r *vmReader) debugFolders() (map[int][]string, error) {
 	}
 	out := map[int][]string{}
 	for _, e := range list {
-		pid, _, ok := strings.Cut(e.Name(), "-")
-		n, err := strconv.Atoi(pid)
-		if ok && err == nil && e.IsDir() {
-			out[n] = append(out[n], path.Join(kvmDebug, e.Name()))
+		thread, _, ok := strings.Cut(e.Name(), "-")
+		n, err := strconv.Atoi(thread)
+		if !ok || err != nil || !e.IsDir() {
+			continue
+		}
+		pid, err := processOf(r.host, n)
+		if err != nil {
+			return nil, err
+		}
+		if pid > 0 {
+			out[pid] = append(out[pid], path.Join(kvmDebug, e.Name()))
 		}
 	}
 	return out, nil
+}
+
+// processOf is the process of a thread, or 0 where that has ended.
+func processOf(h *host.Host, thread int) (int, error) {
+	name := fmt.Sprintf("/proc/%d/status", thread)
+	s, err := h.ReadString(name)
+	if err != nil {
+		if gone(err) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	for line := range strings.Lines(s) {
+		if id, ok := strings.CutPrefix(line, "Tgid:"); ok {
+			return strconv.Atoi(strings.TrimSpace(id))
+		}
+	}
+	return 0, fmt.Errorf("parse %s: no line Tgid", name)
 }
 
 // scan looks through the open files of all processes.

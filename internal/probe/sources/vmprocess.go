@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -213,6 +215,4 @@ func parseOptions(s string) (first string, options map[string]string) {
 }
 
 // gone reports whether an error says that a process has ended.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "no such process")
-}
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
