@@ -93,7 +93,10 @@ type hooked struct {
 
 // OpenUprobes loads the program and measures what a hit costs, on a function of
 // this process; no file is hooked yet.
-func OpenUprobes(h *host.Host) (*Uprobes, error) {
+func OpenUprobes(h *host.Host) (*Uprobes, error) { return openUprobes(h, true) }
+
+// openUprobes can do without uprobe.multi, which came with Linux 6.6.
+func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 	u := &Uprobes{files: map[FileID]*hooked{}}
 	self := func(multi bool) func(*host.Host, *ebpf.Program) (link.Link, error) {
 		return func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
@@ -137,6 +140,9 @@ func OpenUprobes(h *host.Host) (*Uprobes, error) {
 			variants: []variant{{"uprobe_multi", self(true)}, {"uprobe_single", self(false)}},
 			trigger:  tick,
 		}},
+	}
+	if !multi {
+		p.hooks[0].variants = p.hooks[0].variants[1:]
 	}
 	var err error
 	if u.Counters, err = p.Open(h); err != nil {
