@@ -1,6 +1,8 @@
 package bpf
 
 import (
+	"errors"
+	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -15,7 +17,8 @@ import (
 // thousand times as long and varies by more than the programs cost, so that an
 // external clock cannot see them. "ns-dispatch" is the way into a program on a
 // tracepoint by the external clock (see Meter). An operation is a synchronous
-// request of 4 KiB to a device in memory, or a connection that is refused.
+// request of 4 KiB to a device in memory, a page written and read and dropped from
+// the cache, or a connection that is refused.
 func BenchmarkCostIO(b *testing.B) {
 	for _, c := range []struct {
 		name    string
@@ -25,6 +28,20 @@ func BenchmarkCostIO(b *testing.B) {
 		{"block", Block, func(b *testing.B) func() {
 			_, device := loopDevice(b)
 			return func() { through(b, device.WriteAt, 100, 4096) }
+		}},
+		{"pagecache", PageCache, func(b *testing.B) func() {
+			file, err := os.CreateTemp(b.TempDir(), "pages")
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { file.Close() })
+			return func() {
+				through(b, file.WriteAt, 100, 4096)
+				through(b, file.ReadAt, 100, 4096)
+				if err := errors.Join(file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)); err != nil {
+					b.Fatal(err)
+				}
+			}
 		}},
 		{"tcp", TCP, refusedConnections},
 		{"tcp_connect", TCPConnect, refusedConnections},
