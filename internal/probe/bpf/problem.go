@@ -32,7 +32,8 @@ func refused(h *host.Host, object string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM) && !capable():
 		p.Remedy = "run as root, or grant CAP_BPF and CAP_PERFMON"
-	case errors.Is(err, unix.EPERM) && strings.Contains(locked, "[confidentiality]"):
+	// What the program may not call there is refused as invalid, too.
+	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)) && strings.Contains(locked, "[confidentiality]"):
 		p.Remedy = "kernel lockdown is in confidentiality mode; boot with lockdown=integrity or none"
 	case errors.Is(err, unix.EPERM):
 		p.Remedy = "a security module, a user namespace, or a seccomp filter of the container forbids bpf(2); allow it"
