@@ -273,6 +273,21 @@ func TestWord(t *testing.T) {
 	})
 }
 
+// BenchmarkWord is what a reading of free EPC costs.
+func BenchmarkWord(b *testing.B) {
+	needKernel(b)
+	w, err := openWord(host.Local(), "__start_BTF")
+	if err != nil {
+		b.Skip(err)
+	}
+	defer w.Close()
+	for b.Loop() {
+		if _, err := w.Read(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func FuzzSymbol(f *testing.F) {
 	f.Add("ffffffff81000000 T _stext")
 	f.Add("ffffffffc0a01000 t stub_sgx_open\t[isgx]")

@@ -104,7 +104,8 @@ func (w *Word) replay(h *host.Host) error {
 	return nil
 }
 
-// Read returns the variable's value now, in 20 to 30 microseconds.
+// Read returns the variable's value now. It needs no capability on Linux 5.19 and
+// later.
 func (w *Word) Read() (uint64, error) {
 	if w.recorded != nil {
 		return *w.recorded, nil

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -130,6 +131,20 @@ func TestEnclavesBefore(t *testing.T) {
 	}
 	if v, err := read(); !math.IsNaN(v) || probe.Remedy(err) != "grant CAP_SYS_PTRACE" {
 		t.Errorf("%v enclaves (%v) where not all can be seen", v, err)
+	}
+}
+
+// A hook that was lost is said together with those that are live.
+func TestSGXSaysWhatIsLive(t *testing.T) {
+	r, err := sgx.Open(hosttest.Open(t, "testdata/sgx.txtar").Host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.(*sgxReader).Lost = &probe.Problem{Err: errors.New("hook sgx_encl_ewb entry: not found"), Remedy: "report it"}
+	err = r.Read(t.Context(), func(metric.Sample) {})
+	if err == nil || !strings.HasPrefix(err.Error(), "live are sgx_open exit, sgx_encl_create exit, ") ||
+		!strings.HasSuffix(err.Error(), "; hook sgx_encl_ewb entry: not found") || probe.Remedy(err) != "report it" {
+		t.Errorf("%v (%s)", err, probe.Remedy(err))
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 )
 
 var (
+	enclaveVirtual = gauge("tee_sgx_enclave_virtual_bytes",
+		"Address space of all enclaves in bytes, which is no measure of the EPC that they hold; mappings of the SGX device in /proc/PID/maps, or sizes in /proc/sgx_enclaves.")
 	processEnclaves = gauge("tee_sgx_process_enclaves",
 		"Enclaves by process name; from /proc/PID/maps, where those of one process that lie side by side look like one, or /proc/sgx_enclaves.", "process")
 	processMapped = gauge("tee_sgx_process_enclave_virtual_bytes",
@@ -33,7 +35,7 @@ var (
 var sgxMappings = probe.Source{
 	Name:    "sgx_mappings",
 	Doc:     "Enclaves and their address space by process, from /proc/PID/maps",
-	Metrics: []*metric.Desc{processEnclaves, processMapped},
+	Metrics: []*metric.Desc{enclaveVirtual, processEnclaves, processMapped},
 	OptIn:   true,
 	Needs:   []probe.Need{{Capability: "cap_sys_ptrace", For: "the mappings of other users' processes"}},
 	Kernels: "any with an SGX driver, in-tree (5.11, CONFIG_X86_SGX) or not",
@@ -153,6 +155,7 @@ const topProcesses = 32
 // What is resident is sent where the driver tells.
 func emitSGXProcesses(out emitter, found []sgxProcess, resident bool) {
 	by := map[string]*sgxProcess{}
+	var all uint64
 	add := func(process string, e *sgxProcess) {
 		if by[process] == nil {
 			by[process] = &sgxProcess{process: process}
@@ -164,7 +167,9 @@ func emitSGXProcesses(out emitter, found []sgxProcess, resident bool) {
 	}
 	for i := range found {
 		add(found[i].process, &found[i])
+		all += found[i].bytes
 	}
+	out.send(enclaveVirtual, float64(all))
 	bySize := func(a, b *sgxProcess) int {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.process, b.process))
 	}

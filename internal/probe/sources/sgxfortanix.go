@@ -28,7 +28,7 @@ var (
 )
 
 // fortanixMetrics are those that legacyParams does not have.
-var fortanixMetrics = []*metric.Desc{enclavesCreated, enclavesRemoved, versionArrays, processEnclaves, processMapped, processResident}
+var fortanixMetrics = []*metric.Desc{enclavesCreated, enclavesRemoved, versionArrays, enclaveVirtual, processEnclaves, processMapped, processResident}
 
 // fortanixCells are the numbers of /proc/sgx_stats in their order.
 var fortanixCells = [8]struct {
