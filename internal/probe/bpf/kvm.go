@@ -123,6 +123,10 @@ type VMs struct {
 	exits  []string // names of exit reasons
 }
 
+// NotTold is the reason of exits that were counted without theirs, which is in
+// the tracepoint's record alone.
+const NotTold = "not_told"
+
 // ISA is the kind of virtualisation whose exits are counted.
 type ISA int
 

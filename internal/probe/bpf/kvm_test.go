@@ -71,9 +71,15 @@ func TestKVM(t *testing.T) {
 	for _, n := range got.Exits {
 		exits += n
 	}
-	if exits == 0 {
+	switch {
+	case exits == 0:
 		t.Log("kvm_exit is silent on this machine: its KVM runs guests without hardware")
-	} else {
+	case got.Exits[NotTold] > 0:
+		t.Log("the reasons of exits are closed: tracefs cannot be read")
+		if d := got.Exits[NotTold] - was.Exits[NotTold]; d < 2*n || d != exits-was.Exits[NotTold] {
+			t.Errorf("%d exits were counted, want at least %d and all without a reason (%v)", d, 2*n, got.Exits)
+		}
+	default:
 		io := map[ISA]string{VMX: "io_instruction", SVM: "io"}[localISA()]
 		for _, reason := range []string{"cpuid", io} {
 			if d := got.Exits[reason] - was.Exits[reason]; d != n {

@@ -87,7 +87,7 @@ func reason(table []string, cell int) string {
 func exitReason(table []string, cell int) string {
 	switch cell {
 	case exitUntold:
-		return "not_told"
+		return NotTold
 	case exitUntold - 1:
 		return "unknown"
 	}

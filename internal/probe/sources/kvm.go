@@ -342,6 +342,7 @@ type vmSeries struct {
 func (r *kvmReader) readCounts(out emitter) (folded uint64, problems []error) {
 	sums := vmSums{}
 	var silent []string
+	told := true
 	r.counts.Machines(r.alive, func(m bpf.Machine) {
 		id, kind := r.label(m.VM)
 		kind = proven(kind, m)
@@ -364,6 +365,7 @@ func (r *kvmReader) readCounts(out emitter) (folded uint64, problems []error) {
 		if m.PrivateLookups > 0 {
 			add(vmPrivate, "", m.PrivateLookups)
 		}
+		told = told && m.Exits[bpf.NotTold]+m.VMGExits[bpf.NotTold] == 0
 		if len(m.Exits) == 0 && m.Userspace["io"]+m.Userspace["mmio"] > 0 {
 			silent = append(silent, id)
 		}
@@ -374,6 +376,10 @@ func (r *kvmReader) readCounts(out emitter) (folded uint64, problems []error) {
 		problems = append(problems, &probe.Problem{Blind: true,
 			Err:    fmt.Errorf("the kernel does not report the exits of %s, although they happen: they return to their process for I/O", some(silent)),
 			Remedy: "this KVM runs guests without hardware virtualisation; count on bare metal or with nested virtualisation"})
+	}
+	if !told {
+		problems = append(problems, &probe.Problem{Err: errors.New("exits are counted without their reason, which tracefs alone has"),
+			Remedy: "mount -t tracefs tracefs /sys/kernel/tracing as root, with kernel lockdown below confidentiality"})
 	}
 	if folded > 0 {
 		problems = append(problems, fmt.Errorf("more than 64 virtual machines at once: %d events are counted as %s; sums stay exact", folded, bpf.Other))
