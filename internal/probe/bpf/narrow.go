@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -77,11 +78,17 @@ type owner struct {
 // Narrow makes c count only processes that find says are members. It asks for
 // those listed and for those that the table has, which are children of members.
 // It has to be called again to notice others that became or are no longer one.
+// What a listed process did on its own stays known when it has ended.
 // The error says what is not as asked; the rest is.
 func (c *Counters) Narrow(processes []int, find func(pid int) (Member, bool)) error {
 	kernel.Lock()
 	defer kernel.Unlock()
 	table := c.shared["members"]
+	for i := range c.owners {
+		if o := &c.owners[i]; o.pid != 0 && !slices.Contains(processes, o.pid) {
+			o.gone = true
+		}
+	}
 	asked, errs := map[int]bool{}, []error(nil)
 	full, children := 0, false
 	one := func(pid int) {
@@ -122,12 +129,6 @@ func (c *Counters) Narrow(processes []int, find func(pid int) (Member, bool)) er
 // Widen makes c count every process again.
 func (c *Counters) Widen() error {
 	c.control(controlNarrowed, 0)
-	for i := range c.owners {
-		c.owners[i].gone = true
-	}
-	if c.maps["control"] == nil {
-		return nil
-	}
 	err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false })
 	c.control(controlNarrowed, 0)
 	return err
@@ -183,9 +184,10 @@ func (c *Counters) own(pid int, m Member, ok bool) uint8 {
 		case o.pid == 0 && free < 0:
 			free = i
 		case o.pid != pid || o.gone:
-		case !ok || !m.Own:
-			// It may just have ended: what it did stays until the place is needed.
+		case !ok:
 			return 0
+		case !m.Own:
+			o.gone = true
 		case o.start == m.Start:
 			o.name = m.Name
 			return uint8(i + 1)

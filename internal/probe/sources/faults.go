@@ -25,7 +25,9 @@ var faults = probe.Source{
 	Metrics: []*metric.Desc{pageFaults, pidFaults, retiredEvents},
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86 only",
-	Blind:   "faults inside production enclaves show as accesses to the enclave's page range with no instruction or cause of the enclave's own; faults of a guest in memory that its hypervisor has not given it (EPT or NPT violations) are seen on the host only, as exits of the virtual machine",
+	Cost: "80 ns a fault, about 10 of them in the program, on a machine where a fault takes 1.4 us (CPU time of a pinned loop, Linux 6.18 in a VM, make bench). " +
+		"105 kB for each CPU, at most 8 MiB",
+	Blind: "faults inside production enclaves show as accesses to the enclave's page range with no instruction or cause of the enclave's own; faults of a guest in memory that its hypervisor has not given it (EPT or NPT violations) are seen on the host only, as exits of the virtual machine",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("page faults by cause on %s: the tracepoints exist on x86 only", runtime.GOARCH)

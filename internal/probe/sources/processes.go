@@ -77,11 +77,15 @@ func (p *byProcess) Adjust(level string, scope probe.Scope) error {
 	p.mu.Lock()
 	same := slices.Equal(scope.PIDs, p.scope.PIDs) && scope.Process == p.scope.Process &&
 		scope.Cgroup == p.scope.Cgroup && scope.Container == p.scope.Container
+	alone := len(p.scope.PIDs) > 0 && len(scope.PIDs) == 0
 	p.scope = scope
 	p.mu.Unlock()
 	var err error
+	if alone {
+		err = p.Widen() // no process is counted on its own any more
+	}
 	if !same {
-		err = p.follow()
+		err = errors.Join(err, p.follow())
 	}
 	at := slices.IndexFunc(p.levels, func(l probe.Level) bool { return l.Name == level })
 	return errors.Join(err, p.SetLevel(max(0, at)), p.Incomplete())

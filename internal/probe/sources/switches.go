@@ -37,7 +37,9 @@ var switches = probe.Source{
 	Levels:  switchLevels,
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Blind:   "CPU time of a thread that is still on its CPU; what a hypervisor does instead of running the guest counts as CPU time of the thread that it interrupted, and in a guest the wait for a physical CPU is no part of the run-queue latency",
+	Cost: "170 ns a switch at level count, 55 of them in the program, and 385 ns at level latency, wakeups included, on a machine where a switch takes 2.5 us (CPU time of two pinned threads with a pipe, Linux 6.18 in a VM, make bench). " +
+		"26 kB for each CPU, at most 8 MiB",
+	Blind: "CPU time of a thread that is still on its CPU; what a hypervisor does instead of running the guest counts as CPU time of the thread that it interrupted, and in a guest the wait for a physical CPU is no part of the run-queue latency",
 	Open: openByProcess(bpf.Switches, switchLevels, func(c *counters, emit emitter) uint64 {
 		folded := c.Switches(func(process string, voluntary, involuntary, ns uint64) {
 			emit.send(contextSwitches, float64(voluntary), c.label(process, "voluntary")...)

@@ -31,7 +31,9 @@ var syscalls = probe.Source{
 	Levels:  syscallLevels,
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Blind:   "system calls of a process that an enclave's runtime makes for it look like the process's own; calls that a library OS such as Gramine handles inside an enclave or that a guest of gVisor makes never reach the kernel; calls that do not return (exit) have no duration",
+	Cost: "90 ns a call at level count, 12 of them in the program, and 250 ns at level latency, on a machine where an empty call takes 205 ns (CPU time of a pinned loop, Linux 6.18 in a VM, make bench). " +
+		"64 kB for each CPU for counts and 54 kB for times, at most 8 MiB each, and 1.5 MB",
+	Blind: "system calls of a process that an enclave's runtime makes for it look like the process's own; calls that a library OS such as Gramine handles inside an enclave or that a guest of gVisor makes never reach the kernel; calls that do not return (exit) have no duration",
 	Open: openByProcess(bpf.Syscalls, syscallLevels, func(c *counters, emit emitter) uint64 {
 		folded := c.Syscalls(func(process, syscall string, n uint64) {
 			emit.send(syscallsTotal, float64(n), c.label(process, syscall)...)
