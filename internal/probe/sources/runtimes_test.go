@@ -246,13 +246,12 @@ func TestRuntimesInContainers(t *testing.T) {
 	r, _ := hooking(t)
 	var boxes []*conversing
 	for _, name := range []string{"a", "b"} {
-		for _, sub := range []string{"up", "work", "at"} {
-			if err := os.MkdirAll(filepath.Join(dir, name, sub), 0o755); err != nil {
-				t.Fatal(err)
-			}
+		box := filepath.Join(dir, name)
+		if err := os.Mkdir(box, 0o755); err != nil {
+			t.Fatal(err)
 		}
-		script := fmt.Sprintf(`cd %s && mount -t tmpfs none . && mkdir up work at && mount -t overlay overlay -o lowerdir=%s/image,upperdir=up,workdir=work at && exec at/rt-boxed 10 2`,
-			filepath.Join(dir, name), dir)
+		script := fmt.Sprintf(`mount -t tmpfs none %s && cd %[1]s && mkdir up work at && mount -t overlay overlay -o lowerdir=%s/image,upperdir=up,workdir=work at && exec at/rt-boxed 10 2`,
+			box, dir)
 		if out, err := exec.Command("unshare", "-m", "sh", "-c", strings.Replace(script, "exec at/rt-boxed 10 2", "true", 1)).CombinedOutput(); err != nil {
 			t.Skipf("no overlay in a mount namespace: %v: %s", err, out)
 		}
