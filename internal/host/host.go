@@ -62,7 +62,7 @@ type Host struct {
 	// read or looked at. It is nil on a real machine.
 	Faults map[string]error
 
-	calls calls
+	calls *calls // nil on a fixture, whose files do not block
 }
 
 // Local is the machine this process runs on.
@@ -71,7 +71,7 @@ func Local() *Host { return At("/") }
 // At is the machine this process runs on, seen from inside a container that
 // has the host's tree, with its /proc and /sys, mounted at root.
 func At(root string) *Host {
-	h := &Host{Root: root, Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow, Perf: openPerf}
+	h := &Host{Root: root, calls: new(calls), Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow, Perf: openPerf}
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
 	}
