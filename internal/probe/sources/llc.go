@@ -58,7 +58,7 @@ var llc = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
 	},
 	Kernels: "Linux 5.13 and later with CONFIG_PERF_EVENTS, on a CPU or hypervisor with performance counters",
-	Cost:    "none for an event, as the hardware counts; a reading interrupts each CPU twice; processes that it is narrowed to pay about a microsecond for each switch between threads, and 4 descriptors for each thread",
+	Cost:    "none for an event, as the hardware counts; a reading interrupts each CPU twice; processes that it is narrowed to pay for saving and restoring the counters at each switch between threads, and 4 descriptors for each thread (not measured: no machine at hand had counters)",
 	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON and VMs without virtual counters have none; a host's counters have no part of a trust domain that has counters of its own; on AMD Zen the kernel's two cache events are those of the second-level cache; of processes, what they did before they were seen at a reading; where several programs use the counters each has them for a part of the time, and the rest is extrapolated",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		r, err := openPerf(h, llcSets, func(err error) error { return perfProblem(h, facts, err) })

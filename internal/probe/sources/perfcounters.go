@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +39,11 @@ type perfCounters struct {
 	explain func(error) error
 	// note is an error of every reading, or nil: what the counters cannot see.
 	note error
+	// scope is what it is narrowed to from the next look at the processes on.
+	scope atomic.Pointer[probe.Scope]
 
+	// mu guards what follows.
+	mu      sync.Mutex
 	cpus    map[int]counting
 	machine [][]float64 // by set and event
 	has     []bool      // by set: whether some CPU ever had it
@@ -73,6 +79,8 @@ func zeros(sets []perfSet) [][]float64 {
 
 // Read implements probe.Reader.
 func (p *perfCounters) Read(_ context.Context, emit func(metric.Sample)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.enabled, p.running, p.failed = 0, 0, nil
 	err := p.openCPUs()
 	for _, c := range p.cpus {
@@ -115,6 +123,8 @@ func (p *perfCounters) Read(_ context.Context, emit func(metric.Sample)) error {
 
 // Close implements probe.Reader.
 func (p *perfCounters) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var errs []error
 	for _, c := range p.cpus {
 		errs = append(errs, c.Close())

@@ -365,6 +365,36 @@ func TestPerfManyProcesses(t *testing.T) {
 	}
 }
 
+// A process that must not be counted is said in every reading, and has no series.
+func TestPerfForeignProcess(t *testing.T) {
+	u := &pmu{online: "0", values: map[host.PerfTarget]host.PerfReading{{CPU: 0}: counted(0, time.Second, time.Second)}}
+	h := u.host(t)
+	stat := fmt.Sprintf("50 (theirs) S 1%s 77%s", strings.Repeat(" 0", 17), strings.Repeat(" 0", 30))
+	if err := errors.Join(h.Install("/proc/50/stat", []byte(stat), 0o644), h.Mkdir("/proc/50/task/50")); err != nil {
+		t.Fatal(err)
+	}
+	open := h.Perf
+	h.Perf = func(target host.PerfTarget, events ...host.PerfEvent) (host.PerfGroup, error) {
+		if target.Thread > 0 {
+			return nil, unix.EACCES
+		}
+		return open(target, events...)
+	}
+	p := openSoftware(t, h)
+	if err := p.Adjust("", probe.Scope{Process: regexp.MustCompile("theirs")}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := readPerf(t, p)
+		if !errors.Is(err, unix.EACCES) {
+			t.Errorf("the error is %v", err)
+		}
+		if v, ok := got["tee_process_test_faults_total theirs"]; ok {
+			t.Errorf("what is not counted has value %v", v)
+		}
+	}
+}
+
 // More names than there is room for are counted together.
 func TestPerfManyNames(t *testing.T) {
 	u := &pmu{online: "0", values: map[host.PerfTarget]host.PerfReading{{CPU: 0}: counted(0, time.Second, time.Second)}}

@@ -24,6 +24,7 @@ const (
 
 // watched is the processes that performance counters are narrowed to.
 type watched struct {
+	// scope is what it was when the processes were last looked at.
 	scope probe.Scope
 	now   map[int]*watchedProcess
 	// totals are by set and event; order is that in which the keys came.
@@ -57,8 +58,11 @@ func (w *watchedProcess) Close() error {
 // Adjust implements probe.Adjustable. Processes begin to be counted at once;
 // what could not be is said by the next reading.
 func (p *perfCounters) Adjust(_ string, scope probe.Scope) error {
-	p.watched.scope = scope
-	_ = p.countProcesses()
+	p.scope.Store(&scope)
+	if p.mu.TryLock() { // else a reading that hangs would hang this too
+		defer p.mu.Unlock()
+		_ = p.countProcesses()
+	}
 	return nil
 }
 
@@ -105,7 +109,7 @@ func (p *perfCounters) countProcesses() error {
 			continue
 		}
 		x, xerr := p.watch(c, maxDescriptors-fds)
-		if xerr != nil {
+		if xerr != nil || x.fds == 0 && x.left == 0 { // refused, or ended
 			err = cmp.Or(err, xerr)
 			continue
 		}
@@ -170,7 +174,8 @@ func (w *watched) folded() (n float64) {
 }
 
 // watch opens counters for the threads of a process, with at most so many
-// descriptors.
+// descriptors. A process none of which can be counted has no series, and is tried
+// again at the next reading, which says why.
 func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 	dir := fmt.Sprintf("/proc/%d/task", c.pid)
 	tasks, err := p.host.ReadDir(dir)
@@ -193,8 +198,10 @@ func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 		}
 		t := make(counting, len(p.sets))
 		p.open(t, host.PerfTarget{Thread: thread})
-		x.threads = append(x.threads, t)
-		x.fds += each
+		if slices.ContainsFunc(t, func(g *openGroup) bool { return g != nil }) {
+			x.threads = append(x.threads, t)
+			x.fds += each
+		}
 	}
 	return x, nil
 }
@@ -203,6 +210,9 @@ func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 // there are none. Kernel threads do nothing for a process. What has ended, and
 // what cannot be looked at, is none.
 func (p *perfCounters) candidates() ([]candidate, error) {
+	if s := p.scope.Load(); s != nil {
+		p.watched.scope = *s
+	}
 	scope := p.watched.scope
 	if scope.Process == nil && len(scope.PIDs) == 0 && scope.Cgroup == nil && scope.Container == nil {
 		return nil, nil
