@@ -124,9 +124,9 @@ func (s *scene) tee(detected []tee.Detection) {
 	t.Type, t.Facts, t.Settings = "none", tee.Found(detected), map[string]string{}
 	for _, d := range detected {
 		switch {
-		// SGX protects processes and NVIDIA's mode protects cards: whether the machine
-		// has them does not say what this arm is.
-		case d.State == tee.Unknown && d.Kind.Name != "sgx" && d.Kind.Name != "nvidia-cc" && !t.Active:
+		// SGX protects processes, NVIDIA's mode protects cards, and a host protects its
+		// guests: whether the machine has them does not say what this arm is.
+		case d.State == tee.Unknown && d.Kind.Name != "sgx" && d.Kind.Name != "nvidia-cc" && !strings.HasSuffix(d.Kind.Name, "-host") && !t.Active:
 			t.Type = "unknown"
 			s.miss("tee.type", "%s: %s", d.Kind.Name, d.Err)
 		case d.State == tee.Here && d.Facts.Role == tee.Guest && d.Facts.Active:
