@@ -207,7 +207,8 @@ func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[st
 	opts := ebpf.CollectionOptions{Cache: types}
 	opts.MapReplacements = map[string]*ebpf.Map{}
 	for name, m := range kernel.table {
-		if only.Maps[name] != nil {
+		// Objects without the table may have maps of their own under its names.
+		if only.Maps[name] != nil && (c.program.processes || name == "members") {
 			opts.MapReplacements[name] = m
 		}
 	}
