@@ -92,7 +92,7 @@ scrape_configs:
 - job_name: app
   static_configs:
   - targets: [127.0.0.1:1]
-`), ".")
+`), ".", sources.All)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ scrape_configs:
 	if jobs := c.scrape.Jobs(); !slices.Equal(jobs, []string{"app"}) {
 		t.Errorf("scrape jobs %q", jobs)
 	}
-	if c, err := parseConfig(nil, "."); err != nil || len(c.scrape.Jobs()) != 0 {
+	if c, err := parseConfig(nil, ".", sources.All); err != nil || len(c.scrape.Jobs()) != 0 {
 		t.Errorf("an empty file: %+v, %v", c, err)
 	}
 }
@@ -128,7 +128,7 @@ func TestConfigErrors(t *testing.T) {
 		"analysis:\n  every: 5s\nanalysis:\n  long: 5m\n":     `line 3: mapping key "analysis" already defined at line 1`,
 		"analysis:\n\tevery: 5s\n":                            "line 2: found character that cannot start any token",
 	} {
-		if _, err := parseConfig([]byte(in), "."); err == nil || err.Error() != want {
+		if _, err := parseConfig([]byte(in), ".", sources.All); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", in, err, want)
 		}
 	}
@@ -150,7 +150,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte("analysis: {every: 5s, rules: {x: {long: 1s}}}\n"))
 	f.Add([]byte("a: &a [*a]\n---\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := parseConfig(b, "."); err != nil && strings.TrimSpace(err.Error()) == "" {
+		if _, err := parseConfig(b, ".", sources.All); err != nil && strings.TrimSpace(err.Error()) == "" {
 			t.Error("an error without a text")
 		}
 	})

@@ -19,7 +19,6 @@ import (
 	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/probe"
-	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
 )
 
@@ -49,17 +48,18 @@ type windowsConfig struct {
 }
 
 type sourceConfig struct {
-	On        *bool    `yaml:"on"`
-	Level     *string  `yaml:"level"`
-	Process   *string  `yaml:"process"`
-	PIDs      *[]int   `yaml:"pids"`
-	Cgroup    *string  `yaml:"cgroup"`
-	Container *string  `yaml:"container"`
-	Sample    *float64 `yaml:"sample"`
+	On        *bool     `yaml:"on"`
+	Level     *string   `yaml:"level"`
+	Process   *string   `yaml:"process"`
+	PIDs      *[]int    `yaml:"pids"`
+	Cgroup    *string   `yaml:"cgroup"`
+	Container *string   `yaml:"container"`
+	Sample    *float64  `yaml:"sample"`
+	Files     *[]string `yaml:"files"`
 }
 
 // readConfig reads and checks the file; "" gives an empty configuration.
-func readConfig(name string) (config, error) {
+func readConfig(name string, list []*probe.Source) (config, error) {
 	if name == "" {
 		return config{}, nil
 	}
@@ -67,7 +67,7 @@ func readConfig(name string) (config, error) {
 	if err != nil {
 		return config{}, fmt.Errorf("read configuration: %w", err)
 	}
-	c, err := parseConfig(b, filepath.Dir(name))
+	c, err := parseConfig(b, filepath.Dir(name), list)
 	if err != nil {
 		return config{}, fmt.Errorf("configuration %s: %w", name, err)
 	}
@@ -76,7 +76,7 @@ func readConfig(name string) (config, error) {
 
 // parseConfig decodes and checks a file's text; dir is where its own relative
 // file names start.
-func parseConfig(b []byte, dir string) (config, error) {
+func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 	var c config
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
@@ -90,7 +90,7 @@ func parseConfig(b []byte, dir string) (config, error) {
 	if err := yaml.Unmarshal(b, &root); err != nil {
 		return c, readable(err, b)
 	}
-	if err := c.check(&root); err != nil {
+	if err := c.check(&root, list); err != nil {
 		return c, err
 	}
 	var err error
@@ -99,16 +99,16 @@ func parseConfig(b []byte, dir string) (config, error) {
 }
 
 // check names the line and key of what is well-formed but makes no sense.
-func (c *config) check(root *yaml.Node) error {
+func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 	at := func(keys ...string) string {
 		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), strings.Join(keys, "."))
 	}
 	for name, s := range c.Sources {
-		i := slices.IndexFunc(sources.All, func(x *probe.Source) bool { return x.Name == name })
+		i := slices.IndexFunc(list, func(x *probe.Source) bool { return x.Name == name })
 		if i < 0 {
 			return fmt.Errorf("%s: no such source; `teescope doctor` lists them", at("sources", name))
 		}
-		if err := probe.Setting(s).Check(sources.All[i]); err != nil {
+		if err := probe.Setting(s).Check(list[i]); err != nil {
 			key, why, _ := strings.Cut(err.Error(), ": ")
 			return fmt.Errorf("%s: %s", at("sources", name, key), why)
 		}
@@ -182,8 +182,8 @@ func (c *config) apply(e *probe.Engine, process string) error {
 
 // over is a setting that leaves nothing open.
 func (s sourceConfig) over(source *probe.Source, process string) probe.Setting {
-	on, all, none, pids := !source.OptIn, 1.0, "", []int{}
-	out := probe.Setting{On: &on, Process: &process, PIDs: &pids, Cgroup: &none, Container: &none, Sample: &all}
+	on, all, none, pids, files := !source.OptIn, 1.0, "", []int{}, []string{}
+	out := probe.Setting{On: &on, Process: &process, PIDs: &pids, Cgroup: &none, Container: &none, Sample: &all, Files: &files}
 	if len(source.Levels) > 0 {
 		out.Level = &source.Levels[0].Name
 	}
@@ -194,6 +194,7 @@ func (s sourceConfig) over(source *probe.Source, process string) probe.Setting {
 	set(&out.Cgroup, s.Cgroup)
 	set(&out.Container, s.Container)
 	set(&out.Sample, s.Sample)
+	set(&out.Files, s.Files)
 	return out
 }
 

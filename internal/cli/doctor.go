@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -21,7 +22,7 @@ import (
 
 func doctorCommand(env Env) *cobra.Command {
 	var asJSON bool
-	var root string
+	var root, probes string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine is and which sources work here, and why not",
@@ -34,7 +35,11 @@ was tried, not guessed. It runs without root and says what root would add.`,
 			if err != nil {
 				return err
 			}
-			d := examine(c.Context(), h)
+			own, err := sources.UserProbes(h, probes)
+			if err != nil {
+				return err
+			}
+			d := examine(c.Context(), h, slices.Concat(sources.All, own))
 			if asJSON {
 				e := json.NewEncoder(env.Stdout)
 				e.SetIndent("", "  ")
@@ -44,8 +49,13 @@ was tried, not guessed. It runs without root and says what root would add.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of a table")
+	probesFlag(c, &probes)
 	hostRootFlag(c, &root)
 	return c
+}
+
+func probesFlag(c *cobra.Command, folder *string) {
+	c.Flags().StringVar(folder, "probes", "/etc/teescope/probes", "folder of probes of your own, one NAME.yaml each (docs/probes.md)")
 }
 
 func hostRootFlag(c *cobra.Command, root *string) {
@@ -59,9 +69,9 @@ type diagnosis struct {
 	badge    string
 }
 
-func examine(ctx context.Context, h *host.Host) diagnosis {
+func examine(ctx context.Context, h *host.Host, list []*probe.Source) diagnosis {
 	found := tee.Detect(h, kinds.All)
-	e := probe.Open(h, tee.Found(found), sources.All, nil)
+	e := probe.Open(h, tee.Found(found), list, nil)
 	defer e.Close()
 	e.Collect(ctx)
 	return diagnosis{Platform: describe(h, found), Sources: sourceList(e), badge: badge(found)}
@@ -73,7 +83,7 @@ func sourceList(e *probe.Engine) []web.Source {
 	for _, s := range e.Status() {
 		w := web.Source{Name: s.Source.Name, Doc: s.Source.Doc, State: string(s.State), Reason: s.Reason, Remedy: s.Remedy,
 			Blind: s.Blind, PIDs: s.Scope.PIDs, Process: pattern(s.Scope.Process), Cgroup: pattern(s.Scope.Cgroup), Container: pattern(s.Scope.Container),
-			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Error: s.Error, OptIn: s.Source.OptIn, Series: s.Series}
+			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Files: s.Files, Error: s.Error, OptIn: s.Source.OptIn, Series: s.Series}
 		for _, l := range s.Source.Levels {
 			w.Levels = append(w.Levels, web.SourceLevel(l))
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
-	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/tee"
@@ -91,7 +90,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 	opts := store.DefaultOptions()
 	opts.Dir, opts.Retention, opts.Instance, opts.Version = m.data, time.Duration(m.retention), m.platform.Hostname, version()
 	opts.Interval = m.interval
-	opts.Sources = sourceOf(sources.All)
+	opts.Sources = sourceOf(m.sources)
 	opts.Logger = m.log
 	st, err := store.Open(ctx, opts)
 	if err != nil {

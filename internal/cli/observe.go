@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ import (
 
 // settings are the flags that agent and monitor share.
 type settings struct {
-	listen, process, config, webConfig, root string
+	listen, process, config, probes, webConfig, root string
 
 	budget     share
 	privileges privileges
@@ -37,6 +38,7 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	f.StringVar(&s.listen, "listen", listen, "address and port to serve on; loopback only unless you say otherwise")
 	f.StringVar(&s.process, "process", "", "only processes whose name matches this regular expression (unanchored)")
 	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
+	probesFlag(c, &s.probes)
 	f.StringVar(&s.webConfig, "web-config", "", "TLS and authentication file in exporter-toolkit's format")
 	s.budget = 0.01
 	f.Var(&s.budget, "budget", "share of each core that teescope may use: sources lose detail, then see a part of the time only, and say so")
@@ -49,6 +51,7 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 // its sources attached.
 type observer struct {
 	host     *host.Host
+	sources  []*probe.Source // ours and the user's
 	config   config
 	filter   *regexp.Regexp
 	found    []tee.Detection
@@ -72,22 +75,27 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 			return nil, fmt.Errorf("--process: %w", err)
 		}
 	}
-	cfg, err := readConfig(s.config)
+	h, err := openHost(s.root)
+	if err != nil {
+		return nil, err
+	}
+	own, err := sources.UserProbes(h, s.probes)
+	if err != nil {
+		return nil, err
+	}
+	list := slices.Concat(sources.All, own)
+	cfg, err := readConfig(s.config, list)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkWebConfig(s.webConfig); err != nil {
 		return nil, err
 	}
-	h, err := openHost(s.root)
-	if err != nil {
-		return nil, err
-	}
 	l, err := listen(ctx, s.listen)
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := &observer{host: h, sources: list, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	o.found = tee.Detect(h, kinds.All)
 	o.platform = describe(h, o.found)
 	o.platform.Started = h.Now()
@@ -96,7 +104,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 
 // open attaches the sources and says which of them lack something.
 func (o *observer) open() error {
-	o.engine = probe.Open(o.host, tee.Found(o.found), sources.All, o.filter)
+	o.engine = probe.Open(o.host, tee.Found(o.found), o.sources, o.filter)
 	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
 		return err
 	}
@@ -129,7 +137,7 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 			return
 		case <-hup:
 		}
-		c, err := readConfig(o.file)
+		c, err := readConfig(o.file, o.sources)
 		if err == nil {
 			err = errors.Join(c.apply(o.engine, pattern(o.filter)), then(c))
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ type Status struct {
 	Level, Wanted string
 	// Sample is the largest part of the time in which the source may count.
 	Sample float64
+	// Files are the patterns of files that were set, none for the source's own.
+	Files []string
 	// Coverage, Missed and Folded are those of the last round; see the metrics
 	// of these names. Coverage is nil where it is not known: nothing was read, or
 	// something was lost and the reader cannot say how much.
@@ -70,6 +73,9 @@ type Setting struct {
 	// Sample is the largest part of the time in which the source may count, above
 	// 0 and at most 1.
 	Sample *float64
+	// Files are the patterns of the files that the source reads, where it takes
+	// any; empty is its own default.
+	Files *[]string
 }
 
 // Engine holds open sources. All methods may be called at once from several
@@ -168,6 +174,9 @@ func (e *Engine) open(l *live) {
 	l.Level = l.Wanted
 	if a, ok := r.(Adjustable); ok && err == nil && l.adjusted() {
 		err = a.Adjust(l.Level, l.Scope)
+	}
+	if f, ok := r.(Follower); ok && err == nil && len(l.Files) > 0 {
+		err = f.Follow(l.Files)
 	}
 	l.note(err)
 	g, ok := r.(Governed)
@@ -457,7 +466,7 @@ func (e *Engine) Set(name string, s Setting) error {
 	if err != nil {
 		return fmt.Errorf("set source %s: %w", name, err)
 	}
-	l.Scope, l.Sample, l.Wanted = next.Scope, next.Sample, next.Wanted
+	l.Scope, l.Sample, l.Wanted, l.Files = next.Scope, next.Sample, next.Wanted, next.Files
 	if s.On != nil && *s.On == l.off {
 		l.off = !*s.On
 		if !l.off {
@@ -473,6 +482,11 @@ func (e *Engine) Set(name string, s Setting) error {
 	}
 	if l.throttle != nil {
 		e.governor.change(l.throttle, l.Sample, l.level(l.Wanted), l.Scope)
+	}
+	if f, ok := l.reader.(Follower); ok && s.Files != nil {
+		if err := f.Follow(l.Files); err != nil {
+			return fmt.Errorf("set source %s: %w", name, err)
+		}
 	}
 	l.Level = l.Wanted
 	if a, ok := l.reader.(Adjustable); ok {
@@ -530,6 +544,14 @@ func (s Setting) over(next Status) (Status, error) {
 			return next, fmt.Errorf("sample: %g: want a part of the time, above 0 and at most 1", *s.Sample)
 		}
 		next.Sample = *s.Sample
+	}
+	if s.Files != nil {
+		for _, f := range *s.Files {
+			if _, err := filepath.Match(f, ""); err != nil || !filepath.IsAbs(f) {
+				return next, fmt.Errorf("files: %q: want the pattern of an absolute path", f)
+			}
+		}
+		next.Files = slices.Clone(*s.Files)
 	}
 	if s.Level != nil {
 		if !slices.ContainsFunc(next.Source.Levels, func(v Level) bool { return v.Name == *s.Level }) {

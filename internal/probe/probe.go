@@ -73,6 +73,13 @@ type Adjustable interface {
 	Adjust(level string, scope Scope) error
 }
 
+// Follower is implemented by Readers of files that are named by the user, such as
+// the logs of a runtime. Patterns are those of path/filepath.Match. The engine
+// calls it after opening when a setting names some, and at each change.
+type Follower interface {
+	Follow(patterns []string) error
+}
+
 // Governed is implemented by Readers whose work happens in the kernel on every
 // event, and which can be taken out of its way and put back cheaply. Its methods
 // may be called while Read runs.

@@ -61,6 +61,8 @@ type Source struct {
 	// Sample is the largest part of the time in which the source may count; 0
 	// where it cannot be sampled.
 	Sample float64 `json:"sample,omitempty"`
+	// Files are the patterns of files that were set for it.
+	Files []string `json:"files,omitempty"`
 	// Error is the standard error of the scaled number of events, relative to it.
 	Error *float64 `json:"error,omitempty"`
 	OptIn bool     `json:"optIn,omitempty"` // off until it is switched on
@@ -98,6 +100,8 @@ type SourceSetting struct {
 	Cgroup    *string  `json:"cgroup,omitempty"`
 	Container *string  `json:"container,omitempty"`
 	Sample    *float64 `json:"sample,omitempty"`
+	// Files are patterns of files, for a source that reads logs.
+	Files *[]string `json:"files,omitempty"`
 }
 
 // Findings is the answer of GET findings.
