@@ -3,6 +3,7 @@ package bpf
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,9 +15,18 @@ import (
 )
 
 // network gives the test's thread a network of its own, with a loopback device.
-// The thread ends with the test.
+// The thread ends with the test. As the programs see all networks, only one test
+// on the machine has one at a time.
 func network(t testing.TB) {
 	t.Helper()
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "teescope-network-test.lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lock.Close() })
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("make a network namespace: %v", err)
