@@ -220,6 +220,8 @@ func (c *Counters) release() error {
 // Missed is the number of events for which the kernel did not run a program
 // because one was running on that CPU already.
 func (c *Counters) Missed() (uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var n uint64
 	for _, a := range c.hooks {
 		for _, p := range a.loaded() {

@@ -1,6 +1,7 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -253,5 +254,47 @@ func TestSpentByLevel(t *testing.T) {
 	t.Logf("%.0f ns for a run at level 0, %.0f ns for one at level 1", cheap*1e9, dear*1e9)
 	if cheap <= 0 || dear <= 0 {
 		t.Error("counting costs nothing")
+	}
+}
+
+// The governor attaches, detaches and changes levels while a round reads.
+func TestChangesWhileReading(t *testing.T) {
+	c := openProgram(t, Switches, Limits{})
+	stop, done := make(chan bool), make(chan error)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if err := errors.Join(c.SetLevel(i%2), c.Detach(), c.Attach()); err != nil {
+				done <- err
+				return
+			}
+			c.Spent()
+		}
+	}()
+	pid := os.Getpid()
+	m := Member{Start: started(t, pid), Own: true, Name: "own"}
+	for range 50 {
+		if err := errors.Join(c.Narrow([]int{pid}, only(pid, m)), c.Recycle(), c.Incomplete()); err != nil {
+			t.Error(err)
+		}
+		c.Switches(func(string, uint64, uint64, uint64) {})
+		c.OwnSwitches(func(int, string, uint64, uint64, uint64) {})
+		c.RunQueue()
+		if _, err := c.Missed(); err != nil {
+			t.Error(err)
+		}
+		if err := c.Widen(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

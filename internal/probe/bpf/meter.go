@@ -157,9 +157,10 @@ func (m *Meter) end() {
 	defer kernel.Unlock()
 	for o := range kernel.open {
 		var ns, n float64
-		for _, a := range o.hooks {
-			ns += float64(after[a.program].Runtime - m.before[a.program].Runtime)
-			n += float64(after[a.program].RunCount - m.before[a.program].RunCount)
+		for i := range o.hooks {
+			p := o.hooks[i].program
+			ns += float64(after[p].Runtime - m.before[p].Runtime)
+			n += float64(after[p].RunCount - m.before[p].RunCount)
 		}
 		// No program costs nothing: what is not above the clock reads was not
 		// measured, and the last window's figure stays.
@@ -208,9 +209,10 @@ func runs() map[*ebpf.Program]ebpf.ProgramStats {
 	defer kernel.Unlock()
 	out := map[*ebpf.Program]ebpf.ProgramStats{}
 	for o := range kernel.open {
-		for _, a := range o.hooks {
-			if s, err := a.program.Stats(); err == nil {
-				out[a.program] = *s
+		for i := range o.hooks {
+			p := o.hooks[i].program
+			if s, err := p.Stats(); err == nil {
+				out[p] = *s
 			}
 		}
 	}
