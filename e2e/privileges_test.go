@@ -62,6 +62,7 @@ func diagnose(t *testing.T, caps ...uintptr) map[string]source {
 
 type source struct {
 	Name, State, Reason, Remedy string
+	Blind                       bool
 	Needs                       []struct{ Capability, For string }
 }
 
@@ -85,7 +86,7 @@ func TestTwoCapabilities(t *testing.T) {
 		t.Errorf("self is %s: %s; %s", s.State, s.Reason, s.Remedy)
 	}
 	for name, s := range with {
-		if (s.State == "unavailable" || s.State == "degraded") && s.Remedy == "" {
+		if (s.State == "unavailable" || s.State == "degraded") && s.Remedy == "" && !s.Blind {
 			t.Errorf("%s is %s (%s) without advice", name, s.State, s.Reason)
 		}
 	}
@@ -129,11 +130,14 @@ func TestPrivilegesAreDropped(t *testing.T) {
 		return up
 	}
 	everything := strings.Join(full(startMonitor(t, "agent", "--privileges", "keep")), "")
-	for mode, want := range map[string]string{"least": "cap_bpf, cap_perfmon", "none": "no capability"} {
+	for mode, want := range map[string][]string{"least": {"cap_bpf", "cap_perfmon"}, "none": {"no capability"}} {
 		t.Run(mode, func(t *testing.T) {
 			m := startMonitor(t, "agent", "--privileges", mode)
-			if !strings.Contains(m.stdout.String(), "privileges: "+want) {
-				t.Errorf("it says %q", m.stdout)
+			line, _, _ := strings.Cut(m.stdout.String(), "\n")
+			for _, w := range want {
+				if !strings.HasPrefix(line, "privileges: ") || !strings.Contains(line, w) {
+					t.Errorf("it says %q, without %s", line, w)
+				}
 			}
 			sets := effective(t, m.Process.Pid)
 			for set := range sets {

@@ -109,7 +109,8 @@ func (o *observer) open() error {
 		return err
 	}
 	for _, st := range o.engine.Status() {
-		if st.State == probe.Unavailable || st.State == probe.Degraded {
+		// Nobody can do anything about what the hardware hides: the page shows it.
+		if (st.State == probe.Unavailable || st.State == probe.Degraded) && !st.Blind {
 			o.log.Warn("source "+string(st.State), "source", st.Source.Name, "reason", st.Reason, "remedy", st.Remedy)
 		}
 	}
