@@ -12,7 +12,7 @@ export async function getDocument<T>(name: string, signal?: AbortSignal): Promis
   return (await request(own + name, { signal: signal ?? null })) as T;
 }
 
-/** Switches a source or changes its filter. */
+/** Switches a source, or changes its level of detail, what it is narrowed to or its sampling. */
 export async function setSource(name: string, setting: SourceSetting): Promise<void> {
   await request(`${own}sources/${encodeURIComponent(name)}`, {
     method: "POST",
@@ -37,29 +37,35 @@ interface Answer<T> {
   warnings?: string[];
 }
 
+/** Values, and what the monitor has to say of them: which source was sampled or blind. */
+export interface Rows<T> {
+  rows: T[];
+  warnings: string[];
+}
+
 /** Values at one time. A scalar comes back as a vector with one unlabelled row. */
-export async function queryAt(expr: string, time: number, signal?: AbortSignal): Promise<VectorRow[]> {
-  const data = await ask<{ resultType: string; result: VectorRow[] | [number, string] }>("query", { query: expr, time: String(time) }, signal);
-  if (data.resultType === "scalar") return [{ metric: {}, value: data.result as [number, string] }];
+export async function queryAt(expr: string, time: number, signal?: AbortSignal): Promise<Rows<VectorRow>> {
+  const { data, warnings } = await ask<{ resultType: string; result: VectorRow[] | [number, string] }>("query", { query: expr, time: String(time) }, signal);
+  if (data.resultType === "scalar") return { rows: [{ metric: {}, value: data.result as [number, string] }], warnings };
   if (data.resultType !== "vector") throw new Error(`the query gives a ${data.resultType}; the page shows vectors and scalars`);
-  return data.result as VectorRow[];
+  return { rows: data.result as VectorRow[], warnings };
 }
 
 /** Values on the window's grid. */
-export async function queryRange(expr: string, w: Window, signal?: AbortSignal): Promise<MatrixRow[]> {
-  const data = await ask<{ result: MatrixRow[] }>("query_range", { query: expr, start: String(w.from), end: String(w.to), step: String(w.step) }, signal);
-  return data.result;
+export async function queryRange(expr: string, w: Window, signal?: AbortSignal): Promise<Rows<MatrixRow>> {
+  const { data, warnings } = await ask<{ result: MatrixRow[] }>("query_range", { query: expr, start: String(w.from), end: String(w.to), step: String(w.step) }, signal);
+  return { rows: data.result, warnings };
 }
 
 /** The values of a label within a window, among the series that a selector matches. */
 export async function labelValues(label: string, selector: string, w: Window, signal?: AbortSignal): Promise<string[]> {
-  return ask<string[]>(`label/${label}/values`, { "match[]": selector, start: String(w.from), end: String(w.to) }, signal);
+  return (await ask<string[]>(`label/${label}/values`, { "match[]": selector, start: String(w.from), end: String(w.to) }, signal)).data;
 }
 
-async function ask<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<T> {
+async function ask<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<{ data: T; warnings: string[] }> {
   const answer = (await request(`${prometheus}${path}?${new URLSearchParams(params)}`, { signal: signal ?? null })) as Answer<T>;
   if (answer.status !== "success" || answer.data === undefined) throw new Error(answer.error ?? "the server sent no data");
-  return answer.data;
+  return { data: answer.data, warnings: answer.warnings ?? [] };
 }
 
 async function request(url: string, init: RequestInit): Promise<unknown> {

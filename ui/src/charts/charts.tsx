@@ -1,10 +1,11 @@
-// The three charts that pages are made of.
+// The charts that pages are made of.
 import type { Unit } from "../format/number";
 import type { Counter, Match } from "../query/promql";
 import { useMachine } from "../state/machine";
 import type { Place } from "../state/place";
 import { useLines, useQuery, useTop, type Line, type Naming } from "./data";
 import { Panel, useSeen } from "./panel";
+import type { TEEChart } from "./tee";
 
 interface Common {
   title: string;
@@ -45,4 +46,10 @@ export function QueryChart({ expr, by, most = 8, metrics, ...rest }: Common & { 
       <Panel {...rest} metrics={metrics} data={data} note={folded > 0 && <p className="note">{folded} more series, with smaller averages, are not drawn.</p>} />
     </div>
   );
+}
+
+/** A chart of the list of trusted execution environments. */
+export function TEEPanel({ chart: { title, unit, metrics, lines, expr, by } }: { chart: TEEChart }) {
+  const common = { title, unit, metrics };
+  return lines ? <LinesChart {...common} lines={lines} /> : <QueryChart {...common} expr={expr ?? ""} by={by ?? null} />;
 }

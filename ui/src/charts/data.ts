@@ -16,6 +16,8 @@ export interface ChartData {
   folded: number;
   /** The range query, for the menu. */
   expr: string;
+  /** What the monitor says of the sources behind these values. */
+  warnings: string[];
 }
 
 /** A window as a cache key. */
@@ -31,7 +33,7 @@ export function watched(w: Window): Promise<number> {
   const key = `${w.instance} ${keyOf(w)}`;
   if (lastWatched?.key !== key) {
     const grid = gridOf(w);
-    const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(60, w.step, 4 * w.interval))}s]))`, w).then((rows) => observed(grid, rows.map((r) => align(grid, r)), w));
+    const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(60, w.step, 4 * w.interval))}s]))`, w).then(({ rows }) => observed(grid, rows.map((r) => align(grid, r)), w));
     seconds.catch(() => (lastWatched = null));
     lastWatched = { key, seconds };
   }
@@ -44,21 +46,22 @@ export function watched(w: Window): Promise<number> {
 export function useTop(counter: Counter, by: string, matches: Match[], k: number, w: Window, wanted: boolean): Resource<ChartData> {
   const totalsExpr = increaseBy(counter, by, matches, w);
   return useResource(wanted ? `${totalsExpr} ${keyOf(w)}` : null, async (signal) => {
-    const ranking = rank(await queryAt(totalsExpr, w.to, signal), by);
+    const totals = await queryAt(totalsExpr, w.to, signal);
+    const ranking = rank(totals.rows, by);
     const grid = gridOf(w);
-    if (ranking.length === 0) return { grid, series: [], means: new Map(), fixed: false, folded: 0, expr: totalsExpr };
+    if (ranking.length === 0) return { grid, series: [], means: new Map(), fixed: false, folded: 0, expr: totalsExpr, warnings: totals.warnings };
     const { top, rest, restCount } = fold(ranking, k);
     const expr = topAndOthers(counter, by, top, matches, w);
-    const rows = await queryRange(expr, w, signal);
+    const { rows, warnings } = await queryRange(expr, w, signal);
     const series: Series[] = [];
     for (const name of [...top, others]) {
       const row = rows.find((r) => r.metric[by] === name);
       if (row && (name !== others || restCount > 0)) series.push({ name, values: align(grid, row) });
     }
     const seconds = await watched(w);
-    const totals = new Map(ranking.map((r) => [r.name, r.total]));
-    const means = new Map<string, number | null>(series.map((s) => [s.name, (s.name === others ? rest : (totals.get(s.name) ?? 0)) / seconds]));
-    return { grid, series, means, fixed: false, folded: restCount, expr };
+    const totalOf = new Map(ranking.map((r) => [r.name, r.total]));
+    const means = new Map<string, number | null>(series.map((s) => [s.name, (s.name === others ? rest : (totalOf.get(s.name) ?? 0)) / seconds]));
+    return { grid, series, means, fixed: false, folded: restCount, expr, warnings };
   });
 }
 
@@ -74,27 +77,34 @@ export function useLines(lines: Line[], w: Window, wanted: boolean): Resource<Ch
   const expr = lines.map((l) => `label_replace(${l.expr}, "line", ${JSON.stringify(l.name)}, "", "")`).join(" or ");
   return useResource(wanted ? `${expr} ${keyOf(w)}` : null, async (signal) => {
     const grid = gridOf(w);
-    const rows = await queryRange(expr, w, signal);
+    const { rows, warnings } = await queryRange(expr, w, signal);
     const series = lines.flatMap((l) => {
       const row = rows.find((r) => r.metric["line"] === l.name);
       return row ? [{ name: l.name, values: align(grid, row) }] : [];
     });
-    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), fixed: true, folded: 0, expr };
+    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), fixed: true, folded: 0, expr, warnings };
   });
 }
 
-/** How to name a series: by all its labels, by one of them, or by a function. */
-export type Naming = string | null | ((metric: { [label: string]: string }) => string);
+/** How to name a series: by all its labels, by one of them, by several, or by a function. */
+export type Naming = string | readonly string[] | null | ((metric: { [label: string]: string }) => string);
+
+function nameBy(by: Naming, metric: { [label: string]: string }): string {
+  if (typeof by === "function") return by(metric);
+  if (by === null) return labelText(metric);
+  const labels = typeof by === "string" ? [by] : by;
+  return labels.map((l) => metric[l] || "(no name)").join(", ");
+}
 
 /** Any query, one line per series. */
 export function useQuery(expr: string, by: Naming, most: number, w: Window, wanted: boolean): Resource<ChartData> {
   return useResource(wanted && expr !== "" ? `${expr} ${keyOf(w)}` : null, async (signal) => {
     const grid = gridOf(w);
-    const rows = await queryRange(expr, w, signal);
-    const all = rows.map((r) => ({ name: typeof by === "function" ? by(r.metric) : by === null ? labelText(r.metric) : (r.metric[by] ?? "(no name)"), values: align(grid, r) }));
+    const { rows, warnings } = await queryRange(expr, w, signal);
+    const all = rows.map((r) => ({ name: nameBy(by, r.metric), values: align(grid, r) }));
     const ranked = all.map((s) => ({ s, m: mean(s) ?? 0 })).sort((a, b) => b.m - a.m || (a.s.name < b.s.name ? -1 : 1));
     const series = ranked.slice(0, most).map((x) => x.s);
-    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), fixed: false, folded: Math.max(0, all.length - most), expr };
+    return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), fixed: false, folded: Math.max(0, all.length - most), expr, warnings };
   });
 }
 

@@ -7,11 +7,11 @@ import { formatValue, type Unit } from "../format/number";
 import { formatLength, formatMoment } from "../format/time";
 import { IconMenu } from "../frame/icons";
 import { Problem } from "../frame/problem";
+import { Remarks } from "../frame/remarks";
 import { others } from "../query/promql";
 import { toCSV } from "../query/series";
 import { useMachine } from "../state/machine";
 import type { Place } from "../state/place";
-import { sourcesOf } from "../state/sources";
 import { move, usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
 import { emptyReason } from "../words/empty";
@@ -34,9 +34,11 @@ interface Props {
   /** The chart obeys the process filter, so the filter can be why it is empty. */
   filtered?: boolean;
   note?: ReactNode;
+  /** Says in full what limits the values. */
+  remarksOpen?: boolean;
 }
 
-export function Panel({ title, unit, metrics, data, target, height = 150, filtered = false, note }: Props) {
+export function Panel({ title, unit, metrics, data, target, height = 150, filtered = false, note, remarksOpen = false }: Props) {
   const place = usePlace();
   const scheme = useScheme(place.theme);
   const { sources, window: w } = useMachine();
@@ -46,8 +48,6 @@ export function Panel({ title, unit, metrics, data, target, height = 150, filter
   const names = chart?.series.map((s) => s.name).join("\n") ?? "";
   const lineStrokes = useMemo(() => strokes(names === "" ? [] : names.split("\n"), chart?.fixed), [names, chart?.fixed]);
 
-  const behind = sourcesOf(sources.data, metrics);
-  const coverage = Math.min(1, ...behind.map((s) => s.coverage ?? 1));
   const drawn = chart !== null && chart.series.some((s) => s.values.some((v) => v !== null));
 
   const onKey = (e: KeyboardEvent) => {
@@ -72,10 +72,10 @@ export function Panel({ title, unit, metrics, data, target, height = 150, filter
         </h3>
         <ChartMenu title={title} chart={chart} box={box} />
       </header>
+      <Remarks metrics={metrics} warnings={chart?.warnings ?? []} open={remarksOpen} />
       {data.error && <Problem message={data.error} retry={data.retry} stale={drawn} />}
       {drawn && chart ? (
         <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
-          {coverage < 0.995 && <p className="note note-warn">Counted {formatValue(coverage, "ratio")} of the events; the true values are higher.</p>}
           <div className="plot" role="group" tabIndex={0} aria-label={`Chart: ${title}, ${formatLength(w.to - w.from)}. Left and right arrow read values.`} onKeyDown={onKey} onBlur={() => setCursorTime(null)}>
             <Plot grid={chart.grid} series={chart.series} strokes={lineStrokes} unit={unit} height={height} scheme={scheme} />
           </div>

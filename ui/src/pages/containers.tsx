@@ -74,7 +74,7 @@ export default function Containers() {
     const answers = await Promise.all(columns.map((c) => queryAt(c.query(w, notRoot, length).replaceAll("LABELS", labels), w.to, signal)));
     const byId = new Map<string, Row>();
     for (const [i, c] of columns.entries()) {
-      for (const r of answers[i]!) {
+      for (const r of answers[i]!.rows) {
         const l = r.metric as ContainerLabels;
         const row = byId.get(l.id) ?? { id: l.id, name: containerName(l), isContainer: Boolean(l.name || l.container), values: {} };
         row.values[c.key] = Number(r.value[1]) / (c.counted ? await seconds : 1);

@@ -6,6 +6,7 @@ import { keyOf, labelText, useQuery } from "../charts/data";
 import { Panel } from "../charts/panel";
 import { formatValue } from "../format/number";
 import { Problem } from "../frame/problem";
+import { Remarks } from "../frame/remarks";
 import { PlaceLink } from "../frame/link";
 import { own, select } from "../query/promql";
 import { useMachine } from "../state/machine";
@@ -89,12 +90,13 @@ export default function Explore() {
         </section>
       ) : (
         <div className="card-list" key={keyOf({ ...w, from: 0, to: 0 })}>
-          <Panel title="Over the time range" unit="" metrics={[]} data={data} height={260} note={(data.data?.folded ?? 0) > 0 && <p className="note">{data.data?.folded} more series, with smaller averages, are not drawn.</p>} />
+          <Panel title="Over the time range" unit="" metrics={[]} data={data} height={260} remarksOpen note={(data.data?.folded ?? 0) > 0 && <p className="note">{data.data?.folded} more series, with smaller averages, are not drawn.</p>} />
           <section className="card" aria-labelledby="values">
             <h2 id="values">At the end of the range</h2>
             {now.error && !data.error && <Problem message={now.error} retry={now.retry} />}
-            {now.data?.length === 0 && <p className="dim">No value at that time.</p>}
-            {now.data && now.data.length > 0 && (
+            <Remarks metrics={[]} warnings={now.data?.warnings ?? []} />
+            {now.data?.rows.length === 0 && <p className="dim">No value at that time.</p>}
+            {now.data && now.data.rows.length > 0 && (
               <div className="scroll" tabIndex={0} role="group" aria-label="Values">
                 <table className="data">
                   <thead>
@@ -106,7 +108,7 @@ export default function Explore() {
                     </tr>
                   </thead>
                   <tbody>
-                    {now.data.slice(0, 200).map((r, i) => (
+                    {now.data.rows.slice(0, 200).map((r, i) => (
                       <tr key={i}>
                         <th scope="row" className="mono">
                           {labelText(r.metric)}
@@ -118,7 +120,7 @@ export default function Explore() {
                     ))}
                   </tbody>
                 </table>
-                {now.data.length > 200 && <p className="note">The first 200 of {now.data.length}.</p>}
+                {now.data.rows.length > 200 && <p className="note">The first 200 of {now.data.rows.length}.</p>}
               </div>
             )}
           </section>

@@ -2,7 +2,7 @@
 import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
 import type { AnalysisRecord } from "../api/types";
-import { LinesChart, QueryChart, TopChart } from "../charts/charts";
+import { LinesChart, QueryChart, TEEPanel, TopChart } from "../charts/charts";
 import { node } from "../charts/node";
 import { Spark } from "../charts/spark";
 import { teeCharts } from "../charts/tee";
@@ -15,6 +15,7 @@ import { counters, own, processFilter, rateWindow, select } from "../query/promq
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
+import { lossOf } from "../words/budget";
 import { because, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 import { openFindings, verdictOf } from "../words/verdict";
@@ -24,7 +25,7 @@ export function Overview() {
   const { window: w, platform, sources } = useMachine();
   const filter = processFilter(place.process);
   const toProcess = (name: string) => goTo(place, "processes", name);
-  const strip = teeCharts(platform.data?.tees ?? null, sources.data, w);
+  const strip = teeCharts(platform.data?.tees ?? null, sources.data, w).filter((c) => c.glance);
   const machine = [node.cpu(w), node.memory(w), node.disk(w), node.network(w), node.pressure(w), node.load(w)];
   return (
     <>
@@ -39,7 +40,7 @@ export function Overview() {
           </div>
           <div className="grid">
             {strip.map((c) => (
-              <LinesChart key={c.title} {...c} />
+              <TEEPanel key={c.title} chart={c} />
             ))}
           </div>
         </section>
@@ -87,7 +88,7 @@ function useProcessCount(): number | null {
   const minute = Math.floor(tick / 60) * 60;
   const expr = `count(count by (process) (${select("tee_process_cpu_seconds_total", own(w))}))`;
   const rows = useResource(w.instance === "" ? null : `${expr} ${minute}`, (s) => queryAt(expr, tick, s));
-  const value = rows.data?.[0]?.value[1];
+  const value = rows.data?.rows[0]?.value[1];
   return value === undefined ? null : Number(value);
 }
 
@@ -143,8 +144,12 @@ function FindingCard({ finding: f }: { finding: AnalysisRecord }) {
 function Footer() {
   const place = usePlace();
   const { sources, overhead } = useMachine();
-  const silent = (sources.data ?? []).filter((s) => s.state === "unavailable" || s.state === "off" || s.blind);
-  const partly = (sources.data ?? []).filter((s) => s.state === "degraded" && !s.blind);
+  const all = sources.data ?? [];
+  // What the budget takes is said in one sentence, what waits to be asked for in another.
+  const loss = lossOf(all, overhead.data?.budget ?? 0);
+  const silent = all.filter((s) => !loss.sources.includes(s.name) && (s.state === "unavailable" || (s.state === "off" && !s.optIn) || s.blind));
+  const partly = all.filter((s) => !loss.sources.includes(s.name) && s.state === "degraded" && !s.blind);
+  const waiting = all.filter((s) => s.state === "off" && s.optIn);
   const o = overhead.data;
   return (
     <footer className="footer">
@@ -158,7 +163,9 @@ function Footer() {
           <strong>{s.name}</strong> {because("shows only a part", s)}
         </p>
       ))}
-      {sources.data && silent.length + partly.length === 0 && <p>Every source that this machine has is on and complete.</p>}
+      {loss.sources.length > 0 && overhead.data && <p>{loss.lost}</p>}
+      {waiting.length > 0 && <p>Off until asked for: {waiting.map((s) => s.name).join(", ")}.</p>}
+      {sources.data && silent.length + partly.length + loss.sources.length === 0 && <p>Every source that this machine has{waiting.length > 0 && " and that was asked for"} is on and complete.</p>}
       {o && (
         <p>
           The monitor: {o.rssBytes && `${formatValue(o.rssBytes, "bytes")} of memory, `}

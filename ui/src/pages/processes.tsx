@@ -8,6 +8,7 @@ import { formatValue, rawValue, type Unit } from "../format/number";
 import { formatLength } from "../format/time";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
+import { Remarks } from "../frame/remarks";
 import { counters, increaseBy, processFilter, type Counter, type Match } from "../query/promql";
 import { rank } from "../query/series";
 import { useMachine } from "../state/machine";
@@ -40,20 +41,23 @@ function Table() {
   const [sort, setSort] = useState<Key>("cpu");
   const [all, setAll] = useState(false);
   const filter = processFilter(place.process);
-  const rows = useResource<Row[]>(w.instance === "" ? null : `${place.process} ${keyOf(w)}`, async (signal) => {
+  const rows = useResource<{ list: Row[]; warnings: string[] }>(w.instance === "" ? null : `${place.process} ${keyOf(w)}`, async (signal) => {
     const seconds = watched(w);
     const answers = columns.map((c) => queryAt(increaseBy(c.counter, "process", filter, w), w.to, signal));
     const byName = new Map<string, Row>();
+    const warnings = new Set<string>();
     for (const [i, c] of columns.entries()) {
-      for (const { name, total } of rank(await answers[i]!, "process")) {
+      const answer = await answers[i]!;
+      for (const w of answer.warnings) warnings.add(w);
+      for (const { name, total } of rank(answer.rows, "process")) {
         const row = byName.get(name) ?? { name, rates: {} };
         row.rates[c.key] = total / (await seconds);
         byName.set(name, row);
       }
     }
-    return [...byName.values()];
+    return { list: [...byName.values()], warnings: [...warnings] };
   });
-  const sorted = (rows.data ?? []).toSorted((a, b) => (b.rates[sort] ?? 0) - (a.rates[sort] ?? 0) || a.name.localeCompare(b.name));
+  const sorted = (rows.data?.list ?? []).toSorted((a, b) => (b.rates[sort] ?? 0) - (a.rates[sort] ?? 0) || a.name.localeCompare(b.name));
   const largest = sorted[0]?.rates[sort] ?? 0;
   const shown = all ? sorted : sorted.slice(0, 50);
   return (
@@ -66,6 +70,7 @@ function Table() {
       </div>
       {rows.error && <Problem message={rows.error} retry={rows.retry} stale={rows.data !== null} />}
       <section className="card" aria-label="Processes">
+        <Remarks metrics={columns.map((c) => c.counter.metric)} warnings={rows.data?.warnings ?? []} />
         {rows.data && sorted.length === 0 ? (
           <p className="empty">{emptyReason({ sources: sources.data, metrics: columns.map((c) => c.counter.metric), process: place.process, window: w })}</p>
         ) : !rows.data ? (
@@ -135,10 +140,11 @@ function Detail({ name }: { name: string }) {
   const only: Match[] = [{ label: "process", op: "=", value: name }];
   const calls = useResource(w.instance === "" ? null : `${name} ${keyOf(w)}`, async (signal) => {
     const seconds = watched(w);
-    const ranking = rank(await queryAt(increaseBy({ metric: "tee_syscalls_total" }, "syscall", only, w), w.to, signal), "syscall");
+    const answer = await queryAt(increaseBy({ metric: "tee_syscalls_total" }, "syscall", only, w), w.to, signal);
+    const ranking = rank(answer.rows, "syscall");
     const s = await seconds;
     const sum = ranking.reduce((a, r) => a + r.total, 0);
-    return { rows: ranking.map((r) => ({ name: r.name, rate: r.total / s, share: r.total / sum })), rate: sum / s };
+    return { rows: ranking.map((r) => ({ name: r.name, rate: r.total / s, share: r.total / sum })), rate: sum / s, warnings: answer.warnings };
   });
   return (
     <>
@@ -151,6 +157,7 @@ function Detail({ name }: { name: string }) {
           <h3>
             <Sentence text="System calls" />, average per second
           </h3>
+          <Remarks metrics={["tee_syscalls_total"]} warnings={calls.data?.warnings ?? []} />
           {calls.error && <Problem message={calls.error} retry={calls.retry} stale={calls.data !== null} />}
           {calls.data && calls.data.rows.length === 0 && <p className="empty">{name} made no system call in these {formatLength(w.to - w.from)}, or they are not counted.</p>}
           {calls.data && calls.data.rows.length > 0 && (

@@ -1,7 +1,7 @@
 // What this machine's trusted execution environments are, and how we know.
 import type { TEE } from "../api/types";
-import { LinesChart } from "../charts/charts";
-import { teeCharts } from "../charts/tee";
+import { TEEPanel } from "../charts/charts";
+import { subjects, teeCharts, type About } from "../charts/tee";
 import { IconGood, IconInfo, IconUnknown } from "../frame/icons";
 import { badgeOf, teeName } from "../frame/tee-badge";
 import { useMachine } from "../state/machine";
@@ -31,11 +31,23 @@ export default function TEEPage() {
       {here.map((t) => (
         <Facts key={t.kind} tee={t} />
       ))}
-      <div className="grid">
-        {teeCharts(tees, sources.data, w).map((c) => (
-          <LinesChart key={c.title} {...c} />
-        ))}
-      </div>
+      {(Object.keys(subjects) as About[]).map((about) => {
+        const charts = teeCharts(tees, sources.data, w).filter((c) => c.about === about);
+        return (
+          charts.length > 0 && (
+            <section key={about} aria-label={subjects[about]}>
+              <div className="section-head">
+                <h2>{subjects[about]}</h2>
+              </div>
+              <div className="grid">
+                {charts.map((c) => (
+                  <TEEPanel key={c.title} chart={c} />
+                ))}
+              </div>
+            </section>
+          )
+        );
+      })}
       <section className="card" aria-labelledby="answers">
         <div className="section-head">
           <h2 id="answers">What was looked for</h2>

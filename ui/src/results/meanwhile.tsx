@@ -51,7 +51,7 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
   // For which part of the window there are readings at all.
   const watched = useResource(seen ? `watched ${w.instance} ${keyOf(w)}` : null, async (signal) => {
     const grid = gridOf(w);
-    const rows = await queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(w.step, 3 * w.interval))}s]))`, w, signal);
+    const { rows } = await queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(w.step, 3 * w.interval))}s]))`, w, signal);
     return rows.flatMap((r) => align(grid, r)).filter((v) => v !== null).length / grid.length;
   });
   const share = watched.data;

@@ -51,7 +51,7 @@ export function MachineProvider({ children }: { children: ReactNode }) {
   const findings = useResource<Findings>(`findings ${tick}`, (s) => getDocument("findings", s));
   const overhead = useResource<Overhead>(`overhead ${tick}`, (s) => getDocument("overhead", s));
   const first = useResource<number | null>(place.range === "all" && !place.fixed ? "first" : null, async (s) => {
-    const rows = await queryAt("min(min_over_time(timestamp(teescope_source_up)[90d:6h]))", Date.now() / 1000, s);
+    const { rows } = await queryAt("min(min_over_time(timestamp(teescope_source_up)[90d:6h]))", Date.now() / 1000, s);
     return rows[0] ? Number(rows[0].value[1]) : null;
   });
 

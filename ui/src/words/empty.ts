@@ -15,23 +15,37 @@ interface Situation {
 export function emptyReason({ sources, metrics, process, window }: Situation): string {
   const behind = sourcesOf(sources, metrics);
   const working = behind.filter((s) => s.state === "available" || s.state === "degraded");
-  const source = behind[0];
+  // Of several, one that could deliver says more than one that this machine cannot have.
+  const source = behind.find((s) => s.state !== "not here") ?? behind[0];
   if (source && working.length === 0) {
     switch (source.state) {
       case "off":
-        return `The source ${source.name} is switched off. It can be switched on under Overhead.`;
+        return `The source ${source.name} is ${source.optIn ? "off until it is asked for" : "switched off"}. It can be switched on under Overhead.`;
       case "not here":
         return because("This machine does not have this", { reason: source.reason });
       default:
         return because(`The source ${source.name} is unavailable`, source);
     }
   }
-  const narrowed = working.find((s) => s.process);
+  const unseen = working.find((s) => s.blind);
+  if (unseen && working.every((s) => s.blind)) return because(`The source ${unseen.name} is blind here`, { reason: blindReason(unseen), remedy: unseen.remedy });
+  const narrowed = working.find((s) => s.process || s.cgroup || s.container || s.pids?.length);
   if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
   if (process !== "") return `No process that matches ${process} did this in the last ${formatLength(window.to - window.from)}. A wider range or another filter may show more.`;
-  if (narrowed) return `No samples. The source ${narrowed.name} only keeps processes that match ${narrowed.process}; that is set under Overhead.`;
+  if (narrowed) return `No samples. The source ${narrowed.name} only counts ${narrowedTo(narrowed)}; that is set under Overhead.`;
   if (window.started !== null && window.to - window.started < 60) return "No samples yet. The monitor has just started; the first rates appear after two readings.";
   return `No samples in this window of ${formatLength(window.to - window.from)}.`;
+}
+
+/** "processes that match redis, in containers that match web". */
+export function narrowedTo(s: Source): string {
+  const parts = [
+    s.process ? `processes that match ${s.process}` : "processes",
+    s.pids?.length ? `with the process ids ${s.pids.join(", ")}` : "",
+    s.cgroup ? `in control groups that match ${s.cgroup}` : "",
+    s.container ? `in containers that match ${s.container}` : "",
+  ];
+  return parts.filter(Boolean).join(", ").replace("processes, ", "processes ");
 }
 
 /** "X is unavailable: why. What helps: how." Reasons and remedies are shown as
@@ -45,4 +59,9 @@ export function sentence(s: string): string {
   const t = s.trim();
   if (t === "") return "";
   return t[0]!.toUpperCase() + t.slice(1) + (/[.?]$/.test(t) ? "" : ".");
+}
+
+/** The reason of a source; "budget", which is a label's value, in words. */
+export function blindReason(s: Source): string | undefined {
+  return s.blind && s.reason === "budget" ? "the budget has no room for counting these events" : s.reason;
 }

@@ -22,7 +22,7 @@ export const glossary = {
   pressure: "Share of time in which at least one task waited for the resource.",
   steal: "Time in which this virtual machine wanted to run and the hypervisor ran something else.",
   eBPF: "Small checked programs that run inside the kernel; teescope counts events with them.",
-  coverage: "Share of all events that the source has counted. Below 100 %, true values are higher than shown.",
+  coverage: "Share of all events that the source has counted. Below 100 %, counters are scaled to all events: they are estimates.",
   "working set": "Memory in use that the kernel cannot drop without harm: usage less the inactive file cache.",
   throttled: "The container had used up its CPU quota and had to wait for the next period.",
   lockdown: "A kernel mode that keeps even root from changing the running kernel; it can forbid eBPF from reading memory.",

@@ -37,7 +37,11 @@ test("an empty chart says why", () => {
   expect(why({ state: "not here", reason: "CPUID has no SGX bit" })).toBe("This machine does not have this: CPUID has no SGX bit.");
   expect(why({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })).toBe("The source syscalls is unavailable: no BTF. What helps: modprobe x");
   expect(why({}, "nope")).toContain("No process that matches nope");
-  expect(why({ process: "redis" })).toContain("only keeps processes that match redis");
+  expect(why({ state: "off", optIn: true })).toContain("off until it is asked for");
+  expect(why({ process: "redis", pids: [7, 8] })).toContain("only counts processes that match redis, with the process ids 7, 8;");
+  expect(why({ cgroup: "web" })).toContain("only counts processes in control groups that match web;");
+  expect(why({ state: "degraded", blind: true, reason: "budget", remedy: "raise --budget" })).toBe("The source syscalls is blind here: the budget has no room for counting these events. What helps: raise --budget");
+  expect(emptyReason({ sources: [source({ name: "a", state: "not here", reason: "no CPU" }), source({ name: "b", state: "off" })], metrics: ["m"], process: "", window: w })).toContain("The source b is switched off");
   expect(why({}, "", { ...w, started: 290 })).toContain("just started");
   expect(why({}, "", { ...w, started: 400 })).toContain("before the monitor started");
   expect(sentence("read /proc/x: gone")).toBe("Read /proc/x: gone.");

@@ -1,0 +1,200 @@
+// All sources: what each is like, and its switches.
+import { Switch } from "@mantine/core";
+import "@mantine/core/styles/Switch.css";
+import type { ReactNode } from "react";
+import type { Source } from "../api/types";
+import type { Resource } from "../api/resource";
+import { formatValue, rawValue } from "../format/number";
+import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
+import { Problem } from "../frame/problem";
+import { blindReason, narrowedTo, sentence } from "../words/empty";
+import { complete, roughly } from "../words/remarks";
+import { canNarrow, canSample, parsePercent, parsePIDs, stateWords } from "../words/source";
+import { Sentence } from "../words/term";
+import { count } from "../words/verdict";
+import { ChoiceSetting, TextSetting, useSetting } from "./setting";
+import "./sources.css";
+
+export function SourceList({ sources, changed }: { sources: Resource<Source[]>; changed: () => void }) {
+  const all = sources.data ?? [];
+  const here = all.filter((s) => s.state !== "not here");
+  const absent = all.filter((s) => s.state === "not here");
+  return (
+    <section className="card" aria-labelledby="sources">
+      <div className="section-head">
+        <h2 id="sources">Sources</h2>
+        <p>A source that is off costs nothing; what it would have counted is not known afterwards. Settings last until the monitor ends or reads its configuration again.</p>
+      </div>
+      {sources.error && <Problem message={sources.error} retry={sources.retry} stale={sources.data !== null} />}
+      <ul className="sources">
+        {here.map((s) => (
+          <SourceItem key={s.name} source={s} changed={changed} />
+        ))}
+      </ul>
+      {absent.length > 0 && (
+        <details>
+          <summary>{count(absent.length, "source")} for what this machine does not have</summary>
+          <dl className="facts absent">
+            {absent.map((s) => (
+              <div key={s.name} style={{ display: "contents" }} data-source={s.name} data-state={s.state}>
+                <dt className="mono">{s.name}</dt>
+                <dd>{sentence(s.reason ?? "no reason given")}</dd>
+              </div>
+            ))}
+          </dl>
+        </details>
+      )}
+    </section>
+  );
+}
+
+const looks: Record<string, { look: string; icon: () => ReactNode }> = {
+  available: { look: "chip-good", icon: IconGood },
+  degraded: { look: "chip-warn", icon: IconWarning },
+  unavailable: { look: "chip-bad", icon: IconWarning },
+  off: { look: "", icon: IconInfo },
+};
+
+function SourceItem({ source: s, changed }: { source: Source; changed: () => void }) {
+  const { error, busy, send } = useSetting(s, changed);
+  const { look, icon: Icon } = looks[s.state] ?? { look: "", icon: IconUnknown };
+  const on = s.state !== "off";
+  const reads = s.state === "available" || s.state === "degraded";
+  return (
+    <li className="source" data-source={s.name} data-state={s.state} aria-label={s.name}>
+      <div className="source-head">
+        <Switch checked={on} aria-busy={busy} onChange={(e) => void send(() => ({ on: e.currentTarget.checked }))} aria-label={`Source ${s.name}`} aria-describedby={`doc-${s.name}`} size="sm" />
+        <h3 className="mono">{s.name}</h3>
+        <span className={`chip ${look}`}>
+          <Icon /> {stateWords(s)}
+        </span>
+        {reads && s.coverage !== undefined && (
+          <span className={`chip ${s.coverage < complete ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
+            counts {formatValue(s.coverage, "ratio")}
+            {s.error !== undefined && ` ± ${roughly(s.error)}`}
+          </span>
+        )}
+        {s.level !== undefined && on && (
+          <span className={`chip ${s.level === s.wanted ? "" : "chip-warn"}`} data-level={s.level}>
+            level {s.level}
+            {s.wanted !== undefined && s.level !== s.wanted && `, asked for ${s.wanted}`}
+          </span>
+        )}
+      </div>
+      <p className="dim small" id={`doc-${s.name}`}>
+        <Sentence text={s.doc} />
+      </p>
+      {error && <p className="setting-error" role="alert">{error}</p>}
+      {on && s.reason && (
+        <p className="small">
+          {sentence(blindReason(s) ?? "")}
+          {s.remedy && <span className="dim"> What helps: {s.remedy}</span>}
+        </p>
+      )}
+      {narrowed(s) && <p className="small">Only {narrowedTo(s)}.</p>}
+      <details className="source-more">
+        <summary>
+          {settable(s) ? "Settings and details" : "Details"}
+          <span className="hidden"> of {s.name}</span>
+        </summary>
+        {settable(s) && <Settings source={s} changed={changed} />}
+        <Details source={s} reads={reads} />
+      </details>
+    </li>
+  );
+}
+
+function narrowed(s: Source): boolean {
+  return Boolean(s.process || s.cgroup || s.container || s.pids?.length);
+}
+
+function settable(s: Source): boolean {
+  return canNarrow(s) || canSample(s) || (s.levels?.length ?? 0) > 0;
+}
+
+function Settings({ source: s, changed }: { source: Source; changed: () => void }) {
+  const common = { source: s, changed };
+  const levels = s.levels ?? [];
+  return (
+    <div className="settings">
+      {levels.length > 0 && (
+        <ChoiceSetting
+          {...common}
+          label={`Level of detail of ${s.name}`}
+          value={s.wanted ?? s.level ?? ""}
+          choices={levels.map((l) => l.name)}
+          setting={(level) => ({ level })}
+          hint={
+            <>
+              {s.level !== s.wanted && <strong>Works at {s.level}: the budget has no room for {s.wanted}. </strong>}
+              {levels.map((l) => (
+                <span key={l.name} className="level-doc">
+                  <b>{l.name}</b>: {l.doc}.{" "}
+                </span>
+              ))}
+            </>
+          }
+        />
+      )}
+      {canSample(s) && (
+        <TextSetting
+          {...common}
+          label={`Sampling of ${s.name}, percent of the time`}
+          value={s.sample === undefined ? "" : String(Number((s.sample * 100).toPrecision(6)))}
+          placeholder="100"
+          setting={(text) => ({ sample: text.trim() === "" ? 1 : parsePercent(text) })}
+          hint="At most this part of the time, in windows at random; counters are scaled to all events. The budget may make it less."
+        />
+      )}
+      {canNarrow(s) && (
+        <>
+          <TextSetting {...common} label={`Process filter of ${s.name}`} value={s.process ?? ""} placeholder="all processes" setting={(process) => ({ process })} hint="Only processes whose name matches this regular expression, anywhere in the name." />
+          <TextSetting {...common} label={`Process ids of ${s.name}`} value={(s.pids ?? []).join(", ")} placeholder="all" setting={(text) => ({ pids: parsePIDs(text) })} hint="Only these, such as 812, 4711. Each has series of its own too." />
+          <TextSetting {...common} label={`Control groups of ${s.name}`} value={s.cgroup ?? ""} placeholder="all" setting={(cgroup) => ({ cgroup })} hint="Only processes in control groups whose path matches this regular expression." />
+          <TextSetting {...common} label={`Containers of ${s.name}`} value={s.container ?? ""} placeholder="all" setting={(container) => ({ container })} hint="Only processes in containers whose name or id matches this regular expression." />
+        </>
+      )}
+    </div>
+  );
+}
+
+function Details({ source: s, reads }: { source: Source; reads: boolean }) {
+  return (
+    <dl className="facts">
+      {reads && (
+        <>
+          <dt>
+            <Sentence text="Coverage" />
+          </dt>
+          <dd>
+            {s.coverage === undefined ? "Not known." : `${formatValue(s.coverage, "ratio")} of the events`}
+            {s.error !== undefined && `, standard error of the scaled sum ${roughly(s.error)}`}
+          </dd>
+          <dt>Missed</dt>
+          <dd title={rawValue(s.missed, "")}>{s.missed === undefined ? "Not known." : `${formatValue(s.missed, "")} events seen but not counted`}</dd>
+          <dt>
+            <Sentence text="Folded" />
+          </dt>
+          <dd title={rawValue(s.folded, "")}>{s.folded === undefined ? "Not known." : `${formatValue(s.folded, "")} events under the name other`}</dd>
+          <dt>Series</dt>
+          <dd title={rawValue(s.series, "")}>{formatValue(s.series, "")}</dd>
+        </>
+      )}
+      <dt>Cannot see</dt>
+      <dd>{s.blind ? sentence(blindReason(s) ?? "anything") : reads ? "It is not blind here." : "Not known while it reads nothing."}</dd>
+      <dt>Needs</dt>
+      <dd>
+        {(s.needs ?? []).length === 0
+          ? "Nothing beyond reading public files."
+          : (s.needs ?? []).map((n) => (
+              <div key={n.capability + n.for}>
+                <code>{n.capability}</code> for {n.for}
+                {n.optional && <span className="dim"> (optional)</span>}
+              </div>
+            ))}
+      </dd>
+      <dt>Metrics</dt>
+      <dd className="mono">{(s.metrics ?? []).join(", ") || "none"}</dd>
+    </dl>
+  );
+}

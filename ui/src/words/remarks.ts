@@ -1,0 +1,65 @@
+// What limits the numbers of a chart or a table: a source that saw a part of the
+// events only, or none. Said where the numbers are, in a few words and in full.
+import type { Source } from "../api/types";
+import { formatValue } from "../format/number";
+import { because, blindReason, sentence } from "./empty";
+
+export interface Remark {
+  kind: "estimate" | "blind" | "other";
+  /** A few words, for a badge. */
+  short: string;
+  /** The same in sentences: what is so now, then what was so in the window. */
+  text: string[];
+}
+
+/** From this share of its events on, a source counts as complete. */
+export const complete = 0.995;
+
+/** "counts 24 % of events, scaled, ± 3 %"; the error is one standard error of the sum. */
+export function estimateWords(coverage: number, error: number | undefined): string {
+  return `counts ${formatValue(coverage, "ratio")} of events, scaled${error === undefined ? "" : `, ± ${roughly(error)}`}`;
+}
+
+/** An error has two digits at most: more would be a precision that it has not. */
+export function roughly(error: number): string {
+  return formatValue(Number(error.toPrecision(2)), "ratio");
+}
+
+/** The remarks on values of these sources, with what the monitor answered beside
+ * the values. What sources are like now belongs to a window that ends now only. */
+export function remarksOf(behind: Source[], warnings: string[], live: boolean): Remark[] {
+  const bySource = new Map<string, Remark>();
+  for (const s of live ? behind : []) {
+    const who = behind.length > 1 ? `${s.name} ` : "";
+    const remark = remarkNow(s, who);
+    if (remark) bySource.set(s.name, remark);
+  }
+  const rest: Remark[] = [];
+  for (const w of warnings) {
+    // "source NAME was blind ..." or "source NAME counted down to ...".
+    const name = /^source (\S+) /.exec(w)?.[1];
+    const known = name === undefined ? undefined : bySource.get(name);
+    if (known) {
+      known.text.push(sentence(w));
+      continue;
+    }
+    const remark: Remark =
+      name === undefined
+        ? { kind: "other", short: "a remark", text: [sentence(w)] }
+        : / was blind /.test(w)
+          ? { kind: "blind", short: `${name} blind for a time`, text: [sentence(w)] }
+          : { kind: "estimate", short: `${name} partly estimated`, text: [sentence(w)] };
+    if (name !== undefined) bySource.set(name, remark);
+    else rest.push(remark);
+  }
+  return [...bySource.values(), ...rest];
+}
+
+function remarkNow(s: Source, who: string): Remark | null {
+  const now = [because(`Now ${s.name}`, { reason: blindReason(s), remedy: s.remedy })];
+  if (s.blind) return { kind: "blind", short: `${who}blind here`, text: now };
+  if ((s.state === "available" || s.state === "degraded") && s.coverage !== undefined && s.coverage < complete) {
+    return { kind: "estimate", short: who + estimateWords(s.coverage, s.error), text: s.reason ? now : [] };
+  }
+  return null;
+}
