@@ -11,7 +11,7 @@ export GOFLAGS     := $(GOFLAGS) -trimpath
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test check bench bench-gate-selftest generate ui e2e clean
+.PHONY: help build run demo test test-full kernels check bench bench-gate-selftest generate ui e2e clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,12 @@ demo: build ## watch a finding open, explained and closed: redis under load, the
 test: ## run every test on this machine; ends with what ran, failed and was skipped, and why (25 minutes)
 	@tools/setup.sh test
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
+
+test-full: test kernels ## the tests, then the kernel matrix (80 minutes)
+
+kernels: build ## boot every kernel that Debian's archive offers, in every mode, and write docs/kernels.md (50 minutes)
+	@tools/setup.sh kernels
+	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/kernels.md
 
 check: ## format, vet, lints, import table, generated files up to date (needs clang and node)
 	@tools/setup.sh generate

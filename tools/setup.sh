@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|demo|test
+#   tools/setup.sh build|generate|demo|test|kernels
 #
 # A package is installed only when a command of it is missing, from Debian's
 # own packages and as root. Otherwise one line says what to install. Go is the one
@@ -68,6 +68,20 @@ want_node() {
 	ln -sf "../node_modules/node-linux-$arch/bin/node" .tools/bin/node
 }
 
+# want_kernels notes what boots kernels, takes their images apart and builds the modules of e2e/kernels.
+want_kernels() {
+	needs cc gcc libc6-dev
+	needs qemu-system-x86_64 qemu-system-x86
+	needs busybox busybox-static
+	needs mkfs.ext4 e2fsprogs
+	needs xz xz-utils
+	needs zstd zstd
+	needs lz4 lz4
+	needs make make
+	needs gcc-12 gcc-12
+	needs pahole pahole
+}
+
 # want_runsc builds gVisor's runtime, which no package of Debian has, into .tools.
 want_runsc() {
 	command -v runsc >/dev/null 2>&1 && return 0
@@ -111,13 +125,11 @@ test)
 	needs wrk wrk
 	needs chromium chromium fonts-dejavu-core
 	needs prometheus prometheus
-	needs mkfs.ext4 e2fsprogs
 	needs podman podman
 	needs runc runc
-	needs qemu-system-x86_64 qemu-system-x86
+	want_kernels
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
-	needs busybox busybox-static
 	needs musl-gcc musl-tools
 	needs fio fio
 	needs 7zz 7zip
@@ -126,12 +138,17 @@ test)
 	needs systemd-analyze systemd
 	install_missing
 	want_runsc
-	# A test boots Debian's kernel, whose package it asks apt for.
+	# Tests boot Debian's kernel, whose package they ask apt for.
 	if [ "$(id -u)" = 0 ] && ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then
-		apt-get update >/dev/null || echo "setup: apt-get update did not work; the test of Debian's kernel will be skipped"
+		apt-get update >/dev/null || echo "setup: apt-get update did not work; the tests that boot Debian's kernel will be skipped"
 	fi
 	;;
+kernels)
+	want_go
+	want_kernels
+	install_missing
+	;;
 *)
-	die "usage: tools/setup.sh build|generate|demo|test"
+	die "usage: tools/setup.sh build|generate|demo|test|kernels"
 	;;
 esac

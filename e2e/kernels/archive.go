@@ -1,0 +1,216 @@
+package kernels
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Archive is Debian's archive as apt sees it with lists of its own: those of
+// the machine are neither read nor changed, and need not be Debian 12's.
+type Archive struct {
+	// Dir keeps the lists and what was unpacked of each kernel.
+	Dir string
+}
+
+// suites are the releases whose kernels are looked at, and fresh how long their
+// lists are good for.
+var suites = []string{"bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"}
+
+const (
+	mirror   = "http://deb.debian.org"
+	keyring  = "/usr/share/keyrings/debian-archive-keyring.gpg"
+	fresh    = 7 * 24 * time.Hour
+	stampMod = 0o644
+)
+
+// ErrNoKernels is the error of a machine on which no kernel can be had: no
+// apt, no network and nothing from before.
+var ErrNoKernels = errors.New("no kernel images can be had")
+
+// Image is a package with a kernel in it.
+type Image struct {
+	// Package is its name, as linux-image-6.12.117+deb12-cloud-amd64.
+	Package string
+	// Series is the upstream version's first two numbers.
+	Series Version
+	// Release is "deb12" and the like where the name has it: the same series is
+	// built for several releases, with other compilers.
+	Release string
+	// Flavour is "generic", "cloud" or "rt".
+	Flavour string
+	// numbers orders packages of a series.
+	numbers []int
+}
+
+// Version is a kernel's major and minor number.
+type Version [2]int
+
+// String is the version as it is written.
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v[0], v[1]) }
+
+// Before reports whether v is older than w.
+func (v Version) Before(w Version) bool { return slices.Compare(v[:], w[:]) < 0 }
+
+// Name is the short name of a kernel in tables.
+func (im Image) Name() string {
+	name := im.Series.String()
+	if im.Release != "" {
+		name += " " + im.Release
+	}
+	return name + " " + im.Flavour
+}
+
+var imageName = regexp.MustCompile(`^linux-image-(\d+)\.(\d+)([.\d-]*)(?:\+(deb\d+)([.\d]*))?(-cloud|-rt)?-amd64$`)
+
+// parseImage takes the name of a package apart; ok is false where it is not the
+// name of one kernel for 64-bit PCs.
+func parseImage(name string) (im Image, ok bool) {
+	m := imageName.FindStringSubmatch(name)
+	if m == nil || m[3] == "" {
+		return Image{}, false
+	}
+	im = Image{Package: name, Release: m[4], Flavour: cmp.Or(strings.TrimPrefix(m[6], "-"), "generic")}
+	for _, digits := range regexp.MustCompile(`\d+`).FindAllString(m[1]+" "+m[2]+" "+m[3]+" "+m[5], -1) {
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			return Image{}, false
+		}
+		im.numbers = append(im.numbers, n)
+	}
+	im.Series = Version{im.numbers[0], im.numbers[1]}
+	return im, true
+}
+
+// newest keeps the newest image of each series, release and flavour, oldest
+// series first.
+func newest(images []Image) []Image {
+	best := map[string]Image{}
+	for _, im := range images {
+		if have, ok := best[im.Name()]; !ok || slices.Compare(have.numbers, im.numbers) < 0 {
+			best[im.Name()] = im
+		}
+	}
+	var out []Image
+	for _, im := range best {
+		out = append(out, im)
+	}
+	slices.SortFunc(out, func(a, b Image) int {
+		return cmp.Or(slices.Compare(a.Series[:], b.Series[:]), cmp.Compare(a.Release, b.Release), cmp.Compare(a.Flavour, b.Flavour))
+	})
+	return out
+}
+
+// Images lists the newest image of each series, release and flavour that the
+// archive offers. The lists are fetched when they are older than a week; where
+// that does not work, older ones do.
+func (a *Archive) Images(ctx context.Context) ([]Image, error) {
+	if err := a.update(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoKernels, err)
+	}
+	out, err := a.apt(ctx, "apt-cache", "search", "--names-only", `^linux-image-[0-9].*-amd64$`)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoKernels, err)
+	}
+	var images []Image
+	for line := range strings.Lines(string(out)) {
+		name, _, _ := strings.Cut(line, " ")
+		if im, ok := parseImage(name); ok {
+			images = append(images, im)
+		}
+	}
+	if len(images) == 0 {
+		return nil, fmt.Errorf("%w: the lists of %s have none", ErrNoKernels, mirror)
+	}
+	return newest(images), nil
+}
+
+func (a *Archive) update(ctx context.Context) error {
+	stamp := filepath.Join(a.Dir, "apt/updated")
+	if s, err := os.Stat(stamp); err == nil && time.Since(s.ModTime()) < fresh {
+		return nil
+	}
+	for _, d := range []string{"apt/lists/partial", "apt/cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(a.Dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	var list strings.Builder
+	for _, s := range suites {
+		fmt.Fprintf(&list, "deb [arch=amd64 signed-by=%s] %s/debian %s main\n", keyring, mirror, s)
+		if s != "sid" && !strings.Contains(s, "-") {
+			fmt.Fprintf(&list, "deb [arch=amd64 signed-by=%s] %s/debian-security %s-security main\n", keyring, mirror, s)
+		}
+	}
+	if err := errors.Join(os.WriteFile(filepath.Join(a.Dir, "apt/sources.list"), []byte(list.String()), stampMod),
+		os.WriteFile(filepath.Join(a.Dir, "apt/status"), nil, stampMod)); err != nil {
+		return err
+	}
+	_, err := a.apt(ctx, "apt-get", "update", "-qq")
+	if _, had := os.Stat(stamp); err != nil && had != nil {
+		return err
+	} else if err != nil {
+		return nil // the lists from before
+	}
+	return os.WriteFile(stamp, nil, stampMod)
+}
+
+// apt runs a command of apt on this archive's lists.
+func (a *Archive) apt(ctx context.Context, name string, args ...string) ([]byte, error) {
+	dir := filepath.Join(a.Dir, "apt")
+	cmd := exec.CommandContext(ctx, name, append([]string{
+		"-o", "Dir::Etc::SourceList=" + dir + "/sources.list", "-o", "Dir::Etc::SourceParts=/dev/null",
+		"-o", "Dir::State::Lists=" + dir + "/lists", "-o", "Dir::State::status=" + dir + "/status", "-o", "Dir::Cache=" + dir + "/cache",
+		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false", "-o", "APT::Sandbox::User=root",
+	}, args...)...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}
+
+// parts are the packages that an image consists of: since 7.3 the kernel and
+// its modules are packages of their own.
+func (a *Archive) parts(ctx context.Context, im Image) ([]string, error) {
+	out, err := a.apt(ctx, "apt-cache", "depends", "--no-recommends", "--no-suggests", im.Package)
+	if err != nil {
+		return nil, err
+	}
+	parts := []string{im.Package}
+	for _, m := range regexp.MustCompile(`Depends: (linux-(?:binary|modules)-\S+)`).FindAllStringSubmatch(string(out), -1) {
+		parts = append(parts, m[1])
+	}
+	return parts, nil
+}
+
+// download gets packages and returns their files, which the caller removes.
+func (a *Archive) download(ctx context.Context, packages ...string) ([]string, error) {
+	pattern := filepath.Join(a.Dir, "apt/*.deb")
+	left, err := filepath.Glob(pattern) // of one that was cut off
+	if err != nil {
+		return nil, err
+	}
+	for _, deb := range left {
+		if err := os.Remove(deb); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := a.apt(ctx, "apt-get", append([]string{"download", "-qq"}, packages...)...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoKernels, err)
+	}
+	return filepath.Glob(pattern)
+}

@@ -1,0 +1,89 @@
+package kernels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Module builds a kernel module from a folder against the kernel's headers, the
+// first time fetched from the archive, and returns the file. It needs make, gcc
+// and pahole, without which the module has no type information.
+func (a *Archive) Module(ctx context.Context, k *Kernel, source, to string) (string, error) {
+	headers, err := a.headers(ctx, k)
+	if err != nil {
+		return "", err
+	}
+	build := filepath.Join(to, filepath.Base(source))
+	if err := os.CopyFS(build, os.DirFS(source)); err != nil {
+		return "", err
+	}
+	// Makefile of Debian's headers goes on in the common ones by an absolute path.
+	makefile := filepath.Join(headers, "Makefile")
+	text, err := os.ReadFile(makefile)
+	if err != nil {
+		return "", err
+	}
+	common := filepath.Join(filepath.Dir(headers), "linux-headers-"+commonRelease(k.Uname)+"-common", "Makefile")
+	if !strings.Contains(string(text), common) {
+		if err := os.WriteFile(makefile, []byte("include "+common+"\n"), 0o644); err != nil {
+			return "", err
+		}
+	}
+	// Types come from the kernel's own image where the headers have none (before 6.12).
+	image := filepath.Join(headers, "vmlinux")
+	if _, err := os.Stat(image); errors.Is(err, os.ErrNotExist) {
+		if err := os.Symlink(filepath.Join(k.dir, "vmlinux"), image); err != nil {
+			return "", err
+		}
+	}
+	cmd := exec.CommandContext(ctx, "make", "KDIR="+headers)
+	cmd.Dir = build
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s for %s: %w\n%s", source, k.Uname, err, tail(string(out)))
+	}
+	files, err := filepath.Glob(filepath.Join(build, "*.ko"))
+	if err != nil || len(files) != 1 {
+		return "", fmt.Errorf("build %s for %s: made %v, %w", source, k.Uname, files, err)
+	}
+	return files[0], nil
+}
+
+// commonRelease is the release without its architecture and flavour.
+func commonRelease(uname string) string {
+	for _, flavour := range []string{"-amd64", "-cloud", "-rt"} {
+		uname = strings.TrimSuffix(uname, flavour)
+	}
+	return uname
+}
+
+// headers unpacks what a module of a kernel is built with, and returns the
+// folder for KDIR.
+func (a *Archive) headers(ctx context.Context, k *Kernel) (string, error) {
+	root := filepath.Join(k.dir, "headers")
+	dir := filepath.Join(root, "usr/src/linux-headers-"+k.Uname)
+	done := filepath.Join(root, "done")
+	if _, err := os.Stat(done); err == nil {
+		return dir, nil
+	}
+	release := commonRelease(k.Uname)
+	kbuild := "linux-kbuild-" + release
+	if k.Series.Before(Version{6, 12}) {
+		kbuild = "linux-kbuild-" + k.Series.String()
+	}
+	debs, err := a.download(ctx, "linux-headers-"+k.Uname, "linux-headers-"+release+"-common", kbuild)
+	if err != nil {
+		return "", err
+	}
+	for _, deb := range debs {
+		out, err := exec.CommandContext(ctx, "dpkg-deb", "-x", deb, root).CombinedOutput()
+		if err := errors.Join(err, os.Remove(deb)); err != nil {
+			return "", fmt.Errorf("unpack %s: %w: %s", filepath.Base(deb), err, out)
+		}
+	}
+	return dir, os.WriteFile(done, nil, 0o644)
+}
