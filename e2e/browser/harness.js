@@ -58,8 +58,9 @@ function start(command, args) {
 /** A monitor of its own, or the one at TEESCOPE_URL; returns its address. */
 export async function startMonitor(...args) {
   if (process.env.TEESCOPE_URL && args.length === 0) return process.env.TEESCOPE_URL.replace(/\/$/, "");
-  // A short interval keeps what happens at the edges of a measured window small.
-  const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", tempDir(), "--interval", "1s", ...args]);
+  // A short interval keeps what happens at the edges of a measured window small,
+  // and a budget with room for everything keeps counts from being estimates.
+  const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", tempDir(), "--interval", "1s", "--budget", "100%", ...args]);
   const url = await until("the monitor prints its address", 30_000, () => {
     assert.equal(p.child.exitCode, null, p.output());
     return p.output().match(/page: (http:\S+?)\/?\s/)?.[1];

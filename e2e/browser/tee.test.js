@@ -8,7 +8,7 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
   let url;
   before(async () => {
     const root = tempDir();
-    const files = ["cpu", "system", "memory", "pressure", "disk", "network", "sgx_legacy"].map((f) => `internal/probe/sources/testdata/${f}.txtar`);
+    const files = ["cpu", "system", "memory", "pressure", "disk", "network", "sgx_legacy", "misc_cgroup"].map((f) => `internal/probe/sources/testdata/${f}.txtar`);
     unpack(root, ...files, "internal/tee/kinds/testdata/sgx-legacy-isgx.txtar");
     url = await startMonitor("--host-root", root);
     await until("a few readings", 30_000, async () => (await (await fetch(`${url}/api/v1/query?query=tee_sgx_epc_bytes`)).json()).data.result.length > 0);
@@ -25,6 +25,21 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
     await drawn(page, "EPC paging, pages per second");
     await page.getByText("EPC", { exact: true }).first().hover();
     await page.getByRole("tooltip").getByText(/Enclave page cache/).waitFor();
+    await check();
+  });
+
+  test("a chart shows where its source delivers, and says why where one that could is off", async () => {
+    const { page, check } = await openPage(`${url}/?page=tee&range=5m`);
+    const title = "Limited resources of control groups";
+    await drawn(page, title);
+    const rows = await chart(page, title).locator("tbody tr").evaluateAll((rows) => rows.map((r) => [r.dataset.name, Number(r.dataset.now)]));
+    assert.deepEqual(Object.fromEntries(rows), { "size, sev_es": 410, "size, sev": 99, "used, sev_es": 3, "used, sev": 1 });
+    assert.equal(await chart(page, "Encrypted transfers of each card, bytes per second").count(), 0, "no card, no chart");
+    // This machine's own CPU decides whether there may be SGX.
+    const platform = await (await fetch(`${url}/api/teescope/v1/platform`)).json();
+    if (platform.tees.find((t) => t.kind === "sgx").state !== "not here") {
+      await chart(page, "Enclave transitions per second").getByText(/off until it is asked for/).waitFor();
+    }
     await check();
   });
 

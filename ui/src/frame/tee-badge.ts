@@ -7,11 +7,16 @@ export interface Badge {
   title: string;
 }
 
-const names: Record<string, string> = { sgx: "SGX", tdx: "TDX", sev: "SEV", "sev-es": "SEV-ES", "sev-snp": "SEV-SNP", cca: "CCA", nitro: "Nitro", "ibm-se": "IBM Secure Execution", "ibm-pef": "IBM PEF", "nvidia-cc": "NVIDIA confidential GPU" };
+const names: Record<string, string> = { sgx: "SGX", tdx: "TDX", "tdx-host": "TDX", sev: "SEV", "sev-host": "SEV", "sev-es": "SEV-ES", "sev-snp": "SEV-SNP", cca: "CCA", nitro: "Nitro", "ibm-se": "IBM Secure Execution", "ibm-pef": "IBM PEF", "nvidia-cc": "NVIDIA confidential GPU" };
 
 /** A kind or variant as its makers write it. */
 export function teeName(kind: string, variant?: string): string {
   return names[variant ?? ""] ?? names[kind] ?? kind;
+}
+
+/** What a detector looks for: hosts of a kind are looked for apart from its guests. */
+export function kindName(kind: string): string {
+  return teeName(kind) + (kind.endsWith("-host") ? " host" : "");
 }
 
 /** Detection reads what kernel and CPU say; only attestation would verify it. */
@@ -32,7 +37,7 @@ export function badgeOf(tees: TEE[] | null): Badge {
     };
   }
   const unsure = list.filter((t) => t.state === "could not tell");
-  if (unsure.length > 0) return { text: "TEE: could not tell", level: "unknown", title: unsure.map((t) => `${teeName(t.kind)}: ${t.reason ?? "no reason given"}`).join("\n") };
+  if (unsure.length > 0) return { text: "TEE: could not tell", level: "unknown", title: unsure.map((t) => `${kindName(t.kind)}: ${t.reason ?? "no reason given"}`).join("\n") };
   if (list.length === 0) return { text: "TEE: not known yet", level: "unknown", title: "" };
-  return { text: "no TEE here", level: "none", title: `Looked for ${list.map((t) => teeName(t.kind)).join(", ")}.` };
+  return { text: "no TEE here", level: "none", title: `Looked for ${list.map((t) => kindName(t.kind)).join(", ")}.` };
 }

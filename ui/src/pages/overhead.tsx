@@ -31,7 +31,7 @@ export default function OverheadPage() {
       <Cost w={w} />
       {o && <Parts overhead={o} />}
       <SourceList sources={sources} changed={refresh} />
-      <div className="grid after">
+      <div className="grid">
         <LinesChart title="Memory of the monitor" unit="bytes" metrics={["teescope_memory_bytes"]} lines={["rss", "bpf_maps"].map((kind) => ({ name: kind === "rss" ? "resident" : "eBPF maps", expr: `sum(${select("teescope_memory_bytes", [...own(w), { label: "kind", op: "=", value: kind }])})` }))} />
         <LinesChart title="Series in the store" unit="" metrics={["teescope_store_series"]} lines={[{ name: "series", expr: `sum(${select("teescope_store_series", own(w))})` }]} />
         <QueryChart title="Time to read each source" unit="seconds" by="source" metrics={["teescope_source_read_seconds"]} expr={`max by (source) (${select("teescope_source_read_seconds", own(w))})`} />
@@ -46,7 +46,7 @@ function Cost({ w }: { w: Window }) {
   const rate = (metric: string) => `rate(${select(metric, match)}[${rateWindow(w)}])`;
   const commands = `label_replace(sum(${rate("teescope_command_cpu_seconds_total")}), "part", "commands", "", "")`;
   return (
-    <div className="grid">
+    <div className="grid grid-wide">
       <LinesChart
         title="Busiest core: used by the monitor, and the budget"
         unit="ratio"
@@ -68,9 +68,9 @@ function Loss({ budget }: { budget: number }) {
   const { sources } = useMachine();
   const { lost, back, sources: names } = lossOf(sources.data ?? [], budget);
   return (
-    <section className="card" aria-label="What the budget takes" data-lost={names.join(" ")}>
-      <p className="plain">{lost}</p>
-      {back && <p className="plain dim">{back}</p>}
+    <section className="card" aria-label="What the budget takes" id="loss" data-lost={names.join(" ")}>
+      <p>{lost}</p>
+      {back && <p className="dim">{back}</p>}
     </section>
   );
 }

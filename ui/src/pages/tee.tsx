@@ -3,7 +3,7 @@ import type { TEE } from "../api/types";
 import { TEEPanel } from "../charts/charts";
 import { subjects, teeCharts, type About } from "../charts/tee";
 import { IconGood, IconInfo, IconUnknown } from "../frame/icons";
-import { badgeOf, teeName } from "../frame/tee-badge";
+import { badgeOf, kindName, teeName } from "../frame/tee-badge";
 import { useMachine } from "../state/machine";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
@@ -65,7 +65,7 @@ export default function TEEPage() {
               {tees.map((t) => (
                 <tr key={t.kind}>
                   <th scope="row">
-                    {teeName(t.kind)}
+                    {kindName(t.kind)}
                     <div className="dim small">{t.doc}</div>
                   </th>
                   <td>
@@ -94,7 +94,7 @@ function headline(tees: TEE[]): string {
   if (active.length > 0) return active.map(says).join(" ") + debug;
   if (here.length > 0) return here.map((f) => `${teeName(f.kind, f.variant)} is here but not active.`).join(" ");
   const unsure = tees.filter((t) => t.state === "could not tell");
-  if (unsure.length > 0) return `Could not tell whether there is ${unsure.map((t) => teeName(t.kind)).join(" or ")} here.`;
+  if (unsure.length > 0) return `Could not tell whether there is ${unsure.map((t) => kindName(t.kind)).join(" or ")} here.`;
   return "There is no TEE here.";
 }
 

@@ -68,9 +68,9 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
         <span className={`chip ${look}`}>
           <Icon /> {stateWords(s)}
         </span>
-        {reads && s.coverage !== undefined && (
+        {reads && s.coverage !== undefined && (s.coverage < complete || canSample(s)) && (
           <span className={`chip ${s.coverage < complete ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
-            counts {formatValue(s.coverage, "ratio")}
+            counts {roughly(s.coverage)}
             {s.error !== undefined && ` ± ${roughly(s.error)}`}
           </span>
         )}
@@ -91,7 +91,7 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
           {s.remedy && <span className="dim"> What helps: {s.remedy}</span>}
         </p>
       )}
-      {narrowed(s) && <p className="small">Only {narrowedTo(s)}.</p>}
+      {narrowed(s) && <p className="small" data-narrowed="">Only {narrowedTo(s)}.</p>}
       <details className="source-more">
         <summary>
           {settable(s) ? "Settings and details" : "Details"}

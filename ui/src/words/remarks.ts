@@ -17,12 +17,12 @@ export const complete = 0.995;
 
 /** "counts 24 % of events, scaled, ± 3 %"; the error is one standard error of the sum. */
 export function estimateWords(coverage: number, error: number | undefined): string {
-  return `counts ${formatValue(coverage, "ratio")} of events, scaled${error === undefined ? "" : `, ± ${roughly(error)}`}`;
+  return `counts ${roughly(coverage)} of events, scaled${error === undefined ? "" : `, ± ${roughly(error)}`}`;
 }
 
-/** An error has two digits at most: more would be a precision that it has not. */
-export function roughly(error: number): string {
-  return formatValue(Number(error.toPrecision(2)), "ratio");
+/** An estimated ratio has two digits at most: more would be a precision that it has not. */
+export function roughly(ratio: number): string {
+  return formatValue(Number(ratio.toPrecision(2)), "ratio");
 }
 
 /** The remarks on values of these sources, with what the monitor answered beside

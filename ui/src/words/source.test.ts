@@ -8,7 +8,7 @@ const source = (o: Partial<Source> = {}): Source => ({ name: "syscalls", doc: ""
 const sampled = (o: Partial<Source> = {}) => source({ state: "degraded", coverage: 0.2412, error: 0.0313, reason: "it counts 24 % of the time, to keep the budget", remedy: "raise --budget", ...o });
 
 test("an estimate says its coverage and its error, with two digits at most", () => {
-  expect(estimateWords(0.2412, 0.0313)).toBe("counts 24.1 % of events, scaled, ± 3.1 %");
+  expect(estimateWords(0.2412, 0.0313)).toBe("counts 24 % of events, scaled, ± 3.1 %");
   expect(estimateWords(0.5, undefined)).toBe("counts 50 % of events, scaled");
 });
 
@@ -18,7 +18,7 @@ test("what is so now and what was so in the window is one remark for each source
   expect(remarksOf([source()], [], true)).toEqual([]);
   const [one, ...more] = remarksOf([sampled()], [counted], true);
   expect(more).toEqual([]);
-  expect(one).toMatchObject({ kind: "estimate", short: "counts 24.1 % of events, scaled, ± 3.1 %" });
+  expect(one).toMatchObject({ kind: "estimate", short: "counts 24 % of events, scaled, ± 3.1 %" });
   expect(one?.text).toEqual(["Now syscalls: it counts 24 % of the time, to keep the budget. What helps: raise --budget", `S${counted.slice(1)}.`]);
 });
 
@@ -33,7 +33,7 @@ test("in a window that is over, only what was so then counts", () => {
 
 test("several sources are told apart by name, blind ones say why", () => {
   const remarks = remarksOf([sampled(), source({ name: "block", state: "degraded", blind: true, reason: "budget" })], [], true);
-  expect(remarks.map((r) => r.short)).toEqual(["syscalls counts 24.1 % of events, scaled, ± 3.1 %", "block blind here"]);
+  expect(remarks.map((r) => r.short)).toEqual(["syscalls counts 24 % of events, scaled, ± 3.1 %", "block blind here"]);
   expect(remarks[1]?.text[0]).toBe("Now block: the budget has no room for counting these events.");
 });
 
@@ -42,7 +42,7 @@ test("what the budget takes is said in one sentence each, and what brings it bac
   const all = lossOf([sampled(), sampled({ name: "faults", coverage: 0.5, error: 0.1 }), source({ name: "switches", level: "count", wanted: "latency" }), source({ name: "block", state: "degraded", blind: true, reason: "budget", coverage: 0 })], 0.01);
   expect(all.sources).toEqual(["block", "switches", "syscalls", "faults"]);
   expect(all.lost).toBe(
-    "To keep 1 % of each core: block is off: what it would count is absent. switches works at level count instead of latency. syscalls counts 24.1 % of its events and faults counts 50 % of its events; the numbers are scaled to all events, with a standard error of up to 10 %.",
+    "To keep 1 % of each core: block is off: what it would count is absent. switches works at level count instead of latency. syscalls counts 24 % of its events and faults counts 50 % of its events; the numbers are scaled to all events, with a standard error of up to 10 %.",
   );
   expect(all.back).toContain("--budget");
 });

@@ -1,0 +1,197 @@
+// The sources on the page: their settings, the budget, and what is said where
+// numbers are estimates or missing.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { chart, cleanUp, drawn, missing, openPage, startMonitor, until } from "./harness.js";
+
+const budgetChart = "Busiest core: used by the monitor, and the budget";
+const pages = "Page cache, pages per second, all processes";
+
+describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
+  let url;
+  before(async () => {
+    url = await startMonitor();
+    await until("a few readings", 60_000, async () => Number((await query("sum(count_over_time(teescope_budget_used_ratio[1m]))"))[0]?.value[1]) >= 4);
+  });
+  after(cleanUp);
+
+  const query = async (expr) => (await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(expr)}`)).json()).data.result;
+  const source = async (name) => (await (await fetch(`${url}/api/teescope/v1/sources`)).json()).find((s) => s.name === name);
+  const set = (name, setting) => fetch(`${url}/api/teescope/v1/sources/${name}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(setting) });
+
+  /** The overhead page with the settings of a source open, and a mark that a reload would remove. */
+  async function settings(name) {
+    const opened = await openPage(`${url}/?page=overhead&range=5m`);
+    const item = opened.page.locator(`li[data-source=${name}]`);
+    await item.getByText("Settings and details").click();
+    await opened.page.evaluate(() => (window.neverReloaded = true));
+    return { ...opened, item, reloaded: async () => !(await opened.page.evaluate(() => window.neverReloaded === true)) };
+  }
+
+  test("a source is narrowed from the page: by name, process id and control group", async () => {
+    const { page, check, item, reloaded } = await settings("syscalls");
+    const me = String(process.pid);
+    try {
+      const name = page.getByRole("textbox", { name: "Process filter of syscalls" });
+      await name.fill("^node|^teescope");
+      await name.press("Enter");
+      await item.getByText("Only processes that match ^node|^teescope.").waitFor();
+      assert.equal((await source("syscalls")).process, "^node|^teescope");
+
+      const ids = page.getByRole("textbox", { name: "Process ids of syscalls" });
+      await ids.fill(me);
+      await page.getByRole("button", { name: "Set: Process ids of syscalls" }).click();
+      await item.getByText(`with the process ids ${me}.`).waitFor();
+      assert.deepEqual((await source("syscalls")).pids, [process.pid]);
+      await until("the process has series of its own", 30_000, async () => (await query(`tee_pid_syscalls_total{pid="${me}"}`)).length > 0);
+      await until("others are no longer counted", 30_000, async () => {
+        const rows = await query('sum by (process) (rate(tee_syscalls_total[5s])) > 0');
+        return rows.length > 0 && rows.every((r) => /^(node|teescope|MainThread)/.test(r.metric.process));
+      });
+
+      const groups = page.getByRole("textbox", { name: "Control groups of syscalls" });
+      await groups.fill("no-such-group");
+      await groups.press("Enter");
+      await item.getByText("in control groups that match no-such-group.").waitFor();
+      assert.equal((await source("syscalls")).cgroup, "no-such-group");
+
+      for (const field of [name, ids, groups]) {
+        await field.fill("");
+        await field.press("Enter");
+      }
+      await until("it counts everything again", 20_000, async () => {
+        const s = await source("syscalls");
+        return !s.process && !s.cgroup && !s.pids?.length && (await item.locator("[data-narrowed]").count()) === 0;
+      });
+      assert.equal(await reloaded(), false);
+    } finally {
+      await set("syscalls", { process: "", pids: [], cgroup: "", container: "" });
+    }
+    await check();
+  });
+
+  test("each setting has its own complaint, in the monitor's words", async () => {
+    const { page, check, item } = await settings("faults");
+    for (const [field, text, complaint] of [
+      ["Process filter of faults", "a(", /missing closing \)/],
+      ["Process ids of faults", "0", /want a process id above 0/],
+      ["Process ids of faults", "one", /One is no process id/],
+      ["Containers of faults", "[", /missing closing \]/],
+      ["Sampling of faults, percent of the time", "250", /above 0 and at most 1/],
+      ["Sampling of faults, percent of the time", "much", /Much is no number/],
+    ]) {
+      const box = page.getByRole("textbox", { name: field });
+      await box.fill(text);
+      await box.press("Enter");
+      const alert = item.locator("form", { has: box }).getByRole("alert");
+      await alert.getByText(complaint).waitFor();
+      assert.equal(await box.getAttribute("aria-invalid"), "true");
+      assert.ok((await box.getAttribute("aria-describedby")).includes(await alert.getAttribute("id")), "the field names its complaint");
+    }
+    assert.equal(await item.getByRole("alert").filter({ hasText: /./ }).count(), 4, "one for each field");
+    const s = await source("faults");
+    assert.deepEqual([s.process, s.pids, s.container, s.sample], [undefined, undefined, undefined, 1], "nothing was changed");
+    await check();
+  });
+
+  test("the level of detail changes from the page, and what is in force shows beside what was asked for", async () => {
+    const { page, check, item, reloaded } = await settings("switches");
+    try {
+      const level = page.getByRole("combobox", { name: "Level of detail of switches" });
+      await item.getByText(/latency: how long threads wait/).waitFor();
+      await level.focus();
+      await page.keyboard.press("ArrowDown");
+      await until("the monitor was asked", 20_000, async () => (await source("switches")).wanted === "latency");
+      await item.getByText(/level latency|asked for latency/).waitFor();
+      assert.equal(await level.inputValue(), "latency");
+      assert.equal(await reloaded(), false);
+
+      // The budget has room here; what the page says where it has none:
+      await page.route("**/api/teescope/v1/sources", async (r) => {
+        const list = await (await r.fetch()).json();
+        await r.fulfill({ json: list.map((s) => (s.name === "switches" ? { ...s, level: "count" } : s)) });
+      });
+      await item.getByText("level count, asked for latency").waitFor();
+      await item.getByText("Works at count: the budget has no room for latency.").waitFor();
+      await page.getByRole("region", { name: "What the budget takes" }).getByText(/switches works at level count instead of latency/).waitFor();
+      await page.unrouteAll({ behavior: "ignoreErrors" });
+    } finally {
+      await set("switches", { level: "count" });
+    }
+    await check();
+  });
+
+  test("the budget over time: what was used beside what was promised, and where it goes", async () => {
+    const { page, check } = await openPage(`${url}/?page=overhead&range=5m`);
+    await drawn(page, budgetChart);
+    const row = (name) => chart(page, budgetChart).locator(`tr[data-name^="${name}"]`);
+    const promised = Number((await query("teescope_budget_ratio"))[0].value[1]);
+    assert.equal(Number(await row("budget").getAttribute("data-now")), promised);
+    assert.ok(Number(await row("used").getAttribute("data-now")) > 0);
+    await drawn(page, "Counting in the kernel by source, percent of one core");
+    await drawn(page, "Coverage by source, share of all events");
+    const covered = await chart(page, "Coverage by source, share of all events").locator("tbody tr").evaluateAll((rows) => rows.map((r) => r.dataset.name));
+    assert.ok(covered.includes("syscalls") && !covered.includes("memory"), `sources that count in the kernel: ${covered}`);
+    await drawn(page, "CPU of the monitor by part, percent of one core");
+    await page.getByRole("region", { name: "What the budget takes" }).getByText(/takes nothing away|To keep 100 % of each core/).waitFor();
+    await check();
+  });
+
+  test("an estimate says so at its chart, and in Explore, with the monitor's words", async () => {
+    const { page, check, item } = await settings("pagecache");
+    try {
+      const box = page.getByRole("textbox", { name: "Sampling of pagecache, percent of the time" });
+      await box.fill("25 %");
+      await box.press("Enter");
+      await until("it is sampled", 30_000, async () => (await source("pagecache")).sample === 0.25);
+      await item.getByText(/^counts (1\d|2\d|3\d)(\.\d+)? %/).waitFor();
+
+      await page.goto(`${url}/?range=5m`);
+      await drawn(page, pages);
+      const badge = chart(page, pages).locator("summary").getByText(/counts .* % of events, scaled/);
+      await badge.waitFor();
+      await badge.click();
+      await chart(page, pages).getByText(/Source pagecache counted down to .* % of its events/).waitFor();
+      await chart(page, pages).getByText(/as it was told to/).waitFor();
+      assert.equal(await chart(page, "Memory").locator("[data-remark]").count(), 0, "a chart of complete sources has no badge");
+
+      await page.goto(`${url}/?page=explore&range=5m&expr=${encodeURIComponent("sum by (operation) (rate(tee_page_cache_pages_total[1m]))")}`);
+      await chart(page, "Over the time range").getByText(/Source pagecache counted down to .* % of its events/).waitFor();
+      await page.getByRole("region", { name: "At the end of the range" }).getByText("pagecache partly estimated").waitFor();
+    } finally {
+      await set("pagecache", { sample: 1 });
+    }
+    await check();
+  });
+
+  test("a blind source is called blind at its chart, with the reason, and an empty chart says it too", async () => {
+    const { page, check } = await openPage(`${url}/?range=5m&refresh=0`);
+    await page.route("**/api/teescope/v1/sources", async (r) => {
+      const list = await (await r.fetch()).json();
+      await r.fulfill({ json: list.map((s) => (s.name === "pagecache" ? { ...s, state: "degraded", blind: true, reason: "budget", remedy: "raise --budget" } : s)) });
+    });
+    await page.reload();
+    await chart(page, pages).locator("summary").getByText("blind here").click();
+    await chart(page, pages).getByText(/the budget has no room for counting these events/).first().waitFor();
+    const later = Math.floor(Date.now() / 1000) + 3600;
+    await page.goto(`${url}/?from=${later}&to=${later + 300}&refresh=0`);
+    await chart(page, pages).getByText(/The source pagecache is blind here: the budget has no room/).waitFor();
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await check();
+  });
+
+  test("opt-in sources are told apart from switched-off ones", async () => {
+    const { page, check } = await openPage(`${url}/?page=overhead&refresh=0`);
+    await page.locator("li[data-source=tcp_connect]").getByText("off, opt-in").waitFor();
+    const toggle = page.getByRole("switch", { name: "Source pressure" });
+    await toggle.focus();
+    await page.keyboard.press("Space");
+    try {
+      await page.locator("li[data-source=pressure]").getByText("switched off").waitFor();
+      assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("aria-label")), "Source pressure", "the keyboard stays where it was");
+    } finally {
+      await set("pressure", { on: true });
+    }
+    await check();
+  });
+});
