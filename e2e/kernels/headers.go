@@ -85,5 +85,16 @@ func (a *Archive) headers(ctx context.Context, k *Kernel) (string, error) {
 			return "", fmt.Errorf("unpack %s: %w: %s", filepath.Base(deb), err, out)
 		}
 	}
+	// Before 6.12 the headers lack the program that fills in the numbers of types
+	// that code names; modules here name none.
+	resolve := filepath.Join(dir, "tools/bpf/resolve_btfids/resolve_btfids")
+	if _, err := os.Stat(resolve); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(resolve), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(resolve, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			return "", err
+		}
+	}
 	return dir, os.WriteFile(done, nil, 0o644)
 }

@@ -143,7 +143,7 @@ func boot(t *testing.T, g *Guest) *Report {
 		t.Fatal(err)
 	}
 	g.Files = files
-	g.Modules = append([]string{"virtio_pci", "virtio_blk", "loop", "ext4"}, g.Modules...)
+	g.Modules = append([]string{"virtio_pci", "virtio_blk", "loop", "crc32c_generic", "ext4"}, g.Modules...)
 	g.QEMU = append([]string{"-drive", "if=none,id=d0,format=raw,file=" + ext4(t), "-device", "virtio-blk-pci,drive=d0"}, g.QEMU...)
 	ctx, cancel := context.WithTimeout(t.Context(), guestTime)
 	defer cancel()
