@@ -39,8 +39,8 @@ var built = sync.OnceValues(func() (map[string]string, error) {
 		{"/bin/inside", "cc", "-static", "-O2", "-o", dir + "/inside", "inside/inside.c"},
 	}
 	for _, c := range commands {
-		if files[c[0]] != "" {
-			continue
+		if given := files[c[0]]; given != "" { // a copy, as the next build may replace it meanwhile
+			c = []string{c[0], "cp", given, filepath.Join(dir, filepath.Base(c[0]))}
 		}
 		cmd := exec.Command(c[1], c[2:]...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -346,9 +346,19 @@ func judge(t *testing.T, k *Kernel, m mode, r *Report) result {
 		}
 	}
 	judgeSources(t, k, m, res.root)
-	res.available = judgeRights(t, res.root, res.root)
-	res.few = judgeRights(t, res.root, readDoctor(t, r.Steps["doctor, two capabilities"]))
+	for _, s := range res.root.Sources {
+		if s.State == "available" {
+			res.available++
+		}
+	}
+	few := readDoctor(t, r.Steps["doctor, two capabilities"])
+	res.few = judgeRights(t, res.root, few)
 	res.none = judgeRights(t, res.root, readDoctor(t, r.Steps["doctor, no rights"]))
+	for _, name := range counted {
+		if with, without := few.state(name).State, res.root.state(name).State; counts(k, m) && with != without {
+			t.Errorf("source %s is %s for root and %s with two capabilities: %s", name, without, with, few.state(name).Reason)
+		}
+	}
 	for line := range strings.Lines(r.Steps["links"].Text) {
 		if f := strings.Fields(line); len(f) == 2 && f[1] != "-" {
 			res.links[f[0]] = f[1]
@@ -386,10 +396,7 @@ func judgeSources(t *testing.T, k *Kernel, m mode, d doctor) {
 			continue
 		}
 		if err := excused(sourceExceptions, k.Image, m.name, s.Name, s.Reason); err != nil {
-			t.Errorf("%s: %v", s.State, err)
-		}
-		if s.Remedy == "" {
-			t.Errorf("source %s is %s (%s) without advice", s.Name, s.State, s.Reason)
+			t.Errorf("%s: %v; advice: %s", s.State, err, s.Remedy)
 		}
 	}
 }
@@ -406,7 +413,7 @@ func judgeRights(t *testing.T, root, less doctor) (available int) {
 		case "available":
 			available++
 		case "degraded", "unavailable":
-			if s.Reason == "" || s.Remedy == "" {
+			if had := root.state(s.Name).State; had == "available" && (s.Reason == "" || s.Remedy == "") {
 				t.Errorf("with fewer rights source %s is %s for %q, advice %q", s.Name, s.State, s.Reason, s.Remedy)
 			}
 		}
