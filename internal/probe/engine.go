@@ -343,15 +343,16 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 			l.Folded = s.Value
 		default:
 			delivered = true
-			if l.throttle != nil && seen.share > 0 {
-				s = l.estimate.take(s, 1/seen.share)
-			} else if l.throttle != nil {
-				s = l.estimate.take(s, 0)
+			if l.throttle != nil {
+				s = l.estimate.take(s, seen.scale())
 			}
 			if !seen.off && l.keeps(s) {
 				out = append(out, s)
 			}
 		}
+	}
+	if l.throttle != nil {
+		l.estimate.end()
 	}
 	if l.Coverage == nil && err == nil {
 		all := 1.0

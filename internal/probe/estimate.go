@@ -9,6 +9,25 @@ type estimator struct {
 	series map[seriesKey]*estimate
 	// scaled says that some value was ever extrapolated.
 	scaled bool
+	round  int
+}
+
+// forgotten is the number of rounds after which a series that ended is forgotten;
+// names come and go, and memory must not grow with them. One that comes back
+// begins anew, as a new series may.
+const forgotten = 60
+
+// end ends a round.
+func (e *estimator) end() {
+	e.round++
+	if e.round%forgotten != 0 {
+		return
+	}
+	for key, x := range e.series {
+		if x.round < e.round-forgotten {
+			delete(e.series, key)
+		}
+	}
 }
 
 // seriesKey names a series without allocating; no metric here has more labels.
@@ -18,11 +37,15 @@ type seriesKey struct {
 }
 
 type estimate struct {
+	round       int // in which the series was seen last
 	last, total float64
 	hist        *metric.Hist // the total; lastCounts and last belong to it
 	lastCounts  []uint64
 	rest        []float64 // of a count below one event, for the next round
 }
+
+// hold is a scale that leaves what was added for a later round.
+const hold = -1
 
 // take returns s with its value extrapolated; scale is 1 for a round that saw
 // everything.
@@ -40,12 +63,16 @@ func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
 		x = &estimate{}
 		e.series[key] = x
 	}
+	x.round = e.round
 	if scale != 1 {
 		e.scaled = true
 	}
-	if s.Hist != nil {
+	switch {
+	case s.Hist != nil:
 		s.Hist = x.spread(s.Hist, scale)
-	} else {
+	case scale == hold:
+		s.Value = x.total
+	default:
 		x.total += grown(s.Value, x.last) * scale
 		x.last, s.Value = s.Value, x.total
 	}
@@ -69,14 +96,19 @@ func (x *estimate) spread(h *metric.Hist, scale float64) *metric.Hist {
 		x.lastCounts, x.rest, x.last = make([]uint64, len(h.Counts)), make([]float64, len(h.Counts)), 0
 	}
 	for i, n := range h.Counts {
+		if scale == hold {
+			break
+		}
 		x.rest[i] += grown(float64(n), float64(x.lastCounts[i])) * scale
 		whole := uint64(x.rest[i])
 		x.hist.Counts[i] += whole
 		x.rest[i] -= float64(whole)
 	}
-	copy(x.lastCounts, h.Counts)
-	x.hist.Sum += grown(h.Sum, x.last) * scale
-	x.last = h.Sum
+	if scale != hold {
+		copy(x.lastCounts, h.Counts)
+		x.hist.Sum += grown(h.Sum, x.last) * scale
+		x.last = h.Sum
+	}
 	out := *x.hist
 	out.Counts = append([]uint64(nil), x.hist.Counts...)
 	return &out

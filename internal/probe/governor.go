@@ -135,12 +135,26 @@ type coverage struct {
 	// share is the part of the events of the round that was counted, by the
 	// estimate; 0 where the source was off and nothing can be said.
 	share float64
+	// wait: what was counted since the last round belongs to a period that has not
+	// ended, so that it is not known yet what it stands for.
+	wait bool
 	// off: the budget has no room for it at all.
 	off bool
 	// limited: below full coverage, or below the level that the user chose.
 	limited bool
 	// err is the standard error relative to the number of events, NaN where it is not known.
 	err float64
+}
+
+// scale is what an event that was counted stands for.
+func (c coverage) scale() float64 {
+	switch {
+	case c.wait:
+		return hold
+	case c.share == 0:
+		return 0
+	}
+	return 1 / c.share
 }
 
 // round ends a round for t and says what it saw.
@@ -155,6 +169,8 @@ func (g *governor) round(t *throttle) coverage {
 		c.share = min(1, t.counted/t.estimated)
 	case t.periods > 0:
 		c.share = t.share
+	default:
+		c.wait = t.share > 0 && t.share < 1
 	}
 	t.counted, t.estimated, t.blind, t.periods = 0, 0, 0, 0
 	if t.share < 1 {
@@ -188,9 +204,9 @@ func (t *throttle) note(now time.Time) {
 }
 
 // set attaches or detaches t. A reader that refuses stays as it is; its next
-// reading says so.
-func (t *throttle) set(on bool, now time.Time) {
-	t.note(now)
+// reading says so. The call itself can take long on a machine whose cores are all
+// taken, so the clock is read when it has returned.
+func (t *throttle) set(on bool, now func() time.Time) {
 	if on == t.attached {
 		return
 	}
@@ -198,10 +214,14 @@ func (t *throttle) set(on bool, now time.Time) {
 		if t.reader.Attach() != nil {
 			return
 		}
-	} else if t.reader.Detach() != nil {
-		return
+		t.since = now()
+	} else {
+		if t.reader.Detach() != nil {
+			return
+		}
+		t.note(now())
 	}
-	t.attached, t.since = on, now
+	t.attached = on
 }
 
 // relativeError is the standard error of a rate estimated from windows that are
@@ -371,8 +391,8 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 	case t.tooLittle(full, may, least):
 		share = 0
 	case full > 0 && (!fits || t.debt > 0):
-		may = max(0, may-t.debt/period)
-		share = t.limit * max(least, min(1, may/full)) // least, so that something is seen
+		left := max(0, may-t.debt/period)
+		share = t.limit * max(least, min(1, left/full)) // least, so that something is seen
 	}
 	t.share, t.may = share, may
 }
@@ -419,7 +439,7 @@ func (g *governor) step(now, until time.Time) time.Time {
 		if on && t.attached && t.share < 1 && t.overdrawn(g.period().Seconds()) {
 			t.broken, on = true, false
 		}
-		t.set(on, now)
+		t.set(on, g.now)
 		switch {
 		case t.broken || !now.Before(t.end) || t.share == 1:
 		case now.Before(t.begin):
@@ -486,7 +506,7 @@ func (g *governor) release() {
 	now := g.now()
 	for _, t := range g.sources {
 		t.share = 1
-		t.set(true, now)
+		t.set(true, g.now)
 		t.begin, t.end = now, now.Add(time.Hour)
 	}
 }

@@ -30,6 +30,7 @@ type load struct {
 	spent    []float64
 	real     float64
 	toggles  int
+	extra    float64 // CPU seconds that every window costs more than its events
 }
 
 func newLoad(cost float64, rates ...float64) *load {
@@ -75,8 +76,18 @@ func (l *load) turn(on bool) error {
 }
 
 func (l *load) Attach() error { return l.turn(true) }
-func (l *load) Detach() error { return l.turn(false) }
-func (l *load) Close() error  { return nil }
+func (l *load) Detach() error {
+	if err := l.turn(false); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for cpu := range l.spent {
+		l.spent[cpu] += l.extra
+	}
+	return nil
+}
+func (l *load) Close() error { return nil }
 
 func (l *load) Spent() (float64, []float64) {
 	l.mu.Lock()
@@ -359,7 +370,7 @@ func TestBadSettings(t *testing.T) {
 // and the governor goes on.
 func TestRefusesToAttach(t *testing.T) {
 	th := &throttle{reader: refusing{}, attached: true}
-	th.set(false, time.Unix(1, 0))
+	th.set(false, time.Now)
 	if !th.attached {
 		t.Error("counted as detached although it refused")
 	}
@@ -448,6 +459,12 @@ func TestEstimator(t *testing.T) {
 	if s := e.take(metric.Sample{Desc: level, Value: 3}, 9); s.Value != 3 {
 		t.Errorf("a gauge was scaled to %g", s.Value)
 	}
+	for range 3 * forgotten {
+		e.end()
+	}
+	if len(e.series) != 0 {
+		t.Errorf("%d ended series are kept", len(e.series))
+	}
 	hist := func(scale float64, sum float64, counts ...uint64) metric.Sample {
 		return e.take(metric.Sample{Desc: h, Hist: &metric.Hist{Bounds: []float64{1}, Counts: counts, Sum: sum}}, scale)
 	}
@@ -456,7 +473,45 @@ func TestEstimator(t *testing.T) {
 	if s.Trust != metric.Estimated || s.Hist.Sum != 7.5 || s.Hist.Counts[0] != 3 || s.Hist.Counts[1] != 2 {
 		t.Errorf("histogram %+v, %v", s.Hist, s.Trust)
 	}
-	if s = hist(1.5, 6, 4, 2); s.Hist.Counts[0] != 5 {
+	if s = hist(hold, 9, 4, 9); s.Hist.Counts[0] != 3 || s.Hist.Sum != 7.5 {
+		t.Errorf("what was held shows already: %+v", s.Hist)
+	}
+	if s = hist(1.5, 6, 4, 2); s.Hist.Counts[0] != 5 || s.Hist.Counts[1] != 2 {
 		t.Errorf("half events are lost: %+v", s.Hist)
 	}
+	take(9, 1)
+	if got := take(99, hold); got != 9 {
+		t.Errorf("what was held shows already: %g", got)
+	}
+	if got := take(99, 2); got != 9+180 {
+		t.Errorf("what was held is lost: %g", got)
+	}
+}
+
+// TestDebt: windows that cost more than planned, as those that are closed late on
+// a machine whose cores are all taken, cost no more than the budget in the long
+// run, and the source is still seen.
+func TestDebt(t *testing.T) {
+	l := newLoad(88e-9, 5e6, 5e6)
+	l.extra = 0.02
+	govern(t, 0.01, []*load{l}, func(e *Engine) {
+		time.Sleep(5 * time.Second)
+		_, before := l.Spent()
+		windows := l.toggles
+		for range 60 {
+			time.Sleep(time.Second)
+			e.Collect(t.Context())
+		}
+		_, after := l.Spent()
+		if used := (after[0] - before[0]) / 60; used > 0.01 || used < 0.002 {
+			t.Errorf("used %g of a core", used)
+		}
+		if n := l.toggles - windows; n < 10 {
+			t.Errorf("%d times attached or detached in a minute", n)
+		}
+		_, samples := e.Collect(t.Context())
+		if got, se := value(t, samples, calls, "a"), value(t, samples, StandardError, "x"); math.Abs(got/l.real-1) > max(4*se, 0.25) { // the last window may be seconds ago
+			t.Errorf("estimate %g of %g, standard error %g", got, l.real, se)
+		}
+	})
 }

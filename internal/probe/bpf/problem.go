@@ -30,7 +30,8 @@ func refused(h *host.Host, object string, err error) error {
 	p := &probe.Problem{Err: fmt.Errorf("load %s into the kernel: %w", object, oneLine{reason})}
 	locked, _ := h.ReadString("/sys/kernel/security/lockdown")
 	switch {
-	case errors.Is(err, unix.EPERM) && !capable():
+	// The library guesses at old kernels where a probe of its own is refused.
+	case (errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported)) && !capable():
 		p.Remedy = "run as root, or grant CAP_BPF and CAP_PERFMON"
 	// What the program may not call there is refused as invalid, too.
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)) && strings.Contains(locked, "[confidentiality]"):
