@@ -59,7 +59,10 @@ var paths = strings.Fields(`
 	/dev/nitro_enclaves /dev/nsm /sys/class/misc/nsm
 	/sys/module/nitro_enclaves /sys/module/nitro_enclaves/parameters/ne_cpus
 	/sys/firmware/uv /sys/firmware/uv/prot_virt_guest /sys/firmware/uv/prot_virt_host
-	/sys/devices/platform/arm-cca-dev /sys/devices/system/cpu/svm
+	/sys/devices/platform /sys/devices/platform/arm-cca-dev /sys/module/arm_cca_guest /sys/devices/system/cpu/svm
+	/sys/devices/virtual/misc/tdx_guest/measurements/* /sys/kernel/config/tsm/report /sys/kernel/config/tsm/report/*/provider
+	/sys/firmware/acpi/tables/CCEL /sys/devices/faux/tdx_host/version
+	/sys/module/kvm_amd/parameters/* /sys/module/kvm_intel/parameters/tdx /proc/sgx_stats
 	/sys/kernel/debug/swiotlb /sys/kernel/debug/swiotlb/io_tlb_nslabs
 
 	@cgroup/cpu.max @cgroup/memory.max @cgroup/memory.swap.max @cgroup/pids.max @cgroup/cpuset.cpus.effective

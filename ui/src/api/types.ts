@@ -87,6 +87,8 @@ export interface Source {
   wanted?: string;
   /** Sample is the largest part of the time in which the source may count; 0 where it cannot be sampled. */
   sample?: number;
+  /** Files are the patterns of files that were set for it. */
+  files?: string[];
   /** Error is the standard error of the scaled number of events, relative to it. */
   error?: number;
   /** off until it is switched on */
@@ -110,6 +112,8 @@ export interface SourceSetting {
   cgroup?: string;
   container?: string;
   sample?: number;
+  /** Files are patterns of files, for a source that reads logs. */
+  files?: string[];
 }
 
 /** Severity orders findings. */
