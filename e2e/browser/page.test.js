@@ -1,11 +1,9 @@
 // The page over a monitor of this machine, with a real server under load.
 import assert from "node:assert/strict";
-import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, tooWide, until } from "./harness.js";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "benchmarks", "explore", "overhead"];
 const calls = "System calls per second";
 const byCall = "System calls per second, by call";
@@ -186,9 +184,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
         await page.goto(`${url}/?page=${p}&range=5m&theme=${scheme}&refresh=0`);
         await page.locator("main h2").first().waitFor();
         await until("nothing is being read", 20_000, async () => (await page.locator("[data-state=loading]").count()) === 0);
-        await page.evaluate(axe);
-        const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-        assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 160)} (${v.nodes.length}) ${v.nodes[0].failureSummary}`), [], p);
+        assert.deepEqual(await barriers(page), [], p);
       }
       await check();
     });
@@ -209,12 +205,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
       await page.getByRole("navigation").getByRole("link", { name: new RegExp(`^${p}`, "i") }).tap();
       await until(`${p} opens`, 5_000, () => new URL(page.url()).searchParams.get("page") === (p === "overview" ? null : p));
       await page.locator("main h2").first().waitFor();
-      const wide = await page.evaluate(() => {
-        const over = document.documentElement.scrollWidth - window.innerWidth;
-        const past = [...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > window.innerWidth + 1 && !e.closest(".scroll, .rail, .ranges, .hidden"));
-        return over <= 0 ? [] : [`${over} px`, ...past.slice(0, 5).map((e) => `${e.tagName} ${e.className} ${e.textContent.slice(0, 60)}`)];
-      });
-      assert.deepEqual(wide, [], `${p} is wider than the screen`);
+      assert.deepEqual(await tooWide(page), [], `${p} is wider than the screen`);
     }
     await check();
   });

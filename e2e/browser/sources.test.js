@@ -2,7 +2,7 @@
 // numbers are estimates or missing.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { chart, cleanUp, drawn, missing, openPage, startMonitor, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, tooWide, until } from "./harness.js";
 
 const budgetChart = "Busiest core: used by the monitor, and the budget";
 const pages = "Page cache, pages per second, all processes";
@@ -179,6 +179,35 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await check();
   });
+
+  for (const theme of ["light", "dark"]) {
+    for (const width of [1280, 390]) {
+      test(`settings and badges are in reach and fit, ${theme}, ${width} pixels wide`, async () => {
+        await set("pagecache", { sample: 0.25 });
+        try {
+          const { page, check } = await openPage(`${url}/?page=overhead&range=5m&refresh=0&theme=${theme}`, { viewport: { width, height: 844 } });
+          for (const details of await page.locator("li.source details").all()) await details.evaluate((e) => (e.open = true));
+          const filter = page.getByRole("textbox", { name: "Process filter of syscalls" });
+          await filter.fill("a(");
+          await filter.press("Tab");
+          await page.keyboard.press("Enter"); // the field's own button comes next
+          await page.getByText(/missing closing \)/).waitFor();
+          assert.deepEqual([await tooWide(page), await barriers(page)], [[], []], "sources");
+
+          await page.goto(`${url}/?range=5m&refresh=0&theme=${theme}`);
+          await chart(page, pages).scrollIntoViewIfNeeded();
+          await drawn(page, pages);
+          await chart(page, pages).locator("summary").focus();
+          await page.keyboard.press("Enter");
+          await chart(page, pages).getByText(/Source pagecache counted down to/).waitFor();
+          assert.deepEqual([await tooWide(page), await barriers(page)], [[], []], "badges");
+          await check();
+        } finally {
+          await set("pagecache", { sample: 1 });
+        }
+      });
+    }
+  }
 
   test("opt-in sources are told apart from switched-off ones", async () => {
     const { page, check } = await openPage(`${url}/?page=overhead&refresh=0`);

@@ -188,8 +188,8 @@ function Details({ source: s, reads }: { source: Source; reads: boolean }) {
           ? "Nothing beyond reading public files."
           : (s.needs ?? []).map((n) => (
               <div key={n.capability + n.for}>
-                <code>{n.capability}</code> for {n.for}
-                {n.optional && <span className="dim"> (optional)</span>}
+                <code>{n.capability}</code>
+                {n.optional && <span className="dim"> (optional)</span>}: {n.for}
               </div>
             ))}
       </dd>
