@@ -13,8 +13,8 @@ var overBudget = &analysis.Rule{
 	Doc: "The monitor's own CPU time, in user space and in its eBPF programs, is above what --budget allows for each CPU times the number of CPUs, " +
 		"over either window and over its newest half minute. What is measured meanwhile includes that cost.",
 	Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
-	Remedy: "Switch off sources that you do not need, on the page or in the " +
-		"configuration file; read less often (--interval); or allow more with --budget. The cost of eBPF follows the number of events: a storm shows here first.",
+	Remedy: "What programs in the kernel cost is kept within the budget by itself: sources lose detail, then count a part of the time. What is left is user space: " +
+		"switch off sources that you do not need, on the page or in the configuration file; read less often (--interval); ask for less history at once; or allow more with --budget.",
 	Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
 	Run:       findOverBudget,
 }
