@@ -187,6 +187,9 @@ func (s sourceConfig) over(source *probe.Source, process string) probe.Setting {
 	if len(source.Levels) > 0 {
 		out.Level = &source.Levels[0].Name
 	}
+	if !source.ByProcess() {
+		out.Process = &none
+	}
 	set(&out.On, s.On)
 	set(&out.Level, s.Level)
 	set(&out.Process, s.Process)

@@ -83,7 +83,8 @@ func sourceList(e *probe.Engine) []web.Source {
 	for _, s := range e.Status() {
 		w := web.Source{Name: s.Source.Name, Doc: s.Source.Doc, State: string(s.State), Reason: s.Reason, Remedy: s.Remedy,
 			Blind: s.Blind, PIDs: s.Scope.PIDs, Process: pattern(s.Scope.Process), Cgroup: pattern(s.Scope.Cgroup), Container: pattern(s.Scope.Container),
-			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Files: s.Files, Error: s.Error, OptIn: s.Source.OptIn, Series: s.Series}
+			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Files: s.Files, Error: s.Error, OptIn: s.Source.OptIn, Narrows: s.Narrows,
+			Kernels: s.Source.Kernels, Cost: s.Source.Cost, CannotSee: s.Source.Blind, Series: s.Series}
 		for _, l := range s.Source.Levels {
 			w.Levels = append(w.Levels, web.SourceLevel(l))
 		}

@@ -242,6 +242,16 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 			o.CPU[p.Labels["part"]] = p.Value
 		}
 	}
+	// Commands are run by some sources only; what none ran cost nothing.
+	points, err = m.store.Query(ctx, `sum(rate(teescope_command_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
+	if err != nil {
+		return o, err
+	}
+	for _, p := range points {
+		if p.Value > 0 {
+			o.CPU["commands"] = p.Value
+		}
+	}
 	for _, part := range []string{"userspace", "body", "dispatch"} {
 		if _, ok := o.CPU[part]; !ok {
 			o.Missing[part] = "no two readings within the last minute"

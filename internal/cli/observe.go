@@ -155,13 +155,17 @@ func (o *observer) govern(ctx context.Context) {
 	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: ownCPU, CPUs: max(1, o.platform.CPUs)})
 }
 
-// ownCPU is the CPU time of this process in seconds (getrusage(2)).
+// ownCPU is the CPU time of this process and of the commands that it ran, in
+// seconds (getrusage(2)).
 func ownCPU() float64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
+	var sum float64
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var u unix.Rusage
+		if err := unix.Getrusage(who, &u); err == nil {
+			sum += float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+		}
 	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+	return sum
 }
 
 // Close lets go of sources and port.

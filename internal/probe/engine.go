@@ -42,8 +42,11 @@ type Status struct {
 	// Level is the level of detail in force, "" where there is one only; Wanted
 	// the one that was asked for. They differ where the budget has no room.
 	Level, Wanted string
-	// Sample is the largest part of the time in which the source may count.
+	// Sample is the largest part of the time in which the source may count, 0
+	// where it cannot be sampled.
 	Sample float64
+	// Narrows: the source takes PIDs, control groups and containers.
+	Narrows bool
 	// Files are the patterns of files that were set, none for the source's own.
 	Files []string
 	// Coverage, Missed and Folded are those of the last round; see the metrics
@@ -446,6 +449,12 @@ func (e *Engine) Status() []Status {
 	out := make([]Status, len(e.sources))
 	for i, l := range e.sources {
 		out[i] = l.Status
+		if l.reader != nil {
+			_, out[i].Narrows = l.reader.(Adjustable)
+			if l.throttle == nil {
+				out[i].Sample = 0
+			}
+		}
 	}
 	return out
 }
@@ -461,8 +470,8 @@ func (e *Engine) Set(name string, s Setting) error {
 	}
 	l := e.sources[i]
 	next, err := s.over(l.Status)
-	if _, ok := l.reader.(Governed); err == nil && s.Sample != nil && *s.Sample < 1 && l.reader != nil && !ok {
-		err = errors.New("sample: it reads files, all of the time: there is nothing to sample")
+	if err == nil && l.reader != nil {
+		err = s.suits(l.reader)
 	}
 	if err != nil {
 		return fmt.Errorf("set source %s: %w", name, err)
@@ -506,6 +515,32 @@ func (s Setting) Check(source *Source) error {
 	return err
 }
 
+// suits says what of a setting an open source cannot do; what removes a filter
+// suits all.
+func (s Setting) suits(r Reader) error {
+	if _, ok := r.(Governed); !ok && s.Sample != nil && *s.Sample < 1 {
+		return errors.New("sample: it reads files, all of the time: there is nothing to sample")
+	}
+	if _, ok := r.(Adjustable); ok {
+		return nil
+	}
+	const cannot = ": what it reads is of the whole machine; it cannot be narrowed"
+	switch {
+	case s.PIDs != nil && len(*s.PIDs) > 0:
+		return errors.New("pids" + cannot)
+	case s.Cgroup != nil && *s.Cgroup != "":
+		return errors.New("cgroup" + cannot)
+	case s.Container != nil && *s.Container != "":
+		return errors.New("container" + cannot)
+	}
+	return nil
+}
+
+// ByProcess reports whether the source has series by process.
+func (s *Source) ByProcess() bool {
+	return slices.ContainsFunc(s.Metrics, func(d *metric.Desc) bool { return slices.Contains(d.Labels, "process") })
+}
+
 // over is the status that a source would have with the setting.
 func (s Setting) over(next Status) (Status, error) {
 	for _, f := range []struct {
@@ -528,6 +563,9 @@ func (s Setting) over(next Status) (Status, error) {
 			}
 			*f.to = re
 		}
+	}
+	if s.Process != nil && *s.Process != "" && !next.Source.ByProcess() {
+		return next, errors.New("process: it has no series by process")
 	}
 	if s.PIDs != nil {
 		next.Scope.PIDs = slices.Clone(*s.PIDs)

@@ -66,6 +66,13 @@ type Source struct {
 	// Error is the standard error of the scaled number of events, relative to it.
 	Error *float64 `json:"error,omitempty"`
 	OptIn bool     `json:"optIn,omitempty"` // off until it is switched on
+	// Narrows: it takes PIDs, control groups and containers.
+	Narrows bool `json:"narrows,omitempty"`
+	// Kernels, Cost and CannotSee are sentences: where it works, what it costs, and
+	// what it is blind to.
+	Kernels   string `json:"kernels,omitempty"`
+	Cost      string `json:"cost,omitempty"`
+	CannotSee string `json:"cannotSee,omitempty"`
 	// Needs is what the process must be allowed for it.
 	Needs []SourceNeed `json:"needs,omitempty"`
 	// Coverage is the share of all events that were counted; absent where it is
@@ -113,7 +120,7 @@ type Findings struct {
 
 // Overhead is the answer of GET overhead: what the monitor itself costs.
 type Overhead struct {
-	// CPU maps a part (body, dispatch, userspace) to the share of one core over
+	// CPU maps a part (body, dispatch, userspace, commands) to the share of one core over
 	// the last minute; a part that is not known is absent.
 	CPU map[string]float64 `json:"cpu"`
 	// Missing explains the absent parts, and the absent "memory" and "series".

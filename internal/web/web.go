@@ -164,7 +164,7 @@ func setSource(o Options) http.HandlerFunc {
 			err = errors.New("more than one value")
 		}
 		if err != nil {
-			reply(w, o, http.StatusBadRequest, Error{`read body: ` + err.Error() + `; want {"on": true|false, "process": "regex"}`})
+			reply(w, o, http.StatusBadRequest, Error{`read body: ` + err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5, "files": ["/pattern"]}`})
 			return
 		}
 		switch err := o.SetSource(r.PathValue("name"), s); {

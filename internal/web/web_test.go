@@ -96,7 +96,7 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/api/teescope/v1/sources/nothing", `{"on":false}`, 404, "nothing"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"process":"("}`, 400, "process filter"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"off":true}`, 400, "off"},
-		{"POST", "/api/teescope/v1/sources/syscalls", `{`, 400, "want {"},
+		{"POST", "/api/teescope/v1/sources/syscalls", `{`, 400, "want some of {"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false} {"on":true}`, 400, "more than one"},
 		{"GET", "/-/reload", "", 404, "not found"},
 		{"GET", "/", "", 200, "csp-nonce"},

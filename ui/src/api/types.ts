@@ -93,6 +93,12 @@ export interface Source {
   error?: number;
   /** off until it is switched on */
   optIn?: boolean;
+  /** Narrows: it takes PIDs, control groups and containers. */
+  narrows?: boolean;
+  /** Kernels, Cost and CannotSee are sentences: where it works, what it costs, and what it is blind to. */
+  kernels?: string;
+  cost?: string;
+  cannotSee?: string;
   /** Needs is what the process must be allowed for it. */
   needs?: SourceNeed[];
   /** Coverage is the share of all events that were counted; absent where it is not known. Missed and Folded are absent where nothing is read. */
@@ -182,7 +188,7 @@ export interface Findings {
 
 /** Overhead is the answer of GET overhead: what the monitor itself costs. */
 export interface Overhead {
-  /** CPU maps a part (body, dispatch, userspace) to the share of one core over the last minute; a part that is not known is absent. */
+  /** CPU maps a part (body, dispatch, userspace, commands) to the share of one core over the last minute; a part that is not known is absent. */
   cpu: { [key: string]: number } | null;
   /** Missing explains the absent parts, and the absent "memory" and "series". */
   missing?: { [key: string]: string };
