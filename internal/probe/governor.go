@@ -32,17 +32,17 @@ const (
 	mostSkipped = 20
 	// An open window is checked this many times for having used its share up, but
 	// not more often than every leastLook.
-	looks     = 8
+	looks     = 16
 	leastLook = time.Millisecond
 	// leastForKernel is the part of the budget that programs in the kernel keep
 	// when user space alone uses it up, as it may while someone queries.
 	leastForKernel = 0.25
 	// aim leaves room for what an event costs more than calibrated.
-	aim = 0.8
-	// fade is what remains, from one period to the next, of the belief that a
-	// source costs as much as it once did. It makes coverage come back slowly:
-	// from a load fifty times over the budget within 40 periods.
-	fade = 0.9
+	aim = 0.75
+	// fade is what remains of older windows in the mean cost of a source, from one
+	// window to the next; doubt what remains of that mean in a period without one.
+	// Peaks do not count: a bursty load that fits on average is let be.
+	fade, doubt = 0.8, 0.95
 	// calm is the number of periods for which a source must have fitted well
 	// before it gets a higher level of detail back; it doubles each time that was
 	// in vain, up to sixteen times.
@@ -67,6 +67,7 @@ type governor struct {
 	user    float64 // CPU seconds of user space at the end of the last period
 	at      time.Time
 	userNow float64 // user space in cores, smoothed
+	slack   float64 // what no source was allotted of a core, that windows may use
 	used    float64 // the most of a core that was used in a period since it was asked for
 	known   bool
 }
@@ -84,8 +85,9 @@ type throttle struct {
 
 	// share is the part of the time for which the source is attached; 0 is off.
 	share float64
-	// full is the cost at full coverage on the busiest core, in cores.
-	full float64
+	// full is the cost at full coverage on the busiest core, in cores: the mean
+	// of the last windows, of which cost and time are the faded sums in seconds.
+	full, cost, time float64
 	// may is what it may use in this period, in cores; debt is what it used more
 	// than that before, in core-seconds, because a window was closed late.
 	may, debt float64
@@ -299,9 +301,9 @@ func (g *governor) plan(now time.Time) {
 		if t.share < 1 || t.debt > 0 {
 			t.debt = min(max(0, t.debt+most-t.may*period), 10*share*period)
 		}
-		t.full *= fade
+		t.cost *= doubt
 		if open := t.open.Seconds(); open > 0 {
-			t.full = max(t.full, most/open)
+			t.weigh(most, open)
 			n := max(0, events-t.events)
 			t.window(n/open, open)
 			t.counted += n
@@ -312,6 +314,9 @@ func (g *governor) plan(now time.Time) {
 			t.blind++
 			t.periods++
 			t.at = now
+		}
+		if t.time > 0 {
+			t.full = t.cost / t.time
 		}
 		t.events, t.seconds, t.open, t.broken = events, seconds, 0, false
 		full[i] = t.full * t.limit
@@ -334,14 +339,17 @@ func (g *governor) plan(now time.Time) {
 			full[i] = 0
 		}
 	}
-	off := allot(allowance, full)
+	rest := allot(allowance, full)
+	g.slack = (1 + aim) / 2 * share
 	for i, t := range g.sources {
-		if full[i] == 0 && t.full > 0 {
-			t.decide(t.full*t.limit, may[i], allowance/float64(len(full)), least, g.period().Seconds())
-			continue
+		cost, mine := full[i], rest[i]
+		if cost == 0 && t.full > 0 {
+			cost, mine = t.full*t.limit, may[i]
 		}
-		t.decide(full[i], off[i], allowance/float64(len(full)), least, g.period().Seconds())
+		t.decide(cost, mine, allowance/float64(len(full)), least, g.period().Seconds())
+		g.slack -= rest[i]
 	}
+	g.slack = max(0, g.slack)
 }
 
 // tooLittle reports whether what a source may use does not suffice for a window.
@@ -352,6 +360,19 @@ func (t *throttle) tooLittle(full, may, least float64) bool {
 	}
 	share := t.limit * may / full
 	return share < least || t.share == 0 && share < 2*least
+}
+
+// weigh takes a period that cost most seconds on the busiest core while the source
+// was attached for open seconds into the mean. A period that was seen in full
+// needs no others beside it. A window always counts for a sixth at least, or the
+// long time at full coverage before a storm would outweigh it.
+func (t *throttle) weigh(most, open float64) {
+	if t.share == 1 {
+		t.cost, t.time = most, open
+		return
+	}
+	older := min(fade, 5*open/max(t.time, open))
+	t.cost, t.time = t.cost*older/doubt+most, t.time*older+open
 }
 
 // window remembers the rate of events in a window, for the standard error.
@@ -436,7 +457,7 @@ func (g *governor) step(now, until time.Time) time.Time {
 	next := until
 	for _, t := range g.sources {
 		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
-		if on && t.attached && t.share < 1 && t.overdrawn(g.period().Seconds()) {
+		if on && t.attached && t.share < 1 && t.overdrawn((t.may+g.slack)*g.period().Seconds()) {
 			t.broken, on = true, false
 		}
 		t.set(on, g.now)
@@ -451,13 +472,13 @@ func (g *governor) step(now, until time.Time) time.Time {
 	return next
 }
 
-// overdrawn reports whether a window has cost some core more than was planned
-// for: the load grew since.
-func (t *throttle) overdrawn(period float64) bool {
-	planned := t.full * t.share * period
+// overdrawn reports whether the period has cost some core more than so many
+// seconds: the load grew since the window was planned. A window is not closed for
+// less, because one that is closed by the events it sees tells too high a rate.
+func (t *throttle) overdrawn(most float64) bool {
 	_, seconds := t.reader.Spent()
 	for cpu, s := range seconds {
-		if cpu < len(t.seconds) && s-t.seconds[cpu] > planned {
+		if cpu < len(t.seconds) && s-t.seconds[cpu] > most {
 			return true
 		}
 	}

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBudget: an adversary that does nothing but system calls, millions a second
+// on every core, cannot push what counting costs over the budget for longer than a
+// control period; what is estimated stays within the error that is stated with it;
+// and full coverage comes back when the adversary has gone.
+func TestBudget(t *testing.T) {
+	needRoot(t)
+	const budget, calls = 0.01, 60_000_000
+	path := cc(t, "../workloads/events/events.c")
+	m := startMonitor(t, "agent", "--budget", "1%")
+	values := func() map[string]float64 {
+		t.Helper()
+		body, err := fetch(m.url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, l := range series.FindAllStringSubmatch(body, -1) {
+			if v, err := strconv.ParseFloat(l[2], 64); err == nil {
+				out[l[1]] = v
+			}
+		}
+		return out
+	}
+	// cost is what all sources spent in the kernel, in seconds on all cores.
+	cost := func(v map[string]float64) (sum float64) {
+		for k, s := range v {
+			if strings.HasPrefix(k, "teescope_source_cpu_seconds_total") {
+				sum += s
+			}
+		}
+		return sum
+	}
+	time.Sleep(3 * time.Second)
+	var adversary []*process
+	for cpu := range runtime.NumCPU() {
+		adversary = append(adversary, start(t, path, "--comm", "adversary", "--cpu", strconv.Itoa(cpu), "getppid", strconv.Itoa(calls)))
+	}
+	running := func() bool {
+		for _, p := range adversary {
+			select {
+			case <-p.done:
+			default:
+				return true
+			}
+		}
+		return false
+	}
+	before, at := cost(values()), time.Now()
+	var log []string
+	over, seconds := 0, 0
+	first, firstAt := before, at
+	for running() && seconds < 120 {
+		time.Sleep(time.Second)
+		now, v := time.Now(), values()
+		used := (cost(v) - before) / now.Sub(at).Seconds() / float64(runtime.NumCPU())
+		log = append(log, fmt.Sprintf("%.4f of each core, coverage %.4f", used, v[`teescope_source_coverage_ratio{source="syscalls"}`]))
+		if used > budget {
+			over++
+		}
+		if seconds++; seconds == 3 { // from here on it knows
+			first, firstAt = cost(v), now
+		}
+		before, at = cost(v), now
+	}
+	t.Logf("each second:\n%s", strings.Join(log, "\n"))
+	// The test's seconds straddle two periods, and the second may begin before the load.
+	if over > 3 {
+		t.Errorf("over the budget in %d of %d seconds", over, seconds)
+	}
+	if seconds > 6 {
+		if mean := (before - first) / at.Sub(firstAt).Seconds() / float64(runtime.NumCPU()); mean > budget {
+			t.Errorf("after the first seconds %.4f of each core, more than %g", mean, budget)
+		}
+	}
+	real := float64(calls * len(adversary))
+	eventually(t, 60*time.Second, "the estimate is within four standard errors", func() error {
+		v := values()
+		got, se := v[`tee_syscalls_total{process="adversary",syscall="getppid"}`], v[`teescope_source_standard_error_ratio{source="syscalls"}`]
+		if d := math.Abs(got/real - 1); !(d <= 4*se) && !(d <= 0.02) {
+			return fmt.Errorf("%.4g of %.4g calls, standard error %.3g", got, real, se)
+		}
+		t.Logf("estimated %.4g of %.4g calls, standard error %.3g", got, real, se)
+		return nil
+	})
+	eventually(t, 150*time.Second, "every event is counted again", func() error {
+		if c := values()[`teescope_source_coverage_ratio{source="syscalls"}`]; c < 0.99 {
+			return fmt.Errorf("coverage %g", c)
+		}
+		time.Sleep(time.Second) // each look costs the agent a reading
+		return nil
+	})
+}
+
+var series = regexp.MustCompile(`(?m)^([a-z]\w*(?:\{[^}]*\})?) (\S+)$`)
