@@ -144,7 +144,8 @@ type coverage struct {
 	off bool
 	// limited: below full coverage, or below the level that the user chose.
 	limited bool
-	// err is the standard error relative to the number of events, NaN where it is not known.
+	// err is the standard error relative to the number of events, and what counting
+	// may have slowed the load down by; NaN where it is not known.
 	err float64
 }
 
@@ -176,7 +177,7 @@ func (g *governor) round(t *throttle) coverage {
 	}
 	t.counted, t.estimated, t.blind, t.periods = 0, 0, 0, 0
 	if t.share < 1 {
-		c.err = relativeError(t.rates, t.spread, t.share)
+		c.err = relativeError(t.rates, t.spread, t.share) + slowed(t.full)
 	}
 	t.last = c
 	return c
@@ -250,6 +251,14 @@ func relativeError(rates, seconds []float64, f float64) float64 {
 	}
 	n := float64(len(rates))
 	return math.Sqrt((1-f)*ss/(n-1)/n) / (mean * each)
+}
+
+// slowed is by how much of itself a rate may have been higher than what was seen
+// of it: a load that keeps a core busy does less while a part of that core, busy,
+// goes to counting. A load that waits for something else is not slowed.
+func slowed(busy float64) float64 {
+	busy = min(busy, 0.9)
+	return busy / (1 - busy)
 }
 
 // allot divides an allowance of cores among sources that would cost full:
