@@ -181,7 +181,22 @@ function Details({ source: s, reads }: { source: Source; reads: boolean }) {
         </>
       )}
       <dt>Cannot see</dt>
-      <dd>{s.blind ? sentence(blindReason(s) ?? "anything") : reads ? "It is not blind here." : "Not known while it reads nothing."}</dd>
+      <dd>
+        {s.blind && <p>{sentence(blindReason(s) ?? "anything")}</p>}
+        {s.cannotSee ? <Sentence text={s.cannotSee} /> : !s.blind && "Nothing that is known."}
+      </dd>
+      {s.cost && (
+        <>
+          <dt>Costs</dt>
+          <dd>{s.cost}</dd>
+        </>
+      )}
+      {s.kernels && (
+        <>
+          <dt>Kernels</dt>
+          <dd>{s.kernels}</dd>
+        </>
+      )}
       <dt>Needs</dt>
       <dd>
         {(s.needs ?? []).length === 0

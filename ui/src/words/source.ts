@@ -1,14 +1,14 @@
 // A source's state and settings in words, and what is typed into them.
 import type { Source } from "../api/types";
 
-/** The source keeps a table of processes, so that it can be narrowed to some of them. */
+/** The source can be narrowed to some processes. */
 export function canNarrow(s: Source): boolean {
-  return s.metrics?.some((m) => m === "teescope_retired_events_total" || m.startsWith("tee_pid_")) ?? false;
+  return s.narrows ?? false;
 }
 
 /** The source counts events in the kernel, and may do so for a part of the time. */
 export function canSample(s: Source): boolean {
-  return (s.sample ?? 0) > 0 && (canNarrow(s) || (s.levels?.length ?? 0) > 0 || (s.needs?.some((n) => n.capability === "cap_perfmon") ?? false));
+  return (s.sample ?? 0) > 0 && s.state !== "off";
 }
 
 /** The state in a word or two: a source that waits for being switched on is not
