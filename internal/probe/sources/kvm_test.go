@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,4 +212,29 @@ func TestLocalVM(t *testing.T) {
 		t.Errorf("exits of the machine are shown: %v; said to be silent: %v (%v)", hardware, silent, err)
 	}
 	t.Logf("reported by the hardware: %v; %v", hardware, err)
+}
+
+// TestNamedSockets: sockets that the user names are those of the machine.
+func TestNamedSockets(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"run/q/web.qmp", "run/q/7.qmp", "run/q/db.qmp"} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &vmReader{host: host.At(root)}
+	if err := r.Follow([]string{"/run/q/{name}.qmp", "/run/q/{pid}.qmp", "/run/q/{uuid}.qmp"}); err != nil {
+		t.Fatal(err)
+	}
+	m := &virtualMachine{pid: 7, name: "web", uuid: "none", sockets: []string{"/own"}}
+	if got := r.socketsOf(m); !slices.Equal(got, []string{"/own", "/run/q/web.qmp", "/run/q/7.qmp"}) {
+		t.Errorf("sockets %q", got)
+	}
+	m = &virtualMachine{pid: 8, name: "../q/db"}
+	if got := r.socketsOf(m); len(got) != 0 {
+		t.Errorf("a machine's name leads to %q", got)
+	}
 }

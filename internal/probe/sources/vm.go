@@ -62,8 +62,7 @@ var vm = probe.Source{
 		if !loaded {
 			return nil, probe.NotHere("no KVM in the kernel")
 		}
-		r := &vmReader{host: h, machines: newVirtualMachines(h, facts)}
-		return reading(r.read), nil
+		return &vmReader{host: h, machines: newVirtualMachines(h, facts)}, nil
 	},
 }
 
@@ -73,7 +72,32 @@ type vmReader struct {
 	// found are the processes and their files, from the last scan.
 	found   []*vmFiles
 	scanned time.Time
+	// sockets are paths of QMP sockets that the user named, with {name}, {uuid} and
+	// {pid} for those of a machine.
+	sockets []string
 }
+
+// Follow implements probe.Follower: where the QMP sockets of machines are that do
+// not name them on their command line.
+func (r *vmReader) Follow(sockets []string) error {
+	r.sockets = slices.Clone(sockets)
+	return nil
+}
+
+// socketsOf are the QMP sockets of a machine, as it names them and as the user does.
+func (r *vmReader) socketsOf(m *virtualMachine) []string {
+	out := slices.Clone(m.sockets)
+	for _, s := range r.sockets {
+		p := strings.NewReplacer("{name}", m.name, "{uuid}", m.uuid, "{pid}", strconv.Itoa(m.pid)).Replace(s)
+		if ok, err := r.host.Exists(p); ok && err == nil && !strings.Contains(m.name, "/") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Close implements probe.Reader.
+func (r *vmReader) Close() error { return nil }
 
 // vmFiles are what a process of a machine has open.
 type vmFiles struct {
@@ -86,7 +110,9 @@ type vmFiles struct {
 	known   bool
 }
 
-func (r *vmReader) read(ctx context.Context, out emitter) error {
+// Read implements probe.Reader.
+func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
+	out := emitter(emit)
 	var problems []error
 	if err := r.find(); err != nil {
 		problems = append(problems, err)
@@ -302,7 +328,7 @@ func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (ma
 	} else if berr != nil {
 		err = errors.Join(err, berr)
 	}
-	for _, socket := range m.sockets {
+	for _, socket := range r.socketsOf(m) {
 		stats, qerr := r.qmpStats(ctx, socket)
 		if qerr == nil {
 			return stats, nil
@@ -310,7 +336,7 @@ func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (ma
 		err = errors.Join(err, qerr)
 	}
 	return nil, &probe.Problem{Err: oneLine(err),
-		Remedy: "boot without lockdown, run as root with debugfs mounted, or start QEMU with -qmp unix:PATH,server=on,wait=off"}
+		Remedy: "boot without lockdown, run as root with debugfs mounted, start QEMU with -qmp unix:PATH,server=on,wait=off, or name its socket by sources.vm.files: [/run/qemu/{name}.qmp] in the configuration"}
 }
 
 // oneLine joins the lines of an error.
