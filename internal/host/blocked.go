@@ -19,10 +19,7 @@ type call struct {
 }
 
 // enter notes an operation on a path; the function it returns ends it.
-func (c *calls) enter(name string) func() {
-	if c == nil {
-		return func() {}
-	}
+func (c *calls) enter(name string, now time.Time) func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
@@ -30,12 +27,20 @@ func (c *calls) enter(name string) func() {
 	}
 	c.next++
 	id := c.next
-	c.open[id] = call{name, time.Now()}
+	c.open[id] = call{name, now}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.open, id)
 	}
+}
+
+// enter notes an operation on the real machine; on a fixture nothing blocks.
+func (h *Host) enter(name string) func() {
+	if h.calls == nil {
+		return func() {}
+	}
+	return h.calls.enter(name, h.Now())
 }
 
 // Blocked lists the paths of file operations that have been under way for longer
@@ -48,7 +53,7 @@ func (h *Host) Blocked(d time.Duration) []string {
 	defer h.calls.mu.Unlock()
 	var out []string
 	for _, c := range h.calls.open {
-		if time.Since(c.since) > d {
+		if h.Now().Sub(c.since) > d {
 			out = append(out, c.name)
 		}
 	}

@@ -80,7 +80,7 @@ func At(root string) *Host {
 		return h.errAt(ioctl(h.Path(device), request, arg, refs...))
 	}
 	h.Statfs = func(name string) (unix.Statfs_t, error) {
-		defer h.calls.enter(name)()
+		defer h.enter(name)()
 		return statfs(h.Path(name))
 	}
 	return h
@@ -117,7 +117,7 @@ func (h *Host) ReadFile(name string) ([]byte, error) {
 	if err := h.fault("read", name); err != nil {
 		return nil, err
 	}
-	defer h.calls.enter(name)()
+	defer h.enter(name)()
 	b, err := os.ReadFile(h.Path(name))
 	return b, h.errAt(err)
 }
@@ -146,7 +146,7 @@ func (h *Host) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err := h.fault("list", name); err != nil {
 		return nil, err
 	}
-	defer h.calls.enter(name)()
+	defer h.enter(name)()
 	e, err := os.ReadDir(h.Path(name))
 	return e, h.errAt(err)
 }
@@ -165,7 +165,7 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	if err := h.fault("stat", name); err != nil {
 		return nil, err
 	}
-	defer h.calls.enter(name)()
+	defer h.enter(name)()
 	fi, err := os.Stat(h.Path(name))
 	return fi, h.errAt(err)
 }

@@ -12,7 +12,7 @@ func (h *Host) ReadFrom(name string, offset int64, max int) ([]byte, error) {
 	if err := h.fault("read", name); err != nil {
 		return nil, err
 	}
-	defer h.calls.enter(name)()
+	defer h.enter(name)()
 	f, err := os.Open(h.Path(name))
 	if err != nil {
 		return nil, h.errAt(err)

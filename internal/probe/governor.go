@@ -77,11 +77,11 @@ type throttle struct {
 	reader Governed
 	// limit is the user's sampling rate: at most this part of the time.
 	limit float64
-	// levels is the number of levels of detail; level is the one in force, wanted the user's.
-	levels, level, wanted int
-	adjust                func(level int)
-	scope                 Scope // for adjust
-	calm, patience        int
+	// level of detail is the one in force, wanted the user's.
+	level, wanted  int
+	adjust         func(level int)
+	scope          Scope // for adjust
+	calm, patience int
 
 	// share is the part of the time for which the source is attached; 0 is off.
 	share float64

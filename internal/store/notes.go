@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -44,7 +45,7 @@ type notedQuerier struct {
 func (q *notedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	set := q.Querier.Select(ctx, sorted, hints, ms...)
 	for _, m := range ms {
-		if m.Name != labels.MetricName {
+		if m.Name != model.MetricNameLabel {
 			continue
 		}
 		var notes annotations.Annotations
@@ -77,7 +78,7 @@ func (s *notedSet) Warnings() annotations.Annotations {
 // asked for.
 func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.SelectHints, asked []*labels.Matcher) []error {
 	ms := []*labels.Matcher{
-		labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, coverageSeries+"|"+errorSeries+"|"+blindSeries),
+		labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, coverageSeries+"|"+errorSeries+"|"+blindSeries),
 		labels.MustNewMatcher(labels.MatchEqual, "source", source),
 	}
 	for _, m := range asked {
@@ -97,7 +98,7 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 			if hints != nil && (t < hints.Start || t > hints.End) {
 				continue
 			}
-			switch series.Labels().Get(labels.MetricName) {
+			switch series.Labels().Get(model.MetricNameLabel) {
 			case coverageSeries:
 				coverage = min(coverage, v)
 			case errorSeries:
@@ -154,7 +155,7 @@ func (s *Store) sources(m *labels.Matcher) []string {
 		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 			if v, ok := n.(*parser.VectorSelector); ok {
 				for _, m := range v.LabelMatchers {
-					if m.Name == labels.MetricName {
+					if m.Name == model.MetricNameLabel {
 						add(m)
 					}
 				}

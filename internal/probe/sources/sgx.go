@@ -188,7 +188,7 @@ func (r *sgxReader) exist() (float64, bool) {
 // Read implements probe.Reader.
 func (r *sgxReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	err := r.counters.Read(ctx, emit)
-	if err != nil && err == r.Lost {
+	if err != nil && errors.Is(err, r.Lost) {
 		err = &probe.Problem{Err: fmt.Errorf("live are %s; %w", strings.Join(r.live(), ", "), err), Remedy: probe.Remedy(err)}
 	}
 	r.mu.Lock()

@@ -67,7 +67,7 @@ func (c *clues) confidentialCards(ctx context.Context) (tee.Facts, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return tee.Facts{}, errors.New("the NVIDIA driver is loaded but nvidia-smi, which asks it for its mode, is not installed")
 	case err != nil:
-		return tee.Facts{}, fmt.Errorf("ask the NVIDIA driver for its mode: %v: %.200q", err, strings.TrimSpace(string(out)))
+		return tee.Facts{}, fmt.Errorf("ask the NVIDIA driver for its mode: %w: %.200q", err, strings.TrimSpace(string(out)))
 	}
 	return tee.Facts{}, errors.New("nvidia-smi conf-compute names no state; drivers from 535 on do, with cards from Hopper on")
 }
