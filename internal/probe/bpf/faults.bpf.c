@@ -69,18 +69,29 @@ int page_fault_user_raw(__u64 *args) { return count(0, args[2]); }
 SEC("raw_tp/page_fault_kernel")
 int page_fault_kernel_raw(__u64 *args) { return count(1, args[2]); }
 
-/* The record's layout: events/exceptions/page_fault_user/format. */
-struct page_fault_record {
-	__u64 common;
-	__u64 address;
-	__u64 ip;
-	__u64 error_code;
-};
+/* The tracepoints' record, by its name in Linux 6.16 and in 6.12. */
+struct trace_event_raw_exceptions {
+	unsigned long error_code;
+} KERNEL_TYPE;
+
+struct trace_event_raw_x86_exceptions {
+	unsigned long error_code;
+} KERNEL_TYPE;
+
+static __always_inline int count_record(int kernel, void *record)
+{
+	struct trace_event_raw_exceptions *r = record;
+	struct trace_event_raw_x86_exceptions *older = record;
+
+	if (bpf_core_type_exists(struct trace_event_raw_exceptions))
+		return count(kernel, r->error_code);
+	return count(kernel, older->error_code);
+}
 
 SEC("tracepoint/exceptions/page_fault_user")
-int page_fault_user_classic(struct page_fault_record *r) { return count(0, r->error_code); }
+int page_fault_user_classic(void *record) { return count_record(0, record); }
 
 SEC("tracepoint/exceptions/page_fault_kernel")
-int page_fault_kernel_classic(struct page_fault_record *r) { return count(1, r->error_code); }
+int page_fault_kernel_classic(void *record) { return count_record(1, record); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

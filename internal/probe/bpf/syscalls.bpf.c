@@ -203,14 +203,13 @@ int sys_enter_btf(__u64 *args) { return enter(args[1]); }
 SEC("raw_tp/sys_enter")
 int sys_enter_raw(__u64 *args) { return enter(args[1]); }
 
-/* The record's layout: events/raw_syscalls/sys_enter/format, the same since it exists. */
-struct sys_enter_record {
-	__u64 common;
-	__s64 id;
-};
+/* The tracepoint's record. Its header is longer on PREEMPT_RT, whose types say so. */
+struct trace_event_raw_sys_enter {
+	long id;
+} KERNEL_TYPE;
 
 SEC("tracepoint/raw_syscalls/sys_enter")
-int sys_enter_classic(struct sys_enter_record *r) { return enter(r->id); }
+int sys_enter_classic(struct trace_event_raw_sys_enter *r) { return enter(r->id); }
 
 SEC("tp_btf/sys_exit")
 int sys_exit_btf(void *args) { return leave(); }
