@@ -46,7 +46,7 @@ var counted = []string{"syscalls", "switches", "faults", "pagecache", "block", "
 var least = Version{5, 15}
 
 // noRead is what a locked-down kernel says of programs that read its memory.
-const noRead = `cannot use helper bpf_probe_read|Use a helper allowed for this program type|operation not permitted`
+const noRead = `(cannot use helper|unknown func) bpf_probe_read|Use a helper allowed for this program type|operation not permitted`
 
 // sourceExceptions are about degraded and unavailable sources.
 var sourceExceptions = []exception{
