@@ -25,9 +25,7 @@ scrape reads the sources once.`,
 				return err
 			}
 			defer o.Close()
-			if err := o.open(); err != nil {
-				return err
-			}
+			o.open()
 			if err := o.drop(env, ""); err != nil {
 				return err
 			}

@@ -6,15 +6,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/web"
 )
 
 var _ analysis.Querier = (*store.Store)(nil)
@@ -122,6 +125,9 @@ func TestConfigErrors(t *testing.T) {
 		"analysis:\n  rules:\n    syscall_storm: {long: x}\n": `line 3: analysis.rules.syscall_storm.long: "x": want a time like 15s`,
 		"analysis: {}\nsources:\n  cpu:\n    on: maybe\n":     `line 4: sources.cpu.on: "maybe": want true or false`,
 		"sources:\n  cpu:\n    process: [a]\n":                "line 3: sources.cpu.process: want text",
+		"sources:\n  syscalls:\n    sample: lots\n":           `line 3: sources.syscalls.sample: "lots": want a number`,
+		"sources:\n  syscalls:\n    pids: [a]\n":              `line 3: sources.syscalls.pids: "a": want a whole number`,
+		"sources:\n  syscalls:\n    pids: 4\n":                `line 3: sources.syscalls.pids: "4": want a list like [1, 2]`,
 		"sources:\n- cpu\n":                                   "line 2: sources: want keys with values",
 		"[1, 2]\n":                                            "line 1: want keys with values",
 		"hello\n":                                             `line 1: "hello": want keys with values`,
@@ -193,5 +199,48 @@ func TestNaming(t *testing.T) {
 		if err := d.Check(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestLookNamesWhatBlocks: a file that blocks before any source is open ends the
+// program with its name, not in silence for ever.
+func TestLookNamesWhatBlocks(t *testing.T) {
+	t.Parallel() // it takes as long as look is patient
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "proc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fifo := filepath.Join(root, "proc", "meminfo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := look(host.At(root))
+	if err == nil || !strings.Contains(err.Error(), "/proc/meminfo") {
+		t.Errorf("look: %v; want the file that blocks", err)
+	}
+	if w, err := os.OpenFile(fifo, os.O_RDWR, 0); err == nil { // whoever waits goes on
+		_ = w.Close()
+	}
+}
+
+// TestDoctorTable: one line and the same columns for every source, whatever is
+// said of it.
+func TestDoctorTable(t *testing.T) {
+	d := diagnosis{Sources: []web.Source{
+		{Name: "a", State: "available"},
+		{Name: "long_name", State: "degraded", Reason: "one\nand another", Remedy: "do this"},
+		{Name: "b", State: "available"},
+	}}
+	var out strings.Builder
+	if err := d.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(out.String(), "\n\n")
+	want := "SOURCE     STATE      WHY, AND WHAT WOULD HELP\n" +
+		"a          available\n" +
+		"long_name  degraded   one; and another; do this\n" +
+		"b          available\n"
+	if table, _, _ = strings.Cut(table, "\n\n"); strings.TrimSuffix(table, "\n") != strings.TrimSuffix(want, "\n") {
+		t.Errorf("table:\n%s\nwant:\n%s", table, want)
 	}
 }

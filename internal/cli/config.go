@@ -252,7 +252,8 @@ var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
 	// wanted says what the decoder's Go types are to a user; all others are mappings.
-	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text"}
+	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
+		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts"}
 )
 
 // readable puts the decoder's errors into the file's own terms: line and key,

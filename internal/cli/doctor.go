@@ -16,7 +16,6 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/tee"
-	"github.com/teescope/teescope/internal/tee/kinds"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -39,7 +38,10 @@ was tried, not guessed. It runs without root and says what root would add.`,
 			if err != nil {
 				return err
 			}
-			d := examine(c.Context(), h, slices.Concat(sources.All, own))
+			d, err := examine(c.Context(), h, slices.Concat(sources.All, own))
+			if err != nil {
+				return err
+			}
 			if asJSON {
 				e := json.NewEncoder(env.Stdout)
 				e.SetIndent("", "  ")
@@ -69,12 +71,15 @@ type diagnosis struct {
 	badge    string
 }
 
-func examine(ctx context.Context, h *host.Host, list []*probe.Source) diagnosis {
-	found := tee.Detect(h, kinds.All)
+func examine(ctx context.Context, h *host.Host, list []*probe.Source) (diagnosis, error) {
+	found, platform, err := look(h)
+	if err != nil {
+		return diagnosis{}, err
+	}
 	e := probe.Open(h, tee.Found(found), list, nil)
 	defer e.Close()
 	e.Collect(ctx)
-	return diagnosis{Platform: describe(h, found), Sources: sourceList(e), badge: badge(found)}
+	return diagnosis{Platform: platform, Sources: sourceList(e), badge: badge(found)}, nil
 }
 
 // sourceList turns the engine's statuses into the API's form.
@@ -112,8 +117,22 @@ func pattern(re *regexp.Regexp) string {
 
 func (d diagnosis) print(w io.Writer) error {
 	p := d.Platform
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t")) }
+	var table strings.Builder
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	// A row without its last cell would end the column, so it is cut when aligned.
+	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
+	flush := func() error {
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		for line := range strings.Lines(table.String()) {
+			if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+				return err
+			}
+		}
+		table.Reset()
+		return nil
+	}
 	machine := fmt.Sprintf("%s, %s, %d CPUs, %s", orUnknown(p.Hostname), orUnknown(p.CPUModel), p.CPUs, size(p.MemoryBytes))
 	kernel := fmt.Sprintf("%s %s, %s", orUnknown(p.Kernel), p.Arch, orUnknown(p.OS))
 	if p.Lockdown != "" && p.Lockdown != "none" {
@@ -130,7 +149,7 @@ func (d diagnosis) print(w io.Writer) error {
 			row("", t.Kind+": "+t.Reason)
 		}
 	}
-	if err := t.Flush(); err != nil {
+	if err := flush(); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
@@ -144,9 +163,9 @@ func (d diagnosis) print(w io.Writer) error {
 		if s.State == string(probe.Unavailable) || s.State == string(probe.Degraded) {
 			lacking++
 		}
-		row(s.Name, s.State, why)
+		row(s.Name, s.State, strings.ReplaceAll(why, "\n", "; "))
 	}
-	if err := t.Flush(); err != nil {
+	if err := flush(); err != nil {
 		return err
 	}
 	if !p.Privileged && lacking > 0 {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,9 +10,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/internal/tee/kinds"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -30,6 +33,30 @@ func openHost(root string) (*host.Host, error) {
 		return nil, fmt.Errorf("host root %s holds no /proc/stat (%w); mount the host's tree there, with its /proc and /sys", root, err)
 	}
 	return h, nil
+}
+
+// patience is how long looking at the machine may take before the sources are
+// opened, which have a limit of their own. It takes milliseconds where no file blocks.
+const patience = 5 * time.Second
+
+// look detects the TEEs and describes the machine. A file that blocks is named in
+// the error; what waits for it is left behind.
+func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
+	var found []tee.Detection
+	var p web.Platform
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		found = tee.Detect(h, kinds.All)
+		p = describe(h, found)
+	}()
+	select {
+	case <-done:
+		return found, p, nil
+	case <-time.After(patience):
+		return nil, web.Platform{}, fmt.Errorf("look at the machine: no end after %v: it waits for %s; what blocks is a driver, or a file system whose server is away",
+			patience, cmp.Or(strings.Join(h.Blocked(patience/2), ", "), "something other than a file"))
+	}
 }
 
 // describe gathers what the machine is. What cannot be read stays empty, which

@@ -106,9 +106,7 @@ func (m *monitor) watch(ctx context.Context, env Env) error {
 	if err := m.configure(m.config); err != nil {
 		return err
 	}
-	if err := m.open(); err != nil {
-		return err
-	}
+	m.open()
 	if err := m.drop(env, m.data); err != nil {
 		return err
 	}

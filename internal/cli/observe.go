@@ -21,7 +21,6 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/tee"
-	"github.com/teescope/teescope/internal/tee/kinds"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -96,17 +95,20 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 		return nil, err
 	}
 	o := &observer{host: h, sources: list, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	o.found = tee.Detect(h, kinds.All)
-	o.platform = describe(h, o.found)
+	if o.found, o.platform, err = look(h); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	o.platform.Started = h.Now()
 	return o, nil
 }
 
 // open attaches the sources and says which of them lack something.
-func (o *observer) open() error {
+func (o *observer) open() {
 	o.engine = probe.Open(o.host, tee.Found(o.found), o.sources, o.filter)
+	// A source that cannot do what the file asks, as when a process to narrow it to
+	// has ended, does not keep the others from starting.
 	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
-		return err
+		o.log.Warn("a source cannot do what the configuration asks", "error", oneLine(err))
 	}
 	for _, st := range o.engine.Status() {
 		// Nobody can do anything about what the hardware hides: the page shows it.
@@ -114,7 +116,6 @@ func (o *observer) open() error {
 			o.log.Warn("source "+string(st.State), "source", st.Source.Name, "reason", st.Reason, "remedy", st.Remedy)
 		}
 	}
-	return nil
 }
 
 // drop gives up what is not needed any more; data is the folder that is written to.

@@ -52,12 +52,16 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 	}
 	have := cap.GetProc()
 	var stay []cap.Value
-	stays := func(name string) {
+	held := func(name string) (cap.Value, bool) {
 		v, err := cap.FromName(name)
 		if err != nil {
-			return // a capability that this kernel does not know cannot be had either
+			return 0, false // a capability that this kernel does not know cannot be had either
 		}
-		if on, err := have.GetFlag(cap.Permitted, v); err == nil && on && !slices.Contains(stay, v) {
+		on, err := have.GetFlag(cap.Permitted, v)
+		return v, err == nil && on
+	}
+	stays := func(name string) {
+		if v, ok := held(name); ok && !slices.Contains(stay, v) {
 			stay = append(stay, v)
 		}
 	}
@@ -69,6 +73,9 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 			case p == least && open && !n.Open:
 				stays(n.Capability)
 			case open && !n.Open:
+				if _, ok := held(n.Capability); !ok {
+					continue
+				}
 				lost[fmt.Sprintf("%s: %s (%s)", s.Source.Name, n.For, n.Capability)] = true
 			}
 		}

@@ -568,7 +568,7 @@ func (s Setting) over(next Status) (Status, error) {
 		return next, errors.New("process: it has no series by process")
 	}
 	if s.PIDs != nil {
-		next.Scope.PIDs = slices.Clone(*s.PIDs)
+		next.Scope.PIDs = slices.Compact(slices.Sorted(slices.Values(*s.PIDs)))
 		if len(next.Scope.PIDs) > MaxPIDs {
 			return next, fmt.Errorf("pids: %d process ids: want at most %d, each of which has series of its own", len(next.Scope.PIDs), MaxPIDs)
 		}
