@@ -97,6 +97,9 @@ var (
 // that cannot be used is a source that is unavailable, with the reason. The
 // error is of the folder itself; without one there are no such probes.
 func UserProbes(h *host.Host, folder string) ([]*probe.Source, error) {
+	if !path.IsAbs(folder) { // the machine looked at has no working directory
+		return nil, fmt.Errorf("look for probes: folder %q: want an absolute path", folder)
+	}
 	files, err := h.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -431,3 +431,10 @@ func FuzzUserProbe(f *testing.F) {
 		}
 	})
 }
+
+// TestUserProbesRelative: a folder that cannot be found is not taken for one that is empty.
+func TestUserProbesRelative(t *testing.T) {
+	if _, err := UserProbes(host.At(t.TempDir()), "probes"); err == nil || !strings.Contains(err.Error(), "absolute") {
+		t.Errorf("a relative folder: %v; want an error that asks for an absolute path", err)
+	}
+}
