@@ -450,7 +450,7 @@ func (e *Engine) Status() []Status {
 	for i, l := range e.sources {
 		out[i] = l.Status
 		if l.reader != nil {
-			_, out[i].Narrows = l.reader.(Adjustable)
+			out[i].Narrows = l.narrows()
 			if l.throttle == nil {
 				out[i].Sample = 0
 			}
@@ -471,11 +471,12 @@ func (e *Engine) Set(name string, s Setting) error {
 	l := e.sources[i]
 	next, err := s.over(l.Status)
 	if err == nil && l.reader != nil {
-		err = s.suits(l.reader)
+		err = s.suits(l)
 	}
 	if err != nil {
 		return fmt.Errorf("set source %s: %w", name, err)
 	}
+	was := l.Status
 	l.Scope, l.Sample, l.Wanted, l.Files = next.Scope, next.Sample, next.Wanted, next.Files
 	if s.On != nil && *s.On == l.off {
 		l.off = !*s.On
@@ -490,20 +491,31 @@ func (e *Engine) Set(name string, s Setting) error {
 	if l.reader == nil {
 		return nil
 	}
+	err = e.put(l)
+	if err != nil {
+		// As it was; what could be put into force then can be again.
+		l.Scope, l.Sample, l.Wanted, l.Files = was.Scope, was.Sample, was.Wanted, was.Files
+		if back := e.put(l); back != nil {
+			l.note(back)
+		}
+		return fmt.Errorf("set source %s: %w", name, err)
+	}
+	return nil
+}
+
+// put puts the settings of an open source into force.
+func (e *Engine) put(l *live) error {
 	if l.throttle != nil {
 		e.governor.change(l.throttle, l.Sample, l.level(l.Wanted), l.Scope)
 	}
-	if f, ok := l.reader.(Follower); ok && s.Files != nil {
+	if f, ok := l.reader.(Follower); ok {
 		if err := f.Follow(l.Files); err != nil {
-			return fmt.Errorf("set source %s: %w", name, err)
+			return err
 		}
 	}
 	l.Level = l.Wanted
 	if a, ok := l.reader.(Adjustable); ok {
-		if err := a.Adjust(l.Level, l.Scope); err != nil {
-			l.note(err)
-			return fmt.Errorf("set source %s: %w", name, err)
-		}
+		return a.Adjust(l.Level, l.Scope)
 	}
 	return nil
 }
@@ -517,11 +529,11 @@ func (s Setting) Check(source *Source) error {
 
 // suits says what of a setting an open source cannot do; what removes a filter
 // suits all.
-func (s Setting) suits(r Reader) error {
-	if _, ok := r.(Governed); !ok && s.Sample != nil && *s.Sample < 1 {
+func (s Setting) suits(l *live) error {
+	if _, ok := l.reader.(Governed); !ok && s.Sample != nil && *s.Sample < 1 {
 		return errors.New("sample: it reads files, all of the time: there is nothing to sample")
 	}
-	if _, ok := r.(Adjustable); ok {
+	if l.narrows() {
 		return nil
 	}
 	const cannot = ": what it reads is of the whole machine; it cannot be narrowed"
@@ -534,6 +546,13 @@ func (s Setting) suits(r Reader) error {
 		return errors.New("container" + cannot)
 	}
 	return nil
+}
+
+// narrows reports whether the open source takes process ids, control groups and
+// containers: those that do have series of single processes too.
+func (l *live) narrows() bool {
+	_, ok := l.reader.(Adjustable)
+	return ok && slices.ContainsFunc(l.Source.Metrics, func(d *metric.Desc) bool { return slices.Contains(d.Labels, "pid") })
 }
 
 // ByProcess reports whether the source has series by process.

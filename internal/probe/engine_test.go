@@ -358,3 +358,38 @@ type readFunc func(emit func(metric.Sample)) error
 
 func (f readFunc) Read(_ context.Context, emit func(metric.Sample)) error { return f(emit) }
 func (f readFunc) Close() error                                           { return nil }
+
+// picky takes no filter by control group.
+type picky struct {
+	fake
+	scope Scope
+}
+
+func (p *picky) Adjust(_ string, s Scope) error {
+	if s.Cgroup != nil {
+		return errors.New("nothing matches")
+	}
+	p.scope = s
+	return nil
+}
+
+// TestRefusedSetting: a setting that the reader refuses leaves everything as it was.
+func TestRefusedSetting(t *testing.T) {
+	p := &picky{}
+	pid := &metric.Desc{Name: "tee_pid_calls_total", Help: "Calls.", Labels: []string{"pid"}}
+	e := Open(clock(), nil, []*Source{{Name: "x", Doc: "A source.", Metrics: []*metric.Desc{pid},
+		Open: func(*host.Host, []tee.Facts) (Reader, error) { return p, nil }}}, nil)
+	if err := e.Set("x", Setting{PIDs: &[]int{7, 7}}); err != nil || len(p.scope.PIDs) != 1 {
+		t.Fatalf("%v, narrowed to %v", err, p.scope.PIDs)
+	}
+	group := "web"
+	if err := e.Set("x", Setting{Cgroup: &group}); err == nil || !strings.Contains(err.Error(), "nothing matches") {
+		t.Errorf("set: %v", err)
+	}
+	if s := e.Status()[0]; s.Scope.Cgroup != nil || len(s.Scope.PIDs) != 1 || s.State != Available || !s.Narrows {
+		t.Errorf("status %+v", s)
+	}
+	if p.scope.Cgroup != nil || len(p.scope.PIDs) != 1 {
+		t.Errorf("the reader has %+v", p.scope)
+	}
+}

@@ -108,9 +108,12 @@ type throttle struct {
 	counted, estimated float64
 	blind, periods     int
 	last               coverage
-	// rates are events a second in the last windows, spread the windows' seconds.
-	rates, spread []float64
+	windows            []window // the last ones
 }
+
+// window is what was seen in one: events a second, how long it was, and by how
+// much of itself the rate may have been higher unseen.
+type window struct{ rate, seconds, slowed float64 }
 
 // add puts a source under the governor, attached. The governor's lock is not held.
 func (g *governor) add(t *throttle) {
@@ -177,7 +180,7 @@ func (g *governor) round(t *throttle) coverage {
 	}
 	t.counted, t.estimated, t.blind, t.periods = 0, 0, 0, 0
 	if t.share < 1 {
-		c.err = relativeError(t.rates, t.spread, t.share) + slowed(t.full)
+		c.err = relativeError(t.windows, t.share)
 	}
 	t.last = c
 	return c
@@ -229,28 +232,30 @@ func (t *throttle) set(on bool, now func() time.Time) {
 
 // relativeError is the standard error of a rate estimated from windows that are
 // a part f of the time, relative to the rate: that of a ratio estimator with the
-// finite population correction (Cochran, Sampling Techniques, section 6.4). It is
-// NaN for fewer than three windows or none with an event.
-func relativeError(rates, seconds []float64, f float64) float64 {
-	if len(rates) < 3 {
+// finite population correction (Cochran, Sampling Techniques, section 6.4); and
+// on top of it what counting may have slowed down, as a mean over the events. It
+// is NaN for fewer than three windows or none with an event.
+func relativeError(windows []window, f float64) float64 {
+	if len(windows) < 3 {
 		return math.NaN()
 	}
-	var events, time float64
-	for i, r := range rates {
-		events += r * seconds[i]
-		time += seconds[i]
+	var events, time, slow float64
+	for _, w := range windows {
+		events += w.rate * w.seconds
+		time += w.seconds
+		slow += w.rate * w.seconds * w.slowed
 	}
 	if events == 0 || time == 0 {
 		return math.NaN()
 	}
-	mean, each := events/time, time/float64(len(rates))
+	n := float64(len(windows))
+	mean, each := events/time, time/n
 	var ss float64
-	for i, r := range rates {
-		d := (r - mean) * seconds[i]
+	for _, w := range windows {
+		d := (w.rate - mean) * w.seconds
 		ss += d * d
 	}
-	n := float64(len(rates))
-	return math.Sqrt((1-f)*ss/(n-1)/n) / (mean * each)
+	return math.Sqrt((1-f)*ss/(n-1)/n)/(mean*each) + slow/events
 }
 
 // slowed is by how much of itself a rate may have been higher than what was seen
@@ -314,7 +319,7 @@ func (g *governor) plan(now time.Time) {
 		if open := t.open.Seconds(); open > 0 {
 			t.weigh(most, open)
 			n := max(0, events-t.events)
-			t.window(n/open, open)
+			t.remember(window{n / open, open, slowed(most / open)})
 			t.counted += n
 			t.estimated += n * max(1, now.Sub(t.at).Seconds()/open)
 			t.periods++
@@ -384,15 +389,15 @@ func (t *throttle) weigh(most, open float64) {
 	t.cost, t.time = t.cost*older/doubt+most, t.time*older+open
 }
 
-// window remembers the rate of events in a window, for the standard error.
-func (t *throttle) window(rate, seconds float64) {
+// remember keeps what a window saw, for the standard error.
+func (t *throttle) remember(w window) {
 	if t.share == 1 { // nothing has to be estimated
-		t.rates, t.spread = nil, nil
+		t.windows = nil
 		return
 	}
-	t.rates, t.spread = append(t.rates, rate), append(t.spread, seconds)
-	if n := len(t.rates) - remembered; n > 0 {
-		t.rates, t.spread = t.rates[n:], t.spread[n:]
+	t.windows = append(t.windows, w)
+	if n := len(t.windows) - remembered; n > 0 {
+		t.windows = t.windows[n:]
 	}
 }
 

@@ -410,7 +410,7 @@ func TestRelativeError(t *testing.T) {
 	var ratio []float64
 	var claimed float64
 	for range trials {
-		var rates, seconds []float64
+		var windows []window
 		var total, seen float64
 		for range periods {
 			in, out := 0.0, 0.0
@@ -424,10 +424,10 @@ func TestRelativeError(t *testing.T) {
 			}
 			total += out
 			seen += in
-			rates, seconds = append(rates, in/f), append(seconds, f)
+			windows = append(windows, window{in / f, f, 0})
 		}
 		ratio = append(ratio, seen*20/total-1)
-		claimed += relativeError(rates, seconds, f) / trials
+		claimed += relativeError(windows, f) / trials
 	}
 	var ss float64
 	for _, x := range ratio {
@@ -436,8 +436,8 @@ func TestRelativeError(t *testing.T) {
 	if real := math.Sqrt(ss / trials); claimed < 0.9*real || claimed > 3*real {
 		t.Errorf("claimed a relative standard error of %g, it was %g", claimed, real)
 	}
-	for _, none := range [][]float64{nil, {1, 2}, {0, 0, 0}} {
-		if e := relativeError(none, none, f); !math.IsNaN(e) {
+	for _, none := range [][]window{nil, {{1, 1, 0}, {2, 1, 0}}, {{0, 1, 0}, {0, 1, 0}, {0, 1, 0}}} {
+		if e := relativeError(none, f); !math.IsNaN(e) {
 			t.Errorf("%v: error %g from too little", none, e)
 		}
 	}

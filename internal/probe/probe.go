@@ -75,7 +75,8 @@ type Adjustable interface {
 
 // Follower is implemented by Readers of files that are named by the user, such as
 // the logs of a runtime. Patterns are those of path/filepath.Match. The engine
-// calls it after opening when a setting names some, and at each change.
+// calls it after opening when a setting names some, and at each change; none are
+// the source's own.
 type Follower interface {
 	Follow(patterns []string) error
 }
