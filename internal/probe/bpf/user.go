@@ -1,8 +1,8 @@
 package bpf
 
-//go:generate clang -target bpf -O2 -g -Wall -Werror -mcpu=v3 -c ../../../docs/probes/execs.bpf.c -o ../../../docs/probes/execs.o
+//go:generate clang -target bpf -fdebug-compilation-dir=. -O2 -g -Wall -Werror -mcpu=v3 -c ../../../docs/probes/execs.bpf.c -o ../../../docs/probes/execs.o
 //go:generate llvm-strip -g ../../../docs/probes/execs.o
-//go:generate clang -target bpf -D__TARGET_ARCH_x86 -O2 -g -Wall -Werror -mcpu=v3 -c ../../../docs/probes/lookups.bpf.c -o ../../../docs/probes/lookups.o
+//go:generate clang -target bpf -fdebug-compilation-dir=. -D__TARGET_ARCH_x86 -O2 -g -Wall -Werror -mcpu=v3 -c ../../../docs/probes/lookups.bpf.c -o ../../../docs/probes/lookups.o
 //go:generate llvm-strip -g ../../../docs/probes/lookups.o
 
 import (
