@@ -135,6 +135,10 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
+	// What is compared with known counts has to be counted and not estimated.
+	if !strings.Contains(strings.Join(args, " "), "--budget") {
+		args = append(args, "--budget", "100%")
+	}
 	m := &monitor{process: start(t, binary, args...)}
 	at := regexp.MustCompile(`https?://[^/\s]+`)
 	eventually(t, 20*time.Second, "the monitor prints its URL and is ready", func() error {
