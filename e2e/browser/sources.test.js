@@ -103,7 +103,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await page.keyboard.press("ArrowDown");
       await until("the monitor was asked", 20_000, async () => (await source("switches")).wanted === "latency");
       await item.getByText(/level latency|asked for latency/).waitFor();
-      assert.equal(await level.inputValue(), "latency");
+      await until("the field says so", 20_000, async () => (await level.inputValue()) === "latency");
       assert.equal(await reloaded(), false);
 
       // The budget has room here; what the page says where it has none:
@@ -186,6 +186,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
         await set("pagecache", { sample: 0.25 });
         try {
           const { page, check } = await openPage(`${url}/?page=overhead&range=5m&refresh=0&theme=${theme}`, { viewport: { width, height: 844 } });
+          await page.locator("li[data-source=syscalls] details").waitFor();
           for (const details of await page.locator("li.source details").all()) await details.evaluate((e) => (e.open = true));
           const filter = page.getByRole("textbox", { name: "Process filter of syscalls" });
           await filter.fill("a(");
