@@ -41,7 +41,7 @@ var all = []stage{
 	{"e2e", "the binary with real servers", goTest("-timeout", "20m", "./e2e/...")},
 	{"browser", "the page in a real browser", nodeTest("e2e/browser")},
 	{"deploy", "manifests against the code, and the image built and run", goTest("./deploy/...")},
-	{"fuzz", "every fuzz target for 10 seconds", fuzz("10s", "./...")},
+	{"fuzz", "every fuzz target for 5 seconds", fuzz("5s", "./...")},
 	{"bench", "every benchmark once, so that none rots", goTest("-run", "^$", "-bench", ".", "-benchtime", "1x", "./...")},
 	{"lint", "golangci-lint, as .golangci.yml says", command("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")},
 }
