@@ -54,8 +54,6 @@ var sourceExceptions = []exception{
 	{what: ".*", mode: "no BTF", says: "BTF", why: "the programs need the kernel's type information"},
 	{what: "kvm", says: "KVM is not loaded", why: "no virtual machine in the guest: in a guest of its own"},
 	{what: "llc", says: "performance counters", why: "the emulator has no performance counters"},
-	{what: "swiotlb_bounces|kvm|vm", mode: "confidentiality", says: noRead, why: "lockdown confidentiality: no program may read the kernel's memory"},
-	{what: "swiotlb", mode: "integrity|confidentiality", says: "lockdown", why: "lockdown: files of debugfs that can be written cannot be read either"},
 }
 
 // testExceptions are about tests of package bpf that are skipped or fail.
@@ -63,7 +61,6 @@ var testExceptions = []exception{
 	{what: "TestKVM.*", says: "/dev/kvm|no KVM hook|not found", why: "needs KVM's modules: in a guest of its own"},
 	{what: "TestSGXFires|TestSGXRenamed|TestGuestFunctionsFire.*", says: "not loaded", why: "needs a module: in a guest of its own"},
 	{what: "TestBouncedBytesAreExact/.*|TestBounceFull", says: "0 mappings|pool is not known", why: "needs bounce buffers: in a guest of its own"},
-	{what: "TestRetransmits/.*", says: "iptables", why: "needs iptables, which a guest has not"},
 	{what: "TestBlock.*", from: Version{6, 19}, before: Version{7, 2}, says: "no loop devices", why: "the archive has no modules of these kernels any more"},
 	{what: "TestGuestFunctionsAttach/(accept|ve|tdx_report)_.*", before: Version{6, 5}, says: "has no function", why: "Debian's kernels are built for TDX guests since 6.5"},
 	{what: "TestGuestFunctionsAttach/full_fexit", before: Version{6, 12}, says: "more arguments", why: "swiotlb_tbl_map_single has seven arguments"},
