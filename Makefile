@@ -30,9 +30,9 @@ test: ## run every test on this machine; ends with what ran, failed and was skip
 	@tools/setup.sh test
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
-test-full: test kernels ## the tests, then the kernel matrix (80 minutes)
+test-full: test kernels ## the tests, then the kernel matrix (50 minutes)
 
-kernels: build ## boot every kernel that Debian's archive offers, in every mode, and write docs/kernels.md (50 minutes)
+kernels: build ## boot every kernel that Debian's archive offers, in every mode, and write docs/kernels.md (20 minutes)
 	@tools/setup.sh kernels
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/kernels.md
 
