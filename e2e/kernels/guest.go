@@ -85,8 +85,6 @@ stty -F /dev/ttyS1 raw
 exec </dev/null >/dev/ttyS1 2>&1
 `
 
-const mark = "\x01step" // no program prints it
-
 func (g *Guest) init(modules []string) string {
 	var b strings.Builder
 	b.WriteString(preamble)

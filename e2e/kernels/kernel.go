@@ -85,7 +85,7 @@ func (k *Kernel) unpack(ctx context.Context, deb string) error {
 func (k *Kernel) unpackTar(r io.Reader) error {
 	for in := tar.NewReader(r); ; {
 		h, err := in.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			_, err = io.Copy(io.Discard, r)
 			return err
 		}

@@ -104,13 +104,18 @@ type live struct {
 	samples []metric.Sample // of the last reading, kept for its room
 }
 
-// patience is how long a source may take to open or to be read. A file of the
-// kernel or a network file system can block for as long as it likes.
-const patience = 2 * time.Second
+// A file of the kernel or a network file system can block for as long as it likes.
+const (
+	// patience is how long a source may take to be read.
+	patience = 2 * time.Second
+	// openPatience is how long it may take to open: a slow machine needs seconds to
+	// read the kernel's types and to check programs.
+	openPatience = 10 * time.Second
+)
 
 // inTime runs f and reports whether it ended in time. If not, f goes on, and l is
 // left alone until it has ended.
-func (l *live) inTime(f func()) bool {
+func (l *live) inTime(patience time.Duration, f func()) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -138,7 +143,7 @@ func (l *live) waiting() bool {
 }
 
 // late is the error of a source that did not answer in time.
-func (e *Engine) late(what string) error {
+func (e *Engine) late(what string, patience time.Duration) error {
 	err := fmt.Errorf("%s has not ended after %v", what, patience)
 	if files := e.host.Blocked(patience / 2); len(files) > 0 {
 		err = fmt.Errorf("%s has not ended after %v: it waits for %s", what, patience, strings.Join(files, ", "))
@@ -204,7 +209,7 @@ func (e *Engine) openInTime(l *live) (Reader, error) {
 		Reader
 		error
 	}
-	if l.inTime(func() { out.Reader, out.error = l.Source.Open(e.host, e.facts) }) {
+	if l.inTime(openPatience, func() { out.Reader, out.error = l.Source.Open(e.host, e.facts) }) {
 		return out.Reader, out.error
 	}
 	go func(done <-chan struct{}) {
@@ -213,7 +218,7 @@ func (e *Engine) openInTime(l *live) (Reader, error) {
 			_ = out.Reader.Close()
 		}
 	}(l.stuck)
-	return nil, e.late("opening it")
+	return nil, e.late("opening it", openPatience)
 }
 
 // adjusted reports whether the settings differ from those that a source opens with.
@@ -378,7 +383,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 // readInTime reads a source into a buffer that lives until the next reading.
 func (e *Engine) readInTime(ctx context.Context, l *live) ([]metric.Sample, error) {
 	if l.waiting() {
-		return nil, e.late("an earlier reading")
+		return nil, e.late("an earlier reading", patience)
 	}
 	out := struct {
 		samples []metric.Sample
@@ -386,10 +391,10 @@ func (e *Engine) readInTime(ctx context.Context, l *live) ([]metric.Sample, erro
 	}{samples: l.samples[:0]}
 	r := l.reader
 	l.samples = nil
-	if !l.inTime(func() {
+	if !l.inTime(patience, func() {
 		out.err = r.Read(ctx, func(s metric.Sample) { out.samples = append(out.samples, s) })
 	}) {
-		return nil, e.late("reading it")
+		return nil, e.late("reading it", patience)
 	}
 	l.samples = out.samples
 	return out.samples, out.err
