@@ -130,7 +130,7 @@ func TestRun(t *testing.T) {
 		t.Fatal("no comparison")
 	}
 	c := e.Comparisons[0]
-	if c.Metric != "took_seconds" || !c.Primary || c.Ratio == nil || *c.Ratio < 1.49 || *c.Ratio > 1.51 || c.Pairs != 8 {
+	if c.Metric != "took_seconds" || !c.Primary || c.Ratio == nil || *c.Ratio < 1.49 || *c.Ratio > 1.51 || c.Pairs < 6 { // pairs that others disturbed are set aside
 		t.Errorf("comparison %+v", c)
 	}
 	r := e.Runs[0]
