@@ -152,7 +152,7 @@ var (
 	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source"},
 		Help: "Standard error of the source's scaled number of events in the last minute as a ratio to it, from the spread between its windows, plus the share by which being counted may have slowed the load down in them; absent where every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
-		Help: "CPU time in seconds that counting in the kernel cost on all CPUs, the way into the program included: events times cost per event, which is calibrated on this machine."}
+		Help: "CPU time in seconds that counting in the kernel cost on all CPUs, the way into the program included: events times cost per event, which is calibrated on this machine; 150 ns where that could not be measured."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge,
 		Help: "Most that teescope used of one core in any control period since the last round, as a ratio: programs in the kernel on the busiest core, and the process's own CPU time spread over all cores."}
 	LevelDesc = &metric.Desc{Name: "teescope_source_level", Kind: metric.Gauge, Labels: []string{"source", "level"},

@@ -1,0 +1,95 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// A file of the kernel or a network file system can block for as long as it likes.
+const (
+	// patience is how long a source may take to be read.
+	patience = 2 * time.Second
+	// openPatience is how long it may take to open: a slow machine needs seconds to
+	// read the kernel's types and to check programs.
+	openPatience = 10 * time.Second
+)
+
+// inTime runs f and reports whether it ended in time. If not, f goes on, and l is
+// left alone until it has ended.
+func (l *live) inTime(patience time.Duration, f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		l.stuck = done
+		return false
+	}
+}
+
+// waiting reports whether a call that did not end in time is still under way.
+func (l *live) waiting() bool {
+	select {
+	case <-l.stuck: // a nil channel blocks
+		l.stuck = nil
+	default:
+	}
+	return l.stuck != nil
+}
+
+// late is the error of a source that did not answer in time.
+func (e *Engine) late(what string, patience time.Duration) error {
+	err := fmt.Errorf("%s has not ended after %v", what, patience)
+	if files := e.host.Blocked(patience / 2); len(files) > 0 {
+		err = fmt.Errorf("%s has not ended after %v: it waits for %s", what, patience, strings.Join(files, ", "))
+	}
+	return &Problem{Err: err, Remedy: "the source is left alone until the call ends; what blocks is outside teescope: a driver, or a file system whose server is away"}
+}
+
+// openInTime opens a source. What is opened too late is closed again.
+func (e *Engine) openInTime(l *live) (Reader, error) {
+	var out struct {
+		Reader
+		error
+	}
+	if l.inTime(openPatience, func() { out.Reader, out.error = l.Source.Open(e.host, e.facts) }) {
+		return out.Reader, out.error
+	}
+	go func(done <-chan struct{}) {
+		<-done
+		if out.Reader != nil {
+			_ = out.Reader.Close()
+		}
+	}(l.stuck)
+	return nil, e.late("opening it", openPatience)
+}
+
+// readInTime reads a source into a buffer that lives until the next reading.
+func (e *Engine) readInTime(ctx context.Context, l *live) ([]metric.Sample, error) {
+	if l.waiting() {
+		return nil, e.late("an earlier reading", patience)
+	}
+	out := struct {
+		samples []metric.Sample
+		err     error
+	}{samples: l.samples[:0]}
+	r := l.reader
+	l.samples = nil
+	if !l.inTime(patience, func() {
+		out.err = r.Read(ctx, func(s metric.Sample) { out.samples = append(out.samples, s) })
+	}) {
+		return nil, e.late("reading it", patience)
+	}
+	l.samples = out.samples
+	return out.samples, out.err
+}
