@@ -390,11 +390,11 @@ func judgeSources(t *testing.T, k *Kernel, m mode, d doctor) {
 		}
 	}
 	for _, s := range d.Sources {
-		t.Logf("%-14s %-12s %s", s.Name, s.State, s.Reason)
 		switch s.State {
 		case "available", "not here", "off":
 			continue
 		}
+		t.Logf("%-14s %-12s %s", s.Name, s.State, s.Reason)
 		if err := excused(sourceExceptions, k.Image, m.name, s.Name, s.Reason); err != nil {
 			t.Errorf("%s: %v; advice: %s", s.State, err, s.Remedy)
 		}

@@ -70,6 +70,9 @@ func run(ctx context.Context, names []string) int {
 		t.took = time.Since(began)
 		for _, o := range t.failed {
 			fmt.Println("FAILED", o.test)
+			for _, line := range where(o.text) {
+				fmt.Println("   ", line)
+			}
 		}
 		fmt.Printf("%d passed, %d failed, %d skipped in %.0f s\n", t.passed, len(t.failed), len(t.skipped), t.took.Seconds())
 		tallies = append(tallies, t)

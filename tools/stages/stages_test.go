@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,17 @@ func match(t *testing.T, what string, got []outcome, want map[string]string) {
 		if text, ok := want[o.test]; !ok || !strings.Contains(o.text, text) {
 			t.Errorf("%s %q says %q, want %q in it", what, o.test, o.text, text)
 		}
+	}
+}
+
+func TestWhere(t *testing.T) {
+	text := "=== RUN   TestX\n    x_test.go:12: got 1, want 2\n    more of it\nnoise\n    y_test.go:7: third\n" + strings.Repeat("a_test.go:1: again\n", 5)
+	want := []string{"x_test.go:12: got 1, want 2", "y_test.go:7: third", "a_test.go:1: again", "a_test.go:1: again"}
+	if got := where(text); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if got := where("no place here: 3:4\n"); got != nil {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -70,3 +70,16 @@ func summarize(w io.Writer, ts []*tally) bool {
 func indent(s string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
 }
+
+// where returns the first lines of a test's output that name a place in a file, so
+// that a log of which only a part is kept says what went wrong.
+func where(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); place.MatchString(line) {
+			if lines = append(lines, line); len(lines) == 4 {
+				break
+			}
+		}
+	}
+	return lines
+}
