@@ -27,22 +27,28 @@ result, host, workloads/micro < environment
 stats, result < verdict
 environment, verdict < bench
 result, metric, tee < analysis
+host, workloads/micro < calibrate
+host < app
+analysis, calibrate, stats < cost
+analysis, stats < anomaly
+analysis < notify
 tee, result < attest
 NONE < load, channel
 analysis, result < report
-report, analysis, ui < web
+report, analysis, cost, anomaly, ui < web
 
 host < host/hosttest
 store < store/storetest
 probe < probe/bpf
-probe, probe/bpf < probe/sources
+probe, probe/bpf, app < probe/sources
+app < app/kinds
 tee < tee/kinds
 bench, load, channel, attest < bench/workloads
 bench < bench/launchers
 analysis < analysis/rules
 report < report/formats
 
-probe/sources, tee/kinds, bench/workloads, bench/launchers, analysis/rules, report/formats, web, store, attest, experiments, claims < cli
+probe/sources, tee/kinds, bench/workloads, bench/launchers, analysis/rules, report/formats, app/kinds, notify, web, store, attest, experiments, claims < cli
 cli < cmd/teescope
 NONE < cmd/teescope-work
 `
@@ -55,7 +61,7 @@ var onlyIn = map[string]string{
 }
 
 // members may not import each other, so their folders are flat.
-var members = []string{"probe/sources", "tee/kinds", "bench/workloads", "bench/launchers", "analysis/rules", "report/formats"}
+var members = []string{"probe/sources", "tee/kinds", "bench/workloads", "bench/launchers", "analysis/rules", "report/formats", "app/kinds"}
 
 func TestImports(t *testing.T) {
 	may := closure(t)

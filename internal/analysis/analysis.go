@@ -17,6 +17,13 @@ type Querier interface {
 	Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
 }
 
+// RangeQuerier also evaluates PromQL at every step from one time to another, both
+// included. The store is one.
+type RangeQuerier interface {
+	Querier
+	QueryRange(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error)
+}
+
 // Rule looks for one cause. When a metric of Needs has no series in the
 // window the engine does not run it and the answer is "cannot tell", never "fine".
 type Rule struct {
@@ -25,12 +32,23 @@ type Rule struct {
 	// what is looked for, the threshold and where it comes from.
 	Title, Doc string
 	Needs      []string
+	// Thresholds are the numbers that Run compares with; users may set each, for all
+	// subjects or for some.
+	Thresholds []Threshold
 	// Run reports one finding per subject that shows the cause in the pass's
 	// window. An error means that it could not tell.
 	Run func(context.Context, *Pass) error
 	// Remedy and Reference are what a finding's reader is told to do, and where
 	// to read more (a URL or a title).
 	Remedy, Reference string
+}
+
+// Threshold is a number that a rule compares with.
+type Threshold struct {
+	Name, Doc string
+	// Unit is one of Evidence's; a setting in another one is refused.
+	Unit    string
+	Default float64
 }
 
 // Pass is one evaluation of one rule on one window.
@@ -40,6 +58,8 @@ type Pass struct {
 	From, To time.Time
 	Facts    []tee.Facts
 	Report   func(Finding)
+
+	limits []Limit
 }
 
 // Severity orders findings.
@@ -52,11 +72,23 @@ const (
 	Critical Severity = "critical"
 )
 
+// Confidence says how sure a finding is.
+type Confidence string
+
+// The levels of confidence: measured directly and in full; from an estimate, or
+// from a sign that may have another cause; and a guess worth a look.
+const (
+	High   Confidence = "high"
+	Medium Confidence = "medium"
+	Low    Confidence = "low"
+)
+
 // Evidence is one number behind a finding, with the query that gives it.
 type Evidence struct {
 	Text  string  `json:"text"`
 	Value float64 `json:"value"`
-	// Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "seconds", or "" for a plain number.
+	// Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "bytes/s",
+	// "seconds", or "" for a plain number.
 	Unit string `json:"unit"`
 	Expr string `json:"expr"`
 }
@@ -68,14 +100,18 @@ type Finding struct {
 	// Rule it identifies the finding.
 	Subject string `json:"subject"`
 	// Title is the verdict in one sentence, with the main number.
-	Title    string     `json:"title"`
-	Severity Severity   `json:"severity"`
-	Evidence []Evidence `json:"evidence"`
-	// Share is the interval of the share of CPU time that the cause takes, where
-	// it is known, as ratios.
-	Share     *[2]float64 `json:"share,omitempty"`
-	Remedy    string      `json:"remedy"`
-	Reference string      `json:"reference"`
+	Title      string     `json:"title"`
+	Severity   Severity   `json:"severity"`
+	Confidence Confidence `json:"confidence"` // High when a rule leaves it out
+	Evidence   []Evidence `json:"evidence"`
+	// Share is the interval of the share of the subject's time that the cause takes,
+	// where it is known, as ratios.
+	Share *[2]float64 `json:"share,omitempty"`
+	// Cost is what it costs to leave it as it is, in a sentence with its number;
+	// "" where that is not known.
+	Cost      string `json:"cost,omitempty"`
+	Remedy    string `json:"remedy"`
+	Reference string `json:"reference"`
 }
 
 // State of a finding over time.
@@ -98,6 +134,19 @@ type Record struct {
 	// LastSeen is the last evaluation in which the rule held; Until is set once closed.
 	LastSeen time.Time  `json:"lastSeen"`
 	Until    *time.Time `json:"until,omitempty"`
+	// Silenced is the id of the silence that covers it, "" for none.
+	Silenced string `json:"silenced,omitempty"`
+}
+
+// Silence keeps findings from being told to anyone; they are still shown, and marked.
+type Silence struct {
+	ID string `json:"id"`
+	// Rule is a rule's name, "" for all; Subject matches the whole of the subjects
+	// that it is about (RE2), "" for all.
+	Rule    string    `json:"rule"`
+	Subject string    `json:"subject"`
+	Until   time.Time `json:"until"`
+	Comment string    `json:"comment"`
 }
 
 // Answer is what the last evaluation of a rule said.

@@ -31,6 +31,8 @@ type Options struct {
 	Windows Windows
 	// PerRule replaces Windows for the rules it names.
 	PerRule map[string]Windows
+	// Limits are the users' settings of thresholds.
+	Limits []Limit
 	// Every is the time between two evaluations.
 	Every time.Duration
 	// CloseAfter is how long a cause must not have been seen for its finding to close.
@@ -161,8 +163,9 @@ func (e *Engine) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 // pass runs a rule on one window and returns its findings by subject.
 func (e *Engine) pass(ctx context.Context, r *Rule, from, to time.Time) (map[string]Finding, error) {
 	found := map[string]Finding{}
-	p := &Pass{Querier: e.q, Rule: r, From: from, To: to, Facts: e.opts.Facts, Report: func(f Finding) {
+	p := &Pass{Querier: e.q, Rule: r, From: from, To: to, Facts: e.opts.Facts, limits: e.opts.Limits, Report: func(f Finding) {
 		f.Rule = r.Name
+		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
 		found[f.Subject] = f

@@ -7,6 +7,7 @@ package metric
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Kind is the metric type of the Prometheus and OpenMetrics formats.
@@ -80,6 +81,14 @@ type Hist struct {
 type Point struct {
 	Labels map[string]string
 	Value  float64
+}
+
+// Series is one element of a query's result over a time: values at moments, in
+// order. A moment that has no value is left out.
+type Series struct {
+	Labels map[string]string
+	At     []time.Time
+	Values []float64
 }
 
 // Check reports what is wrong with a declaration: naming rules of Prometheus

@@ -114,3 +114,31 @@ func Eval(ctx context.Context, e promql.QueryEngine, q storage.Queryable, expr s
 	}
 	return nil, fmt.Errorf("query %s: result is a %s, want a vector or a scalar", expr, res.Value.Type())
 }
+
+// EvalRange evaluates expr at every step from one time to another, both included.
+// Values that are not a number are left out, and so are series without any.
+func EvalRange(ctx context.Context, e promql.QueryEngine, q storage.Queryable, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
+	query, err := e.NewRangeQuery(ctx, q, nil, expr, from, to, step)
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, err)
+	}
+	defer query.Close()
+	matrix, err := query.Exec(ctx).Matrix()
+	if err != nil {
+		return nil, fmt.Errorf("query %s: %w", expr, err)
+	}
+	var out []metric.Series
+	for i := range matrix {
+		s := metric.Series{Labels: matrix[i].Metric.Map()}
+		for _, p := range matrix[i].Floats {
+			if !math.IsNaN(p.F) {
+				s.At = append(s.At, time.UnixMilli(p.T))
+				s.Values = append(s.Values, p.F)
+			}
+		}
+		if len(s.Values) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}

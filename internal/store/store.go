@@ -361,6 +361,12 @@ func (s *Store) Query(ctx context.Context, expr string, at time.Time) ([]metric.
 	return Eval(ctx, s.engine, door{s}, expr, at)
 }
 
+// QueryRange evaluates expr at every step from one time to another; see EvalRange
+// for what it returns.
+func (s *Store) QueryRange(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
+	return EvalRange(ctx, s.engine, door{s}, expr, from, to, step)
+}
+
 // troubles are what is wrong now, by subject.
 type troubles struct {
 	mu sync.Mutex

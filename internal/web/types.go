@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/anomaly"
+	"github.com/teescope/teescope/internal/cost"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -117,6 +119,87 @@ type Findings struct {
 	Rules    []analysis.RuleStat `json:"rules"`
 	At       time.Time           `json:"at"`
 }
+
+// Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with
+// instance= where several machines are stored and per=request where the process
+// has a counter of requests.
+type Explanation struct {
+	Tree cost.Tree `json:"tree"`
+	// Causes are the rows of the tree that are something to act on, the largest first.
+	Causes []Cause `json:"causes"`
+	// Findings are those about the process that were open in the window.
+	Findings []analysis.Record `json:"findings"`
+}
+
+// Cause is a reason why a process takes the time that it takes.
+type Cause struct {
+	Rule  string      `json:"rule"`
+	Title string      `json:"title"` // a sentence with the number
+	Share cost.Amount `json:"share"` // of the process's active time
+	// Rows are the ids of the tree's rows that it is made of.
+	Rows   []string `json:"rows"`
+	Advice string   `json:"advice"`
+}
+
+// Distributions is the answer of GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N:
+// one box for each series and window.
+type Distributions struct {
+	Boxes []anomaly.Box `json:"boxes"`
+}
+
+// Silences is the answer of GET, POST and DELETE silences.
+type Silences struct {
+	Silences []analysis.Silence `json:"silences"`
+}
+
+// Annotation is an element of GET annotations?from=TIME&to=TIME, with the fields of
+// Grafana's annotations; times are in milliseconds since 1970.
+type Annotation struct {
+	ID      string   `json:"id"`
+	Time    int64    `json:"time"`
+	TimeEnd int64    `json:"timeEnd,omitempty"`
+	Title   string   `json:"title"`
+	Text    string   `json:"text"`
+	Tags    []string `json:"tags"`
+}
+
+// Dashboards is the answer of GET dashboards and the body of PUT dashboards: the
+// users' own, as they are kept in the data directory.
+type Dashboards struct {
+	Dashboards []Dashboard `json:"dashboards"`
+	// Locked are those of the configuration file, which the page cannot change.
+	Locked []Dashboard `json:"locked,omitempty"`
+}
+
+// Dashboard is a page of panels.
+type Dashboard struct {
+	Name   string  `json:"name"`
+	Panels []Panel `json:"panels"`
+}
+
+// Panel shows one query.
+type Panel struct {
+	Title string `json:"title"`
+	Query string `json:"query"`
+	// Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "".
+	Unit string    `json:"unit"`
+	Kind PanelKind `json:"kind"`
+}
+
+// PanelKind is how a panel draws.
+type PanelKind string
+
+// The kinds, those of TEEMon's page and the box plots of its offline analysis.
+const (
+	Graph     PanelKind = "graph"
+	Area      PanelKind = "area" // a graph filled with a gradient
+	Histogram PanelKind = "histogram"
+	Gauge     PanelKind = "gauge"
+	Value     PanelKind = "value"
+	Table     PanelKind = "table"
+	HeatMap   PanelKind = "heatmap"
+	BoxPlot   PanelKind = "boxplot"
+)
 
 // Overhead is the answer of GET overhead: what the monitor itself costs.
 type Overhead struct {

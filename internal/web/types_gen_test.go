@@ -21,9 +21,9 @@ var update = flag.Bool("update", false, "write ui/src/api/types.ts")
 
 const typesFile = "../../ui/src/api/types.ts"
 
-// roots are the bodies of the API; what they refer to follows. The answer of
-// results/{id} is a type of another package.
-var roots = []string{"Platform", "Source", "SourceSetting", "Findings", "Overhead", "Results", "Error"}
+// roots are the bodies of the API; what they refer to follows. The answers of
+// results/{id} and changes are types of other packages.
+var roots = []string{"Platform", "Source", "SourceSetting", "Findings", "Explanation", "Distributions", "Silences", "Annotation", "Dashboards", "Overhead", "Results", "Error"}
 
 // TestTypeScript keeps the page's types equal to the structs that the server
 // marshals: it derives them again and compares. With -update it writes them.
@@ -34,8 +34,10 @@ func TestTypeScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.declare(filepath.Join("..", "result"), "Experiment"); err != nil {
-		t.Fatal(err)
+	for _, other := range [][2]string{{"result", "Experiment"}, {"anomaly", "Changes"}} {
+		if err := g.declare(filepath.Join("..", other[0]), other[1]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := append([]byte("// Generated from internal/web/types.go by `go generate ./internal/web`. Do not edit.\n"), g.out.Bytes()...)
 	if *update {

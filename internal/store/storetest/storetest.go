@@ -50,3 +50,8 @@ func Load(t testing.TB, text string) *Store {
 func (s *Store) Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error) {
 	return store.Eval(ctx, s.engine, s.data, expr, at)
 }
+
+// QueryRange evaluates expr at every step, like store.Store.QueryRange.
+func (s *Store) QueryRange(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error) {
+	return store.EvalRange(ctx, s.engine, s.data, expr, from, to, step)
+}

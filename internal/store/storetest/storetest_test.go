@@ -55,3 +55,26 @@ load 15s
 		})
 	}
 }
+
+func TestQueryRange(t *testing.T) {
+	st := storetest.Load(t, `load 10s
+  a_total{p="x"} 0+10x5
+  a_total{p="y"} _ _ 0+5x3
+  b NaN NaN NaN`)
+	got, err := st.QueryRange(t.Context(), "rate(a_total[20s])", time.Unix(20, 0), time.Unix(40, 0), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || len(got[0].Values) != 3 || got[0].Labels["p"] != "x" || got[0].Values[0] != 1 || !got[0].At[2].Equal(time.Unix(40, 0)) {
+		t.Errorf("got %v", got)
+	}
+	if len(got) == 2 && (len(got[1].Values) == 3 || got[1].Labels["p"] != "y") {
+		t.Errorf("a series that began later has values from the start: %v", got[1])
+	}
+	if got, err := st.QueryRange(t.Context(), "b", time.Unix(0, 0), time.Unix(20, 0), 10*time.Second); err != nil || len(got) != 0 {
+		t.Errorf("values that are no numbers: %v, %v", got, err)
+	}
+	if _, err := st.QueryRange(t.Context(), "sum(", time.Unix(0, 0), time.Unix(20, 0), 10*time.Second); err == nil {
+		t.Error("a broken query was answered")
+	}
+}

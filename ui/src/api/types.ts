@@ -125,11 +125,14 @@ export interface SourceSetting {
 /** Severity orders findings. */
 export type AnalysisSeverity = "info" | "warning" | "critical";
 
+/** Confidence says how sure a finding is. */
+export type AnalysisConfidence = "high" | "medium" | "low";
+
 /** Evidence is one number behind a finding, with the query that gives it. */
 export interface AnalysisEvidence {
   text: string;
   value: number;
-  /** Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "seconds", or "" for a plain number. */
+  /** Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "" for a plain number. */
   unit: string;
   expr: string;
 }
@@ -142,9 +145,13 @@ export interface AnalysisFinding {
   /** Title is the verdict in one sentence, with the main number. */
   title: string;
   severity: AnalysisSeverity;
+  /** High when a rule leaves it out */
+  confidence: AnalysisConfidence;
   evidence: AnalysisEvidence[] | null;
-  /** Share is the interval of the share of CPU time that the cause takes, where it is known, as ratios. */
+  /** Share is the interval of the share of the subject's time that the cause takes, where it is known, as ratios. */
   share?: [number, number];
+  /** Cost is what it costs to leave it as it is, in a sentence with its number; "" where that is not known. */
+  cost?: string;
   remedy: string;
   reference: string;
 }
@@ -161,6 +168,8 @@ export interface AnalysisRecord extends AnalysisFinding {
   /** LastSeen is the last evaluation in which the rule held; Until is set once closed. */
   lastSeen: string;
   until?: string;
+  /** Silenced is the id of the silence that covers it, "" for none. */
+  silenced?: string;
 }
 
 /** Answer is what the last evaluation of a rule said. */
@@ -184,6 +193,179 @@ export interface Findings {
   findings: AnalysisRecord[] | null;
   rules: AnalysisRuleStat[] | null;
   at: string;
+}
+
+/** Amount is an estimate with its 95 % interval, in the unit of its place. */
+export interface CostAmount {
+  value: number;
+  low: number;
+  high: number;
+}
+
+/** Part is the kind of time that a row is part of. */
+export type CostPart = "user" | "kernel" | "wait";
+
+/** Origin says where a unit cost comes from. */
+export type CostOrigin = "calibrated" | "measured" | "literature";
+
+/** Unit is what one event costs, in seconds. */
+export interface CostUnit extends CostAmount {
+  origin: CostOrigin;
+  /** How says in a sentence how it was found. */
+  how: string;
+}
+
+/** Row is a line of the tree. Rates, times and shares are per Tree.Per. */
+export interface CostRow {
+  /** ID is stable ("syscall:futex", "faults", "lock", "own"). */
+  id: string;
+  title: string;
+  part: CostPart;
+  /** Rate is how often it happens and Unit what one costs; both are absent for time that is not made of events. */
+  rate?: CostAmount;
+  unit?: CostUnit;
+  /** Time in seconds, and its share of the tree's active time. */
+  time: CostAmount;
+  share: CostAmount;
+  /** Cause is the name of the rule that is about it, "" for the process's own work, and Advice what to do. */
+  cause?: string;
+  advice?: string;
+  evidence: AnalysisEvidence[] | null;
+  /** Rows are what it is made of, where that is known. Their times may add up to more than its own: that is overshoot, and said in Tree.Checks. */
+  rows?: CostRow[];
+}
+
+/** Check is a comparison of what is explained with what was measured otherwise. */
+export interface CostCheck {
+  text: string;
+  /** cores */
+  explained: number;
+  /** cores */
+  measured: number;
+  /** Holds: the two agree within their intervals, and no more is explained than measured. */
+  holds: boolean;
+}
+
+/** Tree is where the time of a subject went in a window. */
+export interface CostTree {
+  /** process */
+  subject: string;
+  instance?: string;
+  from: string;
+  to: string;
+  /** Per is "second" or "request", and Requests their number a second, with the counter that it comes from. */
+  per: string;
+  requests?: AnalysisEvidence;
+  /** Active is the time in which the subject had work: on a CPU, waiting for one, for a lock or for a disk; in thread-seconds. Waiting for work is no part of it. */
+  active: CostAmount;
+  /** Rows are sorted by share. Unexplained is what was measured less what the rows explain: negative when they explain too much. */
+  rows: CostRow[] | null;
+  unexplained: CostAmount;
+  unexplainedShare: CostAmount;
+  checks: CostCheck[] | null;
+  /** Blind says in sentences what could not be seen. */
+  blind: string[] | null;
+}
+
+/** Cause is a reason why a process takes the time that it takes. */
+export interface Cause {
+  rule: string;
+  /** a sentence with the number */
+  title: string;
+  /** of the process's active time */
+  share: CostAmount;
+  /** Rows are the ids of the tree's rows that it is made of. */
+  rows: string[] | null;
+  advice: string;
+}
+
+/** Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with instance= where several machines are stored and per=request where the process has a counter of requests. */
+export interface Explanation {
+  tree: CostTree;
+  /** Causes are the rows of the tree that are something to act on, the largest first. */
+  causes: Cause[] | null;
+  /** Findings are those about the process that were open in the window. */
+  findings: AnalysisRecord[] | null;
+}
+
+/** Window is a span of time, from From to To. */
+export interface AnomalyWindow {
+  from: string;
+  to: string;
+}
+
+/** Box is the distribution of the values of one series in one window: a box plot after Tukey, whose whiskers end at the last values within 1.5 times the interquartile range of the box. */
+export interface AnomalyBox {
+  labels: { [key: string]: string } | null;
+  window: AnomalyWindow;
+  n: number;
+  min: number;
+  /** lower whisker */
+  low: number;
+  q1: number;
+  median: number;
+  q3: number;
+  /** upper whisker */
+  high: number;
+  max: number;
+  mean: number;
+  /** Outliers are the values beyond the whiskers, at most 50 of them, the farthest. */
+  outliers: number[] | null;
+}
+
+/** Distributions is the answer of GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N: one box for each series and window. */
+export interface Distributions {
+  boxes: AnomalyBox[] | null;
+}
+
+/** Silence keeps findings from being told to anyone; they are still shown, and marked. */
+export interface AnalysisSilence {
+  id: string;
+  /** Rule is a rule's name, "" for all; Subject matches the whole of the subjects that it is about (RE2), "" for all. */
+  rule: string;
+  subject: string;
+  until: string;
+  comment: string;
+}
+
+/** Silences is the answer of GET, POST and DELETE silences. */
+export interface Silences {
+  silences: AnalysisSilence[] | null;
+}
+
+/** Annotation is an element of GET annotations?from=TIME&to=TIME, with the fields of Grafana's annotations; times are in milliseconds since 1970. */
+export interface Annotation {
+  id: string;
+  time: number;
+  timeEnd?: number;
+  title: string;
+  text: string;
+  tags: string[] | null;
+}
+
+/** PanelKind is how a panel draws. */
+export type PanelKind = "graph" | "area" | "histogram" | "gauge" | "value" | "table" | "heatmap" | "boxplot";
+
+/** Panel shows one query. */
+export interface Panel {
+  title: string;
+  query: string;
+  /** Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "". */
+  unit: string;
+  kind: PanelKind;
+}
+
+/** Dashboard is a page of panels. */
+export interface Dashboard {
+  name: string;
+  panels: Panel[] | null;
+}
+
+/** Dashboards is the answer of GET dashboards and the body of PUT dashboards: the users' own, as they are kept in the data directory. */
+export interface Dashboards {
+  dashboards: Dashboard[] | null;
+  /** Locked are those of the configuration file, which the page cannot change. */
+  locked?: Dashboard[];
 }
 
 /** Overhead is the answer of GET overhead: what the monitor itself costs. */
@@ -699,4 +881,32 @@ export interface ResultExperiment {
   attribution: ResultAttribution[] | null;
   guards: ResultGuard[] | null;
   references: ResultReference[] | null;
+}
+
+/** Change is a series that differs between two windows. */
+export interface AnomalyChange {
+  /** Series selects it in PromQL, Expr is what was compared: the series, or its rate. */
+  series: string;
+  metric: string;
+  labels: { [key: string]: string } | null;
+  expr: string;
+  unit: string;
+  /** Before and After are medians; nil where the series had no values. */
+  before: number | null;
+  after: number | null;
+  /** Score is the difference in units of the spread within the windows, which ranks the changes; Ratio is After / Before, nil where that is no number. */
+  score: number;
+  ratio: number | null;
+  /** Text says it in a sentence. */
+  text: string;
+}
+
+/** Changes are the series that differ between two windows, the most unusual first. */
+export interface AnomalyChanges {
+  before: AnomalyWindow;
+  after: AnomalyWindow;
+  changes: AnomalyChange[] | null;
+  /** Compared is the number of series looked at; Unable says why others were not. */
+  compared: number;
+  unable: string[] | null;
 }

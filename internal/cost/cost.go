@@ -1,0 +1,103 @@
+// Package cost says where the time of a process went: how often something
+// happened times what it costs, beside the time that was measured, with the rest
+// that nothing explains. It queries stored series as rules do.
+package cost
+
+import (
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+// Amount is an estimate with its 95 % interval, in the unit of its place.
+type Amount struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Origin says where a unit cost comes from.
+type Origin string
+
+// The origins: a measurement of known events on this host; the measured time of
+// these very events; a figure of the literature, which is never used where one of
+// the others can be had.
+const (
+	Calibrated Origin = "calibrated"
+	Measured   Origin = "measured"
+	Literature Origin = "literature"
+)
+
+// Unit is what one event costs, in seconds.
+type Unit struct {
+	Amount
+	Origin Origin `json:"origin"`
+	// How says in a sentence how it was found.
+	How string `json:"how"`
+}
+
+// Part is the kind of time that a row is part of.
+type Part string
+
+// The parts of the time in which a process has work: computing outside the
+// kernel, computing inside it, and being kept from computing.
+const (
+	User   Part = "user"
+	Kernel Part = "kernel"
+	Wait   Part = "wait"
+)
+
+// Row is a line of the tree. Rates, times and shares are per Tree.Per.
+type Row struct {
+	// ID is stable ("syscall:futex", "faults", "lock", "own").
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Part  Part   `json:"part"`
+	// Rate is how often it happens and Unit what one costs; both are absent for time
+	// that is not made of events.
+	Rate *Amount `json:"rate,omitempty"`
+	Unit *Unit   `json:"unit,omitempty"`
+	// Time in seconds, and its share of the tree's active time.
+	Time  Amount `json:"time"`
+	Share Amount `json:"share"`
+	// Cause is the name of the rule that is about it, "" for the process's own work,
+	// and Advice what to do.
+	Cause    string              `json:"cause,omitempty"`
+	Advice   string              `json:"advice,omitempty"`
+	Evidence []analysis.Evidence `json:"evidence"`
+	// Rows are what it is made of, where that is known. Their times may add up to
+	// more than its own: that is overshoot, and said in Tree.Checks.
+	Rows []Row `json:"rows,omitempty"`
+}
+
+// Check is a comparison of what is explained with what was measured otherwise.
+type Check struct {
+	Text      string  `json:"text"`
+	Explained float64 `json:"explained"` // cores
+	Measured  float64 `json:"measured"`  // cores
+	// Holds: the two agree within their intervals, and no more is explained than measured.
+	Holds bool `json:"holds"`
+}
+
+// Tree is where the time of a subject went in a window.
+type Tree struct {
+	Subject  string    `json:"subject"` // process
+	Instance string    `json:"instance,omitempty"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	// Per is "second" or "request", and Requests their number a second, with the
+	// counter that it comes from.
+	Per      string             `json:"per"`
+	Requests *analysis.Evidence `json:"requests,omitempty"`
+	// Active is the time in which the subject had work: on a CPU, waiting for one, for
+	// a lock or for a disk; in thread-seconds. Waiting for work is no part of it.
+	Active Amount `json:"active"`
+	// Rows are sorted by share. Unexplained is what was measured less what the rows
+	// explain: negative when they explain too much.
+	Rows             []Row   `json:"rows"`
+	Unexplained      Amount  `json:"unexplained"`
+	UnexplainedShare Amount  `json:"unexplainedShare"`
+	Checks           []Check `json:"checks"`
+	// Blind says in sentences what could not be seen.
+	Blind []string `json:"blind"`
+}
