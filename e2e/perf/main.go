@@ -32,6 +32,7 @@ import (
 type options struct {
 	bin, dist     string
 	idle, settle  time.Duration
+	churn         time.Duration
 	series, hours int
 }
 
@@ -41,6 +42,7 @@ func main() {
 	flag.StringVar(&o.dist, "page", "ui/dist", "build of the page")
 	flag.DurationVar(&o.idle, "idle", 2*time.Minute, "how long to watch idle CPU")
 	flag.DurationVar(&o.settle, "settle", 10*time.Minute, "age of the monitor at which its memory is read")
+	flag.DurationVar(&o.churn, "churn", 30*time.Minute, "how long control groups and processes come and go beside an agent")
 	flag.IntVar(&o.series, "series", 5000, "series of the synthetic day")
 	flag.IntVar(&o.hours, "hours", 24, "length of the synthetic data in hours, at 5 s")
 	flag.Parse()
@@ -54,7 +56,7 @@ func row(what, value, how string) { fmt.Printf("| %s | %s | %s |\n", what, value
 
 func (o options) run() error {
 	fmt.Println("| what | measured | how |\n|---|---|---|")
-	for _, step := range []func() error{o.sizes, o.starts, o.doctor, o.live, o.day} {
+	for _, step := range []func() error{o.sizes, o.starts, o.doctor, o.live, o.agent, o.day} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -93,15 +95,20 @@ func zipped(b []byte) int {
 	return out.Len()
 }
 
-// monitor is a running monitor and the time it took to have a sample.
-type monitor struct {
+// running is a monitor or an agent and the time it took to be ready.
+type running struct {
 	*exec.Cmd
-	url   string
+	url   string // what it printed: of the page, or of the metrics
 	start time.Duration
 }
 
-func (o options) monitor(data string) (*monitor, error) {
-	m := &monitor{Cmd: exec.Command(o.bin, "monitor", "--listen", "127.0.0.1:0", "--data", data)}
+func (o options) monitor(data string) (*running, error) {
+	return o.start("page: ", "monitor", "--listen", "127.0.0.1:0", "--data", data)
+}
+
+// start runs the binary, whose output has its URL behind a word.
+func (o options) start(word string, args ...string) (*running, error) {
+	m := &running{Cmd: exec.Command(o.bin, args...)}
 	out, err := m.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -113,22 +120,22 @@ func (o options) monitor(data string) (*monitor, error) {
 	}
 	sc := bufio.NewScanner(out)
 	for m.url == "" && sc.Scan() {
-		if u, ok := strings.CutPrefix(sc.Text(), "page: "); ok {
+		if _, u, ok := strings.Cut(sc.Text(), word); ok {
 			m.url = strings.TrimSuffix(u, "/")
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	for time.Since(began) < 2*time.Minute {
-		if _, err := get(m.url + "/-/ready"); err == nil {
+		if _, err := get(strings.TrimSuffix(m.url, "/metrics") + "/-/ready"); err == nil {
 			m.start = time.Since(began)
 			return m, nil
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	return nil, errors.Join(fmt.Errorf("the monitor at %q is not ready after two minutes", m.url), m.stop())
+	return nil, errors.Join(fmt.Errorf("teescope at %q is not ready after two minutes", m.url), m.stop())
 }
 
-func (m *monitor) stop() error {
+func (m *running) stop() error {
 	if err := m.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}

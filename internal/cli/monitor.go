@@ -68,12 +68,15 @@ func dataDir() string {
 // monitor is the main job.
 type monitor struct {
 	*observer
+	acting
 	data      string
 	retention duration
 	interval  time.Duration
 
 	store    *store.Store
 	analysis *analysis.Engine
+	boards   *dashboards
+	costs    unitCosts
 	rounds   atomic.Int64 // readings stored
 	failing  atomic.Bool  // the last round could not be stored, and that was said
 }
@@ -101,17 +104,25 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 }
 
 // watch runs the parts until ctx ends; the store is open.
-func (m *monitor) watch(ctx context.Context, env Env) error {
+func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	st := m.store
+	ao := m.config.Analysis.options()
+	if err := m.act(&ao); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.acting.close()) }()
+	if m.boards, err = openDashboards(filepath.Join(m.data, "dashboards.json")); err != nil {
+		m.log.Warn("the users' dashboards cannot be shown", "error", oneLine(err))
+	}
 	if err := m.configure(m.config); err != nil {
 		return err
 	}
+	m.costs = m.calibrated(ctx, m.data)
 	m.open()
 	if err := m.drop(env, m.data); err != nil {
 		return err
 	}
-	ao := m.config.Analysis.options()
-	ao.Now, ao.Started, ao.Facts, ao.Observe = m.host.Now, m.platform.Started, tee.Found(m.found), m.logFinding
+	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
 	ao.Absent = m.absent
 	m.analysis = analysis.New(rules.All, st, ao)
 
@@ -123,7 +134,9 @@ func (m *monitor) watch(ctx context.Context, env Env) error {
 	wo.Findings = func() web.Findings {
 		return web.Findings{Findings: m.analysis.Records(), Rules: m.analysis.Rules(), At: m.host.Now()}
 	}
+	wo.History, wo.Silences, wo.Dashboards = m.history, m.silences, m.boards
 	wo.Overhead = m.overhead
+	wo.Explain = m.explain
 	archive := &result.Archive{Dir: filepath.Join(m.data, "results")}
 	wo.Results = func() web.Results { return summaries(archive) }
 	wo.Result = archive.Get
@@ -147,12 +160,15 @@ func (m *monitor) watch(ctx context.Context, env Env) error {
 	return err
 }
 
-// configure puts what a configuration says of scraping into force.
+// configure puts what a configuration says of scraping, of receivers and of
+// dashboards into force.
 func (m *monitor) configure(c config) error {
-	if c.scrape == nil {
-		return nil
+	m.boards.lock(c.Dashboards)
+	err := m.notifier.Use(c.Notify.settings(m.url()))
+	if c.scrape != nil {
+		err = errors.Join(err, m.store.ApplyConfig(c.scrape))
 	}
-	return m.store.ApplyConfig(c.scrape)
+	return err
 }
 
 // sourceOf maps every metric of the sources to the source's name.
@@ -179,8 +195,10 @@ func (m *monitor) collect(ctx context.Context) []metric.Sample {
 
 // withOwn adds what the monitor says of itself.
 func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
-	m.store.Collect(func(s metric.Sample) { samples = append(samples, s) })
-	samples = append(samples, metric.Sample{Desc: budgetDesc, Value: float64(m.budget)})
+	add := func(s metric.Sample) { samples = append(samples, s) }
+	m.store.Collect(add)
+	m.collectFindings(add)
+	samples = m.costs.samples(append(samples, metric.Sample{Desc: budgetDesc, Value: float64(m.budget)}))
 	metric.SortByName(samples)
 	return samples
 }
@@ -209,6 +227,9 @@ func (m *monitor) ready() error {
 
 // absent says why a metric has no series, from the state of its source.
 func (m *monitor) absent(name string) string {
+	if name == unitCostDesc.Name {
+		return m.costs.absent()
+	}
 	for _, s := range m.engine.Status() {
 		for _, d := range s.Source.Metrics {
 			if d.Name == name && s.Reason != "" {
@@ -217,14 +238,6 @@ func (m *monitor) absent(name string) string {
 		}
 	}
 	return ""
-}
-
-func (m *monitor) logFinding(r analysis.Record) {
-	word := "finding"
-	if r.State == analysis.Closed {
-		word = "finding closed"
-	}
-	m.log.Warn(word, "id", r.ID, "rule", r.Rule, "severity", r.Severity, "title", r.Title)
 }
 
 // overhead asks the store what the monitor cost in the last minute.
@@ -292,8 +305,8 @@ func (s *share) Type() string { return "percent" }
 func (s *share) Set(v string) error {
 	num, pct := strings.CutSuffix(v, "%")
 	f, err := strconv.ParseFloat(num, 64)
-	if err != nil || math.IsNaN(f) || f < 0 {
-		return fmt.Errorf("%q: want a share of a core like 1%%", v)
+	if err != nil || math.IsNaN(f) || f <= 0 {
+		return fmt.Errorf("%q: want a share of a core above 0, like 1%%", v)
 	}
 	if pct {
 		f /= 100
