@@ -85,8 +85,8 @@ type Tree struct {
 	Instance string    `json:"instance,omitempty"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
-	// Per is "second" or "request", and Requests their number a second, with the
-	// counter that it comes from.
+	// Per is "second" or "request", and Requests the number of requests a second, with
+	// the counter that it comes from, where there is one.
 	Per      string             `json:"per"`
 	Requests *analysis.Evidence `json:"requests,omitempty"`
 	// Active is the time in which the subject had work: on a CPU, waiting for one, for

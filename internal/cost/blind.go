@@ -1,0 +1,49 @@
+package cost
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// blind says what could not be seen, and what the tree leaves out.
+func (r *reading) blind(t Tree) []string {
+	out := []string{}
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if len(r.cpu) == 0 {
+		say("No sampling clock saw the process, so calls and faults are known by their price alone, and the process's own computing is in the unexplained rest.")
+	} else if r.tick["cpu"] <= 0 {
+		say("How fine the sampling clock is was not stored: intervals do not say how few samples there are.")
+	}
+	if len(r.waits) == 0 {
+		say("Threads that wait were not looked at: time spent waiting for locks, disks and CPUs is no part of the active time.")
+	}
+	if _, ok := r.unit("syscall"); !ok {
+		say("System calls are not calibrated on this machine: what entering the kernel costs is not told from what the calls do.")
+	}
+	if _, ok := r.unit("syscall_unseen"); !ok && len(r.cpu) > 0 && len(r.calls) > 0 {
+		say("How much of each call the sampling clock takes for the process's own computing is not calibrated: calls are shown somewhat too small.")
+	}
+	if len(r.calls) == 0 {
+		say("System calls were not counted: calls have no rate and no unit cost.")
+	}
+	for _, source := range slices.Sorted(maps.Keys(r.coverage)) {
+		if slices.Contains([]string{"syscalls", "switches", "faults"}, source) {
+			say("Source %s counted in %s %% of the time, to stay within the budget; its rates are estimates.", source, short(r.coverage[source]*100))
+		}
+	}
+	slept := total(r.waits, func(d doing) bool { return d.mode == "sleep" })
+	if locks := total(r.waits, func(d doing) bool { return d.mode == "sleep" && strings.HasPrefix(d.call, "futex") }); locks > t.Active.Value {
+		say("%s threads slept in futex calls that are not known to be locks: idle workers, condition variables, or locks of a runtime of its own (Go, Java).", short(locks))
+	} else if slept > t.Active.Value {
+		say("%s threads slept, waiting for work; that is no part of the active time.", short(slept))
+	}
+	if r.stolen > leastSteal {
+		say("The host took %s %% of the machine's CPU time; it is in the rows of whatever ran then.", short(r.stolen*100))
+	}
+	return out
+}
+
+// leastSteal is the share of CPU time that a host may take unsaid.
+const leastSteal = 0.01

@@ -1,0 +1,71 @@
+package cost
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// bookkeeping is the part by which two accounts of the same time may differ: the
+// scheduler books a thread's time when it leaves its CPU, and the clock sees it at
+// its ticks.
+const bookkeeping = 0.03
+
+// checks compare what is explained with what was measured otherwise. A check that
+// fails is the explanation's fault, not the process's, and is shown with it.
+func (r *reading) checks(rows []Row) []Check {
+	out := []Check{}
+	add := func(holds bool, explained, measured Amount, format string, args ...any) {
+		out = append(out, Check{Text: fmt.Sprintf(format, args...), Explained: explained.Value, Measured: measured.Value, Holds: holds})
+	}
+	if len(r.cpu) > 0 && !math.IsNaN(r.scheduled) {
+		clock, account := r.sampled("cpu", total(r.cpu, everything)), r.rated("switches", r.scheduled)
+		slack := bookkeeping * account.Value
+		add(clock.overlaps(around(account.Value, account.below()+slack, account.above()+slack)), clock, account,
+			"CPU time by the sampling clock, against the scheduler's own account")
+	}
+	var kernel, calls, hidden, taken Amount
+	for _, row := range rows {
+		name, isCall := strings.CutPrefix(row.ID, "syscall:")
+		if isCall || row.ID == "faults" {
+			kernel = kernel.plus(row.Time)
+		}
+		if isCall && len(row.Rows) > 0 {
+			entry := row.Rows[0].Time
+			calls = calls.plus(entry)
+			if entry.Low > row.Time.High {
+				add(false, entry, row.Time, "entering and leaving %s at its price, against the time measured in it", name)
+			}
+		}
+		if row.ID == "faults" {
+			for _, part := range row.Rows {
+				taken = taken.plus(part.Time)
+			}
+			if len(row.Rows) > 0 && len(r.cpu) > 0 {
+				add(taken.Low <= row.Time.High, taken, row.Time, "page faults at their price, against the time measured in them")
+			}
+		}
+	}
+	if len(r.cpu) == 0 {
+		return out // prices are all there is: nothing to compare them with
+	}
+	kernel = kernel.plus(r.sampled("cpu", total(r.cpu, unattributed)))
+	if calls.Value > 0 {
+		price := calls.plus(taken)
+		add(price.Low <= kernel.High, price, kernel, "system calls and page faults at their price, against all time measured in the kernel")
+	}
+	if cost, ok := r.unit("switch_same_core"); ok && r.switches > 0 {
+		price := r.rated("switches", r.switches).times(cost)
+		add(price.Low <= kernel.High, price, kernel, "context switches at their price, which is part of the time measured in the kernel")
+	}
+	if unseen, ok := r.unit("syscall_unseen"); ok {
+		for _, rate := range r.calls {
+			hidden = hidden.plus(r.rated("syscalls", rate).times(unseen))
+		}
+		user := r.sampled("cpu", r.cpu[doing{"user", ""}])
+		if hidden.Value > 0 {
+			add(hidden.Low <= user.High, hidden, user, "the part of system calls that the clock takes for the process's own, against what it took for that")
+		}
+	}
+	return out
+}

@@ -1,0 +1,131 @@
+package cost
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+// Explain says where the time of a process went in a window. The time in a call is
+// measured: it is what the sampling clock saw in it; a price, which is calibrated,
+// stands beside it and checks it. What neither explains is Tree.Unexplained. A
+// Refusal is the error of a question that cannot be answered as it was asked.
+func Explain(ctx context.Context, db analysis.Querier, q Question) (Tree, error) {
+	if err := q.check(); err != nil {
+		return Tree{}, err
+	}
+	var err error
+	if q.Instance, err = q.machine(ctx, db); err != nil {
+		return Tree{}, err
+	}
+	asked := q
+	if q, err = q.known(ctx, db); err != nil {
+		return Tree{}, err
+	}
+	r, err := read(ctx, db, q)
+	if err != nil {
+		return Tree{}, err
+	}
+	if len(r.cpu) == 0 && math.IsNaN(r.scheduled) {
+		return Tree{}, refuse("the CPU time of %q was not measured in this window: the sources samples and switches were off, or are not here (`teescope doctor` says why)", q.Process)
+	}
+	t := Tree{Subject: q.Process, Instance: q.Instance, From: q.From, To: q.To, Per: "second", Rows: r.rows()}
+	r.account(&t)
+	contended := slices.ContainsFunc(t.Rows, func(row Row) bool { return row.ID == "lock" && row.Share.Value >= leastContention })
+	for i := range t.Rows {
+		t.Rows[i].Cause = cause(t.Rows[i], contended)
+		t.Rows[i].Advice = advice[t.Rows[i].Cause]
+	}
+	t.Checks = r.checks(t.Rows)
+	t.Blind = r.blind(t)
+	if q.From.After(asked.From) {
+		t.Blind = append(t.Blind, "The process was first seen at "+q.From.Format(time.TimeOnly)+": the window begins there.")
+	}
+	t.Rows = r.fold(t.Rows)
+	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Compare(b.Share.Value, a.Share.Value) })
+	if r.requests > 0 {
+		requests := perSecond("requests of "+q.Process, r.requests, r.rate(requestCount))
+		t.Requests = &requests
+	}
+	divisor := 1.0
+	if q.PerRequest {
+		if t.Requests == nil {
+			return Tree{}, refuse("no requests of %q were counted in this window: per request needs a server that teescope can ask, or a counter that the configuration names", q.Process)
+		}
+		t.Per, divisor = "request", r.requests
+	}
+	finish(t.Rows, t.Active, divisor)
+	t.Active, t.Unexplained = t.Active.scaled(1/divisor), t.Unexplained.scaled(1/divisor)
+	return t, nil
+}
+
+// leastContention is the share of waiting for locks from which on futex calls are
+// taken as part of it.
+const leastContention = 0.01
+
+// account adds the rows up beside what was measured, and gives them their shares.
+// The measure of CPU time is the scheduler's own account, which is exact, where
+// every switch was counted; else it is the samples themselves, and what is left is
+// what they could not attribute.
+func (r *reading) account(t *Tree) {
+	var all, computing []Amount
+	for _, row := range t.Rows {
+		all = append(all, row.Time)
+		if row.Part != Wait {
+			computing = append(computing, row.Time)
+		}
+	}
+	explained := sum(computing...)
+	if _, partly := r.coverage["switches"]; len(r.cpu) == 0 || !partly && !math.IsNaN(r.scheduled) {
+		t.Unexplained = r.rated("switches", r.scheduled).minus(explained)
+	} else {
+		t.Unexplained = r.sampled("cpu", total(r.cpu, unattributed))
+		shift := total(r.cpu, everything) - explained.Value - t.Unexplained.Value
+		t.Unexplained = t.Unexplained.plus(exactly(shift))
+	}
+	t.Active = sum(all...).plus(t.Unexplained)
+	for i := range t.Rows {
+		others := slices.Delete(slices.Clone(all), i, i+1)
+		t.Rows[i].Share = all[i].shareBeside(sum(append(others, t.Unexplained)...))
+	}
+	if t.Active.Value > 0 {
+		t.UnexplainedShare = t.Unexplained.scaled(1 / t.Active.Value)
+	}
+}
+
+func everything(doing) bool { return true }
+
+// unattributed is time of which nothing says what it was for: in the kernel without
+// a call, or folded as the table of what threads do was full.
+func unattributed(d doing) bool {
+	switch d.mode {
+	case "user", "fault", "interrupt", "thread":
+		return false
+	case "kernel":
+		return d.call == ""
+	}
+	return true
+}
+
+// finish gives the parts of rows their shares, and divides what is per second.
+func finish(rows []Row, active Amount, divisor float64) {
+	for i := range rows {
+		row := &rows[i]
+		if row.Share == (Amount{}) && active.Value > 0 {
+			row.Share = row.Time.scaled(1 / active.Value)
+		}
+		row.Time = row.Time.scaled(1 / divisor)
+		if row.Rate != nil {
+			rate := row.Rate.scaled(1 / divisor)
+			row.Rate = &rate
+		}
+		if row.Evidence == nil {
+			row.Evidence = []analysis.Evidence{}
+		}
+		finish(row.Rows, active, divisor)
+	}
+}
