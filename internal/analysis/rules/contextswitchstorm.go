@@ -11,11 +11,6 @@ import (
 // redis-benchmark, nginx and wrk switch up to 44,000 times a second, but never
 // more than 0.55 times for each call that moves data, since a sleep has a message
 // to wait for. Twice as many switches as such calls are about something else.
-const (
-	switchFloor  = 10_000 // 1/s
-	switchFactor = 2
-)
-
 var contextSwitchStorm = &analysis.Rule{
 	Name:  "context_switch_storm",
 	Title: "Context switch storm",
@@ -24,6 +19,10 @@ var contextSwitchStorm = &analysis.Rule{
 		"The rate must be reached as the mean of either window and in every reading of the last 20 s. " +
 		"Kernel threads, which make no system calls, are left out.",
 	Needs: []string{"tee_context_switches_total", "tee_syscalls_total"},
+	Thresholds: []analysis.Threshold{
+		{Name: "rate", Doc: "switches of one kind, voluntary or not, of a process", Unit: "1/s", Default: 10_000},
+		{Name: "factor", Doc: "such switches for each call that moves data", Unit: "ratio", Default: 2},
+	},
 	Remedy: "See who waits for whom with `perf sched timehist -p PID`. A switch of a thread that is inside an enclave is an exit, " +
 		"and one of a confidential VM's last busy thread lets the virtual CPU halt, which is an exit as well.",
 	Reference: "https://docs.kernel.org/scheduler/index.html and " + teemon,
@@ -39,7 +38,7 @@ var switchRemedies = map[string]string{
 
 func findContextSwitchStorms(ctx context.Context, p *analysis.Pass) error {
 	const switches = "tee_context_switches_total"
-	found, err := storms(ctx, p, switches, `process!="other"`, switchFloor, "kind")
+	found, err := storms(ctx, p, switches, `process!="other"`, "rate", "kind")
 	if err != nil {
 		return err
 	}
@@ -57,25 +56,25 @@ func findContextSwitchStorms(ctx context.Context, p *analysis.Pass) error {
 		if e.err != nil {
 			return e.err
 		}
-		if dominates := rate >= switchFactor*useful; !dominates || calls == 0 {
+		if dominates := rate >= p.Limit("factor", s.subject)*useful; !dominates || calls == 0 {
 			continue
 		}
 		seen[who] = true
 		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
-		if e.err != nil {
+		f := analysis.Finding{
+			Subject:    s.subject,
+			Title:      fmt.Sprintf("%s makes %s %s context switches a second.", s.subject, count(rate), kind),
+			Severity:   analysis.Warning,
+			Confidence: e.trust(ctx, s.labels, "switches|syscalls"),
+			Remedy:     switchRemedies[kind] + " " + p.Rule.Remedy,
+		}
+		if price := e.priced(ctx, "switch_same_core", s.rate(s.series), s.labels); price != "" {
+			f.Cost = fmt.Sprintf("The switches alone take %s, without what the caches lose.", price)
+		}
+		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}
-		subject, err := named(ctx, p, process, switches, s.labels["instance"])
-		if err != nil {
-			return err
-		}
-		p.Report(analysis.Finding{
-			Subject:  subject,
-			Title:    fmt.Sprintf("%s makes %s %s context switches a second.", subject, count(rate), kind),
-			Severity: analysis.Warning,
-			Evidence: e.list,
-			Remedy:   switchRemedies[kind] + " " + p.Rule.Remedy,
-		})
+		p.Report(f)
 	}
 	return nil
 }

@@ -60,17 +60,40 @@ func newest(p *analysis.Pass) string {
 	return analysis.PromDuration(min(p.To.Sub(p.From)/2, 30*time.Second))
 }
 
-// named is name, followed by the machine when series of more than one are
-// in the store.
-func named(ctx context.Context, p *analysis.Pass, name, metric, instance string) (string, error) {
+// ofProcess selects a metric of the process of the machine whose labels are given.
+func ofProcess(metric string, labels map[string]string, matchers ...string) string {
+	process := map[string]string{}
+	for _, l := range []string{"job", "instance", "process"} {
+		if v, ok := labels[l]; ok {
+			process[l] = v
+		}
+	}
+	return with(analysis.Selector(metric, process), matchers...)
+}
+
+// namer returns how subjects are called: by their name alone, or followed by the
+// machine when series of the metric from more than one are in the store.
+func namer(ctx context.Context, p *analysis.Pass, metric string) (func(name, instance string) string, error) {
 	points, err := p.Query(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric), p.To)
+	if err != nil {
+		return nil, err
+	}
+	several := len(points) == 1 && points[0].Value > 1
+	return func(name, instance string) string {
+		if several {
+			return name + " on " + instance
+		}
+		return name
+	}, nil
+}
+
+// named is what namer calls a single subject.
+func named(ctx context.Context, p *analysis.Pass, name, metric, instance string) (string, error) {
+	call, err := namer(ctx, p, metric)
 	if err != nil {
 		return "", err
 	}
-	if len(points) == 1 && points[0].Value > 1 {
-		return name + " on " + instance, nil
-	}
-	return name, nil
+	return call(name, instance), nil
 }
 
 // count prints a number as a sentence needs it: three digits are enough to act

@@ -12,7 +12,10 @@ var lostSamples = &analysis.Rule{
 	Title: "Samples lost",
 	Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full or a write failed. " +
 		"Charts have a gap there and rates across it are means. It is said once the store takes samples again; meanwhile the page shows the store's error.",
-	Needs:     []string{"teescope_store_lost_samples_total"},
+	Needs: []string{"teescope_store_lost_samples_total"},
+	Thresholds: []analysis.Threshold{
+		{Name: "samples", Doc: "samples lost within 15 minutes", Unit: "", Default: 1},
+	},
 	Remedy:    "Free space on the disk that holds --data, keep less (--retention), or move the store to a larger disk.",
 	Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 	Run:       findLostSamples,
@@ -25,7 +28,7 @@ func findLostSamples(ctx context.Context, p *analysis.Pass) error {
 	since := func(selector string) string {
 		return fmt.Sprintf("%[1]s - (%[1]s offset 15m or %[1]s * 0)", selector)
 	}
-	points, err := p.Query(ctx, since(lost)+" > 0", p.To)
+	points, err := p.Query(ctx, fmt.Sprintf("%s >= %g", since(lost), p.Least("samples")), p.To)
 	if err != nil {
 		return err
 	}
@@ -41,6 +44,9 @@ func findLostSamples(ctx context.Context, p *analysis.Pass) error {
 		subject, err := named(ctx, p, "teescope", lost, pt.Labels["instance"])
 		if err != nil {
 			return err
+		}
+		if n < p.Limit("samples", subject) {
+			continue
 		}
 		p.Report(analysis.Finding{
 			Subject:  subject,

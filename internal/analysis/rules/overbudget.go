@@ -13,6 +13,9 @@ var overBudget = &analysis.Rule{
 	Doc: "The monitor's own CPU time, in user space and in its eBPF programs, is above what --budget allows for each CPU times the number of CPUs, " +
 		"over either window and over its newest half minute. What is measured meanwhile includes that cost.",
 	Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
+	Thresholds: []analysis.Threshold{
+		{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
+	},
 	Remedy: "What programs in the kernel cost is kept within the budget by itself: sources lose detail, then count a part of the time. What is left is user space: " +
 		"switch off sources that you do not need, on the page or in the configuration file; read less often (--interval); ask for less history at once; or allow more with --budget.",
 	Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
@@ -27,7 +30,7 @@ func findOverBudget(ctx context.Context, p *analysis.Pass) error {
 	allowed := func(matchers, cpus string) string {
 		return fmt.Sprintf("sum by (job, instance) (teescope_budget_ratio%s) * count by (job, instance) (node_cpu_seconds_total%s)", matchers, cpus)
 	}
-	limit := allowed("", `{mode="idle"}`)
+	limit := fmt.Sprintf("%g * %s", p.Least("factor"), allowed("", `{mode="idle"}`))
 	points, err := p.Query(ctx, fmt.Sprintf("%s > %s and %s > %s", used("", window(p)), limit, used("", newest(p)), limit), p.To)
 	if err != nil {
 		return err
@@ -36,6 +39,7 @@ func findOverBudget(ctx context.Context, p *analysis.Pass) error {
 		here := analysis.Selector("", pt.Labels)
 		e := evidence{pass: p}
 		total := e.add(ctx, "CPU time of the monitor, mean of the last "+window(p), "cores", used(here, window(p)))
+		now := e.add(ctx, "CPU time of the monitor, mean of the last "+newest(p), "cores", used(here, newest(p)))
 		limit := e.add(ctx, "what its budget allows on this machine", "cores", allowed(here, with(here, `mode="idle"`)))
 		parts, err := p.Query(ctx, fmt.Sprintf("sort(sum by (part) (rate(%s%s[%s])))", overhead, here, newest(p)), p.To)
 		if err != nil {
@@ -52,11 +56,15 @@ func findOverBudget(ctx context.Context, p *analysis.Pass) error {
 		if err != nil {
 			return err
 		}
+		if min(total, now) <= p.Limit("factor", subject)*limit {
+			continue
+		}
 		p.Report(analysis.Finding{
 			Subject:  subject,
 			Title:    fmt.Sprintf("%s itself takes %s of a core; its budget here is %s.", subject, percent(total), percent(limit)),
 			Severity: analysis.Warning,
 			Evidence: e.list,
+			Cost:     fmt.Sprintf("It takes %s of a core more than was allowed.", percent(total-limit)),
 		})
 	}
 	return nil

@@ -7,21 +7,28 @@ import (
 	"github.com/teescope/teescope/internal/analysis"
 )
 
-// faultFloor is the number in TEEMon's analysis script, which leaves the time
-// open; here it is per process and second.
-const faultFloor = 20_000
-
 var pageFaultStorm = &analysis.Rule{
 	Name:  "page_fault_storm",
 	Title: "Page fault storm",
-	Doc: "A process takes at least 20,000 page faults a second, the number in TEEMon's analysis script, as the mean of either window " +
-		"and in every reading of the last 20 s. redis-server and nginx under full load take fewer than 10. In an enclave or a " +
+	Doc: "A process takes at least 20,000 page faults a second in user space, or in the kernel on its behalf, as the mean of either window " +
+		"and in every reading of the last 20 s. The number is that of TEEMon's analysis script, which leaves the time open; redis-server and " +
+		"nginx under full load take fewer than 10 a second. In an enclave or a " +
 		"confidential VM a fault can also mean that a page has to be loaded, accepted or converted first, with an exit.",
 	Needs: []string{"tee_page_faults_total"},
+	Thresholds: []analysis.Threshold{
+		{Name: "rate", Doc: "page faults of a process in one space, user or kernel", Unit: "1/s", Default: 20_000},
+		{Name: "rate_critical", Doc: "such page faults that are critical", Unit: "1/s", Default: 200_000},
+	},
 	Remedy: "Find the place with `perf record -e page-faults -g -p PID`. Keep memory instead of giving it back, touch it before it is needed " +
 		"(MAP_POPULATE, an allocator that does not trim), use huge pages, and make the working set smaller than the protected memory.",
 	Reference: "https://docs.kernel.org/admin-guide/mm/concepts.html and " + teemon,
 	Run:       findPageFaultStorms,
+}
+
+// spaces say where a fault happened and what that means.
+var spaces = map[string]struct{ where, remedy string }{
+	"user":   {"in user space", ""},
+	"kernel": {"in the kernel", "The kernel meets these faults while it copies data from or into memory of the process that is not there yet: the process hands fresh buffers to read, recv and their kin. Use buffers again. "},
 }
 
 // faultRemedies by what the error code says.
@@ -35,14 +42,20 @@ var faultRemedies = map[string]string{
 
 func findPageFaultStorms(ctx context.Context, p *analysis.Pass) error {
 	const faults = "tee_page_faults_total"
-	found, err := storms(ctx, p, faults, `process!="other"`, faultFloor)
+	found, err := storms(ctx, p, faults, `process!="other"`, "rate", "space")
 	if err != nil {
 		return err
 	}
+	seen := map[string]bool{}
 	for _, s := range found {
-		process := s.labels["process"]
+		process, where := s.labels["process"], spaces[s.labels["space"]]
+		who := s.of("")
+		if seen[who] {
+			continue // the space with more of them is the one that is named
+		}
+		seen[who] = true
 		e := evidence{pass: p}
-		rate := e.add(ctx, fmt.Sprintf("page faults of %s, %s", process, s.when()), "1/s", s.rate(s.series))
+		rate := e.add(ctx, fmt.Sprintf("page faults of %s %s, %s", process, where.where, s.when()), "1/s", s.rate(s.series))
 		cause, err := topCause(ctx, p, s)
 		if err != nil {
 			return err
@@ -50,31 +63,46 @@ func findPageFaultStorms(ctx context.Context, p *analysis.Pass) error {
 		if cause != "" {
 			e.add(ctx, "share of the cause "+cause, "ratio", s.rate(with(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
 		}
-		e.add(ctx, "faults for each second of its CPU time", "1/s", s.rate(s.series)+" / "+s.rate(s.of("tee_process_cpu_seconds_total")))
-		e.add(ctx, "page faults, mean of the last "+window(p), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
-		if e.err != nil {
-			return e.err
-		}
-		subject, err := named(ctx, p, process, faults, s.labels["instance"])
-		if err != nil {
-			return err
-		}
-		severity := analysis.Warning
-		if rate >= 10*faultFloor {
-			severity = analysis.Critical
-		}
+		all := s.rate(s.of(faults))
+		e.add(ctx, "its page faults in user space and in the kernel, in the same time", "1/s", all)
+		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.of("tee_process_cpu_seconds_total")))
+		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
 		f := analysis.Finding{
-			Subject:  subject,
-			Title:    fmt.Sprintf("%s takes %s page faults a second.", subject, count(rate)),
-			Severity: severity,
-			Evidence: e.list,
+			Subject:    s.subject,
+			Title:      fmt.Sprintf("%s takes %s page faults a second %s.", s.subject, count(rate), where.where),
+			Severity:   analysis.Warning,
+			Confidence: e.trust(ctx, s.labels, "faults"),
+			Remedy:     where.remedy + p.Rule.Remedy,
+		}
+		if rate >= p.Limit("rate_critical", s.subject) {
+			f.Severity = analysis.Critical
 		}
 		if r, ok := faultRemedies[cause]; ok {
-			f.Remedy = r + " " + p.Rule.Remedy
+			f.Remedy = r + " " + f.Remedy
+		}
+		f.Cost, f.Share = s.faultCost(ctx, &e, cause)
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
 		}
 		p.Report(f)
 	}
 	return nil
+}
+
+// faultCost says what the faults cost: the time in which they were sampled, with its
+// share in the process's CPU time, else the calibrated cost of faults of that cause.
+func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string, *[2]float64) {
+	if s.labels["space"] == "user" { // those in the kernel are sampled as part of the system call
+		in := sumRate(s.of(sampledCPU, `mode="fault"`), window(e.pass))
+		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in); took > 0 {
+			_, share := e.sampled(ctx, "share of page faults in its CPU time", in, sumRate(s.of(sampledCPU), window(e.pass)), "cpu", s.labels)
+			return fmt.Sprintf("Page faults take %s of a core, by samples.", percent(took)), share
+		}
+	}
+	if price := e.priced(ctx, "fault_"+cause, s.rate(with(s.series, fmt.Sprintf("cause=%q", cause))), s.labels); price != "" {
+		return fmt.Sprintf("Faults of the cause %s cost %s.", cause, price), nil
+	}
+	return "", nil
 }
 
 // topCause is the most frequent cause of a process's faults during the spell.

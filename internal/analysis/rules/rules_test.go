@@ -141,6 +141,9 @@ func checkFixture(t *testing.T, r *analysis.Rule, file string, want analysis.Ans
 	}
 }
 
+// units are those of evidence and thresholds.
+var units = []string{"", "1/s", "ratio", "cores", "seconds", "bytes", "bytes/s"}
+
 // checkFinding holds for every finding of every rule.
 func checkFinding(t *testing.T, q analysis.Querier, at time.Time, f analysis.Finding) {
 	t.Helper()
@@ -150,6 +153,9 @@ func checkFinding(t *testing.T, q analysis.Querier, at time.Time, f analysis.Fin
 	if !strings.ContainsAny(f.Title, "0123456789") {
 		t.Errorf("title %q has no number", f.Title)
 	}
+	if f.Cost != "" && (!strings.HasSuffix(f.Cost, ".") || !strings.ContainsAny(f.Cost, "0123456789")) {
+		t.Errorf("cost %q is no sentence with a number", f.Cost)
+	}
 	if len(f.Evidence) < 2 {
 		t.Errorf("%d pieces of evidence, want at least 2", len(f.Evidence))
 	}
@@ -158,7 +164,7 @@ func checkFinding(t *testing.T, q analysis.Querier, at time.Time, f analysis.Fin
 		if err != nil || len(points) != 1 || points[0].Value != ev.Value {
 			t.Errorf("evidence %q: %s gives %v, %v, want the one value %v", ev.Text, ev.Expr, points, err, ev.Value)
 		}
-		if ev.Text == "" || !slices.Contains([]string{"", "1/s", "ratio", "cores", "seconds", "bytes"}, ev.Unit) {
+		if ev.Text == "" || !slices.Contains(units, ev.Unit) {
 			t.Errorf("evidence %q has unit %q", ev.Text, ev.Unit)
 		}
 		if math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) {
@@ -177,9 +183,12 @@ func show(stat analysis.RuleStat, recs []analysis.Record) string {
 		fmt.Fprintf(&b, "reason: %s\n", stat.Reason)
 	}
 	for _, r := range recs {
-		fmt.Fprintf(&b, "\n%s: %s: %s\n", r.Severity, r.Subject, r.Title)
+		fmt.Fprintf(&b, "\n%s, %s confidence: %s: %s\n", r.Severity, r.Confidence, r.Subject, r.Title)
 		if r.Share != nil {
-			fmt.Fprintf(&b, "share of CPU time: %g to %g\n", r.Share[0], r.Share[1])
+			fmt.Fprintf(&b, "share: %.4g to %.4g\n", r.Share[0], r.Share[1])
+		}
+		if r.Cost != "" {
+			fmt.Fprintf(&b, "cost: %s\n", r.Cost)
 		}
 		for _, ev := range r.Evidence {
 			fmt.Fprintf(&b, "- %s: %.6g %s\n  %s\n", ev.Text, ev.Value, ev.Unit, ev.Expr)
@@ -193,8 +202,18 @@ func show(stat analysis.RuleStat, recs []analysis.Record) string {
 func TestDescriptions(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range All {
-		if r.Name == "" || r.Title == "" || r.Reference == "" || r.Run == nil || len(r.Needs) == 0 {
-			t.Errorf("rule %q lacks a title, a reference, a run function or needs", r.Name)
+		if r.Name == "" || r.Title == "" || r.Reference == "" || r.Run == nil {
+			t.Errorf("rule %q lacks a title, a reference or a run function", r.Name)
+		}
+		names := map[string]bool{}
+		for _, th := range r.Thresholds {
+			if th.Name == "" || names[th.Name] || th.Doc == "" || th.Default <= 0 || !slices.Contains(units, th.Unit) {
+				t.Errorf("rule %s: threshold %+v", r.Name, th)
+			}
+			names[th.Name] = true
+		}
+		if len(r.Thresholds) == 0 && !strings.Contains(r.Doc, "No threshold") {
+			t.Errorf("rule %s has no threshold and does not say why", r.Name)
 		}
 		if !strings.HasSuffix(r.Doc, ".") || !strings.HasSuffix(r.Remedy, ".") {
 			t.Errorf("rule %s: doc and remedy are sentences", r.Name)

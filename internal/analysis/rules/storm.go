@@ -15,8 +15,9 @@ import (
 // storm is a counter of one process that runs high: as the mean of the whole
 // window, and without a break up to now.
 type storm struct {
-	labels map[string]string
-	series string // selects its counters
+	labels  map[string]string
+	subject string
+	series  string // selects its counters
 	// spell is for how long it had run high 5 s ago, at most a minute. The numbers
 	// in a finding are means over it: over a window that began before the storm
 	// or went on after its end a mean would be too low.
@@ -31,25 +32,33 @@ const (
 	longestSpell  = time.Minute
 )
 
-// storms returns what makes at least floor events a second, the highest first;
-// where holds the matchers of the series in question. A storm is one process of
-// one machine and one value of each of the labels in by. What was folded into
-// the process "other" is many processes, and named by nobody.
+// storms returns what makes at least as many events a second as the threshold
+// says, the highest first; where holds the matchers of the series in question. A
+// storm is one process of one machine and one value of each of the labels in by.
+// What was folded into the process "other" is many processes, and named by nobody.
 //
-// Since the mean over the whole window has to reach the floor, a storm that has
+// Since the mean over the whole window has to reach the threshold, a storm that has
 // just begun must be higher the longer the window is: with 5 minutes, 10 times
-// the floor is seen after 30 s, and 5 times after a minute.
-func storms(ctx context.Context, p *analysis.Pass, name, where string, floor float64, by ...string) ([]storm, error) {
+// the threshold is seen after 30 s, and 5 times after a minute.
+func storms(ctx context.Context, p *analysis.Pass, name, where, threshold string, by ...string) ([]storm, error) {
 	by = append([]string{"job", "instance", "process"}, by...)
 	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (rate(%s{%s}[%s])) >= %g`,
-		strings.Join(by, ", "), name, where, window(p), floor), p.To)
+		strings.Join(by, ", "), name, where, window(p), p.Least(threshold)), p.To)
+	if err != nil || len(points) == 0 {
+		return nil, err
+	}
+	call, err := namer(ctx, p, name)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(points, func(a, b metric.Point) int { return cmp.Compare(b.Value, a.Value) })
 	var out []storm
 	for _, pt := range points {
-		s := storm{labels: pt.Labels, series: analysis.Selector(name, pt.Labels)}
+		s := storm{labels: pt.Labels, subject: call(pt.Labels["process"], pt.Labels["instance"]), series: analysis.Selector(name, pt.Labels)}
+		floor := p.Limit(threshold, s.subject)
+		if pt.Value < floor {
+			continue
+		}
 		d, err := spell(ctx, p, s.series, floor)
 		if err != nil {
 			return nil, err
@@ -82,13 +91,7 @@ func spell(ctx context.Context, p *analysis.Pass, series string, floor float64) 
 
 // of selects other counters of the same process of the same machine.
 func (s storm) of(name string, matchers ...string) string {
-	process := map[string]string{}
-	for _, l := range []string{"job", "instance", "process"} {
-		if v, ok := s.labels[l]; ok {
-			process[l] = v
-		}
-	}
-	return with(analysis.Selector(name, process), matchers...)
+	return ofProcess(name, s.labels, matchers...)
 }
 
 // rate is the query for the events per second of some series during the spell.

@@ -15,11 +15,9 @@ import (
 // redis-server with 1.7 (setsockopt) and nginx with 0.5 (newfstatat). In TEEMon's
 // case (section 6.4) clock_gettime was called ten times as often as read and
 // write. The factor lies between 2.5 and 5.
-const (
-	syscallFloor  = 10_000 // 1/s
-	syscallFactor = 4
-)
-
+//
+// A call that is critical: at 8,200 cycles for leaving and entering an enclave,
+// 100,000 a second are more than a fifth of a core of 3.5 GHz.
 var syscallStorm = &analysis.Rule{
 	Name:  "syscall_storm",
 	Title: "System call storm",
@@ -27,8 +25,13 @@ var syscallStorm = &analysis.Rule{
 		"that move data (read, write, send, receive and their kin) together. Event loops stay below: the highest factor measured " +
 		"is 2.5, epoll_ctl in redis-benchmark. The rate must be reached as the mean of either window and in every reading of the " +
 		"last 20 s; a storm of 100,000 calls a second is found within a minute by a monitor of any age. " +
-		"Programs that walk file trees show up as information only.",
+		"Programs that walk file trees show up as information only. Calls that the vDSO answers are left to vdso_bypass.",
 	Needs: []string{"tee_syscalls_total"},
+	Thresholds: []analysis.Threshold{
+		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
+		{Name: "rate_critical", Doc: "calls of one kind by a process that are critical", Unit: "1/s", Default: 100_000},
+		{Name: "factor", Doc: "such calls for each call that moves data", Unit: "ratio", Default: 4},
+	},
 	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`, " +
 		"and make the call less often.",
 	Reference: teemon,
@@ -38,7 +41,7 @@ var syscallStorm = &analysis.Rule{
 const teemon = "TEEMon: A continuous performance monitoring framework for TEEs (Middleware 2020), section 6.4, https://arxiv.org/abs/2012.06554"
 
 func findSyscallStorms(ctx context.Context, p *analysis.Pass) error {
-	found, err := storms(ctx, p, "tee_syscalls_total", `process!="other",syscall!~"`+usefulCalls+`"`, syscallFloor, "syscall")
+	found, err := storms(ctx, p, "tee_syscalls_total", `process!="other",syscall!~"`+usefulCalls+"|"+vdsoCalls+`"`, "rate", "syscall")
 	if err != nil {
 		return err
 	}
@@ -55,7 +58,7 @@ func findSyscallStorms(ctx context.Context, p *analysis.Pass) error {
 		if e.err != nil {
 			return e.err
 		}
-		if dominates := rate >= syscallFactor*useful; !dominates {
+		if dominates := rate >= p.Limit("factor", s.subject)*useful; !dominates {
 			continue
 		}
 		seen[who] = true
@@ -66,28 +69,47 @@ func findSyscallStorms(ctx context.Context, p *analysis.Pass) error {
 		}
 		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
 		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
-		if e.err != nil {
+		c := classOf(call)
+		f := analysis.Finding{
+			Subject:    s.subject,
+			Title:      fmt.Sprintf("%s calls %s %s times a second, %s.", s.subject, call, count(rate), versus),
+			Severity:   analysis.Warning,
+			Confidence: e.trust(ctx, s.labels, "syscalls"),
+			Remedy:     c.remedy + " " + p.Rule.Remedy + " " + insideEnclave,
+			Reference:  c.reference,
+		}
+		switch {
+		case c.ordinary:
+			f.Severity = analysis.Info
+		case rate >= p.Limit("rate_critical", s.subject):
+			f.Severity = analysis.Critical
+		}
+		f.Cost, f.Share = s.callCost(ctx, &e, call)
+		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}
-		subject, err := named(ctx, p, process, "tee_syscalls_total", s.labels["instance"])
-		if err != nil {
-			return err
-		}
-		c := classOf(call)
-		p.Report(analysis.Finding{
-			Subject:   subject,
-			Title:     fmt.Sprintf("%s calls %s %s times a second, %s.", subject, call, count(rate), versus),
-			Severity:  c.severity(rate),
-			Evidence:  e.list,
-			Remedy:    c.remedy + " " + p.Rule.Remedy + " " + insideEnclave,
-			Reference: c.reference,
-		})
+		p.Report(f)
 	}
 	return nil
 }
 
 // The figure is that of HotCalls (ISCA 2017, https://doi.org/10.1145/3140659.3080208).
 const insideEnclave = "Inside an enclave runtime each such call is also an exit from the enclave: 8,200 cycles and more instead of some 150."
+
+// callCost says what a process's calls of one kind cost: the time in which they were
+// sampled, with its share in the process's CPU time, else what entering the kernel
+// costs alone.
+func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, *[2]float64) {
+	in := sumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), window(e.pass))
+	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in); took > 0 {
+		_, share := e.sampled(ctx, "share of "+call+" in its CPU time", in, sumRate(s.of(sampledCPU), window(e.pass)), "cpu", s.labels)
+		return fmt.Sprintf("The kernel spends %s of a core inside this call, by samples.", percent(took)), share
+	}
+	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
+		return fmt.Sprintf("Entering and leaving the kernel for it takes %s, whatever the call does.", price), nil
+	}
+	return "", nil
+}
 
 // class is what is known about why some calls are made too often.
 type class struct {
@@ -97,26 +119,7 @@ type class struct {
 	ordinary  bool // the work of ordinary programs, and no fault in itself
 }
 
-// severity: at 8,200 cycles for leaving and entering an enclave, 100,000 a
-// second are more than a fifth of a core of 3.5 GHz.
-func (c class) severity(rate float64) analysis.Severity {
-	switch {
-	case c.ordinary:
-		return analysis.Info
-	case rate >= 100_000:
-		return analysis.Critical
-	}
-	return analysis.Warning
-}
-
 var classes = []class{
-	{
-		calls: "clock_gettime gettimeofday time clock_getres",
-		remedy: "The vDSO answers this without entering the kernel, so it is being bypassed (a static binary, a sandbox, an enclave runtime " +
-			"without a clock of its own) or the clock source cannot be read from user space: current_clocksource under " +
-			"/sys/devices/system/clocksource/clocksource0 should say tsc, kvm-clock or a hyperv page. Read the time once per turn of the event loop.",
-		reference: teemon,
-	},
 	{
 		calls: "futex futex_wait futex_wake futex_waitv futex_requeue",
 		remedy: "Threads contend for a lock or a queue. Hold the lock for less time, split it, use fewer threads, or let the lock spin " +
@@ -145,7 +148,7 @@ var classes = []class{
 		reference: "https://man7.org/linux/man-pages/man2/clock_nanosleep.2.html",
 	},
 	{
-		calls:     "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getpgid getsid getcpu getrusage times uname sysinfo",
+		calls:     "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getpgid getsid getrusage times uname sysinfo",
 		remedy:    "The answer hardly ever changes. Ask once and keep it.",
 		reference: teemon,
 	},

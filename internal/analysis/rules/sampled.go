@@ -1,0 +1,75 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+// The times that the sampling clocks saw, by process and what it did.
+const (
+	sampledCPU  = "tee_sampled_cpu_seconds_total"
+	sampledWait = "tee_sampled_wait_seconds_total"
+)
+
+// active is the query for the time per second in which the process's threads had
+// work: they ran, or waited for a CPU, a disk or a lock. Sleep is left out, since
+// most of it is waiting for somebody to ask for something.
+func active(labels map[string]string, window string) string {
+	return fmt.Sprintf("((%s or vector(0)) + (%s or vector(0)))",
+		sumRate(ofProcess(sampledCPU, labels), window),
+		sumRate(ofProcess(sampledWait, labels, `state!="sleep"`), window))
+}
+
+// sampled notes the share that one sampled time has in another and returns it
+// with its 95 % interval; nil while it is not known how far apart the samples are.
+// The clocks are "cpu" and "wait", of which the coarser one decides.
+func (e *evidence) sampled(ctx context.Context, text, part, whole, clocks string, labels map[string]string) (float64, *[2]float64) {
+	share := e.add(ctx, text, "ratio", part+" / "+whole)
+	interval := onMachine("tee_sample_interval_seconds", labels, fmt.Sprintf("clock=~%q", clocks))
+	per := e.pass.To.Sub(e.pass.From) / time.Second
+	n := e.add(ctx, "samples behind that share", "", fmt.Sprintf("%s * %d / scalar(max(%s))", whole, per, interval))
+	if !(share >= 0 && share <= 1 && n >= 1) {
+		return share, nil
+	}
+	around := wilson(share, n)
+	return share, &around
+}
+
+// wilson is the 95 % interval of a share that was seen in n independent samples
+// (E. B. Wilson, Journal of the American Statistical Association 22, 1927).
+func wilson(share, n float64) [2]float64 {
+	const z = 1.96
+	middle := (share + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
+	return [2]float64{max(0, middle-half), min(1, middle+half)}
+}
+
+// trust is High where the sources counted every event in the window, and Medium
+// where one of them counted a part and scaled it up, which is then noted.
+func (e *evidence) trust(ctx context.Context, labels map[string]string, sources string) analysis.Confidence {
+	covered := e.add(ctx, "least share of the events that was counted; the rest is scaled up", "ratio",
+		fmt.Sprintf("min(min_over_time(%s[%s])) < 1", onMachine("teescope_source_coverage_ratio", labels, fmt.Sprintf("source=~%q", sources)), window(e.pass)))
+	if math.IsNaN(covered) {
+		return analysis.High
+	}
+	return analysis.Medium
+}
+
+// priced is the CPU time per second of events at the unit cost that was calibrated
+// on the machine, from its low to its high bound ("1.2 % to 1.5 % of a core"); ""
+// where it was not calibrated. rate is a query for events per second.
+func (e *evidence) priced(ctx context.Context, event, rate string, labels map[string]string) string {
+	bound := func(name string) float64 {
+		unit := onMachine("tee_unit_cost_seconds", labels, fmt.Sprintf("event=%q,bound=%q", event, name))
+		return e.add(ctx, fmt.Sprintf("that times the calibrated cost of %s, %s bound", event, name), "cores", fmt.Sprintf("%s * scalar(%s)", rate, unit))
+	}
+	low, high := bound("low"), bound("high")
+	if math.IsNaN(low) || math.IsNaN(high) {
+		return ""
+	}
+	return percent(low) + " to " + percent(high) + " of a core"
+}
