@@ -1,0 +1,81 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+const guestExceptions = "tee_guest_exceptions_total"
+
+var guestExitStorm = &analysis.Rule{
+	Name:  "guest_exit_storm",
+	Title: "Exits of this confidential VM",
+	Doc: "The kernel of this TDX guest handles at least 10,000 virtualization exceptions (#VE) a second for one and the same reason, over either window and over its newest half minute. " +
+		"Each is followed by a call to the hypervisor, through the TDX module and back. Exits that raise no exception, for interrupts and most halts, are not among them; " +
+		"guests of other kinds do not see their exits at all, and their host's vm_exit_storm does.",
+	Needs: []string{guestExceptions},
+	Thresholds: []analysis.Threshold{
+		{Name: "exceptions", Doc: "virtualization exceptions for one reason", Unit: "1/s", Default: 10_000},
+		{Name: "critical", Doc: "the same that are critical", Unit: "1/s", Default: 100_000},
+	},
+	Remedy:    "Find the code with `bpftrace -e 'kprobe:tdx_handle_virt_exception { @[kstack, ustack] = count(); }'` in the guest.",
+	Reference: tdxDocument + " (#VE) and " + vmrun,
+	Run:       findGuestExitStorms,
+}
+
+func findGuestExitStorms(ctx context.Context, p *analysis.Pass) error {
+	points, err := p.Query(ctx, "sort_desc("+held(p, func(window string) string {
+		return fmt.Sprintf("sum by (job, instance, kind, reason) (rate(%s[%s]))", guestExceptions, window)
+	}, p.Least("exceptions"))+")", p.To)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, pt := range points {
+		subject, err := named(ctx, p, "machine", guestExceptions, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		reason, one := pt.Labels["reason"], analysis.Selector(guestExceptions, pt.Labels)
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, newest(p)), "1/s", sumRate(one, newest(p)))
+		mean := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, window(p)), "1/s", sumRate(one, window(p)))
+		if seen[subject] || min(rate, mean) < p.Limit("exceptions", subject) {
+			continue // the most frequent reason is the one that is named
+		}
+		seen[subject] = true
+		e.add(ctx, "all virtualization exceptions", "1/s", sumRate(onMachine(guestExceptions, pt.Labels), newest(p)))
+		f := analysis.Finding{
+			Subject:  subject,
+			Title:    fmt.Sprintf("The %s, a %s guest, calls its hypervisor %s times a second for %s.", subject, strings.ToUpper(pt.Labels["kind"]), count(rate), reason),
+			Severity: analysis.Warning,
+			Cost:     exitCost(rate),
+			Evidence: e.list,
+			Remedy:   exitRemedies[guestExitKind(reason)],
+		}
+		if rate >= p.Limit("critical", subject) {
+			f.Severity = analysis.Critical
+		}
+		if f.Remedy != "" {
+			f.Remedy += " " + p.Rule.Remedy
+		}
+		if e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}
+
+// guestExitKind maps reasons to remedies. An EPT violation that a TDX guest gets to
+// see is an access to a device (arch/x86/coco/tdx/tdx.c, virt_exception_kernel):
+// those in its private memory end it.
+func guestExitKind(reason string) string {
+	if reason == "ept_violation" {
+		return "io"
+	}
+	return exitKinds[reason]
+}
