@@ -1,0 +1,74 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+var lockContention = &analysis.Rule{
+	Name:  "lock_contention",
+	Title: "Lock contention",
+	Doc: "The threads of a process spend at least 20 % of the time in which they have work asleep in a futex, waiting for a lock as glibc and Rust make them; " +
+		"on average at least a quarter of a thread waits, while the process takes at least a tenth of a core. Over either window and over its newest half " +
+		"minute, by samples of what all threads do. A fifth is where, by Amdahl's law, no number of threads gets more than five times out of the rest. The rate " +
+		"of futex calls is the second sign: without it a lock is held for long rather than contended, as where workers take turns to accept connections, " +
+		"and confidence is low. Locks of Java and Go, which sleep in other ways, are not seen.",
+	Needs: []string{sampledWait, sampledCPU},
+	Thresholds: []analysis.Threshold{
+		{Name: "share", Doc: "share of lock waits in the time in which a process has work", Unit: "ratio", Default: 0.20},
+		{Name: "waiting", Doc: "threads that wait for locks, on average", Unit: "", Default: 0.25},
+		{Name: "cpu", Doc: "CPU time of the process, below which it is idle", Unit: "cores", Default: 0.1},
+		{Name: "futexes", Doc: "futex calls of the process, below which confidence is low", Unit: "1/s", Default: 100},
+	},
+	Remedy: "Find the lock with `perf trace -e futex -p PID`, `perf lock contention -p PID` (perf of Linux 6.0) or `offcputime-bpfcc -p PID`. Hold it for less time, split it, " +
+		"keep data by thread, or use fewer threads. Inside an enclave each sleep and each wake-up is also an exit: use the runtime's own locks, or spin a little first.",
+	Reference: "https://man7.org/linux/man-pages/man2/futex.2.html and Ulrich Drepper: Futexes Are Tricky, https://www.akkadia.org/drepper/futex.pdf",
+	Run:       findLockContention,
+}
+
+func findLockContention(ctx context.Context, p *analysis.Pass) error {
+	points, err := p.Query(ctx, held(p, func(w string) string {
+		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{state="lock",process!="other"}[%s]))`, sampledWait, w)
+	}, p.Least("waiting")), p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		process := pt.Labels["process"]
+		subject, err := named(ctx, p, process, sampledWait, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		locked := func(w string) string { return sumRate(ofProcess(sampledWait, pt.Labels, `state="lock"`), w) }
+		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
+		share, around := e.sampled(ctx, fmt.Sprintf("share of lock waits in the time in which %s has work%s", process, mean),
+			locked(window(p)), active(pt.Labels, window(p)), "cpu|wait", pt.Labels)
+		now := e.add(ctx, "the same, mean of the last "+newest(p), "ratio", locked(newest(p))+" / "+active(pt.Labels, newest(p)))
+		waiting := e.add(ctx, "threads that wait for locks"+mean, "", locked(window(p)))
+		cpu := e.add(ctx, "its CPU time, by samples"+mean, "cores", sumRate(ofProcess(sampledCPU, pt.Labels), window(p)))
+		futexes := e.add(ctx, "its futex calls"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
+		e.add(ctx, "its voluntary context switches"+mean, "1/s", sumRate(ofProcess("tee_context_switches_total", pt.Labels, `kind="voluntary"`), window(p)))
+		if e.err != nil {
+			return e.err
+		}
+		if !(min(share, now) >= p.Limit("share", subject)) || waiting < p.Limit("waiting", subject) || !(cpu >= p.Limit("cpu", subject)) {
+			continue
+		}
+		f := analysis.Finding{
+			Subject:    subject,
+			Title:      fmt.Sprintf("%s of the time in which %s has work, its threads wait for locks.", percent(share), subject),
+			Severity:   analysis.Warning,
+			Confidence: analysis.Medium,
+			Evidence:   e.list,
+			Share:      around,
+			Cost:       fmt.Sprintf("%s of its threads wait at any moment, on average.", count(waiting)),
+		}
+		if !(futexes >= p.Limit("futexes", subject)) {
+			f.Confidence = analysis.Low
+		}
+		p.Report(f)
+	}
+	return nil
+}
