@@ -1,0 +1,78 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+var tlsHandshakes = &analysis.Rule{
+	Name:  "tls_handshakes",
+	Title: "TLS handshakes",
+	Doc: "A process makes at least 10 TLS handshakes a second and spends at least 20 % of its CPU time in them, by samples of what runs inside libssl's " +
+		"handshake, over either window and over its newest half minute. A connection that is kept open pays for one handshake only, so below that share they are " +
+		"the price of new visitors; above it connections are not reused, or sessions not resumed. Programs with a TLS library of their own " +
+		"(Go, Rust's rustls, BoringSSL inside a binary) are not seen.",
+	Needs: []string{"tee_tls_handshakes_total", sampledCPU},
+	Thresholds: []analysis.Threshold{
+		{Name: "share", Doc: "share of handshakes in the CPU time of a process", Unit: "ratio", Default: 0.20},
+		{Name: "rate", Doc: "handshakes of a process", Unit: "1/s", Default: 10},
+	},
+	Remedy: "Keep connections open (keep-alive, pools, HTTP/2) and let sessions resume: a session cache that all workers share, or tickets with a key that all " +
+		"servers share; for nginx keepalive_timeout, ssl_session_cache and ssl_session_tickets, in clients a session that outlives the connection. Use ECDSA P-256 " +
+		"certificates, whose signatures cost the server far less than those of RSA. Where the handshake carries attestation, cache its verdict for as long as policy allows.",
+	Reference: "https://nginx.org/en/docs/http/ngx_http_ssl_module.html and RFC 8446, section 2.2 (resumption), https://www.rfc-editor.org/rfc/rfc8446#section-2.2",
+	Run:       findTLSHandshakes,
+}
+
+func findTLSHandshakes(ctx context.Context, p *analysis.Pass) error {
+	const handshakes = "tee_tls_handshakes_total"
+	points, err := p.Query(ctx, held(p, func(w string) string {
+		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{process!="other"}[%s]))`, handshakes, w)
+	}, p.Least("rate")), p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		process := pt.Labels["process"]
+		subject, err := named(ctx, p, process, handshakes, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		made := sumRate(ofProcess(handshakes, pt.Labels), window(p))
+		inside := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels, `call="tls_handshake"`), w) }
+		all := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels), w) }
+		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
+		share, around := e.sampled(ctx, fmt.Sprintf("share of handshakes in the CPU time of %s%s", process, mean),
+			inside(window(p)), all(window(p)), "cpu", pt.Labels)
+		now := e.add(ctx, "the same, mean of the last "+newest(p), "ratio", inside(newest(p))+" / "+all(newest(p)))
+		rate := e.add(ctx, "its handshakes"+mean, "1/s", made)
+		took := e.add(ctx, "its CPU time in handshakes, by samples"+mean, "cores", inside(window(p)))
+		e.add(ctx, "CPU time of one of them"+mean, "seconds", inside(window(p))+" / "+made)
+		opened := sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"accept|accept4|connect"`), window(p))
+		each := e.add(ctx, "handshakes for each connection that it accepts or opens"+mean, "ratio", made+" / "+opened)
+		e.add(ctx, "its calls that move data, for each handshake"+mean, "ratio",
+			sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"`+usefulCalls+`"`), window(p))+" / "+made)
+		if e.err != nil {
+			return e.err
+		}
+		if !(min(share, now) >= p.Limit("share", subject)) || rate < p.Limit("rate", subject) {
+			continue
+		}
+		f := analysis.Finding{
+			Subject:    subject,
+			Title:      fmt.Sprintf("%s spends %s of its CPU time in %s TLS handshakes a second.", subject, percent(share), count(rate)),
+			Severity:   analysis.Warning,
+			Confidence: analysis.Medium,
+			Evidence:   e.list,
+			Share:      around,
+			Cost:       fmt.Sprintf("The handshakes take %s of a core, %s ms of CPU time each.", percent(took), count(took/rate*1000)),
+		}
+		if each >= 0.9 {
+			f.Remedy = "Nearly every connection makes a handshake of its own. " + p.Rule.Remedy
+		}
+		p.Report(f)
+	}
+	return nil
+}
