@@ -8,8 +8,13 @@ import "github.com/teescope/teescope/internal/analysis"
 // All are the rules, in the order in which they are shown.
 var All = []*analysis.Rule{
 	syscallStorm,
-	pageFaultStorm,
+	vdsoBypass,
+	lockContention,
 	contextSwitchStorm,
+	pageFaultStorm,
+	tlsHandshakes,
+	logging,
+	cacheThrash,
 	epcPaging,
 	epcNearlyFull,
 	enclaveTransitions,
@@ -21,7 +26,13 @@ var All = []*analysis.Rule{
 	memoryConversions,
 	unacceptedMemory,
 	cpuSteal,
+	cpuThrottling,
 	pressure,
+	ioSaturation,
+	networkLoss,
+	clockSource,
+	blindCounters,
+	targetDown,
 	overBudget,
 	lostSamples,
 }
