@@ -27,7 +27,7 @@ result, host, workloads/micro < environment
 stats, result < verdict
 environment, verdict < bench
 result, metric, tee < analysis
-host, workloads/micro < calibrate
+host, stats, workloads/micro < calibrate
 host < app
 analysis, calibrate, stats < cost
 analysis, stats < anomaly

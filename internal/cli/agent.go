@@ -12,6 +12,7 @@ import (
 
 func agentCommand(env Env) *cobra.Command {
 	var s settings
+	var costs bool
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the sources only, for a Prometheus or a monitor elsewhere to scrape",
@@ -25,6 +26,10 @@ scrape reads the sources once.`,
 				return err
 			}
 			defer o.Close()
+			var units unitCosts
+			if costs {
+				units = o.calibrated(c.Context(), "")
+			}
 			o.open()
 			if err := o.drop(env, ""); err != nil {
 				return err
@@ -37,10 +42,13 @@ scrape reads the sources once.`,
 			fmt.Fprintf(env.Stdout, "teescope agent on %s; TEE: %s; metrics: %s/metrics\n", orUnknown(o.platform.Hostname), badge(o.found), o.url())
 			return o.serve(c.Context(), web.Handler(o.options(func(ctx context.Context) []metric.Sample {
 				_, samples := o.engine.Collect(ctx)
+				samples = units.samples(samples)
+				metric.SortByName(samples)
 				return samples
 			})))
 		},
 	}
 	s.flags(c, "127.0.0.1:9781")
+	c.Flags().BoolVar(&costs, "calibrate", false, "measure this host's unit costs first, in a second of CPU time, and serve them too")
 	return c
 }

@@ -164,7 +164,7 @@ func FuzzParseConfig(f *testing.F) {
 
 // allMetrics is every declaration of the program, with the list that it is in.
 func allMetrics() map[string]*metric.Desc {
-	out := map[string]*metric.Desc{budgetDesc.Name: budgetDesc}
+	out := map[string]*metric.Desc{budgetDesc.Name: budgetDesc, unitCostDesc.Name: unitCostDesc}
 	for _, s := range sources.All {
 		for _, d := range s.Metrics {
 			out[d.Name] = d

@@ -71,7 +71,7 @@ func metricsDoc(t *testing.T) string {
 	}
 	section("The engine", "What is said of every source.", probe.Metrics)
 	section("The store", "What the embedded database says of itself.", store.Metrics)
-	section("The monitor", "What the monitor promises.", []*metric.Desc{budgetDesc})
+	section("The monitor", "What the monitor promises, and what events cost on its host.", []*metric.Desc{budgetDesc, unitCostDesc})
 	b.WriteString("\n## Recorded series\n\nComputed by the monitor, for views of long ranges.\n\n| series | expression | what |\n|---|---|---|\n")
 	for _, r := range store.Rules {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", r.Record, cell(r.Expr), cell(r.Doc))

@@ -12,9 +12,14 @@ static const struct mode *modes[] = {
 	&syscall_mode,
 	&wakeup_mode,
 	&memory_mode,
+	&fault_mode,
+	&futex_mode,
+	&sampled_mode,
+	&cpuid_mode,
 	&startup_mode,
 	&agent_mode,
 	&capture_mode,
+	&calm_mode,
 };
 
 _Noreturn void fail(const char *what)
@@ -41,10 +46,14 @@ uint64_t number(const char *s, uint64_t least)
 	return v;
 }
 
+static clockid_t ruler = CLOCK_MONOTONIC;
+
+void measure_by(clockid_t clock) { ruler = clock; }
+
 uint64_t now(void)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(ruler, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
@@ -58,13 +67,15 @@ void say(const char *format, ...)
 	fflush(stdout);
 }
 
-int main(int argc, char **argv)
+int run_mode(int argc, char **argv)
 {
-	for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
-		if (!strcmp(argv[1], modes[i]->name))
-			return modes[i]->run(argc - 1, argv + 1);
+	for (size_t i = 0; argc > 0 && i < sizeof modes / sizeof *modes; i++)
+		if (!strcmp(argv[0], modes[i]->name))
+			return modes[i]->run(argc, argv);
 	fprintf(stderr, "usage: micro MODE ...\n");
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
 		fprintf(stderr, "  %s %s\n", modes[i]->name, modes[i]->usage);
 	return 2;
 }
+
+int main(int argc, char **argv) { return run_mode(argc - 1, argv + 1); }

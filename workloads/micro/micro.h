@@ -7,12 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct mode {
 	const char *name, *usage;
 	/* argv[0] is the mode's name; returns the exit status. */
 	int (*run)(int argc, char **argv);
 };
+
+/* run_mode runs the mode that argv[0] names and returns its exit status, or says
+ * which there are. */
+int run_mode(int argc, char **argv);
 
 /* fail prints "micro: WHAT: errno's text" to stderr and ends with status 1. */
 _Noreturn void fail(const char *what);
@@ -23,13 +28,15 @@ int usage(const struct mode *m);
 /* number reads a whole number of at least least, or ends with status 2. */
 uint64_t number(const char *s, uint64_t least);
 
-/* now is CLOCK_MONOTONIC in nanoseconds. */
+/* now is CLOCK_MONOTONIC in nanoseconds, or the clock that was given to measure_by. */
 uint64_t now(void);
+void measure_by(clockid_t clock);
 
 /* say prints a line and flushes, so that the harness can time its arrival. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 extern const struct mode null_mode, pause_mode, syscall_mode, wakeup_mode, memory_mode, startup_mode;
-extern const struct mode agent_mode, capture_mode;
+extern const struct mode fault_mode, futex_mode, sampled_mode, cpuid_mode;
+extern const struct mode agent_mode, capture_mode, calm_mode;
 
 #endif

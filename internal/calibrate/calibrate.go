@@ -1,0 +1,151 @@
+// Package calibrate measures what one event costs on this host: a system call, a
+// page fault by cause, a context switch, a wake-up, the copy of a page, an exit
+// from a virtual machine. A rate times such a cost is what package cost explains
+// time with.
+//
+// The costs are the host's own: what watches its events, this monitor's probes
+// included, makes them dearer, so a calibration is made before the probes are
+// attached. It is kept in the data folder and made again when the machine is
+// another one; see Fingerprint.
+package calibrate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// Unit is what one event costs, in seconds.
+type Unit struct {
+	Event string `json:"event"`
+	// Seconds is the median of the batches, Low and High what 95 % of them lie
+	// between: the spread of the cost over times of a few hundred microseconds, which
+	// no more batches make smaller.
+	Seconds float64 `json:"seconds"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	// Batches is their number, Operations that of the events in all of them.
+	Batches    int    `json:"batches"`
+	Operations uint64 `json:"operations"`
+	// Method says in a sentence what was measured and what is part of it.
+	Method string `json:"method"`
+}
+
+// Missing is a unit that could not be measured.
+type Missing struct {
+	Event  string `json:"event"`
+	Reason string `json:"reason"`
+}
+
+// Calibration is the outcome of one measurement of all units.
+type Calibration struct {
+	// Version is that of the methods: costs do not compare across it.
+	Version     int         `json:"version"`
+	Fingerprint Fingerprint `json:"fingerprint"`
+	MeasuredAt  time.Time   `json:"measured_at"`
+	// CPUSeconds is what the measurement itself cost.
+	CPUSeconds float64   `json:"cpu_seconds"`
+	Units      []Unit    `json:"units"`
+	Missing    []Missing `json:"missing"`
+}
+
+// Version of the methods of this program.
+const Version = 1
+
+// fileName is where a data folder keeps its calibration.
+const fileName = "calibration.json"
+
+// Unit returns the cost of an event.
+func (c *Calibration) Unit(event string) (Unit, bool) {
+	for _, u := range c.Units {
+		if u.Event == event {
+			return u, true
+		}
+	}
+	return Unit{}, false
+}
+
+// Load reads the calibration of a data folder. There is none, fs.ErrNotExist, or
+// a file that says no costs is an error; a new measurement replaces either. The
+// host is the one that this process runs on, as the folder is in its own tree.
+func Load(local *host.Host, dir string) (*Calibration, error) {
+	name := path.Join(dir, fileName)
+	b, err := local.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	c := new(Calibration)
+	if err := json.Unmarshal(b, c); err != nil {
+		return nil, fmt.Errorf("parse %s: %w", name, err)
+	}
+	if c.Version != Version {
+		return nil, fmt.Errorf("parse %s: it is of version %d, want %d", name, c.Version, Version)
+	}
+	for _, u := range c.Units {
+		if !(u.Seconds > 0 && u.Low <= u.Seconds && u.Seconds <= u.High) || u.Low < 0 || math.IsInf(u.High, 0) {
+			return nil, fmt.Errorf("parse %s: the cost of %.40q is %g s, between %g and %g", name, u.Event, u.Seconds, u.Low, u.High)
+		}
+	}
+	return c, nil
+}
+
+// Store writes the calibration into a data folder. A crash meanwhile leaves a file
+// that Load refuses, so that the next start measures again.
+func (c *Calibration) Store(local *host.Host, dir string) error {
+	b, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the calibration: %w", err)
+	}
+	if err := local.WriteFile(path.Join(dir, fileName), append(b, '\n')); err != nil {
+		return fmt.Errorf("write the calibration: %w", err)
+	}
+	return nil
+}
+
+// Stale says why a calibration does not hold on a machine; "" where it does.
+func (c *Calibration) Stale(now Fingerprint) string { return c.Fingerprint.differs(now) }
+
+// patience bounds a measurement, which has the lowest priority and may therefore
+// get nothing at all on a machine that is busy.
+const patience = 10 * time.Second
+
+// Measure measures every unit on the machine that this process runs on. It takes
+// about a second of one core; a machine that has none to spare within ten
+// seconds lacks units, which name that as their reason. An error means that
+// nothing could be measured, or that ctx ended.
+func Measure(ctx context.Context, local *host.Host, f Fingerprint) (*Calibration, error) {
+	c := &Calibration{Version: Version, Fingerprint: f, MeasuredAt: local.Now().UTC().Truncate(time.Second)}
+	limited, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	w, err := newWorker(limited, local)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	// In rounds, so that a moment in which something else is up spoils a third of
+	// each unit's batches, and not all of one's.
+	for range rounds {
+		for name, args := range jobs {
+			w.run(name, args)
+		}
+	}
+	for _, e := range events {
+		u, err := e.unit(w)
+		if err != nil {
+			c.Missing = append(c.Missing, Missing{e.name, err.Error()})
+			continue
+		}
+		u.Event, u.Method = e.name, e.method
+		c.Units = append(c.Units, u)
+	}
+	c.CPUSeconds = w.cpu.Seconds()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
+	return c, nil
+}

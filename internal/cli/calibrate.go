@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/calibrate"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// unitCostDesc is what an explanation multiplies rates with.
+var unitCostDesc = &metric.Desc{Name: "tee_unit_cost_seconds", Kind: metric.Gauge, Labels: []string{"event", "bound"},
+	Help: "What one event costs on this host in seconds, measured before anything watched it: bound is median, or low and high, between which 95 % of the batches lie. Events are syscall (a null system call), syscall_unseen (its part that sampling takes for the program's), fault_CAUSE by the causes of tee_page_faults_total, fault_file, switch_same_core, switch_cross_core, wakeup, copy_page (4 KiB) and vm_exit_cpuid; `teescope calibrate` says how each is measured."}
+
+func calibrateCommand(env Env) *cobra.Command {
+	var asJSON bool
+	var data string
+	c := &cobra.Command{
+		Use:   "calibrate",
+		Short: "Measure what a system call, a page fault, a switch ... costs on this host",
+		Long: `Calibrate measures unit costs, which explanations multiply rates with, in a
+second of CPU time at the lowest priority. A monitor does so by itself when it
+starts on a machine for the first time, before it attaches anything. Stop
+monitors and other tracers first: their probes are part of what is measured.`,
+		Example: "  teescope calibrate\n  teescope calibrate --json | jq '.units[] | {event, seconds}'",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h := host.Local()
+			found, _, err := look(h)
+			if err != nil {
+				return err
+			}
+			k, err := calibrate.Measure(c.Context(), h, calibrate.Identify(h, protection(found)))
+			if err != nil {
+				return err
+			}
+			if data != "" {
+				if err := k.Store(h, data); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				e := json.NewEncoder(env.Stdout)
+				e.SetIndent("", "  ")
+				return e.Encode(k)
+			}
+			return printCalibration(env.Stdout, k)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of a table")
+	c.Flags().StringVar(&data, "data", "", "folder of a monitor's store, whose next start is to use these costs")
+	return c
+}
+
+func printCalibration(w io.Writer, c *calibrate.Calibration) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "event\tcost\t95 % of batches\tbatches\twhat")
+	for _, u := range c.Units {
+		fmt.Fprintf(tw, "%s\t%s\t%s to %s\t%d\t%s\n", u.Event, report.Value(u.Seconds, "seconds"),
+			report.Value(u.Low, "seconds"), report.Value(u.High, "seconds"), u.Batches, u.Method)
+	}
+	for _, m := range c.Missing {
+		fmt.Fprintf(tw, "%s\tnone\t\t\t%s\n", m.Event, m.Reason)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nMeasuring took %s of CPU time, on %s, kernel %s.\n", report.Value(c.CPUSeconds, "seconds"), orUnknown(c.Fingerprint.CPU), orUnknown(c.Fingerprint.Kernel))
+	return err
+}
+
+// protection is the TEE of a machine as far as costs depend on it.
+func protection(found []tee.Detection) string {
+	var out []string
+	for _, f := range tee.Found(found) {
+		out = append(out, strings.TrimSpace(f.Kind+" "+f.Variant)+" "+string(f.Role))
+	}
+	return strings.Join(out, ", ")
+}
+
+// unitCosts are the calibration in force, or why there is none.
+type unitCosts struct {
+	*calibrate.Calibration
+	err error
+}
+
+// calibrated returns the unit costs that a data folder keeps, or measures them
+// where it keeps none of this machine; "" keeps none. It must run before anything
+// is attached.
+func (o *observer) calibrated(ctx context.Context, dir string) unitCosts {
+	local, now := host.Local(), calibrate.Identify(o.host, protection(o.found))
+	if dir != "" {
+		c, err := calibrate.Load(local, dir)
+		switch {
+		case err == nil && c.Stale(now) == "":
+			return unitCosts{c, nil}
+		case err == nil:
+			o.log.Warn("the unit costs are measured again", "because", c.Stale(now))
+		case !errors.Is(err, fs.ErrNotExist):
+			o.log.Warn("the unit costs are measured again", "because", oneLine(err))
+		}
+	}
+	c, err := calibrate.Measure(ctx, local, now)
+	if err != nil {
+		if ctx.Err() == nil {
+			o.log.Warn("no unit costs: explanations say how often, and not how much", "error", oneLine(err))
+		}
+		return unitCosts{err: err}
+	}
+	if dir != "" {
+		if err := c.Store(local, dir); err != nil {
+			o.log.Warn("the unit costs will be measured again at the next start", "error", oneLine(err))
+		}
+	}
+	return unitCosts{c, nil}
+}
+
+// samples appends the costs.
+func (u unitCosts) samples(out []metric.Sample) []metric.Sample {
+	if u.Calibration == nil {
+		return out
+	}
+	for _, x := range u.Units {
+		for _, b := range []struct {
+			name  string
+			value float64
+		}{{"median", x.Seconds}, {"low", x.Low}, {"high", x.High}} {
+			out = append(out, metric.Sample{Desc: unitCostDesc, Labels: []string{x.Event, b.name}, Value: b.value})
+		}
+	}
+	return out
+}
+
+// absent says why there is no cost of anything.
+func (u unitCosts) absent() string {
+	switch {
+	case u.err != nil:
+		return oneLine(u.err)
+	case u.Calibration == nil:
+		return "no calibration was asked for"
+	}
+	return ""
+}
