@@ -27,6 +27,11 @@ type Change struct {
 	// the changes; Ratio is After / Before, nil where that is no number.
 	Score float64  `json:"score"`
 	Ratio *float64 `json:"ratio"`
+	// Since is about when the level changed; nil where no moment stands out.
+	Since *time.Time `json:"since"`
+	// Alike is the number of series of the same metric that changed as well and are
+	// not listed.
+	Alike int `json:"alike"`
 	// Text says it in a sentence.
 	Text string `json:"text"`
 }

@@ -253,7 +253,7 @@ export interface CostTree {
   instance?: string;
   from: string;
   to: string;
-  /** Per is "second" or "request", and Requests their number a second, with the counter that it comes from. */
+  /** Per is "second" or "request", and Requests the number of requests a second, with the counter that it comes from, where there is one. */
   per: string;
   requests?: AnalysisEvidence;
   /** Active is the time in which the subject had work: on a CPU, waiting for one, for a lock or for a disk; in thread-seconds. Waiting for work is no part of it. */
@@ -897,6 +897,10 @@ export interface AnomalyChange {
   /** Score is the difference in units of the spread within the windows, which ranks the changes; Ratio is After / Before, nil where that is no number. */
   score: number;
   ratio: number | null;
+  /** Since is about when the level changed; nil where no moment stands out. */
+  since: string | null;
+  /** Alike is the number of series of the same metric that changed as well and are not listed. */
+  alike: number;
   /** Text says it in a sentence. */
   text: string;
 }
