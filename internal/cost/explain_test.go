@@ -184,7 +184,7 @@ func show(t Tree) string {
 
 // amount leaves out what is nothing but rounding.
 func amount(a Amount) string {
-	near := func(v float64) float64 { return math.Round(v*1e12) / 1e12 }
+	near := func(v float64) float64 { return math.Round(v*1e12)/1e12 + 0 }
 	return fmt.Sprintf("%.4g [%.4g, %.4g]", near(a.Value), near(a.Low), near(a.High))
 }
 

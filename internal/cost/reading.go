@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -23,6 +25,7 @@ type reading struct {
 
 	cpu, waits map[doing]float64  // cores, and threads that wait
 	tick       map[string]float64 // seconds that a sample stands for, by clock
+	unrest     map[string]float64 // half of an interval of waiting, relative to it, by state
 	calls      map[string]float64
 	faults     map[string]float64 // taken outside the kernel, by cause
 	units      map[string]Amount
@@ -41,7 +44,7 @@ func read(ctx context.Context, db analysis.Querier, q Question) (*reading, error
 		process: matchers("process", q.Process, "instance", q.Instance),
 		machine: matchers("instance", q.Instance),
 		cpu:     map[doing]float64{}, waits: map[doing]float64{}, tick: map[string]float64{},
-		calls: map[string]float64{}, faults: map[string]float64{}, units: map[string]Amount{},
+		unrest: map[string]float64{}, calls: map[string]float64{}, faults: map[string]float64{}, units: map[string]Amount{},
 		coverage: map[string]float64{}, deviation: map[string]float64{},
 	}
 	for _, part := range []struct {
@@ -50,6 +53,7 @@ func read(ctx context.Context, db analysis.Querier, q Question) (*reading, error
 	}{
 		{"sum by (mode, call) (" + r.rate(cpuSamples) + ")", func(p metric.Point) { r.cpu[doing{p.Labels["mode"], p.Labels["call"]}] = p.Value }},
 		{"sum by (state, call) (" + r.rate(waitSamples) + ")", func(p metric.Point) { r.waits[doing{p.Labels["state"], p.Labels["call"]}] = p.Value }},
+		{r.unsteady(), func(p metric.Point) { r.unrest[p.Labels["state"]] = p.Value }},
 		{"avg by (clock) (" + r.mean("tee_sample_interval_seconds") + ")", func(p metric.Point) { r.tick[p.Labels["clock"]] = p.Value }},
 		{"sum by (syscall) (" + r.rate(callCount) + ")", func(p metric.Point) { r.calls[p.Labels["syscall"]] = p.Value }},
 		{"sum by (cause) (" + r.rate(faultCount, `space="user"`) + ")", func(p metric.Point) { r.faults[p.Labels["cause"]] = p.Value }},
@@ -124,6 +128,20 @@ func (r *reading) stealing() string {
 		r.machine, r.window, r.machine, r.window)
 }
 
+// unsteady is the query for half of the 95 % interval of waiting, relative to it, by
+// the spread between parts of the window. A walk over the threads finds many of
+// them in the same state or none, so that its samples say less than their number.
+func (r *reading) unsteady() string {
+	part := max(10, math.Ceil(r.seconds/20))
+	n := math.Floor(r.seconds / part)
+	if n < 2 {
+		return "vector(0) > 0" // nothing
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
+	rates := fmt.Sprintf("sum by (state) (rate(%s{%s}[%gs]))[%gs:%gs]", waitSamples, r.process, part, n*part, part)
+	return fmt.Sprintf("%g * stddev_over_time(%s) / avg_over_time(%s)", t/math.Sqrt(n-1), rates, rates)
+}
+
 // takeUnit keeps one number of a calibrated cost.
 func (r *reading) takeUnit(p metric.Point) {
 	a := r.units[p.Labels["event"]]
@@ -144,14 +162,27 @@ func (r *reading) unit(event string) (Amount, bool) {
 	return a, 0 < a.Low && a.Low <= a.Value && a.Value <= a.High
 }
 
-// sampled is time of the process by a clock's samples, in cores or threads.
+// waited is time that threads wait in a state, in threads.
+func (r *reading) waited(state string, v float64) Amount {
+	a, half := r.sampled("wait", v), r.unrest[state]*v
+	return Amount{v, min(a.Low, max(0, v-half)), max(a.High, v+half)}
+}
+
+// sampled is time of the process by a clock's samples, in cores or threads. Where
+// its source saw a part of the time, each stands for more.
 func (r *reading) sampled(clock string, v float64) Amount {
 	tick := r.tick[clock]
+	if seen := r.coverage[sourceOf[clock]]; seen > 0 {
+		tick /= seen
+	}
 	if tick <= 0 {
 		return exactly(v) // how fine the clock is was not stored: Explain says so
 	}
 	return counted(v*r.seconds/tick, tick/r.seconds)
 }
+
+// sourceOf names the source that has a clock.
+var sourceOf = map[string]string{"cpu": "samples", "wait": "waits"}
 
 // rated is a rate by the counters of a source, with its interval where the source
 // saw a part of the time.

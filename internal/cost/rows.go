@@ -203,7 +203,7 @@ func (r *reading) waitRows() (out []Row) {
 		add := func(id, title string, is func(call string) bool, more ...string) {
 			v := total(r.waits, func(d doing) bool { return d.mode == w.state && is(d.call) })
 			if v > 0 {
-				out = append(out, Row{ID: id, Title: title, Part: Wait, Time: r.sampled("wait", v), Evidence: []analysis.Evidence{
+				out = append(out, Row{ID: id, Title: title, Part: Wait, Time: r.waited(w.state, v), Evidence: []analysis.Evidence{
 					{Text: "threads " + title, Value: v, Expr: "sum(" + r.rate(waitSamples, append(more, selector)...) + ")"}}})
 			}
 		}
