@@ -1,0 +1,228 @@
+package stats
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Setting is a value of a parameter and what was measured at it: Y from Pairs pairs
+// of runs.
+type Setting struct {
+	X, Y  float64
+	Pairs int
+}
+
+// Prediction is what a curve through measured settings says of another one.
+type Prediction struct {
+	// Curve is the one that was chosen: "y = a + b x" or "y = a x^b".
+	Curve string
+	// Value and its prediction interval.
+	Value, Low, High, Confidence float64
+	// Error is how far off the curve is at a setting that it was not shown: the root
+	// mean square of the logarithms of the ratios, as a ratio minus 1.
+	Error float64
+	// Beyond: the setting lies outside of those that were measured.
+	Beyond bool
+}
+
+// minSettings is the smallest number of settings that can show a curve: two go
+// into the curve, and two are left to say how well it fits.
+const minSettings = 4
+
+// beyond is how far outside of the measured settings a prediction may be, as a
+// share of their span.
+const beyond = 0.5
+
+// curve is a straight line of transformed values.
+type curve struct {
+	name    string
+	in, out func(float64) float64
+	back    func(float64) float64
+}
+
+var curves = []curve{
+	{"y = a + b x", identity, identity, identity},
+	{"y = a x^b", math.Log, math.Log, math.Exp},
+}
+
+func identity(x float64) float64 { return x }
+
+// Predict says what to expect at a setting that was not measured, with an interval
+// in which a further measurement there lies with the given confidence (Student's
+// t; Draper and Smith, Applied Regression Analysis, 1.4). The curve is a line or a
+// power law, weighted by the pairs behind each setting, whichever predicts the
+// measured settings better when each is left out in turn. The interval is of the
+// scatter around the curve: that the world bends elsewhere it cannot know, so
+// settings farther outside than half of the measured span are refused, and so are
+// fewer than 4 settings.
+func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
+	settings = slices.SortedFunc(slices.Values(settings), func(a, b Setting) int { return cmp.Compare(a.X, b.X) })
+	for i, s := range settings {
+		if math.IsNaN(s.X) || math.IsInf(s.X, 0) || !usable(s.Y) || s.Pairs < 1 {
+			return Prediction{}, fmt.Errorf("setting %v with %v from %d pairs: want a number, a value above 0, and at least one pair", s.X, s.Y, s.Pairs)
+		}
+		if i > 0 && s.X == settings[i-1].X {
+			return Prediction{}, fmt.Errorf("setting %v is there twice", s.X)
+		}
+	}
+	if len(settings) < minSettings {
+		return Prediction{}, fmt.Errorf("%d settings: a curve needs at least %d", len(settings), minSettings)
+	}
+	low, high := settings[0].X, settings[len(settings)-1].X
+	if room := beyond * (high - low); !(x >= low-room && x <= high+room) {
+		return Prediction{}, fmt.Errorf("setting %v is too far from those measured, %v to %v: want %v to %v", x, low, high, low-room, high+room)
+	}
+	best := Prediction{Error: math.Inf(1)}
+	for _, c := range curves {
+		if math.IsNaN(c.in(min(low, x))) || math.IsInf(c.in(min(low, x)), 0) {
+			continue // a power law has no place for settings from 0 down
+		}
+		if e := c.leftOut(settings); e < best.Error {
+			best = c.predict(settings, x, confidence)
+			best.Error = e
+		}
+	}
+	if math.IsInf(best.Error, 1) {
+		return best, fmt.Errorf("no curve fits: each falls to 0 or below within the settings measured")
+	}
+	best.Error = math.Expm1(best.Error)
+	best.Beyond = x < low || x > high
+	return best, nil
+}
+
+// line is out(y) = a + b in(x), by least squares with the pairs as weights.
+type line struct {
+	a, b         float64
+	x, sxx, sum  float64 // weighted mean and squares of in(x), and the sum of weights
+	spread, mean float64 // residual standard deviation of a setting of weight 1; the mean weight
+}
+
+func (c curve) fit(settings []Setting) line {
+	var l line
+	var y float64
+	for _, s := range settings {
+		l.sum += float64(s.Pairs)
+	}
+	for _, s := range settings {
+		w := float64(s.Pairs) / l.sum
+		l.x += w * c.in(s.X)
+		y += w * c.out(s.Y)
+	}
+	var sxy, squares float64
+	for _, s := range settings {
+		d := c.in(s.X) - l.x
+		l.sxx += float64(s.Pairs) * d * d
+		sxy += float64(s.Pairs) * d * (c.out(s.Y) - y)
+	}
+	l.b = sxy / l.sxx
+	l.a = y - l.b*l.x
+	for _, s := range settings {
+		r := c.out(s.Y) - l.a - l.b*c.in(s.X)
+		squares += float64(s.Pairs) * r * r
+	}
+	n := float64(len(settings))
+	l.spread, l.mean = math.Sqrt(squares/(n-2)), l.sum/n
+	return l
+}
+
+// predict supposes that the further setting is measured with as many pairs as the
+// others have on average.
+func (c curve) predict(settings []Setting, x, confidence float64) Prediction {
+	l := c.fit(settings)
+	at := l.a + l.b*c.in(x)
+	d := c.in(x) - l.x
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(settings) - 2)}.Quantile((1 + confidence) / 2)
+	half := t * l.spread * math.Sqrt(1/l.mean+1/l.sum+d*d/l.sxx)
+	return Prediction{Curve: c.name, Value: c.back(at), Low: c.back(at - half), High: c.back(at + half), Confidence: confidence}
+}
+
+// leftOut is the root mean square of the logarithms of prediction over measurement
+// for each setting, predicted from the others; infinite where a prediction is not
+// above 0.
+func (c curve) leftOut(settings []Setting) float64 {
+	squares := 0.0
+	for i, s := range settings {
+		l := c.fit(slices.Concat(settings[:i], settings[i+1:]))
+		v := c.back(l.a + l.b*c.in(s.X))
+		if !usable(v) {
+			return math.Inf(1)
+		}
+		r := math.Log(v / s.Y)
+		squares += r * r / float64(len(settings))
+	}
+	return math.Sqrt(squares)
+}
+
+// RankCorrelation is Spearman's rho of two series of equal length, with mean ranks
+// for ties, and its two-sided P value: exact from all orders for up to 8 values,
+// and from Student's t beyond (Kendall and Gibbons, Rank Correlation Methods, 1990).
+// NaN with fewer than 4 values, or where one series is constant.
+func RankCorrelation(x, y []float64) (rho, p float64) {
+	if len(x) != len(y) || len(x) < minSettings {
+		return math.NaN(), math.NaN()
+	}
+	a, b := ranks(x), ranks(y)
+	rho = correlation(a, b)
+	if math.IsNaN(rho) {
+		return rho, rho
+	}
+	n := len(x)
+	if n > 8 {
+		t := math.Abs(rho) * math.Sqrt(float64(n-2)/max(1-rho*rho, 1e-12))
+		return rho, 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(n - 2)}.Survival(t)
+	}
+	all, extreme := 0, 0
+	permute(b, 0, func(order []float64) {
+		all++
+		if math.Abs(correlation(a, order)) >= math.Abs(rho)-1e-12 {
+			extreme++
+		}
+	})
+	return rho, float64(extreme) / float64(all)
+}
+
+// ranks from 1, ties sharing the mean of theirs.
+func ranks(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		below, equal := 0, 0
+		for _, u := range x {
+			if u < v {
+				below++
+			}
+			if u == v {
+				equal++
+			}
+		}
+		out[i] = float64(below) + float64(equal+1)/2
+	}
+	return out
+}
+
+// correlation is Pearson's.
+func correlation(x, y []float64) float64 {
+	mx, my := mean(x), mean(y)
+	var xx, yy, xy float64
+	for i := range x {
+		dx, dy := x[i]-mx, y[i]-my
+		xx, yy, xy = xx+dx*dx, yy+dy*dy, xy+dx*dy
+	}
+	return xy / math.Sqrt(xx*yy)
+}
+
+// permute calls f with x in every order.
+func permute(x []float64, from int, f func([]float64)) {
+	if from == len(x) {
+		f(x)
+		return
+	}
+	for i := from; i < len(x); i++ {
+		x[from], x[i] = x[i], x[from]
+		permute(x, from+1, f)
+		x[from], x[i] = x[i], x[from]
+	}
+}
