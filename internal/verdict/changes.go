@@ -28,6 +28,8 @@ type Point struct {
 	Label  string    `json:"label"` // commit, or the experiment's id
 	Value  float64   `json:"value"`
 	Better string    `json:"better"` // "lower" or "higher"
+	// Counters are what the runs did per operation, where that was counted.
+	Counters map[string]Count `json:"counters_per_operation,omitempty"`
 }
 
 // Series is a history of one key, the oldest point first.
@@ -35,6 +37,8 @@ type Series struct {
 	Key     Key      `json:"key"`
 	Points  []Point  `json:"points"`
 	Changes []Change `json:"changes"`
+	// Mix are the points at which the program began to do other things.
+	Mix []MixChange `json:"mix_changes"`
 }
 
 // Change is a point from which on a series has another level.
@@ -82,6 +86,7 @@ func Changes(points []Point, o ChangeOptions) []Series {
 		for j, pt := range s.Points {
 			x[j] = pt.Value
 		}
+		s.Mix = mixChanges(s.Points)
 		for _, c := range stats.ChangePoints(x, stats.ChangeOptions{MinRatio: cmp.Or(o.Magnitude, DefaultMargin)}) {
 			pt := s.Points[c.Index]
 			s.Changes = append(s.Changes, Change{Index: c.Index, At: pt.At, Label: pt.Label, Before: c.Before, After: c.After,
@@ -104,12 +109,13 @@ func Points(e *result.Experiment) []Point {
 	for i := range e.Cases {
 		c := &e.Cases[i]
 		for _, env := range e.Environments {
+			counters := p.counters(c, env.ID)
 			for _, d := range p.metrics() {
 				v := known(p.median(c, env.ID, d.Name))
 				if v == nil || env.Fingerprint == "" || c.Identity == "" {
 					continue
 				}
-				out = append(out, Point{At: at, Label: label, Value: *v, Better: d.Better, Key: Key{Workload: e.Workload.Name, Case: c.ID,
+				out = append(out, Point{At: at, Label: label, Value: *v, Better: d.Better, Counters: counters, Key: Key{Workload: e.Workload.Name, Case: c.ID,
 					Identity: c.Identity, Env: env.ID, Class: env.Class, Fingerprint: env.Fingerprint, Metric: d.Name}})
 			}
 		}

@@ -22,6 +22,9 @@ import (
 var wallSeconds = &metric.Desc{Name: "wall_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 	Help: "Wall time of the command in seconds, on the harness's clock; the launcher's own cost, which the null workload shows, is in it."}
 
+var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
+	Help: "Operations of the run, by which its counters are divided: what the program says, or 1, the run itself."}
+
 // custom is any command. By default a run's number is its wall time; a program
 // that measures itself prints a number, which a pattern or a path finds.
 //
@@ -38,6 +41,7 @@ var custom = bench.Workload{
 		{Name: "files", Path: true, List: true, Doc: "Files to put beside it, separated by commas; PATH:NAME gives one another name."},
 		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
 		{Name: "json", Text: true, Doc: "Path of the number in a standard output that is one JSON document: jobs[0].read.iops, with [\"...\"] for a key that has dots."},
+		{Name: "operations", Text: true, Doc: "Regular expression, likewise, of the number of operations that the run made (requests, say), by which counters are divided; without it the run is one operation."},
 		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
 		{Name: "unit", Default: "seconds", Doc: "Its base unit (seconds, bytes_per_second, requests_per_second, ...)."},
 		{Name: "scale", Default: "1", Doc: "What makes base units of it: 0.001 where the program prints milliseconds."},
@@ -46,11 +50,12 @@ var custom = bench.Workload{
 		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Stdout demands that every run prints the same bytes."},
 		{Name: "estimate", Default: "1s", Doc: "About how long a run takes, for the plan."},
 	},
+	Operations: customOperations,
 	Metrics: func(p bench.Params) []*metric.Desc {
 		if parsed := customDesc(p); parsed != nil {
-			return []*metric.Desc{parsed, wallSeconds}
+			return []*metric.Desc{parsed, wallSeconds, customOperations}
 		}
-		return []*metric.Desc{wallSeconds}
+		return []*metric.Desc{wallSeconds, customOperations}
 	},
 	Primary: func(p bench.Params) *metric.Desc { return cmp.Or(customDesc(p), wallSeconds) },
 	Estimate: func(p bench.Params) (time.Duration, int64) {
@@ -63,15 +68,20 @@ var custom = bench.Workload{
 	Job: customJob,
 	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
 		samples := []metric.Sample{{Desc: wallSeconds, Value: o.Inside.Wall.Seconds()}}
-		desc := customDesc(o.Params)
-		if desc == nil {
-			return samples, nil
+		var errs []error
+		if n, err := customCount(o.Params, o.Inside.Stdout); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", customOperations.Name, err))
+		} else {
+			samples = append(samples, metric.Sample{Desc: customOperations, Value: n})
 		}
-		v, err := customValue(o.Params, o.Inside.Stdout)
-		if err != nil {
-			return samples, fmt.Errorf("%s: %w", desc.Name, err)
+		if desc := customDesc(o.Params); desc != nil {
+			if v, err := customValue(o.Params, o.Inside.Stdout); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", desc.Name, err))
+			} else {
+				samples = append(samples, metric.Sample{Desc: desc, Value: v})
+			}
 		}
-		return append(samples, metric.Sample{Desc: desc, Value: v}), nil
+		return samples, errors.Join(errs...)
 	},
 	Check: func(o bench.Outcome) (string, error) {
 		if o.Inside.Code != 0 {
@@ -122,13 +132,13 @@ func customJob(p bench.Params) (bench.Job, error) {
 	if p["pattern"] != "" && p["json"] != "" {
 		return bench.Job{}, errors.New("parameters pattern and json: want one of them")
 	}
-	for _, name := range []string{"pattern", "expect"} {
+	for _, name := range []string{"pattern", "expect", "operations"} {
 		re, err := customPattern(p, name)
 		if err != nil {
 			return bench.Job{}, err
 		}
-		if name == "pattern" && p[name] != "" && re.NumSubexp() < 1 {
-			return bench.Job{}, fmt.Errorf("parameter pattern=%q: want a group, as in latency: ([0-9.]+)", p[name])
+		if name != "expect" && p[name] != "" && re.NumSubexp() < 1 {
+			return bench.Job{}, fmt.Errorf("parameter %s=%q: want a group, as in latency: ([0-9.]+)", name, p[name])
 		}
 	}
 	if _, err := jsonPath(p["json"]); err != nil && p["json"] != "" {
@@ -243,15 +253,10 @@ func customValue(p bench.Params, stdout []byte) (float64, error) {
 			return 0, err
 		}
 	} else {
-		re, err := customPattern(p, "pattern")
-		if err != nil {
+		var err error
+		if text, err = customMatch(p, "pattern", stdout); err != nil {
 			return 0, err
 		}
-		found := re.FindAllSubmatch(stdout, 2)
-		if len(found) != 1 || len(found[0]) < 2 {
-			return 0, fmt.Errorf("%q matches %s in standard output, want once", p["pattern"], []string{"nothing", "once", "more than once"}[len(found)])
-		}
-		text = string(found[0][1])
 	}
 	scale, err := customScale(p)
 	if err != nil {
@@ -262,6 +267,35 @@ func customValue(p bench.Params, stdout []byte) (float64, error) {
 		return 0, fmt.Errorf("%.40q is not a number", text)
 	}
 	return v, nil
+}
+
+// customCount is the number of operations that a run made.
+func customCount(p bench.Params, stdout []byte) (float64, error) {
+	if p["operations"] == "" {
+		return 1, nil
+	}
+	text, err := customMatch(p, "operations", stdout)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return 0, fmt.Errorf("%.40q is not a number of operations above 0", text)
+	}
+	return v, nil
+}
+
+// customMatch is the first group of a parameter's pattern, which must match once.
+func customMatch(p bench.Params, name string, stdout []byte) (string, error) {
+	re, err := customPattern(p, name)
+	if err != nil {
+		return "", err
+	}
+	found := re.FindAllSubmatch(stdout, 2)
+	if len(found) != 1 || len(found[0]) < 2 {
+		return "", fmt.Errorf("%q matches %s in standard output, want once", p[name], []string{"nothing", "once", "more than once"}[len(found)])
+	}
+	return string(found[0][1]), nil
 }
 
 // customPattern compiles a parameter; ^ and $ match at lines.
