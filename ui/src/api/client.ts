@@ -1,5 +1,5 @@
 // The server's two APIs. Every failure is an Error whose message a person can read.
-import type { Error as ApiError, SourceSetting } from "./types";
+import type { AnalysisSilence, Dashboards, Error as ApiError, Silences, SourceSetting } from "./types";
 import type { MatrixRow, VectorRow } from "../query/series";
 import type { Window } from "../state/window";
 
@@ -12,13 +12,35 @@ export async function getDocument<T>(name: string, signal?: AbortSignal): Promis
   return (await request(own + name, { signal: signal ?? null })) as T;
 }
 
+/** The name of a document with what is asked of it; parts that are "" are left out. */
+export function asking(name: string, params: Record<string, string | number>): string {
+  const q = new URLSearchParams();
+  for (const [k, v] of Object.entries(params)) if (v !== "") q.set(k, String(v));
+  return `${name}?${q}`;
+}
+
 /** Switches a source, or changes its level of detail, what it is narrowed to or its sampling. */
 export async function setSource(name: string, setting: SourceSetting): Promise<void> {
-  await request(`${own}sources/${encodeURIComponent(name)}`, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(setting),
-  });
+  await send("POST", `sources/${encodeURIComponent(name)}`, setting);
+}
+
+/** Adds a silence, which the server gives its id. */
+export async function addSilence(s: Omit<AnalysisSilence, "id">): Promise<Silences> {
+  return (await send("POST", "silences", s)) as Silences;
+}
+
+/** Ends a silence before its time. */
+export async function endSilence(id: string): Promise<void> {
+  await send("DELETE", `silences/${encodeURIComponent(id)}`);
+}
+
+/** Keeps the users' own dashboards as they are given here. */
+export async function keepDashboards(d: Dashboards): Promise<void> {
+  await send("PUT", "dashboards", d);
+}
+
+function send(method: string, name: string, body?: unknown): Promise<unknown> {
+  return request(own + name, body === undefined ? { method } : { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 }
 
 /** The server's own refusal, with its reason as the message. */

@@ -1,4 +1,5 @@
 // The charts that pages are made of.
+import type { ReactNode } from "react";
 import type { Unit } from "../format/number";
 import type { Counter, Match } from "../query/promql";
 import { useMachine } from "../state/machine";
@@ -11,6 +12,9 @@ interface Common {
   title: string;
   unit: Unit;
   height?: number;
+  /** The area below the lines is tinted. */
+  area?: boolean;
+  tools?: ReactNode;
   target?: (name: string) => Partial<Place>;
 }
 
@@ -49,7 +53,7 @@ export function QueryChart({ expr, by, most = 8, metrics, ...rest }: Common & { 
 }
 
 /** A chart of the list of trusted execution environments. */
-export function TEEPanel({ chart: { title, unit, metrics, lines, expr, by } }: { chart: TEEChart }) {
-  const common = { title, unit, metrics };
+export function TEEPanel({ chart: { title, unit, metrics, lines, expr, by }, height }: { chart: TEEChart; height?: number }) {
+  const common = { title, unit, metrics, ...(height ? { height } : {}) };
   return lines ? <LinesChart {...common} lines={lines} /> : <QueryChart {...common} expr={expr ?? ""} by={by ?? null} />;
 }

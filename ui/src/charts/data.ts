@@ -25,19 +25,21 @@ export function keyOf(w: Window): string {
   return `${w.from} ${w.to} ${w.step}`;
 }
 
-let lastWatched: { key: string; seconds: Promise<number> } | null = null;
+const watchedBy = new Map<string, Promise<number>>();
 
 /** For how many seconds of the window the monitor was reading: averages are
  * over these. One request serves all charts of a window. */
 export function watched(w: Window): Promise<number> {
   const key = `${w.instance} ${keyOf(w)}`;
-  if (lastWatched?.key !== key) {
-    const grid = gridOf(w);
-    const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(60, w.step, 4 * w.interval))}s]))`, w).then(({ rows }) => observed(grid, rows.map((r) => align(grid, r)), w));
-    seconds.catch(() => (lastWatched = null));
-    lastWatched = { key, seconds };
-  }
-  return lastWatched.seconds;
+  const known = watchedBy.get(key);
+  if (known) return known;
+  const grid = gridOf(w);
+  const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(60, w.step, 4 * w.interval))}s]))`, w).then(({ rows }) => observed(grid, rows.map((r) => align(grid, r)), w));
+  seconds.catch(() => watchedBy.delete(key));
+  watchedBy.set(key, seconds);
+  // A page looks at one or two windows at a time; those of the past are gone.
+  for (const old of watchedBy.keys()) if (watchedBy.size > 4) watchedBy.delete(old);
+  return seconds;
 }
 
 /** The k names with the most events in the window and the rest as one series.

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { others } from "../query/promql";
+import { heatSteps } from "./heat";
 import { colourOf, colours, strokes } from "./palette";
 
 test("a name keeps its colour whatever else is drawn", () => {
@@ -59,6 +60,14 @@ for (const name of ["light", "dark"]) {
     for (const text of ["text", "text-dim", "accent", "good", "warn", "bad"]) for (const s of surfaces) expect(contrast(token(text), token(s)), `${text} on ${s}`).toBeGreaterThanOrEqual(4.5);
     for (const [t, s] of [["good", "good-soft"], ["warn", "warn-soft"], ["bad", "bad-soft"], ["accent", "accent-soft"]] as const) expect(contrast(token(t), token(s)), `${t} on ${s}`).toBeGreaterThanOrEqual(4.5);
     for (let i = 0; i < colours; i++) expect(contrast(token(`series-${i}`), token("surface")), `series-${i}`).toBeGreaterThanOrEqual(3);
+  });
+
+  test(`${name}: the steps of heat go one way in lightness and bear their text`, () => {
+    const steps = Array.from({ length: heatSteps }, (_, i) => token(`heat-${i}`));
+    const lightness = steps.map((c) => oklab(linear(c))[0]);
+    const way = Math.sign(lightness.at(-1)! - lightness[0]!);
+    for (let i = 1; i < heatSteps; i++) expect((lightness[i]! - lightness[i - 1]!) * way, `heat-${i - 1} to heat-${i}`).toBeGreaterThan(0.03);
+    steps.forEach((c, i) => expect(contrast(token(i < 5 ? "heat-ink" : "heat-ink-strong"), c), `heat-${i}`).toBeGreaterThanOrEqual(4.5));
   });
 
   test.each(Object.keys(blindness))(`${name}: the eight colours can be told apart with %s`, (kind) => {

@@ -1,52 +1,101 @@
 // The box around a chart: title, menu, legend, and what to say when there is
 // nothing to draw.
-import { Menu } from "@mantine/core";
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import type { Resource } from "../api/resource";
 import { formatValue, type Unit } from "../format/number";
 import { formatLength, formatMoment } from "../format/time";
-import { IconMenu } from "../frame/icons";
 import { Problem } from "../frame/problem";
 import { Remarks } from "../frame/remarks";
 import { others } from "../query/promql";
 import { toCSV } from "../query/series";
 import { useMachine } from "../state/machine";
 import type { Place } from "../state/place";
-import { move, usePlace } from "../state/use-place";
+import { usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
 import { emptyReason } from "../words/empty";
 import { Sentence } from "../words/term";
 import { cursorTime, setCursorTime } from "./cursor";
 import type { ChartData } from "./data";
 import { Legend } from "./legend";
+import { marksOf, MarkLine } from "./marks";
+import { ChartMenu } from "./menu";
 import { strokes } from "./palette";
 import { Plot } from "./plot";
 
-interface Props {
+/** What every panel is told, whatever it draws. */
+export interface PanelProps {
   /** What is drawn, with its unit in words. */
   title: string;
-  unit: Unit;
   /** The metrics behind it: their sources explain an empty chart. */
   metrics: string[];
-  data: Resource<ChartData>;
-  target?: (name: string) => Partial<Place>;
   height?: number;
   /** The chart obeys the process filter, so the filter can be why it is empty. */
   filtered?: boolean;
-  note?: ReactNode;
   /** Says in full what limits the values. */
   remarksOpen?: boolean;
+  /** Stands beside the menu. */
+  tools?: ReactNode;
 }
 
-export function Panel({ title, unit, metrics, data, target, height = 150, filtered = false, note, remarksOpen = false }: Props) {
-  const place = usePlace();
-  const scheme = useScheme(place.theme);
+interface BoxProps extends PanelProps {
+  data: Resource<{ expr: string; warnings: string[] }>;
+  /** There is something to see. */
+  drawn: boolean;
+  csv: () => string;
+  /** Why nothing is drawn, where the panel knows it better. */
+  empty?: string | undefined;
+  children: ReactNode;
+}
+
+/** A panel around anything that is drawn from a query. */
+export function PanelBox({ title, metrics, height = 150, filtered = false, remarksOpen = false, tools, data, drawn, csv, empty, children }: BoxProps) {
+  const { process } = usePlace();
   const { sources, window: w } = useMachine();
   const box = useRef<HTMLElement>(null);
+  const there = data.data;
+  return (
+    <section className="panel" ref={box} aria-label={title} data-state={drawn ? "drawn" : data.error ? "error" : there ? "empty" : "loading"}>
+      <header className="panel-head">
+        <h3>
+          <Sentence text={title} />
+        </h3>
+        {tools}
+        <ChartMenu title={title} expr={there?.expr ?? null} csv={csv} box={box} />
+      </header>
+      <Remarks metrics={metrics} warnings={there?.warnings ?? []} open={remarksOpen} />
+      {data.error && <Problem message={data.error} retry={data.retry} stale={drawn} />}
+      {drawn ? (
+        <div className={data.loading ? "panel-body dimmed" : "panel-body"}>{children}</div>
+      ) : (
+        !data.error && (
+          <p className="empty" style={{ minHeight: height }}>
+            {there ? <Sentence text={empty ?? emptyReason({ sources: sources.data, metrics, process: filtered ? process : "", window: w })} /> : `Reading the last ${formatLength(w.to - w.from)}.`}
+          </p>
+        )
+      )}
+    </section>
+  );
+}
+
+interface Props extends PanelProps {
+  unit: Unit;
+  data: Resource<ChartData>;
+  target?: (name: string) => Partial<Place>;
+  /** The area below the lines is tinted. */
+  area?: boolean;
+  note?: ReactNode;
+}
+
+/** A panel of lines over time. */
+export function Panel({ unit, data, target, area = false, note, ...box }: Props) {
+  const { title, height = 150 } = box;
+  const scheme = useScheme(usePlace().theme);
+  const { window: w, annotations } = useMachine();
   const [spoken, setSpoken] = useState("");
   const chart = data.data;
   const names = chart?.series.map((s) => s.name).join("\n") ?? "";
   const lineStrokes = useMemo(() => strokes(names === "" ? [] : names.split("\n"), chart?.fixed), [names, chart?.fixed]);
+  const marks = useMemo(() => marksOf(annotations.data, w), [annotations.data, w]);
 
   const drawn = chart !== null && chart.series.some((s) => s.values.some((v) => v !== null));
 
@@ -65,59 +114,19 @@ export function Panel({ title, unit, metrics, data, target, height = 150, filter
   };
 
   return (
-    <section className="panel" ref={box} aria-label={title} data-state={drawn ? "drawn" : data.error ? "error" : chart ? "empty" : "loading"}>
-      <header className="panel-head">
-        <h3>
-          <Sentence text={title} />
-        </h3>
-        <ChartMenu title={title} chart={chart} box={box} />
-      </header>
-      <Remarks metrics={metrics} warnings={chart?.warnings ?? []} open={remarksOpen} />
-      {data.error && <Problem message={data.error} retry={data.retry} stale={drawn} />}
-      {drawn && chart ? (
-        <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
+    <PanelBox {...box} data={data} drawn={drawn} csv={() => (chart ? toCSV(chart.grid, chart.series) : "")}>
+      {chart && (
+        <>
           <div className="plot" role="group" tabIndex={0} aria-label={`Chart: ${title}, ${formatLength(w.to - w.from)}. Left and right arrow read values.`} onKeyDown={onKey} onBlur={() => setCursorTime(null)}>
-            <Plot grid={chart.grid} series={chart.series} strokes={lineStrokes} unit={unit} height={height} scheme={scheme} />
+            <Plot grid={chart.grid} series={chart.series} strokes={lineStrokes} unit={unit} height={height} scheme={scheme} area={area} marks={marks} />
           </div>
           <p className="hidden" aria-live="polite">{spoken}</p>
+          <MarkLine marks={marks} />
           <Legend caption={title} data={chart} strokes={lineStrokes} unit={unit} target={target} />
           {note}
-        </div>
-      ) : (
-        !data.error && (
-          <p className="empty" style={{ minHeight: height }}>
-            {chart ? <Sentence text={emptyReason({ sources: sources.data, metrics, process: filtered ? place.process : "", window: w })} /> : `Reading the last ${formatLength(w.to - w.from)}.`}
-          </p>
-        )
+        </>
       )}
-    </section>
-  );
-}
-
-function ChartMenu({ title, chart, box }: { title: string; chart: ChartData | null; box: React.RefObject<HTMLElement | null> }) {
-  const download = () => {
-    if (!chart) return;
-    const url = URL.createObjectURL(new Blob([toCSV(chart.grid, chart.series)], { type: "text/csv" }));
-    const a = document.createElement("a");
-    a.href = url;
-    a.download = `${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, "-")}.csv`;
-    a.click();
-    URL.revokeObjectURL(url);
-  };
-  return (
-    <Menu position="bottom-end" shadow="md" width={190}>
-      <Menu.Target>
-        <button type="button" className="icon-button" aria-label={`Menu of the chart ${title}`} disabled={!chart}>
-          <IconMenu />
-        </button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Item onClick={() => chart && move({ page: "explore", expr: chart.expr, subject: "" })}>Open the query</Menu.Item>
-        <Menu.Item onClick={() => chart && void navigator.clipboard?.writeText(chart.expr)}>Copy the query</Menu.Item>
-        <Menu.Item onClick={download}>Save as CSV</Menu.Item>
-        <Menu.Item onClick={() => (document.fullscreenElement ? void document.exitFullscreen() : void box.current?.requestFullscreen())}>Full screen, or back</Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
+    </PanelBox>
   );
 }
 

@@ -8,6 +8,7 @@ import { formatMoment } from "../format/time";
 import type { Series } from "../query/series";
 import { zoomBack, zoomTo } from "../state/use-place";
 import { cursorTime, setCursorTime, subscribeCursor } from "./cursor";
+import type { Mark } from "./marks";
 import type { Stroke } from "./palette";
 
 export interface PlotProps {
@@ -18,11 +19,16 @@ export interface PlotProps {
   height: number;
   /** Part of the key: a chart is drawn anew when the colours change. */
   scheme: "light" | "dark";
+  /** The area below each line is tinted, fading downwards. */
+  area: boolean;
+  marks: Mark[];
 }
 
-export function Plot({ grid, series, strokes, unit, height, scheme }: PlotProps) {
+export function Plot({ grid, series, strokes, unit, height, scheme, area, marks }: PlotProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
+  const marked = useRef(marks);
+  marked.current = marks;
   const names = series.map((s) => s.name).join("\n");
 
   useEffect(() => {
@@ -42,7 +48,7 @@ export function Plot({ grid, series, strokes, unit, height, scheme }: PlotProps)
         height,
         padding: [8, 16, 0, 0],
         legend: { show: false },
-        scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+        scales: { x: { time: true }, y: { range: (_u, min, max) => [min < 0 ? min * 1.08 : 0, max > 0 ? max * 1.08 : min < 0 ? 0 : 1] } },
         axes: [
           { ...axis, size: 22, space: (u) => (spanOf(u) < 240 ? 66 : 46), incrs: (u) => (spanOf(u) < 240 ? seconds : minutes), values: timeLabels },
           {
@@ -67,6 +73,7 @@ export function Plot({ grid, series, strokes, unit, height, scheme }: PlotProps)
           },
         },
         hooks: {
+          drawClear: [(self) => drawMarks(self, marked.current, token)],
           setCursor: [
             (self) => {
               // Only the chart under the pointer has an event; the others follow it.
@@ -94,6 +101,7 @@ export function Plot({ grid, series, strokes, unit, height, scheme }: PlotProps)
               label: name,
               stroke: token(s?.colour ?? "--series-rest"),
               dash: s?.dash ?? [],
+              ...(area ? { fill: (self: uPlot) => fading(self, token(s?.colour ?? "--series-rest")) } : {}),
               width: 1.6,
               spanGaps: false,
               // A sample between two gaps is a line of no length, so it is drawn as a point.
@@ -121,15 +129,44 @@ export function Plot({ grid, series, strokes, unit, height, scheme }: PlotProps)
       u.destroy();
       plot.current = null;
     };
-  }, [names, unit, height, scheme, strokes]);
+  }, [names, unit, height, scheme, strokes, area]);
 
   useEffect(() => {
     plot.current?.setData([grid, ...series.map((s) => s.values)]);
     const [first, last] = [grid[0], grid.at(-1)];
     if (first !== undefined && last !== undefined) plot.current?.setScale("x", { min: first, max: last });
-  }, [grid, series, names, unit, height, scheme, strokes]);
+  }, [grid, series, names, unit, height, scheme, strokes, area]);
+
+  // Nothing but the marks has changed: scales and lines stay as they are.
+  useEffect(() => plot.current?.redraw(false), [marks]);
 
   return <div ref={box} style={{ height }} onPointerLeave={() => setCursorTime(null)} />;
+}
+
+const levelColours = { critical: "--bad", warning: "--warn", info: "--accent" };
+
+/** Marks lie behind the lines: a tint, and a solid line along the top. */
+function drawMarks(u: uPlot, marks: Mark[], token: (name: string) => string): void {
+  const { left, top, width, height } = u.bbox;
+  const x = (t: number) => Math.max(left, Math.min(left + width, u.valToPos(t, "x", true)));
+  for (const m of marks) {
+    const [from, to] = [x(m.from), x(m.to)];
+    u.ctx.fillStyle = token(levelColours[m.level]);
+    u.ctx.fillRect(from, top, Math.max(1, to - from), 3 * uPlot.pxRatio);
+    u.ctx.globalAlpha = 0.1;
+    u.ctx.fillRect(from, top, Math.max(1, to - from), height);
+    u.ctx.globalAlpha = 1;
+  }
+}
+
+/** The colour, which is written #rrggbb, from a tint at the top to nothing. */
+function fading(u: uPlot, colour: string): CanvasGradient | string {
+  const { top, height } = u.bbox;
+  if (!Number.isFinite(top) || !Number.isFinite(height)) return "transparent";
+  const g = u.ctx.createLinearGradient(0, top, 0, top + height);
+  g.addColorStop(0, `${colour}66`);
+  g.addColorStop(1, `${colour}00`);
+  return g;
 }
 
 function alone(u: uPlot, seriesIndex: number): number[] {

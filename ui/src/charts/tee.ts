@@ -15,6 +15,8 @@ export interface TEEChart {
   about: About;
   /** Among the few that the overview shows. */
   glance?: boolean;
+  /** Among those that stand below each other on one time axis. */
+  axis?: boolean;
   lines?: Line[];
   expr?: string;
   by?: Naming;
@@ -58,6 +60,7 @@ export function allCharts(w: Window): TEEChart[] {
     {
       about: "sgx",
       glance: true,
+      axis: true,
       title: "EPC: protected memory of SGX",
       unit: "bytes",
       metrics: ["tee_sgx_epc_bytes", "tee_sgx_epc_free_bytes"],
@@ -70,6 +73,7 @@ export function allCharts(w: Window): TEEChart[] {
     {
       about: "sgx",
       glance: true,
+      axis: true,
       title: "EPC paging, pages per second",
       unit: "1/s",
       metrics: ["tee_sgx_epc_pages_evicted_total", "tee_sgx_epc_pages_loaded_back_total"],
@@ -78,6 +82,7 @@ export function allCharts(w: Window): TEEChart[] {
     {
       about: "sgx",
       glance: true,
+      axis: true,
       title: "Enclave transitions per second",
       unit: "1/s",
       metrics: ["tee_sgx_enclave_entries_total", "tee_sgx_enclave_exits_total", "tee_sgx_enclave_async_exits_total"],
@@ -93,13 +98,14 @@ export function allCharts(w: Window): TEEChart[] {
     rates("sgx", "EPC pages per second, by process", "tee_sgx_process_epc_pages_total", "process, operation"),
     values("sgx", "EPC by control group", "tee_sgx_cgroup_epc_bytes", "cgroup", "bytes"),
     rates("sgx", "Faults on enclave memory per second", "tee_sgx_enclave_faults_total", "result"),
-    times("sgx", "Time of a fault on enclave memory", "tee_sgx_enclave_fault_duration_seconds"),
+    { ...times("sgx", "Time of a fault on enclave memory", "tee_sgx_enclave_fault_duration_seconds"), axis: true },
     rates("sgx", "EPC pages that could not be had, per second", "tee_sgx_epc_allocation_failures_total", "reason"),
     times("sgx", "Time to reclaim 16 EPC pages", "tee_sgx_epc_reclaim_duration_seconds"),
     { about: "sgx", title: "CPU of the EPC reclaimer, percent of one core", unit: "ratio", metrics: ["tee_sgx_reclaimer_cpu_seconds_total"], lines: [{ name: "reclaimer", expr: rate("tee_sgx_reclaimer_cpu_seconds_total") }] },
     {
       about: "guest",
       glance: true,
+      axis: true,
       title: "SWIOTLB: bounce buffer in use",
       unit: "bytes",
       metrics: ["tee_swiotlb_used_bytes"],
@@ -109,15 +115,16 @@ export function allCharts(w: Window): TEEChart[] {
         { name: "most ever used", expr: sum("tee_swiotlb_used_max_bytes") },
       ],
     },
-    { ...rates("guest", "Bounce buffers by device, bytes per second", "tee_swiotlb_bounced_bytes_total", "device", "bytes/s"), glance: true },
+    { ...rates("guest", "Bounce buffers by device, bytes per second", "tee_swiotlb_bounced_bytes_total", "device", "bytes/s"), glance: true, axis: true },
     { about: "guest", title: "Bounce buffers that could not be had, per second", unit: "1/s", metrics: ["tee_swiotlb_mapping_failures_total"], lines: [{ name: "the pool was full", expr: rate("tee_swiotlb_mapping_failures_total") }] },
-    { ...rates("guest", "Exceptions of the guest per second, by reason", "tee_guest_exceptions_total", "reason"), glance: true },
+    { ...rates("guest", "Exceptions of the guest per second, by reason", "tee_guest_exceptions_total", "reason"), glance: true, axis: true },
     rates("guest", "Calls to the hypervisor per second, by reason", "tee_guest_hypercalls_total", "reason"),
-    rates("guest", "Memory made private or shared, bytes per second", "tee_private_memory_converted_bytes_total", "direction", "bytes/s"),
+    { ...rates("guest", "Memory made private or shared, bytes per second", "tee_private_memory_converted_bytes_total", "direction", "bytes/s"), axis: true },
     times("guest", "Time to make memory private or shared", "tee_private_memory_conversion_duration_seconds"),
     {
       about: "guest",
       glance: true,
+      axis: true,
       title: "Memory that the guest has not accepted yet",
       unit: "bytes",
       metrics: ["tee_unaccepted_memory_bytes"],
@@ -126,15 +133,15 @@ export function allCharts(w: Window): TEEChart[] {
     times("guest", "Time to accept memory", "tee_memory_acceptance_duration_seconds"),
     rates("guest", "Attestation evidence made, per second", "tee_attestations_total", "kind, call"),
     values("vm", "Virtual machines by what protects them", "tee_vms", "type"),
-    rates("vm", "Exits per second, by reason", "tee_vm_exits_total", "type, reason"),
+    { ...rates("vm", "Exits per second, by reason", "tee_vm_exits_total", "type, reason"), axis: true },
     rates("vm", "Exits per second, by virtual machine", "tee_vm_exits_total", "vm, type"),
-    times("vm", "Time outside of the guest per exit", "tee_vm_exit_duration_seconds"),
+    { ...times("vm", "Time outside of the guest per exit", "tee_vm_exit_duration_seconds"), axis: true },
     rates("vm", "Exits to the virtual machine's process per second, by reason", "tee_vm_userspace_exits_total", "type, reason"),
     rates("vm", "Calls of TDX guests per second, by reason", "tee_vm_tdvmcalls_total", "reason"),
     rates("vm", "Calls of SEV guests per second, by reason", "tee_vm_vmgexits_total", "reason"),
     rates("vm", "Faults on the reverse map table per second", "tee_vm_rmp_faults_total", "outcome"),
     rates("vm", "Lookups of private memory per second", "tee_vm_private_memory_lookups_total", "vm, type"),
-    values("vm", "Private memory by virtual machine", "tee_vm_private_memory_size_bytes", "vm, type", "bytes"),
+    { ...values("vm", "Private memory by virtual machine", "tee_vm_private_memory_size_bytes", "vm, type", "bytes"), axis: true },
     values("vm", "Address space ids of SEV", "tee_sev_asids", "kind, state"),
     values("vm", "Key ids of TDX", "tee_tdx_keys", "state"),
     against("vm", "Limited resources of control groups", "", "resource", "tee_misc_cgroup_current", "tee_misc_cgroup_capacity"),
@@ -147,6 +154,17 @@ export function allCharts(w: Window): TEEChart[] {
     against("gpu", "Protected memory of each card", "bytes", "gpu", "tee_gpu_protected_memory_used_bytes", "tee_gpu_protected_memory_size_bytes"),
     values("gpu", "Share of time in which each card was busy", "tee_gpu_utilization_ratio", "gpu, engine", "ratio"),
   ];
+}
+
+/** What programs feel of it: how long what they ask for takes, 99 % of the time at most. */
+export function latency(w: Window): { title: string; unit: Unit; metrics: string[]; lines: Line[] } {
+  const of = (name: string, metric: string): Line => ({ name, expr: `histogram_quantile(0.99, sum by (le) (rate(${select(`${metric}_bucket`, own(w))}[${rateWindow(w)}])))` });
+  return {
+    title: "Latency meanwhile: 99 % are faster",
+    unit: "seconds",
+    metrics: ["tee_syscall_duration_seconds", "tee_runqueue_latency_seconds", "tee_block_io_latency_seconds"],
+    lines: [of("system calls", "tee_syscall_duration_seconds"), of("waits for a CPU", "tee_runqueue_latency_seconds"), of("disk", "tee_block_io_latency_seconds")],
+  };
 }
 
 /** What of the kinds of a detector its charts are about. */

@@ -8,8 +8,9 @@ import { usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
 import { openFindings } from "../words/verdict";
 import { Overview } from "../pages/overview";
-import { IconBenchmarks, IconContainers, IconExplore, IconFindings, IconInfrastructure, IconOverhead, IconOverview, IconProcesses, IconTEE } from "./icons";
+import { IconBenchmarks, IconContainers, IconDashboards, IconExplain, IconExplore, IconFindings, IconInfrastructure, IconOverhead, IconOverview, IconProcesses, IconTEE } from "./icons";
 import { PlaceLink } from "./link";
+import { styleNonce } from "./nonce";
 import { Problem } from "./problem";
 import { TopBar } from "./topbar";
 
@@ -20,8 +21,10 @@ const views: Record<Page, { label: string; icon: ComponentType; view: ComponentT
   containers: { label: "Containers", icon: IconContainers, view: lazy(() => import("../pages/containers")) },
   infrastructure: { label: "Infrastructure", icon: IconInfrastructure, view: lazy(() => import("../pages/infrastructure")) },
   findings: { label: "Findings", icon: IconFindings, view: lazy(() => import("../pages/findings")) },
+  explain: { label: "Explain", icon: IconExplain, view: lazy(() => import("../pages/explain")) },
   benchmarks: { label: "Benchmarks", icon: IconBenchmarks, view: lazy(() => import("../pages/benchmarks")) },
   explore: { label: "Explore", icon: IconExplore, view: lazy(() => import("../pages/explore")) },
+  dashboards: { label: "Dashboards", icon: IconDashboards, view: lazy(() => import("../pages/dashboards")) },
   overhead: { label: "Overhead", icon: IconOverhead, view: lazy(() => import("../pages/overhead")) },
 };
 
@@ -37,12 +40,6 @@ const theme = createTheme({
   },
 });
 
-/** The nonce that the server put into the page, for the style elements that
- * Mantine makes. The attribute reads as "" once parsed; the property does not. */
-function styleNonce(): string {
-  return document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]")?.nonce ?? "";
-}
-
 export function App() {
   const scheme = useScheme(usePlace().theme);
   return (
@@ -56,7 +53,7 @@ export function App() {
 
 function Frame() {
   const place = usePlace();
-  const { platform } = useMachine();
+  const { platform, annotations } = useMachine();
   const { view: View, label } = views[place.page];
   useEffect(() => {
     document.title = `${label} · ${platform.data?.hostname ?? "teescope"}`;
@@ -70,6 +67,7 @@ function Frame() {
       <TopBar />
       <main id="content" tabIndex={-1}>
         {platform.error && <Problem message={platform.error} retry={platform.retry} stale={platform.data !== null} />}
+        {annotations.error && !platform.error && <p className="note note-warn">Findings are not marked on the charts: {annotations.error}</p>}
         <Suspense fallback={<p className="empty">Opening {label}.</p>}>
           <View />
         </Suspense>

@@ -17,6 +17,8 @@ export const IconProcesses = icon(<path d="M3 5h14M3 10h9M3 15h5" />);
 export const IconContainers = icon(<path d="M10 2.8l6.3 3.5v7.4L10 17.2l-6.3-3.5V6.3zM3.7 6.3L10 9.9l6.3-3.6M10 9.9v7.3" />);
 export const IconInfrastructure = icon(<path d="M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01" />);
 export const IconFindings = icon(<path d="M9 3.5a5.5 5.5 0 100 11 5.5 5.5 0 000-11zM13 13l4 4" />);
+export const IconExplain = icon(<path d="M4 4h5M4 4v12h5M4 10h5M12 4h4M12 10h4M12 16h4" />);
+export const IconDashboards = icon(<path d="M3 3h6v8H3zM11 3h6v4h-6zM11 9h6v8h-6zM3 13h6v4H3z" />);
 export const IconBenchmarks = icon(<path d="M3 5h6M3 10h10M3 15h4M11 3v4M15 8v4M9 13v4" />);
 export const IconExplore = icon(<path d="M4 5l5 5-5 5M11 15h5" />);
 export const IconOverhead = icon(<path d="M3.5 14a6.5 6.5 0 1113 0M10 14l3-4" />);

@@ -1,27 +1,36 @@
-// What was found: open, closed, and what every rule says.
-import { useEffect, useRef } from "react";
-import type { AnalysisRecord, AnalysisRuleStat } from "../api/types";
-import { QueryChart } from "../charts/charts";
-import { formatValue, rawValue, unitOf } from "../format/number";
-import { formatLength, formatSince } from "../format/time";
-import { IconGood, IconUnknown, IconWarning } from "../frame/icons";
-import { Severity } from "../frame/level";
-import { PlaceLink } from "../frame/link";
+// What was found: when, open, closed, and what every rule says.
+import { asking, getDocument, labelValues } from "../api/client";
+import { useResource } from "../api/resource";
+import type { AnalysisRecord, Findings } from "../api/types";
+import { FindingDetail } from "../findings/detail";
+import "../findings/findings.css";
+import { Rules } from "../findings/rules";
+import { SilenceList, useSilences } from "../findings/silences";
+import { lengthOf, Timeline } from "../findings/timeline";
+import { formatSince } from "../format/time";
 import { Problem } from "../frame/problem";
+import { own, select } from "../query/promql";
 import { useMachine } from "../state/machine";
-import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
-import { sentence } from "../words/empty";
-import { Sentence } from "../words/term";
+import { steady } from "../state/window";
 import { count, openFindings } from "../words/verdict";
 
 export default function FindingsPage() {
-  const { findings } = useMachine();
+  const place = usePlace();
+  const { findings, window: w, tick } = useMachine();
+  const silences = useSilences();
   const f = findings.data;
+  const history = useHistory();
+  const latest = f?.findings ?? [];
+  // What the window shows of the past beside what is open or was lately.
+  const all = [...latest, ...(history.data ?? []).filter((r) => !latest.some((l) => l.id === r.id))];
   const open = openFindings(f);
-  const closed = (f?.findings ?? []).filter((r) => r.state === "closed");
+  const closed = all.filter((r) => r.state === "closed");
   const rules = f?.rules ?? [];
   const blind = rules.filter((r) => r.answer === "cannot tell").length;
+  const titles = new Map(rules.map((r) => [r.name, r.title]));
+  const processes = useProcesses(all.length > 0);
+  const shared = (rule: string, subject: string) => ({ title: titles.get(rule) ?? rule, silences: silences.data ?? [], explainable: processes.has(subject) });
   return (
     <>
       <div className="section-head">
@@ -29,142 +38,46 @@ export default function FindingsPage() {
         {f && <p>{`${count(rules.length, "check")}, ${blind === 0 ? "all with an answer" : `${blind} of them cannot tell`}; evaluated at ${formatSince(f.at)}`}</p>}
       </div>
       {findings.error && <Problem message={findings.error} retry={findings.retry} stale={f !== null} />}
+      {history.error && <Problem message={history.error} retry={history.retry} stale={history.data !== null} />}
       {open.map((r) => (
-        <FindingDetail key={r.id} finding={r} />
+        <FindingDetail key={r.id} finding={r} {...shared(r.rule, r.subject)} />
       ))}
+      {w.instance !== "" && all.length > 0 && <Timeline findings={all} titles={titles} />}
       <section className="card" aria-labelledby="closed">
         <div className="section-head">
           <h2 id="closed">Closed</h2>
         </div>
         {closed.length === 0 ? (
-          <p className="dim">None since the monitor started.</p>
+          <p className="dim">None, as far back as findings are kept.</p>
         ) : (
-          closed.map((r) => (
-            <details key={r.id}>
+          closed.slice(0, 100).map((r) => (
+            <details key={r.id} open={r.id === place.subject || undefined}>
               <summary>
-                {formatSince(r.since)}, for {r.until ? formatLength((Date.parse(r.until) - Date.parse(r.since)) / 1000) : "an unknown time"}: {r.title}
+                {formatSince(r.since)}, for {lengthOf(r, tick)}: {r.title}
               </summary>
-              <FindingDetail finding={r} />
+              <FindingDetail finding={r} {...shared(r.rule, r.subject)} />
             </details>
           ))
         )}
+        {closed.length > 100 && <p className="note">{closed.length - 100} older ones are not listed.</p>}
       </section>
-      <section className="card" aria-labelledby="rules">
-        <div className="section-head">
-          <h2 id="rules">What is looked for</h2>
-        </div>
-        <div className="scroll" tabIndex={0} role="group" aria-label="Rules">
-          <table className="data">
-            <thead>
-              <tr>
-                <th scope="col">Rule</th>
-                <th scope="col">Says</th>
-                <th scope="col">What it means</th>
-                <th scope="col">Looks at</th>
-              </tr>
-            </thead>
-            <tbody>
-              {rules.map((r) => (
-                <RuleRow key={r.name} rule={r} />
-              ))}
-            </tbody>
-          </table>
-        </div>
-      </section>
+      <SilenceList silences={silences} titles={titles} />
+      <Rules rules={rules} />
     </>
   );
 }
 
-function FindingDetail({ finding: f }: { finding: AnalysisRecord }) {
-  const place = usePlace();
-  const ref = useRef<HTMLElement>(null);
-  const chosen = place.subject === f.id;
-  useEffect(() => {
-    if (chosen) ref.current?.scrollIntoView({ block: "nearest" });
-  }, [chosen]);
-  const first = f.evidence?.[0];
-  return (
-    <article className="card" ref={ref} aria-label={f.title} data-finding={f.rule} data-subject={f.subject}>
-      <div className="row">
-        <Severity level={f.severity} />
-        <span className="dim small">
-          since {formatSince(f.since)}
-          {f.until ? ` until ${formatSince(f.until)}` : ""} · {f.subject}
-          {f.share ? ` · ${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of CPU time` : ""}
-        </span>
-      </div>
-      <h2>{f.title}</h2>
-      {f.remedy && (
-        <p>
-          <strong>What to do. </strong>
-          <Sentence text={sentence(f.remedy)} />
-        </p>
-      )}
-      <div className="scroll" tabIndex={0} role="group" aria-label="Evidence">
-        <table className="data">
-          <thead>
-            <tr>
-              <th scope="col">Evidence</th>
-              <th scope="col" className="num">
-                Value
-              </th>
-              <th scope="col">Query</th>
-            </tr>
-          </thead>
-          <tbody>
-            {(f.evidence ?? []).map((e, i) => (
-              <tr key={i}>
-                <th scope="row">
-                  <Sentence text={e.text} />
-                </th>
-                <td className="num" title={rawValue(e.value, unitOf(e.unit))} data-value={e.value}>
-                  {formatValue(e.value, unitOf(e.unit))}
-                </td>
-                <td>
-                  {e.expr && (
-                    <PlaceLink to={goTo(place, "explore", "", e.expr)}>
-                      <code>{e.expr}</code>
-                    </PlaceLink>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-      {first?.expr && f.state === "open" && <QueryChart title={first.text} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
-      {f.reference && (
-        <p className="note">
-          More: <Sentence text={f.reference} />
-        </p>
-      )}
-    </article>
-  );
+/** The findings of the page's window, as far back as they are kept. */
+function useHistory() {
+  const { window: w } = useMachine();
+  const name = asking("findings", { ...steady(w) });
+  return useResource<AnalysisRecord[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
 }
 
-const answers = {
-  fires: { icon: IconWarning, look: "chip-bad" },
-  silent: { icon: IconGood, look: "chip-good" },
-  "cannot tell": { icon: IconUnknown, look: "chip-warn" },
-};
-
-function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
-  const { icon: Icon, look } = answers[r.answer];
-  return (
-    <tr data-rule={r.name} data-answer={r.answer}>
-      <th scope="row">{r.title}</th>
-      <td>
-        <span className={`chip ${look}`}>
-          <Icon /> {r.answer}
-        </span>
-        {r.reason && <div className="small dim">{sentence(r.reason)}</div>}
-      </td>
-      <td>
-        <Sentence text={r.doc} />
-      </td>
-      <td className="small">
-        the last {formatLength(r.windows[0])} and {formatLength(r.windows[1])}
-      </td>
-    </tr>
-  );
+/** The names of processes, which are the subjects whose time can be explained. */
+function useProcesses(wanted: boolean): Set<string> {
+  const { window: w } = useMachine();
+  const selector = select("tee_process_cpu_seconds_total", own(w));
+  const names = useResource(wanted && w.instance !== "" ? `${selector} ${Math.floor(w.to / 60)}` : null, (s) => labelValues("process", selector, { ...w, from: w.to - 7 * 86400 }, s));
+  return new Set(names.data ?? []);
 }

@@ -4,6 +4,9 @@ import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
 import { TopChart } from "../charts/charts";
 import { keyOf, watched } from "../charts/data";
+import { gridCSV, gridOfPairs } from "../charts/heat";
+import { HeatMap } from "../charts/heat-map";
+import { PanelBox, useSeen } from "../charts/panel";
 import { formatValue, rawValue, type Unit } from "../format/number";
 import { formatLength } from "../format/time";
 import { PlaceLink } from "../frame/link";
@@ -16,6 +19,7 @@ import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { emptyReason } from "../words/empty";
 import { Sentence } from "../words/term";
+import { count } from "../words/verdict";
 
 const columns = [
   { key: "cpu", title: "CPU", counter: counters.cpu, unit: "ratio" },
@@ -32,7 +36,13 @@ interface Row {
 
 export default function Processes() {
   const { subject } = usePlace();
-  return subject === "" ? <Table /> : <Detail name={subject} />;
+  if (subject !== "") return <Detail name={subject} />;
+  return (
+    <>
+      <Table />
+      <CallMap />
+    </>
+  );
 }
 
 function Table() {
@@ -59,7 +69,7 @@ function Table() {
   });
   const sorted = (rows.data?.list ?? []).toSorted((a, b) => (b.rates[sort] ?? 0) - (a.rates[sort] ?? 0) || a.name.localeCompare(b.name));
   const largest = sorted[0]?.rates[sort] ?? 0;
-  const shown = all ? sorted : sorted.slice(0, 50);
+  const shown = all ? sorted : sorted.slice(0, 20);
   return (
     <>
       <div className="section-head">
@@ -125,6 +135,44 @@ function Table() {
   );
 }
 
+/** Who makes which system calls: the largest of both as a heat map. */
+function CallMap() {
+  const place = usePlace();
+  const { window: whole } = useMachine();
+  const [ref, seen] = useSeen();
+  // Every call of every process over a day is more than the monitor reads at once.
+  const w = { ...whole, from: Math.max(whole.from, whole.to - 3600) };
+  const expr = `topk(2000, ${increaseBy({ metric: "tee_syscalls_total" }, "process, syscall", processFilter(place.process), w)})`;
+  const data = useResource(seen ? `${expr} ${keyOf(w)}` : null, async (signal) => {
+    const seconds = watched(w);
+    const answer = await queryAt(expr, w.to, signal);
+    const s = await seconds;
+    const pairs = answer.rows.map((r) => ({ row: r.metric["process"] ?? "", column: r.metric["syscall"] ?? "", value: Number(r.value[1]) / s })).filter((p) => p.value > 0);
+    return { grid: gridOfPairs(pairs, 20, 14), expr, warnings: answer.warnings };
+  });
+  const g = data.data?.grid;
+  return (
+    <div ref={ref} className="card-list">
+      <PanelBox
+        title="System calls per second, by process and call"
+        metrics={["tee_syscalls_total"]}
+        filtered
+        data={data}
+        drawn={g !== undefined && g.rows.length > 0}
+        csv={() => (g ? gridCSV("process", g) : "")}
+      >
+        {g && (
+          <>
+            <HeatMap caption={w.from > whole.from ? "Averages over the last hour of the time range" : "Averages over the time range"} grid={g} unit="1/s" corner="Process" rowName={(name) => <PlaceLink to={goTo(place, "processes", name)}>{name}</PlaceLink>} />
+            {(g.rowsLeft > 0 || g.columnsLeft > 0) && <p className="note">{`${count(g.rowsLeft, "process name")} and ${count(g.columnsLeft, "call")} with fewer calls are left out.`}</p>}
+            {w.from > whole.from && <p className="note">Averages over the last hour of the time range.</p>}
+          </>
+        )}
+      </PanelBox>
+    </div>
+  );
+}
+
 function Bar({ share }: { share: number }) {
   return (
     <span className="bar-track">
@@ -151,6 +199,7 @@ function Detail({ name }: { name: string }) {
       <div className="section-head">
         <h2>{name}</h2>
         <PlaceLink to={goTo(place, "processes")}>All processes</PlaceLink>
+        <PlaceLink to={goTo(place, "explain", name)}>Explain its time</PlaceLink>
       </div>
       <div className="columns">
         <section className="card" aria-label="System calls by call">

@@ -1,11 +1,11 @@
 // What this machine's trusted execution environments are, and how we know.
 import type { TEE } from "../api/types";
-import { TEEPanel } from "../charts/charts";
-import { subjects, teeCharts, type About } from "../charts/tee";
-import { IconGood, IconInfo, IconUnknown } from "../frame/icons";
+import { LinesChart, TEEPanel } from "../charts/charts";
+import { latency, subjects, teeCharts, type About, type TEEChart } from "../charts/tee";
+import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
 import { badgeOf, kindName, teeName } from "../frame/tee-badge";
 import { useMachine } from "../state/machine";
-import { sentence } from "../words/empty";
+import { because, blindReason, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 
 export default function TEEPage() {
@@ -16,6 +16,8 @@ export default function TEEPage() {
   const badge = badgeOf(tees);
   const here = tees.filter((t) => t.state === "here");
   const level = badge.level === "here" ? "good" : badge.level === "none" ? "info" : "warning";
+  const all = teeCharts(tees, sources.data, w);
+  const shown = (Object.keys(subjects) as About[]).map((about) => ({ about, charts: all.filter((c) => c.about === about) })).filter((s) => s.charts.length > 0);
   const Icon = badge.level === "here" ? IconGood : badge.level === "none" ? IconInfo : IconUnknown;
   return (
     <>
@@ -31,23 +33,27 @@ export default function TEEPage() {
       {here.map((t) => (
         <Facts key={t.kind} tee={t} />
       ))}
-      {(Object.keys(subjects) as About[]).map((about) => {
-        const charts = teeCharts(tees, sources.data, w).filter((c) => c.about === about);
-        return (
-          charts.length > 0 && (
-            <section key={about} aria-label={subjects[about]}>
-              <div className="section-head">
-                <h2>{subjects[about]}</h2>
-              </div>
-              <div className="grid">
-                {charts.map((c) => (
-                  <TEEPanel key={c.title} chart={c} />
-                ))}
-              </div>
-            </section>
-          )
-        );
-      })}
+      {shown.map(({ about, charts }, i) => (
+        <section key={about} aria-label={subjects[about]}>
+          <div className="section-head">
+            <h2>{subjects[about]}</h2>
+          </div>
+          {stacked(charts) && (
+            <div className="stack" role="group" aria-label={`${subjects[about]}, on one time axis`}>
+              {charts.filter((c) => c.axis).map((c) => (
+                <TEEPanel key={c.title} chart={c} height={110} />
+              ))}
+              {shown.findIndex((s) => stacked(s.charts)) === i && <LinesChart {...latency(w)} height={110} />}
+            </div>
+          )}
+          <div className="grid">
+            {charts.filter((c) => !c.axis || !stacked(charts)).map((c) => (
+              <TEEPanel key={c.title} chart={c} />
+            ))}
+          </div>
+        </section>
+      ))}
+      <Blind />
       <section className="card" aria-labelledby="answers">
         <div className="section-head">
           <h2 id="answers">What was looked for</h2>
@@ -79,6 +85,33 @@ export default function TEEPage() {
         </div>
       </section>
     </>
+  );
+}
+
+/** Charts that stand on one time axis are more than one. */
+function stacked(charts: TEEChart[]): boolean {
+  return charts.filter((c) => c.axis).length > 1;
+}
+
+/** What the hardware or the hypervisor hides, with the reason. */
+function Blind() {
+  const { sources } = useMachine();
+  const blind = (sources.data ?? []).filter((s) => s.blind);
+  if (blind.length === 0) return null;
+  return (
+    <section className="card" aria-labelledby="blind">
+      <h2 id="blind">Blind here</h2>
+      <ul className="evidence">
+        {blind.map((s) => (
+          <li key={s.name} data-blind={s.name}>
+            <span className="chip chip-warn">
+              <IconWarning /> {s.name}: blind here
+            </span>{" "}
+            <Sentence text={because(s.doc.replace(/\.$/, ""), { reason: blindReason(s), remedy: s.remedy })} />
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

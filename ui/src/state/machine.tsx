@@ -1,11 +1,11 @@
 // What the whole page knows: the machine, its sources, the findings, the cost,
 // and the window that all charts share.
 import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
-import { getDocument, queryAt } from "../api/client";
+import { asking, getDocument, queryAt } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
-import type { Findings, Overhead, Platform, Source } from "../api/types";
+import type { Annotation, Findings, Overhead, Platform, Source } from "../api/types";
 import { usePlace } from "./use-place";
-import { stepFor, windowOf, type Window } from "./window";
+import { steady, stepFor, windowOf, type Window } from "./window";
 
 export interface Machine {
   platform: Resource<Platform>;
@@ -13,6 +13,8 @@ export interface Machine {
   findings: Resource<Findings>;
   overhead: Resource<Overhead>;
   window: Window;
+  /** What is marked on charts of the window. */
+  annotations: Resource<Annotation[]>;
   /** Changes with every refresh; part of the key of what is read "now". */
   tick: number;
   refresh: () => void;
@@ -63,8 +65,15 @@ export function MachineProvider({ children }: { children: ReactNode }) {
   });
   const window = useMemo(() => made, [made.from, made.to, made.step, made.live, made.started, made.instance, made.interval]);
 
-  const machine: Machine = { platform, sources, findings, overhead, window, tick, refresh };
+  const machine: Machine = { platform, sources, findings, overhead, window, annotations: useAnnotations(window), tick, refresh };
   return <Context value={machine}>{children}</Context>;
+}
+
+function useAnnotations(w: Window): Resource<Annotation[]> {
+  const { from, to } = steady(w);
+  // A finding of the last half minute is marked, too.
+  const name = asking("annotations", { from, to: w.live ? to + 60 : to });
+  return useResource<Annotation[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Annotation[] | null>(name, s)) ?? []);
 }
 
 /** The same machine over a window of its own instead of the top bar's: charts
@@ -73,5 +82,6 @@ export function WindowProvider({ from, to, children }: { from: number; to: numbe
   const machine = useMachine();
   const { started, instance, interval } = machine.window;
   const window = useMemo(() => ({ from, to, step: stepFor(to - from), live: false, started, instance, interval }), [from, to, started, instance, interval]);
-  return <Context value={{ ...machine, window }}>{children}</Context>;
+  const annotations = useAnnotations(window);
+  return <Context value={{ ...machine, window, annotations }}>{children}</Context>;
 }

@@ -9,12 +9,15 @@ test("every part of a place survives the URL", () => {
     page: "explore",
     range: home.range,
     fixed: { from: 1700000000, to: 1700000090.5 },
+    before: { from: 1699990000, to: 1699990090 },
     process: "redis|^a+b&c=\\d #%",
     refresh: 30,
     theme: "dark",
     subject: "näme with / and ?",
     beside: ["b", "c d"],
     filter: { text: "redis & co", workload: "startup", environment: "sgx", verdict: "cost", grade: "A" },
+    per: "request",
+    view: "changes",
     expr: 'sum(rate(x{a="b"}[1m])) > 1',
   };
   expect(parsePlace(formatPlace(p))).toEqual(p);
@@ -22,12 +25,12 @@ test("every part of a place survives the URL", () => {
 
 test("home is the bare address", () => expect([formatPlace(home), parsePlace("")]).toEqual(["", home]));
 
-test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=y", "?from=1&to=Infinity", "?refresh=1", "?theme=pink"])("%s counts as absent", (s) => {
+test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=y", "?from=1&to=Infinity", "?beforeFrom=9&beforeTo=3", "?per=fortnight", "?view=upside-down", "?refresh=1", "?theme=pink"])("%s counts as absent", (s) => {
   expect(parsePlace(s)).toEqual(home);
 });
 
 test("another page keeps window and filter and drops the selection", () => {
-  const p = goTo({ ...home, process: "x", subject: "y", beside: ["b"], filter: { ...home.filter, text: "t" }, expr: "z", range: "6h" }, "tee");
+  const p = goTo({ ...home, process: "x", subject: "y", before: { from: 1, to: 2 }, per: "request", view: "changes", beside: ["b"], filter: { ...home.filter, text: "t" }, expr: "z", range: "6h" }, "tee");
   expect(p).toEqual({ ...home, page: "tee", process: "x", range: "6h" });
 });
 

@@ -1,7 +1,7 @@
 // Where the reader is: page, time range, filter and the rest, all of it in the
 // URL's query, so that a copied address shows the same thing.
 
-export const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "benchmarks", "explore", "overhead"] as const;
+export const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "explain", "benchmarks", "explore", "dashboards", "overhead"] as const;
 export type Page = (typeof pages)[number];
 
 /** The ranges that end now, with their length in seconds; "all" asks the store. */
@@ -19,20 +19,39 @@ export type Theme = (typeof themes)[number];
 export const filters = ["text", "workload", "environment", "verdict", "grade"] as const;
 export type Filter = Record<(typeof filters)[number], string>;
 
+/** What the cost of a process is divided by. */
+export const divisors = ["second", "request"] as const;
+export type Per = (typeof divisors)[number];
+
+/** The ways in which Explore shows a query. */
+export const views = ["graph", "distribution", "changes"] as const;
+export type View = (typeof views)[number];
+
+/** A stretch of time in Unix seconds. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
 export interface Place {
   page: Page;
   range: Range;
-  /** Unix seconds of a fixed window; it overrides range. */
-  fixed: { from: number; to: number } | null;
+  /** A fixed window; it overrides range. */
+  fixed: Span | null;
+  /** The earlier window that the page's own is compared with. */
+  before: Span | null;
   /** Unanchored regular expression of process names, "" for all. */
   process: string;
   refresh: Refresh;
   theme: Theme;
   /** What is selected on the page: a process, a container, a finding, a result. */
   subject: string;
-  /** Results that stand beside the subject; without one, those ticked in the list. */
+  /** What stands beside the subject: results, of which without a subject those
+   * ticked in the list, or the process that the subject is compared with. */
   beside: string[];
   filter: Filter;
+  per: Per;
+  view: View;
   /** The query of the Explore page. */
   expr: string;
 }
@@ -41,12 +60,15 @@ export const home: Place = {
   page: "overview",
   range: "15m",
   fixed: null,
+  before: null,
   process: "",
   refresh: 5,
   theme: "auto",
   subject: "",
   beside: [],
   filter: { text: "", workload: "", environment: "", verdict: "", grade: "" },
+  per: "second",
+  view: "graph",
   expr: "",
 };
 
@@ -55,18 +77,24 @@ export function parsePlace(search: string): Place {
   const q = new URLSearchParams(search);
   const oneOf = <T extends string>(key: string, list: readonly T[], otherwise: T): T =>
     list.find((v) => v === q.get(key)) ?? otherwise;
-  const from = Number(q.get("from"));
-  const to = Number(q.get("to"));
+  const span = (start: string, end: string): Span | null => {
+    const from = Number(q.get(start));
+    const to = Number(q.get(end));
+    return from > 0 && to > from && Number.isFinite(to) ? { from, to } : null;
+  };
   return {
     page: oneOf("page", pages, home.page),
     range: oneOf("range", Object.keys(ranges) as Range[], home.range),
-    fixed: from > 0 && to > from && Number.isFinite(to) ? { from, to } : null,
+    fixed: span("from", "to"),
+    before: span("beforeFrom", "beforeTo"),
     process: q.get("process") ?? "",
     refresh: refreshes.find((r) => String(r) === q.get("refresh")) ?? home.refresh,
     theme: oneOf("theme", themes, home.theme),
     subject: q.get("subject") ?? "",
     beside: q.getAll("beside").filter((id) => id !== ""),
     filter: Object.fromEntries(filters.map((f) => [f, q.get(f) ?? ""])) as Filter,
+    per: oneOf("per", divisors, home.per),
+    view: oneOf("view", views, home.view),
     expr: q.get("expr") ?? "",
   };
 }
@@ -79,12 +107,18 @@ export function formatPlace(p: Place): string {
     q.set("from", String(p.fixed.from));
     q.set("to", String(p.fixed.to));
   } else if (p.range !== home.range) q.set("range", p.range);
+  if (p.before) {
+    q.set("beforeFrom", String(p.before.from));
+    q.set("beforeTo", String(p.before.to));
+  }
   if (p.process) q.set("process", p.process);
   if (p.refresh !== home.refresh) q.set("refresh", String(p.refresh));
   if (p.theme !== home.theme) q.set("theme", p.theme);
   if (p.subject) q.set("subject", p.subject);
   for (const id of p.beside) q.append("beside", id);
   for (const f of filters) if (p.filter[f]) q.set(f, p.filter[f]);
+  if (p.per !== home.per) q.set("per", p.per);
+  if (p.view !== home.view) q.set("view", p.view);
   if (p.expr) q.set("expr", p.expr);
   const s = q.toString();
   return s === "" ? "" : `?${s}`;
@@ -92,5 +126,5 @@ export function formatPlace(p: Place): string {
 
 /** Another page at the same window and process filter; the selection stays behind. */
 export function goTo(p: Place, page: Page, subject = "", expr = ""): Place {
-  return { ...p, page, subject, beside: [], filter: home.filter, expr };
+  return { ...p, page, subject, before: null, beside: [], filter: home.filter, per: home.per, view: home.view, expr };
 }

@@ -41,11 +41,13 @@ export function usePlace(): Place {
 
 // Windows that a drag on a chart replaced, for the way back.
 const zoomedFrom: Pick<Place, "fixed" | "range">[] = [];
+const mostSteps = 50;
 
 /** Narrows the window to what was dragged over. */
 export function zoomTo(from: number, to: number): void {
   const p = here();
   zoomedFrom.push({ fixed: p.fixed, range: p.range });
+  if (zoomedFrom.length > mostSteps) zoomedFrom.shift();
   move({ fixed: { from: Math.floor(from), to: Math.ceil(to) } });
 }
 

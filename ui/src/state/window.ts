@@ -1,5 +1,5 @@
 // The time window that every chart of the page shares.
-import { ranges, type Place } from "./place";
+import { ranges, type Place, type Span } from "./place";
 
 /** From and to are Unix seconds and multiples of step, so that a refresh moves
  * the window by whole steps and points stay where they are. */
@@ -48,4 +48,15 @@ export function gridOf(w: Window): number[] {
   const out: number[] = [];
   for (let t = w.from; t <= w.to + 1e-6; t += w.step) out.push(t);
   return out;
+}
+
+/** Seconds by which what is dear to compute moves with a moving window. */
+const stride = 30;
+
+/** The part of a window that a costly answer is asked for: a moving window moves
+ * in strides, so that not every refresh asks again. */
+export function steady(w: Window): Span {
+  if (!w.live) return { from: w.from, to: w.to };
+  const to = Math.floor(w.to / stride) * stride;
+  return { from: to - (w.to - w.from), to };
 }

@@ -9,7 +9,7 @@ import { openFindings, verdictOf } from "./verdict";
 
 const now = new Date("2026-05-02T15:00:00Z");
 const rule = (answer: "fires" | "silent" | "cannot tell", reason?: string) => ({ name: "r", title: "R", doc: "", answer, at: "", windows: [300, 60] as [number, number], ...(reason ? { reason } : {}) });
-const finding = (o: Partial<AnalysisRecord>): AnalysisRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
+const finding = (o: Partial<AnalysisRecord>): AnalysisRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
 const cost = { cpu: { body: 0.002, userspace: 0.001 }, rssBytes: 1, series: 1, budget: 0.01 };
 const say = (f: Partial<Findings>) => verdictOf({ findings: null, rules: null, at: "", ...f }, cost, 212, now);
 

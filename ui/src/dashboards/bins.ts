@@ -1,0 +1,54 @@
+// Histograms: of plain values, and of the buckets that Prometheus counts.
+import { niceStep } from "../explore/box";
+import type { VectorRow } from "../query/series";
+
+export interface Bin {
+  from: number;
+  to: number;
+  count: number;
+}
+
+/** About twenty bins of a round width that hold all the values. */
+export function binsOf(values: number[], about = 20): Bin[] {
+  if (values.length === 0) return [];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  if (low === high) return [{ from: low, to: high, count: values.length }];
+  const width = niceStep((high - low) / about);
+  const first = Math.floor(low / width);
+  const bins: Bin[] = Array.from({ length: Math.floor(high / width) - first + 1 }, (_, i) => ({ from: (first + i) * width, to: (first + i + 1) * width, count: 0 }));
+  for (const v of values) bins[Math.min(bins.length - 1, Math.floor(v / width) - first)]!.count++;
+  return bins;
+}
+
+/** The bins of a classic histogram: rows count all that is at most their "le".
+ * Rows of other labels are added up. Null where there is no such label. */
+export function binsOfBuckets(rows: VectorRow[]): Bin[] | null {
+  const sums = new Map<number, number>();
+  for (const r of rows) {
+    const le = r.metric["le"];
+    if (le === undefined) return null;
+    const bound = le === "+Inf" ? Infinity : Number(le);
+    const v = Number(r.value[1]);
+    if (!Number.isNaN(bound) && Number.isFinite(v)) sums.set(bound, (sums.get(bound) ?? 0) + v);
+  }
+  if (sums.size === 0) return null;
+  let from = 0;
+  let below = 0;
+  const bins = [...sums]
+    .sort((a, b) => a[0] - b[0])
+    .map(([to, total]) => {
+      // Counters that are read one after another may disagree by a few.
+      const bin = { from, to, count: Math.max(0, total - below) };
+      from = to;
+      below = total;
+      return bin;
+    });
+  // Empty bins at both ends say nothing.
+  const used = bins.map((b) => b.count > 0);
+  return bins.slice(Math.max(0, used.indexOf(true)), used.lastIndexOf(true) + 1);
+}
+
+/** Comma-separated text, a line for each bin. */
+export function binsCSV(bins: Bin[]): string {
+  return ["from,to,count", ...bins.map((b) => [b.from, b.to, b.count].join(","))].join("\n") + "\n";
+}

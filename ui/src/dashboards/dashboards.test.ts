@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { binsOf, binsOfBuckets } from "./bins";
+import { exportText, freeName, importText, moved, withPanels } from "./document";
+
+const panel = (title: string) => ({ title, query: "up", unit: "", kind: "graph" as const });
+const list = [
+  { name: "a", panels: [panel("1"), panel("2")] },
+  { name: "b", panels: [panel("3")] },
+];
+
+test("a panel moves by one place and not beyond the ends", () => {
+  const titles = (i: number, by: -1 | 1) => moved([panel("1"), panel("2"), panel("3")], i, by).map((p) => p.title).join("");
+  expect([titles(0, 1), titles(2, -1), titles(0, -1), titles(2, 1), titles(9, 1)]).toEqual(["213", "132", "123", "123", "123"]);
+});
+
+test("a dashboard without panels is gone", () => {
+  expect(withPanels(list, "b", () => []).map((d) => d.name)).toEqual(["a"]);
+  expect(withPanels(list, "a", (p) => p.slice(1))[0]!.panels).toEqual([panel("2")]);
+  expect(withPanels(list, "none", () => [])).toEqual(list);
+});
+
+test("a name that is taken gets a number", () => {
+  expect(freeName("a", ["b"])).toBe("a");
+  expect(freeName("a", ["a", "a 2"])).toBe("a 3");
+});
+
+test("what is exported can be imported", () => expect(importText(exportText(list))).toEqual(list));
+
+test.each([
+  ["{", "not JSON"],
+  ["[]", "no list"],
+  ['{"dashboards": 1}', "no list"],
+  ['{"dashboards": [1]}', "dashboards[0] is no object"],
+  ['{"dashboards": [{"name": "x"}]}', "dashboards[0].panels is no list"],
+  ['{"dashboards": [{"name": 1, "panels": []}]}', "dashboards[0].name is no text"],
+  ['{"dashboards": [{"name": "x", "panels": [{"title": "t", "query": "up", "kind": "pie"}]}]}', "dashboards[0].panels[0].kind is pie"],
+  ['{"dashboards": [{"name": "x", "panels": [{"title": "t", "query": "up", "kind": "graph", "unit": "furlong"}]}]}', "unit is furlong"],
+  ['{"dashboards": [{"name": "x", "panels": [{"title": "t", "query": "up", "kind": "constructor"}]}]}', "kind is constructor"],
+])("import of %s says %s", (text, says) => expect(() => importText(text)).toThrow(says));
+
+test("bins are round, hold every value, and one value is one bin", () => {
+  const bins = binsOf([0.1, 0.12, 0.5, 0.99, 1]);
+  expect(bins.reduce((n, b) => n + b.count, 0)).toBe(5);
+  expect(bins[0]!.from).toBeLessThanOrEqual(0.1);
+  expect(bins.at(-1)!.to).toBeGreaterThanOrEqual(1);
+  expect(binsOf([-3, 4]).reduce((n, b) => n + b.count, 0)).toBe(2);
+  expect(binsOf([7, 7])).toEqual([{ from: 7, to: 7, count: 2 }]);
+  expect(binsOf([])).toEqual([]);
+});
+
+test("buckets are counted one by one, over all their other labels", () => {
+  const rows = [["0.1", 0], ["1", 4], ["2", 4], ["+Inf", 5], ["1", 1], ["2", 1], ["+Inf", 1]].map(([le, v]) => ({ metric: { le: String(le) }, value: [0, String(v)] as [number, string] }));
+  expect(binsOfBuckets(rows)).toEqual([
+    { from: 0.1, to: 1, count: 5 },
+    { from: 1, to: 2, count: 0 },
+    { from: 2, to: Infinity, count: 1 },
+  ]);
+  expect(binsOfBuckets([{ metric: {}, value: [0, "1"] }])).toBe(null);
+});

@@ -1,0 +1,94 @@
+// The users' dashboards as a document: changes, export and import.
+import type { Dashboard, Panel, PanelKind } from "../api/types";
+
+/** The ways to draw a panel, as a user picks them. */
+export const kinds: Record<PanelKind, string> = {
+  graph: "Graph",
+  area: "Graph with tinted area",
+  histogram: "Histogram",
+  gauge: "Gauge",
+  value: "Single value",
+  table: "Table",
+  heatmap: "Heat map",
+  boxplot: "Box plots",
+};
+
+/** What a panel's numbers can be. */
+export const units: Record<string, string> = {
+  "": "a plain number",
+  "1/s": "per second",
+  ratio: "a ratio, shown in percent",
+  cores: "cores, shown in percent of one",
+  seconds: "seconds",
+  bytes: "bytes",
+  "bytes/s": "bytes per second",
+};
+
+export const emptyPanel: Panel = { title: "", query: "", unit: "", kind: "graph" };
+
+/** The list with one dashboard changed; without panels it is gone, since the
+ * server keeps no empty one. */
+export function withPanels(list: Dashboard[], name: string, change: (panels: Panel[]) => Panel[]): Dashboard[] {
+  return list.flatMap((d) => {
+    if (d.name !== name) return [d];
+    const panels = change(d.panels ?? []);
+    return panels.length === 0 ? [] : [{ ...d, panels }];
+  });
+}
+
+/** The panel at i trades places with its neighbour. */
+export function moved(panels: Panel[], i: number, by: -1 | 1): Panel[] {
+  const [here, there] = [panels[i], panels[i + by]];
+  if (!here || !there) return panels;
+  return panels.map((p, k) => (k === i ? there : k === i + by ? here : p));
+}
+
+/** A name that none of these have: "Load", "Load 2". */
+export function freeName(name: string, taken: string[]): string {
+  if (!taken.includes(name)) return name;
+  for (let n = 2; ; n++) if (!taken.includes(`${name} ${n}`)) return `${name} ${n}`;
+}
+
+/** The text of a file that others can import. */
+export function exportText(list: Dashboard[]): string {
+  return JSON.stringify({ dashboards: list }, null, 2) + "\n";
+}
+
+/** The dashboards of such a file. An Error says what is wrong and where; whether
+ * queries can be read, the server says. */
+export function importText(text: string): Dashboard[] {
+  let doc: unknown;
+  try {
+    doc = JSON.parse(text);
+  } catch (e) {
+    throw new Error("This file is not JSON. Choose one that was exported here.", { cause: e });
+  }
+  const list = isObject(doc) ? doc["dashboards"] : undefined;
+  if (!Array.isArray(list)) throw new Error('This file has no list "dashboards". Choose one that was exported here.');
+  return list.map((d: unknown, i) => {
+    const at = `dashboards[${i}]`;
+    if (!isObject(d)) throw new Error(`${at} is no object`);
+    const panels = d["panels"];
+    if (!Array.isArray(panels)) throw new Error(`${at}.panels is no list`);
+    return { name: textAt(d, "name", at), panels: panels.map((p: unknown, j) => panelOf(p, `${at}.panels[${j}]`)) };
+  });
+}
+
+function panelOf(p: unknown, at: string): Panel {
+  if (!isObject(p)) throw new Error(`${at} is no object`);
+  const kind = textAt(p, "kind", at);
+  if (!Object.hasOwn(kinds, kind)) throw new Error(`${at}.kind is ${kind}; it can be ${Object.keys(kinds).join(", ")}`);
+  const unit = p["unit"] === undefined ? "" : textAt(p, "unit", at);
+  if (!Object.hasOwn(units, unit)) throw new Error(`${at}.unit is ${unit}; it can be ${Object.keys(units).slice(1).join(", ")} or nothing`);
+  return { title: textAt(p, "title", at), query: textAt(p, "query", at), unit, kind: kind as PanelKind };
+}
+
+function textAt(o: { [key: string]: unknown }, key: string, at: string): string {
+  const v = o[key];
+  if (typeof v !== "string") throw new Error(`${at}.${key} is no text`);
+  return v;
+}
+
+function isObject(v: unknown): v is { [key: string]: unknown } {
+  return typeof v === "object" && v !== null && !Array.isArray(v);
+}

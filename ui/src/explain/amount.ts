@@ -1,0 +1,48 @@
+// Estimates with their intervals: how they read, and how two differ.
+import type { CostAmount } from "../api/types";
+import { formatValue, type Unit } from "../format/number";
+import type { Per } from "../state/place";
+
+/** "41.2 %"; with its interval "41.2 % (38 % to 44.4 %)". */
+export function formatAmount(a: CostAmount, unit: Unit, interval = true): string {
+  const value = formatValue(a.value, unit);
+  return interval ? `${value} (${formatRange(a, unit)})` : value;
+}
+
+/** "38 % to 44.4 %", or the one value where both ends read the same. */
+export function formatRange(a: CostAmount, unit: Unit): string {
+  const [low, high] = [formatValue(a.low, unit), formatValue(a.high, unit)];
+  return low === high ? low : `${low} to ${high}`;
+}
+
+/** How often something happens: "1.2 k/s", or "3.4 per request". */
+export function formatRate(a: CostAmount, per: Per): string {
+  return per === "second" ? formatValue(a.value, "1/s") : `${formatValue(a.value, "")} per request`;
+}
+
+/** Time per second or request: "410 ms per second". */
+export function formatTime(a: CostAmount, per: Per): string {
+  return `${formatValue(a.value, "seconds")} per ${per}`;
+}
+
+/** The difference of two independent estimates. Its interval comes from theirs,
+ * lopsided ones included (MOVER; Zou and Donner, Statistics in Medicine 27, 2008). */
+export function minus(a: CostAmount, b: CostAmount): CostAmount {
+  const value = a.value - b.value;
+  return {
+    value,
+    low: value - Math.hypot(a.value - a.low, b.high - b.value),
+    high: value + Math.hypot(a.high - a.value, b.value - b.low),
+  };
+}
+
+/** The interval leaves open whether there is any difference. */
+export function unclear(a: CostAmount): boolean {
+  return a.low <= 0 && a.high >= 0;
+}
+
+/** A difference with its sign: "+120 ms", "−3 %". */
+export function formatSigned(v: number, unit: Unit): string {
+  const text = formatValue(v, unit);
+  return v > 0 ? `+${text}` : text;
+}

@@ -1,0 +1,130 @@
+// Two cost trees side by side, with the difference of each row.
+import { Fragment } from "react";
+import type { CostTree } from "../api/types";
+import { formatValue, rawValue } from "../format/number";
+import { formatMoment } from "../format/time";
+import type { Per } from "../state/place";
+import { formatRange, formatRate, formatSigned, formatTime, unclear } from "./amount";
+import { ShareBar } from "./bar";
+import { pairTrees, parts, restId, scaleOf, type Pair, type Side } from "./rows";
+
+interface Props {
+  before: CostTree;
+  after: CostTree;
+  open: ReadonlySet<string>;
+  toggle: (id: string) => void;
+}
+
+/** "redis-server, 14:02:00 to 14:05:00", the process only where the trees differ in it. */
+export function nameOfTree(t: CostTree, other: CostTree): string {
+  const [from, to] = [Date.parse(t.from) / 1000, Date.parse(t.to) / 1000];
+  const times = `${formatMoment(from, 0)} to ${formatMoment(to, 0)}`;
+  return t.subject === other.subject ? times : `${t.subject}, ${times}`;
+}
+
+export function Comparison({ before, after, open, toggle }: Props) {
+  const scale = scaleOf([before, after]);
+  const per = after.per as Per;
+  const heads: [string, string][] = [
+    ["Before", nameOfTree(before, after)],
+    ["After", nameOfTree(after, before)],
+  ];
+  return (
+    <table className="data cost cost-pairs" role="table" aria-label={`Where the time went, before and after`}>
+      <thead role="rowgroup">
+        <tr role="row">
+          <th role="columnheader" scope="col">
+            What
+          </th>
+          {heads.map(([word, what]) => (
+            <th key={word} role="columnheader" scope="col">
+              {word}
+              <div className="small dim">{what}</div>
+            </th>
+          ))}
+          <th role="columnheader" scope="col" className="num">
+            Difference
+            <div className="small dim">time per {per}</div>
+          </th>
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        {pairTrees(before, after).map((p) => (
+          <PairLines key={p.id} pair={p} level={0} {...{ per, scale, open, toggle }} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+interface LineProps {
+  pair: Pair;
+  level: number;
+  per: Per;
+  scale: { min: number; max: number };
+  open: ReadonlySet<string>;
+  toggle: (id: string) => void;
+}
+
+function PairLines(props: LineProps) {
+  const { pair: p, level, per, scale, open, toggle } = props;
+  const isOpen = open.has(p.id);
+  const indent = { marginInlineStart: `${level * 1.25}rem` };
+  return (
+    <Fragment>
+      <tr role="row" className={p.id === restId ? "cost-rest" : ""} data-row={p.id === restId ? "rest" : p.id} data-difference={p.difference?.value ?? ""}>
+        <th role="rowheader" scope="row">
+          {p.pairs.length > 0 ? (
+            <button type="button" className="disclosure" aria-expanded={isOpen} style={indent} onClick={() => toggle(p.id)}>
+              <span className="cost-title">{p.title}</span>
+            </button>
+          ) : (
+            <span className="cost-title cost-leaf" style={indent}>
+              {p.title}
+            </span>
+          )}
+          <span className="small dim">{p.part === null ? "" : parts[p.part]}</span>
+        </th>
+        <SideCell label="Before" side={p.before} {...{ per, scale }} part={p.part} />
+        <SideCell label="After" side={p.after} {...{ per, scale }} part={p.part} />
+        <td role="cell" className="num" data-label="Difference">
+          <Difference pair={p} />
+        </td>
+      </tr>
+      {isOpen && p.pairs.map((q) => <PairLines {...props} key={q.id} pair={q} level={level + 1} />)}
+    </Fragment>
+  );
+}
+
+function SideCell({ label, side, per, scale, part }: Pick<LineProps, "per" | "scale"> & { label: string; side: Side | null; part: Pair["part"] }) {
+  return (
+    <td role="cell" data-label={label}>
+      {side ? (
+        <span className="share" title={rawValue(side.share.value, "ratio")}>
+          <ShareBar amount={side.share} scale={scale} part={part} />
+          <span className="share-text">
+            <b>{formatValue(side.share.value, "ratio")}</b> <span className="small dim">{formatRange(side.share, "ratio")}</span>
+          </span>
+          <span className="small dim">
+            {formatTime(side.time, per)}
+            {side.rate && ` · ${formatRate(side.rate, per)}`}
+            {side.unit && ` · ${formatValue(side.unit.value, "seconds")} each`}
+          </span>
+        </span>
+      ) : (
+        <span className="dim">not among its rows</span>
+      )}
+    </td>
+  );
+}
+
+function Difference({ pair: { difference: d, before } }: { pair: Pair }) {
+  if (!d) return <span className="dim">{before ? "only before" : "only after"}</span>;
+  return (
+    <span title={rawValue(d.value, "seconds")}>
+      <b>{formatSigned(d.value, "seconds")}</b>
+      <div className="small dim">{formatRange(d, "seconds")}</div>
+      {unclear(d) && <div className="small dim">may be none</div>}
+    </span>
+  );
+}

@@ -1,0 +1,29 @@
+// The numbers behind a statement, each with the query that gives it at that time.
+import type { AnalysisEvidence } from "../api/types";
+import { formatValue, rawValue, unitOf } from "../format/number";
+import { PlaceLink } from "../frame/link";
+import { goTo, type Span } from "../state/place";
+import { usePlace } from "../state/use-place";
+import { Sentence } from "../words/term";
+
+export function Evidence({ evidence, window }: { evidence: AnalysisEvidence[] | null; window: Span }) {
+  const place = usePlace();
+  if (!evidence?.length) return <p className="dim">No numbers of its own stand behind this.</p>;
+  return (
+    <ul className="evidence">
+      {evidence.map((e, i) => (
+        <li key={i}>
+          <Sentence text={e.text} />: <b title={rawValue(e.value, unitOf(e.unit))}>{formatValue(e.value, unitOf(e.unit))}</b>
+          {e.expr && (
+            <>
+              {" "}
+              <PlaceLink to={{ ...goTo(place, "explore", "", e.expr), fixed: window }}>
+                <code>{e.expr}</code>
+              </PlaceLink>
+            </>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,86 @@
+import { expect, test } from "vitest";
+import type { CostAmount, CostRow, CostTree, Explanation } from "../api/types";
+import { formatAmount, formatRange, formatRate, formatSigned, minus, unclear } from "./amount";
+import { byShare, pairTrees, restId, scaleOf } from "./rows";
+import { verdictOn, verdictOnBoth, wholeOf } from "./words";
+
+const amount = (value: number, half = value * 0.1): CostAmount => ({ value, low: value - half, high: value + half });
+const row = (id: string, share: number, o: Partial<CostRow> = {}): CostRow => ({ id, title: id, part: "kernel", time: amount(share), share: amount(share), evidence: null, ...o });
+const tree = (rows: CostRow[], o: Partial<CostTree> = {}): CostTree => ({
+  subject: "redis",
+  from: "2026-11-21T12:00:00Z",
+  to: "2026-11-21T12:05:00Z",
+  per: "second",
+  active: amount(1, 0.02),
+  rows,
+  unexplained: amount(0.1, 0.05),
+  unexplainedShare: amount(0.1, 0.05),
+  checks: null,
+  blind: null,
+  ...o,
+});
+const explanation = (t: CostTree, o: Partial<Explanation> = {}): Explanation => ({ tree: t, causes: null, findings: null, ...o });
+
+test("an estimate reads with its interval", () => {
+  expect(formatAmount({ value: 0.412, low: 0.38, high: 0.444 }, "ratio")).toBe("41.2 % (38 % to 44.4 %)");
+  expect(formatRange({ value: 1, low: 1, high: 1 }, "seconds")).toBe("1 s");
+  expect(formatRate(amount(1234), "second")).toBe("1.23 k/s");
+  expect(formatRate(amount(3), "request")).toBe("3 per request");
+  expect([formatSigned(0.01, "seconds"), formatSigned(-0.01, "seconds"), formatSigned(0, "seconds")]).toEqual(["+10 ms", "−10 ms", "0 s"]);
+});
+
+test("the interval of a difference comes from the ends that face each other", () => {
+  const d = minus({ value: 10, low: 7, high: 12 }, { value: 4, low: 3, high: 8 });
+  expect(d.value).toBe(6);
+  expect(d.low).toBeCloseTo(6 - 5);
+  expect(d.high).toBeCloseTo(6 + Math.hypot(2, 1));
+  expect(unclear(d)).toBe(false);
+  expect(unclear(minus(amount(1, 0.5), amount(1.2, 0.5)))).toBe(true);
+});
+
+test("rows are ordered by share, and by name where that is equal", () => {
+  expect(byShare([row("b", 0.1), row("c", 0.5), row("a", 0.1)]).map((r) => r.id)).toEqual(["c", "a", "b"]);
+  expect(byShare(null)).toEqual([]);
+});
+
+test("the scale holds what is too much and what is too little", () => {
+  expect(scaleOf([tree([row("a", 0.4)])])).toEqual({ min: 0, max: 1 });
+  const over = scaleOf([tree([row("a", 1.2)], { unexplainedShare: amount(-0.2, 0.1) })]);
+  expect(over.min).toBeCloseTo(-0.3);
+  expect(over.max).toBeCloseTo(1.32);
+  expect(scaleOf([tree([row("a", 50)])]).max).toBe(2);
+});
+
+test("two trees: what changed most comes first, the rest last, and a missing side gives no difference", () => {
+  const before = tree([row("own", 0.5), row("gone", 0.05, { rows: [row("inner", 0.01)] }), row("same", 0.2)]);
+  const after = tree([row("own", 0.4), row("same", 0.2), row("new", 0.3)], { unexplained: amount(0.9, 0.05) });
+  const pairs = pairTrees(before, after);
+  expect(pairs.map((p) => p.id)).toEqual(["new", "own", "gone", "same", restId]);
+  expect(pairs[0]).toMatchObject({ before: null, difference: null });
+  expect(pairs[1]!.difference!.value).toBeCloseTo(-0.1);
+  expect(pairs[2]!.pairs.map((p) => p.id)).toEqual(["inner"]);
+  expect(pairs[4]!.difference!.value).toBeCloseTo(0.8);
+});
+
+test("the verdict is the first cause, with the severity of what was found", () => {
+  const causes = [{ rule: "syscall_storm", title: "redis spends 41 % of its time entering the kernel.", share: amount(0.41), rows: null, advice: "" }];
+  expect(verdictOn(explanation(tree([row("a", 0.4)]), { causes }))).toMatchObject({ level: "info", headline: causes[0]!.title });
+});
+
+test("without a cause the verdict depends on what is not explained", () => {
+  expect(verdictOn(explanation(tree([row("own", 0.9)]))).level).toBe("good");
+  expect(verdictOn(explanation(tree([row("own", 0.5)], { unexplainedShare: amount(0.5) }))).level).toBe("unknown");
+  expect(verdictOn(explanation(tree([]))).headline).toBe("Nothing is known of the time of redis.");
+});
+
+test("the whole names its interval, the requests, and an explanation that goes too far", () => {
+  expect(wholeOf(tree([]))).toBe("In these 5 min redis had work for 1 s per second (980 ms to 1.02 s), its threads taken together. 10 % (5 % to 15 %) of it is not explained.");
+  expect(wholeOf(tree([], { per: "request", requests: { text: "", value: 1200, unit: "1/s", expr: "" } }))).toContain("per request (980 ms to 1.02 s), its threads taken together, at 1.2 k requests per second.");
+  expect(wholeOf(tree([], { unexplainedShare: { value: -0.2, low: -0.3, high: -0.1 } }))).toContain("more than was measured: 20 % (10 % to 30 %) too much");
+});
+
+test("two windows differ, or may not", () => {
+  expect(verdictOnBoth(tree([]), tree([], { active: amount(1.5, 0.02) }))).toBe("redis takes 500 ms (472 ms to 528 ms) more per second.");
+  expect(verdictOnBoth(tree([]), tree([], { active: amount(1.01, 0.02) }))).toContain("may be none");
+  expect(verdictOnBoth(tree([], { subject: "other" }), tree([], { active: amount(0.5, 0.02) }))).toContain("redis, beside other, takes 500 ms");
+});

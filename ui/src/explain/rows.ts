@@ -1,0 +1,73 @@
+// The rows of cost trees, alone and in pairs.
+import type { CostAmount, CostPart, CostRow, CostTree } from "../api/types";
+import { minus } from "./amount";
+
+/** What each kind of time is called. */
+export const parts: Record<CostPart, string> = {
+  user: "outside of the kernel",
+  kernel: "in the kernel",
+  wait: "waiting",
+};
+
+/** The id of the rest that no row explains; no row of the server has a space. */
+export const restId = "the rest";
+
+/** The largest part of the time first; the server sorts as well, but not the rows within rows. */
+export function byShare(rows: CostRow[] | null | undefined): CostRow[] {
+  return (rows ?? []).toSorted((a, b) => b.share.value - a.share.value || (a.id < b.id ? -1 : 1));
+}
+
+/** What the bars of a tree span: all of the time, and more where an interval does. */
+export function scaleOf(trees: CostTree[]): { min: number; max: number } {
+  const shares: CostAmount[] = trees.flatMap((t) => [...(t.rows ?? []).map((r) => r.share), t.unexplainedShare]);
+  // More than twice the whole would leave nothing to see of the others.
+  return { min: Math.max(-1, Math.min(0, ...shares.map((s) => s.low))), max: Math.min(2, Math.max(1, ...shares.map((s) => s.high))) };
+}
+
+/** A row in two trees. A side is null where its tree has no such row, and then no
+ * difference is known: the time may be in that tree's rest. */
+export interface Pair {
+  id: string;
+  title: string;
+  part: CostPart | null;
+  before: Side | null;
+  after: Side | null;
+  difference: CostAmount | null;
+  pairs: Pair[];
+}
+
+export type Side = Pick<CostRow, "time" | "share"> & Partial<Pick<CostRow, "rate" | "unit">>;
+
+/** The rows of two trees side by side, what changed most first; the rest comes last. */
+export function pairTrees(before: CostTree, after: CostTree): Pair[] {
+  const rest = (t: CostTree): Side => ({ time: t.unexplained, share: t.unexplainedShare });
+  return [
+    ...pairRows(before.rows ?? [], after.rows ?? []),
+    { id: restId, title: "Not explained", part: null, before: rest(before), after: rest(after), difference: minus(after.unexplained, before.unexplained), pairs: [] },
+  ];
+}
+
+function pairRows(before: CostRow[], after: CostRow[]): Pair[] {
+  const earlier = new Map(before.map((r) => [r.id, r]));
+  const later = new Map(after.map((r) => [r.id, r]));
+  const ids = new Set([...later.keys(), ...earlier.keys()]);
+  const pairs = [...ids].map((id): Pair => {
+    const [b, a] = [earlier.get(id), later.get(id)];
+    const known = (a ?? b)!;
+    return {
+      id,
+      title: known.title,
+      part: known.part,
+      before: b ?? null,
+      after: a ?? null,
+      difference: a && b ? minus(a.time, b.time) : null,
+      pairs: pairRows(b?.rows ?? [], a?.rows ?? []),
+    };
+  });
+  return pairs.sort((x, y) => weight(y) - weight(x) || (x.id < y.id ? -1 : 1));
+}
+
+/** How much a pair may have changed: what stands on one side alone counts in full. */
+function weight(p: Pair): number {
+  return Math.abs(p.difference?.value ?? p.after?.time.value ?? p.before?.time.value ?? 0);
+}

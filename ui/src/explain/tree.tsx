@@ -1,0 +1,164 @@
+// The cost tree: where the time of a process went, a row for each part.
+import { Fragment, useState } from "react";
+import type { CostRow, CostTree } from "../api/types";
+import { formatValue, rawValue } from "../format/number";
+import type { Per, Span } from "../state/place";
+import { sentence } from "../words/empty";
+import { Sentence } from "../words/term";
+import { formatRange, formatRate, formatTime } from "./amount";
+import { ShareBar } from "./bar";
+import { Evidence } from "./evidence";
+import { byShare, parts, scaleOf } from "./rows";
+
+interface Props {
+  tree: CostTree;
+  /** Ids of the rows that are open. */
+  open: ReadonlySet<string>;
+  toggle: (id: string) => void;
+}
+
+export function Tree({ tree, open, toggle }: Props) {
+  const scale = scaleOf([tree]);
+  const window: Span = { from: Date.parse(tree.from) / 1000, to: Date.parse(tree.to) / 1000 };
+  const per = tree.per as Per;
+  const shared = { tree, per, scale, window, open, toggle };
+  return (
+    <table className="data cost" role="table" aria-label={`Where the time of ${tree.subject} went`}>
+      <thead role="rowgroup">
+        <tr role="row">
+          <th role="columnheader" scope="col">
+            What
+          </th>
+          <th role="columnheader" scope="col" className="num">
+            How often
+          </th>
+          <th role="columnheader" scope="col" className="num">
+            Cost of one
+          </th>
+          <th role="columnheader" scope="col" className="num">
+            Time
+          </th>
+          <th role="columnheader" scope="col">
+            Share of its time
+          </th>
+        </tr>
+      </thead>
+      <tbody role="rowgroup">
+        {byShare(tree.rows).map((row) => (
+          <RowLines key={row.id} row={row} level={0} {...shared} />
+        ))}
+        <tr role="row" className="cost-rest" data-row="rest" data-share={tree.unexplainedShare.value}>
+          <th role="rowheader" scope="row">
+            <span className="cost-title">Not explained</span>
+            <span className="small dim">what was measured less what the rows above account for</span>
+          </th>
+          <td role="cell" className="num" data-label="How often" />
+          <td role="cell" className="num" data-label="Cost of one" />
+          <td role="cell" className="num" data-label="Time" title={rawValue(tree.unexplained.value, "seconds")}>
+            {formatTime(tree.unexplained, per)}
+          </td>
+          <td role="cell" data-label="Share">
+            <Share share={tree.unexplainedShare} scale={scale} part={null} />
+          </td>
+        </tr>
+      </tbody>
+    </table>
+  );
+}
+
+interface RowProps extends Props {
+  row: CostRow;
+  level: number;
+  per: Per;
+  scale: { min: number; max: number };
+  window: Span;
+}
+
+function RowLines(props: RowProps) {
+  const { row, level, per, scale, open, toggle } = props;
+  const isOpen = open.has(row.id);
+  const id = `cost-${row.id}`;
+  return (
+    <Fragment>
+      <tr role="row" data-row={row.id} data-share={row.share.value} data-level={level}>
+        <th role="rowheader" scope="row">
+          <button type="button" className="disclosure" aria-expanded={isOpen} aria-controls={isOpen ? id : undefined} style={{ marginInlineStart: `${level * 1.25}rem` }} onClick={() => toggle(row.id)}>
+            <span className="cost-title">{row.title}</span>
+          </button>
+          <span className="small dim" style={{ marginInlineStart: `${level * 1.25 + 1.125}rem` }}>
+            {parts[row.part] ?? row.part}
+          </span>
+        </th>
+        <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "This time is not made of events that are counted."}>
+          {row.rate && formatRate(row.rate, per)}
+        </td>
+        <td role="cell" className="num" data-label="Cost of one">
+          {row.unit && (
+            <>
+              <span title={rawValue(row.unit.value, "seconds")}>{formatValue(row.unit.value, "seconds")}</span>
+              <div className="small dim">{formatRange(row.unit, "seconds")}</div>
+              <div className="small dim">{row.unit.origin}</div>
+            </>
+          )}
+        </td>
+        <td role="cell" className="num" data-label="Time" title={`${formatRange(row.time, "seconds")} with 95 % confidence`}>
+          {formatTime(row.time, per)}
+        </td>
+        <td role="cell" data-label="Share">
+          <Share share={row.share} scale={scale} part={row.part} />
+        </td>
+      </tr>
+      {isOpen && (
+        <tr role="row" className="cost-detail">
+          <td role="cell" colSpan={5} id={id} style={{ paddingInlineStart: `${level * 1.25 + 1.75}rem` }}>
+            <Detail row={row} window={props.window} />
+          </td>
+        </tr>
+      )}
+      {isOpen && byShare(row.rows).map((r) => <RowLines {...props} key={r.id} row={r} level={level + 1} />)}
+    </Fragment>
+  );
+}
+
+function Share({ share, scale, part }: { share: CostRow["share"]; scale: RowProps["scale"]; part: CostRow["part"] | null }) {
+  return (
+    <span className="share" title={rawValue(share.value, "ratio")}>
+      <ShareBar amount={share} scale={scale} part={part} />
+      <span className="share-text">
+        <b>{formatValue(share.value, "ratio")}</b> <span className="small dim">{formatRange(share, "ratio")}</span>
+      </span>
+    </span>
+  );
+}
+
+function Detail({ row, window }: { row: CostRow; window: Span }) {
+  return (
+    <>
+      {row.advice && (
+        <p>
+          <strong>What to do. </strong>
+          <Sentence text={sentence(row.advice)} />
+        </p>
+      )}
+      {row.unit && (
+        <p>
+          <strong>What one costs: {row.unit.origin}. </strong>
+          <Sentence text={sentence(row.unit.how)} />
+        </p>
+      )}
+      <Evidence evidence={row.evidence} window={window} />
+    </>
+  );
+}
+
+/** Which rows are open; as many as there are rows at most. */
+export function useOpen(): [ReadonlySet<string>, (id: string) => void, (ids: string[]) => void] {
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (id: string) =>
+    setOpen((before) => {
+      const next = new Set(before);
+      if (!next.delete(id)) next.add(id);
+      return next;
+    });
+  return [open, toggle, (ids) => setOpen(new Set(ids))];
+}

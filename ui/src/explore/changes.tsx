@@ -1,0 +1,120 @@
+// What changed between two windows, among all series, without anyone having
+// written a rule for it.
+import { useState } from "react";
+import { asking, getDocument } from "../api/client";
+import { useResource } from "../api/resource";
+import type { AnomalyChange, AnomalyChanges } from "../api/types";
+import { BeforePicker } from "../explain/picker";
+import { formatTimes } from "../format/measure";
+import { formatValue, rawValue, unitOf } from "../format/number";
+import { formatLength, formatMoment } from "../format/time";
+import { PlaceLink } from "../frame/link";
+import { Problem } from "../frame/problem";
+import { useMachine } from "../state/machine";
+import { goTo, type Span } from "../state/place";
+import { usePlace } from "../state/use-place";
+import { sentence } from "../words/empty";
+
+const first = 30;
+
+export function Changes() {
+  const { before } = usePlace();
+  const { window: w } = useMachine();
+  const now: Span = { from: w.from, to: w.to };
+  const name = before ? asking("changes", { ...now, beforeFrom: before.from, beforeTo: before.to }) : null;
+  const data = useResource<AnomalyChanges>(name, (s) => getDocument(name ?? "", s));
+  const [all, setAll] = useState(false);
+  const list = data.data?.changes ?? [];
+  const shown = all ? list : list.slice(0, first);
+  return (
+    <section className="card" aria-labelledby="changes" data-loading={data.loading}>
+      <div className="section-head">
+        <h2 id="changes">What changed</h2>
+        <p>{before ? `${spanText(before)} beside ${spanText(now)}; the most unusual change is first.` : "All series of two windows beside each other."}</p>
+      </div>
+      <BeforePicker />
+      {data.error && <Problem message={data.error} retry={data.retry} stale={data.data !== null} />}
+      {!before && <p className="empty">Choose the earlier window. The later one is the time range above.</p>}
+      {before && !data.data && !data.error && <p className="empty">Comparing all series. This takes some seconds.</p>}
+      {before && data.data && (
+        <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
+          <p>
+            {list.length === 0 ? `None of ${data.data.compared} series changed beyond its own spread.` : `${list.length} of ${data.data.compared} series changed beyond their own spread.`}
+          </p>
+          {list.length > 0 && (
+            <div className="scroll" tabIndex={0} role="group" aria-label="Changes">
+              <table className="data" id="change-list">
+                <thead>
+                  <tr>
+                    <th scope="col">What</th>
+                    <th scope="col" className="num">
+                      Before
+                    </th>
+                    <th scope="col" className="num">
+                      After
+                    </th>
+                    <th scope="col" className="num">
+                      Times
+                    </th>
+                    <th scope="col" className="num" title="The difference in units of the spread within the windows">
+                      Unusual by
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {shown.map((c) => (
+                    <ChangeRow key={c.series + c.expr} change={c} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+          {list.length > shown.length && (
+            <button type="button" className="text-button" onClick={() => setAll(true)}>
+              Show all {list.length}
+            </button>
+          )}
+          {(data.data.unable ?? []).map((u) => (
+            <p key={u} className="note note-warn">
+              {sentence(u)}
+            </p>
+          ))}
+        </div>
+      )}
+    </section>
+  );
+}
+
+function ChangeRow({ change: c }: { change: AnomalyChange }) {
+  const place = usePlace();
+  const { before } = place;
+  const { window: w } = useMachine();
+  const unit = unitOf(c.unit);
+  // Both windows on one axis.
+  const both: Span = { from: Math.min(before?.from ?? w.from, w.from), to: w.to };
+  return (
+    <tr data-metric={c.metric}>
+      <th scope="row">
+        {c.text}
+        <div>
+          <PlaceLink to={{ ...goTo(place, "explore", "", c.expr), fixed: both }}>
+            <code>{c.expr}</code>
+          </PlaceLink>
+        </div>
+      </th>
+      {[c.before, c.after].map((v, i) => (
+        <td key={i} className="num" title={rawValue(v, unit)} data-value={v ?? ""}>
+          {v === null ? "no values" : formatValue(v, unit)}
+        </td>
+      ))}
+      <td className="num">{c.ratio === null ? "–" : formatTimes(c.ratio)}</td>
+      <td className="num" title={String(c.score)}>
+        {formatValue(Math.abs(c.score), "")} spreads
+      </td>
+    </tr>
+  );
+}
+
+function spanText({ from, to }: Span): string {
+  return `${formatMoment(from, to - from)} (${formatLength(to - from)})`;
+}

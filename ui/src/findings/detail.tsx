@@ -1,0 +1,123 @@
+// One finding: the verdict, what to do, the numbers behind it, and its past.
+import { useEffect, useRef, useState } from "react";
+import { asking, getDocument } from "../api/client";
+import { useResource } from "../api/resource";
+import type { AnalysisConfidence, AnalysisRecord, AnalysisSilence, Findings } from "../api/types";
+import { QueryChart } from "../charts/charts";
+import { Evidence } from "../explain/evidence";
+import { formatValue, unitOf } from "../format/number";
+import { formatSince } from "../format/time";
+import { Severity } from "../frame/level";
+import { PlaceLink } from "../frame/link";
+import { Problem } from "../frame/problem";
+import { literal } from "../query/promql";
+import { useMachine } from "../state/machine";
+import { goTo } from "../state/place";
+import { usePlace } from "../state/use-place";
+import { sentence } from "../words/empty";
+import { Sentence } from "../words/term";
+import { SilenceForm } from "./silences";
+import { around } from "./spans";
+import { lengthOf } from "./timeline";
+
+const confidences: Record<AnalysisConfidence, string> = {
+  high: "sure: measured directly and in full",
+  medium: "fairly sure: from an estimate, or from a sign that may have another cause",
+  low: "a guess worth a look",
+};
+
+interface Props {
+  finding: AnalysisRecord;
+  /** The rule's title. */
+  title: string;
+  silences: AnalysisSilence[];
+  /** The subject is a process, whose time can be explained. */
+  explainable: boolean;
+}
+
+export function FindingDetail({ finding: f, title, silences, explainable }: Props) {
+  const place = usePlace();
+  const { tick } = useMachine();
+  const ref = useRef<HTMLElement>(null);
+  const chosen = place.subject === f.id;
+  useEffect(() => {
+    if (chosen) ref.current?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  const first = f.evidence?.[0];
+  const window = around(f, tick);
+  const silence = silences.find((s) => s.id === f.silenced);
+  return (
+    <article className="card finding" ref={ref} aria-label={f.title} data-finding={f.rule} data-subject={f.subject} aria-current={chosen ? "true" : undefined}>
+      <div className="row">
+        <Severity level={f.severity} />
+        <span className="dim small">
+          since {formatSince(f.since)}
+          {f.until ? ` until ${formatSince(f.until)}` : ""} ({lengthOf(f, tick)}) · {f.subject}
+          {f.share ? ` · ${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of its time` : ""}
+        </span>
+        {f.silenced && <span className="chip chip-warn" title={silence?.comment}>{silence ? `silenced until ${formatSince(silence.until)}` : "silenced"}</span>}
+      </div>
+      <h2>{f.title}</h2>
+      {f.remedy && (
+        <p>
+          <strong>What to do. </strong>
+          <Sentence text={sentence(f.remedy)} />
+        </p>
+      )}
+      {f.cost && (
+        <p>
+          <strong>If it stays as it is. </strong>
+          <Sentence text={sentence(f.cost)} />
+        </p>
+      )}
+      {f.confidence && (
+        <p>
+          <strong>How sure. </strong>
+          {sentence(confidences[f.confidence] ?? f.confidence)}
+        </p>
+      )}
+      <h3>Evidence</h3>
+      <Evidence evidence={f.evidence} window={window} />
+      {first?.expr && f.state === "open" && <QueryChart title={first.text} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
+      <History finding={f} />
+      {f.reference && (
+        <p className="note">
+          More: <Sentence text={f.reference} />
+        </p>
+      )}
+      <div className="row finding-actions">
+        {explainable && (
+          <PlaceLink to={{ ...goTo(place, "explain", f.subject), fixed: window }} className="button">
+            Explain {f.subject} at that time
+          </PlaceLink>
+        )}
+        <PlaceLink to={{ fixed: window }}>Show this time on the charts</PlaceLink>
+        {f.state === "open" && !f.silenced && <SilenceForm finding={f} title={title} />}
+      </div>
+    </article>
+  );
+}
+
+/** The other times at which the same rule spoke of the same subject. */
+function History({ finding: f }: { finding: AnalysisRecord }) {
+  const place = usePlace();
+  const { tick } = useMachine();
+  const [open, setOpen] = useState(false);
+  const name = asking("findings", { rule: f.rule, subject: literal(f.subject), limit: 50 });
+  const past = useResource<AnalysisRecord[]>(open ? name : null, async (s) => ((await getDocument<Findings>(name, s)).findings ?? []).filter((r) => r.id !== f.id && r.rule === f.rule && r.subject === f.subject));
+  return (
+    <details onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>Other times</summary>
+      {past.error && <Problem message={past.error} retry={past.retry} />}
+      {past.loading && <p className="dim">Reading the history.</p>}
+      {past.data?.length === 0 && <p className="dim">This is the only time that is on record.</p>}
+      <ul className="evidence">
+        {(past.data ?? []).map((p) => (
+          <li key={p.id}>
+            <PlaceLink to={{ ...goTo(place, "findings", p.id), fixed: around(p, tick) }}>{formatSince(p.since)}</PlaceLink>, for {lengthOf(p, tick)}: {p.title}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

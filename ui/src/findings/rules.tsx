@@ -1,0 +1,71 @@
+// Every rule with its answer; "cannot tell" is an answer, with its reason.
+import { useState } from "react";
+import type { AnalysisAnswer, AnalysisRuleStat } from "../api/types";
+import { formatLength } from "../format/time";
+import { IconGood, IconUnknown, IconWarning } from "../frame/icons";
+import { sentence } from "../words/empty";
+import { Sentence } from "../words/term";
+
+const answers: Record<AnalysisAnswer, { icon: typeof IconGood; look: string }> = {
+  fires: { icon: IconWarning, look: "chip-bad" },
+  "cannot tell": { icon: IconUnknown, look: "chip-warn" },
+  silent: { icon: IconGood, look: "chip-good" },
+};
+const order = Object.keys(answers) as AnalysisAnswer[];
+
+export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
+  const [only, setOnly] = useState<AnalysisAnswer | "">("");
+  const shown = rules.filter((r) => only === "" || r.answer === only).sort((a, b) => order.indexOf(a.answer) - order.indexOf(b.answer) || (a.title < b.title ? -1 : 1));
+  return (
+    <section className="card" aria-labelledby="rules">
+      <div className="section-head">
+        <h2 id="rules">What is looked for</h2>
+        <div className="ranges" role="group" aria-label="Rules by answer">
+          {(["", ...order] as const).map((a) => (
+            <button key={a} type="button" aria-pressed={only === a} onClick={() => setOnly(a)}>
+              {a === "" ? `all ${rules.length}` : `${a} ${rules.filter((r) => r.answer === a).length}`}
+            </button>
+          ))}
+        </div>
+      </div>
+      <div className="scroll" tabIndex={0} role="group" aria-label="Rules">
+        <table className="data">
+          <thead>
+            <tr>
+              <th scope="col">Rule</th>
+              <th scope="col">Says</th>
+              <th scope="col">What it means</th>
+              <th scope="col">Looks at</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((r) => (
+              <RuleRow key={r.name} rule={r} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
+  const { icon: Icon, look } = answers[r.answer];
+  return (
+    <tr data-rule={r.name} data-answer={r.answer}>
+      <th scope="row">{r.title}</th>
+      <td>
+        <span className={`chip ${look}`}>
+          <Icon /> {r.answer}
+        </span>
+        {r.reason && <div className="small dim">{sentence(r.reason)}</div>}
+      </td>
+      <td>
+        <Sentence text={r.doc} />
+      </td>
+      <td className="small">
+        the last {formatLength(r.windows[0])} and {formatLength(r.windows[1])}
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,53 @@
+// Findings on a time axis.
+import type { AnalysisRecord } from "../api/types";
+import type { Span } from "../state/place";
+
+/** When a finding began and ended, in Unix seconds; one that is open has not ended by now. */
+export function spanOf(f: AnalysisRecord, now: number): Span {
+  const from = Date.parse(f.since) / 1000;
+  return { from, to: Math.max(from, f.until ? Date.parse(f.until) / 1000 : now) };
+}
+
+/** The window that shows how a finding came and went: as much again on each side. */
+export function around(f: AnalysisRecord, now: number): Span {
+  const { from, to } = spanOf(f, now);
+  const margin = Math.max(120, Math.min(1800, (to - from) / 2));
+  return { from: Math.floor(from - margin), to: Math.ceil(Math.min(now, to + margin)) };
+}
+
+export interface Bar {
+  finding: AnalysisRecord;
+  /** Share of the axis, 0 to 1. */
+  left: number;
+  width: number;
+  /** The finding began before the axis does. */
+  cut: boolean;
+}
+
+/** A line of the timeline: the times at which one rule spoke of one subject. */
+export interface Track {
+  id: string;
+  subject: string;
+  rule: string;
+  bars: Bar[];
+}
+
+/** The findings that touch the window as lines, those of the latest finding
+ * first, and how many lie outside of it. */
+export function tracksOf(findings: AnalysisRecord[], w: Span, now: number): { tracks: Track[]; outside: AnalysisRecord[] } {
+  const tracks = new Map<string, Track>();
+  const outside: AnalysisRecord[] = [];
+  for (const f of findings.toSorted((a, b) => b.since.localeCompare(a.since))) {
+    const { from, to } = spanOf(f, now);
+    if (to < w.from || from > w.to) {
+      outside.push(f);
+      continue;
+    }
+    const id = `${f.rule} ${f.subject}`;
+    const track = tracks.get(id) ?? { id, subject: f.subject, rule: f.rule, bars: [] };
+    const at = (t: number) => Math.max(0, Math.min(1, (t - w.from) / (w.to - w.from)));
+    track.bars.push({ finding: f, left: at(from), width: at(to) - at(from), cut: from < w.from });
+    tracks.set(id, track);
+  }
+  return { tracks: [...tracks.values()], outside };
+}
