@@ -57,6 +57,8 @@ type Program struct {
 	crowded func(c *Counters) bool
 	// events is the number of runs of all its programs, from one CPU's row.
 	events func(c *Counters, row counts) uint64
+	// shares names maps that objects have in common while any is open.
+	shares []string
 	// reset names maps that remember what was there at the last event; they are
 	// emptied before the programs are attached again.
 	reset []string
@@ -136,6 +138,8 @@ var kernel struct {
 	table map[string]*ebpf.Map
 	users int
 	open  map[*Counters]bool
+	// shared holds the maps that open objects have in common, by name.
+	shared map[string]*sharedMap
 	// members keeps the table of members while inheriting is not empty; noMembers
 	// says why it cannot.
 	members    *Counters

@@ -212,12 +212,22 @@ func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[st
 			opts.MapReplacements[name] = m
 		}
 	}
+	for _, name := range c.program.shares {
+		if s := kernel.shared[name]; s != nil {
+			opts.MapReplacements[name] = s.Map
+		}
+	}
 	coll, err := ebpf.NewCollectionWithOptions(only, opts)
 	if err != nil {
 		return nil, err
 	}
 	c.close = append(c.close, func() error { coll.Close(); return nil })
 	c.shared = coll.Maps
+	for _, name := range c.program.shares {
+		if err := c.share(name); err != nil {
+			return nil, err
+		}
+	}
 	if !c.program.processes {
 		return coll.Maps, nil
 	}
@@ -233,6 +243,37 @@ func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[st
 	kernel.users++
 	c.close = append(c.close, dropTable)
 	return coll.Maps, nil
+}
+
+// sharedMap is a map that several objects use.
+type sharedMap struct {
+	*ebpf.Map
+	users int
+}
+
+// share makes a map of c the one that others with that name get too.
+func (c *Counters) share(name string) error {
+	s := kernel.shared[name]
+	if s == nil {
+		m, err := c.shared[name].Clone()
+		if err != nil {
+			return fmt.Errorf("share map %s: %w", name, err)
+		}
+		if kernel.shared == nil {
+			kernel.shared = map[string]*sharedMap{}
+		}
+		s = &sharedMap{Map: m}
+		kernel.shared[name] = s
+	}
+	s.users++
+	c.close = append(c.close, func() error {
+		if s.users--; s.users > 0 {
+			return nil
+		}
+		delete(kernel.shared, name)
+		return s.Close()
+	})
+	return nil
 }
 
 func dropTable() error {
@@ -342,6 +383,20 @@ func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.M
 	}
 	defer coll.Close()
 	return coll.DetachProgram(name), nil
+}
+
+// another loads one more program of an open object.
+func (c *Counters) another(name string) (*ebpf.Program, error) {
+	spec, err := c.program.load()
+	if err != nil {
+		return nil, fmt.Errorf("read object %s: %w", c.program.Name, err)
+	}
+	if err := c.size(spec, c.limits); err != nil {
+		return nil, err
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	return loadProgram(spec, name, c.shared, kernelTypes())
 }
 
 // loadLevel loads a program for a level of detail. Programs share all maps but

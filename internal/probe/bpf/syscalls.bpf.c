@@ -3,100 +3,15 @@
 /*
  * System calls by process and number, on raw_syscalls:sys_enter, and at level
  * LATENCY how long they took by number, on raw_syscalls:sys_exit.
- *
- * A pair of process and number gets a dense index when first seen, so that the
- * counters are as small as what happens rather than as what could. Cell s, below
- * SLOTS, is "other" of the process in slot s: what it calls when all pairs are
- * taken.
  */
-#include "process.h"
+#include "pairs.h"
 
 enum {
-	NUMBERS = 512,
-	NR_COMPAT = 510,  /* a 32-bit call, whose numbers mean something else */
+	NR_COMPAT = 510,  /* any call of a 32-bit program */
 	NR_UNKNOWN = 511, /* a number that no table has */
-	PAIRS = 8184,
-	RUNS = PAIRS,
-	STRIDE = PAIRS + 8,
-	TS_COMPAT = 2, /* arch/x86/include/asm/thread_info.h */
 };
 
-const volatile __u32 max_pairs = PAIRS;
 const volatile __u8 level = 0;
-
-COUNTS(STRIDE);
-
-struct numbers {
-	__u16 pair[NUMBERS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, SLOTS);
-	__type(key, __u32);
-	__type(value, struct numbers);
-} pairs SEC(".maps");
-
-/* keys[pair] is slot * NUMBERS + number + 1, for user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, PAIRS);
-	__type(key, __u32);
-	__type(value, __u64);
-} keys SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} pairs_used SEC(".maps");
-
-/* Pairs whose slot was taken back. */
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, PAIRS);
-	__type(value, __u32);
-} pairs_free SEC(".maps");
-
-/*
- * Two CPUs that see a pair first at once both take an index; the reader adds
- * what has the same key.
- */
-static __noinline __u32 new_pair(__u32 slot, __u32 nr)
-{
-	__u32 zero = 0, pair = 0, *used = bpf_map_lookup_elem(&pairs_used, &zero);
-	struct numbers *n = bpf_map_lookup_elem(&pairs, &slot);
-	__u64 *key;
-
-	if (!used || !n)
-		return slot;
-	if (SLOTS + *used < max_pairs)
-		pair = SLOTS + __sync_fetch_and_add(used, 1);
-	if ((!pair || pair >= max_pairs) && bpf_map_pop_elem(&pairs_free, &pair))
-		return slot;
-	key = bpf_map_lookup_elem(&keys, &pair);
-	if (!key)
-		return slot;
-	*key = slot * NUMBERS + nr + 1;
-	n->pair[nr & (NUMBERS - 1)] = pair;
-	return pair;
-}
-
-static __always_inline void count(__u32 slot, __u32 nr, __u32 cpu)
-{
-	struct numbers *n = bpf_map_lookup_elem(&pairs, &slot);
-	__u32 pair;
-
-	if (!n)
-		return;
-	pair = n->pair[nr & (NUMBERS - 1)];
-	if (!pair)
-		pair = new_pair(slot, nr);
-	add(&counts, STRIDE, cpu, pair, 1);
-}
 
 /* The call that a thread is in. */
 struct call {
@@ -164,13 +79,13 @@ static __always_inline int enter(__u64 nr)
 	if (outside(leader, SYSCALLS, &own))
 		return 0;
 	slot = process_slot(leader, 0, cpu);
-	if (bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT)
+	if (compat(task))
 		nr = NR_COMPAT;
 	else if (nr >= NR_COMPAT)
 		nr = NR_UNKNOWN;
-	count(slot, nr, cpu);
+	count(slot, nr, cpu, 1);
 	if (own)
-		count(own, nr, cpu);
+		count(own, nr, cpu, 1);
 	if (level && timed(slot)) {
 		c = bpf_task_storage_get(&calls, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (c) {

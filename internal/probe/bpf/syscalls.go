@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sizes of syscalls.bpf.c.
+// Sizes of pairs.h and syscalls.bpf.c.
 const (
 	numbers   = 512
 	pairs     = 8184
@@ -59,24 +59,10 @@ var Syscalls = &Program{
 			from: 1,
 		},
 	},
-	events: func(c *Counters, row counts) uint64 { return row.sum(pairs) },
-	totals: func(c *Counters, sums []uint64) {
-		c.eachPair(func(slot, _, _ int, n uint64) {
-			if slot < len(sums) {
-				sums[slot] += n
-			}
-		})
-	},
-	forget: (*Counters).forgetSyscalls,
-	crowded: func(c *Counters) bool {
-		taken := 0
-		c.eachPair(func(_, _, pair int, _ uint64) {
-			if pair >= allSlots {
-				taken++
-			}
-		})
-		return taken*4 > 3*(cmp.Or(int(c.limits.Pairs), pairs)-allSlots)
-	},
+	events:  func(c *Counters, row counts) uint64 { return row.sum(pairs) },
+	totals:  (*Counters).totalPairs,
+	forget:  (*Counters).forgetPairs,
+	crowded: (*Counters).crowdedPairs,
 }
 
 // cacheEntries is the size of the process cache of process.h: 64 entries for
@@ -99,8 +85,28 @@ func (c *Counters) eachPair(yield func(slot, nr, pair int, n uint64)) {
 	}
 }
 
-// forgetSyscalls empties the pairs of slots and gives them back.
-func (c *Counters) forgetSyscalls(gone map[int]bool) (events uint64, err error) {
+// totalPairs adds what each slot has counted to sums.
+func (c *Counters) totalPairs(sums []uint64) {
+	c.eachPair(func(slot, _, _ int, n uint64) {
+		if slot < len(sums) {
+			sums[slot] += n
+		}
+	})
+}
+
+// crowdedPairs reports whether three quarters of all pairs are taken.
+func (c *Counters) crowdedPairs() bool {
+	taken := 0
+	c.eachPair(func(_, _, pair int, _ uint64) {
+		if pair >= allSlots {
+			taken++
+		}
+	})
+	return taken*4 > 3*(cmp.Or(int(c.limits.Pairs), pairs)-allSlots)
+}
+
+// forgetPairs empties the pairs of slots and gives them back.
+func (c *Counters) forgetPairs(gone map[int]bool) (events uint64, err error) {
 	cells, keys, table := c.counts(), c.maps["keys"], c.maps["pairs"]
 	c.eachPair(func(slot, nr, pair int, n uint64) {
 		if !gone[slot] {
@@ -114,7 +120,7 @@ func (c *Counters) forgetSyscalls(gone map[int]bool) (events uint64, err error) 
 		binary.NativeEndian.PutUint64(keys[pair*8:], 0)
 		binary.NativeEndian.PutUint16(table[(slot*numbers+nr)*2:], 0)
 		if e := c.shared["pairs_free"].Update(nil, uint32(pair), ebpf.UpdateAny); e != nil {
-			err = errors.Join(err, fmt.Errorf("give back a place in the table of system calls: %w", e))
+			err = errors.Join(err, fmt.Errorf("give back a place in a table of %s: %w", c.program.Name, e))
 		}
 	})
 	return events, err
@@ -126,6 +132,12 @@ type call struct{ slot, nr int }
 // Syscalls emits the number of calls for each process and system call since
 // the program was attached, and returns how many of them were folded.
 func (c *Counters) Syscalls(emit func(process, syscall string, n uint64)) (folded uint64) {
+	return c.sumPairs(func(process string, nr int, n uint64) { emit(process, SyscallName(nr), n) })
+}
+
+// sumPairs emits what each process has counted under each number, numbers for
+// what found no pair left, and returns how much of it was folded.
+func (c *Counters) sumPairs(emit func(process string, nr int, n uint64)) (folded uint64) {
 	kernel.Lock()
 	defer kernel.Unlock()
 	raw := c.maps["names"]
@@ -153,7 +165,7 @@ func (c *Counters) Syscalls(emit func(process, syscall string, n uint64)) (folde
 	})
 	c.order = order
 	for _, k := range order {
-		emit(c.names.label[k.slot], SyscallName(k.nr), c.calls[k])
+		emit(c.names.label[k.slot], k.nr, c.calls[k])
 	}
 	return folded
 }

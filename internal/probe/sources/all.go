@@ -9,6 +9,8 @@ import "github.com/teescope/teescope/internal/probe"
 var All = []*probe.Source{
 	&teeInfo,
 	&syscalls,
+	&samples,
+	&waits,
 	&switches,
 	&faults,
 	&pageCache,

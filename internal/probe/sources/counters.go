@@ -24,6 +24,8 @@ type counters struct {
 	labels map[[3]string][]string
 	// folded is what decode returned last.
 	folded uint64
+	// late, where set, is what was missed beside the kernel's own count of that.
+	late func() uint64
 	// full is what helps when a table is full; restarting, where it is "".
 	full string
 }
@@ -60,6 +62,9 @@ func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 	missed, err := c.Missed()
 	if err != nil {
 		return err
+	}
+	if c.late != nil {
+		missed += c.late()
 	}
 	series := 0
 	folded := c.decode(c, func(s metric.Sample) { series++; emit(s) })

@@ -1,0 +1,380 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf samples samples.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// Numbers and cells of samples.bpf.c.
+const (
+	nrUser = 504 + iota
+	nrHandshake
+	nrGuest
+	nrFault
+	nrInterrupt
+	nrThread
+
+	cellLate  = pairs + 1
+	cellTried = pairs + 2
+)
+
+// SamplePeriod is the time between two samples of a CPU. 97 a second are in step
+// with no timer, all of which have round periods.
+const SamplePeriod = time.Second / 97
+
+// silence is for how long a CPU must not have ticked to be taken for one whose
+// clock has stopped, as it does when the CPU is taken offline.
+const silence = time.Second
+
+// Activity is what a thread did when the clock ticked.
+type Activity string
+
+// The activities. InInterrupt: user space was left for an interrupt, or for an
+// exception that is no page fault; where that cannot be told from page faults,
+// as under lockdown in confidentiality mode or on processors with FRED, it is
+// InFault. InThread is a thread of the kernel's own, Folded found its table full.
+const (
+	InUser      Activity = "user"
+	InKernel    Activity = "kernel"
+	InFault     Activity = "fault"
+	InInterrupt Activity = "interrupt"
+	InThread    Activity = "thread"
+	Folded      Activity = Other
+)
+
+// Calls of InUser: in a TLS handshake, and a virtual CPU in its guest.
+const (
+	Handshake = "tls_handshake"
+	Guest     = "guest"
+)
+
+// Samples counts what threads do when the clocks of the CPUs tick.
+type Samples struct {
+	*Counters
+	clock *clock
+}
+
+// OpenSamples starts a clock on each CPU, and measures what a tick costs.
+func OpenSamples(h *host.Host) (*Samples, error) { return openSamples(h, Limits{}) }
+
+func openSamples(h *host.Host, limits Limits) (*Samples, error) {
+	k := &clock{ticks: map[int]*ticker{}}
+	start := func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return k.start(p) }
+	p := &Program{
+		Name:      "samples",
+		load:      loadSamples,
+		processes: true,
+		shares:    handshakeMaps,
+		row:       pairsRow,
+		read:      []string{"counts", "keys", "names"},
+		tell:      []string{"cache", "pairs", "entries"},
+		reset:     []string{"ticked"},
+		sized:     map[string]func(int) uint32{"cache": cacheEntries, "ticked": func(cpus int) uint32 { return uint32(cpus) }},
+		hooks: []hook{{
+			name:     "cpu-clock",
+			variants: []variant{{"sample_exact", start}, {"sample_plain", start}},
+		}},
+		events:  func(_ *Counters, row counts) uint64 { return row.sum(pairs) },
+		totals:  (*Counters).totalPairs,
+		forget:  (*Counters).forgetPairs,
+		crowded: (*Counters).crowdedPairs,
+	}
+	c, err := p.open(h, limits)
+	if err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	s := &Samples{Counters: c, clock: k}
+	if c.recorded {
+		return s, nil
+	}
+	k.ticked = c.maps["ticked"]
+	s.learn()
+	cost := s.measure()
+	kernel.Lock()
+	c.calibrated = cost
+	kernel.Unlock()
+	return s, nil
+}
+
+// Close stops the clocks.
+func (s *Samples) Close() error { return errors.Join(s.Counters.Close(), s.clock.Close()) }
+
+// Sampled emits the number of samples for each process, activity and call, and
+// returns how many were folded. The call is that of InKernel; in other modes it
+// is Handshake, Guest or "".
+func (s *Samples) Sampled(emit func(process string, in Activity, call string, n uint64)) (folded uint64) {
+	return s.sumPairs(func(process string, nr int, n uint64) {
+		switch nr {
+		case nrUser:
+			emit(process, InUser, "", n)
+		case nrHandshake:
+			emit(process, InUser, Handshake, n)
+		case nrGuest:
+			emit(process, InUser, Guest, n)
+		case nrFault:
+			emit(process, InFault, "", n)
+		case nrInterrupt:
+			emit(process, InInterrupt, "", n)
+		case nrThread:
+			emit(process, InThread, "", n)
+		case numbers:
+			emit(process, Folded, "", n)
+		default:
+			emit(process, InKernel, SyscallName(nr), n)
+		}
+	})
+}
+
+// Late is the number of ticks that did not come or found another program running,
+// as when interrupts are off for long or the machine itself does not run.
+func (s *Samples) Late() uint64 { return s.counts().sum(cellLate) }
+
+// Follow starts the clocks of CPUs that came online, or whose clock has stopped,
+// and gives those up that went.
+func (s *Samples) Follow(online []int) error {
+	if s.recorded {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock.follow(online)
+}
+
+// clock is a perf event on each CPU whose timer runs a program.
+type clock struct {
+	program *ebpf.Program
+	ticks   map[int]*ticker // by CPU
+	on      bool
+	started uint64 // when it was switched on
+	ticked  []byte // the map of that name
+}
+
+// ticker is the event of a CPU.
+type ticker struct {
+	fd   int
+	link link.Link
+	made uint64
+}
+
+// running is the clock while it is on; closing it switches it off. Events are
+// kept, as making new ones takes a capability.
+type running struct {
+	link.Link
+	clock *clock
+}
+
+// Close implements link.Link.
+func (r running) Close() error { return r.clock.toggle(false) }
+
+// start switches the clock on with a program.
+func (k *clock) start(p *ebpf.Program) (link.Link, error) {
+	if k.program != p {
+		if err := k.Close(); err != nil {
+			return nil, err
+		}
+		k.program = p
+		cpus, err := ebpf.PossibleCPU()
+		if err != nil {
+			return nil, err
+		}
+		for cpu := range cpus {
+			if err := k.add(cpu); err != nil && !errors.Is(err, unix.ENODEV) { // it is offline
+				return nil, errors.Join(err, k.Close())
+			}
+		}
+	}
+	return running{clock: k}, k.toggle(true)
+}
+
+// add makes the event of a CPU, switched off.
+func (k *clock) add(cpu int) error {
+	t, err := newTicker(k.program, SamplePeriod, -1, cpu)
+	if err != nil {
+		return fmt.Errorf("start the clock of CPU %d: %w", cpu, err)
+	}
+	k.ticks[cpu] = t
+	return nil
+}
+
+// toggle switches all events on or off.
+func (k *clock) toggle(on bool) error {
+	k.on, k.started = on, now()
+	var errs []error
+	for cpu, t := range k.ticks {
+		if err := t.toggle(on); err != nil {
+			errs = append(errs, fmt.Errorf("switch the clock of CPU %d: %w", cpu, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// follow is Samples.Follow.
+func (k *clock) follow(online []int) error {
+	var errs []error
+	at := now()
+	for cpu, t := range k.ticks {
+		if slices.Contains(online, cpu) && !k.stopped(cpu, t, at) {
+			continue
+		}
+		delete(k.ticks, cpu)
+		errs = append(errs, t.close())
+	}
+	for _, cpu := range online {
+		if k.ticks[cpu] != nil {
+			continue
+		}
+		if b := k.ticked; (cpu+1)*8 <= len(b) {
+			clear(b[cpu*8 : (cpu+1)*8]) // what it missed while it was offline is no loss
+		}
+		err := k.add(cpu)
+		if err == nil && k.on {
+			err = k.ticks[cpu].toggle(true)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// stopped reports whether the clock of a CPU is on and does not tick.
+func (k *clock) stopped(cpu int, t *ticker, at uint64) bool {
+	last := max(k.started, t.made)
+	if b := k.ticked; (cpu+1)*8 <= len(b) {
+		last = max(last, binary.NativeEndian.Uint64(b[cpu*8:]))
+	}
+	return k.on && at > last+uint64(silence)
+}
+
+// Close gives all events up.
+func (k *clock) Close() error {
+	var errs []error
+	for _, t := range k.ticks {
+		errs = append(errs, t.close())
+	}
+	clear(k.ticks)
+	k.program = nil
+	return errors.Join(errs...)
+}
+
+// newTicker makes an event, switched off, of a CPU or, unless it is -1, of a thread.
+func newTicker(p *ebpf.Program, period time.Duration, thread, cpu int) (*ticker, error) {
+	attr := unix.PerfEventAttr{
+		Type:   unix.PERF_TYPE_SOFTWARE,
+		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample: uint64(period),
+		Bits:   unix.PerfBitDisabled,
+	}
+	fd, err := unix.PerfEventOpen(&attr, thread, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open a perf event: %w", err)
+	}
+	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: p, Attach: ebpf.AttachPerfEvent})
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return &ticker{fd: fd, link: l, made: now()}, nil
+}
+
+func (t *ticker) toggle(on bool) error {
+	request := uint(unix.PERF_EVENT_IOC_DISABLE)
+	if on {
+		request = unix.PERF_EVENT_IOC_ENABLE
+	}
+	return unix.IoctlSetInt(t.fd, request, 0)
+}
+
+func (t *ticker) close() error { return errors.Join(t.link.Close(), unix.Close(t.fd)) }
+
+// learn lets the program know how the entry code of page faults looks from
+// inside. Without that it does not tell interrupts from faults.
+func (s *Samples) learn() {
+	for _, e := range []struct {
+		program, tracepoint string
+		trigger             func()
+	}{{"entry_fault", "page_fault_user", touch}, {"entry_call", "sys_enter", func() { unix.Getppid() }}} {
+		p, err := s.another(e.program)
+		if err != nil {
+			return
+		}
+		l, err := raw(e.tracepoint)(s.host, p)
+		if err == nil {
+			e.trigger()
+			err = l.Close()
+		}
+		if errors.Join(err, p.Close()) != nil {
+			clear(s.maps["entries"])
+			return
+		}
+	}
+}
+
+// touch makes a page fault.
+func touch() {
+	b, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return
+	}
+	b[0] = 1
+	_ = unix.Munmap(b)
+}
+
+// measure is what a tick costs in seconds: how much longer the same work takes
+// while a clock of its own interrupts it every 25 us. 0 is not known.
+func (s *Samples) measure() float64 {
+	const batches, rounds = 15, 300_000
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	t, err := newTicker(s.clock.program, 25*time.Microsecond, 0, -1)
+	if err != nil {
+		return 0
+	}
+	defer t.close()
+	work := func() float64 {
+		began := now()
+		spin(rounds)
+		return float64(now()-began) / 1e9
+	}
+	alone := work()
+	for range batches {
+		alone = min(alone, work())
+	}
+	if t.toggle(true) != nil {
+		return 0
+	}
+	var costs []float64
+	for range batches {
+		before := s.counts().sum(cellTried)
+		took := work()
+		if n := s.counts().sum(cellTried) - before; n > 0 {
+			costs = append(costs, (took-alone)/float64(n))
+		}
+	}
+	if len(costs) == 0 {
+		return 0
+	}
+	slices.Sort(costs)
+	return max(0, costs[len(costs)/2])
+}
+
+// spin keeps the processor busy, for a nanosecond or so a round.
+//
+//go:noinline
+func spin(rounds int) (x uint32) {
+	for range rounds {
+		x = x*1664525 + 1013904223
+	}
+	return x
+}

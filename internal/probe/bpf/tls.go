@@ -1,0 +1,239 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf tls tls.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// HandshakeFunction is the function of OpenSSL's libssl in which handshakes are made.
+const HandshakeFunction = "SSL_do_handshake"
+
+// Sizes of tls.bpf.c.
+const (
+	tlsRuns = slots
+	tlsSelf = 1
+)
+
+// handshakeMaps are those of handshakes.h.
+var handshakeMaps = []string{"handshakes", "handshakes_since"}
+
+// Handshakes counts TLS handshakes that succeed, and lets Samples know which
+// threads are in one. As with Uprobes, a hook is for every process that maps the
+// file.
+type Handshakes struct {
+	*Counters
+	begin, end *ebpf.Program
+	files      map[FileID]*Executable
+}
+
+// OpenHandshakes loads the programs and measures what a hit costs, on a function
+// of this process; no file is hooked yet.
+func OpenHandshakes(h *host.Host) (*Handshakes, error) {
+	s := &Handshakes{files: map[FileID]*Executable{}}
+	p := &Program{
+		Name:      "tls",
+		load:      loadTls,
+		processes: true,
+		shares:    handshakeMaps,
+		row:       tlsRuns + 8,
+		read:      []string{"counts", "names"},
+		tell:      []string{"cache", "handshakes_since"},
+		sized:     map[string]func(int) uint32{"cache": cacheEntries},
+		events:    func(_ *Counters, row counts) uint64 { return row.sum(tlsRuns) },
+		totals: func(c *Counters, sums []uint64) {
+			for slot := range sums {
+				sums[slot] += c.counts().sum(slot)
+			}
+		},
+		forget: func(c *Counters, gone map[int]bool) (events uint64, err error) {
+			for slot := range gone {
+				events += c.counts().sum(slot)
+				c.counts().clear(slot)
+			}
+			return events, nil
+		},
+		hooks: []hook{{
+			name: "uprobe",
+			variants: []variant{{"handshake_begin", func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+				offset, err := offsetOf(tick)
+				if err != nil {
+					return nil, err
+				}
+				s.begin = p
+				return attachHandshake("/proc/self/exe", p, offset, tlsSelf, false)
+			}}},
+			trigger: tick,
+		}},
+	}
+	var err error
+	if s.Counters, err = p.Open(h); err != nil {
+		return nil, err
+	}
+	if s.recorded {
+		return s, nil
+	}
+	// A return of a function of this process must not be hooked: it is in Go, whose
+	// stacks are looked through and moved.
+	if s.end, err = s.another("handshake_end"); err != nil {
+		return nil, errors.Join(refused(h, "tls", err), s.Close())
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.close = append(s.close, s.end.Close)
+	err = s.hooks[0].link.Close()
+	s.hooks = nil
+	s.since(now())
+	return s, err
+}
+
+// since says from when on returns are seen.
+func (s *Handshakes) since(at uint64) {
+	if b := s.maps["handshakes_since"]; len(b) >= 8 {
+		binary.NativeEndian.PutUint64(b, at)
+	}
+}
+
+// Detach is that of Counters. What was begun is not taken for what goes on.
+func (s *Handshakes) Detach() error {
+	s.since(math.MaxUint64)
+	return s.Counters.Detach()
+}
+
+// Attach is that of Counters.
+func (s *Handshakes) Attach() error {
+	err := s.Counters.Attach()
+	s.since(now())
+	return err
+}
+
+func attachHandshake(path string, p *ebpf.Program, offset, cookie uint64, end bool) (link.Link, error) {
+	x, err := link.OpenExecutable(path)
+	if err != nil {
+		return nil, err
+	}
+	o := &link.UprobeOptions{Address: offset, Cookie: cookie}
+	if end {
+		return x.Uretprobe("", p, o)
+	}
+	return x.Uprobe("", p, o)
+}
+
+// Hook hooks the function at an offset of a file, and takes the file over, also
+// where it cannot be hooked.
+func (s *Handshakes) Hook(x *Executable, offset uint64) error {
+	if s.files[x.ID] != nil {
+		return x.Close()
+	}
+	// By its descriptor, so that it is this file whatever its name means by then.
+	path := "/proc/self/fd/" + strconv.Itoa(int(x.file.Fd()))
+	kernel.Lock()
+	defer kernel.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hooks := []attached{{program: s.begin}, {program: s.end}}
+	var err error
+	// The end first: a beginning whose end is not seen would stay.
+	for i := 1; i >= 0 && err == nil; i-- {
+		a := &hooks[i]
+		a.name = x.String()
+		a.attach = func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+			return attachHandshake(path, p, offset, 0, p == s.end)
+		}
+		a.link, err = a.attach(s.host, a.program)
+	}
+	for i := range hooks {
+		if l := hooks[i].link; l != nil && (s.detached || err != nil) {
+			err = errors.Join(err, l.Close())
+			hooks[i].link = nil
+		}
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("attach uprobes to %s: %w", x, oneLine{err}), x.Close())
+	}
+	s.files[x.ID] = x
+	s.hooks = append(hooks, s.hooks...)
+	return nil
+}
+
+// Hooked reports whether a file has hooks, and how many files have.
+func (s *Handshakes) Hooked(id FileID) (yes bool, files int) { return s.files[id] != nil, len(s.files) }
+
+// Forget removes the hooks of the files that gone reports.
+func (s *Handshakes) Forget(gone func(*Executable) bool) error {
+	kernel.Lock()
+	defer kernel.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for id, x := range s.files {
+		if !gone(x) {
+			continue
+		}
+		kept := s.hooks[:0:0]
+		for _, a := range s.hooks {
+			switch {
+			case a.name != x.String():
+				kept = append(kept, a)
+			case a.link != nil:
+				errs = append(errs, a.link.Close())
+			}
+		}
+		s.hooks = kept
+		delete(s.files, id)
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// HitSeconds is what a hit costs in seconds, measured when s was opened; a
+// handshake has two or, where it would block, more. 0 is not known.
+func (s *Handshakes) HitSeconds() float64 { return s.calibrated }
+
+// Close removes all hooks and closes the files.
+func (s *Handshakes) Close() error {
+	errs := []error{s.Counters.Close()}
+	for _, x := range s.files {
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Handshaken emits the number of handshakes of each process with any since
+// opening, and returns how many were folded.
+func (s *Handshakes) Handshaken(emit func(process string, n uint64)) (folded uint64) {
+	kernel.Lock()
+	defer kernel.Unlock()
+	cells, raw := s.counts(), s.maps["names"]
+	var sum [slots]uint64
+	s.Retired = s.retired
+	for slot := range slots {
+		switch n := cells.sum(slot); {
+		case n == 0:
+		case limbo(slot):
+			s.Retired += n
+		default:
+			if slot == otherSlot {
+				folded += n
+			}
+			sum[s.names.of(raw, slot)] += n
+		}
+	}
+	for slot, n := range sum {
+		if n > 0 {
+			emit(s.names.label[slot], n)
+		}
+	}
+	return folded
+}

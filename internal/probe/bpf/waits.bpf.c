@@ -1,0 +1,117 @@
+//go:build ignore
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What threads wait for: a walk over all of them (iter/task) that writes a record
+ * for each one which is not on a CPU. User space reads the walk at random moments
+ * and adds the records up. Threads of the kernel's own are left out.
+ *
+ * The system call that a thread sleeps in, and its arguments, are in the frame at
+ * the bottom of its kernel stack.
+ */
+#include "common.h"
+
+enum {
+	/* include/linux/sched.h */
+	TASK_INTERRUPTIBLE = 0x1,
+	TASK_UNINTERRUPTIBLE = 0x2,
+	TASK_NOLOAD = 0x400,
+	TASK_ASLEEP = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE,
+	PF_KTHREAD = 0x00200000,
+	TS_COMPAT = 2, /* arch/x86/include/asm/thread_info.h */
+
+	NR_COMPAT = 510,
+	NR_FUTEX = 202, /* arch/x86/entry/syscalls/syscall_64.tbl */
+
+	/* include/uapi/linux/futex.h */
+	FUTEX_WAIT = 0,
+	FUTEX_LOCK_PI = 6,
+	FUTEX_WAIT_BITSET = 9,
+	FUTEX_LOCK_PI2 = 13,
+	FUTEX_COMMANDS = 127, /* the others are flags */
+
+	/* What mutexes of glibc, Rust and Go set their word to when someone waits. */
+	LOCKED_WITH_WAITERS = 2,
+	/* musl's: this bit and the owner's number below it. */
+	HAS_WAITERS = 1u << 31,
+	/* musl's condition variables wait for a 2 as well, which is a variable of the function that waits. */
+	FRAME = 1024,
+};
+
+enum state { ON_RUN_QUEUE, DISK, LOCK, SLEEP };
+
+struct record {
+	char process[COMM];
+	int nr; /* of the system call, or -1 */
+	__u32 state;
+};
+
+struct task_struct___waits {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	int exit_state;
+	struct thread_info thread_info;
+	struct task_struct *group_leader;
+} KERNEL_TYPE;
+
+struct pt_regs {
+	unsigned long orig_ax, di, si, dx, r10, sp;
+} KERNEL_TYPE;
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} KERNEL_TYPE;
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct___waits *task;
+} KERNEL_TYPE;
+
+/* Whether a thread in futex(2) waits for a lock: without a time limit, and for a word as locks have it. */
+static __always_inline int for_lock(struct pt_regs *regs)
+{
+	__u32 op = regs->si & FUTEX_COMMANDS, value = regs->dx;
+
+	if (op == FUTEX_LOCK_PI || op == FUTEX_LOCK_PI2)
+		return 1;
+	if ((op != FUTEX_WAIT && op != FUTEX_WAIT_BITSET) || regs->r10)
+		return 0;
+	if (value == LOCKED_WITH_WAITERS)
+		return regs->di - regs->sp >= FRAME;
+	return value > HAS_WAITERS;
+}
+
+SEC("iter/task")
+int waits(struct bpf_iter__task *ctx)
+{
+	struct task_struct___waits *task = ctx->task;
+	struct record r = {};
+	struct pt_regs *regs;
+	unsigned int state;
+
+	if (!task || task->flags & PF_KTHREAD || task->exit_state)
+		return 0;
+	state = task->__state;
+	if (!state && (!bpf_core_field_exists(task->on_cpu) || task->on_cpu))
+		return 0;
+	if (state && !(state & TASK_ASLEEP))
+		return 0; /* stopped, traced, dying */
+	regs = (void *)bpf_task_pt_regs((void *)task);
+	r.nr = regs->orig_ax;
+	if (r.nr >= 0 && bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT)
+		r.nr = NR_COMPAT;
+	if (!state)
+		r.state = ON_RUN_QUEUE;
+	else if (state & TASK_UNINTERRUPTIBLE)
+		r.state = state & TASK_NOLOAD ? SLEEP : DISK;
+	else
+		r.state = r.nr == NR_FUTEX && for_lock(regs) ? LOCK : SLEEP;
+	*(__u64 *)&r.process[0] = *(__u64 *)&task->group_leader->comm[0];
+	*(__u64 *)&r.process[8] = *(__u64 *)&task->group_leader->comm[8];
+	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,257 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf waits waits.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+const (
+	// walkEvery is the mean time between two walks, as long as they take no more
+	// than walkShare of a core.
+	walkEvery = 100 * time.Millisecond
+	walkShare = 1e-3
+	// maxWaits bounds the sums that are kept, mostIdle for how long one is kept
+	// that does not grow, once three quarters are taken.
+	maxWaits = 4096
+	mostIdle = 5 * time.Minute
+	// recordBytes is struct record of waits.bpf.c.
+	recordBytes = commLen + 8
+)
+
+// waitStates are the names of enum state of waits.bpf.c.
+var waitStates = [...]string{"cpu", "disk", "lock", "sleep"}
+
+// Wait is what threads of the processes of one name wait for: in State "cpu" for
+// a CPU, "disk" uninterruptibly, "lock" for a lock in user space, "sleep" for
+// anything else; Call is the system call that they are in, or "".
+type Wait struct{ Process, State, Call string }
+
+// Waits walks over all threads at random moments and adds up what they wait for.
+type Waits struct {
+	host *host.Host
+	iter *link.Iter
+	stop chan struct{}
+	done chan struct{}
+
+	mu   sync.Mutex
+	sums map[Wait]*waited
+	// folded is the time in seconds of waits that found no place.
+	folded float64
+	err    error
+	walked Walked
+}
+
+// waited is a sum in seconds, and when it last grew.
+type waited struct {
+	seconds float64
+	at      time.Time
+}
+
+// Walked is what the walks were until now.
+type Walked struct {
+	Walks, Threads uint64
+	// Seconds is the time that they stand for, CPU what they took of one.
+	Seconds, CPU float64
+}
+
+// OpenWaits loads the program and begins to walk. On a fixture it takes the
+// recorded walk once.
+func OpenWaits(h *host.Host) (*Waits, error) {
+	w := &Waits{host: h, sums: map[Wait]*waited{}, stop: make(chan struct{}), done: make(chan struct{})}
+	if h.Maps != nil {
+		close(w.done)
+		return w, w.replay()
+	}
+	spec, err := loadWaits()
+	if err != nil {
+		return nil, fmt.Errorf("read object waits: %w", err)
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	types := kernelTypes()
+	if _, err := types.Kernel(); err != nil {
+		return nil, noTypes(err)
+	}
+	p, err := loadProgram(spec, "waits", nil, types)
+	if err != nil {
+		return nil, refused(h, "waits", err)
+	}
+	defer p.Close() // the link keeps it
+	if w.iter, err = link.AttachIter(link.IterOptions{Program: p}); err != nil {
+		return nil, refused(h, "waits", err)
+	}
+	go w.run()
+	return w, nil
+}
+
+func (w *Waits) replay() error {
+	recorded, err := w.host.Maps("waits")
+	if err != nil {
+		return err
+	}
+	walk, ok := recorded["walk"]
+	if !ok {
+		return errors.New("read map walk of waits: not recorded")
+	}
+	one := map[wait]uint64{}
+	w.add(one, countRecords(one, walk), walkEvery, 0)
+	return nil
+}
+
+// Close ends the walks.
+func (w *Waits) Close() error {
+	close(w.stop)
+	<-w.done
+	if w.iter == nil {
+		return nil
+	}
+	return w.iter.Close()
+}
+
+// run walks until it is told to stop. Its thread does nothing else, so that the
+// thread's CPU time is that of the walks.
+func (w *Waits) run() {
+	defer close(w.done)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
+	last, every, began := now(), walkEvery, threadCPU()
+	for {
+		// Random, so that it is in step with nothing: from half the mean to one and a half.
+		timer := time.NewTimer(every/2 + rand.N(every))
+		select {
+		case <-w.stop:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		at := now()
+		threads, err := w.walk(one, buf)
+		if err != nil {
+			w.mu.Lock()
+			w.err = err
+			w.mu.Unlock()
+			every, last = 10*time.Second, at
+			continue
+		}
+		ended := threadCPU()
+		w.add(one, threads, time.Duration(at-last), ended-began)
+		every = max(walkEvery, time.Duration(float64(ended-began)/walkShare))
+		last, began = at, ended
+	}
+}
+
+// wait is a Wait as the program says it.
+type wait struct {
+	process [commLen]byte
+	nr      int32
+	state   uint32
+}
+
+// walk counts the threads that wait, by wait.
+func (w *Waits) walk(one map[wait]uint64, buf []byte) (threads uint64, err error) {
+	r, err := w.iter.Open()
+	if err != nil {
+		return 0, fmt.Errorf("walk over all threads: %w", err)
+	}
+	defer r.Close()
+	clear(one)
+	for rest := 0; ; {
+		n, err := r.Read(buf[rest:])
+		n += rest
+		whole := n / recordBytes * recordBytes
+		threads += countRecords(one, buf[:whole])
+		rest = copy(buf, buf[whole:n])
+		if errors.Is(err, io.EOF) {
+			return threads, nil
+		}
+		if err != nil {
+			return threads, fmt.Errorf("walk over all threads: %w", err)
+		}
+	}
+}
+
+// countRecords adds records to one and returns how many there were.
+func countRecords(one map[wait]uint64, b []byte) (n uint64) {
+	for ; len(b) >= recordBytes; b = b[recordBytes:] {
+		k := wait{nr: int32(binary.NativeEndian.Uint32(b[commLen:])), state: binary.NativeEndian.Uint32(b[commLen+4:])}
+		copy(k.process[:takenByte], b)
+		if k.state < uint32(len(waitStates)) {
+			one[k]++
+			n++
+		}
+	}
+	return n
+}
+
+// add makes a walk stand for the time since the one before it.
+func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = nil
+	w.walked.Walks++
+	w.walked.Threads += threads
+	w.walked.Seconds += since.Seconds()
+	w.walked.CPU += cpu.Seconds()
+	at := w.host.Now()
+	for k, n := range one {
+		key := Wait{label(k.process[:], 0), waitStates[k.state], ""}
+		if k.nr >= 0 {
+			key.Call = SyscallName(int(k.nr))
+		}
+		s := w.sums[key]
+		if s == nil && len(w.sums) >= maxWaits {
+			w.folded += float64(n) * since.Seconds()
+			key.Process, key.Call = Other, Other
+			s = w.sums[key]
+		}
+		if s == nil {
+			s = &waited{}
+			w.sums[key] = s
+		}
+		s.seconds += float64(n) * since.Seconds()
+		s.at = at
+	}
+}
+
+// Waited emits the time in seconds that threads have waited since opening, and
+// returns how much of it was folded. The error says why walks do not work now.
+func (w *Waits) Waited(emit func(Wait, float64)) (folded float64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.host.Now()
+	crowded := len(w.sums) > maxWaits/4*3
+	byName := func(a, b Wait) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.State, b.State), cmp.Compare(a.Call, b.Call))
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(w.sums), byName) {
+		if crowded && at.Sub(w.sums[k].at) > mostIdle {
+			delete(w.sums, k)
+			continue
+		}
+		emit(k, w.sums[k].seconds)
+	}
+	return w.folded, w.err
+}
+
+// Walked is what the walks were until now.
+func (w *Waits) Walked() Walked {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.walked
+}

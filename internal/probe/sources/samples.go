@@ -1,0 +1,87 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	sampledCPU = counter("tee_sampled_cpu_seconds_total",
+		"CPU time in seconds since the monitor started, by process name and by what its threads did when a sampling clock ticked, 97 times a second on each CPU: in user space (user; with call tls_handshake as far as the source tls knows, and guest for a virtual CPU in its guest), in a system call (kernel, with its name), in a page fault (fault), in an interrupt or another exception (interrupt), or as a thread of the kernel (thread); each sample counts for the time between two ticks (perf event cpu-clock).",
+		"process", "mode", "call")
+	sampleInterval = gauge("tee_sample_interval_seconds",
+		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, where it is the mean of the last round. A number of seconds divided by it is the number of samples, which says how certain the seconds are.",
+		"clock")
+)
+
+var samples = probe.Source{
+	Name:    "samples",
+	Doc:     "CPU time by process and by what it was spent in: user space, each system call, page faults, interrupts; from samples",
+	Metrics: []*metric.Desc{sampledCPU, sampleInterval, retiredEvents},
+	Needs: []probe.Need{
+		{Capability: "cap_bpf", For: "to load the programs", Open: true},
+		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures, and to open a perf event of each CPU", Open: true},
+	},
+	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, x86-64 only",
+	Blind: "what runs with interrupts off: the tick comes when they are on again, so the way into and out of the kernel counts for what follows, as a part of each system call does for user space; interrupts themselves but for their soft part, and what they interrupt in a system call counts for the call; " +
+		"interrupts cannot be told from page faults under lockdown in confidentiality mode and on processors with FRED, all are fault there; the inside of enclaves is user space; the tail of rt_sigreturn is interrupt. While the machine itself is not run (steal) ticks are late: they are missed events",
+	Open: openSamples,
+}
+
+func openSamples(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+	if runtime.GOARCH != "amd64" {
+		return nil, probe.NotHere("samples of CPU time on %s: how a thread entered the kernel is known on x86-64 only", runtime.GOARCH)
+	}
+	s, err := bpf.OpenSamples(h)
+	if err != nil {
+		return nil, err
+	}
+	return &sampler{
+		counters: counters{
+			Counters: s.Counters, labels: map[[3]string][]string{}, late: s.Late,
+			full: "names that do nothing for minutes give their places up; to empty the tables now, switch the source off and on",
+			decode: func(c *counters, emit emitter) uint64 {
+				folded := s.Sampled(func(process string, in bpf.Activity, call string, n uint64) {
+					emit.send(sampledCPU, float64(n)*bpf.SamplePeriod.Seconds(), c.label(process, string(in), call)...)
+				})
+				emit.send(retiredEvents, float64(c.Retired), c.label("samples")...)
+				emit.send(sampleInterval, bpf.SamplePeriod.Seconds(), c.label("cpu")...)
+				return folded
+			},
+		},
+		samples: s, host: h,
+	}, nil
+}
+
+// sampler is the Reader of samples. Its clocks follow the CPUs that are online.
+type sampler struct {
+	counters
+	samples *bpf.Samples
+	host    *host.Host
+}
+
+// Read implements probe.Reader.
+func (s *sampler) Read(ctx context.Context, emit func(metric.Sample)) error {
+	online, following := cpuList(s.host, "/sys/devices/system/cpu/online")
+	if following == nil {
+		following = s.samples.Follow(online)
+	}
+	if following != nil {
+		following = &probe.Problem{Err: following, Remedy: "the clock of a CPU that has come takes CAP_PERFMON: start teescope as root, with --privileges least"}
+	}
+	err := s.counters.Read(ctx, emit)
+	if rerr := s.Recycle(); err != nil { // only where the table is full does it matter that it stays so
+		err = errors.Join(err, rerr)
+	}
+	return errors.Join(err, following)
+}
+
+// Close implements probe.Reader.
+func (s *sampler) Close() error { return s.samples.Close() }
