@@ -38,7 +38,7 @@ func DefaultEngineOptions() EngineOptions {
 
 // NewEngine returns a PromQL engine with these bounds. A nil registry keeps no
 // metrics of it, a nil logger no log.
-func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *promql.Engine {
+func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *Engine {
 	opts := promql.EngineOpts{
 		Logger:                   log,
 		Reg:                      reg,
@@ -53,7 +53,7 @@ func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *pr
 	if o.Concurrent > 0 {
 		opts.ActiveQueryTracker = queue(make(chan struct{}, o.Concurrent))
 	}
-	return promql.NewEngine(opts)
+	return &Engine{promql.NewEngine(opts), o.MaxSamples}
 }
 
 // queue lets as many queries run as it has room for.
@@ -82,6 +82,12 @@ func (q queue) Close() error { return nil }
 
 // subqueryStep is the step of a subquery that names none.
 const subqueryStep = 15 * time.Second
+
+// CheckExpr says what is wrong with the text of a PromQL expression, nil when nothing is.
+func CheckExpr(expr string) error {
+	_, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	return err
+}
 
 // Eval evaluates expr at a point in time and returns a vector's elements, or a
 // scalar as one point without labels. Elements that are not a number (0/0, a

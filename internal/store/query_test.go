@@ -3,14 +3,19 @@ package store_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
 )
 
@@ -76,4 +81,34 @@ func TestCallsHaveRoomOfTheirOwn(t *testing.T) {
 	}
 	close(s.out)
 	must(t, <-own)
+}
+
+// TestQueryNamesItsLimit: a query over ten million samples is refused, from Go and
+// over HTTP, with the limit and what to ask instead.
+func TestQueryNamesItsLimit(t *testing.T) {
+	o := options(t)
+	db := open(t, o)
+	now := time.Now()
+	var samples []metric.Sample
+	d := &metric.Desc{Name: "tee_test_total", Help: "Test.", Kind: metric.Counter, Labels: []string{"n"}}
+	for i := range 1000 {
+		samples = append(samples, metric.Sample{Desc: d, Labels: []string{strconv.Itoa(i)}, Value: 1})
+	}
+	must(t, db.Append(now, samples))
+	// Each of 1,000 series at 10,000 moments, to which its one sample reaches.
+	const want = "the limit is 2000000 at once; ask for fewer series, less time or a longer step"
+	step := 20 * time.Millisecond
+	if _, err := db.QueryRange(t.Context(), "tee_test_total", now, now.Add(10_000*step), step); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("from Go: %v", err)
+	}
+	srv := httptest.NewServer(db.Handler())
+	defer srv.Close()
+	resp, err := http.Get(srv.URL + "/api/v1/query?" + url.Values{"query": {"tee_test_total[200s:20ms]"}, "time": {strconv.FormatInt(now.Unix()+200, 10)}}.Encode())
+	must(t, err)
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(body), want) {
+		t.Errorf("over HTTP: %s %s", resp.Status, body)
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
@@ -26,7 +25,7 @@ type Store struct {
 	lock    *os.File
 	reserve reserve
 	reg     *prometheus.Registry // of what outlives a database: engine, scrapes, rules
-	engine  *promql.Engine
+	engine  *Engine
 	scrape  *scraper
 	rules   *recorder
 	local   *local

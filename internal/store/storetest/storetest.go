@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
 
@@ -25,7 +24,7 @@ import (
 
 // Store answers queries over loaded series exactly as the real store does.
 type Store struct {
-	engine *promql.Engine
+	engine *store.Engine
 	data   storage.Queryable
 }
 

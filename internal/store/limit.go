@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// Engine is a PromQL engine that names its bound on samples when it refuses a
+// query, and what to ask instead.
+type Engine struct {
+	*promql.Engine
+	maxSamples int
+}
+
+// NewInstantQuery prepares a query at a moment.
+func (e *Engine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, expr string, at time.Time) (promql.Query, error) {
+	query, err := e.Engine.NewInstantQuery(ctx, q, opts, expr, at)
+	if err != nil {
+		return nil, err
+	}
+	return bounds{query, e.maxSamples}, nil
+}
+
+// NewRangeQuery prepares a query at every step of a span of time.
+func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts promql.QueryOpts, expr string, from, to time.Time, step time.Duration) (promql.Query, error) {
+	query, err := e.Engine.NewRangeQuery(ctx, q, opts, expr, from, to, step)
+	if err != nil {
+		return nil, err
+	}
+	return bounds{query, e.maxSamples}, nil
+}
+
+// bounds is a query whose refusal says what the bound is.
+type bounds struct {
+	promql.Query
+	maxSamples int
+}
+
+// Exec runs the query.
+func (b bounds) Exec(ctx context.Context) *promql.Result {
+	res := b.Query.Exec(ctx)
+	if errors.As(res.Err, new(promql.ErrTooManySamples)) {
+		res.Err = fmt.Errorf("%w: the limit is %d at once; ask for fewer series, less time or a longer step", res.Err, b.maxSamples)
+	}
+	return res
+}
