@@ -1,0 +1,102 @@
+package rules
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/store/storetest"
+)
+
+const ownLoad = `load 5s
+  depth{job="a",instance="vm1",queue="in"} 9x120
+  depth{job="a",instance="vm1",queue="out$1\"<b>"} 3x100 7x20
+  depth{job="a",instance="vm1",queue="new"} _x110 20x10
+  depth{job="a",instance="vm1",queue="dip"} 9x87 1x4 9x28
+`
+
+// evaluateOwn is one evaluation at 10m by an old monitor.
+func evaluateOwn(t *testing.T, o Own) (analysis.RuleStat, []analysis.Record, *storetest.Store, time.Time) {
+	t.Helper()
+	at := time.Unix(600, 0)
+	st := storetest.Load(t, ownLoad)
+	opts := analysis.DefaultOptions()
+	opts.Now, opts.Started = func() time.Time { return at }, time.Unix(0, 0)
+	w := max(o.For, opts.Windows.Short)
+	opts.PerRule = map[string]analysis.Windows{o.Name: {Long: w, Short: w}}
+	e := analysis.New([]*analysis.Rule{o.Rule()}, st, opts)
+	e.Evaluate(t.Context())
+	return e.Rules()[0], e.Records(), st, at
+}
+
+func TestOwn(t *testing.T) {
+	base := Own{Name: "deep_queue", Title: "Deep queue", Expr: "depth", Needs: []string{"depth"}, Limit: 5, Severity: analysis.Warning}
+	for _, tt := range []struct {
+		name   string
+		change func(*Own)
+		want   []string // titles, ordered
+	}{
+		{"now", func(*Own) {}, []string{
+			"Deep queue: 20 of vm1 new, above 5.",
+			"Deep queue: 7 of vm1 out$1\"<b>, above 5.",
+			"Deep queue: 9 of vm1 dip, above 5.",
+			"Deep queue: 9 of vm1 in, above 5.",
+		}},
+		{"for a while", func(o *Own) { o.For, o.Subject = 5*time.Minute, "queue" }, []string{"Deep queue: 9 of in, above 5 for 5m."}},
+		{"below", func(o *Own) {
+			o.Below, o.Limit, o.Unit = true, 0.1, "ratio"
+			o.Expr = "depth / 100"
+			o.Subject = "{queue} of {instance}, {nothing}"
+		},
+			[]string{
+				"Deep queue: 7 % of out$1\"<b> of vm1,, below 10 %.",
+				"Deep queue: 9 % of dip of vm1,, below 10 %.",
+				"Deep queue: 9 % of in of vm1,, below 10 %.",
+			}},
+		{"the worst stays", func(o *Own) { o.Subject = "instance" }, []string{"Deep queue: 20 of vm1, above 5."}},
+		{"the worst below", func(o *Own) { o.Subject, o.Below, o.Limit = "instance", true, 8 }, []string{"Deep queue: 7 of vm1, below 8."}},
+		{"no labels", func(o *Own) { o.Expr, o.Unit = "sum(depth)", "1/s" }, []string{"Deep queue: 45/s of deep_queue, above 5/s."}},
+		{"silent", func(o *Own) { o.Limit = 50 }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := base
+			tt.change(&o)
+			stat, recs, st, at := evaluateOwn(t, o)
+			var titles []string
+			for _, r := range recs {
+				titles = append(titles, r.Title)
+				if r.Remedy == "" || r.Reference == "" || r.Severity != o.Severity {
+					t.Errorf("%+v", r.Finding)
+				}
+				for _, ev := range r.Evidence {
+					points, err := st.Query(t.Context(), ev.Expr, at)
+					if err != nil || len(points) != 1 || points[0].Value != ev.Value {
+						t.Errorf("evidence %s gives %v, %v; want the one value %v", ev.Expr, points, err, ev.Value)
+					}
+				}
+				if n := len(r.Evidence); n == 0 || o.For > 0 && n < 2 {
+					t.Errorf("%d pieces of evidence", n)
+				}
+			}
+			slices.Sort(titles)
+			if !slices.Equal(titles, tt.want) {
+				t.Errorf("rule is %s (%s) and says\n%s\nwant\n%s", stat.Answer, stat.Reason, strings.Join(titles, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+func TestOwnCannotTell(t *testing.T) {
+	for want, o := range map[string]Own{
+		"absent_metric has no reading": {Name: "a", Expr: "absent_metric", Needs: []string{"absent_metric"}},
+		"it does not parse":            {Name: "b", Expr: "sum(", Broken: errors.New("it does not parse")},
+		"query (sum()":                 {Name: "c", Expr: "sum("},
+	} {
+		if stat, recs, _, _ := evaluateOwn(t, o); stat.Answer != analysis.CannotTell || !strings.HasPrefix(stat.Reason, want) || len(recs) != 0 {
+			t.Errorf("%s is %s: %s; want %s", o.Name, stat.Answer, stat.Reason, want)
+		}
+	}
+}
