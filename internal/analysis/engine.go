@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -39,11 +40,24 @@ type Options struct {
 	CloseAfter time.Duration
 	// History is how many closed findings are remembered.
 	History int
+	// Past are the findings of earlier runs. One that was open then goes on under
+	// its id when its rule still holds within the closing delay after the first
+	// evaluation; else it closes at the time at which it was last seen.
+	Past []Record
+	// Silences are those that findings are marked with. May be nil.
+	Silences *Silences
 	// Absent says why a metric has no series; "" when it does not know. May be nil.
 	Absent func(metric string) string
 	// Observe is told of every finding that opens or closes. May be nil.
 	Observe func(Record)
+	// Evaluated is told after each evaluation what opened and closed in it, and all
+	// that are open now. May be nil.
+	Evaluated func(changed, open []Record)
 }
+
+// longestGap is how long nobody may have watched for an open finding to go on
+// under its id: what holds before and after a longer gap is two findings.
+const longestGap = time.Hour
 
 // DefaultOptions are all options that have a default.
 func DefaultOptions() Options {
@@ -64,9 +78,11 @@ type Engine struct {
 
 	running sync.Mutex        // held during an evaluation
 	witness map[string]string // metric -> a series that had readings; only touched by an evaluation
+	first   time.Time         // of the first evaluation; only touched by an evaluation
 
 	mu     sync.Mutex // guards what follows
 	open   map[key]*Record
+	past   map[key]bool      // open ones of earlier runs that were not seen yet
 	began  map[key]time.Time // since when the short window has held without a break
 	closed []Record          // newest last
 	stats  []RuleStat
@@ -75,9 +91,10 @@ type Engine struct {
 // key identifies a finding among the open ones.
 type key struct{ rule, subject string }
 
-// New returns an engine that has not evaluated anything yet.
+// New returns an engine that has not evaluated anything yet and knows the findings
+// of Options.Past.
 func New(rules []*Rule, q Querier, opts Options) *Engine {
-	e := &Engine{rules: rules, q: q, opts: opts, witness: map[string]string{}, open: map[key]*Record{}, began: map[key]time.Time{}}
+	e := &Engine{rules: rules, q: q, opts: opts, witness: map[string]string{}, open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{}}
 	for _, r := range rules {
 		w := e.windows(r)
 		e.stats = append(e.stats, RuleStat{
@@ -86,6 +103,15 @@ func New(rules []*Rule, q Querier, opts Options) *Engine {
 			Windows: [2]float64{w.Long.Seconds(), w.Short.Seconds()},
 		})
 	}
+	for _, r := range opts.Past {
+		switch k := (key{r.Rule, r.Subject}); {
+		case r.State == Open:
+			e.open[k], e.past[k] = &r, true
+		case r.Until != nil:
+			e.closed = append(e.closed, r)
+		}
+	}
+	e.forget()
 	return e
 }
 
@@ -119,16 +145,28 @@ func (e *Engine) Evaluate(ctx context.Context) {
 	}
 	defer e.running.Unlock()
 	at := e.opts.Now()
+	var changed []Record
+	if e.first.IsZero() {
+		e.first = at
+		changed = e.disown(at)
+	}
 	for i, r := range e.rules {
 		v := e.judge(ctx, r, at)
 		if ctx.Err() != nil {
-			return // an evaluation cut short says nothing
+			break // a rule cut short says nothing
 		}
-		for _, rec := range e.settle(i, v, at) {
-			if e.opts.Observe != nil {
-				e.opts.Observe(rec)
-			}
+		changed = append(changed, e.settle(i, v, at)...)
+	}
+	if e.opts.Observe != nil {
+		for _, rec := range changed {
+			e.opts.Observe(rec)
 		}
+	}
+	if e.opts.Evaluated != nil {
+		e.mu.Lock()
+		open := e.stillOpen()
+		e.mu.Unlock()
+		e.opts.Evaluated(changed, open)
 	}
 }
 
@@ -168,6 +206,7 @@ func (e *Engine) pass(ctx context.Context, r *Rule, from, to time.Time) (map[str
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
+		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // no number
 		found[f.Subject] = f
 	}}
 	if err := r.Run(ctx, p); err != nil {
@@ -204,8 +243,9 @@ func (e *Engine) settle(i int, v verdict, at time.Time) (changed []Record) {
 			e.open[k] = rec
 		}
 		rec.Finding, rec.LastSeen = f, at
+		delete(e.past, k)
 		if !isOpen {
-			changed = append(changed, *rec)
+			changed = append(changed, e.marked(*rec))
 		}
 	}
 	for k := range e.began {
@@ -221,38 +261,79 @@ func (e *Engine) settle(i int, v verdict, at time.Time) (changed []Record) {
 
 // close ends the findings of a rule that were not seen for the closing delay,
 // be it that the cause is gone or that nothing can be told any more.
-func (e *Engine) close(r *Rule, at time.Time) (ended []Record) {
+func (e *Engine) close(r *Rule, at time.Time) []Record {
+	return e.end(at, func(k key, rec *Record) bool {
+		last := rec.LastSeen
+		if e.past[k] {
+			last = e.first // nobody could see it before
+		}
+		return k.rule == r.Name && at.Sub(last) >= e.opts.CloseAfter
+	})
+}
+
+// disown ends the findings of earlier runs that cannot go on: their rule is gone,
+// or too long ago nobody watched any more.
+func (e *Engine) disown(at time.Time) []Record {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.end(at, func(k key, rec *Record) bool {
+		known := slices.ContainsFunc(e.rules, func(r *Rule) bool { return r.Name == k.rule })
+		return !known || at.Sub(rec.LastSeen) > longestGap
+	})
+}
+
+// end closes the open findings that which selects; e.mu is held.
+func (e *Engine) end(at time.Time, which func(key, *Record) bool) (ended []Record) {
 	for k, rec := range e.open {
-		if k.rule != r.Name || at.Sub(rec.LastSeen) < e.opts.CloseAfter {
+		if !which(k, rec) {
 			continue
 		}
-		rec.State, rec.Until = Closed, &at
+		until := at
+		if e.past[k] {
+			until = rec.LastSeen
+		}
+		out := e.marked(*rec)
+		out.State, out.Until = Closed, &until
 		delete(e.open, k)
-		ended = append(ended, *rec)
+		delete(e.past, k)
+		ended = append(ended, out)
 	}
 	slices.SortFunc(ended, func(a, b Record) int { return strings.Compare(a.Subject, b.Subject) })
 	e.closed = append(e.closed, ended...)
-	if n := len(e.closed) - e.opts.History; n > 0 {
-		e.closed = slices.Delete(e.closed, 0, n)
-	}
+	e.forget()
 	return ended
 }
 
-// Records returns the findings: the open ones, most severe and then newest
-// first, and after them the closed ones, newest first.
+// forget keeps the newest of the closed findings.
+func (e *Engine) forget() {
+	slices.SortStableFunc(e.closed, func(a, b Record) int { return a.Until.Compare(*b.Until) })
+	if n := len(e.closed) - e.opts.History; n > 0 {
+		e.closed = slices.Delete(e.closed, 0, n)
+	}
+}
+
+// marked says of an open finding which silence covers it now.
+func (e *Engine) marked(r Record) Record {
+	r.Silenced = e.opts.Silences.Covering(r.Finding)
+	return r
+}
+
+// stillOpen returns the open findings, in Sort's order; e.mu is held.
+func (e *Engine) stillOpen() []Record {
+	out := make([]Record, 0, len(e.open)+len(e.closed))
+	for _, r := range e.open {
+		out = append(out, e.marked(*r))
+	}
+	Sort(out)
+	return out
+}
+
+// Records returns the findings, open and closed, in Sort's order.
 func (e *Engine) Records() []Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := make([]Record, 0, len(e.open)+len(e.closed))
-	for _, r := range e.open {
-		out = append(out, *r)
-	}
-	slices.SortFunc(out, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), b.Since.Compare(a.Since), strings.Compare(a.ID, b.ID))
-	})
-	for _, r := range slices.Backward(e.closed) {
-		out = append(out, r)
-	}
+	out := append(e.stillOpen(), e.closed...)
+	Sort(out)
 	return out
 }
 
@@ -336,6 +417,9 @@ func id(k key, at time.Time) string {
 	fmt.Fprintf(h, "%s\x00%s\x00%d", k.rule, k.subject, at.UnixNano())
 	return fmt.Sprintf("%016x", h.Sum64())
 }
+
+// AtLeast reports whether s is as severe as o or more.
+func (s Severity) AtLeast(o Severity) bool { return s.rank() >= o.rank() }
 
 // rank orders severities.
 func (s Severity) rank() int { return slices.Index([]Severity{Info, Warning, Critical}, s) }

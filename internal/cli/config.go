@@ -20,12 +20,16 @@ import (
 	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/web"
 )
 
 // config is the file of --config. Unknown keys are errors; every key may be absent.
 type config struct {
 	Analysis analysisConfig          `yaml:"analysis"`
 	Sources  map[string]sourceConfig `yaml:"sources"`
+	Notify   notifyConfig            `yaml:"notify"`
+	// Dashboards are shown beside the users' own and cannot be changed on the page.
+	Dashboards []web.Dashboard `yaml:"dashboards"`
 	// Global and ScrapeConfigs are Prometheus' own sections, which the store
 	// decodes into scrape; they are named here so that they are known keys.
 	Global        yaml.Node `yaml:"global"`
@@ -93,8 +97,14 @@ func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 	if err := c.check(&root, list); err != nil {
 		return c, err
 	}
+	if err := c.Notify.check(&root, dir); err != nil {
+		return c, err
+	}
+	if err := checkDashboards(&root, c.Dashboards); err != nil {
+		return c, err
+	}
 	var err error
-	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources")
+	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "notify", "dashboards")
 	return c, err
 }
 
@@ -207,7 +217,8 @@ func set[T any](to **T, v *T) {
 	}
 }
 
-// lineOf is the line of a nested key; 0 when it is not there.
+// lineOf is the line of a nested key, or of what comes nearest to it; 0 when
+// nothing does. The keys of a list are its indices.
 func lineOf(n *yaml.Node, keys ...string) int {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
@@ -215,6 +226,9 @@ func lineOf(n *yaml.Node, keys ...string) int {
 	line := 0
 	for _, k := range keys {
 		found := false
+		if i, err := strconv.Atoi(k); err == nil && n.Kind == yaml.SequenceNode && i < len(n.Content) {
+			n, line, found = n.Content[i], n.Content[i].Line, true
+		}
 		for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
 			if n.Content[i].Value == k {
 				line, n, found = n.Content[i].Line, n.Content[i+1], true
@@ -253,7 +267,8 @@ var (
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
 	// wanted says what the decoder's Go types are to a user; all others are mappings.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
-		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts"}
+		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
+		"web.PanelKind": "text", "config.Secret": "text"}
 )
 
 // readable puts the decoder's errors into the file's own terms: line and key,

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
+	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -36,7 +36,11 @@ type Options struct {
 	// that name.
 	SetSource func(name string, s SourceSetting) error
 	Findings  func() Findings
-	Overhead  func(ctx context.Context) (Overhead, error)
+	// History selects from all findings that are kept; with it there are annotations.
+	History    func(analysis.Filter) ([]analysis.Record, error)
+	Silences   SilenceKeeper
+	Dashboards DashboardKeeper
+	Overhead   func(ctx context.Context) (Overhead, error)
 	// Results lists the benchmark results; Result returns one, or an error that
 	// wraps fs.ErrNotExist. Compare puts several side by side as one document.
 	Results func() Results
@@ -80,7 +84,16 @@ func Handler(o Options) http.Handler {
 		mux.HandleFunc("POST /api/teescope/v1/sources/{name}", setSource(o))
 	}
 	if o.Findings != nil {
-		get(mux, o, "findings", func(context.Context) (Findings, error) { return o.Findings(), nil })
+		mux.HandleFunc("GET /api/teescope/v1/findings", findings(o))
+	}
+	if o.History != nil {
+		annotations(mux, o)
+	}
+	if o.Silences != nil {
+		silences(mux, o)
+	}
+	if o.Dashboards != nil {
+		dashboards(mux, o)
 	}
 	if o.Overhead != nil {
 		get(mux, o, "overhead", o.Overhead)
@@ -157,14 +170,8 @@ func reply(w http.ResponseWriter, o Options, code int, v any) {
 func setSource(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var s SourceSetting
-		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16))
-		d.DisallowUnknownFields()
-		err := d.Decode(&s)
-		if err == nil && !errors.Is(d.Decode(new(any)), io.EOF) {
-			err = errors.New("more than one value")
-		}
-		if err != nil {
-			reply(w, o, http.StatusBadRequest, Error{`read body: ` + err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5, "files": ["/pattern"]}`})
+		if err := body(w, r, 1<<16, &s); err != nil {
+			reply(w, o, http.StatusBadRequest, Error{err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5, "files": ["/pattern"]}`})
 			return
 		}
 		switch err := o.SetSource(r.PathValue("name"), s); {

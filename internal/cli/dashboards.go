@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/store"
+	"github.com/teescope/teescope/internal/web"
+)
+
+// dashboards are the users', kept in a file, and those of the configuration, which
+// the page cannot change.
+type dashboards struct {
+	path string
+
+	mu  sync.Mutex
+	all web.Dashboards
+}
+
+// openDashboards reads the users' dashboards. What is wrong with the file is in the
+// error; there are none then.
+func openDashboards(path string) (*dashboards, error) {
+	d := &dashboards{path: path}
+	d.all.Dashboards = []web.Dashboard{}
+	var kept web.Dashboards
+	err := load(path, &kept)
+	if err == nil && kept.Dashboards != nil {
+		d.all.Dashboards = kept.Dashboards
+	}
+	return d, err
+}
+
+// Dashboards returns all.
+func (d *dashboards) Dashboards() web.Dashboards {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.all
+}
+
+// lock replaces those of the configuration.
+func (d *dashboards) lock(list []web.Dashboard) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all.Locked = list
+}
+
+// SetDashboards replaces the users'.
+func (d *dashboards) SetDashboards(list []web.Dashboard) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var taken []string
+	for _, l := range d.all.Locked {
+		taken = append(taken, l.Name)
+	}
+	if err := web.CheckDashboards(list, taken, store.CheckExpr); err != nil {
+		return err
+	}
+	if list == nil {
+		list = []web.Dashboard{}
+	}
+	if err := save(d.path, web.Dashboards{Dashboards: list}); err != nil {
+		return fmt.Errorf("keep the dashboards: %w", err)
+	}
+	d.all.Dashboards = list
+	return nil
+}
+
+// checkDashboards names the line of what is wrong with the configuration's.
+func checkDashboards(root *yaml.Node, list []web.Dashboard) error {
+	err := web.CheckDashboards(list, nil, store.CheckExpr)
+	var at *web.DashboardError
+	if !errors.As(err, &at) {
+		return err
+	}
+	keys := []string{"dashboards", strconv.Itoa(at.Dashboard)}
+	if at.Panel >= 0 {
+		keys = append(keys, "panels", strconv.Itoa(at.Panel))
+	}
+	keys = append(keys, at.Key)
+	return fmt.Errorf("line %d: %s: %w", lineOf(root, keys...), strings.Join(keys, "."), at.Err)
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	httpconfig "github.com/prometheus/common/config"
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/notify"
+)
+
+// notifyConfig is the section notify of the configuration file: who is told of findings.
+type notifyConfig struct {
+	MinSeverity string `yaml:"min_severity"`
+	// Page is the URL at which readers of notifications reach the page; "" is that
+	// of the listener.
+	Page         string           `yaml:"page"`
+	Alertmanager []receiverConfig `yaml:"alertmanager"`
+	Webhooks     []receiverConfig `yaml:"webhooks"`
+
+	receivers []notify.Receiver
+}
+
+// receiverConfig is one receiver, with what Prometheus' scrape configurations say
+// of HTTP: basic_auth, authorization, tls_config, proxy_url, http_headers ...
+type receiverConfig struct {
+	Name string `yaml:"name"` // "" takes one from the URL
+	URL  string `yaml:"url"`
+	// HeadersFrom are headers whose values are secrets, each in a file.
+	HeadersFrom map[string]string           `yaml:"headers_from"`
+	HTTP        httpconfig.HTTPClientConfig `yaml:",inline"`
+}
+
+// UnmarshalYAML starts from the defaults. It has the older form because the newer
+// one would let unknown keys pass.
+func (r *receiverConfig) UnmarshalYAML(unmarshal func(any) error) error {
+	type plain receiverConfig
+	r.HTTP = httpconfig.DefaultHTTPClientConfig
+	return unmarshal((*plain)(r))
+}
+
+// check names the line of what is wrong, and makes the receivers. Files that the
+// section names are relative to dir.
+func (c *notifyConfig) check(root *yaml.Node, dir string) error {
+	at := func(keys ...string) string {
+		keys = append([]string{"notify"}, keys...)
+		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), strings.Join(keys, "."))
+	}
+	if !slices.Contains([]analysis.Severity{"", analysis.Info, analysis.Warning, analysis.Critical}, analysis.Severity(c.MinSeverity)) {
+		return fmt.Errorf("%s: %q: want info, warning or critical", at("min_severity"), c.MinSeverity)
+	}
+	if c.Page != "" {
+		if _, err := webURL(c.Page); err != nil {
+			return fmt.Errorf("%s: %w", at("page"), err)
+		}
+	}
+	names := map[string]bool{}
+	for _, section := range []struct {
+		key    string
+		format *notify.Format
+		list   []receiverConfig
+	}{{"alertmanager", notify.Alertmanager, c.Alertmanager}, {"webhooks", notify.Webhook, c.Webhooks}} {
+		for i, r := range section.list {
+			to, key, err := r.receiver(section.format, dir)
+			if err == nil && names[to.Name] {
+				key, err = "name", fmt.Errorf("there are two receivers %q; give each a name of its own", to.Name)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", strings.TrimSuffix(at(section.key, strconv.Itoa(i), key), "."), err)
+			}
+			names[to.Name] = true
+			c.receivers = append(c.receivers, to)
+		}
+	}
+	return nil
+}
+
+// receiver makes a receiver, or says which key is wrong.
+func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.Receiver, key string, err error) {
+	u, err := webURL(r.URL)
+	if err != nil {
+		return to, "url", err
+	}
+	to = notify.Receiver{Name: cmp.Or(r.Name, format.Name+"-"+fileSafe(u.Host)), Format: format, URL: r.URL}
+	if to.Name != fileSafe(to.Name) || len(to.Name) > 100 {
+		return to, "name", fmt.Errorf("%q: want at most 100 letters, digits, - and _", to.Name)
+	}
+	for name, file := range r.HeadersFrom {
+		if r.HTTP.HTTPHeaders == nil {
+			r.HTTP.HTTPHeaders = &httpconfig.Headers{Headers: map[string]httpconfig.Header{}}
+		}
+		if _, twice := r.HTTP.HTTPHeaders.Headers[name]; twice {
+			return to, "headers_from", fmt.Errorf("%s is in http_headers as well", name)
+		}
+		r.HTTP.HTTPHeaders.Headers[name] = httpconfig.Header{Files: []string{file}}
+	}
+	if err := r.HTTP.Validate(); err != nil {
+		return to, "", err
+	}
+	r.HTTP.SetDirectory(dir)
+	to.Client, err = httpconfig.NewClientFromConfig(r.HTTP, to.Name, httpconfig.WithUserAgent("teescope/"+version()))
+	return to, "", err
+}
+
+// webURL parses the URL of something that speaks HTTP. The error does not repeat
+// it: its path or password may be a secret.
+func webURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("want a URL like http://127.0.0.1:9093")
+	}
+	return u, nil
+}
+
+// fileSafe makes a name of a file from a host's.
+func fileSafe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, s)
+}
+
+// settings are the notifier's; page is the URL of the listener's page.
+func (c *notifyConfig) settings(page string) notify.Settings {
+	return notify.Settings{Receivers: c.receivers, Page: cmp.Or(c.Page, page),
+		Least: analysis.Severity(cmp.Or(c.MinSeverity, string(analysis.Warning)))}
+}

@@ -1,0 +1,48 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/teescope/teescope/internal/analysis"
+)
+
+// SilenceKeeper holds the silences of findings.
+type SilenceKeeper interface {
+	List() []analysis.Silence
+	// Add puts a silence into force, under an id of its own.
+	Add(analysis.Silence) (analysis.Silence, error)
+	// Remove ends one; the error wraps analysis.ErrNoSilence when there is none. An
+	// error that wraps ErrNotKept says of either that it could not be stored.
+	Remove(id string) error
+}
+
+// silences adds the routes of the silences. Each answers with those that are in
+// force afterwards.
+func silences(mux *http.ServeMux, o Options) {
+	const at = "/api/teescope/v1/silences"
+	answer := func(w http.ResponseWriter, err error) {
+		switch {
+		case errors.Is(err, analysis.ErrNoSilence):
+			reply(w, o, http.StatusNotFound, Error{err.Error()})
+		case errors.Is(err, ErrNotKept):
+			reply(w, o, http.StatusInsufficientStorage, Error{err.Error()})
+		case err != nil:
+			reply(w, o, http.StatusBadRequest, Error{err.Error()})
+		default:
+			reply(w, o, http.StatusOK, Silences{o.Silences.List()})
+		}
+	}
+	mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
+	mux.HandleFunc("POST "+at, func(w http.ResponseWriter, r *http.Request) {
+		var s analysis.Silence
+		err := body(w, r, 1<<14, &s)
+		if err == nil {
+			_, err = o.Silences.Add(s)
+		}
+		answer(w, err)
+	})
+	mux.HandleFunc("DELETE "+at+"/{id}", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, o.Silences.Remove(r.PathValue("id")))
+	})
+}
