@@ -39,7 +39,7 @@ func benchCommand(env Env) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env))
+	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env))
 	return c
 }
 

@@ -209,7 +209,7 @@ func TestRunCompareReport(t *testing.T) {
 	if out, errs, code := run(t, "history", "show", "--data", data); code != 0 || !strings.Contains(out, "null in native") {
 		t.Errorf("history show: exit status %d: %s%s", code, out, errs)
 	}
-	if out, errs, code := run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "no change in 1 results") {
+	if out, errs, code := run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "no change of level in 1 results") {
 		t.Errorf("history detect: exit status %d: %s%s", code, out, errs)
 	}
 }

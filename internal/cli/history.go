@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +24,7 @@ import (
 // historyFlags choose what of a history is looked at.
 type historyFlags struct {
 	data, workload, metric, magnitude string
+	counters                          int // columns of counters per operation
 	asJSON                            bool
 }
 
@@ -135,22 +138,103 @@ func historyShowCommand(env Env) *cobra.Command {
 				return printJSON(env.Stdout, ss)
 			}
 			for _, s := range ss {
-				fmt.Fprintf(env.Stdout, "%s\n", seriesName(s.Key))
-				tw := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
-				for i, p := range s.Points {
-					note := ""
-					if j := slices.IndexFunc(s.Changes, func(c verdict.Change) bool { return c.Index == i }); j >= 0 {
-						note = changeText(s.Changes[j])
-					}
-					fmt.Fprintf(tw, "  %s\t%s\t%.4g\t%s\n", p.At.Format("2006-01-02 15:04"), short(p.Label), p.Value, note)
-				}
-				tw.Flush()
+				f.show(env.Stdout, s)
 			}
 			return nil
 		},
 	}
 	f.add(c)
+	c.Flags().IntVar(&f.counters, "counters", 0, "print so many counters per operation beside the values: those that changed first, then the most frequent")
 	return c
+}
+
+// show prints a history as a table.
+func (f *historyFlags) show(w io.Writer, s verdict.Series) {
+	fmt.Fprintf(w, "%s\n", seriesName(s.Key))
+	names := shownCounters(s, f.counters)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(names) > 0 {
+		fmt.Fprint(tw, "  commit of\t\tvalue\t")
+		for _, n := range names {
+			fmt.Fprintf(tw, "%s\t", counterWords(n))
+		}
+		fmt.Fprintln(tw, "(counters per operation)")
+	}
+	for i, p := range s.Points {
+		fmt.Fprintf(tw, "  %s\t%s\t%.4g\t", p.At.Format("2006-01-02 15:04"), short(p.Label), p.Value)
+		for _, n := range names {
+			if c, ok := p.Counters[n]; ok || len(p.Counters) > 0 {
+				fmt.Fprintf(tw, "%.4g\t", c.Median)
+			} else {
+				fmt.Fprint(tw, "not counted\t")
+			}
+		}
+		var notes []string
+		if j := slices.IndexFunc(s.Changes, func(c verdict.Change) bool { return c.Index == i }); j >= 0 {
+			notes = append(notes, changeText(s.Changes[j]))
+		}
+		if j := slices.IndexFunc(s.Mix, func(m verdict.MixChange) bool { return m.Index == i }); j >= 0 {
+			notes = append(notes, mixText(s.Mix[j]))
+		}
+		fmt.Fprintln(tw, strings.Join(notes, "; "))
+	}
+	tw.Flush()
+}
+
+// shownCounters are the names of n counters: those that changed, and then those
+// that are highest in any point.
+func shownCounters(s verdict.Series, n int) []string {
+	var names []string
+	for _, m := range s.Mix {
+		for _, x := range m.Shifts {
+			if !slices.Contains(names, x.Counter) {
+				names = append(names, x.Counter)
+			}
+		}
+	}
+	most := map[string]float64{}
+	for _, p := range s.Points {
+		for name, c := range p.Counters {
+			most[name] = max(most[name], c.Median)
+		}
+	}
+	rest := slices.SortedFunc(maps.Keys(most), func(a, b string) int {
+		return cmp.Or(cmp.Compare(most[b], most[a]), strings.Compare(a, b))
+	})
+	for _, name := range rest {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names[:min(n, len(names))]
+}
+
+// counterWords is a counter without what goes without saying: `read calls`,
+// `page_faults{cause="write",space="user"}`.
+func counterWords(counter string) string {
+	name, labels, _ := strings.Cut(counter, "{")
+	if call, ok := strings.CutPrefix(labels, `syscall="`); ok && name == "tee_syscalls_total" {
+		return strings.TrimSuffix(call, `"}`) + " calls"
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "tee_"), "_total")
+	if labels != "" {
+		name += "{" + labels
+	}
+	return name
+}
+
+// mixText says what a commit does otherwise, the largest difference first.
+func mixText(m verdict.MixChange) string {
+	const most = 3
+	var list []string
+	for _, s := range m.Shifts[:min(most, len(m.Shifts))] {
+		list = append(list, fmt.Sprintf("%s %.4g to %.4g", counterWords(s.Counter), s.Before.Median, s.After.Median))
+	}
+	text := "per operation: " + strings.Join(list, ", ")
+	if more := len(m.Shifts) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func historyDetectCommand(env Env) *cobra.Command {
@@ -189,8 +273,11 @@ func historyDetectCommand(env Env) *cobra.Command {
 
 func printChanges(w io.Writer, ss []verdict.Series) {
 	for _, s := range ss {
+		for _, m := range s.Mix {
+			fmt.Fprintf(w, "%s: another mix at %s: %s\n", seriesName(s.Key), short(m.Label), mixText(m))
+		}
 		if len(s.Changes) == 0 {
-			fmt.Fprintf(w, "%s: no change in %d results\n", seriesName(s.Key), len(s.Points))
+			fmt.Fprintf(w, "%s: no change of level in %d results\n", seriesName(s.Key), len(s.Points))
 			continue
 		}
 		for _, c := range s.Changes {

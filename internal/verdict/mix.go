@@ -115,7 +115,9 @@ func family(counter string) string {
 }
 
 // counters are the counts per operation of an arm's usable runs: of those counters
-// that see all of the workload, summed over its processes.
+// of events that see all of the workload, summed over its processes. CPU time and
+// preemptions are left out: they tell of the machine as much as of the program.
+// The sum over a metric's labels is left out where the parts are known.
 func (p *pass) counters(c *result.Case, env string) map[string]Count {
 	values := map[string][]float64{}
 	runs := 0
@@ -125,8 +127,13 @@ func (p *pass) counters(c *result.Case, env string) map[string]Count {
 		}
 		sums := map[string]float64{}
 		for _, k := range r.Counters {
-			if k.PerOperation != nil && k.Trust == result.Full {
+			if k.PerOperation != nil && k.Trust == result.Full && k.Labels["kind"] != "involuntary" && !strings.HasSuffix(k.Name, "_seconds_total") {
 				sums[withoutProcess(k)] += *k.PerOperation
+			}
+		}
+		for name := range sums {
+			if f := family(name); f != name {
+				delete(sums, f)
 			}
 		}
 		if len(sums) == 0 {

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// commitsFlags say how a commit is built and what of it is run.
+type commitsFlags struct {
+	benchFlags
+	repo, build, binary, launcher string
+	most                          int
+}
+
+func benchCommitsCommand(env Env) *cobra.Command {
+	var f commitsFlags
+	c := &cobra.Command{
+		Use:   "commits FIRST..LAST [EXPERIMENT]",
+		Short: "Build each commit of a range, run them interleaved and add each to the history",
+		Long: `Commits checks out each commit from FIRST to LAST, both included and along first parents,
+in a folder of its own, builds it, and runs all builds in one interleaved experiment: what
+disturbs the machine disturbs all alike. Each commit then goes into the history, with its
+counters per operation, and the commits are named at which the cost or the mix of system
+calls changed. A commit that does not build is left out and named.
+
+EXPERIMENT is a file or a name as of ` + "`bench run`" + ` whose workload takes a binary (default: custom).`,
+		Example: "  teescope bench commits v1.0..HEAD --build 'make' --binary server --param 'command={binary} --requests 10000'",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			name := "custom"
+			if len(args) == 2 {
+				name = args[1]
+			}
+			return f.run(c.Context(), env, args[0], name)
+		},
+	}
+	f.add(c)
+	fs := c.Flags()
+	fs.StringVar(&f.repo, "repo", ".", "repository of the program under test")
+	fs.StringVar(&f.build, "build", "make", "how to build a commit, by sh -c in its folder")
+	fs.StringVar(&f.binary, "binary", "", "the program, relative to the folder, once it is built")
+	fs.StringVar(&f.launcher, "launcher", "native", "environment that all commits run in, as LAUNCHER[,K=V]...")
+	fs.IntVar(&f.most, "most", 20, "number of commits at most: of a longer range, the first, the last and some evenly between")
+	for _, other := range []string{"env", "commit", "resume", "dry-run", "format"} { // they make no sense here
+		_ = fs.MarkHidden(other)
+	}
+	_ = c.MarkFlagRequired("binary")
+	return c
+}
+
+// built is a commit and its program.
+type built struct {
+	commit result.Commit
+	binary string
+}
+
+func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string) error {
+	h := host.Local()
+	ids, err := f.revisions(ctx, h, span)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "teescope-commits")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var builds []built
+	for i, id := range ids {
+		fmt.Fprintf(env.Stderr, "building %s (%d of %d)\n", short(id), i+1, len(ids))
+		b, err := f.make(ctx, h, id, filepath.Join(dir, short(id)))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			fmt.Fprintf(env.Stderr, "teescope: commit %s is left out: %s\n", short(id), oneLine(err))
+			continue
+		}
+		if n := len(builds); n > 0 {
+			b.commit.At = later(b.commit.At, builds[n-1].commit.At)
+		}
+		builds = append(builds, b)
+	}
+	if len(builds) < 2 {
+		return fmt.Errorf("%d of %d commits were built; want at least two to compare", len(builds), len(ids))
+	}
+	f.envs = nil
+	for _, b := range builds {
+		f.envs = append(f.envs, short(b.commit.ID)+"="+f.launcher+",binary="+b.binary)
+	}
+	if f.out == "" || filepath.Ext(f.out) != ".json" {
+		f.out = f.path("commits", h.Now(), false)
+	}
+	if err := f.benchFlags.run(ctx, env, []string{experiment}, false); err != nil {
+		return err
+	}
+	e, err := result.Read(f.out)
+	if err != nil {
+		return err
+	}
+	return f.record(env.Stdout, e, builds)
+}
+
+// later is git's corrected commit date: at least a second after that of the commit
+// before (gitformat-commit-graph(5)), as clocks differ and rebases make many commits
+// of one second.
+func later(at, before time.Time) time.Time {
+	if first := before.Add(time.Second); at.Before(first) {
+		return first
+	}
+	return at
+}
+
+// record puts the arms of an experiment over commits into the history, and shows
+// the history of this job.
+func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []built) error {
+	archive := historyArchive(f.data)
+	for _, b := range builds {
+		one := ofCommit(e, short(b.commit.ID), &b.commit, f.launcher)
+		if !anyValue(one) {
+			fmt.Fprintf(w, "commit %s: no run gave a value, not in the history\n", short(b.commit.ID))
+			continue
+		}
+		if _, err := archive.Add(one); err != nil {
+			return err
+		}
+	}
+	h := historyFlags{data: f.data, workload: e.Workload.Name, metric: f.metric, magnitude: f.margin, counters: 6}
+	if h.magnitude == "" {
+		h.magnitude = "3%"
+	}
+	ss, err := h.series()
+	if err != nil {
+		return err
+	}
+	for _, s := range ss {
+		if slices.ContainsFunc(e.Cases, func(c result.Case) bool { return c.Identity == s.Key.Identity }) {
+			h.show(w, s)
+		}
+	}
+	return nil
+}
+
+// ofCommit is the part of an experiment over commits that one of them made, as if
+// it had been run alone in an arm called name.
+func ofCommit(e *result.Experiment, arm string, c *result.Commit, name string) *result.Experiment {
+	one := *e
+	one.ID = e.ID + "-" + short(c.ID)
+	one.Commit = c
+	one.Environments, one.Runs = nil, nil
+	one.Comparisons, one.Attribution, one.Guards = []result.Comparison{}, []result.Attribution{}, []result.Guard{}
+	one.Design.Order = nil
+	for _, s := range e.Design.Order {
+		if s.Env == arm {
+			s.Env = name
+			one.Design.Order = append(one.Design.Order, s)
+		}
+	}
+	for _, x := range e.Environments {
+		if x.ID == arm {
+			x.ID = name
+			one.Environments = append(one.Environments, x)
+		}
+	}
+	for _, r := range e.Runs {
+		if r.Env == arm {
+			r.Env = name
+			one.Runs = append(one.Runs, r)
+		}
+	}
+	return &one
+}
+
+// revisions are the commits of a range, the oldest first.
+func (f *commitsFlags) revisions(ctx context.Context, h *host.Host, span string) ([]string, error) {
+	first, last, ok := strings.Cut(span, "..")
+	if !ok || first == "" || last == "" || strings.HasPrefix(last, ".") {
+		return nil, fmt.Errorf("range %q: want FIRST..LAST, as in v1.0..HEAD", span)
+	}
+	if f.most < 2 {
+		return nil, fmt.Errorf("--most %d: want at least 2", f.most)
+	}
+	base, err := f.git(ctx, h, "rev-parse", "--verify", "--end-of-options", first+"^{commit}")
+	if err != nil {
+		return nil, err
+	}
+	list, err := f.git(ctx, h, "rev-list", "--reverse", "--first-parent", "--end-of-options", first+".."+last)
+	if err != nil {
+		return nil, err
+	}
+	ids := append(strings.Fields(base), strings.Fields(list)...)
+	if len(ids) < 2 {
+		return nil, fmt.Errorf("range %q: no commit after %s", span, first)
+	}
+	return thinned(ids, f.most), nil
+}
+
+// thinned keeps n of a list, its ends among them, evenly spread.
+func thinned(ids []string, n int) []string {
+	if len(ids) <= n {
+		return ids
+	}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = ids[i*(len(ids)-1)/(n-1)]
+	}
+	return out
+}
+
+// make builds a commit in a folder and returns its program, moved out of the tree.
+func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (b built, err error) {
+	shown, err := f.git(ctx, h, "show", "-s", "--format=%H %cI", id)
+	if err != nil {
+		return b, err
+	}
+	full, at, _ := strings.Cut(strings.TrimSpace(shown), " ")
+	when, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return b, fmt.Errorf("commit %s: git's date %q: %w", short(id), at, err)
+	}
+	b.commit = result.Commit{ID: full, At: when.UTC()}
+	tree := filepath.Join(dir, "tree")
+	if _, err := f.git(ctx, h, "worktree", "add", "--detach", "--force", tree, id); err != nil {
+		return b, err
+	}
+	defer func() {
+		// Not ctx: the repository must not keep a worktree whose folder is gone.
+		_, rerr := f.git(context.WithoutCancel(ctx), h, "worktree", "remove", "--force", tree)
+		err = errors.Join(err, rerr)
+	}()
+	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"sh", "-c", f.build}, Dir: tree})
+	if err == nil && out.Code != 0 {
+		err = fmt.Errorf("status %d", out.Code)
+	}
+	if err != nil {
+		return b, fmt.Errorf("build by %q: %w: %s", f.build, err, lastWords(out.Stderr, out.Stdout))
+	}
+	b.binary = filepath.Join(dir, filepath.Base(f.binary))
+	if err := os.Rename(filepath.Join(tree, f.binary), b.binary); err != nil {
+		return b, fmt.Errorf("the build left no --binary %s: %w", f.binary, err)
+	}
+	return b, nil
+}
+
+// lastWords is the last line that a command wrote, of the first of its outputs that has one.
+func lastWords(outputs ...[]byte) string {
+	for _, o := range outputs {
+		if lines := strings.Split(strings.TrimSpace(string(o)), "\n"); lines[0] != "" {
+			return lines[len(lines)-1]
+		}
+	}
+	return "it printed nothing"
+}
+
+func (f *commitsFlags) git(ctx context.Context, h *host.Host, args ...string) (string, error) {
+	out, err := h.Exec(ctx, host.Cmd{Argv: append([]string{"git", "-C", f.repo}, args...)})
+	if err == nil && out.Code != 0 {
+		err = fmt.Errorf("status %d", out.Code)
+	}
+	if err != nil {
+		return "", fmt.Errorf("git %s in %s: %w: %s", args[0], f.repo, err, lastWords(out.Stderr))
+	}
+	return string(out.Stdout), nil
+}

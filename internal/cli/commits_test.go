@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// repository makes a repository with a commit for each content of the file run.
+func repository(t *testing.T, contents ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir := t.TempDir()
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	for _, c := range contents {
+		if err := os.WriteFile(filepath.Join(dir, "run"), []byte(c), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		git("add", "run")
+		git("commit", "-q", "-m", "one more")
+	}
+	return dir
+}
+
+func TestBenchCommits(t *testing.T) {
+	repo := repository(t, "#!/bin/sh\necho 10 requests\n", "broken", "#!/bin/sh\nsleep 0.05; echo 10 requests\n", "#!/bin/sh\nsleep 0.05; echo 10 requests; :\n")
+	data := t.TempDir()
+	out, errs, code := run(t, "bench", "commits", "HEAD~3..HEAD", "--repo", repo, "--build", "grep -q requests run && cp run server", "--binary", "server",
+		"--param", "command={binary}", "--param", `operations=(\d+) requests`, "--pairs", "2", "--data", data, "--no-counters")
+	if code != 0 {
+		t.Fatalf("exit status %d: %s%s", code, out, errs)
+	}
+	if !strings.Contains(errs, "is left out: build by") {
+		t.Errorf("the commit that does not build is not named: %s", errs)
+	}
+	out, errs, code = run(t, "history", "show", "--data", data, "--counters", "2")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != 0 || len(lines) != 4 {
+		t.Fatalf("exit status %d, want a title and three commits: %s%s", code, out, errs)
+	}
+	list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := strings.Fields(string(list))
+	for i, id := range []string{ids[0], ids[2], ids[3]} {
+		if !strings.Contains(lines[i+1], short(id)) {
+			t.Errorf("line %q is not of commit %s", lines[i+1], short(id))
+		}
+	}
+	if left, err := exec.Command("git", "-C", repo, "worktree", "list").Output(); err != nil || strings.Count(string(left), "\n") != 1 {
+		t.Errorf("worktrees are left behind: %s %v", left, err)
+	}
+}
+
+func TestBenchCommitsBadInput(t *testing.T) {
+	repo := repository(t, "one", "two")
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no range":       {[]string{"HEAD"}, "want FIRST..LAST"},
+		"three dots":     {[]string{"HEAD~1...HEAD"}, "want FIRST..LAST"},
+		"unknown commit": {[]string{"nothing..HEAD"}, "git rev-parse"},
+		"an option":      {[]string{"-x..HEAD"}, "unknown shorthand"},
+		"empty range":    {[]string{"HEAD..HEAD"}, "no commit after"},
+		"one at most":    {[]string{"HEAD~1..HEAD", "--most", "1"}, "want at least 2"},
+		"nothing builds": {[]string{"HEAD~1..HEAD", "--build", "exit 3"}, "0 of 2 commits were built"},
+		"no program":     {[]string{"HEAD~1..HEAD", "--build", "true"}, "0 of 2 commits were built"},
+		"no repository":  {[]string{"HEAD~1..HEAD", "--repo", t.TempDir()}, "not a git repository"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"bench", "commits", "--binary", "nothing", "--repo", repo, "--param", "command={binary}", "--data", t.TempDir()}, tt.args...)
+			out, errs, code := run(t, args...)
+			if code != exitUsage || !strings.Contains(errs, tt.want) {
+				t.Errorf("exit status %d, want %d and %q: %s%s", code, exitUsage, tt.want, out, errs)
+			}
+		})
+	}
+}
+
+func TestThinned(t *testing.T) {
+	all := strings.Fields("a b c d e f g h i j")
+	for n, want := range map[int]string{2: "a j", 3: "a e j", 4: "a d g j", 10: "a b c d e f g h i j", 20: "a b c d e f g h i j"} {
+		if got := thinned(all, n); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%d of ten: %v, want %s", n, got, want)
+		}
+	}
+}
+
+func TestLater(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	for _, c := range [][3]int{{10, 5, 10}, {5, 5, 6}, {1, 5, 6}} {
+		if got := later(at(c[0]), at(c[1])); !got.Equal(at(c[2])) {
+			t.Errorf("%d after %d is %v, want %d", c[0], c[1], got.Unix(), c[2])
+		}
+	}
+}
