@@ -3,13 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -28,34 +25,55 @@ func explainCommand(env Env) *cobra.Command {
 	var x explainer
 	c := &cobra.Command{
 		Use:   "explain",
-		Short: "Say in words what a running monitor has found, with evidence and advice",
+		Short: "Say in words what a running monitor has found, and where the time of processes goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed lately. Rules that could not tell are listed with the reason, so that
 silence is not taken for health.
 
+With --process it shows where the time of that process went: how often something
+happened, what one costs, the share of the time in which the process had work, and
+the rest that nothing explains. With --before the window is laid beside an earlier
+one, from so long until so long ago.
+
 A monitor behind TLS and basic authentication is asked with --server
 https://USER:PASSWORD@HOST:PORT; the environment variable SSL_CERT_FILE names a
 certificate of its own that is to be trusted.`,
-		Example: "  teescope explain\n  teescope explain --process redis --last 1h",
-		Args:    cobra.NoArgs,
+		Example: "  teescope explain\n  teescope explain --process redis-server --last 1h\n" +
+			"  teescope explain --process redis-server --per request --before 2h..1h",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return x.run(c.Context(), env.Stdout)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&x.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
-	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored)")
+	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); the name of a process means that one")
+	f.StringVar(&x.instance, "instance", "", "machine, where the monitor knows several with such a process")
+	f.StringVar(&x.per, "per", "second", "show times per second or per request")
 	x.last = duration(5 * time.Minute)
-	f.Var(&x.last, "last", "how long ago a closed finding may have closed")
+	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")
+	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c
 }
 
 // explainer holds the flags of explain.
 type explainer struct {
-	server, process string
-	last            duration
-	json            bool
+	server, process, instance, per string
+	last                           duration
+	before                         ago
+	json                           bool
+}
+
+// explained is what explain --json prints: the findings as the monitor serves them,
+// and where the time of processes went.
+type explained struct {
+	web.Findings
+	Explanations []web.Explanation `json:"explanations"`
+	// Before are those of the window of --before.
+	Before []web.Explanation `json:"before,omitempty"`
+	// Problems say why there are no more explanations.
+	Problems []string `json:"problems,omitempty"`
 }
 
 func (x explainer) run(ctx context.Context, w io.Writer) error {
@@ -63,78 +81,50 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--process: %w", err)
 	}
-	base, err := url.Parse(x.server)
-	if err != nil {
-		return fmt.Errorf("--server: %w; want a URL like http://127.0.0.1:9780", err)
+	if x.per != "second" && x.per != "request" {
+		return fmt.Errorf("--per %q: want second or request", x.per)
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return fmt.Errorf("--server %q: want a URL like http://127.0.0.1:9780", x.server)
+	if x.before.set() && x.process == "" {
+		return errors.New("--before compares two windows of a process: name it with --process")
 	}
-	found, err := fetchFindings(ctx, base.JoinPath("api/teescope/v1/findings"))
+	base, err := serverURL(x.server)
 	if err != nil {
 		return err
 	}
-	found.Findings = slices.DeleteFunc(found.Findings, func(r analysis.Record) bool {
-		stale := r.State == analysis.Closed && r.Until != nil && found.At.Sub(*r.Until) > time.Duration(x.last)
+	out := explained{Explanations: []web.Explanation{}}
+	if err := ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings); err != nil {
+		return err
+	}
+	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r analysis.Record) bool {
+		stale := r.State == analysis.Closed && r.Until != nil && out.At.Sub(*r.Until) > time.Duration(x.last)
 		return stale || !subjects.MatchString(r.Subject)
 	})
+	if err := x.trees(ctx, base, &out); err != nil {
+		return err
+	}
 	if x.json {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(found)
+		return e.Encode(out)
 	}
-	_, err = io.WriteString(w, explain(found, x))
+	_, err = io.WriteString(w, explain(out, x))
 	return err
 }
 
-// answerLimit bounds what is read of an answer: some ten thousand findings.
-const answerLimit = 32 << 20
-
-// fetchFindings asks a monitor; an error says what was tried and what to do.
-func fetchFindings(ctx context.Context, u *url.URL) (web.Findings, error) {
-	var found web.Findings
-	shown := u.Redacted() // a password is for the monitor only
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return found, fmt.Errorf("--server: %w", err)
-	}
-	client := http.Client{Timeout: 30 * time.Second}
-	resp, err := client.Do(req)
-	var untrusted *tls.CertificateVerificationError
-	if errors.As(err, &untrusted) {
-		return found, fmt.Errorf("ask the monitor: GET %s: %w; name a certificate that you trust with the environment variable SSL_CERT_FILE", shown, untrusted)
-	}
-	if err != nil {
-		return found, fmt.Errorf("ask the monitor: %w; start one with `teescope monitor`, or name its URL with --server", err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
-	if err != nil {
-		return found, fmt.Errorf("read the monitor's answer from %s: %w", shown, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		var e web.Error
-		if json.Unmarshal(body, &e) != nil || e.Error == "" {
-			e.Error = "no teescope monitor answers there; an agent has no findings"
-			switch resp.StatusCode {
-			case http.StatusUnauthorized:
-				e.Error = "it wants a name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
-			case http.StatusBadRequest:
-				e.Error = "a monitor behind TLS is asked with https://" // what Go's servers answer to plain HTTP
+// explain writes findings and explanations for a reader. Who asks about a process
+// is told about that first.
+func explain(found explained, x explainer) string {
+	var t text
+	if x.process != "" {
+		for i, e := range found.Explanations {
+			t.explanation(e)
+			if i < len(found.Before) {
+				t.differences(found.Before[i].Tree, e.Tree)
 			}
 		}
-		return found, fmt.Errorf("ask the monitor: GET %s: %s: %s", shown, resp.Status, e.Error)
+		t.problems(found.Problems)
 	}
-	if err := json.Unmarshal(body, &found); err != nil {
-		return found, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", shown, err)
-	}
-	return found, nil
-}
-
-// explain writes findings for a reader.
-func explain(found web.Findings, x explainer) string {
-	var t text
-	for _, r := range found.Findings {
+	for _, r := range found.Findings.Findings {
 		t.record(r, found.At)
 	}
 	var unknown []analysis.RuleStat
@@ -143,7 +133,7 @@ func explain(found web.Findings, x explainer) string {
 			unknown = append(unknown, r)
 		}
 	}
-	if len(found.Findings) == 0 {
+	if len(found.Findings.Findings) == 0 {
 		about := ""
 		if x.process != "" {
 			about = fmt.Sprintf(" about %q", x.process)
@@ -151,6 +141,14 @@ func explain(found web.Findings, x explainer) string {
 		t.wrap("", fmt.Sprintf("Nothing found%s, now or in the last %s. %s", about, span(time.Duration(x.last)), watched(found.Rules)))
 	} else {
 		t.line("The queries behind the numbers: teescope explain --json")
+	}
+	if x.process == "" && len(found.Explanations)+len(found.Problems) > 0 {
+		t.line("")
+		t.line("The processes with the most work, and where their time goes:")
+		for _, e := range found.Explanations {
+			t.wrap("  ", summaryOf(e))
+		}
+		t.problems(found.Problems)
 	}
 	if len(unknown) > 0 {
 		t.line("")
@@ -167,12 +165,17 @@ func explain(found web.Findings, x explainer) string {
 type text struct{ strings.Builder }
 
 func (t *text) line(format string, args ...any) {
-	t.WriteString(strings.Map(func(r rune) rune {
+	t.WriteString(printable(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// printable replaces each character that is not printable.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
-	}, fmt.Sprintf(format, args...)) + "\n")
+	}, s)
 }
 
 // wrap writes words in lines of at most 100 columns, the first one after

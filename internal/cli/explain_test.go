@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,12 +10,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/tools/txtar"
-
-	"github.com/teescope/teescope/internal/web"
 )
 
 // explainWith runs the command.
@@ -28,9 +29,40 @@ func explainWith(t *testing.T, args ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
-// TestExplain compares what is printed of a monitor's answer. A case is
-// testdata/explain/NAME.txtar: the file answer is what the monitor says, args the
-// flags, want the output.
+// monitorSaying is a monitor that gives these answers: findings in answer, the
+// processes with the most work in query, where the time of any of them went in
+// explain and, of an earlier window, in before. What is not there is not known.
+func monitorSaying(t *testing.T, parts map[string]string) string {
+	t.Helper()
+	const nobody = `{"status":"success","data":{"resultType":"vector","result":[]}}`
+	trees := []string{"explain", "before"}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.URL.Path {
+		case "GET /api/teescope/v1/findings":
+			fmt.Fprint(w, parts["answer"])
+		case "GET /api/v1/query":
+			fmt.Fprint(w, cmp.Or(parts["query"], nobody))
+		case "GET /api/teescope/v1/explain":
+			part := parts[trees[0]]
+			if parts["before"] != "" {
+				trees[0], trees[1] = trees[1], trees[0]
+			}
+			if part == "" {
+				w.WriteHeader(http.StatusNotFound)
+				part = `{"error":"no process \"` + r.URL.Query().Get("process") + `\" was seen; there were \"redis-server\""}`
+			}
+			fmt.Fprint(w, part)
+		default:
+			t.Errorf("asked %s %s", r.Method, r.URL)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/"
+}
+
+// TestExplain compares what is printed of a monitor's answers. A case is
+// testdata/explain/NAME.txtar: the files answer, query, explain and before are what
+// the monitor says, args the flags, want the output.
 func TestExplain(t *testing.T) {
 	files, err := filepath.Glob("testdata/explain/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -46,18 +78,22 @@ func TestExplain(t *testing.T) {
 			for _, f := range a.Files {
 				parts[f.Name] = string(f.Data)
 			}
-			var asked string
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				asked = r.Method + " " + r.URL.Path
-				fmt.Fprint(w, parts["answer"])
-			}))
-			defer s.Close()
-			got, err := explainWith(t, append(strings.Fields(parts["args"]), "--server", s.URL+"/")...)
-			if err != nil || asked != "GET /api/teescope/v1/findings" {
-				t.Fatalf("asked %q: %v", asked, err)
+			got, err := explainWith(t, append(strings.Fields(parts["args"]), "--server", monitorSaying(t, parts))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(got) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+					t.Errorf("a line of %d columns: %s", n, line)
+				}
 			}
 			if *update {
-				a.Files = []txtar.File{{Name: "args", Data: []byte(parts["args"])}, {Name: "answer", Data: []byte(parts["answer"])}, {Name: "want", Data: []byte(got)}}
+				i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
+				if i < 0 {
+					a.Files = append(a.Files, txtar.File{Name: "want"})
+					i = len(a.Files) - 1
+				}
+				a.Files[i].Data = []byte(got)
 				if err := os.WriteFile(file, txtar.Format(a), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -73,14 +109,16 @@ func TestExplainJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(a.Files[1].Data) }))
-	defer s.Close()
-	out, err := explainWith(t, "--json", "--process", "^redis", "--server", s.URL)
-	var got web.Findings
+	url := monitorSaying(t, map[string]string{"answer": string(a.Files[1].Data), "explain": `{"tree":{"subject":"redis-server"},"causes":[{"rule":"lock_contention"}]}`})
+	out, err := explainWith(t, "--json", "--process", "^redis", "--server", url)
+	var got explained
 	if err != nil || json.Unmarshal([]byte(out), &got) != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if len(got.Findings) != 1 || got.Findings[0].Subject != "redis-server" || len(got.Rules) != 2 || got.At.IsZero() {
+	if list := got.Findings.Findings; len(list) != 1 || list[0].Subject != "redis-server" || len(got.Rules) != 2 || got.At.IsZero() {
+		t.Errorf("got %s", out)
+	}
+	if len(got.Explanations) != 1 || got.Explanations[0].Tree.Subject != "redis-server" || got.Explanations[0].Causes[0].Rule != "lock_contention" {
 		t.Errorf("got %s", out)
 	}
 }
@@ -114,6 +152,9 @@ func TestExplainFails(t *testing.T) {
 		"bad regex":     {[]string{"--process", "("}, []string{"--process", "missing closing )"}},
 		"no URL":        {[]string{"--server", "::"}, []string{"--server", "http://127.0.0.1:9780"}},
 		"no scheme":     {[]string{"--server", "localhost:9780"}, []string{"--server", "http://127.0.0.1:9780"}},
+		"bad window":    {[]string{"--process", "x", "--before", "1h..2h"}, []string{"--before", "2h..1h"}},
+		"no process":    {[]string{"--before", "2h..1h"}, []string{"--before", "--process"}},
+		"per what":      {[]string{"--per", "hour"}, []string{"--per", "second or request"}},
 		"bad duration":  {[]string{"--last", "soon"}, []string{"--last", "36h"}},
 		"an argument":   {[]string{"RESULT.json"}, []string{"RESULT.json"}},
 	} {

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/teescope/teescope/internal/web"
+)
+
+// serverURL reads the flag --server.
+func serverURL(server string) (*url.URL, error) {
+	base, err := url.Parse(server)
+	if err != nil {
+		return nil, fmt.Errorf("--server: %w; want a URL like http://127.0.0.1:9780", err)
+	}
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		return nil, fmt.Errorf("--server %q: want a URL like http://127.0.0.1:9780", server)
+	}
+	return base, nil
+}
+
+// answerLimit bounds what is read of an answer: some ten thousand findings.
+const answerLimit = 32 << 20
+
+// notAnswered is an answer of a monitor that is no success, with what it says.
+type notAnswered struct {
+	reason string
+	error
+}
+
+// ask puts a monitor's answer to a GET into answer; an error says what was tried
+// and what to do, and is a notAnswered where the monitor gave it.
+func ask(ctx context.Context, u *url.URL, answer any) error {
+	shown := u.Redacted() // a password is for the monitor only
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return fmt.Errorf("--server: %w", err)
+	}
+	client := http.Client{Timeout: 30 * time.Second}
+	resp, err := client.Do(req)
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return fmt.Errorf("ask the monitor: GET %s: %w; name a certificate that you trust with the environment variable SSL_CERT_FILE", shown, untrusted)
+	}
+	if err != nil {
+		return fmt.Errorf("ask the monitor: %w; start one with `teescope monitor`, or name its URL with --server", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
+	if err != nil {
+		return fmt.Errorf("read the monitor's answer from %s: %w", shown, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		var e web.Error
+		if json.Unmarshal(body, &e) != nil || e.Error == "" {
+			e.Error = "no teescope monitor answers there; an agent keeps no readings and has no findings"
+			switch resp.StatusCode {
+			case http.StatusUnauthorized:
+				e.Error = "it wants a name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
+			case http.StatusBadRequest:
+				e.Error = "a monitor behind TLS is asked with https://" // what Go's servers answer to plain HTTP
+			}
+		}
+		return &notAnswered{e.Error, fmt.Errorf("ask the monitor: GET %s: %s: %s", shown, resp.Status, e.Error)}
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", shown, err)
+	}
+	return nil
+}
