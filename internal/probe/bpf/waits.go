@@ -23,8 +23,8 @@ import (
 const (
 	// walkEvery is the mean time between two walks, as long as they take no more
 	// than walkShare of a core.
-	walkEvery = 100 * time.Millisecond
-	walkShare = 1e-3
+	walkEvery = 50 * time.Millisecond
+	walkShare = 2e-3
 	// maxWaits bounds the sums that are kept, mostIdle for how long one is kept
 	// that does not grow, once three quarters are taken.
 	maxWaits = 4096
@@ -70,7 +70,7 @@ type Walked struct {
 }
 
 // OpenWaits loads the program and begins to walk. On a fixture it takes the
-// recorded walk once.
+// recorded walk once, for a second.
 func OpenWaits(h *host.Host) (*Waits, error) {
 	w := &Waits{host: h, sums: map[Wait]*waited{}, stop: make(chan struct{}), done: make(chan struct{})}
 	if h.Maps != nil {
@@ -109,7 +109,7 @@ func (w *Waits) replay() error {
 		return errors.New("read map walk of waits: not recorded")
 	}
 	one := map[wait]uint64{}
-	w.add(one, countRecords(one, walk), walkEvery, 0)
+	w.add(one, countRecords(one, walk), time.Second, 0)
 	return nil
 }
 

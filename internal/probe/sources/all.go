@@ -11,6 +11,7 @@ var All = []*probe.Source{
 	&syscalls,
 	&samples,
 	&waits,
+	&tls,
 	&switches,
 	&faults,
 	&pageCache,

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -126,7 +125,7 @@ var runtimes = probe.Source{
 		if err != nil {
 			return nil, err
 		}
-		r := &transitions{Uprobes: u, host: h, lost: map[string]string{}, most: map[runtimeProcess]float64{}}
+		r := &transitions{Uprobes: u, host: h, search: processSearch{host: h}, lost: map[string]string{}, most: map[runtimeProcess]float64{}}
 		r.find()
 		return r, nil
 	},
@@ -136,13 +135,11 @@ var runtimes = probe.Source{
 type transitions struct {
 	*bpf.Uprobes
 	host *host.Host
-	// seen counts the rounds for which a process has been there; looked are the
-	// files that were examined, and whether they are a runtime's; both since
-	// full, the last look at everything.
-	seen   map[int]int
+	// search finds new processes; looked are the files that were examined since it
+	// last looked at everything, and whether they are a runtime's.
+	search processSearch
 	looked map[fileKey]bool
-	inUse  map[uint64]bool // inodes
-	full   time.Time
+	inUse  map[uint64]bool   // inodes
 	lost   map[string]string // reason by file
 	// most are the exits of each process and runtime, retired the events of names
 	// that are told apart no more, folded those of names that never were.
@@ -160,14 +157,6 @@ type fileKey struct {
 	device string
 	inode  uint64
 }
-
-const (
-	// everything is how often all processes are looked at again.
-	everything = time.Minute
-	// mostProcesses bounds the maps that are read in a round, mostFiles what is hooked.
-	mostProcesses = 2000
-	mostFiles     = 64
-)
 
 // Read implements probe.Reader.
 func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
@@ -245,41 +234,24 @@ func (r *transitions) problem() error {
 }
 
 // find hooks what is new: files in the usual places, and those that processes
-// have mapped. A process is looked at in its first two rounds, as it may
-// execute another program or load a library after it has begun, and again when
-// everything is.
+// have mapped.
 func (r *transitions) find() {
 	if !r.host.IsLocal() {
 		return
 	}
-	now := r.host.Now()
-	all := r.full.IsZero() || now.Sub(r.full) >= everything || now.Before(r.full)
+	all := r.search.begin()
 	if all {
-		r.full, r.seen, r.looked, r.inUse = now, map[int]int{}, map[fileKey]bool{}, map[uint64]bool{}
+		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
 		clear(r.lost)
 		r.usual()
 	}
-	entries, err := r.host.ReadDir("/proc")
+	complete, err := r.search.each(r.process)
 	if err != nil {
 		r.lost["/proc"] = err.Error()
 		return
 	}
-	here, read := map[int]int{}, 0
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		here[pid] = r.seen[pid]
-		if here[pid] < 2 && read < mostProcesses {
-			here[pid]++
-			read++
-			r.process(pid)
-		}
-	}
-	r.seen = here
 	r.Tables(r.table)
-	if all && read < mostProcesses {
+	if all && complete {
 		// Files that are gone and that no process uses any more.
 		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
 			r.lost["hooks"] = err.Error()
@@ -328,7 +300,7 @@ func (r *transitions) process(pid int) {
 		}
 		one, known := r.looked[m.fileKey]
 		if !known {
-			x, err := r.open(dir, m)
+			x, err := openMapped(r.host, dir, m)
 			if err == nil {
 				one = r.hook(x, i)
 			} else if !errors.Is(err, fs.ErrNotExist) {
@@ -342,22 +314,6 @@ func (r *transitions) process(pid int) {
 		name, _ := r.host.ReadString(dir + "/comm")
 		r.lost["process "+strings.ToValidUTF8(cmp.Or(name, strconv.Itoa(pid)), "\uFFFD")] = "it has enclaves, but none of the known runtimes with symbols"
 	}
-}
-
-// open opens the file behind a mapping: by its name as the process sees it, if
-// that still leads there, else by the mapping itself.
-func (r *transitions) open(dir string, m mappedFile) (*bpf.Executable, error) {
-	x, err := bpf.OpenExecutable(r.host, dir+"/root"+m.path, m.inode)
-	if err == nil {
-		x.Path = m.path
-		return x, nil
-	}
-	x, ferr := bpf.OpenExecutable(r.host, fmt.Sprintf("%s/map_files/%x-%x", dir, m.start, m.end), 0)
-	if ferr != nil {
-		return nil, cmp.Or(ferr, err)
-	}
-	x.Path = m.path
-	return x, nil
 }
 
 // hook hooks the functions of a runtime in a file, and reports whether the file
@@ -450,7 +406,7 @@ func (r *transitions) table(pid int, functions []uint64) {
 		}
 	}
 	for m, p := range places {
-		x, err := r.open(dir, m)
+		x, err := openMapped(r.host, dir, m)
 		if err != nil {
 			continue
 		}

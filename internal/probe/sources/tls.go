@@ -1,0 +1,194 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var tlsHandshakes = counter("tee_tls_handshakes_total",
+	"TLS handshakes that succeeded since the monitor started, by process name, as a client or as a server (uprobes on SSL_do_handshake of OpenSSL's libssl).",
+	"process")
+
+var tls = probe.Source{
+	Name:    "tls",
+	Doc:     "TLS handshakes by process, by uprobes on OpenSSL; with the source samples, the CPU time that they take too",
+	Metrics: []*metric.Desc{tlsHandshakes, retiredEvents},
+	Needs: []probe.Need{
+		{Capability: "cap_bpf", For: "to load the programs", Open: true},
+		{Capability: "cap_perfmon", For: "to attach uprobes"},
+		{Capability: "cap_sys_ptrace", For: "to find libssl in the memory maps of other users' processes", Optional: true},
+	},
+	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; not 6.11, 6.13, nor 6.12 before 6.12.20, where a hooked return is a system call that seccomp filters do not know and end the process for",
+	Blind: "handshakes that are made by reading or writing at once, without SSL_connect, SSL_accept or SSL_do_handshake; programs that have OpenSSL linked in, and all others: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with a library of its own; those inside enclaves. " +
+		"While the budget lets it count for a part of the time only, the samples of the rest are plain user space",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		if runtime.GOARCH != "amd64" {
+			return nil, probe.NotHere("TLS handshakes on %s: uprobes are placed on x86-64 only", runtime.GOARCH)
+		}
+		if h.IsLocal() {
+			release, err := h.ReadString("/proc/sys/kernel/osrelease")
+			if err != nil {
+				return nil, err
+			}
+			if endsSandboxed(release) {
+				return nil, &probe.Problem{Err: fmt.Errorf("hook the return of functions on Linux %s: it would end processes under a seccomp filter", release),
+					Remedy: "boot Linux 6.12.20, 6.14 or later"}
+			}
+		}
+		s, err := bpf.OpenHandshakes(h)
+		if err != nil {
+			return nil, err
+		}
+		r := &handshakes{
+			Handshakes: s,
+			search:     processSearch{host: h},
+			lost:       map[string]string{},
+		}
+		r.counters = counters{Counters: s.Counters, labels: map[[3]string][]string{}, decode: r.decode,
+			full: "names that do nothing for minutes give their places up"}
+		r.find()
+		return r, nil
+	},
+}
+
+// endsSandboxed reports whether a kernel release calls uretprobe(2) for a hooked
+// return (since Linux 6.11) and does not let it pass seccomp filters, as 6.14 and
+// later releases of 6.12 do (kernel/seccomp.c, seccomp_uprobe_exception).
+func endsSandboxed(release string) bool {
+	var major, minor, patch int
+	_, _ = fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch)
+	return major == 6 && (minor == 11 || minor == 13 || minor == 12 && patch < 20)
+}
+
+// handshakes is the Reader of tls.
+type handshakes struct {
+	*bpf.Handshakes
+	counters counters
+	search   processSearch
+	looked   map[fileKey]bool
+	inUse    map[uint64]bool   // inodes
+	lost     map[string]string // reason by file
+}
+
+// Read implements probe.Reader.
+func (r *handshakes) Read(ctx context.Context, emit func(metric.Sample)) error {
+	r.find()
+	err := r.counters.Read(ctx, emit)
+	if rerr := r.Recycle(); err != nil { // only where the table is full does it matter that it stays so
+		err = errors.Join(err, rerr)
+	}
+	return errors.Join(err, r.problem())
+}
+
+func (r *handshakes) decode(c *counters, emit emitter) (folded uint64) {
+	folded = r.Handshaken(func(process string, n uint64) {
+		emit.send(tlsHandshakes, float64(n), c.label(process)...)
+	})
+	emit.send(retiredEvents, float64(c.Retired), c.label("tls")...)
+	return folded
+}
+
+// problem says what could not be hooked.
+func (r *handshakes) problem() error {
+	if len(r.lost) == 0 {
+		return nil
+	}
+	var reasons []string
+	for _, file := range slices.Sorted(maps.Keys(r.lost)) {
+		reasons = append(reasons, file+": "+r.lost[file])
+	}
+	text := strings.Join(reasons[:min(3, len(reasons))], "; ")
+	if n := len(reasons) - 3; n > 0 {
+		text += fmt.Sprintf("; and %d more", n)
+	}
+	return &probe.Problem{Err: errors.New("hook OpenSSL: " + text), Remedy: "run as root; a library that was replaced is hooked when the process that still has the old one is restarted"}
+}
+
+// find hooks the libraries that processes have mapped.
+func (r *handshakes) find() {
+	if !r.search.host.IsLocal() {
+		return
+	}
+	all := r.search.begin()
+	if all {
+		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
+		clear(r.lost)
+	}
+	complete, err := r.search.each(r.process)
+	if err != nil {
+		r.lost["/proc"] = err.Error()
+		return
+	}
+	if all && complete {
+		if err := r.Forget(func(x *bpf.Executable) bool { return !r.inUse[x.ID.Inode] }); err != nil {
+			r.lost["hooks"] = err.Error()
+		}
+	}
+}
+
+// process hooks the libraries that a process has mapped. One that ends meanwhile
+// is no loss.
+func (r *handshakes) process(pid int) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	b, err := r.search.host.ReadFile(dir + "/maps")
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			r.lost["memory maps of other users' processes"] = err.Error()
+		}
+		return
+	}
+	for _, m := range parseMappedFiles(b) {
+		if m.inode == 0 || !m.exec {
+			continue
+		}
+		if ok, _ := path.Match("libssl.so*", path.Base(m.path)); !ok {
+			continue
+		}
+		r.inUse[m.inode] = true
+		if r.looked[m.fileKey] {
+			continue
+		}
+		r.looked[m.fileKey] = true
+		x, err := openMapped(r.search.host, dir, m)
+		if err == nil {
+			err = r.hook(x)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.lost[m.path] = err.Error()
+		}
+	}
+}
+
+// hook hooks a library, unless it is.
+func (r *handshakes) hook(x *bpf.Executable) error {
+	have, files := r.Hooked(x.ID)
+	if have {
+		return x.Close()
+	}
+	if files >= mostFiles {
+		return errors.Join(fmt.Errorf("%d files are hooked already", files), x.Close())
+	}
+	functions, _, err := x.Functions()
+	offset, ok := functions[bpf.HandshakeFunction]
+	if err == nil && !ok {
+		err = errors.New("no function " + bpf.HandshakeFunction)
+	}
+	if err != nil {
+		return errors.Join(err, x.Close())
+	}
+	return r.Hook(x, offset)
+}
