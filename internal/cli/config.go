@@ -18,7 +18,9 @@ import (
 
 	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/app"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -27,6 +29,7 @@ import (
 type config struct {
 	Analysis analysisConfig          `yaml:"analysis"`
 	Sources  map[string]sourceConfig `yaml:"sources"`
+	Requests []requestsConfig        `yaml:"requests"`
 	Notify   notifyConfig            `yaml:"notify"`
 	// Dashboards are shown beside the users' own and cannot be changed on the page.
 	Dashboards []web.Dashboard `yaml:"dashboards"`
@@ -35,7 +38,8 @@ type config struct {
 	Global        yaml.Node `yaml:"global"`
 	ScrapeConfigs yaml.Node `yaml:"scrape_configs"`
 
-	scrape *store.ScrapeConfig
+	scrape  *store.ScrapeConfig
+	targets []app.Target
 }
 
 type analysisConfig struct {
@@ -103,8 +107,9 @@ func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 	if err := checkDashboards(&root, c.Dashboards); err != nil {
 		return c, err
 	}
+	c.targets = requestTargets(c.Requests, dir)
 	var err error
-	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "notify", "dashboards")
+	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "requests", "notify", "dashboards")
 	return c, err
 }
 
@@ -122,6 +127,9 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 			key, why, _ := strings.Cut(err.Error(), ": ")
 			return fmt.Errorf("%s: %s", at("sources", name, key), why)
 		}
+	}
+	if err := checkRequests(c.Requests, root); err != nil {
+		return err
 	}
 	for key, d := range map[string]time.Duration{"every": c.Analysis.Every, "long": c.Analysis.Long, "short": c.Analysis.Short, "close_after": c.Analysis.CloseAfter} {
 		if d < 0 || d > 0 && d < time.Second {
@@ -185,7 +193,11 @@ func (a analysisConfig) options() analysis.Options {
 func (c *config) apply(e *probe.Engine, process string) error {
 	var errs []error
 	for _, s := range e.Status() {
-		errs = append(errs, e.Set(s.Source.Name, c.Sources[s.Source.Name].over(s.Source, process)))
+		setting := c.Sources[s.Source.Name].over(s.Source, process)
+		if named := len(c.targets) > 0; named && sources.IsRequests(s.Source) && c.Sources[s.Source.Name].On == nil {
+			setting.On = &named
+		}
+		errs = append(errs, e.Set(s.Source.Name, setting))
 	}
 	return errors.Join(errs...)
 }
@@ -267,6 +279,7 @@ var (
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
 	// wanted says what the decoder's Go types are to a user; all others are mappings.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
+		"[]cli.requestsConfig": "a list of servers",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
 		"web.PanelKind": "text", "config.Secret": "text"}
 )

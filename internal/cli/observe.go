@@ -61,6 +61,7 @@ type observer struct {
 	log      *slog.Logger
 	budget   share
 	file     string // the configuration file, "" for none
+	asked    *asked // the servers whose requests are read
 	keep     privileges
 }
 
@@ -82,11 +83,13 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := slices.Concat(sources.All, own)
+	servers := new(asked)
+	list := servers.into(slices.Concat(sources.All, own))
 	cfg, err := readConfig(s.config, list)
 	if err != nil {
 		return nil, err
 	}
+	servers.Store(&cfg.targets)
 	if err := checkWebConfig(s.webConfig); err != nil {
 		return nil, err
 	}
@@ -94,7 +97,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, sources: list, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := &observer{host: h, sources: list, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, asked: servers, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if o.found, o.platform, err = look(h); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -141,6 +144,7 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 		}
 		c, err := readConfig(o.file, o.sources)
 		if err == nil {
+			o.asked.Store(&c.targets)
 			err = errors.Join(c.apply(o.engine, pattern(o.filter)), then(c))
 		}
 		if err != nil {

@@ -25,10 +25,10 @@ type Borrowed interface {
 	io.Closer
 }
 
-// dial connects to a unix socket.
-func dial(ctx context.Context, socket string) (net.Conn, error) {
+// dial connects to a socket.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, "unix", socket)
+	return d.DialContext(ctx, network, address)
 }
 
 // ioctl opens a device for reading and issues one request (ioctl(2)).

@@ -45,8 +45,9 @@ type Host struct {
 	Exec func(context.Context, Cmd) (Output, error)
 	// Start runs a command in the background.
 	Start func(context.Context, Cmd) (*Process, error)
-	// Dial connects to a unix socket.
-	Dial func(ctx context.Context, socket string) (net.Conn, error)
+	// Dial connects to a unix socket, named by its absolute path, or to a TCP port
+	// ("127.0.0.1:6379").
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Ioctl opens a device for reading and issues one request to it, whose
 	// argument is changed in place. The addresses of refs are put into it first.
 	Ioctl func(device string, request uint, arg []byte, refs ...Ref) error
@@ -75,7 +76,12 @@ func At(root string) *Host {
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
 	}
-	h.Dial = func(ctx context.Context, socket string) (net.Conn, error) { return dial(ctx, h.Path(socket)) }
+	h.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+		if path.IsAbs(address) {
+			return dial(ctx, "unix", h.Path(address))
+		}
+		return dial(ctx, "tcp", address)
+	}
 	h.Ioctl = func(device string, request uint, arg []byte, refs ...Ref) error {
 		return h.errAt(ioctl(h.Path(device), request, arg, refs...))
 	}

@@ -67,15 +67,25 @@ func fakeDevices(t testing.TB, h *host.Host, ioctls string) {
 }
 
 // converse plays the other side of a socket: the first line at once, then one
-// for each that it receives.
+// for each that it receives. It listens while it speaks, as a socket's buffer does.
 func converse(c net.Conn, talk []byte) {
 	defer c.Close()
-	in := bufio.NewReader(c)
+	heard := make(chan struct{}, bytes.Count(talk, []byte("\n"))+1)
+	go func() {
+		defer close(heard)
+		in := bufio.NewReader(c)
+		for range cap(heard) {
+			if _, err := in.ReadBytes('\n'); err != nil {
+				return
+			}
+			heard <- struct{}{}
+		}
+	}()
 	for line := range bytes.Lines(talk) {
 		if _, err := c.Write(line); err != nil {
 			return
 		}
-		if _, err := in.ReadBytes('\n'); err != nil {
+		if _, ok := <-heard; !ok {
 			return
 		}
 	}

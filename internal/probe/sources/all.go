@@ -44,6 +44,7 @@ var All = []*probe.Source{
 	&guestReports,
 	&clocksource,
 	&virtio,
+	&requests,
 	&cpu,
 	&memory,
 	&disk,

@@ -32,6 +32,7 @@ import (
 //	facts     what was detected, JSON of []tee.Facts
 //	setting   what the source is set to, JSON of {"level": "...", "pids": [...]}
 //	adjust    lines "level NAME", "process REGEX", "pid NUMBER", "cgroup REGEX", "container REGEX": what the reader is adjusted to before it is read
+//	targets   what the source requests asks, JSON of [{"Process": "...", "App": "...", "Address": "..."}]
 //	optional  lines "path why": files that some kernels lack; another fixture must show the source without them
 
 var update = flag.Bool("update", false, "rewrite the want file of every fixture")
@@ -218,6 +219,9 @@ func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Samp
 		if err := json.Unmarshal([]byte(text), &facts); err != nil {
 			t.Fatalf("facts: %v", err)
 		}
+	}
+	if text := f.Meta["targets"]; text != "" {
+		s = requestsOf(t, text)
 	}
 	r, err := s.Open(f.Host, facts)
 	if err != nil {

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/app"
+	"github.com/teescope/teescope/internal/app/kinds"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+)
+
+// requestsConfig is a server whose own count of requests is read.
+type requestsConfig struct {
+	Process      string `yaml:"process"`
+	App          string `yaml:"app"`
+	Address      string `yaml:"address"`
+	User         string `yaml:"user"`
+	Database     string `yaml:"database"`
+	PasswordFile string `yaml:"password_file"`
+	Counter      string `yaml:"counter"`
+}
+
+// mostTargets bounds the connections of a reading.
+const mostTargets = 64
+
+// checkRequests names the line of what makes no sense in the section.
+func checkRequests(list []requestsConfig, root *yaml.Node) error {
+	at := func(i int, key string) string {
+		return fmt.Sprintf("line %d: requests: %s", lineOf(root, "requests", strconv.Itoa(i), key), key)
+	}
+	for i, r := range list {
+		k := slices.IndexFunc(kinds.All, func(a *app.App) bool { return a.Name == r.App })
+		switch {
+		case i == mostTargets:
+			return fmt.Errorf("%s: %d servers; want at most %d", at(i, "process"), len(list), mostTargets)
+		case r.Process == "":
+			return errors.New(at(i, "process") + ": want the name of the server's process, as /proc/PID/comm has it")
+		case k < 0:
+			var names []string
+			for _, a := range kinds.All {
+				names = append(names, a.Name)
+			}
+			return fmt.Errorf("%s: %q: want one of %s", at(i, "app"), r.App, strings.Join(names, ", "))
+		}
+		a := kinds.All[k]
+		if err := a.Check(r.Address); err != nil {
+			return fmt.Errorf("%s: %w", at(i, "address"), err)
+		}
+		switch {
+		case a.Counter && r.Counter == "":
+			return fmt.Errorf("%s: want the name of a counter on the page", at(i, "counter"))
+		case !a.Counter && r.Counter != "":
+			return fmt.Errorf("%s: %s has one counter only", at(i, "counter"), a.Name)
+		case slices.Contains(list[:i], r):
+			return fmt.Errorf("%s: the server is named twice", at(i, "process"))
+		}
+	}
+	return nil
+}
+
+// requestTargets are the servers of a checked section; dir is where relative names start.
+func requestTargets(list []requestsConfig, dir string) []app.Target {
+	var out []app.Target
+	for _, r := range list {
+		i := slices.IndexFunc(kinds.All, func(a *app.App) bool { return a.Name == r.App })
+		t := app.Target{App: kinds.All[i], Process: r.Process, Address: r.Address, User: r.User, Database: r.Database,
+			PasswordFile: r.PasswordFile, Counter: r.Counter}
+		if t.PasswordFile != "" && !filepath.IsAbs(t.PasswordFile) {
+			t.PasswordFile = filepath.Join(dir, t.PasswordFile)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// asked are the servers of the configuration in force.
+type asked struct{ atomic.Pointer[[]app.Target] }
+
+func (a *asked) get() []app.Target {
+	if t := a.Load(); t != nil {
+		return *t
+	}
+	return nil
+}
+
+// into puts the source that asks them in the place of the one that asks nobody.
+func (a *asked) into(list []*probe.Source) []*probe.Source {
+	out := slices.Clone(list)
+	for i, s := range out {
+		if sources.IsRequests(s) {
+			out[i] = sources.Requests(a.get)
+		}
+	}
+	return out
+}

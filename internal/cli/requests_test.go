@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+)
+
+func TestRequestsConfig(t *testing.T) {
+	c, err := parseConfig([]byte(`
+requests:
+- {process: redis-server, app: redis, address: 127.0.0.1:6379, password_file: redis.password}
+- {process: web, app: openmetrics, address: "http://localhost/metrics", counter: http_requests_total}
+`), "/etc/teescope", sources.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.targets) != 2 || c.targets[0].PasswordFile != "/etc/teescope/redis.password" || c.targets[0].App.Name != "redis" ||
+		c.targets[1].Counter != "http_requests_total" || c.targets[1].Process != "web" {
+		t.Errorf("%+v", c.targets)
+	}
+	for in, want := range map[string]string{
+		"requests:\n- app: redis\n":                                                    "line 2: requests: process: want the name of the server's process, as /proc/PID/comm has it",
+		"requests:\n- process: a\n  app: mysql\n":                                      `line 3: requests: app: "mysql": want one of redis, nginx, postgresql, memcached, openmetrics`,
+		"requests:\n- process: a\n":                                                    `line 2: requests: app: "": want one of redis, nginx, postgresql, memcached, openmetrics`,
+		"requests:\n- process: a\n  app: redis\n  address: nowhere\n":                  `line 4: requests: address: "nowhere": want HOST:PORT or the absolute path of a unix socket`,
+		"requests:\n- process: a\n  app: nginx\n  address: ftp://x/\n":                 `line 4: requests: address: "ftp://x/": want a URL like http://127.0.0.1:8080/metrics`,
+		"requests:\n- {process: a, app: openmetrics, address: http://x/}\n":            "line 2: requests: counter: want the name of a counter on the page",
+		"requests:\n- {process: a, app: redis, address: /run/r, counter: b}\n":         "line 2: requests: counter: redis has one counter only",
+		"requests:\n- &a {process: a, app: redis, address: /run/r}\n- *a\n":            "line 3: requests: process: the server is named twice",
+		"requests: {process: a}\n":                                                     "line 1: requests.process: want a list of servers",
+		"requests:\n- process: a\n  app: redis\n  address: /run/r\n  password: secret": "line 5: password is not a known key",
+	} {
+		if _, err := parseConfig([]byte(in), ".", sources.All); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// TestRequestsSource: the source that asks takes the place of the one that cannot,
+// and asks whom the configuration names at the time.
+func TestRequestsSource(t *testing.T) {
+	a := new(asked)
+	list := a.into(sources.All)
+	if len(list) != len(sources.All) {
+		t.Fatalf("%d sources, want %d", len(list), len(sources.All))
+	}
+	var s *probe.Source
+	for _, x := range list {
+		if sources.IsRequests(x) {
+			s = x
+		}
+	}
+	if _, err := s.Open(nil, nil); err == nil {
+		t.Error("opened without anybody to ask")
+	}
+	c, err := parseConfig([]byte("requests: [{process: a, app: redis, address: /run/r}]"), ".", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Store(&c.targets)
+	r, err := s.Open(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,186 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/teescope/teescope/internal/app"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var requestsTotal = counter("tee_requests_total",
+	"Requests that servers say they have answered, by the name of the process in the configuration and by kind of server; what they answered before they were asked first is part of it, a restart takes nothing away.",
+	"process", "app")
+
+var requests = probe.Source{
+	Name:    "requests",
+	Doc:     "requests that servers count themselves (Redis, nginx, PostgreSQL, memcached, any with a page of metrics), so that time can be divided by them",
+	Metrics: []*metric.Desc{requestsTotal},
+	OptIn:   true,
+	Cost:    "a connection and a question to each server at each reading, all at once and beside the other sources",
+	Blind:   "requests of servers that the configuration does not name under `requests`",
+	Open:    openRequests(func() []app.Target { return nil }),
+}
+
+// Requests is the source that asks the targets which the configuration names, at
+// each reading those that it names then.
+func Requests(targets func() []app.Target) *probe.Source {
+	s := requests
+	s.Open = openRequests(targets)
+	return &s
+}
+
+// IsRequests reports whether a source is the one that Requests takes the place of.
+func IsRequests(s *probe.Source) bool { return s.Name == requests.Name }
+
+func openRequests(targets func() []app.Target) func(*host.Host, []tee.Facts) (probe.Reader, error) {
+	return func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		if len(targets()) == 0 {
+			return nil, &probe.Problem{Err: errors.New("the configuration names no server"), Remedy: "name servers under `requests` in the configuration"}
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		return &requestsReader{host: h, targets: targets, ctx: ctx, stop: stop, asked: map[app.Target]*inquiry{}}, nil
+	}
+}
+
+const (
+	// answerWait is how long a reading waits for servers, so that one that blocks
+	// keeps nobody else waiting; what comes later is taken by the next reading.
+	answerWait = 300 * time.Millisecond
+	// answerLimit ends a question.
+	answerLimit = 2 * time.Second
+)
+
+type requestsReader struct {
+	host    *host.Host
+	targets func() []app.Target
+	ctx     context.Context
+	stop    context.CancelFunc
+	asked   map[app.Target]*inquiry
+}
+
+// inquiry is the newest question to a target, and what the target has counted so far.
+type inquiry struct {
+	since time.Time
+	ended chan struct{} // closed when answer and err are there
+	taken bool          // a reading has had them
+
+	answer float64
+	err    error
+
+	known       bool
+	last, total float64
+}
+
+// Read implements probe.Reader.
+func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) error {
+	targets := r.targets()
+	for t := range r.asked {
+		if !slices.Contains(targets, t) {
+			delete(r.asked, t)
+		}
+	}
+	for _, t := range targets {
+		r.ask(t)
+	}
+	wait, stop := context.WithTimeout(ctx, answerWait)
+	defer stop()
+	type labels struct{ process, app string }
+	sums, bad := map[labels]float64{}, map[labels]bool{}
+	var order []labels
+	var errs []error
+	for _, t := range targets {
+		q, l := r.asked[t], labels{t.Process, t.App.Name}
+		if !slices.Contains(order, l) {
+			order = append(order, l)
+		}
+		if err := q.take(wait, r.host.Now()); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s", t, printable(err.Error())))
+			bad[l] = true
+			continue
+		}
+		sums[l] += q.total
+	}
+	// The sum of some servers is not that of all of them.
+	for _, l := range order {
+		if !bad[l] {
+			emitter(emit).send(requestsTotal, sums[l], l.process, l.app)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ask asks a target, unless a question to it is under way or its answer waits.
+func (r *requestsReader) ask(t app.Target) {
+	q := r.asked[t]
+	if q == nil {
+		q = &inquiry{taken: true}
+		r.asked[t] = q
+	}
+	if !q.taken {
+		return
+	}
+	q.since, q.ended, q.taken = r.host.Now(), make(chan struct{}), false
+	go func() {
+		defer close(q.ended)
+		ctx, stop := context.WithTimeout(r.ctx, answerLimit)
+		defer stop()
+		q.answer, q.err = t.App.Read(ctx, r.host, t)
+		if q.err != nil && ctx.Err() != nil {
+			q.err = fmt.Errorf("it has not answered within %v", answerLimit)
+		}
+	}()
+}
+
+// take waits for the answer and adds what was counted since the last one. A
+// server that counts less than before has started anew.
+func (q *inquiry) take(wait context.Context, now time.Time) error {
+	select {
+	case <-q.ended:
+	case <-wait.Done():
+		select {
+		case <-q.ended: // both: an answer that is there counts
+		default:
+			return fmt.Errorf("it has not answered for %v", now.Sub(q.since).Round(time.Millisecond))
+		}
+	}
+	q.taken = true
+	if q.err != nil {
+		return q.err
+	}
+	if q.known && q.answer >= q.last {
+		q.total += q.answer - q.last
+	} else {
+		q.total += q.answer
+	}
+	q.last, q.known = q.answer, true
+	return nil
+}
+
+// printable keeps what a server says on one line of a terminal.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	if len(s) > 300 {
+		s = strings.ToValidUTF8(s[:300], "") + "..."
+	}
+	return s
+}
+
+// Close implements probe.Reader. Questions under way end by themselves.
+func (r *requestsReader) Close() error {
+	r.stop()
+	return nil
+}
