@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal is a pseudo-terminal of 80x24 with a program on it.
+type terminal struct {
+	master, slave *os.File
+	shown         *output
+}
+
+func openTerminal(t *testing.T) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminal: %v", err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{master, slave, &output{}}
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			_, _ = term.shown.Write(b[:n])
+		}
+	}()
+	t.Cleanup(func() { _ = slave.Close(); _ = master.Close() })
+	return term
+}
+
+// run starts teescope on the terminal, as its session's leader.
+func (term *terminal) run(t *testing.T, args ...string) *process {
+	t.Helper()
+	c := exec.Command(binary, args...)
+	c.Stdin = term.slave
+	c.Env = append(os.Environ(), "TERM=xterm-256color")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	p := &process{Cmd: c, stdout: term.shown, stderr: &output{}, done: make(chan struct{})}
+	c.Stdout, c.Stderr = term.slave, p.stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = c.Wait(); close(p.done) }()
+	t.Cleanup(func() { p.stop(syscall.SIGKILL) })
+	return p
+}
+
+var escapes = regexp.MustCompile(`\x1b(\[[0-9;?>=$]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0]|[78=>cM])`)
+
+// startHostile starts a busy program whose name sets the title of a terminal that
+// believes it.
+func startHostile(t *testing.T) {
+	t.Helper()
+	b, err := os.ReadFile(tool(t, "yes", "coreutils"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "\x1b]0;pwned\x07<b>")
+	if err := os.WriteFile(name, b, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(name)
+	if err := c.Start(); err != nil { // to nowhere
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+}
+
+// TestTop runs the live view on a terminal: it shows the process that storms, with
+// its hostile name harmless, and gives the terminal back as it was, on q and when
+// it is asked to end.
+func TestTop(t *testing.T) {
+	m := startMonitor(t, "monitor", "--interval", "1s")
+	startHostile(t)
+	eventually(t, 30*time.Second, "the monitor has rates", func() error {
+		if len(m.query(t, `rate(tee_syscalls_total{process=~".*<b>"}[15s]) > 1000`, "process")) == 0 {
+			return fmt.Errorf("none yet")
+		}
+		return nil
+	})
+	for name, end := range map[string]func(*terminal, *process) int{
+		"q":       func(term *terminal, p *process) int { _, _ = term.master.WriteString("q"); return p.stop(syscall.Signal(0)) },
+		"ctrl-c":  func(term *terminal, p *process) int { _, _ = term.master.WriteString("\x03"); return p.stop(syscall.Signal(0)) },
+		"SIGTERM": func(_ *terminal, p *process) int { return p.stop(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			term := openTerminal(t)
+			before, err := unix.IoctlGetTermios(int(term.slave.Fd()), unix.TCGETS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := term.run(t, "top", "--server", m.url, "--interval", "500ms")
+			eventually(t, 15*time.Second, "the table is shown", func() error {
+				plain := escapes.ReplaceAllString(term.shown.String(), "")
+				for _, want := range []string{"teescope top", "PROCESS", "SYSC/S", "<b>", "q quit"} {
+					if !strings.Contains(plain, want) {
+						return fmt.Errorf("no %q in %q", want, plain)
+					}
+				}
+				return nil
+			})
+			if _, err := term.master.WriteString("s/<b>\r"); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, 15*time.Second, "the filter holds", func() error {
+				if plain := escapes.ReplaceAllString(term.shown.String(), ""); !strings.Contains(plain, "1 match") {
+					return fmt.Errorf("in %q", plain)
+				}
+				return nil
+			})
+			if code := end(term, p); code != 0 {
+				t.Errorf("exit status %d: %s", code, p.stderr)
+			}
+			all := term.shown.String()
+			if strings.Contains(all, "pwned\x07") || strings.Contains(all, "\x1b]0;") {
+				t.Error("a process name steers the terminal")
+			}
+			enter, leave := strings.LastIndex(all, "\x1b[?1049h"), strings.LastIndex(all, "\x1b[?1049l")
+			if enter < 0 || leave < enter || strings.LastIndex(all, "\x1b[?25h") < strings.LastIndex(all, "\x1b[?25l") {
+				t.Errorf("the screen or the cursor is not given back: %q", all[max(0, len(all)-200):])
+			}
+			after, err := unix.IoctlGetTermios(int(term.slave.Fd()), unix.TCGETS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *after != *before {
+				t.Errorf("the terminal is %+v, was %+v", after, before)
+			}
+		})
+	}
+	out, errs, code := run(t, "top", "--once", "--server", m.url, "--process", "<b>$")
+	if code != 0 || !strings.Contains(out, "PROCESS") || !strings.Contains(out, "<b>") || strings.ContainsAny(out, "\x1b\x07") {
+		t.Errorf("--once ends with %d and prints %s%s", code, out, errs)
+	}
+}

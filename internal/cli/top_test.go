@@ -1,0 +1,327 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	prettytext "github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/tools/txtar"
+)
+
+// topCase is testdata/top/NAME.txtar: what a monitor answers (the files platform,
+// findings, overhead, query and coverage), the size of the terminal, the keys that
+// are pressed, and the screen that is wanted. A file like names a case whose answers
+// it shares.
+type topCase struct {
+	file    string
+	archive *txtar.Archive
+	parts   map[string]string
+}
+
+func topCases(t *testing.T) []topCase {
+	t.Helper()
+	files, err := filepath.Glob("testdata/top/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no cases", err)
+	}
+	var out []topCase
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := topCase{file, a, map[string]string{}}
+		for _, f := range a.Files {
+			c.parts[f.Name] = string(f.Data)
+		}
+		out = append(out, c)
+	}
+	for _, c := range out {
+		i := slices.IndexFunc(out, func(o topCase) bool { return o.name() == strings.TrimSpace(c.parts["like"]) })
+		for _, part := range []string{"platform", "findings", "overhead", "query", "coverage"} {
+			if i >= 0 {
+				c.parts[part] = out[i].parts[part]
+			}
+		}
+	}
+	return out
+}
+
+// recorded is the case that others are made of.
+func recorded(t *testing.T) topCase {
+	t.Helper()
+	all := topCases(t)
+	i := slices.IndexFunc(all, func(c topCase) bool { return c.name() == "recorded" })
+	if i < 0 {
+		t.Fatal("no case recorded")
+	}
+	return all[i]
+}
+
+func (c topCase) name() string { return strings.TrimSuffix(filepath.Base(c.file), ".txtar") }
+
+// serve answers as the recorded monitor did.
+func (c topCase) serve(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		part, ok := strings.CutPrefix(r.URL.Path, "/api/teescope/v1/")
+		switch {
+		case ok:
+		case strings.HasPrefix(r.URL.Query().Get("query"), "min_over_time(teescope_source_coverage_ratio"):
+			part = "coverage"
+		case r.URL.Path == "/api/v1/query" && r.URL.Query().Get("query") == topQuery():
+			part = "query"
+		}
+		if c.parts[part] == "" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		fmt.Fprint(w, c.parts[part])
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// want compares with a file of the case, or writes it.
+func (c topCase) want(t *testing.T, name, got string) {
+	t.Helper()
+	if !*update {
+		if got != c.parts[name] {
+			t.Errorf("%s shows\n%s\nwant\n%s\n(-update accepts it)", name, got, c.parts[name])
+		}
+		return
+	}
+	for i, f := range c.archive.Files {
+		if f.Name == name {
+			c.archive.Files[i].Data = []byte(got)
+			got = ""
+		}
+	}
+	if got != "" {
+		c.archive.Files = append(c.archive.Files, txtar.File{Name: name, Data: []byte(got)})
+	}
+	if err := os.WriteFile(c.file, txtar.Format(c.archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// key is a key by its name, or the character that it types.
+func key(name string) tea.KeyPressMsg {
+	named := map[string]tea.KeyPressMsg{
+		"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight},
+		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace},
+		"pgdown": {Code: tea.KeyPgDown}, "pgup": {Code: tea.KeyPgUp}, "home": {Code: tea.KeyHome}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
+	}
+	if k, ok := named[name]; ok {
+		return k
+	}
+	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
+}
+
+// press presses keys one after the other.
+func press(m topModel, keys ...string) topModel {
+	for _, k := range keys {
+		next, _ := m.Update(key(k))
+		m = next.(topModel)
+	}
+	return m
+}
+
+// look makes the model that the command would begin with.
+func (c topCase) look(t *testing.T) topModel {
+	t.Helper()
+	base, err := serverURL(c.serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := lookAround(t.Context(), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topModel{snapshot: s, every: time.Second, filter: regexp.MustCompile("")}
+}
+
+func TestTopScreens(t *testing.T) {
+	for _, c := range topCases(t) {
+		t.Run(c.name(), func(t *testing.T) {
+			var width, height int
+			if _, err := fmt.Sscanf(c.parts["size"], "%dx%d", &width, &height); err != nil {
+				t.Fatalf("size: %v", err)
+			}
+			next, _ := c.look(t).Update(tea.WindowSizeMsg{Width: width, Height: height})
+			m := press(next.(topModel), strings.Fields(c.parts["keys"])...)
+			lines, head := m.screen()
+			if len(lines) != height || head >= height {
+				t.Errorf("%d lines with the head in line %d, want %d lines", len(lines), head, height)
+			}
+			for _, l := range lines {
+				if w := prettytext.StringWidth(l); w > width || strings.ContainsFunc(l, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+					t.Errorf("line %q is %d columns wide, or has control characters", l, w)
+				}
+			}
+			c.want(t, "screen", strings.Join(lines, "\n")+"\n")
+			if v := m.View(); !v.AltScreen || prettytext.StringWidthWithoutEscSequences(strings.Split(v.Content, "\n")[head]) != width {
+				t.Errorf("the view is not on the alternate screen, or its head is not as wide as the terminal: %q", v.Content)
+			}
+		})
+	}
+}
+
+// TestTopOnce compares what is printed where nobody looks at a terminal.
+func TestTopOnce(t *testing.T) {
+	for _, c := range topCases(t) {
+		t.Run(c.name(), func(t *testing.T) {
+			var out strings.Builder
+			cmd := topCommand(Env{Stdout: &out})
+			cmd.SetArgs(append(strings.Fields(c.parts["args"]), "--once", "--server", c.serve(t)))
+			if err := cmd.ExecuteContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.want(t, "once", out.String())
+		})
+	}
+}
+
+// TestTopRepeats: without a terminal it prints a table after each interval, until it is stopped.
+func TestTopRepeats(t *testing.T) {
+	c := recorded(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var out strings.Builder
+	cmd := topCommand(Env{Stdout: writerFunc(func(p []byte) (int, error) {
+		if out.Write(p); strings.Count(out.String(), "teescope top") == 3 {
+			stop()
+		}
+		return len(p), nil
+	})})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs([]string{"--interval", "100ms", "--server", c.serve(t)})
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("ends with %v, printed %s", err, &out)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestTopFails(t *testing.T) {
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintf(w, `{"error":"GET %s: no such call"}`, r.URL.Path)
+	}))
+	defer agent.Close()
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/query" {
+			fmt.Fprint(w, `{"data":{"result":[{"metric":{"column":"cpu"},"value":[1,"much"]}]}}`)
+			return
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	defer broken.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, tt := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"nobody there":  {[]string{"--server", gone.URL}, []string{gone.URL, "connection refused", "`teescope monitor`"}},
+		"an agent":      {[]string{"--server", agent.URL}, []string{"404", "findings: no such call"}},
+		"broken answer": {[]string{"--server", broken.URL}, []string{"much", "teescope monitor"}},
+		"no URL":        {[]string{"--server", "localhost:9780"}, []string{"--server", "http://127.0.0.1:9780"}},
+		"bad regex":     {[]string{"--process", "("}, []string{"--process", "missing closing )"}},
+		"too often":     {[]string{"--interval", "1ms"}, []string{"--interval 1ms", "100ms"}},
+		"an argument":   {[]string{"redis"}, []string{"redis"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := topCommand(Env{Stdout: &strings.Builder{}})
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			cmd.SetArgs(append(tt.args, "--once"))
+			err := cmd.ExecuteContext(t.Context())
+			for _, w := range tt.want {
+				if err == nil || !strings.Contains(err.Error(), w) {
+					t.Errorf("error %v, want %q in it", err, w)
+				}
+			}
+		})
+	}
+}
+
+// TestTopModel presses keys and hands in answers.
+func TestTopModel(t *testing.T) {
+	m := recorded(t).look(t)
+	m.width, m.height = 80, 24
+	screen := func(m topModel) string {
+		lines, _ := m.screen()
+		return strings.Join(lines, "\n")
+	}
+	quits := func(k string) bool {
+		_, cmd := m.Update(key(k))
+		if cmd == nil {
+			return false
+		}
+		_, ok := cmd().(tea.QuitMsg)
+		return ok
+	}
+	if !quits("q") || !quits("ctrl+c") || quits("s") {
+		t.Error("q and ctrl+c end it, and no other key")
+	}
+	for keys, want := range map[string]string{"s": "syscalls", "w": "switches", "f": "faults", "s c": "cpu", "x": "cpu"} {
+		if got := press(m, strings.Fields(keys)...).by(); got != want {
+			t.Errorf("after %s it sorts by %s, want %s", keys, got, want)
+		}
+	}
+	first, last := m.snapshot.columns[0].name, m.snapshot.columns[len(m.snapshot.columns)-1].name
+	if press(m, "<").by() != last || press(m, "left", "right").by() != first || press(m, "<", ">").by() != first {
+		t.Error("< and > do not go around the columns")
+	}
+	if typed := press(m, "/", "q", "(", "["); !typed.typing || typed.bad == "" || !strings.Contains(screen(typed), "filter: q([_") {
+		t.Errorf("a filter that is not one yet: %q in %s", typed.bad, screen(typed))
+	} else if back := press(typed, "enter", "esc"); back.typing || back.filter.String() != "" {
+		t.Errorf("esc leaves the filter at %v", back.filter)
+	} else if kept := press(typed, "backspace", "backspace", "enter"); kept.typing || kept.filter.String() != "q" {
+		t.Errorf("enter leaves the filter at %v", kept.filter)
+	}
+	if far := press(m, strings.Fields(strings.Repeat("pgdown ", 50))...); !strings.Contains(screen(far), "PROCESS") || far.offset >= len(m.snapshot.rows) {
+		t.Errorf("scrolled to row %d of %d", far.offset, len(m.snapshot.rows))
+	}
+
+	next, cmd := m.Update(lookNow{})
+	if cmd == nil {
+		t.Fatal("it does not ask when it is time")
+	}
+	next, cmd = next.Update(looked{err: errors.New("no\x1b[2J route")})
+	if s := screen(next.(topModel)); cmd == nil || !strings.Contains(s, "NO ANSWER") || strings.Contains(s, "\x1b") || !strings.Contains(s, m.matching()[0].process) {
+		t.Errorf("after an error it shows %s", s)
+	}
+	if next, _ = next.Update(looked{snapshot: m.snapshot}); strings.Contains(screen(next.(topModel)), "NO ANSWER") {
+		t.Error("the error stays when an answer comes again")
+	}
+	for _, size := range []tea.WindowSizeMsg{{}, {Width: 1, Height: 1}, {Width: 20, Height: 5}, {Width: 300, Height: 100}} {
+		next, _ := m.Update(size)
+		if lines, _ := next.(topModel).screen(); len(lines) != size.Height {
+			t.Errorf("%d lines on a terminal of %v", len(lines), size)
+		}
+		_ = next.View()
+	}
+}
+
+func TestCompact(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.44: "0.4", 9.94: "9.9", 9.96: "10", 372.4: "372", 9_999: "9999", 9_999.6: "10.0k", 12_345: "12.3k", 99_960: "100k",
+		999_400: "999k", 999_600: "1.00M", 1_234_567: "1.23M", 5e12: "5.00T", 5e16: "50000T",
+	} {
+		if got := compact(v); got != want {
+			t.Errorf("compact(%v) is %s, want %s", v, got, want)
+		}
+	}
+}
