@@ -123,7 +123,7 @@ func (p Panel) check(parse func(expr string) error) (key string, err error) {
 }
 
 func checkName(s string) error {
-	if n := utf8.RuneCountInString(s); strings.TrimSpace(s) == "" || n > nameMost {
+	if n := utf8.RuneCountInString(strings.TrimSpace(s)); n < 1 || n > nameMost {
 		return fmt.Errorf("%d characters; want 1 to %d", n, nameMost)
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
