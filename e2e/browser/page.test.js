@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, tooWide, until } from "./harness.js";
 
-const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "benchmarks", "explore", "overhead"];
+const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "explain", "benchmarks", "explore", "dashboards", "overhead"];
 const calls = "System calls per second";
 const byCall = "System calls per second, by call";
 
@@ -235,7 +235,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
 
   test("explore draws a query and shows the server's complaint about a bad one", async () => {
     const { page, check } = await openPage(`${url}/?page=explore&range=5m`);
-    const box = page.getByRole("textbox", { name: "Query" });
+    const box = page.locator(".cm-content");
     await box.fill("sum(rate(tee_syscalls_total[20s]))");
     await box.press("Enter");
     await drawn(page, "Over the time range");

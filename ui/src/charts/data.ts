@@ -88,10 +88,14 @@ export function useLines(lines: Line[], w: Window, wanted: boolean): Resource<Ch
   });
 }
 
-/** How to name a series: by all its labels, by one of them, by several, or by a function. */
-export type Naming = string | readonly string[] | null | ((metric: { [label: string]: string }) => string);
+type Labels = { [label: string]: string };
 
-function nameBy(by: Naming, metric: { [label: string]: string }): string {
+/** How to name a series: by all its labels, by one of them, by several, by a
+ * function, or by the labels in which the series of the answer differ; no label
+ * has a space in its name. */
+export type Naming = string | readonly string[] | null | "what differs" | ((metric: Labels) => string);
+
+function nameBy(by: Naming, metric: Labels): string {
   if (typeof by === "function") return by(metric);
   if (by === null) return labelText(metric);
   const labels = typeof by === "string" ? [by] : by;
@@ -103,11 +107,22 @@ export function useQuery(expr: string, by: Naming, most: number, w: Window, want
   return useResource(wanted && expr !== "" ? `${expr} ${keyOf(w)}` : null, async (signal) => {
     const grid = gridOf(w);
     const { rows, warnings } = await queryRange(expr, w, signal);
-    const all = rows.map((r) => ({ name: nameBy(by, r.metric), values: align(grid, r) }));
+    const naming = by === "what differs" ? namesOf(rows.map((r) => r.metric)) : by;
+    const all = rows.map((r) => ({ name: nameBy(naming, r.metric), values: align(grid, r) }));
     const ranked = all.map((s) => ({ s, m: mean(s) ?? 0 })).sort((a, b) => b.m - a.m || (a.s.name < b.s.name ? -1 : 1));
     const series = ranked.slice(0, most).map((x) => x.s);
     return { grid, series, means: new Map(series.map((s) => [s.name, mean(s)])), fixed: false, folded: Math.max(0, all.length - most), expr, warnings };
   });
+}
+
+/** Names series by the values in which they differ; one that stands alone, and
+ * some of which a label is missing, by all they have. */
+export function namesOf(metrics: Labels[]): (metric: Labels) => string {
+  const [first] = metrics;
+  const labels = [...new Set(metrics.flatMap((m) => Object.keys(m)))];
+  const differing = labels.filter((l) => metrics.some((m) => m[l] !== first?.[l])).sort();
+  if (metrics.length < 2 || differing.length === 0 || !metrics.every((m) => differing.every((l) => m[l]))) return labelText;
+  return (m) => differing.map((l) => m[l]).join(", ");
 }
 
 /** A series' name and labels as PromQL writes them, without the job and the

@@ -66,6 +66,7 @@ export function allCharts(w: Window): TEEChart[] {
       metrics: ["tee_sgx_epc_bytes", "tee_sgx_epc_free_bytes"],
       lines: [
         { name: "size", expr: sum("tee_sgx_epc_bytes") },
+        { name: "in use", expr: `${sum("tee_sgx_epc_bytes")} - ${sum("tee_sgx_epc_free_bytes")}` },
         { name: "free", expr: sum("tee_sgx_epc_free_bytes") },
         { name: "paging starts below", expr: sum("tee_sgx_epc_low_watermark_bytes") },
       ],

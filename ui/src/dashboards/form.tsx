@@ -51,7 +51,9 @@ export function PanelForm({ heading, panel, name, save, cancel }: Props) {
         <input className="text-input" required maxLength={100} value={p.title} onChange={(e) => set({ title: e.target.value })} autoFocus={name === undefined} />
       </label>
       <div>
-        <span aria-hidden="true">Query (PromQL)</span>
+        <span className="label" aria-hidden="true">
+          Query (PromQL)
+        </span>
         <QueryField label="Query (PromQL)" hint="sum by (process) (rate(tee_syscalls_total[1m]))" value={p.query} onChange={(query) => set({ query })} onRun={() => void submit()} />
       </div>
       <div className="row">

@@ -4,7 +4,7 @@ import { queryAt, queryRange, type Rows } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import type { Panel } from "../api/types";
 import { QueryChart } from "../charts/charts";
-import { keyOf, labelText } from "../charts/data";
+import { keyOf, labelText, namesOf } from "../charts/data";
 import { gridCSV, type Grid } from "../charts/heat";
 import { HeatMap } from "../charts/heat-map";
 import { PanelBox, useSeen } from "../charts/panel";
@@ -32,7 +32,7 @@ export function UserPanel({ panel, tools }: Props) {
   switch (panel.kind) {
     case "graph":
     case "area":
-      return <QueryChart {...common} expr={query} by={null} area={panel.kind === "area"} />;
+      return <QueryChart {...common} expr={query} by="what differs" area={panel.kind === "area"} />;
     case "boxplot":
       return <BoxPlots {...common} expr={query} />;
     case "histogram":
@@ -75,17 +75,18 @@ function NowPanel({ kind, expr, unit, ...box }: DrawnProps & { kind: "gauge" | "
     return { ...now, expr, most: now.rows.map((r) => (unit === "ratio" ? 1 : Math.max(largest.get(labelText(r.metric)) ?? 0, Number(r.value[1])))) };
   });
   const rows = data.data?.rows ?? [];
+  const nameOf = namesOf(rows.map((r) => r.metric));
   const csv = () => ["series,value", ...rows.map((r) => `"${labelText(r.metric).replaceAll('"', '""')}",${r.value[1]}`)].join("\n") + "\n";
   return (
     <div ref={ref}>
       <PanelBox {...box} data={data} drawn={rows.length > 0} csv={csv}>
         {kind === "table" ? (
-          <Values data={data as Resource<Rows<VectorRow>>} unit={unit} />
+          <Values data={data as Resource<Rows<VectorRow>>} unit={unit} first={10} />
         ) : (
           <div className="stats">
             {rows.slice(0, mostValues).map((r, i) => {
               const value = Number(r.value[1]);
-              const name = rows.length === 1 ? "" : labelText(r.metric);
+              const name = rows.length === 1 ? "" : nameOf(r.metric);
               return kind === "gauge" ? <Gauge key={i} name={name} value={value} most={data.data?.most[i] ?? 0} unit={unit} /> : <Value key={i} name={name} value={value} unit={unit} />;
             })}
           </div>
@@ -174,17 +175,19 @@ function Bars({ bins, unit, height, caption }: { bins: Bin[]; unit: Unit; height
         ))}
         <line x1="0" x2={width} y1={inner} y2={inner} stroke="var(--line-strong)" />
       </svg>
-      <table className="hidden">
-        <caption>{caption}</caption>
-        <tbody>
-          {bins.map((b) => (
-            <tr key={b.from}>
-              <th scope="row">{range(b)}</th>
-              <td>{b.count}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <div className="hidden">
+        <table>
+          <caption>{caption}</caption>
+          <tbody>
+            {bins.map((b) => (
+              <tr key={b.from}>
+                <th scope="row">{range(b)}</th>
+                <td>{b.count}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </figure>
   );
 }
@@ -198,7 +201,8 @@ function HeatPanel({ expr, unit, ...box }: DrawnProps) {
     const coarse: Window = { ...w, step: Math.max(1, Math.round((w.to - w.from) / slots)) };
     const times = gridOf(coarse);
     const { rows, warnings } = await queryRange(expr, coarse, s);
-    const lines = rows.map((r) => ({ name: labelText(r.metric), le: r.metric["le"], values: align(times, r) }));
+    const nameOf = namesOf(rows.map((r) => r.metric));
+    const lines = rows.map((r) => ({ name: nameOf(r.metric), le: r.metric["le"], values: align(times, r) }));
     const grid: Grid = { rows: [], columns: times.map((t) => formatMoment(t, w.to - w.from)), values: [] };
     const buckets = lines.length > 1 && lines.every((l) => l.le !== undefined);
     const sorted = buckets ? lines.sort((a, b) => boundOf(b.le) - boundOf(a.le)) : lines.sort((a, b) => (mean(b) ?? 0) - (mean(a) ?? 0)).slice(0, 20);

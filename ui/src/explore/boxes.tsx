@@ -3,7 +3,7 @@ import { useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
 import type { AnomalyBox, Distributions } from "../api/types";
-import { labelText } from "../charts/data";
+import { namesOf } from "../charts/data";
 import { PanelBox, useSeen, type PanelProps } from "../charts/panel";
 import { colourOf } from "../charts/palette";
 import { formatTick, formatValue, type Unit } from "../format/number";
@@ -27,7 +27,8 @@ export function BoxPlots({ expr, unit, tools, ...rest }: Props) {
   const [windows, setWindows] = useState(6);
   const name = asking("distributions", { query: expr, ...steady(w), windows });
   const data = useResource(seen && expr !== "" ? name : null, async (s) => ({ boxes: (await getDocument<Distributions>(name, s)).boxes ?? [], expr, warnings: [] }));
-  const all = data.data ? bySeries(data.data.boxes, labelText) : [];
+  const nameOf = namesOf((data.data?.boxes ?? []).map((b) => b.labels ?? {}));
+  const all = data.data ? bySeries(data.data.boxes, nameOf) : [];
   const shown = all.slice(0, mostSeries);
   const picker = (
     <>
@@ -43,7 +44,7 @@ export function BoxPlots({ expr, unit, tools, ...rest }: Props) {
   );
   return (
     <div ref={ref}>
-      <PanelBox {...rest} tools={picker} data={data} drawn={shown.length > 0} csv={() => boxesCSV(data.data?.boxes ?? [], labelText)}>
+      <PanelBox {...rest} tools={picker} data={data} drawn={shown.length > 0} csv={() => boxesCSV(data.data?.boxes ?? [], nameOf)}>
         {shown.map((s) => (
           <Series key={s.name} name={s.name} boxes={s.boxes} unit={unit} height={rest.height ?? 160} />
         ))}
@@ -108,29 +109,31 @@ function Series({ name, boxes, unit, height }: { name: string; boxes: AnomalyBox
           );
         })}
       </svg>
-      <table className="hidden">
-        <caption>{name}</caption>
-        <thead>
-          <tr>
-            {["From", "Values", "Lower whisker", "Lower quartile", "Median", "Upper quartile", "Upper whisker"].map((h) => (
-              <th key={h} scope="col">
-                {h}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {boxes.map((b) => (
-            <tr key={b.window.from}>
-              <th scope="row">{when(b.window.from)}</th>
-              <td>{b.n}</td>
-              {[b.low, b.q1, b.median, b.q3, b.high].map((v, k) => (
-                <td key={k}>{formatValue(v, unit)}</td>
+      <div className="hidden">
+        <table>
+          <caption>{name}</caption>
+          <thead>
+            <tr>
+              {["From", "Values", "Lower whisker", "Lower quartile", "Median", "Upper quartile", "Upper whisker"].map((h) => (
+                <th key={h} scope="col">
+                  {h}
+                </th>
               ))}
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {boxes.map((b) => (
+              <tr key={b.window.from}>
+                <th scope="row">{when(b.window.from)}</th>
+                <td>{b.n}</td>
+                {[b.low, b.q1, b.median, b.q3, b.high].map((v, k) => (
+                  <td key={k}>{formatValue(v, unit)}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </figure>
   );
 }

@@ -18,10 +18,10 @@ import { sentence } from "../words/empty";
 const first = 30;
 
 export function Changes() {
-  const { before } = usePlace();
+  const { before, process } = usePlace();
   const { window: w } = useMachine();
   const now: Span = { from: w.from, to: w.to };
-  const name = before ? asking("changes", { ...now, beforeFrom: before.from, beforeTo: before.to }) : null;
+  const name = before ? asking("changes", { ...now, beforeFrom: before.from, beforeTo: before.to, process }) : null;
   const data = useResource<AnomalyChanges>(name, (s) => getDocument(name ?? "", s));
   const [all, setAll] = useState(false);
   const list = data.data?.changes ?? [];
@@ -38,6 +38,7 @@ export function Changes() {
       {before && !data.data && !data.error && <p className="empty">Comparing all series. This takes some seconds.</p>}
       {before && data.data && (
         <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
+          {process !== "" && <p className="note">Only processes that match {process}, as the filter above says.</p>}
           <p>
             {list.length === 0 ? `None of ${data.data.compared} series changed beyond its own spread.` : `${list.length} of ${data.data.compared} series changed beyond their own spread.`}
           </p>

@@ -1,14 +1,14 @@
-// The values of a query at one time, as a table.
+// The values of a query at one time, as a table, the largest first.
+import { useState } from "react";
 import type { Resource } from "../api/resource";
 import type { Rows } from "../api/client";
 import { labelText } from "../charts/data";
 import { formatValue, rawValue, type Unit } from "../format/number";
 import type { VectorRow } from "../query/series";
 
-const most = 200;
-
-export function Values({ data, unit, exact = false }: { data: Resource<Rows<VectorRow>>; unit: Unit; exact?: boolean }) {
-  const rows = data.data?.rows ?? [];
+export function Values({ data, unit, exact = false, first = 25 }: { data: Resource<Rows<VectorRow>>; unit: Unit; exact?: boolean; first?: number }) {
+  const [all, setAll] = useState(false);
+  const rows = (data.data?.rows ?? []).toSorted((a, b) => Number(b.value[1]) - Number(a.value[1]));
   return (
     <div className="scroll" tabIndex={0} role="group" aria-label="Values">
       <table className="data">
@@ -21,7 +21,7 @@ export function Values({ data, unit, exact = false }: { data: Resource<Rows<Vect
           </tr>
         </thead>
         <tbody>
-          {rows.slice(0, most).map((r, i) => (
+          {rows.slice(0, all ? undefined : first).map((r, i) => (
             <tr key={i}>
               <th scope="row" className="mono">
                 {labelText(r.metric)}
@@ -33,7 +33,11 @@ export function Values({ data, unit, exact = false }: { data: Resource<Rows<Vect
           ))}
         </tbody>
       </table>
-      {rows.length > most && <p className="note">{`The first ${most} of ${rows.length}.`}</p>}
+      {!all && rows.length > first && (
+        <button type="button" className="text-button" onClick={() => setAll(true)}>
+          Show all {rows.length}
+        </button>
+      )}
     </div>
   );
 }

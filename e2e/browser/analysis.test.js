@@ -1,0 +1,357 @@
+// Explain, Findings, Explore and Dashboards: over a monitor of this machine with a
+// real server under load, and over constructed answers for what it does not show.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { after, before, describe, test } from "node:test";
+import { explanation, findings, hostile } from "./analysis.fixture.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, tempDir, tooWide, until } from "./harness.js";
+
+const storm = "syscall:clock_gettime";
+
+describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
+  let url;
+  let redis;
+  before(async () => {
+    url = await startMonitor();
+    redis = await startRedis();
+    await until("half a minute of the load is stored", 120_000, async () => Number((await query(`min(count_over_time(tee_syscalls_total{process="${redis.name}",syscall="read"}[1m]))`))[0]?.value[1]) >= 30);
+  });
+  after(cleanUp);
+
+  const query = async (expr) => (await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(expr)}`)).json()).data.result;
+  const document = async (name) => (await fetch(`${url}/api/teescope/v1/${name}`)).json();
+
+  /** A page whose explanations are constructed; asked holds what it asked for. */
+  async function explained(search, options) {
+    const asked = [];
+    const opened = await openPage(`${url}/-/healthy`, options);
+    await opened.context.route("**/api/teescope/v1/explain?*", async (r) => {
+      const q = new URL(r.request().url()).searchParams;
+      asked.push(q);
+      const [from, to] = [Number(q.get("from")), Number(q.get("to"))];
+      await r.fulfill({ json: explanation(q.get("process"), { from, to, per: q.get("per") ?? "second", more: to > 1_700_000_500 ? 0.2 : 0 }) });
+    });
+    await opened.page.goto(`${url}/?${search}`);
+    return { ...opened, asked };
+  }
+
+  test("explain: a process is chosen by completion, and its time adds up", async () => {
+    const { page, check } = await openPage(`${url}/?page=explain&range=5m&refresh=0`);
+    await page.getByRole("link", { name: redis.name }).waitFor();
+    await page.getByRole("combobox", { name: "Process to explain" }).fill(redis.name.slice(0, 9));
+    await page.getByRole("option", { name: redis.name }).click();
+    await page.locator(`[data-explained="${redis.name}"]`).waitFor();
+    assert.ok(page.url().includes(`subject=${redis.name}`));
+    const shares = await page.locator("tr[data-row][data-level='0'], tr[data-row=rest]").evaluateAll((rows) => rows.map((r) => [r.dataset.row, Number(r.dataset.share)]));
+    const sum = shares.reduce((s, [, share]) => s + share, 0);
+    assert.ok(shares.length > 1 && Math.abs(sum - 1) < 0.02, `the rows and the rest are ${sum} of the time: ${JSON.stringify(shares)}`);
+    assert.ok((await page.getByRole("region", { name: "Verdict" }).innerText()).includes(redis.name));
+    assert.deepEqual(await barriers(page), []);
+    await check();
+  });
+
+  test("explain: causes first, then rows by share, the rest last and hatched, and what does not hold", async () => {
+    const { page, check } = await explained("page=explain&subject=server&from=1700000000&to=1700000300");
+    await page.getByRole("heading", { name: "server spends 40 % of its time in clock_gettime." }).waitFor();
+    await page.getByText("server waits 11 % of its time for locks.").waitFor();
+    const order = await page.locator("table.cost tbody tr[data-row]").evaluateAll((rows) => rows.map((r) => r.dataset.row));
+    assert.deepEqual(order, [storm, "own", "lock", "rest"]);
+    assert.match(await page.locator("tr[data-row=rest] .share-fill").evaluate((e) => getComputedStyle(e).backgroundImage), /repeating-linear-gradient/);
+    assert.equal(await page.locator("li[data-holds=false]").count(), 1);
+    await page.getByText("Cache misses: the hypervisor hides the hardware counters.").waitFor();
+
+    await page.getByRole("button", { name: "Open its rows" }).first().click();
+    const inner = page.locator(`tr[data-row="${storm}:entry"]`);
+    await inner.waitFor();
+    assert.match(await inner.innerText(), /200 ns/);
+    await page.getByText("A loop of calls on this host.").waitFor();
+    await page.getByRole("link", { name: `sum(rate(tee_syscalls_total{syscall="${storm}"}[1m]))` }).click();
+    await page.locator(".cm-content").waitFor();
+    const q = new URL(page.url()).searchParams;
+    assert.deepEqual([q.get("page"), q.get("from"), q.get("to")], ["explore", "1700000000", "1700000300"]);
+    await check();
+  });
+
+  test("explain: the keyboard opens rows", async () => {
+    const { page, check } = await explained("page=explain&subject=server&from=1700000000&to=1700000300");
+    const row = page.getByRole("button", { name: "System call clock_gettime" });
+    await row.focus();
+    await page.keyboard.press("Enter");
+    await page.locator(`tr[data-row="${storm}:entry"]`).waitFor();
+    assert.equal(await row.getAttribute("aria-expanded"), "true");
+    await page.keyboard.press("Enter");
+    await page.locator(`tr[data-row="${storm}:entry"]`).waitFor({ state: "detached" });
+    await check();
+  });
+
+  test("explain: per request, and beside the window before", async () => {
+    const { page, check, asked } = await explained("page=explain&subject=server&from=1700000600&to=1700000900");
+    await page.getByRole("button", { name: "per request" }).click();
+    await page.getByText("per request (").first().waitFor();
+    assert.equal(asked.at(-1).get("per"), "request");
+    await page.getByRole("button", { name: "per second" }).click();
+    await page.getByText("Compare with an earlier window").click();
+    await page.getByRole("button", { name: "the window before" }).click();
+    await page.getByRole("table", { name: /before and after/ }).waitFor();
+    assert.ok(asked.some((q) => q.get("from") === "1700000300" && q.get("to") === "1700000600"), "the earlier window was asked for");
+    const first = page.locator("table.cost tbody tr[data-row]").first();
+    assert.equal(await first.getAttribute("data-row"), storm, "what changed most is first");
+    assert.ok(Math.abs(Number(await first.getAttribute("data-difference")) - 0.2) < 1e-9);
+    assert.match(await first.innerText(), /\+200 ms/);
+    const address = page.url();
+    await page.reload();
+    await page.getByRole("table", { name: /before and after/ }).waitFor();
+    assert.equal(page.url(), address);
+    assert.deepEqual(await barriers(page), []);
+    await page.getByRole("button", { name: "Do not compare" }).click();
+    await page.getByRole("table", { name: /Where the time of server went/ }).waitFor();
+    await check();
+  });
+
+  test("explain: a name of markup is text, an error says so and can be tried again", async () => {
+    const { page, context, check } = await explained(`page=explain&subject=${encodeURIComponent(hostile)}&from=1700000000&to=1700000300`);
+    await page.getByRole("heading", { name: `${hostile.slice(0, 28)}` }).first().waitFor();
+    assert.equal(await page.locator("main img").count(), 0);
+    await context.route("**/api/teescope/v1/explain?*", (r) => r.fulfill({ status: 404, json: { error: "no series of that process" } }));
+    await page.goto(`${url}/?page=explain&subject=nobody`);
+    await page.getByRole("alert").getByText("no series of that process").waitFor();
+    await context.unroute("**/api/teescope/v1/explain?*");
+    await page.getByRole("button", { name: "Try again" }).waitFor();
+    await check();
+  });
+
+  for (const [theme, width, height] of [["light", 1280, 900], ["dark", 1280, 900], ["light", 390, 844], ["dark", 390, 844]]) {
+    test(`explain, findings and changes fit and are accessible, ${theme}, ${width} px`, async () => {
+      const { page, context, check } = await explained(`page=explain&subject=server&theme=${theme}&from=1700000600&to=1700000900`, { viewport: { width, height } });
+      const fits = async (what) => {
+        assert.deepEqual(await tooWide(page), [], `${what} is wider than the screen`);
+        assert.deepEqual(await barriers(page), [], what);
+      };
+      await page.getByRole("button", { name: "Open its rows" }).first().click();
+      await fits("the tree");
+      await page.goto(`${url}/?page=explain&subject=server&theme=${theme}&from=1700000600&to=1700000900&beforeFrom=1700000300&beforeTo=1700000600`);
+      await page.locator("tr[data-difference]").first().waitFor();
+      await fits("the comparison");
+      await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(Date.now() / 1000, redis.name) }));
+      await page.goto(`${url}/?page=findings&range=5m&refresh=0&theme=${theme}`);
+      await page.locator(".timeline li").first().waitFor();
+      await fits("the findings");
+      await check();
+    });
+  }
+
+  test("findings: when, how sure, what it costs, and a way to explain them", async () => {
+    const { page, context, check } = await openPage(`${url}/?page=findings&range=5m&refresh=0`);
+    await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(Date.now() / 1000, redis.name) }));
+    await page.reload();
+    const open = page.locator("article[data-finding=syscall_storm]");
+    await open.getByText("0.4 of a core, all the time.").waitFor();
+    await open.getByText(/from a sign that may have another cause/).waitFor();
+    const bars = await page.locator(".timeline-bar").evaluateAll((list) => list.map((e) => [e.getAttribute("aria-label").split(",")[0], e.offsetHeight, e.offsetWidth]));
+    assert.deepEqual(bars.map(([level]) => level).sort(), ["critical", "info", "warning"]);
+    assert.equal(new Set(bars.map(([, tall]) => tall)).size, 3, "severity is told by shape as well");
+    assert.equal(await page.locator("main img").count(), 0, "a hostile name is text");
+    await page.locator("tr[data-answer='cannot tell']").getByText(/No series of tee_sgx_epc_pages_evicted_total/).waitFor();
+    await open.getByRole("link", { name: `Explain ${redis.name} at that time` }).click();
+    await page.locator(`[data-explained="${redis.name}"]`).waitFor();
+    assert.match(page.url(), /from=\d+&to=\d+/);
+    await check();
+  });
+
+  test("findings: a silence is made with a reason, listed, and ended", async () => {
+    const { page, context, check } = await openPage(`${url}/?page=findings&range=5m&refresh=0`);
+    await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(Date.now() / 1000, redis.name) }));
+    await page.reload();
+    await page.locator("article[data-finding=syscall_storm]").getByRole("button", { name: "Silence" }).click();
+    const form = page.getByRole("form", { name: /^Silence System call storm/ });
+    await form.getByRole("combobox", { name: "for" }).selectOption("1 hour");
+    await form.getByRole("textbox", { name: "because" }).fill("a test <b>of</b> silences");
+    await form.getByRole("button", { name: "Silence" }).click();
+    const line = page.locator("[data-silence]").filter({ hasText: "a test <b>of</b> silences" });
+    await line.waitFor();
+    const [kept] = (await document("silences")).silences;
+    assert.equal(kept.rule, "syscall_storm");
+    assert.match(redis.name, new RegExp(`^(?:${kept.subject})$`));
+    assert.ok(Math.abs(Date.parse(kept.until) - Date.now() - 3600e3) < 60e3);
+    await line.getByRole("button", { name: /^End the silence/ }).click();
+    await line.waitFor({ state: "detached" });
+    assert.deepEqual((await document("silences")).silences ?? [], []);
+    await check();
+  });
+
+  test("processes: the heat map shows who makes which calls, and leads to the process", async () => {
+    const { page, check } = await openPage(`${url}/?page=processes&range=5m&refresh=0&process=${redis.name}`);
+    const title = "System calls per second, by process and call";
+    await drawn(page, title);
+    const cell = chart(page, title).locator(`tr[data-name="${redis.name}"] td[data-column=read]`);
+    const shown = Number(await cell.getAttribute("data-value"));
+    assert.ok(shown > 100, `${shown} reads per second`);
+    assert.match(await cell.getAttribute("class"), /heat-\d/);
+    assert.match(await cell.getAttribute("title"), new RegExp(`${redis.name}, read: .*per second`));
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: `Menu of the chart ${title}` }).click();
+    await page.getByRole("menuitem", { name: "Save as CSV" }).click();
+    assert.match(readFileSync(await (await download).path(), "utf8"), new RegExp(`^process,.*\n${redis.name},\\d`));
+    await chart(page, title).getByRole("link", { name: redis.name }).click();
+    await page.locator("#calls").waitFor();
+    await check();
+  });
+
+  test("explore: metrics complete, the answer is shared by its address", async () => {
+    const { page, check } = await openPage(`${url}/?page=explore&range=5m`);
+    const editor = page.locator(".cm-content");
+    await editor.click();
+    await page.keyboard.type("sum(rate(tee_sysc");
+    await page.getByRole("option", { name: /tee_syscalls_total/ }).first().waitFor();
+    await until("the completion is taken", 10_000, async () => {
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Tab");
+      await page.getByRole("option", { name: /tee_syscalls_total/ }).first().click({ timeout: 1000 }).catch(() => {});
+      return (await editor.innerText()).includes("tee_syscalls_total");
+    });
+    await editor.fill("sum(rate(tee_syscalls_total[20s]))");
+    await editor.press("Enter");
+    await drawn(page, "Over the time range");
+    await page.reload();
+    await drawn(page, "Over the time range");
+    assert.match(await editor.innerText(), /tee_syscalls_total\[20s\]/);
+    await check();
+  });
+
+  test("explore: the distribution of a query, window by window", async () => {
+    const { page, check } = await openPage(`${url}/?page=explore&view=distribution&range=5m&refresh=0&expr=${encodeURIComponent('sum(rate(tee_syscalls_total[20s]))')}`);
+    await drawn(page, "Distribution of the values");
+    await page.getByRole("combobox", { name: "Into how many windows" }).selectOption("one box");
+    const medians = page.locator("g[data-median]");
+    await until("one box", 20_000, async () => (await medians.count()) === 1);
+    assert.ok(Number(await medians.first().getAttribute("data-median")) > 0);
+    assert.deepEqual(await barriers(page), []);
+    await check();
+  });
+
+  test("explore: what changed between two windows names a change that was made", async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const search = new URLSearchParams({ page: "explore", view: "changes", refresh: "0", from: now - 40, to: now, beforeFrom: now - 80, beforeTo: now - 40 });
+    const { page, check } = await openPage(`${url}/?${search}`);
+    await page.getByText(/series changed/).waitFor();
+    assert.deepEqual(await barriers(page), []);
+    const { compared } = await document(`changes?${new URLSearchParams({ from: now - 40, to: now, beforeFrom: now - 80, beforeTo: now - 40 })}`);
+    assert.ok(compared > 10, `${compared} series compared`);
+    await page.getByText(new RegExp(`of ${compared} series changed`)).waitFor();
+    await check();
+  });
+
+  test("dashboards: panels of every kind are made, moved, changed, exported and imported", async () => {
+    const { page, check } = await openPage(`${url}/?page=dashboards&range=5m`);
+    const form = page.locator(".panel-form");
+    const fill = async (title, kind, expr) => {
+      await form.getByRole("textbox", { name: "Title" }).fill(title);
+      await form.locator(".cm-content").fill(expr);
+      await form.getByRole("combobox", { name: "Drawn as" }).selectOption(kind);
+      await form.getByRole("button", { name: "Save" }).click();
+      await form.waitFor({ state: "detached" });
+    };
+    const titles = () => page.locator(".board section.panel").evaluateAll((list) => list.map((e) => e.getAttribute("aria-label")));
+    await page.getByRole("button", { name: "New dashboard" }).click();
+    await form.getByRole("textbox", { name: "Dashboard" }).fill("Mine");
+    await form.getByRole("textbox", { name: "Title" }).fill("bad");
+    await form.locator(".cm-content").fill("sum(");
+    await form.getByRole("button", { name: "Save" }).click();
+    await form.getByRole("alert").getByText(/parse error/).waitFor();
+    const calls = `sum by (syscall) (rate(tee_syscalls_total{process="${redis.name}"}[20s])) > 1`;
+    await fill("as graph", "graph", calls);
+    for (const kind of ["area", "histogram", "gauge", "value", "table", "heatmap", "boxplot"]) {
+      await page.getByRole("button", { name: "Add a panel" }).click();
+      await fill(`as ${kind}`, kind, calls);
+    }
+    for (const kind of ["graph", "area", "histogram", "gauge", "value", "table", "heatmap", "boxplot"]) {
+      await chart(page, `as ${kind}`).scrollIntoViewIfNeeded();
+      await drawn(page, `as ${kind}`);
+    }
+    assert.deepEqual(await tooWide(page), []);
+    assert.deepEqual(await barriers(page), []);
+
+    await page.getByRole("button", { name: "Arrange and edit" }).click();
+    await page.getByRole("button", { name: "Move back as graph" }).click();
+    await until("the panels are in another order", 10_000, async () => (await titles()).slice(0, 2).join() === "as area,as graph");
+    await page.getByRole("button", { name: "Delete as area" }).click();
+    await until("a panel is gone", 10_000, async () => (await titles())[0] === "as graph");
+    await page.getByRole("button", { name: "Edit as graph" }).click();
+    await form.getByRole("textbox", { name: "Title" }).fill("renamed");
+    await form.getByRole("button", { name: "Save" }).click();
+    await chart(page, "renamed").waitFor();
+    const kept = await document("dashboards");
+    assert.deepEqual(kept.dashboards.map((d) => [d.name, d.panels.length, d.panels[0].title]), [["Mine", 7, "renamed"]]);
+
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export all" }).click();
+    const file = path.join(tempDir(), "dashboards.json");
+    writeFileSync(file, readFileSync(await (await download).path()));
+    await page.getByLabel("Import dashboards from a file").setInputFiles(file);
+    await page.getByRole("heading", { name: "Mine 2" }).waitFor();
+    writeFileSync(file, "{}");
+    await page.getByLabel("Import dashboards from a file").setInputFiles(file);
+    await page.getByRole("alert").getByText(/no list/).waitFor();
+    await check();
+  });
+
+  test("charts mark findings, and lead to the explanation of their window", async () => {
+    const now = Date.now() / 1000;
+    const { page, context, check } = await openPage(`${url}/?range=5m&refresh=0`);
+    await context.route("**/api/teescope/v1/annotations?*", (r) => r.fulfill({ json: [{ id: "a", time: (now - 100) * 1000, timeEnd: now * 1000, title: `${hostile}: syscall_storm`, text: "", tags: ["syscall_storm", "critical"] }] }));
+    await page.reload();
+    const title = "System calls per second";
+    await drawn(page, title);
+    await chart(page, title).getByText(`${hostile.slice(0, 28)}`).waitFor();
+    const red = await chart(page, title).locator("canvas").evaluate((c) => {
+      const [r, g, b] = getComputedStyle(document.documentElement).getPropertyValue("--bad").match(/[0-9a-f]{2}/g).map((h) => Number.parseInt(h, 16));
+      const { data } = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+      let n = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b) n++;
+      return n;
+    });
+    assert.ok(red > 50, `${red} pixels of the mark`);
+    await page.getByRole("button", { name: `Menu of the chart ${title}`, exact: true }).click();
+    await page.getByRole("menuitem", { name: "Explain this window" }).click();
+    await page.getByRole("combobox", { name: "Process to explain" }).waitFor();
+    assert.match(page.url(), /page=explain&from=\d+/);
+    await check();
+  });
+
+  test("a page that stays open holds no more after hundreds of refreshes", async () => {
+    const { page, context, check } = await openPage(`${url}/-/healthy`);
+    const session = await context.newCDPSession(page);
+    await session.send("HeapProfiler.enable");
+    // The clock of the page is led over the last half minute, again and again: the
+    // window moves with it, and everything is read and drawn anew.
+    await page.addInitScript(() => {
+      const real = Date.now.bind(Date);
+      window.shift = 0;
+      Date.now = () => real() - 30_000 + window.shift;
+    });
+    const rounds = async (n) => {
+      for (let i = 0; i < n; i++) {
+        const answered = page.waitForResponse(/query_range/);
+        await page.evaluate((k) => {
+          window.shift = (k % 6) * 5000;
+          document.dispatchEvent(new Event("visibilitychange"));
+        }, i);
+        await answered;
+      }
+      await page.waitForLoadState("networkidle");
+      await session.send("HeapProfiler.collectGarbage");
+      const { usedSize } = await session.send("Runtime.getHeapUsage");
+      const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+      return { usedSize, nodes };
+    };
+    await page.goto(`${url}/?range=5m&refresh=5`);
+    await drawn(page, "System calls per second");
+    const first = await rounds(40);
+    const last = await rounds(160);
+    const grown = last.usedSize - first.usedSize;
+    assert.ok(grown < 2 * 2 ** 20, `the heap grew by ${grown} bytes in 160 refreshes, from ${first.usedSize}`);
+    assert.ok(last.nodes < first.nodes * 1.2, `${first.nodes} elements, then ${last.nodes}`);
+    await check();
+  });
+});
