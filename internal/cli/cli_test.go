@@ -14,6 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
@@ -170,7 +171,7 @@ func allMetrics() map[string]*metric.Desc {
 			out[d.Name] = d
 		}
 	}
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics} {
 		for _, d := range list {
 			out[d.Name] = d
 		}

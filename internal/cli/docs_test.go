@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
@@ -71,6 +73,7 @@ func metricsDoc(t *testing.T) string {
 	}
 	section("The engine", "What is said of every source.", probe.Metrics)
 	section("The store", "What the embedded database says of itself.", store.Metrics)
+	section("Findings", "What is said of findings and of who is told of them.", slices.Concat(findingMetrics, notify.Metrics))
 	section("The monitor", "What the monitor promises, and what events cost on its host.", []*metric.Desc{budgetDesc, unitCostDesc})
 	b.WriteString("\n## Recorded series\n\nComputed by the monitor, for views of long ranges.\n\n| series | expression | what |\n|---|---|---|\n")
 	for _, r := range store.Rules {
