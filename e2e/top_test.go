@@ -106,8 +106,14 @@ func TestTop(t *testing.T) {
 		return nil
 	})
 	for name, end := range map[string]func(*terminal, *process) int{
-		"q":       func(term *terminal, p *process) int { _, _ = term.master.WriteString("q"); return p.stop(syscall.Signal(0)) },
-		"ctrl-c":  func(term *terminal, p *process) int { _, _ = term.master.WriteString("\x03"); return p.stop(syscall.Signal(0)) },
+		"q": func(term *terminal, p *process) int {
+			_, _ = term.master.WriteString("q")
+			return p.stop(syscall.Signal(0))
+		},
+		"ctrl-c": func(term *terminal, p *process) int {
+			_, _ = term.master.WriteString("\x03")
+			return p.stop(syscall.Signal(0))
+		},
 		"SIGTERM": func(_ *terminal, p *process) int { return p.stop(syscall.SIGTERM) },
 	} {
 		t.Run(name, func(t *testing.T) {

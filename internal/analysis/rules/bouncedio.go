@@ -72,6 +72,7 @@ func findBouncedIO(ctx context.Context, p *analysis.Pass) error {
 				}
 			}
 		}
+		f.Confidence = e.trust(ctx, pt.Labels, "swiotlb_bounces")
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}

@@ -91,6 +91,7 @@ func findEnclaveTransitions(ctx context.Context, p *analysis.Pass) error {
 		if async > entries+exits {
 			f.Remedy = asyncRemedy
 		}
+		f.Confidence = e.trust(ctx, pt.Labels, "runtimes")
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}

@@ -76,6 +76,7 @@ func findEPCPaging(ctx context.Context, p *analysis.Pass) error {
 		if err := e.topProcess(ctx, pt.Labels); err != nil {
 			return err
 		}
+		f.Confidence = e.trust(ctx, pt.Labels, "sgx")
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}

@@ -53,7 +53,6 @@ func findGuestExitStorms(ctx context.Context, p *analysis.Pass) error {
 			Title:    fmt.Sprintf("The %s, a %s guest, calls its hypervisor %s times a second for %s.", subject, strings.ToUpper(pt.Labels["kind"]), count(rate), reason),
 			Severity: analysis.Warning,
 			Cost:     exitCost(rate),
-			Evidence: e.list,
 			Remedy:   exitRemedies[guestExitKind(reason)],
 		}
 		if rate >= p.Limit("critical", subject) {
@@ -62,7 +61,8 @@ func findGuestExitStorms(ctx context.Context, p *analysis.Pass) error {
 		if f.Remedy != "" {
 			f.Remedy += " " + p.Rule.Remedy
 		}
-		if e.err != nil {
+		f.Confidence = e.trust(ctx, pt.Labels, "guest_exits")
+		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}
 		p.Report(f)

@@ -63,6 +63,7 @@ func findMemoryConversions(ctx context.Context, p *analysis.Pass) error {
 			}
 		}
 		e.add(ctx, "conversions that failed, after which the kernel does not use the memory again", "1/s", sumRate(here("tee_private_memory_conversion_failures_total"), newest(p)))
+		f.Confidence = e.trust(ctx, pt.Labels, "conversions")
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}

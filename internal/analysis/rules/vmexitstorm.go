@@ -97,6 +97,7 @@ func findVMExitStorms(ctx context.Context, p *analysis.Pass) error {
 		if away > 0 {
 			f.Cost += fmt.Sprintf(" Virtual CPUs of type %s are out of their guests %s of a CPU's time (measured).", kind, percent(away))
 		}
+		f.Confidence = e.trust(ctx, pt.Labels, "kvm")
 		if f.Evidence = e.list; e.err != nil {
 			return e.err
 		}
