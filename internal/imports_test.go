@@ -46,7 +46,7 @@ app < app/kinds
 tee < tee/kinds
 bench, load, channel, attest < bench/workloads
 bench < bench/launchers
-analysis < analysis/rules
+analysis, anomaly < analysis/rules
 report < report/formats
 
 probe/sources, tee/kinds, bench/workloads, bench/launchers, analysis/rules, report/formats, app/kinds, notify, web, store, attest, experiments, claims < cli

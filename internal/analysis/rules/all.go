@@ -33,6 +33,7 @@ var All = []*analysis.Rule{
 	clockSource,
 	blindCounters,
 	targetDown,
+	unusual,
 	overBudget,
 	lostSamples,
 }
