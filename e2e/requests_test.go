@@ -1,0 +1,324 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// asked is a server whose own counter is read, and how to make it count.
+type asked struct {
+	process string
+	config  string       // its item in the configuration
+	drive   func(n int)  // n requests
+	reset   func() error // starts it anew, if not nil
+}
+
+// TestRequests: the counters of real servers grow by the requests that were made,
+// also across a restart, whatever other servers do.
+func TestRequests(t *testing.T) {
+	needRoot(t)
+	var servers []asked
+	for name, start := range map[string]func(*testing.T, string) (asked, string){
+		"redis": askedRedis, "nginx": askedNginx, "postgresql": askedPostgres, "memcached": askedMemcached, "openmetrics": askedPage,
+	} {
+		s, missing := start(t, t.TempDir())
+		if missing != "" {
+			t.Logf("%s is left out: %s", name, missing)
+			continue
+		}
+		servers = append(servers, s)
+	}
+	config := filepath.Join(t.TempDir(), "teescope.yaml")
+	text := "requests:\n- {process: stuck, app: redis, address: \"" + stuck(t) + "\"}\n"
+	for _, s := range servers {
+		text += s.config + "\n"
+	}
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := startMonitor(t, "agent", "--config", config)
+	total := regexp.MustCompile(`(?m)^tee_requests_total\{process="([^"]+)",app="[^"]+"\} (\S+)$`)
+	read := func() map[string]float64 {
+		t.Helper()
+		page, err := fetch(m.url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]float64{}
+		for _, l := range total.FindAllStringSubmatch(page, -1) {
+			if out[l[1]], err = strconv.ParseFloat(l[2], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out
+	}
+	var before map[string]float64
+	eventually(t, 20*time.Second, "every server but the stuck one is counted", func() error {
+		if before = read(); len(before) != len(servers) {
+			return fmt.Errorf("%d servers, counted are %v", len(servers), before)
+		}
+		return nil
+	})
+	const n, few = 1000, 100 // few are our questions, and what servers do by themselves
+	for i, s := range servers {
+		s.drive(n)
+		if s.reset == nil {
+			continue
+		}
+		eventually(t, 20*time.Second, s.process+" is read before it ends", func() error {
+			if got := read()[s.process] - before[s.process]; got < n {
+				return fmt.Errorf("it counts %g of %d requests", got, n)
+			}
+			return nil
+		})
+		if err := servers[i].reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, 20*time.Second, "the counters have grown by what was asked", func() error {
+		after := read()
+		for _, s := range servers {
+			if grown := after[s.process] - before[s.process]; grown < n || grown > n+few {
+				return fmt.Errorf("%s: %g requests, made were %d", s.process, grown, n)
+			}
+		}
+		return nil
+	})
+	body, err := fetch(m.url + "/api/teescope/v1/sources")
+	if err != nil || !strings.Contains(body, "it has not answered ") {
+		t.Errorf("nothing is said of the server that does not answer: %v, %s", err, body)
+	}
+}
+
+// stuck takes connections and says nothing.
+func stuck(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// converse sends lines and reads as many answers of one line each.
+func converse(t *testing.T, address string, lines []string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for _, line := range lines {
+		if _, err := fmt.Fprintf(c, "%s\r\n", line); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func askedRedis(t *testing.T, dir string) (asked, string) {
+	exe, err := exec.LookPath("redis-server")
+	if err != nil {
+		return asked{}, "redis-server is not installed (package redis-server)"
+	}
+	password := filepath.Join(dir, "password")
+	if err := os.WriteFile(password, []byte("open sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	begin := func() *process {
+		p := start(t, exe, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--requirepass", "open sesame")
+		waitPort(t, port)
+		return p
+	}
+	p, address := begin(), fmt.Sprintf("127.0.0.1:%d", port)
+	return asked{
+		process: "redis-server",
+		config:  fmt.Sprintf("- {process: redis-server, app: redis, address: %q, password_file: %s}", address, password),
+		drive: func(n int) {
+			converse(t, address, append([]string{`AUTH "open sesame"`}, slices.Repeat([]string{"PING"}, n-1)...))
+		},
+		reset: func() error {
+			p.stop(syscall.SIGTERM)
+			begin()
+			return nil
+		},
+	}, ""
+}
+
+func askedNginx(t *testing.T, dir string) (asked, string) {
+	exe, err := exec.LookPath("nginx")
+	if err != nil {
+		return asked{}, "nginx is not installed (package nginx-light)"
+	}
+	port := freePort(t)
+	config := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr;
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
+	server { listen 127.0.0.1:%[2]d; location / { return 200 "ok"; } location /status { stub_status; } }
+}`, dir, port)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, exe, "-c", file, "-p", dir, "-e", "stderr")
+	waitPort(t, port)
+	address := fmt.Sprintf("http://127.0.0.1:%d/", port)
+	return asked{
+		process: "nginx",
+		config:  fmt.Sprintf("- {process: nginx, app: nginx, address: %q}", address+"status"),
+		drive: func(n int) {
+			for range n {
+				if _, err := fetch(address); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	}, ""
+}
+
+func askedMemcached(t *testing.T, _ string) (asked, string) {
+	exe, err := exec.LookPath("memcached")
+	if err != nil {
+		return asked{}, "memcached is not installed (package memcached)"
+	}
+	port := freePort(t)
+	start(t, exe, "-u", "nobody", "-l", "127.0.0.1", "-p", strconv.Itoa(port))
+	waitPort(t, port)
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	return asked{
+		process: "memcached",
+		config:  fmt.Sprintf("- {process: memcached, app: memcached, address: %q}", address),
+		// Each kind of command in turn, all of which answer in a line.
+		drive: func(n int) {
+			kinds := []string{"get none", "delete none", "incr none 1", "touch none 1", "decr none 1"}
+			var lines []string
+			for i := range n {
+				lines = append(lines, kinds[i%len(kinds)])
+			}
+			converse(t, address, lines)
+		},
+	}, ""
+}
+
+// askedPostgres runs PostgreSQL as its own user, as it refuses to run as root.
+func askedPostgres(t *testing.T, dir string) (asked, string) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	u, err := user.Lookup("postgres")
+	if len(found) == 0 || err != nil {
+		return asked{}, "PostgreSQL is not installed (package postgresql)"
+	}
+	bin := filepath.Dir(found[len(found)-1])
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	// The test's own folder lies below one that only root may enter.
+	dir, err = os.MkdirTemp("", "teescope-postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chown(dir, uid, gid); err != nil {
+		t.Fatal(err)
+	}
+	as := func(name string, args ...string) *exec.Cmd {
+		c := exec.Command(filepath.Join(bin, name), args...)
+		c.Dir = dir
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+		return c
+	}
+	if out, err := as("initdb", "-D", dir+"/data", "-A", "trust", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v: %s", err, out)
+	}
+	port := freePort(t)
+	startCmd(t, as("postgres", "-D", dir+"/data", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir, "-c", "fsync=off"))
+	waitPort(t, port)
+	connect := func() (*pgconn.PgConn, error) {
+		return pgconn.Connect(context.Background(), fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", port))
+	}
+	eventually(t, 20*time.Second, "PostgreSQL takes connections", func() error {
+		c, err := connect()
+		if err == nil {
+			err = c.Close(context.Background())
+		}
+		return err
+	})
+	return asked{
+		process: "postgres",
+		config:  fmt.Sprintf("- {process: postgres, app: postgresql, address: %s/.s.PGSQL.%d}", dir, port),
+		drive: func(n int) {
+			c, err := connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background()) // it tells its statistics when it ends
+			for range n {
+				if _, err := c.Exec(context.Background(), "SELECT 1").ReadAll(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	}, ""
+}
+
+// askedPage is a server of our own with a page of metrics.
+func askedPage(t *testing.T, _ string) (asked, string) {
+	var served atomic.Int64
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			fmt.Fprintf(w, "# TYPE served_total counter\nserved_total{code=\"200\"} %d\nserved_total{code=\"500\"} 3\n", served.Load())
+			return
+		}
+		served.Add(1)
+		_, _ = io.WriteString(w, "ok")
+	})}
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+	address := "http://" + l.Addr().String()
+	return asked{
+		process: "page",
+		config:  fmt.Sprintf("- {process: page, app: openmetrics, address: %q, counter: served_total}", address+"/metrics"),
+		drive: func(n int) {
+			for range n {
+				if _, err := fetch(address); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	}, ""
+}
