@@ -18,10 +18,13 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/anomaly"
+	"github.com/teescope/teescope/internal/cost"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -41,6 +44,13 @@ type Options struct {
 	Silences   SilenceKeeper
 	Dashboards DashboardKeeper
 	Overhead   func(ctx context.Context) (Overhead, error)
+	// Changes compares all series of two windows; Boxes describes the values of a
+	// PromQL expression in windows of equal length.
+	Changes func(ctx context.Context, before, after anomaly.Window, o anomaly.Options) (anomaly.Changes, error)
+	Boxes   func(ctx context.Context, query string, from, to time.Time, windows int) ([]anomaly.Box, error)
+	// Explain answers where a process's time went; a cost.Refusal is the error of a
+	// question that cannot be answered as it was asked. A time that was left out is zero.
+	Explain func(ctx context.Context, q cost.Question) (Explanation, error)
 	// Results lists the benchmark results; Result returns one, or an error that
 	// wraps fs.ErrNotExist. Compare puts several side by side as one document.
 	Results func() Results
@@ -94,6 +104,12 @@ func Handler(o Options) http.Handler {
 	}
 	if o.Dashboards != nil {
 		dashboards(mux, o)
+	}
+	if o.Explain != nil {
+		mux.HandleFunc("GET /api/teescope/v1/explain", explain(o))
+	}
+	if o.Changes != nil {
+		changes(mux, o)
 	}
 	if o.Overhead != nil {
 		get(mux, o, "overhead", o.Overhead)
