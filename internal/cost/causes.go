@@ -37,7 +37,7 @@ const stormRate = 1000 // 1/s
 // as any other.
 func cause(row Row, contended bool) string {
 	call, isCall := strings.CutPrefix(row.ID, "syscall:")
-	often := row.Rate != nil && row.Rate.Value >= stormRate
+	often := row.Rate == nil || row.Rate.Value >= stormRate // where none were counted, the time in it speaks for it
 	switch {
 	case !isCall:
 		return map[string]string{

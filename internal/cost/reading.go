@@ -58,7 +58,7 @@ func read(ctx context.Context, db analysis.Querier, q Question) (*reading, error
 		{"sum by (syscall) (" + r.rate(callCount) + ")", func(p metric.Point) { r.calls[p.Labels["syscall"]] = p.Value }},
 		{"sum by (cause) (" + r.rate(faultCount, `space="user"`) + ")", func(p metric.Point) { r.faults[p.Labels["cause"]] = p.Value }},
 		{"avg by (event, bound) (" + r.mean("tee_unit_cost_seconds") + ")", r.takeUnit},
-		{"avg by (source) (" + r.mean("teescope_source_coverage_ratio") + ") < 1", func(p metric.Point) { r.coverage[p.Labels["source"]] = p.Value }},
+		{"avg by (source) (" + r.mean("teescope_source_coverage_ratio") + ") < 0.999", func(p metric.Point) { r.coverage[p.Labels["source"]] = p.Value }},
 		{"avg by (source) (" + r.mean("teescope_source_standard_error_ratio") + ")", func(p metric.Point) { r.deviation[p.Labels["source"]] = p.Value }},
 	} {
 		points, err := db.Query(ctx, part.expr, q.To)

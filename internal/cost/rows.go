@@ -59,6 +59,10 @@ type callRow struct {
 	hidden Amount
 }
 
+// folded is the name under which calls are counted that found the table of names
+// full: the time in them is in the rows of the calls that they are.
+const folded = "other"
+
 func (r *reading) callRows() []callRow {
 	names := map[string]bool{}
 	for d := range r.cpu {
@@ -85,6 +89,11 @@ func (r *reading) callRows() []callRow {
 			}
 			row.Rate = &rate
 			row.Evidence = append(row.Evidence, r.callEvidence(name))
+			if name == folded {
+				row.Title = "calls not told apart"
+				out = append(out, row)
+				continue
+			}
 			row.Unit = &Unit{Amount: row.Time.over(rate), Origin: Measured, How: "time in the call by the sampling clock, divided by the number of calls"}
 			if entry, ok := r.entry(name, rate); ok {
 				row.Rows = inside(row.Time, entry.row(Kernel), Row{ID: "inside:" + name, Title: "the call's own work", Part: Kernel})
@@ -157,7 +166,7 @@ func (r *reading) pricedFaults() (out []Row) {
 	for _, cause := range slices.Sorted(maps.Keys(r.faults)) {
 		cost, ok := r.unit("fault_" + cause)
 		if v := r.faults[cause]; ok && v > 0 {
-			out = append(out, priced{"fault:" + cause, "page faults, " + strings.ReplaceAll(cause, "_", " "), r.rated("faults", v),
+			out = append(out, priced{"fault:" + cause, "faults, " + strings.ReplaceAll(cause, "_", " "), r.rated("faults", v),
 				Unit{cost, Calibrated, "such a fault of one page, timed on this machine; one that waits for a disk takes longer"},
 				[]analysis.Evidence{perSecond("page faults, "+cause, v, r.rate(faultCount, `space="user"`, matchers("cause", cause)))},
 			}.row(Kernel))
