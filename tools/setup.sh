@@ -123,6 +123,7 @@ test)
 	needs redis-benchmark redis-tools
 	[ -e /usr/sbin/nginx ] || missing+=(nginx-light)
 	needs wrk wrk
+	[ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
 	needs chromium chromium fonts-dejavu-core
 	needs prometheus prometheus
 	needs podman podman

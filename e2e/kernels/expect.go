@@ -40,7 +40,7 @@ func excused(list []exception, k Image, mode, what, reason string) error {
 var always = []string{"tee", "cpu", "memory", "disk", "filesystem", "network", "pressure", "interrupts", "system", "container", "self"}
 
 // counted are the sources whose programs count on every kernel that is new enough.
-var counted = []string{"syscalls", "switches", "faults", "pagecache", "block", "tcp"}
+var counted = []string{"syscalls", "samples", "waits", "tls", "switches", "faults", "pagecache", "block", "tcp"}
 
 // least is the kernel that the programs need.
 var least = Version{5, 15}
@@ -58,6 +58,7 @@ var sourceExceptions = []exception{
 
 // testExceptions are about tests of package bpf that are skipped or fail.
 var testExceptions = []exception{
+	{what: "TestCauses", says: "build causes", why: "needs OpenSSL, which the guest lacks"},
 	{what: "TestKVM.*", says: "/dev/kvm|no KVM hook|not found", why: "needs KVM's modules: in a guest of its own"},
 	{what: "TestSGXFires|TestSGXRenamed|TestGuestFunctionsFire.*", says: "not loaded", why: "needs a module: in a guest of its own"},
 	{what: "TestBouncedBytesAreExact/.*|TestBounceFull", says: "0 mappings|pool is not known", why: "needs bounce buffers: in a guest of its own"},

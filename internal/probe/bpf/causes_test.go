@@ -1,0 +1,194 @@
+package bpf
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// caused is what workloads/causes prints.
+type caused struct {
+	ActiveSeconds float64 `json:"active_seconds"`
+	Shares        map[string]float64
+	Events        map[string]float64
+}
+
+// causes runs the program; before is called when it is ready to begin, and after
+// when it is through and still lives.
+func causes(t *testing.T, before, after func(), args ...string) (out caused) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "causes")
+	if text, err := exec.Command("cc", "-O2", "-pthread", "-o", path, "../../../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {
+		t.Skipf("build causes (it needs libssl-dev): %v: %s", err, text)
+	}
+	cmd := exec.Command(path, append([]string{"--wait"}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	next := func() []byte {
+		if !lines.Scan() {
+			t.Fatalf("%v ended early: %v", cmd.Args, cmd.Wait())
+		}
+		return lines.Bytes()
+	}
+	next()
+	before()
+	fmt.Fprintln(in)
+	if err := json.Unmarshal(next(), &out); err != nil {
+		t.Fatal(err)
+	}
+	next()
+	after()
+	fmt.Fprintln(in)
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// hookOpenSSL hooks the system's libssl.
+func hookOpenSSL(t *testing.T, s *Handshakes) {
+	t.Helper()
+	files, err := filepath.Glob("/usr/lib/*/libssl.so.3")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("find libssl.so.3: %v", err)
+	}
+	x, err := OpenExecutable(host.Local(), files[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions, _, err := x.Functions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Hook(x, functions[HandshakeFunction]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is sampled agrees with the program's own clocks, within what so many
+// samples can tell.
+func TestCauses(t *testing.T) {
+	s, w := openTestSamples(t, Limits{}), openTestWaits(t)
+	h, err := OpenHandshakes(host.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+
+	// What of a system call and of a fault counts for user space: the way into the
+	// kernel and out of it.
+	unseen := func(name string, n float64, args ...string) (seconds, deviation float64) {
+		d := events(t, func() {}, func() {}, append([]string{"--comm", name}, args...)...)
+		m := sampled(s, name)
+		all := total(m)
+		p := m[doing{InUser, ""}] / all
+		each := d.CPUSeconds / n
+		t.Logf("%s takes %.0f ns, of which %.0f ns (± %.0f) are sampled in user space", args[0], each*1e9, p*each*1e9, math.Sqrt(p*(1-p)/all)*each*1e9)
+		return p * each, math.Sqrt(p*(1-p)/all) * each
+	}
+	call, callDeviation := unseen("ev-unseen-call", 8e6, "getppid", "8000000")
+	fault, faultDeviation := unseen("ev-unseen-page", 300e3, "faults", "write", "300000")
+
+	const name = "ev-causes"
+	var got map[doing]float64
+	var handshakes float64
+	var locks []float64 // seconds of waiting for locks in each half second
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	truth := causes(t, func() {
+		hookOpenSSL(t, h)
+		go func() {
+			defer close(stopped)
+			was := 0.0
+			for more := true; more; {
+				select {
+				case <-stop:
+					more = false
+				case <-time.After(500 * time.Millisecond):
+				}
+				is := 0.0
+				_, _ = w.Waited(func(k Wait, seconds float64) {
+					if k.Process == name && k.State == "lock" {
+						is += seconds
+					}
+				})
+				locks = append(locks, is-was)
+				was = is
+			}
+		}()
+	}, func() {
+		close(stop)
+		<-stopped
+		got = sampled(s, name)
+		h.Handshaken(func(process string, n uint64) {
+			if process == name {
+				handshakes += float64(n)
+			}
+		})
+	}, "--name", name, "--seconds", "8", "--shares", "storm=0.2,memory=0.2,handshake=0.2,lock=0.2")
+	t.Logf("%+v", truth)
+	t.Logf("%v", got)
+
+	period := SamplePeriod.Seconds()
+	check := func(cause string, want, seconds, deviation float64) {
+		t.Helper()
+		share, z := seconds/truth.ActiveSeconds, 4*deviation/truth.ActiveSeconds
+		t.Logf("%s: %.3f, sampled %.3f ± %.3f", cause, want, share, z)
+		if math.Abs(share-want) > z {
+			t.Errorf("%s is %.3f of the time, sampled %.3f ± %.3f", cause, want, share, z)
+		}
+	}
+	// of adds up samples and what goes with them that was not seen.
+	of := func(n, unseen, unseenDeviation float64) (seconds, deviation float64) {
+		return n*period + unseen, math.Hypot(math.Sqrt(n+1)*period, unseenDeviation)
+	}
+	storms, pages := truth.Events["storm"], truth.Events["memory"]
+	seconds, deviation := of(got[doing{InKernel, "getppid"}], storms*call, storms*callDeviation)
+	check("storm", truth.Shares["storm"], seconds, deviation)
+	seconds, deviation = of(got[doing{InFault, ""}]+got[doing{InKernel, "madvise"}], pages*fault, pages*faultDeviation)
+	check("memory", truth.Shares["memory"], seconds, deviation)
+	seconds, deviation = of(got[doing{InUser, Handshake}]+got[doing{InKernel, "read"}]+got[doing{InKernel, "write"}], 0, 0)
+	check("handshake", truth.Shares["handshake_inside"], seconds, deviation)
+	seconds, deviation = batches(locks)
+	check("lock", truth.Shares["lock"], seconds, deviation)
+
+	missed, err := h.Missed()
+	if err := errors.Join(err, h.Lost); err != nil {
+		t.Fatal(err)
+	}
+	if want := truth.Events["handshake"]; handshakes > want || handshakes+float64(missed) < want {
+		t.Errorf("%g handshakes, want %g", handshakes, want)
+	}
+}
+
+// batches is the sum of v and its standard deviation, from how v varies.
+func batches(v []float64) (sum, deviation float64) {
+	var squares float64
+	for _, x := range v {
+		sum += x
+	}
+	mean := sum / float64(len(v))
+	for _, x := range v {
+		squares += (x - mean) * (x - mean)
+	}
+	return sum, math.Sqrt(squares * float64(len(v)) / float64(len(v)-1))
+}

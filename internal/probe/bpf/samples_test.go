@@ -1,0 +1,179 @@
+package bpf
+
+import (
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+func openTestSamples(t testing.TB, limits Limits) *Samples {
+	t.Helper()
+	needKernel(t)
+	s, err := openSamples(host.Local(), limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// doing is what a process was sampled doing.
+type doing struct {
+	in   Activity
+	call string
+}
+
+// sampled is the number of samples of a process.
+func sampled(s *Samples, name string) map[doing]float64 {
+	out := map[doing]float64{}
+	s.Sampled(func(process string, in Activity, call string, n uint64) {
+		if process == name {
+			out[doing{in, call}] += float64(n)
+		}
+	})
+	return out
+}
+
+func total(m map[doing]float64) (n float64) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+func TestSamples(t *testing.T) {
+	s := openTestSamples(t, Limits{})
+	t.Logf("a tick costs %.2g us; interrupts can be told from faults: %v", s.calibrated*1e6, s.maps["entries"][0] != 0)
+	for _, c := range []struct {
+		args   []string
+		mostly doing
+	}{
+		{[]string{"cpu", "500"}, doing{InKernel, "clock_gettime"}}, // it looks at its CPU time all the while
+		{[]string{"getppid", "5000000"}, doing{InKernel, "getppid"}},
+		{[]string{"faults", "write", "200000"}, doing{InFault, ""}},
+	} {
+		t.Run(c.args[0], func(t *testing.T) {
+			name := "ev-at-" + c.args[0]
+			late := s.Late()
+			d := events(t, func() {}, func() {}, append([]string{"--comm", name}, c.args...)...)
+			late = s.Late() - late
+			got := sampled(s, name)
+			n := total(got)
+			t.Logf("%v, %d late, %.2f s of CPU time", got, late, d.total)
+			// Ticks at even distances: what is counted of so many is off by less than
+			// as many independent draws would be.
+			if want := d.total / SamplePeriod.Seconds(); math.Abs(n-want) > 4*math.Sqrt(want)+float64(late) {
+				t.Errorf("%g samples, want about %g: %g s of CPU time", n, want, d.total)
+			}
+			for k, m := range got {
+				if k != c.mostly && m >= got[c.mostly] {
+					t.Errorf("%g samples of %v, %g of %v", m, k, got[c.mostly], c.mostly)
+				}
+			}
+		})
+	}
+}
+
+// Computing is user space, and counts for the process whatever its thread is called.
+func TestSamplesOfComputing(t *testing.T) {
+	s := openTestSamples(t, Limits{})
+	self := ownName(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	was, began := sampled(s, self)[doing{InUser, ""}], threadCPU()
+	for threadCPU()-began < 400*time.Millisecond {
+		spin(1_000_000)
+	}
+	want := (threadCPU() - began).Seconds() / SamplePeriod.Seconds()
+	got := sampled(s, self)
+	if n := got[doing{InUser, ""}] - was; n < want-4*math.Sqrt(want)-float64(s.Late()) {
+		t.Errorf("%v, want %g samples more in user space than %g", got, want, was)
+	}
+}
+
+// Nothing is counted while the clocks are off, and all goes on afterwards.
+func TestSamplesStop(t *testing.T) {
+	s := openTestSamples(t, Limits{})
+	if err := s.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	was := s.Events()
+	time.Sleep(100 * time.Millisecond)
+	if n := s.Events() - was; n != 0 {
+		t.Errorf("%d ticks while the clocks are off", n)
+	}
+	late := s.Late()
+	if err := s.Attach(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(200 * time.Millisecond)
+	if s.Events() == was {
+		t.Error("no tick after the clocks were switched on again")
+	}
+	// The time in between is not late.
+	if n := s.Late() - late; n > uint64(runtime.NumCPU())*20 {
+		t.Errorf("%d late ticks", n)
+	}
+}
+
+// A CPU that was away ticks again when it is back.
+func TestSamplesFollow(t *testing.T) {
+	s := openTestSamples(t, Limits{})
+	gone := s.clock.ticks[0]
+	if gone == nil {
+		t.Skip("CPU 0 is not online")
+	}
+	var online []int
+	for cpu := range s.clock.ticks {
+		online = append(online, cpu)
+	}
+	ticked := func() uint64 {
+		was := s.maps["ticked"][:8]
+		var before [8]byte
+		copy(before[:], was)
+		time.Sleep(100 * time.Millisecond)
+		if string(before[:]) == string(was) {
+			return 0
+		}
+		return 1
+	}
+	if err := gone.toggle(false); err != nil { // as the kernel does when it takes the CPU away
+		t.Fatal(err)
+	}
+	if ticked() != 0 {
+		t.Fatal("the clock of CPU 0 ticks although it was stopped")
+	}
+	time.Sleep(silence)
+	if err := s.Follow(online); err != nil {
+		t.Fatal(err)
+	}
+	if s.clock.ticks[0] == gone || ticked() == 0 {
+		t.Error("the clock of CPU 0 does not tick again")
+	}
+	if err := s.Follow(nil); err != nil || len(s.clock.ticks) != 0 {
+		t.Errorf("%d clocks of CPUs that are offline, %v", len(s.clock.ticks), err)
+	}
+}
+
+// A full table folds and loses nothing.
+func TestSamplesFold(t *testing.T) {
+	s := openTestSamples(t, Limits{Processes: 1, Pairs: slots})
+	d := events(t, func() {}, func() {}, "--comm", "ev-fold", "cpu", "300")
+	var n float64
+	folded := s.Sampled(func(process string, in Activity, _ string, m uint64) {
+		if process != Other || in != Folded {
+			t.Errorf("%d samples of %s in %s although the tables are full", m, process, in)
+		}
+		n += float64(m)
+	})
+	if float64(folded) != n || n+float64(s.Late()) < d.CPUSeconds/SamplePeriod.Seconds()-4*math.Sqrt(n+1) {
+		t.Errorf("%d of %g samples are folded, %g s of CPU time", folded, n, d.CPUSeconds)
+	}
+}

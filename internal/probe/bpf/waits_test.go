@@ -1,0 +1,194 @@
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// Operations of futex(2), include/uapi/linux/futex.h.
+const (
+	futexWait       = 0
+	futexWake       = 1
+	futexLockPI     = 6
+	futexUnlockPI   = 7
+	futexWaitBitset = 9
+	futexPrivate    = 128
+)
+
+func futex(word uintptr, op, value int, timeout *unix.Timespec) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, word, uintptr(op), uintptr(value), uintptr(unsafe.Pointer(timeout)), 0, ^uintptr(0))
+}
+
+func openTestWaits(t testing.TB) *Waits {
+	t.Helper()
+	needKernel(t)
+	w, err := OpenWaits(host.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return w
+}
+
+// walkOnce counts the waits of the threads of one name.
+func walkOnce(t *testing.T, w *Waits, name string) map[[2]string]uint64 {
+	t.Helper()
+	one := map[wait]uint64{}
+	if _, err := w.walk(one, make([]byte, 1<<16)); err != nil {
+		t.Fatal(err)
+	}
+	out := map[[2]string]uint64{}
+	for k, n := range one {
+		if label(k.process[:], 0) == name {
+			call := ""
+			if k.nr >= 0 {
+				call = SyscallName(int(k.nr))
+			}
+			out[[2]string{waitStates[k.state], call}] += n
+		}
+	}
+	return out
+}
+
+// Which waits in futex(2) are for locks.
+func TestWaitsForLocks(t *testing.T) {
+	w := openTestWaits(t)
+	self := ownName(t)
+	hour := &unix.Timespec{Sec: 3600}
+	for name, c := range map[string]struct {
+		op, value int
+		timeout   *unix.Timespec
+		own       bool // the word is in the frame of the one who waits
+		want      string
+	}{
+		"glibc's mutex":                  {futexWait | futexPrivate, 2, nil, false, "lock"},
+		"mutex between processes":        {futexWait, 2, nil, false, "lock"},
+		"Rust's mutex":                   {futexWaitBitset | futexPrivate, 2, nil, false, "lock"},
+		"musl's mutex":                   {futexWait | futexPrivate, 0x80000010, nil, false, "lock"},
+		"a mutex with a time limit":      {futexWait | futexPrivate, 2, hour, false, "sleep"},
+		"a semaphore":                    {futexWait | futexPrivate, 0, nil, false, "sleep"},
+		"musl's semaphore":               {futexWait | futexPrivate, 0x80000000, nil, false, "sleep"},
+		"musl's condition variable":      {futexWait | futexPrivate, 2, nil, true, "sleep"},
+		"a mutex that inherits priority": {futexLockPI | futexPrivate, 0, nil, false, "lock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			word := new(uint32)
+			*word = uint32(c.value)
+			if c.op&^futexPrivate == futexLockPI {
+				*word = uint32(unix.Gettid()) // this thread has the lock
+			}
+			at, tid, ended := make(chan uintptr, 1), make(chan int, 1), make(chan struct{})
+			go func() {
+				defer close(ended)
+				runtime.LockOSThread() // for good: the thread may have the lock in the end, and gives it up by ending
+				tid <- unix.Gettid()
+				if c.own {
+					waitInFrame(c.op, uint32(c.value), at)
+					return
+				}
+				at <- uintptr(unsafe.Pointer(word))
+				futex(uintptr(unsafe.Pointer(word)), c.op, c.value, c.timeout)
+			}()
+			asleepThread(t, <-tid)
+			got := walkOnce(t, w, self)
+			if locks := got[[2]string{"lock", "futex"}]; (locks > 0) != (c.want == "lock") {
+				t.Errorf("%v, want one in %s", got, c.want)
+			}
+			where := <-at
+			for waiting := true; waiting; {
+				if c.op&^futexPrivate == futexLockPI {
+					futex(where, futexUnlockPI|futexPrivate, 0, nil)
+				} else {
+					futex(where, futexWake|c.op&futexPrivate, 1, nil)
+				}
+				select {
+				case <-ended:
+					waiting = false
+				case <-time.After(time.Millisecond):
+				}
+			}
+			runtime.KeepAlive(word)
+		})
+	}
+}
+
+// waitInFrame waits for a word in its own frame.
+//
+//go:noinline
+func waitInFrame(op int, value uint32, at chan<- uintptr) {
+	word := value
+	at <- uintptr(unsafe.Pointer(&word))
+	futex(uintptr(unsafe.Pointer(&word)), op, int(value), nil)
+}
+
+// ownName is the name of this process, as the kernel has it.
+func ownName(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(string(b), "\n")
+}
+
+// asleepThread waits until a thread of this process is in futex(2).
+func asleepThread(t *testing.T, tid int) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(b), fmt.Sprintf("%d ", unix.SYS_FUTEX)) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("thread %d is in %q, not in futex", tid, b)
+		}
+	}
+}
+
+// Who sleeps, who waits for a CPU, and for how long.
+func TestWaits(t *testing.T) {
+	w := openTestWaits(t)
+	p := start(t, "--comm", "ev-waits", "--threads", "5", "--cpu", "0", "getppid", "400000")
+	asleepThen := walkOnce(t, w, "ev-waits")
+	if asleepThen[[2]string{"sleep", "read"}] != 1 {
+		t.Errorf("while the program waits for input: %v, want one thread asleep in read", asleepThen)
+	}
+	began := time.Now()
+	p.work()
+	took := time.Since(began).Seconds()
+	p.end()
+	var cpu, sleep float64
+	if _, err := w.Waited(func(k Wait, seconds float64) {
+		if k.Process == "ev-waits" && k.State == "cpu" {
+			cpu += seconds
+		} else if k.Process == "ev-waits" {
+			sleep += seconds
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	walked := w.Walked()
+	t.Logf("%.2f s: threads waited %.2f s for a CPU and %.2f s asleep; %d walks over %d threads, %.0f us each", took, cpu, sleep, walked.Walks, walked.Threads, walked.CPU/float64(walked.Walks)*1e6)
+	// Five threads on one CPU: four wait at any time, while it lasts.
+	if walked.Walks == 0 || walked.Seconds <= 0 || cpu == 0 {
+		t.Errorf("%+v, %g s of waiting for a CPU", walked, cpu)
+	}
+}
