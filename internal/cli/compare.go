@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,7 +95,7 @@ func nameByFile(es []*result.Experiment, paths []string) {
 
 func compareCommand(env Env) *cobra.Command {
 	var j judging
-	var format, prices string
+	var format, prices, untried string
 	c := &cobra.Command{
 		Use:   "compare A.json [B.json]...",
 		Short: "Print ratio, interval, verdict and grade of one result, or of several side by side",
@@ -103,7 +104,7 @@ a gain with its interval; separate files are unpaired, so that a drift of the ma
 between them looks like an effect: grade B at best. Only grades A and B are overhead.
 
 Exit status: 0, or 3 when a guard refused the comparison.`,
-		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json",
+		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json\n  teescope compare --predict size=48MiB ladder.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := findFormat(format)
@@ -119,6 +120,14 @@ Exit status: 0, or 3 when a guard refused the comparison.`,
 				return err
 			}
 			d.Experiments = []*result.Experiment{e}
+			if untried != "" {
+				said, err := predict(e, untried)
+				if err != nil {
+					return err
+				}
+				_, err = io.WriteString(env.Stdout, said)
+				return err
+			}
 			if err := f.Write(env.Stdout, d); err != nil {
 				return err
 			}
@@ -130,6 +139,8 @@ Exit status: 0, or 3 when a guard refused the comparison.`,
 	}
 	j.flags(c)
 	c.Flags().StringVar(&format, "format", "text", "one of "+formatNames())
+	c.Flags().StringVar(&untried, "predict", "", "instead: the cost at a setting that was not measured (size=48MiB), from a result that has at least 4 settings of that parameter")
+	c.MarkFlagsMutuallyExclusive("predict", "format")
 	c.Flags().StringVar(&prices, "prices", "", "YAML list of {name, per_hour, currency, date, source}, for work per currency unit; a name is that of an environment, a file or an instance type")
 	return c
 }

@@ -137,6 +137,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.History, wo.Silences, wo.Dashboards = m.history, m.silences, m.boards
 	wo.Overhead = m.overhead
 	wo.Explain = m.explain
+	wo.Changes, wo.Boxes = m.changes, m.boxes
 	archive := &result.Archive{Dir: filepath.Join(m.data, "results")}
 	wo.Results = func() web.Results { return summaries(archive) }
 	wo.Result = archive.Get

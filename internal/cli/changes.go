@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/anomaly"
+	"github.com/teescope/teescope/internal/host"
+)
+
+func changesCommand(env Env) *cobra.Command {
+	var f changesFlags
+	c := &cobra.Command{
+		Use:   "changes",
+		Short: "Rank what changed between two windows, over all series that a monitor has stored",
+		Long: `Changes compares the last minutes with the time before them, for every series in the
+monitor's store and without a rule that says what to look for. A change is ranked by its
+size in units of the spread within the windows. A monitor behind TLS and basic
+authentication is asked as "teescope explain --help" says.`,
+		Example: "  teescope changes\n  teescope changes --last 5m --before 2h --process redis",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return f.run(c.Context(), env.Stdout, host.Local().Now())
+		},
+	}
+	fs := c.Flags()
+	fs.StringVar(&f.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
+	f.last, f.before = duration(10*time.Minute), duration(time.Hour)
+	fs.Var(&f.last, "last", "the window to explain, up to now")
+	fs.Var(&f.before, "before", "the window before it, to compare with")
+	fs.StringVar(&f.process, "process", "", "only processes that match this regular expression (unanchored)")
+	fs.IntVar(&f.top, "top", 20, "number of changes to list")
+	fs.BoolVar(&f.json, "json", false, "print data instead of text")
+	return c
+}
+
+type changesFlags struct {
+	server, process string
+	last, before    duration
+	top             int
+	json            bool
+}
+
+func (f changesFlags) run(ctx context.Context, w io.Writer, now time.Time) error {
+	if f.top < 1 {
+		return fmt.Errorf("--top %d: want at least 1", f.top)
+	}
+	base, err := serverURL(f.server)
+	if err != nil {
+		return err
+	}
+	middle := now.Add(-time.Duration(f.last))
+	seconds := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1e3, 'f', 3, 64) }
+	u := base.JoinPath("api/teescope/v1/changes")
+	u.RawQuery = url.Values{
+		"from": {seconds(middle)}, "to": {seconds(now)},
+		"beforeFrom": {seconds(middle.Add(-time.Duration(f.before)))}, "beforeTo": {seconds(middle)},
+		"process": {f.process}, "top": {strconv.Itoa(f.top)},
+	}.Encode()
+	var found anomaly.Changes
+	if err := ask(ctx, u, &found); err != nil {
+		return err
+	}
+	if f.json {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(found)
+	}
+	_, err = io.WriteString(w, listChanges(found, now))
+	return err
+}
+
+// listChanges writes changes for a reader.
+func listChanges(found anomaly.Changes, now time.Time) string {
+	var t text
+	window := func(w anomaly.Window) string { return clockTime(w.From, now) + " to " + clockTime(w.To, now) }
+	t.line("%s, compared with %s: %d series", window(found.After), window(found.Before), found.Compared)
+	t.line("")
+	if len(found.Changes) == 0 {
+		t.wrap("", fmt.Sprintf("Nothing changed by more than %d times the spread within the windows.", anomaly.LeastScore))
+	}
+	for i, c := range found.Changes {
+		words := fmt.Sprintf("%d. %s", i+1, c.Text)
+		if c.Ratio != nil && (*c.Ratio >= 2 || *c.Ratio <= 0.5) {
+			words += fmt.Sprintf(" (%s times)", digits(*c.Ratio))
+		}
+		if c.Since != nil {
+			words += ", since about " + clockTime(*c.Since, now)
+		}
+		if c.Alike > 0 {
+			words += fmt.Sprintf("; %d more of %s", c.Alike, c.Metric)
+		}
+		t.wrap("", words)
+	}
+	if len(found.Unable) > 0 {
+		t.line("")
+		t.line("Not compared:")
+		for _, why := range found.Unable {
+			t.wrap("  ", why)
+		}
+	}
+	return t.String()
+}
+
+// changes compares all series of two windows of the store.
+func (m *monitor) changes(ctx context.Context, before, after anomaly.Window, o anomaly.Options) (anomaly.Changes, error) {
+	return anomaly.Between(ctx, m.store, before, after, o)
+}
+
+// boxes describes the values of a PromQL expression in windows.
+func (m *monitor) boxes(ctx context.Context, query string, from, to time.Time, windows int) ([]anomaly.Box, error) {
+	return anomaly.Boxes(ctx, m.store, query, from, to, windows)
+}

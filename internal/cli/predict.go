@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// sweep is how the cost of one environment follows a parameter, all others equal.
+type sweep struct {
+	treatment, baseline string
+	others              string // the other parameters, "" where there are none
+	settings            []stats.Setting
+	cases               []string
+	refused             int // settings whose comparison is invalid
+}
+
+// predict says what the cost of each environment would be at a setting that was not
+// measured ("size=48MiB"), and which counters follow the cost over the settings.
+func predict(e *result.Experiment, setting string) (string, error) {
+	param, value, ok := strings.Cut(setting, "=")
+	if !ok {
+		return "", fmt.Errorf("--predict %q: want PARAM=VALUE, like size=48MiB", setting)
+	}
+	x, err := parameter(value)
+	if err != nil {
+		return "", fmt.Errorf("--predict %s: %w", param, err)
+	}
+	sweeps, err := sweepsOf(e, param)
+	if err != nil {
+		return "", fmt.Errorf("--predict %s: %w", param, err)
+	}
+	var t text
+	for _, s := range sweeps {
+		about := fmt.Sprintf("%s against %s", s.treatment, s.baseline)
+		if s.others != "" {
+			about += ", " + s.others
+		}
+		if s.refused > 0 {
+			about += fmt.Sprintf(" (without %d whose comparison is invalid)", s.refused)
+		}
+		p, err := stats.Predict(s.settings, x, 0.95)
+		if err != nil {
+			t.wrap("", fmt.Sprintf("%s: no prediction: %v", about, err))
+			continue
+		}
+		where := ""
+		if p.Beyond {
+			where = ", outside of the settings measured"
+		}
+		t.wrap("", fmt.Sprintf("%s: at %s the cost is predicted to be %s times, between %s and %s times (95 %% prediction interval)%s.",
+			about, setting, digits(p.Value), digits(max(0, p.Low)), digits(p.High), where))
+		t.wrap("  ", fmt.Sprintf("from %d settings, %s with y the cost and x the setting; a setting that is left out is predicted %s %% off", len(s.settings), p.Curve, digits(100*p.Error)))
+		for _, c := range s.follow(e) {
+			t.wrap("  ", c)
+		}
+	}
+	return t.String(), nil
+}
+
+// sweepsOf finds the comparisons of the primary metric in which a parameter has
+// several values.
+func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
+	cases := map[string]result.Case{}
+	known := map[string]bool{}
+	for _, c := range e.Cases {
+		cases[c.ID] = c
+		for name := range c.Params {
+			known[name] = true
+		}
+	}
+	if !known[param] {
+		return nil, fmt.Errorf("no such parameter; the result has %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	by := map[string]*sweep{}
+	for _, c := range e.Comparisons {
+		if !c.Primary {
+			continue
+		}
+		params := maps.Clone(cases[c.Case].Params)
+		x, err := parameter(params[param])
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %w", c.Case, err)
+		}
+		delete(params, param)
+		var others []string
+		for _, name := range slices.Sorted(maps.Keys(params)) {
+			others = append(others, name+"="+params[name])
+		}
+		s := sweep{treatment: c.Treatment, baseline: c.Baseline, others: strings.Join(others, " ")}
+		key := s.treatment + "\x00" + s.baseline + "\x00" + s.others
+		if by[key] == nil {
+			by[key] = &s
+		}
+		if c.Verdict == stats.Invalid || c.Cost == nil {
+			by[key].refused++
+			continue
+		}
+		by[key].settings = append(by[key].settings, stats.Setting{X: x, Y: *c.Cost, Pairs: c.Pairs})
+		by[key].cases = append(by[key].cases, c.Case)
+	}
+	if len(by) == 0 {
+		return nil, errors.New("the result compares nothing: a cost needs two environments")
+	}
+	var out []sweep
+	for _, key := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, *by[key])
+	}
+	return out, nil
+}
+
+// follow lists the counters whose difference per operation between the arms goes
+// with the cost over the settings, the closest first.
+func (s sweep) follow(e *result.Experiment) (out []string) {
+	deltas := map[string]map[string]float64{}
+	for _, a := range e.Attribution {
+		if a.Treatment == s.treatment && a.Baseline == s.baseline {
+			if deltas[a.Counter] == nil {
+				deltas[a.Counter] = map[string]float64{}
+			}
+			deltas[a.Counter][a.Case] = a.Delta
+		}
+	}
+	type follower struct {
+		counter string
+		rho, p  float64
+	}
+	var all []follower
+	var ps []float64
+	for _, counter := range slices.Sorted(maps.Keys(deltas)) {
+		var x, y []float64
+		for i, c := range s.cases {
+			if d, ok := deltas[counter][c]; ok {
+				x, y = append(x, d), append(y, s.settings[i].Y)
+			}
+		}
+		if rho, p := stats.RankCorrelation(x, y); !math.IsNaN(rho) {
+			all, ps = append(all, follower{counter, rho, p}), append(ps, p)
+		}
+	}
+	for i, p := range stats.Holm(ps) {
+		all[i].p = p
+	}
+	slices.SortStableFunc(all, func(a, b follower) int { return cmp.Compare(math.Abs(b.rho), math.Abs(a.rho)) })
+	for _, f := range all[:min(5, len(all))] {
+		out = append(out, fmt.Sprintf("%s per operation goes with the cost: rank correlation %s, P %s among %d counters", f.counter, digits(f.rho), digits(f.p), len(all)))
+	}
+	return out
+}
+
+// multiples are the suffixes of sizes and numbers in parameters, binary as in fio.
+var multiples = map[string]float64{"": 1, "B": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20, "G": 1 << 30, "GIB": 1 << 30, "T": 1 << 40, "TIB": 1 << 40}
+
+// parameter reads a number, which may be a size.
+func parameter(text string) (float64, error) {
+	number := strings.TrimRight(text, "BKMGTibkmgt")
+	times, ok := multiples[strings.ToUpper(text[len(number):])]
+	v, err := strconv.ParseFloat(number, 64)
+	if v *= times; err != nil || !ok || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("%q: want a number or a size like 48MiB", text)
+	}
+	return v, nil
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// ladder is a result whose cost follows a parameter as f says, with one counter
+// that follows the cost and one that does not.
+func ladder(f func(x float64) float64, sizes ...string) *result.Experiment {
+	e := &result.Experiment{}
+	for i, size := range sizes {
+		c := result.Case{ID: "size=" + size, Params: map[string]string{"size": size, "access": "latency"}}
+		x, err := parameter(size)
+		if err != nil {
+			c.Params["size"] = size
+		}
+		cost := f(x)
+		e.Cases = append(e.Cases, c)
+		e.Comparisons = append(e.Comparisons,
+			result.Comparison{Baseline: "native", Treatment: "sgx", Case: c.ID, Metric: "latency_seconds", Primary: true, Cost: &cost, Pairs: 10, Verdict: stats.Cost},
+			result.Comparison{Baseline: "native", Treatment: "sgx", Case: c.ID, Metric: "other", Cost: &cost, Pairs: 10})
+		e.Attribution = append(e.Attribution,
+			result.Attribution{Baseline: "native", Treatment: "sgx", Case: c.ID, Counter: "tee_page_faults_total", Delta: cost * 7},
+			result.Attribution{Baseline: "native", Treatment: "sgx", Case: c.ID, Counter: "tee_context_switches_total", Delta: float64(i % 2)})
+	}
+	return e
+}
+
+func TestPredictCommand(t *testing.T) {
+	line := func(x float64) float64 { return 1 + x/(100<<20) }
+	sizes := []string{"1MiB", "8MiB", "16M", "32MiB", "65536KiB"}
+	refused := ladder(line, sizes...)
+	refused.Comparisons[2].Verdict = stats.Invalid
+	single := ladder(line, sizes...)
+	single.Comparisons = nil
+	others := ladder(line, sizes...)
+	others.Cases[0].Params["access"] = "throughput"
+	for name, tt := range map[string]struct {
+		e       *result.Experiment
+		setting string
+		want    []string // parts of the output, or of the error
+		fails   bool
+	}{
+		"between": {ladder(line, sizes...), "size=48MiB", []string{
+			"sgx against native, access=latency: at size=48MiB the cost is predicted to be 1.48 times, between 1.48 and 1.48 times",
+			"from 5 settings, y = a + b x",
+			"tee_page_faults_total per operation goes with the cost: rank correlation 1, P 0.03333 among 2 counters",
+		}, false},
+		"beyond":           {ladder(line, sizes...), "size=80MiB", []string{"predicted to be 1.8 times", "outside of the settings measured"}, false},
+		"too far":          {ladder(line, sizes...), "size=1GiB", []string{"no prediction: setting 1.073741824e+09 is too far"}, false},
+		"one refused":      {refused, "size=48MiB", []string{"(without 1 whose comparison is invalid)", "from 4 settings"}, false},
+		"few settings":     {ladder(line, "1MiB", "2MiB"), "size=3MiB", []string{"no prediction: 2 settings: a curve needs at least 4"}, false},
+		"others differ":    {others, "size=48MiB", []string{"access=latency: at size=48MiB", "access=throughput: no prediction: 1 settings"}, false},
+		"no value":         {ladder(line, sizes...), "size", []string{"want PARAM=VALUE"}, true},
+		"no number":        {ladder(line, sizes...), "size=big", []string{`"big": want a number or a size`}, true},
+		"infinite":         {ladder(line, sizes...), "size=1e999", []string{`want a number or a size`}, true},
+		"no such param":    {ladder(line, sizes...), "threads=4", []string{"no such parameter; the result has access, size"}, true},
+		"not of numbers":   {ladder(line, "small", "large"), "size=1", []string{`case size=small: "small"`}, true},
+		"nothing compared": {single, "size=48MiB", []string{"compares nothing"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := predict(tt.e, tt.setting)
+			if (err != nil) != tt.fails {
+				t.Fatal(got, err)
+			}
+			if err != nil {
+				got = err.Error()
+			}
+			got = strings.Join(strings.Fields(got), " ")
+			for _, w := range tt.want {
+				if !strings.Contains(got, w) {
+					t.Errorf("said %q, want %q", got, w)
+				}
+			}
+		})
+	}
+}
+
+func TestParameter(t *testing.T) {
+	for text, want := range map[string]float64{"4": 4, "0.5": 0.5, "-2": -2, "1e3": 1000, "4k": 4096, "4KiB": 4096, "2G": 2 << 30, "7B": 7, "1TiB": 1 << 40} {
+		if got, err := parameter(text); err != nil || got != want {
+			t.Errorf("%s is %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "k", "4 k", "4kk", "NaN", "Inf", "4s", "0x"} {
+		if got, err := parameter(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func FuzzParameter(f *testing.F) {
+	for _, s := range []string{"4KiB", "1e3", "-0.5M", "TTT", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := parameter(s)
+		if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+			t.Errorf("%q is %s", s, fmt.Sprint(v))
+		}
+	})
+}
