@@ -17,7 +17,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/app"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -43,11 +42,14 @@ type config struct {
 }
 
 type analysisConfig struct {
-	Every      time.Duration            `yaml:"every"`
-	Long       time.Duration            `yaml:"long"`
-	Short      time.Duration            `yaml:"short"`
-	CloseAfter time.Duration            `yaml:"close_after"`
-	Rules      map[string]windowsConfig `yaml:"rules"`
+	Every      time.Duration         `yaml:"every"`
+	Long       time.Duration         `yaml:"long"`
+	Short      time.Duration         `yaml:"short"`
+	CloseAfter time.Duration         `yaml:"close_after"`
+	Rules      map[string]ruleConfig `yaml:"rules"`
+	Own        []ownConfig           `yaml:"own"`
+
+	limits []analysis.Limit // of Rules
 }
 
 type windowsConfig struct {
@@ -136,23 +138,11 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 			return fmt.Errorf("%s: %v; want at least 1s", at("analysis", key), d)
 		}
 	}
-	known := map[string]bool{}
-	for _, r := range rules.All {
-		known[r.Name] = true
-	}
 	def := c.Analysis.windows()
 	if def.Short > def.Long {
 		return fmt.Errorf("%s: the short window (%v) is longer than the long one (%v)", at("analysis"), def.Short, def.Long)
 	}
-	for name, w := range c.Analysis.Rules {
-		if !known[name] {
-			return fmt.Errorf("%s: no such rule; docs/rules.md lists them", at("analysis", "rules", name))
-		}
-		if w.Long < 0 || w.Short < 0 || w.over(def).Short > w.over(def).Long {
-			return fmt.Errorf("%s: want 0 < short <= long, not short %v, long %v", at("analysis", "rules", name), w.Short, w.Long)
-		}
-	}
-	return nil
+	return c.Analysis.settle(root)
 }
 
 // windows are the file's default windows over the built-in ones.
@@ -180,10 +170,7 @@ func (a analysisConfig) options() analysis.Options {
 	if a.CloseAfter > 0 {
 		o.CloseAfter = a.CloseAfter
 	}
-	o.PerRule = map[string]analysis.Windows{}
-	for name, w := range a.Rules {
-		o.PerRule[name] = w.over(o.Windows)
-	}
+	a.tune(&o)
 	return o
 }
 
@@ -279,7 +266,7 @@ var (
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
 	// wanted says what the decoder's Go types are to a user; all others are mappings.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
-		"[]cli.requestsConfig": "a list of servers",
+		"[]cli.requestsConfig": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
 		"web.PanelKind": "text", "config.Secret": "text"}
 )

@@ -115,14 +115,63 @@ func notes(s *probe.Source) string {
 	return ".\n" + b.String()
 }
 
+// rulesExample is the part of a configuration that is about rules.
+const rulesExample = `analysis:
+  every: 15s
+  long: 5m
+  short: 1m
+  rules:
+    pressure: {off: true}
+    syscall_storm:
+      short: 30s
+      thresholds: {rate: 20k/s, factor: 6}
+      subjects:          # the whole subject has to match; the last one that does counts
+      - match: redis.*
+        thresholds: {rate: 50k/s}
+  own:
+  - name: slow_disk
+    title: Slow disk
+    expr: rate(node_disk_read_time_seconds_total[1m]) / rate(node_disk_reads_completed_total[1m])
+    above: 20ms          # or below
+    for: 5m
+    severity: warning    # or info, or critical
+    subject: "{device} on {instance}"
+    remedy: Move the data to the faster disk.
+    reference: https://wiki.example/disks
+`
+
+// TestRulesExample: what the document shows is accepted, and means something.
+func TestRulesExample(t *testing.T) {
+	c, err := parseConfig([]byte(rulesExample), ".", sources.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Analysis.rules()); n != len(rules.All) || len(c.Analysis.limits) != 3 || c.Analysis.Own[0].rule.Broken != nil {
+		t.Errorf("%d rules, limits %v, own rule %+v", n, c.Analysis.limits, c.Analysis.Own[0].rule)
+	}
+}
+
 func rulesDoc() string {
 	var b strings.Builder
 	b.WriteString("# Rules\n\nGenerated from the code by `make generate`. A rule opens a finding when it holds on a long and on a short window, and closes\n" +
-		"it a minute after it stopped to hold. A rule whose metrics are absent says \"cannot tell\", never \"fine\".\n")
+		"it a minute after it stopped to hold. A rule whose metrics are absent says \"cannot tell\", never \"fine\".\n\n" +
+		"Windows, thresholds and rules of your own are set in the file of `--config`, each value with its unit (20k/s, 20 %, 5ms, 64MiB, 10MB/s,\n" +
+		"3 cores, or a plain number). They are in force from the next start on:\n\n```yaml\n" + rulesExample + "```\n\n" +
+		"An expression of your own that PromQL refuses, or whose metrics are nowhere, is named in the log with its line; its rule cannot tell, and the\n" +
+		"others go on. `above` and `below` compare each element of the result; `for` is how long it must have held.\n")
 	for _, r := range rules.All {
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`. %s\n\n", r.Title, r.Name, r.Doc)
 		if len(r.Needs) > 0 {
 			fmt.Fprintf(&b, "Needs `%s`.\n\n", strings.Join(r.Needs, "`, `"))
+		}
+		for i, th := range r.Thresholds {
+			if i == 0 {
+				b.WriteString("| threshold | default | what |\n|---|---|---|\n")
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", th.Name, formatAmount(th.Default, th.Unit), cell(th.Doc))
+		}
+		if len(r.Thresholds) > 0 {
+			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "What to do: %s\n\nReference: %s\n", r.Remedy, r.Reference)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/journal"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/notify"
@@ -47,7 +46,7 @@ func (m *monitor) act(ao *analysis.Options) error {
 	if err != nil {
 		return err
 	}
-	silences, err := openSilences(filepath.Join(m.data, "silences.json"), m.host.Now)
+	silences, err := openSilences(filepath.Join(m.data, "silences.json"), m.config.Analysis.rules(), m.host.Now)
 	if err != nil {
 		m.log.Warn("some silences cannot be taken over", "error", oneLine(err))
 	}
@@ -65,11 +64,11 @@ func (m *monitor) act(ao *analysis.Options) error {
 func (a acting) close() error { return errors.Join(a.notifier.Close(), a.past.Close()) }
 
 // openSilences reads the silences that are kept in a file. What is wrong with some
-// is in the error.
-func openSilences(path string, now func() time.Time) (*analysis.Silences, error) {
+// is in the error; known are the rules that there are.
+func openSilences(path string, known []*analysis.Rule, now func() time.Time) (*analysis.Silences, error) {
 	var kept web.Silences
 	err := load(path, &kept)
-	s, bad := analysis.NewSilences(kept.Silences, rules.All, now, func(list []analysis.Silence) error {
+	s, bad := analysis.NewSilences(kept.Silences, known, now, func(list []analysis.Silence) error {
 		return save(path, web.Silences{Silences: list})
 	})
 	return s, errors.Join(err, bad)

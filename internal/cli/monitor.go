@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -16,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
@@ -124,7 +124,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
 	ao.Absent = m.absent
-	m.analysis = analysis.New(rules.All, st, ao)
+	m.analysis = analysis.New(m.config.Analysis.rules(), st, ao)
 
 	page, err := fs.Sub(ui.Files, "dist")
 	if err != nil {
@@ -162,14 +162,32 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 }
 
 // configure puts what a configuration says of scraping, of receivers and of
-// dashboards into force.
+// dashboards into force, and says what it says of rules that is not.
 func (m *monitor) configure(c config) error {
+	for _, err := range c.Analysis.doubts(m.emitted, c.scrape != nil && len(c.scrape.Jobs()) > 0) {
+		m.log.Warn("a rule of the configuration; the others go on", "error", oneLine(err))
+	}
+	if c.Analysis.differs(m.config.Analysis) {
+		m.log.Warn("windows, rules and thresholds of the configuration have changed: a restart puts them into force")
+	}
 	m.boards.lock(c.Dashboards)
 	err := m.notifier.Use(c.Notify.settings(m.url()))
 	if c.scrape != nil {
 		err = errors.Join(err, m.store.ApplyConfig(c.scrape))
 	}
 	return err
+}
+
+// emitted reports whether anything here gives a metric: a source, the engine, the
+// store, a recording rule, or the store's notes of each scrape.
+func (m *monitor) emitted(name string) bool {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, {budgetDesc, unitCostDesc}} {
+		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
+			return true
+		}
+	}
+	return sourceOf(m.sources)[name] != "" || slices.ContainsFunc(store.Rules, func(r store.Rule) bool { return r.Record == name }) ||
+		name == "up" || strings.HasPrefix(name, "scrape_")
 }
 
 // sourceOf maps every metric of the sources to the source's name.
@@ -237,6 +255,9 @@ func (m *monitor) absent(name string) string {
 				return fmt.Sprintf("source %s is %s: %s", s.Source.Name, s.State, s.Reason)
 			}
 		}
+	}
+	if !m.emitted(name) {
+		return "no source of this monitor emits it"
 	}
 	return ""
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/analysis/rules"
 	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/web"
@@ -143,7 +144,7 @@ func TestSecrets(t *testing.T) {
 func TestSettingsOfThePage(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "silences.json")
-	s, err := openSilences(path, time.Now)
+	s, err := openSilences(path, rules.All, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestSettingsOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openSilences(path, time.Now); err != nil || len(s.List()) != 1 || s.List()[0].ID != x.ID || s.List()[0].Subject != x.Subject {
+	if s, err = openSilences(path, rules.All, time.Now); err != nil || len(s.List()) != 1 || s.List()[0].ID != x.ID || s.List()[0].Subject != x.Subject {
 		t.Errorf("read again: %+v, %v", s.List(), err)
 	}
 

@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/store"
+)
+
+// ruleConfig is what a configuration says of a built-in rule, at analysis.rules.NAME.
+type ruleConfig struct {
+	Off           bool `yaml:"off"`
+	windowsConfig `yaml:",inline"`
+	// Thresholds are values with their unit, by the threshold's name.
+	Thresholds map[string]yaml.Node `yaml:"thresholds"`
+	// Subjects are thresholds for some subjects; of several that match the last counts.
+	Subjects []subjectConfig `yaml:"subjects"`
+}
+
+// subjectConfig are thresholds for the subjects whose whole name matches.
+type subjectConfig struct {
+	Match      string               `yaml:"match"`
+	Thresholds map[string]yaml.Node `yaml:"thresholds"`
+}
+
+// ownConfig is a rule of the user's, at analysis.own.
+type ownConfig struct {
+	Name      string        `yaml:"name"`
+	Title     string        `yaml:"title"`
+	Expr      string        `yaml:"expr"`
+	Above     yaml.Node     `yaml:"above"`
+	Below     yaml.Node     `yaml:"below"`
+	Unit      string        `yaml:"unit"`
+	For       time.Duration `yaml:"for"`
+	Severity  string        `yaml:"severity"`
+	Subject   string        `yaml:"subject"`
+	Remedy    string        `yaml:"remedy"`
+	Reference string        `yaml:"reference"`
+
+	line int
+	rule rules.Own
+}
+
+// place says where in a file a key is: "line 3: analysis.own[0].expr".
+type place func(keys ...string) string
+
+// settle checks what the file says of rules and keeps what follows from it: limits,
+// and own rules. An expression that cannot be evaluated is no error here: its rule
+// says so and the others go on.
+func (a *analysisConfig) settle(root *yaml.Node) error {
+	at := func(keys ...string) string {
+		keys = append([]string{"analysis"}, keys...)
+		var path strings.Builder
+		for i, k := range keys {
+			if _, err := strconv.Atoi(k); err == nil {
+				fmt.Fprintf(&path, "[%s]", k)
+				continue
+			}
+			if i > 0 {
+				path.WriteByte('.')
+			}
+			path.WriteString(k)
+		}
+		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), path.String())
+	}
+	a.limits = nil
+	for _, name := range slices.Sorted(maps.Keys(a.Rules)) {
+		if err := a.settleRule(name, at); err != nil {
+			return err
+		}
+	}
+	for i := range a.Own {
+		a.Own[i].line = lineOf(root, "analysis", "own", strconv.Itoa(i))
+		if err := a.settleOwn(i, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *analysisConfig) settleRule(name string, at place) error {
+	known := slices.IndexFunc(rules.All, func(r *analysis.Rule) bool { return r.Name == name })
+	if known < 0 {
+		return fmt.Errorf("%s: no such rule; docs/rules.md lists them", at("rules", name))
+	}
+	c, def := a.Rules[name], a.windows()
+	if c.Long < 0 || c.Short < 0 || c.over(def).Short > c.over(def).Long {
+		return fmt.Errorf("%s: want 0 < short <= long, not short %v, long %v", at("rules", name), c.Short, c.Long)
+	}
+	if err := a.settleLimits(rules.All[known], nil, c.Thresholds, func(keys ...string) string {
+		return at(append([]string{"rules", name, "thresholds"}, keys...)...)
+	}); err != nil {
+		return err
+	}
+	for i, s := range c.Subjects {
+		here := func(keys ...string) string {
+			return at(append([]string{"rules", name, "subjects", strconv.Itoa(i)}, keys...)...)
+		}
+		if s.Match == "" {
+			return fmt.Errorf("%s: lacks match, the subjects that it is about", here())
+		}
+		match, err := regexp.Compile(`^(?:` + s.Match + `)$`)
+		if err != nil {
+			return fmt.Errorf("%s: %q: %w", here("match"), s.Match, err)
+		}
+		if err := a.settleLimits(rules.All[known], match, s.Thresholds, func(keys ...string) string {
+			return here(append([]string{"thresholds"}, keys...)...)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleLimits keeps thresholds of a rule for the subjects that match; nil is all.
+func (a *analysisConfig) settleLimits(r *analysis.Rule, match *regexp.Regexp, thresholds map[string]yaml.Node, at place) error {
+	for _, name := range slices.Sorted(maps.Keys(thresholds)) {
+		i := slices.IndexFunc(r.Thresholds, func(t analysis.Threshold) bool { return t.Name == name })
+		if i < 0 {
+			return fmt.Errorf("%s: the rule has no such threshold%s", at(name), listed(r.Thresholds))
+		}
+		n := thresholds[name]
+		v, err := parseAmount(scalar(&n), r.Thresholds[i].Unit)
+		if err != nil {
+			return fmt.Errorf("%s: %w", at(name), err)
+		}
+		a.limits = append(a.limits, analysis.Limit{Rule: r.Name, Threshold: name, Subject: match, Value: v})
+	}
+	return nil
+}
+
+// listed says which thresholds there are.
+func listed(list []analysis.Threshold) string {
+	var names []string
+	for _, t := range list {
+		names = append(names, t.Name)
+	}
+	if len(names) == 0 {
+		return ", and no other"
+	}
+	return "; it has " + strings.Join(names, ", ")
+}
+
+// scalar is the text of a value; "" for a list or a mapping.
+func scalar(n *yaml.Node) string {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}
+
+var (
+	ruleName   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
+	severities = []string{string(analysis.Info), string(analysis.Warning), string(analysis.Critical)}
+)
+
+func (a *analysisConfig) settleOwn(i int, at place) error {
+	o := &a.Own[i]
+	here := func(keys ...string) string { return at(append([]string{"own", strconv.Itoa(i)}, keys...)...) }
+	for key, v := range map[string]string{"name": o.Name, "expr": o.Expr} {
+		if v == "" {
+			return fmt.Errorf("%s: lacks %s", here(), key)
+		}
+	}
+	taken := func(name string) bool {
+		return slices.ContainsFunc(rules.All, func(r *analysis.Rule) bool { return r.Name == name }) ||
+			slices.ContainsFunc(a.Own[:i], func(x ownConfig) bool { return x.Name == name })
+	}
+	switch {
+	case !ruleName.MatchString(o.Name):
+		return fmt.Errorf("%s: %q: want letters, digits, _ and -", here("name"), o.Name)
+	case taken(o.Name):
+		return fmt.Errorf("%s: there is a rule %s already", here("name"), o.Name)
+	case o.Above.IsZero() == o.Below.IsZero():
+		return fmt.Errorf("%s: wants either above or below", here())
+	case o.For < 0:
+		return fmt.Errorf("%s: %v; want a time like 5m", here("for"), o.For)
+	case o.Severity != "" && !slices.Contains(severities, o.Severity):
+		return fmt.Errorf("%s: %q: want %s", here("severity"), o.Severity, strings.Join(severities, ", "))
+	}
+	if _, ok := examples[o.Unit]; !ok {
+		return fmt.Errorf("%s: %q: want one of %s", here("unit"), o.Unit, strings.Join(slices.Sorted(maps.Keys(examples))[1:], ", "))
+	}
+	key, limit := "above", &o.Above
+	if o.Above.IsZero() {
+		key, limit = "below", &o.Below
+	}
+	unit := o.Unit
+	if unit == "" {
+		var err error
+		if unit, err = guessUnit(scalar(limit)); err != nil {
+			return fmt.Errorf("%s: %w", here(key), err)
+		}
+	}
+	v, err := parseAmount(scalar(limit), unit)
+	if err != nil {
+		return fmt.Errorf("%s: %w", here(key), err)
+	}
+	o.rule = rules.Own{
+		Name: o.Name, Title: cmp.Or(o.Title, o.Name), Expr: o.Expr, Below: key == "below", Limit: v, Unit: unit, For: o.For,
+		Severity: analysis.Severity(cmp.Or(o.Severity, string(analysis.Warning))), Subject: o.Subject, Remedy: o.Remedy, Reference: o.Reference,
+	}
+	o.rule.Needs, o.rule.Broken = store.Reads(o.Expr)
+	return nil
+}
+
+// rules are the built-in rules that are not off, and after them the user's own.
+func (a analysisConfig) rules() []*analysis.Rule {
+	var out []*analysis.Rule
+	for _, r := range rules.All {
+		if !a.Rules[r.Name].Off {
+			out = append(out, r)
+		}
+	}
+	for _, o := range a.Own {
+		out = append(out, o.rule.Rule())
+	}
+	return out
+}
+
+// tune puts windows and limits into the engine's options. A rule of the user's looks at
+// the time for which it must have held, whatever the others' windows are.
+func (a analysisConfig) tune(o *analysis.Options) {
+	o.PerRule = map[string]analysis.Windows{}
+	for name, r := range a.Rules {
+		o.PerRule[name] = r.over(o.Windows)
+	}
+	for _, own := range a.Own {
+		w := max(own.For, o.Windows.Short)
+		o.PerRule[own.Name] = analysis.Windows{Long: w, Short: w}
+	}
+	o.Limits = a.limits
+}
+
+// doubts are what is to be said of the user's rules when they are loaded: those that
+// cannot be evaluated, and those that read a metric that nobody here emits. scraped
+// says whether such a metric may come from elsewhere.
+func (a analysisConfig) doubts(emitted func(metric string) bool, scraped bool) []error {
+	var out []error
+	for i, o := range a.Own {
+		if err := o.rule.Broken; err != nil {
+			out = append(out, fmt.Errorf("line %d: analysis.own[%d].expr: rule %s cannot tell: %w", o.line, i, o.Name, err))
+		}
+		for _, m := range o.rule.Needs {
+			if emitted(m) {
+				continue
+			}
+			why := "no source of this monitor emits it, and no target is scraped"
+			if scraped {
+				why = "no source of this monitor emits it; it has to come from a scraped target"
+			}
+			out = append(out, fmt.Errorf("line %d: analysis.own[%d].expr: rule %s reads %s: %s", o.line, i, o.Name, m, why))
+		}
+	}
+	return out
+}
+
+// errRestart is said when a file that is read again changes what only a start puts in force.
+var errRestart = errors.New("windows, rules and thresholds changed: they are in force after a restart")
+
+// differs reports whether another configuration asks for other rules, windows or limits.
+func (a analysisConfig) differs(b analysisConfig) bool {
+	specs := func(c analysisConfig) (off []string, own []rules.Own) {
+		for name, r := range c.Rules {
+			if r.Off {
+				off = append(off, name)
+			}
+		}
+		for _, o := range c.Own {
+			own = append(own, o.rule)
+		}
+		slices.Sort(off)
+		return off, own
+	}
+	offA, ownA := specs(a)
+	offB, ownB := specs(b)
+	return !slices.Equal(offA, offB) || !reflect.DeepEqual(ownA, ownB) || !reflect.DeepEqual(a.options(), b.options())
+}
