@@ -32,6 +32,7 @@ import (
 const (
 	stormName    = "chatty-service"
 	stormCall    = "clock_gettime"
+	stormRule    = "vdso_bypass"
 	stormSeconds = 60
 )
 
@@ -238,7 +239,7 @@ func await(ctx context.Context, url, state string, limit time.Duration) error {
 			return err
 		}
 		for _, f := range answer.Findings {
-			if f.Rule == "syscall_storm" && f.Subject == stormName && f.State == state {
+			if f.Rule == stormRule && f.Subject == stormName && f.State == state {
 				return nil
 			}
 		}
