@@ -35,7 +35,7 @@ func (t *text) explanation(e web.Explanation) {
 		tree.From.Format(time.TimeOnly), clockTime(tree.To, tree.From), requests,
 		report.Value(tree.Active.Value, "seconds"), tree.Per, report.Value(tree.Active.Low, "seconds"), report.Value(tree.Active.High, "seconds")))
 	t.line("")
-	t.column(treeRow, "", "share of", "active", "time", "time", "rate", "each")
+	t.column("%-27s %-33s %9s %11s %15s", "", "share of active time", "time", "rate", "each")
 	t.rows("", tree.Rows, tree.Per)
 	t.row("not explained", "░", tree.UnexplainedShare, tree.Unexplained, "", "")
 	t.line("")
@@ -156,7 +156,7 @@ func (t *text) differences(before, after cost.Tree) {
 		t.problems([]string{err.Error()})
 		return
 	}
-	const row = "%-30s %12s %12s %12s  %s"
+	const row = "%-27s %11s %11s %11s  %s"
 	t.line("Beside %s to %s, time a %s:", before.From.Format(time.TimeOnly), clockTime(before.To, before.From), after.Per)
 	t.column(row, "", "before", "now", "change", "95 % interval of the change")
 	for _, d := range list {
@@ -164,7 +164,7 @@ func (t *text) differences(before, after cost.Tree) {
 		if !d.Clear {
 			doubt = " (may be none)"
 		}
-		t.column(row, fit(d.Title, 30),
+		t.column(row, fit(d.Title, 27),
 			report.Value(d.Before.Value, "seconds"), report.Value(d.After.Value, "seconds"), report.Value(d.Change.Value, "seconds"),
 			report.Value(d.Change.Low, "seconds")+" to "+report.Value(d.Change.High, "seconds")+doubt)
 	}

@@ -87,6 +87,9 @@ func (r *reading) account(t *Tree) {
 		shift := total(r.cpu, everything) - explained.Value - t.Unexplained.Value
 		t.Unexplained = t.Unexplained.plus(exactly(shift))
 	}
+	if math.Abs(t.Unexplained.Value) < rounding*explained.Value {
+		t.Unexplained.Value = 0
+	}
 	t.Active = sum(all...).plus(t.Unexplained)
 	for i := range t.Rows {
 		others := slices.Delete(slices.Clone(all), i, i+1)
@@ -96,6 +99,9 @@ func (r *reading) account(t *Tree) {
 		t.UnexplainedShare = t.Unexplained.scaled(1 / t.Active.Value)
 	}
 }
+
+// rounding is what is left of a difference of equal numbers.
+const rounding = 1e-12
 
 func everything(doing) bool { return true }
 
