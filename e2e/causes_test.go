@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ruleOf names the rule that is about a cause of workloads/causes.
+var ruleOf = map[string]string{
+	"storm": "syscall_storm", "memory": "page_fault_storm", "lock": "lock_contention", "handshake": "tls_handshakes",
+}
+
+// slow is a program that spends known shares of its time in known causes.
+type slow struct {
+	name   string
+	shares map[string]float64 // asked for
+	first  string             // the cause with the largest share
+}
+
+// draw gives each cause a program of its own and one with a second cause besides,
+// all of random names and shares of 10 to 60 %. Of two, one is larger by 10 points
+// at least, so that there is no doubt which is the first.
+func draw(r *rand.Rand) (out []slow) {
+	causes := []string{"storm", "memory", "lock", "handshake"}
+	between := func(low, high float64) float64 { return low + (high-low)*r.Float64() }
+	for i, cause := range causes {
+		name := func() string { return fmt.Sprintf("%c%07x", 'g'+r.IntN(20), r.Uint32()>>4) }
+		out = append(out, slow{name(), map[string]float64{cause: between(0.1, 0.6)}, cause})
+		second := causes[(i+1+r.IntN(len(causes)-1))%len(causes)]
+		large := between(0.25, 0.6)
+		out = append(out, slow{name(), map[string]float64{cause: large, second: between(0.1, min(large-0.1, 0.9-large))}, cause})
+	}
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+// TestCauses: programs of random names are slow for causes that nobody tells
+// teescope. It names the first, each with its share to 5 points, and leaves at most
+// a fifth of their time unexplained.
+func TestCauses(t *testing.T) {
+	exe := filepath.Join(t.TempDir(), "causes")
+	if out, err := exec.Command(tool(t, "cc", "gcc"), "-O2", "-pthread", "-o", exe, "../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {
+		if strings.Contains(string(out), "openssl/") {
+			t.Skip("the headers of OpenSSL are not installed (package libssl-dev)")
+		}
+		t.Fatalf("compile causes.c: %v\n%s", err, out)
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	programs := draw(rand.New(rand.NewPCG(seed, 0)))
+	m := startMonitor(t, "monitor")
+	const seconds = 36
+	for pair := range slices.Chunk(programs, 2) {
+		var running []*process
+		for _, p := range pair {
+			running = append(running, start(t, exe, "--name", p.name, "--seconds", fmt.Sprint(seconds), "--shares", p.flag()))
+		}
+		for i, p := range pair {
+			<-running[i].done
+			p.check(t, m, running[i].stdout.String(), seconds)
+		}
+	}
+}
+
+// flag writes the shares as the program reads them.
+func (p slow) flag() string {
+	var out []string
+	for cause, share := range p.shares {
+		out = append(out, fmt.Sprintf("%s=%.3f", cause, share))
+	}
+	return strings.Join(out, ",")
+}
+
+// explanation is what the test reads of teescope explain --json.
+type explanation struct {
+	Explanations []struct {
+		Tree struct {
+			Rows []struct {
+				ID    string
+				Share struct{ Value float64 }
+			}
+			UnexplainedShare struct{ Value float64 }
+			Checks           []struct {
+				Text                string
+				Explained, Measured float64
+				Holds               bool
+			}
+		}
+		Causes []struct {
+			Rule, Title string
+			Share       struct{ Value, Low, High float64 }
+		}
+	}
+	Problems []string
+}
+
+// check compares what teescope says of a program that has ended with what it says of itself.
+func (p slow) check(t *testing.T, m *monitor, truth string, seconds int) {
+	t.Helper()
+	var own struct {
+		Shares map[string]float64
+	}
+	if err := json.Unmarshal([]byte(truth), &own); err != nil {
+		t.Fatalf("causes printed %q: %v", truth, err)
+	}
+	time.Sleep(6 * time.Second) // one more reading
+	out, stderr, code := run(t, "explain", "--server", m.url, "--json", "--process", p.name, "--last", fmt.Sprintf("%ds", seconds+15))
+	var said explanation
+	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 || len(said.Explanations) != 1 {
+		t.Errorf("%s (%s): exit status %d, %v\n%s%s", p.name, p.flag(), code, err, out, stderr)
+		return
+	}
+	e := said.Explanations[0]
+	// The program's clocks do not see it wait for a CPU, which it does since the
+	// machine of a test has others to serve. That is no cause within the program.
+	crowded := 0.0
+	for _, r := range e.Tree.Rows {
+		if r.ID == "runqueue" {
+			crowded = r.Share.Value
+		}
+	}
+	share := map[string]float64{}
+	first := ""
+	for _, c := range e.Causes {
+		if c.Rule != "pressure" {
+			if first == "" {
+				first = c.Rule
+			}
+			share[c.Rule] = c.Share.Value / (1 - crowded)
+		}
+	}
+	t.Logf("%s: %s; true %v; said %.3f, first %s; waits for a CPU %.3f, unexplained %.3f", p.name, p.flag(), own.Shares, share, first, crowded, e.Tree.UnexplainedShare.Value)
+	if first != ruleOf[p.first] {
+		t.Errorf("%s (%s): the first cause is said to be %q, want %q\n%+v", p.name, p.flag(), first, ruleOf[p.first], e.Causes)
+	}
+	for cause, rule := range ruleOf {
+		want := own.Shares[cause]
+		if cause == "handshake" {
+			want = own.Shares["handshake_inside"]
+		}
+		if off := share[rule] - want; math.Abs(off) > 0.05 {
+			t.Errorf("%s (%s): %s is said to take %.1f %%, %.1f points off", p.name, p.flag(), rule, share[rule]*100, off*100)
+		}
+	}
+	if u := e.Tree.UnexplainedShare.Value; math.Abs(u) > 0.2 {
+		t.Errorf("%s (%s): %.1f %% is not explained", p.name, p.flag(), u*100)
+	}
+	for _, c := range e.Tree.Checks {
+		if !c.Holds {
+			t.Errorf("%s (%s): %s: explained %.3f, measured %.3f cores", p.name, p.flag(), c.Text, c.Explained, c.Measured)
+		}
+	}
+}
