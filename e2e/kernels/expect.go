@@ -40,7 +40,7 @@ func excused(list []exception, k Image, mode, what, reason string) error {
 var always = []string{"tee", "cpu", "memory", "disk", "filesystem", "network", "pressure", "interrupts", "system", "container", "self"}
 
 // counted are the sources whose programs count on every kernel that is new enough.
-var counted = []string{"syscalls", "samples", "waits", "tls", "switches", "faults", "pagecache", "block", "tcp"}
+var counted = []string{"syscalls", "samples", "switches", "faults", "pagecache", "block", "tcp"}
 
 // least is the kernel that the programs need.
 var least = Version{5, 15}
@@ -53,6 +53,7 @@ var sourceExceptions = []exception{
 	{what: ".*", before: least, says: "into the kernel", why: "the programs need Linux 5.15"},
 	{what: ".*", mode: "no BTF", says: "BTF", why: "the programs need the kernel's type information"},
 	{what: "kvm", says: "KVM is not loaded", why: "no virtual machine in the guest: in a guest of its own"},
+	{what: "tls", from: Version{6, 11}, before: Version{6, 14}, says: "seccomp filter", why: "a hooked return would end processes under a seccomp filter"},
 	{what: "llc", says: "performance counters", why: "the emulator has no performance counters"},
 }
 

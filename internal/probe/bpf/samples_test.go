@@ -1,10 +1,14 @@
 package bpf
 
 import (
+	"errors"
 	"math"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
 )
@@ -176,4 +180,27 @@ func TestSamplesFold(t *testing.T) {
 	if float64(folded) != n || n+float64(s.Late()) < d.CPUSeconds/SamplePeriod.Seconds()-4*math.Sqrt(n+1) {
 		t.Errorf("%d of %g samples are folded, %g s of CPU time", folded, n, d.CPUSeconds)
 	}
+}
+
+// BenchmarkTick is what a tick costs, as the source measures it when it is opened,
+// and the program's part in it, by the kernel's statistics.
+func BenchmarkTick(b *testing.B) {
+	var tick, body []float64
+	for b.Loop() {
+		s := openTestSamples(b, Limits{})
+		stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+		if err != nil {
+			b.Skip(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		runs, err := s.hooks[0].program.Stats()
+		if err := errors.Join(err, stats.Close(), s.Detach()); err != nil {
+			b.Fatal(err)
+		}
+		tick = append(tick, s.calibrated*1e9)
+		body = append(body, float64(runs.Runtime)/float64(runs.RunCount))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(tick), "ns-tick")
+	b.ReportMetric(median(body), "ns-body")
 }

@@ -29,9 +29,9 @@ enum {
 	FUTEX_LOCK_PI2 = 13,
 	FUTEX_COMMANDS = 127, /* the others are flags */
 
-	/* What mutexes of glibc, Rust and Go set their word to when someone waits. */
+	/* What mutexes of glibc (lowlevellock.h) and of Rust set their word to when someone waits. */
 	LOCKED_WITH_WAITERS = 2,
-	/* musl's: this bit and the owner's number below it. */
+	/* musl's, and the robust ones of glibc: this bit, and below it who has it. */
 	HAS_WAITERS = 1u << 31,
 	/* musl's condition variables wait for a 2 as well, which is a variable of the function that waits. */
 	FRAME = 1024,

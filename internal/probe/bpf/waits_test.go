@@ -192,3 +192,25 @@ func TestWaits(t *testing.T) {
 		t.Errorf("%+v, %g s of waiting for a CPU", walked, cpu)
 	}
 }
+
+// BenchmarkWalk is what a walk over all threads of this machine costs, one after
+// another: cold, as walks are at their usual distance, it is several times as much.
+func BenchmarkWalk(b *testing.B) {
+	w := openTestWaits(b)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
+	var threads uint64
+	began := threadCPU()
+	for b.Loop() {
+		n, err := w.walk(one, buf)
+		if err != nil {
+			b.Fatal(err)
+		}
+		threads += n
+	}
+	cpu := float64(threadCPU() - began)
+	b.ReportMetric(cpu/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(cpu/float64(threads), "cpu-ns/thread")
+	b.ReportMetric(float64(threads)/float64(b.N), "threads")
+}

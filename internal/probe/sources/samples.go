@@ -30,7 +30,9 @@ var samples = probe.Source{
 		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures, and to open a perf event of each CPU", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, x86-64 only",
-	Blind: "what runs with interrupts off: the tick comes when they are on again, so the way into and out of the kernel counts for what follows, as a part of each system call does for user space; interrupts themselves but for their soft part, and what they interrupt in a system call counts for the call; " +
+	Cost: "97 ticks a second on each CPU, an idle one too, of 12.5 us each, of which 2.4 us in the program: 0.12 % of a core, on a virtual machine that the timer's interrupt leaves (Linux 6.18, BenchmarkTick). The source measures a tick when it is opened; the budget and teescope_source_cpu_seconds_total go by that. " +
+		"64 kB for each CPU, at most 8 MiB, and 1.3 MB",
+	Blind: "what runs with interrupts off: the tick comes when they are on again, so the way into and out of the kernel counts for what follows, as 40 of the 130 ns of an empty system call do for user space (Linux 6.18 in a VM, TestCauses); interrupts themselves but for their soft part, and what they interrupt in a system call counts for the call; " +
 		"interrupts cannot be told from page faults under lockdown in confidentiality mode and on processors with FRED, all are fault there; the inside of enclaves is user space; the tail of rt_sigreturn is interrupt. While the machine itself is not run (steal) ticks are late: they are missed events",
 	Open: openSamples,
 }
