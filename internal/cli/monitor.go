@@ -249,17 +249,22 @@ func (m *monitor) absent(name string) string {
 	if name == unitCostDesc.Name {
 		return m.costs.absent()
 	}
+	idle := ""
 	for _, s := range m.engine.Status() {
 		for _, d := range s.Source.Metrics {
-			if d.Name == name && s.Reason != "" {
+			switch {
+			case d.Name != name:
+			case s.Reason != "":
 				return fmt.Sprintf("source %s is %s: %s", s.Source.Name, s.State, s.Reason)
+			default:
+				idle = fmt.Sprintf("source %s works, and has seen nothing of the kind", s.Source.Name)
 			}
 		}
 	}
 	if !m.emitted(name) {
 		return "no source of this monitor emits it"
 	}
-	return ""
+	return idle
 }
 
 // overhead asks the store what the monitor cost in the last minute.
