@@ -137,7 +137,7 @@ func (p slow) check(t *testing.T, m *monitor, truth string, seconds int) {
 			share[c.Rule] = c.Share.Value / (1 - crowded)
 		}
 	}
-	t.Logf("%s: %s; true %v; said %.3f, first %s; waits for a CPU %.3f, unexplained %.3f", p.name, p.flag(), own.Shares, share, first, crowded, e.Tree.UnexplainedShare.Value)
+	t.Logf("%s: %s; true %v; said %v, first %s; waits for a CPU %.3f, unexplained %.3f", p.name, p.flag(), own.Shares, share, first, crowded, e.Tree.UnexplainedShare.Value)
 	if first != ruleOf[p.first] {
 		t.Errorf("%s (%s): the first cause is said to be %q, want %q\n%+v", p.name, p.flag(), first, ruleOf[p.first], e.Causes)
 	}
