@@ -135,7 +135,8 @@ func (r *handshakes) find() {
 		return
 	}
 	if all && complete {
-		if err := r.Forget(func(x *bpf.Executable) bool { return !r.inUse[x.ID.Inode] }); err != nil {
+		// A file that no process uses now may be another's soon, for a moment only.
+		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
 			r.lost["hooks"] = err.Error()
 		}
 	}

@@ -1,0 +1,91 @@
+package sources
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// The library of a process that runs is found and hooked, and every handshake is
+// counted, of the client and of the server.
+func TestTLSHandshakes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "causes")
+	if text, err := exec.Command("cc", "-O2", "-pthread", "-o", path, "../../../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {
+		t.Skipf("build causes (it needs libssl-dev): %v: %s", err, text)
+	}
+	r, err := tls.Open(host.Local(), nil)
+	if err != nil {
+		t.Skipf("%v (%s)", err, probe.Remedy(err))
+	}
+	defer r.Close()
+	count := func() map[string]float64 {
+		out := map[string]float64{}
+		err := r.Read(t.Context(), func(x metric.Sample) {
+			if x.Desc == tlsHandshakes {
+				out[x.Labels[0]] = x.Value
+			}
+		})
+		t.Logf("error %v", err) // of processes that may not be looked at
+		return out
+	}
+	const name = "tls-client"
+	cmd := exec.Command(path, "--wait", "--name", name, "--seconds", "1", "--shares", "handshake=0.9")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	next := func() []byte {
+		if !lines.Scan() {
+			t.Fatalf("the program ended early: %v", cmd.Wait())
+		}
+		return lines.Bytes()
+	}
+	next()
+	was := count() // which hooks what it finds
+	fmt.Fprintln(in)
+	var did struct {
+		Events struct{ Handshake float64 }
+	}
+	if err := json.Unmarshal(next(), &did); err != nil {
+		t.Fatal(err)
+	}
+	next()
+	is := count()
+	fmt.Fprintln(in)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, process := range []string{name, "causes-server"} {
+		if n := is[process] - was[process]; n != did.Events.Handshake || n == 0 {
+			t.Errorf("%s: %g handshakes, want %g", process, n, did.Events.Handshake)
+		}
+	}
+}
+
+func TestEndsSandboxed(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.15.0-91-generic": false, "6.1.0-18-amd64": false, "6.10.11": false, "6.11.2-arch1-1": true, "6.12.0": true, "6.12.19+deb13-amd64": true,
+		"6.12.20": false, "6.12.41+deb13-cloud-amd64": false, "6.13.8": true, "6.14.0-15-generic": false, "6.18.44-fc": false, "7.0.1": false, "": false, "six": false,
+	} {
+		if got := endsSandboxed(release); got != want {
+			t.Errorf("%q: %v, want %v", release, got, want)
+		}
+	}
+}
