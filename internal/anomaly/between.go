@@ -170,7 +170,9 @@ func (c *comparison) rank(all []candidate, o Options) []Change {
 		}
 		byOwner[k]++
 		byFamily[x.family]++
-		x.Since = x.since()
+		if gap := c.after.From.Sub(c.before.To); gap.Abs() <= x.over {
+			x.Since = x.since()
+		}
 		x.Text = x.sentence(len(machines) > 1)
 		out = append(out, x.Change)
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// perSide is the number of moments at which a series is looked at in a window, at
 	// most, and fewest with how many it can be compared.
-	perSide, fewest = 120, 5
+	perSide, fewest = 60, 5
 	// maxValues bounds what one query brings, 16 bytes each: a metric with many series
 	// is looked at in fewer moments.
 	maxValues = 600_000
@@ -181,7 +181,7 @@ func (d duel) change(n name, over time.Duration, all float64) (x candidate, ok b
 	if len(d.sides[1].Values) > 0 {
 		x.After = &after
 	}
-	if ratio := after / before; x.Before != nil && x.After != nil && before != 0 {
+	if ratio := after / before; x.Before != nil && x.After != nil && before != 0 && !math.IsInf(ratio, 0) {
 		x.Ratio = &ratio
 	}
 	return x, true
@@ -234,13 +234,12 @@ func slope(s metric.Series) metric.Series {
 	return out
 }
 
-// since is when the level changed, where the second window follows the first
-// and one change stands out; nil otherwise. The
+// since is when the level changed, where one change stands out; nil otherwise. The
 // logarithms that stats.ChangePoints looks at are taken of the distance to the
 // lowest value, in units of the spread.
 func (x candidate) since() *time.Time {
 	before, after := x.sides[0], x.sides[1]
-	if len(before.Values) == 0 || len(after.Values) == 0 || after.At[0].Sub(before.At[len(before.At)-1]) > 3*x.over {
+	if len(before.Values) == 0 || len(after.Values) == 0 {
 		return nil
 	}
 	at, values := slices.Concat(before.At, after.At), slices.Concat(before.Values, after.Values)
