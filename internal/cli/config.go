@@ -118,7 +118,7 @@ func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 // check names the line and key of what is well-formed but makes no sense.
 func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 	at := func(keys ...string) string {
-		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), strings.Join(keys, "."))
+		return where(root, keys...)
 	}
 	for name, s := range c.Sources {
 		i := slices.IndexFunc(list, func(x *probe.Source) bool { return x.Name == name })
@@ -214,6 +214,21 @@ func set[T any](to **T, v *T) {
 	if v != nil {
 		*to = v
 	}
+}
+
+// where says where in a file a nested key is: "line 3: analysis.own[0].expr".
+func where(root *yaml.Node, keys ...string) string {
+	var path strings.Builder
+	for i, k := range keys {
+		switch _, err := strconv.Atoi(k); {
+		case err == nil:
+			k = "[" + k + "]"
+		case i > 0:
+			k = "." + k
+		}
+		path.WriteString(k)
+	}
+	return fmt.Sprintf("line %d: %s", lineOf(root, keys...), path.String())
 }
 
 // lineOf is the line of a nested key, or of what comes nearest to it; 0 when

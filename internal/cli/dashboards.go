@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 
 	"gopkg.in/yaml.v3"
@@ -82,5 +81,5 @@ func checkDashboards(root *yaml.Node, list []web.Dashboard) error {
 		keys = append(keys, "panels", strconv.Itoa(at.Panel))
 	}
 	keys = append(keys, at.Key)
-	return fmt.Errorf("line %d: %s: %w", lineOf(root, keys...), strings.Join(keys, "."), at.Err)
+	return fmt.Errorf("%s: %w", where(root, keys...), at.Err)
 }

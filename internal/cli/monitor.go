@@ -18,6 +18,7 @@ import (
 
 	"github.com/teescope/teescope/internal/analysis"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
@@ -181,7 +182,7 @@ func (m *monitor) configure(c config) error {
 // emitted reports whether anything here gives a metric: a source, the engine, the
 // store, a recording rule, or the store's notes of each scrape.
 func (m *monitor) emitted(name string) bool {
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, {budgetDesc, unitCostDesc}} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {budgetDesc, unitCostDesc}} {
 		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
 			return true
 		}

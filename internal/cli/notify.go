@@ -50,8 +50,7 @@ func (r *receiverConfig) UnmarshalYAML(unmarshal func(any) error) error {
 // section names are relative to dir.
 func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 	at := func(keys ...string) string {
-		keys = append([]string{"notify"}, keys...)
-		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), strings.Join(keys, "."))
+		return where(root, append([]string{"notify"}, keys...)...)
 	}
 	if !slices.Contains([]analysis.Severity{"", analysis.Info, analysis.Warning, analysis.Critical}, analysis.Severity(c.MinSeverity)) {
 		return fmt.Errorf("%s: %q: want info, warning or critical", at("min_severity"), c.MinSeverity)

@@ -61,19 +61,7 @@ type place func(keys ...string) string
 // says so and the others go on.
 func (a *analysisConfig) settle(root *yaml.Node) error {
 	at := func(keys ...string) string {
-		keys = append([]string{"analysis"}, keys...)
-		var path strings.Builder
-		for i, k := range keys {
-			if _, err := strconv.Atoi(k); err == nil {
-				fmt.Fprintf(&path, "[%s]", k)
-				continue
-			}
-			if i > 0 {
-				path.WriteByte('.')
-			}
-			path.WriteString(k)
-		}
-		return fmt.Sprintf("line %d: %s", lineOf(root, keys...), path.String())
+		return where(root, append([]string{"analysis"}, keys...)...)
 	}
 	a.limits = nil
 	for _, name := range slices.Sorted(maps.Keys(a.Rules)) {
