@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
@@ -47,7 +48,10 @@ type Calibration struct {
 	// Version is that of the methods: costs do not compare across it.
 	Version     int         `json:"version"`
 	Fingerprint Fingerprint `json:"fingerprint"`
-	MeasuredAt  time.Time   `json:"measured_at"`
+	// Traced are the tracepoints on which programs ran meanwhile: what these took is
+	// part of the costs.
+	Traced     []string  `json:"traced,omitempty"`
+	MeasuredAt time.Time `json:"measured_at"`
 	// CPUSeconds is what the measurement itself cost.
 	CPUSeconds float64   `json:"cpu_seconds"`
 	Units      []Unit    `json:"units"`
@@ -107,8 +111,14 @@ func (c *Calibration) Store(local *host.Host, dir string) error {
 	return nil
 }
 
-// Stale says why a calibration does not hold on a machine; "" where it does.
-func (c *Calibration) Stale(now Fingerprint) string { return c.Fingerprint.differs(now) }
+// Stale says why a calibration does not hold on a machine any more, or is worth
+// another try; "" where it holds.
+func (c *Calibration) Stale(now Fingerprint) string {
+	if why := c.Fingerprint.differs(now); why != "" || len(c.Traced) == 0 {
+		return why
+	}
+	return "they were measured while programs ran on " + strings.Join(c.Traced, ", ")
+}
 
 // patience bounds a measurement, which has the lowest priority and may therefore
 // get nothing at all on a machine that is busy.
@@ -117,9 +127,9 @@ const patience = 10 * time.Second
 // Measure measures every unit on the machine that this process runs on. It takes
 // about a second of one core; a machine that has none to spare within ten
 // seconds lacks units, which name that as their reason. An error means that
-// nothing could be measured, or that ctx ended.
-func Measure(ctx context.Context, local *host.Host, f Fingerprint) (*Calibration, error) {
-	c := &Calibration{Version: Version, Fingerprint: f, MeasuredAt: local.Now().UTC().Truncate(time.Second)}
+// nothing could be measured, or that ctx ended. traced is kept with the outcome.
+func Measure(ctx context.Context, local *host.Host, f Fingerprint, traced []string) (*Calibration, error) {
+	c := &Calibration{Version: Version, Fingerprint: f, Traced: traced, MeasuredAt: local.Now().UTC().Truncate(time.Second)}
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	w, err := newWorker(limited, local)

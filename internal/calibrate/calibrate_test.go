@@ -25,7 +25,7 @@ func TestMeasure(t *testing.T) {
 		t.Skip("no worker was built for this architecture")
 	}
 	h := host.Local()
-	c, err := Measure(t.Context(), h, Identify(h, "none"))
+	c, err := Measure(t.Context(), h, Identify(h, "none"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestMeasure(t *testing.T) {
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if c, err := Measure(ctx, host.Local(), Fingerprint{}); c != nil || err == nil {
+	if c, err := Measure(ctx, host.Local(), Fingerprint{}, nil); c != nil || err == nil {
 		t.Errorf("got %v, %v", c, err)
 	}
 }
@@ -230,6 +230,13 @@ func TestFingerprint(t *testing.T) {
 		if got := (&Calibration{Fingerprint: want}).Stale(now); got != said {
 			t.Errorf("got %s, want %s", got, said)
 		}
+	}
+}
+
+func TestTracedIsStale(t *testing.T) {
+	c := &Calibration{Traced: []string{"sys_enter", "sched_switch"}}
+	if got, want := c.Stale(Fingerprint{}), "they were measured while programs ran on sys_enter, sched_switch"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

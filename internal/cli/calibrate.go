@@ -15,6 +15,7 @@ import (
 	"github.com/teescope/teescope/internal/calibrate"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/bpf"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -41,7 +42,7 @@ monitors and other tracers first: their probes are part of what is measured.`,
 			if err != nil {
 				return err
 			}
-			k, err := calibrate.Measure(c.Context(), h, calibrate.Identify(h, protection(found)))
+			k, err := calibrate.Measure(c.Context(), h, calibrate.Identify(h, protection(found)), traced())
 			if err != nil {
 				return err
 			}
@@ -75,6 +76,9 @@ func printCalibration(w io.Writer, c *calibrate.Calibration) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	if len(c.Traced) > 0 {
+		fmt.Fprintf(w, "\nPrograms ran on %s meanwhile and are part of the costs; stop other monitors and tracers to be rid of them.\n", strings.Join(c.Traced, ", "))
 	}
 	_, err := fmt.Fprintf(w, "\nMeasuring took %s of CPU time, on %s, kernel %s.\n", report.Value(c.CPUSeconds, "seconds"), orUnknown(c.Fingerprint.CPU), orUnknown(c.Fingerprint.Kernel))
 	return err
@@ -111,7 +115,10 @@ func (o *observer) calibrated(ctx context.Context, dir string) unitCosts {
 			o.log.Warn("the unit costs are measured again", "because", oneLine(err))
 		}
 	}
-	c, err := calibrate.Measure(ctx, local, now)
+	c, err := calibrate.Measure(ctx, local, now, traced())
+	if err == nil && len(c.Traced) > 0 {
+		o.log.Warn("the unit costs are dearer than this host's own and will be measured again at the next start", "because programs run on", strings.Join(c.Traced, ", "))
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			o.log.Warn("no unit costs: explanations say how often, and not how much", "error", oneLine(err))
@@ -124,6 +131,16 @@ func (o *observer) calibrated(ctx context.Context, dir string) unitCosts {
 		}
 	}
 	return unitCosts{c, nil}
+}
+
+// traced are the tracepoints that other monitors and tracers have programs on, as
+// far as this process may know.
+func traced() []string {
+	names, err := bpf.Tracers()
+	if err != nil {
+		return nil
+	}
+	return names
 }
 
 // samples appends the costs.

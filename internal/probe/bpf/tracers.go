@@ -1,0 +1,41 @@
+package bpf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf/link"
+)
+
+// costly are the tracepoints on the way of events whose cost is calibrated.
+var costly = []string{"sys_enter", "sys_exit", "page_fault_user", "page_fault_kernel", "sched_switch", "sched_wakeup"}
+
+// Tracers returns the tracepoints of system calls, page faults, switches and
+// wake-ups on which BPF programs run now, whoever attached them: what these take is
+// part of what such an event costs. It takes CAP_SYS_ADMIN, and sees neither
+// kprobes nor tracers that are no BPF programs.
+func Tracers() ([]string, error) {
+	var it link.Iterator
+	defer it.Close()
+	var out []string
+	for it.Next() {
+		info, err := it.Link.Info()
+		if err != nil {
+			continue // it was closed meanwhile
+		}
+		name := ""
+		if raw := info.RawTracepoint(); raw != nil {
+			name = raw.Name
+		} else if event := info.PerfEvent(); event != nil && event.Tracepoint() != nil {
+			name = event.Tracepoint().Tracepoint
+		}
+		if slices.Contains(costly, name) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	if err := it.Err(); err != nil {
+		return nil, fmt.Errorf("list the BPF programs that are attached: %w", err)
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -1,0 +1,26 @@
+package bpf
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestTracers(t *testing.T) {
+	openProgram(t, Syscalls, Limits{})
+	openProgram(t, Switches, Limits{})
+	got, err := Tracers()
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("%v: needs CAP_SYS_ADMIN", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"sys_enter", "sched_switch"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%v lacks %s, which is attached", got, want)
+		}
+	}
+}
