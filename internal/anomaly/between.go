@@ -45,7 +45,7 @@ const (
 //
 // Of one metric only the largest change of each process is listed, and three of
 // them, so that the list is not many faces of one thing; Alike counts the others.
-// With Options.Process it is five and ten.
+// With Options.Process it is five and ten. What the monitor says of itself comes last.
 func Between(ctx context.Context, q analysis.RangeQuerier, before, after Window, o Options) (Changes, error) {
 	out := Changes{Before: before, After: after, Changes: []Change{}, Unable: []string{}}
 	for _, w := range []Window{before, after} {
@@ -80,7 +80,7 @@ func Between(ctx context.Context, q analysis.RangeQuerier, before, after Window,
 		found = append(found, r.changes...)
 	}
 	if few > 0 {
-		out.Unable = append(out.Unable, fmt.Sprintf("%d series with fewer than %d readings in a window", few, fewest))
+		out.Unable = append(out.Unable, fmt.Sprintf("%d series with fewer than %d readings in a window, as of processes that came or went within it", few, fewest))
 	}
 	out.Changes = c.rank(found, o)
 	return out, nil
@@ -142,12 +142,20 @@ type candidate struct {
 
 // rank orders changes, keeps the first of each kind, and says them in words.
 func (c *comparison) rank(all []candidate, o Options) []Change {
+	own := func(x candidate) int {
+		if strings.HasPrefix(x.family, "teescope_") {
+			return 1
+		}
+		return 0
+	}
 	slices.SortStableFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.fold(), a.fold()), strings.Compare(a.Series, b.Series))
+		return cmp.Or(cmp.Compare(own(a), own(b)), cmp.Compare(b.Score, a.Score), cmp.Compare(b.fold(), a.fold()), strings.Compare(a.Series, b.Series))
 	})
 	machines := map[string]bool{}
 	for _, x := range all {
-		machines[x.Labels["instance"]] = true
+		if i := x.Labels["instance"]; i != "" {
+			machines[i] = true
+		}
 	}
 	perOwner, perFamily := 1, 3
 	if o.Process != "" {

@@ -99,6 +99,11 @@ func TestBetween(t *testing.T) {
 				node_load1{instance="vm2"} 1x600 8x119`,
 			want: []string{"machine on vm1: load1 1 -> 9", "machine on vm2: load1 1 -> 8"}, since: true,
 		},
+		"the monitor itself": {
+			load: `teescope_source_errors_total{source="x"} ` + steps(0, 90000) + `
+				node_load1{instance="vm"} 5x600 9x119`,
+			want: []string{"machine: load1 5 -> 9", "machine: x teescope source errors 0 -> 18,000/s"}, since: true,
+		},
 		"a hostile name": {
 			load: `tee_syscalls_total{process="<b>\x1b[31m\n\"",syscall="futex"} ` + steps(200, 20500),
 			want: []string{"<b>\x1b[31m\n\": futex syscalls 40 -> 4,100/s"},
