@@ -1,0 +1,275 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// quick makes findings come and go within seconds, and has a rule of which it is
+// known what fires it, also on a machine that is busy with other tests.
+const quick = `
+analysis:
+  every: 1s
+  long: 10s
+  short: 10s
+  close_after: 5s
+  own:
+  - name: many_calls
+    title: Many calls
+    expr: sum by (process) (rate(tee_syscalls_total{process=~"storm-.*"}[10s]))
+    above: 1k/s
+    subject: process
+`
+
+// listener is a webhook's receiver that is not always there.
+type listener struct {
+	addr string
+	mu   sync.Mutex
+	got  []finding
+}
+
+// listen answers until the function that it returns is called.
+func (l *listener) listen(t *testing.T) (stop func()) {
+	t.Helper()
+	at, err := net.Listen("tcp", l.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		var f finding
+		if err = errors.Join(err, json.Unmarshal(b, &f)); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.got = append(l.got, f)
+	})}
+	go func() { _ = srv.Serve(at) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	return func() { _ = srv.Close() }
+}
+
+// of lists what was told of a finding.
+func (l *listener) of(id string) (states []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.got {
+		if f.ID == id {
+			states = append(states, f.State)
+		}
+	}
+	return states
+}
+
+// storm starts a program whose system calls are a finding, and waits for that.
+func (m *monitor) storm(t *testing.T) (*process, finding) {
+	t.Helper()
+	name := fmt.Sprintf("storm-%08x", rand.Uint32())
+	p := start(t, cc(t, "../workloads/storm/storm.c"), "--syscall", "getppid", "--name", name, "--seconds", "600", "--rate", "5000")
+	var open finding
+	eventually(t, time.Minute, "a finding of "+name, func() error {
+		i := slices.IndexFunc(m.findings(t), func(f finding) bool { return f.Rule == "many_calls" && f.Subject == name && f.State == "open" })
+		if i < 0 {
+			return errors.New("there is none")
+		}
+		open = m.findings(t)[i]
+		return nil
+	})
+	return p, open
+}
+
+// call makes a request with a body and returns the answer; one other than 200 is an error.
+func (m *monitor) call(method, path, body string) (string, error) {
+	req, err := http.NewRequest(method, m.url+path, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s: %s", method, path, r.Status, b)
+	}
+	return string(b), err
+}
+
+// history reads findings by a query string.
+func (m *monitor) history(t *testing.T, query string) []finding {
+	t.Helper()
+	body, err := m.call("GET", "/api/teescope/v1/findings?"+query, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a struct{ Findings []finding }
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a.Findings
+}
+
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "teescope.yml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestFindingOutlivesMonitor: a finding opens while its receiver is down, the
+// monitor is killed, and after the next start the finding goes on under its id, is
+// told once, and closes. A silence made before the kill still holds after it.
+func TestFindingOutlivesMonitor(t *testing.T) {
+	t.Parallel()
+	hook := &listener{addr: freeAddr(t)}
+	data := t.TempDir()
+	args := []string{"monitor", "--interval", "1s", "--data", data,
+		"--config", configFile(t, quick+"notify: {min_severity: info, webhooks: [{name: hook, url: 'http://"+hook.addr+"/'}]}\n")}
+	m := startMonitor(t, args...)
+	quiet, silenced := m.storm(t)
+	until, _ := json.Marshal(time.Now().Add(time.Hour))
+	if _, err := m.call("POST", "/api/teescope/v1/silences", fmt.Sprintf(`{"rule":%q,"subject":%q,"until":%s,"comment":"known"}`, silenced.Rule, silenced.Subject, until)); err != nil {
+		t.Fatal(err)
+	}
+	loud, open := m.storm(t)
+	eventually(t, 20*time.Second, "it waits for the receiver, and is a metric", func() error {
+		length, is := m.query(t, `teescope_notification_queue_length`, "receiver")["hook"], m.query(t, `teescope_finding_open`, "subject")[open.Subject]
+		if length < 1 || is != 1 {
+			return fmt.Errorf("queue length %v, teescope_finding_open %v", length, is)
+		}
+		return nil
+	})
+	m.stop(syscall.SIGKILL)
+
+	m = startMonitor(t, args...)
+	hook.listen(t)
+	eventually(t, time.Minute, "the finding goes on and is told", func() error {
+		if told := hook.of(open.ID); !slices.Equal(told, []string{"open"}) {
+			return fmt.Errorf("told %q", told)
+		}
+		return nil
+	})
+	time.Sleep(7 * time.Second) // past the closing delay
+	now := m.history(t, "state=open&rule=many_calls")
+	for _, want := range []finding{open, silenced} {
+		if !slices.ContainsFunc(now, func(f finding) bool { return f.ID == want.ID }) {
+			t.Errorf("%s (%s) is not open any more: %+v", want.ID, want.Subject, now)
+		}
+	}
+	loud.stop(syscall.SIGKILL)
+	quiet.stop(syscall.SIGKILL)
+	eventually(t, 2*time.Minute, "its end is told", func() error {
+		if told := hook.of(open.ID); !slices.Equal(told, []string{"open", "closed"}) {
+			return fmt.Errorf("told %q", told)
+		}
+		return nil
+	})
+	eventually(t, 2*time.Minute, "the silenced one closes", func() error {
+		if f := m.history(t, "state=closed&subject="+silenced.Subject); len(f) != 1 || f[0].ID != silenced.ID {
+			return fmt.Errorf("%+v", f)
+		}
+		return nil
+	})
+	// It may have been told of before it was silenced; then its end was told as well.
+	if told := hook.of(silenced.ID); len(told) != 0 && !slices.Equal(told, []string{"open", "closed"}) {
+		t.Errorf("of the silenced one was told %q", told)
+	}
+	if n := strings.Count(m.stderr.String(), silenced.Subject); n != 0 {
+		t.Errorf("the log speaks %d times of the silenced one", n)
+	}
+	if code := m.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit status %d", code)
+	}
+	m = startMonitor(t, args...)
+	if f := m.history(t, "subject="+open.Subject); len(f) != 1 || f[0].ID != open.ID || f[0].State != "closed" {
+		t.Errorf("history after another start: %+v", f)
+	}
+	if b, err := m.call("GET", "/api/teescope/v1/silences", ""); err != nil || !strings.Contains(b, silenced.Subject) {
+		t.Errorf("silences after another start: %s, %v", b, err)
+	}
+	if b, err := m.call("GET", fmt.Sprintf("/api/teescope/v1/annotations?from=%d", time.Now().Add(-time.Hour).Unix()), ""); err != nil || !strings.Contains(b, open.ID) {
+		t.Errorf("annotations: %s, %v", b, err)
+	}
+}
+
+// TestAlertmanager: a real one has the alert while the finding is open, and has it
+// resolved after.
+func TestAlertmanager(t *testing.T) {
+	t.Parallel()
+	program := ""
+	for _, name := range []string{"prometheus-alertmanager", "alertmanager"} {
+		if p, err := exec.LookPath(name); err == nil {
+			program = p
+		}
+	}
+	if program == "" {
+		t.Skip("no alertmanager is installed (Debian: prometheus-alertmanager)")
+	}
+	addr := freeAddr(t)
+	start(t, program, "--config.file", configFile(t, "route: {receiver: none}\nreceivers: [{name: none}]\n"), "--storage.path", t.TempDir(),
+		"--web.listen-address", addr, "--cluster.listen-address", "")
+	eventually(t, 30*time.Second, "the Alertmanager is ready", func() error {
+		_, err := fetch("http://" + addr + "/-/ready")
+		return err
+	})
+	type alert struct {
+		Labels, Annotations map[string]string
+		EndsAt              time.Time
+		GeneratorURL        string
+	}
+	alerts := func(subject string) (of []alert) {
+		body, err := fetch("http://" + addr + "/api/v2/alerts")
+		var all []alert
+		if err = errors.Join(err, json.Unmarshal([]byte(body), &all)); err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all {
+			if a.Labels["subject"] == subject {
+				of = append(of, a)
+			}
+		}
+		return of
+	}
+
+	m := startMonitor(t, "monitor", "--interval", "1s", "--config", configFile(t, quick+"notify: {min_severity: info, alertmanager: [{url: 'http://"+addr+"'}]}\n"))
+	p, open := m.storm(t)
+	eventually(t, 20*time.Second, "the alert is there", func() error {
+		got := alerts(open.Subject)
+		if len(got) != 1 || got[0].Labels["alertname"] != open.Rule || !strings.Contains(got[0].Annotations["summary"], open.Subject) || !strings.HasPrefix(got[0].GeneratorURL, m.url) {
+			return fmt.Errorf("%+v", got)
+		}
+		if left := time.Until(got[0].EndsAt); left < time.Minute {
+			t.Errorf("it would end by itself in %v", left)
+		}
+		return nil
+	})
+	p.stop(syscall.SIGKILL)
+	eventually(t, 2*time.Minute, "the alert is resolved", func() error {
+		if got := alerts(open.Subject); len(got) != 0 { // resolved ones are not listed
+			return fmt.Errorf("%+v", got)
+		}
+		return nil
+	})
+	for receiver, n := range m.query(t, `teescope_notifications_total{outcome=~"refused|failed"} > 0`, "receiver") {
+		t.Errorf("%v requests to %s failed", n, receiver)
+	}
+}
