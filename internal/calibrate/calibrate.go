@@ -52,6 +52,8 @@ type Calibration struct {
 	// part of the costs.
 	Traced     []string  `json:"traced,omitempty"`
 	MeasuredAt time.Time `json:"measured_at"`
+	// Hurried: the machine was so busy that not everything could be measured.
+	Hurried bool `json:"hurried,omitempty"`
 	// CPUSeconds is what the measurement itself cost.
 	CPUSeconds float64   `json:"cpu_seconds"`
 	Units      []Unit    `json:"units"`
@@ -114,10 +116,15 @@ func (c *Calibration) Store(local *host.Host, dir string) error {
 // Stale says why a calibration does not hold on a machine any more, or is worth
 // another try; "" where it holds.
 func (c *Calibration) Stale(now Fingerprint) string {
-	if why := c.Fingerprint.differs(now); why != "" || len(c.Traced) == 0 {
+	switch why := c.Fingerprint.differs(now); {
+	case why != "":
 		return why
+	case len(c.Traced) > 0:
+		return "they were measured while programs ran on " + strings.Join(c.Traced, ", ")
+	case c.Hurried:
+		return "the machine was too busy to measure all of them"
 	}
-	return "they were measured while programs ran on " + strings.Join(c.Traced, ", ")
+	return ""
 }
 
 // patience bounds a measurement, which has the lowest priority and may therefore
@@ -154,8 +161,12 @@ func Measure(ctx context.Context, local *host.Host, f Fingerprint, traced []stri
 		c.Units = append(c.Units, u)
 	}
 	c.CPUSeconds = w.cpu.Seconds()
-	if err := ctx.Err(); err != nil {
+	c.Hurried = limited.Err() != nil
+	switch err := ctx.Err(); {
+	case err != nil:
 		return nil, fmt.Errorf("calibrate: %w", err)
+	case len(c.Units) == 0:
+		return nil, fmt.Errorf("calibrate: nothing could be measured: %s", c.Missing[0].Reason)
 	}
 	return c, nil
 }

@@ -233,10 +233,32 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-func TestTracedIsStale(t *testing.T) {
-	c := &Calibration{Traced: []string{"sys_enter", "sched_switch"}}
-	if got, want := c.Stale(Fingerprint{}), "they were measured while programs ran on sys_enter, sched_switch"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+func TestStale(t *testing.T) {
+	for want, c := range map[string]*Calibration{
+		"": {},
+		"they were measured while programs ran on sys_enter, sched_switch": {Traced: []string{"sys_enter", "sched_switch"}},
+		"the machine was too busy to measure all of them":                  {Hurried: true},
+		`the kernel was "6.1", is ""`:                                      {Hurried: true, Fingerprint: Fingerprint{Kernel: "6.1"}},
+	} {
+		if got := c.Stale(Fingerprint{}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestMeasureWithoutAnything: a machine on which the worker cannot run has no
+// calibration, and not an empty one.
+func TestMeasureWithoutAnything(t *testing.T) {
+	if micro.Program == nil {
+		t.Skip("no worker was built for this architecture")
+	}
+	h := hosttest.Open(t, "testdata/bare.txtar").Host
+	if err := h.Mkdir(os.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Measure(t.Context(), h, Fingerprint{}, nil)
+	if c != nil || err == nil || !strings.HasPrefix(err.Error(), "calibrate: nothing could be measured: run /") {
+		t.Errorf("got %+v, %v", c, err)
 	}
 }
 
