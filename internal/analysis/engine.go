@@ -85,6 +85,7 @@ type Engine struct {
 	past   map[key]bool      // open ones of earlier runs that were not seen yet
 	began  map[key]time.Time // since when the short window has held without a break
 	closed []Record          // newest last
+	forgot time.Time         // end of the newest closed finding that is remembered no more
 	stats  []RuleStat
 }
 
@@ -308,6 +309,7 @@ func (e *Engine) end(at time.Time, which func(key, *Record) bool) (ended []Recor
 func (e *Engine) forget() {
 	slices.SortStableFunc(e.closed, func(a, b Record) int { return a.Until.Compare(*b.Until) })
 	if n := len(e.closed) - e.opts.History; n > 0 {
+		e.forgot = *e.closed[n-1].Until
 		e.closed = slices.Delete(e.closed, 0, n)
 	}
 }
@@ -335,6 +337,14 @@ func (e *Engine) Records() []Record {
 	out := append(e.stillOpen(), e.closed...)
 	Sort(out)
 	return out
+}
+
+// Complete reports whether Records has every finding that was open at a time or later,
+// the zero time being the first of all.
+func (e *Engine) Complete(from time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.forgot.IsZero() || from.After(e.forgot)
 }
 
 // Rules returns each rule with the outcome of its last evaluation, in the

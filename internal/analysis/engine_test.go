@@ -179,6 +179,9 @@ func TestHistoryIsBounded(t *testing.T) {
 	if len(r) != 2 || !r[0].Until.After(*r[1].Until) || r[0].ID == r[1].ID {
 		t.Errorf("want the last two, the newer first: %+v", r)
 	}
+	if e.Complete(time.Time{}) || !e.Complete(*r[1].Until) {
+		t.Error("the engine does not know from when on it knows all")
+	}
 }
 
 func TestCannotTell(t *testing.T) {

@@ -106,8 +106,12 @@ func save(path string, v any) error {
 	return nil
 }
 
-// history selects from all findings that are kept, as they are now.
+// history selects from all findings that are kept, as they are now. What charts ask
+// for again and again is in memory.
 func (m *monitor) history(f analysis.Filter) ([]analysis.Record, error) {
+	if m.analysis.Complete(f.From) {
+		return f.Select(m.analysis.Records()), nil
+	}
 	list, err := m.past.All()
 	if err != nil {
 		return nil, err
