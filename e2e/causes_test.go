@@ -83,12 +83,8 @@ func (p slow) flag() string {
 type explanation struct {
 	Explanations []struct {
 		Tree struct {
-			Rows []struct {
-				ID    string
-				Share struct{ Value float64 }
-			}
-			UnexplainedShare struct{ Value float64 }
-			Checks           []struct {
+			Active, Queued, UnexplainedShare struct{ Value float64 }
+			Checks                           []struct {
 				Text                string
 				Explained, Measured float64
 				Holds               bool
@@ -119,25 +115,15 @@ func (p slow) check(t *testing.T, m *monitor, truth string, seconds int) {
 		return
 	}
 	e := said.Explanations[0]
-	// The program's clocks do not see it wait for a CPU, which it does since the
-	// machine of a test has others to serve. That is no cause within the program.
-	crowded := 0.0
-	for _, r := range e.Tree.Rows {
-		if r.ID == "runqueue" {
-			crowded = r.Share.Value
-		}
-	}
 	share := map[string]float64{}
 	first := ""
 	for _, c := range e.Causes {
-		if c.Rule != "pressure" {
-			if first == "" {
-				first = c.Rule
-			}
-			share[c.Rule] = c.Share.Value / (1 - crowded)
+		share[c.Rule] = c.Share.Value
+		if first == "" {
+			first = c.Rule
 		}
 	}
-	t.Logf("%s: %s; true %v; said %v, first %s; waits for a CPU %.3f, unexplained %.3f", p.name, p.flag(), own.Shares, share, first, crowded, e.Tree.UnexplainedShare.Value)
+	t.Logf("%s: %s; true %v; said %v, first %s; waits for a CPU %.3f s/s beside %.3f, unexplained %.3f", p.name, p.flag(), own.Shares, share, first, e.Tree.Queued.Value, e.Tree.Active.Value, e.Tree.UnexplainedShare.Value)
 	if first != ruleOf[p.first] {
 		t.Errorf("%s (%s): the first cause is said to be %q, want %q\n%+v", p.name, p.flag(), first, ruleOf[p.first], e.Causes)
 	}

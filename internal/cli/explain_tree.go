@@ -34,6 +34,10 @@ func (t *text) explanation(e web.Explanation) {
 	t.wrap("", fmt.Sprintf("%s, %s to %s%s. Its threads together had work for %s a %s (%s to %s).", subjectOf(tree),
 		tree.From.Format(time.TimeOnly), clockTime(tree.To, tree.From), requests,
 		report.Value(tree.Active.Value, "seconds"), tree.Per, report.Value(tree.Active.Low, "seconds"), report.Value(tree.Active.High, "seconds")))
+	if tree.Queued.Value > 0 {
+		t.wrap("", fmt.Sprintf("Beside that they waited for a free CPU for %s (%s to %s).",
+			report.Value(tree.Queued.Value, "seconds"), report.Value(tree.Queued.Low, "seconds"), report.Value(tree.Queued.High, "seconds")))
+	}
 	t.line("")
 	t.column("%-27s %-33s %9s %11s %15s", "", "share of active time", "time", "rate", "each")
 	t.rows("", tree.Rows, tree.Per)

@@ -17,7 +17,7 @@ func (r *reading) blind(t Tree) []string {
 		say("How fine the sampling clock is was not stored: intervals do not say how few samples there are.")
 	}
 	if len(r.waits) == 0 {
-		say("Threads that wait were not looked at: time spent waiting for locks, disks and CPUs is no part of the active time.")
+		say("Threads that wait were not looked at: time spent waiting for locks and disks is no part of the active time, and how long they waited for a CPU is not known.")
 	}
 	if _, ok := r.unit("syscall"); !ok {
 		say("System calls are not calibrated on this machine: what entering the kernel costs is not told from what the calls do.")

@@ -42,7 +42,7 @@ func cause(row Row, contended bool) string {
 	case !isCall:
 		return map[string]string{
 			"faults": "page_fault_storm", "region:tls_handshake": "tls_handshakes",
-			"lock": "lock_contention", "runqueue": "pressure", "disk": "io_saturation", "durable": "logging",
+			"lock": "lock_contention", "disk": "io_saturation", "durable": "logging",
 		}[row.ID]
 	case slices.Contains(clockCalls, call) && often:
 		return "vdso_bypass"
@@ -69,29 +69,22 @@ func mostlyEntry(row Row) bool {
 type Cause struct {
 	Rule  string
 	Title string // a sentence with the number
-	Share Amount // of the active time
+	Share Amount // of the active time; of waiting for a CPU, of both together
 	Rows  []string
 	// Advice is what to do about it.
 	Advice string
 }
 
-// leastShare is the share of the active time below which a cause is none. Threads
-// wait for a CPU on every machine that is well used: what is left of it to say is
-// said by the row, until it is what weighs most.
-const (
-	leastShare    = 0.05
-	leastCrowding = 0.25
-)
+// leastShare is the share of the active time below which a cause is none.
+const leastShare = 0.05
 
-func (c Cause) weighs() bool {
-	if c.Rule == "pressure" {
-		return c.Share.Value >= leastCrowding
-	}
-	return c.Share.Value >= leastShare
-}
+// leastQueued is the share of waiting for a CPU, in it and the active time, from
+// which it is a cause: on a machine that is well used threads wait for each other.
+const leastQueued = 0.25
 
 // Causes are the rows of the tree that are something to act on, the largest first.
-// A storm is one of a single call; other causes are the sum of their rows.
+// A storm is one of a single call; other causes are the sum of their rows. Waiting
+// for a CPU comes after them, as it is not the process's own doing.
 func (t Tree) Causes() []Cause {
 	out := []Cause{}
 	key := map[string]int{}
@@ -117,8 +110,12 @@ func (t Tree) Causes() []Cause {
 	for k, i := range key {
 		out[i].Title = t.sentence(lead[k], out[i])
 	}
-	out = slices.DeleteFunc(out, func(c Cause) bool { return !c.weighs() })
+	out = slices.DeleteFunc(out, func(c Cause) bool { return c.Share.Value < leastShare })
 	slices.SortStableFunc(out, func(a, b Cause) int { return cmp.Compare(b.Share.Value, a.Share.Value) })
+	if queued := t.Queued.shareBeside(t.Active); queued.Value >= leastQueued {
+		out = append(out, Cause{Rule: "pressure", Share: queued, Rows: []string{}, Advice: advice["pressure"],
+			Title: fmt.Sprintf("%s waits for a free CPU %s of the time in which it has work.", t.Subject, percent(queued))})
+	}
 	return out
 }
 
@@ -143,10 +140,8 @@ func (t Tree) sentence(row Row, c Cause) string {
 		return fmt.Sprintf("TLS handshakes%s take %s.", often, share)
 	case "logging":
 		return fmt.Sprintf("Waiting until what was written is safe on the disk takes %s.", share)
-	case "io_saturation":
-		return fmt.Sprintf("Waiting for disks takes %s.", share)
 	}
-	return fmt.Sprintf("Waiting for a free CPU takes %s.", share)
+	return fmt.Sprintf("Waiting for disks takes %s.", share)
 }
 
 // advice by cause.

@@ -40,7 +40,7 @@ type Unit struct {
 type Part string
 
 // The parts of the time in which a process has work: computing outside the
-// kernel, computing inside it, and being kept from computing.
+// kernel, computing inside it, and waiting for a lock or a disk.
 const (
 	User   Part = "user"
 	Kernel Part = "kernel"
@@ -89,9 +89,13 @@ type Tree struct {
 	// the counter that it comes from, where there is one.
 	Per      string             `json:"per"`
 	Requests *analysis.Evidence `json:"requests,omitempty"`
-	// Active is the time in which the subject had work: on a CPU, waiting for one, for
-	// a lock or for a disk; in thread-seconds. Waiting for work is no part of it.
+	// Active is the time in which the subject had work: on a CPU, or waiting for a lock
+	// or for a disk; in thread-seconds. Waiting for work is no part of it.
 	Active Amount `json:"active"`
+	// Queued is the time in which threads could run and had no CPU; absent where there
+	// was none, or it is not known. It is no part of Active, as it depends on what
+	// else runs on the machine.
+	Queued Amount `json:"queued,omitzero"`
 	// Rows are sorted by share. Unexplained is what was measured less what the rows
 	// explain: negative when they explain too much.
 	Rows             []Row   `json:"rows"`

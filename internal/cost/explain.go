@@ -35,6 +35,7 @@ func Explain(ctx context.Context, db analysis.Querier, q Question) (Tree, error)
 	}
 	t := Tree{Subject: q.Process, Instance: q.Instance, From: q.From, To: q.To, Per: "second", Rows: r.rows()}
 	r.account(&t)
+	t.Queued = r.waited("cpu", total(r.waits, func(d doing) bool { return d.mode == "cpu" }))
 	contended := slices.ContainsFunc(t.Rows, func(row Row) bool { return row.ID == "lock" && row.Share.Value >= leastContention })
 	for i := range t.Rows {
 		t.Rows[i].Cause = cause(t.Rows[i], contended)
@@ -59,7 +60,7 @@ func Explain(ctx context.Context, db analysis.Querier, q Question) (Tree, error)
 		t.Per, divisor = "request", r.requests
 	}
 	finish(t.Rows, t.Active, divisor)
-	t.Active, t.Unexplained = t.Active.scaled(1/divisor), t.Unexplained.scaled(1/divisor)
+	t.Active, t.Queued, t.Unexplained = t.Active.scaled(1/divisor), t.Queued.scaled(1/divisor), t.Unexplained.scaled(1/divisor)
 	return t, nil
 }
 

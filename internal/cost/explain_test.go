@@ -135,7 +135,7 @@ func checkTree(t *testing.T, db analysis.Querier, tree Tree) {
 		t.Errorf("rows and rest are %v of %v, their shares %v", all, tree.Active.Value, shares)
 	}
 	for _, c := range tree.Causes() {
-		if c.Rule == "" || c.Advice == "" || len(c.Rows) == 0 || !strings.HasSuffix(c.Title, ".") || !c.weighs() {
+		if c.Rule == "" || c.Advice == "" || (len(c.Rows) == 0) != (c.Rule == "pressure") || !strings.HasSuffix(c.Title, ".") || c.Share.Value < leastShare {
 			t.Errorf("cause %+v", c)
 		}
 	}
@@ -147,7 +147,7 @@ func show(t Tree) string {
 	if t.Requests != nil {
 		fmt.Fprintf(&b, "%s: %.6g %s\n  %s\n", t.Requests.Text, t.Requests.Value, t.Requests.Unit, t.Requests.Expr)
 	}
-	fmt.Fprintf(&b, "active %s\n", amount(t.Active))
+	fmt.Fprintf(&b, "active %s, queued %s\n", amount(t.Active), amount(t.Queued))
 	var walk func(indent string, rows []Row)
 	walk = func(indent string, rows []Row) {
 		for _, r := range rows {

@@ -198,10 +198,10 @@ func (r *reading) pricedRows() (out []Row) {
 	return out
 }
 
-// waits are the states in which a thread has work and is kept from it.
+// waits are the states in which a thread has work and is kept from it. Waiting for a
+// CPU is Tree.Queued.
 var waits = []struct{ id, state, title string }{
 	{"lock", "lock", "waiting for locks"},
-	{"runqueue", "cpu", "waiting for a CPU"},
 	{"disk", "disk", "waiting for disks"},
 }
 

@@ -256,8 +256,10 @@ export interface CostTree {
   /** Per is "second" or "request", and Requests the number of requests a second, with the counter that it comes from, where there is one. */
   per: string;
   requests?: AnalysisEvidence;
-  /** Active is the time in which the subject had work: on a CPU, waiting for one, for a lock or for a disk; in thread-seconds. Waiting for work is no part of it. */
+  /** Active is the time in which the subject had work: on a CPU, or waiting for a lock or for a disk; in thread-seconds. Waiting for work is no part of it. */
   active: CostAmount;
+  /** Queued is the time in which threads could run and had no CPU; absent where there was none, or it is not known. It is no part of Active, as it depends on what else runs on the machine. */
+  queued?: CostAmount;
   /** Rows are sorted by share. Unexplained is what was measured less what the rows explain: negative when they explain too much. */
   rows: CostRow[] | null;
   unexplained: CostAmount;
