@@ -1,8 +1,14 @@
 package anomaly
 
 import (
+	"bufio"
+	"compress/gzip"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -108,6 +114,53 @@ var kinds = map[string]func(*rand.Rand) noise{
 			return math.Exp(x + 0.1*r.NormFloat64())
 		}
 	},
+}
+
+// recorded returns what teescope monitor recorded of processes on a machine with
+// two processors that built and tested programs without a pause: rates of system
+// calls, context switches and page faults, each line of the file a series with a
+// reading every 5 s. A reading stands for a minute here, and pieces of an hour are
+// put together in random order, as a bootstrap in blocks does (Künsch, Ann. Statist.
+// 17, 1989).
+func recorded(t *testing.T) func(*rand.Rand) noise {
+	t.Helper()
+	f, err := os.Open("testdata/recorded.txt.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]float64
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var series []float64
+		for _, word := range strings.Fields(lines.Text())[1:] {
+			v, err := strconv.ParseFloat(word, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			series = append(series, v)
+		}
+		all = append(all, series)
+	}
+	if lines.Err() != nil || len(all) == 0 {
+		t.Fatal("no series were recorded", lines.Err())
+	}
+	return func(r *rand.Rand) noise {
+		series := all[r.IntN(len(all))]
+		at, left := 0, 0
+		return func(time.Time) float64 {
+			if left == 0 {
+				at, left = r.IntN(len(series)-60), 60
+			}
+			at, left = at+1, left-1
+			return series[at]
+		}
+	}
 }
 
 // drawn is log-uniform.
