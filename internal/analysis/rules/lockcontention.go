@@ -44,7 +44,7 @@ func findLockContention(ctx context.Context, p *analysis.Pass) error {
 		locked := func(w string) string { return sumRate(ofProcess(sampledWait, pt.Labels, `state="lock"`), w) }
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 		share, around := e.sampled(ctx, fmt.Sprintf("share of lock waits in the time in which %s has work%s", process, mean),
-			locked(window(p)), active(pt.Labels, window(p)), "cpu|wait", pt.Labels)
+			locked, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
 		now := e.add(ctx, "the same, mean of the last "+newest(p), "ratio", locked(newest(p))+" / "+active(pt.Labels, newest(p)))
 		waiting := e.add(ctx, "threads that wait for locks"+mean, "", locked(window(p)))
 		cpu := e.add(ctx, "its CPU time, by samples"+mean, "cores", sumRate(ofProcess(sampledCPU, pt.Labels), window(p)))

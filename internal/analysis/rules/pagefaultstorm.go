@@ -93,9 +93,9 @@ func findPageFaultStorms(ctx context.Context, p *analysis.Pass) error {
 // share in the process's CPU time, else the calibrated cost of faults of that cause.
 func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string, *[2]float64) {
 	if s.labels["space"] == "user" { // those in the kernel are sampled as part of the system call
-		in := sumRate(s.of(sampledCPU, `mode="fault"`), window(e.pass))
-		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in); took > 0 {
-			_, share := e.sampled(ctx, "share of page faults in its CPU time", in, sumRate(s.of(sampledCPU), window(e.pass)), "cpu", s.labels)
+		in := func(w string) string { return sumRate(s.of(sampledCPU, `mode="fault"`), w) }
+		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
+			_, share := e.sampled(ctx, "share of page faults in its CPU time", in, s.cpuTime, "cpu", s.labels)
 			return fmt.Sprintf("Page faults take %s of a core, by samples.", percent(took)), share
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/teescope/teescope/internal/analysis"
 )
@@ -24,18 +26,33 @@ func active(labels map[string]string, window string) string {
 		sumRate(ofProcess(sampledWait, labels, `state!="sleep"`), window))
 }
 
-// sampled notes the share that one sampled time has in another and returns it
-// with its 95 % interval; nil while it is not known how far apart the samples are.
-// The clocks are "cpu" and "wait", of which the coarser one decides.
-func (e *evidence) sampled(ctx context.Context, text, part, whole, clocks string, labels map[string]string) (float64, *[2]float64) {
-	share := e.add(ctx, text, "ratio", part+" / "+whole)
+// sampled notes the share that one sampled time has in another over the window and
+// returns it with its 95 % interval; nil while it is not known how far apart the
+// samples are. The clocks are "cpu" and "wait", of which the coarser one decides.
+//
+// A walk over the threads finds many of them in the same state or none, so that its
+// samples say less than their number: where it takes part, the interval is at least as
+// wide as the spread between parts of the window makes it.
+func (e *evidence) sampled(ctx context.Context, text string, part, whole func(window string) string, clocks string, labels map[string]string) (float64, *[2]float64) {
+	w, seconds := window(e.pass), e.pass.To.Sub(e.pass.From).Seconds()
+	share := e.add(ctx, text, "ratio", part(w)+" / "+whole(w))
 	interval := onMachine("tee_sample_interval_seconds", labels, fmt.Sprintf("clock=~%q", clocks))
-	per := e.pass.To.Sub(e.pass.From) / time.Second
-	n := e.add(ctx, "samples behind that share", "", fmt.Sprintf("%s * %d / scalar(max(%s))", whole, per, interval))
+	covered := fmt.Sprintf("(min(min_over_time(%s[%s])) or vector(1))", onMachine("teescope_source_coverage_ratio", labels, `source=~"samples|waits"`), w)
+	n := e.add(ctx, "samples behind that share", "", fmt.Sprintf("%s * %g / scalar(max(%s)) * %s", whole(w), seconds, interval, covered))
 	if !(share >= 0 && share <= 1 && n >= 1) {
 		return share, nil
 	}
 	around := wilson(share, n)
+	step := max(10, math.Ceil(seconds/20))
+	if parts := math.Floor(seconds / step); strings.Contains(clocks, "wait") && parts >= 2 {
+		of := fmt.Sprintf("%gs", step)
+		spread := e.add(ctx, "standard deviation of that share between parts of the window", "ratio",
+			fmt.Sprintf("stddev_over_time((%s / %s)[%s:%s])", part(of), whole(of), w, of))
+		half := distuv.StudentsT{Sigma: 1, Nu: parts - 1}.Quantile(0.975) / math.Sqrt(parts-1) * spread
+		if half >= 0 {
+			around = [2]float64{min(around[0], max(0, share-half)), max(around[1], min(1, share+half))}
+		}
+	}
 	return share, &around
 }
 

@@ -100,9 +100,11 @@ const insideEnclave = "Inside an enclave runtime each such call is also an exit 
 // sampled, with its share in the process's CPU time, else what entering the kernel
 // costs alone.
 func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, *[2]float64) {
-	in := sumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), window(e.pass))
-	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in); took > 0 {
-		_, share := e.sampled(ctx, "share of "+call+" in its CPU time", in, sumRate(s.of(sampledCPU), window(e.pass)), "cpu", s.labels)
+	in := func(w string) string {
+		return sumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
+	}
+	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
+		_, share := e.sampled(ctx, "share of "+call+" in its CPU time", in, s.cpuTime, "cpu", s.labels)
 		return fmt.Sprintf("The kernel spends %s of a core inside this call, by samples.", percent(took)), share
 	}
 	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
@@ -110,6 +112,9 @@ func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, 
 	}
 	return "", nil
 }
+
+// cpuTime is the query for all its CPU time, by samples.
+func (s storm) cpuTime(window string) string { return sumRate(s.of(sampledCPU), window) }
 
 // class is what is known about why some calls are made too often.
 type class struct {

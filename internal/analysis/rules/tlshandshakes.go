@@ -45,7 +45,7 @@ func findTLSHandshakes(ctx context.Context, p *analysis.Pass) error {
 		all := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels), w) }
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 		share, around := e.sampled(ctx, fmt.Sprintf("share of handshakes in the CPU time of %s%s", process, mean),
-			inside(window(p)), all(window(p)), "cpu", pt.Labels)
+			inside, all, "cpu", pt.Labels)
 		now := e.add(ctx, "the same, mean of the last "+newest(p), "ratio", inside(newest(p))+" / "+all(newest(p)))
 		rate := e.add(ctx, "its handshakes"+mean, "1/s", made)
 		took := e.add(ctx, "its CPU time in handshakes, by samples"+mean, "cores", inside(window(p)))
