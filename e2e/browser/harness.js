@@ -189,6 +189,13 @@ export function tooWide(page) {
   });
 }
 
+/** Writes a query into an editor, in place of what is there. */
+export async function write(editor, text) {
+  await editor.focus();
+  await editor.press("ControlOrMeta+a");
+  await editor.page().keyboard.insertText(text);
+}
+
 /** The section of a chart, by its title. */
 export function chart(page, title) {
   return page.getByRole("region", { name: title, exact: true });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, tooWide, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, startRedis, tooWide, until, write } from "./harness.js";
 
 const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "explain", "benchmarks", "explore", "dashboards", "overhead"];
 const calls = "System calls per second";
@@ -236,11 +236,11 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
   test("explore draws a query and shows the server's complaint about a bad one", async () => {
     const { page, check } = await openPage(`${url}/?page=explore&range=5m`);
     const box = page.locator(".cm-content");
-    await box.fill("sum(rate(tee_syscalls_total[20s]))");
+    await write(box, "sum(rate(tee_syscalls_total[20s]))");
     await box.press("Enter");
     await drawn(page, "Over the time range");
     assert.ok(Number(await page.locator("td[data-value]").first().getAttribute("data-value")) > 0);
-    await box.fill("sum(");
+    await write(box, "sum(");
     await box.press("Enter");
     await page.getByRole("alert").getByText(/parse error/).waitFor();
     await check();

@@ -8,7 +8,7 @@ interface Props {
   caption: string;
   grid: Grid;
   unit: Unit;
-  /** What the names of rows are: "Process". */
+  /** What the names of rows are: "Process"; "" is said elsewhere. */
   corner: string;
   /** A row's name as a link, if it leads anywhere. */
   rowName?: (name: string) => ReactNode;
@@ -25,7 +25,7 @@ export function HeatMap({ caption, grid, unit, corner, rowName, dense = false }:
           <caption className="hidden">{caption}</caption>
           <thead>
             <tr>
-              <th scope="col">{corner}</th>
+              {corner === "" ? <td /> : <th scope="col">{corner}</th>}
               {grid.columns.map((c, i) => (
                 <th key={i} scope="col" title={c}>
                   <span>{c}</span>

@@ -43,6 +43,17 @@ const colours = HighlightStyle.define([
   { tag: tags.invalid, color: "var(--bad)", textDecoration: "underline" },
 ]);
 
+// Where text replaces a selection, the browser's own editing copies the look of what
+// it removes as a style attribute, which the security policy refuses.
+const replaceSelection = EditorView.domEventHandlers({
+  beforeinput: (e, view) => {
+    if (e.inputType !== "insertText" || !e.data || view.composing || view.state.selection.main.empty) return false;
+    e.preventDefault();
+    view.dispatch({ ...view.state.replaceSelection(e.data), userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
+
 export default function Editor({ value, onChange, onRun, label, hint }: QueryFieldProps) {
   const box = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
@@ -67,6 +78,7 @@ export default function Editor({ value, onChange, onRun, label, hint }: QueryFie
           bracketMatching(),
           // Enter runs the query; a completion is taken with Enter once an arrow key has chosen it.
           autocompletion({ selectOnOpen: false, icons: false }),
+          replaceSelection,
           syntaxHighlighting(colours),
           look,
           Prec.low(keymap.of([{ key: "Enter", run: (e) => (calls.current.onRun(e.state.doc.toString()), true) }])),

@@ -78,7 +78,7 @@ export function FindingDetail({ finding: f, title, silences, explainable }: Prop
       )}
       <h3>Evidence</h3>
       <Evidence evidence={f.evidence} window={window} />
-      {first?.expr && f.state === "open" && <QueryChart title={first.text} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
+      {first?.expr && f.state === "open" && <QueryChart title={`${f.subject}: ${first.text}`} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
       <History finding={f} />
       {f.reference && (
         <p className="note">
