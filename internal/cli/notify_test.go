@@ -66,6 +66,26 @@ func TestNotifyConfig(t *testing.T) {
 	}
 }
 
+// TestDocumentedConfig: the examples of the guide are taken as they stand.
+func TestDocumentedConfig(t *testing.T) {
+	b, err := os.ReadFile("../../docs/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, part := range strings.Split(string(b), "```yaml\n")[1:] {
+		example, _, _ := strings.Cut(part, "```")
+		text.WriteString(example)
+	}
+	c, err := parseConfig([]byte(text.String()), ".", sources.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Notify.receivers) != 2 || c.Notify.receivers[1].Name != "chat" || len(c.Dashboards) != 1 {
+		t.Errorf("receivers %+v, dashboards %+v", c.Notify.receivers, c.Dashboards)
+	}
+}
+
 // TestNotifyConfigErrors: line and key, and never the URL, which may be a secret.
 func TestNotifyConfigErrors(t *testing.T) {
 	for in, want := range map[string]string{
