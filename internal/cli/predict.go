@@ -17,7 +17,7 @@ import (
 // sweep is how the cost of one environment follows a parameter, all others equal.
 type sweep struct {
 	treatment, baseline string
-	others              string // the other parameters, "" where there are none
+	others              string // the other parameters of the sweep, "" where there are none
 	settings            []stats.Setting
 	cases               []string
 	refused             int // settings whose comparison is invalid
@@ -70,30 +70,35 @@ func predict(e *result.Experiment, setting string) (string, error) {
 // several values.
 func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
 	cases := map[string]result.Case{}
-	known := map[string]bool{}
+	swept := map[string]map[string]bool{} // the values of each parameter
 	for _, c := range e.Cases {
 		cases[c.ID] = c
-		for name := range c.Params {
-			known[name] = true
+		for name, v := range c.Params {
+			if swept[name] == nil {
+				swept[name] = map[string]bool{}
+			}
+			swept[name][v] = true
 		}
 	}
-	if !known[param] {
-		return nil, fmt.Errorf("no such parameter; the result has %s", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	maps.DeleteFunc(swept, func(_ string, v map[string]bool) bool { return len(v) < 2 })
+	if swept[param] == nil {
+		return nil, fmt.Errorf("the result has no two values of it; it has of: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(swept)), ", "), "nothing"))
 	}
 	by := map[string]*sweep{}
 	for _, c := range e.Comparisons {
 		if !c.Primary {
 			continue
 		}
-		params := maps.Clone(cases[c.Case].Params)
+		params := cases[c.Case].Params
 		x, err := parameter(params[param])
 		if err != nil {
 			return nil, fmt.Errorf("case %s: %w", c.Case, err)
 		}
-		delete(params, param)
 		var others []string
-		for _, name := range slices.Sorted(maps.Keys(params)) {
-			others = append(others, name+"="+params[name])
+		for _, name := range slices.Sorted(maps.Keys(swept)) {
+			if name != param {
+				others = append(others, name+"="+params[name])
+			}
 		}
 		s := sweep{treatment: c.Treatment, baseline: c.Baseline, others: strings.Join(others, " ")}
 		key := s.treatment + "\x00" + s.baseline + "\x00" + s.others

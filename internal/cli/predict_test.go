@@ -48,7 +48,7 @@ func TestPredictCommand(t *testing.T) {
 		fails   bool
 	}{
 		"between": {ladder(line, sizes...), "size=48MiB", []string{
-			"sgx against native, access=latency: at size=48MiB the cost is predicted to be 1.48 times, between 1.48 and 1.48 times",
+			"sgx against native: at size=48MiB the cost is predicted to be 1.48 times, between 1.48 and 1.48 times",
 			"from 5 settings, y = a + b x",
 			"tee_page_faults_total per operation goes with the cost: rank correlation 1, P 0.03333 among 2 counters",
 		}, false},
@@ -60,7 +60,7 @@ func TestPredictCommand(t *testing.T) {
 		"no value":         {ladder(line, sizes...), "size", []string{"want PARAM=VALUE"}, true},
 		"no number":        {ladder(line, sizes...), "size=big", []string{`"big": want a number or a size`}, true},
 		"infinite":         {ladder(line, sizes...), "size=1e999", []string{`want a number or a size`}, true},
-		"no such param":    {ladder(line, sizes...), "threads=4", []string{"no such parameter; the result has access, size"}, true},
+		"no such param":    {ladder(line, sizes...), "threads=4", []string{"the result has no two values of it; it has of: size"}, true},
 		"not of numbers":   {ladder(line, "small", "large"), "size=1", []string{`case size=small: "small"`}, true},
 		"nothing compared": {single, "size=48MiB", []string{"compares nothing"}, true},
 	} {

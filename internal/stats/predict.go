@@ -73,13 +73,13 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 		return Prediction{}, fmt.Errorf("%d settings: a curve needs at least %d", len(settings), minSettings)
 	}
 	low, high := settings[0].X, settings[len(settings)-1].X
-	if room := beyond * (high - low); !(x >= low-room && x <= high+room) {
+	if room := beyond * (high - low); !within(x, low, high) {
 		return Prediction{}, fmt.Errorf("setting %v is too far from those measured, %v to %v: want %v to %v", x, low, high, low-room, high+room)
 	}
 	best := Prediction{Error: math.Inf(1)}
 	for _, c := range curves {
-		if math.IsNaN(c.in(min(low, x))) || math.IsInf(c.in(min(low, x)), 0) {
-			continue // a power law has no place for settings from 0 down
+		if !within(c.in(x), c.in(low), c.in(high)) {
+			continue // a power law has no place for settings from 0 down, nor for some close to it
 		}
 		if e := c.leftOut(settings); e < best.Error {
 			best = c.predict(settings, x, confidence)
@@ -92,6 +92,12 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 	best.Error = math.Expm1(best.Error)
 	best.Beyond = x < low || x > high
 	return best, nil
+}
+
+// within: x is not too far outside of the settings from low to high.
+func within(x, low, high float64) bool {
+	room := beyond * (high - low)
+	return x >= low-room && x <= high+room
 }
 
 // line is out(y) = a + b in(x), by least squares with the pairs as weights.

@@ -31,6 +31,7 @@ func TestPredict(t *testing.T) {
 		"power":            {settings(power, 1, 4, 16, 64, 256), 100, "y = a x^b", power(100), false, ""},
 		"in any order":     {settings(power, 256, 1, 64, 4, 16), 100, "y = a x^b", power(100), false, ""},
 		"somewhat beyond":  {settings(line, 0, 10, 20, 40), 60, "y = a + b x", 2.2, true, ""},
+		"near 0":           {settings(power, 4, 16, 64, 256), 0.1, "y = a + b x", math.NaN(), true, ""},
 		"too far beyond":   {settings(line, 0, 10, 20, 40), 61, "", 0, false, "want -20 to 60"},
 		"not a number":     {settings(line, 0, 10, 20, 40), math.NaN(), "", 0, false, "too far"},
 		"three settings":   {settings(line, 0, 10, 20), 15, "", 0, false, "at least 4"},
@@ -51,10 +52,10 @@ func TestPredict(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if p.Curve != tt.curve || math.Abs(p.Value-tt.value) > 1e-9 || p.Beyond != tt.beyond || p.Error > 1e-9 {
+			if p.Curve != tt.curve || math.Abs(p.Value-tt.value) > 1e-9 || p.Beyond != tt.beyond || p.Error > 1e-9 && !math.IsNaN(tt.value) {
 				t.Errorf("got %+v", p)
 			}
-			if !(p.Low <= p.Value && p.Value <= p.High && p.High-p.Low < 1e-6) {
+			if !(p.Low <= p.Value && p.Value <= p.High && (p.High-p.Low < 1e-6 || math.IsNaN(tt.value))) {
 				t.Errorf("points on a curve leave doubt: %v to %v", p.Low, p.High)
 			}
 		})
