@@ -155,6 +155,8 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte("sources:\n  syscalls: {on: true}\n"))
 	f.Add([]byte("scrape_configs:\n- job_name: a\n"))
 	f.Add([]byte("analysis: {every: 5s, rules: {x: {long: 1s}}}\n"))
+	f.Add([]byte("analysis: {rules: {cpu_steal: {off: true, thresholds: {share: 5 %}, subjects: [{match: a.*, thresholds: {share: 1}}]}}}\n"))
+	f.Add([]byte("analysis:\n  own:\n  - {name: a, expr: up, below: 1, for: 5m, subject: \"{job}\"}\n"))
 	f.Add([]byte("a: &a [*a]\n---\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, err := parseConfig(b, ".", sources.All); err != nil && strings.TrimSpace(err.Error()) == "" {

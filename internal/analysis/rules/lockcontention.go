@@ -45,7 +45,7 @@ func findLockContention(ctx context.Context, p *analysis.Pass) error {
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 		share, around := e.sampled(ctx, fmt.Sprintf("share of lock waits in the time in which %s has work%s", process, mean),
 			locked, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
-		now := e.add(ctx, "the same, mean of the last "+newest(p), "ratio", locked(newest(p))+" / "+active(pt.Labels, newest(p)))
+		now := e.add(ctx, "share of lock waits, mean of the last "+newest(p), "ratio", locked(newest(p))+" / "+active(pt.Labels, newest(p)))
 		waiting := e.add(ctx, "threads that wait for locks"+mean, "", locked(window(p)))
 		cpu := e.add(ctx, "its CPU time, by samples"+mean, "cores", sumRate(ofProcess(sampledCPU, pt.Labels), window(p)))
 		futexes := e.add(ctx, "its futex calls"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))

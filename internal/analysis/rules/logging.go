@@ -59,7 +59,7 @@ func findLogging(ctx context.Context, p *analysis.Pass) error {
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 		share, around := e.sampled(ctx, fmt.Sprintf("share of writing to disk in the time in which %s has work%s", process, mean),
 			writing, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
-		now := e.add(ctx, "the same, mean of the last "+newest(p), "ratio", writing(newest(p))+" / "+active(pt.Labels, newest(p)))
+		now := e.add(ctx, "share of writing to disk, mean of the last "+newest(p), "ratio", writing(newest(p))+" / "+active(pt.Labels, newest(p)))
 		busy := e.add(ctx, "threads busy with it"+mean, "", writing(window(p)))
 		rate := e.add(ctx, "its synchronising calls"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
 		e.add(ctx, "its writing calls, those to sockets among them"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))

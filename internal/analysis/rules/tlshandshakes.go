@@ -46,7 +46,7 @@ func findTLSHandshakes(ctx context.Context, p *analysis.Pass) error {
 		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 		share, around := e.sampled(ctx, fmt.Sprintf("share of handshakes in the CPU time of %s%s", process, mean),
 			inside, all, "cpu", pt.Labels)
-		now := e.add(ctx, "the same, mean of the last "+newest(p), "ratio", inside(newest(p))+" / "+all(newest(p)))
+		now := e.add(ctx, "share of handshakes, mean of the last "+newest(p), "ratio", inside(newest(p))+" / "+all(newest(p)))
 		rate := e.add(ctx, "its handshakes"+mean, "1/s", made)
 		took := e.add(ctx, "its CPU time in handshakes, by samples"+mean, "cores", inside(window(p)))
 		e.add(ctx, "CPU time of one of them"+mean, "seconds", inside(window(p))+" / "+made)
