@@ -36,7 +36,7 @@ func counterOf(page []byte, name string) (float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(page))
 	if err != nil {
-		return 0, fmt.Errorf("its page of metrics: %.160q", err)
+		return 0, fmt.Errorf("its page of metrics: %.160q", err.Error())
 	}
 	family := families[name]
 	if family == nil {
