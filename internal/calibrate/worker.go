@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -62,11 +63,13 @@ func (w *worker) run(job string, args []string) {
 	}
 	out, err := w.host.Exec(w.ctx, host.Cmd{Argv: append([]string{w.name, "calm"}, args...)})
 	w.cpu += out.User + out.System
-	switch text := strings.TrimSpace(string(out.Stderr)); {
+	switch text, _, _ := strings.Cut(strings.TrimPrefix(string(out.Stderr), "micro: "), "\n"); {
 	case w.ctx.Err() != nil:
 		r.err = fmt.Errorf("the machine was so busy that measuring with the lowest priority had no end within %v", patience)
 	case err != nil && text != "":
-		r.err = fmt.Errorf("%.200q", strings.TrimPrefix(text, "micro: "))
+		r.err = errors.New(text)
+	case errors.Is(err, fs.ErrPermission):
+		r.err = fmt.Errorf("%w; set TMPDIR to a folder from which programs may be run", err)
 	case err != nil:
 		r.err = err
 	default:
