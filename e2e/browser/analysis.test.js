@@ -225,15 +225,18 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await check();
   });
 
-  test("explore: what changed between two windows names a change that was made", async () => {
-    const now = Math.floor(Date.now() / 1000);
-    const search = new URLSearchParams({ page: "explore", view: "changes", refresh: "0", from: now - 40, to: now, beforeFrom: now - 80, beforeTo: now - 40 });
-    const { page, check } = await openPage(`${url}/?${search}`);
-    await page.getByText(/series changed/).waitFor();
+  test("explore: what changed between two windows is ranked, among all series", async () => {
+    await until("two minutes are stored", 150_000, async () => Number((await query("max(count_over_time(teescope_source_up[3m]))"))[0]?.value[1]) > 125);
+    const now = Math.floor(Date.now() / 1000) - 2;
+    const windows = { from: now - 60, to: now, beforeFrom: now - 120, beforeTo: now - 60 };
+    const { page, check } = await openPage(`${url}/?${new URLSearchParams({ page: "explore", view: "changes", refresh: "0", ...windows })}`);
+    await page.getByText(/series changed beyond/).waitFor({ timeout: 40_000 });
     assert.deepEqual(await barriers(page), []);
-    const { compared } = await document(`changes?${new URLSearchParams({ from: now - 40, to: now, beforeFrom: now - 80, beforeTo: now - 40 })}`);
+    const { compared, changes } = await document(`changes?${new URLSearchParams(windows)}`);
     assert.ok(compared > 10, `${compared} series compared`);
     await page.getByText(new RegExp(`of ${compared} series changed`)).waitFor();
+    const shown = await page.locator("#change-list tbody tr").evaluateAll((rows) => rows.map((r) => r.dataset.metric));
+    assert.deepEqual(shown.slice(0, 5), changes.slice(0, 5).map((c) => c.metric));
     await check();
   });
 

@@ -76,6 +76,7 @@ test("without a cause the verdict depends on what is not explained", () => {
 test("the whole names its interval, the requests, and an explanation that goes too far", () => {
   expect(wholeOf(tree([]))).toBe("In these 5 min redis had work for 1 s per second (980 ms to 1.02 s), its threads taken together. 10 % (5 % to 15 %) of it is not explained.");
   expect(wholeOf(tree([], { per: "request", requests: { text: "", value: 1200, unit: "1/s", expr: "" } }))).toContain("per request (980 ms to 1.02 s), its threads taken together, at 1.2 k requests per second.");
+  expect(wholeOf(tree([], { queued: amount(0.2) }))).toContain("Besides, it waited for a CPU for 200 ms per second (180 ms to 220 ms).");
   expect(wholeOf(tree([], { unexplainedShare: { value: -0.2, low: -0.3, high: -0.1 } }))).toContain("more than was measured: 20 % (10 % to 30 %) too much");
 });
 

@@ -29,7 +29,9 @@ export function wholeOf(tree: CostTree): string {
   const per = tree.per as Per;
   const length = formatLength((Date.parse(tree.to) - Date.parse(tree.from)) / 1000);
   const requests = tree.requests ? `, at ${formatValue(tree.requests.value, "")} requests per second` : "";
-  const whole = `In these ${length} ${tree.subject} had work for ${formatTime(tree.active, per)} (${formatRange(tree.active, "seconds")}), its threads taken together${requests}.`;
+  // Waiting for a CPU is no part of the whole: it is what others do to it.
+  const queued = tree.queued && tree.queued.value > 0 ? ` Besides, it waited for a CPU for ${formatTime(tree.queued, per)} (${formatRange(tree.queued, "seconds")}).` : "";
+  const whole = `In these ${length} ${tree.subject} had work for ${formatTime(tree.active, per)} (${formatRange(tree.active, "seconds")}), its threads taken together${requests}.${queued}`;
   const rest = tree.unexplainedShare;
   if (rest.high < 0) return `${whole} The rows explain more than was measured: ${formatAmount({ value: -rest.value, low: -rest.high, high: -rest.low }, "ratio")} too much.`;
   return `${whole} ${formatAmount(rest, "ratio")} of it is not explained.`;

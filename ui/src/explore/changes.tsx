@@ -7,7 +7,7 @@ import type { AnomalyChange, AnomalyChanges } from "../api/types";
 import { BeforePicker } from "../explain/picker";
 import { formatTimes } from "../format/measure";
 import { formatValue, rawValue, unitOf } from "../format/number";
-import { formatLength, formatMoment } from "../format/time";
+import { formatLength, formatMoment, formatSince } from "../format/time";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { useMachine } from "../state/machine";
@@ -97,6 +97,11 @@ function ChangeRow({ change: c }: { change: AnomalyChange }) {
     <tr data-metric={c.metric}>
       <th scope="row">
         {c.text}
+        {(c.since !== null || c.alike > 0) && (
+          <div className="small dim">
+            {[c.since === null ? "" : `since about ${formatSince(c.since)}`, c.alike > 0 ? `${c.alike} more series of ${c.metric} changed as well` : ""].filter(Boolean).join("; ")}
+          </div>
+        )}
         <div>
           <PlaceLink to={{ ...goTo(place, "explore", "", c.expr), fixed: both }}>
             <code>{c.expr}</code>
