@@ -127,8 +127,7 @@ func (c *Calibration) Stale(now Fingerprint) string {
 	return ""
 }
 
-// patience bounds a measurement, which has the lowest priority and may therefore
-// get nothing at all on a machine that is busy.
+// patience bounds a measurement on a machine that has no time for it.
 const patience = 10 * time.Second
 
 // Measure measures every unit on the machine that this process runs on. It takes
@@ -148,7 +147,9 @@ func Measure(ctx context.Context, local *host.Host, f Fingerprint, traced []stri
 	// each unit's batches, and not all of one's.
 	for range rounds {
 		for name, args := range jobs {
-			w.run(name, args)
+			if limited.Err() == nil {
+				w.run(name, args)
+			}
 		}
 	}
 	for _, e := range events {

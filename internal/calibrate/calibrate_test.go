@@ -24,7 +24,8 @@ func TestMeasure(t *testing.T) {
 	if micro.Program == nil {
 		t.Skip("no worker was built for this architecture")
 	}
-	h := host.Local()
+	h, dir := host.Local(), t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	c, err := Measure(t.Context(), h, Identify(h, "none"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -52,11 +53,11 @@ func TestMeasure(t *testing.T) {
 	}
 	// What no kernel, container or hypervisor can hide.
 	for _, event := range []string{"syscall", "fault_no_page_found", "fault_write", "fault_write_protection", "copy_page"} {
-		if _, ok := c.Unit(event); !ok {
+		if _, ok := c.Unit(event); !ok && !c.Hurried {
 			t.Errorf("%s was not measured", event)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "teescope-calibrate*")); len(left) > 0 {
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -99,7 +100,7 @@ func TestUnits(t *testing.T) {
 		{"unseen of few samples", unseen, &readings{user: 10, kernel: 10}, "error: the CPU clock gave only 20 samples, want 1000"},
 		{"unseen with more samples", unseen, sampled, "24.0 [20.2, 28.0]"},
 		{"difference of nothing", direct("small"), nil, "error: it was too small to be told from nothing (0 s, between -4.8e-08 and 4.8e-08)"},
-		{"few", direct("few"), nil, "error: only 2 batches were measured, want 40"},
+		{"few", direct("few"), nil, "error: only 2 batches were measured, want 20"},
 		{"failed", direct("failed"), nil, "error: no"},
 		{"absent", absent("never"), nil, "error: never"},
 	} {

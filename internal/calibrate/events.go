@@ -13,8 +13,8 @@ import (
 // of a millisecond, in five batches each.
 const rounds = 3
 
-// leastBatches are needed for a spread; a measurement that is complete has more.
-const leastBatches = 40
+// leastBatches are needed for a spread; a round that is complete has as many or more.
+const leastBatches = 20
 
 // windows are the last words of a job that is measured in timed windows (see
 // workloads/micro/measure.h): seven of a millisecond, as many operations as fit,

@@ -31,9 +31,10 @@ func calibrateCommand(env Env) *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure what a system call, a page fault, a switch ... costs on this host",
 		Long: `Calibrate measures unit costs, which explanations multiply rates with, in a
-second of CPU time at the lowest priority. A monitor does so by itself when it
-starts on a machine for the first time, before it attaches anything. Stop
-monitors and other tracers first: their probes are part of what is measured.`,
+second of CPU time, at the lowest priority unless all CPUs are busy. A monitor
+does so by itself when it starts on a machine for the first time, before it
+attaches anything. Stop monitors and other tracers first: their probes are part
+of what is measured.`,
 		Example: "  teescope calibrate\n  teescope calibrate --json | jq '.units[] | {event, seconds}'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -1,7 +1,7 @@
 //go:build ignore
 
-/* calm runs another mode at the lowest priority, so that it takes only what
- * nothing else wants, and by a clock that stands still while it must wait:
+/* calm runs another mode at the given priority (nice(2): 19 takes only what
+ * nothing else wants) and by a clock that stands still while it must wait:
  *
  *	thread   on the CPU that it is on now, by the CPU time of its one thread
  *	process  by the CPU time of all its threads
@@ -14,17 +14,18 @@
 
 static int run(int argc, char **argv)
 {
-	if (argc < 3)
+	if (argc < 4)
 		return usage(&calm_mode);
-	if (!strcmp(argv[1], "thread"))
+	int nice = number(argv[1], 0);
+	if (!strcmp(argv[2], "thread"))
 		pin(sched_getcpu()), measure_by(CLOCK_THREAD_CPUTIME_ID);
-	else if (!strcmp(argv[1], "process"))
+	else if (!strcmp(argv[2], "process"))
 		measure_by(CLOCK_PROCESS_CPUTIME_ID);
-	else if (strcmp(argv[1], "wall"))
+	else if (strcmp(argv[2], "wall"))
 		return usage(&calm_mode);
-	if (setpriority(PRIO_PROCESS, 0, 19))
+	if (nice && setpriority(PRIO_PROCESS, 0, nice))
 		fail("lower the priority");
-	return run_mode(argc - 2, argv + 2);
+	return run_mode(argc - 3, argv + 3);
 }
 
-const struct mode calm_mode = { "calm", "thread|process|wall MODE ...", run };
+const struct mode calm_mode = { "calm", "NICE thread|process|wall MODE ...", run };
