@@ -49,7 +49,9 @@ func (r *reading) checks(rows []Row) []Check {
 	if len(r.cpu) == 0 {
 		return out // prices are all there is: nothing to compare them with
 	}
-	kernel = kernel.plus(r.sampled("cpu", total(r.cpu, unattributed)))
+	kernel = kernel.plus(r.sampled("cpu", total(r.cpu, func(d doing) bool {
+		return unattributed(d) || d.mode == "kernel" && isRegion(d)
+	})))
 	if calls.Value > 0 {
 		price := calls.plus(taken)
 		add(price.Low <= kernel.High, price, kernel, "system calls and page faults at their price, against all time measured in the kernel")

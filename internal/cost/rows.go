@@ -67,7 +67,7 @@ func (r *reading) callRows() []callRow {
 	names := map[string]bool{}
 	for d := range r.cpu {
 		// Kernel time without a call is explained by nothing, and stays in the rest.
-		names[d.call] = names[d.call] || d.mode == "kernel" && d.call != ""
+		names[d.call] = names[d.call] || d.mode == "kernel" && d.call != "" && !isRegion(d)
 	}
 	unseen, hides := r.unit("syscall_unseen")
 	for c, rate := range r.calls {
@@ -91,6 +91,8 @@ func (r *reading) callRows() []callRow {
 			row.Evidence = append(row.Evidence, r.callEvidence(name))
 			if name == folded {
 				row.Title = "calls not told apart"
+			}
+			if name == folded || r.partly(name) {
 				out = append(out, row)
 				continue
 			}
@@ -102,6 +104,13 @@ func (r *reading) callRows() []callRow {
 		out = append(out, row)
 	}
 	return out
+}
+
+// partly says whether some of a call's time is in the row of a region that may have
+// made it: then its time and its rate are not of the same calls.
+func (r *reading) partly(call string) bool {
+	within := total(r.cpu, func(d doing) bool { return d.mode == "kernel" && isRegion(d) })
+	return within > 0 && (slices.Contains(movingCalls, call) || call == "getrandom")
 }
 
 // entry prices getting into a call and out again: what a call that does nothing costs.
@@ -121,19 +130,28 @@ func inside(whole Amount, part, rest Row) []Row {
 	return []Row{part, rest}
 }
 
-// regions are the places in libraries that the sampling clock tells apart.
-var regions = map[string]string{"tls_handshake": "TLS handshakes (libssl)"}
+// regions are what the sampling clock tells apart and is no system call.
+var regions = map[string]string{"tls_handshake": "TLS handshakes (OpenSSL)", "guest": "running virtual machines"}
+
+// isRegion says whether time counts for a region: its calls are a part of it.
+func isRegion(d doing) bool {
+	return d.mode == "user" && d.call != "" || d.mode == "kernel" && regions[d.call] != ""
+}
 
 func (r *reading) regionRows() (out []Row) {
+	times := map[string]float64{}
 	for d, v := range r.cpu {
-		if d.mode != "user" || d.call == "" {
-			continue
+		if isRegion(d) {
+			times[d.call] += v
 		}
-		row := Row{ID: "region:" + d.call, Title: cmp.Or(regions[d.call], d.call), Part: User, Time: r.sampled("cpu", v), Evidence: r.cpuEvidence(d.mode, d.call)}
-		if d.call == "tls_handshake" && r.handshakes > 0 {
+	}
+	for _, name := range slices.Sorted(maps.Keys(times)) {
+		row := Row{ID: "region:" + name, Title: cmp.Or(regions[name], name), Part: User, Time: r.sampled("cpu", times[name]),
+			Evidence: []analysis.Evidence{cores("CPU time in "+name+", its system calls included", times[name], r.rate(cpuSamples, matchers("call", name)))}}
+		if name == "tls_handshake" && r.handshakes > 0 {
 			rate := exactly(r.handshakes)
 			row.Rate = &rate
-			row.Unit = &Unit{row.Time.over(rate), Measured, "time in handshakes by the sampling clock, divided by their number; the system calls that they make are in rows of their own"}
+			row.Unit = &Unit{row.Time.over(rate), Measured, "time in handshakes by the sampling clock, divided by their number"}
 			row.Evidence = append(row.Evidence, perSecond("TLS handshakes", r.handshakes, r.rate(handshakeCount)))
 		}
 		out = append(out, row)
