@@ -239,3 +239,31 @@ func TestOrder(t *testing.T) {
 		t.Errorf("%s, %v", text(list), err)
 	}
 }
+
+// BenchmarkAll reads a full history.
+func BenchmarkAll(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "f")
+	h, _, err := OpenFindings(FindingsOptions{Path: path, Max: 5000, Retention: 1000 * time.Hour, Now: func() time.Time { return minute(0) }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 50 {
+		var list []analysis.Record
+		for j := range 100 {
+			r := closed(fmt.Sprint(i, "-", j), i, i)
+			for range 4 {
+				r.Evidence = append(r.Evidence, analysis.Evidence{Text: "system calls a second over the window", Value: 12345, Unit: "1/s",
+					Expr: `sum by (process, instance) (rate(tee_syscalls_total{process="redis-server",instance="vm"}[5m]))`})
+			}
+			list = append(list, r)
+		}
+		h.Keep(list, nil)
+	}
+	b.SetBytes(h.file.Size())
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, err := h.All(); err != nil || len(list) != 5000 {
+			b.Fatal(len(list), err)
+		}
+	}
+}
