@@ -33,11 +33,11 @@ type Findings struct {
 
 	mu      sync.Mutex // guards what follows
 	file    *File
-	pending [][]byte          // lines that the disk has not taken yet
-	written map[string]marked // open findings, as their last line has them
+	pending [][]byte             // lines that the disk has not taken yet
+	written map[string]marked    // open findings, as their last line has them
 	open    map[string]time.Time // open findings, and when each was last seen
 	seen    time.Time            // of the last line that says so
-	short   int64             // size of the file when it was last made short
+	short   int64                // size of the file when it was last made short
 	failing bool
 }
 
