@@ -11,14 +11,14 @@ var lockContention = &analysis.Rule{
 	Name:  "lock_contention",
 	Title: "Lock contention",
 	Doc: "The threads of a process spend at least 20 % of the time in which they have work asleep in a futex, waiting for a lock as glibc and Rust make them; " +
-		"on average at least a quarter of a thread waits, while the process takes at least a tenth of a core. Over either window and over its newest half " +
+		"on average at least a tenth of a thread waits, while the process takes at least a tenth of a core. Over either window and over its newest half " +
 		"minute, by samples of what all threads do. A fifth is where, by Amdahl's law, no number of threads gets more than five times out of the rest. The rate " +
 		"of futex calls is the second sign: without it a lock is held for long rather than contended, as where workers take turns to accept connections, " +
 		"and confidence is low. Locks of Java and Go, which sleep in other ways, are not seen.",
 	Needs: []string{sampledWait, sampledCPU},
 	Thresholds: []analysis.Threshold{
 		{Name: "share", Doc: "share of lock waits in the time in which a process has work", Unit: "ratio", Default: 0.20},
-		{Name: "waiting", Doc: "threads that wait for locks, on average", Unit: "", Default: 0.25},
+		{Name: "waiting", Doc: "threads that wait for locks, on average", Unit: "", Default: 0.1},
 		{Name: "cpu", Doc: "CPU time of the process, below which it is idle", Unit: "cores", Default: 0.1},
 		{Name: "futexes", Doc: "futex calls of the process, below which confidence is low", Unit: "1/s", Default: 100},
 	},
