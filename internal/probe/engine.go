@@ -128,6 +128,7 @@ func (e *Engine) open(l *live) {
 		}
 	}}
 	l.throttle.scope = l.Scope
+	_, l.throttle.steady = r.(Steady)
 	e.governor.add(l.throttle)
 }
 

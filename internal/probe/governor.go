@@ -160,6 +160,7 @@ func (g *governor) plan(now time.Time) {
 		g.userNow = 0
 	}
 	var busiest []float64
+	steady := 0.0 // what is not divided, in cores
 	full := make([]float64, len(g.sources))
 	for i, t := range g.sources {
 		t.note(now)
@@ -198,6 +199,10 @@ func (g *governor) plan(now time.Time) {
 		}
 		t.events, t.seconds, t.open, t.broken = events, seconds, 0, false
 		full[i] = t.full * t.limit
+		if t.steady {
+			steady += full[i]
+			full[i] = 0
+		}
 	}
 	if g.known && period > 0 {
 		most := 0.0
@@ -208,7 +213,7 @@ func (g *governor) plan(now time.Time) {
 	}
 	g.user, g.at, g.known = user, now, true
 
-	allowance := aim * max(share-g.userNow/cpus, share*leastForKernel)
+	allowance := aim * max(share-g.userNow/cpus-steady, share*leastForKernel)
 	least := g.least() / mostSkipped
 	may := allot(allowance, full)
 	// What has to be off leaves its part to the others.
@@ -220,6 +225,10 @@ func (g *governor) plan(now time.Time) {
 	rest := allot(allowance, full)
 	g.slack = (1 + aim) / 2 * share
 	for i, t := range g.sources {
+		if t.steady {
+			t.share, t.may = t.limit, 1
+			continue
+		}
 		cost, mine := full[i], rest[i]
 		if cost == 0 && t.full > 0 {
 			cost, mine = t.full*t.limit, may[i]

@@ -31,6 +31,7 @@ type load struct {
 	real     float64
 	toggles  int
 	extra    float64 // CPU seconds that every window costs more than its events
+	steady   bool
 }
 
 func newLoad(cost float64, rates ...float64) *load {
@@ -117,7 +118,12 @@ func (l *load) Read(_ context.Context, emit func(metric.Sample)) error {
 
 func (l *load) source(name string) *Source {
 	return &Source{Name: name, Doc: "A load.", Metrics: []*metric.Desc{calls}, Levels: []Level{{"count", "Counts."}, {"latency", "Times."}},
-		Open: func(*host.Host, []tee.Facts) (Reader, error) { return l, nil }}
+		Open: func(*host.Host, []tee.Facts) (Reader, error) {
+			if l.steady {
+				return steadyLoad{l}, nil
+			}
+			return l, nil
+		}}
 }
 
 func value(t *testing.T, samples []metric.Sample, d *metric.Desc, label string) float64 {
@@ -260,6 +266,34 @@ func TestCheapKeepFullCoverage(t *testing.T) {
 			t.Errorf("what costs a fifth of the budget is covered to %g", s)
 		}
 	})
+}
+
+// steadyLoad is a load that the budget sets aside.
+type steadyLoad struct{ *load }
+
+// Steady implements Steady.
+func (steadyLoad) Steady() {}
+
+// TestSteadyIsSetAside: what others rest on counts everything, whatever it costs,
+// and is taken off what the others may use, who keep a quarter of the budget.
+func TestSteadyIsSetAside(t *testing.T) {
+	for cost, most := range map[float64]float64{10e-6: 0.007, 100e-6: 0.002} {
+		storm, base := newLoad(88e-9, 3e6, 3e6), newLoad(cost, 97, 97)
+		base.steady = true
+		govern(t, 0.01, []*load{storm, base}, func(e *Engine) {
+			time.Sleep(30 * time.Second)
+			e.Collect(t.Context())
+			time.Sleep(5 * time.Second)
+			_, samples := e.Collect(t.Context())
+			if c := value(t, samples, Coverage, "y"); c != 1 {
+				t.Errorf("at %g s an event it is covered to %g", cost, c)
+			}
+			used := value(t, samples, Coverage, "x") * 88e-9 * 3e6
+			if used < most/3 || used > most {
+				t.Errorf("at %g s an event the storm is given %g of a core, want up to %g", cost, used, most)
+			}
+		})
+	}
 }
 
 // TestDetailGoesFirst, and comes back when there is room again.

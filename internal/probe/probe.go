@@ -92,6 +92,14 @@ type Governed interface {
 	Spent() (events float64, seconds []float64)
 }
 
+// Steady is implemented by Governed readers whose cost does not grow with the load
+// and on which the explanation of everything else rests: the budget sets it aside,
+// and what others may use is divided afterwards.
+type Steady interface {
+	Governed
+	Steady()
+}
+
 // Reader is an open source.
 type Reader interface {
 	// Read emits the current values. It may emit some and still return an error

@@ -8,6 +8,8 @@ import (
 // throttle is the state of one governed source.
 type throttle struct {
 	reader Governed
+	// steady: it is never throttled, only limited as the user says.
+	steady bool
 	// limit is the user's sampling rate: at most this part of the time.
 	limit float64
 	// level of detail is the one in force, wanted the user's.

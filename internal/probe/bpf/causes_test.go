@@ -22,14 +22,20 @@ type caused struct {
 	Events        map[string]float64
 }
 
-// causes runs the program; before is called when it is ready to begin, and after
-// when it is through and still lives.
-func causes(t *testing.T, before, after func(), args ...string) (out caused) {
+// buildCauses builds the program.
+func buildCauses(t *testing.T) (path string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "causes")
+	path = filepath.Join(t.TempDir(), "causes")
 	if text, err := exec.Command("cc", "-O2", "-pthread", "-o", path, "../../../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {
 		t.Skipf("build causes (it needs libssl-dev): %v: %s", err, text)
 	}
+	return path
+}
+
+// causes runs the program; before is called when it is ready to begin, and after
+// when it is through and still lives.
+func causes(t *testing.T, path string, before, after func(), args ...string) (out caused) {
+	t.Helper()
 	cmd := exec.Command(path, append([]string{"--wait"}, args...)...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -88,6 +94,7 @@ func hookOpenSSL(t *testing.T, s *Handshakes) {
 // What is sampled agrees with the program's own clocks, within what so many
 // samples can tell.
 func TestCauses(t *testing.T) {
+	path := buildCauses(t)
 	s, w := openTestSamples(t, Limits{}), openTestWaits(t)
 	h, err := OpenHandshakes(host.Local())
 	if err != nil {
@@ -114,7 +121,7 @@ func TestCauses(t *testing.T) {
 	var handshakes float64
 	var locks []float64 // seconds of waiting for locks in each half second
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	truth := causes(t, func() {
+	truth := causes(t, path, func() {
 		hookOpenSSL(t, h)
 		go func() {
 			defer close(stopped)
@@ -166,7 +173,7 @@ func TestCauses(t *testing.T) {
 	check("storm", truth.Shares["storm"], seconds, deviation)
 	seconds, deviation = of(got[doing{InFault, ""}]+got[doing{InKernel, "madvise"}], pages*fault, pages*faultDeviation)
 	check("memory", truth.Shares["memory"], seconds, deviation)
-	seconds, deviation = of(got[doing{InUser, Handshake}]+got[doing{InKernel, "read"}]+got[doing{InKernel, "write"}], 0, 0)
+	seconds, deviation = of(got[doing{InUser, Handshake}]+got[doing{InKernel, Handshake}], 0, 0)
 	check("handshake", truth.Shares["handshake_inside"], seconds, deviation)
 	seconds, deviation = batches(locks)
 	check("lock", truth.Shares["lock"], seconds, deviation)
@@ -177,6 +184,53 @@ func TestCauses(t *testing.T) {
 	}
 	if want := truth.Events["handshake"]; handshakes > want || handshakes+float64(missed) < want {
 		t.Errorf("%g handshakes, want %g", handshakes, want)
+	}
+}
+
+// While handshakes are seen for a part of the time only, what they take is estimated.
+func TestHandshakesInWindows(t *testing.T) {
+	path := buildCauses(t)
+	s := openTestSamples(t, Limits{})
+	h, err := OpenHandshakes(host.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	const name, open = "ev-windows", 0.6
+	stop, stopped := make(chan struct{}), make(chan error)
+	var got map[doing]float64
+	truth := causes(t, path, func() {
+		hookOpenSSL(t, h)
+		go func() {
+			var err error
+			for err == nil {
+				err = h.Detach()
+				time.Sleep(160 * time.Millisecond)
+				err = errors.Join(err, h.Attach())
+				time.Sleep(240 * time.Millisecond)
+				select {
+				case <-stop:
+					stopped <- err
+					return
+				default:
+				}
+			}
+			stopped <- err
+		}()
+	}, func() {
+		close(stop)
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		got = sampled(s, name)
+	}, "--name", name, "--seconds", "4", "--shares", "handshake=0.5")
+	// The kernel's part of those that were not seen is under the names of its calls.
+	n := got[doing{InUser, Handshake}] + got[doing{InKernel, Handshake}] + got[doing{InKernel, "read"}] + got[doing{InKernel, "write"}]
+	z := 4 * math.Sqrt(n/open+1) * SamplePeriod.Seconds() / truth.ActiveSeconds
+	share, want := n*SamplePeriod.Seconds()/truth.ActiveSeconds, truth.Shares["handshake_inside"]
+	t.Logf("%+v, %v: sampled %.3f ± %.3f", truth, got, share, z)
+	if math.Abs(share-want) > z {
+		t.Errorf("handshakes take %.3f of the time, sampled %.3f ± %.3f", want, share, z)
 	}
 }
 

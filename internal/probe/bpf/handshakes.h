@@ -19,7 +19,10 @@ struct {
 	__type(value, struct handshake);
 } handshakes SEC(".maps");
 
-/* Since when returns have been seen without a gap: entries from before may have been left long ago. */
+/*
+ * Since when entries and returns are seen without a gap; 0 while no one looks, and in the
+ * far future while they are not seen for some time.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -28,12 +31,23 @@ struct {
 	__type(value, __u64);
 } handshakes_since SEC(".maps");
 
-/* Whether a thread whose stack is at sp is in a handshake. */
-static __always_inline int in_handshake(struct task_struct *task, __u64 sp)
-{
-	struct handshake *h = bpf_task_storage_get(&handshakes, task, 0, 0);
-	__u32 zero = 0;
-	__u64 *since = bpf_map_lookup_elem(&handshakes_since, &zero);
+enum handshaking { NOT_SHAKING, SHAKING, MAYBE_SHAKING };
 
-	return h && since && sp < h->sp && h->at > *since;
+/* Nanoseconds after which few handshakes are left that began before. */
+enum { SETTLED = 20000000 };
+
+/* Whether a thread whose stack is at sp is in a handshake. */
+static __always_inline enum handshaking in_handshake(struct task_struct *task, __u64 sp, __u64 now)
+{
+	struct handshake *h;
+	__u32 zero = 0;
+	__u64 *since = bpf_map_lookup_elem(&handshakes_since, &zero), began;
+
+	if (!since || !*since)
+		return NOT_SHAKING;
+	began = *since;
+	if (now < began || now - began < SETTLED)
+		return MAYBE_SHAKING;
+	h = bpf_task_storage_get(&handshakes, task, 0, 0);
+	return h && sp < h->sp && h->at > began ? SHAKING : NOT_SHAKING;
 }

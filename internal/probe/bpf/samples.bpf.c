@@ -18,13 +18,15 @@
 
 enum {
 	/* Numbers of what is no system call; no table of them has so many. */
-	NR_USER = 504,
+	NR_WITHIN = 502, /* a system call, in a TLS handshake */
+	NR_USER,
 	NR_HANDSHAKE, /* user space, in a TLS handshake */
+	NR_MAYBE,     /* user space, while handshakes are not seen */
 	NR_GUEST,     /* a virtual CPU in its guest */
 	NR_FAULT,
 	NR_INTERRUPT,
 	NR_THREAD, /* of the kernel's own */
-	NR_TABLE = NR_USER,
+	NR_TABLE = NR_WITHIN,
 	NR_COMPAT = 510,
 	NR_UNKNOWN = 511,
 
@@ -49,7 +51,7 @@ struct bpf_perf_event_data {
 };
 
 struct pt_regs {
-	unsigned long orig_ax;
+	unsigned long orig_ax, sp;
 } KERNEL_TYPE;
 
 /* When each CPU ticked last. The loader sets max_entries to the number of CPUs. */
@@ -109,13 +111,13 @@ static __always_inline int interrupt(struct task_struct *task)
 	return from && from != *f;
 }
 
-static __always_inline __u32 activity(struct bpf_perf_event_data *ctx, struct task_struct *task, int exact)
+static __always_inline __u32 activity(struct bpf_perf_event_data *ctx, struct task_struct *task, __u64 now, int exact)
 {
 	struct pt_regs *bottom;
 	long nr;
 
 	if (ctx->regs.cs & 3)
-		return in_handshake(task, ctx->regs.sp) ? NR_HANDSHAKE : NR_USER;
+		return NR_USER + in_handshake(task, ctx->regs.sp, now);
 	if (task->flags & PF_VCPU)
 		return NR_GUEST;
 	if (task->flags & PF_KTHREAD)
@@ -126,6 +128,8 @@ static __always_inline __u32 activity(struct bpf_perf_event_data *ctx, struct ta
 		return exact && interrupt(task) ? NR_INTERRUPT : NR_FAULT;
 	if (compat(task))
 		return NR_COMPAT;
+	if (in_handshake(task, bottom->sp, now) == SHAKING)
+		return NR_WITHIN;
 	return nr < NR_TABLE ? nr : NR_UNKNOWN;
 }
 
@@ -145,7 +149,7 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, int exact)
 	if (!task->pid)
 		return 0; /* idle */
 	slot = process_slot(leader, !!(task->flags & PF_KTHREAD), cpu);
-	nr = activity(ctx, task, exact);
+	nr = activity(ctx, task, now, exact);
 	count(slot, nr, cpu, valid);
 	return 0;
 }

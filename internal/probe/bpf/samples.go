@@ -20,8 +20,10 @@ import (
 
 // Numbers and cells of samples.bpf.c.
 const (
-	nrUser = 504 + iota
+	nrWithin = 502 + iota
+	nrUser
 	nrHandshake
+	nrMaybe
 	nrGuest
 	nrFault
 	nrInterrupt
@@ -55,7 +57,7 @@ const (
 	Folded      Activity = Other
 )
 
-// Calls of InUser: in a TLS handshake, and a virtual CPU in its guest.
+// Calls that are none: in a TLS handshake, and a virtual CPU in its guest.
 const (
 	Handshake = "tls_handshake"
 	Guest     = "guest"
@@ -65,6 +67,32 @@ const (
 type Samples struct {
 	*Counters
 	clock *clock
+	// users are the samples of user space by process.
+	users map[string]*user
+}
+
+// user is the samples of a process in user space: outside of handshakes, inside,
+// and while handshakes were not seen.
+type user struct {
+	outside, inside, maybe uint64
+	// shaken is how many of maybe are taken for handshakes.
+	shaken float64
+}
+
+// add takes the sums of a later moment. What was not seen since is divided as what
+// was seen since or, where that is nothing, as all that was seen.
+func (u *user) add(later user) {
+	if later.outside < u.outside || later.inside < u.inside || later.maybe < u.maybe {
+		*u = user{} // the name was forgotten meanwhile
+	}
+	inside, seen := later.inside-u.inside, later.inside-u.inside+later.outside-u.outside
+	if seen == 0 {
+		inside, seen = later.inside, later.inside+later.outside
+	}
+	if seen > 0 {
+		u.shaken += float64(later.maybe-u.maybe) * float64(inside) / float64(seen)
+	}
+	u.outside, u.inside, u.maybe = later.outside, later.inside, later.maybe
 }
 
 // OpenSamples starts a clock on each CPU, and measures what a tick costs.
@@ -96,7 +124,7 @@ func openSamples(h *host.Host, limits Limits) (*Samples, error) {
 	if err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
-	s := &Samples{Counters: c, clock: k}
+	s := &Samples{Counters: c, clock: k, users: map[string]*user{}}
 	if c.recorded {
 		return s, nil
 	}
@@ -113,15 +141,24 @@ func openSamples(h *host.Host, limits Limits) (*Samples, error) {
 func (s *Samples) Close() error { return errors.Join(s.Counters.Close(), s.clock.Close()) }
 
 // Sampled emits the number of samples for each process, activity and call, and
-// returns how many were folded. The call is that of InKernel; in other modes it
-// is Handshake, Guest or "".
-func (s *Samples) Sampled(emit func(process string, in Activity, call string, n uint64)) (folded uint64) {
-	return s.sumPairs(func(process string, nr int, n uint64) {
+// returns how many were folded. The call is that of InKernel, or Handshake where a
+// handshake makes it; in other modes it is Handshake, Guest or "". While handshakes are not seen, as the budget lets
+// them be for a part of the time only, their number is an estimate.
+func (s *Samples) Sampled(emit func(process string, in Activity, call string, n float64)) (folded uint64) {
+	users := map[string]user{}
+	var order []string
+	folded = s.sumPairs(func(process string, nr int, count uint64) {
+		n := float64(count)
 		switch nr {
-		case nrUser:
-			emit(process, InUser, "", n)
-		case nrHandshake:
-			emit(process, InUser, Handshake, n)
+		case nrUser, nrHandshake, nrMaybe:
+			u, ok := users[process]
+			if !ok {
+				order = append(order, process)
+			}
+			*[]*uint64{&u.outside, &u.inside, &u.maybe}[nr-nrUser] = count
+			users[process] = u
+		case nrWithin:
+			emit(process, InKernel, Handshake, n)
 		case nrGuest:
 			emit(process, InUser, Guest, n)
 		case nrFault:
@@ -136,6 +173,24 @@ func (s *Samples) Sampled(emit func(process string, in Activity, call string, n 
 			emit(process, InKernel, SyscallName(nr), n)
 		}
 	})
+	for process := range s.users {
+		if _, ok := users[process]; !ok {
+			delete(s.users, process)
+		}
+	}
+	for _, process := range order {
+		u := s.users[process]
+		if u == nil {
+			u = &user{}
+			s.users[process] = u
+		}
+		u.add(users[process])
+		emit(process, InUser, "", float64(u.outside+u.maybe)-u.shaken)
+		if n := float64(u.inside) + u.shaken; n > 0 {
+			emit(process, InUser, Handshake, n)
+		}
+	}
+	return folded
 }
 
 // Late is the number of ticks that did not come or found another program running,

@@ -203,6 +203,7 @@ func (s *Handshakes) HitSeconds() float64 { return s.calibrated }
 
 // Close removes all hooks and closes the files.
 func (s *Handshakes) Close() error {
+	s.since(0)
 	errs := []error{s.Counters.Close()}
 	for _, x := range s.files {
 		errs = append(errs, x.Close())

@@ -14,7 +14,7 @@ import (
 
 var (
 	sampledCPU = counter("tee_sampled_cpu_seconds_total",
-		"CPU time in seconds since the monitor started, by process name and by what its threads did when a sampling clock ticked, 97 times a second on each CPU: in user space (user; with call tls_handshake as far as the source tls knows, and guest for a virtual CPU in its guest), in a system call (kernel, with its name), in a page fault (fault), in an interrupt or another exception (interrupt), or as a thread of the kernel (thread); each sample counts for the time between two ticks (perf event cpu-clock).",
+		"CPU time in seconds since the monitor started, by process name and by what its threads did when a sampling clock ticked, 97 times a second on each CPU: in user space (user; with call tls_handshake as far as the source tls knows, and guest for a virtual CPU in its guest), in a system call (kernel, with its name, or tls_handshake where a handshake made it), in a page fault (fault), in an interrupt or another exception (interrupt), or as a thread of the kernel (thread); each sample counts for the time between two ticks (perf event cpu-clock).",
 		"process", "mode", "call")
 	sampleInterval = gauge("tee_sample_interval_seconds",
 		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, where it is the mean of the last round. A number of seconds divided by it is the number of samples, which says how certain the seconds are.",
@@ -50,8 +50,8 @@ func openSamples(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 			Counters: s.Counters, labels: map[[3]string][]string{}, late: s.Late,
 			full: "names that do nothing for minutes give their places up; to empty the tables now, switch the source off and on",
 			decode: func(c *counters, emit emitter) uint64 {
-				folded := s.Sampled(func(process string, in bpf.Activity, call string, n uint64) {
-					emit.send(sampledCPU, float64(n)*bpf.SamplePeriod.Seconds(), c.label(process, string(in), call)...)
+				folded := s.Sampled(func(process string, in bpf.Activity, call string, n float64) {
+					emit.send(sampledCPU, n*bpf.SamplePeriod.Seconds(), c.label(process, string(in), call)...)
 				})
 				emit.send(retiredEvents, float64(c.Retired), c.label("samples")...)
 				emit.send(sampleInterval, bpf.SamplePeriod.Seconds(), c.label("cpu")...)
@@ -84,6 +84,9 @@ func (s *sampler) Read(ctx context.Context, emit func(metric.Sample)) error {
 	}
 	return errors.Join(err, following)
 }
+
+// Steady implements probe.Steady: all explanations rest on these samples.
+func (s *sampler) Steady() {}
 
 // Close implements probe.Reader.
 func (s *sampler) Close() error { return s.samples.Close() }

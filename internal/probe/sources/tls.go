@@ -35,7 +35,7 @@ var tls = probe.Source{
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; not 6.11, 6.13, nor 6.12 before 6.12.20, where a hooked return is a system call that seccomp filters do not know and end the process for",
 	Cost:    "Two traps of the processor for a handshake, and two more for each time that it would have blocked: 10 us for one at the entry, on the virtual machine it was developed on (Linux 6.18, self-test of 4,800 calls), which the source measures when it is opened; one at the return was not measured apart. Finding libraries reads the memory map of each new process twice and of all processes once a minute.",
 	Blind: "handshakes that are made by reading or writing at once, without SSL_connect, SSL_accept or SSL_do_handshake; programs that have OpenSSL linked in, and all others: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with a library of its own; those inside enclaves. " +
-		"While the budget lets it count for a part of the time only, the samples of the rest are plain user space",
+		"While the budget lets it count for a part of the time only, the source samples divides the user space of the rest as that of this part; 20 ms after a pause are left out, and a part of less shows none",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("TLS handshakes on %s: uprobes are placed on x86-64 only", runtime.GOARCH)
