@@ -11,8 +11,10 @@ export function formatAmount(a: CostAmount, unit: Unit, interval = true): string
 
 /** "38 % to 44.4 %", or the one value where both ends read the same. */
 export function formatRange(a: CostAmount, unit: Unit): string {
-  const [low, high] = [formatValue(a.low, unit), formatValue(a.high, unit)];
-  return low === high ? low : `${low} to ${high}`;
+  // What is left of a subtraction is no number to show: 6.7e-14 % is none.
+  const tiny = Math.max(Math.abs(a.low), Math.abs(a.high)) * 1e-6;
+  const [low, high] = [a.low, a.high].map((v) => formatValue(Math.abs(v) < tiny ? 0 : v, unit));
+  return low === high ? low! : `${low} to ${high}`;
 }
 
 /** How often something happens: "1.2 k/s", or "3.4 per request". */

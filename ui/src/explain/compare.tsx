@@ -6,7 +6,7 @@ import { formatMoment } from "../format/time";
 import type { Per } from "../state/place";
 import { formatRange, formatRate, formatSigned, formatTime, unclear } from "./amount";
 import { ShareBar } from "./bar";
-import { pairTrees, parts, restId, scaleOf, type Pair, type Side } from "./rows";
+import { kindOf, pairTrees, restId, scaleOf, type Pair, type Side } from "./rows";
 
 interface Props {
   before: CostTree;
@@ -83,7 +83,7 @@ function PairLines(props: LineProps) {
               {p.title}
             </span>
           )}
-          <span className="small dim">{p.part === null ? "" : parts[p.part]}</span>
+          <span className="small dim">{kindOf(p.id, p.part)}</span>
         </th>
         <SideCell label="Before" side={p.before} {...{ per, scale }} part={p.part} />
         <SideCell label="After" side={p.after} {...{ per, scale }} part={p.part} />

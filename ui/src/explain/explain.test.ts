@@ -24,6 +24,7 @@ const explanation = (t: CostTree, o: Partial<Explanation> = {}): Explanation => 
 test("an estimate reads with its interval", () => {
   expect(formatAmount({ value: 0.412, low: 0.38, high: 0.444 }, "ratio")).toBe("41.2 % (38 % to 44.4 %)");
   expect(formatRange({ value: 1, low: 1, high: 1 }, "seconds")).toBe("1 s");
+  expect(formatRange({ value: 0, low: 6.7e-16, high: 0.02 }, "ratio")).toBe("0 % to 2 %");
   expect(formatRate(amount(1234), "second")).toBe("1.23 k/s");
   expect(formatRate(amount(3), "request")).toBe("3 per request");
   expect([formatSigned(0.01, "seconds"), formatSigned(-0.01, "seconds"), formatSigned(0, "seconds")]).toEqual(["+10 ms", "−10 ms", "0 s"]);

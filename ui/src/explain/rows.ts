@@ -9,6 +9,12 @@ export const parts: Record<CostPart, string> = {
   wait: "waiting",
 };
 
+/** What a row's time is: "in the kernel", for a system call with that said as well. */
+export function kindOf(id: string, part: CostPart | null): string {
+  if (part === null) return "";
+  return id.startsWith("syscall:") ? `system call, ${parts[part]}` : (parts[part] ?? part);
+}
+
 /** The id of the rest that no row explains; no row of the server has a space. */
 export const restId = "the rest";
 

@@ -8,7 +8,7 @@ import { Sentence } from "../words/term";
 import { formatRange, formatRate, formatTime } from "./amount";
 import { ShareBar } from "./bar";
 import { Evidence } from "./evidence";
-import { byShare, parts, scaleOf } from "./rows";
+import { byShare, kindOf, scaleOf } from "./rows";
 
 interface Props {
   tree: CostTree;
@@ -86,7 +86,7 @@ function RowLines(props: RowProps) {
             <span className="cost-title">{row.title}</span>
           </button>
           <span className="small dim" style={{ marginInlineStart: `${level * 1.25 + 1.125}rem` }}>
-            {parts[row.part] ?? row.part}
+            {kindOf(row.id, row.part)}
           </span>
         </th>
         <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "This time is not made of events that are counted."}>

@@ -29,16 +29,17 @@ export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
         </div>
       </div>
       <div className="scroll" tabIndex={0} role="group" aria-label="Rules">
-        <table className="data">
-          <thead>
-            <tr>
-              <th scope="col">Rule</th>
-              <th scope="col">Says</th>
-              <th scope="col">What it means</th>
-              <th scope="col">Looks at</th>
+        <table className="data rules" role="table">
+          <thead role="rowgroup">
+            <tr role="row">
+              {["Rule", "Says", "What it means", "Looks at"].map((h) => (
+                <th key={h} role="columnheader" scope="col">
+                  {h}
+                </th>
+              ))}
             </tr>
           </thead>
-          <tbody>
+          <tbody role="rowgroup">
             {shown.map((r) => (
               <RuleRow key={r.name} rule={r} />
             ))}
@@ -52,18 +53,20 @@ export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
 function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
   const { icon: Icon, look } = answers[r.answer];
   return (
-    <tr data-rule={r.name} data-answer={r.answer}>
-      <th scope="row">{r.title}</th>
-      <td>
+    <tr role="row" data-rule={r.name} data-answer={r.answer}>
+      <th role="rowheader" scope="row">
+        {r.title}
+      </th>
+      <td role="cell">
         <span className={`chip ${look}`}>
           <Icon /> {r.answer}
         </span>
         {r.reason && <div className="small dim">{sentence(r.reason)}</div>}
       </td>
-      <td>
+      <td role="cell">
         <Sentence text={r.doc} />
       </td>
-      <td className="small">
+      <td role="cell" className="small">
         the last {formatLength(r.windows[0])} and {formatLength(r.windows[1])}
       </td>
     </tr>

@@ -2,7 +2,7 @@
 import { asking, getDocument } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import type { Cause, Explanation } from "../api/types";
-import { formatAmount, formatRange } from "../explain/amount";
+import { formatRange } from "../explain/amount";
 import { Comparison } from "../explain/compare";
 import { BeforePicker, Candidates, PerPicker, ProcessPicker } from "../explain/picker";
 import { parts } from "../explain/rows";
@@ -164,14 +164,13 @@ function VerdictOf({ explanation: e, show }: { explanation: Explanation; show: (
 function CauseText({ cause: c, show }: { cause: Cause; show: (ids: string[]) => void }) {
   return (
     <>
-      <p>
-        {formatAmount(c.share, "ratio")} of its time.{" "}
-        {c.rows && c.rows.length > 0 && (
+      {c.rows && c.rows.length > 0 && (
+        <p>
           <button type="button" className="link-button" onClick={() => show(c.rows ?? [])}>
             Open its rows
           </button>
-        )}
-      </p>
+        </p>
+      )}
       {c.advice && (
         <p>
           <strong>What to do. </strong>
