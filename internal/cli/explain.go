@@ -24,7 +24,7 @@ import (
 func explainCommand(env Env) *cobra.Command {
 	var x explainer
 	c := &cobra.Command{
-		Use:   "explain",
+		Use:   "explain [RESULT.json]",
 		Short: "Say in words what a running monitor has found, and where the time of processes goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed lately. Rules that could not tell are listed with the reason, so that
@@ -35,13 +35,20 @@ happened, what one costs, the share of the time in which the process had work, a
 the rest that nothing explains. With --before the window is laid beside an earlier
 one, from so long until so long ago.
 
+With a RESULT.json of bench run it says by how much events of each kind differ
+between the arms, at the price that was calibrated on this machine where the arms
+ran on it.
+
 A monitor behind TLS and basic authentication is asked with --server
 https://USER:PASSWORD@HOST:PORT; the environment variable SSL_CERT_FILE names a
 certificate of its own that is to be trusted.`,
 		Example: "  teescope explain\n  teescope explain --process redis-server --last 1h\n" +
 			"  teescope explain --process redis-server --per request --before 2h..1h",
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return x.result(env.Stdout, args[0])
+			}
 			return x.run(c.Context(), env.Stdout)
 		},
 	}
@@ -53,16 +60,17 @@ certificate of its own that is to be trusted.`,
 	x.last = duration(5 * time.Minute)
 	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")
 	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
+	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store, whose calibration prices a RESULT.json")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c
 }
 
 // explainer holds the flags of explain.
 type explainer struct {
-	server, process, instance, per string
-	last                           duration
-	before                         ago
-	json                           bool
+	server, process, instance, per, data string
+	last                                 duration
+	before                               ago
+	json                                 bool
 }
 
 // explained is what explain --json prints: the findings as the monitor serves them,

@@ -156,7 +156,8 @@ func TestExplainFails(t *testing.T) {
 		"no process":    {[]string{"--before", "2h..1h"}, []string{"--before", "--process"}},
 		"per what":      {[]string{"--per", "hour"}, []string{"--per", "second or request"}},
 		"bad duration":  {[]string{"--last", "soon"}, []string{"--last", "36h"}},
-		"an argument":   {[]string{"RESULT.json"}, []string{"RESULT.json"}},
+		"no result":     {[]string{"RESULT.json"}, []string{"RESULT.json", "no such file"}},
+		"two results":   {[]string{"A.json", "B.json"}, []string{"accepts at most 1 arg"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := explainWith(t, tt.args...)
