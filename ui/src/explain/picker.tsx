@@ -149,7 +149,7 @@ export function Candidates() {
       <ul className="candidates">
         {names.map(({ name, total }) => (
           <li key={name}>
-            <PlaceLink to={goTo(place, "explain", name)}>{name}</PlaceLink> <span className="dim small">{formatValue(total, "seconds")} of CPU time</span>
+            <PlaceLink to={{ ...goTo(place, "explain", name), before: place.before }}>{name}</PlaceLink> <span className="dim small">{formatValue(total, "seconds")} of CPU time</span>
             {open.has(name) && <div className="small">{open.get(name)}</div>}
           </li>
         ))}

@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { AnalysisAnswer, AnalysisRuleStat } from "../api/types";
 import { formatLength } from "../format/time";
 import { IconGood, IconUnknown, IconWarning } from "../frame/icons";
-import { sentence } from "../words/empty";
+import { firstSentence, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 
 const answers: Record<AnalysisAnswer, { icon: typeof IconGood; look: string }> = {
@@ -32,7 +32,7 @@ export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
         <table className="data rules" role="table">
           <thead role="rowgroup">
             <tr role="row">
-              {["Rule", "Says", "What it means", "Looks at"].map((h) => (
+              {["Rule", "Says", "What it looks for"].map((h) => (
                 <th key={h} role="columnheader" scope="col">
                   {h}
                 </th>
@@ -52,6 +52,7 @@ export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
 
 function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
   const { icon: Icon, look } = answers[r.answer];
+  const { first, rest } = firstSentence(r.doc);
   return (
     <tr role="row" data-rule={r.name} data-answer={r.answer}>
       <th role="rowheader" scope="row">
@@ -64,10 +65,11 @@ function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
         {r.reason && <div className="small dim">{sentence(r.reason)}</div>}
       </td>
       <td role="cell">
-        <Sentence text={r.doc} />
-      </td>
-      <td role="cell" className="small">
-        the last {formatLength(r.windows[0])} and {formatLength(r.windows[1])}
+        <Sentence text={first} />
+        <details className="small">
+          <summary>In full</summary>
+          <Sentence text={rest} /> It looks at the last {formatLength(r.windows[0])} and the last {formatLength(r.windows[1])}.
+        </details>
       </td>
     </tr>
   );

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ResultCounter, ResultExperiment, ResultRun, ResultSummary } from "../api/types";
 import { home } from "../state/place";
 import { comparison } from "../words/sample";
-import { causeName, choicesOf, countersOf, curvesOf, efficiencyOf, median, metricLabel, missingOf, narrow, quantity, readings, rungsOf, sweepsOf, tellingOf, whyMissing, windowOfRuns } from "./document";
+import { armsOf, causeName, choicesOf, countersOf, curvesOf, efficiencyOf, median, metricLabel, missingOf, narrow, quantity, readings, rungsOf, sweepsOf, tellingOf, whyMissing, windowOfRuns } from "./document";
 
 const run = (env: string, kase: string, value: number | null, o: Partial<ResultRun> = {}): ResultRun =>
   ({
@@ -135,4 +135,16 @@ test("a line speaks of the largest cost that stands", () => {
   expect(tellingOf([refused, comparison({ cost_ratio: 1.1 }), comparison({ cost_ratio: 2 })])?.cost_ratio).toBe(2);
   expect(tellingOf([refused])).toBe(refused);
   expect(tellingOf([])).toBeNull();
+});
+
+test("the arms that stand side by side are the last pair in which both went well", () => {
+  const environments = [
+    { env_id: "native", role: "baseline" },
+    { env_id: "sgx", role: "treatment" },
+  ] as ResultExperiment["environments"];
+  const at = (env: string, pair: number, minute: string, o: Partial<ResultRun> = {}) => run(env, "default", 1, { pair, started_at: `2026-05-02T15:${minute}:00Z`, ...o });
+  const runs = [at("native", 0, "00"), at("sgx", 0, "01"), at("sgx", 1, "02"), at("native", 1, "03"), at("native", 2, "04"), at("sgx", 2, "05", { status: "failed" })];
+  const start = Date.parse("2026-05-02T15:00:00Z") / 1000;
+  expect(armsOf(doc({ environments, runs }))).toEqual({ before: { from: start + 180, to: start + 182 }, fixed: { from: start + 120, to: start + 122 } });
+  expect(armsOf(doc({ environments, runs: runs.slice(0, 1) }))).toBe(null);
 });

@@ -1,7 +1,7 @@
 // What the page reads out of a result document. Nothing is computed here that a
 // report would not compute: medians of runs, places of a sweep, steps of a ladder.
-import type { ResultComparison, ResultCounter, ResultEnvironment, ResultExperiment, ResultMetricDesc, ResultRun, ResultSummary, ResultTrust } from "../api/types";
-import type { Filter } from "../state/place";
+import type { ResultComparison, ResultCounter, ResultEnvironment, ResultExperiment, ResultMetricDesc, ResultRole, ResultRun, ResultSummary, ResultTrust } from "../api/types";
+import type { Filter, Span } from "../state/place";
 import { labelOf, spaced } from "../format/measure";
 import { headlineOf, kindOf, looks, type Kind } from "../words/benchmark";
 
@@ -299,6 +299,24 @@ export function windowOfRuns(e: Doc, now: number): { from: number; to: number } 
   const to = Math.max(e.ended_at ? Date.parse(e.ended_at) / 1000 : from, ...ends);
   const room = Math.max((60 - (to - from)) / 2, (to - from) * 0.03, 5);
   return { from: Math.floor(from - room), to: Math.ceil(Math.min(to + room, Math.max(to, now))) };
+}
+
+/** The windows of the baseline's and the treatment's last run of one pair that went
+ * well, for a look at both beside each other; null where there is no such pair. */
+export function armsOf(e: Doc): { before: Span; fixed: Span } | null {
+  const role = (r: ResultRole) => (e.environments ?? []).find((v) => v.role === r)?.env_id;
+  const [base, treat] = [role("baseline"), role("treatment")];
+  const good = (e.runs ?? []).filter((r) => r.status === "ok").sort((a, b) => b.pair - a.pair);
+  for (const t of good.filter((r) => r.env_id === treat)) {
+    const b = good.find((r) => r.env_id === base && r.pair === t.pair && r.case === t.case);
+    if (b) return { before: spanOfRun(b), fixed: spanOfRun(t) };
+  }
+  return null;
+}
+
+function spanOfRun(r: ResultRun): Span {
+  const from = Date.parse(r.started_at) / 1000;
+  return { from, to: from + r.duration_seconds };
 }
 
 /** The kinds of verdict of a result, each once. */

@@ -7,13 +7,15 @@ import { keyOf } from "../charts/data";
 import { useSeen } from "../charts/panel";
 import { formatValue } from "../format/number";
 import { formatLength, formatSince } from "../format/time";
+import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { counters, own, processFilter, select } from "../query/promql";
 import { align } from "../query/series";
 import { useMachine, WindowProvider } from "../state/machine";
+import { goTo } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { gridOf } from "../state/window";
-import { elsewhere, windowOfRuns } from "./document";
+import { armsOf, elsewhere, windowOfRuns } from "./document";
 import { Timeline } from "./timeline";
 
 export function Meanwhile({ doc }: { doc: ResultExperiment }) {
@@ -45,7 +47,9 @@ export function Meanwhile({ doc }: { doc: ResultExperiment }) {
 }
 
 function Monitor({ doc }: { doc: ResultExperiment }) {
-  const { process } = usePlace();
+  const place = usePlace();
+  const { process } = place;
+  const arms = armsOf(doc);
   const { window: w, platform } = useMachine();
   const [ref, seen] = useSeen();
   // For which part of the window there are readings at all.
@@ -69,6 +73,11 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
         <>
           {share < 0.9 && <p className="note note-warn">The monitor was running in {formatValue(share, "ratio")} of this window; gaps are gaps.</p>}
           {other !== "" && <p className="note note-warn">{other}</p>}
+          {arms && (
+            <p>
+              <PlaceLink to={{ ...goTo(place, "explain"), ...arms }}>Explain a process in both arms, side by side</PlaceLink>: the last pair of runs that went well.
+            </p>
+          )}
           {process !== "" && <p className="note">Only processes that match {process}, as the filter above says.</p>}
           <TopChart title="System calls per second" unit="1/s" counter={counters.syscalls} by="process" matches={filter} height={130} />
           <TopChart title="Context switches per second" unit="1/s" counter={counters.switches} by="process" matches={filter} height={130} />

@@ -54,11 +54,21 @@ export function because(what: string, s: { reason?: string | undefined; remedy?:
   return `${what}${s.reason ? `: ${s.reason}` : ""}.${s.remedy ? ` What helps: ${s.remedy}` : ""}`;
 }
 
-/** Error texts start lower case and have no full stop; on the page they are sentences. */
+/** Error texts start lower case and have no full stop; on the page they are
+ * sentences. The name of a metric or file stays as it is. */
 export function sentence(s: string): string {
   const t = s.trim();
   if (t === "") return "";
-  return t[0]!.toUpperCase() + t.slice(1) + (/[.?]$/.test(t) ? "" : ".");
+  const name = /^\S*[_/]/.test(t);
+  return (name ? t : t[0]!.toUpperCase() + t.slice(1)) + (/[.?]$/.test(t) ? "" : ".");
+}
+
+/** A text cut after its first sentence, which ends before a capital letter: the
+ * point of "1.5" or "e.g. this" ends none. */
+export function firstSentence(text: string): { first: string; rest: string } {
+  const end = /[.?](?=\s+[A-Z])/.exec(text);
+  if (!end) return { first: text, rest: "" };
+  return { first: text.slice(0, end.index + 1), rest: text.slice(end.index + 1).trim() };
 }
 
 /** The reason of a source; "budget", which is a label's value, in words. */

@@ -3,7 +3,7 @@ import type { AnalysisRecord, Findings, Source, TEE } from "../api/types";
 import { badgeOf } from "../frame/tee-badge";
 import type { Window } from "../state/window";
 import { containerName } from "./container";
-import { emptyReason, sentence } from "./empty";
+import { emptyReason, sentence, firstSentence } from "./empty";
 import { findTerms, glossary } from "./glossary";
 import { openFindings, verdictOf } from "./verdict";
 
@@ -70,4 +70,9 @@ test("a container has the shortest name that finds it", () => {
   expect(containerName({ id: `/docker/${hex}` })).toBe("0123456789ab");
   expect(containerName({ id: `/x/${hex}`, namespace: "shop", pod: "cart-1", container: "app" })).toBe("shop/cart-1/app");
   expect(containerName({ id: "/system.slice/ssh.service" })).toBe("ssh.service");
+});
+
+test("a text is cut after its first sentence", () => {
+  expect(firstSentence("More than 1.5 times, e.g. here. The rest. And more.")).toEqual({ first: "More than 1.5 times, e.g. here.", rest: "The rest. And more." });
+  expect(firstSentence("No end")).toEqual({ first: "No end", rest: "" });
 });
