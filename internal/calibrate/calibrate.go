@@ -14,7 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -66,6 +66,13 @@ const Version = 1
 // fileName is where a data folder keeps its calibration.
 const fileName = "calibration.json"
 
+// file is its path. The host's paths begin at its root, a user's folder may be
+// relative to the current one.
+func file(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	return filepath.Join(dir, fileName), err
+}
+
 // Unit returns the cost of an event.
 func (c *Calibration) Unit(event string) (Unit, bool) {
 	for _, u := range c.Units {
@@ -80,7 +87,10 @@ func (c *Calibration) Unit(event string) (Unit, bool) {
 // a file that says no costs is an error; a new measurement replaces either. The
 // host is the one that this process runs on, as the folder is in its own tree.
 func Load(local *host.Host, dir string) (*Calibration, error) {
-	name := path.Join(dir, fileName)
+	name, err := file(dir)
+	if err != nil {
+		return nil, err
+	}
 	b, err := local.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -107,7 +117,11 @@ func (c *Calibration) Store(local *host.Host, dir string) error {
 	if err != nil {
 		return fmt.Errorf("write the calibration: %w", err)
 	}
-	if err := local.WriteFile(path.Join(dir, fileName), append(b, '\n')); err != nil {
+	name, err := file(dir)
+	if err == nil {
+		err = local.WriteFile(name, append(b, '\n'))
+	}
+	if err != nil {
 		return fmt.Errorf("write the calibration: %w", err)
 	}
 	return nil

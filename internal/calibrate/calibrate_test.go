@@ -177,6 +177,10 @@ func TestStore(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, c) {
 		t.Errorf("got %+v, %v", got, err)
 	}
+	t.Chdir(filepath.Dir(dir))
+	if got, err := Load(h, filepath.Base(dir)); err != nil || !reflect.DeepEqual(got, c) {
+		t.Errorf("from a folder that is relative to the current one: %+v, %v", got, err)
+	}
 	whole, _ := os.ReadFile(filepath.Join(dir, fileName))
 	for text, want := range map[string]string{
 		string(whole[:len(whole)/2]): "unexpected end of JSON input",
