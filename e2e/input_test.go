@@ -51,6 +51,7 @@ func TestBadInput(t *testing.T) {
 		"config unknown source":   {monitor("--config", file("d.yaml", "sources:\n  sycalls: {on: false}\n")), []string{"d.yaml", "line 2", "sycalls"}},
 		"config bad source regex": {monitor("--config", file("e.yaml", "sources:\n  syscalls:\n    process: 'a['\n")), []string{"e.yaml", "line 3", "process"}},
 		"config unknown rule":     {monitor("--config", file("f.yaml", "analysis:\n  rules:\n    strom: {long: 10m}\n")), []string{"f.yaml", "line 3", "strom"}},
+		"config wrong unit":       {monitor("--config", file("h.yaml", "analysis:\n  rules:\n    syscall_storm:\n      thresholds: {rate: 20 %}\n")), []string{"h.yaml", "line 4", "thresholds.rate", "20k/s"}},
 		"scrape unknown key":      {monitor("--config", file("g.yaml", "sources: {}\nscrape_configs:\n  - job_name: a\n    statik_configs: []\n")), []string{"g.yaml", "line 4", "statik_configs"}},
 		"web config missing":      {monitor("--web-config", filepath.Join(dir, "web.yaml")), []string{"web.yaml", "no such file"}},
 		"host root is no host":    {monitor("--host-root", dir), []string{"/proc/stat", dir}},

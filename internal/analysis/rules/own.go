@@ -108,7 +108,7 @@ func (o Own) find(ctx context.Context, p *analysis.Pass) error {
 // moments, and how many of them must have a value: all but one, since the series may
 // begin between two of them.
 func (o Own) steps() (subquery string, enough int) {
-	step := max(5*time.Second, (o.For / 20).Truncate(time.Second))
+	step := max(time.Second, (o.For / 20).Truncate(time.Second))
 	return fmt.Sprintf("(%s)[%s:%s]", o.Expr, analysis.PromDuration(o.For), analysis.PromDuration(step)), max(1, int(o.For/step)-1)
 }
 

@@ -46,6 +46,8 @@ func TestOwn(t *testing.T) {
 			"Deep queue: 9 of vm1 in, above 5.",
 		}},
 		{"for a while", func(o *Own) { o.For, o.Subject = 5*time.Minute, "queue" }, []string{"Deep queue: 9 of in, above 5 for 5m."}},
+		{"not for long enough", func(o *Own) { o.For, o.Limit = time.Minute, 15 }, nil}, // "new" is 50 s old
+		{"for long enough", func(o *Own) { o.For, o.Limit, o.Subject = 45*time.Second, 15, "queue" }, []string{"Deep queue: 20 of new, above 15 for 45s."}},
 		{"below", func(o *Own) {
 			o.Below, o.Limit, o.Unit = true, 0.1, "ratio"
 			o.Expr = "depth / 100"

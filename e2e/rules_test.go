@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestOwnRules: of the user's rules one holds, one has an expression that PromQL
+// refuses, and one reads a metric that nobody has. The last two are named in the log
+// with their lines and cannot tell; the first opens its finding all the same, and a
+// built-in rule that is off is gone.
+func TestOwnRules(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "teescope.yaml")
+	if err := os.WriteFile(file, []byte(`analysis:
+  every: 1s
+  rules:
+    pressure: {off: true}
+    syscall_storm: {thresholds: {rate: 1M/s}}
+  own:
+  - name: uptime
+    title: Machine runs
+    expr: node_time_seconds - node_boot_time_seconds
+    above: 1s
+    for: 10s
+    severity: info
+    subject: "{instance}, a machine"
+  - {name: refused, expr: "sum(", above: 1}
+  - {name: nobodys, expr: nobodys_metric, above: 20 %}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m := startMonitor(t, "monitor", "--interval", "1s", "--config", file)
+	for _, want := range []string{"line 14: analysis.own[1].expr: rule refused cannot tell", "line 15: analysis.own[2].expr: rule nobodys reads nobodys_metric"} {
+		if !strings.Contains(m.stderr.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, m.stderr)
+		}
+	}
+	eventually(t, time.Minute, "the rule that holds opens its finding", func() error {
+		for _, f := range m.findings(t) {
+			if f.Rule == "uptime" && f.State == "open" && strings.HasSuffix(f.Subject, ", a machine") && strings.HasSuffix(f.Title, "above 1 seconds for 10s.") {
+				return nil
+			}
+		}
+		return fmt.Errorf("none among %+v", m.findings(t))
+	})
+	body, err := fetch(m.url + "/api/teescope/v1/findings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a struct {
+		Rules []struct{ Name, Answer, Reason string }
+	}
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		t.Fatal(err)
+	}
+	reasons := map[string]string{}
+	for _, r := range a.Rules {
+		reasons[r.Name] = r.Answer + ": " + r.Reason
+	}
+	for name, want := range map[string]string{
+		"refused": "cannot tell: parse the expression",
+		"nobodys": "cannot tell: nobodys_metric has no reading in the last 1m: no source of this monitor emits it",
+		"uptime":  "fires",
+	} {
+		if !strings.HasPrefix(reasons[name], want) {
+			t.Errorf("rule %s is %q, want %q", name, reasons[name], want)
+		}
+	}
+	if r, there := reasons["pressure"]; there {
+		t.Errorf("a rule that is off is %s", r)
+	}
+
+	// Rules that changed are in force after a restart, and that is said.
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(b), "1M/s", "2M/s", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "the log says what a restart would do", func() error {
+		if !strings.Contains(m.stderr.String(), "a restart puts them into force") {
+			return fmt.Errorf("the log is:\n%s", m.stderr)
+		}
+		return nil
+	})
+}
