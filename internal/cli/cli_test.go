@@ -46,13 +46,13 @@ func TestHelp(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	for in, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0.02": 0.02, "100%": 1, "0": 0} {
+	for in, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0.02": 0.02, "100%": 1} {
 		var s share
 		if err := s.Set(in); err != nil || float64(s) != want {
 			t.Errorf("share %q: %v, %v; want %v", in, float64(s), err, want)
 		}
 	}
-	for _, in := range []string{"", "%", "-1%", "NaN", "101%", "lots"} {
+	for _, in := range []string{"", "%", "0", "0%", "-1%", "NaN", "101%", "lots"} {
 		var s share
 		if err := s.Set(in); err == nil {
 			t.Errorf("share %q is accepted as %v", in, float64(s))
