@@ -12,7 +12,8 @@ interface Props {
   corner: string;
   /** A row's name as a link, if it leads anywhere. */
   rowName?: (name: string) => ReactNode;
-  /** The cells are too many for numbers: these are told on hover. */
+  /** The cells are too many for numbers and the names of columns: these are told
+   * on hover, and the first and last name below. */
   dense?: boolean;
 }
 
@@ -28,7 +29,7 @@ export function HeatMap({ caption, grid, unit, corner, rowName, dense = false }:
               {corner === "" ? <td /> : <th scope="col">{corner}</th>}
               {grid.columns.map((c, i) => (
                 <th key={i} scope="col" title={c}>
-                  <span>{c}</span>
+                  <span className={dense ? "hidden" : ""}>{c}</span>
                 </th>
               ))}
             </tr>
@@ -52,6 +53,11 @@ export function HeatMap({ caption, grid, unit, corner, rowName, dense = false }:
           </tbody>
         </table>
       </div>
+      {dense && (
+        <p className="heat-ends small dim">
+          {grid.columns[0]} to {grid.columns.at(-1)}
+        </p>
+      )}
       {scale.bounds.length > 0 && (
         <p className="heat-key small dim">
           {Array.from({ length: heatSteps }, (_, i) => (

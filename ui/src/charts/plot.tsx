@@ -153,7 +153,7 @@ function drawMarks(u: uPlot, marks: Mark[], token: (name: string) => string): vo
     const [from, to] = [x(m.from), x(m.to)];
     u.ctx.fillStyle = token(levelColours[m.level]);
     u.ctx.fillRect(from, top, Math.max(1, to - from), 3 * uPlot.pxRatio);
-    u.ctx.globalAlpha = 0.1;
+    u.ctx.globalAlpha = 0.07;
     u.ctx.fillRect(from, top, Math.max(1, to - from), height);
     u.ctx.globalAlpha = 1;
   }

@@ -218,12 +218,6 @@ function HeatPanel({ expr, unit, ...box }: DrawnProps) {
     <div ref={ref}>
       <PanelBox {...box} data={data} drawn={g !== undefined && g.rows.length > 0} csv={() => (g ? gridCSV("series", g) : "")}>
         {g && <HeatMap caption={box.title} grid={g} unit={data.data?.buckets ? "" : unit} corner="" dense />}
-        {g && (
-          <p className="heat-times small dim">
-            <span>{g.columns[0]}</span>
-            <span>{g.columns.at(-1)}</span>
-          </p>
-        )}
         {(data.data?.left ?? 0) > 0 && <p className="note">{data.data?.left} series with smaller values are left out.</p>}
       </PanelBox>
     </div>
