@@ -40,7 +40,7 @@ func excused(list []exception, k Image, mode, what, reason string) error {
 var always = []string{"tee", "cpu", "memory", "disk", "filesystem", "network", "pressure", "interrupts", "system", "container", "self"}
 
 // counted are the sources whose programs count on every kernel that is new enough.
-var counted = []string{"syscalls", "samples", "switches", "faults", "pagecache", "block", "tcp"}
+var counted = []string{"syscalls", "switches", "faults", "pagecache", "block", "tcp"}
 
 // least is the kernel that the programs need.
 var least = Version{5, 15}

@@ -29,6 +29,7 @@ func refused(h *host.Host, object string, err error) error {
 	}
 	p := &probe.Problem{Err: fmt.Errorf("load %s into the kernel: %w", object, oneLine{reason})}
 	locked, _ := h.ReadString("/sys/kernel/security/lockdown")
+	paranoid, _ := h.ReadUint("/proc/sys/kernel/perf_event_paranoid")
 	switch {
 	// The library guesses at old kernels where a probe of its own is refused.
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported)) && !capable():
@@ -38,6 +39,8 @@ func refused(h *host.Host, object string, err error) error {
 		p.Remedy = "kernel lockdown is in confidentiality mode; boot with lockdown=integrity or none"
 	case errors.Is(err, unix.EPERM):
 		p.Remedy = "a security module, a user namespace, or a seccomp filter of the container forbids bpf(2); allow it"
+	case errors.Is(err, unix.EACCES) && paranoid > 2:
+		p.Remedy = "set the sysctl kernel.perf_event_paranoid to 2, or run as root: at 3, Debian's kernels let no one but CAP_SYS_ADMIN open a perf event"
 	case errors.Is(err, unix.ENOMEM):
 		p.Remedy = "give the process's control group more memory"
 	default:

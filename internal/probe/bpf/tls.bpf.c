@@ -32,8 +32,7 @@ static __always_inline void bump(__u32 cell)
 		__sync_fetch_and_add(c, 1);
 }
 
-SEC("uprobe")
-int handshake_begin(struct pt_regs *regs)
+static __always_inline int begin(struct pt_regs *regs)
 {
 	struct handshake *h = bpf_task_storage_get(&handshakes, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
@@ -46,8 +45,7 @@ int handshake_begin(struct pt_regs *regs)
 	return 0;
 }
 
-SEC("uretprobe")
-int handshake_end(struct pt_regs *regs)
+static __always_inline int end(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf(), *leader = task->group_leader;
 	struct handshake *h = bpf_task_storage_get(&handshakes, task, 0, 0);
@@ -63,5 +61,17 @@ int handshake_end(struct pt_regs *regs)
 	bump(find_slot(&name, 0));
 	return 0;
 }
+
+SEC("uprobe.multi")
+int begin_multi(struct pt_regs *regs) { return begin(regs); }
+
+SEC("uretprobe.multi")
+int end_multi(struct pt_regs *regs) { return end(regs); }
+
+SEC("uprobe")
+int begin_single(struct pt_regs *regs) { return begin(regs); }
+
+SEC("uretprobe")
+int end_single(struct pt_regs *regs) { return end(regs); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -33,6 +33,7 @@ var handshakeMaps = []string{"handshakes", "handshakes_since"}
 type Handshakes struct {
 	*Counters
 	begin, end *ebpf.Program
+	multi      bool
 	files      map[FileID]*Executable
 }
 
@@ -40,6 +41,16 @@ type Handshakes struct {
 // of this process; no file is hooked yet.
 func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 	s := &Handshakes{files: map[FileID]*Executable{}}
+	self := func(multi bool) func(*host.Host, *ebpf.Program) (link.Link, error) {
+		return func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+			offset, err := offsetOf(tick)
+			if err != nil {
+				return nil, err
+			}
+			s.begin, s.multi = p, multi
+			return s.attach("/proc/self/exe", p, offset, tlsSelf)
+		}
+	}
 	p := &Program{
 		Name:      "tls",
 		load:      loadTls,
@@ -63,16 +74,9 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 			return events, nil
 		},
 		hooks: []hook{{
-			name: "uprobe",
-			variants: []variant{{"handshake_begin", func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
-				offset, err := offsetOf(tick)
-				if err != nil {
-					return nil, err
-				}
-				s.begin = p
-				return attachHandshake("/proc/self/exe", p, offset, tlsSelf, false)
-			}}},
-			trigger: tick,
+			name:     "uprobe",
+			variants: []variant{{"begin_multi", self(true)}, {"begin_single", self(false)}},
+			trigger:  tick,
 		}},
 	}
 	var err error
@@ -84,7 +88,11 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 	}
 	// A return of a function of this process must not be hooked: it is in Go, whose
 	// stacks are looked through and moved.
-	if s.end, err = s.another("handshake_end"); err != nil {
+	end := "end_single"
+	if s.multi {
+		end = "end_multi"
+	}
+	if s.end, err = s.another(end); err != nil {
 		return nil, errors.Join(refused(h, "tls", err), s.Close())
 	}
 	kernel.Lock()
@@ -118,16 +126,25 @@ func (s *Handshakes) Attach() error {
 	return err
 }
 
-func attachHandshake(path string, p *ebpf.Program, offset, cookie uint64, end bool) (link.Link, error) {
+// attach attaches a program to the entry or, if it is that of the end, to the
+// return of a function. uprobe.multi came with Linux 6.6; what is before it opens
+// a perf event, for which some kernels ask for more than CAP_PERFMON.
+func (s *Handshakes) attach(path string, p *ebpf.Program, offset, cookie uint64) (link.Link, error) {
 	x, err := link.OpenExecutable(path)
 	if err != nil {
 		return nil, err
 	}
-	o := &link.UprobeOptions{Address: offset, Cookie: cookie}
-	if end {
-		return x.Uretprobe("", p, o)
+	multi := &link.UprobeMultiOptions{Addresses: []uint64{offset}, Cookies: []uint64{cookie}}
+	single := &link.UprobeOptions{Address: offset, Cookie: cookie}
+	switch {
+	case s.multi && p == s.end:
+		return x.UretprobeMulti(nil, p, multi)
+	case s.multi:
+		return x.UprobeMulti(nil, p, multi)
+	case p == s.end:
+		return x.Uretprobe("", p, single)
 	}
-	return x.Uprobe("", p, o)
+	return x.Uprobe("", p, single)
 }
 
 // Hook hooks the function at an offset of a file, and takes the file over, also
@@ -149,7 +166,7 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 		a := &hooks[i]
 		a.name = x.String()
 		a.attach = func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
-			return attachHandshake(path, p, offset, 0, p == s.end)
+			return s.attach(path, p, offset, 0)
 		}
 		a.link, err = a.attach(s.host, a.program)
 	}

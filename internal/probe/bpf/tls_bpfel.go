@@ -66,8 +66,10 @@ const (
 	tlsMapSlotsFree       = "slots_free"
 	tlsMapSlotsUsed       = "slots_used"
 	tlsMapWanted          = "wanted"
-	tlsProgHandshakeBegin = "handshake_begin"
-	tlsProgHandshakeEnd   = "handshake_end"
+	tlsProgBeginMulti     = "begin_multi"
+	tlsProgBeginSingle    = "begin_single"
+	tlsProgEndMulti       = "end_multi"
+	tlsProgEndSingle      = "end_single"
 	tlsVarBankMask        = "bank_mask"
 	tlsVarBanksShared     = "banks_shared"
 	tlsVarMaxProcesses    = "max_processes"
@@ -115,8 +117,10 @@ type tlsSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type tlsProgramSpecs struct {
-	HandshakeBegin *ebpf.ProgramSpec `ebpf:"handshake_begin"`
-	HandshakeEnd   *ebpf.ProgramSpec `ebpf:"handshake_end"`
+	BeginMulti  *ebpf.ProgramSpec `ebpf:"begin_multi"`
+	BeginSingle *ebpf.ProgramSpec `ebpf:"begin_single"`
+	EndMulti    *ebpf.ProgramSpec `ebpf:"end_multi"`
+	EndSingle   *ebpf.ProgramSpec `ebpf:"end_single"`
 }
 
 // tlsMapSpecs contains maps before they are loaded into the kernel.
@@ -207,14 +211,18 @@ type tlsVariables struct {
 //
 // It can be passed to loadTlsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type tlsPrograms struct {
-	HandshakeBegin *ebpf.Program `ebpf:"handshake_begin"`
-	HandshakeEnd   *ebpf.Program `ebpf:"handshake_end"`
+	BeginMulti  *ebpf.Program `ebpf:"begin_multi"`
+	BeginSingle *ebpf.Program `ebpf:"begin_single"`
+	EndMulti    *ebpf.Program `ebpf:"end_multi"`
+	EndSingle   *ebpf.Program `ebpf:"end_single"`
 }
 
 func (p *tlsPrograms) Close() error {
 	return _TlsClose(
-		p.HandshakeBegin,
-		p.HandshakeEnd,
+		p.BeginMulti,
+		p.BeginSingle,
+		p.EndMulti,
+		p.EndSingle,
 	)
 }
 

@@ -27,7 +27,7 @@ var samples = probe.Source{
 	Metrics: []*metric.Desc{sampledCPU, sampleInterval, retiredEvents},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the programs", Open: true},
-		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures, and to open a perf event of each CPU", Open: true},
+		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures, and to open a perf event of each CPU; where kernel.perf_event_paranoid is 3, as on Debian, the latter takes cap_sys_admin", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, x86-64 only",
 	Cost: "97 ticks a second on each CPU, an idle one too, of 12.5 us each, of which 2.4 us in the program: 0.12 % of a core, on a virtual machine that the timer's interrupt leaves (Linux 6.18, BenchmarkTick). The source measures a tick when it is opened; the budget and teescope_source_cpu_seconds_total go by that. " +
@@ -76,7 +76,7 @@ func (s *sampler) Read(ctx context.Context, emit func(metric.Sample)) error {
 		following = s.samples.Follow(online)
 	}
 	if following != nil {
-		following = &probe.Problem{Err: following, Remedy: "the clock of a CPU that has come takes CAP_PERFMON: start teescope as root, with --privileges least"}
+		following = &probe.Problem{Err: following, Remedy: "the clock of a CPU that has come takes CAP_PERFMON or, where kernel.perf_event_paranoid is 3, CAP_SYS_ADMIN: restart teescope"}
 	}
 	err := s.counters.Read(ctx, emit)
 	if rerr := s.Recycle(); err != nil { // only where the table is full does it matter that it stays so

@@ -128,6 +128,7 @@ func (r *handshakes) find() {
 	if all {
 		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
 		clear(r.lost)
+		r.usual()
 	}
 	complete, err := r.search.each(r.process)
 	if err != nil {
@@ -138,6 +139,23 @@ func (r *handshakes) find() {
 		// A file that no process uses now may be another's soon, for a moment only.
 		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
 			r.lost["hooks"] = err.Error()
+		}
+	}
+}
+
+// usual hooks the libraries where packages install them: before Linux 6.6 none
+// can be hooked once the privileges of the start are given up.
+func (r *handshakes) usual() {
+	for _, pattern := range []string{"/usr/lib/*/libssl.so.[0-9]*", "/usr/lib64/libssl.so.[0-9]*", "/usr/lib/libssl.so.[0-9]*"} {
+		paths, _ := r.search.host.Glob(pattern) // the patterns are well formed
+		for _, p := range paths {
+			x, err := bpf.OpenExecutable(r.search.host, p, 0)
+			if err == nil {
+				err = r.hook(x)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				r.lost[p] = err.Error()
+			}
 		}
 	}
 }
