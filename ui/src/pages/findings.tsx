@@ -1,5 +1,5 @@
 // What was found: when, open, closed, and what every rule says.
-import { asking, getDocument, labelValues } from "../api/client";
+import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
 import type { AnalysisRecord, Findings } from "../api/types";
 import { FindingDetail } from "../findings/detail";
@@ -9,8 +9,8 @@ import { SilenceList, useSilences } from "../findings/silences";
 import { lengthOf, Timeline } from "../findings/timeline";
 import { formatSince } from "../format/time";
 import { Problem } from "../frame/problem";
-import { own, select } from "../query/promql";
 import { useMachine } from "../state/machine";
+import { useProcesses } from "../state/processes";
 import { usePlace } from "../state/use-place";
 import { steady } from "../state/window";
 import { count, openFindings } from "../words/verdict";
@@ -72,12 +72,4 @@ function useHistory() {
   const { window: w } = useMachine();
   const name = asking("findings", { ...steady(w) });
   return useResource<AnalysisRecord[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
-}
-
-/** The names of processes, which are the subjects whose time can be explained. */
-function useProcesses(wanted: boolean): Set<string> {
-  const { window: w } = useMachine();
-  const selector = select("tee_process_cpu_seconds_total", own(w));
-  const names = useResource(wanted && w.instance !== "" ? `${selector} ${Math.floor(w.to / 60)}` : null, (s) => labelValues("process", selector, { ...w, from: w.to - 7 * 86400 }, s));
-  return new Set(names.data ?? []);
 }

@@ -6,6 +6,7 @@ import { LinesChart, QueryChart, TEEPanel, TopChart } from "../charts/charts";
 import { node } from "../charts/node";
 import { Spark } from "../charts/spark";
 import { teeCharts } from "../charts/tee";
+import { around } from "../findings/spans";
 import { formatValue } from "../format/number";
 import { formatSince } from "../format/time";
 import { levelIcons, Severity } from "../frame/level";
@@ -13,6 +14,7 @@ import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { counters, own, processFilter, rateWindow, select } from "../query/promql";
 import { useMachine } from "../state/machine";
+import { useProcesses } from "../state/processes";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { lossOf } from "../words/budget";
@@ -111,21 +113,24 @@ function VerdictLine() {
 function FindingStrip() {
   const { findings } = useMachine();
   const open = openFindings(findings.data);
+  const processes = useProcesses(open.length > 0);
   if (open.length === 0) return null;
   return (
     <section className="strip" aria-label="Open findings">
       {open.map((f) => (
-        <FindingCard key={f.id} finding={f} />
+        <FindingCard key={f.id} finding={f} explainable={processes.has(f.subject)} />
       ))}
     </section>
   );
 }
 
-function FindingCard({ finding: f }: { finding: AnalysisRecord }) {
+/** Leads to the explanation of a process at that time, else to the finding. */
+function FindingCard({ finding: f, explainable }: { finding: AnalysisRecord; explainable: boolean }) {
   const place = usePlace();
+  const { tick } = useMachine();
   const first = f.evidence?.[0];
   return (
-    <PlaceLink to={goTo(place, "findings", f.id)} className="finding-card">
+    <PlaceLink to={explainable ? { ...goTo(place, "explain", f.subject), fixed: around(f, tick) } : goTo(place, "findings", f.id)} className="finding-card">
       <span className="row">
         <Severity level={f.severity} />
         <span className="dim small">since {formatSince(f.since)}</span>
