@@ -9,7 +9,8 @@
  *   memory     pages given back (madvise) and touched again
  *   lock       threads that wait for one mutex, whose critical section computes
  *   handshake  TLS connections to a server on the loopback, opened one after
- *              another without resumption; the server is a process of its own
+ *              another without resumption; the server is a process of its own,
+ *              NAME-server
  *
  * The rest is computing in user space. It works in slices of a few milliseconds,
  * each of one cause drawn among those that are behind their share.
@@ -285,6 +286,7 @@ static void start_server(void)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	socklen_t size = sizeof server;
 	pid_t parent = getpid();
+	char name[32] = "";
 
 	server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&server, sizeof server) || listen(fd, 16) || getsockname(fd, (struct sockaddr *)&server, &size))
@@ -293,7 +295,8 @@ static void start_server(void)
 	case -1:
 		die("start the server");
 	case 0:
-		prctl(PR_SET_NAME, "causes-server");
+		prctl(PR_GET_NAME, name);
+		prctl(PR_SET_NAME, strcat(name, "-server"));
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(0);

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -32,7 +33,7 @@ var tls = probe.Source{
 		{Capability: "cap_perfmon", For: "to attach uprobes"},
 		{Capability: "cap_sys_ptrace", For: "to find libssl in the memory maps of other users' processes", Optional: true},
 	},
-	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; not 6.11, 6.13, nor 6.12 before 6.12.20, where a hooked return is a system call that seccomp filters do not know and end the process for",
+	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; before 6.6 what is not hooked at the start takes CAP_SYS_ADMIN; not 6.11, 6.13, nor 6.12 before 6.12.20, where a hooked return is a system call that seccomp filters do not know and end the process for",
 	Cost:    "Two traps of the processor for a handshake, and two more for each time that it would have blocked: 10 us for one at the entry, on the virtual machine it was developed on (Linux 6.18, self-test of 4,800 calls), which the source measures when it is opened; one at the return was not measured apart. Finding libraries reads the memory map of each new process twice and of all processes once a minute.",
 	Blind: "handshakes that are made by reading or writing at once, without SSL_connect, SSL_accept or SSL_do_handshake; programs that have OpenSSL linked in, and all others: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with a library of its own; those inside enclaves. " +
 		"While the budget lets it count for a part of the time only, the source samples divides the user space of the rest as that of this part; 20 ms after a pause are left out, and a part of less shows none",
@@ -83,6 +84,19 @@ type handshakes struct {
 	looked   map[fileKey]bool
 	inUse    map[uint64]bool   // inodes
 	lost     map[string]string // reason by file
+
+	// mu guards refused, which says why the hooks could not be put back.
+	mu      sync.Mutex
+	refused error
+}
+
+// Attach implements probe.Governed.
+func (r *handshakes) Attach() error {
+	err := r.Handshakes.Attach()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = err
+	return err
 }
 
 // Read implements probe.Reader.
@@ -105,6 +119,13 @@ func (r *handshakes) decode(c *counters, emit emitter) (folded uint64) {
 
 // problem says what could not be hooked.
 func (r *handshakes) problem() error {
+	r.mu.Lock()
+	refused := r.refused
+	r.mu.Unlock()
+	if refused != nil {
+		return &probe.Problem{Err: fmt.Errorf("hook OpenSSL again after a pause for the budget: %w", refused),
+			Remedy: "before Linux 6.6 that takes CAP_SYS_ADMIN: start teescope with --privileges keep, or give it a larger --budget"}
+	}
 	if len(r.lost) == 0 {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestTLSHandshakes(t *testing.T) {
 		t.Logf("error %v", err) // of processes that may not be looked at
 		return out
 	}
-	const name = "tls-client"
+	const name = "shaking"
 	cmd := exec.Command(path, "--wait", "--name", name, "--seconds", "1", "--shares", "handshake=0.9")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -72,7 +72,7 @@ func TestTLSHandshakes(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	for _, process := range []string{name, "causes-server"} {
+	for _, process := range []string{name, name + "-server"} {
 		if n := is[process] - was[process]; n != did.Events.Handshake || n == 0 {
 			t.Errorf("%s: %g handshakes, want %g", process, n, did.Events.Handshake)
 		}
