@@ -72,11 +72,11 @@ func (o options) churned(a *running) error {
 }
 
 // scraped reads an agent for a while, and meanwhile does something again and again.
-func (r *running) scraped(d time.Duration, meanwhile func() error) error {
+func (m *running) scraped(d time.Duration, meanwhile func() error) error {
 	next := time.Now()
 	for end := next.Add(d); time.Now().Before(end); {
 		if !time.Now().Before(next) {
-			if _, err := get(r.url); err != nil {
+			if _, err := get(m.url); err != nil {
 				return err
 			}
 			next = next.Add(scrapeEvery)

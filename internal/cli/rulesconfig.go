@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -257,9 +256,6 @@ func (a analysisConfig) doubts(emitted func(metric string) bool, scraped bool) [
 	}
 	return out
 }
-
-// errRestart is said when a file that is read again changes what only a start puts in force.
-var errRestart = errors.New("windows, rules and thresholds changed: they are in force after a restart")
 
 // differs reports whether another configuration asks for other rules, windows or limits.
 func (a analysisConfig) differs(b analysisConfig) bool {

@@ -88,8 +88,8 @@ func whyAround(ctx context.Context, p *analysis.Pass, e *evidence, labels map[st
 	if err != nil {
 		return "", err
 	}
-	for _, pt := range points {
-		name := pt.Labels["name"]
+	if len(points) > 0 {
+		name := points[0].Labels["name"]
 		e.add(ctx, "1 for the clock source of the machine, "+name, "", onMachine("tee_clocksource_info", labels, fmt.Sprintf("name=%q", name)))
 		if !isOneOf(name, fastClocks) {
 			return fmt.Sprintf("The machine's clock source, %s, may be one that cannot be read from user space, so that every program's questions enter the kernel: see the rule clock_source.", name), nil
