@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
@@ -324,4 +326,27 @@ func TestCompact(t *testing.T) {
 			t.Errorf("compact(%v) is %s, want %s", v, got, want)
 		}
 	}
+}
+
+// FuzzTop shows whatever a server answers to a query, on terminals of any size.
+func FuzzTop(f *testing.F) {
+	f.Add([]byte(`{"data":{"result":[{"metric":{"process":"a\u001b[2J","instance":"x","column":"cpu"},"value":[1,"1e300"]}]}}`), 80, 24)
+	f.Add([]byte(`{"data":{"result":[{"metric":{"process":"b","column":"epc"},"value":[1,"-Inf"]},{"metric":{"column":"kernel"},"value":[1,"NaN"]}]}}`), 3, 2)
+	f.Fuzz(func(t *testing.T, answer []byte, width, height int) {
+		var v vector
+		var s topSnapshot
+		if json.Unmarshal(answer, &v) != nil || s.fill(v, v) != nil || width < 0 || height < 0 || width > 500 || height > 200 {
+			return
+		}
+		m := topModel{snapshot: s, width: width, height: height}
+		lines, _ := press(m, "<", "down", "/").screen()
+		if len(lines) != height {
+			t.Errorf("%d lines on %d", len(lines), height)
+		}
+		for _, l := range append(lines, strings.Split(m.plain(), "\n")...) {
+			if strings.ContainsFunc(l, unicode.IsControl) {
+				t.Errorf("control characters in %q", l)
+			}
+		}
+	})
 }
