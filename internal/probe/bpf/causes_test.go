@@ -151,7 +151,7 @@ func TestCauses(t *testing.T) {
 				handshakes += float64(n)
 			}
 		})
-	}, "--name", name, "--seconds", "8", "--shares", "storm=0.2,memory=0.2,handshake=0.2,lock=0.2")
+	}, "--name", name, "--seconds", "5", "--shares", "storm=0.2,memory=0.2,handshake=0.2,lock=0.2")
 	t.Logf("%+v", truth)
 	t.Logf("%v", got)
 
@@ -223,7 +223,7 @@ func TestHandshakesInWindows(t *testing.T) {
 			t.Error(err)
 		}
 		got = sampled(s, name)
-	}, "--name", name, "--seconds", "4", "--shares", "handshake=0.5")
+	}, "--name", name, "--seconds", "3", "--shares", "handshake=0.5")
 	// The kernel's part of those that were not seen is under the names of its calls.
 	n := got[doing{InUser, Handshake}] + got[doing{InKernel, Handshake}] + got[doing{InKernel, "read"}] + got[doing{InKernel, "write"}]
 	z := 4 * math.Sqrt(n/open+1) * SamplePeriod.Seconds() / truth.ActiveSeconds

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -203,6 +204,51 @@ func TestSamplesFold(t *testing.T) {
 	if float64(folded) != n || n+float64(s.Late()) < d.CPUSeconds/SamplePeriod.Seconds()-4*math.Sqrt(n+1) {
 		t.Errorf("%d of %g samples are folded, %g s of CPU time", folded, n, d.CPUSeconds)
 	}
+}
+
+// Corrupt or short maps must give numbers or nothing, never a panic.
+func FuzzDecodeSamples(f *testing.F) {
+	f.Add([]byte{}, []byte{1}, []byte("redis"))
+	f.Add(make([]byte, 8*pairsRow), slices.Repeat([]byte{247, 3, 0, 0, 0, 0, 0, 0}, pairs), []byte("redis"))
+	f.Add(slices.Repeat([]byte{0xff}, 4099), slices.Repeat([]byte{0xff}, 8*pairs+3), slices.Repeat([]byte{0xff}, 999))
+	f.Fuzz(func(t *testing.T, counts, keys, names []byte) {
+		h := &host.Host{Now: time.Now, Maps: func(string) (map[string][]byte, error) {
+			return map[string][]byte{"counts": counts, "keys": keys, "names": names, "walk": counts}, nil
+		}}
+		s, err := OpenSamples(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Sampled(func(process string, in Activity, call string, n float64) {
+			if process == "" || in == "" || n < 0 {
+				t.Errorf("%q %q %q: %g", process, in, call, n)
+			}
+		})
+		s.Late()
+		w, err := OpenWaits(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Waited(func(k Wait, seconds float64) {
+			if k.Process == "" || seconds <= 0 {
+				t.Errorf("%+v: %g s", k, seconds)
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+		x, err := OpenHandshakes(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Handshaken(func(process string, _ uint64) {
+			if process == "" {
+				t.Error("a process without a label")
+			}
+		})
+		if err := errors.Join(s.Close(), w.Close(), x.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // BenchmarkTick is what a tick costs, as the source measures it when it is opened,
