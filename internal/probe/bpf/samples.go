@@ -399,7 +399,7 @@ func (s *Samples) measure() float64 {
 	defer t.close()
 	work := func() float64 {
 		began := now()
-		spin(rounds)
+		runtime.KeepAlive(spin(rounds))
 		return float64(now()-began) / 1e9
 	}
 	alone := work()

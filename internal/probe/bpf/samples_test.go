@@ -98,7 +98,7 @@ func TestSamplesOfComputing(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	was, began := sampled(s, self)[doing{InUser, ""}], threadCPU()
 	for threadCPU()-began < 400*time.Millisecond {
-		spin(1_000_000)
+		runtime.KeepAlive(spin(1_000_000))
 	}
 	want := (threadCPU() - began).Seconds() / SamplePeriod.Seconds()
 	got := sampled(s, self)
