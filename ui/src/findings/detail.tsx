@@ -26,7 +26,7 @@ const confidences: Record<AnalysisConfidence, string> = {
   low: "a guess worth a look",
 };
 
-interface Props {
+export interface FindingProps {
   finding: AnalysisRecord;
   /** The rule's title. */
   title: string;
@@ -35,7 +35,7 @@ interface Props {
   explainable: boolean;
 }
 
-export function FindingDetail({ finding: f, title, silences, explainable }: Props) {
+export function FindingDetail({ finding: f, title, silences, explainable }: FindingProps) {
   const place = usePlace();
   const { tick } = useMachine();
   const ref = useRef<HTMLElement>(null);

@@ -1,8 +1,9 @@
 // What was found: when, open, closed, and what every rule says.
+import { useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
 import type { AnalysisRecord, Findings } from "../api/types";
-import { FindingDetail } from "../findings/detail";
+import { FindingDetail, type FindingProps } from "../findings/detail";
 import "../findings/findings.css";
 import { Rules } from "../findings/rules";
 import { SilenceList, useSilences } from "../findings/silences";
@@ -15,9 +16,12 @@ import { usePlace } from "../state/use-place";
 import { steady } from "../state/window";
 import { count, openFindings } from "../words/verdict";
 
+/** So many open findings, the worst, are shown in full. */
+const inFull = 5;
+
 export default function FindingsPage() {
   const place = usePlace();
-  const { findings, window: w, tick } = useMachine();
+  const { findings, window: w } = useMachine();
   const silences = useSilences();
   const f = findings.data;
   const history = useHistory();
@@ -39,9 +43,17 @@ export default function FindingsPage() {
       </div>
       {findings.error && <Problem message={findings.error} retry={findings.retry} stale={f !== null} />}
       {history.error && <Problem message={history.error} retry={history.retry} stale={history.data !== null} />}
-      {open.map((r) => (
+      {open.slice(0, inFull).map((r) => (
         <FindingDetail key={r.id} finding={r} {...shared(r.rule, r.subject)} />
       ))}
+      {open.length > inFull && (
+        <section className="card" aria-labelledby="also-open">
+          <h2 id="also-open">Also open</h2>
+          {open.slice(inFull).map((r) => (
+            <Folded key={r.id} finding={r} chosen={r.id === place.subject} {...shared(r.rule, r.subject)} />
+          ))}
+        </section>
+      )}
       {w.instance !== "" && all.length > 0 && <Timeline findings={all} titles={titles} />}
       <section className="card" aria-labelledby="closed">
         <div className="section-head">
@@ -50,20 +62,28 @@ export default function FindingsPage() {
         {closed.length === 0 ? (
           <p className="dim">None, as far back as findings are kept.</p>
         ) : (
-          closed.slice(0, 100).map((r) => (
-            <details key={r.id} open={r.id === place.subject || undefined}>
-              <summary>
-                {formatSince(r.since)}, for {lengthOf(r, tick)}: {r.title}
-              </summary>
-              <FindingDetail finding={r} {...shared(r.rule, r.subject)} />
-            </details>
-          ))
+          closed.slice(0, 100).map((r) => <Folded key={r.id} finding={r} chosen={r.id === place.subject} {...shared(r.rule, r.subject)} />)
         )}
         {closed.length > 100 && <p className="note">{closed.length - 100} older ones are not listed.</p>}
       </section>
       <SilenceList silences={silences} titles={titles} />
       <Rules rules={rules} />
     </>
+  );
+}
+
+/** A finding in one line that opens; what is in it is read once it is open. */
+function Folded({ chosen, ...detail }: FindingProps & { chosen: boolean }) {
+  const { tick } = useMachine();
+  const [open, setOpen] = useState(chosen);
+  const f = detail.finding;
+  return (
+    <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>
+        {formatSince(f.since)}, for {lengthOf(f, tick)}: {f.title}
+      </summary>
+      {open && <FindingDetail {...detail} />}
+    </details>
   );
 }
 
