@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -23,7 +26,6 @@ var ruleOf = map[string]string{
 type slow struct {
 	name   string
 	shares map[string]float64 // asked for
-	first  string             // the cause with the largest share
 }
 
 // draw gives each cause a program of its own and one with a second cause besides,
@@ -34,10 +36,10 @@ func draw(r *rand.Rand) (out []slow) {
 	between := func(low, high float64) float64 { return low + (high-low)*r.Float64() }
 	for i, cause := range causes {
 		name := func() string { return fmt.Sprintf("%c%07x", 'g'+r.IntN(20), r.Uint32()>>4) }
-		out = append(out, slow{name(), map[string]float64{cause: between(0.1, 0.6)}, cause})
+		out = append(out, slow{name(), map[string]float64{cause: between(0.1, 0.6)}})
 		second := causes[(i+1+r.IntN(len(causes)-1))%len(causes)]
 		large := between(0.25, 0.6)
-		out = append(out, slow{name(), map[string]float64{cause: large, second: between(0.1, min(large-0.1, 0.9-large))}, cause})
+		out = append(out, slow{name(), map[string]float64{cause: large, second: between(0.1, min(large-0.1, 0.9-large))}})
 	}
 	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
@@ -95,7 +97,12 @@ func startCauses(t *testing.T, exe string, args ...string) *causes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &causes{startCmd(t, c), in}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p := startCmd(t, c)
+	// A session of its own that comes before others, for what else runs on the machine
+	// is not to be its cause (sched(7), autogroups; where there are none it is as it is).
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", p.Process.Pid), []byte("-19"), 0o644)
+	return &causes{p, in}
 }
 
 func (c *causes) goOn(t *testing.T) {
@@ -180,14 +187,18 @@ func (p slow) check(t *testing.T, m *monitor, truth string, seconds int) (judged
 		}
 	}
 	t.Logf("%s: %s; true %v; said %v, first %s; waits for a CPU %.3f s/s beside %.3f, unexplained %.3f", p.name, p.flag(), own.Shares, share, first, e.Tree.Queued.Value, e.Tree.Active.Value, e.Tree.UnexplainedShare.Value)
-	if first != ruleOf[p.first] {
-		t.Errorf("%s (%s): the first cause is said to be %q, want %q\n%+v", p.name, p.flag(), first, ruleOf[p.first], e.Causes)
+	// What counts is what the program did: on a busy machine it misses the shares that
+	// it was asked for, and two causes may come out alike.
+	own.Shares["handshake"] = own.Shares["handshake_inside"]
+	delete(own.Shares, "handshake_inside")
+	largest := slices.Max(slices.Collect(maps.Values(own.Shares)))
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(own.Shares)), func(cause string) bool {
+		return ruleOf[cause] == first && own.Shares[cause] > largest-0.05
+	}) {
+		t.Errorf("%s (%s): the first cause is said to be %q\n%+v", p.name, p.flag(), first, e.Causes)
 	}
 	for cause, rule := range ruleOf {
 		want := own.Shares[cause]
-		if cause == "handshake" {
-			want = own.Shares["handshake_inside"]
-		}
 		if off := share[rule] - want; math.Abs(off) > 0.05 {
 			t.Errorf("%s (%s): %s is said to take %.1f %%, %.1f points off", p.name, p.flag(), rule, share[rule]*100, off*100)
 		}

@@ -11,6 +11,15 @@ import (
 // its ticks.
 const bookkeeping = 0.03
 
+// stolenShare is the part of CPU time that the host took, beside what it left; 0
+// where it is not known.
+func (r *reading) stolenShare() float64 {
+	if !(r.stolen > 0 && r.stolen < 1) {
+		return 0
+	}
+	return r.stolen / (1 - r.stolen)
+}
+
 // checks compare what is explained with what was measured otherwise. A check that
 // fails is the explanation's fault, not the process's, and is shown with it.
 func (r *reading) checks(rows []Row) []Check {
@@ -20,7 +29,8 @@ func (r *reading) checks(rows []Row) []Check {
 	}
 	if len(r.cpu) > 0 && !math.IsNaN(r.scheduled) {
 		clock, account := r.sampled("cpu", total(r.cpu, everything)), r.rated("switches", r.scheduled)
-		slack := bookkeeping * account.Value
+		// The clock ticks while a host has taken the CPU, and the scheduler may know that time and leave it out.
+		slack := (bookkeeping + r.stolenShare()) * account.Value
 		add(clock.overlaps(around(account.Value, account.below()+slack, account.above()+slack)), clock, account,
 			"CPU time by the sampling clock, against the scheduler's own account")
 	}
