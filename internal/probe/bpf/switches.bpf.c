@@ -84,6 +84,20 @@ static __always_inline void runs(struct task_struct *task, __u32 cpu)
 	*at = 0;
 }
 
+struct task_struct___prio {
+	int prio;
+} KERNEL_TYPE;
+
+/*
+ * The fair scheduler alone remembers what a task had run when it was switched in
+ * (set_next_entity() in kernel/sched/fair.c): it has the priorities from
+ * MAX_RT_PRIO on (include/linux/sched/prio.h).
+ */
+static __always_inline int remembers(struct task_struct *task)
+{
+	return ((struct task_struct___prio *)task)->prio >= 100;
+}
+
 /* count adds what prev did; it returns whether prev can go on running, and is to be timed. */
 static __always_inline int count(struct task_struct *prev, __u32 cpu, struct running *was)
 {
@@ -104,10 +118,11 @@ static __always_inline int count(struct task_struct *prev, __u32 cpu, struct run
 		/*
 		 * Its switch to this CPU was not seen: the first one here, or one away
 		 * from a task that this kernel hides. The fair scheduler remembers the
-		 * same, but forgets it when a running task's parameters change.
+		 * same, but forgets it when a running task's parameters change. Of a
+		 * task of another scheduler this turn's time is not known, and left out.
 		 */
 		kind = waiting ? INVOLUNTARY : VOLUNTARY;
-		if (!was->seen)
+		if (!was->seen || !remembers(prev))
 			ns = total;
 	}
 	add(&counts, STRIDE, cpu, slot * KINDS + CPU_NS, total - ns);
