@@ -26,9 +26,9 @@ func documents() map[string]report.Document {
 	}
 	overhead := one(startup())
 	overhead.Findings = []analysis.Finding{{
-		Rule: "enclave-exits", Subject: "startup", Title: "startup leaves its enclave 41,000 times a second", Severity: analysis.Warning,
+		Rule: "enclave-exits", Subject: "startup", Title: "startup leaves its enclave 41,000 times a second", Severity: analysis.Warning, Confidence: analysis.Medium,
 		Share: &[2]float64{0.31, 0.44}, Remedy: "Batch system calls, or use exitless calls where a core can be spared.",
-	}, {Rule: "memory", Subject: "machine", Title: "No memory pressure during the runs", Severity: analysis.Info}}
+	}, {Rule: "memory", Subject: "machine", Title: "No memory pressure during the runs", Severity: analysis.Info, Confidence: analysis.High}}
 	platforms := one(machines())
 	platforms.Prices = []report.Price{
 		{Name: "c3-standard-8", PerHour: 0.4176, Currency: "USD", Date: "2026-11-02", Source: "list price, us-central1"},
