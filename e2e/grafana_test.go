@@ -34,6 +34,7 @@ var quiet = map[string]string{
 	"tee_tcp_retransmits_total":          "no segment was lost",
 	"container_cpu_cfs_":                 "no control group has a quota",
 	"container_spec_memory_limit_bytes":  "no control group has a limit",
+	"container_threads":                  "no control group counts its threads (the pids controller)",
 	"container_network_":                 "no container has a network of its own",
 	"container_fs_":                      "no control group of its own used a disk",
 	"teescope_bench_guard":               "no guard spoke",

@@ -201,7 +201,15 @@ export function chart(page, title) {
   return page.getByRole("region", { name: title, exact: true });
 }
 
-/** Waits until the chart shows data. */
+/** Waits until the chart shows data. A chart asks for it when it is seen, and those above it may grow meanwhile. */
 export async function drawn(page, title) {
-  await page.locator(`section.panel[aria-label="${title}"][data-state=drawn]`).waitFor();
+  const there = page.locator(`section.panel[aria-label="${title}"][data-state=drawn]`);
+  for (const until = Date.now() + 20_000; ; ) {
+    try {
+      return await there.waitFor({ timeout: 1000 });
+    } catch (error) {
+      if (Date.now() > until) throw error;
+      await chart(page, title).scrollIntoViewIfNeeded();
+    }
+  }
 }
