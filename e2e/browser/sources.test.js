@@ -106,7 +106,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await level.focus();
       await page.keyboard.press("ArrowDown");
       await until("the monitor was asked", 20_000, async () => (await source("switches")).wanted === "latency");
-      await item.getByText(/level latency|asked for latency/).waitFor();
+      await item.getByText(/level latency|asked for latency/).first().waitFor();
       await until("the field says so", 20_000, async () => (await level.inputValue()) === "latency");
       assert.equal(await reloaded(), false);
 
