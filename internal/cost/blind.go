@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/teescope/teescope/internal/analysis"
 )
 
 // blind says what could not be seen, and what the tree leaves out.
@@ -30,17 +32,17 @@ func (r *reading) blind(t Tree) []string {
 	}
 	for _, source := range slices.Sorted(maps.Keys(r.coverage)) {
 		if slices.Contains([]string{"syscalls", "switches", "faults"}, source) {
-			say("Source %s counted in %s %% of the time, to stay within the budget; its rates are estimates.", source, short(r.coverage[source]*100))
+			say("Source %s counted in %s %% of the time, to stay within the budget; its rates are estimates.", source, analysis.Count(r.coverage[source]*100))
 		}
 	}
 	slept := total(r.waits, func(d doing) bool { return d.mode == "sleep" })
 	if locks := total(r.waits, func(d doing) bool { return d.mode == "sleep" && strings.HasPrefix(d.call, "futex") }); locks > t.Active.Value {
-		say("%s threads slept in futex calls that are not known to be locks: idle workers, condition variables, or locks of a runtime of its own (Go, Java).", short(locks))
+		say("%s threads slept in futex calls that are not known to be locks: idle workers, condition variables, or locks of a runtime of its own (Go, Java).", analysis.Count(locks))
 	} else if slept > t.Active.Value {
-		say("%s threads slept, waiting for work; that is no part of the active time.", short(slept))
+		say("%s threads slept, waiting for work; that is no part of the active time.", analysis.Count(slept))
 	}
 	if r.stolen > leastSteal {
-		say("The host took %s %% of the machine's CPU time; it is in the rows of whatever ran then.", short(r.stolen*100))
+		say("The host took %s %% of the machine's CPU time; it is in the rows of whatever ran then.", analysis.Count(r.stolen*100))
 	}
 	return out
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/teescope/teescope/internal/analysis"
 )
 
 // lockCalls are the calls in which a thread waits for a lock or hands it on.
@@ -15,7 +17,7 @@ var lockCalls = strings.Fields("futex futex_wait futex_wake futex_waitv futex_re
 var memoryCalls = strings.Fields("mmap munmap mremap madvise mprotect brk")
 
 // clockCalls are answered by the vDSO without entering the kernel, where nothing is in its way.
-var clockCalls = strings.Fields("clock_gettime gettimeofday time clock_getres")
+var clockCalls = strings.Split(analysis.VDSOCalls, "|")
 
 // syncCalls return when data are safe on the disk.
 var syncCalls = strings.Fields("fsync fdatasync msync sync_file_range sync syncfs")
@@ -125,7 +127,7 @@ func (t Tree) sentence(row Row, c Cause) string {
 	call := strings.TrimPrefix(row.ID, "syscall:")
 	often := ""
 	if row.Rate != nil {
-		often = fmt.Sprintf(" (%s a %s)", short(row.Rate.Value), t.Per)
+		often = fmt.Sprintf(" (%s a %s)", analysis.Count(row.Rate.Value), t.Per)
 	}
 	switch c.Rule {
 	case "syscall_storm":

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -96,19 +95,7 @@ func named(ctx context.Context, p *analysis.Pass, name, metric, instance string)
 	return call(name, instance), nil
 }
 
-// count prints a number as a sentence needs it: three digits are enough to act
-// on, and the evidence has all of them ("3,420,000", "12.3").
-func count(v float64) string {
-	v, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
-	if err != nil || v < 1000 {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	s := strconv.FormatFloat(v, 'f', 0, 64)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func count(v float64) string { return analysis.Count(v) }
 
 // percent prints a ratio ("12.3 %").
 func percent(v float64) string { return count(v*100) + " %" }

@@ -10,7 +10,7 @@ import (
 
 // vdsoCalls are what the vDSO of x86-64 answers without entering the kernel, when it
 // can (vdso(7)).
-const vdsoCalls = "clock_gettime|gettimeofday|time|getcpu|clock_getres"
+const vdsoCalls = analysis.VDSOCalls
 
 // fastClocks are the clock sources that the vDSO reads (arch/x86/kernel/tsc.c,
 // arch/x86/kernel/pvclock.c, drivers/clocksource/hyperv_timer.c,
