@@ -71,15 +71,17 @@ func indent(s string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
 }
 
-// where returns the first lines of a test's output that name a place in a file, so
+// where returns the last lines of a test's output that name a place in a file, so
 // that a log of which only a part is kept says what went wrong.
 func where(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); place.MatchString(line) {
-			if lines = append(lines, line); len(lines) == 4 {
-				break
-			}
+			lines = append(lines, line)
 		}
 	}
-	return lines
+	return lines[max(0, len(lines)-places):]
 }
+
+// places is how many lines where returns at most: what a test logs may stand
+// between its errors.
+const places = 12
