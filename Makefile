@@ -18,6 +18,7 @@ help: ## list these targets
 
 build: ui ## build bin/teescope, a static binary with the page in it
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
+	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 
 run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
 	@exec bin/teescope monitor $(ARGS)

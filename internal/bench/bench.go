@@ -96,11 +96,20 @@ type Job struct {
 	// Inside runs in the environment. In Argv, Env and Dir the text {work} stands
 	// for the environment's work folder, in which Files lie, and {data} for a
 	// folder with room for test files (the disk under test).
+	//
+	// In Argv and Env of both commands and in Data of Files {port}, {port2} and
+	// {port3} stand for TCP ports that were free on the harness's loopback when the
+	// environment was opened; they stay the same for its runs.
 	Inside host.Cmd
 	Files  []File
 	// Outside runs beside it on the harness's machine (a load generator), after
-	// the inside has printed the line Inside.Ready; nil for most jobs.
+	// the inside has printed the line Inside.Ready, or at once where that is "": it
+	// then waits itself until the server answers. When one of the two ends, the other
+	// is ended. nil for most jobs.
 	Outside *host.Cmd
+	// Processes are further names under which the inside works (a script starts the
+	// server, say), for the counters.
+	Processes []string
 }
 
 // File is put into an environment's work folder before the first run of a job.
@@ -108,8 +117,32 @@ type File struct {
 	Name string // slash-separated, relative
 	// Data is the content; when nil it is read from the harness's file From.
 	Data []byte
+	// From is a path, or Worker.
 	From string
 	Exec bool
+}
+
+// Worker in File.From is the worker that networked jobs bring along: the program
+// teescope-work that lies beside this one, or in PATH.
+const Worker = "{worker}"
+
+// Content is what the file holds.
+func (f File) Content(h *host.Host) ([]byte, error) {
+	if f.Data != nil {
+		return f.Data, nil
+	}
+	name := f.From
+	if name == Worker {
+		var err error
+		if name, err = h.Beside("teescope-work"); err != nil {
+			return nil, fmt.Errorf("find the worker: %w (make build puts it there)", err)
+		}
+	}
+	b, err := h.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("file %s of the job: %w", f.Name, err)
+	}
+	return b, nil
 }
 
 // Outcome is what a run left behind.

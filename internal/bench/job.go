@@ -53,7 +53,7 @@ func dataDigest(h *host.Host, j Job) (string, error) {
 		if f.Exec {
 			continue
 		}
-		b, err := f.content(h)
+		b, err := f.Content(h)
 		if err != nil {
 			return "", err
 		}
@@ -72,24 +72,13 @@ func programs(h *host.Host, j Job) (map[string]string, error) {
 		if !f.Exec {
 			continue
 		}
-		b, err := f.content(h)
+		b, err := f.Content(h)
 		if err != nil {
 			return nil, err
 		}
 		out[f.Name] = sum(b)
 	}
 	return out, nil
-}
-
-func (f File) content(h *host.Host) ([]byte, error) {
-	if f.Data != nil {
-		return f.Data, nil
-	}
-	b, err := h.ReadFile(f.From)
-	if err != nil {
-		return nil, fmt.Errorf("file %s of the job: %w", f.Name, err)
-	}
-	return b, nil
 }
 
 func sum(b []byte) string {

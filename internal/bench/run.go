@@ -193,10 +193,11 @@ type session struct {
 	stream *result.Stream
 	watch  *environment.Watcher
 	envs   map[string]Environment
+	ports  map[string][]int // by arm
 }
 
 func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, stream *result.Stream) (*result.Experiment, error) {
-	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}}
+	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}, ports: map[string][]int{}}
 	err := s.all(ctx)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrStopped) {
 		err = fmt.Errorf("%w, the %d runs before it are kept: continue with --resume: %w", ErrStopped, len(doc.Runs), err)
@@ -301,6 +302,9 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 		return err
 	}
 	s.envs[a.Label] = env
+	if s.ports[a.Label], err = s.o.Host.FreePorts(len(portNames)); err != nil {
+		return fmt.Errorf("environment %s: %w", a.Label, err)
+	}
 	took := s.o.Host.Now().Sub(began).Seconds()
 	rec, err := s.capture(ctx, a, env)
 	if err != nil {
@@ -314,7 +318,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if err != nil {
 		return err
 	}
-	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
+	if rec.FirstSeconds, err = s.first(ctx, env, onPorts(job, s.ports[a.Label])); err != nil {
 		return err
 	}
 	old := s.doc.Environment(a.Label)

@@ -46,7 +46,7 @@ func workers(h *host.Host, j Job) map[string]string {
 		if !f.Exec {
 			continue
 		}
-		b, err := f.content(h)
+		b, err := f.Content(h)
 		if err != nil {
 			continue
 		}

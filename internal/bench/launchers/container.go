@@ -27,7 +27,7 @@ var container = bench.Launcher{
 		{Name: "image", Doc: "Image that is already in the engine's store (podman's own store then, not one of ours). Empty: one built from the job's files."},
 		{Name: "fresh", Doc: "Whether each run is a container of its own, so that its start is part of the run as it is elsewhere; " +
 			"false keeps one container, paused while other arms run, and starts the job in it with exec.", Default: "true", Values: []string{"true", "false"}},
-		{Name: "network", Doc: "What the job sees of the network.", Default: "none", Values: []string{"none", "host"}},
+		networkParam,
 		{Name: "memory", Doc: "Memory limit as the engine takes it, like 512m. Empty: none."},
 		{Name: "cpu-limit", Doc: "CPU time limit in CPUs, like 1.5. Empty: none."},
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: as found."},
@@ -98,9 +98,9 @@ func containerCommands(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		cs = append(cs, g.cmd("import", "-", image))
 	}
 	if p["fresh"] == "true" {
-		return append(cs, e.fresh("{name}", image, job.Inside)), nil
+		return append(cs, e.fresh("{name}", image, job)), nil
 	}
-	return append(cs, e.keep("{name}", image, job.Inside), e.within("{name}", job.Inside)), nil
+	return append(cs, e.keep("{name}", image, job), e.within("{name}", job)), nil
 }
 
 type containerEnv struct {
@@ -161,12 +161,12 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 	var inside host.Cmd
 	if e.params["fresh"] == "true" {
 		name = e.name()
-		inside = e.fresh(name, image, job.Inside)
+		inside = e.fresh(name, image, job)
 	} else {
-		if name, err = e.kept(ctx, image, job.Inside); err != nil {
+		if name, err = e.kept(ctx, image, job); err != nil {
 			return bench.Outcome{}, err
 		}
-		inside = e.within(name, job.Inside)
+		inside = e.within(name, job)
 	}
 	life, done := e.ending(ctx, name)
 	out, err := together(ctx, life, e.h, inside, e.outside(job))
@@ -185,7 +185,7 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 	}
 	// A run is also what the engine does for it; docker does that in a daemon,
 	// which serves others too.
-	out.Processes = append(comm(job.Inside), "conmon", "crun", "runc", "runc:[1:CHILD]", "runc:[2:INIT]", e.engine.command)
+	out.Processes = append(processes(job), "conmon", "crun", "runc", "runc:[1:CHILD]", "runc:[2:INIT]", e.engine.command)
 	return out, err
 }
 
@@ -217,15 +217,15 @@ func (e *containerEnv) ending(ctx context.Context, name string) (life context.Co
 }
 
 // kept finds or starts the container that stays for jobs of this kind.
-func (e *containerEnv) kept(ctx context.Context, image string, c host.Cmd) (string, error) {
-	key := image + " " + strconv.FormatBool(usesMachine(c))
+func (e *containerEnv) kept(ctx context.Context, image string, job bench.Job) (string, error) {
+	key := image + " " + strconv.FormatBool(usesMachine(job.Inside)) + " " + network(e.params, job)
 	if name, ok := e.standing[key]; ok {
 		return name, nil
 	}
 	name := e.name()
 	life, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 	defer cancel()
-	if out, err := e.h.Exec(life, e.keep(name, image, c)); err != nil || ctx.Err() != nil {
+	if out, err := e.h.Exec(life, e.keep(name, image, job)); err != nil || ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)
 		e.discard(ctx, name)
 		return "", fmt.Errorf("start a container to keep: %w%s", err, said(out))

@@ -77,8 +77,8 @@ func (e *containerEnv) layer(files []bench.File) ([]byte, error) {
 var machineFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc"}
 
 // options are those of a container that runs a command.
-func (e *containerEnv) options(name string, c host.Cmd) []string {
-	out := []string{"--name", name, "--network", e.params["network"], "--volume", e.data + ":" + insideData}
+func (e *containerEnv) options(name string, job bench.Job) []string {
+	out := []string{"--name", name, "--network", network(e.params, job), "--volume", e.data + ":" + insideData}
 	out = append(out, e.engine.limits...)
 	for _, o := range [][2]string{{"--memory", "memory"}, {"--cpus", "cpu-limit"}, {"--cpuset-cpus", "cpus"}} {
 		if v := e.params[o[1]]; v != "" {
@@ -88,7 +88,7 @@ func (e *containerEnv) options(name string, c host.Cmd) []string {
 	switch {
 	case e.params["image"] != "":
 		return append(out, "--volume", e.work+":"+insideWork)
-	case usesMachine(c):
+	case usesMachine(job.Inside):
 		for _, dir := range machineFolders {
 			if e.h == nil { // a dry run names them all
 				out = append(out, "--volume", dir+":"+dir+":ro")
@@ -131,39 +131,41 @@ func entry(argv []string) (option, rest []string) {
 	return []string{"--entrypoint", argv[0]}, argv[1:]
 }
 
-func (e *containerEnv) create(name, image string, c host.Cmd) host.Cmd {
-	return e.whole("create", name, image, c)
+func (e *containerEnv) create(name, image string, job bench.Job) host.Cmd {
+	return e.whole("create", name, image, job)
 }
 
 // fresh runs a job in a container of its own.
-func (e *containerEnv) fresh(name, image string, c host.Cmd) host.Cmd {
-	out := e.whole("run", name, image, c)
+func (e *containerEnv) fresh(name, image string, job bench.Job) host.Cmd {
+	out := e.whole("run", name, image, job)
+	c := job.Inside
 	out.Stdin, out.Ready, out.Ask = c.Stdin, c.Ready, c.Ask
 	return out
 }
 
-func (e *containerEnv) whole(verb, name, image string, c host.Cmd) host.Cmd {
-	options, argv := e.words(c)
+func (e *containerEnv) whole(verb, name, image string, job bench.Job) host.Cmd {
+	options, argv := e.words(job.Inside)
 	first, rest := entry(argv)
 	args := []string{verb}
 	if verb == "run" {
 		args = append(args, "--rm")
 	}
-	return e.engine.cmd(slices.Concat(args, e.options(name, c), options, first, []string{image}, rest)...)
+	return e.engine.cmd(slices.Concat(args, e.options(name, job), options, first, []string{image}, rest)...)
 }
 
 // pauser is what keeps a container running.
 var pauser = bench.File{Name: ".teescope-pauser", Data: micro.Program, Exec: true}
 
 // keep starts a container that does nothing.
-func (e *containerEnv) keep(name, image string, c host.Cmd) host.Cmd {
-	args := slices.Concat([]string{"run", "--detach"}, e.options(name, c),
+func (e *containerEnv) keep(name, image string, job bench.Job) host.Cmd {
+	args := slices.Concat([]string{"run", "--detach"}, e.options(name, job),
 		[]string{"--entrypoint", insideWork + "/" + pauser.Name, image, "pause"})
 	return e.engine.cmd(args...)
 }
 
 // within runs a job in a container that is kept.
-func (e *containerEnv) within(name string, c host.Cmd) host.Cmd {
+func (e *containerEnv) within(name string, job bench.Job) host.Cmd {
+	c := job.Inside
 	options, argv := e.words(c)
 	out := e.engine.cmd(slices.Concat([]string{"exec"}, options, []string{name}, argv)...)
 	out.Stdin, out.Ready, out.Ask = c.Stdin, c.Ready, c.Ask

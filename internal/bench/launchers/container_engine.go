@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -156,7 +157,7 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	defer e.discard(ctx, name)
 	life, done := e.ending(ctx, name)
 	defer done()
-	if out, err = e.h.Exec(life, e.create(name, image, program)); err != nil {
+	if out, err = e.h.Exec(life, e.create(name, image, bench.Job{Inside: program})); err != nil {
 		return fmt.Errorf("create a container with %s: %w%s", e.engine.command, err, said(out))
 	}
 	if e.params["image"] == "" { // a user's image need not have the program

@@ -21,7 +21,7 @@ var gvisor = bench.Launcher{
 		"it stands in for the profile of expensive kernel entries where there is no TEE. The machine's files are read-only below an overlay in memory.",
 	Params: []bench.Param{
 		{Name: "platform", Doc: "How system calls are caught.", Default: "systrap", Values: []string{"systrap", "ptrace", "kvm"}},
-		{Name: "network", Doc: "What the job sees of the network.", Default: "none", Values: []string{"none", "host"}},
+		networkParam,
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
 	Check: func(h *host.Host, p bench.Params) error {
@@ -37,8 +37,8 @@ var gvisor = bench.Launcher{
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		return []host.Cmd{
 			{Argv: []string{"runsc", "--version"}},
-			sandboxed(p, host.Cmd{Argv: []string{"true"}}, "{work}", "{data}"),
-			sandboxed(p, job.Inside, "{work}", "{data}"),
+			sandboxed(p, bench.Job{Inside: host.Cmd{Argv: []string{"true"}}}, "{work}", "{data}"),
+			sandboxed(p, job, "{work}", "{data}"),
 		}, nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
@@ -60,10 +60,11 @@ type gvisorEnv struct {
 	version string
 }
 
-// sandboxed wraps a command whose folders are in place. runsc gives its own
+// sandboxed wraps a job's inside. runsc gives its own
 // environment to the job; the state of the sandbox lies in TMPDIR, where it is
 // found again after a kill.
-func sandboxed(p bench.Params, c host.Cmd, work, data string) host.Cmd {
+func sandboxed(p bench.Params, job bench.Job, work, data string) host.Cmd {
+	c := place(job.Inside, work, data)
 	env := map[string]string{"TMPDIR": work}
 	for k, v := range c.Env {
 		env[k] = v
@@ -72,7 +73,7 @@ func sandboxed(p bench.Params, c host.Cmd, work, data string) host.Cmd {
 	if dir == "" {
 		dir = work
 	}
-	argv := []string{"runsc", "--platform=" + p["platform"], "--network=" + p["network"],
+	argv := []string{"runsc", "--platform=" + p["platform"], "--network=" + network(p, job),
 		"--ignore-cgroups", // the job is not limited, and cgroup v1 trees are not all to runsc's liking
 		"do", "--quiet", "--cwd", dir, "--volume", work}
 	if p["data"] != "" { // else it lies in the work folder
@@ -95,7 +96,7 @@ func (e *gvisorEnv) prepare(ctx context.Context) error {
 	e.version = strings.TrimPrefix(first, "runsc version ")
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
 	defer cancel()
-	if out, err = e.h.Exec(ctx, sandboxed(e.params, host.Cmd{Argv: []string{"true"}}, e.work, e.data)); err != nil {
+	if out, err = e.h.Exec(ctx, sandboxed(e.params, bench.Job{Inside: host.Cmd{Argv: []string{"true"}}}, e.work, e.data)); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
@@ -117,7 +118,7 @@ func (e *gvisorEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 	if err := e.put(job.Files); err != nil {
 		return bench.Outcome{}, err
 	}
-	inside := sandboxed(e.params, place(job.Inside, e.work, e.data), e.work, e.data)
+	inside := sandboxed(e.params, job, e.work, e.data)
 	out, err := together(ctx, ctx, e.h, inside, e.outside(job))
 	// The sandbox and the gofer start as /proc/self/exe and keep that name; the
 	// job's own name is known to the kernel inside only.

@@ -153,7 +153,7 @@ func (e *nativeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 		return bench.Outcome{}, err
 	}
 	out, err := together(ctx, ctx, e.h, pinned(e.params, place(job.Inside, e.work, e.data)), e.outside(job))
-	out.Processes = comm(job.Inside)
+	out.Processes = processes(job)
 	return out, err
 }
 

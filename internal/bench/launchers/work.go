@@ -127,14 +127,7 @@ func content(h *host.Host, file bench.File) ([]byte, error) {
 	if !filepath.IsLocal(file.Name) {
 		return nil, fmt.Errorf("install %q: the name leaves the work folder", file.Name)
 	}
-	if file.Data != nil {
-		return file.Data, nil
-	}
-	data, err := h.ReadFile(file.From)
-	if err != nil {
-		return nil, fmt.Errorf("install %s: %w", file.Name, err)
-	}
-	return data, nil
+	return file.Content(h)
 }
 
 func mode(file bench.File) fs.FileMode {
@@ -162,9 +155,38 @@ func comm(c host.Cmd) []string {
 	if len(c.Argv) == 0 {
 		return nil
 	}
-	name := path.Base(c.Argv[0])
-	return []string{name[:min(len(name), 15)]}
+	return []string{taskName(c.Argv[0])}
 }
+
+func taskName(file string) string {
+	name := path.Base(file)
+	return name[:min(len(name), 15)]
+}
+
+// processes are the names under which a job's inside works.
+func processes(job bench.Job) []string {
+	names := comm(job.Inside)
+	for _, p := range job.Processes {
+		names = append(names, taskName(p))
+	}
+	return names
+}
+
+// network is what a job sees of the network where the user did not choose: that of
+// the machine if the load comes from outside, else none.
+func network(p bench.Params, job bench.Job) string {
+	switch {
+	case p["network"] != "auto":
+		return p["network"]
+	case job.Outside != nil:
+		return "host"
+	}
+	return "none"
+}
+
+// networkParam is the parameter behind it.
+var networkParam = bench.Param{Name: "network", Default: "auto", Values: []string{"auto", "none", "host"},
+	Doc: "What the job sees of the network; auto is the machine's own where a load comes from outside, else none."}
 
 // poll is how often a launcher looks whether something has become ready.
 const poll = 2 * time.Millisecond
@@ -189,17 +211,29 @@ func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside 
 			return bench.Outcome{Inside: in}, errors.Join(err, end)
 		}
 	}
-	out, err := h.Exec(ctx, *outside)
+	loaded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.Done():
+			cancel(errEarly)
+		case <-loaded.Done():
+		}
+	}()
+	out, err := h.Exec(loaded, *outside)
 	var early error
-	select {
-	case <-p.Done():
+	if errors.Is(context.Cause(loaded), errEarly) {
 		_, early = p.Wait()
-	default:
+		early = errors.Join(errEarly, early)
+	} else {
 		p.Stop()
 	}
 	in, _ := p.Wait()
-	return bench.Outcome{Inside: in, Outside: out}, errors.Join(err, early)
+	return bench.Outcome{Inside: in, Outside: out}, errors.Join(early, err)
 }
+
+// errEarly says that a server did not outlive its load.
+var errEarly = errors.New("the program inside ended before the load from outside did")
 
 // awaitLine waits until a process has printed a line.
 func awaitLine(ctx context.Context, p *host.Process, line string) error {

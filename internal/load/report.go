@@ -1,0 +1,70 @@
+// Package load puts load on a server and times the answers. An open loop sends on a
+// schedule that does not wait for answers and times from the moment a request was
+// due, so that a stalled server is not spared (G. Tene's coordinated omission; wrk2);
+// a closed loop sends as fast as answers come, for capacity alone.
+package load
+
+// Report is what a run of the load says, as the worker prints it in JSON.
+type Report struct {
+	Protocol string `json:"protocol"`
+	// Loop is "open" or "closed", Arrivals "constant" or "poisson" (open only).
+	Loop     string `json:"loop"`
+	Arrivals string `json:"arrivals,omitempty"`
+	// Rate is what was offered in requests per second (open only).
+	Rate        float64 `json:"rate,omitempty"`
+	Connections int     `json:"connections"`
+	Pipeline    int     `json:"pipeline,omitempty"`
+	// Seconds is the measured time after the warm-up.
+	Seconds float64 `json:"seconds"`
+	// Requests were answered rightly in that time. Errors are all that were not,
+	// by kind ("refused", "reset", "timeout", "wrong answer", "certificate", ...).
+	Requests uint64            `json:"requests"`
+	Errors   map[string]uint64 `json:"errors,omitempty"`
+	// Sent and Received are the bytes of requests and answers, those of the
+	// protocol with them, without those of TLS and TCP.
+	Sent     uint64 `json:"sent_bytes"`
+	Received uint64 `json:"received_bytes"`
+	// Late is how many requests were sent more than LateAfter seconds after they
+	// were due because of this program and not of the server; see Lagging.
+	Late      uint64  `json:"late"`
+	LateAfter float64 `json:"late_after_seconds,omitempty"`
+	// Response is from the moment a request was due to its answer, Service from
+	// the moment it was sent, Lag from due to sent, Connect the time to a usable
+	// connection (TCP, TLS and what the protocol adds), Handshake the part of TLS.
+	// Histograms of nanoseconds in HdrHistogram's V2 encoding, base64; absent
+	// where there is no such thing.
+	Response  string `json:"response,omitempty"`
+	Service   string `json:"service,omitempty"`
+	Lag       string `json:"lag,omitempty"`
+	Connect   string `json:"connect,omitempty"`
+	Handshake string `json:"handshake,omitempty"`
+	// Handshakes were made while measuring, Resumed among them.
+	Handshakes uint64 `json:"handshakes,omitempty"`
+	Resumed    uint64 `json:"resumed,omitempty"`
+	// Windows are the answered requests of each Width seconds.
+	Windows []float64 `json:"windows"`
+	Width   float64   `json:"window_seconds"`
+	// CPUSeconds is what this program used of the CPU while measuring, Cores how
+	// many it could use.
+	CPUSeconds float64 `json:"cpu_seconds"`
+	Cores      int     `json:"cores"`
+	// Digest is over what does not depend on time in the answers that were checked.
+	Digest string `json:"digest"`
+	// Server are the server's own statistics, the difference over the measured
+	// time for counters, by the server's names; Versions what it says it is.
+	Server   map[string]float64 `json:"server,omitempty"`
+	Versions map[string]string  `json:"versions,omitempty"`
+}
+
+// MostLate is the share of requests that may be late: above it the client was
+// the bottleneck and the run is invalid.
+const MostLate = 0.01
+
+// Lagging reports whether the run says more of the client than of the server.
+func (r *Report) Lagging() bool {
+	n := r.Requests
+	for _, e := range r.Errors {
+		n += e
+	}
+	return float64(r.Late) > MostLate*float64(n)
+}

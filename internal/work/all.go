@@ -1,0 +1,4 @@
+package work
+
+// All is every command, in the order of the usage text.
+var All = []*Command{}
