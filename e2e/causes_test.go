@@ -198,10 +198,9 @@ func (p slow) check(t *testing.T, m *monitor, truth string, seconds int) (judged
 	}
 	for cause, rule := range ruleOf {
 		// To 5 points, or as well as is said: where a busy machine leaves few samples
-		// the interval is wider. A large share may be off by 15 % of itself: the clocks of
-		// the program also count the loop around its calls, which computes.
+		// the interval is wider.
 		want := own.Shares[cause]
-		if off := share[rule] - want; math.Abs(off) > max(0.05, 0.15*want) && (want < low[rule] || want > high[rule]) {
+		if off := share[rule] - want; math.Abs(off) > 0.05 && (want < low[rule] || want > high[rule]) {
 			t.Errorf("%s (%s): %s is said to take %.1f %%, %.1f points off", p.name, p.flag(), rule, share[rule]*100, off*100)
 		}
 	}
