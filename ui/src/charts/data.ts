@@ -25,22 +25,28 @@ export function keyOf(w: Window): string {
   return `${w.from} ${w.to} ${w.step}`;
 }
 
-const watchedBy = new Map<string, Promise<number>>();
-
-/** For how many seconds of the window the monitor was reading: averages are
- * over these. One request serves all charts of a window. */
-export function watched(w: Window): Promise<number> {
-  const key = `${w.instance} ${keyOf(w)}`;
-  const known = watchedBy.get(key);
-  if (known) return known;
-  const grid = gridOf(w);
-  const seconds = queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(60, w.step, 4 * w.interval))}s]))`, w).then(({ rows }) => observed(grid, rows.map((r) => align(grid, r)), w));
-  seconds.catch(() => watchedBy.delete(key));
-  watchedBy.set(key, seconds);
-  // A page looks at one or two windows at a time; those of the past are gone.
-  for (const old of watchedBy.keys()) if (watchedBy.size > 4) watchedBy.delete(old);
-  return seconds;
+/** One request serves all charts of a window. */
+export function perWindow<T>(load: (w: Window) => Promise<T>): (w: Window) => Promise<T> {
+  const known = new Map<string, Promise<T>>();
+  return (w) => {
+    const key = `${w.instance} ${keyOf(w)}`;
+    const there = known.get(key);
+    if (there) return there;
+    const asked = load(w);
+    asked.catch(() => known.delete(key));
+    known.set(key, asked);
+    // A page looks at one or two windows at a time; those of the past are gone.
+    for (const old of known.keys()) if (known.size > 4) known.delete(old);
+    return asked;
+  };
 }
+
+/** For how many seconds of the window the monitor was reading: averages are over these. */
+export const watched = perWindow(async (w) => {
+  const grid = gridOf(w);
+  const { rows } = await queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(60, w.step, 4 * w.interval))}s]))`, w);
+  return observed(grid, rows.map((r) => align(grid, r)), w);
+});
 
 /** The k names with the most events in the window and the rest as one series.
  * The averages come from the counters' increase over the window, not from the

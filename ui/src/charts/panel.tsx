@@ -14,6 +14,7 @@ import { usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
 import { emptyReason } from "../words/empty";
 import { Sentence } from "../words/term";
+import { useBand } from "./band";
 import { cursorTime, setCursorTime } from "./cursor";
 import type { ChartData } from "./data";
 import { Legend } from "./legend";
@@ -99,6 +100,8 @@ export function Panel({ unit, data, target, area = false, note, ...box }: Props)
 
   const drawn = chart !== null && chart.series.some((s) => s.values.some((v) => v !== null));
 
+  const band = useBand(box.metrics, unit, drawn);
+
   const onKey = (e: KeyboardEvent) => {
     if (!chart || e.target !== e.currentTarget) return;
     const { grid, series } = chart;
@@ -118,11 +121,12 @@ export function Panel({ unit, data, target, area = false, note, ...box }: Props)
       {chart && (
         <>
           <div className="plot" role="group" tabIndex={0} aria-label={`Chart: ${title}, ${formatLength(w.to - w.from)}. Left and right arrow read values.`} onKeyDown={onKey} onBlur={() => setCursorTime(null)}>
-            <Plot grid={chart.grid} series={chart.series} strokes={lineStrokes} unit={unit} height={height} scheme={scheme} area={area} marks={marks} />
+            <Plot grid={chart.grid} series={chart.series} strokes={lineStrokes} unit={unit} height={height} scheme={scheme} area={area} marks={marks} band={band} />
           </div>
           <p className="hidden" aria-live="polite">{spoken}</p>
           <MarkLine marks={marks} />
           <Legend caption={title} data={chart} strokes={lineStrokes} unit={unit} target={target} />
+          {band && <p className="note">Around each line: what it is with 95 % certainty, by the sum of all that the source counts. A process that does little is less certain.</p>}
           {note}
         </>
       )}

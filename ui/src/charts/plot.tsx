@@ -7,6 +7,7 @@ import { formatTick, type Unit } from "../format/number";
 import { formatMoment } from "../format/time";
 import type { Series } from "../query/series";
 import { zoomBack, zoomTo } from "../state/use-place";
+import type { Band } from "./band";
 import { cursorTime, setCursorTime, subscribeCursor } from "./cursor";
 import type { Mark } from "./marks";
 import type { Stroke } from "./palette";
@@ -22,13 +23,17 @@ export interface PlotProps {
   /** The area below each line is tinted, fading downwards. */
   area: boolean;
   marks: Mark[];
+  /** Around each line, where values are estimates. */
+  band: Band | null;
 }
 
-export function Plot({ grid, series, strokes, unit, height, scheme, area, marks }: PlotProps) {
+export function Plot({ grid, series, strokes, unit, height, scheme, area, marks, band }: PlotProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const marked = useRef(marks);
   marked.current = marks;
+  const banded = useRef(band);
+  banded.current = band;
   const names = series.map((s) => s.name).join("\n");
 
   useEffect(() => {
@@ -73,7 +78,12 @@ export function Plot({ grid, series, strokes, unit, height, scheme, area, marks 
           },
         },
         hooks: {
-          drawClear: [(self) => drawMarks(self, marked.current, token)],
+          drawClear: [
+            (self) => {
+              drawMarks(self, marked.current, token);
+              drawBands(self, banded.current, names.split("\n").map((name) => token(strokes.get(name)?.colour ?? "--series-rest")));
+            },
+          ],
           setCursor: [
             (self) => {
               // Only the chart under the pointer has an event; the others follow it.
@@ -137,8 +147,8 @@ export function Plot({ grid, series, strokes, unit, height, scheme, area, marks 
     if (first !== undefined && last !== undefined) plot.current?.setScale("x", { min: first, max: last });
   }, [grid, series, names, unit, height, scheme, strokes, area]);
 
-  // Nothing but the marks has changed: scales and lines stay as they are.
-  useEffect(() => plot.current?.redraw(false), [marks]);
+  // Nothing but what lies behind the lines has changed: scales and lines stay as they are.
+  useEffect(() => plot.current?.redraw(false), [marks, band]);
 
   return <div ref={box} style={{ height }} onPointerLeave={() => setCursorTime(null)} />;
 }
@@ -157,6 +167,42 @@ function drawMarks(u: uPlot, marks: Mark[], token: (name: string) => string): vo
     u.ctx.fillRect(from, top, Math.max(1, to - from), height);
     u.ctx.globalAlpha = 1;
   }
+}
+
+/** Bands lie behind the lines, each in its line's colour. They belong to the times
+ * that they were fetched for: while only one of the two has moved on there are none. */
+function drawBands(u: uPlot, band: Band | null, colours: string[]): void {
+  const [times, ...lines] = u.data;
+  if (!band || band.grid.length !== times.length || band.grid[0] !== times[0]) return;
+  const { left, top, width, height } = u.bbox;
+  u.ctx.save();
+  u.ctx.beginPath();
+  u.ctx.rect(left, top, width, height);
+  u.ctx.clip();
+  u.ctx.globalAlpha = 0.18;
+  lines.forEach((values, n) => {
+    u.ctx.fillStyle = colours[n] ?? "";
+    for (const [from, to] of stretches(values, band.half)) {
+      const point = (i: number, side: number) => u.ctx.lineTo(u.valToPos(times[i]!, "x", true), u.valToPos(values[i]! * Math.max(0, 1 + side * band.half[i]!), "y", true));
+      u.ctx.beginPath();
+      for (let i = from; i <= to; i++) point(i, 1);
+      for (let i = to; i >= from; i--) point(i, -1);
+      u.ctx.fill();
+    }
+  });
+  u.ctx.restore();
+}
+
+/** The runs of indices, both ends included, at which there are a value and a band. */
+export function stretches(values: ArrayLike<number | null | undefined>, half: (number | null)[]): [number, number][] {
+  const out: [number, number][] = [];
+  half.forEach((h, i) => {
+    if (h === null || values[i] === null || values[i] === undefined) return;
+    const last = out.at(-1);
+    if (last && last[1] === i - 1) last[1] = i;
+    else out.push([i, i]);
+  });
+  return out;
 }
 
 /** The colour, which is written #rrggbb, from a tint at the top to nothing. */
