@@ -44,6 +44,7 @@ func goTest(args ...string) func(context.Context, *tally) error {
 // event is a line of `go test -json` (go doc test2json).
 type event struct {
 	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64 // seconds
 }
 
 // readGoTest counts the tests of a stream and passes the line of each package
@@ -81,6 +82,9 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 				continue
 			}
 			delete(open, id)
+			if !strings.Contains(e.Test, "/") {
+				t.long(e.Test, e.Elapsed)
+			}
 			switch e.Action {
 			case "pass":
 				t.pass()

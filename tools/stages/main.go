@@ -75,6 +75,9 @@ func run(ctx context.Context, names []string) int {
 				fmt.Println("   ", line)
 			}
 		}
+		if len(t.slow) > 0 {
+			fmt.Println("slow:", strings.Join(t.slow, ", "))
+		}
 		fmt.Printf("%d passed, %d failed, %d skipped in %.0f s\n", t.passed, len(t.failed), len(t.skipped), t.took.Seconds())
 		tallies = append(tallies, t)
 		if ctx.Err() != nil {

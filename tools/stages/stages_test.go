@@ -139,3 +139,19 @@ func TestDeadlineOnly(t *testing.T) {
 		t.Error("a target that passed is run again")
 	}
 }
+
+func TestSlow(t *testing.T) {
+	stream := `{"Action":"run","Package":"x/p","Test":"TestLong"}
+{"Action":"run","Package":"x/p","Test":"TestLong/part"}
+{"Action":"pass","Package":"x/p","Test":"TestLong/part","Elapsed":31}
+{"Action":"pass","Package":"x/p","Test":"TestLong","Elapsed":31.4}
+{"Action":"pass","Package":"x/p","Test":"TestShort","Elapsed":3}
+`
+	var got tally
+	if err := readGoTest(strings.NewReader(stream), io.Discard, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"TestLong 31 s"}; !slices.Equal(got.slow, want) {
+		t.Errorf("slow are %q, want %q", got.slow, want)
+	}
+}

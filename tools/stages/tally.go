@@ -16,6 +16,17 @@ type tally struct {
 	failed  []outcome
 	skipped []outcome
 	took    time.Duration
+	slow    []string // tests that took long, with their seconds
+}
+
+// slowFrom is from how many seconds on a test is named as slow.
+const slowFrom = 20
+
+// long notes how long a test took.
+func (t *tally) long(test string, seconds float64) {
+	if seconds >= slowFrom {
+		t.slow = append(t.slow, fmt.Sprintf("%s %.0f s", test, seconds))
+	}
 }
 
 // outcome is a test that failed or was skipped, with what it said.
@@ -30,6 +41,7 @@ func (t *tally) add(o *tally) {
 	t.passed += o.passed
 	t.failed = append(t.failed, o.failed...)
 	t.skipped = append(t.skipped, o.skipped...)
+	t.slow = append(t.slow, o.slow...)
 }
 
 // summarize prints every failure with its output, every skip with its reason,
