@@ -1,0 +1,360 @@
+// Package channel is an attested secure channel: messages between two peers over
+// any connection, encrypted, in order, and bound to evidence of what the peers are.
+//
+// It is made of standard parts. Keys come from the Noise Protocol Framework
+// (revision 34, pattern NN with X25519 and SHA-256, NNpsk0 for a resumed session),
+// records are sealed with AES-256-GCM or ChaCha20-Poly1305 under the keys of its
+// Split. NN itself authenticates nobody: each side proves what it is by evidence (a
+// TEE's quote) over Binding of the handshake's hash, which commits to both ephemeral
+// keys and to all that was negotiated. docs/channel.md says which properties follow,
+// and which are not claimed.
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flynn/noise"
+)
+
+// Suite is the cipher of the records.
+type Suite uint8
+
+// The suites. The zero Suite is none.
+const (
+	AESGCM     Suite = 1 // AES-256-GCM
+	ChaChaPoly Suite = 2 // ChaCha20-Poly1305
+)
+
+// String is the suite's usual name.
+func (s Suite) String() string {
+	switch s {
+	case AESGCM:
+		return "aes-256-gcm"
+	case ChaChaPoly:
+		return "chacha20-poly1305"
+	default:
+		return fmt.Sprintf("suite %d", uint8(s))
+	}
+}
+
+// noise is the suite in the framework, or nil.
+func (s Suite) noise() noise.CipherSuite {
+	switch s {
+	case AESGCM:
+		return noise.NewCipherSuite(noise.DH25519, noise.CipherAESGCM, noise.HashSHA256)
+	case ChaChaPoly:
+		return noise.NewCipherSuite(noise.DH25519, noise.CipherChaChaPoly, noise.HashSHA256)
+	default:
+		return nil
+	}
+}
+
+// Faults. Each ends the session: the connection is closed, and the fault is counted.
+var (
+	// ErrEvidence: the peer's evidence is missing or was not accepted.
+	ErrEvidence = errors.New("the peer's evidence was refused")
+	// ErrForged: a record was changed, replayed, left out or put elsewhere.
+	ErrForged = errors.New("a record does not authenticate: it was changed, replayed or out of order")
+	// ErrTruncated: the connection ended before the peer said that it would.
+	ErrTruncated = errors.New("the connection was cut: the peer did not close the session")
+	// ErrTooLarge: a message is larger than the limit of this side.
+	ErrTooLarge = errors.New("the message is too large")
+	// ErrMalformed: what came is not of this protocol.
+	ErrMalformed = errors.New("not a frame of this protocol")
+	// ErrTimeout: a handshake or a message took too long.
+	ErrTimeout = errors.New("the time limit has passed")
+	// ErrRefused: the peer ended the session because of a fault that it saw.
+	ErrRefused = errors.New("the peer refused")
+)
+
+// Config says how a side behaves. Suite, and Verify for a client, must be set; the
+// rest may be zero.
+type Config struct {
+	// Suite is the cipher; both sides must have the same.
+	Suite Suite
+	// Attest makes this side's evidence over a binding; nil gives none.
+	Attest func(ctx context.Context, binding [64]byte) ([]byte, error)
+	// Verify accepts the peer's evidence over a binding, or says why not. A server
+	// without it takes any client; a client without it must say Unverified.
+	Verify     func(ctx context.Context, evidence []byte, binding [64]byte) error
+	Unverified bool
+	// MaxMessage is the most bytes of a message in both directions; 0 is 32 MiB.
+	MaxMessage int
+	// HandshakeTimeout limits the handshake with its evidence; 0 is 30 s.
+	// MessageTimeout limits each Send and each Receive, waiting included; 0 is none.
+	HandshakeTimeout, MessageTimeout time.Duration
+	// RekeyAfter is the number of records after which a direction takes a new key;
+	// 0 is 2^20, which is 48 GiB of large records. A session of AES-GCM under one
+	// key stays far below the 2^24.5 records of RFC 8446, section 5.5.
+	RekeyAfter uint64
+	// Sessions keeps what a server needs to resume; nil resumes nothing.
+	Sessions *Sessions
+	// Resume is a ticket of an earlier session with the same server. A server that
+	// does not know it any more makes a fresh handshake.
+	Resume *Ticket
+	// Counters counts what happens, nil nothing. Sides may share one.
+	Counters *Counters
+	// Now is the clock of tickets; nil is the system's.
+	Now func() time.Time
+}
+
+// Counters count sessions, and faults by kind.
+type Counters struct {
+	Handshakes, Resumed, Rekeys atomic.Uint64
+	// Faults that this side saw. Refused are those that the peer reported.
+	Evidence, Forged, Truncated, TooLarge, Malformed, Timeouts, Refused atomic.Uint64
+}
+
+// count adds an error to its kind.
+func (c *Counters) count(err error) {
+	for _, k := range []struct {
+		err error
+		n   *atomic.Uint64
+	}{
+		{ErrTimeout, &c.Timeouts}, {ErrEvidence, &c.Evidence}, {ErrForged, &c.Forged}, {ErrTruncated, &c.Truncated},
+		{ErrTooLarge, &c.TooLarge}, {ErrMalformed, &c.Malformed}, {ErrRefused, &c.Refused},
+	} {
+		if errors.Is(err, k.err) {
+			k.n.Add(1)
+			return
+		}
+	}
+}
+
+// completed fills in what is zero and refuses what cannot be.
+func (c Config) completed(client bool) (Config, error) {
+	if c.Suite.noise() == nil {
+		return c, fmt.Errorf("channel: no %v; there are %v and %v", c.Suite, AESGCM, ChaChaPoly)
+	}
+	if client && c.Verify == nil && !c.Unverified {
+		return c, errors.New("channel: a client without Verify trusts anybody; set Unverified if that is meant")
+	}
+	if c.MaxMessage < 0 || c.HandshakeTimeout < 0 || c.MessageTimeout < 0 {
+		return c, errors.New("channel: a limit below 0")
+	}
+	if c.HandshakeTimeout == 0 {
+		c.HandshakeTimeout = 30 * time.Second
+	}
+	return c.limited(), nil
+}
+
+// limited fills in what a session needs after its handshake.
+func (c Config) limited() Config {
+	if c.MaxMessage == 0 {
+		c.MaxMessage = 32 << 20
+	}
+	if c.RekeyAfter == 0 {
+		c.RekeyAfter = 1 << 20
+	}
+	if c.Counters == nil {
+		c.Counters = &Counters{}
+	}
+	if c.Now == nil {
+		c.Now = time.Now //nolint:forbidigo // the default of a clock that can be set
+	}
+	return c
+}
+
+// Conn is a session. One goroutine may send while another receives; Close may be
+// called at any time. After an error nothing more is sent or received.
+type Conn struct {
+	transport io.ReadWriteCloser
+	config    Config
+	out       sender
+	in        receiver
+
+	sending, receiving sync.Mutex
+	fault              atomic.Pointer[error]
+	late               atomic.Bool
+
+	peer    []byte
+	resumed bool
+	ticket  *Ticket
+}
+
+// Unprotected is a connection that carries the same messages in the same frames
+// without a handshake and without any protection: what measurements of a channel are
+// compared with. Of the configuration only the limits count.
+func Unprotected(t io.ReadWriteCloser, c Config) *Conn { return newConn(t, c.limited()) }
+
+func newConn(t io.ReadWriteCloser, c Config) *Conn {
+	return &Conn{transport: t, config: c, out: sender{w: t}, in: receiver{r: t}}
+}
+
+// Evidence is what the peer proved itself with, in this session or in the one that
+// it resumes; empty when it gave none. It was verified only if Verify was set.
+func (c *Conn) Evidence() []byte { return c.peer }
+
+// Resumed reports whether the session continues an earlier one.
+func (c *Conn) Resumed() bool { return c.resumed }
+
+// Ticket resumes this session with the same server, once. Nil for a server.
+func (c *Conn) Ticket() *Ticket { return c.ticket }
+
+// Send sends one message, which is all parts one after the other. Nothing is copied
+// but by the cipher.
+func (c *Conn) Send(parts ...[]byte) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if err := c.failed(); err != nil {
+		return err
+	}
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
+	if size > c.config.MaxMessage {
+		return fmt.Errorf("send a message of %d bytes, limit %d: %w", size, c.config.MaxMessage, ErrTooLarge)
+	}
+	defer c.limit()()
+	if c.out.state != nil && c.out.records >= c.config.RekeyAfter {
+		if err := c.out.rekey(); err != nil {
+			return c.fail("rekey", err)
+		}
+		c.config.Counters.Rekeys.Add(1)
+	}
+	if err := c.out.message(parts); err != nil {
+		return c.fail("send", err)
+	}
+	return nil
+}
+
+// Receive reads the next message into buf, which grows where it must, and returns
+// it. io.EOF is the end of a session that the peer closed.
+func (c *Conn) Receive(buf []byte) ([]byte, error) {
+	c.receiving.Lock()
+	defer c.receiving.Unlock()
+	if err := c.failed(); err != nil {
+		return nil, err
+	}
+	defer c.limit()()
+	msg, err := c.receive(buf[:0])
+	switch {
+	case errors.Is(err, errClosed):
+		err = io.EOF
+		c.fault.CompareAndSwap(nil, &err)
+		return nil, io.EOF
+	case err != nil:
+		return nil, c.fail("receive", err)
+	}
+	return msg, nil
+}
+
+// errClosed: the peer closed the session in order.
+var errClosed = errors.New("the peer closed the session")
+
+func (c *Conn) receive(msg []byte) ([]byte, error) {
+	for {
+		k, size, err := c.in.header()
+		if err != nil {
+			return nil, err
+		}
+		switch k {
+		case kindPart, kindLast:
+			before := len(msg)
+			if before+size-c.in.overhead() > c.config.MaxMessage {
+				return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, c.config.MaxMessage)
+			}
+			if msg, err = c.in.body(msg, k, size); err != nil {
+				return nil, err
+			}
+			if k == kindLast {
+				return msg, nil
+			}
+			if len(msg) == before {
+				return nil, fmt.Errorf("%w: an empty piece of a message", ErrMalformed)
+			}
+		case kindRekey:
+			if err := c.in.rekey(size); err != nil {
+				return nil, err
+			}
+		case kindClose:
+			if rest, err := c.in.body(nil, k, size); err != nil || len(rest) > 0 {
+				return nil, cause(err, ErrMalformed)
+			}
+			if len(msg) > 0 {
+				return nil, fmt.Errorf("%w: a message has no end", ErrTruncated)
+			}
+			return nil, errClosed
+		case kindRefuse:
+			why, err := c.in.body(nil, k, size)
+			if err != nil {
+				return nil, err
+			}
+			return nil, refusal(why)
+		default:
+			return nil, fmt.Errorf("%w: kind %d in a session", ErrMalformed, k)
+		}
+	}
+}
+
+// cause is err, or other where there is none.
+func cause(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// Close tells the peer that the session ends here and closes the connection.
+func (c *Conn) Close() error {
+	closed := error(io.ErrClosedPipe)
+	if !c.fault.CompareAndSwap(nil, &closed) {
+		if errors.Is(*c.fault.Load(), io.EOF) {
+			return c.transport.Close()
+		}
+		return nil // fail has closed it, or Close
+	}
+	if c.sending.TryLock() { // a Send that hangs ends by the close
+		_ = c.out.control(kindClose, nil)
+		c.sending.Unlock()
+	}
+	return c.transport.Close()
+}
+
+// limit starts the time limit of a message; what it returns ends it.
+func (c *Conn) limit() func() {
+	if c.config.MessageTimeout == 0 {
+		return func() {}
+	}
+	t := time.AfterFunc(c.config.MessageTimeout, func() {
+		c.late.Store(true)
+		_ = c.transport.Close()
+	})
+	return func() { t.Stop() }
+}
+
+func (c *Conn) failed() error {
+	if err := c.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail ends the session because of err, which is counted, and told to the peer
+// where that helps it. The first fault stays.
+func (c *Conn) fail(doing string, err error) error {
+	if c.late.Load() {
+		err = ErrTimeout
+	}
+	err = fmt.Errorf("%s: %w", doing, err)
+	if !c.fault.CompareAndSwap(nil, &err) {
+		return *c.fault.Load()
+	}
+	c.config.Counters.count(err)
+	// A peer that does not read must not hold this side: the connection closes in any case.
+	hang := time.AfterFunc(time.Second, func() { _ = c.transport.Close() })
+	if code := code(err); code != 0 && c.sending.TryLock() {
+		_ = c.out.control(kindRefuse, []byte{code})
+		c.sending.Unlock()
+	}
+	hang.Stop()
+	_ = c.transport.Close()
+	return err
+}

@@ -1,0 +1,309 @@
+package channel
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/flynn/noise"
+)
+
+// The handshake:
+//
+//	client  hello    version, suite, resume, [ticket id], Noise message 1 (e, or psk, e)
+//	server  accept   Noise message 2 (e, ee)
+//	server  proof    share, evidence     the first record of the session
+//	client  proof    share, evidence     its first record
+//
+// The client may send with its proof, after one round trip; the server waits for the
+// proof. What stands in the hello before message 1 is in the prologue, so a change of
+// it breaks the handshake. In a resumed session the proofs have no evidence: who knows
+// the ticket's key was verified before. The shares make the next ticket's key.
+
+const (
+	version  = 1
+	prologue = "teescope channel 1"
+	// idSize and shareSize are bytes of a ticket's name and of each side's part of its key.
+	idSize    = 16
+	shareSize = 32
+	// MostEvidence is the largest evidence in bytes: a proof is one record.
+	MostEvidence = maxBody - tagSize - shareSize
+)
+
+// side is who makes evidence; it is in the binding, so that nobody's evidence can be
+// sent back to him.
+type side string
+
+const (
+	clientSide side = "client"
+	serverSide side = "server"
+)
+
+// binding is what a side's evidence has to contain (the report data of a quote): a hash
+// of the handshake's hash, which commits to both ephemeral keys and the prologue.
+func binding(s side, handshake []byte) [64]byte {
+	return sha512.Sum512(fmt.Appendf(nil, "%s evidence of the %s\x00%s", prologue, s, handshake))
+}
+
+// Client makes a session with the server at the other end of t. It owns t from then on;
+// after an error t is closed.
+func Client(ctx context.Context, t io.ReadWriteCloser, cfg Config) (*Conn, error) {
+	return open(ctx, t, cfg, true, (*Conn).connect)
+}
+
+// Server makes a session with the client at the other end of t. It owns t from then
+// on; after an error t is closed.
+func Server(ctx context.Context, t io.ReadWriteCloser, cfg Config) (*Conn, error) {
+	return open(ctx, t, cfg, false, (*Conn).accept)
+}
+
+// open runs a side's handshake within its time limit.
+func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, run func(*Conn, context.Context) error) (*Conn, error) {
+	cfg, err := cfg.completed(client)
+	if err != nil {
+		_ = t.Close()
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.HandshakeTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = t.Close() })
+	c := newConn(t, cfg)
+	err = run(c, ctx)
+	if !stop() {
+		err = context.Cause(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			c.late.Store(true)
+		}
+	}
+	if err != nil {
+		return nil, c.fail("handshake", err)
+	}
+	if c.resumed {
+		cfg.Counters.Resumed.Add(1)
+	} else {
+		cfg.Counters.Handshakes.Add(1)
+	}
+	return c, nil
+}
+
+// noise begins a Noise handshake whose prologue has what was said in the clear.
+func (c *Conn) noise(initiator bool, said, psk []byte) (*noise.HandshakeState, error) {
+	return noise.NewHandshakeState(noise.Config{CipherSuite: c.config.Suite.noise(), Pattern: noise.HandshakeNN,
+		Initiator: initiator, Prologue: append([]byte(prologue), said...), PresharedKey: psk})
+}
+
+func (c *Conn) connect(ctx context.Context) error {
+	ticket := c.config.Resume.usable(c.config)
+	for {
+		hello := []byte{version, byte(c.config.Suite), 0}
+		var psk []byte
+		if ticket != nil {
+			hello[2], psk = 1, ticket.key[:]
+			hello = append(hello, ticket.id[:]...)
+		}
+		hs, err := c.noise(true, hello, psk)
+		if err != nil {
+			return err
+		}
+		message, _, _, err := hs.WriteMessage(hello, nil)
+		if err != nil {
+			return err
+		}
+		if err := c.out.control(kindHello, message); err != nil {
+			return err
+		}
+		k, body, err := c.clear()
+		switch {
+		case err != nil:
+			return err
+		case k == kindAgain && ticket != nil:
+			ticket = nil
+			continue
+		case k == kindRefuse:
+			return refusal(body)
+		case k != kindAccept:
+			return fmt.Errorf("%w: kind %d for an answer", ErrMalformed, k)
+		}
+		rest, out, in, err := hs.ReadMessage(nil, body)
+		if err != nil || out == nil || len(rest) > 0 {
+			return fmt.Errorf("%w: the server's key", ErrForged)
+		}
+		c.out.state, c.in.state = out, in
+		h := hs.ChannelBinding()
+		theirs, err := c.verify(ctx, serverSide, h, ticket)
+		if err != nil {
+			return err
+		}
+		own, err := c.prove(ctx, clientSide, h)
+		if err != nil {
+			return err
+		}
+		c.ticket = c.newTicket(own, theirs, h, ticket)
+		return c.out.flush()
+	}
+}
+
+func (c *Conn) accept(ctx context.Context) error {
+	hs, ticket, err := c.hello()
+	if err != nil {
+		return err
+	}
+	message, in, out, err := hs.WriteMessage(nil, nil)
+	if err != nil {
+		return err
+	}
+	if err := c.out.frame(kindAccept, message); err != nil {
+		return err
+	}
+	c.out.state, c.in.state, c.resumed = out, in, ticket != nil
+	h := hs.ChannelBinding()
+	own, err := c.prove(ctx, serverSide, h)
+	if err != nil {
+		return err
+	}
+	if err := c.out.flush(); err != nil {
+		return err
+	}
+	theirs, err := c.verify(ctx, clientSide, h, ticket)
+	if err != nil {
+		return err
+	}
+	c.config.Sessions.put(c.newTicket(theirs, own, h, ticket), c.config.Now())
+	return nil
+}
+
+// hello reads hellos until one can be answered, at most two: a client whose ticket is
+// not known begins afresh.
+func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
+	for again := true; ; again = false {
+		k, body, err := c.clear()
+		if err != nil {
+			return nil, nil, err
+		}
+		if k != kindHello || len(body) < 3 || body[2] > 1 {
+			return nil, nil, fmt.Errorf("%w: not a hello", ErrMalformed)
+		}
+		if body[0] != version || Suite(body[1]) != c.config.Suite {
+			return nil, nil, fmt.Errorf("%w: the client has version %d and %v, this side %d and %v",
+				errSuite, body[0], Suite(body[1]), version, c.config.Suite)
+		}
+		said, ticket, psk := 3, (*Ticket)(nil), []byte(nil)
+		if body[2] == 1 {
+			if said += idSize; len(body) < said {
+				return nil, nil, fmt.Errorf("%w: not a hello", ErrMalformed)
+			}
+			ticket = c.config.Sessions.take([idSize]byte(body[3:said]), c.config.Now())
+			if ticket == nil || ticket.suite != c.config.Suite {
+				if !again {
+					return nil, nil, fmt.Errorf("%w: a second unknown ticket", ErrMalformed)
+				}
+				if err := c.out.control(kindAgain, nil); err != nil {
+					return nil, nil, err
+				}
+				continue
+			}
+			psk = ticket.key[:]
+		}
+		hs, err := c.noise(false, body[:said], psk)
+		if err != nil {
+			return nil, nil, err
+		}
+		if rest, _, _, err := hs.ReadMessage(nil, body[said:]); err != nil || len(rest) > 0 {
+			// Who does not know the key must not use up another's ticket.
+			c.config.Sessions.put(ticket, c.config.Now())
+			return nil, nil, fmt.Errorf("%w: the client's hello", ErrForged)
+		}
+		return hs, ticket, nil
+	}
+}
+
+// clear reads a frame of the handshake, which has no protection yet.
+func (c *Conn) clear() (kind, []byte, error) {
+	k, size, err := c.in.header()
+	if err != nil {
+		return 0, nil, err
+	}
+	if size > 4096 {
+		return 0, nil, fmt.Errorf("%w: %d bytes in a handshake", ErrMalformed, size)
+	}
+	if err := c.in.fill(headerSize + size); err != nil {
+		return 0, nil, err
+	}
+	body := append([]byte(nil), c.in.buf[c.in.from+headerSize:c.in.from+headerSize+size]...)
+	c.in.from += headerSize + size
+	return k, body, nil
+}
+
+// prove appends this side's proof to what will be flushed and returns its share.
+func (c *Conn) prove(ctx context.Context, s side, handshake []byte) ([]byte, error) {
+	proof := make([]byte, shareSize, shareSize+1024)
+	if _, err := rand.Read(proof); err != nil {
+		return nil, err
+	}
+	if c.config.Attest != nil && !c.resumed {
+		evidence, err := c.config.Attest(ctx, binding(s, handshake))
+		if err != nil {
+			return nil, fmt.Errorf("make this side's evidence: %w", err)
+		}
+		if len(evidence) > MostEvidence {
+			return nil, fmt.Errorf("make this side's evidence: %d bytes, limit %d", len(evidence), MostEvidence)
+		}
+		proof = append(proof, evidence...)
+	}
+	return proof[:shareSize], c.out.frame(kindProof, proof)
+}
+
+// verify reads the peer's proof and returns its share.
+func (c *Conn) verify(ctx context.Context, s side, handshake []byte, ticket *Ticket) ([]byte, error) {
+	k, size, err := c.in.header()
+	if err != nil {
+		return nil, err
+	}
+	proof, err := c.in.body(nil, k, size)
+	switch {
+	case err != nil:
+		return nil, err
+	case k == kindRefuse:
+		return nil, refusal(proof)
+	case k != kindProof || len(proof) < shareSize:
+		return nil, fmt.Errorf("%w: kind %d for a proof", ErrMalformed, k)
+	}
+	evidence := proof[shareSize:]
+	switch {
+	case ticket != nil:
+		if len(evidence) > 0 {
+			return nil, fmt.Errorf("%w: evidence in a resumed session", ErrMalformed)
+		}
+		c.peer, c.resumed = ticket.peer, true
+	case c.config.Verify == nil:
+		c.peer = evidence
+	case len(evidence) == 0:
+		return nil, fmt.Errorf("%w: it gave none", ErrEvidence)
+	default:
+		if err := c.config.Verify(ctx, evidence, binding(s, handshake)); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrEvidence, err)
+		}
+		c.peer = evidence
+	}
+	return proof[:shareSize], nil
+}
+
+// newTicket derives the ticket of the next session from both shares, which only the
+// two sides know (HKDF, RFC 5869). Resuming does not make evidence younger.
+func (c *Conn) newTicket(client, server, handshake []byte, old *Ticket) *Ticket {
+	secret := append(append([]byte(nil), client...), server...)
+	key, err := hkdf.Key(sha256.New, secret, handshake, prologue+" resume", 32+idSize)
+	if err != nil {
+		return nil // no session is that long; the next one is fresh
+	}
+	t := &Ticket{suite: c.config.Suite, key: [32]byte(key[:32]), id: [idSize]byte(key[32:]), peer: c.peer, verified: c.config.Now()}
+	if old != nil {
+		t.verified = old.verified
+	}
+	return t
+}
