@@ -4,10 +4,6 @@ import (
 	"strconv"
 )
 
-// VDSOCalls are the system calls that the vDSO answers without entering the kernel,
-// where nothing is in its way (vdso(7)), as a regular expression of alternatives.
-const VDSOCalls = "clock_gettime|gettimeofday|time|getcpu|clock_getres"
-
 // Count prints a number as a sentence needs it: three digits are enough to act
 // on, and the evidence has all of them ("3,420,000", "12.3").
 func Count(v float64) string {

@@ -38,8 +38,8 @@ func Explain(ctx context.Context, db analysis.Querier, q Question) (Tree, error)
 	t.Queued = r.waited("cpu", total(r.waits, func(d doing) bool { return d.mode == "cpu" }))
 	contended := slices.ContainsFunc(t.Rows, func(row Row) bool { return row.ID == "lock" && row.Share.Value >= leastContention })
 	for i := range t.Rows {
-		t.Rows[i].Cause = cause(t.Rows[i], contended)
-		t.Rows[i].Advice = advice[t.Rows[i].Cause]
+		t.Rows[i].Cause = causeOf(t.Rows[i], contended)
+		t.Rows[i].Advice = remedy(t.Rows[i].Cause)
 	}
 	t.Checks = r.checks(t.Rows)
 	t.Blind = r.blind(t)

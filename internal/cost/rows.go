@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 // priced is a part of a row that is known by its price alone.
@@ -110,7 +111,7 @@ func (r *reading) callRows() []callRow {
 // made it: then its time and its rate are not of the same calls.
 func (r *reading) partly(call string) bool {
 	within := total(r.cpu, func(d doing) bool { return d.mode == "kernel" && isRegion(d) })
-	return within > 0 && (slices.Contains(movingCalls, call) || call == "getrandom")
+	return within > 0 && (cause.OfCall(call) == nil || call == "getrandom")
 }
 
 // entry prices getting into a call and out again: what a call that does nothing costs.
@@ -224,7 +225,7 @@ var waits = []struct{ id, state, title string }{
 }
 
 func (r *reading) waitRows() (out []Row) {
-	sync := `"` + strings.Join(syncCalls, "|") + `"`
+	sync := `"` + strings.Join(cause.SyncCalls, "|") + `"`
 	for _, w := range waits {
 		selector := matchers("state", w.state)
 		add := func(id, title string, is func(call string) bool, more ...string) {
@@ -238,7 +239,7 @@ func (r *reading) waitRows() (out []Row) {
 			add(w.id, w.title, func(string) bool { return true })
 			continue
 		}
-		syncs := func(call string) bool { return slices.Contains(syncCalls, call) }
+		syncs := func(call string) bool { return slices.Contains(cause.SyncCalls, call) }
 		add("durable", "waiting for data on disk", syncs, "call=~"+sync)
 		add(w.id, w.title, func(call string) bool { return !syncs(call) }, "call!~"+sync)
 	}

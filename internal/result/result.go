@@ -17,7 +17,7 @@ import (
 
 // SchemaVersion is the version of the document that this package writes
 // (semantic versioning). A document of a newer major version is refused.
-const SchemaVersion = "1.0.0"
+const SchemaVersion = "1.1.0"
 
 // Experiment is one document.
 type Experiment struct {
@@ -37,6 +37,27 @@ type Experiment struct {
 	Attribution   []Attribution `json:"attribution"`
 	Guards        []Guard       `json:"guards"`
 	References    []Reference   `json:"references"`
+	// UnitCosts are what counters are priced with; null in results of version 1.0 and
+	// where nothing was counted.
+	UnitCosts *UnitCosts `json:"unit_costs,omitempty"`
+}
+
+// UnitCosts is what single events cost on the harness's machine, whose kernel
+// counted them, whatever arm made them.
+type UnitCosts struct {
+	MeasuredAt time.Time  `json:"measured_at"`
+	Units      []UnitCost `json:"units"`
+	// Reason says why there are none.
+	Reason string `json:"missing_reason,omitempty"`
+}
+
+// UnitCost is the cost of an event in seconds: the median, and what 95 % of the
+// measurements lie between.
+type UnitCost struct {
+	Event   string  `json:"event"` // an event of `teescope calibrate`
+	Seconds float64 `json:"seconds"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
 }
 
 // Tool is the program that made the document.
@@ -477,6 +498,9 @@ type Comparison struct {
 	// Material: a cost or gain whose whole interval lies beyond the margin.
 	Material bool     `json:"material"`
 	Reasons  []string `json:"reasons"`
+	// Cause says in one sentence what most of a cost goes into and what mends it, as
+	// far as counters and their prices tell; "" where they do not.
+	Cause string `json:"cause,omitempty"`
 	// Rung is the place on a ladder, from 1; 0 when it is not one.
 	Rung int `json:"ladder_step"`
 }
@@ -494,12 +518,22 @@ type Attribution struct {
 	Treatment string `json:"treatment"`
 	Case      string `json:"case"`
 	Counter   string `json:"counter"`
-	// Delta is the difference per operation between the arms.
-	Delta       float64  `json:"delta_per_operation"`
-	UnitCost    *float64 `json:"unit_cost_seconds"`
+	// Base is what the baseline has per operation, Delta by how much the treatment
+	// has more.
+	Base  *float64 `json:"baseline_per_operation,omitempty"`
+	Delta float64  `json:"delta_per_operation"`
+	// Seconds is Delta at UnitCost, or Delta itself of a counter of time that is
+	// spent waiting. The largest come first.
+	UnitCost *float64 `json:"unit_cost_seconds"`
+	Seconds  *float64 `json:"seconds_per_operation,omitempty"`
+	// Share is the part that Seconds are of the time by which an operation takes
+	// longer: on CPUs, and waiting for locks and disks. Unexplained is the part that no row has; it
+	// is below 0 where prices explain too much.
 	Share       *float64 `json:"explained_share"`
 	Unexplained *float64 `json:"unexplained_share"`
-	Reason      string   `json:"missing_reason,omitempty"`
+	// Cause names the rule that is about such events; "" for none.
+	Cause  string `json:"cause,omitempty"`
+	Reason string `json:"missing_reason,omitempty"`
 }
 
 // Level of a guard's message.

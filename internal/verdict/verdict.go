@@ -91,7 +91,11 @@ func conclude(e *result.Experiment, o Options) *pass {
 	p.settle()
 	e.Attribution = p.attribute()
 	for i := range e.Comparisons {
-		e.Comparisons[i].Headline = Sentence(e, &e.Comparisons[i])
+		c := &e.Comparisons[i]
+		c.Headline = Sentence(e, c)
+		if c.Primary && c.Verdict != stats.Equivalent && c.Verdict != stats.Inconclusive {
+			c.Cause = because(c, rowsOf(e.Attribution, c))
+		}
 	}
 	return p
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 // Measured on two CPUs, and pinned to one, with one to 50 connections: redis-server,
@@ -23,8 +24,7 @@ var contextSwitchStorm = &analysis.Rule{
 		{Name: "rate", Doc: "switches of one kind, voluntary or not, of a process", Unit: "1/s", Default: 10_000},
 		{Name: "factor", Doc: "such switches for each call that moves data", Unit: "ratio", Default: 2},
 	},
-	Remedy: "See who waits for whom with `perf sched timehist -p PID`. A switch of a thread that is inside an enclave is an exit, " +
-		"and one of a confidential VM's last busy thread lets the virtual CPU halt, which is an exit as well.",
+	Remedy:    cause.ContextSwitchStorm.Remedy,
 	Reference: "https://docs.kernel.org/scheduler/index.html and " + teemon,
 	Run:       findContextSwitchStorms,
 }

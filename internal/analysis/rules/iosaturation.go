@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 const (
@@ -26,9 +27,8 @@ var ioSaturation = &analysis.Rule{
 		{Name: "busy", Doc: "share of time in which a disk is busy", Unit: "ratio", Default: 0.90},
 		{Name: "latency", Doc: "time of a request to a disk that is that busy, queueing included", Unit: "seconds", Default: 0.020},
 	},
-	Needs: []string{diskBusy},
-	Remedy: "See who with `iotop -o` or `biotop-bpfcc`. Batch writes, synchronise less often, keep what is read often in memory, use a faster disk or one with more " +
-		"provisioned operations: disks of clouds are throttled by contract. In a confidential VM each transfer is also copied through the bounce buffer.",
+	Needs:     []string{diskBusy},
+	Remedy:    cause.IOSaturation.Remedy,
 	Reference: "https://docs.kernel.org/accounting/psi.html and https://man7.org/linux/man-pages/man1/iostat.1.html",
 	Run:       findIOSaturation,
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 var lockContention = &analysis.Rule{
@@ -22,8 +23,7 @@ var lockContention = &analysis.Rule{
 		{Name: "cpu", Doc: "CPU time of the process, below which it is idle", Unit: "cores", Default: 0.1},
 		{Name: "futexes", Doc: "futex calls of the process, below which confidence is low", Unit: "1/s", Default: 100},
 	},
-	Remedy: "Find the lock with `perf trace -e futex -p PID`, `perf lock contention -p PID` (perf of Linux 6.0) or `offcputime-bpfcc -p PID`. Hold it for less time, split it, " +
-		"keep data by thread, or use fewer threads. Inside an enclave each sleep and each wake-up is also an exit: use the runtime's own locks, or spin a little first.",
+	Remedy:    cause.LockContention.Remedy,
 	Reference: "https://man7.org/linux/man-pages/man2/futex.2.html and Ulrich Drepper: Futexes Are Tricky, https://www.akkadia.org/drepper/futex.pdf",
 	Run:       findLockContention,
 }

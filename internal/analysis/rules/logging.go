@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 // syncCalls wait until data is on the device; writeCalls can wait for a device, too,
@@ -29,9 +30,7 @@ var logging = &analysis.Rule{
 		{Name: "writing", Doc: "threads that are busy with it, on average", Unit: "", Default: 0.1},
 		{Name: "syncs", Doc: "synchronising calls from which on they are the cause that is named", Unit: "1/s", Default: 10},
 	},
-	Remedy: "See which files with `strace -f -y -e trace=fsync,fdatasync,write -p PID`. Log less, or to memory and another thread; gather records and synchronise " +
-		"them together (group commit, redis appendfsync everysec, PostgreSQL commit_delay); put the log on a device of its own that completes flushes fast. " +
-		"In an enclave each write is an exit, too, and a protected file system encrypts each block again: buffer inside.",
+	Remedy:    cause.Logging.Remedy,
 	Reference: "https://man7.org/linux/man-pages/man2/fsync.2.html",
 	Run:       findLogging,
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 var pageFaultStorm = &analysis.Rule{
@@ -19,8 +20,7 @@ var pageFaultStorm = &analysis.Rule{
 		{Name: "rate", Doc: "page faults of a process in one space, user or kernel", Unit: "1/s", Default: 20_000},
 		{Name: "rate_critical", Doc: "such page faults that are critical", Unit: "1/s", Default: 200_000},
 	},
-	Remedy: "Find the place with `perf record -e page-faults -g -p PID`. Keep memory instead of giving it back, touch it before it is needed " +
-		"(MAP_POPULATE, an allocator that does not trim), use huge pages, and make the working set smaller than the protected memory.",
+	Remedy:    cause.PageFaultStorm.Remedy,
 	Reference: "https://docs.kernel.org/admin-guide/mm/concepts.html and " + teemon,
 	Run:       findPageFaultStorms,
 }

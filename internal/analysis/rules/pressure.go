@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 // strain is a resource that tasks wait for, by the kernel's pressure stall
@@ -24,7 +25,7 @@ var strains = []strain{
 	{"memory", "memory", "node_pressure_memory_waiting_seconds_total", analysis.Critical,
 		"Memory is short: pages are reclaimed and read again. Make the working set smaller, raise the limit of the container, or give the VM more memory."},
 	{"cpu", "the CPU", "node_pressure_cpu_waiting_seconds_total", analysis.Warning,
-		"More threads want to run than there are CPUs. Use fewer threads, fewer workloads or more CPUs; do not compare results that were measured meanwhile."},
+		cause.CPUPressure.Remedy},
 }
 
 var pressure = &analysis.Rule{

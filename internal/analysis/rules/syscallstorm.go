@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 // Measured with redis-server 7.0 and nginx 1.22 under redis-benchmark and wrk, in
@@ -32,8 +33,7 @@ var syscallStorm = &analysis.Rule{
 		{Name: "rate_critical", Doc: "calls of one kind by a process that are critical", Unit: "1/s", Default: 100_000},
 		{Name: "factor", Doc: "such calls for each call that moves data", Unit: "ratio", Default: 4},
 	},
-	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`, " +
-		"and make the call less often.",
+	Remedy:    cause.SyscallStorm.Remedy,
 	Reference: teemon,
 	Run:       findSyscallStorms,
 }
@@ -126,7 +126,7 @@ type class struct {
 
 var classes = []class{
 	{
-		calls: "futex futex_wait futex_wake futex_waitv futex_requeue",
+		calls: cause.LockCalls,
 		remedy: "Threads contend for a lock or a queue. Hold the lock for less time, split it, use fewer threads, or let the lock spin " +
 			"longer before it sleeps; inside an enclave use the runtime's own locks.",
 		reference: "https://man7.org/linux/man-pages/man7/futex.7.html",
@@ -163,7 +163,7 @@ var classes = []class{
 		reference: "https://man7.org/linux/man-pages/man3/setjmp.3.html",
 	},
 	{
-		calls:     "mmap munmap mremap madvise mprotect brk",
+		calls:     cause.MemoryCalls,
 		remedy:    "Memory is taken from the kernel and given back all the time. Let the allocator keep it (for glibc: mallopt with M_TRIM_THRESHOLD and M_MMAP_THRESHOLD), or reuse buffers.",
 		reference: "https://man7.org/linux/man-pages/man3/mallopt.3.html",
 	},

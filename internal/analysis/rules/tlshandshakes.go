@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 var tlsHandshakes = &analysis.Rule{
@@ -19,9 +20,7 @@ var tlsHandshakes = &analysis.Rule{
 		{Name: "share", Doc: "share of handshakes in the CPU time of a process", Unit: "ratio", Default: 0.20},
 		{Name: "rate", Doc: "handshakes of a process", Unit: "1/s", Default: 10},
 	},
-	Remedy: "Keep connections open (keep-alive, pools, HTTP/2) and let sessions resume: a session cache that all workers share, or tickets with a key that all " +
-		"servers share; for nginx keepalive_timeout, ssl_session_cache and ssl_session_tickets, in clients a session that outlives the connection. Use ECDSA P-256 " +
-		"certificates, whose signatures cost the server far less than those of RSA. Where the handshake carries attestation, cache its verdict for as long as policy allows.",
+	Remedy:    cause.TLSHandshakes.Remedy,
 	Reference: "https://nginx.org/en/docs/http/ngx_http_ssl_module.html and RFC 8446, section 2.2 (resumption), https://www.rfc-editor.org/rfc/rfc8446#section-2.2",
 	Run:       findTLSHandshakes,
 }

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/cause"
 )
 
 // vdsoCalls are what the vDSO of x86-64 answers without entering the kernel, when it
 // can (vdso(7)).
-const vdsoCalls = analysis.VDSOCalls
+const vdsoCalls = cause.VDSOCalls
 
 // fastClocks are the clock sources that the vDSO reads (arch/x86/kernel/tsc.c,
 // arch/x86/kernel/pvclock.c, drivers/clocksource/hyperv_timer.c,
@@ -30,8 +31,7 @@ var vdsoBypass = &analysis.Rule{
 		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
 		{Name: "rate_critical", Doc: "calls of one kind by a process that are critical", Unit: "1/s", Default: 100_000},
 	},
-	Remedy: "Find the caller with `perf record -e raw_syscalls:sys_enter -g -p PID` or `strace -c -f -p PID`, and have it ask less often: the time once " +
-		"for each turn of the event loop, CLOCK_MONOTONIC_COARSE where a few milliseconds do not matter.",
+	Remedy:    cause.VDSOBypass.Remedy,
 	Reference: "https://man7.org/linux/man-pages/man7/vdso.7.html and " + teemon,
 	Run:       findVDSOBypass,
 }
