@@ -40,7 +40,23 @@ type Param struct {
 }
 
 // Tool is a command that a member needs, and the Debian package that has it.
-type Tool struct{ Command, Package string }
+type Tool struct {
+	Command, Package string
+	// Outside is a pattern of paths where packages put the command outside PATH.
+	Outside string
+}
+
+// here reports whether a machine has the tool.
+func (t Tool) here(h *host.Host) bool {
+	if _, err := h.LookPath(t.Command); err == nil {
+		return true
+	}
+	if t.Outside == "" {
+		return false
+	}
+	found, err := h.Glob(t.Outside)
+	return err == nil && len(found) > 0
+}
 
 // Workload describes a job and how to read what it says.
 type Workload struct {
@@ -107,6 +123,10 @@ type Job struct {
 	// then waits itself until the server answers. When one of the two ends, the other
 	// is ended. nil for most jobs.
 	Outside *host.Cmd
+	// Window are lines that Outside prints to standard error when it begins and ends to
+	// measure: the counters are then those of the time between, and not of the whole run, in
+	// which a server starts and is filled with data. "" for jobs that are measured as a whole.
+	Window [2]string
 	// Processes are further names under which the inside works (a script starts the
 	// server, say), for the counters.
 	Processes []string
@@ -153,6 +173,8 @@ type Outcome struct {
 	// machine sees the workload, for the monitor's counters; empty where it
 	// does not see it (another machine).
 	Processes []string
+	// Beside is the CPU time of what else the launcher ran on purpose meanwhile.
+	Beside time.Duration
 	// Raw are further outputs to keep beside the result, by name ("console").
 	Raw map[string][]byte
 }

@@ -29,6 +29,8 @@ type Experiment struct {
 	// Environments are arms in the notation of --env; the first is the baseline.
 	Environments []string `yaml:"environments"`
 	Pairs        int      `yaml:"pairs"`
+	// NoCounters leaves the monitor's sources off, where they are what is measured.
+	NoCounters bool `yaml:"no_counters"`
 	// Primary names the metric of the verdict; "" is the workload's own.
 	Primary string  `yaml:"primary"`
 	Margin  Percent `yaml:"margin"`

@@ -94,6 +94,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		if err := s.o.Counters.Begin(ctx); err != nil {
 			counting = err.Error()
 		}
+		job = windowed(ctx, job, s.o.Counters)
 	}
 	s.watch.Begin()
 	began := time.Now() //nolint:forbidigo // the monotonic clock of the run's duration; the host's clock may be a fixture's
@@ -104,41 +105,49 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	}
 	cancel()
 	r.Seconds = time.Since(began).Seconds()
+	var counted Counted
 	switch {
 	case counting != "":
 		r.Missing["counters"] = counting
 	case len(out.Processes) == 0 && err == nil:
 		r.Missing["counters"] = "the workload's processes are not seen by this machine's kernel"
 	default:
-		counters, cost, cerr := s.o.Counters.End(ctx, out.Processes)
-		r.Counters = counters
-		r.Interference.MonitorCPU = cost
-		if cerr != nil {
+		var cerr error
+		if counted, cerr = s.o.Counters.End(ctx, out.Processes); cerr != nil {
 			r.Missing["counters"] = cerr.Error()
 		}
+		r.Counters = counted.Counters
 	}
-	own := workCPU(out, r.Counters)
-	cost := r.Interference.MonitorCPU
-	r.Interference = s.watch.End(own)
-	r.Interference.MonitorCPU = cost
+	r.Interference = s.watch.End(workCPU(out, counted))
+	r.Interference.MonitorCPU = counted.Cost
 	return out, err
 }
 
-// processCPU is the counter of CPU time by process.
-const processCPU = "tee_process_cpu_seconds_total"
+// windowed tells the counters when the job's outside begins and ends to measure.
+func windowed(ctx context.Context, job Job, c Counters) Job {
+	if job.Outside == nil || job.Window[0] == "" {
+		return job
+	}
+	outside := *job.Outside
+	outside.Heard = func(line string) {
+		if line == job.Window[0] || line == job.Window[1] {
+			c.Window(ctx, line == job.Window[0])
+		}
+	}
+	job.Outside = &outside
+	return job
+}
 
 // workCPU is the CPU time in seconds that a run used on purpose on this machine.
 // What the launched command reports of itself is a part of it only where a
 // service did the work (a container's, a sandbox's, an emulator's process), which the
 // counters see by name.
-func workCPU(out Outcome, counters []result.Counter) float64 {
+func workCPU(out Outcome, c Counted) float64 {
 	own := (out.Inside.User + out.Inside.System).Seconds()
-	for _, c := range counters {
-		if c.Name == processCPU && len(c.Labels) == 0 && c.Value != nil {
-			own = max(own, *c.Value)
-		}
+	if c.CPU != nil {
+		own = max(own, *c.CPU)
 	}
-	return own + (out.Outside.User + out.Outside.System).Seconds()
+	return own + (out.Outside.User + out.Outside.System + out.Beside).Seconds()
 }
 
 // read parses the output of a run that ended well.

@@ -40,6 +40,8 @@ type Plan struct {
 	Calibration bool
 	References  []result.Reference
 	Ceilings    []result.Ceiling
+	// NoCounters: the experiment wants the monitor's sources off.
+	NoCounters bool
 }
 
 // Case is one set of parameters of the plan's workload.
@@ -150,7 +152,7 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 			}
 		}
 	}
-	p.References = e.References
+	p.References, p.NoCounters = e.References, e.NoCounters
 	p.Ceilings = append(slices.Clone(e.Ceilings), c.Ceilings...)
 	for _, x := range p.Ceilings {
 		switch {
@@ -325,7 +327,7 @@ func (p *Plan) Check(h *host.Host) error {
 		}
 		looked = true
 		for _, t := range p.Workload.Tools {
-			if _, err := h.LookPath(t.Command); err != nil {
+			if !t.here(h) {
 				errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install Debian's package %s", p.Workload.Name, t.Command, t.Package))
 			}
 		}

@@ -24,10 +24,19 @@ import (
 // Counters reads the monitor's sources around a run.
 type Counters interface {
 	Begin(context.Context) error
-	// End returns what was counted since Begin for the processes of these names
-	// and for the machine, and the CPU seconds that the counting itself took in
-	// the kernel; nil where that is not known.
-	End(ctx context.Context, processes []string) ([]result.Counter, *float64, error)
+	// Window narrows what is counted: it begins, or ends, now. Without it, what is
+	// counted is all between Begin and End.
+	Window(ctx context.Context, begins bool)
+	// End returns what was counted for the processes of these names and for the machine.
+	End(ctx context.Context, processes []string) (Counted, error)
+}
+
+// Counted is what the counters say of a run.
+type Counted struct {
+	Counters []result.Counter
+	// CPU are the CPU seconds of the workload's processes from Begin to End, and
+	// Cost those that the counting itself took in the kernel; nil where that is not known.
+	CPU, Cost *float64
 }
 
 // Options are what running needs besides the plan.

@@ -43,6 +43,11 @@ func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
 		return outcomeOf(host.Local().Exec(ctx, host.Cmd{Argv: []string{"true"}}))
 	}
 	s.runs++
+	if j.Outside != nil && j.Outside.Heard != nil {
+		for _, line := range []string{"waiting", "from here", "on the way", "to here"} {
+			j.Outside.Heard(line)
+		}
+	}
 	if s.fail != nil {
 		if err := s.fail(s.runs); err != nil {
 			return Outcome{Inside: host.Output{Stderr: []byte("it broke\n")}}, err
@@ -58,15 +63,20 @@ func (s *scripted) Idle(_ context.Context, on bool) error { s.idle = on; return 
 func (s *scripted) Close() error                          { s.closed = true; return s.stuck }
 
 // counting returns as many events as the run had milliseconds.
-type counting struct{ begun int }
+type counting struct {
+	begun   int
+	windows []bool
+}
 
-func (c *counting) Begin(context.Context) error { c.begun++; return nil }
-func (c *counting) End(_ context.Context, ps []string) ([]result.Counter, *float64, error) {
+func (c *counting) Begin(context.Context) error           { c.begun++; return nil }
+func (c *counting) Window(_ context.Context, begins bool) { c.windows = append(c.windows, begins) }
+
+func (c *counting) End(_ context.Context, ps []string) (Counted, error) {
 	if !slices.Equal(ps, []string{"job"}) {
-		return nil, nil, fmt.Errorf("processes %v", ps)
+		return Counted{}, fmt.Errorf("processes %v", ps)
 	}
 	v := 42.0
-	return []result.Counter{{Name: "tee_syscalls_total", Value: &v, Scope: "process", Trust: result.Full}}, nil, nil
+	return Counted{Counters: []result.Counter{{Name: "tee_syscalls_total", Value: &v, Scope: "process", Trust: result.Full}}}, nil
 }
 
 var jobs = &metric.Desc{Name: "job_operations", Unit: "operations", Help: "Operations."}
@@ -370,5 +380,29 @@ func TestMissingMetric(t *testing.T) {
 	}
 	if !found {
 		t.Error("no run failed")
+	}
+}
+
+// TestWindow: where the outside says when it measures, the counters are told, in
+// each run that counts and in no other.
+func TestWindow(t *testing.T) {
+	for _, window := range [][2]string{{}, {"from here", "to here"}} {
+		p, o, _ := bed(t, 6, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 2}})
+		plain := p.Workload.Job
+		p.Workload.Job = func(params Params) (Job, error) {
+			j, err := plain(params)
+			j.Outside, j.Window = &host.Cmd{Argv: []string{"load"}}, window
+			return j, err
+		}
+		if _, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json")); err != nil {
+			t.Fatal(err)
+		}
+		var want []bool
+		if window[0] != "" {
+			want = slices.Repeat([]bool{true, false}, 12)
+		}
+		if got := o.Counters.(*counting).windows; !slices.Equal(got, want) {
+			t.Errorf("window %q: the counters were told %v, want %v", window, got, want)
+		}
 	}
 }

@@ -88,7 +88,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.metric, "metric", "", "metric that the verdict is about (default: the workload's primary metric)")
 	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "what a device or link can give at most, as METRIC=VALUE,SOURCE in base units; beyond it a value is refused")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
-	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs")
+	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs (an experiment may ask for that itself; say it again with --resume)")
 	fs.DurationVar(&f.timeout, "timeout", 0, "end a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "how the result is printed: "+formatNames())
 	c.MarkFlagsMutuallyExclusive("pairs", "quick", "publish")
@@ -191,7 +191,9 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	var status outcome
 	for _, p := range plans {
 		path := f.path(p.Name, h.Now(), len(plans) > 1)
-		err := f.finish(env, o, format, path, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
+		one := *f
+		one.noCounters = f.noCounters || p.NoCounters
+		err := one.finish(env, o, format, path, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
 		var s outcome
 		switch {
 		case errors.As(err, &s):

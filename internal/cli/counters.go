@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
+	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -20,8 +22,13 @@ import (
 type runCounters struct {
 	host   *host.Host
 	engine *probe.Engine
-	before reading
 	names  map[string]bool // of the processes that were there before the run
+
+	mu sync.Mutex // Window is called while the run goes on
+	// begun is the start of the run; from and to are the ends of what is counted,
+	// by default those of the run.
+	begun, from reading
+	to          *reading
 }
 
 // reading is one round of counters, by metric and labels.
@@ -61,8 +68,23 @@ func (c *runCounters) Begin(ctx context.Context) error {
 			c.names[name] = true
 		}
 	}
-	c.before = c.read(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun, c.to = c.read(ctx), nil
+	c.from = c.begun
 	return nil
+}
+
+// Window implements bench.Counters.
+func (c *runCounters) Window(ctx context.Context, begins bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.read(ctx)
+	if begins {
+		c.from = now
+	} else {
+		c.to = &now
+	}
 }
 
 func (c *runCounters) read(ctx context.Context) reading {
@@ -70,7 +92,7 @@ func (c *runCounters) read(ctx context.Context) reading {
 	r := reading{map[string]metric.Sample{}, map[*metric.Desc]float64{}}
 	for _, s := range samples {
 		if s.Hist == nil {
-			r.series[s.Desc.Name+"\x00"+strings.Join(s.Labels, "\x00")] = s
+			r.series[seriesKey(s)] = s
 		}
 	}
 	for _, st := range c.engine.Status() {
@@ -83,9 +105,19 @@ func (c *runCounters) read(ctx context.Context) reading {
 	return r
 }
 
+func seriesKey(s metric.Sample) string {
+	return s.Desc.Name + "\x00" + strings.Join(s.Labels, "\x00")
+}
+
 // End implements bench.Counters.
-func (c *runCounters) End(ctx context.Context, processes []string) ([]result.Counter, *float64, error) {
-	now := c.read(ctx)
+func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counted, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	end := c.read(ctx)
+	now := end
+	if c.to != nil {
+		now = *c.to
+	}
 	shared := ""
 	for _, p := range processes {
 		if c.names[p] {
@@ -94,19 +126,9 @@ func (c *runCounters) End(ctx context.Context, processes []string) ([]result.Cou
 	}
 	var out []result.Counter
 	totals := map[*metric.Desc]float64{}
-	var cost *float64
 	for _, key := range slices.Sorted(maps.Keys(now.series)) {
 		s := now.series[key]
-		delta := s.Value - c.before.series[key].Value
-		if s.Desc.Name == "teescope_overhead_cpu_seconds_total" && s.Labels[0] != "userspace" {
-			if _, known := c.before.series[key]; known {
-				sum := delta
-				if cost != nil {
-					sum += *cost
-				}
-				cost = &sum
-			}
-		}
+		delta := s.Value - c.from.series[key].Value
 		if !eventCounter(s.Desc) {
 			continue
 		}
@@ -127,7 +149,38 @@ func (c *runCounters) End(ctx context.Context, processes []string) ([]result.Cou
 	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
 		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now, shared))
 	}
-	return out, cost, nil
+	return bench.Counted{Counters: out, CPU: c.cpu(end, processes), Cost: c.cost(end)}, nil
+}
+
+// cpu is the CPU time in seconds of processes in the whole run.
+func (c *runCounters) cpu(end reading, processes []string) *float64 {
+	return c.sum(end, func(s metric.Sample) bool {
+		return s.Desc.Name == cpuTime && slices.Contains(processes, s.Labels[slices.Index(s.Desc.Labels, "process")])
+	})
+}
+
+// cost is the CPU time in seconds that counting took in the kernel in the whole run.
+func (c *runCounters) cost(end reading) *float64 {
+	return c.sum(end, func(s metric.Sample) bool {
+		key := seriesKey(s)
+		_, known := c.begun.series[key]
+		return known && s.Desc.Name == "teescope_overhead_cpu_seconds_total" && s.Labels[0] != "userspace"
+	})
+}
+
+// sum adds up what some series gained in the whole run; nil where there is none.
+func (c *runCounters) sum(end reading, of func(metric.Sample) bool) *float64 {
+	var total *float64
+	for _, key := range slices.Sorted(maps.Keys(end.series)) {
+		if s := end.series[key]; of(s) {
+			v := s.Value - c.begun.series[key].Value
+			if total != nil {
+				v += *total
+			}
+			total = &v
+		}
+	}
+	return total
 }
 
 // counter is one series; without labels it is the sum over all series of the

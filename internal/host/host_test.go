@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +143,14 @@ func TestExec(t *testing.T) {
 	defer cancel()
 	if _, err = h.Exec(ctx, Cmd{Argv: []string{"sleep", "60"}}); err == nil {
 		t.Error("a command outlives its context")
+	}
+}
+
+func TestHeard(t *testing.T) {
+	var lines []string
+	o, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "printf 'a\nb' >&2; echo; printf 'c\n\nd' >&2"}, Heard: func(line string) { lines = append(lines, line) }})
+	if want := []string{"a", "bc", ""}; err != nil || !slices.Equal(lines, want) || string(o.Stderr) != "a\nbc\n\nd" {
+		t.Errorf("heard %q of %q, want %q; %v", lines, o.Stderr, want, err)
 	}
 }
 

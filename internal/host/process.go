@@ -30,6 +30,9 @@ type Cmd struct {
 	// Pipe leaves standard input and output to the caller, who reads, writes and
 	// closes them through Process; Stdin, Ready and Ask are then not used.
 	Pipe bool
+	// Heard, where it is not nil, is told each line of standard error as it arrives,
+	// without its end. The command waits while it is told more than it can buffer.
+	Heard func(line string)
 }
 
 // Output is what a command left behind.
@@ -102,6 +105,9 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, in: &conversation{ready: c.Ready, ask: c.Ask}, done: make(chan struct{})}
 	stderr := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = p.in, stderr
+	if c.Heard != nil {
+		cmd.Stderr = &listener{all: stderr, tell: c.Heard}
+	}
 	var stdout *io.PipeWriter
 	switch {
 	case c.Pipe:
@@ -216,6 +222,25 @@ func (p *Process) Lines() []Line {
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
 	return append([]Line(nil), p.in.lines...)
+}
+
+// listener keeps what is written and tells each whole line.
+type listener struct {
+	all  *bytes.Buffer
+	from int // start of the line in progress
+	tell func(string)
+}
+
+func (l *listener) Write(b []byte) (int, error) {
+	l.all.Write(b)
+	for {
+		line, _, whole := bytes.Cut(l.all.Bytes()[l.from:], []byte{'\n'})
+		if !whole {
+			return len(b), nil
+		}
+		l.from += len(line) + 1
+		l.tell(string(line))
+	}
 }
 
 // conversation notes the arrival of each line of standard output and answers

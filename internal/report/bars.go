@@ -28,10 +28,10 @@ func counterBars(e *result.Experiment) (Plot, bool) {
 		for i, a := range r.arms {
 			arms = append(arms, e.Environments[i].ID+" "+r.text(a))
 		}
-		alt = append(alt, r.name+per(r.perOp)+": "+strings.Join(arms, ", "))
+		alt = append(alt, r.name+" per "+r.per+": "+strings.Join(arms, ", "))
 	}
 	return Plot{
-		Name: "counters", Title: "Counters" + per(rows[0].perOp) + inCase(e, kase), Alt: strings.Join(alt, ". "),
+		Name: "counters", Title: "Counters per " + rows[0].per + inCase(e, kase), Alt: strings.Join(alt, ". "),
 		draw: func(w float64) *scene { return drawCounters(e, rows, w) },
 	}, true
 }
@@ -80,8 +80,8 @@ func drawCounters(e *result.Experiment, rows []counted, w float64) *scene {
 		}
 		height := bar * float64(len(r.arms))
 		name := r.name
-		if r.perOp != rows[0].perOp {
-			name += per(r.perOp)
+		if r.per != rows[0].per {
+			name += " per " + r.per
 		}
 		if onPhone {
 			s.words(0, y+12, start, strong, text, fit(name, strong, w))

@@ -174,8 +174,8 @@ func primaries(e *result.Experiment) []*result.Comparison {
 // the operations are known.
 type counted struct {
 	name, scope string
-	perOp       bool
-	part        bool // of a total: one kind of system call, say
+	per         string // what it is divided by: "operation", "100 requests", "run"
+	part        bool   // of a total: one kind of system call, say
 	arms        []arm
 }
 
@@ -183,6 +183,15 @@ type arm struct {
 	value  *float64
 	trust  result.Trust
 	reason string
+}
+
+// portion is what counters are shown for: an operation, or a hundred of the
+// requests of a server, of which one makes few faults and switches.
+func portion(e *result.Experiment) (per string, times float64) {
+	if unitOf(e, e.Workload.Operations) == "requests" {
+		return "100 requests", 100
+	}
+	return "operation", 1
 }
 
 // counters of a case: those of the workload's processes first, and of these the
@@ -227,16 +236,18 @@ func counters(e *result.Experiment, kase string) []counted {
 		}
 	}
 	var out []counted
+	portion, times := portion(e)
 	for _, k := range keys {
-		row := counted{name: k.name, scope: k.scope, part: k.part}
-		for _, x := range cells[k] {
-			row.perOp = row.perOp || len(x.perOp) > 0
+		row := counted{name: k.name, scope: k.scope, part: k.part, per: "run"}
+		perOp := slices.ContainsFunc(cells[k], func(x cell) bool { return len(x.perOp) > 0 })
+		if perOp {
+			row.per = portion
 		}
 		for _, x := range cells[k] {
 			a := arm{trust: x.trust}
-			v := x.whole
-			if row.perOp {
-				v = x.perOp
+			v, scale := x.whole, 1.0
+			if perOp {
+				v, scale = x.perOp, times
 			}
 			switch {
 			case x.trust == result.None:
@@ -244,7 +255,7 @@ func counters(e *result.Experiment, kase string) []counted {
 			case len(v) == 0:
 				a.reason = or(x.note, "not counted in this arm")
 			default:
-				m := stats.Median(v)
+				m := scale * stats.Median(v)
 				a.value = &m
 			}
 			row.arms = append(row.arms, a)

@@ -377,7 +377,7 @@ func why(e *result.Experiment, c *result.Comparison) []string {
 	if moved == nil {
 		return []string{"Not known: no counter of the workload's processes moved by a fifth or more between the arms."}
 	}
-	return []string{fmt.Sprintf("Not proved. What moved most beside it%s: %s.", per(all[0].perOp), strings.Join(moved, "; "))}
+	return []string{fmt.Sprintf("Not proved. What moved most beside it per %s: %s.", all[0].per, strings.Join(moved, "; "))}
 }
 
 // leads are the totals of the workload's own processes that differ by a fifth or
@@ -402,13 +402,6 @@ func leads(all []counted, base, treat int) []counted {
 
 // distance is the number of events between the two arms of a lead.
 func (c counted) distance() float64 { return math.Abs(*c.arms[1].value - *c.arms[0].value) }
-
-func per(perOp bool) string {
-	if perOp {
-		return " per operation"
-	}
-	return " per run"
-}
 
 func signed(v float64) string {
 	if v < 0 {

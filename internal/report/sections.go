@@ -162,7 +162,7 @@ func counterTable(e *result.Experiment, kase string) *Table {
 	}
 	t := newTable(CountersCaption, cols...)
 	for _, k := range counters(e, kase) {
-		row := []Cell{{Text: k.name}, {Text: strings.TrimPrefix(per(k.perOp), " per ")}, Text(k.scope, "scope not recorded")}
+		row := []Cell{{Text: k.name}, {Text: k.per}, Text(k.scope, "scope not recorded")}
 		for _, a := range k.arms {
 			c := Or(a.value, "", a.reason)
 			if a.trust == result.Partial && a.value != nil {

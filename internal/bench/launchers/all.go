@@ -11,6 +11,7 @@ import (
 // command templates come last.
 var All = slices.Concat([]*bench.Launcher{
 	&native,
+	&beside,
 	&dmcrypt,
 	&container,
 	&gvisor,

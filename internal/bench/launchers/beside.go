@@ -1,0 +1,148 @@
+package launchers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// beside prices what runs next to a job: the same job natively is the baseline.
+var beside = bench.Launcher{
+	Name: "beside",
+	Doc: "Runs the job as native does while another program runs on the machine, whose cost for the job is the question: a monitor, say. " +
+		"The program is started anew for each run and ended after it, so that nothing of it is left in the other arms.",
+	Params: []bench.Param{
+		{Name: "program", Doc: "The other program and its arguments, separated by spaces. {teescope} is this program, {own} a folder that is empty in each run, {port} a free TCP port. " +
+			"A comma cannot be said here; write a script for what needs one.", Default: "{teescope} monitor --listen 127.0.0.1:{port} --data {own}"},
+		{Name: "settle", Doc: "How long it runs before the job starts.", Default: "4s"},
+		nativeParam("cpus"),
+		nativeParam("data"),
+	},
+	Check: func(h *host.Host, p bench.Params) error {
+		argv, err := neighbour(h, p, "{own}", "{port}")
+		if err != nil {
+			return err
+		}
+		return errors.Join(missing(h, need{Command: argv[0], Hint: "the program that is to run beside the job"}), native.Check(h, p))
+	},
+	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
+		argv, err := neighbour(nil, p, "{own}", "{port}")
+		if err != nil {
+			return nil, err
+		}
+		own, err := native.Commands(p, job)
+		return append([]host.Cmd{{Argv: argv}}, own...), err
+	},
+	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
+		settle, err := p.Seconds("settle")
+		if err != nil {
+			return nil, err
+		}
+		ports, err := h.FreePorts(1)
+		if err != nil {
+			return nil, err
+		}
+		f, err := newFolders(h, "beside", p["data"])
+		if err != nil {
+			return nil, err
+		}
+		e := &besideEnv{nativeEnv: nativeEnv{folders: f, params: p}, own: path.Join(f.work, "beside"), settle: settle}
+		if e.argv, err = neighbour(h, p, e.own, strconv.Itoa(ports[0])); err == nil {
+			err = e.prepare(ctx)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.remove())
+		}
+		return e, nil
+	},
+}
+
+// nativeParam is a parameter as native has it.
+func nativeParam(name string) bench.Param {
+	return native.Params[slices.IndexFunc(native.Params, func(p bench.Param) bool { return p.Name == name })]
+}
+
+type besideEnv struct {
+	nativeEnv
+	argv   []string
+	own    string
+	settle time.Duration
+}
+
+// neighbour is the command of the other program; without a host {teescope} stays.
+func neighbour(h *host.Host, p bench.Params, own, port string) ([]string, error) {
+	self := "{teescope}"
+	if h != nil && strings.Contains(p["program"], self) {
+		var err error
+		if self, err = h.Beside("teescope"); err != nil {
+			return nil, fmt.Errorf("find teescope, which is to run beside the job: %w", err)
+		}
+	}
+	argv := strings.Fields(p["program"])
+	if len(argv) == 0 {
+		return nil, errors.New("parameter program is empty; want the program that is to run beside the job")
+	}
+	r := strings.NewReplacer("{teescope}", self, "{own}", own, "{port}", port)
+	for i := range argv {
+		argv[i] = r.Replace(argv[i])
+	}
+	return argv, nil
+}
+
+// errNeighbour says that a run was not what it should have been.
+var errNeighbour = errors.New("the program beside the job ended before it")
+
+func (e *besideEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
+	if err := errors.Join(e.h.RemoveAll(e.own), e.h.Mkdir(e.own)); err != nil {
+		return bench.Outcome{}, fmt.Errorf("empty the folder of the program beside the job: %w", err)
+	}
+	p, err := e.h.Start(ctx, host.Cmd{Argv: e.argv, Dir: e.own})
+	if err != nil {
+		return bench.Outcome{}, err
+	}
+	defer p.Stop()
+	select {
+	case <-time.After(e.settle):
+	case <-p.Done():
+	case <-ctx.Done():
+	}
+	out, err := e.runBeside(ctx, p, job)
+	p.Stop()
+	said, _ := p.Wait() // it was told to end
+	out.Beside = said.User + said.System
+	return out, err
+}
+
+// runBeside runs the job, and ends it when the other program ends.
+func (e *besideEnv) runBeside(ctx context.Context, p *host.Process, job bench.Job) (bench.Outcome, error) {
+	together, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.Done():
+			cancel(errNeighbour)
+		case <-together.Done():
+		}
+	}()
+	out, err := e.nativeEnv.Run(together, job)
+	if errors.Is(context.Cause(together), errNeighbour) {
+		last, end := p.Wait()
+		return out, fmt.Errorf("%w: %w%s", errNeighbour, errors.Join(end, err), said(last))
+	}
+	return out, err
+}
+
+func (e *besideEnv) Describe(ctx context.Context, d *result.Environment) error {
+	err := e.nativeEnv.Describe(ctx, d)
+	d.Params["program"] = strings.ReplaceAll(strings.Join(e.argv, " "), e.own, "{own}")
+	return err
+}
