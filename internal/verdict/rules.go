@@ -26,7 +26,7 @@ var Rules = []Rule{
 	missingMetric, differentJob, severalDimensions, changedMeanwhile, specValue,
 	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp,
 	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
-	impossibleValue, saturated, cacheAnswered, clientLimited, suspectBaseline, linearity,
+	impossibleValue, saturated, cacheAnswered, clientLimited, bottleneck, suspectBaseline, linearity,
 	wideInterval, noiseFloor, otherPlatform,
 }
 

@@ -278,6 +278,18 @@ var ruleTrials = map[string]trials{
 		silent:  one(latency().also("", "load_late_ratio", "ratio", "none", 0.005), ""),
 		unknown: one(latency().also("native", "client_cpu_ratio", "ratio", "none", 0.2), "no run has client_cpu_ratio"),
 	},
+	"bottleneck": {
+		speaks: []trial{
+			{served(redis(), 0.5, 0.4), Options{}, "nothing was used up in op=get in native (all CPUs 40 %): too few connections", result.Note, stats.Cost},
+			{served(redis(), 0.97, 0.6), Options{}, "in gramine-sgx was the CPU time of the server under test: 97 % of its time", result.Note, stats.Cost},
+			{served(redis(), 0.5, 0.95), Options{}, "(95 %), shared by server 0.5, origin 0.3, client 0.2", result.Warn, stats.Cost},
+			{served(redis(), 0.97, 0.6).also("native", "softirq_busiest_ratio", "ratio", "lower", 0.96), Options{}, "in native was one CPU's soft interrupts (the network): 96 %", result.Warn, stats.Cost},
+		},
+		silent: one(redis(), ""),
+		unknown: one(served(redis(), 0.5, 0.4).also("native", "log_busy_ratio", "ratio", "lower", 0).each("native", func(r *result.Run) {
+			r.Metrics[len(r.Metrics)-1] = result.Metric{Name: "log_busy_ratio", Reason: "it does not say"}
+		}), "whether it was writing the log that limited op=get in native"),
+	},
 	"suspect-baseline": {
 		speaks: []trial{{sweep(newLab("mips", "instructions_per_second", "higher"), "threads", []int{1, 2}, map[string][]float64{"native": {10, 19}, "gramine-sgx": {4, 15}}), Options{},
 			"an efficiency of 188 %", result.Warn, stats.Inconclusive}},
@@ -319,6 +331,12 @@ var ruleTrials = map[string]trials{
 			e.Hardware.Serial, e.Missing = "", map[string]string{"hardware.host_id": "no /etc/machine-id"}
 		}), "whether gramine-sgx ran on the same host: no /etc/machine-id"),
 	},
+}
+
+// served is what the CPUs did: of the server under test, and all together.
+func served(l *lab, server, all float64) *lab {
+	return l.also("", "client_cpu_ratio", "ratio", "lower", 0.2).also("", "server_cpu_ratio", "ratio", "lower", server).
+		also("", "origin_cpu_ratio", "ratio", "lower", 0.3).also("", "machine_cpu_ratio", "ratio", "lower", all)
 }
 
 // counting gives every run a thousand operations.

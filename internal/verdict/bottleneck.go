@@ -1,0 +1,105 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// full is the share of a resource's time above which it is taken for used up.
+const full = 0.90
+
+// limits are what may limit the throughput of a server, by the metric that says how
+// much of it was used. The CPUs of the machine stand last: with all of them busy, who
+// used most is the answer.
+var limits = []struct {
+	metric, name string
+	// foreign: it is not the server under test that stood at its limit.
+	foreign bool
+}{
+	{"client_cpu_ratio", "the load generator", true},
+	{"softirq_busiest_ratio", "one CPU's soft interrupts (the network)", true},
+	{"log_busy_ratio", "writing the log", false},
+	{"server_cpu_ratio", "the CPU time of the server under test", false},
+	{"origin_cpu_ratio", "the CPU time of the server behind it", true},
+}
+
+// allCPUs is the metric of what the whole machine used.
+const allCPUs = "machine_cpu_ratio"
+
+var bottleneck = Rule{
+	ID: "bottleneck",
+	Doc: "What the throughput of a server under test stood at: the load generator, the soft interrupts of one CPU, writing of the log, " +
+		"its CPU time or that of what is behind it (each above 0.9 of its own), or all CPUs together, with who used them.",
+	Effect: "a note where it was the server under test; a warning where it was something else, of which the ratio then says something",
+	Help:   "give the client and the server CPUs of their own, spread the network's interrupts over CPUs, log less, or use more connections where nothing was used up",
+	check: func(p *pass) {
+		if p.named(allCPUs) == "" { // no workload of this kind
+			return
+		}
+		for _, k := range p.contests {
+			for _, env := range []*result.Environment{k.base, k.treat} {
+				p.limited(k, env)
+			}
+		}
+	},
+}
+
+// limited says what limited one arm of a contest.
+func (p *pass) limited(k *contest, env *result.Environment) {
+	s := scope{cas: k.cas.ID, arm: env.ID}
+	used := values{}
+	var unseen []string
+	for _, l := range limits {
+		name := p.named(l.metric)
+		if name == "" {
+			continue
+		}
+		v := p.median(k.cas, env.ID, name)
+		if math.IsNaN(v) {
+			if slices.ContainsFunc(p.runs(k.cas.ID, env.ID), func(r *result.Run) bool { return r.Metric(name) != nil }) {
+				unseen = append(unseen, l.name)
+			}
+			continue // or there is no such thing in this arm
+		}
+		used[l.metric] = v
+		if v > full {
+			e := tell
+			if l.foreign {
+				e = warn
+			}
+			p.say(e, s, used, "the bottleneck of %s in %s was %s: %.3g %% of its time was used", k.cas.ID, env.ID, l.name, 100*v)
+			return
+		}
+	}
+	all := p.median(k.cas, env.ID, p.named(allCPUs))
+	switch {
+	case all > full:
+		used[allCPUs] = all
+		p.say(warn, s, used, "all CPUs were busy in %s in %s (%.3g %%), shared by %s: the server might do more with CPUs of its own", k.cas.ID, env.ID, 100*all, shares(used))
+	case math.IsNaN(all):
+		p.unknown(s, "what limited %s in %s: the environment does not say what its CPUs did", k.cas.ID, env.ID)
+	case unseen != nil:
+		p.unknown(s, "whether it was %s that limited %s in %s: it was not seen, and nothing else was used up", strings.Join(unseen, " or "), k.cas.ID, env.ID)
+	default:
+		p.say(tell, s, used, "nothing was used up in %s in %s (all CPUs %.3g %%): too few connections, waiting, or a lock set the rate", k.cas.ID, env.ID, 100*all)
+	}
+}
+
+// shares names who used the CPUs, the largest first.
+func shares(used values) string {
+	var who []string
+	for _, l := range limits {
+		if strings.HasSuffix(l.metric, "_cpu_ratio") && !math.IsNaN(used[l.metric]) && used[l.metric] > 0 {
+			who = append(who, l.metric)
+		}
+	}
+	slices.SortFunc(who, func(a, b string) int { return int(math.Copysign(1, used[b]-used[a])) })
+	for i, m := range who {
+		who[i] = fmt.Sprintf("%s %.2g", strings.TrimSuffix(m, "_cpu_ratio"), used[m])
+	}
+	return strings.Join(who, ", ")
+}
