@@ -43,13 +43,13 @@ func (s Suite) String() string {
 	}
 }
 
-// noise is the suite in the framework, or nil.
-func (s Suite) noise() noise.CipherSuite {
+// cipher is the suite's cipher in the framework, or nil.
+func (s Suite) cipher() noise.CipherFunc {
 	switch s {
 	case AESGCM:
-		return noise.NewCipherSuite(noise.DH25519, noise.CipherAESGCM, noise.HashSHA256)
+		return noise.CipherAESGCM
 	case ChaChaPoly:
-		return noise.NewCipherSuite(noise.DH25519, noise.CipherChaChaPoly, noise.HashSHA256)
+		return noise.CipherChaChaPoly
 	default:
 		return nil
 	}
@@ -129,7 +129,7 @@ func (c *Counters) count(err error) {
 
 // completed fills in what is zero and refuses what cannot be.
 func (c Config) completed(client bool) (Config, error) {
-	if c.Suite.noise() == nil {
+	if c.Suite.cipher() == nil {
 		return c, fmt.Errorf("channel: no %v; there are %v and %v", c.Suite, AESGCM, ChaChaPoly)
 	}
 	if client && c.Verify == nil && !c.Unverified {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flynn/noise"
 )
 
 // frames forwards whole frames from one connection to another. Each is handed to
@@ -501,5 +503,26 @@ func TestUnprotected(t *testing.T) {
 	go func() { _ = a.Send(make([]byte, 1<<20+1)) }()
 	if _, err := b.Receive(nil); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
+	}
+}
+
+// TestX25519: the framework's own function 25519 comes to the same secret.
+func TestX25519(t *testing.T) {
+	ours := &x25519{}
+	a, err := ours.GenerateKeypair(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := noise.DH25519.GenerateKeypair(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ours.DH(a.Private, b.Public)
+	want, err2 := noise.DH25519.DH(b.Private, a.Public)
+	if err != nil || err2 != nil || !bytes.Equal(got, want) {
+		t.Errorf("%x (%v), the framework has %x (%v)", got, err, want, err2)
+	}
+	if _, err := ours.DH(a.Private, make([]byte, 32)); err == nil {
+		t.Error("a public key of low order was taken")
 	}
 }

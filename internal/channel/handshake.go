@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
@@ -93,9 +94,36 @@ func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, ru
 
 // noise begins a Noise handshake whose prologue has what was said in the clear.
 func (c *Conn) noise(initiator bool, said, psk []byte) (*noise.HandshakeState, error) {
-	return noise.NewHandshakeState(noise.Config{CipherSuite: c.config.Suite.noise(), Pattern: noise.HandshakeNN,
-		Initiator: initiator, Prologue: append([]byte(prologue), said...), PresharedKey: psk})
+	return noise.NewHandshakeState(noise.Config{CipherSuite: noise.NewCipherSuite(&x25519{}, c.config.Suite.cipher(), noise.HashSHA256),
+		Pattern: noise.HandshakeNN, Initiator: initiator, Prologue: append([]byte(prologue), said...), PresharedKey: psk})
 }
+
+// x25519 is the framework's function 25519 for one handshake, by crypto/ecdh. It
+// remembers the ephemeral key: making one from its bytes, as noise.DH25519 has to,
+// takes as long as the key exchange itself.
+type x25519 struct{ key *ecdh.PrivateKey }
+
+// GenerateKeypair makes the handshake's one key.
+func (x *x25519) GenerateKeypair(random io.Reader) (noise.DHKey, error) {
+	var err error
+	if x.key, err = ecdh.X25519().GenerateKey(random); err != nil {
+		return noise.DHKey{}, err
+	}
+	return noise.DHKey{Private: x.key.Bytes(), Public: x.key.PublicKey().Bytes()}, nil
+}
+
+// DH refuses a public key of low order (RFC 7748, section 6.1).
+func (x *x25519) DH(_, public []byte) ([]byte, error) {
+	peer, err := ecdh.X25519().NewPublicKey(public)
+	if err != nil {
+		return nil, err
+	}
+	return x.key.ECDH(peer)
+}
+
+// DHLen and DHName are those of the specification, section 12.1.
+func (x *x25519) DHLen() int     { return 32 }
+func (x *x25519) DHName() string { return "25519" }
 
 func (c *Conn) connect(ctx context.Context) error {
 	ticket := c.config.Resume.usable(c.config)

@@ -182,20 +182,28 @@ type receiver struct {
 	from, to int
 }
 
-// room is the size of the buffer: two frames of the largest kind.
-const room = 2 * (headerSize + maxBody)
+// Sizes of the buffer: what is enough for a handshake, and two frames of the largest
+// kind from the first large one on.
+const (
+	littleRoom = 2 << 10
+	room       = 2 * (headerSize + maxBody)
+)
 
 // fill reads until n bytes are in the buffer.
 func (r *receiver) fill(n int) error {
 	if r.to-r.from >= n {
 		return nil
 	}
-	if r.buf == nil {
-		r.buf = make([]byte, room)
+	old := r.buf
+	if len(old) < n {
+		size := littleRoom
+		if n > size {
+			size = room
+		}
+		r.buf = make([]byte, size)
 	}
-	if r.from == r.to || len(r.buf)-r.from < n {
-		r.to = copy(r.buf, r.buf[r.from:r.to])
-		r.from = 0
+	if len(old) < n || r.from == r.to || len(r.buf)-r.from < n {
+		r.from, r.to = 0, copy(r.buf, old[r.from:r.to])
 	}
 	m, err := io.ReadAtLeast(r.r, r.buf[r.to:], n-(r.to-r.from))
 	r.to += m
