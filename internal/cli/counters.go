@@ -152,10 +152,13 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	return bench.Counted{Counters: out, CPU: c.cpu(end, processes), Cost: c.cost(end)}, nil
 }
 
+// processCPU is the counter of CPU time by process.
+const processCPU = "tee_process_cpu_seconds_total"
+
 // cpu is the CPU time in seconds of processes in the whole run.
 func (c *runCounters) cpu(end reading, processes []string) *float64 {
 	return c.sum(end, func(s metric.Sample) bool {
-		return s.Desc.Name == cpuTime && slices.Contains(processes, s.Labels[slices.Index(s.Desc.Labels, "process")])
+		return s.Desc.Name == processCPU && slices.Contains(processes, s.Labels[slices.Index(s.Desc.Labels, "process")])
 	})
 }
 
