@@ -35,7 +35,7 @@ require (
 
 require (
 	github.com/chzyer/readline v1.5.1 // indirect
-	github.com/google/logger v1.1.1 // indirect
+	github.com/google/logger v1.1.1
 	github.com/ianlancetaylor/demangle v0.0.0-20250417193237-f615e6bd150b // indirect
 )
 

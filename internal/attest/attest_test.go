@@ -1,0 +1,217 @@
+package attest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-configfs-tsm/configfs/configfsi"
+	"github.com/google/go-configfs-tsm/configfs/faketsm"
+)
+
+func device(t testing.TB, s Settings) *Simulated {
+	t.Helper()
+	s.Parallel = max(s.Parallel, 1)
+	d, err := NewSimulated(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestSimulated: what is changed, replayed or revoked is refused, for that reason.
+func TestSimulated(t *testing.T) {
+	d := device(t, Settings{})
+	data, other := [Size]byte{1}, [Size]byte{2}
+	e, err := d.Quote(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Verify(e, data, d, time.Now()); err != nil {
+		t.Fatalf("a good quote is refused: %v", err)
+	}
+	if err := Verify(e, other, d, time.Now()); !errors.Is(err, ErrNotBound) {
+		t.Errorf("a quote of other data: %v, want ErrNotBound", err)
+	}
+	changed := func(change func(*simulatedQuote)) *Evidence {
+		var q simulatedQuote
+		if err := json.Unmarshal(e.Quote, &q); err != nil {
+			t.Fatal(err)
+		}
+		change(&q)
+		b, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Evidence{Format: e.Format, Quote: b}
+	}
+	for _, tc := range []struct {
+		name string
+		e    *Evidence
+		c    Collateral
+		now  time.Time
+		want string
+	}{
+		{"other data under the same signature", changed(func(q *simulatedQuote) { q.Data[0]++ }), d, time.Now(), "not signed by the device"},
+		{"another device's certificate", changed(func(q *simulatedQuote) { q.Leaf = device(t, Settings{}).leaf }), d, time.Now(), "certificate"},
+		{"another root", e, device(t, Settings{}), time.Now(), "certificate"},
+		{"a list of tomorrow's yesterday", e, d, time.Now().Add(2 * lifetime), "certificate"},
+		{"a revoked device", e, republished(t, d, func(r *revocations) { r.Serials = []string{"2"} }), time.Now(), "not signed by the root"},
+		{"no quote", &Evidence{Format: simulatedFormat, Quote: []byte("quote")}, d, time.Now(), "read the quote"},
+		{"too much", &Evidence{Format: simulatedFormat, Quote: make([]byte, mostQuote+1)}, d, time.Now(), "none is as large"},
+		{"an unknown format", &Evidence{Format: "arm_cca_guest"}, d, time.Now(), "unsupported"},
+	} {
+		if err := Verify(tc.e, data, tc.c, tc.now); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want an error with %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// republished is a service whose list was changed by somebody without the root's key.
+func republished(t *testing.T, d *Simulated, change func(*revocations)) Collateral {
+	t.Helper()
+	var from simulatedCollateral
+	var r revocations
+	if err := errors.Join(json.Unmarshal(d.collateral, &from), json.Unmarshal(from.List, &r)); err != nil {
+		t.Fatal(err)
+	}
+	change(&r)
+	var err error
+	if from.List, err = json.Marshal(r); err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Simulated{collateral: body}
+}
+
+// TestRevoked: a device on the root's own list is refused.
+func TestRevoked(t *testing.T) {
+	now := time.Now()
+	root, rootKey, err := certify(1, "root", now, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, key, err := certify(2, "device", now, root, rootKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		list revocations
+		want string
+	}{
+		{revocations{Until: now.Add(time.Hour)}, ""},
+		{revocations{Serials: []string{"2"}, Until: now.Add(time.Hour)}, "revoked"},
+		{revocations{Until: now.Add(-time.Minute)}, "out of date"},
+	} {
+		d := &Simulated{turns: make(chan struct{}, 1), key: key, leaf: leaf.Raw}
+		if d.collateral, err = publish(root, rootKey, tc.list); err != nil {
+			t.Fatal(err)
+		}
+		e, err := d.Quote(t.Context(), [Size]byte{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Verify(e, [Size]byte{}, d, now)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("list %+v: %v, want %q", tc.list, err, tc.want)
+		}
+	}
+}
+
+// TestTurns: what one device makes one after the other takes the sum of the times.
+func TestTurns(t *testing.T) {
+	const callers, delay = 5, 10 * time.Millisecond
+	d := device(t, Settings{Delay: delay})
+	began := time.Now()
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			if _, err := d.Quote(t.Context(), [Size]byte{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took < callers*delay {
+		t.Errorf("%d quotes of %s took %s: two were made at once", callers, delay, took)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := device(t, Settings{Delay: time.Hour}).Quote(ctx, [Size]byte{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that gave up got %v", err)
+	}
+}
+
+// counted is a service that fails the first time.
+type counted struct{ asked int }
+
+func (c *counted) Get(string) (map[string][]string, []byte, error) {
+	if c.asked++; c.asked == 1 {
+		return nil, nil, errors.New("busy")
+	}
+	return nil, []byte("body"), nil
+}
+
+// TestCached: an answer is fetched once, an error is not an answer.
+func TestCached(t *testing.T) {
+	from := &counted{}
+	c := Cached(from)
+	if _, _, err := c.Get("a"); err == nil {
+		t.Error("the service's error is gone")
+	}
+	for _, url := range []string{"a", "a", "b", "a"} {
+		if _, body, err := c.Get(url); err != nil || string(body) != "body" {
+			t.Errorf("%s: %q, %v", url, body, err)
+		}
+	}
+	if from.asked != 3 {
+		t.Errorf("the service was asked %d times, want 3", from.asked)
+	}
+}
+
+// TestConfigfsTSM asks a kernel's interface that a library makes up.
+func TestConfigfsTSM(t *testing.T) {
+	q := tsm{&faketsm.Client{Subsystems: map[string]configfsi.Client{"report": faketsm.ReportV7(0)}}}
+	data := [Size]byte{7}
+	e, err := q.Quote(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Format == "" || !bytes.Contains(e.Quote, []byte("07")) && !bytes.Contains(e.Quote, data[:]) {
+		t.Errorf("evidence is %q %q", e.Format, e.Quote)
+	}
+	if err := Verify(e, data, Cached(&counted{}), time.Now()); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("what nobody can verify: %v", err)
+	}
+}
+
+// TestProviders: each can be found, and one that is not here says so.
+func TestProviders(t *testing.T) {
+	for _, p := range Providers {
+		if got, err := Find(p.Name); err != nil || got != p {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		q, c, err := p.Open(Settings{Parallel: 1})
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Logf("%s: %v", p.Name, err)
+			continue
+		}
+		if err != nil || q == nil || c == nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+	if _, err := Find("tpm"); err == nil {
+		t.Error("there is a provider tpm")
+	}
+	if _, _, err := simulated.Open(Settings{}); err == nil {
+		t.Error("none at once is taken")
+	}
+}
