@@ -38,6 +38,8 @@ type Experiment struct {
 	Ceilings []result.Ceiling `yaml:"ceilings"`
 	// References are published figures to stand beside the result, never to judge it.
 	References []result.Reference `yaml:"references"`
+	// Then are experiments that follow, each with a result of its own.
+	Then []Pass `yaml:"then"`
 }
 
 // Percent is a ratio that is written as 3% or 0.03.
@@ -91,6 +93,11 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 			return nil, fmt.Errorf("experiment %s: a reference wants id, citation, unit, and low not above high", name)
 		}
 	}
+	for i := range e.Then {
+		if err := e.Then[i].check(); err != nil {
+			return nil, fmt.Errorf("experiment %s: %w", name, err)
+		}
+	}
 	for p, vs := range e.Sweep {
 		if len(vs) == 0 {
 			return nil, fmt.Errorf("experiment %s: sweep of %s has no values", name, p)
@@ -104,6 +111,9 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	}
 	return &e, nil
 }
+
+// onlyCase is the id of the case of an experiment that varies nothing.
+const onlyCase = "default"
 
 func duplicate(vs []string) int {
 	for i, v := range vs {
@@ -139,7 +149,7 @@ func cases(params Params, sweep map[string][]string) (ids []string, all []Params
 		ids, all = nextIDs, next
 	}
 	if len(names) == 0 {
-		ids[0] = "default"
+		ids[0] = onlyCase
 	}
 	return ids, all
 }

@@ -21,7 +21,7 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	if err != nil {
 		return nil, err
 	}
-	job = onPorts(job, s.ports[slot.Env])
+	job = onPorts(job, s.o.Client.server(), s.ports[slot.Env])
 	env := s.envs[slot.Env]
 	if err := env.Idle(ctx, false); err != nil {
 		return nil, fmt.Errorf("thaw environment %s: %w", slot.Env, err)

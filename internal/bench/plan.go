@@ -40,6 +40,8 @@ type Plan struct {
 	Calibration bool
 	References  []result.Reference
 	Ceilings    []result.Ceiling
+	// Then are the passes that follow.
+	Then []Pass
 	// NoCounters: the experiment wants the monitor's sources off.
 	NoCounters bool
 }
@@ -152,7 +154,7 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 			}
 		}
 	}
-	p.References, p.NoCounters = e.References, e.NoCounters
+	p.References, p.Then, p.NoCounters = e.References, e.Then, e.NoCounters
 	p.Ceilings = append(slices.Clone(e.Ceilings), c.Ceilings...)
 	for _, x := range p.Ceilings {
 		switch {

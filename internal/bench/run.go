@@ -46,6 +46,8 @@ type Options struct {
 	// Counters may be nil; NoCounters then says why.
 	Counters   Counters
 	NoCounters string
+	// Client is where loads from outside run; nil is this machine.
+	Client *Client
 	// Version and Command of this program, for the document.
 	Version string
 	Command []string
@@ -327,7 +329,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if err != nil {
 		return err
 	}
-	if rec.FirstSeconds, err = s.first(ctx, env, onPorts(job, s.ports[a.Label])); err != nil {
+	if rec.FirstSeconds, err = s.first(ctx, env, onPorts(job, s.o.Client.server(), s.ports[a.Label])); err != nil {
 		return err
 	}
 	old := s.doc.Environment(a.Label)

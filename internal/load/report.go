@@ -20,6 +20,9 @@ type Report struct {
 	// by kind ("refused", "reset", "timeout", "wrong answer", "certificate", ...).
 	Requests uint64            `json:"requests"`
 	Errors   map[string]uint64 `json:"errors,omitempty"`
+	// Answered are all that were answered rightly from the first to the last, those
+	// of the warm-up and of filling the server with data among them.
+	Answered uint64 `json:"answered"`
 	// Sent and Received are the bytes of requests and answers, those of the
 	// protocol with them, without those of TLS and TCP.
 	Sent     uint64 `json:"sent_bytes"`

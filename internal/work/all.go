@@ -1,4 +1,6 @@
 package work
 
 // All is every command, in the order of the usage text.
-var All = []*Command{}
+var All = []*Command{
+	&loadCommand,
+}

@@ -1,0 +1,149 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// Pass is an experiment that follows from the one before it: the same cases in the
+// same arms, under a load that is a share of what the slower arm can do. Latencies
+// compare under equal load only: at its own capacity every arm has a queue, and the
+// faster one serves more.
+type Pass struct {
+	Name string `yaml:"name"`
+	// Loads are shares of the slower arm's capacity, each of which is a case.
+	Loads []Share `yaml:"loads"`
+	// Params override those of the first experiment, Pairs its pairs.
+	Params map[string]string `yaml:"params"`
+	Pairs  int               `yaml:"pairs"`
+	// Primary names the metric of the verdict; "" is the workload's own.
+	Primary string  `yaml:"primary"`
+	Margin  Percent `yaml:"margin"`
+}
+
+// Share is a ratio above 0 that is written as 80% or 0.8; above 100% it asks for more
+// than there is, for a sweep through saturation.
+type Share float64
+
+// mostShare bounds what a saturation sweep offers.
+const mostShare = 10
+
+// UnmarshalYAML reads the notation.
+func (s *Share) UnmarshalYAML(n *yaml.Node) error {
+	num, pct := strings.CutSuffix(n.Value, "%")
+	v, err := strconv.ParseFloat(num, 64)
+	if pct {
+		v /= 100
+	}
+	if err != nil || !(v > 0 && v <= mostShare) {
+		return fmt.Errorf("line %d: load %q: want a share like 50%% or 0.5", n.Line, n.Value)
+	}
+	*s = Share(v)
+	return nil
+}
+
+func (s Share) String() string { return strconv.FormatFloat(100*float64(s), 'g', 4, 64) + "%" }
+
+// rateParam is the parameter by which workloads with an open loop are offered a rate
+// in requests per second.
+const rateParam = "rate"
+
+// check says what is wrong with a pass of an experiment.
+func (t *Pass) check() error {
+	switch {
+	case t.Name == "" || strings.ContainsAny(t.Name, "/ "):
+		return fmt.Errorf("then: name %q: want one without spaces", t.Name)
+	case len(t.Loads) == 0:
+		return fmt.Errorf("then %s: loads are missing, as in [50%%, 80%%]", t.Name)
+	case t.Pairs < 0:
+		return fmt.Errorf("then %s: pairs: %d: want at least 1", t.Name, t.Pairs)
+	}
+	if _, twice := t.Params[rateParam]; twice {
+		return fmt.Errorf("then %s: the rate follows from loads, so it cannot be in params", t.Name)
+	}
+	return nil
+}
+
+// Next is the plan of a pass, from the document of the experiment before it. A case
+// without capacity in some arm is an error.
+func (t *Pass) Next(p *Plan, doc *result.Experiment) (*Plan, error) {
+	d := primaryOf(p)
+	if d == nil || d.Better != metric.Higher || !slices.ContainsFunc(p.Workload.Params, func(x Param) bool { return x.Name == rateParam }) {
+		return nil, fmt.Errorf("then %s: it needs a workload with a rate, measured for a capacity first", t.Name)
+	}
+	next := *p
+	next.Name = p.Name + "-" + t.Name
+	next.Pairs, next.Margin = cmp.Or(t.Pairs, p.Pairs), cmp.Or(float64(t.Margin), p.Margin)
+	next.Seed++
+	next.Cases, next.Ceilings, next.References = nil, nil, nil
+	for _, c := range p.Cases {
+		capacity, err := slowest(doc, p, c.ID)
+		if err != nil {
+			return nil, fmt.Errorf("then %s: %w", t.Name, err)
+		}
+		for _, load := range t.Loads {
+			params := maps.Clone(c.Params)
+			maps.Copy(params, t.Params)
+			params[rateParam] = round(float64(load) * capacity)
+			full, err := Complete("workload "+p.Workload.Name, p.Workload.Params, params)
+			if err != nil {
+				return nil, err
+			}
+			id := "load=" + load.String()
+			if c.ID != onlyCase {
+				id = c.ID + "," + id
+			}
+			next.Cases = append(next.Cases, Case{id, full})
+		}
+	}
+	next.Primary = cmp.Or(t.Primary, p.Workload.Primary(next.Cases[0].Params).Name)
+	if !slices.ContainsFunc(next.metrics(), func(d *metric.Desc) bool { return d.Name == next.Primary }) {
+		return nil, fmt.Errorf("then %s: workload %s has no metric %q", t.Name, p.Workload.Name, next.Primary)
+	}
+	return &next, nil
+}
+
+func primaryOf(p *Plan) *metric.Desc {
+	for _, d := range p.metrics() {
+		if d.Name == p.Primary {
+			return d
+		}
+	}
+	return nil
+}
+
+// slowest is the smallest of the arms' medians of the primary metric in a case.
+func slowest(doc *result.Experiment, p *Plan, cas string) (float64, error) {
+	least := math.Inf(1)
+	for i := range p.Arms {
+		var all []float64
+		for j := range doc.Runs {
+			r := &doc.Runs[j]
+			if m := r.Metric(p.Primary); r.Case == cas && r.Env == p.Arms[i].Label && r.Status == result.OK && m != nil && m.Value != nil {
+				all = append(all, *m.Value)
+			}
+		}
+		if len(all) == 0 {
+			return 0, fmt.Errorf("the capacity of %s in case %s is not known: no run of it has %s", p.Arms[i].Label, cas, p.Primary)
+		}
+		least = min(least, stats.Median(all))
+	}
+	return least, nil
+}
+
+// round writes a rate with three digits, which is closer than the capacity is known.
+func round(v float64) string {
+	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return strconv.FormatFloat(math.Round(v/unit)*unit, 'f', max(0, -int(math.Log10(unit))), 64)
+}

@@ -1,0 +1,407 @@
+package workloads
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// What the workloads with a server have in common: the job's inside is the server,
+// which listens on {host}:{port}; its outside is `teescope-work load`, whose
+// report (load.Report) is read here. A workload adds its server, its protocol's flags and
+// what the server's own statistics say.
+//
+// Without a rate the loop is closed: it finds the capacity, and its latencies are
+// those of a full server, no promise to anyone. With a rate the loop is open and
+// latency counts from the moment a request was due. Arms of unequal capacity are
+// compared under the same rate (an experiment's "then").
+
+// loadParams are the parameters of a load; connections is how many by default.
+func loadParams(connections string) []bench.Param {
+	return []bench.Param{
+		{Name: "connections", Default: connections, Doc: "Connections of the load generator."},
+		{Name: "pipeline", Default: "1", Doc: "Requests that a connection has under way at once."},
+		{Name: "rate", Default: "0", Doc: "Requests per second that are offered, answered or not (open loop); 0 for as many as are answered (closed loop, for capacity)."},
+		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "How the offered requests are spread over time."},
+		{Name: "warm", Default: "1s", Doc: "Time of the same load before it is measured."},
+		{Name: "measure", Default: "10s", Doc: "Time that is measured."},
+		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator, each of which can fill a CPU."},
+	}
+}
+
+// Parameters that only some protocols have; loadOutside and loadMetrics know
+// them by name.
+var (
+	tlsParam       = bench.Param{Name: "tls", Default: "off", Values: []string{"off", "on"}, Doc: "Whether the connections are TLS."}
+	keepAliveParam = bench.Param{Name: "keep-alive", Default: "on", Values: []string{"on", "off"}, Doc: "Off makes a new connection for each request."}
+	resumeParam    = bench.Param{Name: "resume", Default: "off", Values: []string{"off", "on"}, Doc: "Whether TLS sessions are resumed."}
+)
+
+// loadFiles bring the load generator along.
+var loadFiles = []bench.File{{Name: "teescope-work", From: bench.Worker, Exec: true}}
+
+// loadWindow is for Job.Window: what is counted is what happens in the measured time.
+var loadWindow = [2]string{load.Begins, load.Ends}
+
+func loadGauge(name, unit string, better metric.Direction, help string) *metric.Desc {
+	return &metric.Desc{Name: name, Unit: unit, Kind: metric.Gauge, Better: better, Help: help}
+}
+
+var (
+	loadRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Requests that were answered rightly, per second of the measured time.")
+	loadReceived = loadGauge("received_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes of answers per second, those of the protocol with them, without those of TLS and TCP.")
+	loadErrors   = loadGauge("error_ratio", "ratio", metric.Lower, "Share of the requests that were not answered rightly.")
+	loadLate     = loadGauge("late_ratio", "ratio", metric.Lower, "Share of the requests that were sent more than 1 ms after they were due because of the load generator; above 0.01 it was the bottleneck.")
+	loadCPU      = loadGauge("client_cpu_ratio", "ratio", metric.Lower, "CPU time of the load generator over what its threads could use; above 0.9 it was the bottleneck.")
+	loadHello    = loadGauge("handshakes_per_second", "handshakes_per_second", metric.Higher, "TLS handshakes that were completed, per second of the measured time.")
+	loadResumed  = loadGauge("resumed_ratio", "ratio", metric.Higher, "Share of the TLS handshakes that resumed a session.")
+
+	loadRequests = &metric.Desc{Name: "requests_total", Unit: "requests", Kind: metric.Counter,
+		Help: "Requests that were answered rightly in the measured time, by which its counters are divided."}
+)
+
+// A timing is a histogram of the report and what is told of it.
+type timing struct {
+	of        func(*load.Report) string
+	mean      *metric.Desc // carries the histogram
+	quantiles []quantile
+	max       *metric.Desc // nil where the largest is not told
+}
+
+type quantile struct {
+	desc *metric.Desc
+	rank float64 // percent
+}
+
+func newTiming(name, what string, of func(*load.Report) string, max bool) *timing {
+	t := &timing{of: of, mean: loadGauge(name+"_mean_seconds", "seconds", metric.Lower, "Mean of "+what+".")}
+	for _, q := range []struct {
+		suffix, words string
+		rank          float64
+	}{{"p50", "Median", 50}, {"p99", "99th percentile", 99}, {"p999", "99.9th percentile", 99.9}} {
+		t.quantiles = append(t.quantiles, quantile{loadGauge(name+"_"+q.suffix+"_seconds", "seconds", metric.Lower, q.words+" of "+what+"."), q.rank})
+	}
+	if max {
+		t.quantiles = t.quantiles[:2] // of some hundred connections
+		t.max = loadGauge(name+"_max_seconds", "seconds", metric.Lower, "Largest of "+what+".")
+	}
+	return t
+}
+
+var (
+	loadResponse  = newTiming("response", "the time from the moment a request was due to its answer", func(r *load.Report) string { return r.Response }, false)
+	loadService   = newTiming("service", "the time from the sending of a request to its answer", func(r *load.Report) string { return r.Service }, false)
+	loadConnect   = newTiming("connect", "the time to a usable connection (TCP, TLS and what the protocol adds)", func(r *load.Report) string { return r.Connect }, true)
+	loadHandshake = newTiming("handshake", "the time of a TLS handshake", func(r *load.Report) string { return r.Handshake }, true)
+)
+
+// loadTimings are those that a load with these parameters has.
+func loadTimings(p bench.Params) []*timing {
+	out := []*timing{loadService, loadConnect}
+	if openLoop(p) {
+		out = append(out, loadResponse)
+	}
+	if p["tls"] == "on" {
+		out = append(out, loadHandshake)
+	}
+	return out
+}
+
+// openLoop reports whether requests are sent on a schedule.
+func openLoop(p bench.Params) bool { return p["rate"] != "" && p["rate"] != "0" }
+
+// freshConnections reports whether each request has a connection of its own.
+func freshConnections(p bench.Params) bool { return p["keep-alive"] == "off" }
+
+// loadMetrics are the metrics of a workload with a server, before its own.
+func loadMetrics(p bench.Params) []*metric.Desc {
+	out := []*metric.Desc{loadRate, loadReceived, loadErrors, loadCPU, loadRequests}
+	if openLoop(p) {
+		out = append(out, loadLate)
+	}
+	if p["tls"] == "on" && freshConnections(p) {
+		out = append(out, loadHello, loadResumed)
+	}
+	for _, t := range loadTimings(p) {
+		out = append(out, t.mean)
+		for _, q := range t.quantiles {
+			out = append(out, q.desc)
+		}
+		if t.max != nil {
+			out = append(out, t.max)
+		}
+	}
+	return out
+}
+
+// loadPrimary is the capacity of a closed loop, and the tail of an open one.
+func loadPrimary(p bench.Params) *metric.Desc {
+	if openLoop(p) {
+		return loadResponse.quantiles[1].desc
+	}
+	return loadRate
+}
+
+// loadEstimate is the time of a run; a server starts in about a second.
+func loadEstimate(p bench.Params) (time.Duration, int64) {
+	warm, err := p.Seconds("warm")
+	measure, err2 := p.Seconds("measure")
+	if err != nil || err2 != nil {
+		return time.Second, 0 // Job says what is wrong
+	}
+	return time.Second + warm + measure, 0
+}
+
+// loadOutside is the load generator's command; more are the flags of the protocol.
+func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
+	connections, err := p.Int("connections", 1)
+	if err != nil {
+		return nil, err
+	}
+	pipeline, err := p.Int("pipeline", 1)
+	if err != nil {
+		return nil, err
+	}
+	cores, err := p.Int("client-cores", 1)
+	if err != nil {
+		return nil, err
+	}
+	if cores > connections {
+		return nil, fmt.Errorf("parameter client-cores=%d: want at most one for each of the %d connections", cores, connections)
+	}
+	for _, name := range []string{"warm", "measure"} {
+		if _, err := p.Seconds(name); err != nil {
+			return nil, err
+		}
+	}
+	argv := []string{"{work}/teescope-work", "load", "--json", "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
+		"--pipeline", fmt.Sprint(pipeline), "--threads", fmt.Sprint(cores), "--warm", p["warm"], "--measure", p["measure"]}
+	if openLoop(p) {
+		if v, err := strconv.ParseFloat(p["rate"], 64); err != nil || !(v > 0) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("parameter rate=%q: want requests per second above 0, or 0 for a closed loop", p["rate"])
+		}
+		argv = append(argv, "--rate", p["rate"], "--arrivals", p["arrivals"])
+	}
+	for _, f := range []struct{ param, value, flag string }{{"tls", "on", "--tls"}, {"keep-alive", "off", "--no-keep-alive"}, {"resume", "on", "--resume"}} {
+		if p[f.param] == f.value {
+			argv = append(argv, f.flag)
+		}
+	}
+	return &host.Cmd{Argv: append(argv, more...)}, nil
+}
+
+// readLoad reads the load generator's report, which is all that it prints.
+func readLoad(o bench.Outcome) (*load.Report, error) {
+	d := json.NewDecoder(bytes.NewReader(o.Outside.Stdout))
+	d.DisallowUnknownFields()
+	var r load.Report
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("report of the load generator: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("report of the load generator: there is more than one document")
+	}
+	if !(r.Seconds > 0) || r.Cores < 1 || r.Connections < 1 {
+		return nil, fmt.Errorf("report of the load generator: %v seconds, %d cores, %d connections: each is above 0", r.Seconds, r.Cores, r.Connections)
+	}
+	return &r, nil
+}
+
+// parseLoad reads the metrics of loadMetrics.
+func parseLoad(o bench.Outcome) ([]metric.Sample, error) {
+	r, err := readLoad(o)
+	if err != nil {
+		return nil, err
+	}
+	var found reading
+	found.load(r, o.Params)
+	return found.samples, errors.Join(found.missing...)
+}
+
+// load reads what the report says, for workloads that add to it.
+func (f *reading) load(r *load.Report, p bench.Params) {
+	wrong := uint64(0)
+	for _, n := range r.Errors {
+		wrong += n
+	}
+	all := float64(r.Requests) + float64(wrong)
+	const none = "no request was sent in the measured time"
+	if r.Requests == 0 { // no rate is known then, not even a low one
+		f.lack(loadRate, "no request was answered in the measured time")
+		f.lack(loadReceived, "no request was answered in the measured time")
+	} else {
+		f.derived(loadRate, float64(r.Requests)/r.Seconds, none)
+		f.derived(loadReceived, float64(r.Received)/r.Seconds, none)
+	}
+	f.derived(loadErrors, float64(wrong)/all, none)
+	f.derived(loadCPU, r.CPUSeconds/r.Seconds/float64(r.Cores), none)
+	f.value(loadRequests, float64(r.Requests), none)
+	if openLoop(p) {
+		f.derived(loadLate, float64(r.Late)/all, none)
+	}
+	if p["tls"] == "on" && freshConnections(p) {
+		f.derived(loadHello, float64(r.Handshakes)/r.Seconds, none)
+		f.derived(loadResumed, float64(r.Resumed)/float64(r.Handshakes), "no handshake was completed in the measured time")
+	}
+	for _, t := range loadTimings(p) {
+		f.timing(t, t.of(r))
+	}
+}
+
+// rare is how many values must lie above a percentile for it to be told.
+const rare = 10
+
+// timing reads a histogram.
+func (f *reading) timing(t *timing, encoded string) {
+	lack := func(why string) {
+		f.lack(t.mean, why)
+		for _, q := range t.quantiles {
+			f.lack(q.desc, why)
+		}
+		if t.max != nil {
+			f.lack(t.max, why)
+		}
+	}
+	if encoded == "" {
+		lack("the load generator timed none")
+		return
+	}
+	h, err := decodeHistogram(encoded)
+	if err != nil {
+		lack(err.Error())
+		return
+	}
+	n := h.TotalCount()
+	mean := metric.Sample{Desc: t.mean, Value: h.Mean() / 1e9, Trust: metric.Derived, Hist: loadHistogram(h)}
+	f.sample(mean, "the histogram has no mean")
+	for _, q := range t.quantiles {
+		// The largest of few values is no percentile of theirs.
+		if q.rank > 50 && t.max == nil && float64(n)*(1-q.rank/100) < rare {
+			f.lack(q.desc, fmt.Sprintf("of %d values fewer than %d lie above it; measure for longer", n, rare))
+			continue
+		}
+		f.value(q.desc, float64(h.ValueAtPercentile(q.rank))/1e9, "the histogram has no such percentile")
+	}
+	if t.max != nil {
+		f.value(t.max, float64(h.Max())/1e9, "the histogram has no largest value")
+	}
+}
+
+// mostEncoded bounds a histogram's text: those of the load generator have at
+// most some ten thousand counts.
+const mostEncoded = 256 << 10
+
+// decodeHistogram reads a histogram in HdrHistogram's V2 encoding, which is a
+// foreign program's text: its decoder's panics are errors.
+func decodeHistogram(text string) (h *hdrhistogram.Histogram, err error) {
+	if len(text) > mostEncoded {
+		return nil, fmt.Errorf("the histogram has %d bytes, more than any of the load generator's", len(text))
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			h, err = nil, fmt.Errorf("the histogram cannot be decoded: %v", r)
+		}
+	}()
+	if h, err = hdrhistogram.Decode([]byte(text)); err != nil {
+		return nil, fmt.Errorf("the histogram cannot be decoded: %w", err)
+	}
+	if h.TotalCount() <= 0 {
+		return nil, errors.New("the histogram is empty")
+	}
+	return h, nil
+}
+
+// loadBounds are the bounds of the histograms in results, ten to a decade from 1
+// microsecond to 10 seconds, as fio's are.
+var loadBounds = fioBounds
+
+// loadHistogram puts a histogram's ten thousand counts into those bounds.
+func loadHistogram(h *hdrhistogram.Histogram) *metric.Hist {
+	out := &metric.Hist{Bounds: loadBounds, Counts: make([]uint64, len(loadBounds)+1), Sum: h.Mean() / 1e9 * float64(h.TotalCount())}
+	for _, bar := range h.Distribution() {
+		if bar.Count > 0 {
+			i, _ := slices.BinarySearch(loadBounds, float64(bar.To)/1e9)
+			out.Counts[i] += uint64(bar.Count)
+		}
+	}
+	return out
+}
+
+// attained is the share of an offered rate that must be answered: below it the
+// queue grew, and latencies say how long the run was.
+const attained = 0.97
+
+// loadSeries is the rate over the run. Whether an open loop is in a steady state is
+// another question than for a closed one: its rate is what was offered.
+func loadSeries(o bench.Outcome) (bench.Series, error) {
+	r, err := readLoad(o)
+	if err != nil {
+		return bench.Series{}, err
+	}
+	if len(r.Windows) == 0 || !(r.Width > 0) {
+		return bench.Series{}, errors.New("steady state: the load generator reports no windows")
+	}
+	s := bench.Series{Width: r.Width}
+	for _, n := range r.Windows {
+		s.Values = append(s.Values, n/r.Width)
+	}
+	if openLoop(o.Params) {
+		ok := float64(r.Requests)/r.Seconds >= attained*r.Rate
+		s.Attained, s.Method = &ok, "answered at the offered rate"
+	}
+	return s, nil
+}
+
+// loadFailures are the errors of a run by kind.
+func loadFailures(o bench.Outcome) map[string]int {
+	r, err := readLoad(o)
+	if err != nil {
+		return nil // Parse says so
+	}
+	out := map[string]int{}
+	for kind, n := range r.Errors {
+		out[kind] = int(min(n, math.MaxInt32))
+	}
+	return out
+}
+
+// checkLoad sees that the load was what the parameters ask for and that answers
+// were right. More are words of the workload about what was asked and answered.
+func checkLoad(o bench.Outcome, more ...string) (string, error) {
+	r, err := readLoad(o)
+	if err != nil {
+		return "", err
+	}
+	connections, err := o.Params.Int("connections", 1)
+	if err != nil {
+		return "", err
+	}
+	loop := "closed"
+	if openLoop(o.Params) {
+		loop = "open"
+	}
+	switch {
+	case int64(r.Connections) != connections:
+		return "", fmt.Errorf("the load had %d connections, want %d", r.Connections, connections)
+	case r.Loop != loop:
+		return "", fmt.Errorf("the loop was %q, want %q", r.Loop, loop)
+	case r.Requests == 0:
+		return "", fmt.Errorf("no request was answered; errors by kind: %v", r.Errors)
+	case r.Digest == "":
+		return "", errors.New("the load generator gives no digest of the answers")
+	}
+	return digest(append([]string{"load", r.Protocol, r.Digest}, more...)...), nil
+}

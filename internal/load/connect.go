@@ -1,0 +1,202 @@
+package load
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// made is a connection that is ready for requests.
+type made struct {
+	conn    net.Conn
+	socket  *socket // below conn, nil where Go's poller has it
+	session Session
+	// took is the time to get here, handshake the part of TLS, 0 without.
+	took, handshake time.Duration
+	resumed         bool
+}
+
+// connect makes a connection; ours takes it out of Go's poller.
+func (o *Options) connect(ctx context.Context, d Dialect, seed uint64, ours bool) (*made, error) {
+	began := time.Now()
+	dialer := net.Dialer{Timeout: o.Timeout}
+	conn, err := dialer.DialContext(ctx, o.Network, o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", o.Address, err)
+	}
+	m := &made{conn: conn}
+	if ours {
+		if m.socket, err = newSocket(conn); err != nil {
+			return nil, err
+		}
+		m.conn = m.socket
+	}
+	_ = m.conn.SetDeadline(began.Add(o.Timeout))
+	if o.TLS != nil {
+		at := time.Now()
+		t := tls.Client(m.conn, o.TLS)
+		if err := t.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", o.Address, err), m.conn.Close())
+		}
+		m.conn, m.handshake, m.resumed = t, time.Since(at), t.ConnectionState().DidResume
+		if got := t.ConnectionState().NegotiatedProtocol; o.Protocol.ALPN == "h2" && got != "h2" {
+			return nil, errors.Join(fmt.Errorf("TLS with %s: the server does not speak HTTP/2 (it chose %q)", o.Address, got), m.conn.Close())
+		}
+	}
+	session, conn, err := d.Begin(ctx, m.conn, seed)
+	if err != nil {
+		return nil, errors.Join(err, m.conn.Close())
+	}
+	m.session, m.conn, m.took = session, conn, time.Since(began)
+	_ = m.conn.SetDeadline(time.Time{})
+	return m, nil
+}
+
+// kindOf is the kind of an error, as reports count them.
+func kindOf(err error) string {
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	var network net.Error
+	switch {
+	case errors.As(err, &certificate), errors.As(err, &authority):
+		return "certificate"
+	case errors.As(err, &alert), errors.As(err, &record):
+		return "tls"
+	case errors.Is(err, unix.ECONNREFUSED):
+		return "refused"
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return "no local port"
+	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		return "reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "closed"
+	case errors.As(err, &network) && network.Timeout():
+		return "timeout"
+	}
+	return "protocol"
+}
+
+// hopeless reports whether trying again cannot help.
+func hopeless(err error) bool {
+	switch kindOf(err) {
+	case "certificate":
+		return true
+	case "tls":
+		var alert tls.AlertError
+		return errors.As(err, &alert)
+	}
+	return false
+}
+
+// once asks the server one request on a connection and takes the answer.
+func once(m *made, buf []byte) (Answer, int, error) {
+	var in []byte
+	if _, err := m.conn.Write(m.session.Request(nil)); err != nil {
+		return Answer{}, 0, err
+	}
+	received := 0
+	for {
+		n, err := m.conn.Read(buf)
+		received += n
+		data := buf[:n]
+		if len(in) > 0 {
+			in = append(in, data...)
+			data = in
+		}
+		used, a, aerr := take(m.session, data)
+		if aerr != nil || a.Ended {
+			return a, received, aerr
+		}
+		in = append(in[:0], data[used:]...)
+		switch {
+		case errors.Is(err, io.EOF):
+			if a := m.session.End(); a.Ended {
+				return a, received, nil
+			}
+			return Answer{}, received, io.ErrUnexpectedEOF
+		case err != nil:
+			return Answer{}, received, err
+		case len(in) > MostBuffered:
+			return Answer{}, received, errTooLong
+		}
+	}
+}
+
+// take lets the session have what it wants of b, up to the end of one answer.
+func take(s Session, b []byte) (used int, a Answer, err error) {
+	for {
+		n, a, err := s.Answer(b[used:])
+		used += n
+		if err != nil || a.Ended || n == 0 {
+			return used, a, err
+		}
+	}
+}
+
+// errTooLong is an answer beyond MostBuffered that the protocol wants in one piece.
+var errTooLong = fmt.Errorf("an answer is longer than %d bytes", MostBuffered)
+
+// ready waits until the server answers a request rightly.
+func (o *Options) ready(ctx context.Context, d Dialect) error {
+	const first, most = 2 * time.Millisecond, 100 * time.Millisecond
+	began, pause := time.Now(), first
+	for {
+		last := func() error {
+			m, err := o.connect(ctx, d, 0, false)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = m.conn.Close() }()
+			_ = m.conn.SetDeadline(time.Now().Add(o.Timeout))
+			a, _, err := once(m, make([]byte, 16<<10))
+			if err == nil && a.Wrong != "" {
+				err = fmt.Errorf("ask %s: the answer is wrong: %s", o.Address, a.Wrong)
+			}
+			return err
+		}()
+		switch {
+		case last == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case hopeless(last):
+			return last
+		case time.Since(began) > o.Wait:
+			return fmt.Errorf("the server did not become ready within %v: %w", o.Wait, last)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, most)
+	}
+}
+
+// spareDescriptors are those besides the connections'.
+const spareDescriptors = 64
+
+// descriptors makes room for n connections.
+func descriptors(n int) error {
+	need := uint64(n + spareDescriptors)
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	if l.Cur >= need {
+		return nil
+	}
+	was := l.Cur
+	l.Cur = need
+	l.Max = max(l.Max, need)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("%d connections need %d open files, the limit is %d and cannot be raised (%w): use ulimit -n %d before it, LimitNOFILE= of the service, or fewer connections",
+			n, need, was, err, need)
+	}
+	return nil
+}

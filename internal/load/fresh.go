@@ -1,0 +1,171 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// fresh is the load in which each request has a connection of its own: as many
+// goroutines as connections, each of which connects, asks, takes the answer and
+// closes. Here the handshakes cost most, and Go's poller little.
+type fresh struct {
+	o     *Options
+	d     Dialect
+	base  time.Time
+	count atomic.Uint64 // of connections, for seeds
+
+	mu    sync.Mutex
+	rec   *record
+	times *hdrhistogram.Histogram
+}
+
+func (f *fresh) now() int64 { return int64(time.Since(f.base)) }
+
+// run is the load from base to the end of the measured time.
+func (f *fresh) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var due chan int64 // nil in a closed loop
+	paced := make(chan error, 1)
+	if f.o.Rate > 0 {
+		due = make(chan int64, f.o.Connections)
+		go func() { paced <- f.pace(ctx, due) }()
+	} else {
+		paced <- nil
+	}
+	var slots sync.WaitGroup
+	for range f.o.Connections {
+		slots.Go(func() { f.slot(ctx, due) })
+	}
+	end := time.AfterFunc(time.Duration(f.rec.to)+grace-time.Since(f.base), cancel) // what still hangs then has no answer
+	defer end.Stop()
+	slots.Wait()
+	cancel()
+	return <-paced
+}
+
+// pace says when requests are due. It sleeps in the kernel: Go's timers are
+// late by up to a millisecond.
+func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
+	defer close(due)
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	s := newSchedule(f.o.Rate, f.o.Poisson, f.o.Seed, 0, 1)
+	for ; s.due() < f.rec.to; s.advance() {
+		for wait := s.due() - f.now(); wait > 0 && ctx.Err() == nil; wait = s.due() - f.now() {
+			t := unix.NsecToTimespec(min(wait, int64(100*time.Millisecond)))
+			if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil); err != nil && !errors.Is(err, unix.EINTR) {
+				return fmt.Errorf("sleep until a request is due: %w", err)
+			}
+		}
+		select {
+		case due <- s.due():
+		case <-ctx.Done():
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			now := f.now()
+			for ; s.due() < min(f.rec.to, now); s.advance() {
+				f.unanswered(s.due(), now)
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// unanswered counts a request that was due and never answered, with its time so far.
+func (f *fresh) unanswered(due, now int64) {
+	if q := (request{due: due}); f.rec.measured(q, now, true) {
+		put(f.times, now-due)
+		f.rec.errors["unanswered"]++
+	}
+}
+
+// slot makes one request after the other.
+func (f *fresh) slot(ctx context.Context, due <-chan int64) {
+	const first, most = time.Millisecond, 100 * time.Millisecond
+	buf, pause := make([]byte, 64<<10), first
+	for ready := f.now(); ; ready = f.now() {
+		q := request{due: ready}
+		if due != nil {
+			var more bool
+			if q.due, more = <-due; !more {
+				return
+			}
+		} else if ready >= f.rec.to || ctx.Err() != nil {
+			return
+		}
+		q.sent = f.now()
+		if due == nil {
+			q.due = q.sent
+		}
+		m, err := f.o.connect(ctx, f.d, f.o.Seed+f.count.Add(1), false)
+		if err != nil {
+			f.failed(q, ready, err, ctx)
+			time.Sleep(pause) // a server that refuses is not asked in a tight loop
+			pause = min(2*pause, most)
+			continue
+		}
+		pause = first
+		_ = m.conn.SetDeadline(time.Now().Add(f.o.Timeout))
+		stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
+		a, received, err := once(m, buf)
+		now := f.now()
+		stop()
+		_ = m.conn.Close()
+		if err != nil {
+			f.failed(q, ready, err, ctx)
+			continue
+		}
+		f.mu.Lock()
+		f.done(q, ready, now, m, a, received)
+		f.mu.Unlock()
+	}
+}
+
+// done counts an answer.
+func (f *fresh) done(q request, ready, now int64, m *made, a Answer, received int) {
+	open := f.o.Rate > 0
+	if open {
+		f.rec.sending(q, ready)
+	}
+	if a.Wrong != "" {
+		f.rec.fail(q, now, open, a.Wrong)
+	} else {
+		f.rec.answer(q, now, open, f.times)
+	}
+	if now < f.rec.from || now >= f.rec.to {
+		return
+	}
+	f.rec.received += uint64(received)
+	f.rec.connected(m)
+	if m.handshake > 0 {
+		f.rec.handshakes++
+		if m.resumed {
+			f.rec.resumed++
+		}
+	}
+}
+
+// failed counts a request that has failed.
+func (f *fresh) failed(q request, ready int64, err error, ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, open := f.now(), f.o.Rate > 0
+	if ctx.Err() != nil { // it was ended by us
+		if open {
+			f.unanswered(q.due, now)
+		}
+		return
+	}
+	if open {
+		f.rec.sending(q, ready)
+	}
+	f.rec.fail(q, now, open, kindOf(err))
+}

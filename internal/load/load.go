@@ -1,0 +1,374 @@
+package load
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// Lines that a program with a load prints as the measured time begins and ends.
+const (
+	Begins = "measuring"
+	Ends   = "measured"
+)
+
+// lateAfter is how late a request may be sent without being counted as late.
+const lateAfter = int64(time.Millisecond)
+
+// Options are a load.
+type Options struct {
+	Protocol *Protocol
+	Ask      Ask
+	// Network is "tcp" or "unix".
+	Network, Address string
+	// TLS is nil for none. Its session cache, if any, resumes sessions.
+	TLS *tls.Config
+	// Fresh makes a connection for each request.
+	Fresh bool
+	// Connections are open at once, Pipeline requests under way on each.
+	Connections, Pipeline, Threads int
+	// Rate in requests per second makes the loop open; 0 is a closed one.
+	Rate    float64
+	Poisson bool
+	Seed    uint64
+	// Warm passes before Measure is measured. Wait is the longest wait for a server
+	// that is not ready yet, Timeout that for one answer.
+	Warm, Measure, Wait, Timeout time.Duration
+	// Populate fills the server with the data that the protocol asks for.
+	Populate bool
+	// Statistics asks the server for its own; nil does not. It asks Address, unless
+	// StatisticsAddress is another.
+	Statistics        *Statistics
+	StatisticsAddress string
+	// Measuring, when not nil, is called as the measured time begins and ends.
+	Measuring func(begins bool)
+}
+
+// Statistics is a way to ask a server what it counts, one file each in load/protocols.
+type Statistics struct {
+	Name, Doc string
+	// Read returns numbers and words by the server's names. Gauges are the names of
+	// those numbers that are levels; all others are counters.
+	Read   func(context.Context, *Options) (numbers map[string]float64, words map[string]string, err error)
+	Gauges []string
+}
+
+// The number of windows is such that a warm-up can be told in them.
+const windows = 50
+
+func (o *Options) window() time.Duration {
+	return max(o.Measure/windows, time.Millisecond)
+}
+
+// seed is of the i-th connection.
+func (o *Options) seed(i int) uint64 { return o.Seed*1_000_003 + uint64(i) }
+
+// check says what is wrong with the options.
+func (o *Options) check() error {
+	const most = 1 << 16
+	switch {
+	case o.Connections < 1 || o.Connections > most:
+		return fmt.Errorf("%d connections: want 1 to %d", o.Connections, most)
+	case o.Pipeline < 1 || o.Pipeline > 1024:
+		return fmt.Errorf("pipeline of %d: want 1 to 1024", o.Pipeline)
+	case o.Threads < 1 || o.Threads > o.Connections:
+		return fmt.Errorf("%d threads: want 1 to %d, the number of connections", o.Threads, o.Connections)
+	case o.Fresh && o.Pipeline > 1:
+		return errors.New("a pipeline needs connections that stay: leave out one of the two")
+	case !(o.Rate >= 0) || o.Rate > 1e8:
+		return fmt.Errorf("a rate of %g: want requests per second up to 1e8, or 0 for a closed loop", o.Rate)
+	case o.Warm < 0 || o.Measure < windows*time.Millisecond || o.Warm+o.Measure > 24*time.Hour:
+		return fmt.Errorf("measure %v after %v: want at least %v, and no more than a day", o.Measure, o.Warm, windows*time.Millisecond)
+	case o.Wait <= 0 || o.Timeout <= 0:
+		return errors.New("wait and timeout: want times above 0")
+	}
+	return nil
+}
+
+// Run waits for the server, fills it, warms it up, measures it and reports.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	o.Ask.Fresh = o.Fresh
+	d, err := o.Protocol.Open(o.Ask)
+	if err != nil {
+		return nil, fmt.Errorf("protocol %s: %w", o.Protocol.Name, err)
+	}
+	if err := descriptors(o.Connections); err != nil {
+		return nil, err
+	}
+	cores := min(o.Threads, runtime.NumCPU())
+	runtime.GOMAXPROCS(cores + paceThreads(&o))
+	filled, err := o.fill(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.ready(ctx, d); err != nil {
+		return nil, err
+	}
+	r := &Report{Protocol: o.Protocol.Name, Loop: "closed", Connections: o.Connections, Pipeline: o.Pipeline,
+		Seconds: o.Measure.Seconds(), Width: o.window().Seconds(), Cores: cores}
+	if o.Rate > 0 {
+		r.Loop, r.Arrivals, r.Rate, r.LateAfter = "open", "constant", o.Rate, float64(lateAfter)/1e9
+		if o.Poisson {
+			r.Arrivals = "poisson"
+		}
+	}
+	run := o.loops
+	if o.Fresh {
+		run = o.freshly
+	}
+	rec, times, err := run(ctx, d, r)
+	if err != nil {
+		return nil, err
+	}
+	rec.answered += filled
+	if err := r.fill(rec, times, o.Rate > 0); err != nil {
+		return nil, err
+	}
+	r.Digest = d.Digest()
+	return r, nil
+}
+
+// paceThreads is one more for the schedule of fresh connections, which sleeps in
+// the kernel while others work.
+func paceThreads(o *Options) int {
+	if o.Fresh && o.Rate > 0 {
+		return 1
+	}
+	return 0
+}
+
+// fill fills the server with data.
+func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
+	if !o.Populate {
+		return 0, nil
+	}
+	p, ok := d.(Populator)
+	if !ok {
+		return 0, fmt.Errorf("protocol %s has no data to fill a server with", o.Protocol.Name)
+	}
+	// What it asks for is not there yet, so any answer says that it is ready.
+	began := time.Now()
+	for {
+		m, err := o.connect(ctx, d, 0, false)
+		switch {
+		case err == nil:
+			n, err := p.Populate(ctx, m.conn)
+			if err = errors.Join(err, m.conn.Close()); err != nil {
+				return n, fmt.Errorf("fill the server with data: %w", err)
+			}
+			return n, nil
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case hopeless(err) || time.Since(began) > o.Wait:
+			return 0, fmt.Errorf("the server did not become ready within %v: %w", o.Wait, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// loops is the load over connections that stay.
+func (o *Options) loops(ctx context.Context, d Dialect, r *Report) (*record, *hdrhistogram.Histogram, error) {
+	workers := make([]*worker, o.Threads)
+	for i := range workers {
+		workers[i] = &worker{o: o, d: d, ctx: ctx, rec: newRecord(o), lost: map[string]uint64{}}
+		if o.Rate > 0 {
+			workers[i].sched = newSchedule(o.Rate, o.Poisson, o.Seed, i, o.Threads)
+		}
+	}
+	for i := range o.Connections {
+		w := workers[i%o.Threads]
+		w.lines = append(w.lines, nil)
+	}
+	if err := o.connectAll(ctx, d, workers); err != nil {
+		return nil, nil, err
+	}
+	for i, w := range workers {
+		if err := w.prepare(); err != nil {
+			for _, w := range workers[:i] {
+				w.close()
+			}
+			return nil, nil, err
+		}
+	}
+	base := time.Now()
+	errs := make([]error, len(workers)+1)
+	var all sync.WaitGroup
+	for i, w := range workers {
+		w.base = base
+		all.Go(func() { errs[i] = w.run() })
+	}
+	errs[len(workers)] = o.watch(ctx, base, r)
+	all.Wait()
+	total := newRecord(o)
+	times := newHistogram()
+	for _, w := range workers {
+		w.close()
+		for kind, n := range w.lost {
+			w.rec.errors[kind] += n
+		}
+		total.merge(w.rec)
+		for _, l := range w.lines {
+			times.Merge(l.times)
+		}
+	}
+	return total, times, errors.Join(errs...)
+}
+
+// connecting is how many connections are made at once, and so how many threads
+// wait for handshakes.
+const connecting = 32
+
+// connectAll makes the connections of all workers.
+func (o *Options) connectAll(ctx context.Context, d Dialect, workers []*worker) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gate := make(chan struct{}, connecting)
+	var all sync.WaitGroup
+	var mu sync.Mutex // of the records
+	for i := range o.Connections {
+		w, at := workers[i%o.Threads], i/o.Threads
+		gate <- struct{}{}
+		all.Go(func() {
+			defer func() { <-gate }()
+			if ctx.Err() != nil {
+				return
+			}
+			m, err := o.connect(ctx, d, o.seed(i), true)
+			if err != nil {
+				cancel(fmt.Errorf("make connection %d of %d: %w", i+1, o.Connections, err))
+				return
+			}
+			w.lines[at] = &line{made: m, index: at, times: newHistogram()}
+			mu.Lock()
+			w.rec.connected(m)
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	err := context.Cause(ctx)
+	if err != nil {
+		for _, w := range workers {
+			for _, l := range w.lines {
+				if l != nil {
+					_ = l.conn.Close()
+				}
+			}
+		}
+	}
+	return err
+}
+
+// freshly is the load in which each request has a connection of its own.
+func (o *Options) freshly(ctx context.Context, d Dialect, r *Report) (*record, *hdrhistogram.Histogram, error) {
+	f := &fresh{o: o, d: d, base: time.Now(), rec: newRecord(o), times: newHistogram()}
+	watched := make(chan error, 1)
+	go func() { watched <- o.watch(ctx, f.base, r) }()
+	err := f.run(ctx)
+	return f.rec, f.times, errors.Join(err, <-watched)
+}
+
+// watch takes what this program and the server count as the measured time begins
+// and ends.
+func (o *Options) watch(ctx context.Context, base time.Time, r *Report) error {
+	at := func(d time.Duration) error {
+		t := time.NewTimer(time.Until(base.Add(d)))
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := at(o.Warm); err != nil {
+		return err
+	}
+	if o.Measuring != nil {
+		o.Measuring(true)
+	}
+	var before map[string]float64
+	if o.Statistics != nil {
+		var err error
+		if before, r.Versions, err = o.Statistics.Read(ctx, o); err != nil {
+			return fmt.Errorf("ask the server for its statistics: %w", err)
+		}
+	}
+	used := cpuSeconds()
+	if err := at(o.Warm + o.Measure); err != nil {
+		return err
+	}
+	r.CPUSeconds = cpuSeconds() - used
+	if o.Measuring != nil {
+		o.Measuring(false)
+	}
+	if o.Statistics == nil {
+		return nil
+	}
+	after, _, err := o.Statistics.Read(ctx, o)
+	if err != nil {
+		return fmt.Errorf("ask the server for its statistics: %w", err)
+	}
+	r.Server = o.Statistics.difference(before, after)
+	return nil
+}
+
+// difference is how far counters have gone, and where levels stand.
+func (s *Statistics) difference(before, after map[string]float64) map[string]float64 {
+	out := map[string]float64{}
+	for name, v := range after {
+		b, ok := before[name]
+		switch {
+		case slices.Contains(s.Gauges, name):
+			out[name] = v
+		case ok && v >= b: // one that began anew has no difference
+			out[name] = v - b
+		}
+	}
+	return out
+}
+
+// cpuSeconds is what this process has used of the CPU (getrusage(2)).
+func cpuSeconds() float64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0 // it has no way to fail for the process itself
+	}
+	return time.Duration(unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime)).Seconds()
+}
+
+// fill puts what was counted into the report.
+func (r *Report) fill(c *record, times *hdrhistogram.Histogram, open bool) error {
+	r.Requests, r.Answered, r.Errors = c.requests, c.answered, c.errors
+	r.Sent, r.Received, r.Late = c.sent, c.received, c.late
+	r.Handshakes, r.Resumed, r.Windows = c.handshakes, c.resumed, c.windows
+	service := times
+	var err error
+	if open {
+		service = c.service
+		if r.Response, err = encode(times); err != nil {
+			return err
+		}
+		if r.Lag, err = encode(c.lag); err != nil {
+			return err
+		}
+	}
+	if r.Service, err = encode(service); err != nil {
+		return err
+	}
+	if r.Connect, err = encode(c.connect); err != nil {
+		return err
+	}
+	r.Handshake, err = encode(c.handshakeTime)
+	return err
+}

@@ -1,0 +1,409 @@
+package load_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/load/protocols"
+)
+
+func protocol(t *testing.T, name string) *load.Protocol {
+	t.Helper()
+	for _, p := range protocols.All {
+		if p.Name == name {
+			return p
+		}
+	}
+	t.Fatalf("no protocol %s", name)
+	return nil
+}
+
+// short is a load of a third of a second.
+func short(t *testing.T, name, address string) load.Options {
+	return load.Options{Protocol: protocol(t, name), Ask: load.Ask{Host: "localhost", Path: "/", Command: "hello", Keys: 10, Bytes: 100},
+		Network: "tcp", Address: address, Connections: 5, Pipeline: 1, Threads: 2, Seed: 1,
+		Warm: 50 * time.Millisecond, Measure: 250 * time.Millisecond, Wait: 5 * time.Second, Timeout: 5 * time.Second}
+}
+
+func run(t *testing.T, o load.Options) *load.Report {
+	t.Helper()
+	r, err := load.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func histogram(t *testing.T, encoded string) *hdrhistogram.Histogram {
+	t.Helper()
+	if encoded == "" {
+		t.Fatal("a histogram is missing")
+	}
+	h, err := hdrhistogram.Decode([]byte(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// server answers over HTTP, and counts.
+func server(t *testing.T, secure bool, h http.HandlerFunc) (address string, config *tls.Config, answered *atomic.Int64) {
+	t.Helper()
+	answered = new(atomic.Int64)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answered.Add(1)
+		h(w, r)
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = nil
+	if secure {
+		s.StartTLS()
+		pool := x509.NewCertPool()
+		pool.AddCert(s.Certificate())
+		config = &tls.Config{RootCAs: pool, ServerName: "example.com"}
+	} else {
+		s.Config.Protocols = new(http.Protocols)
+		s.Config.Protocols.SetHTTP1(true)
+		s.Config.Protocols.SetUnencryptedHTTP2(true)
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String(), config, answered
+}
+
+func hello(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, strings.Repeat("hello ", 100))
+}
+
+// TestLoads: what the load counts is what the server counts, over every kind of
+// connection.
+func TestLoads(t *testing.T) {
+	for _, c := range []struct {
+		name, protocol string
+		secure         bool
+		change         func(*load.Options)
+	}{
+		{"http1", "http1", false, nil},
+		{"http1 fresh", "http1", false, func(o *load.Options) { o.Fresh = true }},
+		{"http1 tls", "http1", true, nil},
+		{"http1 tls fresh resumed", "http1", true, func(o *load.Options) {
+			o.Fresh = true
+			o.TLS.ClientSessionCache = tls.NewLRUClientSessionCache(16)
+		}},
+		{"http1 chunked pipeline", "http1", false, func(o *load.Options) { o.Pipeline = 3; o.Ask.Path = "/chunked" }},
+		{"http2", "http2", false, func(o *load.Options) { o.Pipeline = 7 }},
+		{"http2 tls", "http2", true, func(o *load.Options) { o.Pipeline = 7 }},
+		{"http1 open", "http1", false, func(o *load.Options) { o.Rate = 400 }},
+		{"http1 open fresh", "http1", false, func(o *load.Options) { o.Rate, o.Fresh = 400, true }},
+		{"http1 tls poisson", "http1", true, func(o *load.Options) { o.Rate, o.Poisson = 400, true }},
+		{"http2 open", "http2", false, func(o *load.Options) { o.Rate, o.Pipeline = 400, 4 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			address, config, answered := server(t, c.secure, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/chunked" {
+					_, _ = io.WriteString(w, "part")
+					w.(http.Flusher).Flush()
+				}
+				hello(w, r)
+			})
+			o := short(t, c.protocol, address)
+			o.TLS = config
+			if config != nil {
+				o.TLS.NextProtos = []string{o.Protocol.ALPN}
+			}
+			if c.change != nil {
+				c.change(&o)
+			}
+			r := run(t, o)
+			if len(r.Errors) > 0 {
+				t.Errorf("errors: %v", r.Errors)
+			}
+			// The server has answered one more to see that it was ready, and what was under
+			// way at the end.
+			most := int64(o.Connections*o.Pipeline) + 1
+			if diff := answered.Load() - int64(r.Answered); diff < 1 || diff > most {
+				t.Errorf("the server answered %d, the load says %d", answered.Load(), r.Answered)
+			}
+			if r.Requests == 0 || r.Requests > r.Answered || r.Digest == "" {
+				t.Errorf("%d requests of %d, digest %q", r.Requests, r.Answered, r.Digest)
+			}
+			if h := histogram(t, r.Service); uint64(h.TotalCount()) != r.Requests {
+				t.Errorf("%d service times of %d requests", h.TotalCount(), r.Requests)
+			}
+			if o.Rate > 0 {
+				if h := histogram(t, r.Response); uint64(h.TotalCount()) != r.Requests || h.Mean() < histogram(t, r.Service).Mean() {
+					t.Errorf("%d response times of %d requests; mean %.0f, of service %.0f", h.TotalCount(), r.Requests, h.Mean(), histogram(t, r.Service).Mean())
+				}
+				if !o.Poisson && (r.Requests < 99 || r.Requests > 101) {
+					t.Errorf("%d requests were due, want 100", r.Requests)
+				}
+			}
+			histogram(t, r.Connect)
+			if (r.Handshake != "") != c.secure {
+				t.Errorf("handshakes were timed: %v", r.Handshake != "")
+			}
+			if o.Fresh && c.secure && (r.Handshakes == 0 || r.Resumed < r.Handshakes-5) {
+				t.Errorf("%d handshakes, %d resumed", r.Handshakes, r.Resumed)
+			}
+			sum := 0.0
+			for _, n := range r.Windows {
+				sum += n
+			}
+			if o.Rate == 0 && uint64(sum) != r.Requests {
+				t.Errorf("windows add up to %.0f of %d requests", sum, r.Requests)
+			}
+			if r.CPUSeconds <= 0 || r.Received == 0 {
+				t.Errorf("CPU %v s, received %d", r.CPUSeconds, r.Received)
+			}
+		})
+	}
+}
+
+// TestStall: a server that stops for a while is seen whole by an open loop, in what
+// was due meanwhile, and hardly by a closed one.
+func TestStall(t *testing.T) {
+	const stall = 150 * time.Millisecond
+	for _, rate := range []float64{0, 200} {
+		began := time.Now()
+		address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
+			if at := time.Since(began); at > 150*time.Millisecond && at < 150*time.Millisecond+stall {
+				time.Sleep(150*time.Millisecond + stall - at)
+			}
+			hello(w, r)
+		})
+		o := short(t, "http1", address)
+		o.Rate, o.Connections, o.Threads, o.Measure = rate, 1, 1, 400*time.Millisecond
+		r := run(t, o)
+		if rate == 0 {
+			if h := histogram(t, r.Service); h.ValueAtPercentile(90) > int64(stall/2) {
+				t.Errorf("closed: p90 %v; one stalled request should not move it", time.Duration(h.ValueAtPercentile(90)))
+			}
+			continue
+		}
+		// Of 80 requests 30 were due in the stall, the first waits for all of it.
+		h := histogram(t, r.Response)
+		if p := time.Duration(h.ValueAtPercentile(85)); p < stall/5 {
+			t.Errorf("open: p85 of response is %v with a stall of %v", p, stall)
+		}
+		if s := histogram(t, r.Service); s.ValueAtPercentile(85) > h.ValueAtPercentile(85) {
+			t.Errorf("open: service p85 %d above response", s.ValueAtPercentile(85))
+		}
+		if r.Late > r.Requests/10 {
+			t.Errorf("open: %d of %d requests were late for the client's sake; they waited for the server", r.Late, r.Requests)
+		}
+	}
+}
+
+// TestOverload: what is offered beyond the capacity has no answer in time, and is not
+// left out.
+func TestOverload(t *testing.T) {
+	address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(100 * time.Millisecond)
+		hello(w, r)
+	})
+	o := short(t, "http1", address)
+	o.Rate, o.Connections, o.Threads, o.Measure = 200, 1, 1, 400*time.Millisecond
+	r := run(t, o)
+	if n := r.Requests + r.Errors["unanswered"]; n < 79 || n > 81 || r.Errors["unanswered"] == 0 {
+		t.Errorf("%d answered and %v of 80 that were due", r.Requests, r.Errors)
+	}
+	if h := histogram(t, r.Response); h.TotalCount() < 79 || h.Max() < int64(time.Second) {
+		t.Errorf("%d response times, the longest %v", h.TotalCount(), time.Duration(h.Max()))
+	}
+}
+
+// faulty is a server of a few lines.
+func faulty(t *testing.T, serve func(n int64, c net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	var count atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			n := count.Add(1)
+			go func() {
+				defer c.Close()
+				serve(n, c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// echo answers every line with itself, at most n of them.
+func echo(c net.Conn, n int) {
+	b := make([]byte, 1)
+	var line []byte
+	for n > 0 {
+		if _, err := c.Read(b); err != nil {
+			return
+		}
+		if line = append(line, b...); b[0] == '\n' {
+			if _, err := c.Write(line); err != nil {
+				return
+			}
+			line = line[:0]
+			n--
+		}
+	}
+}
+
+// TestFaults: servers that misbehave while the load runs are counted by kind, and the
+// load goes on with new connections.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		serve func(n int64, c net.Conn)
+		want  string
+	}{
+		{"closes", func(n int64, c net.Conn) { echo(c, 3) }, ""}, // between requests: no error, a new connection
+		{"resets", func(n int64, c net.Conn) {
+			echo(c, 3)
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.(*net.TCPConn).SetLinger(0)
+		}, "reset"},
+		{"cuts", func(n int64, c net.Conn) {
+			echo(c, 3)
+			_, _ = c.Read(make([]byte, 6))
+			_, _ = io.WriteString(c, "hel")
+		}, "closed"},
+		{"lies", func(n int64, c net.Conn) {
+			if n == 1 {
+				echo(c, 1)
+				return
+			}
+			for {
+				if _, err := c.Read(make([]byte, 6)); err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, "other\n")
+			}
+		}, "wrong answer"},
+		{"chatters", func(n int64, c net.Conn) {
+			echo(c, 1)
+			_, _ = io.WriteString(c, "more\nand\nmore\n")
+			_, _ = io.Copy(io.Discard, c)
+		}, "wrong answer"}, // what it says more is taken for the answer to the next request
+		{"sleeps", func(n int64, c net.Conn) {
+			echo(c, 1)
+			if n > 1 {
+				time.Sleep(time.Minute)
+			}
+		}, "timeout"},
+	} {
+		for _, fresh := range []bool{false, true} {
+			if fresh && c.name != "lies" {
+				continue // a connection for one request sees no second
+			}
+			t.Run(fmt.Sprintf("%s fresh=%v", c.name, fresh), func(t *testing.T) {
+				t.Parallel()
+				o := short(t, "line", faulty(t, c.serve))
+				o.Fresh, o.Timeout = fresh, 200*time.Millisecond
+				o.Measure = 500 * time.Millisecond
+				r := run(t, o)
+				if c.want == "" {
+					if len(r.Errors) > 0 && r.Errors["closed"]+r.Errors["reset"] == 0 || r.Requests == 0 {
+						t.Errorf("%d requests, errors %v", r.Requests, r.Errors)
+					}
+					return
+				}
+				if r.Errors[c.want] == 0 && !(c.want == "closed" && r.Errors["reset"] > 0) {
+					t.Errorf("errors %v, want %q", r.Errors, c.want)
+				}
+			})
+		}
+	}
+}
+
+// TestRefusals: what cannot work is said at once, or when the wait is over.
+func TestRefusals(t *testing.T) {
+	address, config, _ := server(t, true, hello)
+	plain, _, _ := server(t, false, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	_ = l.Close()
+	for _, c := range []struct {
+		name, address string
+		change        func(*load.Options)
+		want          string
+	}{
+		{"nobody there", nobody, nil, "did not become ready within 100ms"},
+		{"unknown certificate", address, func(o *load.Options) { o.TLS = &tls.Config{ServerName: "example.com"} }, "certificate"},
+		{"another name", address, func(o *load.Options) {
+			o.TLS = config.Clone()
+			o.TLS.ServerName = "other.example"
+		}, "certificate"},
+		{"no TLS there", plain, func(o *load.Options) { o.TLS = config }, "TLS"},
+		{"error answers", plain, nil, "status 500"},
+		{"no connections", plain, func(o *load.Options) { o.Connections = 0 }, "connections"},
+		{"threads", plain, func(o *load.Options) { o.Threads = 9 }, "threads"},
+		{"pipeline", plain, func(o *load.Options) { o.Pipeline, o.Fresh = 2, true }, "pipeline"},
+		{"rate", plain, func(o *load.Options) { o.Rate = -1 }, "rate"},
+		{"measure", plain, func(o *load.Options) { o.Measure = 1 }, "measure"},
+		{"path", plain, func(o *load.Options) { o.Ask.Path = "x y" }, "path"},
+		{"populate", plain, func(o *load.Options) { o.Populate = true }, "no data"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := short(t, "http1", c.address)
+			o.Wait = 100 * time.Millisecond
+			if c.change != nil {
+				c.change(&o)
+			}
+			if _, err := load.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one of %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestStopped: an end from outside ends the load soon.
+func TestStopped(t *testing.T) {
+	address, _, _ := server(t, false, hello)
+	for _, fresh := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		o := short(t, "http1", address)
+		o.Fresh, o.Measure = fresh, time.Hour
+		began := time.Now()
+		if _, err := load.Run(ctx, o); err == nil || time.Since(began) > 5*time.Second {
+			t.Errorf("fresh=%v: error %v after %v", fresh, err, time.Since(began))
+		}
+	}
+}
+
+// TestStatistics: the server is asked as the measured time begins and ends.
+func TestStatistics(t *testing.T) {
+	address, _, answered := server(t, false, hello)
+	o := short(t, "http1", address)
+	o.Rate = 400
+	o.Statistics = &load.Statistics{Gauges: []string{"level"}, Read: func(context.Context, *load.Options) (map[string]float64, map[string]string, error) {
+		return map[string]float64{"answered": float64(answered.Load()), "level": 7}, map[string]string{"version": "1"}, nil
+	}}
+	r := run(t, o)
+	if n := r.Server["answered"]; n < 90 || n > 110 || r.Server["level"] != 7 || r.Versions["version"] != "1" {
+		t.Errorf("the server's statistics are %v, %v; 100 requests were due", r.Server, r.Versions)
+	}
+}

@@ -1,0 +1,485 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// line is a connection in an event loop.
+type line struct {
+	*made
+	index    int
+	sent     uint64 // requests
+	under    []request
+	in, out  []byte
+	writable bool // it is asked to be told when there is room to write
+	last     bool // the server takes no more requests
+	dead     bool
+	times    *hdrhistogram.Histogram
+}
+
+// worker is one thread of the load with its share of the connections.
+type worker struct {
+	o       *Options
+	d       Dialect
+	ctx     context.Context
+	base    time.Time
+	rec     *record
+	lines   []*line
+	sched   *schedule // nil in a closed loop
+	free    ring      // slots for requests of an open loop, the longest free first
+	since   int64     // when free was last empty
+	epoll   int
+	wake    int // an eventfd that says that lines have arrived
+	buf     []byte
+	stop    int64 // when it ends, whatever is under way
+	redials sync.WaitGroup
+
+	mu      sync.Mutex
+	arrived []*line
+	lost    map[string]uint64 // connections that could not be made again, while measuring
+}
+
+// ring is a queue of lines; it never holds more than there are slots.
+type ring struct {
+	slots      []*line
+	head, size int
+}
+
+func (r *ring) push(l *line) {
+	r.slots[(r.head+r.size)%len(r.slots)] = l
+	r.size++
+}
+
+func (r *ring) pop() *line {
+	l := r.slots[r.head]
+	r.slots[r.head] = nil
+	r.head = (r.head + 1) % len(r.slots)
+	r.size--
+	return l
+}
+
+// wakeIndex is the eventfd's among those of the lines.
+const wakeIndex = -1
+
+func (w *worker) open() bool { return w.sched != nil }
+
+func (w *worker) now() int64 { return int64(time.Since(w.base)) }
+
+// prepare makes the epoll set; close undoes it.
+func (w *worker) prepare() (err error) {
+	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("make an epoll set: %w", err)
+	}
+	if w.wake, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return errors.Join(fmt.Errorf("make an eventfd: %w", err), unix.Close(w.epoll))
+	}
+	err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeIndex})
+	if err != nil {
+		w.close()
+		return fmt.Errorf("watch an eventfd: %w", err)
+	}
+	w.buf = make([]byte, 64<<10)
+	w.free.slots = make([]*line, len(w.lines)*w.o.Pipeline)
+	return nil
+}
+
+func (w *worker) close() {
+	w.redials.Wait()
+	for _, l := range w.lines {
+		if l != nil && !l.dead {
+			_ = l.conn.Close()
+		}
+	}
+	_ = unix.Close(w.epoll)
+	_ = unix.Close(w.wake)
+}
+
+// run is the event loop, from base to the end of the measured time, and in an
+// open loop until what was due in it is answered, for at most grace longer.
+func (w *worker) run() error {
+	// The kernel rounds sleeps of a thread up by its slack, by default 50 microseconds.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+	w.stop = w.rec.to
+	if w.open() {
+		w.stop += int64(grace)
+	}
+	for _, l := range w.lines {
+		if err := w.enter(l); err != nil {
+			return err
+		}
+	}
+	events := make([]unix.EpollEvent, 256)
+	const tick = int64(100 * time.Millisecond)
+	look := tick
+	for {
+		now := w.now()
+		if now >= w.stop || now >= w.rec.to && w.finished() {
+			break
+		}
+		if now >= look {
+			if w.ctx.Err() != nil {
+				return w.ctx.Err()
+			}
+			w.expire(now)
+			look = now + tick
+		}
+		wait := min(look, w.stop) - now
+		if w.open() {
+			w.send(now)
+			if w.free.size > 0 && w.sched.due() < w.rec.to {
+				wait = min(wait, w.sched.due()-w.now())
+			}
+		}
+		n, err := epollWait(w.epoll, events, wait)
+		if err != nil {
+			return err
+		}
+		for _, e := range events[:n] {
+			switch {
+			case e.Fd == wakeIndex:
+				if err := w.admit(); err != nil {
+					return err
+				}
+			case w.lines[e.Fd].dead: // it died of an event before this one
+			default:
+				w.event(w.lines[e.Fd], e.Events)
+			}
+		}
+	}
+	w.abandon()
+	return nil
+}
+
+// grace is what requests that were due in the measured time have after it.
+const grace = 2 * time.Second
+
+// finished reports whether all that was due in the measured time is answered.
+func (w *worker) finished() bool {
+	if !w.open() {
+		return true
+	}
+	return w.sched.due() >= w.rec.to && !slices.ContainsFunc(w.lines, func(l *line) bool { return len(l.under) > 0 })
+}
+
+// abandon counts what was due and has no answer. Its time so far is less than what
+// it would have taken, and is kept: leaving it out would flatter the tail.
+func (w *worker) abandon() {
+	now := w.now()
+	if !w.open() {
+		return
+	}
+	for _, l := range w.lines {
+		for _, q := range l.under {
+			w.unanswered(q, now, l.times)
+		}
+	}
+	for ; w.sched.due() < w.rec.to; w.sched.advance() {
+		w.unanswered(request{due: w.sched.due()}, now, w.lines[0].times)
+	}
+}
+
+func (w *worker) unanswered(q request, now int64, times *hdrhistogram.Histogram) {
+	if w.rec.measured(q, now, true) {
+		put(times, now-q.due)
+		w.rec.errors["unanswered"]++
+	}
+}
+
+// epollWait waits for at most ns nanoseconds. Before Linux 5.11, which has no such
+// call, waits are of milliseconds, and the requests that are late for it are counted.
+func epollWait(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
+	t := unix.NsecToTimespec(max(ns, 0))
+	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(&t)), 0, 0)
+	var err error
+	if errno != 0 {
+		err = errno
+	}
+	count := int(n)
+	if errors.Is(err, unix.ENOSYS) {
+		count, err = unix.EpollWait(epoll, events, int(max(ns, 0)/1e6))
+	}
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("wait for events: %w", err)
+	}
+	return count, nil
+}
+
+// enter puts a line into the loop, which then sends on it.
+func (w *worker) enter(l *line) error {
+	l.socket.patient = false
+	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, l.socket.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(l.index)})
+	if err != nil {
+		return fmt.Errorf("watch a connection: %w", err)
+	}
+	if w.open() {
+		for range w.o.Pipeline {
+			w.release(l, w.now())
+		}
+		return nil
+	}
+	w.fill(l, w.o.Pipeline)
+	return nil
+}
+
+// release makes a slot of a line free for a request.
+func (w *worker) release(l *line, now int64) {
+	if w.free.size == 0 {
+		w.since = now
+	}
+	w.free.push(l)
+}
+
+// send sends what is due, as far as there are slots.
+func (w *worker) send(now int64) {
+	for w.free.size > 0 && w.sched.due() <= now && w.sched.due() < w.rec.to {
+		l := w.free.pop()
+		if l.dead || l.last {
+			continue // its successor has slots of its own
+		}
+		q := request{seq: l.sent, due: w.sched.due(), sent: w.now()}
+		w.sched.advance()
+		w.rec.sending(q, w.since)
+		l.out = l.session.Request(l.out[:0])
+		l.sent++
+		l.under = append(l.under, q)
+		w.write(l, q.sent)
+	}
+}
+
+// fill sends n requests at once.
+func (w *worker) fill(l *line, n int) {
+	if n == 0 || l.last {
+		return
+	}
+	l.out = l.out[:0]
+	now := w.now()
+	for range n {
+		l.out = l.session.Request(l.out)
+		l.under = append(l.under, request{seq: l.sent, due: now, sent: now})
+		l.sent++
+	}
+	w.write(l, now)
+}
+
+func (w *worker) write(l *line, now int64) {
+	if now >= w.rec.from && now < w.rec.to {
+		w.rec.sent += uint64(len(l.out))
+	}
+	if _, err := l.conn.Write(l.out); err != nil {
+		w.lose(l, now, kindOf(err))
+		return
+	}
+	w.watch(l)
+}
+
+// watch asks for an event when there is room to write, while something waits for it.
+func (w *worker) watch(l *line) {
+	if want := len(l.socket.rest) > 0; want != l.writable {
+		e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(l.index)}
+		if want {
+			e.Events |= unix.EPOLLOUT
+		}
+		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, l.socket.fd, &e); err != nil {
+			w.lose(l, w.now(), kindOf(err))
+			return
+		}
+		l.writable = want
+	}
+}
+
+// event handles what epoll has said of a line.
+func (w *worker) event(l *line, events uint32) {
+	if events&unix.EPOLLOUT != 0 {
+		if _, err := l.socket.flush(); err != nil {
+			w.lose(l, w.now(), kindOf(err))
+			return
+		}
+		w.watch(l)
+	}
+	if events&^unix.EPOLLOUT == 0 || l.dead {
+		return
+	}
+	for !l.dead {
+		n, err := l.conn.Read(w.buf)
+		now := w.now()
+		if n > 0 {
+			w.take(l, w.buf[:n], now)
+		}
+		switch {
+		case l.dead:
+			return
+		case errors.Is(err, errAgain):
+			return
+		case errors.Is(err, io.EOF):
+			w.ended(l, now)
+			return
+		case err != nil:
+			w.lose(l, now, kindOf(err))
+			return
+		case n < len(w.buf) && w.o.TLS == nil: // with TLS there may be more than the kernel knows of
+			return
+		}
+	}
+}
+
+// take handles answers, and sends what they make room for.
+func (w *worker) take(l *line, data []byte, now int64) {
+	if now >= w.rec.from && now < w.rec.to {
+		w.rec.received += uint64(len(data))
+	}
+	if len(l.in) > 0 {
+		l.in = append(l.in, data...)
+		data = l.in
+	}
+	answered, used := 0, 0
+	for {
+		n, a, err := l.session.Answer(data[used:])
+		used += n
+		if err != nil {
+			w.lose(l, now, kindOf(err))
+			return
+		}
+		if a.Ended {
+			if !w.answer(l, a, now) {
+				w.lose(l, now, "protocol")
+				return
+			}
+			answered++
+			if a.Last {
+				l.last = true
+			}
+		} else if n == 0 {
+			break
+		}
+	}
+	l.in = append(l.in[:0], data[used:]...)
+	switch {
+	case len(l.in) > MostBuffered:
+		w.lose(l, now, "protocol")
+	case l.last && len(l.under) == 0:
+		w.lose(l, now, "")
+	case w.open():
+		for range answered {
+			w.release(l, now)
+		}
+	default:
+		w.fill(l, answered)
+	}
+}
+
+// answer finds the request of an answer; there is none when the server said more
+// than it was asked.
+func (w *worker) answer(l *line, a Answer, now int64) bool {
+	for i, q := range l.under { // nearly always the first
+		if q.seq != a.Seq {
+			continue
+		}
+		l.under = append(l.under[:i], l.under[i+1:]...)
+		if a.Wrong != "" {
+			w.rec.fail(q, now, w.open(), a.Wrong)
+		} else {
+			w.rec.answer(q, now, w.open(), l.times)
+		}
+		return true
+	}
+	return false
+}
+
+// ended handles the server's end of a connection.
+func (w *worker) ended(l *line, now int64) {
+	if a := l.session.End(); a.Ended {
+		w.answer(l, a, now)
+	}
+	w.lose(l, now, "closed")
+}
+
+// lose gives a line up: its requests have failed, and another takes its place.
+func (w *worker) lose(l *line, now int64, kind string) {
+	l.dead = true
+	_ = l.conn.Close() // which takes it out of the epoll set
+	for _, q := range l.under {
+		w.rec.fail(q, now, w.open(), kind)
+	}
+	l.under = nil
+	if now < w.rec.to {
+		w.redials.Add(1)
+		go w.redial(l)
+	}
+}
+
+// redial makes a line's successor, trying until the measured time is over.
+func (w *worker) redial(l *line) {
+	defer w.redials.Done()
+	const first, most = time.Millisecond, 100 * time.Millisecond
+	for pause := first; w.now() < w.rec.to && w.ctx.Err() == nil; pause = min(2*pause, most) {
+		m, err := w.o.connect(w.ctx, w.d, w.o.seed(l.index)+uint64(w.now()), true)
+		w.mu.Lock()
+		if err == nil {
+			w.arrived = append(w.arrived, &line{made: m, index: l.index, times: l.times})
+			w.mu.Unlock()
+			_, _ = unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+			return
+		}
+		if now := w.now(); now >= w.rec.from && now < w.rec.to {
+			w.lost[kindOf(err)]++
+		}
+		w.mu.Unlock()
+		time.Sleep(pause)
+	}
+}
+
+// admit takes the lines that have arrived.
+func (w *worker) admit() error {
+	var b [8]byte
+	_, _ = unix.Read(w.wake, b[:])
+	w.mu.Lock()
+	arrived := w.arrived
+	w.arrived = nil
+	w.mu.Unlock()
+	for _, l := range arrived {
+		// Slots of the line before may still be in the ring: they go first.
+		if w.open() {
+			w.forget(w.lines[l.index])
+		}
+		w.lines[l.index] = l
+		if err := w.enter(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget takes a line's slots out of the ring.
+func (w *worker) forget(l *line) {
+	for range w.free.size {
+		if x := w.free.pop(); x != l {
+			w.free.push(x)
+		}
+	}
+}
+
+// expire gives up lines that have been silent for too long.
+func (w *worker) expire(now int64) {
+	for _, l := range w.lines {
+		if !l.dead && len(l.under) > 0 && now-l.under[0].sent > int64(w.o.Timeout) {
+			w.lose(l, now, "timeout")
+		}
+	}
+}
