@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -249,6 +250,15 @@ func (h *Host) Install(name string, data []byte, mode fs.FileMode) error {
 		return h.errAt(err)
 	}
 	return h.errAt(os.Chmod(h.Path(name), mode)) // the process's umask has taken bits away
+}
+
+// Create makes a file, or empties it, to be written piece by piece.
+func (h *Host) Create(name string) (io.WriteCloser, error) {
+	f, err := os.Create(h.Path(name))
+	if err != nil {
+		return nil, h.errAt(err)
+	}
+	return f, nil
 }
 
 // Symlink makes a symbolic link, and the folders above it.

@@ -3,4 +3,6 @@ package work
 // All is every command, in the order of the usage text.
 var All = []*Command{
 	&loadCommand,
+	&gateway,
+	&origin,
 }
