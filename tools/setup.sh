@@ -134,6 +134,8 @@ test)
 	needs musl-gcc musl-tools
 	needs fio fio
 	needs 7zz 7zip
+	needs iperf3 iperf3
+	needs ip iproute2
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs systemd-analyze systemd

@@ -5,4 +5,7 @@ var All = []*Command{
 	&loadCommand,
 	&gateway,
 	&origin,
+	&iperf,
+	&wireGuard,
+	&attestation,
 }

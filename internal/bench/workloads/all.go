@@ -12,5 +12,6 @@ var All = []*bench.Workload{
 	&wakeup,
 	&memoryCost,
 	&startup,
+	&iperf,
 	&custom,
 }

@@ -1,0 +1,314 @@
+package workloads
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	iperfReceived = loadGauge("received_bits_per_second", "bits_per_second", metric.Higher, "What the receiver got in bits of payload per second, all streams together (iperf3's intervals at the receiver).")
+	iperfCost     = loadGauge("process_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of both ends of iperf3 and of the tunnel, user and system, for a bit that was received.")
+	iperfMachine  = loadGauge("machine_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the whole machine, interrupts included, for a bit that was received; what else ran on it is in there too.")
+	iperfSoftirq  = loadGauge("softirq_cpu_ratio", "ratio", metric.Lower, "CPUs that were busy with soft interrupts of the machine; 2 is two of them.")
+	iperfClient   = loadGauge("client_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's sender per second; near 1 the sender was the bottleneck, as iperf3 has one thread for all streams before 3.16.")
+	iperfServer   = loadGauge("server_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's receiver per second; near 1 the receiver was the bottleneck.")
+	iperfTunnel   = loadGauge("tunnel_cpu_ratio", "ratio", metric.Lower, "CPU time of both ends of the tunnel per second.")
+	iperfLost     = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive (UDP).")
+	iperfJitter   = loadGauge("jitter_seconds", "seconds", metric.Lower, "Mean deviation of the datagrams' transit times in seconds (UDP; RFC 1889, section 6.3.1).")
+	iperfSent     = &metric.Desc{Name: "sent_bytes_total", Unit: "bytes", Kind: metric.Counter,
+		Help: "Bytes of payload that the sender gave away in the whole run, the omitted start included: those by which its counters are divided."}
+	iperfRetransmits = &metric.Desc{Name: "retransmits_total", Unit: "retransmits", Kind: metric.Counter, Better: metric.Lower,
+		Help: "TCP segments that the sender sent again in the measured time."}
+)
+
+// iperf measures a link without a network card: two network namespaces inside the
+// environment, joined by a veth pair. There is no wire and no DMA in it, so a ratio
+// is one of the CPU's work for the network, and bounce buffers of a confidential VM's
+// card are not in it; those are seen from another machine only.
+var iperf = bench.Workload{
+	Name: "iperf",
+	Doc: "TCP or UDP between two network namespaces over a veth pair (iperf3), plain or through WireGuard in user space, with the CPU time of a bit. " +
+		"The namespaces are made for the run and go with it.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "What is sent."},
+		{Name: "streams", Default: "1", Doc: "Streams at once, 1 to 128."},
+		{Name: "rate", Default: "0", Doc: "What each stream offers in bits per second; 0 for as much as it can."},
+		{Name: "tunnel", Default: "none", Values: []string{"none", "wireguard"}, Subject: true, Doc: "What the streams go through; wireguard is golang.zx2c4.com/wireguard, a process at each end."},
+		{Name: "mtu", Default: "1500", Subject: true, Doc: "Largest packet of the link in bytes; that of the tunnel is 80 less."},
+		{Name: "congestion", Default: "cubic", Doc: "Congestion control of TCP, the same in all arms (kernels differ in theirs). Empty: the kernel's own."},
+		{Name: "offload", Default: "on", Values: []string{"on", "off"}, Doc: "Off lets no packet over the link that is larger than the MTU, as a card without segmentation offload; on passes up to 64 KiB at once."},
+		{Name: "omit", Default: "1s", Doc: "Time at the start that does not count, in whole seconds."},
+		{Name: "measure", Default: "10s", Doc: "Time that counts, in whole seconds."},
+	},
+	Metrics: func(p bench.Params) []*metric.Desc {
+		out := []*metric.Desc{iperfReceived, iperfCost, iperfMachine, iperfSoftirq, iperfClient, iperfServer, iperfSent}
+		if p["tunnel"] == "wireguard" {
+			out = append(out, iperfTunnel)
+		}
+		if p["protocol"] == "udp" {
+			return append(out, iperfLost, iperfJitter)
+		}
+		return append(out, iperfRetransmits)
+	},
+	Primary:    func(bench.Params) *metric.Desc { return iperfReceived },
+	Operations: iperfSent,
+	Sweep:      map[string][]string{"streams": {"1", "4", "8"}},
+	Tools: []bench.Tool{{Command: "iperf3", Package: "iperf3"}, {Command: "ip", Package: "iproute2"},
+		{Command: "unshare", Package: "util-linux"}},
+	Estimate: func(p bench.Params) (time.Duration, int64) {
+		omit, err := wholeSeconds(p, "omit")
+		measure, err2 := wholeSeconds(p, "measure")
+		if err != nil || err2 != nil {
+			return time.Second, 0 // Job says what is wrong
+		}
+		return time.Second + omit + measure, 0
+	},
+	Job:    iperfJob,
+	Parse:  parseIperf,
+	Series: iperfSeries,
+	Check:  checkIperf,
+}
+
+func iperfJob(p bench.Params) (bench.Job, error) {
+	streams, err := p.Int("streams", 1)
+	mtu, err2 := p.Int("mtu", 1280)
+	omit, err3 := wholeSeconds(p, "omit")
+	measure, err4 := wholeSeconds(p, "measure")
+	rate, err5 := strconv.ParseFloat(p["rate"], 64)
+	switch err := errors.Join(err, err2, err3, err4); {
+	case err != nil:
+		return bench.Job{}, err
+	case streams > 128 || mtu > 65535:
+		return bench.Job{}, fmt.Errorf("parameters streams=%d and mtu=%d: want at most 128 and 65535", streams, mtu)
+	case err5 != nil || !(rate >= 0) || math.IsInf(rate, 0):
+		return bench.Job{}, fmt.Errorf("parameter rate=%q: want bits per second, or 0 for as much as it can", p["rate"])
+	case measure < time.Second:
+		return bench.Job{}, fmt.Errorf("parameter measure=%q: want a second or more", p["measure"])
+	}
+	// In a user namespace of its own the job may make network namespaces wherever
+	// anybody may make user namespaces, a container among them.
+	argv := []string{"unshare", "--user", "--map-root-user", "{work}/teescope-work", "iperf",
+		"--streams", fmt.Sprint(streams), "--mtu", fmt.Sprint(mtu), "--omit", omit.String(), "--measure", measure.String()}
+	if p["protocol"] == "tcp" {
+		argv = append(argv, "--congestion", p["congestion"])
+	}
+	if rate > 0 {
+		argv = append(argv, "--rate", strconv.FormatFloat(rate, 'f', 0, 64))
+	}
+	for _, f := range []struct{ param, value, flag string }{{"protocol", "udp", "--udp"}, {"tunnel", "wireguard", "--wireguard"}, {"offload", "off", "--offload=false"}} {
+		if p[f.param] == f.value {
+			argv = append(argv, f.flag)
+		}
+	}
+	return bench.Job{Inside: host.Cmd{Argv: argv}, Files: loadFiles, Processes: []string{"teescope-work", "iperf3"}}, nil
+}
+
+// wholeSeconds reads a duration that iperf3 can be told.
+func wholeSeconds(p bench.Params, name string) (time.Duration, error) {
+	d, err := time.ParseDuration(p[name])
+	if err != nil || d < 0 || d > time.Hour || d%time.Second != 0 {
+		return 0, fmt.Errorf("parameter %s=%q: want whole seconds up to an hour, like 10s", name, p[name])
+	}
+	return d, nil
+}
+
+// iperfOutput is the worker's document, with the parts of iperf3's own that are used.
+type iperfOutput struct {
+	Client    iperfEnd           `json:"client"`
+	Server    iperfEnd           `json:"server"`
+	Processes map[string]float64 `json:"process_cores"`
+	Machine   map[string]float64 `json:"machine_cores"`
+	Tunnel    *struct {
+		Version string `json:"version"`
+		Offload bool   `json:"offload"`
+	} `json:"tunnel"`
+}
+
+// iperfEnd is what iperf3 prints with --json; its format is not specified, and is the
+// same from 3.1 to 3.21 in what is read here.
+type iperfEnd struct {
+	Start struct {
+		Version string  `json:"version"`
+		MSS     float64 `json:"tcp_mss_default"`
+		Test    struct {
+			Protocol string  `json:"protocol"`
+			Streams  int     `json:"num_streams"`
+			Block    float64 `json:"blksize"`
+			Omit     float64 `json:"omit"`
+			Duration float64 `json:"duration"`
+		} `json:"test_start"`
+	} `json:"start"`
+	Intervals []struct {
+		Sum iperfSum `json:"sum"`
+	} `json:"intervals"`
+	End struct {
+		Sum        iperfSum `json:"sum"` // UDP
+		SumSent    iperfSum `json:"sum_sent"`
+		Congestion string   `json:"sender_tcp_congestion"`
+	} `json:"end"`
+}
+
+type iperfSum struct {
+	Seconds     float64  `json:"seconds"`
+	Bytes       float64  `json:"bytes"`
+	Omitted     bool     `json:"omitted"`
+	Retransmits *float64 `json:"retransmits"`
+	Jitter      *float64 `json:"jitter_ms"`
+	Lost        float64  `json:"lost_packets"`
+	Packets     float64  `json:"packets"`
+}
+
+func readIperf(o bench.Outcome) (*iperfOutput, error) {
+	d := json.NewDecoder(bytes.NewReader(o.Inside.Stdout))
+	var r iperfOutput
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("document of the iperf worker: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("document of the iperf worker: there is more than one")
+	}
+	return &r, nil
+}
+
+// received are the receiver's intervals that count, added up. iperf3's own sum at
+// the sender has the losses of the omitted start in it (3.12).
+func (r *iperfOutput) received() (sum iperfSum) {
+	for _, i := range r.Server.Intervals {
+		if !i.Sum.Omitted {
+			sum.Seconds += i.Sum.Seconds
+			sum.Bytes += i.Sum.Bytes
+			sum.Lost += i.Sum.Lost
+			sum.Packets += i.Sum.Packets
+		}
+	}
+	return sum
+}
+
+func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
+	r, err := readIperf(o)
+	if err != nil {
+		return nil, err
+	}
+	var found reading
+	received := r.received()
+	rate := math.NaN()
+	if received.Bytes > 0 {
+		rate = 8 * received.Bytes / received.Seconds
+	}
+	found.derived(iperfReceived, rate, "iperf3's receiver has no interval in which something arrived")
+	cores := 0.0
+	for _, v := range r.Processes {
+		cores += v
+	}
+	if len(r.Processes) == 0 {
+		cores = math.NaN()
+	}
+	found.derived(iperfCost, cores/rate, "the CPU time of the processes is not there, or nothing arrived")
+	const uncounted = "the kernel of the environment keeps no account of its CPUs"
+	core := func(of map[string]float64, name string) float64 {
+		if v, ok := of[name]; ok {
+			return v
+		}
+		return math.NaN()
+	}
+	found.derived(iperfMachine, core(r.Machine, "busy")/rate, uncounted)
+	found.derived(iperfSoftirq, core(r.Machine, "softirq"), uncounted)
+	found.derived(iperfClient, core(r.Processes, "client"), "the CPU time of the sender is not there")
+	found.derived(iperfServer, core(r.Processes, "server"), "the CPU time of the receiver is not there")
+	if o.Params["tunnel"] == "wireguard" {
+		found.derived(iperfTunnel, core(r.Processes, "tunnel-near")+core(r.Processes, "tunnel-far"), "the CPU time of the tunnel is not there")
+	}
+	sent := 0.0
+	for _, i := range r.Client.Intervals {
+		sent += i.Sum.Bytes
+	}
+	if sent == 0 {
+		sent = math.NaN()
+	}
+	found.value(iperfSent, sent, "iperf3's sender has no interval in which something was sent")
+	if o.Params["protocol"] == "udp" {
+		found.derived(iperfLost, received.Lost/received.Packets, "iperf3's receiver counted no datagrams")
+		found.derived(iperfJitter, told(r.Server.End.Sum.Jitter)/1000, "iperf3 does not say the jitter")
+	} else {
+		found.value(iperfRetransmits, told(r.Client.End.SumSent.Retransmits), "the kernel does not tell the sender its retransmits (TCP_INFO)")
+	}
+	return found.samples, errors.Join(found.missing...)
+}
+
+// told is a number that may not be there.
+func told(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// iperfSeries is the rate of each interval that counts; the last may be cut short.
+func iperfSeries(o bench.Outcome) (bench.Series, error) {
+	r, err := readIperf(o)
+	if err != nil {
+		return bench.Series{}, err
+	}
+	s := bench.Series{Width: 1} // iperf3's default
+	for _, i := range r.Server.Intervals {
+		if !i.Sum.Omitted && i.Sum.Seconds > 0.5 {
+			s.Values = append(s.Values, 8*i.Sum.Bytes/i.Sum.Seconds)
+		}
+	}
+	if len(s.Values) == 0 {
+		return bench.Series{}, errors.New("steady state: iperf3's receiver has no intervals")
+	}
+	return s, nil
+}
+
+// checkIperf sees that the streams were those that were asked for, and that they went
+// over a path of the right MTU: the sender's largest segment is what it leaves.
+func checkIperf(o bench.Outcome) (string, error) {
+	r, err := readIperf(o)
+	if err != nil {
+		return "", err
+	}
+	p, test := o.Params, r.Client.Start.Test
+	streams, err := p.Int("streams", 1)
+	mtu, err2 := p.Int("mtu", 1280)
+	omit, err3 := wholeSeconds(p, "omit")
+	measure, err4 := wholeSeconds(p, "measure")
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return "", err
+	}
+	if r.Tunnel != nil {
+		mtu -= 80
+	}
+	const headers = 52 // IPv4's and TCP's with timestamps
+	const untold = 536 // RFC 9293's default, which gVisor tells whatever it sends
+	payload, received := r.Client.Start.MSS, r.received()
+	if p["protocol"] == "udp" {
+		payload = test.Block
+	}
+	switch {
+	case test.Protocol != map[string]string{"tcp": "TCP", "udp": "UDP"}[p["protocol"]] || int64(test.Streams) != streams:
+		return "", fmt.Errorf("iperf3 ran %d streams of %q, want %d of %s", test.Streams, test.Protocol, streams, p["protocol"])
+	case test.Omit != omit.Seconds() || test.Duration != measure.Seconds():
+		return "", fmt.Errorf("iperf3 ran for %g s after %g s, want %s after %s", test.Duration, test.Omit, measure, omit)
+	case (r.Tunnel != nil) != (p["tunnel"] == "wireguard"):
+		return "", fmt.Errorf("the tunnel was not %s", p["tunnel"])
+	case received.Bytes == 0 || math.Abs(received.Seconds-measure.Seconds()) > 0.5:
+		return "", fmt.Errorf("iperf3's receiver timed %.3g s with %g bytes in them, want %s with some", received.Seconds, received.Bytes, measure)
+	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Client.End.Congestion != p["congestion"]:
+		return "", fmt.Errorf("the congestion control was %q, want %s", r.Client.End.Congestion, p["congestion"])
+	case payload != float64(mtu)-headers && payload != untold:
+		return "", fmt.Errorf("the largest payload is %g bytes, want that of an MTU of %d bytes", payload, mtu)
+	}
+	return digest("iperf", test.Protocol, fmt.Sprint(streams), p["rate"], p["congestion"], p["offload"], omit.String(), measure.String(), r.Client.Start.Version), nil
+}
