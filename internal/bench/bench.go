@@ -90,6 +90,8 @@ type Workload struct {
 	// Check returns a digest of the work that was done, equal in every run of
 	// a case, or an error that says what is wrong with the answer.
 	Check func(Outcome) (string, error)
+	// Failures are the operations of a run that failed, by kind; nil when that is not known.
+	Failures func(Outcome) map[string]int
 	// PerArm: a case's digest may differ between arms when the tool's version
 	// does (it is then only compared within an arm). False for nearly all.
 	PerArm bool

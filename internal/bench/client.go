@@ -1,9 +1,64 @@
 package bench
 
-// Client is the machine on which the outside of jobs runs, beside the harness's own.
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// Client is another machine on which the outside of jobs runs, reached through the
+// system's ssh client. Without one it runs on the harness's machine.
 type Client struct {
+	// Name is what the user wrote.
+	Name string
 	// Server is this machine's address as the client sees it, on which servers listen.
 	Server string
+
+	ssh    []string // the command up to the remote one
+	work   string   // the folder there
+	placed map[string]string
+}
+
+// ParseClient reads ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE].
+func ParseClient(text string) (*Client, error) {
+	wrong := func(why string) error {
+		return fmt.Errorf("client %q: %s: want ssh:[USER@]HOST, and after it ,server=ADDRESS ,port=N or ,identity=FILE", text, why)
+	}
+	rest, ok := strings.CutPrefix(text, "ssh:")
+	words := strings.Split(rest, ",")
+	if !ok || words[0] == "" || strings.HasPrefix(words[0], "-") {
+		return nil, wrong("it names no host")
+	}
+	c := &Client{Name: "ssh:" + words[0], placed: map[string]string{}}
+	// As for environments over ssh: nothing is asked, and the host key is checked as
+	// the ssh client is configured.
+	c.ssh = []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ForwardAgent=no", "-o", "LogLevel=ERROR"}
+	for _, kv := range words[1:] {
+		k, v, ok := strings.Cut(kv, "=")
+		switch {
+		case !ok || v == "":
+			return nil, wrong(fmt.Sprintf("%q is not K=V", kv))
+		case k == "server":
+			if net.ParseIP(v) == nil {
+				return nil, wrong(fmt.Sprintf("server=%s is no address", v))
+			}
+			c.Server = v
+		case k == "port":
+			c.ssh = append(c.ssh, "-p", v)
+		case k == "identity":
+			c.ssh = append(c.ssh, "-i", v, "-o", "IdentitiesOnly=yes")
+		default:
+			return nil, wrong(fmt.Sprintf("%q is not known", k))
+		}
+	}
+	c.ssh = append(c.ssh, "--", words[0])
+	return c, nil
 }
 
 // server is the address that takes the place of {host}.
@@ -13,3 +68,128 @@ func (c *Client) server() string {
 	}
 	return c.Server
 }
+
+// place says in a document where the loads of a plan come from.
+func (c *Client) place(p *Plan) string {
+	outside := false
+	for i := range p.Cases {
+		for j := range p.Arms {
+			if job, err := p.Workload.Job(p.params(&p.Cases[i], &p.Arms[j])); err == nil {
+				outside = outside || job.Outside != nil
+			}
+		}
+	}
+	switch {
+	case !outside:
+		return ""
+	case c == nil:
+		return result.SameHost
+	}
+	return c.Name
+}
+
+// remote runs a shell's command on the client.
+func (c *Client) remote(ctx context.Context, h *host.Host, command string, stdin []byte) (string, error) {
+	out, err := h.Exec(ctx, host.Cmd{Argv: append(append([]string{}, c.ssh...), command), Stdin: stdin})
+	if err != nil {
+		return "", fmt.Errorf("client %s: %w: %s", c.Name, err, lastLine(out.Stderr))
+	}
+	return string(out.Stdout), nil
+}
+
+// open makes a folder on the client and learns how it sees this machine.
+func (c *Client) open(ctx context.Context, h *host.Host) error {
+	if c == nil {
+		return nil
+	}
+	said, err := c.remote(ctx, h, `umask 077 && mktemp -d /tmp/teescope-client-XXXXXX && uname -m && echo "$SSH_CONNECTION"`, nil)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if len(lines) != 3 || !path.IsAbs(lines[0]) {
+		return fmt.Errorf("client %s: it says %.100q, want a folder, its machine and the connection", c.Name, said)
+	}
+	c.work = lines[0]
+	own, err := h.Exec(ctx, host.Cmd{Argv: []string{"uname", "-m"}})
+	if err != nil {
+		return errors.Join(err, c.close(ctx, h))
+	}
+	if here := strings.TrimSpace(string(own.Stdout)); here != lines[1] {
+		return errors.Join(fmt.Errorf("client %s: it is a machine of %s, and the load generator here is for %s", c.Name, lines[1], here), c.close(ctx, h))
+	}
+	if c.Server == "" { // sshd(8): the first word is the other side, which is this machine
+		if c.Server, _, _ = strings.Cut(lines[2], " "); net.ParseIP(c.Server) == nil {
+			return errors.Join(fmt.Errorf("client %s: it does not say what this machine's address is: add ,server=ADDRESS", c.Name), c.close(ctx, h))
+		}
+	}
+	return nil
+}
+
+// close removes what open made.
+func (c *Client) close(ctx context.Context, h *host.Host) error {
+	if c == nil || c.work == "" {
+		return nil
+	}
+	_, err := c.remote(ctx, h, "rm -rf -- "+shellWord(c.work), nil)
+	c.work = ""
+	return err
+}
+
+// outside is the job's outside as run on the client, where the files are that it
+// names.
+func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error) {
+	if c == nil || job.Outside == nil {
+		return job, nil
+	}
+	there := strings.NewReplacer("{work}", c.work, "{data}", c.work)
+	var words []string
+	for k, v := range job.Outside.Env {
+		words = append(words, k+"="+shellWord(there.Replace(v)))
+	}
+	if len(words) > 0 {
+		words = append([]string{"env"}, words...)
+	}
+	for _, a := range job.Outside.Argv {
+		for _, f := range job.Files {
+			if strings.Contains(a, "{work}/"+f.Name) {
+				if err := c.put(ctx, h, f); err != nil {
+					return job, err
+				}
+			}
+		}
+		words = append(words, shellWord(there.Replace(a)))
+	}
+	// The end of the connection ends its standard input, and with it the load, which
+	// would go on otherwise and meet the next run's server.
+	command := "cd " + shellWord(c.work) + "; exec 3<&0; " + strings.Join(words, " ") + " </dev/null & load=$!; { cat <&3 >/dev/null; kill $load; } 2>/dev/null & wait $load; status=$?; kill $! 2>/dev/null; exit $status"
+	cmd := *job.Outside
+	cmd.Argv, cmd.Env, cmd.Dir = append(append([]string{}, c.ssh...), command), nil, ""
+	cmd.Ready = openInput
+	job.Outside = &cmd
+	return job, nil
+}
+
+// openInput is a line that no load prints: until it comes, standard input stays open.
+const openInput = "\x00"
+
+// put copies a file to the client, once.
+func (c *Client) put(ctx context.Context, h *host.Host, f File) error {
+	b, err := f.Content(h)
+	if err != nil || c.placed[f.Name] == sum(b) {
+		return err
+	}
+	mode := "644"
+	if f.Exec {
+		mode = "755"
+	}
+	name := shellWord(path.Join(c.work, f.Name))
+	if _, err := c.remote(ctx, h, "mkdir -p -- "+shellWord(path.Dir(path.Join(c.work, f.Name)))+" && cat > "+name+" && chmod "+mode+" "+name, b); err != nil {
+		return fmt.Errorf("copy %s: %w", f.Name, err)
+	}
+	c.placed[f.Name] = sum(b)
+	return nil
+}
+
+// shellWord quotes a text for a shell.
+func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -21,7 +21,9 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	if err != nil {
 		return nil, err
 	}
-	job = onPorts(job, s.o.Client.server(), s.ports[slot.Env])
+	if job, err = s.placed(ctx, job, slot.Env); err != nil {
+		return nil, err
+	}
 	env := s.envs[slot.Env]
 	if err := env.Idle(ctx, false); err != nil {
 		return nil, fmt.Errorf("thaw environment %s: %w", slot.Env, err)
@@ -54,6 +56,11 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	}
 	s.perOperation(r)
 	return r, nil
+}
+
+// placed is a job of an arm with its ports, and its outside where the load comes from.
+func (s *session) placed(ctx context.Context, job Job, arm string) (Job, error) {
+	return s.o.Client.outside(ctx, s.o.Host, onPorts(job, s.o.Client.server(), s.ports[arm]))
 }
 
 func (s *session) find(slot result.Slot) (*Case, *Arm) {
@@ -167,6 +174,9 @@ func (s *session) read(out Outcome, r *result.Run) {
 			}
 			r.Metrics = append(r.Metrics, result.Metric{Name: d.Name, Reason: why, Source: result.Measured})
 		}
+	}
+	if w.Failures != nil {
+		r.Errors = w.Failures(out)
 	}
 	if w.Series != nil {
 		s.steady(out, r)

@@ -46,7 +46,7 @@ type Options struct {
 	// Counters may be nil; NoCounters then says why.
 	Counters   Counters
 	NoCounters string
-	// Client is where loads from outside run; nil is this machine.
+	// Client is where the outside of jobs runs; nil is this machine.
 	Client *Client
 	// Version and Command of this program, for the document.
 	Version string
@@ -125,7 +125,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		Tool:   result.Tool{Name: "teescope", Version: o.Version, Go: runtime.Version(), Command: o.Command},
 		Commit: o.Commit,
 		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
-			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings},
+			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings, Client: o.Client.place(p)},
 		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
 		References: p.References,
 	}
@@ -234,14 +234,17 @@ func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, st
 	return nil, errors.Join(err, left, stream.Close())
 }
 
-func (s *session) all(ctx context.Context) error {
-	err := s.Check(s.o.Host)
-	if err != nil {
+func (s *session) all(ctx context.Context) (err error) {
+	if err = s.Check(s.o.Host); err != nil {
 		return err
 	}
 	if s.watch, err = environment.Watch(s.o.Host); err != nil {
 		return err
 	}
+	if err := s.o.Client.open(ctx, s.o.Host); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.o.Client.close(context.WithoutCancel(ctx), s.o.Host)) }()
 	for i := range s.Arms {
 		if err := s.open(ctx, &s.Arms[i]); err != nil {
 			if ctx.Err() != nil {
@@ -329,7 +332,10 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	if err != nil {
 		return err
 	}
-	if rec.FirstSeconds, err = s.first(ctx, env, onPorts(job, s.o.Client.server(), s.ports[a.Label])); err != nil {
+	if job, err = s.placed(ctx, job, a.Label); err != nil {
+		return err
+	}
+	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
 		return err
 	}
 	old := s.doc.Environment(a.Label)

@@ -172,38 +172,30 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestStall: a server that stops for a while is seen whole by an open loop, in what
-// was due meanwhile, and hardly by a closed one.
+// TestStall: what was due while a server stood still waits for it, each from its own
+// moment; a closed loop would have sent nothing meanwhile.
 func TestStall(t *testing.T) {
-	const stall = 150 * time.Millisecond
-	for _, rate := range []float64{0, 200} {
-		began := time.Now()
-		address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
-			if at := time.Since(began); at > 150*time.Millisecond && at < 150*time.Millisecond+stall {
-				time.Sleep(150*time.Millisecond + stall - at)
-			}
-			hello(w, r)
-		})
-		o := short(t, "http1", address)
-		o.Rate, o.Connections, o.Threads, o.Measure = rate, 1, 1, 400*time.Millisecond
-		r := run(t, o)
-		if rate == 0 {
-			if h := histogram(t, r.Service); h.ValueAtPercentile(90) > int64(stall/2) {
-				t.Errorf("closed: p90 %v; one stalled request should not move it", time.Duration(h.ValueAtPercentile(90)))
-			}
-			continue
+	const stall, rate = 200 * time.Millisecond, 200
+	var stalled atomic.Bool
+	began := time.Now()
+	address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
+		if time.Since(began) > 150*time.Millisecond && stalled.CompareAndSwap(false, true) {
+			time.Sleep(stall)
 		}
-		// Of 80 requests 30 were due in the stall, the first waits for all of it.
-		h := histogram(t, r.Response)
-		if p := time.Duration(h.ValueAtPercentile(85)); p < stall/5 {
-			t.Errorf("open: p85 of response is %v with a stall of %v", p, stall)
+		hello(w, r)
+	})
+	o := short(t, "http1", address)
+	o.Rate, o.Connections, o.Threads, o.Measure = rate, 1, 1, 600*time.Millisecond
+	r := run(t, o)
+	// 40 were due in the stall, evenly; half of them waited for half of it or more.
+	slow := int64(0)
+	for _, bar := range histogram(t, r.Response).Distribution() {
+		if bar.From > int64(stall/2) {
+			slow += bar.Count
 		}
-		if s := histogram(t, r.Service); s.ValueAtPercentile(85) > h.ValueAtPercentile(85) {
-			t.Errorf("open: service p85 %d above response", s.ValueAtPercentile(85))
-		}
-		if r.Late > r.Requests/10 {
-			t.Errorf("open: %d of %d requests were late for the client's sake; they waited for the server", r.Late, r.Requests)
-		}
+	}
+	if slow < 18 {
+		t.Errorf("%d responses took more than half of the stall, want 20", slow)
 	}
 }
 
@@ -403,7 +395,7 @@ func TestStatistics(t *testing.T) {
 		return map[string]float64{"answered": float64(answered.Load()), "level": 7}, map[string]string{"version": "1"}, nil
 	}}
 	r := run(t, o)
-	if n := r.Server["answered"]; n < 90 || n > 110 || r.Server["level"] != 7 || r.Versions["version"] != "1" {
-		t.Errorf("the server's statistics are %v, %v; 100 requests were due", r.Server, r.Versions)
+	if n := r.Server["answered"]; n < 1 || n >= float64(r.Answered) || r.Server["level"] != 7 || r.Versions["version"] != "1" {
+		t.Errorf("the server's statistics are %v, %v; %d requests were answered, the warm-up's with them", r.Server, r.Versions, r.Answered)
 	}
 }

@@ -116,7 +116,13 @@ type Design struct {
 	Ceilings []Ceiling `json:"ceilings"`
 	// Calibration: both arms are the same on purpose (A/A).
 	Calibration bool `json:"calibration,omitempty"`
+	// Client is where the load came from: SameHost, or the other machine as the user
+	// named it. "" for jobs without a load from outside.
+	Client string `json:"client,omitempty"`
 }
+
+// SameHost in Design.Client: the load came from the machine that runs the servers.
+const SameHost = "same host"
 
 // Ceiling is the best value of a metric that is physically possible: the largest
 // where higher is better, the smallest where lower is.

@@ -27,7 +27,7 @@ var Rules = []Rule{
 	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp,
 	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
 	impossibleValue, saturated, cacheAnswered, clientLimited, bottleneck, suspectBaseline, linearity,
-	wideInterval, noiseFloor, otherPlatform,
+	wideInterval, noiseFloor, otherPlatform, sameHostClient,
 }
 
 // effect of a finding on the comparisons in its scope.

@@ -323,6 +323,12 @@ var ruleTrials = map[string]trials{
 		silent:  one(latency(), ""),
 		unknown: one(latency(), "there is no A/A calibration of this host and job"),
 	},
+	"same-host-client": {
+		speaks: []trial{{func() *lab { l := latency(); l.Design.Client = result.SameHost; return l }(), Options{},
+			"the load generator ran on the machine of the servers", result.Note, stats.Cost}},
+		silent: one(func() *lab { l := latency(); l.Design.Client = "ssh:client"; return l }(), ""),
+		always: "the document says where the load came from",
+	},
 	"other-platform": {
 		speaks: []trial{{latency().env(1, func(e *result.Environment) { e.Hardware.Serial, e.Class = "host-2", "other" }), Options{},
 			"grade D, a platform difference", result.Note, stats.Cost}},

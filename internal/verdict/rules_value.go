@@ -187,6 +187,18 @@ var clientLimited = Rule{
 	},
 }
 
+var sameHostClient = Rule{
+	ID:     "same-host-client",
+	Doc:    "The load came from the machine that ran the servers: both share its processors and caches, and there was no network between them.",
+	Effect: "a note",
+	Help:   "run the load on another machine (--client ssh:HOST), or give the server and the client CPUs of their own",
+	check: func(p *pass) {
+		if p.e.Design.Client == result.SameHost {
+			p.say(tell, scope{}, nil, "the load generator ran on the machine of the servers")
+		}
+	},
+}
+
 var wideInterval = Rule{
 	ID:     "wide-interval",
 	Doc:    "The interval contains 1 and reaches beyond the margin: neither a cost nor equivalence can be claimed. What would have been found, and how many pairs would settle it, is said.",
