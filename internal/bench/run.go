@@ -46,6 +46,8 @@ type Options struct {
 	// Counters may be nil; NoCounters then says why.
 	Counters   Counters
 	NoCounters string
+	// UnitCosts are what the counters are priced with; nil without counters.
+	UnitCosts *result.UnitCosts
 	// Client is where the outside of jobs runs; nil is this machine.
 	Client *Client
 	// Version and Command of this program, for the document.
@@ -128,6 +130,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings, Client: o.Client.place(p)},
 		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
 		References: p.References,
+		UnitCosts:  o.UnitCosts,
 	}
 	for _, d := range p.metrics() {
 		doc.Workload.Metrics = append(doc.Workload.Metrics, result.Describe(d))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -152,7 +153,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		if len(names) > 0 || f.out == "" {
 			return errors.New("--resume goes on with the experiment at --out; give --out FILE and no name")
 		}
-		return f.finish(env, o, format, f.out, func(o bench.Options) (*result.Experiment, error) { return bench.Resume(ctx, lists(), o, f.out) })
+		return f.finish(ctx, env, o, format, f.out, func(o bench.Options) (*result.Experiment, error) { return bench.Resume(ctx, lists(), o, f.out) })
 	}
 	if len(names) == 0 {
 		return errors.New("name a workload or an experiment; `teescope bench list` shows what there is")
@@ -193,7 +194,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		path := f.path(p.Name, h.Now(), len(plans) > 1)
 		one := *f
 		one.noCounters = f.noCounters || p.NoCounters
-		err := one.finish(env, o, format, path, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
+		err := one.finish(ctx, env, o, format, path, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
 		var s outcome
 		switch {
 		case errors.As(err, &s):
@@ -209,9 +210,9 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 }
 
 // finish runs one experiment with the counters attached and prints the result.
-func (f *benchFlags) finish(env Env, o bench.Options, format *report.Format, path string, run func(bench.Options) (*result.Experiment, error)) error {
+func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, format *report.Format, path string, run func(bench.Options) (*result.Experiment, error)) error {
 	fmt.Fprintf(env.Stderr, "writing %s\n", path)
-	e, err := f.measured(o, run)
+	e, err := f.measured(ctx, o, run)
 	if e == nil {
 		return err
 	}
@@ -257,11 +258,14 @@ func printFloor(w io.Writer, e *result.Experiment) {
 	}
 }
 
-// measured attaches the counters around a run of an experiment.
-func (f *benchFlags) measured(o bench.Options, run func(bench.Options) (*result.Experiment, error)) (*result.Experiment, error) {
+// measured attaches the counters around a run of an experiment. What events cost is
+// measured before, unless the data folder has it.
+func (f *benchFlags) measured(ctx context.Context, o bench.Options, run func(bench.Options) (*result.Experiment, error)) (*result.Experiment, error) {
 	o.NoCounters = "switched off by --no-counters"
 	if !f.noCounters {
-		c := openCounters(o.Host, tee.Found(tee.Detect(o.Host, o.Kinds)))
+		found := tee.Detect(o.Host, o.Kinds)
+		o.UnitCosts = calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).forResult()
+		c := openCounters(o.Host, tee.Found(found))
 		defer c.Close()
 		o.Counters, o.NoCounters = c, c.reason()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"strings"
 	"text/tabwriter"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe/bpf"
 	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -104,31 +106,35 @@ type unitCosts struct {
 // where it keeps none of this machine; "" keeps none. It must run before anything
 // is attached.
 func (o *observer) calibrated(ctx context.Context, dir string) unitCosts {
-	local, now := host.Local(), calibrate.Identify(o.host, protection(o.found))
+	return calibrated(ctx, o.host, o.found, dir, o.log)
+}
+
+func calibrated(ctx context.Context, h *host.Host, found []tee.Detection, dir string, log *slog.Logger) unitCosts {
+	local, now := host.Local(), calibrate.Identify(h, protection(found))
 	if dir != "" {
 		c, err := calibrate.Load(local, dir)
 		switch {
 		case err == nil && c.Stale(now) == "":
 			return unitCosts{c, nil}
 		case err == nil:
-			o.log.Warn("the unit costs are measured again", "because", c.Stale(now))
+			log.Warn("the unit costs are measured again", "because", c.Stale(now))
 		case !errors.Is(err, fs.ErrNotExist):
-			o.log.Warn("the unit costs are measured again", "because", oneLine(err))
+			log.Warn("the unit costs are measured again", "because", oneLine(err))
 		}
 	}
 	c, err := calibrate.Measure(ctx, local, now, traced())
 	if err == nil && len(c.Traced) > 0 {
-		o.log.Warn("the unit costs are dearer than this host's own and will be measured again at the next start", "because programs run on", strings.Join(c.Traced, ", "))
+		log.Warn("the unit costs are dearer than this host's own and will be measured again at the next start", "because programs run on", strings.Join(c.Traced, ", "))
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			o.log.Warn("no unit costs: explanations say how often, and not how much", "error", oneLine(err))
+			log.Warn("no unit costs: explanations say how often, and not how much", "error", oneLine(err))
 		}
 		return unitCosts{err: err}
 	}
 	if dir != "" {
 		if err := c.Store(local, dir); err != nil {
-			o.log.Warn("the unit costs will be measured again at the next start", "error", oneLine(err))
+			log.Warn("the unit costs will be measured again at the next start", "error", oneLine(err))
 		}
 	}
 	return unitCosts{c, nil}
@@ -156,6 +162,18 @@ func (u unitCosts) samples(out []metric.Sample) []metric.Sample {
 		}{{"median", x.Seconds}, {"low", x.Low}, {"high", x.High}} {
 			out = append(out, metric.Sample{Desc: unitCostDesc, Labels: []string{x.Event, b.name}, Value: b.value})
 		}
+	}
+	return out
+}
+
+// forResult is the calibration as a result keeps it.
+func (u unitCosts) forResult() *result.UnitCosts {
+	if u.Calibration == nil {
+		return &result.UnitCosts{Reason: u.absent()}
+	}
+	out := &result.UnitCosts{MeasuredAt: u.MeasuredAt, Traced: u.Traced}
+	for _, x := range u.Units {
+		out.Units = append(out.Units, result.UnitCost{Event: x.Event, Seconds: x.Seconds, Low: x.Low, High: x.High})
 	}
 	return out
 }

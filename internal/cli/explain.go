@@ -36,8 +36,8 @@ the rest that nothing explains. With --before the window is laid beside an earli
 one, from so long until so long ago.
 
 With a RESULT.json of bench run it says by how much events of each kind differ
-between the arms, at the price that was calibrated on this machine where the arms
-ran on it.
+between the arms, at the price that was calibrated when they ran, or now where a
+result of before holds none.
 
 A monitor behind TLS and basic authentication is asked with --server
 https://USER:PASSWORD@HOST:PORT; the environment variable SSL_CERT_FILE names a
@@ -60,7 +60,7 @@ certificate of its own that is to be trusted.`,
 	x.last = duration(5 * time.Minute)
 	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")
 	f.Var(&x.before, "before", "earlier window to compare with, like 2h..1h: from two hours until one hour ago")
-	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store, whose calibration prices a RESULT.json")
+	f.StringVar(&x.data, "data", dataDir(), "folder of a monitor's store, whose calibration prices a RESULT.json that holds none")
 	f.BoolVar(&x.json, "json", false, "print data instead of text")
 	return c
 }

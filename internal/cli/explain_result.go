@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -19,22 +18,16 @@ import (
 )
 
 // result explains a benchmark's result: by how much events of each kind differ
-// between the arms, and what of the difference in CPU time their price is.
+// between the arms, and what of the difference in time their price is.
 func (x explainer) result(w io.Writer, path string) error {
 	e, err := result.Read(path)
 	if err != nil {
 		return err
 	}
-	verdict.Conclude(e, verdict.Options{Diff: environment.Diff})
-	costs, err := calibrate.Load(host.Local(), x.data)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%s holds no calibration; `teescope calibrate --data %s` makes one", x.data, x.data)
-		fallthrough
-	case err != nil:
-		costs = &calibrate.Calibration{}
+	if e.UnitCosts == nil {
+		e.UnitCosts = costsNow(e, x.data)
 	}
-	price(e, costs, err)
+	verdict.Conclude(e, verdict.Options{Diff: environment.Diff})
 	if x.json {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
@@ -47,59 +40,22 @@ func (x explainer) result(w io.Writer, path string) error {
 	return err
 }
 
-// cpuTime is the counter that prices are compared with: what an event costs is
-// CPU time, and not time on a clock.
-const cpuTime = "tee_process_cpu_seconds_total"
-
-// price puts the costs of this machine's calibration on the counters of a result
-// whose arms ran on it; none says why there are no costs.
-func price(e *result.Experiment, costs *calibrate.Calibration, none error) {
-	foreign := map[string]string{}
-	for i := range e.Environments {
-		foreign[e.Environments[i].ID] = elsewhere(&e.Environments[i], costs.Fingerprint)
-	}
-	type contest struct{ base, treat, kase string }
-	of := func(a *result.Attribution) contest { return contest{a.Baseline, a.Treatment, a.Case} }
-	more := map[contest]float64{} // seconds of CPU time per operation
-	for i := range e.Attribution {
-		if a := &e.Attribution[i]; a.Counter == cpuTime {
-			more[of(a)] = a.Delta
+// costsNow are those of a data folder, for a result that holds none and whose
+// baseline ran on this machine.
+func costsNow(e *result.Experiment, data string) *result.UnitCosts {
+	costs, err := calibrate.Load(host.Local(), data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("the result holds no unit costs, and %s no calibration; `teescope calibrate --data %s` makes one", data, data)
+	case err == nil && len(e.Environments) > 0:
+		if why := elsewhere(&e.Environments[0], costs.Fingerprint); why != "" {
+			err = errors.New(why)
 		}
 	}
-	explained := map[contest]float64{}
-	last := map[contest]*result.Attribution{}
-	for i := range e.Attribution {
-		a := &e.Attribution[i]
-		unit, ok := costs.Unit(eventOf(a.Counter))
-		switch {
-		case eventOf(a.Counter) == "":
-			a.Reason = "what one costs is not known"
-			continue
-		case none != nil:
-			a.Reason = none.Error()
-			continue
-		case foreign[a.Baseline] != "" || foreign[a.Treatment] != "":
-			a.Reason = strings.TrimPrefix(foreign[a.Baseline]+"; "+foreign[a.Treatment], "; ")
-			a.Reason = strings.TrimSuffix(a.Reason, "; ")
-			continue
-		case !ok:
-			a.Reason = eventOf(a.Counter) + " is not calibrated on this machine"
-			continue
-		}
-		a.UnitCost = &unit.Seconds
-		if cpu := more[of(a)]; cpu > 0 {
-			share := a.Delta * unit.Seconds / cpu
-			a.Share, a.Reason = &share, ""
-			explained[of(a)] += share
-			last[of(a)] = a
-		} else {
-			a.Reason = "the arms differ by no more CPU time, or it was not counted"
-		}
+	if err != nil {
+		return unitCosts{err: err}.forResult()
 	}
-	for c, a := range last {
-		rest := 1 - explained[c]
-		a.Unexplained = &rest
-	}
+	return unitCosts{Calibration: costs}.forResult()
 }
 
 // elsewhere says why costs of a machine are not those of an arm; "" where they are.
@@ -113,63 +69,36 @@ func elsewhere(env *result.Environment, f calibrate.Fingerprint) string {
 	return ""
 }
 
-var causeLabel = regexp.MustCompile(`cause="(\w+)"`)
+// mostRows is how many counters of a comparison are printed.
+const mostRows = 16
 
-// eventOf is the calibrated event that a counter of a result counts, "" for none.
-// Kinds of one event are not priced beside their sum.
-func eventOf(counter string) string {
-	name, labels, _ := strings.Cut(counter, "{")
-	switch cause := causeLabel.FindStringSubmatch(labels); {
-	case name == "tee_page_faults_total" && cause != nil:
-		return "fault_" + cause[1]
-	case labels != "":
-		return ""
-	}
-	return map[string]string{"tee_syscalls_total": "syscall", "tee_context_switches_total": "switch_same_core"}[name]
-}
-
-// attributed writes the verdicts of a result and what is behind them.
+// attributed writes the verdicts of a result and what is behind them, the dearest
+// first.
 func attributed(e *result.Experiment) string {
 	var t text
 	for i := range e.Comparisons {
 		if c := &e.Comparisons[i]; c.Primary {
 			t.wrap("", c.Headline)
+			if c.Cause != "" {
+				t.wrap("", "cause: "+c.Cause)
+			}
 		}
 	}
-	const row = "%-44s %13s %13s %12s %10s"
-	heading, rest := "", ""
 	var reasons []string
-	for i := range e.Attribution {
-		a := &e.Attribution[i]
-		if h := fmt.Sprintf("%s against %s, %s: more per operation", a.Treatment, a.Baseline, a.Case); h != heading {
-			t.WriteString(rest)
-			heading, rest = h, ""
-			t.line("")
-			t.wrap("", h)
-			t.column(row, "", "events", "each", "CPU time", "share")
+	for rows := e.Attribution; len(rows) > 0; {
+		n := slices.IndexFunc(rows, func(a result.Attribution) bool { return contestOf(&a) != contestOf(&rows[0]) })
+		if n < 0 {
+			n = len(rows)
 		}
-		events, each, time, share := report.Value(a.Delta, ""), "", "", ""
-		if a.Counter == cpuTime {
-			events, time = "", report.Value(a.Delta, "seconds")
+		t.contest(rows[:n])
+		for i := range rows[:n] {
+			if a := &rows[i]; verdict.Priced(a.Counter) && a.Share == nil && !slices.Contains(reasons, a.Reason) {
+				reasons = append(reasons, a.Reason)
+			}
 		}
-		if a.UnitCost != nil {
-			each, time = report.Value(*a.UnitCost, "seconds"), report.Value(a.Delta**a.UnitCost, "seconds")
-		}
-		if a.Share != nil {
-			share = tenths(*a.Share) + " %"
-		}
-		t.column(row, fit(a.Counter, 44), events, each, time, share)
-		if a.Unexplained != nil {
-			var last text
-			last.column(row, "not explained", "", "", "", tenths(*a.Unexplained)+" %")
-			rest = last.String()
-		}
-		if eventOf(a.Counter) != "" && a.Reason != "" && !slices.Contains(reasons, a.Reason) {
-			reasons = append(reasons, a.Reason)
-		}
+		rows = rows[n:]
 	}
-	t.WriteString(rest)
-	if heading == "" {
+	if len(e.Attribution) == 0 {
 		t.line("The runs hold no counters per operation: nothing says where a difference comes from.")
 	}
 	t.line("")
@@ -177,4 +106,44 @@ func attributed(e *result.Experiment) string {
 		t.wrap("", "no price: "+r+".")
 	}
 	return t.String()
+}
+
+// contestOf says in words which arms a row compares.
+func contestOf(a *result.Attribution) string {
+	return fmt.Sprintf("%s against %s, %s: more per operation", a.Treatment, a.Baseline, a.Case)
+}
+
+// contest writes the rows of one comparison.
+func (t *text) contest(rows []result.Attribution) {
+	const row = "%-44s %13s %13s %12s %10s"
+	t.line("")
+	t.wrap("", contestOf(&rows[0]))
+	t.column(row, "", "events", "each", "time", "share")
+	rest := ""
+	for i := range rows {
+		a := &rows[i]
+		if a.Unexplained != nil {
+			rest = tenths(*a.Unexplained) + " %"
+		}
+		if i >= mostRows {
+			continue
+		}
+		events, each, took, share := report.Value(a.Delta, ""), "", "", ""
+		switch {
+		case a.UnitCost != nil:
+			each, took = report.Value(*a.UnitCost, "seconds"), report.Value(*a.Seconds, "seconds")
+		case a.Seconds != nil || strings.HasSuffix(a.Counter, "_seconds_total"):
+			events, took = "", report.Value(a.Delta, "seconds")
+		}
+		if a.Share != nil {
+			share = tenths(*a.Share) + " %"
+		}
+		t.column(row, fit(a.Counter, 44), events, each, took, share)
+	}
+	if n := len(rows) - mostRows; n > 0 {
+		t.line("and %d counters more, which the result has", n)
+	}
+	if rest != "" {
+		t.column(row, "not explained", "", "", "", rest)
+	}
 }

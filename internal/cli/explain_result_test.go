@@ -1,65 +1,58 @@
 package cli
 
 import (
-	"errors"
-	"math"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/teescope/teescope/internal/calibrate"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 )
 
-// priced is a result of three arms, of which two ran on the calibrated machine.
-func priced(none error) *result.Experiment {
-	arm := func(id, kernel string) result.Environment {
-		return result.Environment{ID: id, Hardware: result.Hardware{CPUModel: "AMD EPYC"}, Software: result.Software{Kernel: kernel}}
-	}
-	e := &result.Experiment{
-		Environments: []result.Environment{arm("native", "6.18.1"), arm("slow", "6.18.1"), arm("vm", "6.1.0")},
-		Comparisons:  []result.Comparison{{Primary: true, Headline: "slow needs 1.5 times the time of native."}, {Headline: "Another metric."}},
-	}
-	for _, treatment := range []string{"slow", "vm"} {
-		for _, c := range []struct {
-			name  string
-			delta float64
-		}{{cpuTime, 4e-6}, {"tee_syscalls_total", 10}, {`tee_syscalls_total{syscall="read"}`, 10}, {`tee_page_faults_total{cause="write",space="user"}`, 1},
-			{`tee_page_faults_total{cause="odd"}`, 1}, {"tee_page_cache_pages_total", 3}} {
-			e.Attribution = append(e.Attribution, result.Attribution{Baseline: "native", Treatment: treatment, Case: "one", Counter: c.name, Delta: c.delta})
-		}
-	}
-	price(e, &calibrate.Calibration{
-		Fingerprint: calibrate.Fingerprint{CPU: "vendor_id AuthenticAMD, model name AMD EPYC, stepping 1", Kernel: "6.18.1 #1 SMP"},
-		Units:       []calibrate.Unit{{Event: "syscall", Seconds: 2e-7}, {Event: "fault_write", Seconds: 1e-6}},
-	}, none)
-	return e
+// arm is an environment on a machine of this kernel.
+func arm(id, kernel string) result.Environment {
+	return result.Environment{ID: id, Hardware: result.Hardware{CPUModel: "AMD EPYC"}, Software: result.Software{Kernel: kernel}}
 }
 
-func TestPrice(t *testing.T) {
-	e := priced(nil)
-	rest := 0
-	for _, a := range e.Attribution {
-		switch {
-		case a.Treatment == "vm" && (a.UnitCost != nil || a.Share != nil):
-			t.Errorf("%s of another machine has a price", a.Counter)
-		case a.Treatment == "slow" && a.Counter == "tee_syscalls_total" && (a.Share == nil || math.Abs(*a.Share-0.5) > 1e-9):
-			t.Errorf("system calls: %+v, want half of the CPU time", a)
-		}
-		if a.Unexplained != nil {
-			rest++
-			if math.Abs(*a.Unexplained-0.25) > 1e-9 {
-				t.Errorf("unexplained is %v, want 0.25", *a.Unexplained)
-			}
-		}
+func TestAttributed(t *testing.T) {
+	ptr := func(v float64) *float64 { return &v }
+	e := &result.Experiment{Comparisons: []result.Comparison{
+		{Primary: true, Headline: "slow needs 1.5 times the time of native.", Cause: "Half of it is system calls: make fewer."}, {Headline: "Another metric."}}}
+	row := func(treatment, counter string, delta float64) *result.Attribution {
+		e.Attribution = append(e.Attribution, result.Attribution{Baseline: "native", Treatment: treatment, Case: "one", Counter: counter, Delta: delta})
+		return &e.Attribution[len(e.Attribution)-1]
 	}
-	if rest != 1 {
-		t.Errorf("%d rests, want one", rest)
+	a := row("slow", `tee_syscalls_total{syscall="getppid"}`, 10)
+	a.UnitCost, a.Seconds, a.Share = ptr(2e-7), ptr(2e-6), ptr(0.5)
+	a = row("slow", `tee_sampled_wait_seconds_total{call="futex",state="lock"}`, 1e-6)
+	a.Seconds, a.Share, a.Unexplained = ptr(1e-6), ptr(0.25), ptr(0.25)
+	row("slow", "tee_process_cpu_seconds_total", 3e-6).Reason = "this is what prices are compared with"
+	for range mostRows {
+		row("slow", "tee_page_cache_pages_total", 3).Reason = "what one costs is not known"
 	}
+	row("vm", `tee_page_faults_total{cause="odd"}`, 1).Reason = "fault_odd is not calibrated on this machine"
 	checkGolden(t, "testdata/explain-result.txt", attributed(e))
-	for _, a := range priced(errors.New("no calibration")).Attribution {
-		if a.UnitCost != nil || eventOf(a.Counter) != "" && a.Reason != "no calibration" {
-			t.Errorf("without a calibration: %+v", a)
-		}
+}
+
+func TestCostsNow(t *testing.T) {
+	dir := t.TempDir()
+	e := &result.Experiment{Environments: []result.Environment{arm("native", "6.18.1")}}
+	if c := costsNow(e, dir); !strings.Contains(c.Reason, "teescope calibrate --data "+dir) {
+		t.Errorf("without a calibration: %+v", c)
+	}
+	k := &calibrate.Calibration{Version: calibrate.Version,
+		Fingerprint: calibrate.Fingerprint{CPU: "vendor_id AuthenticAMD, model name AMD EPYC, stepping 1", Kernel: "6.18.1 #1 SMP"},
+		Units:       []calibrate.Unit{{Event: "syscall", Seconds: 2e-7, Low: 1e-7, High: 3e-7}}}
+	if err := k.Store(host.Local(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if c := costsNow(e, dir); c.Reason != "" || len(c.Units) != 1 || c.Units[0] != (result.UnitCost{Event: "syscall", Seconds: 2e-7, Low: 1e-7, High: 3e-7}) {
+		t.Errorf("of this machine: %+v", c)
+	}
+	e.Environments[0] = arm("vm", "6.1.0")
+	if c := costsNow(e, dir); len(c.Units) != 0 || !strings.Contains(c.Reason, "another machine") {
+		t.Errorf("of another machine: %+v", c)
 	}
 }
 

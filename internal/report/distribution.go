@@ -9,7 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// distribution draws every run of each arm as a point on a strip, and below, on
+// distribution draws every run of each arm as a point on a box plot, and below, on
 // the same axis, the share of runs up to each value.
 func distribution(e *result.Experiment, kase string) (Plot, bool) {
 	metric := primary(e)
@@ -74,6 +74,7 @@ func drawDistribution(e *result.Experiment, kase, metric string, w float64) *sce
 		if m := median(good); m != nil {
 			s.line(a.at(*m), y-13, a.at(*m), y+13, 2.5, text).tip = name + ": median " + Value(*m, unit)
 		}
+		s.drawBox(good, a, y)
 		for k, r := range good {
 			s.symbol(shape, a.at(r.value), y+spread(k), 4, ink, fmt.Sprintf("%s: %s", r.run.ID, Value(r.value, unit)))
 		}

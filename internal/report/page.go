@@ -128,7 +128,7 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	sections = append(sections,
 		costs(e, plots),
 		Section{ID: "scaling", Title: "Scaling", Lead: "How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.", Plots: plots["scaling"]},
-		Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]},
+		runsSection(e, plots),
 		Section{ID: "ladder", Title: "Ladder", Lead: "What each layer adds, from the baseline upwards.", Plots: plots["ladder"]},
 		whySection(e, plots),
 		differences(e),
@@ -295,8 +295,11 @@ func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 	if c.NoiseFloor != nil && finite(*c.NoiseFloor) {
 		out.Facts = append(out.Facts, Fact{"noise floor of this host", Percent(*c.NoiseFloor)})
 	}
+	if c.Cause != "" {
+		out.Why = append(out.Why, c.Cause)
+	}
 	if c.Verdict == stats.Cost || c.Verdict == stats.Gain {
-		out.Why = why(e, c)
+		out.Why = append(out.Why, why(e, c)...)
 	}
 	out.Doubts, out.Next = doubts(e, c)
 	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool { return strings.Contains(out.Headline, d) })
@@ -343,6 +346,10 @@ func concerns(g *result.Guard, c *result.Comparison) bool {
 	return (g.Case == "" || g.Case == c.Case) && (g.Treatment == "" || g.Treatment == c.Treatment) && (g.Metric == "" || g.Metric == c.Metric)
 }
 
+// leastSaid is the share of a difference that a counter must have to be spoken of
+// beside the verdict.
+const leastSaid = 0.05
+
 // why says what explains a cost: the shares that were attributed, or else what
 // moved most beside the times, which proves nothing and is not said to.
 func why(e *result.Experiment, c *result.Comparison) []string {
@@ -353,8 +360,12 @@ func why(e *result.Experiment, c *result.Comparison) []string {
 		if a.Baseline != c.Baseline || a.Treatment != c.Treatment || a.Case != c.Case {
 			continue
 		}
-		if a.Share != nil && finite(*a.Share) {
-			out = append(out, fmt.Sprintf("%s of the difference: %s, %s per operation.", Percent(*a.Share), causeName(a.Counter), signed(a.Delta)))
+		if a.Share != nil && finite(*a.Share) && math.Abs(*a.Share) >= leastSaid {
+			unit := ""
+			if a.UnitCost == nil {
+				unit = "seconds" // a counter of time
+			}
+			out = append(out, fmt.Sprintf("%s of the difference: %s, %s per operation.", Percent(*a.Share), causeName(a.Counter), signed(a.Delta, unit)))
 		}
 		if a.Unexplained != nil && finite(*a.Unexplained) {
 			unexplained = fmt.Sprintf("%s is unexplained.", Percent(*a.Unexplained))
@@ -403,11 +414,11 @@ func leads(all []counted, base, treat int) []counted {
 // distance is the number of events between the two arms of a lead.
 func (c counted) distance() float64 { return math.Abs(*c.arms[1].value - *c.arms[0].value) }
 
-func signed(v float64) string {
+func signed(v float64, unit string) string {
 	if v < 0 {
-		return "−" + Value(-v, "")
+		return "−" + Value(-v, unit)
 	}
-	return "+" + Value(v, "")
+	return "+" + Value(v, unit)
 }
 
 func findings(fs []analysis.Finding) Section {

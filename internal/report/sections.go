@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +94,15 @@ func medians(e *result.Experiment) *Table {
 	return t.align()
 }
 
+// runsSection is how the runs are spread, drawn and in numbers.
+func runsSection(e *result.Experiment, plots map[string][]Plot) Section {
+	s := Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]}
+	if t := spreadTable(e); len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t)
+	}
+	return s
+}
+
 func countCell(n int, why string) Cell {
 	if n == 0 {
 		return Cell{Text: "none", Number: true, Reason: why}
@@ -104,6 +114,7 @@ func countCell(n int, why string) Cell {
 func whySection(e *result.Experiment, plots map[string][]Plot) Section {
 	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. What one counter shows beside a cost is a lead, not a proof.", Plots: plots["counters"]}
 	if t := attribution(e); len(t.Rows) > 0 {
+		s.Lead += " A system call is priced as one that does nothing, which is the least it can cost."
 		s.Tables = append(s.Tables, t)
 	}
 	kase := tellingCase(e)
@@ -121,31 +132,49 @@ func whySection(e *result.Experiment, plots map[string][]Plot) Section {
 	return s
 }
 
-// attribution has the causes of which the share is known; by how much the other
-// counters moved is in the table of counters.
+// leastApart is the share of a difference from which a counter has a row of its own.
+const leastApart = 0.01
+
+// attribution has the counters of which the share is known, and what they leave; by
+// how much the others moved is in the table of counters.
 func attribution(e *result.Experiment) *Table {
 	t := newTable("What explains the difference", "arms", "case", "cause", "more per operation", "cost of one", "share")
-	var rest []Cell
-	for i := range e.Attribution {
-		a := &e.Attribution[i]
-		if !slices.ContainsFunc(e.Attribution, func(o result.Attribution) bool {
-			return o.Share != nil && o.Baseline == a.Baseline && o.Treatment == a.Treatment && o.Case == a.Case
-		}) {
-			continue
+	for _, c := range primaries(e) {
+		row := func(what string, cells ...Cell) {
+			t.add(slices.Concat([]Cell{Text(c.Treatment+" against "+c.Baseline, ""), Text(c.Case, "unnamed"), {Text: what}}, cells)...)
 		}
-		arms := Text(a.Treatment+" against "+a.Baseline, "")
-		delta := Cell{Text: signed(a.Delta), Number: true}
-		if a.Delta == 0 && a.Reason != "" || !finite(a.Delta) {
-			delta = Missing(a.Reason)
+		none := Cell{Text: "–"}
+		var small []float64
+		var rest *float64
+		for i := range e.Attribution {
+			a := &e.Attribution[i]
+			if a.Baseline != c.Baseline || a.Treatment != c.Treatment || a.Case != c.Case || a.Share == nil || !finite(*a.Share, a.Delta) {
+				continue
+			}
+			if a.Unexplained != nil && finite(*a.Unexplained) {
+				rest = a.Unexplained
+			}
+			delta, each := Cell{Text: signed(a.Delta, ""), Number: true}, none
+			switch {
+			case math.Abs(*a.Share) < leastApart:
+				small = append(small, *a.Share)
+				continue
+			case a.UnitCost != nil:
+				each = Or(a.UnitCost, "seconds", "")
+			default: // a counter of time
+				delta.Text = signed(a.Delta, "seconds")
+			}
+			row(or(causeName(a.Counter), "unnamed"), delta, each, Or(a.Share, "ratio", ""))
 		}
-		t.add(arms, Text(a.Case, "unnamed"), Text(causeName(a.Counter), "unnamed"), delta, Or(a.UnitCost, "seconds", or(a.Reason, "no unit cost is known")), Or(a.Share, "ratio", or(a.Reason, "no unit cost is known")))
-		if a.Unexplained != nil && finite(*a.Unexplained) {
-			rest = []Cell{arms, Text(a.Case, "unnamed"), {Text: "unexplained"}, {Text: "–"}, {Text: "–"}, Or(a.Unexplained, "ratio", "")}
+		if small != nil {
+			sum := 0.0
+			for _, v := range small {
+				sum += v
+			}
+			row(plural(len(small), "other counter"), none, none, Or(&sum, "ratio", ""))
 		}
-		last := i == len(e.Attribution)-1
-		if rest != nil && (last || e.Attribution[i+1].Treatment != a.Treatment || e.Attribution[i+1].Case != a.Case || e.Attribution[i+1].Baseline != a.Baseline) {
-			t.add(rest...)
-			rest = nil
+		if rest != nil {
+			row("unexplained", none, none, Or(rest, "ratio", ""))
 		}
 	}
 	t.lift("arms", "case")

@@ -47,6 +47,9 @@ type Experiment struct {
 type UnitCosts struct {
 	MeasuredAt time.Time  `json:"measured_at"`
 	Units      []UnitCost `json:"units"`
+	// Traced are the tracepoints on which programs of others ran meanwhile: what
+	// these took is part of the costs.
+	Traced []string `json:"traced,omitempty"`
 	// Reason says why there are none.
 	Reason string `json:"missing_reason,omitempty"`
 }
@@ -533,8 +536,8 @@ type Attribution struct {
 	UnitCost *float64 `json:"unit_cost_seconds"`
 	Seconds  *float64 `json:"seconds_per_operation,omitempty"`
 	// Share is the part that Seconds are of the time by which an operation takes
-	// longer: on CPUs, and waiting for locks and disks. Unexplained is the part that no row has; it
-	// is below 0 where prices explain too much.
+	// longer: on CPUs, and waiting for locks and disks. Unexplained is the part that
+	// no row has; it is below 0 where prices explain too much.
 	Share       *float64 `json:"explained_share"`
 	Unexplained *float64 `json:"unexplained_share"`
 	// Cause names the rule that is about such events; "" for none.

@@ -442,6 +442,8 @@ export interface ResultComparison {
   /** Material: a cost or gain whose whole interval lies beyond the margin. */
   material: boolean;
   reasons: string[] | null;
+  /** Cause says in one sentence what most of a cost goes into and what mends it, as far as counters and their prices tell; "" where they do not. */
+  cause?: string;
   /** Rung is the place on a ladder, from 1; 0 when it is not one. */
   ladder_step: number;
 }
@@ -823,11 +825,17 @@ export interface ResultAttribution {
   treatment: string;
   case: string;
   counter: string;
-  /** Delta is the difference per operation between the arms. */
+  /** Base is what the baseline has per operation, Delta by how much the treatment has more. */
+  baseline_per_operation?: number;
   delta_per_operation: number;
+  /** Seconds is Delta at UnitCost, or Delta itself of a counter of time that is spent waiting. The largest come first. */
   unit_cost_seconds: number | null;
+  seconds_per_operation?: number;
+  /** Share is the part that Seconds are of the time by which an operation takes longer: on CPUs, and waiting for locks and disks. Unexplained is the part that no row has; it is below 0 where prices explain too much. */
   explained_share: number | null;
   unexplained_share: number | null;
+  /** Cause names the rule that is about such events; "" for none. */
+  cause?: string;
   missing_reason?: string;
 }
 
@@ -862,6 +870,25 @@ export interface ResultReference {
   source: ResultProvenance;
 }
 
+/** UnitCost is the cost of an event in seconds: the median, and what 95 % of the measurements lie between. */
+export interface ResultUnitCost {
+  /** an event of `teescope calibrate` */
+  event: string;
+  seconds: number;
+  low: number;
+  high: number;
+}
+
+/** UnitCosts is what single events cost on the harness's machine, whose kernel counted them, whatever arm made them. */
+export interface ResultUnitCosts {
+  measured_at: string;
+  units: ResultUnitCost[] | null;
+  /** Traced are the tracepoints on which programs of others ran meanwhile: what these took is part of the costs. */
+  traced?: string[];
+  /** Reason says why there are none. */
+  missing_reason?: string;
+}
+
 /** Experiment is one document. */
 export interface ResultExperiment {
   schema_version: string;
@@ -883,6 +910,8 @@ export interface ResultExperiment {
   attribution: ResultAttribution[] | null;
   guards: ResultGuard[] | null;
   references: ResultReference[] | null;
+  /** UnitCosts are what counters are priced with; null in results of version 1.0 and where nothing was counted. */
+  unit_costs?: ResultUnitCosts;
 }
 
 /** Change is a series that differs between two windows. */
