@@ -222,6 +222,9 @@ func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, st
 			left = errors.Join(left, fmt.Errorf("close environment %s: %w: %w", label, ErrLeft, cerr))
 		}
 	}
+	if cerr := o.Client.close(context.WithoutCancel(ctx), o.Host); cerr != nil {
+		left = errors.Join(left, fmt.Errorf("%w: %w", ErrLeft, cerr))
+	}
 	switch {
 	case err == nil || errors.Is(err, ErrArm):
 		end := o.Host.Now().UTC()
@@ -237,8 +240,9 @@ func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, st
 	return nil, errors.Join(err, left, stream.Close())
 }
 
-func (s *session) all(ctx context.Context) (err error) {
-	if err = s.Check(s.o.Host); err != nil {
+func (s *session) all(ctx context.Context) error {
+	err := s.Check(s.o.Host)
+	if err != nil {
 		return err
 	}
 	if s.watch, err = environment.Watch(s.o.Host); err != nil {
@@ -247,7 +251,6 @@ func (s *session) all(ctx context.Context) (err error) {
 	if err := s.o.Client.open(ctx, s.o.Host); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.o.Client.close(context.WithoutCancel(ctx), s.o.Host)) }()
 	for i := range s.Arms {
 		if err := s.open(ctx, &s.Arms[i]); err != nil {
 			if ctx.Err() != nil {

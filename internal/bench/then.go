@@ -75,6 +75,11 @@ func (t *Pass) check() error {
 	return nil
 }
 
+// Runs is the number of runs of a pass.
+func (t *Pass) Runs(p *Plan) int {
+	return len(p.Cases) * len(t.Loads) * len(p.Arms) * cmp.Or(t.Pairs, p.Pairs)
+}
+
 // Next is the plan of a pass, from the document of the experiment before it. A case
 // without capacity in some arm is an error.
 func (t *Pass) Next(p *Plan, doc *result.Experiment) (*Plan, error) {
@@ -86,7 +91,7 @@ func (t *Pass) Next(p *Plan, doc *result.Experiment) (*Plan, error) {
 	next.Name = p.Name + "-" + t.Name
 	next.Pairs, next.Margin = cmp.Or(t.Pairs, p.Pairs), cmp.Or(float64(t.Margin), p.Margin)
 	next.Seed++
-	next.Cases, next.Ceilings, next.References = nil, nil, nil
+	next.Cases, next.Ceilings, next.References, next.Then = nil, nil, nil, nil
 	for _, c := range p.Cases {
 		capacity, err := slowest(doc, p, c.ID)
 		if err != nil {
@@ -144,6 +149,7 @@ func slowest(doc *result.Experiment, p *Plan, cas string) (float64, error) {
 
 // round writes a rate with three digits, which is closer than the capacity is known.
 func round(v float64) string {
-	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
-	return strconv.FormatFloat(math.Round(v/unit)*unit, 'f', max(0, -int(math.Log10(unit))), 64)
+	last := math.Floor(math.Log10(v)) - 2 // the exponent of the third digit
+	unit := math.Pow(10, last)
+	return strconv.FormatFloat(math.Round(v/unit)*unit, 'f', max(0, int(-last)), 64)
 }

@@ -67,6 +67,7 @@ type benchFlags struct {
 	margin         string
 	metric, commit string
 	noCounters     bool
+	client         string
 	timeout        time.Duration
 	format         string
 	changed        func(flag string) bool
@@ -90,6 +91,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "what a device or link can give at most, as METRIC=VALUE,SOURCE in base units; beyond it a value is refused")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
 	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs (an experiment may ask for that itself; say it again with --resume)")
+	fs.StringVar(&f.client, "client", "", "machine on which load generators run, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE]; server is this machine's address as seen from there (default: this machine, which the result says)")
 	fs.DurationVar(&f.timeout, "timeout", 0, "end a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "how the result is printed: "+formatNames())
 	c.MarkFlagsMutuallyExclusive("pairs", "quick", "publish")
@@ -149,6 +151,11 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 			return err
 		}
 	}
+	if f.client != "" {
+		if o.Client, err = bench.ParseClient(f.client); err != nil {
+			return err
+		}
+	}
 	if f.resume {
 		if len(names) > 0 || f.out == "" {
 			return errors.New("--resume goes on with the experiment at --out; give --out FILE and no name")
@@ -189,12 +196,20 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	if slices.Contains(names, platformSuite) {
 		return f.platform(ctx, env, o, plans)
 	}
-	var status outcome
+	var todo []task
 	for _, p := range plans {
-		path := f.path(p.Name, h.Now(), len(plans) > 1)
+		todo = append(todo, task{p, f.path(p.Name, h.Now(), len(plans) > 1)})
+	}
+	var status outcome
+	for len(todo) > 0 {
+		t := todo[0]
 		one := *f
-		one.noCounters = f.noCounters || p.NoCounters
-		err := one.finish(ctx, env, o, format, path, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
+		one.noCounters = f.noCounters || t.plan.NoCounters
+		var e *result.Experiment
+		err := one.finish(ctx, env, o, format, t.path, func(o bench.Options) (_ *result.Experiment, err error) {
+			e, err = bench.Run(ctx, t.plan, o, t.path)
+			return e, err
+		})
 		var s outcome
 		switch {
 		case errors.As(err, &s):
@@ -202,6 +217,12 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		case err != nil:
 			return err
 		}
+		next, err := t.following(e)
+		if err != nil {
+			fmt.Fprintf(env.Stderr, "teescope: %s\n", oneLine(err))
+			status = max(status, outcome(exitInvalid))
+		}
+		todo = append(next, todo[1:]...)
 	}
 	if status != exitOK {
 		return status
@@ -449,6 +470,7 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
 		for _, c := range p.Cases {
 			fmt.Fprintf(w, "  case %s\n", c.ID)
 		}
+		printThen(w, p)
 		for i := range p.Arms {
 			a := &p.Arms[i]
 			fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
