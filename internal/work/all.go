@@ -11,4 +11,5 @@ var All = []*Command{
 	&iperf,
 	&wireGuard,
 	&attestation,
+	&channelCommand,
 }

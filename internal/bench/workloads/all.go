@@ -13,5 +13,6 @@ var All = []*bench.Workload{
 	&memoryCost,
 	&startup,
 	&iperf,
+	&secureChannel,
 	&custom,
 }
