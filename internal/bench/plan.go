@@ -354,11 +354,17 @@ func (p *Plan) Estimate() (time.Duration, int64) {
 // metrics are all that the runs of the plan may hold, each once.
 func (p *Plan) metrics() []*metric.Desc {
 	var out []*metric.Desc
-	for _, c := range p.Cases {
-		for _, d := range p.Workload.Metrics(c.Params) {
+	add := func(params Params) {
+		for _, d := range p.Workload.Metrics(params) {
 			if !slices.ContainsFunc(out, func(o *metric.Desc) bool { return o.Name == d.Name }) {
 				out = append(out, d)
 			}
+		}
+	}
+	for i := range p.Cases {
+		add(p.Cases[i].Params)
+		for j := range p.Arms { // a subject may bring metrics of its own
+			add(p.params(&p.Cases[i], &p.Arms[j]))
 		}
 	}
 	return out

@@ -112,7 +112,7 @@ func (l *link) report(ctx context.Context) (*linkReport, error) {
 			return nil, err
 		}
 	}
-	server, err := j.far.start(ctx, host.Cmd{Argv: []string{"iperf3", "--server", "--one-off", "--json", "--port", strconv.Itoa(iperfPort)}})
+	server, err := j.far.start(ctx, host.Cmd{Argv: []string{"iperf3", "--server", "--one-off", "--json", "--interval", l.interval(), "--port", strconv.Itoa(iperfPort)}})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,8 @@ func (l *link) report(ctx context.Context) (*linkReport, error) {
 // client is iperf3's other end.
 func (l *link) client(target string) host.Cmd {
 	argv := []string{"iperf3", "--client", target, "--port", strconv.Itoa(iperfPort), "--json",
-		"--omit", seconds(l.omit), "--time", seconds(l.measure), "--parallel", strconv.Itoa(l.streams)}
+		"--omit", seconds(l.omit), "--time", seconds(l.measure), "--parallel", strconv.Itoa(l.streams),
+		"--interval", l.interval()}
 	switch {
 	case l.udp:
 		argv = append(argv, "--udp", "--length", strconv.Itoa(l.path()-segmentHeaders))
@@ -152,6 +153,13 @@ func (l *link) client(target string) host.Cmd {
 		argv = append(argv, "--bitrate", strconv.FormatFloat(l.rate, 'f', 0, 64))
 	}
 	return host.Cmd{Argv: argv}
+}
+
+// interval is that of iperf3's reports, of which a run has twenty where iperf3 makes as
+// short ones: the steady state is found in them.
+func (l *link) interval() string {
+	const shortest, longest = 100 * time.Millisecond, time.Second
+	return strconv.FormatFloat(min(max(l.measure/20, shortest), longest).Seconds(), 'f', 2, 64)
 }
 
 // path is the largest packet of the way that is measured, in bytes.

@@ -14,5 +14,6 @@ var All = []*bench.Workload{
 	&startup,
 	&iperf,
 	&secureChannel,
+	&attestation,
 	&custom,
 }

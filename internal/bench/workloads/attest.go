@@ -1,0 +1,174 @@
+package workloads
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside, waiting for the device's turn included; the way to the server and back is not in it.")
+	attestFailed = loadGauge("failed_ratio", "ratio", metric.Lower, "Share of the operations that failed inside, over the whole run.")
+	attestBytes  = loadGauge("quote_bytes", "bytes", metric.Lower, "Size of a quote in bytes.")
+)
+
+// attestation makes and verifies quotes behind a server in the environment, which a
+// load from outside asks. Quotes come from a device that makes few at once (a PSP, a
+// quoting service), so a closed loop of many callers times its queue: with c callers
+// and r quotes per second the response is c/r, whatever a quote takes (J. Little,
+// 1961). What a quote takes is the time at one caller, or at a rate below r.
+//
+// Without a TEE the device is simulated, and then every metric says so in its name.
+var attestation = bench.Workload{
+	Name: "attest",
+	Doc: "Attestation as its users meet it: quotes at some concurrency or rate, and verification with collateral that is cached or fetched each time. " +
+		"Without a TEE (provider=simulated) the device is simulated with stated times, and each metric's name begins with simulated.",
+	Version: 1,
+	Params: append([]bench.Param{
+		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "What is asked for; verify-cached fetches collateral once, verify-fetched for each verification."},
+		{Name: "provider", Default: "simulated", Values: []string{"simulated", "configfs-tsm"}, Doc: "Configfs-tsm is the TEE of the environment (TDX, SEV-SNP; Linux 6.7 or newer, root); simulated is no TEE."},
+		{Name: "delay", Default: "39ms", Doc: "Stated time of a simulated quote; the default is what a TDX quote took on Google's cloud (flashbots/attested-tls-benchmarks)."},
+		{Name: "parallel", Default: "1", Doc: "Simulated quotes that are made at once; a device of hardware makes one."},
+		{Name: "fetch", Default: "1s", Doc: "Stated time of fetching simulated collateral; the default is about what Intel's service took there."},
+	}, loadParams("1")...),
+	Metrics: func(p bench.Params) []*metric.Desc {
+		out := append(loadMetrics(p), attestInside, attestFailed, attestBytes)
+		for i, d := range out {
+			out[i] = asSimulated(p, d)
+		}
+		return out
+	},
+	Primary:    func(p bench.Params) *metric.Desc { return asSimulated(p, loadPrimary(p)) },
+	Operations: loadRequests,
+	Sweep:      map[string][]string{"connections": {"1", "8", "32", "128"}},
+	Estimate:   loadEstimate,
+	Job: func(p bench.Params) (bench.Job, error) {
+		parallel, err := p.Int("parallel", 1)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		for _, name := range []string{"delay", "fetch"} {
+			if _, err := p.Seconds(name); err != nil {
+				return bench.Job{}, err
+			}
+		}
+		argv := []string{"{work}/teescope-work", "attest", "--address", "{host}:{port}", "--provider", p["provider"]}
+		if p["provider"] == "simulated" {
+			argv = append(argv, "--delay", p["delay"], "--parallel", fmt.Sprint(parallel), "--fetch", p["fetch"])
+		}
+		request := "quote"
+		if p["operation"] != "quote" {
+			request = "verify"
+		}
+		if p["operation"] == "verify-fetched" {
+			argv = append(argv, "--fetched")
+		}
+		outside, err := loadOutside(p, "--protocol", "line", "--command", request)
+		return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: outside, Files: loadFiles}, err
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		report, err := readLoad(o)
+		if err != nil {
+			return nil, err
+		}
+		var found reading
+		found.load(report, o.Params)
+		const none = "nothing was asked of the server"
+		if inside, err := readAttest(o); err != nil {
+			for _, d := range []*metric.Desc{attestInside, attestFailed, attestBytes} {
+				found.lack(d, err.Error())
+			}
+		} else {
+			t := inside.of(o.Params)
+			found.derived(attestInside, t.Seconds/float64(t.Done), none)
+			found.derived(attestFailed, float64(t.Failed)/float64(t.Done+t.Failed), none)
+			found.value(attestBytes, float64(inside.Bytes), none)
+		}
+		for i := range found.samples {
+			found.samples[i].Desc = asSimulated(o.Params, found.samples[i].Desc)
+		}
+		return found.samples, errors.Join(found.missing...)
+	},
+	Series:   loadSeries,
+	Failures: loadFailures,
+	Check: func(o bench.Outcome) (string, error) {
+		inside, err := readAttest(o)
+		if err != nil {
+			return "", err
+		}
+		t := inside.of(o.Params)
+		switch {
+		case inside.Provider != o.Params["provider"]:
+			return "", fmt.Errorf("the quotes are of provider %q, want %s", inside.Provider, o.Params["provider"])
+		case inside.Simulated != (o.Params["provider"] == "simulated"):
+			return "", errors.New("whether the quotes are simulated is not what was asked for")
+		case t.Done == 0 || inside.Bytes == 0:
+			return "", fmt.Errorf("the server did %d operations and %d failed; a quote has %d bytes", t.Done, t.Failed, inside.Bytes)
+		}
+		return checkLoad(o, o.Params["operation"], inside.Format)
+	},
+}
+
+// asSimulated marks a metric of a device that is not there: whatever is made of a
+// result later on, the name goes along.
+func asSimulated(p bench.Params, d *metric.Desc) *metric.Desc {
+	if p["provider"] != "simulated" || slices.Contains([]*metric.Desc{loadRequests, loadErrors, loadLate, loadCPU}, d) {
+		return d // what is of the load is not of the device
+	}
+	s := *d
+	s.Name, s.Help = "simulated_"+d.Name, "Simulated device, no TEE: "+d.Help
+	return &s
+}
+
+// attestReport is what the server says at its end.
+type attestReport struct {
+	Provider  string      `json:"provider"`
+	Simulated bool        `json:"simulated"`
+	Format    string      `json:"format"`
+	Bytes     uint32      `json:"quote_bytes"`
+	Delay     float64     `json:"stated_quote_seconds"`
+	Parallel  int         `json:"stated_parallel"`
+	Fetch     float64     `json:"stated_fetch_seconds"`
+	Quotes    attestTally `json:"quotes"`
+	Verified  attestTally `json:"verified"`
+}
+
+type attestTally struct {
+	Done    uint64  `json:"done"`
+	Failed  uint64  `json:"failed"`
+	Seconds float64 `json:"seconds"`
+}
+
+// of is the tally of what was asked for.
+func (r *attestReport) of(p bench.Params) attestTally {
+	if p["operation"] == "quote" {
+		return r.Quotes
+	}
+	return r.Verified
+}
+
+func readAttest(o bench.Outcome) (*attestReport, error) {
+	d := json.NewDecoder(bytes.NewReader(o.Inside.Stdout))
+	d.DisallowUnknownFields()
+	var r attestReport
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("report of the server inside: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("report of the server inside: there is more than one document")
+	}
+	for _, t := range []attestTally{r.Quotes, r.Verified} {
+		if t.Seconds < 0 || math.IsInf(t.Seconds, 0) {
+			return nil, errors.New("report of the server inside: a time below 0")
+		}
+	}
+	return &r, nil
+}
