@@ -15,5 +15,8 @@ var All = []*bench.Workload{
 	&iperf,
 	&secureChannel,
 	&attestation,
+	&redis,
+	&memcached,
+	&postgres,
 	&custom,
 }

@@ -1,0 +1,259 @@
+package workloads
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// dataServer is a server that holds values under keys and is asked for them, one
+// key at random with each request. It starts anew with each run and has its data
+// before the clock runs, so that all runs begin alike.
+type dataServer struct {
+	name, doc string
+	tools     []bench.Tool
+	// params are the server's own, pipeline how many requests a connection has
+	// under way by default.
+	params   []bench.Param
+	pipeline string
+	// protocol, command and stats are the load generator's flags of these names;
+	// {bytes} in the command is the size of a value.
+	protocol, command, stats string
+	// entry is about what a key costs the server's memory beside its value, in bytes.
+	entry int64
+	// fill is about how many keys it takes in a second from the load generator;
+	// 0: start lays the data out.
+	fill int64
+	// requests are the statistics whose sum is the number of requests that the server has
+	// answered; memory is what it holds in bytes, cpu its CPU time in seconds, lost
+	// the keys that it gave up. "": it does not say.
+	requests     []string
+	memory, lost string
+	cpu          []string
+	// hitRatio is hits through hits and misses; where it is that of the keys
+	// none may be missing.
+	hitRatio     *metric.Desc
+	hits, misses string
+	// answers is how the digest of the load generator ends when it was answered.
+	answers string
+	// slack is how far its count may be from the load generator's, as a ratio.
+	slack float64
+	// start is the server's command.
+	start func(bench.Params, dataSet) (host.Cmd, []bench.File, error)
+	// processes are the names under which the server works where start's is another.
+	processes []string
+}
+
+// dataSet is what a server is filled with, and how many ask for it.
+type dataSet struct {
+	keys, value int64 // number of keys, and bytes of each value
+	bytes       int64 // about what the server needs for it
+	connections int64
+}
+
+// What the server says of itself, over the measured time.
+var (
+	serverRequests = &metric.Desc{Name: "server_requests_total", Unit: "requests", Kind: metric.Counter,
+		Help: "Requests in the measured time by the server's own count, by which the counters are divided."}
+	serverMemory = loadGauge("server_memory_bytes", "bytes", metric.Lower, "Memory that holds the data at the end, as the server counts it.")
+	serverCPU    = loadGauge("server_cpu_per_request_seconds", "seconds", metric.Lower, "CPU time of the server per request, as the server counts both, in seconds.")
+	serverHits   = loadGauge("server_hit_ratio", "ratio", metric.Higher, "Share of the keys asked for that the server had.")
+	serverPages  = loadGauge("server_buffer_hit_ratio", "ratio", metric.Higher, "Share of the pages that the server found in its own buffers, without asking the kernel.")
+)
+
+func (s *dataServer) workload() bench.Workload {
+	return bench.Workload{
+		Name: s.name, Doc: s.doc, Version: 1,
+		Params: s.allParams(), Tools: s.tools,
+		Sweep: map[string][]string{"connections": {"8", "320", "560"}},
+		Metrics: func(p bench.Params) []*metric.Desc {
+			out := append(loadMetrics(p), serverRequests)
+			if s.memory != "" {
+				out = append(out, serverMemory)
+			}
+			if s.cpu != nil {
+				out = append(out, serverCPU)
+			}
+			if s.hitRatio != nil {
+				out = append(out, s.hitRatio)
+			}
+			return out
+		},
+		Primary: loadPrimary, Operations: serverRequests,
+		Estimate: func(p bench.Params) (time.Duration, int64) {
+			d, disk := loadEstimate(p)
+			if set, err := s.dataSet(p); err == nil && s.fill > 0 { // else Job says what is wrong
+				d += time.Duration(float64(set.keys) / float64(s.fill) * float64(time.Second))
+			}
+			return d, disk
+		},
+		Job: s.job, Parse: s.parse, Series: loadSeries, Failures: loadFailures, Check: s.check,
+	}
+}
+
+func (s *dataServer) allParams() []bench.Param {
+	out := loadParams("8")
+	if i := slices.IndexFunc(out, func(p bench.Param) bool { return p.Name == "pipeline" }); i >= 0 {
+		out[i].Default = s.pipeline
+	}
+	return append(append(out,
+		bench.Param{Name: "keys", Default: "720000", Doc: "Number of keys that the server is filled with."},
+		bench.Param{Name: "value", Default: "32", Doc: "Bytes of each value."},
+		bench.Param{Name: "working-set", Doc: "Size of the data in the server's memory, about, instead of keys: like 105MiB, or 150% of the parameter epc. The server says what it became."},
+		bench.Param{Name: "epc", Doc: "Size of the enclave page cache that a working-set in percent is relative to, like 93MiB; `teescope doctor` says what this machine has."},
+	), s.params...)
+}
+
+// most keys, so that their numbers and the time to lay them out stay reasonable.
+const mostKeys = 1 << 30
+
+// dataSet works out what the server is filled with.
+func (s *dataServer) dataSet(p bench.Params) (dataSet, error) {
+	var set dataSet
+	var err error
+	if set.connections, err = p.Int("connections", 1); err != nil {
+		return set, err
+	}
+	if set.value, err = p.Int("value", 1); err != nil {
+		return set, err
+	}
+	if set.keys, err = p.Int("keys", 1); err != nil {
+		return set, err
+	}
+	if p["working-set"] != "" {
+		size, err := workingSet(p)
+		if err != nil {
+			return set, err
+		}
+		if set.keys = size / (set.value + s.entry); set.keys < 1 {
+			return set, fmt.Errorf("parameter working-set=%s holds no value of %d bytes", p["working-set"], set.value)
+		}
+	}
+	const mostValue = 16 << 20
+	if set.keys > mostKeys || set.value > mostValue {
+		return set, fmt.Errorf("%d keys with values of %d bytes: want at most %d of at most %d", set.keys, set.value, mostKeys, mostValue)
+	}
+	set.bytes = set.keys * (set.value + s.entry)
+	return set, nil
+}
+
+// workingSet is a size in bytes, given as such or as a share of the enclave page cache.
+func workingSet(p bench.Params) (int64, error) {
+	share, relative := strings.CutSuffix(p["working-set"], "%")
+	if !relative {
+		return p.Bytes("working-set")
+	}
+	percent, err := strconv.ParseFloat(share, 64)
+	if err != nil || !(percent > 0) || percent > 1e6 {
+		return 0, fmt.Errorf("parameter working-set=%q: want a size like 105MiB, or a share of the enclave page cache like 150%%", p["working-set"])
+	}
+	if p["epc"] == "" {
+		return 0, fmt.Errorf("parameter working-set=%s is relative to the enclave page cache: give its size, as in epc=93MiB", p["working-set"])
+	}
+	epc, err := p.Bytes("epc")
+	return int64(percent / 100 * float64(epc)), err
+}
+
+func (s *dataServer) job(p bench.Params) (bench.Job, error) {
+	set, err := s.dataSet(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	inside, files, err := s.start(p, set)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	bytes := strconv.FormatInt(set.value, 10)
+	flags := []string{"--protocol", s.protocol, "--command", strings.ReplaceAll(s.command, "{bytes}", bytes), "--stats", s.stats,
+		"--keys", strconv.FormatInt(set.keys, 10), "--value-size", bytes}
+	if s.fill > 0 {
+		flags = append(flags, "--populate")
+	}
+	outside, err := loadOutside(p, flags...)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	return bench.Job{Inside: inside, Outside: outside, Files: append(files, loadFiles...), Window: loadWindow, Processes: s.processes}, nil
+}
+
+// said adds up statistics of the server; NaN when it does not give all of them.
+func said(r *load.Report, names ...string) float64 {
+	sum := 0.0
+	for _, name := range names {
+		v, ok := r.Server[name]
+		if !ok {
+			return math.NaN()
+		}
+		sum += v
+	}
+	return sum
+}
+
+func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
+	r, err := readLoad(o)
+	if err != nil {
+		return nil, err
+	}
+	var found reading
+	found.load(r, o.Params)
+	silent := func(names ...string) string { return "the server gives no " + strings.Join(names, " and ") }
+	requests := said(r, s.requests...)
+	found.value(serverRequests, requests, silent(s.requests...))
+	if s.memory != "" {
+		found.value(serverMemory, said(r, s.memory), silent(s.memory))
+	}
+	if s.cpu != nil {
+		found.derived(serverCPU, said(r, s.cpu...)/requests, silent(append(s.cpu, s.requests...)...))
+	}
+	if s.hitRatio != nil {
+		hits := said(r, s.hits)
+		found.derived(s.hitRatio, hits/(hits+said(r, s.misses)), silent(s.hits, s.misses))
+	}
+	return found.samples, errors.Join(found.missing...)
+}
+
+// check sees beside the load's own check that the server had the data and that
+// it counted the requests which the load generator counted.
+func (s *dataServer) check(o bench.Outcome) (string, error) {
+	set, err := s.dataSet(o.Params)
+	if err != nil {
+		return "", err
+	}
+	sum, err := checkLoad(o, s.name, strconv.FormatInt(set.keys, 10), strconv.FormatInt(set.value, 10))
+	if err != nil {
+		return "", err
+	}
+	r, err := readLoad(o)
+	if err != nil {
+		return "", err
+	}
+	if n := said(r, s.misses); s.hitRatio == serverHits && n > 0 {
+		return "", fmt.Errorf("the server did not have %.0f of the keys that it was asked for", n)
+	}
+	if !strings.HasSuffix(r.Digest, s.answers) {
+		return "", fmt.Errorf("the answers were %q, want %q at its end", r.Digest, s.answers)
+	}
+	if n := said(r, s.lost); s.lost != "" && n > 0 {
+		return "", fmt.Errorf("the server dropped %.0f of its keys for want of memory", n)
+	}
+	// What was under way when the measurement began and ended is in one of the two counts.
+	pipeline, err := o.Params.Int("pipeline", 1)
+	if err != nil {
+		return "", err
+	}
+	served, asked := said(r, s.requests...), float64(r.Requests)
+	between := float64(2*set.connections*pipeline) + s.slack*asked
+	if math.Abs(served-asked) > between {
+		return "", fmt.Errorf("the server counts %.0f requests in the measured time and the load generator %.0f: others used it, or it is another server", served, asked)
+	}
+	return sum, nil
+}

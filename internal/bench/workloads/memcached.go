@@ -1,0 +1,37 @@
+package workloads
+
+import (
+	"strconv"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+)
+
+var memcached = memcachedServer.workload()
+
+// memcachedServer is the counterpart to Redis: the same data and requests, with
+// threads that share one table.
+var memcachedServer = dataServer{
+	name:     "memcached",
+	doc:      "Memcached, filled with keys in memory, asked for them by get at random with a fixed pipeline: requests, latency, its own CPU time and memory.",
+	tools:    []bench.Tool{{Command: "memcached", Package: "memcached"}},
+	params:   []bench.Param{{Name: "threads", Default: "4", Doc: "Threads that serve connections."}},
+	pipeline: "8", protocol: "memcached", command: "get key:{key}", stats: "memcached",
+	entry: 72, fill: 250_000,
+	requests: []string{"cmd_get"}, memory: "bytes",
+	cpu:      []string{"rusage_user", "rusage_system"},
+	hitRatio: serverHits, hits: "get_hits", misses: "get_misses", lost: "evictions",
+	slack: 0.01,
+	start: func(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
+		threads, err := p.Int("threads", 1)
+		if err != nil {
+			return host.Cmd{}, nil, err
+		}
+		// Twice the data and some, so that the classes of its allocator never run full.
+		const mib = 1 << 20
+		return host.Cmd{Dir: "{work}", Argv: []string{"memcached", "-l", "127.0.0.1", "-p", "{port}", "-U", "0",
+			"-u", "nobody", // it refuses to run as root without a user to become
+			"-m", strconv.FormatInt(64+2*set.bytes/mib, 10), "-t", strconv.FormatInt(threads, 10),
+			"-c", strconv.FormatInt(set.connections+spare, 10)}}, nil, nil
+	},
+}
