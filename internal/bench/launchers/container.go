@@ -151,7 +151,8 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 	image, err := e.params["image"], error(nil)
 	if image == "" {
 		image, err = e.build(ctx, files)
-	} else {
+	}
+	if err == nil && (e.params["image"] != "" || job.Outside != nil) { // the outside has them here
 		err = e.put(files)
 	}
 	if err != nil {

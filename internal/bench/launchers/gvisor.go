@@ -74,8 +74,12 @@ func sandboxed(p bench.Params, job bench.Job, work, data string) host.Cmd {
 		dir = work
 	}
 	argv := []string{"runsc", "--platform=" + p["platform"], "--network=" + network(p, job),
-		"--ignore-cgroups", // the job is not limited, and cgroup v1 trees are not all to runsc's liking
-		"do", "--quiet", "--cwd", dir, "--volume", work}
+		"--ignore-cgroups"} // the job is not limited, and cgroup v1 trees are not all to runsc's liking
+	if network(p, job) == "host" {
+		// For root, do makes a network of its own around the host's all the same; not so without.
+		argv = append(argv, "--rootless")
+	}
+	argv = append(argv, "do", "--quiet", "--cwd", dir, "--volume", work)
 	if p["data"] != "" { // else it lies in the work folder
 		argv = append(argv, "--volume", data)
 	}

@@ -19,4 +19,6 @@ var All = []*bench.Workload{
 	&memcached,
 	&postgres,
 	&custom,
+	&gateway,
+	&nginxStatic,
 }

@@ -40,6 +40,15 @@ func TestRefused(t *testing.T) {
 		{"memory", "size=64", "128"},
 		{"memory", "size=x", "size"},
 		{"startup", "touch=x", "touch"},
+		{"gateway", "resume=on", "keep-alive=off"},
+		{"gateway", "gateway=command", "command"},
+		{"gateway", "command=haproxy", "gateway=command"},
+		{"gateway", "gateway=command;command=a'", "command"},
+		{"gateway", "threads=-1", "threads"},
+		{"gateway", "rate=often", "rate"},
+		{"nginx", "size=1GiB", "64 MiB"},
+		{"nginx", "size=none", "size"},
+		{"nginx", "threads=x", "threads"},
 	} {
 		t.Run(c.workload+" "+c.params, func(t *testing.T) {
 			w := All[slices.IndexFunc(All, func(w *bench.Workload) bool { return w.Name == c.workload })]

@@ -1,0 +1,265 @@
+package workloads
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// What a gateway and what is around it used, by the counts of its own environment
+// (worker command gateway). Under a sandbox or an enclave those are what the inside
+// accounts for; what the layers below use in addition is in the run's counters.
+var (
+	gatewayCost = loadGauge("gateway_cpu_per_request_seconds", "seconds", metric.Lower,
+		"CPU time of the gateway's processes per request, in seconds; of the server itself where nothing is in front of it.")
+	gatewayCPU = loadGauge("server_cpu_ratio", "ratio", metric.Lower, "CPU time of the gateway's processes over that of all CPUs that it may use.")
+	originCPU  = loadGauge("origin_cpu_ratio", "ratio", metric.Lower, "CPU time of the server behind the gateway over that of all CPUs that it may use.")
+	machineCPU = loadGauge("machine_cpu_ratio", "ratio", metric.Lower, "Share of the time of all CPUs that was used by anything, stolen time not counted.")
+	softirqCPU = loadGauge("softirq_busiest_ratio", "ratio", metric.Lower,
+		"Share of its time that the CPU with most of them spent in soft interrupts (the network's mostly); above 0.9 it was the bottleneck, however idle the others were.")
+	softirqCost = loadGauge("softirq_per_request_seconds", "seconds", metric.Lower, "Time of all CPUs in soft interrupts per request, in seconds; those of others are in it.")
+	logBusy     = loadGauge("log_busy_ratio", "ratio", metric.Lower,
+		"Share of the time in which a line of the log was being written, of which there is one at a time; above 0.9 the log was the bottleneck.")
+	logBytes = loadGauge("log_per_request_bytes", "bytes", metric.Lower, "Bytes that the gateway added to its log per request.")
+)
+
+// gatewayParts are the parts of the CPU time per request of our own proxy, as its
+// CPU profile divides it.
+var gatewayParts = []struct {
+	name string // in the worker's page
+	desc *metric.Desc
+}{
+	{"handshake", gatewayPart("handshake", "TLS handshakes")},
+	{"records", gatewayPart("record", "sealing and opening TLS records")},
+	{"hop", gatewayPart("hop", "reading, passing on and writing requests and answers, the system calls for it with it")},
+	{"logging", gatewayPart("logging", "the log")},
+	{"runtime", gatewayPart("runtime", "Go's scheduler and garbage collector")},
+}
+
+func gatewayPart(name, what string) *metric.Desc {
+	return loadGauge(name+"_cpu_per_request_seconds", "seconds", metric.Lower,
+		"CPU time per request of our own proxy (or server) for "+what+", in seconds: its share of the samples of the CPU profile, 100 a second, of "+gatewayCost.Name+".")
+}
+
+// Kinds of gateways.
+const (
+	directGateway  = "direct"
+	ownGateway     = "own"
+	nginxGateway   = "nginx"
+	commandGateway = "command"
+)
+
+// gateway is a reverse proxy that terminates TLS. The server behind it runs beside it in
+// the environment, so that the hop between the two stays within it.
+//
+// Three things that are often called its throughput are apart here: requests on
+// connections that are kept (keep-alive=on), full handshakes (keep-alive=off) and resumed
+// ones (resume=on beside it), and bytes (a large size).
+var gateway = bench.Workload{
+	Name: "gateway",
+	Doc: "A TLS-terminating reverse proxy (our own, nginx, or a command) with a server behind it: " +
+		"requests, handshakes or bytes per second, what each part used of the CPUs, and which of them was the bottleneck.",
+	Version: 1,
+	Params: slices.Concat(loadParams("200"), []bench.Param{
+		{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
+			Doc: "What is measured: our own proxy on Go's standard library, nothing (direct: the server itself answers), nginx, or command."},
+		{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
+			"It listens on {host}:{port}, passes on to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
+		{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
+		keepAliveParam, resumeParam, logParam,
+		{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB asks for bulk."},
+		{Name: "threads", Default: "0", Doc: "Threads of our own proxy that compute at once, or processes of nginx that work; 0 for as many as there are CPUs."},
+	}),
+	Metrics: func(p bench.Params) []*metric.Desc {
+		out := append(loadMetrics(p), gatewayCost, gatewayCPU, machineCPU, softirqCPU, softirqCost, logBytes, logBusy)
+		if p["gateway"] != directGateway {
+			out = append(out, originCPU)
+		}
+		if ownProgram(p) {
+			for _, part := range gatewayParts {
+				out = append(out, part.desc)
+			}
+		}
+		return out
+	},
+	Primary:    loadPrimary,
+	Operations: loadRequests,
+	Estimate:   loadEstimate,
+	Job:        gatewayJob,
+	Parse:      parseGateway,
+	Series:     loadSeries,
+	Failures:   loadFailures,
+	Check:      checkGateway,
+}
+
+// ownProgram reports whether the worker itself is what answers.
+func ownProgram(p bench.Params) bool {
+	return p["gateway"] == ownGateway || p["gateway"] == directGateway
+}
+
+// pageAddress is where the worker's page of counts is.
+const pageAddress = "{host}:{port3}"
+
+func gatewayJob(p bench.Params) (bench.Job, error) {
+	size, err := answerSize(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	threads, err := nginxThreads(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	keys, err := tlsFiles()
+	if err != nil {
+		return bench.Job{}, err
+	}
+	if p["resume"] == "on" && (p["tls"] == "off" || !freshConnections(p)) {
+		return bench.Job{}, errors.New("parameter resume=on: only handshakes can resume a session; it needs tls=on and keep-alive=off")
+	}
+	if (p["gateway"] == commandGateway) != (p["command"] != "") {
+		return bench.Job{}, errors.New("parameter command: belongs to gateway=command, and that needs it")
+	}
+	kind, argv, processes := p["gateway"], []string(nil), []string{"gateway", "origin"}
+	switch kind {
+	case nginxGateway:
+		kind, argv = commandGateway, []string{"nginx", "-p", "{data}/", "-c", "{work}/" + nginxFile(p["tls"], p["log"]), "-e", "stderr"}
+	case commandGateway:
+		if argv, err = words(p["command"]); err != nil {
+			return bench.Job{}, fmt.Errorf("parameter command: %w", err)
+		}
+	}
+	inside := host.Cmd{Argv: []string{"{work}/gateway", "gateway", "-kind", kind, "-listen", "{host}:{port}", "-origin", "127.0.0.1:{port2}",
+		"-page", pageAddress, "-log", p["log"], "-log-file", "{data}/gateway.log", "-data", "{data}"}}
+	if p["tls"] == "on" {
+		inside.Argv = append(inside.Argv, "-certificate", "{work}/server.pem", "-key", "{work}/server-key.pem")
+	}
+	if argv != nil {
+		text, err := json.Marshal(argv)
+		if err != nil {
+			return bench.Job{}, err
+		}
+		processes = append(processes, path.Base(argv[0]))
+		// A command of the machine in front tells launchers that the machine's programs are needed.
+		inside.Argv = slices.Concat([]string{"env"}, inside.Argv, []string{"-command", string(text)})
+	}
+	if threads != "auto" {
+		inside.Env = map[string]string{"GOMAXPROCS": threads}
+	}
+	more := []string{"--protocol", "http1", "--path", "/" + strconv.FormatInt(size, 10), "--stats", "counts", "--stats-address", pageAddress}
+	if p["tls"] == "on" {
+		more = append(more, "--ca", "{work}/server.pem", "--server-name", "localhost")
+	}
+	outside, err := loadOutside(p, more...)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	files := slices.Concat(loadFiles, keys, []bench.File{{Name: "gateway", From: bench.Worker, Exec: true}})
+	return bench.Job{Inside: inside, Outside: outside, Window: loadWindow, Processes: processes,
+		Files: append(files, nginxFiles(nginxSettings{Threads: threads, Origin: "127.0.0.1:{port2}"}, "gateway.log")...)}, nil
+}
+
+func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
+	r, err := readLoad(o)
+	if err != nil {
+		return nil, err
+	}
+	var found reading
+	found.load(r, o.Params)
+	found.gateway(r, o.Params)
+	return found.samples, errors.Join(found.missing...)
+}
+
+// gateway reads the worker's page, as the difference between both ends of the measured
+// time.
+func (f *reading) gateway(r *load.Report, p bench.Params) {
+	const silent = "the gateway's page does not say it: the kernel inside keeps no such account"
+	seconds := counted(r, "seconds_total")                // between the two readings
+	requests := float64(r.Requests) / r.Seconds * seconds // in that time
+	available := seconds * counted(r, "cpus")
+	used := counted(r, "gateway_cpu_seconds_total")
+	f.derived(gatewayCost, used/requests, silent)
+	f.derived(gatewayCPU, used/available, silent)
+	if p["gateway"] != directGateway {
+		f.derived(originCPU, counted(r, "origin_cpu_seconds_total")/available, silent)
+	}
+	soft, most, cpus := 0.0, 0.0, 0.0
+	for name, v := range r.Server {
+		if strings.HasPrefix(name, "softirq_cpu") {
+			soft, most, cpus = soft+v, max(most, v), cpus+1
+		}
+	}
+	if cpus == 0 {
+		soft, most = math.NaN(), math.NaN()
+	}
+	f.derived(machineCPU, counted(r, "machine_cpu_seconds_total")/seconds/cpus, silent)
+	f.derived(softirqCPU, most/seconds, silent)
+	f.derived(softirqCost, soft/requests, silent)
+	f.derived(logBytes, counted(r, "log_bytes_total")/requests, "the gateway's log is not where it was told to be")
+	writing := counted(r, "log_write_seconds_total")
+	if counted(r, "log_bytes_total") == 0 {
+		writing = 0 // whoever did not write it
+	}
+	f.derived(logBusy, writing/seconds, "only our own proxy says how long it writes its log")
+	if !ownProgram(p) {
+		return
+	}
+	samples := 0.0
+	for _, part := range gatewayParts {
+		samples += counted(r, "split_"+part.name+"_seconds_total")
+	}
+	for _, part := range gatewayParts {
+		f.derived(part.desc, counted(r, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has no samples")
+	}
+}
+
+// checkGateway sees beside the load's own check that what was asked for was in effect: a
+// setting that a gateway reads and does not obey makes equal arms look compared.
+func checkGateway(o bench.Outcome) (string, error) {
+	size, err := answerSize(o.Params)
+	if err != nil {
+		return "", err
+	}
+	sum, err := checkLoad(o, "gateway", strconv.FormatInt(size, 10))
+	if err != nil {
+		return "", err
+	}
+	r, err := readLoad(o)
+	if err != nil {
+		return "", err
+	}
+	p := o.Params
+	requests, written := float64(r.Requests), counted(r, "log_bytes_total")
+	const line = 20 // bytes of the shortest line of a log
+	switch {
+	case p["log"] == "info" && p["gateway"] != commandGateway && !(written >= line*requests):
+		return "", fmt.Errorf("log=info is not in effect: %.0f requests left %.0f bytes in the log", requests, written)
+	case p["log"] == "off" && written > 0:
+		return "", fmt.Errorf("log=off is not in effect: the log grew by %.0f bytes", written)
+	case p["tls"] == "off" || !freshConnections(p):
+	case r.Handshakes < r.Requests*99/100:
+		return "", fmt.Errorf("keep-alive=off is not in effect: %d handshakes for %d requests", r.Handshakes, r.Requests)
+	case p["resume"] == "on" && r.Resumed < r.Handshakes*95/100:
+		return "", fmt.Errorf("resume=on is not in effect: the gateway resumed %d of %d sessions", r.Resumed, r.Handshakes)
+	case p["resume"] == "off" && r.Resumed > 0:
+		return "", fmt.Errorf("resume=off is not in effect: %d sessions were resumed", r.Resumed)
+	}
+	return sum, nil
+}
+
+// counted is one of the server's own statistics, NaN where it does not give it.
+func counted(r *load.Report, name string) float64 {
+	if v, ok := r.Server[name]; ok {
+		return v
+	}
+	return math.NaN()
+}
