@@ -19,6 +19,10 @@ func Value(v float64, unit string) string {
 		return scaled(v, 1024, "B")
 	case unit == "bytes_per_second":
 		return scaled(v, 1024, "B/s")
+	case unit == "bits_per_second":
+		return scaled(v, 1000, "bit/s")
+	case unit == "seconds_per_bit":
+		return digits(v*1e9) + " s/Gbit"
 	case unit == "ratio":
 		return Percent(v)
 	case unit == "hertz":
@@ -32,7 +36,7 @@ func Value(v float64, unit string) string {
 // unitWords is a unit without a symbol, as words: "requests/s"; "" for the others.
 func unitWords(unit string) string {
 	switch unit {
-	case "", "1", "seconds", "bytes", "bytes_per_second", "ratio", "hertz", "joules":
+	case "", "1", "seconds", "bytes", "bytes_per_second", "bits_per_second", "seconds_per_bit", "ratio", "hertz", "joules":
 		return ""
 	}
 	if stem, ok := strings.CutSuffix(unit, "_per_second"); ok {

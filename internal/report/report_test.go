@@ -21,6 +21,7 @@ func TestValue(t *testing.T) {
 	}{
 		{0, "seconds", "0 s"}, {0.01234, "seconds", "12.3 ms"}, {0.9996, "seconds", "1 s"}, {4.2e-8, "seconds", "42 ns"}, {90, "seconds", "90 s"},
 		{1536, "bytes", "1.5 KiB"}, {1023, "bytes", "1023 B"}, {1.25e9, "bytes_per_second", "1.16 GiB/s"},
+		{4.2e9, "bits_per_second", "4.2 Gbit/s"}, {2.6185e-10, "seconds_per_bit", "0.262 s/Gbit"},
 		{612345, "requests_per_second", "612 k requests/s"}, {999.7, "", "1 k"}, {-0.000001234, "", "−0.00000123"},
 		{0.034, "ratio", "3.4 %"}, {3.1e9, "hertz", "3.1 GHz"}, {12, "tokens", "12 tokens"},
 		{math.NaN(), "seconds", "missing"}, {math.Inf(1), "", "missing"}, {1e300, "", "1e+282 E"},

@@ -195,7 +195,7 @@ func TestQuantity(t *testing.T) {
 	}{
 		{85e-6, "seconds", "85 µs"}, {0.7913, "seconds", "791 ms"}, {1.5e-10, "seconds", "0.15 ns"}, {7200, "seconds", "7200 s"}, {0, "seconds", "0 s"},
 		{36230 * (1 << 20), "bytes_per_second", "35.4 GiB/s"}, {512, "bytes", "512 B"}, {1e9, "bits_per_second", "1 Gbit/s"},
-		{0.97, "ratio", "97 %"}, {1.1, "ratio", "110 %"}, {267952, "requests_per_second", "268 k requests/s"}, {12, "requests", "12 requests"}, {1.2345, "", "1.234"},
+		{2.6185e-10, "seconds_per_bit", "0.262 s/Gbit"}, {0.97, "ratio", "97 %"}, {1.1, "ratio", "110 %"}, {267952, "requests_per_second", "268 k requests/s"}, {12, "requests", "12 requests"}, {1.2345, "", "1.234"},
 		{0.996, "ratio", "100 %"}, {12.5, "ratio", "1250 %"}, {999.7, "seconds", "1000 s"}, {1020, "bytes", "1020 B"},
 	} {
 		if got := quantity(c.v, c.unit); got != c.want {

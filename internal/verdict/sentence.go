@@ -148,6 +148,8 @@ func quantity(v float64, unit string) string {
 		return scaled(v, 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"}, false) + per
 	case "bits":
 		return scaled(v, 1000, []string{"bit", "kbit", "Mbit", "Gbit"}, false) + per
+	case "seconds_per_bit":
+		return plain(1e9*v, 3) + " s/Gbit"
 	case "ratio":
 		return percent(v)
 	case "":
