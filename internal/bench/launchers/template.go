@@ -30,7 +30,8 @@ import (
 // becomes all of the job's words, or all but the first. Generated files are
 // text/template with <% and %> around the actions (braces are common in the
 // files to be made), given .Work .Data .Job .Program .Argv .Dir .Env .Files
-// .Own .Params and the functions json and shell, which quote.
+// .Own .Params and the functions json and shell, which quote, and paths, which
+// splits a list at its colons.
 type template struct {
 	Name string `yaml:"name"`
 	Doc  string `yaml:"doc"`
@@ -477,7 +478,7 @@ func (s scope) step(st step) (host.Cmd, error) {
 func (s scope) files(list []templateFile) ([]bench.File, error) {
 	var out []bench.File
 	for _, f := range list {
-		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(texttemplate.FuncMap{"json": toJSON, "shell": toShell}).Parse(f.Text.text)
+		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(texttemplate.FuncMap{"json": toJSON, "shell": toShell, "paths": filepath.SplitList}).Parse(f.Text.text)
 		var b bytes.Buffer
 		if err == nil {
 			err = tt.Execute(&b, s)
