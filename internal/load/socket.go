@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,7 +60,7 @@ func newSocket(c net.Conn) (*socket, error) {
 
 func (s *socket) Read(b []byte) (int, error) {
 	for {
-		n, err := unix.Read(s.fd, b)
+		n, err := s.call(unix.SYS_READ, b)
 		switch {
 		case n > 0:
 			return n, nil
@@ -99,7 +100,7 @@ func (s *socket) Write(b []byte) (int, error) {
 // write writes what the kernel has room for, or all of it when patient.
 func (s *socket) write(b []byte) (done int, err error) {
 	for done < len(b) {
-		n, err := unix.Write(s.fd, b[done:])
+		n, err := s.call(unix.SYS_WRITE, b[done:])
 		switch {
 		case n > 0:
 			done += n
@@ -115,6 +116,16 @@ func (s *socket) write(b []byte) (done int, err error) {
 		}
 	}
 	return done, nil
+}
+
+// call is read(2) or write(2). Neither waits, so Go's scheduler is not told of them:
+// it would give the thread's place away when the kernel takes a while, as for a packet.
+func (s *socket) call(trap uintptr, b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(trap, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(n), nil
 }
 
 // flush writes what is left; it reports whether nothing is.
