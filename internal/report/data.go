@@ -474,7 +474,7 @@ func (s *sweep) sort() {
 
 // parallel parameters are those for which a speed-up has a meaning.
 func (s *sweep) parallel() bool {
-	return slices.Contains([]string{"threads", "workers", "processes", "cpus", "cores", "jobs", "numjobs"}, s.param)
+	return slices.Contains([]string{"threads", "workers", "processes", "cpus", "cores", "jobs", "numjobs", "clients"}, s.param)
 }
 
 // quantity reads "8", "0.5", "4k" and "16MiB".

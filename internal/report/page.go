@@ -127,6 +127,7 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	}
 	sections = append(sections,
 		costs(e, plots),
+		Section{ID: "start", Title: "Start", Lead: "Where the time to the first answer goes. Building is not in it.", Plots: plots["start"]},
 		Section{ID: "scaling", Title: "Scaling", Lead: "How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.", Plots: plots["scaling"]},
 		runsSection(e, plots),
 		Section{ID: "ladder", Title: "Ladder", Lead: "What each layer adds, from the baseline upwards.", Plots: plots["ladder"]},

@@ -70,7 +70,7 @@ func Plots(doc Document) []Plot {
 			prefix = fmt.Sprintf("%d-", i+1)
 		}
 		by := plotsOf(e, prefix)
-		for _, section := range []string{"costs", "scaling", "runs", "ladder", "counters"} {
+		for _, section := range []string{"costs", "start", "scaling", "runs", "ladder", "counters"} {
 			out = append(out, by[section]...)
 		}
 	}
@@ -88,6 +88,8 @@ func plotsOf(e *result.Experiment, prefix string) map[string][]Plot {
 	}
 	p, ok := forest(e)
 	add("costs", p, ok)
+	p, ok = starts(e)
+	add("start", p, ok)
 	for i, s := range sweeps(e) {
 		p, ok = scaling(e, s, i)
 		add("scaling", p, ok)

@@ -10,8 +10,8 @@ import (
 )
 
 // scaling draws a metric over a swept parameter: its value in each arm, the
-// efficiency of each arm where the parameter is a number of workers, and the cost
-// of each arm at each point. Efficiency divides by the arm's own first point, so
+// speed-up and the efficiency of each arm where the parameter is a number of workers,
+// and the cost of each arm at each point. Efficiency divides by the arm's own first point, so
 // that a slow first point makes a good efficiency; the cost stands beside it.
 func scaling(e *result.Experiment, sw sweep, n int) (Plot, bool) {
 	metric := primary(e)
@@ -57,8 +57,9 @@ func curvesOf(e *result.Experiment, sw sweep, metric string) []curve {
 	return out
 }
 
-// efficiency is that of package stats: against the arm's own first point.
-func (c curve) efficiency(higher bool) curve {
+// relative is the speed-up or the efficiency of package stats: against the arm's own
+// first point.
+func (c curve) relative(higher bool, of func([]stats.Point) []float64) curve {
 	p := make([]stats.Point, len(c.x))
 	for i := range p {
 		p[i] = stats.Point{Workers: c.x[i], Throughput: c.y[i]}
@@ -67,7 +68,7 @@ func (c curve) efficiency(higher bool) curve {
 		p = stats.Strong(c.x, c.y)
 	}
 	out := curve{env: c.env}
-	for i, v := range stats.Efficiency(p) {
+	for i, v := range of(p) {
 		if finite(v) {
 			out.x, out.y = append(out.x, c.x[i]), append(out.y, v)
 		}
@@ -98,11 +99,13 @@ func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, 
 	d := e.Desc(metric)
 	panels := []panel{{title: titled(labelOf(e, metric), unit), curves: curves, zero: true, unit: unit, label: func(axis) func(float64) string { return valueLabels(unit) }}}
 	if sw.parallel() && d != nil && d.Better != "none" {
-		p := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return Percent }}
+		speedup := panel{title: "speed-up of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return factor }}
+		efficiency := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return Percent }}
 		for _, c := range curves {
-			p.curves = append(p.curves, c.efficiency(d.Better == "higher"))
+			speedup.curves = append(speedup.curves, c.relative(d.Better == "higher", stats.Speedup))
+			efficiency.curves = append(efficiency.curves, c.relative(d.Better == "higher", stats.Efficiency))
 		}
-		panels = append(panels, p)
+		panels = append(panels, speedup, efficiency)
 	}
 	ratio := panel{title: "cost against " + baseline(e), level: 1, ratio: true, label: ratioLabels}
 	for i := range e.Comparisons {
@@ -127,16 +130,16 @@ func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, 
 		entries = append(entries, entry{shape, ink, or(e.Environments[i].ID, "unnamed")})
 	}
 	top := s.legend(0, 4, entries) + 26
-	columns, gap := float64(len(panels)), 26.0
-	if w < 600 {
+	columns, gap := len(panels), 26.0
+	switch {
+	case w < 600:
 		columns = 1
+	case columns > 3:
+		columns = 2
 	}
-	pw := (w - gap*(columns-1)) / columns
+	pw := (w - gap*float64(columns-1)) / float64(columns)
 	for i, p := range panels {
-		x, y := float64(i)*(pw+gap), top
-		if columns == 1 {
-			x, y = 0, top+float64(i)*236
-		}
+		x, y := float64(i%columns)*(pw+gap), top+float64(i/columns)*236
 		drawPanel(s, e, sw, p, x, y, pw)
 		s.h = y + 170 + 44
 	}
@@ -215,6 +218,9 @@ func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w f
 		s.symbol(shape, px, y.at(k.point), 4, ink, fmt.Sprintf("%s, %s %s: %s [%s, %s]", k.env, words(sw.param), digits(k.x), Times(k.point), bare(k.lo), bare(k.hi)))
 	}
 }
+
+// factor is a speed-up as a label of an axis.
+func factor(v float64) string { return digits(v) + "x" }
 
 // pointLabel is the parameter as it was written.
 func pointLabel(sw sweep, i int, v float64) string {
