@@ -99,7 +99,7 @@ func run(ctx context.Context, worker string, rounds, windows int) error {
 			for _, v := range r.Variants {
 				var all []float64
 				for _, w := range v.Windows {
-					all = append(all, w.Seconds/float64(w.Operations))
+					all = append(all, stats.Median(w.Parts))
 				}
 				key := strings.Join(cases[i], " ") + v.Name
 				costs[key] = append(costs[key], stats.Median(all))

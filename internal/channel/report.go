@@ -34,10 +34,16 @@ type Variant struct {
 	Cycles uint64 `json:"cycles,omitempty"`
 }
 
+// Parts is how many a Window has.
+const Parts = 5
+
 // Window is a stretch of one variant.
 type Window struct {
 	Operations uint64  `json:"operations"`
 	Seconds    float64 `json:"seconds"`
+	// Parts are the seconds of one operation in each fifth of the window: an
+	// interruption spoils one of them and not their median.
+	Parts []float64 `json:"parts_seconds"`
 	// CPU is the CPU time in seconds of the process, both sides where both are in it.
 	CPU float64 `json:"cpu_seconds"`
 }

@@ -182,12 +182,17 @@ func (m *measurement) take(ctx context.Context, out io.Writer, variants []*varia
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			cpu := processorSeconds()
-			n, took, err := variants[i].window(m.window, times[i].put)
-			if err != nil {
-				return fmt.Errorf("%s: %w", variants[i].name, err)
+			w := channel.Window{CPU: -processorSeconds()}
+			for range channel.Parts {
+				n, took, err := variants[i].window(m.window/channel.Parts, times[i].put)
+				if err != nil {
+					return fmt.Errorf("%s: %w", variants[i].name, err)
+				}
+				w.Operations, w.Seconds = w.Operations+n, w.Seconds+took.Seconds()
+				w.Parts = append(w.Parts, took.Seconds()/float64(n))
 			}
-			r.Variants[i].Windows = append(r.Variants[i].Windows, channel.Window{Operations: n, Seconds: took.Seconds(), CPU: processorSeconds() - cpu})
+			w.CPU += processorSeconds()
+			r.Variants[i].Windows = append(r.Variants[i].Windows, w)
 		}
 	}
 	r.Seconds, r.Wrong, r.TLS = monotonic().Sub(began).Seconds(), m.wrong, m.tls

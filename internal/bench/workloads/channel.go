@@ -37,7 +37,7 @@ type channelMetric struct {
 }
 
 func channelTime(name, what string) *channelMetric {
-	c := &channelMetric{value: loadGauge(name+"_seconds", "seconds", metric.Lower, "Time of "+what+" in seconds: the median of the windows' means, by the clock of the side that waits."),
+	c := &channelMetric{value: loadGauge(name+"_seconds", "seconds", metric.Lower, "Time of "+what+" in seconds: the median of the windows, by the clock of the side that waits."),
 		mean: loadGauge(name+"_mean_seconds", "seconds", metric.Lower, "Mean time of "+what+" in seconds, with the histogram of all."),
 		cpu:  loadGauge(name+"_cpu_seconds", "seconds", metric.Lower, "CPU time of "+what+" in seconds, of both sides where both are in the environment.")}
 	for _, q := range []struct {
@@ -309,8 +309,8 @@ func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
 			return nil, 0, fmt.Errorf("the report has not %d windows of %s", windows, name)
 		}
 		for i, w := range v.Windows {
-			if w.Operations == 0 || !(w.Seconds > 0) || math.IsInf(w.Seconds, 0) || !(w.CPU >= 0) {
-				return nil, 0, fmt.Errorf("window %d of %s has %d operations in %v s", i, name, w.Operations, w.Seconds)
+			if w.Operations == 0 || !(w.Seconds > 0) || math.IsInf(w.Seconds, 0) || !(w.CPU >= 0) || len(w.Parts) != channel.Parts || !(stats.Median(w.Parts) > 0) {
+				return nil, 0, fmt.Errorf("window %d of %s has %d operations in %v s, in parts of %v s", i, name, w.Operations, w.Seconds, w.Parts)
 			}
 		}
 	}
@@ -325,11 +325,11 @@ func variantOf(r *channel.Report, name string) *channel.Variant {
 	return &r.Variants[i]
 }
 
-// costs are the seconds of one operation in each window.
+// costs are the seconds of one operation in each window: the median of its parts.
 func costs(v *channel.Variant) []float64 {
 	out := make([]float64, len(v.Windows))
 	for i, w := range v.Windows {
-		out[i] = w.Seconds / float64(w.Operations)
+		out[i] = stats.Median(w.Parts)
 	}
 	return out
 }
