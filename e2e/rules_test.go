@@ -33,6 +33,7 @@ func TestOwnRules(t *testing.T) {
     subject: "{instance}, a machine"
   - {name: refused, expr: "sum(", above: 1}
   - {name: nobodys, expr: nobodys_metric, above: 20 %}
+  close_after: 5s
 `), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -77,20 +78,27 @@ func TestOwnRules(t *testing.T) {
 		t.Errorf("a rule that is off is %s", r)
 	}
 
-	// Rules that changed are in force after a restart, and that is said.
+	// Rules and thresholds that changed are in force once the file is read again.
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(b), "1M/s", "2M/s", 1)), 0o644); err != nil {
+	changed := strings.NewReplacer("pressure: {off: true}", "pressure: {off: false}", "above: 1s", "above: 1000000h").Replace(string(b))
+	if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "the log says what a restart would do", func() error {
-		if !strings.Contains(m.stderr.String(), "a restart puts them into force") {
-			return fmt.Errorf("the log is:\n%s", m.stderr)
+	eventually(t, time.Minute, "the rule that was off looks, and the finding closes", func() error {
+		body, err := fetch(m.url + "/api/teescope/v1/findings")
+		if err != nil || !strings.Contains(body, `"name":"pressure"`) {
+			return fmt.Errorf("no rule pressure: %v; the log is:\n%s", err, m.stderr)
+		}
+		for _, f := range m.findings(t) {
+			if f.Rule == "uptime" && f.State == "open" {
+				return fmt.Errorf("still open: %+v", f)
+			}
 		}
 		return nil
 	})

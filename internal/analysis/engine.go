@@ -72,13 +72,15 @@ func DefaultOptions() Options {
 // Engine evaluates rules and keeps the findings. Its methods may be called at
 // once from several goroutines.
 type Engine struct {
-	rules []*Rule
 	q     Querier
+	pace  chan time.Duration // the time between two evaluations has changed
+	rules []*Rule            // changed with both locks held, as is the part of opts that Use changes
 	opts  Options
 
 	running sync.Mutex        // held during an evaluation
 	witness map[string]string // metric -> a series that had readings; only touched by an evaluation
 	first   time.Time         // of the first evaluation; only touched by an evaluation
+	settled bool              // findings of rules that are gone have ended; guarded by running
 
 	mu     sync.Mutex // guards what follows
 	open   map[key]*Record
@@ -95,15 +97,9 @@ type key struct{ rule, subject string }
 // New returns an engine that has not evaluated anything yet and knows the findings
 // of Options.Past.
 func New(rules []*Rule, q Querier, opts Options) *Engine {
-	e := &Engine{rules: rules, q: q, opts: opts, witness: map[string]string{}, open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{}}
-	for _, r := range rules {
-		w := e.windows(r)
-		e.stats = append(e.stats, RuleStat{
-			Name: r.Name, Title: r.Title, Doc: r.Doc,
-			Answer: CannotTell, Reason: "not evaluated yet",
-			Windows: [2]float64{w.Long.Seconds(), w.Short.Seconds()},
-		})
-	}
+	e := &Engine{q: q, pace: make(chan time.Duration, 1), rules: rules, opts: opts, witness: map[string]string{},
+		open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{}}
+	e.stats = e.unanswered()
 	for _, r := range opts.Past {
 		switch k := (key{r.Rule, r.Subject}); {
 		case r.State == Open:
@@ -116,6 +112,52 @@ func New(rules []*Rule, q Querier, opts Options) *Engine {
 	return e
 }
 
+// unanswered are the rules before they are evaluated.
+func (e *Engine) unanswered() []RuleStat {
+	var out []RuleStat
+	for _, r := range e.rules {
+		w := e.windows(r)
+		out = append(out, RuleStat{
+			Name: r.Name, Title: r.Title, Doc: r.Doc,
+			Answer: CannotTell, Reason: "not evaluated yet",
+			Windows: [2]float64{w.Long.Seconds(), w.Short.Seconds()},
+		})
+	}
+	return out
+}
+
+// Use puts other rules into force, and the windows, limits, Every and CloseAfter of
+// other options, once an evaluation that is under way has ended. An open finding
+// goes on under its id as long as its rule is there and holds; one whose rule is
+// gone ends with the next evaluation.
+func (e *Engine) Use(rules []*Rule, o Options) {
+	e.running.Lock()
+	defer e.running.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if o.Every != e.opts.Every {
+		select {
+		case <-e.pace: // an older one that nobody has taken
+		default:
+		}
+		e.pace <- o.Every
+	}
+	e.rules, e.settled = rules, false
+	e.opts.Windows, e.opts.PerRule, e.opts.Limits, e.opts.Every, e.opts.CloseAfter = o.Windows, o.PerRule, o.Limits, o.Every, o.CloseAfter
+	next := e.unanswered()
+	for i, s := range next {
+		if j := slices.IndexFunc(e.stats, func(old RuleStat) bool { return old.Name == s.Name }); j >= 0 {
+			next[i].Answer, next[i].Reason, next[i].At = e.stats[j].Answer, e.stats[j].Reason, e.stats[j].At
+		}
+	}
+	e.stats = next
+	maps.DeleteFunc(e.began, func(k key, _ time.Time) bool { return !e.knows(k.rule) })
+}
+
+func (e *Engine) knows(rule string) bool {
+	return slices.ContainsFunc(e.rules, func(r *Rule) bool { return r.Name == rule })
+}
+
 func (e *Engine) windows(r *Rule) Windows {
 	if w, ok := e.opts.PerRule[r.Name]; ok {
 		return w
@@ -126,12 +168,16 @@ func (e *Engine) windows(r *Rule) Windows {
 // Run evaluates all rules at every tick until the context ends, and returns
 // the context's error.
 func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock()
 	tick := time.NewTicker(e.opts.Every)
+	e.mu.Unlock()
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case every := <-e.pace:
+			tick.Reset(every)
 		case <-tick.C:
 			e.Evaluate(ctx)
 		}
@@ -149,7 +195,9 @@ func (e *Engine) Evaluate(ctx context.Context) {
 	var changed []Record
 	if e.first.IsZero() {
 		e.first = at
-		changed = e.disown(at)
+	}
+	if !e.settled {
+		changed, e.settled = e.disown(at), true
 	}
 	for i, r := range e.rules {
 		v := e.judge(ctx, r, at)
@@ -272,14 +320,13 @@ func (e *Engine) close(r *Rule, at time.Time) []Record {
 	})
 }
 
-// disown ends the findings of earlier runs that cannot go on: their rule is gone,
-// or too long ago nobody watched any more.
+// disown ends the findings that cannot go on: their rule is gone, or too long ago
+// nobody watched any more.
 func (e *Engine) disown(at time.Time) []Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.end(at, func(k key, rec *Record) bool {
-		known := slices.ContainsFunc(e.rules, func(r *Rule) bool { return r.Name == k.rule })
-		return !known || at.Sub(rec.LastSeen) > longestGap
+		return !e.knows(k.rule) || at.Sub(rec.LastSeen) > longestGap
 	})
 }
 

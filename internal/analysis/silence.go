@@ -25,12 +25,12 @@ const (
 // Silences are the silences in force. A nil one is empty. Its methods may be
 // called from several goroutines.
 type Silences struct {
-	rules []*Rule
-	now   func() time.Time
-	keep  func([]Silence) error
+	now  func() time.Time
+	keep func([]Silence) error
 
-	changing sync.Mutex // held while a change is being kept
-	mu       sync.RWMutex
+	changing sync.Mutex   // held while a change is being kept
+	mu       sync.RWMutex // guards what follows
+	rules    []*Rule
 	list     []compiled
 }
 
@@ -60,10 +60,20 @@ func NewSilences(list []Silence, rules []*Rule, now func() time.Time, keep func(
 	return s, errors.Join(errs...)
 }
 
+// Know replaces the rules that a new silence may be about. Those in force stay.
+func (s *Silences) Know(rules []*Rule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = rules
+}
+
 // compile checks a silence.
 func (s *Silences) compile(x Silence) (compiled, error) {
+	s.mu.RLock()
+	rules := s.rules
+	s.mu.RUnlock()
 	c := compiled{Silence: x}
-	if x.Rule != "" && !slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Name == x.Rule }) {
+	if x.Rule != "" && !slices.ContainsFunc(rules, func(r *Rule) bool { return r.Name == x.Rule }) {
 		return c, fmt.Errorf("rule %q: no such rule; leave it out to mean all", x.Rule)
 	}
 	for name, text := range map[string]string{"subject": x.Subject, "comment": x.Comment} {

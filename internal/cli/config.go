@@ -282,6 +282,7 @@ var (
 	// wanted says what the decoder's Go types are to a user; all others are mappings.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
 		"[]cli.requestsConfig": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
+		"[]cli.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
 		"web.PanelKind": "text", "config.Secret": "text"}
 )

@@ -150,7 +150,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
 	work, stop := context.WithCancel(ctx)
 	done := make(chan struct{}, 4)
-	go func() { m.reload(work, m.configure); done <- struct{}{} }()
+	go func() { m.reload(work, m.reconfigure); done <- struct{}{} }()
 	go func() { m.govern(work); done <- struct{}{} }()
 	go func() { _ = m.engine.Run(work, m.interval, m.keep); done <- struct{}{} }()
 	go func() { _ = m.analysis.Run(work); done <- struct{}{} }()
@@ -162,14 +162,20 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	return err
 }
 
+// reconfigure is configure while the monitor runs: windows, rules and thresholds
+// are put into force as well.
+func (m *monitor) reconfigure(c config) error {
+	rules := c.Analysis.rules()
+	m.silences.Know(rules)
+	m.analysis.Use(rules, c.Analysis.options())
+	return m.configure(c)
+}
+
 // configure puts what a configuration says of scraping, of receivers and of
-// dashboards into force, and says what it says of rules that is not.
+// dashboards into force, and says which of its rules cannot be evaluated.
 func (m *monitor) configure(c config) error {
 	for _, err := range c.Analysis.doubts(m.emitted, c.scrape != nil && len(c.scrape.Jobs()) > 0) {
 		m.log.Warn("a rule of the configuration; the others go on", "error", oneLine(err))
-	}
-	if c.Analysis.differs(m.config.Analysis) {
-		m.log.Warn("windows, rules and thresholds of the configuration have changed: a restart puts them into force")
 	}
 	m.boards.lock(c.Dashboards)
 	err := m.notifier.Use(c.Notify.settings(m.url()))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -98,7 +97,7 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 		if s.Match == "" {
 			return fmt.Errorf("%s: lacks match, the subjects that it is about", here())
 		}
-		match, err := regexp.Compile(`^(?:` + s.Match + `)$`)
+		match, err := analysis.Whole(s.Match)
 		if err != nil {
 			return fmt.Errorf("%s: %q: %w", here("match"), s.Match, err)
 		}
@@ -255,23 +254,4 @@ func (a analysisConfig) doubts(emitted func(metric string) bool, scraped bool) [
 		}
 	}
 	return out
-}
-
-// differs reports whether another configuration asks for other rules, windows or limits.
-func (a analysisConfig) differs(b analysisConfig) bool {
-	specs := func(c analysisConfig) (off []string, own []rules.Own) {
-		for name, r := range c.Rules {
-			if r.Off {
-				off = append(off, name)
-			}
-		}
-		for _, o := range c.Own {
-			own = append(own, o.rule)
-		}
-		slices.Sort(off)
-		return off, own
-	}
-	offA, ownA := specs(a)
-	offB, ownB := specs(b)
-	return !slices.Equal(offA, offB) || !reflect.DeepEqual(ownA, ownB) || !reflect.DeepEqual(a.options(), b.options())
 }
