@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// Engine is a PromQL engine that names its bound on samples when it refuses a
-// query, and what to ask instead.
+// Engine is a PromQL engine that names its bound, on samples or on time, when it
+// gives up a query, and what to ask instead.
 type Engine struct {
 	*promql.Engine
-	maxSamples int
+	opts EngineOptions
 }
 
 // NewInstantQuery prepares a query at a moment.
@@ -23,7 +23,7 @@ func (e *Engine) NewInstantQuery(ctx context.Context, q storage.Queryable, opts 
 	if err != nil {
 		return nil, err
 	}
-	return bounds{query, e.maxSamples}, nil
+	return bounds{query, e.opts}, nil
 }
 
 // NewRangeQuery prepares a query at every step of a span of time.
@@ -32,20 +32,24 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 	if err != nil {
 		return nil, err
 	}
-	return bounds{query, e.maxSamples}, nil
+	return bounds{query, e.opts}, nil
 }
 
 // bounds is a query whose refusal says what the bound is.
 type bounds struct {
 	promql.Query
-	maxSamples int
+	opts EngineOptions
 }
 
 // Exec runs the query.
 func (b bounds) Exec(ctx context.Context) *promql.Result {
 	res := b.Query.Exec(ctx)
-	if errors.As(res.Err, new(promql.ErrTooManySamples)) {
-		res.Err = fmt.Errorf("%w: the limit is %d at once; ask for fewer series, less time or a longer step", res.Err, b.maxSamples)
+	const instead = "ask for fewer series, less time or a longer step"
+	switch {
+	case errors.As(res.Err, new(promql.ErrTooManySamples)):
+		res.Err = fmt.Errorf("%w: the limit is %d at once; %s", res.Err, b.opts.MaxSamples, instead)
+	case errors.As(res.Err, new(promql.ErrQueryTimeout)):
+		res.Err = fmt.Errorf("%w: the limit is %s; %s", res.Err, b.opts.Timeout, instead)
 	}
 	return res
 }

@@ -53,7 +53,7 @@ func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *En
 	if o.Concurrent > 0 {
 		opts.ActiveQueryTracker = queue(make(chan struct{}, o.Concurrent))
 	}
-	return &Engine{promql.NewEngine(opts), o.MaxSamples}
+	return &Engine{promql.NewEngine(opts), o}
 }
 
 // queue lets as many queries run as it has room for.

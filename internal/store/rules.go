@@ -3,7 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"sync"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -45,7 +48,7 @@ func newRecorder(ctx context.Context, s *Store) (*recorder, error) {
 		Context:     ctx,
 		Appendable:  door{s},
 		Queryable:   door{s},
-		Logger:      s.log,
+		Logger:      slog.New(seldom{s.log.Handler(), &said{at: map[string]time.Time{}}}),
 		Registerer:  s.reg,
 		GroupLoader: builtIn{parser.NewParser(parser.Options{})},
 	})
@@ -77,3 +80,43 @@ func (builtIn) Load(string, bool, model.ValidationScheme) (*rulefmt.RuleGroups, 
 }
 
 func (b builtIn) Parse(query string) (parser.Expr, error) { return b.ParseExpr(query) }
+
+// seldom lets one record of a message through in seldomEvery: when the disk is full
+// Prometheus speaks of each series of each rule.
+type seldom struct {
+	slog.Handler
+	said *said
+}
+
+const seldomEvery = 10 * time.Minute
+
+type said struct {
+	mu sync.Mutex
+	at map[string]time.Time // by message, of which a library has only so many
+}
+
+// Handle passes a record on, or drops it.
+func (h seldom) Handle(ctx context.Context, r slog.Record) error {
+	h.said.mu.Lock()
+	last, before := h.said.at[r.Message]
+	since := r.Time.Sub(last)
+	again := before && 0 <= since && since < seldomEvery
+	if !again {
+		h.said.at[r.Message] = r.Time
+	}
+	h.said.mu.Unlock()
+	if again {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps count together with the handler that it comes from.
+func (h seldom) WithAttrs(a []slog.Attr) slog.Handler {
+	return seldom{h.Handler.WithAttrs(a), h.said}
+}
+
+// WithGroup keeps count together with the handler that it comes from.
+func (h seldom) WithGroup(name string) slog.Handler {
+	return seldom{h.Handler.WithGroup(name), h.said}
+}
