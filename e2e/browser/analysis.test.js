@@ -159,6 +159,30 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await check();
   });
 
+  test("findings: bars and links lead to closed findings, and evidence gives their numbers again", async () => {
+    const { page, context, check } = await openPage(`${url}/?page=findings&range=5m&refresh=0`);
+    const all = findings(Date.now() / 1000, redis.name);
+    const past = { ...all.findings[1], id: "long past", title: "a finding of last week" };
+    await context.route(/v1\/findings(\?|$)/, (r) => {
+      const id = new URL(r.request().url()).searchParams.get("id");
+      return r.fulfill({ json: id === null ? all : { ...all, findings: id === past.id ? [past] : [] } });
+    });
+    await page.reload();
+    const closed = page.locator("article[data-finding=lock_contention]");
+    await page.locator(".timeline-bar[aria-label^=warning]").click();
+    await closed.waitFor();
+    await closed.locator(".evidence a").first().click();
+    await page.locator(".cm-content").waitFor();
+    const to = Number(new URL(page.url()).searchParams.get("to"));
+    assert.ok(Math.abs(to - Date.parse(all.findings[1].lastSeen) / 1000) < 0.002, `the window ends at ${to}`);
+
+    await page.goto(`${url}/?page=findings&range=5m&refresh=0&subject=${encodeURIComponent(past.id)}`);
+    await closed.getByRole("heading", { name: past.title }).waitFor();
+    await page.goto(`${url}/?page=findings&range=5m&refresh=0&subject=nowhere`);
+    await page.getByText(/not on record any more/).waitFor();
+    await check();
+  });
+
   test("findings: a silence is made with a reason, listed, and ended", async () => {
     const { page, context, check } = await openPage(`${url}/?page=findings&range=5m&refresh=0`);
     await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(Date.now() / 1000, redis.name) }));

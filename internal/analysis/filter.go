@@ -13,7 +13,7 @@ type Filter struct {
 	// From and To are a span of time; a finding that was open in a part of it is
 	// selected. A zero time is no bound.
 	From, To time.Time
-	Rule     string
+	ID, Rule string
 	// Subject is matched as it is; Whole makes one for the whole of a subject.
 	Subject *regexp.Regexp
 	State   State
@@ -41,6 +41,7 @@ func (f Filter) selects(r *Record) bool {
 	switch {
 	case !f.To.IsZero() && r.Since.After(f.To),
 		!f.From.IsZero() && r.Until != nil && r.Until.Before(f.From),
+		f.ID != "" && f.ID != r.ID,
 		f.Rule != "" && f.Rule != r.Rule,
 		f.Subject != nil && !f.Subject.MatchString(r.Subject),
 		f.State != "" && f.State != r.State:

@@ -44,6 +44,9 @@ func dashboards(mux *http.ServeMux, o Options) {
 	mux.HandleFunc("PUT "+at, func(w http.ResponseWriter, r *http.Request) {
 		var d Dashboards
 		err := body(w, r, dashboardsBytes, &d)
+		if err == nil && d.Dashboards == nil { // another document would delete all
+			err = errors.New("dashboards: want a list; [] for none")
+		}
 		if err == nil {
 			err = o.Dashboards.SetDashboards(d.Dashboards) // what was exported may be imported, whose locked ones do not matter
 		}

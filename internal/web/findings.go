@@ -18,7 +18,7 @@ const (
 )
 
 // findings answers GET findings: without parameters with what is open and closed
-// lately, else with the part of the history that from, to, rule, subject, state and
+// lately, else with the part of the history that from, to, id, rule, subject, state and
 // limit select. subject is a regular expression for the whole of a subject.
 func findings(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -41,14 +41,14 @@ func findings(o Options) http.HandlerFunc {
 // filter reads the parameters of GET findings.
 func filter(q url.Values) (f analysis.Filter, err error) {
 	for name := range q {
-		if !slices.Contains([]string{"from", "to", "rule", "subject", "state", "limit"}, name) {
-			return f, fmt.Errorf("%s: no such parameter; there are from, to, rule, subject, state and limit", name)
+		if !slices.Contains([]string{"from", "to", "id", "rule", "subject", "state", "limit"}, name) {
+			return f, fmt.Errorf("%s: no such parameter; there are from, to, id, rule, subject, state and limit", name)
 		}
 	}
 	if f.From, f.To, err = span(q, "from", "to"); err != nil {
 		return f, err
 	}
-	f.Rule, f.State, f.Limit = q.Get("rule"), analysis.State(q.Get("state")), findingsDefault
+	f.ID, f.Rule, f.State, f.Limit = q.Get("id"), q.Get("rule"), analysis.State(q.Get("state")), findingsDefault
 	if s := q.Get("subject"); s != "" {
 		if f.Subject, err = analysis.Whole(s); err != nil {
 			return f, fmt.Errorf("subject: %w", err)

@@ -22,7 +22,7 @@ func past(list ...analysis.Record) func(*Options) {
 			if f.Rule == "broken" {
 				return nil, errors.New("read the history")
 			}
-			asked := fmt.Sprintf("from %d to %d rule %q subject %v state %q limit %d", f.From.Unix(), f.To.Unix(), f.Rule, f.Subject, f.State, f.Limit)
+			asked := fmt.Sprintf("from %d to %d id %q rule %q subject %v state %q limit %d", f.From.Unix(), f.To.Unix(), f.ID, f.Rule, f.Subject, f.State, f.Limit)
 			return append([]analysis.Record{{ID: "asked", Finding: analysis.Finding{Title: asked}}}, list...), nil
 		}
 	}
@@ -38,6 +38,7 @@ func TestFindings(t *testing.T) {
 		"findings?to=1970-01-01T00:01:00Z": `to 60 `,
 		"findings?from=9&to=8":             `400 to is before from`,
 		"findings?rule=heat&state=open":    `rule \"heat\" subject <nil> state \"open\" limit 1000`,
+		"findings?id=0123abc":              `id \"0123abc\" rule \"\"`,
 		"findings?subject=redis.*":         `subject ^(?s:redis.*)$`,
 		"findings?subject=(":               `400 subject: error parsing regexp`,
 		"findings?state=ajar":              `400 state: want open or closed`,
@@ -88,7 +89,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	// As Grafana's simple JSON data source asks; it shows titles as HTML.
 	got = get("POST", `{"range":{"from":"1970-01-01T00:00:03.500Z","to":"1970-01-01T00:00:04Z","raw":{}},"annotation":{"name":"x","enable":true,"query":" heat "}}`)
-	if !strings.HasPrefix(got[0].Text, "from 3 to 4 rule &#34;heat&#34;") {
+	if !strings.HasPrefix(got[0].Text, "from 3 to 4 id &#34;&#34; rule &#34;heat&#34;") {
 		t.Errorf("asked %s", got[0].Text)
 	}
 	if strings.ContainsAny(got[1].Title, "<>") {
@@ -167,8 +168,10 @@ func TestChangesByThePage(t *testing.T) {
 		{"PUT", "dashboards", `{"dashboards":[{"name":"mine","rows":1}]}`, nil, 400, `unknown field`},
 		{"PUT", "dashboards", `[]`, nil, 400, `read body: `},
 		{"PUT", "dashboards", `{"dashboards":[{"name":"` + strings.Repeat("x", 1<<20) + `"}]}`, nil, 400, `too large`},
-		{"PUT", "dashboards", `{}`, &DashboardError{1, 2, "query", errors.New("1:2: parse error")}, 400, `dashboards[1].panels[2].query: 1:2: parse error`},
-		{"PUT", "dashboards", `{}`, full, 507, `no space left`},
+		{"PUT", "dashboards", `{}`, nil, 400, `dashboards: want a list`},
+		{"PUT", "dashboards", `null`, nil, 400, `dashboards: want a list`},
+		{"PUT", "dashboards", `{"dashboards":[]}`, &DashboardError{1, 2, "query", errors.New("1:2: parse error")}, 400, `dashboards[1].panels[2].query: 1:2: parse error`},
+		{"PUT", "dashboards", `{"dashboards":[]}`, full, 507, `no space left`},
 	} {
 		k.err = c.err
 		w := do(h, c.method, "/api/teescope/v1/"+c.target, c.body, "Host", "127.0.0.1:9780")

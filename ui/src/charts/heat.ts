@@ -62,6 +62,6 @@ export function gridOfPairs(pairs: { row: string; column: string; value: number 
 
 /** Comma-separated text of a grid, a line for each row. */
 export function gridCSV(corner: string, g: Grid): string {
-  const cell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
+  const cell = (s: string) => (/[",\r\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
   return [[corner, ...g.columns], ...g.rows.map((r, i) => [r, ...g.values[i]!.map((v) => (v === null ? "" : String(v)))])].map((line) => line.map(cell).join(",")).join("\n") + "\n";
 }

@@ -11,7 +11,12 @@ export interface Bin {
 /** About twenty bins of a round width that hold all the values. */
 export function binsOf(values: number[], about = 20): Bin[] {
   if (values.length === 0) return [];
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  // One by one: a call with a million arguments overflows the stack.
+  let [low, high] = [Infinity, -Infinity];
+  for (const v of values) {
+    low = Math.min(low, v);
+    high = Math.max(high, v);
+  }
   if (low === high) return [{ from: low, to: high, count: values.length }];
   const width = niceStep((high - low) / about);
   const first = Math.floor(low / width);

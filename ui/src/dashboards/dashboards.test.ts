@@ -46,6 +46,7 @@ test("bins are round, hold every value, and one value is one bin", () => {
   expect(binsOf([-3, 4]).reduce((n, b) => n + b.count, 0)).toBe(2);
   expect(binsOf([7, 7])).toEqual([{ from: 7, to: 7, count: 2 }]);
   expect(binsOf([])).toEqual([]);
+  expect(binsOf(new Array<number>(500_000).fill(3))).toEqual([{ from: 3, to: 3, count: 500_000 }]);
 });
 
 test("buckets are counted one by one, over all their other labels", () => {

@@ -77,7 +77,8 @@ export function FindingDetail({ finding: f, title, silences, explainable }: Find
         </p>
       )}
       <h3>Evidence</h3>
-      <Evidence evidence={f.evidence} window={window} />
+      {/* A query gives the number again at the moment at which the rule held last. */}
+      <Evidence evidence={f.evidence} window={{ from: window.from, to: Date.parse(f.lastSeen) / 1000 || window.to }} />
       {first?.expr && f.state === "open" && <QueryChart title={`${f.subject}: ${first.text}`} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
       <History finding={f} />
       {f.reference && (

@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 import { labelValues } from "../api/client";
 import { useResource } from "../api/resource";
 import { toLocalInput } from "../format/time";
-import { own, processFilter, select } from "../query/promql";
+import { literal, own, processFilter, select } from "../query/promql";
 import { useMachine } from "../state/machine";
 import { formatPlace, goTo, ranges, refreshes, themes, type Range, type Theme } from "../state/place";
 import { here, move, usePlace, zoomBack } from "../state/use-place";
@@ -66,7 +66,7 @@ function ProcessFilter() {
         filter={({ options }) => options}
         limit={12}
         error={bad && sentence(shorten(matching.error ?? ""))}
-        onOptionSubmit={(v) => move({ process: `^${v}$` }, "replace")}
+        onOptionSubmit={(v) => move({ process: `^${literal(v)}$` }, "replace")}
         clearable
         spellCheck={false}
         rightSectionWidth={text ? 28 : 0}

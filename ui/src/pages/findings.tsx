@@ -1,5 +1,5 @@
 // What was found: when, open, closed, and what every rule says.
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
 import type { AnalysisRecord, Findings } from "../api/types";
@@ -16,8 +16,9 @@ import { usePlace } from "../state/use-place";
 import { steady } from "../state/window";
 import { count, openFindings } from "../words/verdict";
 
-/** So many open findings, the worst, are shown in full. */
+/** So many open findings, the worst, are shown in full, and so many closed ones in a line. */
 const inFull = 5;
+const inLines = 100;
 
 export default function FindingsPage() {
   const place = usePlace();
@@ -27,9 +28,12 @@ export default function FindingsPage() {
   const history = useHistory();
   const latest = f?.findings ?? [];
   // What the window shows of the past beside what is open or was lately.
-  const all = [...latest, ...(history.data ?? []).filter((r) => !latest.some((l) => l.id === r.id))];
+  const near = [...latest, ...(history.data ?? []).filter((r) => !latest.some((l) => l.id === r.id))];
+  const linked = useLinked(place.subject, f === null || near.some((r) => r.id === place.subject));
+  const all = [...near, ...(linked.data ?? []).filter((r) => r.id === place.subject && !near.some((n) => n.id === r.id))];
   const open = openFindings(f);
   const closed = all.filter((r) => r.state === "closed");
+  const listed = closed.filter((r, i) => i < inLines || r.id === place.subject);
   const rules = f?.rules ?? [];
   const blind = rules.filter((r) => r.answer === "cannot tell").length;
   const titles = new Map(rules.map((r) => [r.name, r.title]));
@@ -43,6 +47,8 @@ export default function FindingsPage() {
       </div>
       {findings.error && <Problem message={findings.error} retry={findings.retry} stale={f !== null} />}
       {history.error && <Problem message={history.error} retry={history.retry} stale={history.data !== null} />}
+      {linked.error && <Problem message={linked.error} retry={linked.retry} />}
+      {linked.data?.length === 0 && !linked.loading && !all.some((r) => r.id === place.subject) && <p className="note">The finding that this address names is not on record any more.</p>}
       {open.slice(0, inFull).map((r) => (
         <FindingDetail key={r.id} finding={r} {...shared(r.rule, r.subject)} />
       ))}
@@ -62,9 +68,9 @@ export default function FindingsPage() {
         {closed.length === 0 ? (
           <p className="dim">None, as far back as findings are kept.</p>
         ) : (
-          closed.slice(0, 100).map((r) => <Folded key={r.id} finding={r} chosen={r.id === place.subject} {...shared(r.rule, r.subject)} />)
+          listed.map((r) => <Folded key={r.id} finding={r} chosen={r.id === place.subject} {...shared(r.rule, r.subject)} />)
         )}
-        {closed.length > 100 && <p className="note">{closed.length - 100} older ones are not listed.</p>}
+        {closed.length > listed.length && <p className="note">{closed.length - listed.length} older ones are not listed.</p>}
       </section>
       <SilenceList silences={silences} titles={titles} />
       <Rules rules={rules} />
@@ -76,6 +82,9 @@ export default function FindingsPage() {
 function Folded({ chosen, ...detail }: FindingProps & { chosen: boolean }) {
   const { tick } = useMachine();
   const [open, setOpen] = useState(chosen);
+  useEffect(() => {
+    if (chosen) setOpen(true);
+  }, [chosen]);
   const f = detail.finding;
   return (
     <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
@@ -85,6 +94,13 @@ function Folded({ chosen, ...detail }: FindingProps & { chosen: boolean }) {
       {open && <FindingDetail {...detail} />}
     </details>
   );
+}
+
+/** The finding that the address names, where it is none of those at hand: alerts
+ * and annotations link to findings that closed long ago. */
+function useLinked(id: string, atHand: boolean) {
+  const name = asking("findings", { id });
+  return useResource<AnalysisRecord[]>(id === "" || atHand ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
 }
 
 /** The findings of the page's window, as far back as they are kept. */

@@ -73,7 +73,7 @@ export function mean(s: Series): number | null {
 
 /** Comma-separated text with a header line, times in ISO 8601. */
 export function toCSV(grid: number[], series: Series[]): string {
-  const cell = (s: string) => (/[",\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
+  const cell = (s: string) => (/[",\r\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
   const lines = [["time", ...series.map((s) => cell(s.name))].join(",")];
   grid.forEach((t, i) => lines.push([new Date(t * 1000).toISOString(), ...series.map((s) => s.values[i] ?? "")].join(",")));
   return lines.join("\n") + "\n";
