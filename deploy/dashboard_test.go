@@ -20,6 +20,9 @@ type dashboard struct {
 		Datasource struct{ UID string }
 		Targets    []struct{ Expr string }
 	}
+	Annotations struct {
+		List []struct{ Name, Expr string }
+	}
 	Templating struct {
 		List []struct {
 			Name  string
@@ -81,6 +84,12 @@ func TestDashboards(t *testing.T) {
 				}
 				checkExpr(t, name+": variable "+v.Name, selector[1], variables, known)
 			}
+		}
+		if len(d.Annotations.List) == 0 {
+			t.Errorf("%s: findings are not marked", name)
+		}
+		for _, a := range d.Annotations.List {
+			checkExpr(t, name+": annotation "+a.Name, a.Expr, variables, known)
 		}
 		seen := map[int]bool{}
 		queries := 0

@@ -37,6 +37,7 @@ var quiet = map[string]string{
 	"container_threads":                  "no control group counts its threads (the pids controller)",
 	"container_network_":                 "no container has a network of its own",
 	"container_fs_":                      "no control group of its own used a disk",
+	"teescope_finding_open":              "nothing is found",
 	"teescope_bench_guard":               "no guard spoke",
 	"teescope_bench_missing":             "no value is missing",
 }
@@ -99,9 +100,15 @@ func TestGrafana(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var d struct{ Panels []grafanaPanel }
+			var d struct {
+				Panels      []grafanaPanel
+				Annotations struct{ List []struct{ Name, Expr string } }
+			}
 			if err := json.Unmarshal(b, &d); err != nil {
 				t.Fatal(err)
+			}
+			for _, a := range d.Annotations.List {
+				d.Panels = append(d.Panels, grafanaPanel{Title: a.Name, Targets: []struct{ Expr string }{{a.Expr}}})
 			}
 			answered := 0
 			for _, p := range d.Panels {
