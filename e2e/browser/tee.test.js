@@ -1,8 +1,12 @@
 // The page over a machine with a trusted execution environment: a folder with
 // the files that such a machine shows, since this one has none.
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import http from "node:http";
+import { hostname } from "node:os";
+import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import { chart, cleanUp, drawn, missing, openPage, startMonitor, tempDir, unpack, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, tempDir, tooWide, unpack, until } from "./harness.js";
 
 describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
   let url;
@@ -69,6 +73,100 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
     await page.getByRole("row", { name: /CPUID 7 SGX/ }).waitFor();
     await page.getByText("nothing here was attested").waitFor();
     assert.equal(await page.getByText(/verified/).count(), 0);
+    await check();
+  });
+});
+
+describe("the page of confidential virtual machines", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
+  let url;
+  let guest;
+  // Counts go up as a program of such a machine would have them: so many a second.
+  const perSecond = {
+    'tee_guest_exceptions_total{kind="tdx",reason="hlt"}': 2000,
+    'tee_guest_exceptions_total{kind="tdx",reason="msr_write"}': 500,
+    'tee_swiotlb_bounced_bytes_total{device="vda"}': 50e6,
+    'tee_private_memory_converted_bytes_total{direction="to_shared"}': 4e6,
+    'tee_private_memory_converted_bytes_total{direction="to_private"}': 3e6,
+    'tee_vm_exits_total{vm="7",type="sev-snp",reason="npf"}': 900,
+    'tee_vm_exits_total{vm="7",type="sev-snp",reason="vmgexit"}': 300,
+  };
+  const now = {
+    "tee_swiotlb_size_bytes{}": 2 ** 30,
+    "tee_swiotlb_used_bytes{}": 2 ** 28,
+    "tee_unaccepted_memory_bytes{}": 2 ** 33,
+    'tee_vm_private_memory_size_bytes{vm="7",type="sev-snp"}': 2 ** 32,
+  };
+  // Sources that work where there is such a machine.
+  const working = ["guest_exits", "swiotlb", "swiotlb_bounces", "conversions", "unaccepted", "kvm", "vm"];
+
+  before(async () => {
+    const began = Date.now();
+    const line = (name, value) => name.replace("{", `{job="teescope",instance="${guest}",`).replace(",}", "}") + ` ${value}\n`;
+    const server = http.createServer((_, answer) => {
+      const seconds = (Date.now() - began) / 1000;
+      const counts = Object.entries(perSecond).map(([name, rate]) => line(name, Math.round(rate * seconds)));
+      answer.setHeader("Content-Type", "text/plain; version=0.0.4");
+      answer.end([...counts, ...Object.entries(now).map(([name, value]) => line(name, value))].join(""));
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    server.unref();
+    const config = path.join(tempDir(), "teescope.yml");
+    writeFileSync(config, `scrape_configs: [{job_name: guest, honor_labels: true, scrape_interval: 1s, static_configs: [{targets: ["127.0.0.1:${server.address().port}"]}]}]\n`);
+    guest = hostname(); // as the monitor calls this machine
+    url = await startMonitor("--config", config);
+    // Charts take rates over 20 s: all of it has to be there.
+    const enough = `count_over_time(tee_vm_private_memory_size_bytes{instance="${guest}"}[1m]) > 25`;
+    await until("half a minute is stored", 120_000, async () => (await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(enough)}`)).json()).data.result.length > 0);
+  });
+  after(cleanUp);
+
+  /** The TEE page of a machine that is what kinds say, with its sources. */
+  async function machine(kinds, search = "", options) {
+    const opened = await openPage(`${url}/-/healthy`, options);
+    await opened.context.route("**/api/teescope/v1/platform", async (r) => {
+      const p = await (await r.fetch()).json();
+      p.tees = p.tees.map((t) => (kinds[t.kind] ? { kind: t.kind, doc: t.doc, state: "here", facts: { kind: t.kind, active: true, evidence: [{ source: "CPUID 0x21", value: "here" }], ...kinds[t.kind] } } : { ...t, state: "not here", reason: "another machine" }));
+      await r.fulfill({ json: p });
+    });
+    await opened.context.route("**/api/teescope/v1/sources", async (r) => {
+      const list = await (await r.fetch()).json();
+      await r.fulfill({ json: list.map((s) => (working.includes(s.name) ? { ...s, state: "available", series: 2, reason: "" } : s)) });
+    });
+    await opened.page.goto(`${url}/?page=tee&range=5m&refresh=0${search}`);
+    return opened;
+  }
+
+  const last = (page, title) => chart(page, title).locator("tbody tr").evaluateAll((rows) => Object.fromEntries(rows.map((r) => [r.dataset.name, Number(r.dataset.now)])));
+  const near = (got, want, what) => assert.ok(Math.abs(got / want - 1) < 0.25, `${what}: ${got}, want about ${want}`);
+
+  test("a guest shows its exits, bounce buffers and private memory on one time axis", async () => {
+    const { page, check } = await machine({ tdx: { role: "guest" } });
+    await page.getByRole("link", { name: "TDX guest, detected" }).waitFor();
+    const axis = page.getByRole("group", { name: "This confidential guest, on one time axis" });
+    const titles = ["SWIOTLB: bounce buffer in use", "Bounce buffers by device, bytes per second", "Exceptions of the guest per second, by reason", "Memory made private or shared, bytes per second", "Memory that the guest has not accepted yet"];
+    for (const t of titles) {
+      await drawn(page, t);
+      assert.equal(await axis.getByRole("region", { name: t, exact: true }).count(), 1, `${t} is not on the axis`);
+    }
+    const exits = await last(page, titles[2]);
+    near(exits.hlt, 2000, "halts");
+    near(exits.msr_write, 500, "register writes");
+    near((await last(page, titles[1])).vda, 50e6, "bytes bounced");
+    near((await last(page, titles[3])).to_shared, 4e6, "bytes shared");
+    assert.deepEqual([(await last(page, titles[0])).used, (await last(page, titles[4])).unaccepted], [2 ** 28, 2 ** 33]);
+    assert.equal(await chart(page, "Latency meanwhile: 99 % are faster").count(), 1);
+    assert.deepEqual(await barriers(page), []);
+    await check();
+  });
+
+  test("a host shows the exits and the private memory of its guests, also on a narrow screen", async () => {
+    const { page, check } = await machine({ "sev-host": { role: "host", variant: "sev-snp" } }, "&theme=dark", { viewport: { width: 390, height: 844 } });
+    await page.getByRole("group", { name: "Virtual machines on this host, on one time axis" }).waitFor();
+    await drawn(page, "Exits per second, by reason");
+    near((await last(page, "Exits per second, by reason"))["sev-snp, npf"], 900, "faults on nested pages");
+    await drawn(page, "Private memory by virtual machine");
+    assert.deepEqual(await last(page, "Private memory by virtual machine"), { "7, sev-snp": 2 ** 32 });
+    assert.deepEqual(await tooWide(page), []);
     await check();
   });
 });
