@@ -58,6 +58,7 @@ func lists() bench.Lists {
 // benchFlags are what `bench run` and `bench calibrate` share.
 type benchFlags struct {
 	envs, params   []string
+	variants       []string
 	ceilings       []string
 	pairs          int
 	quick, publish bool
@@ -77,8 +78,10 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	f.changed = fs.Changed
 	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]...; the first is the baseline")
+	fs.StringSliceVar(&f.variants, "variants", nil, "labels of those of an experiment's environments that run; the first that is left is the baseline")
 	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 runs both")
 	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (the experiment's own, or %d)", bench.StandardPairs))
+	fs.IntVar(&f.pairs, "runs", 0, "number of runs in each environment: the same as --pairs")
 	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d pairs, the least for a verdict", bench.QuickPairs))
 	fs.BoolVar(&f.publish, "publish", false, fmt.Sprintf("%d pairs", bench.PublishPairs))
 	fs.StringVar(&f.out, "out", "", "result file, or a folder for several names (default: in the monitor's data folder, where the page finds it)")
@@ -94,7 +97,8 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.client, "client", "", "machine on which load generators run, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE]; server is this machine's address as seen from there (default: this machine, which the result says)")
 	fs.DurationVar(&f.timeout, "timeout", 0, "end a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "how the result is printed: "+formatNames())
-	c.MarkFlagsMutuallyExclusive("pairs", "quick", "publish")
+	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")
+	c.MarkFlagsMutuallyExclusive("env", "variants")
 }
 
 // maxSeed bounds seeds to what a JSON number holds exactly in every language.
@@ -359,7 +363,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		}
 		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: metric, Value: v, Source: source})
 	}
-	if f.changed != nil && f.changed("pairs") && f.pairs < 1 {
+	if f.changed != nil && (f.changed("pairs") || f.changed("runs")) && f.pairs < 1 {
 		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
 	}
 	if f.timeout < 0 {
@@ -392,6 +396,11 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		e, err := experiment(name)
 		if err != nil {
 			return nil, err
+		}
+		if len(f.variants) > 0 {
+			if err := e.Only(f.variants); err != nil {
+				return nil, err
+			}
 		}
 		c := base
 		c.Experiment = e

@@ -18,6 +18,7 @@ var All = []*bench.Workload{
 	&redis,
 	&memcached,
 	&postgres,
+	&tlsScaling,
 	&custom,
 	&gateway,
 	&nginxStatic,

@@ -1,0 +1,31 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Only leaves an experiment the environments with these labels, in its own order, so
+// that the first of those that are left is the baseline.
+func (e *Experiment) Only(labels []string) error {
+	var have []string
+	for _, env := range e.Environments {
+		first, _, _ := strings.Cut(env, ",")
+		label, _, _ := strings.Cut(first, "=")
+		have = append(have, label)
+	}
+	for _, l := range labels {
+		if !slices.Contains(have, l) {
+			return fmt.Errorf("experiment %s: no variant %q; there are %s", e.Name, l, strings.Join(have, ", "))
+		}
+	}
+	var left []string
+	for i, env := range e.Environments {
+		if slices.Contains(labels, have[i]) {
+			left = append(left, env)
+		}
+	}
+	e.Environments = left
+	return nil
+}
