@@ -87,7 +87,7 @@ type explained struct {
 func (x explainer) run(ctx context.Context, w io.Writer) error {
 	subjects, err := regexp.Compile(x.process)
 	if err != nil {
-		return fmt.Errorf("--process: %w", err)
+		return fmt.Errorf("--process: %w; a name with such characters is written with backslashes: %s", err, regexp.QuoteMeta(x.process))
 	}
 	if x.per != "second" && x.per != "request" {
 		return fmt.Errorf("--per %q: want second or request", x.per)
@@ -105,7 +105,7 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 	}
 	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r analysis.Record) bool {
 		stale := r.State == analysis.Closed && r.Until != nil && out.At.Sub(*r.Until) > time.Duration(x.last)
-		return stale || !subjects.MatchString(r.Subject)
+		return stale || !subjects.MatchString(r.Subject) && r.Subject != x.process
 	})
 	if err := x.trees(ctx, base, &out); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (t *text) record(r analysis.Record, now time.Time) {
 	}
 	t.line("  subject: %s (rule %s)", r.Subject, r.Rule)
 	if r.Share != nil {
-		t.line("  share of CPU time: %s", interval(*r.Share))
+		t.line("  share of its time: %s", interval(*r.Share))
 	}
 	t.line("  evidence:")
 	for _, ev := range r.Evidence {
