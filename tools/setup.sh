@@ -139,6 +139,8 @@ test)
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs systemd-analyze systemd
+	needs javac openjdk-17-jdk-headless
+	needs mvn maven
 	install_missing
 	want_runsc
 	# Tests boot Debian's kernel, whose package they ask apt for.
