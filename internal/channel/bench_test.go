@@ -70,7 +70,7 @@ func BenchmarkHandshake(b *testing.B) {
 				c.Verify, s.Attest = mock.Verify, mock.Attest
 			}
 			for b.Loop() {
-				x, y := Pipe(64 << 10)
+				x, y := Pipe(8 << 10)
 				served := make(chan error, 1)
 				go func() {
 					_, err := Server(context.Background(), y, s)

@@ -175,7 +175,7 @@ type Conn struct {
 
 	peer    []byte
 	resumed bool
-	ticket  *Ticket
+	next    *next // nil for a server
 }
 
 // Unprotected is a connection that carries the same messages in the same frames
@@ -195,7 +195,12 @@ func (c *Conn) Evidence() []byte { return c.peer }
 func (c *Conn) Resumed() bool { return c.resumed }
 
 // Ticket resumes this session with the same server, once. Nil for a server.
-func (c *Conn) Ticket() *Ticket { return c.ticket }
+func (c *Conn) Ticket() *Ticket {
+	if c.next == nil {
+		return nil
+	}
+	return c.next.ticket(c)
+}
 
 // Send sends one message, which is all parts one after the other. Nothing is copied
 // but by the cipher.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/flynn/noise"
 )
@@ -171,7 +172,7 @@ func (c *Conn) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.ticket = c.newTicket(own, theirs, h, ticket)
+		c.next = &next{client: own, server: theirs, handshake: h, verified: c.verified(ticket)}
 		return c.out.flush()
 	}
 }
@@ -201,7 +202,10 @@ func (c *Conn) accept(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.config.Sessions.put(c.newTicket(theirs, own, h, ticket), c.config.Now())
+	if c.config.Sessions != nil {
+		n := next{client: theirs, server: own, handshake: h, verified: c.verified(ticket)}
+		c.config.Sessions.put(n.ticket(c), c.config.Now())
+	}
 	return nil
 }
 
@@ -321,17 +325,27 @@ func (c *Conn) verify(ctx context.Context, s side, handshake []byte, ticket *Tic
 	return proof[:shareSize], nil
 }
 
-// newTicket derives the ticket of the next session from both shares, which only the
-// two sides know (HKDF, RFC 5869). Resuming does not make evidence younger.
-func (c *Conn) newTicket(client, server, handshake []byte, old *Ticket) *Ticket {
-	secret := append(append([]byte(nil), client...), server...)
-	key, err := hkdf.Key(sha256.New, secret, handshake, prologue+" resume", 32+idSize)
+// next is what the ticket of the next session is made of.
+type next struct {
+	client, server, handshake []byte
+	verified                  time.Time
+}
+
+// verified is when the peer's evidence was: resuming does not make it younger.
+func (c *Conn) verified(resumed *Ticket) time.Time {
+	if resumed != nil {
+		return resumed.verified
+	}
+	return c.config.Now()
+}
+
+// ticket derives the ticket's name and key from both shares, which only the two sides
+// know (HKDF, RFC 5869).
+func (n *next) ticket(c *Conn) *Ticket {
+	secret := append(append([]byte(nil), n.client...), n.server...)
+	key, err := hkdf.Key(sha256.New, secret, n.handshake, prologue+" resume", 32+idSize)
 	if err != nil {
-		return nil // no session is that long; the next one is fresh
+		return nil // the next session is a fresh one
 	}
-	t := &Ticket{suite: c.config.Suite, key: [32]byte(key[:32]), id: [idSize]byte(key[32:]), peer: c.peer, verified: c.config.Now()}
-	if old != nil {
-		t.verified = old.verified
-	}
-	return t
+	return &Ticket{suite: c.config.Suite, key: [32]byte(key[:32]), id: [idSize]byte(key[32:]), peer: c.peer, verified: n.verified}
 }

@@ -123,6 +123,9 @@ func (f *far) answer(ctx context.Context, c net.Conn) error {
 	if _, err := io.ReadFull(c, b[:]); err != nil {
 		return err
 	}
+	if _, err := c.Write(b[:1]); err != nil { // ready: making a connection is not in the time of a handshake
+		return err
+	}
 	w := wanted{b[0], b[1], b[2], b[3]}
 	if f.threads == "cross" && w.use == useEcho {
 		runtime.LockOSThread() // until the goroutine ends, and the thread with it

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -57,8 +58,12 @@ func (m *measurement) near(ctx context.Context, w wanted, ticket *channel.Ticket
 	if t, ok := c.(*net.TCPConn); ok && w.use == useHandshake {
 		_ = t.SetLinger(0) // thousands of connections would leave no port free
 	}
-	if _, err := c.Write([]byte{w.protection, w.use, w.suite, w.evidence}); err != nil {
+	said := []byte{w.protection, w.use, w.suite, w.evidence}
+	if _, err := c.Write(said); err != nil {
 		return nil, 0, err
+	}
+	if _, err := io.ReadFull(c, said[:1]); err != nil {
+		return nil, 0, fmt.Errorf("the far side: %w", err)
 	}
 	began := monotonic()
 	var s messenger

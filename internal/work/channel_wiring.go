@@ -107,11 +107,11 @@ func dialer(transport, address string) (func(context.Context) (net.Conn, error),
 	return func(context.Context) (net.Conn, error) { return vsock.Dial(uint32(c), uint32(p), nil) }, nil
 }
 
-// pipeSize is the room of a pipe in each direction, as the original experiment's;
-// that of handshakes alone is smaller, as there.
+// pipeSize is the room of a pipe in each direction, as the original experiment's. A
+// handshake has a new pipe, whose memory should not be the garbage collector's main work.
 const (
 	pipeSize  = 1 << 20
-	helloSize = 64 << 10
+	helloSize = 8 << 10
 )
 
 func pipeWiring(size int) *wiring {
