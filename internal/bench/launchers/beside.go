@@ -32,7 +32,11 @@ var beside = bench.Launcher{
 		if err != nil {
 			return err
 		}
-		return errors.Join(missing(h, need{Command: argv[0], Hint: "the program that is to run beside the job"}), native.Check(h, p))
+		other := need{Command: argv[0], Hint: "the program that is to run beside the job"}
+		if strings.Contains(argv[0], "/") {
+			other.Command, other.Path = "", argv[0]
+		}
+		return errors.Join(missing(h, other), native.Check(h, p))
 	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		argv, err := neighbour(nil, p, "{own}", "{port}")

@@ -177,6 +177,8 @@ func (s *dataServer) job(p bench.Params) (bench.Job, error) {
 		"--keys", strconv.FormatInt(set.keys, 10), "--value-size", bytes}
 	if s.fill > 0 {
 		flags = append(flags, "--populate")
+	} else { // the server lays its data out before it answers
+		flags = append(flags, "--wait", "2m")
 	}
 	outside, err := loadOutside(p, flags...)
 	if err != nil {
