@@ -166,7 +166,14 @@ func (g *gatewayRun) spawn(ctx context.Context, group *errgroup.Group, argv ...s
 	}
 	group.Go(func() error {
 		out, err := p.Wait()
-		return fmt.Errorf("%s has ended (%v): %s", argv[0], err, bytes.TrimSpace(out.Stderr[max(0, len(out.Stderr)-lastWords):]))
+		said := "without a word"
+		if last := bytes.TrimSpace(out.Stderr[max(0, len(out.Stderr)-lastWords):]); len(last) > 0 {
+			said = string(last)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, said)
+		}
+		return fmt.Errorf("%s has ended: %s", argv[0], said)
 	})
 	return p.PID, nil
 }

@@ -181,19 +181,19 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 
 // gateway reads the worker's page, as the difference between both ends of the measured
 // time.
-func (f *reading) gateway(r *load.Report, p bench.Params) {
+func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	const silent = "the gateway's page does not say it: the kernel inside keeps no such account"
-	seconds := counted(r, "seconds_total")                // between the two readings
-	requests := float64(r.Requests) / r.Seconds * seconds // in that time
-	available := seconds * counted(r, "cpus")
-	used := counted(r, "gateway_cpu_seconds_total")
-	f.derived(gatewayCost, used/requests, silent)
-	f.derived(gatewayCPU, used/available, silent)
+	seconds := said(rep, "seconds_total")                     // between the two readings
+	requests := float64(rep.Requests) / rep.Seconds * seconds // in that time
+	available := seconds * said(rep, "cpus")
+	used := said(rep, "gateway_cpu_seconds_total")
+	r.derived(gatewayCost, used/requests, silent)
+	r.derived(gatewayCPU, used/available, silent)
 	if p["gateway"] != directGateway {
-		f.derived(originCPU, counted(r, "origin_cpu_seconds_total")/available, silent)
+		r.derived(originCPU, said(rep, "origin_cpu_seconds_total")/available, silent)
 	}
 	soft, most, cpus := 0.0, 0.0, 0.0
-	for name, v := range r.Server {
+	for name, v := range rep.Server {
 		if strings.HasPrefix(name, "softirq_cpu") {
 			soft, most, cpus = soft+v, max(most, v), cpus+1
 		}
@@ -201,24 +201,24 @@ func (f *reading) gateway(r *load.Report, p bench.Params) {
 	if cpus == 0 {
 		soft, most = math.NaN(), math.NaN()
 	}
-	f.derived(machineCPU, counted(r, "machine_cpu_seconds_total")/seconds/cpus, silent)
-	f.derived(softirqCPU, most/seconds, silent)
-	f.derived(softirqCost, soft/requests, silent)
-	f.derived(logBytes, counted(r, "log_bytes_total")/requests, "the gateway's log is not where it was told to be")
-	writing := counted(r, "log_write_seconds_total")
-	if counted(r, "log_bytes_total") == 0 {
+	r.derived(machineCPU, said(rep, "machine_cpu_seconds_total")/seconds/cpus, silent)
+	r.derived(softirqCPU, most/seconds, silent)
+	r.derived(softirqCost, soft/requests, silent)
+	r.derived(logBytes, said(rep, "log_bytes_total")/requests, "the gateway's log is not where it was told to be")
+	writing := said(rep, "log_write_seconds_total")
+	if said(rep, "log_bytes_total") == 0 {
 		writing = 0 // whoever did not write it
 	}
-	f.derived(logBusy, writing/seconds, "only our own proxy says how long it writes its log")
+	r.derived(logBusy, writing/seconds, "only our own proxy says how long it writes its log")
 	if !ownProgram(p) {
 		return
 	}
 	samples := 0.0
 	for _, part := range gatewayParts {
-		samples += counted(r, "split_"+part.name+"_seconds_total")
+		samples += said(rep, "split_"+part.name+"_seconds_total")
 	}
 	for _, part := range gatewayParts {
-		f.derived(part.desc, counted(r, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has no samples")
+		r.derived(part.desc, said(rep, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has no samples")
 	}
 }
 
@@ -238,7 +238,7 @@ func checkGateway(o bench.Outcome) (string, error) {
 		return "", err
 	}
 	p := o.Params
-	requests, written := float64(r.Requests), counted(r, "log_bytes_total")
+	requests, written := float64(r.Requests), said(r, "log_bytes_total")
 	const line = 20 // bytes of the shortest line of a log
 	switch {
 	case p["log"] == "info" && p["gateway"] != commandGateway && !(written >= line*requests):
@@ -254,12 +254,4 @@ func checkGateway(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("resume=off is not in effect: %d sessions were resumed", r.Resumed)
 	}
 	return sum, nil
-}
-
-// counted is one of the server's own statistics, NaN where it does not give it.
-func counted(r *load.Report, name string) float64 {
-	if v, ok := r.Server[name]; ok {
-		return v
-	}
-	return math.NaN()
 }

@@ -136,12 +136,8 @@ func answerSize(p bench.Params) (int64, error) {
 	return n, err
 }
 
-var (
-	nginxRequests = &metric.Desc{Name: "nginx_requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests in the measured time by nginx's own count (stub_status), those for the page of it with them."}
-	nginxDropped = loadGauge("dropped_connections_ratio", "ratio", metric.Lower,
-		"Share of the connections accepted in the measured time that nginx did not handle (stub_status: accepts less handled), as where its worker_connections are used up.")
-)
+var nginxDropped = loadGauge("dropped_connections_ratio", "ratio", metric.Lower,
+	"Share of the connections accepted in the measured time that nginx did not handle (stub_status: accepts less handled), as where its worker_connections are used up.")
 
 // nginxStatic serves one static file. Its own count of requests is beside that of the load.
 var nginxStatic = bench.Workload{
@@ -154,10 +150,10 @@ var nginxStatic = bench.Workload{
 		subject(tlsParam), keepAliveParam, resumeParam, logParam,
 	}),
 	Metrics: func(p bench.Params) []*metric.Desc {
-		return append(loadMetrics(p), nginxRequests, nginxDropped)
+		return append(loadMetrics(p), serverRequests, nginxDropped)
 	},
 	Primary:    loadPrimary,
-	Operations: loadRequests,
+	Operations: serverRequests,
 	Sweep:      map[string][]string{"connections": {"8", "320", "560", "580", "960"}},
 	Tools:      []bench.Tool{{Command: "nginx", Package: "nginx-light"}},
 	Estimate:   loadEstimate,
@@ -179,7 +175,7 @@ var nginxStatic = bench.Workload{
 			return "", err
 		}
 		// What was under way at both ends, and while the page was asked, is in one of the two counts.
-		served, asked := counted(r, "requests"), float64(r.Requests)
+		served, asked := said(r, "requests"), float64(r.Requests)
 		if between := float64(2*r.Connections*max(r.Pipeline, 1)) + 0.05*asked; math.Abs(served-asked) > between {
 			return "", fmt.Errorf("nginx counts %.0f requests in the measured time and the load generator %.0f: others used it", served, asked)
 		}
@@ -248,8 +244,8 @@ func parseNginx(o bench.Outcome) ([]metric.Sample, error) {
 	var found reading
 	found.load(r, o.Params)
 	const silent = "nginx's status page was not read"
-	found.value(nginxRequests, counted(r, "requests"), silent)
-	accepts, handled := counted(r, "accepts"), counted(r, "handled")
+	found.value(serverRequests, said(r, "requests"), silent)
+	accepts, handled := said(r, "accepts"), said(r, "handled")
 	if accepts == 0 { // connections are kept: none came while it was measured, and none was dropped
 		accepts = 1
 	}
