@@ -27,7 +27,7 @@ var iperf = Command{
 		var l link
 		f.BoolVar(&l.udp, "udp", false, "UDP instead of TCP")
 		f.IntVar(&l.streams, "streams", 1, "streams at once, 1 to 128")
-		f.Float64Var(&l.rate, "rate", 0, "what each stream offers in bits per second; 0 is as much as it can")
+		f.Float64Var(&l.rate, "rate", 0, "what is offered in bits per second, all streams together; 0 is as much as they can")
 		f.StringVar(&l.congestion, "congestion", "cubic", "congestion control of TCP; \"\" is the machine's own")
 		f.IntVar(&l.mtu, "mtu", 1500, "largest packet of the link in bytes, 1280 to 65535; a tunnel's is 80 less")
 		f.BoolVar(&l.offload, "offload", true, "let the kernel pass up to 64 KiB over the link at once; =false for packets of the MTU at most")
@@ -150,16 +150,16 @@ func (l *link) client(target string) host.Cmd {
 		argv = append(argv, "--congestion", l.congestion)
 	}
 	if l.udp || l.rate > 0 { // UDP's own default is 1 Mbit/s
-		argv = append(argv, "--bitrate", strconv.FormatFloat(l.rate, 'f', 0, 64))
+		argv = append(argv, "--bitrate", strconv.FormatFloat(l.rate/float64(l.streams), 'f', 0, 64))
 	}
 	return host.Cmd{Argv: argv}
 }
 
-// interval is that of iperf3's reports, of which a run has twenty where iperf3 makes as
-// short ones: the steady state is found in them.
+// interval is that of iperf3's reports, of which a run has ten where iperf3 makes as
+// short ones: whether it drifts is seen in them.
 func (l *link) interval() string {
 	const shortest, longest = 100 * time.Millisecond, time.Second
-	return strconv.FormatFloat(min(max(l.measure/20, shortest), longest).Seconds(), 'f', 2, 64)
+	return strconv.FormatFloat(min(max(l.measure/10, shortest), longest).Seconds(), 'f', 2, 64)
 }
 
 // path is the largest packet of the way that is measured, in bytes.
