@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,9 +71,17 @@ func main() {
 	worker := flag.String("worker", "bin/teescope-work", "the worker")
 	rounds := flag.Int("rounds", 10, "runs of each case")
 	windows := flag.Int("windows", 5, "windows of each variant in a run")
+	window := flag.Duration("window", 100*time.Millisecond, "length of a window")
+	only := flag.String("match", "", "regular expression of the lines that are measured")
 	flag.Parse()
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "channel: -match:", err)
+		os.Exit(2)
+	}
+	comparisons := slices.DeleteFunc(slices.Clone(comparisons), func(c comparison) bool { return !match.MatchString(c.what) })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *worker, *rounds, *windows)
+	err = run(ctx, comparisons, *worker, *rounds, []string{"-windows", strconv.Itoa(*windows), "-window", window.String(), "-warm", (2 * *window).String()})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "channel:", err)
@@ -80,7 +89,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, worker string, rounds, windows int) error {
+func run(ctx context.Context, comparisons []comparison, worker string, rounds int, length []string) error {
 	var cases [][]string
 	for _, c := range comparisons {
 		if !slices.ContainsFunc(cases, func(a []string) bool { return slices.Equal(a, c.args) }) {
@@ -92,7 +101,7 @@ func run(ctx context.Context, worker string, rounds, windows int) error {
 	order := rand.New(rand.NewPCG(1, 0))
 	for round := range rounds {
 		for _, i := range order.Perm(len(cases)) {
-			r, err := measure(ctx, worker, append(slices.Clone(cases[i]), "-windows", strconv.Itoa(windows), "-seed", strconv.Itoa(round)))
+			r, err := measure(ctx, worker, slices.Concat(cases[i], length, []string{"-seed", strconv.Itoa(round)}))
 			if err != nil {
 				return err
 			}
