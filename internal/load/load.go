@@ -107,7 +107,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	cores := min(o.Threads, runtime.NumCPU())
-	runtime.GOMAXPROCS(cores + paceThreads(&o))
+	// One more than there are threads of load: who watches the clock, asks the server for
+	// its statistics and makes connections again must not wait for them.
+	runtime.GOMAXPROCS(cores + 1)
 	filled, err := o.fill(ctx, d)
 	if err != nil {
 		return nil, err
@@ -137,15 +139,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	r.Digest = d.Digest()
 	return r, nil
-}
-
-// paceThreads is one more for the schedule of fresh connections, which sleeps in
-// the kernel while others work.
-func paceThreads(o *Options) int {
-	if o.Fresh && o.Rate > 0 {
-		return 1
-	}
-	return 0
 }
 
 // fill fills the server with data.
