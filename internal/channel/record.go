@@ -64,7 +64,7 @@ func refusal(why []byte) error {
 	if len(why) != 1 || int(why[0]) >= len(codes) || why[0] == 0 {
 		return fmt.Errorf("%w: a refusal without a reason", ErrMalformed)
 	}
-	return fmt.Errorf("%w: %s", ErrRefused, codes[why[0]])
+	return fmt.Errorf("%w: %s", ErrRefused, codes[why[0]].Error()) // the fault is the peer's to count
 }
 
 // sender makes frames.
