@@ -180,6 +180,8 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await closed.getByRole("heading", { name: past.title }).waitFor();
     await page.goto(`${url}/?page=findings&range=5m&refresh=0&subject=nowhere`);
     await page.getByText(/not on record any more/).waitFor();
+    await page.getByRole("navigation").getByRole("link", { name: "Findings" }).first().click();
+    await page.getByText(/not on record any more/).waitFor({ state: "detached" });
     await check();
   });
 

@@ -48,7 +48,7 @@ export default function FindingsPage() {
       {findings.error && <Problem message={findings.error} retry={findings.retry} stale={f !== null} />}
       {history.error && <Problem message={history.error} retry={history.retry} stale={history.data !== null} />}
       {linked.error && <Problem message={linked.error} retry={linked.retry} />}
-      {linked.data?.length === 0 && !linked.loading && !all.some((r) => r.id === place.subject) && <p className="note">The finding that this address names is not on record any more.</p>}
+      {place.subject !== "" && linked.data?.length === 0 && !linked.loading && !all.some((r) => r.id === place.subject) && <p className="note">The finding that this address names is not on record any more.</p>}
       {open.slice(0, inFull).map((r) => (
         <FindingDetail key={r.id} finding={r} {...shared(r.rule, r.subject)} />
       ))}
