@@ -290,6 +290,7 @@ func (o *Options) watch(ctx context.Context, base time.Time, r *Report) error {
 	if o.Measuring != nil {
 		o.Measuring(true)
 	}
+	used := cpuSeconds() // before the server is asked, which may take long when it is busy
 	var before map[string]float64
 	if o.Statistics != nil {
 		var err error
@@ -297,7 +298,6 @@ func (o *Options) watch(ctx context.Context, base time.Time, r *Report) error {
 			return fmt.Errorf("ask the server for its statistics: %w", err)
 		}
 	}
-	used := cpuSeconds()
 	if err := at(o.Warm + o.Measure); err != nil {
 		return err
 	}
