@@ -288,14 +288,21 @@ func killQEMU(t *testing.T) {
 	t.Error("found no QEMU of this test")
 }
 
-// TestSSH runs jobs through sshd on loopback, with keys of its own.
-func TestSSH(t *testing.T) {
+// sshServer is an sshd on loopback, with keys of its own in dir.
+type sshServer struct {
+	dir          string
+	port         int
+	user         string
+	known, wrong string // files of host keys
+}
+
+func startSSH(t *testing.T) *sshServer {
+	t.Helper()
 	sshd := "/usr/sbin/sshd" // it wants to be called by its whole path
 	if _, err := os.Stat(sshd); err != nil {
 		t.Skip("no /usr/sbin/sshd (package openssh-server)")
 	}
 	keygen := tool(t, "ssh-keygen", "openssh-client")
-	t.Setenv("TMPDIR", t.TempDir())
 	dir, port := t.TempDir(), freePort(t)
 	for _, name := range []string{"host", "user", "other"} {
 		if out, err := exec.Command(keygen, "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
@@ -345,8 +352,16 @@ PermitRootLogin prohibit-password
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &sshServer{dir, port, me.Username, known, wrong}
+}
+
+// TestSSH runs jobs through sshd.
+func TestSSH(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	server := startSSH(t)
+	dir, port, known, wrong := server.dir, server.port, server.known, server.wrong
 	work := t.TempDir()
-	params := bench.Params{"host": me.Username + "@127.0.0.1", "port": strconv.Itoa(port), "identity": filepath.Join(dir, "user"), "work": work,
+	params := bench.Params{"host": server.user + "@127.0.0.1", "port": strconv.Itoa(port), "identity": filepath.Join(dir, "user"), "work": work,
 		"options": "UserKnownHostsFile=" + known + " StrictHostKeyChecking=yes GlobalKnownHostsFile=/dev/null"}
 
 	env := openEnv(t, "ssh", params)

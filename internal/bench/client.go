@@ -25,10 +25,10 @@ type Client struct {
 	placed map[string]string
 }
 
-// ParseClient reads ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE].
+// ParseClient reads ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE...].
 func ParseClient(text string) (*Client, error) {
 	wrong := func(why string) error {
-		return fmt.Errorf("client %q: %s: want ssh:[USER@]HOST, and after it ,server=ADDRESS ,port=N or ,identity=FILE", text, why)
+		return fmt.Errorf("client %q: %s: want ssh:[USER@]HOST, and after it ,server=ADDRESS ,port=N ,identity=FILE or ,options=NAME=VALUE (of ssh_config(5), separated by spaces)", text, why)
 	}
 	rest, ok := strings.CutPrefix(text, "ssh:")
 	words := strings.Split(rest, ",")
@@ -38,7 +38,8 @@ func ParseClient(text string) (*Client, error) {
 	c := &Client{Name: "ssh:" + words[0], placed: map[string]string{}}
 	// As for environments over ssh: nothing is asked, and the host key is checked as
 	// the ssh client is configured.
-	c.ssh = []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ForwardAgent=no", "-o", "LogLevel=ERROR"}
+	common := []string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ForwardAgent=no", "-o", "LogLevel=ERROR"}
+	c.ssh = []string{"ssh"} // the first value of an option counts, so the user's come first
 	for _, kv := range words[1:] {
 		k, v, ok := strings.Cut(kv, "=")
 		switch {
@@ -53,11 +54,15 @@ func ParseClient(text string) (*Client, error) {
 			c.ssh = append(c.ssh, "-p", v)
 		case k == "identity":
 			c.ssh = append(c.ssh, "-i", v, "-o", "IdentitiesOnly=yes")
+		case k == "options":
+			for _, o := range strings.Fields(v) {
+				c.ssh = append(c.ssh, "-o", o)
+			}
 		default:
 			return nil, wrong(fmt.Sprintf("%q is not known", k))
 		}
 	}
-	c.ssh = append(c.ssh, "--", words[0])
+	c.ssh = append(append(c.ssh, common...), "--", words[0])
 	return c, nil
 }
 

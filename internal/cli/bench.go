@@ -94,7 +94,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "what a device or link can give at most, as METRIC=VALUE,SOURCE in base units; beyond it a value is refused")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
 	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs (an experiment may ask for that itself; say it again with --resume)")
-	fs.StringVar(&f.client, "client", "", "machine on which load generators run, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE]; server is this machine's address as seen from there (default: this machine, which the result says)")
+	fs.StringVar(&f.client, "client", "", "machine on which load generators run, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from there (default: this machine, which the result says)")
 	fs.DurationVar(&f.timeout, "timeout", 0, "end a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "how the result is printed: "+formatNames())
 	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")

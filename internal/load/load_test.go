@@ -310,8 +310,10 @@ func TestFaults(t *testing.T) {
 			t.Run(fmt.Sprintf("%s fresh=%v", c.name, fresh), func(t *testing.T) {
 				t.Parallel()
 				o := short(t, "line", faulty(t, c.serve))
-				o.Fresh, o.Timeout = fresh, 200*time.Millisecond
-				o.Measure = 500 * time.Millisecond
+				o.Fresh, o.Measure = fresh, 500*time.Millisecond
+				if c.want == "timeout" {
+					o.Timeout, o.Measure = 500*time.Millisecond, time.Second
+				}
 				r := run(t, o)
 				if c.want == "" {
 					if len(r.Errors) > 0 && r.Errors["closed"]+r.Errors["reset"] == 0 || r.Requests == 0 {

@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// TestClientElsewhere puts the load on another machine, for which this one stands in: the
+// generator comes there and goes again, its report comes back, and the result says where
+// it ran. Whether the machine was quiet enough for a value is another matter.
+func TestClientElsewhere(t *testing.T) {
+	tool(t, "redis-server", "redis-server")
+	server := startSSH(t)
+	before := clientFolders(t)
+	out := t.TempDir()
+	path := filepath.Join(out, "r.json")
+	client := fmt.Sprintf("ssh:%s@127.0.0.1,port=%d,identity=%s,options=UserKnownHostsFile=%s GlobalKnownHostsFile=/dev/null", server.user, server.port, filepath.Join(server.dir, "user"), server.known)
+	_, stderr, _ := run(t, "bench", "run", "redis", "--env", "native", "--pairs", "1", "--no-counters", "--out", path, "--data", out, "--client", client,
+		"--param", "connections=2", "--param", "keys=100", "--param", "warm=100ms", "--param", "measure=500ms")
+	e, err := result.Read(path)
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	if want := "ssh:" + server.user + "@127.0.0.1"; e.Design.Client != want {
+		t.Errorf("the load came from %q, want %q", e.Design.Client, want)
+	}
+	var r load.Report
+	for _, raw := range e.Runs[0].Raw {
+		if strings.HasSuffix(raw.Path, ".outside.stdout") {
+			b, err := os.ReadFile(filepath.Join(out, raw.Path))
+			if err == nil {
+				err = json.Unmarshal(b, &r)
+			}
+			if err != nil {
+				t.Errorf("the report of the load: %v: %.300s", err, b)
+			}
+		}
+	}
+	if r.Requests == 0 || len(r.Errors) > 0 {
+		t.Errorf("%d requests, errors %v; the run: %s", r.Requests, r.Errors, e.Runs[0].Reason)
+	}
+	if left := clientFolders(t); len(left) > len(before) {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func clientFolders(t *testing.T) []string {
+	t.Helper()
+	out, err := filepath.Glob("/tmp/teescope-client-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
