@@ -45,7 +45,8 @@ type dataServer struct {
 	hits, misses string
 	// answers is how the digest of the load generator ends when it was answered.
 	answers string
-	// slack is how far its count may be from the load generator's, as a ratio.
+	// slack is how far its count may be from the load generator's, as a ratio: on a
+	// busy machine the server says late what it counts.
 	slack float64
 	// start is the server's command.
 	start func(bench.Params, dataSet) (host.Cmd, []bench.File, error)

@@ -21,7 +21,7 @@ var memcachedServer = dataServer{
 	requests: []string{"cmd_get"}, memory: "bytes",
 	cpu:      []string{"rusage_user", "rusage_system"},
 	hitRatio: serverHits, hits: "get_hits", misses: "get_misses", lost: "evictions",
-	slack: 0.01,
+	slack: 0.1,
 	start: func(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
 		threads, err := p.Int("threads", 1)
 		if err != nil {

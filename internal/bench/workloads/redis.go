@@ -24,7 +24,7 @@ var redisServer = dataServer{
 	requests: []string{"total_commands_processed"}, memory: "used_memory",
 	cpu:      []string{"used_cpu_user", "used_cpu_sys"},
 	hitRatio: serverHits, hits: "keyspace_hits", misses: "keyspace_misses", lost: "evicted_keys",
-	slack: 0.01,
+	slack: 0.1,
 	start: func(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
 		threads, err := p.Int("io-threads", 1)
 		if err != nil {
