@@ -77,7 +77,8 @@ func (p *pass) price(rows []result.Attribution) {
 // priced fills in what a row is at its price, or says why it has none.
 func (p *pass) priced(a *result.Attribution, kinds map[string]bool) string {
 	if waiting(a) {
-		a.Seconds = &a.Delta
+		took := a.Delta // of its own, as rows are sorted
+		a.Seconds = &took
 		return ""
 	}
 	event := eventOf(a.Counter)
@@ -134,9 +135,13 @@ func label(a *result.Attribution, name string) string { return labelOf(a.Counter
 
 // labelOf is the value of a label of a counter in the notation name{label="value"}.
 func labelOf(counter, name string) string {
-	_, rest, _ := strings.Cut(counter, name+`="`)
-	v, _, _ := strings.Cut(rest, `"`)
-	return v
+	for _, before := range []string{"{", ","} { // else call is found in syscall
+		if _, rest, ok := strings.Cut(counter, before+name+`="`); ok {
+			v, _, _ := strings.Cut(rest, `"`)
+			return v
+		}
+	}
+	return ""
 }
 
 // causeOf is the cause that a row speaks for. That threads wait for locks must be
@@ -177,8 +182,9 @@ func causeOf(a *result.Attribution, contended bool) *cause.Cause {
 const leastNamed = 0.10
 
 // because says in one sentence what most of a cost goes into and what mends it, or
-// of a gain what went away; "" where the rows of its contest do not tell. Storms of
-// single calls are causes of their own, others are the sum of their rows.
+// of a gain what went away; "" where the interval holds 1 or the rows of its contest
+// do not tell. Storms of single calls are causes of their own, others are the sum of
+// their rows. Doubts about the ratio are none about what was counted.
 func because(c *result.Comparison, rows []result.Attribution) string {
 	shares, events := map[string]float64{}, map[string][]string{}
 	lead := map[string]*result.Attribution{} // the first, as the dearest come first
@@ -202,16 +208,20 @@ func because(c *result.Comparison, rows []result.Attribution) string {
 			most = key
 		}
 	}
-	if c.Cost == nil || shares[most] < leastNamed || *lead[most].Share <= 0 {
+	if c.CostLow == nil || c.CostHigh == nil || shares[most] < leastNamed || *lead[most].Share <= 0 {
 		return ""
 	}
 	what, list := cause.Named(lead[most].Cause), strings.Join(events[most], ", ")
 	longer := *lead[most].Seconds > 0 // as its share is positive, both are
+	least := ""
+	if strings.HasPrefix(lead[most].Counter, syscalls) {
+		least = "at least " // a call is priced as one that does nothing
+	}
 	switch {
-	case *c.Cost > 1 && longer:
-		return fmt.Sprintf("%s of the time by which an operation takes longer in %s goes into %s (%s): %s.", percent(shares[most]), c.Treatment, what.What, list, what.Fix)
-	case *c.Cost < 1 && !longer:
-		return fmt.Sprintf("%s of the time that an operation saves in %s went into %s in %s (%s).", percent(shares[most]), c.Treatment, what.What, c.Baseline, list)
+	case *c.CostLow > 1 && longer:
+		return fmt.Sprintf("Of the time by which an operation takes longer in %s, %s%s goes into %s (%s): %s.", c.Treatment, least, percent(shares[most]), what.What, list, what.Fix)
+	case *c.CostHigh < 1 && !longer:
+		return fmt.Sprintf("Of the time that an operation saves in %s, %s%s went into %s in %s (%s).", c.Treatment, least, percent(shares[most]), what.What, c.Baseline, list)
 	}
 	return ""
 }

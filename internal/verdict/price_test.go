@@ -51,13 +51,13 @@ func TestCause(t *testing.T) {
 		want        []string // words of the sentence; none: there is none
 	}{
 		{"clock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="clock_gettime"}`: 16}, [2]float64{10e-6, 14e-6}, 0.2,
-			[]string{"80 % of the time by which an operation takes longer in gramine-sgx goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
+			[]string{"Of the time by which an operation takes longer in gramine-sgx, at least 80 % goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
 		{"lock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2, waitSeconds + `{call="futex",state="lock"}`: 20e-6, waitSeconds + `{call="read",state="sleep"}`: 1}, [2]float64{10e-6, 14e-6}, 1.4 / 24,
 			[]string{"94 %", "waiting for locks", "+20 µs asleep in futex per operation, +2 voluntary switches per operation at 1 µs", "hold the lock for less time"}},
 		{"wake-ups without locks", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2}, [2]float64{10e-6, 14e-6}, 0.35,
 			[]string{"65 %", "putting threads to sleep", "+2 voluntary switches"}},
 		{"faults of a gain", 0.5, map[string]float64{pageFaults + `{cause="write",space="user"}`: 10}, map[string]float64{read: 1}, [2]float64{15e-6, 5e-6}, 0.52,
-			[]string{"50 % of the time that an operation saves in gramine-sgx went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
+			[]string{"Of the time that an operation saves in gramine-sgx, 50 % went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
 		{"nothing but reads", 2, map[string]float64{read: 1}, map[string]float64{read: 11}, [2]float64{10e-6, 14e-6}, 0.5, nil},
 		{"no difference", 1.01, map[string]float64{read: 1}, map[string]float64{read: 2}, [2]float64{10e-6, 10.1e-6}, math.NaN(), nil},
 	} {

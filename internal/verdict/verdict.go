@@ -93,7 +93,7 @@ func conclude(e *result.Experiment, o Options) *pass {
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
 		c.Headline = Sentence(e, c)
-		if c.Primary && c.Verdict != stats.Equivalent && c.Verdict != stats.Inconclusive {
+		if c.Primary && c.Verdict != stats.Equivalent {
 			c.Cause = because(c, rowsOf(e.Attribution, c))
 		}
 	}

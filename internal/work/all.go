@@ -12,4 +12,7 @@ var All = []*Command{
 	&wireGuard,
 	&attestation,
 	&channelCommand,
+	&clockServer,
+	&lockServer,
+	&faultServer,
 }

@@ -19,6 +19,8 @@ var All = []*bench.Workload{
 	&memcached,
 	&postgres,
 	&tlsScaling,
+	&clockServer,
+	&lockServer,
 	&custom,
 	&gateway,
 	&nginxStatic,

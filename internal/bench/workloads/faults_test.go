@@ -1,0 +1,149 @@
+package workloads
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/bench/launchers"
+	"github.com/teescope/teescope/internal/host"
+	loads "github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// faulty is a workload whose server has a fault: what the worker's faultserver is
+// told, what the load is told besides, what comes before the load's command, and the
+// name in the certificate that lies in the work folder.
+func faulty(t *testing.T, server, load, wrap, name string) *bench.Workload {
+	t.Helper()
+	certificate, key, err := loads.Certificate("", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench.Workload{
+		Name: "faulty", Doc: "A server with a fault.", Version: 1, Params: loadParams("4"),
+		Metrics: loadMetrics, Primary: loadPrimary, Operations: loadRequests, Estimate: loadEstimate, Parse: parseLoad, Failures: loadFailures,
+		Check: func(o bench.Outcome) (string, error) { return checkLoad(o) },
+		Job: func(p bench.Params) (bench.Job, error) {
+			outside, err := loadOutside(p, append([]string{"--protocol", "raw", "--value-size", "64"}, strings.Fields(load)...)...)
+			if err != nil {
+				return bench.Job{}, err
+			}
+			outside.Argv = append(strings.Fields(wrap), outside.Argv...)
+			return bench.Job{
+				Inside:  host.Cmd{Argv: append([]string{"{work}/faulty", "faultserver", "--address", "{host}:{port}"}, strings.Fields(server)...)},
+				Outside: outside,
+				Files: append([]bench.File{{Name: "faulty", From: bench.Worker, Exec: true},
+					{Name: "server.pem", Data: certificate}, {Name: "server.key", Data: key}}, loadFiles...),
+			}, nil
+		},
+	}
+}
+
+// TestFaults: what servers do when they are broken becomes a failed run with the
+// reason in words, or errors that are counted by kind, and never a number; the
+// engine comes to an end by itself.
+func TestFaults(t *testing.T) {
+	buildWorker(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() }) // the tests below go on after this function
+	const (
+		protected = "--certificate {work}/server.pem --key {work}/server.key"
+		trusting  = "--tls --ca {work}/server.pem"
+	)
+	for _, c := range []struct {
+		name, server, load, wrap string
+		certificate              string // its name, of the server's address where it is empty
+		connections              string
+		reason                   []string // in the failed run's; none: the run is well
+		kind                     string   // of the errors that are counted
+	}{
+		{name: "nothing is wrong"},
+		{name: "never ready", server: "--fault deaf", load: "--wait 300ms", reason: []string{"did not become ready within 300ms", "refused"}},
+		{name: "never answers", server: "--fault mute", load: "--wait 300ms --timeout 200ms", reason: []string{"did not become ready", "timeout"}},
+		{name: "dies in the middle", server: "--fault dies --after 500", reason: []string{"ended before the load", "out of memory"}},
+		{name: "answers wrongly", server: "--fault wrong", load: "--wait 300ms", reason: []string{"answer is wrong"}},
+		{name: "answers wrongly in the middle", server: "--fault wrong --after 500", kind: "wrong answer"},
+		{name: "resets connections in the middle", server: "--fault reset --after 500", kind: "reset"},
+		{name: "stops answering in the middle", server: "--fault mute --after 500", load: "--timeout 100ms", kind: "timeout"},
+		{name: "the port is in use", server: "--address " + taken.Addr().String(), reason: []string{"address already in use"}},
+		{name: "fewer descriptors than connections", connections: "500", wrap: "prlimit --nofile=64:64 setpriv --bounding-set=-sys_resource",
+			reason: []string{"500 connections need", "the limit is 64 and cannot be raised", "ulimit -n"}},
+		{name: "a certificate that is trusted", server: protected, load: trusting},
+		{name: "a certificate of an unknown authority", server: protected, load: "--tls", reason: []string{"certificate signed by unknown authority"}},
+		{name: "a certificate of another name", server: protected, load: trusting, certificate: "another.example", reason: []string{"certificate", "127.0.0.1"}},
+		{name: "TLS where it is not expected", server: protected, load: "--wait 300ms --timeout 200ms", reason: []string{"did not become ready"}},
+		{name: "no TLS where it is expected", load: trusting + " --wait 300ms --timeout 200ms", reason: []string{"TLS with 127.0.0.1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.wrap != "" {
+				for _, tool := range []string{"prlimit", "setpriv"} {
+					if _, err := exec.LookPath(tool); err != nil {
+						t.Skipf("%s is not here (package util-linux)", tool)
+					}
+				}
+			}
+			t.Parallel()
+			r := runOnce(t, faulty(t, c.server, c.load, c.wrap, cmp.Or(c.certificate, "127.0.0.1")), c.connections)
+			said := fmt.Sprintf("status %s, reason %q, errors %v", r.Status, r.Reason, r.Errors)
+			m := r.Metric(loadRate.Name)
+			switch {
+			case c.reason == nil && c.kind == "" && (r.Status != result.OK || m == nil || m.Value == nil || *m.Value <= 0 || len(r.Errors) > 0):
+				t.Error(said)
+			case c.reason != nil && (r.Status != result.Failed || m != nil && m.Value != nil):
+				t.Error(said)
+			case c.kind != "" && r.Errors[c.kind] == 0:
+				t.Errorf("%s: want some of kind %q", said, c.kind)
+			}
+			for _, want := range c.reason {
+				if !strings.Contains(r.Reason, want) {
+					t.Errorf("%s: want %q in the reason", said, want)
+				}
+			}
+		})
+	}
+}
+
+// buildWorker puts the worker where the engine looks for it.
+func buildWorker(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "teescope-work"), "../../../cmd/teescope-work")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the worker: %v\n%s", err, out)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// runOnce makes one run of a workload through the engine.
+func runOnce(t *testing.T, w *bench.Workload, connections string) *result.Run {
+	t.Helper()
+	params := map[string]string{"warm": "100ms", "measure": "300ms"}
+	if connections != "" {
+		params["connections"] = connections
+	}
+	p, err := bench.NewPlan(bench.Choice{Experiment: &bench.Experiment{Name: "faulty", Workload: w.Name}, Params: params, Envs: []string{"native"}, Pairs: 1, Seed: 1},
+		bench.Lists{Workloads: []*bench.Workload{w}, Launchers: launchers.All})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	e, err := bench.Run(ctx, p, bench.Options{Host: host.Local(), NoCounters: "not in this test", Timeout: 20 * time.Second}, filepath.Join(t.TempDir(), "r.json"))
+	if err != nil || len(e.Runs) != 1 {
+		t.Fatalf("%+v: %v", e, err)
+	}
+	return &e.Runs[0]
+}

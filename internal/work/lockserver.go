@@ -1,0 +1,111 @@
+package work
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockServer is a case of which the cause is known: a server whose threads contend
+// for one lock, so that most of their turns begin and end in futex.
+var lockServer = Command{
+	Name: "lockserver",
+	Doc:  "answer RESP commands, each with some turns at a lock, one for all connections or one for each: a case of known cause",
+	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
+		var s turns
+		address := f.String("address", "127.0.0.1:6379", "address to listen on")
+		f.StringVar(&s.locks, "locks", "split", "which locks there are: split (one for each connection) or shared (one for all)")
+		f.IntVar(&s.number, "turns", 64, "how often a command takes the lock")
+		f.IntVar(&s.rounds, "rounds", 500, "rounds of computing while it holds it, a nanosecond or so each")
+		f.IntVar(&s.connections, "connections", 8, "connections at once, each of which has a thread")
+		return func(ctx context.Context, _ Streams) error { return s.run(ctx, *address) }
+	},
+}
+
+// turns are what a command does.
+type turns struct {
+	locks                       string
+	number, rounds, connections int
+}
+
+func (s turns) run(ctx context.Context, address string) error {
+	switch {
+	case s.locks != "split" && s.locks != "shared":
+		return fmt.Errorf("-locks %q: want split or shared", s.locks)
+	case s.number < 1 || s.rounds < 1:
+		return fmt.Errorf("-turns %d -rounds %d: want at least 1 of each", s.number, s.rounds)
+	case s.connections < 1 || s.connections > 1024:
+		return fmt.Errorf("-connections %d: want 1 to 1024", s.connections)
+	}
+	// A thread that sleeps in futex keeps its place among these.
+	runtime.GOMAXPROCS(max(s.connections, runtime.NumCPU()))
+	l, err := listenTCP(ctx, address)
+	if err != nil {
+		return err
+	}
+	shared := new(guarded)
+	return serveEach(ctx, l, func(c net.Conn) {
+		data := shared
+		if s.locks == "split" {
+			data = new(guarded)
+		}
+		answerAll(c, func() error {
+			for range s.number {
+				data.compute(s.rounds)
+			}
+			return nil
+		})
+	})
+}
+
+// guarded is data under a lock.
+type guarded struct {
+	mutex mutex
+	value uint64
+}
+
+// compute is work that needs the data.
+func (g *guarded) compute(rounds int) {
+	g.mutex.lock()
+	defer g.mutex.unlock()
+	for range rounds {
+		g.value = g.value*6364136223846793005 + 1442695040888963407 // Knuth, MMIX
+	}
+}
+
+// mutex is the lock of C programs, on which threads sleep in the kernel (Ulrich
+// Drepper, Futexes Are Tricky, section 5): 0 is free, 1 taken, 2 taken and waited
+// for. Go's own parks goroutines, which would hide the contention from the kernel.
+type mutex struct{ state atomic.Uint32 }
+
+// Operations of futex(2) within a process (include/uapi/linux/futex.h).
+const (
+	futexPrivate = 128
+	futexWait    = 0 | futexPrivate
+	futexWake    = 1 | futexPrivate
+)
+
+func (m *mutex) lock() {
+	if m.state.CompareAndSwap(0, 1) {
+		return
+	}
+	for m.state.Swap(2) != 0 {
+		m.futex(futexWait, 2) // woken, interrupted or too late: look again
+	}
+}
+
+func (m *mutex) unlock() {
+	if m.state.Swap(0) == 2 {
+		m.futex(futexWake, 1)
+	}
+}
+
+func (m *mutex) futex(operation, value uintptr) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&m.state)), operation, value, 0, 0, 0)
+}
