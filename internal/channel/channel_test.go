@@ -294,6 +294,14 @@ func TestNegotiation(t *testing.T) {
 			return [][]byte{f}
 		}
 	}
+	key := func(at int) func(int, []byte) [][]byte {
+		return func(n int, f []byte) [][]byte {
+			if n == 0 {
+				f[at] ^= 1
+			}
+			return [][]byte{f}
+		}
+	}
 	for name, c := range map[string]struct {
 		up, down func(int, []byte) [][]byte
 		want     error // of the server
@@ -302,8 +310,8 @@ func TestNegotiation(t *testing.T) {
 		"suite":         {set(0, headerSize+1, byte(ChaChaPoly)), asIs, errSuite},
 		"resume":        {set(0, headerSize+2, 1), asIs, ErrMalformed},
 		"no hello":      {set(0, 0, byte(kindProof)), asIs, ErrMalformed},
-		"client's key":  {set(0, headerSize+3, 0xaa), asIs, nil},
-		"server's key":  {asIs, set(0, headerSize, 0xaa), nil},
+		"client's key":  {key(headerSize + 3), asIs, nil},
+		"server's key":  {asIs, key(headerSize), nil},
 		"no accept":     {asIs, set(0, 0, byte(kindClose)), nil},
 		"another again": {asIs, set(0, 0, byte(kindAgain)), nil},
 	} {
