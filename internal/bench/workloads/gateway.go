@@ -217,10 +217,17 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	for _, part := range gatewayParts {
 		samples += said(rep, "split_"+part.name+"_seconds_total")
 	}
+	if samples < fewestSamples {
+		samples = math.NaN()
+	}
 	for _, part := range gatewayParts {
-		r.derived(part.desc, said(rep, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has no samples")
+		r.derived(part.desc, said(rep, "split_"+part.name+"_seconds_total")/samples*used/requests, "the gateway's CPU profile has too few samples to be divided; measure for longer")
 	}
 }
+
+// fewestSamples is the least CPU time of a profile that is divided, in seconds: of 50
+// samples a part of a half is known to some 15 %.
+const fewestSamples = 0.5
 
 // checkGateway sees beside the load's own check that what was asked for was in effect: a
 // setting that a gateway reads and does not obey makes equal arms look compared.
