@@ -14,6 +14,8 @@ import (
 	"math/big"
 	"slices"
 	"time"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 var simulated = Provider{
@@ -68,7 +70,7 @@ func NewSimulated(s Settings) (*Simulated, error) {
 		return nil, fmt.Errorf("simulate quotes: delays of %s and %s, %d at once: want no less than 0, 0 and 1", s.Delay, s.Fetch, s.Parallel)
 	}
 	d := &Simulated{delay: s.Delay, fetch: s.Fetch, turns: make(chan struct{}, s.Parallel)}
-	now := time.Now()
+	now := host.Local().Now()
 	root, rootKey, err := certify(1, "simulated root", now, nil, nil)
 	if err == nil {
 		var leaf *x509.Certificate

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/attest"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // attestation answers lines: "quote" gets evidence over data that no other quote
@@ -38,6 +39,7 @@ var attestation = Command{
 type attestServer struct {
 	settings attest.Settings
 	fetched  bool
+	now      func() time.Time
 
 	quoter     attest.Quoter
 	collateral attest.Collateral
@@ -91,6 +93,7 @@ func (a *attestServer) run(ctx context.Context, s Streams, provider, address str
 	if err != nil {
 		return err
 	}
+	a.now = host.Local().Now
 	if a.quoter, a.collateral, err = p.Open(a.settings); err != nil {
 		return err
 	}
@@ -172,7 +175,7 @@ func (a *attestServer) converse(ctx context.Context, c net.Conn) error {
 func (a *attestServer) quote(ctx context.Context) error {
 	var data [attest.Size]byte
 	_, _ = rand.Read(data[:]) // never fails
-	began := time.Now()
+	began := a.now()
 	e, err := a.quoter.Quote(ctx, data)
 	if err == nil && len(e.Quote) == 0 {
 		err = errors.New("the quote is empty")
@@ -182,7 +185,7 @@ func (a *attestServer) quote(ctx context.Context) error {
 }
 
 func (a *attestServer) verify() error {
-	began := time.Now()
+	began := a.now()
 	err := attest.Verify(a.evidence, a.bound, a.collateral, began)
 	a.verified.add(began, err)
 	return err

@@ -231,7 +231,7 @@ func (l *link) watch(ctx context.Context, client *host.Process, running map[stri
 			return cmp.Or(err, errors.New("iperf3 ended before its time"))
 		case <-time.After(wait):
 		}
-		at[i], of[i] = time.Now(), map[string]time.Duration{}
+		at[i], of[i] = host.Local().Now(), map[string]time.Duration{}
 		machine[i] = machineTime()
 		for name, pid := range running {
 			t, err := processTime(pid)
