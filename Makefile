@@ -46,6 +46,7 @@ bench: build ## measure cost, speed and size and print the tables of docs/perfor
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./e2e/perf
 	go run ./e2e/throughput
+	go run ./e2e/generator
 	go run ./e2e/channel
 
 bench-gate-selftest: build ## 100 gates over equal builds and 20 over a slower one, for docs/statistics.md (half an hour on a quiet machine)
