@@ -29,7 +29,7 @@ var memcachedServer = dataServer{
 		}
 		// Twice the data and some, so that the classes of its allocator never run full.
 		const mib = 1 << 20
-		return host.Cmd{Dir: "{work}", Argv: []string{"memcached", "-l", "127.0.0.1", "-p", "{port}", "-U", "0",
+		return host.Cmd{Dir: "{work}", Argv: []string{"memcached", "-l", "{host}", "-p", "{port}", "-U", "0",
 			"-u", "nobody", // it refuses to run as root without a user to become
 			"-m", strconv.FormatInt(64+2*set.bytes/mib, 10), "-t", strconv.FormatInt(threads, 10),
 			"-c", strconv.FormatInt(set.connections+spare, 10)}}, nil, nil

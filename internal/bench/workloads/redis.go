@@ -30,7 +30,7 @@ var redisServer = dataServer{
 		if err != nil {
 			return host.Cmd{}, nil, err
 		}
-		return host.Cmd{Dir: "{work}", Argv: []string{"redis-server", "--port", "{port}", "--bind", "127.0.0.1", "--dir", "{work}",
+		return host.Cmd{Dir: "{work}", Argv: []string{"redis-server", "--port", "{port}", "--bind", "{host}", "--dir", "{work}",
 			"--save", "", "--appendonly", "no", "--databases", "1", "--io-threads", strconv.FormatInt(threads, 10),
 			"--maxclients", strconv.FormatInt(set.connections+spare, 10), "--tcp-backlog", "1024"}}, nil, nil
 	},
