@@ -71,7 +71,7 @@ func ask(conn net.Conn, words ...string) (reply, error) {
 			return r, fmt.Errorf("%s: the server answers %q", words[0], r.text)
 		case used > 0:
 			return r, nil
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return r, io.ErrUnexpectedEOF
 		case err != nil:
 			return r, err
