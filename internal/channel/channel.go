@@ -156,7 +156,7 @@ func (c Config) limited() Config {
 		c.Counters = &Counters{}
 	}
 	if c.Now == nil {
-		c.Now = time.Now //nolint:forbidigo // the default of a clock that can be set
+		c.Now = time.Now
 	}
 	return c
 }

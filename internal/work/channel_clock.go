@@ -11,7 +11,7 @@ import (
 )
 
 // monotonic is the clock of measurements.
-func monotonic() time.Time { return time.Now() } //nolint:forbidigo // differences of the monotonic clock alone are used
+func monotonic() time.Time { return time.Now() }
 
 // processorSeconds is the CPU time of this process (getrusage(2)).
 func processorSeconds() float64 {

@@ -232,32 +232,32 @@ func parseLoad(o bench.Outcome) ([]metric.Sample, error) {
 }
 
 // load reads what the report says, for workloads that add to it.
-func (f *reading) load(r *load.Report, p bench.Params) {
+func (r *reading) load(rep *load.Report, p bench.Params) {
 	wrong := uint64(0)
-	for _, n := range r.Errors {
+	for _, n := range rep.Errors {
 		wrong += n
 	}
-	all := float64(r.Requests) + float64(wrong)
+	all := float64(rep.Requests) + float64(wrong)
 	const none = "no request was sent in the measured time"
-	if r.Requests == 0 { // no rate is known then, not even a low one
-		f.lack(loadRate, "no request was answered in the measured time")
-		f.lack(loadReceived, "no request was answered in the measured time")
+	if rep.Requests == 0 { // no rate is known then, not even a low one
+		r.lack(loadRate, "no request was answered in the measured time")
+		r.lack(loadReceived, "no request was answered in the measured time")
 	} else {
-		f.derived(loadRate, float64(r.Requests)/r.Seconds, none)
-		f.derived(loadReceived, float64(r.Received)/r.Seconds, none)
+		r.derived(loadRate, float64(rep.Requests)/rep.Seconds, none)
+		r.derived(loadReceived, float64(rep.Received)/rep.Seconds, none)
 	}
-	f.derived(loadErrors, float64(wrong)/all, none)
-	f.derived(loadCPU, r.CPUSeconds/r.Seconds/float64(r.Cores), none)
-	f.value(loadRequests, float64(r.Requests), none)
+	r.derived(loadErrors, float64(wrong)/all, none)
+	r.derived(loadCPU, rep.CPUSeconds/rep.Seconds/float64(rep.Cores), none)
+	r.value(loadRequests, float64(rep.Requests), none)
 	if openLoop(p) {
-		f.derived(loadLate, float64(r.Late)/all, none)
+		r.derived(loadLate, float64(rep.Late)/all, none)
 	}
 	if p["tls"] == "on" && freshConnections(p) {
-		f.derived(loadHello, float64(r.Handshakes)/r.Seconds, none)
-		f.derived(loadResumed, float64(r.Resumed)/float64(r.Handshakes), "no handshake was completed in the measured time")
+		r.derived(loadHello, float64(rep.Handshakes)/rep.Seconds, none)
+		r.derived(loadResumed, float64(rep.Resumed)/float64(rep.Handshakes), "no handshake was completed in the measured time")
 	}
 	for _, t := range loadTimings(p) {
-		f.timing(t, t.of(r))
+		r.timing(t, t.of(rep))
 	}
 }
 
@@ -265,14 +265,14 @@ func (f *reading) load(r *load.Report, p bench.Params) {
 const rare = 10
 
 // timing reads a histogram.
-func (f *reading) timing(t *timing, encoded string) {
+func (r *reading) timing(t *timing, encoded string) {
 	lack := func(why string) {
-		f.lack(t.mean, why)
+		r.lack(t.mean, why)
 		for _, q := range t.quantiles {
-			f.lack(q.desc, why)
+			r.lack(q.desc, why)
 		}
 		if t.max != nil {
-			f.lack(t.max, why)
+			r.lack(t.max, why)
 		}
 	}
 	if encoded == "" {
@@ -286,17 +286,17 @@ func (f *reading) timing(t *timing, encoded string) {
 	}
 	n := h.TotalCount()
 	mean := metric.Sample{Desc: t.mean, Value: h.Mean() / 1e9, Trust: metric.Derived, Hist: loadHistogram(h)}
-	f.sample(mean, "the histogram has no mean")
+	r.sample(mean, "the histogram has no mean")
 	for _, q := range t.quantiles {
 		// The largest of few values is no percentile of theirs.
 		if q.rank > 50 && t.max == nil && float64(n)*(1-q.rank/100) < rare {
-			f.lack(q.desc, fmt.Sprintf("of %d values fewer than %d lie above it; measure for longer", n, rare))
+			r.lack(q.desc, fmt.Sprintf("of %d values fewer than %d lie above it; measure for longer", n, rare))
 			continue
 		}
-		f.value(q.desc, float64(h.ValueAtPercentile(q.rank))/1e9, "the histogram has no such percentile")
+		r.value(q.desc, float64(h.ValueAtPercentile(q.rank))/1e9, "the histogram has no such percentile")
 	}
 	if t.max != nil {
-		f.value(t.max, float64(h.Max())/1e9, "the histogram has no largest value")
+		r.value(t.max, float64(h.Max())/1e9, "the histogram has no largest value")
 	}
 }
 

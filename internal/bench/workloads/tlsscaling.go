@@ -316,9 +316,9 @@ func scalingSteady(r *load.Scaling) (s bench.Series, end float64, err error) {
 
 // scalingStart reads how the server started: two lines of its own, then what the
 // first client saw.
-func (f *reading) scalingStart(o bench.Outcome, r *load.Scaling) {
-	f.value(firstHandshakeSeconds, r.FirstHandshake, "")
-	f.value(firstMessageSeconds, r.FirstAnswer, "")
+func (r *reading) scalingStart(o bench.Outcome, rep *load.Scaling) {
+	r.value(firstHandshakeSeconds, rep.FirstHandshake, "")
+	r.value(firstMessageSeconds, rep.FirstAnswer, "")
 	var loaded, ready time.Duration
 	for _, l := range o.Inside.Lines {
 		switch {
@@ -331,17 +331,17 @@ func (f *reading) scalingStart(o bench.Outcome, r *load.Scaling) {
 	if loaded <= 0 || ready < loaded {
 		const why = `the server did not say "loaded" and then "ready"`
 		for _, d := range []*metric.Desc{loadSeconds, listenSeconds, serverStartSeconds} {
-			f.lack(d, why)
+			r.lack(d, why)
 		}
 		return
 	}
-	f.value(loadSeconds, loaded.Seconds(), "")
-	f.value(listenSeconds, (ready - loaded).Seconds(), "")
-	f.derived(serverStartSeconds, ready.Seconds()+r.FirstHandshake+r.FirstAnswer, "")
+	r.value(loadSeconds, loaded.Seconds(), "")
+	r.value(listenSeconds, (ready - loaded).Seconds(), "")
+	r.derived(serverStartSeconds, ready.Seconds()+rep.FirstHandshake+rep.FirstAnswer, "")
 }
 
 // scalingEnd reads the server's last line.
-func (f *reading) scalingEnd(o bench.Outcome) {
+func (r *reading) scalingEnd(o bench.Outcome) {
 	var end struct {
 		PeakRSS float64 `json:"peak_rss_bytes"`
 		Program float64 `json:"program_bytes"`
@@ -356,9 +356,9 @@ func (f *reading) scalingEnd(o bench.Outcome) {
 		bytes float64
 	}{{peakRSSBytes, end.PeakRSS}, {programBytes, end.Program}} {
 		if v.bytes > 0 {
-			f.value(v.desc, v.bytes, "")
+			r.value(v.desc, v.bytes, "")
 		} else {
-			f.lack(v.desc, why)
+			r.lack(v.desc, why)
 		}
 	}
 }
