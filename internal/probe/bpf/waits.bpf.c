@@ -48,7 +48,7 @@ struct record {
 struct task_struct___waits {
 	unsigned int __state;
 	unsigned int flags;
-	int on_cpu;
+	unsigned char on_cpu; /* the low byte of an int; since Linux 7.2 all there is */
 	int exit_state;
 	struct thread_info thread_info;
 	struct task_struct *group_leader;
