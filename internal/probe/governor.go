@@ -214,6 +214,9 @@ func (g *governor) plan(now time.Time) {
 	g.user, g.at, g.known = user, now, true
 
 	allowance := aim * max(share-g.userNow/cpus-steady, share*leastForKernel)
+	if share >= 1 { // all of each core is no limit, whatever the clocks of a starved machine say
+		allowance = math.Inf(1)
+	}
 	least := g.least() / mostSkipped
 	may := allot(allowance, full)
 	// What has to be off leaves its part to the others.

@@ -251,6 +251,23 @@ func TestUnthrottled(t *testing.T) {
 	})
 }
 
+// TestAllOfACore: with a budget of 100 % nothing is held back, also where the clocks
+// of a starved machine say that more than there is was used.
+func TestAllOfACore(t *testing.T) {
+	a, b := newLoad(300e-9, 3e6, 3e6), newLoad(300e-9, 1e6, 3e6)
+	govern(t, 1, []*load{a, b}, func(e *Engine) {
+		for range 20 {
+			time.Sleep(time.Second)
+			_, samples := e.Collect(t.Context())
+			for _, source := range []string{"x", "y"} {
+				if c := value(t, samples, Coverage, source); c != 1 {
+					t.Fatalf("coverage of %s is %g", source, c)
+				}
+			}
+		}
+	})
+}
+
 // TestCheapKeepFullCoverage: max-min fairness.
 func TestCheapKeepFullCoverage(t *testing.T) {
 	storm, few := newLoad(88e-9, 3e6, 3e6), newLoad(100e-9, 2e4, 2e4)
