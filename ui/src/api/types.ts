@@ -532,6 +532,8 @@ export interface ResultDesign {
   ceilings: ResultCeiling[] | null;
   /** Calibration: both arms are the same on purpose (A/A). */
   calibration?: boolean;
+  /** Client is where the load came from: SameHost, or the other machine as the user named it. "" for jobs without a load from outside. */
+  client?: string;
 }
 
 /** MetricDesc declares a metric of a workload. */
