@@ -83,6 +83,12 @@ function Conclusion({ doc, c }: { doc: ResultExperiment; c: ResultComparison }) 
             </li>
           )}
         </ul>
+        {c.cause && (
+          <p className="next">
+            <strong>Why. </strong>
+            <Sentence text={c.cause} />
+          </p>
+        )}
         {next.length > 0 && (
           <p className="next">
             <strong>What would help. </strong>

@@ -61,7 +61,7 @@ export function Counters({ doc, kase }: { doc: ResultExperiment; kase: string })
 }
 
 function per(r: Counted): string {
-  return r.perOperation ? "per operation" : "per run";
+  return `per ${r.per}`;
 }
 
 /** A counter that sees a part of the workload saw at least so much. */

@@ -79,7 +79,7 @@ test("a counter is the sum over processes and the median over runs, and trust is
     {
       name: "syscalls, read",
       scope: "process",
-      perOperation: false,
+      per: "run",
       arms: [
         { value: 4, trust: "full", reason: "" },
         { value: 40, trust: "partial", reason: "" },
@@ -95,6 +95,15 @@ test("a counter is the sum over processes and the median over runs, and trust is
   const named = countersOf(doc({ runs: three }), "default").find((r) => r.name === "syscalls, mmap")!;
   expect(named.arms.map((a) => a.value)).toEqual([0, null, null]);
   expect(causeName('tee_page_faults_total{cause="write",space="user"}')).toBe("page faults, write, user");
+});
+
+test("counters of a server are for a hundred of its requests", () => {
+  const counter: ResultCounter = { name: "tee_page_faults_total", labels: {}, value: 30, per_operation: 0.03, scope: "process", trust: "full" };
+  const workload = (unit: string) => ({ ...doc({}).workload, operations_metric: "n", metrics: [{ name: "n", help: "", unit, better: "none" }] });
+  const runs = [run("native", "default", 1, { counters: [counter] })];
+  const seen = (unit: string) => countersOf(doc({ runs, workload: workload(unit) }), "default").map((c) => [c.per, c.arms[0]!.value]);
+  expect(seen("requests")).toEqual([["100 requests", 3]]);
+  expect(seen("operations")).toEqual([["operation", 0.03]]);
 });
 
 test("what is missing keeps its reason and counts its runs", () => {

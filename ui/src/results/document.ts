@@ -193,7 +193,8 @@ export function rungsOf(e: Doc, kase: string): Rung[] {
 export interface Counted {
   name: string;
   scope: string;
-  perOperation: boolean;
+  /** What it is divided by. */
+  per: "run" | "operation" | "100 requests";
   arms: { value: number | null; trust: ResultTrust | ""; reason: string }[];
 }
 
@@ -219,10 +220,18 @@ export function countersOf(e: Doc, kase: string): Counted[] {
     // A source names only what there was: beside a total, what is not named did not
     // happen in that run. An arm that never named it stays empty.
     const silent = (cell: (typeof cells)[number], env: string) => runs.filter((r) => r.env_id === env && !cell.has(r.run_id) && totals.has(`${r.run_id} ${metric}`)).length;
-    return { name, scope, perOperation, arms: cells.map((cell, i) => armOf([...cell.values()], perOperation, silent(cell, envs[i]!))) };
+    const per = perOperation ? portion(e) : "run";
+    return { name, scope, per, arms: cells.map((cell, i) => armOf([...cell.values()], per, silent(cell, envs[i]!))) };
   });
   const moves = new Map(rows.map((r) => [r, moved(r)]));
   return rows.sort((a, b) => Number(a.scope === "machine") - Number(b.scope === "machine") || moves.get(b)! - moves.get(a)!);
+}
+
+/** What counters are shown for: an operation, or a hundred of the requests of a
+ * server, of which one makes few faults and switches. */
+function portion(e: Doc): "operation" | "100 requests" {
+  const operations = (e.workload.metrics ?? []).find((m) => m.name === e.workload.operations_metric);
+  return operations?.unit === "requests" ? "100 requests" : "operation";
 }
 
 /** Without labels a counter is the sum of all series of its metric. */
@@ -230,16 +239,17 @@ function isTotal(c: ResultCounter): boolean {
   return Object.keys(c.labels ?? {}).length === 0;
 }
 
-function armOf(runs: ResultCounter[][], perOperation: boolean, silent: number): Counted["arms"][number] {
+function armOf(runs: ResultCounter[][], per: Counted["per"], silent: number): Counted["arms"][number] {
   const ranks: ResultTrust[] = ["none", "partial", "full"];
   const all = runs.flat();
   const trust = ranks.find((t) => all.some((c) => c.trust === t)) ?? "";
   const note = all.find((c) => c.note)?.note;
   if (trust === "none") return { value: null, trust, reason: note ?? "the counter cannot see into this environment" };
+  const times = per === "100 requests" ? 100 : 1;
   const sums = runs.flatMap((series) => {
     const total = series.filter(isTotal);
-    const values = (total.length > 0 ? total : series).map((c) => (perOperation ? c.per_operation : c.value)).filter((v) => v !== null);
-    return values.length === 0 ? [] : [values.reduce((a, b) => a + b, 0)];
+    const values = (total.length > 0 ? total : series).map((c) => (per === "run" ? c.value : c.per_operation)).filter((v) => v !== null);
+    return values.length === 0 ? [] : [times * values.reduce((a, b) => a + b, 0)];
   });
   const value = sums.length === 0 ? null : median([...sums, ...Array<number>(silent).fill(0)]);
   return { value, trust, reason: value === null ? (note ?? "not counted in this arm") : (note ?? "") };
