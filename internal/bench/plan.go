@@ -39,6 +39,7 @@ type Plan struct {
 	Margin   float64
 	// Calibration: the arms are equal on purpose.
 	Calibration bool
+	Origin      *result.Origin
 	References  []result.Reference
 	Ceilings    []result.Ceiling
 	// Then are the passes that follow.
@@ -154,6 +155,9 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 				return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 			}
 		}
+	}
+	if e.Source != "" || e.Corrects != "" {
+		p.Origin = &result.Origin{Source: e.Source, Corrects: e.Corrects}
 	}
 	p.References, p.Then, p.NoCounters = e.References, e.Then, e.NoCounters
 	p.Ceilings = append(slices.Clone(e.Ceilings), c.Ceilings...)

@@ -100,6 +100,18 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
+func TestOrigin(t *testing.T) {
+	e := job()
+	if p, err := NewPlan(Choice{Experiment: e}, members()); err != nil || p.Origin != nil {
+		t.Errorf("of the user's own: %+v, %v", p.Origin, err)
+	}
+	e.Source, e.Corrects = "a paper", "its clock"
+	p, err := NewPlan(Choice{Experiment: e}, members())
+	if want := (result.Origin{Source: "a paper", Corrects: "its clock"}); err != nil || p.Origin == nil || *p.Origin != want {
+		t.Errorf("%+v, %v; want %+v", p.Origin, err, want)
+	}
+}
+
 // TestSchedule: every case meets every arm once a pair, arms of a pair stand
 // next to each other, both orders occur, and the seed decides all.
 func TestSchedule(t *testing.T) {

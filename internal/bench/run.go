@@ -129,6 +129,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
 			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings, Client: o.Client.place(p)},
 		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
+		Origin:     p.Origin,
 		References: p.References,
 		UnitCosts:  o.UnitCosts,
 	}

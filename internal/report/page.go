@@ -192,6 +192,13 @@ func designFacts(e *result.Experiment) []Fact {
 	if e.Workload.Doc != "" {
 		f = append(f, Fact{"What it does", e.Workload.Doc})
 	}
+	if o := e.Origin; o != nil {
+		for _, x := range []Fact{{"Parameters from", o.Source}, {"What misleads there, and what is different here", o.Corrects}} {
+			if x.Text != "" {
+				f = append(f, x)
+			}
+		}
+	}
 	design := designText(e.Design.Kind)
 	if e.Design.Calibration {
 		design += ", both arms the same on purpose (A/A)"

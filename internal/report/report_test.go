@@ -58,6 +58,24 @@ func TestMissingHasReason(t *testing.T) {
 }
 
 // TestTicks: a few round values inside the axis, whatever its span.
+func TestOriginIsSaid(t *testing.T) {
+	said := func(e *result.Experiment) (texts []string) {
+		for _, f := range designFacts(e) {
+			texts = append(texts, f.Text)
+		}
+		return texts
+	}
+	published := said(&result.Experiment{Origin: &result.Origin{Source: "a paper of 2020", Corrects: "Its clock misleads."}})
+	for _, want := range []string{"a paper of 2020", "Its clock misleads."} {
+		if !slices.Contains(published, want) {
+			t.Errorf("%q is not said in %q", want, published)
+		}
+	}
+	if own := said(&result.Experiment{}); len(own) != len(published)-2 {
+		t.Errorf("without an origin %q", own)
+	}
+}
+
 func TestTicks(t *testing.T) {
 	for _, v := range [][]float64{{0.0124, 0.0391}, {1e-9, 1e9}, {5, 5}, {0, 0}, {-3, 4}, {1, 12}, {99.9, 100.1}, {1e-90, 1e90}, {1e-300, 1e300}, {-1e308, 1e308}, nil, {math.NaN()}} {
 		a := newAxis(v, 0, 500)

@@ -40,6 +40,16 @@ type Experiment struct {
 	// UnitCosts are what counters are priced with; null in results of version 1.0 and
 	// where nothing was counted.
 	UnitCosts *UnitCosts `json:"unit_costs,omitempty"`
+	// Origin is that of an experiment file; null for a workload that was run as it is.
+	Origin *Origin `json:"origin,omitempty"`
+}
+
+// Origin is where an experiment comes from.
+type Origin struct {
+	// Source cites who published its parameters.
+	Source string `json:"source,omitempty"`
+	// Corrects says in what the published method misleads, and what is done differently here.
+	Corrects string `json:"corrects,omitempty"`
 }
 
 // UnitCosts is what single events cost on the harness's machine, whose kernel

@@ -891,6 +891,14 @@ export interface ResultUnitCosts {
   missing_reason?: string;
 }
 
+/** Origin is where an experiment comes from. */
+export interface ResultOrigin {
+  /** Source cites who published its parameters. */
+  source?: string;
+  /** Corrects says in what the published method misleads, and what is done differently here. */
+  corrects?: string;
+}
+
 /** Experiment is one document. */
 export interface ResultExperiment {
   schema_version: string;
@@ -914,6 +922,8 @@ export interface ResultExperiment {
   references: ResultReference[] | null;
   /** UnitCosts are what counters are priced with; null in results of version 1.0 and where nothing was counted. */
   unit_costs?: ResultUnitCosts;
+  /** Origin is that of an experiment file; null for a workload that was run as it is. */
+  origin?: ResultOrigin;
 }
 
 /** Change is a series that differs between two windows. */

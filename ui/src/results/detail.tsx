@@ -206,6 +206,8 @@ function Facts({ doc }: { doc: ResultExperiment }) {
   const rows: [string, string][] = [
     ["Workload", `${w.name}${w.version > 0 ? ` version ${w.version}` : ""}`],
     ["What it does", w.doc],
+    ["Parameters from", doc.origin?.source ?? ""],
+    ["What misleads there, and what is different here", doc.origin?.corrects ?? ""],
     ["Design", `${designText(doc.design.kind)}${doc.design.calibration ? ", both arms the same on purpose (A/A)" : ""}`],
     ["Grade", doc.design.grade ? `${doc.design.grade}, ${gradeMeans(doc.design.grade)}` : gradeMeans("")],
     ["Environments", envs.join(", ")],
