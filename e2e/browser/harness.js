@@ -139,7 +139,10 @@ async function launch() {
   if (!browser) {
     const quiet = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
     browser = await chromium.launch({ executablePath, args: quiet });
-    cleanups.push(() => browser.close());
+    cleanups.push(async () => {
+      await browser.close();
+      browser = undefined; // the next suite of the file starts one of its own
+    });
   }
   return browser;
 }
