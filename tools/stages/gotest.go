@@ -10,8 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // goTest runs `go test` with args on a fresh run, never from the test cache:
@@ -147,7 +151,7 @@ var place = regexp.MustCompile(`^\S+\.go:\d+: `)
 
 func short(pkg string) string { return strings.TrimPrefix(pkg, "github.com/teescope/teescope/") }
 
-// fuzz runs every fuzz target of the packages for the given time, guided by
+// fuzz runs every fuzz target of the packages for the given time, one on each CPU, guided by
 // coverage where that is cheap: go instruments all dependencies, so that one
 // target in a package that links Prometheus would compile all of it again. There
 // the inputs are drawn without guidance.
@@ -162,6 +166,9 @@ func fuzz(each string, packages ...string) func(context.Context, *tally) error {
 			return err
 		}
 		defer os.RemoveAll(found)
+		var all errgroup.Group
+		all.SetLimit(runtime.NumCPU())
+		var mu sync.Mutex // of t
 		for line := range bytes.Lines(out) {
 			var e event
 			if err := json.Unmarshal(line, &e); err != nil {
@@ -171,28 +178,35 @@ func fuzz(each string, packages ...string) func(context.Context, *tally) error {
 			if !strings.HasPrefix(name, "Fuzz") {
 				continue
 			}
-			deps, err := exec.CommandContext(ctx, "go", "list", "-deps", e.Package).Output()
-			if err != nil {
-				return fmt.Errorf("list what %s needs: %w", e.Package, err)
-			}
-			run := goTest("-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each, e.Package)
-			if bytes.Contains(deps, []byte("github.com/prometheus/prometheus/")) {
-				run = goTest("-run", "^$", e.Package, "-args", "-test.fuzz=^"+name+"$", "-test.fuzztime="+each, "-test.fuzzcachedir="+found)
-			}
-			once := &tally{stage: t.stage}
-			err = run(ctx, once)
-			if deadlineOnly(once) {
-				fmt.Printf("%s %s: the engine took its own deadline for a failure; once more\n", short(e.Package), name)
-				once = &tally{stage: t.stage}
-				err = run(ctx, once)
-			}
-			t.add(once)
-			if err != nil {
+			all.Go(func() error {
+				once, err := fuzzOne(ctx, e.Package, name, each, found)
+				mu.Lock()
+				defer mu.Unlock()
+				t.add(once)
 				return err
-			}
+			})
 		}
-		return nil
+		return all.Wait()
 	}
+}
+
+// fuzzOne runs one target on one CPU.
+func fuzzOne(ctx context.Context, pkg, name, each, found string) (*tally, error) {
+	deps, err := exec.CommandContext(ctx, "go", "list", "-deps", pkg).Output()
+	if err != nil {
+		return new(tally), fmt.Errorf("list what %s needs: %w", pkg, err)
+	}
+	run := goTest("-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each, "-parallel", "1", pkg)
+	if bytes.Contains(deps, []byte("github.com/prometheus/prometheus/")) {
+		run = goTest("-run", "^$", pkg, "-args", "-test.fuzz=^"+name+"$", "-test.fuzztime="+each, "-test.parallel=1", "-test.fuzzcachedir="+found)
+	}
+	t := new(tally)
+	if err := run(ctx, t); !deadlineOnly(t) {
+		return t, err
+	}
+	fmt.Printf("%s %s: the engine took its own deadline for a failure; once more\n", short(pkg), name)
+	t = new(tally)
+	return t, run(ctx, t)
 }
 
 // deadlineOnly tells a race in Go's fuzzing engine, which at the end of -fuzztime
