@@ -27,7 +27,7 @@ demo: build ## watch a finding open, explained and closed: redis under load, the
 	@tools/setup.sh demo
 	@go run ./e2e/demo
 
-test: ## run every test on this machine; ends with what ran, failed and was skipped, and why (25 minutes)
+test: ## run every test on this machine; ends with what ran, failed and was skipped, and why (half an hour)
 	@tools/setup.sh test
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
