@@ -12,7 +12,6 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/stats"
 )
 
 var (
@@ -98,7 +97,7 @@ var attestation = bench.Workload{
 		}
 		return found.samples, errors.Join(found.missing...)
 	},
-	Series:   attestSeries,
+	Series:   loadSeries,
 	Failures: loadFailures,
 	Check: func(o bench.Outcome) (string, error) {
 		inside, err := readAttest(o)
@@ -116,26 +115,6 @@ var attestation = bench.Workload{
 		}
 		return checkLoad(o, o.Params["operation"], inside.Format)
 	},
-}
-
-// attestSeries is the rate in ten parts of a run. A device that answers 25 times a second
-// answers two or three times in a window of the load generator, and callers that began
-// together stay together: what is asked of it is that it does not drift.
-func attestSeries(o bench.Outcome) (bench.Series, error) {
-	s, err := loadSeries(o)
-	if err != nil || s.Attained != nil {
-		return s, err
-	}
-	const parts = 10
-	n := max(len(s.Values)/parts, 1)
-	var means []float64
-	for group := range slices.Chunk(s.Values, n) {
-		if len(group) == n {
-			means = append(means, mean(group, n))
-		}
-	}
-	steady := stats.Steady(means, stats.SteadyOptions{MaxDeviation: 1}).OK
-	return bench.Series{Values: means, Width: s.Width * float64(n), Attained: &steady, Method: "no drift after the warm-up"}, nil
 }
 
 // asSimulated marks a metric of a device that is not there: whatever is made of a
