@@ -13,7 +13,6 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/stats"
 )
 
 var (
@@ -278,9 +277,7 @@ func iperfSeries(o bench.Outcome) (bench.Series, error) {
 	if len(s.Values) == 0 {
 		return bench.Series{}, errors.New("steady state: iperf3's receiver has no intervals")
 	}
-	steady := stats.Steady(s.Values, stats.SteadyOptions{MaxDeviation: 1}).OK
-	s.Attained, s.Method = &steady, "no drift after the omitted start"
-	return s, nil
+	return noDrift(s), nil
 }
 
 // checkIperf sees that the streams were those that were asked for, and that they went
