@@ -117,7 +117,8 @@ type Job struct {
 	//
 	// In Argv and Env of both commands and in Data of Files {port}, {port2} and
 	// {port3} stand for TCP ports that were free on the harness's loopback when the
-	// environment was opened; they stay the same for its runs.
+	// environment was opened; they stay the same for its runs. {host} is
+	// where a server listens: the loopback, or what a client on another machine reaches.
 	Inside host.Cmd
 	Files  []File
 	// Outside runs beside it on the harness's machine (a load generator), after
