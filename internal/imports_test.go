@@ -18,7 +18,7 @@ const module = "github.com/teescope/teescope/"
 // table reads "a, b < c, d": c and d may import a and b and whatever those may
 // import. NONE imports nothing of the project. DO NOT CHANGE IT TO FIX A BUILD.
 const table = `
-NONE < host, metric, stats, ui, workloads/micro, experiments, claims, cause
+NONE < host, metric, stats, ui, workloads/micro, experiments, claims, cause, schematest
 host < tee
 tee, metric < probe
 metric < store

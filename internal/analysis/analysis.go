@@ -56,6 +56,8 @@ type Pass struct {
 	Querier
 	Rule     *Rule
 	From, To time.Time
+	// Interval is the longest time between two readings.
+	Interval time.Duration
 	Facts    []tee.Facts
 	Report   func(Finding)
 

@@ -30,6 +30,9 @@ type Options struct {
 	Started time.Time
 	Facts   []tee.Facts
 	Windows Windows
+	// Interval is the longest time between two readings of what the rules look at.
+	// Windows that would hold fewer than four of them are lengthened until they do.
+	Interval time.Duration
 	// PerRule replaces Windows for the rules it names.
 	PerRule map[string]Windows
 	// Limits are the users' settings of thresholds.
@@ -126,8 +129,8 @@ func (e *Engine) unanswered() []RuleStat {
 	return out
 }
 
-// Use puts other rules into force, and the windows, limits, Every and CloseAfter of
-// other options, once an evaluation that is under way has ended. An open finding
+// Use puts other rules into force, and the interval, windows, limits, Every and
+// CloseAfter of other options, once an evaluation that is under way has ended. An open finding
 // goes on under its id as long as its rule is there and holds; one whose rule is
 // gone ends with the next evaluation.
 func (e *Engine) Use(rules []*Rule, o Options) {
@@ -143,7 +146,8 @@ func (e *Engine) Use(rules []*Rule, o Options) {
 		e.pace <- o.Every
 	}
 	e.rules, e.settled = rules, false
-	e.opts.Windows, e.opts.PerRule, e.opts.Limits, e.opts.Every, e.opts.CloseAfter = o.Windows, o.PerRule, o.Limits, o.Every, o.CloseAfter
+	e.opts.Interval, e.opts.Windows, e.opts.PerRule = o.Interval, o.Windows, o.PerRule
+	e.opts.Limits, e.opts.Every, e.opts.CloseAfter = o.Limits, o.Every, o.CloseAfter
 	next := e.unanswered()
 	for i, s := range next {
 		if j := slices.IndexFunc(e.stats, func(old RuleStat) bool { return old.Name == s.Name }); j >= 0 {
@@ -159,18 +163,31 @@ func (e *Engine) knows(rule string) bool {
 }
 
 func (e *Engine) windows(r *Rule) Windows {
-	if w, ok := e.opts.PerRule[r.Name]; ok {
-		return w
+	w, ok := e.opts.PerRule[r.Name]
+	if !ok {
+		w = e.opts.Windows
 	}
-	return e.opts.Windows
+	// A rule also looks at a half of its window, and a rate takes two readings.
+	if least := 4 * e.opts.Interval; w.Short < least {
+		return Windows{Long: time.Duration(float64(w.Long) * (least.Seconds() / w.Short.Seconds())), Short: least}
+	}
+	return w
 }
 
 // Run evaluates all rules at every tick until the context ends, and returns
-// the context's error.
+// the context's error. What is read begins at the same time and keeps to the same
+// beat, so the ticks are a quarter of an interval after it: of a reading that is
+// being made an evaluation sees nothing, and who asks its queries again sees it.
 func (e *Engine) Run(ctx context.Context) error {
 	e.mu.Lock()
-	tick := time.NewTicker(e.opts.Every)
+	every, after := e.opts.Every, min(e.opts.Every, e.opts.Interval)/4
 	e.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(after):
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -250,7 +267,7 @@ func (e *Engine) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 // pass runs a rule on one window and returns its findings by subject.
 func (e *Engine) pass(ctx context.Context, r *Rule, from, to time.Time) (map[string]Finding, error) {
 	found := map[string]Finding{}
-	p := &Pass{Querier: e.q, Rule: r, From: from, To: to, Facts: e.opts.Facts, limits: e.opts.Limits, Report: func(f Finding) {
+	p := &Pass{Querier: e.q, Rule: r, From: from, To: to, Interval: e.opts.Interval, Facts: e.opts.Facts, limits: e.opts.Limits, Report: func(f Finding) {
 		f.Rule = r.Name
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/teescope/teescope/internal/analysis"
@@ -260,5 +261,30 @@ func TestRun(t *testing.T) {
 	e := start(t, c, "load 15s\n  m 1x60\n", []*analysis.Rule{r}, func(o *analysis.Options) { o.Every = time.Millisecond })
 	if err := e.Run(ctx); !errors.Is(err, context.Canceled) || runs != 3 {
 		t.Errorf("Run returned %v after %d runs", err, runs)
+	}
+}
+
+// TestRunBesideReadings: no evaluation begins with a reading, which is made at each
+// interval from the start on.
+func TestRunBesideReadings(t *testing.T) {
+	for _, interval := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			began := time.Now()
+			runs := 0
+			o := analysis.DefaultOptions()
+			o.Now, o.Started, o.Interval = time.Now, began, interval
+			o.Evaluated = func(_, _ []analysis.Record) {
+				if phase := time.Since(began) % interval; phase < interval/5 || phase > interval*9/10 {
+					t.Errorf("readings every %s: an evaluation %s after one", interval, phase)
+				}
+				if runs++; runs == 8 {
+					stop()
+				}
+			}
+			if err := analysis.New(nil, nil, o).Run(ctx); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
 	}
 }

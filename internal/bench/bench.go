@@ -126,9 +126,11 @@ type Job struct {
 	// then waits itself until the server answers. When one of the two ends, the other
 	// is ended. nil for most jobs.
 	Outside *host.Cmd
-	// Window are lines that Outside prints to standard error when it begins and ends to
-	// measure: the counters are then those of the time between, and not of the whole run, in
-	// which a server starts and is filled with data. "" for jobs that are measured as a whole.
+	// Window are lines that Outside prints to standard error before the first and after the
+	// last of the operations by which counters are divided; it makes none until it is told by
+	// a line on standard input to go on. The counters are those of the time between, and not of
+	// the whole run, in which a server starts and is filled with data. "" for jobs that are
+	// counted as a whole.
 	Window [2]string
 	// Processes are further names under which the inside works (a script starts the
 	// server, say), for the counters.

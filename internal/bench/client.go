@@ -166,8 +166,8 @@ func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error
 		words = append(words, shellWord(there.Replace(a)))
 	}
 	// The end of the connection ends its standard input, and with it the load, which
-	// would go on otherwise and meet the next run's server.
-	command := "cd " + shellWord(c.work) + "; exec 3<&0; " + strings.Join(words, " ") + " </dev/null & load=$!; { cat <&3 >/dev/null; kill $load; } 2>/dev/null & wait $load; status=$?; kill $! 2>/dev/null; exit $status"
+	// would go on otherwise and meet the next run's server. What comes before that is for the load.
+	command := "cd " + shellWord(c.work) + " && rm -f input && mkfifo input || exit; exec 3<&0; " + strings.Join(words, " ") + " <input & load=$!; { cat <&3 >input; kill $load; } 2>/dev/null & wait $load; status=$?; kill $! 2>/dev/null; exit $status"
 	cmd := *job.Outside
 	cmd.Argv, cmd.Env, cmd.Dir = append(append([]string{}, c.ssh...), command), nil, ""
 	cmd.Ready = openInput

@@ -83,6 +83,8 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	switch {
 	case e.Name == "":
 		return nil, fmt.Errorf("experiment %s: name is missing", name)
+	case strings.ContainsAny(e.Name, "/ "):
+		return nil, fmt.Errorf("experiment %s: name %q: want one without spaces and slashes: results are called after it", name, e.Name)
 	case e.Workload == "":
 		return nil, fmt.Errorf("experiment %s: workload is missing", name)
 	case e.Pairs < 0:
@@ -96,6 +98,9 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	for i := range e.Then {
 		if err := e.Then[i].check(); err != nil {
 			return nil, fmt.Errorf("experiment %s: %w", name, err)
+		}
+		if slices.ContainsFunc(e.Then[:i], func(t Pass) bool { return t.Name == e.Then[i].Name }) {
+			return nil, fmt.Errorf("experiment %s: then %s is there twice", name, e.Then[i].Name)
 		}
 	}
 	for p, vs := range e.Sweep {

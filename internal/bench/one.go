@@ -38,7 +38,7 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 		if len(s.doc.Runs) == 0 {
 			return nil, fmt.Errorf("%w in the first run; nothing was measured, and nothing is kept", ErrStopped)
 		}
-		return nil, fmt.Errorf("%w in run %s, which is lost; runs that are kept: %d; continue with --resume", ErrStopped, r.ID, len(s.doc.Runs))
+		return nil, fmt.Errorf("%w in run %s, which is lost", ErrStopped, r.ID)
 	}
 	out.Params = params
 	if ierr := env.Idle(ctx, true); ierr != nil {
@@ -101,8 +101,8 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		if err := s.o.Counters.Begin(ctx); err != nil {
 			counting = err.Error()
 		}
-		job = windowed(ctx, job, s.o.Counters)
 	}
+	job = windowed(ctx, job, s.o.Counters)
 	s.watch.Begin()
 	began := time.Now() //nolint:forbidigo // the monotonic clock of the run's duration; the host's clock may be a fixture's
 	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended", limit))
@@ -130,16 +130,21 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	return out, err
 }
 
-// windowed tells the counters when the job's outside begins and ends to measure.
+// windowed tells the counters, if any, when what the job's outside counts begins and ends,
+// and the outside when they are read.
 func windowed(ctx context.Context, job Job, c Counters) Job {
 	if job.Outside == nil || job.Window[0] == "" {
 		return job
 	}
 	outside := *job.Outside
-	outside.Heard = func(line string) {
-		if line == job.Window[0] || line == job.Window[1] {
+	outside.Heard = func(line string) string {
+		if line != job.Window[0] && line != job.Window[1] {
+			return ""
+		}
+		if c != nil {
 			c.Window(ctx, line == job.Window[0])
 		}
+		return "go on\n"
 	}
 	job.Outside = &outside
 	return job

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -160,6 +161,11 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 		p.Origin = &result.Origin{Source: e.Source, Corrects: e.Corrects}
 	}
 	p.References, p.Then, p.NoCounters = e.References, e.Then, e.NoCounters
+	for i := range p.Then {
+		if err := p.Then[i].possible(p); err != nil {
+			return nil, err
+		}
+	}
 	p.Ceilings = append(slices.Clone(e.Ceilings), c.Ceilings...)
 	for _, x := range p.Ceilings {
 		switch {
@@ -323,11 +329,12 @@ func (p *Plan) params(c *Case, a *Arm) Params {
 // where this machine's programs are used.
 func (p *Plan) Check(h *host.Host) error {
 	var errs []error
+	lacking := map[string][]string{} // the environments, by what they lack
 	looked := false
 	for i := range p.Arms {
 		a := &p.Arms[i]
 		if err := a.Launcher.Check(h, a.Params); err != nil {
-			errs = append(errs, fmt.Errorf("environment %s: %w", a.Label, err))
+			lacking[err.Error()] = append(lacking[err.Error()], a.Label)
 		}
 		if looked || a.Launcher.Elsewhere != nil && a.Launcher.Elsewhere(a.Params) {
 			continue
@@ -338,6 +345,9 @@ func (p *Plan) Check(h *host.Host) error {
 				errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install Debian's package %s", p.Workload.Name, t.Command, t.Package))
 			}
 		}
+	}
+	for _, lacks := range slices.Sorted(maps.Keys(lacking)) {
+		errs = append(errs, fmt.Errorf("environment %s: %s", strings.Join(lacking[lacks], ", "), lacks))
 	}
 	return errors.Join(errs...)
 }

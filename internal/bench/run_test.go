@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
@@ -45,7 +48,9 @@ func (s *scripted) Run(ctx context.Context, j Job) (Outcome, error) {
 	s.runs++
 	if j.Outside != nil && j.Outside.Heard != nil {
 		for _, line := range []string{"waiting", "from here", "on the way", "to here"} {
-			j.Outside.Heard(line)
+			if answer := j.Outside.Heard(line); (answer != "") != strings.HasSuffix(line, " here") {
+				s.t.Errorf("%q is answered with %q", line, answer)
+			}
 		}
 	}
 	if s.fail != nil {
@@ -102,6 +107,14 @@ func bed(t *testing.T, pairs int, envs map[string]*scripted) (*Plan, Options, Li
 		}
 		return "same", nil
 	}
+	arms := []string{"native", "tee"}
+	for _, name := range slices.Sorted(maps.Keys(envs)) {
+		if !slices.Contains(arms, name) {
+			more := *l.Launchers[0]
+			more.Name = name
+			l.Launchers, arms = append(l.Launchers, &more), append(arms, name)
+		}
+	}
 	for _, x := range l.Launchers {
 		x.Open = func(context.Context, *host.Host, Params) (Environment, error) {
 			if envs[x.Name] == nil {
@@ -112,7 +125,7 @@ func bed(t *testing.T, pairs int, envs map[string]*scripted) (*Plan, Options, Li
 			return e, nil
 		}
 	}
-	p, err := NewPlan(Choice{Experiment: job(), Envs: []string{"native", "tee"}, Pairs: pairs, Seed: 1}, l)
+	p, err := NewPlan(Choice{Experiment: job(), Envs: arms, Pairs: pairs, Seed: 1}, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,6 +318,99 @@ func TestFailures(t *testing.T) {
 		if _, err := result.Read(path); err != nil {
 			t.Errorf("%s: the document: %v", name, err)
 		}
+	}
+}
+
+// TestArmGivenUp: an arm that only ever fails ends nothing while two others are left, also
+// where the experiment is stopped and gone on with in between.
+func TestArmGivenUp(t *testing.T) {
+	broken := func(int) error { return errors.New("exit status 1") }
+	for name, c := range map[string]struct {
+		bad  []string
+		runs map[string]int // that ended well
+		all  int
+	}{
+		"one of three":     {[]string{"tee"}, map[string]int{"native": 8, "other": 8}, 16 + giveUp},
+		"the first":        {[]string{"native"}, map[string]int{"tee": 8, "other": 8}, 16 + giveUp},
+		"all but the last": {[]string{"native", "tee"}, map[string]int{"other": giveUp}, 3 * giveUp},
+	} {
+		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}, "other": {factor: 2}}
+		for _, arm := range c.bad {
+			envs[arm].fail = broken
+		}
+		p, o, l := bed(t, 8, envs)
+		ctx, cancel := context.WithCancel(t.Context())
+		o.Progress = func(p Progress) {
+			if p.Done == 5 && p.Last != nil && name == "one of three" {
+				cancel()
+			}
+		}
+		path := filepath.Join(t.TempDir(), "r.json")
+		e, err := Run(ctx, p, o, path)
+		if name == "one of three" {
+			if !errors.Is(err, ErrKept) {
+				t.Fatalf("%s: stopped with %v", name, err)
+			}
+			o.Progress = nil
+			e, err = Resume(t.Context(), l, o, path)
+		}
+		cancel()
+		if e == nil || !errors.Is(err, ErrArm) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, arm := range c.bad {
+			if !strings.Contains(err.Error(), "environment "+arm+": 3 runs of 3 failed") {
+				t.Errorf("%s: %s is not named: %v", name, arm, err)
+			}
+		}
+		well := map[string]int{}
+		for _, r := range e.Runs {
+			if r.Status == result.OK {
+				well[r.Env]++
+			}
+		}
+		if read, err := result.Read(path); err != nil || len(read.Runs) > c.all || len(well) != len(c.runs) {
+			t.Errorf("%s: %d runs, want at most %d; %v of them ended well: %v", name, len(e.Runs), c.all, well, err)
+		}
+		for arm, n := range c.runs {
+			if len(c.bad) == 1 && well[arm] != n || len(c.bad) == 2 && well[arm] > n {
+				t.Errorf("%s: %d runs of %s ended well, want %d", name, well[arm], arm, n)
+			}
+		}
+	}
+}
+
+// TestFullDisk: what a full disk ends is kept, the error says how to go on, and once there
+// is space it does.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	path, filler := filepath.Join(dir, "r.json"), filepath.Join(dir, "filler")
+	p, o, l := bed(t, 6, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}})
+	o.Progress = func(p Progress) {
+		if p.Done == 4 && p.Last != nil {
+			if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("fill the disk: %v", err)
+			}
+		}
+	}
+	e, err := Run(t.Context(), p, o, path)
+	if e != nil || !errors.Is(err, unix.ENOSPC) || !errors.Is(err, ErrKept) || !strings.Contains(err.Error(), "(runs: 4): go on with `teescope bench run --resume --out "+path+"`") {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	o.Progress = nil
+	if e, err := Resume(t.Context(), l, o, path); err != nil || len(e.Runs) != 12 {
+		t.Errorf("resume: %v", err)
 	}
 }
 

@@ -69,10 +69,40 @@ func (t *Pass) check() error {
 	case t.Pairs < 0:
 		return fmt.Errorf("then %s: pairs: %d: want at least 1", t.Name, t.Pairs)
 	}
+	for i, load := range t.Loads {
+		if slices.Contains(t.Loads[:i], load) {
+			return fmt.Errorf("then %s: load %s is there twice", t.Name, load)
+		}
+	}
 	if _, twice := t.Params[rateParam]; twice {
 		return fmt.Errorf("then %s: the rate follows from loads, so it cannot be in params", t.Name)
 	}
 	return nil
+}
+
+// passesOf and plannedOf turn the passes of a plan into the document's form and back.
+func passesOf(planned []Pass) []result.Pass {
+	var out []result.Pass
+	for _, t := range planned {
+		loads := make([]float64, len(t.Loads))
+		for i, load := range t.Loads {
+			loads[i] = float64(load)
+		}
+		out = append(out, result.Pass{Name: t.Name, Loads: loads, Params: t.Params, Pairs: t.Pairs, Primary: t.Primary, Margin: float64(t.Margin)})
+	}
+	return out
+}
+
+func plannedOf(passes []result.Pass) []Pass {
+	var out []Pass
+	for _, t := range passes {
+		loads := make([]Share, len(t.Loads))
+		for i, load := range t.Loads {
+			loads[i] = Share(load)
+		}
+		out = append(out, Pass{Name: t.Name, Loads: loads, Params: t.Params, Pairs: t.Pairs, Primary: t.Primary, Margin: Percent(t.Margin)})
+	}
+	return out
 }
 
 // Runs is the number of runs of a pass.
@@ -83,6 +113,29 @@ func (t *Pass) Runs(p *Plan) int {
 // Next is the plan of a pass, from the document of the experiment before it. A case
 // without capacity in some arm is an error.
 func (t *Pass) Next(p *Plan, doc *result.Experiment) (*Plan, error) {
+	return t.after(p, func(cas string) (float64, error) { return slowest(doc, p, cas) })
+}
+
+// possible refuses a pass that no capacity would make possible: it is known before the
+// hours that the experiment before it may take.
+func (t *Pass) possible(p *Plan) error {
+	const any = 1000 // requests per second
+	next, err := t.after(p, func(string) (float64, error) { return any, nil })
+	if err != nil {
+		return err
+	}
+	for i := range next.Cases {
+		for j := range next.Arms {
+			if _, err := next.Workload.Job(next.params(&next.Cases[i], &next.Arms[j])); err != nil {
+				return fmt.Errorf("then %s: workload %s: %w", t.Name, p.Workload.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// after is the plan of a pass where the slower arm can do as much in a case.
+func (t *Pass) after(p *Plan, capacity func(cas string) (float64, error)) (*Plan, error) {
 	d := primaryOf(p)
 	if d == nil || d.Better != metric.Higher || !slices.ContainsFunc(p.Workload.Params, func(x Param) bool { return x.Name == rateParam }) {
 		return nil, fmt.Errorf("then %s: it needs a workload with a rate, measured for a capacity first", t.Name)
@@ -93,17 +146,17 @@ func (t *Pass) Next(p *Plan, doc *result.Experiment) (*Plan, error) {
 	next.Seed++
 	next.Cases, next.Ceilings, next.References, next.Then = nil, nil, nil, nil
 	for _, c := range p.Cases {
-		capacity, err := slowest(doc, p, c.ID)
+		most, err := capacity(c.ID)
 		if err != nil {
 			return nil, fmt.Errorf("then %s: %w", t.Name, err)
 		}
 		for _, load := range t.Loads {
 			params := maps.Clone(c.Params)
 			maps.Copy(params, t.Params)
-			params[rateParam] = round(float64(load) * capacity)
+			params[rateParam] = round(float64(load) * most)
 			full, err := Complete("workload "+p.Workload.Name, p.Workload.Params, params)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("then %s: %w", t.Name, err)
 			}
 			id := "load=" + load.String()
 			if c.ID != onlyCase {

@@ -1,10 +1,14 @@
 package bench
 
 import (
+	"errors"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -88,16 +92,90 @@ func TestThen(t *testing.T) {
 	}
 }
 
+// TestBegun: the document of an experiment says what follows from it, whether it is finished
+// or not.
+func TestBegun(t *testing.T) {
+	p := servedPlan(t, servedFile)
+	p.NoCounters, p.Origin = true, &result.Origin{Source: "a paper"}
+	o := Options{Host: host.At(t.TempDir())}
+	doc, err := document(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "e.json")
+	stream, err := result.Create(path, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Lists{Workloads: []*Workload{served()}, Launchers: []*Launcher{{Name: "fake"}}}
+	if _, err := Begun(l, o, path); err == nil || !strings.Contains(err.Error(), "another teescope") {
+		t.Errorf("while it runs: %v", err)
+	}
+	if err := stream.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, finished := range []bool{false, true} {
+		if finished {
+			if _, stream, err = result.Resume(path); err == nil {
+				err = stream.Finish(doc)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := Begun(l, o, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got.Then, p.Then) || got.Name != p.Name || got.Seed != p.Seed || !got.NoCounters || got.Origin.Source != "a paper" {
+			t.Errorf("finished %v: the plan is %+v, want %+v", finished, got, p)
+		}
+		capacities(doc, "a", 1000)
+		capacities(doc, "b", 1000)
+		if next, err := got.Then[1].Next(got, doc); err != nil || next.Name != "e-sweep" || next.Cases[0].Params["rate"] != "1200" {
+			t.Errorf("finished %v: the second pass is %+v, %v", finished, next, err)
+		}
+		doc.Runs = nil
+	}
+	l.Workloads[0].Version++
+	if _, err := Begun(l, o, path); err == nil || !strings.Contains(err.Error(), "version") {
+		t.Errorf("another version: %v", err)
+	}
+	if _, err := Begun(l, o, path+".other"); !errors.Is(err, result.ErrNotBegun) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
 func TestThenRefused(t *testing.T) {
 	for _, then := range []string{"{name: x}", "{loads: [50%]}", "{name: x, loads: [0%]}", "{name: x, loads: [11]}", "{name: x, loads: [y]}", "{name: a/b, loads: [1]}",
-		"{name: x, loads: [1], pairs: -1}", "{name: x, loads: [1], params: {rate: 5}}", "{name: x, loads: [1], rate: 5}"} {
+		"{name: x, loads: [1], pairs: -1}", "{name: x, loads: [50%, 0.5]}", "{name: x, loads: [1]}, {name: x, loads: [2]}", "{name: x, loads: [1], params: {rate: 5}}", "{name: x, loads: [1], rate: 5}"} {
 		if _, err := LoadExperiment("e", []byte("name: e\nworkload: served\nthen: ["+then+"]")); err == nil {
 			t.Errorf("then %s is accepted", then)
 		}
 	}
-	p := servedPlan(t, strings.Replace(servedFile, `connections: "8"`, `rate: "5"`, 1))
-	if _, err := p.Then[0].Next(p, &result.Experiment{}); err == nil || !strings.Contains(err.Error(), "capacity first") {
-		t.Errorf("a pass after a latency is accepted: %v", err)
+	// What no capacity would make possible is refused before the first run.
+	for change, want := range map[[2]string]string{
+		{`connections: "8"`, `rate: "5"`}:                       "capacity first",
+		{"pairs: 6", "pairs: 6\nprimary: response_p99_seconds"}: "capacity first",
+		{"primary: requests_per_second", "primary: other"}:      `no metric "other"`,
+		{"margin: 5%", "params: {other: x}"}:                    "other",
+		{"margin: 5%", "params: {connections: none}"}:           "no connections",
+	} {
+		e, err := LoadExperiment("e", []byte(strings.Replace(servedFile, change[0], change[1], 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := served()
+		w.Job = func(p Params) (Job, error) {
+			if p["connections"] == "none" {
+				return Job{}, errors.New("no connections")
+			}
+			return Job{}, nil
+		}
+		_, err = NewPlan(Choice{Experiment: e, Seed: 7}, Lists{Workloads: []*Workload{w}, Launchers: []*Launcher{{Name: "fake"}}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one of %q", change[1], err, want)
+		}
 	}
 }
 

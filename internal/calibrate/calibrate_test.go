@@ -96,15 +96,15 @@ func TestUnits(t *testing.T) {
 		{"direct", direct("null"), nil, "100.0 [95.2, 104.8]"},
 		{"switch", switches("same", 1), nil, "800.0 [752.0, 848.0]"},
 		// A quarter of 100 ns less the loop; 1.96 standard errors are 1.34 points.
-		{"unseen", unseen, sampled4, "24.0 [21.5, 26.6]"},
-		{"unseen of few samples", unseen, &readings{user: 10, kernel: 10}, "error: the CPU clock gave only 20 samples, want 1000"},
-		{"unseen with more samples", unseen, sampled, "24.0 [20.2, 28.0]"},
+		{"unseen", unseen("null"), sampled4, "24.0 [21.5, 26.6]"},
+		{"unseen of few samples", unseen("null"), &readings{user: 10, kernel: 10}, "error: the CPU clock gave only 20 samples, want 1000"},
+		{"unseen with more samples", unseen("null"), sampled, "24.0 [20.2, 28.0]"},
 		{"difference of nothing", direct("small"), nil, "error: it was too small to be told from nothing (0 s, between -4.8e-08 and 4.8e-08)"},
 		{"few", direct("few"), nil, "error: only 2 batches were measured, want 20"},
 		{"failed", direct("failed"), nil, "error: no"},
 		{"absent", absent("never"), nil, "error: never"},
 	} {
-		got["sampled"] = x.sampled
+		got["sampled null"] = x.sampled
 		u, err := x.unit(&worker{got: got})
 		s := nano(u)
 		if err != nil {

@@ -36,7 +36,9 @@ var jobs = map[string][]string{
 	"same":    timed("process", "wakeup", "futex", "same", "1"),
 	"cross":   timed("wall", "wakeup", "futex", "cross", "1"),
 	"wake":    {"wall", "futex", "wake", "cross", "20", "20"},
-	"sampled": {"thread", "sampled", "70", "53000"},
+	// What samples find, of the null call and of the write.
+	"sampled null":  {"thread", "sampled", "null", "70", "53000"},
+	"sampled write": {"thread", "sampled", "write", "70", "53000"},
 }
 
 func timed(args ...string) []string { return slices.Concat(args, windows) }
@@ -51,9 +53,10 @@ type event struct {
 // faults are named after the causes of tee_page_faults_total.
 var events = []event{
 	{"syscall", "the least system call (getppid) over and over: the way into the kernel and back, which is all of a call that its own work does not cost", direct("null")},
-	{"syscall_unseen", "the share of a null call's time in which the CPU clock's samples find the program and not the kernel, as the processor leaves a call with interrupts off, less the program's loop", unseen},
+	{"syscall_unseen", "the share of a null call's time in which the CPU clock's samples find the program and not the kernel, as the processor leaves a call with interrupts off, less the program's loop", unseen("null")},
 	{"fault_no_page_found", "reading a fresh page of memory, which maps the page of zeros", direct("read")},
 	{"fault_write", "writing to a fresh page of memory, which finds and clears a page", direct("write")},
+	{"fault_unseen", "the share of such a fault's time in which the CPU clock's samples find the program and not the kernel, as the processor leaves a fault of any cause with interrupts off, less the program's loop", unseen("write")},
 	{"fault_write_protection", "writing to a page that is shared since a fork, which copies it", direct("copy")},
 	{"fault_instruction_fetch", "running code of a file in memory, which maps it with the 15 pages around it", direct("execute")},
 	{"fault_protection", "", absent("a program can cause it only by touching memory that it must not, and then gets a signal")},
@@ -101,27 +104,30 @@ func switches(job string, part float64) func(*worker) (Unit, error) {
 	}
 }
 
-// unseen combines the binomial error of the samples' share with the spread of the
-// call's cost.
-func unseen(w *worker) (Unit, error) {
-	s, err := w.readings("sampled")
-	if err != nil {
-		return Unit{}, err
+// unseen is the part of a job's operation that samples of its CPU time do not find
+// in the kernel: it combines the binomial error of their share with the spread of
+// the operation's cost.
+func unseen(job string) func(*worker) (Unit, error) {
+	return func(w *worker) (Unit, error) {
+		s, err := w.readings("sampled " + job)
+		if err != nil {
+			return Unit{}, err
+		}
+		r, err := w.readings(job)
+		if err != nil {
+			return Unit{}, err
+		}
+		n := float64(s.user + s.kernel + s.other)
+		if n < leastSamples {
+			return Unit{}, fmt.Errorf("the CPU clock gave only %g samples, want %d", n, leastSamples)
+		}
+		p := float64(s.user) / n
+		off := 1.96 * math.Sqrt(p*(1-p)/n)
+		whole, loop := r.unit(), stats.Median(s.loop)
+		u := Unit{Seconds: p*whole.Seconds - loop, Low: max(0, p-off)*whole.Low - loop, High: min(1, p+off)*whole.High - loop,
+			Batches: whole.Batches, Operations: s.operations}
+		return u, u.check()
 	}
-	null, err := w.readings("null")
-	if err != nil {
-		return Unit{}, err
-	}
-	n := float64(s.user + s.kernel + s.other)
-	if n < leastSamples {
-		return Unit{}, fmt.Errorf("the CPU clock gave only %g samples, want %d", n, leastSamples)
-	}
-	p := float64(s.user) / n
-	off := 1.96 * math.Sqrt(p*(1-p)/n)
-	call, loop := null.unit(), stats.Median(s.loop)
-	u := Unit{Seconds: p*call.Seconds - loop, Low: max(0, p-off)*call.Low - loop, High: min(1, p+off)*call.High - loop,
-		Batches: call.Batches, Operations: s.operations}
-	return u, u.check()
 }
 
 // leastSamples bring the standard error of a share below 1.6 points.

@@ -55,7 +55,8 @@ func (s Suite) cipher() noise.CipherFunc {
 	}
 }
 
-// Faults. Each ends the session: the connection is closed, and the fault is counted.
+// Faults of the peer or the connection. Each ends the session: the connection is closed, and
+// the fault is counted.
 var (
 	// ErrEvidence: the peer's evidence is missing or was not accepted.
 	ErrEvidence = errors.New("the peer's evidence was refused")
@@ -162,7 +163,8 @@ func (c Config) limited() Config {
 }
 
 // Conn is a session. One goroutine may send while another receives; Close may be
-// called at any time. After an error nothing more is sent or received.
+// called at any time. After an error nothing more is sent or received, but for a message that
+// Send refused because it is larger than MaxMessage: nothing of it was sent.
 type Conn struct {
 	transport io.ReadWriteCloser
 	config    Config
@@ -316,11 +318,20 @@ func (c *Conn) Close() error {
 		}
 		return nil // fail has closed it, or Close
 	}
-	if c.sending.TryLock() { // a Send that hangs ends by the close
-		_ = c.out.control(kindClose, nil)
-		c.sending.Unlock()
-	}
+	c.tell(kindClose, nil)
 	return c.transport.Close()
+}
+
+// tell writes a last frame, unless a Send is under way: that ends by the close. A peer
+// that does not read must not hold this side.
+func (c *Conn) tell(k kind, body []byte) {
+	if !c.sending.TryLock() {
+		return
+	}
+	defer c.sending.Unlock()
+	hang := time.AfterFunc(time.Second, func() { _ = c.transport.Close() })
+	defer hang.Stop()
+	_ = c.out.control(k, body)
 }
 
 // limit starts the time limit of a message; what it returns ends it.
@@ -353,13 +364,9 @@ func (c *Conn) fail(doing string, err error) error {
 		return *c.fault.Load()
 	}
 	c.config.Counters.count(err)
-	// A peer that does not read must not hold this side: the connection closes in any case.
-	hang := time.AfterFunc(time.Second, func() { _ = c.transport.Close() })
-	if code := code(err); code != 0 && c.sending.TryLock() {
-		_ = c.out.control(kindRefuse, []byte{code})
-		c.sending.Unlock()
+	if code := code(err); code != 0 {
+		c.tell(kindRefuse, []byte{code})
 	}
-	hang.Stop()
 	_ = c.transport.Close()
 	return err
 }

@@ -386,6 +386,30 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeUnverified: a session in which a side verified nothing does not spare it the
+// evidence later, when it wants to see some.
+func TestResumeUnverified(t *testing.T) {
+	for _, side := range []string{"client", "server"} {
+		c, s := configs(AESGCM)
+		careless, open := c, s
+		if side == "client" {
+			careless.Verify, careless.Unverified, open.Attest = nil, true, nil
+		} else {
+			careless.Attest, open.Verify = nil, nil
+		}
+		a, _ := pair(t, careless, open)
+		c.Resume = a.Ticket()
+		a, b := pair(t, c, s)
+		if a.Resumed() || b.Resumed() || len(a.Evidence()) == 0 || len(b.Evidence()) == 0 {
+			t.Errorf("%s: resumed %v and %v, evidence of %d and %d bytes", side, a.Resumed(), b.Resumed(), len(a.Evidence()), len(b.Evidence()))
+		}
+		c.Resume = a.Ticket()
+		if a, b := pair(t, c, s); !a.Resumed() || !b.Resumed() {
+			t.Errorf("%s: a session that was verified is not resumed", side)
+		}
+	}
+}
+
 // TestReplayedHello: a recorded client cannot be played to the server again.
 func TestReplayedHello(t *testing.T) {
 	for _, resumed := range []bool{false, true} {
@@ -464,6 +488,31 @@ func TestLimits(t *testing.T) {
 		_, y := Pipe(1 << 20)
 		if _, err := Server(t.Context(), y, s); !errors.Is(err, ErrTimeout) || s.Counters.Timeouts.Load() != 1 {
 			t.Errorf("handshake: %v", err)
+		}
+	})
+	t.Run("deaf peer", func(t *testing.T) {
+		c, s := configs(AESGCM)
+		x, y := Pipe(4 << 10) // a handshake, and little more
+		a, b, aerr, berr := shake(t, x, y, c, s)
+		if aerr != nil || berr != nil {
+			t.Fatalf("client: %v, server: %v", aerr, berr)
+		}
+		free := 4<<10 - headerSize - tagSize
+		if err := b.Send(make([]byte, free)); err != nil { // there is no room for more
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- b.Close() }()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("close waits for a peer that does not read")
+		}
+		if got, err := a.Receive(nil); err != nil || len(got) != free {
+			t.Errorf("what was sent before the close: %d bytes, %v", len(got), err)
 		}
 	})
 	t.Run("slow message", func(t *testing.T) {

@@ -172,7 +172,7 @@ func (c *Conn) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.next = &next{client: own, server: theirs, handshake: h, verified: c.verified(ticket)}
+		c.next = &next{client: own, server: theirs, handshake: h, verified: c.verified(ticket), trusted: c.trusted(ticket)}
 		return c.out.flush()
 	}
 }
@@ -203,7 +203,7 @@ func (c *Conn) accept(ctx context.Context) error {
 		return err
 	}
 	if c.config.Sessions != nil {
-		n := next{client: theirs, server: own, handshake: h, verified: c.verified(ticket)}
+		n := next{client: theirs, server: own, handshake: h, verified: c.verified(ticket), trusted: c.trusted(ticket)}
 		c.config.Sessions.put(n.ticket(c), c.config.Now())
 	}
 	return nil
@@ -230,7 +230,7 @@ func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
 				return nil, nil, fmt.Errorf("%w: not a hello", ErrMalformed)
 			}
 			ticket = c.config.Sessions.take([idSize]byte(body[3:said]), c.config.Now())
-			if ticket == nil || ticket.suite != c.config.Suite {
+			if ticket == nil || !ticket.suits(c.config) {
 				if !again {
 					return nil, nil, fmt.Errorf("%w: a second unknown ticket", ErrMalformed)
 				}
@@ -329,6 +329,7 @@ func (c *Conn) verify(ctx context.Context, s side, handshake []byte, ticket *Tic
 type next struct {
 	client, server, handshake []byte
 	verified                  time.Time
+	trusted                   bool
 }
 
 // verified is when the peer's evidence was: resuming does not make it younger.
@@ -339,6 +340,15 @@ func (c *Conn) verified(resumed *Ticket) time.Time {
 	return c.config.Now()
 }
 
+// trusted reports whether the peer's evidence was verified, now or in the session that is
+// resumed.
+func (c *Conn) trusted(resumed *Ticket) bool {
+	if resumed != nil {
+		return resumed.trusted
+	}
+	return c.config.Verify != nil
+}
+
 // ticket derives the ticket's name and key from both shares, which only the two sides
 // know (HKDF, RFC 5869).
 func (n *next) ticket(c *Conn) *Ticket {
@@ -347,5 +357,5 @@ func (n *next) ticket(c *Conn) *Ticket {
 	if err != nil {
 		return nil // the next session is a fresh one
 	}
-	return &Ticket{suite: c.config.Suite, key: [32]byte(key[:32]), id: [idSize]byte(key[32:]), peer: c.peer, verified: n.verified}
+	return &Ticket{suite: c.config.Suite, key: [32]byte(key[:32]), id: [idSize]byte(key[32:]), peer: c.peer, verified: n.verified, trusted: n.trusted}
 }

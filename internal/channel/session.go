@@ -12,7 +12,8 @@ type Ticket struct {
 	id       [idSize]byte
 	key      [32]byte
 	peer     []byte    // the peer's evidence
-	verified time.Time // when the peer's evidence was
+	verified time.Time // when the peer's evidence was, or would have been
+	trusted  bool      // it was verified, and not just taken
 }
 
 // resumable is how long evidence that was verified stands for further sessions.
@@ -20,11 +21,15 @@ const resumable = 10 * time.Minute
 
 // usable is the ticket, or nil where the handshake has to be fresh.
 func (t *Ticket) usable(c Config) *Ticket {
-	if t == nil || t.suite != c.Suite || c.Now().Sub(t.verified) > resumable {
+	if t == nil || !t.suits(c) || c.Now().Sub(t.verified) > resumable {
 		return nil
 	}
 	return t
 }
+
+// suits reports whether a side that is so configured may resume the ticket's session: one
+// in which nothing was verified stands for nothing.
+func (t *Ticket) suits(c Config) bool { return t.suite == c.Suite && (t.trusted || c.Verify == nil) }
 
 // Sessions are what a server keeps to resume sessions: the newest ones, each for
 // ten minutes after its client's evidence was verified, each for one use. A nil

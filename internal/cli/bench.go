@@ -2,30 +2,24 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/teescope/teescope/experiments"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
 	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/report"
-	"github.com/teescope/teescope/internal/report/formats"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 	"github.com/teescope/teescope/internal/tee"
@@ -93,16 +87,13 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.metric, "metric", "", "metric that the verdict is about (default: the workload's primary metric)")
 	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "what a device or link can give at most, as METRIC=VALUE,SOURCE in base units; beyond it a value is refused")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
-	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs (an experiment may ask for that itself; say it again with --resume)")
+	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs (an experiment may ask for that itself; say it again with NAME --resume)")
 	fs.StringVar(&f.client, "client", "", "machine on which load generators run, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from there (default: this machine, which the result says)")
 	fs.DurationVar(&f.timeout, "timeout", 0, "end a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "how the result is printed: "+formatNames())
 	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")
 	c.MarkFlagsMutuallyExclusive("env", "variants")
 }
-
-// maxSeed bounds seeds to what a JSON number holds exactly in every language.
-const maxSeed = 1 << 53
 
 func benchRunCommand(env Env) *cobra.Command {
 	var f benchFlags
@@ -113,13 +104,15 @@ func benchRunCommand(env Env) *cobra.Command {
 an experiment of ` + "`teescope bench list`" + `, an experiment file (.yaml), or "platform" for
 everything that this machine can run. Each run is a fresh process; the environments
 alternate in random order, pair by pair. Every run is on disk when it ends: a stop loses
-the run in progress only, and --resume goes on.
+the run in progress only, and --resume goes on, also with the passes that follow (then),
+but for those that are finished.
 
 Exit status: 0 measured, 3 when a guard refused the result or no run gave a value, 4 for a wrong command line
 or a machine that lacks something.`,
 		Example: "  teescope bench run startup --env native --env runsc\n" +
 			"  teescope bench run custom --param 'command={binary} --once' --env base=native,binary=./old --env head=native,binary=./new\n" +
-			"  teescope bench run --resume --out result.json",
+			"  teescope bench run --resume --out result.json\n" +
+			"  teescope bench run e7-latency --resume --out e7.json",
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), env, args, false) },
 	}
 	f.add(c)
@@ -160,11 +153,15 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 			return err
 		}
 	}
-	if f.resume {
-		if len(names) > 0 || f.out == "" {
-			return errors.New("--resume goes on with the experiment at --out; give --out FILE and no name")
+	if f.resume && f.out == "" {
+		return errors.New("--resume goes on with the experiment at --out: give --out FILE")
+	}
+	if f.resume && len(names) == 0 {
+		p, err := bench.Begun(lists(), o, f.out)
+		if err != nil {
+			return err
 		}
-		return f.finish(ctx, env, o, format, f.out, func(o bench.Options) (*result.Experiment, error) { return bench.Resume(ctx, lists(), o, f.out) })
+		return f.tasks(ctx, env, o, format, []task{{p, f.out}})
 	}
 	if len(names) == 0 {
 		return errors.New("name a workload or an experiment; `teescope bench list` shows what there is")
@@ -186,12 +183,16 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 			return err
 		}
 	}
+	if f.resume && (len(plans) > 1 || slices.Contains(names, platformSuite)) {
+		return errors.New("--resume goes on with one experiment: give its name alone")
+	}
 	if f.dryRun {
 		return dryRun(env.Stdout, h, plans)
 	}
 	for _, p := range plans {
+		p.NoCounters = p.NoCounters || f.noCounters
 		if err := p.Check(h); err != nil {
-			return err
+			return fmt.Errorf("%s cannot run here: %w (--env takes other environments, --dry-run says what it would run)", p.Name, err)
 		}
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
@@ -204,16 +205,25 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	for _, p := range plans {
 		todo = append(todo, task{p, f.path(p.Name, h.Now(), len(plans) > 1)})
 	}
+	return f.tasks(ctx, env, o, format, todo)
+}
+
+// tasks runs experiments and the passes that follow from each.
+func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format *report.Format, todo []task) error {
 	var status outcome
 	for len(todo) > 0 {
 		t := todo[0]
 		one := *f
 		one.noCounters = f.noCounters || t.plan.NoCounters
-		var e *result.Experiment
-		err := one.finish(ctx, env, o, format, t.path, func(o bench.Options) (_ *result.Experiment, err error) {
-			e, err = bench.Run(ctx, t.plan, o, t.path)
-			return e, err
-		})
+		e, err := t.finished(f.resume)
+		if err == nil && e != nil {
+			fmt.Fprintf(env.Stderr, "%s is finished\n", t.path)
+		} else if err == nil {
+			err = one.finish(ctx, env, o, format, t.path, func(o bench.Options) (_ *result.Experiment, err error) {
+				e, err = t.run(ctx, o, f.resume)
+				return e, err
+			})
+		}
 		var s outcome
 		switch {
 		case errors.As(err, &s):
@@ -336,231 +346,4 @@ func (f *benchFlags) path(name string, at time.Time, several bool) string {
 		return filepath.Join(f.out, file)
 	}
 	return f.out
-}
-
-// choices turn names into what NewPlan checks.
-func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, error) {
-	if f.out != "" && filepath.Ext(f.out) == ".json" && len(names) > 1 {
-		return nil, fmt.Errorf("--out %s: %d experiments need a folder", f.out, len(names))
-	}
-	if len(names) > 1 && slices.Contains(names, platformSuite) {
-		return nil, fmt.Errorf("the %s suite runs everything; give it alone", platformSuite)
-	}
-	base := bench.Choice{Params: map[string]string{}, Envs: f.envs, Pairs: f.pairs, Seed: f.seed, Primary: f.metric, Calibrate: calibrate}
-	for _, kv := range f.params {
-		k, v, ok := strings.Cut(kv, "=")
-		if !ok || k == "" {
-			return nil, fmt.Errorf("--param %q: want K=V", kv)
-		}
-		base.Params[k] = v
-	}
-	for _, text := range f.ceilings {
-		left, source, _ := strings.Cut(text, ",")
-		metric, value, ok := strings.Cut(left, "=")
-		v, err := strconv.ParseFloat(value, 64)
-		if !ok || err != nil || source == "" {
-			return nil, fmt.Errorf("--ceiling %q: want METRIC=VALUE,SOURCE like read_bytes_per_second=15.75e9,PCIe 5.0 x4", text)
-		}
-		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: metric, Value: v, Source: source})
-	}
-	if f.changed != nil && (f.changed("pairs") || f.changed("runs")) && f.pairs < 1 {
-		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
-	}
-	if f.timeout < 0 {
-		return nil, fmt.Errorf("--timeout %v: want a time above 0", f.timeout)
-	}
-	if f.quick {
-		base.Pairs = bench.QuickPairs
-	}
-	if f.publish {
-		base.Pairs = bench.PublishPairs
-	}
-	if f.margin != "" {
-		v, err := bench.ParsePercent(f.margin)
-		if err != nil {
-			return nil, fmt.Errorf("--margin %w", err)
-		}
-		base.Margin = v
-	}
-	if base.Seed >= maxSeed {
-		return nil, fmt.Errorf("--seed %d: want one below 2^53, so that every reader of the result sees the same number", base.Seed)
-	}
-	if base.Seed == 0 {
-		base.Seed = 1 + rand.Uint64N(maxSeed-1)
-	}
-	var out []bench.Choice
-	for _, name := range names {
-		if name == platformSuite {
-			return platformChoices(base), nil
-		}
-		e, err := experiment(name)
-		if err != nil {
-			return nil, err
-		}
-		if len(f.variants) > 0 {
-			if err := e.Only(f.variants); err != nil {
-				return nil, err
-			}
-		}
-		c := base
-		c.Experiment = e
-		out = append(out, c)
-	}
-	return out, nil
-}
-
-// experiment finds an experiment file by path, a shipped one by name, or makes
-// one of a workload's name.
-func experiment(name string) (*bench.Experiment, error) {
-	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		return bench.LoadExperiment(name, b)
-	}
-	if _, err := lists().Workload(name); err == nil {
-		return &bench.Experiment{Name: name, Workload: name}, nil
-	}
-	b, err := experiments.Files.ReadFile(name + ".yaml")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return bench.LoadExperiment(name, b)
-}
-
-// commitOf resolves a revision in the repository of the current folder.
-func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
-	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
-	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w (git said: %s); run in the repository of the program under test", rev, err, strings.TrimSpace(string(out.Stderr)))
-	}
-	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
-	t, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		return nil, fmt.Errorf("commit %s: git's date %q: %w", rev, at, err)
-	}
-	return &result.Commit{ID: id, At: t.UTC()}, nil
-}
-
-func findFormat(name string) (*report.Format, error) {
-	for _, f := range formats.All {
-		if f.Name == name {
-			return f, nil
-		}
-	}
-	return nil, fmt.Errorf("--format %q: want one of %s", name, formatNames())
-}
-
-func formatNames() string {
-	names := make([]string, len(formats.All))
-	for i, f := range formats.All {
-		names[i] = f.Name
-	}
-	return strings.Join(names, ", ")
-}
-
-// dryRun prints what would be run, and starts nothing.
-func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
-	var total time.Duration
-	var errs []error
-	for _, p := range plans {
-		took, disk := p.Estimate()
-		total += took
-		fmt.Fprintf(w, "%s: workload %s, %d case(s) x %d environment(s) x %d pair(s) = %d runs, about %s without launching, %s of disk\n",
-			p.Name, p.Workload.Name, len(p.Cases), len(p.Arms), p.Pairs, len(p.Cases)*len(p.Arms)*p.Pairs, took.Round(time.Second), report.Value(float64(disk), "bytes"))
-		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %.3g %%\n", p.Seed, p.Primary, p.Margin*100)
-		if why := tooFew(p); why != "" {
-			fmt.Fprintf(w, "  %s\n", why)
-		}
-		for _, c := range p.Cases {
-			fmt.Fprintf(w, "  case %s\n", c.ID)
-		}
-		printThen(w, p)
-		for i := range p.Arms {
-			a := &p.Arms[i]
-			fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
-			if err := a.Launcher.Check(h, a.Params); err != nil {
-				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(err))
-				errs = append(errs, fmt.Errorf("environment %s: %w", a.Label, err))
-			}
-			commands, err := p.Commands(a, &p.Cases[0])
-			if err != nil {
-				return err
-			}
-			for _, c := range commands {
-				fmt.Fprintf(w, "    %s\n", shellLine(c))
-			}
-		}
-	}
-	if len(plans) > 1 {
-		fmt.Fprintf(w, "in all about %s without launching\n", total.Round(time.Second))
-	}
-	return errors.Join(errs...)
-}
-
-// tooFew says before the time is spent that a plan cannot give a verdict.
-func tooFew(p *bench.Plan) string {
-	if len(p.Arms) < 2 || p.Pairs >= bench.QuickPairs {
-		return ""
-	}
-	return fmt.Sprintf("%d pairs give ratios and no verdict: an interval needs at least %d (--pairs, --quick)", p.Pairs, bench.QuickPairs)
-}
-
-// shellLine prints a command as a shell would read it.
-func shellLine(c host.Cmd) string {
-	var b strings.Builder
-	if c.Dir != "" {
-		fmt.Fprintf(&b, "cd %s && ", quoted(c.Dir))
-	}
-	names := make([]string, 0, len(c.Env))
-	for k := range c.Env {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	for _, k := range names {
-		fmt.Fprintf(&b, "%s=%s ", k, quoted(c.Env[k]))
-	}
-	for i, a := range c.Argv {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(quoted(a))
-	}
-	return b.String()
-}
-
-func quoted(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-{}") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-func benchListCommand(env Env) *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List workloads, experiments and launchers, with their parameters",
-		Example: "  teescope bench list\n  teescope bench list --json | jq '.workloads[].name'",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			l, err := catalogue()
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				e := json.NewEncoder(env.Stdout)
-				e.SetIndent("", "  ")
-				return e.Encode(l)
-			}
-			l.print(env.Stdout)
-			return nil
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of text")
-	return c
 }

@@ -44,6 +44,9 @@ func TestBenchBadInput(t *testing.T) {
 		{"bench run startup --param colour=red", "no parameter"},
 		{"bench run startup --pairs -3", "at least 1"},
 		{"bench run startup --pairs 0", "at least 1"},
+		{"bench run startup --pairs 1000000000", "at most 10000"},
+		{"bench calibrate startup --pairs 1000000000", "at most 10000"},
+		{"bench run redis --param connections=1000000000", "at most 65536"},
 		{"bench run startup --pairs 8 --quick", "pairs quick"},
 		{"bench run startup --margin 400%", "share like"},
 		{"bench run startup --metric speed", "there are"},
@@ -99,6 +102,13 @@ func TestBenchList(t *testing.T) {
 		if !strings.Contains(text, "\n"+w.Name+": ") {
 			t.Errorf("the text does not name %s", w.Name)
 		}
+	}
+	text, _, _ = run(t, "bench", "list", "e7-original", "null")
+	if !strings.Contains(text, "null: ") || !strings.Contains(text, "e7-original: ") || !strings.Contains(text, "misleads") || strings.Contains(text, "LAUNCHERS") {
+		t.Errorf("two names: %s", text)
+	}
+	if _, errs, code := run(t, "bench", "list", "redis", "rediss"); code != 4 || !strings.Contains(errs, `"rediss"`) {
+		t.Errorf("exit status %d: %s", code, errs)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -9,12 +10,41 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/teescope/teescope/experiments"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
 	"github.com/teescope/teescope/internal/result"
 )
+
+func benchListCommand(env Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list [NAME...]",
+		Short:   "List workloads, experiments and launchers, with their parameters",
+		Example: "  teescope bench list\n  teescope bench list redis e7-original\n  teescope bench list --json | jq '.workloads[].name'",
+		RunE: func(_ *cobra.Command, names []string) error {
+			l, err := catalogue()
+			if err == nil && len(names) > 0 {
+				l, err = l.named(names)
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				e := json.NewEncoder(env.Stdout)
+				e.SetIndent("", "  ")
+				return e.Encode(l)
+			}
+			l.print(env.Stdout)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of text")
+	return c
+}
 
 // listing is what `bench list` prints.
 type listing struct {
@@ -98,10 +128,27 @@ func params(ps []bench.Param) []listedParam {
 	return out
 }
 
+// named is the part of the list that has these names.
+func (l listing) named(names []string) (listing, error) {
+	for _, n := range names {
+		if !slices.ContainsFunc(l.Workloads, func(x listedWorkload) bool { return x.Name == n }) &&
+			!slices.ContainsFunc(l.Experiments, func(x listedExperiment) bool { return x.Name == n }) &&
+			!slices.ContainsFunc(l.Launchers, func(x listedLauncher) bool { return x.Name == n }) {
+			return l, fmt.Errorf("nothing is called %q; see `teescope bench list`", n)
+		}
+	}
+	l.Workloads = slices.DeleteFunc(l.Workloads, func(x listedWorkload) bool { return !slices.Contains(names, x.Name) })
+	l.Experiments = slices.DeleteFunc(l.Experiments, func(x listedExperiment) bool { return !slices.Contains(names, x.Name) })
+	l.Launchers = slices.DeleteFunc(l.Launchers, func(x listedLauncher) bool { return !slices.Contains(names, x.Name) })
+	return l, nil
+}
+
 func (l listing) print(w io.Writer) {
-	fmt.Fprint(w, "WORKLOADS: what is measured\n")
+	if len(l.Workloads) > 0 {
+		fmt.Fprint(w, "WORKLOADS: what is measured\n\n")
+	}
 	for _, x := range l.Workloads {
-		fmt.Fprintf(w, "\n%s: %s\n  verdict on %s\n", x.Name, x.Doc, x.Primary)
+		fmt.Fprintf(w, "%s: %s\n  verdict on %s\n", x.Name, x.Doc, x.Primary)
 		if len(x.Tools) > 0 {
 			fmt.Fprintf(w, "  needs %s\n", strings.Join(x.Tools, ", "))
 		}
@@ -109,17 +156,32 @@ func (l listing) print(w io.Writer) {
 		for _, p := range slices.Sorted(maps.Keys(x.Sweep)) {
 			fmt.Fprintf(w, "  runs %s = %s unless --param says otherwise\n", p, strings.Join(x.Sweep[p], ", "))
 		}
+		fmt.Fprintln(w)
 	}
-	fmt.Fprint(w, "\nEXPERIMENTS: workloads with parameters and environments, as published or corrected\n")
+	if len(l.Experiments) > 0 {
+		fmt.Fprint(w, "EXPERIMENTS: workloads with parameters and environments, as published or corrected\n\n")
+	}
 	for _, x := range l.Experiments {
-		fmt.Fprintf(w, "\n%s: %s\n  workload %s in %s\n", x.Name, x.Doc, x.Workload, strings.Join(x.Environments, "; "))
+		fmt.Fprintf(w, "%s: %s\n  workload %s in %s\n", x.Name, x.Doc, x.Workload, strings.Join(x.Environments, "; "))
+		if x.Source != "" {
+			fmt.Fprintf(w, "  from: %s\n", x.Source)
+		}
+		if x.Corrects != "" {
+			fmt.Fprintf(w, "  what differs from it, and where it misleads: %s\n", x.Corrects)
+		}
+		fmt.Fprintln(w)
 	}
-	fmt.Fprint(w, "\nLAUNCHERS: where it runs (--env [LABEL=]LAUNCHER[,K=V]...)\n")
+	if len(l.Launchers) > 0 {
+		fmt.Fprint(w, "LAUNCHERS: where it runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
+	}
 	for _, x := range l.Launchers {
-		fmt.Fprintf(w, "\n%s: %s\n", x.Name, x.Doc)
+		fmt.Fprintf(w, "%s: %s\n", x.Name, x.Doc)
 		printParams(w, x.Params)
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "\n%s: everything above that this machine can run, in a one-page table\n", platformSuite)
+	if len(l.Launchers) == len(launchers.All) {
+		fmt.Fprintf(w, "%s: every workload above that this machine can run, in a one-page table\n", platformSuite)
+	}
 }
 
 func printParams(w io.Writer, ps []listedParam) {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -15,6 +17,44 @@ import (
 type task struct {
 	plan *bench.Plan
 	path string
+}
+
+// finished is the result of a task that is being resumed and has nothing left to do; nil
+// of all others.
+func (t task) finished(resume bool) (*result.Experiment, error) {
+	if !resume {
+		return nil, nil
+	}
+	begun, stream, err := result.Resume(t.path)
+	done := errors.Is(err, result.ErrFinished)
+	switch {
+	case done:
+		begun, err = result.Read(t.path)
+	case errors.Is(err, result.ErrNotBegun):
+		return nil, nil
+	case err == nil:
+		err = stream.Close()
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case begun.Name != t.plan.Name:
+		return nil, fmt.Errorf("%s has the runs of %s and not of %s", t.path, begun.Name, t.plan.Name)
+	case !done:
+		return nil, nil
+	}
+	return begun, nil
+}
+
+// run runs a task, or what is left of one that was begun before.
+func (t task) run(ctx context.Context, o bench.Options, resume bool) (*result.Experiment, error) {
+	if resume {
+		e, err := bench.Resume(ctx, lists(), o, t.path)
+		if !errors.Is(err, result.ErrNotBegun) {
+			return e, err
+		}
+	}
+	return bench.Run(ctx, t.plan, o, t.path)
 }
 
 // following are the passes that come after a task, under the load that its result

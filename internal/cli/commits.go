@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/verdict"
 )
 
 // commitsFlags say how a commit is built and what of it is run.
@@ -33,9 +36,13 @@ func benchCommitsCommand(env Env) *cobra.Command {
 in a folder of its own, builds it, and runs all builds in one interleaved experiment: what
 disturbs the machine disturbs all alike. Each commit then goes into the history, with its
 counters per operation, and the commits are named at which the cost or the mix of system
-calls changed. A commit that does not build is left out and named.
+calls changed. A commit that does not build is left out and named; one whose runs all fail,
+or whose comparisons are all refused, goes into the history with the reason.
 
-EXPERIMENT is a file or a name as of ` + "`bench run`" + ` whose workload takes a binary (default: custom).`,
+EXPERIMENT is a file or a name as of ` + "`bench run`" + ` whose workload takes a binary (default: custom).
+
+Exit status: 0 measured, 3 when a guard refused a comparison or a commit gave no value, 4 for a wrong command line
+or a machine that lacks something.`,
 		Example: "  teescope bench commits v1.0..HEAD --build 'make' --binary server --param 'command={binary} --requests 10000'",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -103,14 +110,19 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 	if f.out == "" || filepath.Ext(f.out) != ".json" {
 		f.out = f.path("commits", h.Now(), false)
 	}
-	if err := f.benchFlags.run(ctx, env, []string{experiment}, false); err != nil {
+	err = f.benchFlags.run(ctx, env, []string{experiment}, false)
+	var status outcome // of a finished result, which says what it is worth
+	switch {
+	case errors.Is(err, bench.ErrKept):
+		return fmt.Errorf("%w; but commits cannot go on, as their builds are removed: begin anew", err)
+	case err != nil && !errors.As(err, &status):
 		return err
 	}
-	e, err := result.Read(f.out)
-	if err != nil {
-		return err
+	e, rerr := result.Read(f.out)
+	if rerr != nil {
+		return rerr
 	}
-	return f.record(env.Stdout, e, builds)
+	return cmp.Or(f.record(env.Stdout, e, builds), err)
 }
 
 // later is git's corrected commit date: at least a second after that of the commit
@@ -129,8 +141,14 @@ func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []built)
 	archive := historyArchive(f.data)
 	for _, b := range builds {
 		one := ofCommit(e, short(b.commit.ID), &b.commit, f.launcher)
-		if !anyValue(one) {
-			fmt.Fprintf(w, "commit %s: no run gave a value, not in the history\n", short(b.commit.ID))
+		points, refused := verdict.Points(one)
+		for _, r := range refused {
+			if r.Metric == e.Design.Primary {
+				fmt.Fprintf(w, "commit %s: in the history, but not used there: %s\n", short(b.commit.ID), oneLine(errors.New(r.Reason)))
+			}
+		}
+		if len(points)+len(refused) == 0 {
+			fmt.Fprintf(w, "commit %s: what it ran in has no fingerprint, so it is not in the history\n", short(b.commit.ID))
 			continue
 		}
 		if _, err := archive.Add(one); err != nil {
@@ -160,8 +178,8 @@ func ofCommit(e *result.Experiment, arm string, c *result.Commit, name string) *
 	one.ID = e.ID + "-" + short(c.ID)
 	one.Commit = c
 	one.Environments, one.Runs = nil, nil
-	one.Comparisons, one.Attribution, one.Guards = []result.Comparison{}, []result.Attribution{}, []result.Guard{}
-	one.Design.Order = nil
+	one.Comparisons, one.Attribution, one.Guards = []result.Comparison{}, []result.Attribution{}, append([]result.Guard{}, verdict.Refusals(e, arm)...)
+	one.Design.Order, one.Design.Then = nil, nil
 	for _, s := range e.Design.Order {
 		if s.Env == arm {
 			s.Env = name

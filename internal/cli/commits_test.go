@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,9 @@ func TestBenchCommits(t *testing.T) {
 	if code != 0 || len(lines) != 4 {
 		t.Fatalf("exit status %d, want a title and three commits: %s%s", code, out, errs)
 	}
+	if !strings.Contains(errs, "no counter saw this workload") { // --no-counters
+		t.Errorf("that there are no counters is not said: %q", errs)
+	}
 	list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +67,55 @@ func TestBenchCommits(t *testing.T) {
 	}
 	if left, err := exec.Command("git", "-C", repo, "worktree", "list").Output(); err != nil || strings.Count(string(left), "\n") != 1 {
 		t.Errorf("worktrees are left behind: %s %v", left, err)
+	}
+}
+
+// TestBenchCommitsInvalid: a commit that crashes, and one that does other work, go into the
+// history with the reason, and lose none of the others.
+func TestBenchCommitsInvalid(t *testing.T) {
+	for name, c := range map[string]struct {
+		middle, why string
+		value       bool
+	}{
+		"crashes":    {"#!/bin/sh\nexit 7\n", "status 7", false},
+		"other work": {"#!/bin/sh\necho 11 requests\n", "not comparable with ", true},
+	} {
+		repo := repository(t, "#!/bin/sh\necho 10 requests\n", c.middle, "#!/bin/sh\necho 10 requests; :\n")
+		data := t.TempDir()
+		out, errs, code := run(t, "bench", "commits", "HEAD~2..HEAD", "--repo", repo, "--build", "cp run server", "--binary", "server",
+			"--param", "command={binary}", "--param", "digest=stdout", "--pairs", "4", "--data", data, "--no-counters")
+		list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := strings.Fields(string(list))
+		if code != exitInvalid || !strings.Contains(out, "commit "+short(ids[1])+": in the history, but not used there: ") || !strings.Contains(out, c.why) {
+			t.Errorf("%s: exit status %d, want %d and the commit with %q: %s%s", name, code, exitInvalid, c.why, out, errs)
+		}
+		out, errs, code = run(t, "history", "show", "--data", data)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if code != 0 || len(lines) != 4 {
+			t.Fatalf("%s: exit status %d, want a title and three commits: %s%s", name, code, out, errs)
+		}
+		for i, id := range ids {
+			fields := strings.Fields(lines[i+1])
+			_, err := strconv.ParseFloat(fields[3], 64)
+			if fields[2] != short(id) || (err == nil) != (i != 1 || c.value) || strings.Contains(lines[i+1], "not used: ") != (i == 1) || i == 1 && !strings.Contains(lines[i+1], c.why) {
+				t.Errorf("%s: line %q of commit %s", name, lines[i+1], short(id))
+			}
+		}
+		if out, errs, code = run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "not used at "+short(ids[1])) || !strings.Contains(out, "in 2 results") {
+			t.Errorf("%s: detect: exit status %d: %s%s", name, code, out, errs)
+		}
+		es, err := historyArchive(data).List()
+		if err != nil || len(es) != 3 {
+			t.Fatalf("%s: %d results: %v", name, len(es), err)
+		}
+		for _, e := range es {
+			if crashed := !c.value && e.Commit.ID == ids[1]; len(e.Runs) != 4 && !crashed {
+				t.Errorf("%s: %d runs of %s, want 4", name, len(e.Runs), short(e.Commit.ID))
+			}
+		}
 	}
 }
 

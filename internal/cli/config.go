@@ -142,7 +142,7 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 	if def.Short > def.Long {
 		return fmt.Errorf("%s: the short window (%v) is longer than the long one (%v)", at("analysis"), def.Short, def.Long)
 	}
-	return c.Analysis.settle(root)
+	return c.Analysis.settle(root, sourceOf(list))
 }
 
 // windows are the file's default windows over the built-in ones.
@@ -284,7 +284,7 @@ var (
 		"[]cli.requestsConfig": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
 		"[]cli.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
-		"web.PanelKind": "text", "config.Secret": "text"}
+		"web.PanelKind": "text", "analysis.Severity": "text", "config.Secret": "text"}
 )
 
 // readable puts the decoder's errors into the file's own terms: line and key,

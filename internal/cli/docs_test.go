@@ -154,9 +154,11 @@ func TestRulesExample(t *testing.T) {
 func rulesDoc() string {
 	var b strings.Builder
 	b.WriteString("# Rules\n\nGenerated from the code by `make generate`. A rule opens a finding when it holds on a long and on a short window, and closes\n" +
-		"it a minute after it stopped to hold. A rule whose metrics are absent says \"cannot tell\", never \"fine\".\n\n" +
+		"it a minute after it stopped to hold. A rule whose metrics are absent says \"cannot tell\", never \"fine\".\n" +
+		"Where readings are far apart (`--interval`, `scrape_interval`), windows that would hold fewer than four are lengthened until they do: read every 15 s or\n" +
+		"more often for the times that the rules say. An agent of teescope is best scraped every 5 s.\n\n" +
 		"Windows, thresholds and rules of your own are set in the file of `--config`, each value with its unit (20k/s, 20 %, 5ms, 64MiB, 10MB/s,\n" +
-		"3 cores, or a plain number). SIGHUP reads the file again:\n\n```yaml\n" + rulesExample + "```\n\n" +
+		"3 cores, or a plain number). SIGHUP reads the file again, and `teescope schema config` prints its JSON Schema, for editors that complete and\ncheck YAML:\n\n```yaml\n" + rulesExample + "```\n\n" +
 		"An expression of your own that PromQL refuses, or whose metrics are nowhere, is named in the log with its line; its rule cannot tell, and the\n" +
 		"others go on. `above` and `below` compare each element of the result; `for` is how long it must have held.\n")
 	for _, r := range rules.All {

@@ -76,9 +76,7 @@ func examine(ctx context.Context, h *host.Host, list []*probe.Source) (diagnosis
 	if err != nil {
 		return diagnosis{}, err
 	}
-	e := probe.Open(h, tee.Found(found), list, nil)
-	defer e.Close()
-	e.Collect(ctx)
+	e := probe.Try(ctx, h, tee.Found(found), list)
 	return diagnosis{Platform: platform, Sources: sourceList(e), badge: badge(found)}, nil
 }
 

@@ -211,7 +211,11 @@ func (t *text) record(r analysis.Record, now time.Time) {
 	} else {
 		t.line("  since %s, for %s", clockTime(r.Since, now), span(now.Sub(r.Since)))
 	}
-	t.line("  subject: %s (rule %s)", r.Subject, r.Rule)
+	doubt := ""
+	if r.Confidence == analysis.Medium || r.Confidence == analysis.Low {
+		doubt = ", confidence " + string(r.Confidence)
+	}
+	t.line("  subject: %s (rule %s%s)", r.Subject, r.Rule, doubt)
 	if r.Share != nil {
 		t.line("  share of its time: %s", interval(*r.Share))
 	}
@@ -220,6 +224,9 @@ func (t *text) record(r analysis.Record, now time.Time) {
 		t.wrap("    ", ev.Text+": "+quantity(ev.Value, ev.Unit))
 	}
 	t.wrap("  ", "what to do: "+r.Remedy)
+	if r.Cost != "" {
+		t.wrap("  ", "if it stays as it is: "+r.Cost)
+	}
 	t.wrap("  ", "read more: "+r.Reference)
 	t.line("")
 }

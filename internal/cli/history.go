@@ -73,8 +73,12 @@ func addHistory(ctx context.Context, w io.Writer, a *result.Archive, paths []str
 				return err
 			}
 		}
-		if len(verdict.Points(e)) == 0 {
-			return fmt.Errorf("add %s: no environment of it has a usable value and a fingerprint", p)
+		if points, refused := verdict.Points(e); len(points) == 0 {
+			why := ""
+			if len(refused) > 0 {
+				why = ": " + refused[0].Reason
+			}
+			return fmt.Errorf("add %s: no environment of it has a usable value and a fingerprint%s", p, why)
 		}
 		name, err := a.Add(e)
 		if err != nil {
@@ -108,17 +112,19 @@ func (f *historyFlags) series() ([]verdict.Series, error) {
 		return nil, err
 	}
 	var points []verdict.Point
+	var refused []verdict.Refused
 	for _, e := range es {
-		for _, p := range verdict.Points(e) {
-			if (f.workload == "" || p.Workload == f.workload) && (p.Metric == f.metric || f.metric == "" && p.Metric == e.Design.Primary) {
-				points = append(points, p)
-			}
+		other := func(k verdict.Key) bool {
+			return f.workload != "" && k.Workload != f.workload || k.Metric != cmp.Or(f.metric, e.Design.Primary)
 		}
+		used, left := verdict.Points(e)
+		points = append(points, slices.DeleteFunc(used, func(p verdict.Point) bool { return other(p.Key) })...)
+		refused = append(refused, slices.DeleteFunc(left, func(r verdict.Refused) bool { return other(r.Key) })...)
 	}
-	if len(points) == 0 {
+	if len(points)+len(refused) == 0 {
 		return nil, fmt.Errorf("the history in %s has nothing of that; `teescope history add RESULT.json` fills it", historyArchive(f.data).Dir)
 	}
-	return verdict.Changes(points, verdict.ChangeOptions{Magnitude: magnitude}), nil
+	return verdict.Changes(points, verdict.ChangeOptions{Magnitude: magnitude, Refused: refused}), nil
 }
 
 func historyShowCommand(env Env) *cobra.Command {
@@ -126,7 +132,7 @@ func historyShowCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show",
 		Short:   "Print the values by commit, with the points where the level changed",
-		Long:    "Show prints one table for each job, environment and fingerprint: another machine or\nanother kernel starts a new table instead of looking like a change.",
+		Long:    "Show prints one table for each job, environment and fingerprint: another machine or\nanother kernel starts a new table instead of looking like a change. A commit whose runs all\nfailed, or whose comparisons were all refused, stands there with the reason and is not\nused to find changes.",
 		Example: "  teescope history show --workload startup",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -139,6 +145,9 @@ func historyShowCommand(env Env) *cobra.Command {
 			}
 			for _, s := range ss {
 				f.show(env.Stdout, s)
+				if f.counters > 0 && len(s.Points) > 0 && len(shownCounters(s, f.counters)) == 0 {
+					fmt.Fprintf(env.Stderr, "%s: no counter saw this workload, all of it and nothing else; the result's own counters say why\n", seriesName(s.Key))
+				}
 			}
 			return nil
 		},
@@ -160,10 +169,15 @@ func (f *historyFlags) show(w io.Writer, s verdict.Series) {
 		}
 		fmt.Fprintln(tw, "(counters per operation)")
 	}
+	left := s.Refused
 	for i, p := range s.Points {
+		for len(left) > 0 && left[0].At.Before(p.At) {
+			showRefused(tw, left[0], len(names))
+			left = left[1:]
+		}
 		fmt.Fprintf(tw, "  %s\t%s\t%.4g\t", p.At.Format("2006-01-02 15:04"), short(p.Label), p.Value)
 		for _, n := range names {
-			if c, ok := p.Counters[n]; ok || len(p.Counters) > 0 {
+			if c, ok := p.Count(n); ok {
 				fmt.Fprintf(tw, "%.4g\t", c.Median)
 			} else {
 				fmt.Fprint(tw, "not counted\t")
@@ -178,7 +192,19 @@ func (f *historyFlags) show(w io.Writer, s verdict.Series) {
 		}
 		fmt.Fprintln(tw, strings.Join(notes, "; "))
 	}
+	for _, r := range left {
+		showRefused(tw, r, len(names))
+	}
 	tw.Flush()
+}
+
+// showRefused prints the row of what is kept and not used.
+func showRefused(w io.Writer, r verdict.Refused, counters int) {
+	value := "-"
+	if r.Value != nil {
+		value = fmt.Sprintf("%.4g", *r.Value)
+	}
+	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), short(r.Label), value, strings.Repeat("-\t", counters), oneLine(errors.New(r.Reason)))
 }
 
 // shownCounters are the names of n counters: those that changed, and then those
@@ -273,6 +299,9 @@ func historyDetectCommand(env Env) *cobra.Command {
 
 func printChanges(w io.Writer, ss []verdict.Series) {
 	for _, s := range ss {
+		for _, r := range s.Refused {
+			fmt.Fprintf(w, "%s: not used at %s: %s\n", seriesName(s.Key), short(r.Label), r.Reason)
+		}
 		for _, m := range s.Mix {
 			fmt.Fprintf(w, "%s: another mix at %s: %s\n", seriesName(s.Key), short(m.Label), mixText(m))
 		}

@@ -107,7 +107,7 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 // watch runs the parts until ctx ends; the store is open.
 func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	st := m.store
-	ao := m.config.Analysis.options()
+	ao := m.rulesOptions(m.config)
 	if err := m.act(&ao); err != nil {
 		return err
 	}
@@ -167,8 +167,19 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 func (m *monitor) reconfigure(c config) error {
 	rules := c.Analysis.rules()
 	m.silences.Know(rules)
-	m.analysis.Use(rules, c.Analysis.options())
+	m.analysis.Use(rules, m.rulesOptions(c))
 	return m.configure(c)
+}
+
+// rulesOptions are what a configuration says of the rules. A target that is scraped
+// more seldom than the monitor reads decides how far readings are apart.
+func (m *monitor) rulesOptions(c config) analysis.Options {
+	o := c.Analysis.options()
+	o.Interval = m.interval
+	if c.scrape != nil {
+		o.Interval = max(o.Interval, c.scrape.LongestInterval())
+	}
+	return o
 }
 
 // configure puts what a configuration says of scraping, of receivers and of

@@ -18,7 +18,7 @@ import (
 
 // notifyConfig is the section notify of the configuration file: who is told of findings.
 type notifyConfig struct {
-	MinSeverity string `yaml:"min_severity"`
+	MinSeverity analysis.Severity `yaml:"min_severity"`
 	// Page is the URL at which readers of notifications reach the page; "" is that
 	// of the listener.
 	Page         string           `yaml:"page"`
@@ -52,7 +52,7 @@ func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 	at := func(keys ...string) string {
 		return where(root, append([]string{"notify"}, keys...)...)
 	}
-	if !slices.Contains([]analysis.Severity{"", analysis.Info, analysis.Warning, analysis.Critical}, analysis.Severity(c.MinSeverity)) {
+	if c.MinSeverity != "" && !slices.Contains(severities, c.MinSeverity) {
 		return fmt.Errorf("%s: %q: want info, warning or critical", at("min_severity"), c.MinSeverity)
 	}
 	if c.Page != "" {
@@ -131,5 +131,5 @@ func fileSafe(s string) string {
 // settings are the notifier's; page is the URL of the listener's page.
 func (c *notifyConfig) settings(page string) notify.Settings {
 	return notify.Settings{Receivers: c.receivers, Page: cmp.Or(c.Page, page),
-		Least: analysis.Severity(cmp.Or(c.MinSeverity, string(analysis.Warning)))}
+		Least: cmp.Or(c.MinSeverity, analysis.Warning)}
 }

@@ -131,7 +131,8 @@ func (o *observer) drop(env Env, data string) error {
 }
 
 // reload reads the configuration file again at every SIGHUP until ctx ends, and
-// puts it into force with then. A file that is not right changes nothing.
+// puts it into force with then. A file that is not right changes nothing, and
+// neither does a SIGHUP without a file: what was set on the page since is kept.
 func (o *observer) reload(ctx context.Context, then func(config) error) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -141,6 +142,10 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 		case <-ctx.Done():
 			return
 		case <-hup:
+		}
+		if o.file == "" {
+			o.log.Warn("SIGHUP: there is no configuration file (--config) to read; nothing was changed")
+			continue
 		}
 		c, err := readConfig(o.file, o.sources)
 		if err == nil {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/report/formats"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -79,4 +81,21 @@ func writePlots(dir string, d report.Document) error {
 		}
 	}
 	return nil
+}
+
+func findFormat(name string) (*report.Format, error) {
+	for _, f := range formats.All {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return nil, fmt.Errorf("--format %q: want one of %s", name, formatNames())
+}
+
+func formatNames() string {
+	names := make([]string, len(formats.All))
+	for i, f := range formats.All {
+		names[i] = f.Name
+	}
+	return strings.Join(names, ", ")
 }

@@ -35,17 +35,17 @@ type subjectConfig struct {
 
 // ownConfig is a rule of the user's, at analysis.own.
 type ownConfig struct {
-	Name      string        `yaml:"name"`
-	Title     string        `yaml:"title"`
-	Expr      string        `yaml:"expr"`
-	Above     yaml.Node     `yaml:"above"`
-	Below     yaml.Node     `yaml:"below"`
-	Unit      string        `yaml:"unit"`
-	For       time.Duration `yaml:"for"`
-	Severity  string        `yaml:"severity"`
-	Subject   string        `yaml:"subject"`
-	Remedy    string        `yaml:"remedy"`
-	Reference string        `yaml:"reference"`
+	Name      string            `yaml:"name"`
+	Title     string            `yaml:"title"`
+	Expr      string            `yaml:"expr"`
+	Above     yaml.Node         `yaml:"above"`
+	Below     yaml.Node         `yaml:"below"`
+	Unit      string            `yaml:"unit"`
+	For       time.Duration     `yaml:"for"`
+	Severity  analysis.Severity `yaml:"severity"`
+	Subject   string            `yaml:"subject"`
+	Remedy    string            `yaml:"remedy"`
+	Reference string            `yaml:"reference"`
 
 	line int
 	rule rules.Own
@@ -56,8 +56,8 @@ type place func(keys ...string) string
 
 // settle checks what the file says of rules and keeps what follows from it: limits,
 // and own rules. An expression that cannot be evaluated is no error here: its rule
-// says so and the others go on.
-func (a *analysisConfig) settle(root *yaml.Node) error {
+// says so and the others go on. sources has the source of each metric.
+func (a *analysisConfig) settle(root *yaml.Node, sources map[string]string) error {
 	at := func(keys ...string) string {
 		return where(root, append([]string{"analysis"}, keys...)...)
 	}
@@ -71,6 +71,12 @@ func (a *analysisConfig) settle(root *yaml.Node) error {
 		a.Own[i].line = lineOf(root, "analysis", "own", strconv.Itoa(i))
 		if err := a.settleOwn(i, at); err != nil {
 			return err
+		}
+		own := &a.Own[i].rule
+		for _, m := range own.Needs {
+			if s := sources[m]; s != "" && !slices.Contains(own.Sources, s) {
+				own.Sources = append(own.Sources, s)
+			}
 		}
 	}
 	return nil
@@ -152,7 +158,7 @@ func scalar(n *yaml.Node) string {
 
 var (
 	ruleName   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
-	severities = []string{string(analysis.Info), string(analysis.Warning), string(analysis.Critical)}
+	severities = []analysis.Severity{analysis.Info, analysis.Warning, analysis.Critical}
 )
 
 func (a *analysisConfig) settleOwn(i int, at place) error {
@@ -177,7 +183,7 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	case o.For < 0:
 		return fmt.Errorf("%s: %v; want a time like 5m", here("for"), o.For)
 	case o.Severity != "" && !slices.Contains(severities, o.Severity):
-		return fmt.Errorf("%s: %q: want %s", here("severity"), o.Severity, strings.Join(severities, ", "))
+		return fmt.Errorf("%s: %q: want info, warning, critical", here("severity"), o.Severity)
 	}
 	if _, ok := examples[o.Unit]; !ok {
 		return fmt.Errorf("%s: %q: want one of %s", here("unit"), o.Unit, strings.Join(slices.Sorted(maps.Keys(examples))[1:], ", "))
@@ -186,20 +192,24 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	if o.Above.IsZero() {
 		key, limit = "below", &o.Below
 	}
+	text, negative := strings.CutPrefix(strings.TrimSpace(scalar(limit)), "-") // as of a slope
 	unit := o.Unit
 	if unit == "" {
 		var err error
-		if unit, err = guessUnit(scalar(limit)); err != nil {
+		if unit, err = guessUnit(text); err != nil {
 			return fmt.Errorf("%s: %w", here(key), err)
 		}
 	}
-	v, err := parseAmount(scalar(limit), unit)
+	v, err := parseAmount(text, unit)
 	if err != nil {
 		return fmt.Errorf("%s: %w", here(key), err)
 	}
+	if negative {
+		v = -v
+	}
 	o.rule = rules.Own{
 		Name: o.Name, Title: cmp.Or(o.Title, o.Name), Expr: o.Expr, Below: key == "below", Limit: v, Unit: unit, For: o.For,
-		Severity: analysis.Severity(cmp.Or(o.Severity, string(analysis.Warning))), Subject: o.Subject, Remedy: o.Remedy, Reference: o.Reference,
+		Severity: cmp.Or(o.Severity, analysis.Warning), Subject: o.Subject, Remedy: o.Remedy, Reference: o.Reference,
 	}
 	o.rule.Needs, o.rule.Broken = store.Reads(o.Expr)
 	return nil

@@ -44,6 +44,17 @@ analysis:
   - {name: nobodys, expr: "a_metric_of_mine / up", above: 20 %}
 `
 
+// TestNegativeLimit: a slope may be below 0, and so may its limit.
+func TestNegativeLimit(t *testing.T) {
+	c, err := parseConfig([]byte("analysis:\n  own:\n  - {name: shrinking, expr: \"deriv(x[5m])\", below: -2MB/s}\n"), ".", sources.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Analysis.Own[0].rule; r.Limit != -2e6 || r.Unit != "bytes/s" || !r.Below {
+		t.Errorf("got %+v", r)
+	}
+}
+
 func TestRulesConfig(t *testing.T) {
 	c, err := parseConfig([]byte(rulesYAML), ".", sources.All)
 	if err != nil {

@@ -295,6 +295,8 @@ func TestTopModel(t *testing.T) {
 	}
 	if far := press(m, strings.Fields(strings.Repeat("pgdown ", 50))...); !strings.Contains(screen(far), "PROCESS") || far.offset >= len(m.snapshot.rows) {
 		t.Errorf("scrolled to row %d of %d", far.offset, len(m.snapshot.rows))
+	} else if screen(press(far, "up")) == screen(far) {
+		t.Error("after scrolling past the end the first key back moves nothing")
 	}
 
 	next, cmd := m.Update(lookNow{})

@@ -75,6 +75,8 @@ func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // press acts on a key.
 func (m topModel) press(key string) (tea.Model, tea.Cmd) {
+	farthest := m.farthest()
+	m.offset = min(m.offset, farthest) // of a screen that has grown since, or a list that has shrunk
 	switch key {
 	case "q":
 		return m, tea.Quit
@@ -102,7 +104,7 @@ func (m topModel) press(key string) (tea.Model, tea.Cmd) {
 			m.sort = m.snapshot.columns[i].name
 		}
 	}
-	m.offset = min(m.offset, max(0, len(m.snapshot.rows)-1))
+	m.offset = min(m.offset, farthest)
 	return m, nil
 }
 

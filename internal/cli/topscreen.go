@@ -172,18 +172,33 @@ func (m topModel) plain() string {
 	return t.String()
 }
 
-// screen is what the terminal shows, and which of its lines is the table's head.
-func (m topModel) screen() (lines []string, head int) {
-	rows := m.matching()
-	lines = m.snapshot.header(len(rows), m.filter)
+// above are the lines above the table, of which so many rows are shown.
+func (m topModel) above(shown int) []string {
+	lines := m.snapshot.header(shown, m.filter)
 	if m.err != nil {
 		lines = append(lines, "NO ANSWER, what follows is old: "+oneLine(m.err))
 	}
-	lines = append(lines, m.snapshot.strip(max(1, min(4, m.height-8)))...)
+	return append(lines, m.snapshot.strip(max(1, min(4, m.height-8)))...)
+}
+
+// room is for how many rows the screen has place below so many lines, between the
+// table's head and the footer.
+func (m topModel) room(above int) int { return max(0, m.height-above-2) }
+
+// farthest is by how many rows the table can be scrolled.
+func (m topModel) farthest() int {
+	shown := len(m.matching())
+	return max(0, shown-m.room(len(m.above(shown))))
+}
+
+// screen is what the terminal shows, and which of its lines is the table's head.
+func (m topModel) screen() (lines []string, head int) {
+	rows := m.matching()
+	lines = m.above(len(rows))
 	title, table := m.snapshot.table(rows, m.by(), m.width)
 	head = len(lines)
 	lines = append(lines, title)
-	room := max(0, m.height-len(lines)-1)
+	room := m.room(head)
 	from := min(m.offset, max(0, len(table)-room))
 	lines = append(lines, table[from:min(len(table), from+room)]...)
 	for len(lines) < m.height-1 {

@@ -53,18 +53,27 @@ func (a Amount) over(b Amount) Amount {
 }
 
 // shareBeside is the part that a has of itself and of the rest, which vary
-// independently. A rest below 0 makes a share above 1: more is explained than was
-// measured, and that is to be seen.
+// independently: each is moved to its bounds while the other stays, and what that
+// makes of the share adds in quadrature, as derivatives say too little where an
+// interval is as wide as its value. A rest below 0 makes a share above 1: more is
+// explained than was measured, and that is to be seen.
 func (a Amount) shareBeside(rest Amount) Amount {
 	all := a.Value + rest.Value
 	if all <= 0 {
 		return Amount{}
 	}
-	s := around(a.Value/all,
-		math.Hypot(rest.Value*a.below(), a.Value*rest.above())/(all*all),
-		math.Hypot(rest.Value*a.above(), a.Value*rest.below())/(all*all))
-	s.Low, s.High = max(0, s.Low), max(s.Value, min(1, s.High))
-	return s
+	s := a.Value / all
+	share := func(part, beside float64) float64 {
+		if part+beside <= 0 {
+			return s
+		}
+		return part / (part + beside)
+	}
+	r := around(s,
+		math.Hypot(s-share(a.Low, rest.Value), s-share(a.Value, rest.High)),
+		math.Hypot(share(a.High, rest.Value)-s, share(a.Value, rest.Low)-s))
+	r.Low, r.High = max(0, r.Low), max(s, min(1, r.High))
+	return r
 }
 
 // overlaps says whether two amounts may be the same.

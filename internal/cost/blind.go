@@ -27,6 +27,9 @@ func (r *reading) blind(t Tree) []string {
 	if _, ok := r.unit("syscall_unseen"); !ok && len(r.cpu) > 0 && len(r.calls) > 0 {
 		say("How much of each call the sampling clock takes for the process's own computing is not calibrated: calls are shown somewhat too small.")
 	}
+	if _, ok := r.unit("fault_unseen"); !ok && len(r.cpu) > 0 && r.faultRate() > 0 {
+		say("How much of each page fault the sampling clock takes for the process's own computing is not calibrated: page faults are shown somewhat too small.")
+	}
 	if len(r.calls) == 0 {
 		say("System calls were not counted: calls have no rate and no unit cost.")
 	}
@@ -41,11 +44,19 @@ func (r *reading) blind(t Tree) []string {
 	} else if slept > t.Active.Value {
 		say("%s threads slept, waiting for work; that is no part of the active time.", analysis.Count(slept))
 	}
+	if r.present < mostMissing {
+		say("%s %% of the readings of this window are missing, as while the monitor was down: what happened then may not be counted, so that times and rates, "+
+			"a second and a request, may be too low by as much. Shares are of what was seen.", analysis.Count((1-r.present)*100))
+	}
 	if r.stolen > leastSteal {
 		say("The host took %s %% of the machine's CPU time; it is in the rows of whatever ran then.", analysis.Count(r.stolen*100))
 	}
 	return out
 }
+
+// mostMissing is the part of a window's readings that has to be there for rates to be said
+// without a word; some minutes have a reading more than others.
+const mostMissing = 0.9
 
 // leastSteal is the share of CPU time that a host may take unsaid.
 const leastSteal = 0.01

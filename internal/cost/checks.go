@@ -74,10 +74,12 @@ func (r *reading) checks(rows []Row) []Check {
 		for _, rate := range r.calls {
 			hidden = hidden.plus(r.rated("syscalls", rate).times(unseen))
 		}
-		user := r.sampled("cpu", r.cpu[doing{"user", ""}])
-		if hidden.Value > 0 {
-			add(hidden.Low <= user.High, hidden, user, "the part of system calls that the clock takes for the process's own, against what it took for that")
-		}
+	}
+	if unseen, ok := r.unit("fault_unseen"); ok && r.faultRate() > 0 {
+		hidden = hidden.plus(r.rated("faults", r.faultRate()).times(unseen))
+	}
+	if user := r.sampled("cpu", r.cpu[doing{"user", ""}]); hidden.Value > 0 {
+		add(hidden.Low <= user.High, hidden, user, "the part of system calls and page faults that the clock takes for the process's own, against what it took for that")
 	}
 	return out
 }

@@ -79,6 +79,21 @@ type Check struct {
 	Holds bool `json:"holds"`
 }
 
+// Unseen is time of which a sampling clock saw nothing: 0, with the upper end of its
+// interval. Both are zero where the clock's samples are not known.
+type Unseen struct {
+	CPU  Amount `json:"cpu"`
+	Wait Amount `json:"wait"`
+}
+
+// of is that of a part of the time.
+func (u Unseen) of(p Part) Amount {
+	if p == Wait {
+		return u.Wait
+	}
+	return u.CPU
+}
+
 // Tree is where the time of a subject went in a window.
 type Tree struct {
 	Subject  string    `json:"subject"` // process
@@ -98,10 +113,12 @@ type Tree struct {
 	Queued Amount `json:"queued,omitzero"`
 	// Rows are sorted by share. Unexplained is what was measured less what the rows
 	// explain: negative when they explain too much.
-	Rows             []Row   `json:"rows"`
-	Unexplained      Amount  `json:"unexplained"`
-	UnexplainedShare Amount  `json:"unexplainedShare"`
-	Checks           []Check `json:"checks"`
+	Rows             []Row  `json:"rows"`
+	Unexplained      Amount `json:"unexplained"`
+	UnexplainedShare Amount `json:"unexplainedShare"`
+	// Unseen is what a row that is not there may take.
+	Unseen Unseen  `json:"unseen,omitzero"`
+	Checks []Check `json:"checks"`
 	// Blind says in sentences what could not be seen.
 	Blind []string `json:"blind"`
 }

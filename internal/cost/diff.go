@@ -12,8 +12,8 @@ type Difference struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	Part  Part   `json:"part"`
-	// Before and After are times in seconds per the trees' Per; zero where a tree has
-	// no such row, as a call that was never made.
+	// Before and After are times in seconds per the trees' Per; Tree.Unseen where a tree
+	// has no such row, as a call that was never made.
 	Before Amount `json:"before"`
 	After  Amount `json:"after"`
 	// Change is After less Before, and Clear that 0 is outside of its interval.
@@ -25,10 +25,14 @@ type Difference struct {
 const Unexplained = "unexplained"
 
 // Diff puts two trees side by side, the largest change first and what is unexplained
-// last. Trees per second and per request have no difference: they are refused.
+// last. Trees per second and per request have no difference: they are refused, and so
+// are trees of which one holds measured times and the other prices alone.
 func Diff(before, after Tree) ([]Difference, error) {
 	if before.Per != after.Per {
 		return nil, refuse("one tree is per %s, the other per %s: ask for both alike", before.Per, after.Per)
+	}
+	if (before.Unseen.CPU.High > 0) != (after.Unseen.CPU.High > 0) {
+		return nil, refuse("the sampling clock saw the process in one of the windows only: measured times and mere prices have no difference")
 	}
 	var out []Difference
 	at := map[string]int{}
@@ -37,7 +41,7 @@ func Diff(before, after Tree) ([]Difference, error) {
 		if !known {
 			i = len(out)
 			at[row.ID] = i
-			out = append(out, Difference{ID: row.ID, Title: row.Title, Part: row.Part})
+			out = append(out, Difference{ID: row.ID, Title: row.Title, Part: row.Part, Before: before.Unseen.of(row.Part), After: after.Unseen.of(row.Part)})
 		}
 		return &out[i]
 	}

@@ -41,6 +41,12 @@ func Explain(ctx context.Context, db analysis.Querier, q Question) (Tree, error)
 		t.Rows[i].Cause = causeOf(t.Rows[i], contended)
 		t.Rows[i].Advice = remedy(t.Rows[i].Cause)
 	}
+	if len(r.cpu) > 0 {
+		t.Unseen.CPU = r.sampled("cpu", 0)
+	}
+	if len(r.waits) > 0 {
+		t.Unseen.Wait = r.sampled("wait", 0)
+	}
 	t.Checks = r.checks(t.Rows)
 	t.Blind = r.blind(t)
 	if q.From.After(asked.From) {
@@ -60,7 +66,9 @@ func Explain(ctx context.Context, db analysis.Querier, q Question) (Tree, error)
 		t.Per, divisor = "request", r.requests
 	}
 	finish(t.Rows, t.Active, divisor)
-	t.Active, t.Queued, t.Unexplained = t.Active.scaled(1/divisor), t.Queued.scaled(1/divisor), t.Unexplained.scaled(1/divisor)
+	for _, a := range []*Amount{&t.Active, &t.Queued, &t.Unexplained, &t.Unseen.CPU, &t.Unseen.Wait} {
+		*a = a.scaled(1 / divisor)
+	}
 	return t, nil
 }
 

@@ -210,6 +210,7 @@ func TestAmounts(t *testing.T) {
 		"no samples": {counted(0, 0.5), Amount{0, 0, z * z / 2}},
 		"samples":    {counted(100, 0.01), Amount{1, 0.822_2, 1.216_2}},
 		"share":      {exactly(1).shareBeside(exactly(3)), exactly(0.25)},
+		"wide share": {Amount{2, 0, 6}.shareBeside(exactly(2)), Amount{0.5, 0, 0.75}},
 		"nothing":    {Amount{}.shareBeside(Amount{}), Amount{}},
 		"too much":   {exactly(3).shareBeside(exactly(-1)), Amount{1.5, 1.5, 1.5}},
 	} {
@@ -246,7 +247,22 @@ func TestDiff(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("differences are\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	after.Per = "request"
+	// Of a call that is in one tree alone the clock saw nothing in the other: what few samples take is no change.
+	before.Unseen.CPU, after.Unseen.CPU = counted(0, 0.08), counted(0, 0.08)
+	after.Rows = append(after.Rows, Row{ID: "interrupts", Part: Kernel, Time: counted(1, 0.08)}, Row{ID: "faults", Part: Kernel, Time: counted(12, 0.08)})
+	if got, err = Diff(before, after); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range got {
+		if want := d.ID == "faults" || d.ID == "syscall:read"; d.Clear != want {
+			t.Errorf("%s from %v to %v: clear %v, want %v", d.ID, d.Before, d.After, d.Clear, want)
+		}
+	}
+	before.Unseen = Unseen{}
+	if _, err := Diff(before, after); err == nil {
+		t.Error("a tree of prices was compared with one of samples")
+	}
+	before.Unseen, after.Per = after.Unseen, "request"
 	if _, err := Diff(before, after); err == nil {
 		t.Error("trees per second and per request were compared")
 	}

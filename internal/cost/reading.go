@@ -33,7 +33,7 @@ type reading struct {
 	deviation  map[string]float64 // standard error of their counts as a ratio, by source
 
 	// NaN where it is not known.
-	scheduled, switches, handshakes, requests, stolen float64
+	scheduled, switches, handshakes, requests, stolen, present float64
 }
 
 // read queries everything about the process; the first error ends it.
@@ -78,6 +78,7 @@ func read(ctx context.Context, db analysis.Querier, q Question) (*reading, error
 		{"sum(" + r.rate(handshakeCount) + ")", &r.handshakes},
 		{"sum(" + r.rate(requestCount) + ")", &r.requests},
 		{r.stealing(), &r.stolen},
+		{r.readings(), &r.present},
 	} {
 		points, err := db.Query(ctx, one.expr, q.To)
 		if err != nil {
@@ -126,6 +127,13 @@ func (r *reading) mean(name string) string {
 func (r *reading) stealing() string {
 	return fmt.Sprintf(`sum(rate(node_cpu_seconds_total{%s,mode="steal"}[%s])) / sum(rate(node_cpu_seconds_total{%s}[%s]))`,
 		r.machine, r.window, r.machine, r.window)
+}
+
+// readings is the query for how many of the machine's readings there are in the window,
+// beside what they would be if each minute had as many as the one with the most.
+func (r *reading) readings() string {
+	up := "teescope_source_up{" + r.machine + "}"
+	return fmt.Sprintf("max(count_over_time(%s[%s])) / (max(max_over_time(count_over_time(%s[1m])[%s:30s]) >= 2) * %g)", up, r.window, up, r.window, r.seconds/60)
 }
 
 // unsteady is the query for half of the 95 % interval of waiting, relative to it, by

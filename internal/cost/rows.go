@@ -30,17 +30,16 @@ func (r *reading) rows() []Row {
 	}
 	var out []Row
 	own := r.sampled("cpu", r.cpu[doing{"user", ""}])
-	calls := r.callRows()
-	for _, c := range calls {
-		own = own.minus(c.hidden)
-		out = append(out, c.Row)
+	entered := append(r.callRows(), r.faultRows()...)
+	for _, e := range entered {
+		own = own.minus(e.hidden)
+		out = append(out, e.Row)
 	}
 	// Where more is hidden than was seen in user mode, the rows explain too much, which the rest shows.
 	if own.Value > 0 {
 		out = append(out, Row{ID: "own", Title: "own computing", Part: User, Time: own, Evidence: r.cpuEvidence("user", "")})
 	}
 	out = append(out, r.regionRows()...)
-	out = append(out, r.faultRows()...)
 	for _, m := range []struct{ mode, id, title string }{
 		{"interrupt", "interrupts", "interrupts"},
 		{"thread", "thread", "kernel thread"},
@@ -52,19 +51,27 @@ func (r *reading) rows() []Row {
 	return append(out, r.waitRows()...)
 }
 
-// callRow is a row of a system call, with the part of its time that the sampling
-// clock took for the process's own: on the way in and out interrupts are off, and
-// the clock's interrupt comes when the call is over.
-type callRow struct {
+// entryRow is a row of a system call or of page faults, with the part of its time
+// that the sampling clock took for the process's own: on the way in and out
+// interrupts are off, and the clock's interrupt comes when the kernel has been left.
+type entryRow struct {
 	Row
 	hidden Amount
+}
+
+// unseen moves that part into the row, where it is calibrated.
+func (e *entryRow) unseen(rate, unit Amount, calibrated bool) {
+	if calibrated {
+		e.hidden = rate.times(unit)
+		e.Time = e.Time.plus(e.hidden)
+	}
 }
 
 // folded is the name under which calls are counted that found the table of names
 // full: the time in them is in the rows of the calls that they are.
 const folded = "other"
 
-func (r *reading) callRows() []callRow {
+func (r *reading) callRows() []entryRow {
 	names := map[string]bool{}
 	for d := range r.cpu {
 		// Kernel time without a call is explained by nothing, and stays in the rest.
@@ -75,19 +82,16 @@ func (r *reading) callRows() []callRow {
 		names[c] = names[c] || hides && rate > 0
 	}
 	delete(names, "")
-	var out []callRow
+	var out []entryRow
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if !names[name] {
 			continue
 		}
-		row := callRow{Row: Row{ID: "syscall:" + name, Title: name, Part: Kernel, Evidence: r.cpuEvidence("kernel", name)}}
+		row := entryRow{Row: Row{ID: "syscall:" + name, Title: name, Part: Kernel, Evidence: r.cpuEvidence("kernel", name)}}
 		row.Time = r.sampled("cpu", r.cpu[doing{"kernel", name}])
 		if v, counted := r.calls[name]; counted && v > 0 {
 			rate := r.rated("syscalls", v)
-			if hides {
-				row.hidden = rate.times(unseen)
-				row.Time = row.Time.plus(row.hidden)
-			}
+			row.unseen(rate, unseen, hides)
 			row.Rate = &rate
 			row.Evidence = append(row.Evidence, r.callEvidence(name))
 			if name == folded {
@@ -160,24 +164,30 @@ func (r *reading) regionRows() (out []Row) {
 	return out
 }
 
-func (r *reading) faultRows() []Row {
+func (r *reading) faultRows() []entryRow {
 	v := total(r.cpu, func(d doing) bool { return d.mode == "fault" })
 	if v <= 0 {
 		return nil
 	}
-	row := Row{ID: "faults", Title: "page faults", Part: Kernel, Time: r.sampled("cpu", v), Evidence: r.modeEvidence("fault")}
-	var number float64
-	for _, n := range r.faults {
-		number += n
-	}
-	if number > 0 {
+	row := entryRow{Row: Row{ID: "faults", Title: "page faults", Part: Kernel, Time: r.sampled("cpu", v), Evidence: r.modeEvidence("fault")}}
+	if number := r.faultRate(); number > 0 {
 		rate := r.rated("faults", number)
+		unseen, hides := r.unit("fault_unseen")
+		row.unseen(rate, unseen, hides)
 		row.Rate = &rate
 		row.Unit = &Unit{row.Time.over(rate), Measured, "time in page faults by the sampling clock, divided by their number"}
 		row.Evidence = append(row.Evidence, perSecond("page faults outside the kernel", number, r.rate(faultCount, `space="user"`)))
 		row.Rows = r.pricedFaults()
 	}
-	return []Row{row}
+	return []entryRow{row}
+}
+
+// faultRate is how many page faults the process takes outside the kernel in a second.
+func (r *reading) faultRate() (sum float64) {
+	for _, n := range r.faults {
+		sum += n
+	}
+	return sum
 }
 
 // pricedFaults are the faults whose price is calibrated, by cause.

@@ -148,9 +148,16 @@ func TestExec(t *testing.T) {
 
 func TestHeard(t *testing.T) {
 	var lines []string
-	o, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "printf 'a\nb' >&2; echo; printf 'c\n\nd' >&2"}, Heard: func(line string) { lines = append(lines, line) }})
+	o, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "printf 'a\nb' >&2; echo; printf 'c\n\nd' >&2"}, Heard: func(line string) string { lines = append(lines, line); return "" }})
 	if want := []string{"a", "bc", ""}; err != nil || !slices.Equal(lines, want) || string(o.Stderr) != "a\nbc\n\nd" {
 		t.Errorf("heard %q of %q, want %q; %v", lines, o.Stderr, want, err)
+	}
+	for _, ready := range []string{"", "no such line"} { // of which the latter keeps standard input open
+		o, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "echo may I >&2; read a; echo and now >&2; read b; echo $a $b"}, Ready: ready,
+			Heard: func(line string) string { return "yes, " + line + "\n" }})
+		if want := "yes, may I yes, and now\n"; err != nil || string(o.Stdout) != want {
+			t.Errorf("ready line %q: the command read %q, want %q; %v", ready, o.Stdout, want, err)
+		}
 	}
 }
 

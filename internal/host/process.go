@@ -31,8 +31,9 @@ type Cmd struct {
 	// closes them through Process; Stdin, Ready and Ask are then not used.
 	Pipe bool
 	// Heard, where it is not nil, is told each line of standard error as it arrives,
-	// without its end. The command waits while it is told more than it can buffer.
-	Heard func(line string)
+	// without its end. What it returns is written to standard input, which then stays open
+	// to the end. The command waits while it is told more than it can buffer.
+	Heard func(line string) (answer string)
 }
 
 // Output is what a command left behind.
@@ -105,8 +106,9 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, in: &conversation{ready: c.Ready, ask: c.Ask}, done: make(chan struct{})}
 	stderr := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = p.in, stderr
+	heard := &listener{all: stderr, tell: c.Heard}
 	if c.Heard != nil {
-		cmd.Stderr = &listener{all: stderr, tell: c.Heard}
+		cmd.Stderr = heard
 	}
 	var stdout *io.PipeWriter
 	switch {
@@ -118,14 +120,16 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		p.stdin = in
 		p.stdout, stdout = io.Pipe()
 		cmd.Stdout = stdout
-	case c.Ready == "":
+	case c.Ready == "" && c.Heard == nil:
 		cmd.Stdin = bytes.NewReader(c.Stdin)
 	default:
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
 		}
-		p.in.stdin = in
+		if heard.answers = in; c.Ready != "" {
+			p.in.stdin = in
+		}
 		go func() { _, _ = in.Write(c.Stdin) }()
 	}
 	p.in.began = time.Now()
@@ -224,11 +228,12 @@ func (p *Process) Lines() []Line {
 	return append([]Line(nil), p.in.lines...)
 }
 
-// listener keeps what is written and tells each whole line.
+// listener keeps what is written, tells each whole line, and passes on the answer.
 type listener struct {
-	all  *bytes.Buffer
-	from int // start of the line in progress
-	tell func(string)
+	all     *bytes.Buffer
+	from    int // start of the line in progress
+	tell    func(string) string
+	answers io.Writer // nil where nobody can be answered
 }
 
 func (l *listener) Write(b []byte) (int, error) {
@@ -239,7 +244,9 @@ func (l *listener) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		l.from += len(line) + 1
-		l.tell(string(line))
+		if answer := l.tell(string(line)); answer != "" && l.answers != nil {
+			_, _ = io.WriteString(l.answers, answer) // a process that has gone says so by its status
+		}
 	}
 }
 

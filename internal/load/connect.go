@@ -38,11 +38,15 @@ func (o *Options) connect(ctx context.Context, d Dialect, seed uint64, ours bool
 		}
 		m.conn = m.socket
 	}
-	_ = m.conn.SetDeadline(began.Add(o.Timeout))
+	below := m.conn
+	_ = below.SetDeadline(began.Add(o.Timeout))
+	// HandshakeContext would close it at ctx's end, while this goroutine uses it.
+	stop := context.AfterFunc(ctx, func() { _ = below.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	if o.TLS != nil {
 		at := time.Now()
 		t := tls.Client(m.conn, o.TLS)
-		if err := t.HandshakeContext(ctx); err != nil {
+		if err := t.Handshake(); err != nil {
 			return nil, errors.Join(fmt.Errorf("TLS with %s: %w", o.Address, err), m.conn.Close())
 		}
 		m.conn, m.handshake, m.resumed = t, time.Since(at), t.ConnectionState().DidResume
@@ -55,21 +59,36 @@ func (o *Options) connect(ctx context.Context, d Dialect, seed uint64, ours bool
 		return nil, errors.Join(err, m.conn.Close())
 	}
 	m.session, m.conn, m.took = session, conn, time.Since(began)
+	if !stop() {
+		return nil, errors.Join(ctx.Err(), m.conn.Close())
+	}
 	_ = m.conn.SetDeadline(time.Time{})
 	return m, nil
 }
 
+// fault is an error that has a kind of its own, with what the server said of it.
+type fault struct{ kind, said string }
+
+func (f fault) Error() string {
+	if f.said == "" {
+		return f.kind
+	}
+	return f.kind + ": " + f.said
+}
+
 // kindOf is the kind of an error, as reports count them.
 func kindOf(err error) string {
+	var own fault
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
-	var alert tls.AlertError
 	var record tls.RecordHeaderError
 	var network net.Error
 	switch {
+	case errors.As(err, &own):
+		return own.kind
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return "certificate"
-	case errors.As(err, &alert), errors.As(err, &record):
+	case alerted(err), errors.As(err, &record):
 		return "tls"
 	case errors.Is(err, unix.ECONNREFUSED):
 		return "refused"
@@ -80,30 +99,35 @@ func kindOf(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "closed"
 	case errors.As(err, &network) && network.Timeout():
-		return "timeout"
+		return timedOut
 	}
 	return "protocol"
 }
 
-// hopeless reports whether trying again cannot help.
-func hopeless(err error) bool {
-	switch kindOf(err) {
-	case "certificate":
-		return true
-	case "tls":
-		var alert tls.AlertError
-		return errors.As(err, &alert)
-	}
-	return false
+// alerted reports whether the other side has ended TLS with an alert. Those of crypto/tls
+// are of a type of its own, and told by the operation alone.
+func alerted(err error) bool {
+	var e *net.OpError
+	return errors.As(err, &e) && e.Op == "remote error"
 }
 
-// once asks the server one request on a connection and takes the answer.
-func once(m *made, buf []byte) (Answer, int, error) {
-	var in []byte
-	if _, err := m.conn.Write(m.session.Request(nil)); err != nil {
-		return Answer{}, 0, err
+// hopeless reports whether trying again cannot help.
+func hopeless(err error) bool { return kindOf(err) == "certificate" || alerted(err) }
+
+// parting is the error of a connection on which writing failed, or nil, and then reading:
+// TLS may have read why the other side hung up, where writing saw no more than that it did.
+func parting(writing, reading error) error {
+	if writing != nil && !alerted(reading) {
+		return writing
 	}
-	received := 0
+	return reading
+}
+
+// once asks the server one request on a connection and takes the answer, and returns how
+// many bytes went each way. Where the server took no request it may still have said why.
+func once(m *made, buf []byte) (a Answer, sent, received int, err error) {
+	sent, unsent := m.conn.Write(m.session.Request(nil))
+	var in []byte
 	for {
 		n, err := m.conn.Read(buf)
 		received += n
@@ -114,19 +138,19 @@ func once(m *made, buf []byte) (Answer, int, error) {
 		}
 		used, a, aerr := take(m.session, data)
 		if aerr != nil || a.Ended {
-			return a, received, aerr
+			return a, sent, received, aerr
 		}
 		in = append(in[:0], data[used:]...)
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF) && unsent == nil:
 			if a := m.session.End(); a.Ended {
-				return a, received, nil
+				return a, sent, received, nil
 			}
-			return Answer{}, received, io.ErrUnexpectedEOF
+			return Answer{}, sent, received, io.ErrUnexpectedEOF
 		case err != nil:
-			return Answer{}, received, err
+			return Answer{}, sent, received, parting(unsent, err)
 		case len(in) > MostBuffered:
-			return Answer{}, received, errTooLong
+			return Answer{}, sent, received, errTooLong
 		}
 	}
 }
@@ -157,9 +181,9 @@ func (o *Options) ready(ctx context.Context, d Dialect) error {
 			}
 			defer func() { _ = m.conn.Close() }()
 			_ = m.conn.SetDeadline(time.Now().Add(o.Timeout))
-			a, _, err := once(m, make([]byte, 16<<10))
+			a, _, _, err := once(m, make([]byte, 16<<10))
 			if err == nil && a.Wrong != "" {
-				err = fmt.Errorf("ask %s: the answer is wrong: %s", o.Address, a.Wrong)
+				err = fmt.Errorf("ask %s: the answer is wrong: %w", o.Address, fault{a.Wrong, a.Said})
 			}
 			return err
 		}()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,7 @@ type fresh struct {
 
 func (f *fresh) now() int64 { return int64(time.Since(f.base)) }
 
-// run is the load from base to the end of the measured time.
+// run is a stretch of the load.
 func (f *fresh) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -44,7 +45,7 @@ func (f *fresh) run(ctx context.Context) error {
 	for range f.o.Connections {
 		slots.Go(func() { f.slot(ctx, due) })
 	}
-	end := time.AfterFunc(time.Duration(f.rec.to)+grace-time.Since(f.base), cancel) // what still hangs then has no answer
+	end := time.AfterFunc(time.Duration(f.rec.to)+f.o.patience(f.rec.stretch)-time.Since(f.base), cancel) // what still hangs then has no answer
 	defer end.Stop()
 	slots.Wait()
 	cancel()
@@ -55,6 +56,7 @@ func (f *fresh) run(ctx context.Context) error {
 // late by up to a millisecond.
 func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 	defer close(due)
+	runtime.LockOSThread() // the slack is the thread's, which ends with this goroutine
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	s := newSchedule(f.o.Rate, f.o.Poisson, f.o.Seed, 0, 1)
 	for ; s.due() < f.rec.to; s.advance() {
@@ -71,20 +73,12 @@ func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 			defer f.mu.Unlock()
 			now := f.now()
 			for ; s.due() < min(f.rec.to, now); s.advance() {
-				f.unanswered(s.due(), now)
+				f.rec.unanswered(request{due: s.due()}, now, f.times)
 			}
 			return nil
 		}
 	}
 	return nil
-}
-
-// unanswered counts a request that was due and never answered, with its time so far.
-func (f *fresh) unanswered(due, now int64) {
-	if q := (request{due: due}); f.rec.measured(q, now, true) {
-		put(f.times, now-due)
-		f.rec.errors["unanswered"]++
-	}
 }
 
 // slot makes one request after the other.
@@ -115,35 +109,45 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 		pause = first
 		_ = m.conn.SetDeadline(time.Now().Add(f.o.Timeout))
 		stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
-		a, received, err := once(m, buf)
+		a, sent, received, err := once(m, buf)
 		now := f.now()
 		stop()
 		_ = m.conn.Close()
+		f.carried(sent, received, now)
 		if err != nil {
 			f.failed(q, ready, err, ctx)
 			continue
 		}
 		f.mu.Lock()
-		f.done(q, ready, now, m, a, received)
+		f.done(q, ready, now, m, a)
 		f.mu.Unlock()
 	}
 }
 
+// carried counts the bytes of a request and its answer, of whatever came of them.
+func (f *fresh) carried(sent, received int, now int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now >= f.rec.from && now < f.rec.to {
+		f.rec.sent += uint64(sent)
+		f.rec.received += uint64(received)
+	}
+}
+
 // done counts an answer.
-func (f *fresh) done(q request, ready, now int64, m *made, a Answer, received int) {
+func (f *fresh) done(q request, ready, now int64, m *made, a Answer) {
 	open := f.o.Rate > 0
 	if open {
 		f.rec.sending(q, ready)
 	}
 	if a.Wrong != "" {
-		f.rec.fail(q, now, open, a.Wrong)
+		f.rec.fail(q, now, open, fault{a.Wrong, a.Said}, f.times)
 	} else {
 		f.rec.answer(q, now, open, f.times)
 	}
 	if now < f.rec.from || now >= f.rec.to {
 		return
 	}
-	f.rec.received += uint64(received)
 	f.rec.connected(m)
 	if m.handshake > 0 {
 		f.rec.handshakes++
@@ -160,12 +164,12 @@ func (f *fresh) failed(q request, ready int64, err error, ctx context.Context) {
 	now, open := f.now(), f.o.Rate > 0
 	if ctx.Err() != nil { // it was ended by us
 		if open {
-			f.unanswered(q.due, now)
+			f.rec.unanswered(q, now, f.times)
 		}
 		return
 	}
 	if open {
 		f.rec.sending(q, ready)
 	}
-	f.rec.fail(q, now, open, kindOf(err))
+	f.rec.fail(q, now, open, err, f.times)
 }

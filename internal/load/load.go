@@ -14,10 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lines that a program with a load prints as the measured time begins and ends.
+// Lines that a program with a load prints before the first and after the last of the
+// requests in Report.Counted, while none is under way. Who counts what these requests
+// cause reads its counters then, and sends a line for the load to go on.
 const (
-	Begins = "measuring"
-	Ends   = "measured"
+	Begins = "counting"
+	Ends   = "counted"
+)
+
+// Bounds of a load. There are no more ports towards one server than that; what is under way
+// on a connection is bounded so that a mistyped number does not take the memory.
+const (
+	MostConnections = 1 << 16
+	MostPipeline    = 1 << 10
+	MostRate        = 1e8 // requests per second
+	// MostKeys keeps keys in the digits that they are written with.
+	MostKeys = 1_000_000_000
 )
 
 // lateAfter is how late a request may be sent without being counted as late.
@@ -48,8 +60,9 @@ type Options struct {
 	// StatisticsAddress is another.
 	Statistics        *Statistics
 	StatisticsAddress string
-	// Measuring, when not nil, is called as the measured time begins and ends.
-	Measuring func(begins bool)
+	// Counting, when not nil, is called before the first and after the last of the
+	// requests in Report.Counted, while none is under way; the load waits for it.
+	Counting func(ctx context.Context, begins bool) error
 }
 
 // Statistics is a way to ask a server what it counts, one file each in load/protocols.
@@ -59,6 +72,9 @@ type Statistics struct {
 	// those numbers that are levels; all others are counters.
 	Read   func(context.Context, *Options) (numbers map[string]float64, words map[string]string, err error)
 	Gauges []string
+	// Late: the server counts what a connection asked when that has ended. It is asked
+	// before the load makes its connections and after it has closed them.
+	Late bool
 }
 
 // The number of windows is such that a warm-up can be told in them.
@@ -73,18 +89,17 @@ func (o *Options) seed(i int) uint64 { return o.Seed*1_000_003 + uint64(i) }
 
 // check says what is wrong with the options.
 func (o *Options) check() error {
-	const most = 1 << 16
 	switch {
-	case o.Connections < 1 || o.Connections > most:
-		return fmt.Errorf("%d connections: want 1 to %d", o.Connections, most)
-	case o.Pipeline < 1 || o.Pipeline > 1024:
-		return fmt.Errorf("pipeline of %d: want 1 to 1024", o.Pipeline)
+	case o.Connections < 1 || o.Connections > MostConnections:
+		return fmt.Errorf("%d connections: want 1 to %d", o.Connections, MostConnections)
+	case o.Pipeline < 1 || o.Pipeline > MostPipeline:
+		return fmt.Errorf("pipeline of %d: want 1 to %d", o.Pipeline, MostPipeline)
 	case o.Threads < 1 || o.Threads > o.Connections:
 		return fmt.Errorf("%d threads: want 1 to %d, the number of connections", o.Threads, o.Connections)
 	case o.Fresh && o.Pipeline > 1:
 		return errors.New("a pipeline needs connections that stay: leave out one of the two")
-	case !(o.Rate >= 0) || o.Rate > 1e8:
-		return fmt.Errorf("a rate of %g: want requests per second up to 1e8, or 0 for a closed loop", o.Rate)
+	case !(o.Rate >= 0) || o.Rate > MostRate:
+		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
 	case o.Warm < 0 || o.Measure < windows*time.Millisecond || o.Warm+o.Measure > 24*time.Hour:
 		return fmt.Errorf("measure %v after %v: want at least %v, and no more than a day", o.Measure, o.Warm, windows*time.Millisecond)
 	case o.Wait <= 0 || o.Timeout <= 0:
@@ -110,6 +125,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	// One more than there are threads of load: who watches the clock, asks the server for
 	// its statistics and makes connections again must not wait for them.
 	runtime.GOMAXPROCS(cores + 1)
+	if o.Fresh { // whose goroutines run on any of them
+		cores = min(cores+1, runtime.NumCPU())
+	}
 	filled, err := o.fill(ctx, d)
 	if err != nil {
 		return nil, err
@@ -125,15 +143,22 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			r.Arrivals = "poisson"
 		}
 	}
+	c := &course{o: &o, r: r}
+	if err := c.askLate(ctx); err != nil {
+		return nil, err
+	}
 	run := o.loops
 	if o.Fresh {
 		run = o.freshly
 	}
-	rec, times, err := run(ctx, d, r)
+	rec, times, err := run(ctx, d, c)
+	if err == nil {
+		err = c.askLate(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	rec.answered += filled
+	r.Answered = filled + rec.answered
 	if err := r.fill(rec, times, o.Rate > 0); err != nil {
 		return nil, err
 	}
@@ -163,7 +188,9 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 			return n, nil
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
-		case hopeless(err) || time.Since(began) > o.Wait:
+		case hopeless(err):
+			return 0, err
+		case time.Since(began) > o.Wait:
 			return 0, fmt.Errorf("the server did not become ready within %v: %w", o.Wait, err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -171,13 +198,10 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 }
 
 // loops is the load over connections that stay.
-func (o *Options) loops(ctx context.Context, d Dialect, r *Report) (*record, *hdrhistogram.Histogram, error) {
+func (o *Options) loops(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
 	workers := make([]*worker, o.Threads)
 	for i := range workers {
-		workers[i] = &worker{o: o, d: d, ctx: ctx, rec: newRecord(o), lost: map[string]uint64{}}
-		if o.Rate > 0 {
-			workers[i].sched = newSchedule(o.Rate, o.Poisson, o.Seed, i, o.Threads)
-		}
+		workers[i] = &worker{o: o, d: d, ctx: ctx, rec: newRecord(), lost: newFailures()}
 	}
 	for i := range o.Connections {
 		w := workers[i%o.Threads]
@@ -194,28 +218,35 @@ func (o *Options) loops(ctx context.Context, d Dialect, r *Report) (*record, *hd
 			return nil, nil, err
 		}
 	}
-	base := time.Now()
-	errs := make([]error, len(workers)+1)
-	var all sync.WaitGroup
-	for i, w := range workers {
-		w.base = base
-		all.Go(func() { errs[i] = w.run() })
+	answered := func() (n uint64) {
+		for _, w := range workers {
+			n += w.rec.answered
+		}
+		return n
 	}
-	errs[len(workers)] = o.watch(ctx, base, r)
-	all.Wait()
-	total := newRecord(o)
+	err := c.run(ctx, func(s stretch, watch func(base time.Time) error) (uint64, error) {
+		before, base := answered(), time.Now()
+		errs := make([]error, len(workers)+1)
+		var all sync.WaitGroup
+		for i, w := range workers {
+			w.begin(base, s, i)
+			all.Go(func() { errs[i] = w.run() })
+		}
+		errs[len(workers)] = watch(base)
+		all.Wait()
+		return answered() - before, errors.Join(errs...)
+	})
+	total := newRecord()
 	times := newHistogram()
 	for _, w := range workers {
 		w.close()
-		for kind, n := range w.lost {
-			w.rec.errors[kind] += n
-		}
+		w.rec.errors.merge(w.lost)
 		total.merge(w.rec)
 		for _, l := range w.lines {
 			times.Merge(l.times)
 		}
 	}
-	return total, times, errors.Join(errs...)
+	return total, times, err
 }
 
 // connecting is how many connections are made at once, and so how many threads
@@ -263,57 +294,18 @@ func (o *Options) connectAll(ctx context.Context, d Dialect, workers []*worker) 
 }
 
 // freshly is the load in which each request has a connection of its own.
-func (o *Options) freshly(ctx context.Context, d Dialect, r *Report) (*record, *hdrhistogram.Histogram, error) {
-	f := &fresh{o: o, d: d, base: time.Now(), rec: newRecord(o), times: newHistogram()}
-	watched := make(chan error, 1)
-	go func() { watched <- o.watch(ctx, f.base, r) }()
-	err := f.run(ctx)
-	return f.rec, f.times, errors.Join(err, <-watched)
-}
-
-// watch takes what this program and the server count as the measured time begins
-// and ends.
-func (o *Options) watch(ctx context.Context, base time.Time, r *Report) error {
-	at := func(d time.Duration) error {
-		t := time.NewTimer(time.Until(base.Add(d)))
-		defer t.Stop()
-		select {
-		case <-t.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if err := at(o.Warm); err != nil {
-		return err
-	}
-	if o.Measuring != nil {
-		o.Measuring(true)
-	}
-	used := cpuSeconds() // before the server is asked, which may take long when it is busy
-	var before map[string]float64
-	if o.Statistics != nil {
-		var err error
-		if before, r.Versions, err = o.Statistics.Read(ctx, o); err != nil {
-			return fmt.Errorf("ask the server for its statistics: %w", err)
-		}
-	}
-	if err := at(o.Warm + o.Measure); err != nil {
-		return err
-	}
-	r.CPUSeconds = cpuSeconds() - used
-	if o.Measuring != nil {
-		o.Measuring(false)
-	}
-	if o.Statistics == nil {
-		return nil
-	}
-	after, _, err := o.Statistics.Read(ctx, o)
-	if err != nil {
-		return fmt.Errorf("ask the server for its statistics: %w", err)
-	}
-	r.Server = o.Statistics.difference(before, after)
-	return nil
+func (o *Options) freshly(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
+	f := &fresh{o: o, d: d, rec: newRecord(), times: newHistogram()}
+	err := c.run(ctx, func(s stretch, watch func(base time.Time) error) (uint64, error) {
+		before := f.rec.answered
+		f.base = time.Now()
+		f.rec.measure(s)
+		watched := make(chan error, 1)
+		go func() { watched <- watch(f.base) }()
+		err := f.run(ctx)
+		return f.rec.answered - before, errors.Join(err, <-watched)
+	})
+	return f.rec, f.times, err
 }
 
 // difference is how far counters have gone, and where levels stand.
@@ -342,7 +334,7 @@ func cpuSeconds() float64 {
 
 // fill puts what was counted into the report.
 func (r *Report) fill(c *record, times *hdrhistogram.Histogram, open bool) error {
-	r.Requests, r.Answered, r.Errors = c.requests, c.answered, c.errors
+	r.Requests, r.Due, r.Errors, r.Words = c.requests, c.due, c.errors.count, c.errors.words
 	r.Sent, r.Received, r.Late = c.sent, c.received, c.late
 	r.Handshakes, r.Resumed, r.Windows = c.handshakes, c.resumed, c.windows
 	service := times

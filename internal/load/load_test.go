@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -140,15 +141,15 @@ func TestLoads(t *testing.T) {
 			if r.Requests == 0 || r.Requests > r.Answered || r.Digest == "" {
 				t.Errorf("%d requests of %d, digest %q", r.Requests, r.Answered, r.Digest)
 			}
-			if h := histogram(t, r.Service); uint64(h.TotalCount()) != r.Requests {
-				t.Errorf("%d service times of %d requests", h.TotalCount(), r.Requests)
+			if h := histogram(t, r.Service); uint64(h.TotalCount()) != r.Made() {
+				t.Errorf("%d service times of %d requests", h.TotalCount(), r.Made())
 			}
 			if o.Rate > 0 {
-				if h := histogram(t, r.Response); uint64(h.TotalCount()) != r.Requests || h.Mean() < histogram(t, r.Service).Mean() {
-					t.Errorf("%d response times of %d requests; mean %.0f, of service %.0f", h.TotalCount(), r.Requests, h.Mean(), histogram(t, r.Service).Mean())
+				if h := histogram(t, r.Response); uint64(h.TotalCount()) != r.Due || h.Mean() < histogram(t, r.Service).Mean() {
+					t.Errorf("%d response times of %d requests; mean %.0f, of service %.0f", h.TotalCount(), r.Due, h.Mean(), histogram(t, r.Service).Mean())
 				}
-				if !o.Poisson && (r.Requests < 99 || r.Requests > 101) {
-					t.Errorf("%d requests were due, want 100", r.Requests)
+				if !o.Poisson && (r.Due < 99 || r.Due > 101) {
+					t.Errorf("%d requests were due, want 100", r.Due)
 				}
 			}
 			histogram(t, r.Connect)
@@ -162,7 +163,7 @@ func TestLoads(t *testing.T) {
 			for _, n := range r.Windows {
 				sum += n
 			}
-			if o.Rate == 0 && uint64(sum) != r.Requests {
+			if uint64(sum) != r.Requests {
 				t.Errorf("windows add up to %.0f of %d requests", sum, r.Requests)
 			}
 			if r.CPUSeconds <= 0 || r.Received == 0 {
@@ -199,6 +200,52 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// TestBacklog: a server that answers one request after the other, each after a
+// while, has none of the warm-up's left to answer in the measured time.
+func TestBacklog(t *testing.T) {
+	for name, fresh := range map[string]bool{"connections that stay": false, "fresh connections": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var one sync.Mutex
+			address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
+				one.Lock()
+				defer one.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				hello(w, r)
+			})
+			o := short(t, "http1", address)
+			o.Fresh, o.Connections, o.Measure = fresh, 30, time.Second
+			if r := run(t, o); r.Requests < 3 || r.Requests > 11 {
+				t.Errorf("%d answers in a second, want about 10", r.Requests)
+			}
+		})
+	}
+}
+
+// TestQueue: the queue of a closed loop, which the pause after the warm-up has emptied, is there
+// again when the measured time begins.
+func TestQueue(t *testing.T) {
+	for name, fresh := range map[string]bool{"connections that stay": false, "fresh connections": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const took, clients = 10 * time.Millisecond, 40
+			one := make(chan struct{}, 1) // who waits longest is next
+			address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
+				one <- struct{}{}
+				defer func() { <-one }()
+				time.Sleep(took)
+				hello(w, r)
+			})
+			o := short(t, "http1", address)
+			o.Fresh, o.Connections = fresh, clients
+			h := histogram(t, run(t, o).Service)
+			if got := time.Duration(h.ValueAtPercentile(10)); got < clients/2*took {
+				t.Errorf("a tenth of %d answers took no more than %v, want all to wait for %d others: %v", h.TotalCount(), got, clients-1, (clients-1)*took)
+			}
+		})
+	}
+}
+
 // TestOverload: what is offered beyond the capacity has no answer in time, and is not
 // left out.
 func TestOverload(t *testing.T) {
@@ -209,11 +256,48 @@ func TestOverload(t *testing.T) {
 	o := short(t, "http1", address)
 	o.Rate, o.Connections, o.Threads, o.Measure = 200, 1, 1, 400*time.Millisecond
 	r := run(t, o)
-	if n := r.Requests + r.Errors["unanswered"]; n < 79 || n > 81 || r.Errors["unanswered"] == 0 {
-		t.Errorf("%d answered and %v of 80 that were due", r.Requests, r.Errors)
+	if r.Due < 79 || r.Due > 81 || r.Errors["unanswered"] == 0 {
+		t.Errorf("%d were due, want 80; errors %v", r.Due, r.Errors)
+	}
+	if r.Requests == 0 || r.Requests > 5 { // what the backlog got after the measured time is not in its rate
+		t.Errorf("%d answered in 400 ms at 100 ms each", r.Requests)
 	}
 	if h := histogram(t, r.Response); h.TotalCount() < 79 || h.Max() < int64(time.Second) {
 		t.Errorf("%d response times, the longest %v", h.TotalCount(), time.Duration(h.Max()))
+	}
+}
+
+// TestSlowWarmUp: what the warm-up has under way is waited for, however long its queue. A
+// connection that was given up instead would be made anew.
+func TestSlowWarmUp(t *testing.T) {
+	for _, rate := range []float64{0, 20_000} {
+		t.Run(fmt.Sprintf("rate %g", rate), func(t *testing.T) {
+			t.Parallel()
+			var made atomic.Int64
+			var one sync.Mutex // answer at a time
+			address := faulty(t, func(_ int64, c net.Conn) {
+				made.Add(1)
+				for b := make([]byte, 100); ; {
+					if _, err := io.ReadFull(c, b); err != nil {
+						return
+					}
+					one.Lock()
+					time.Sleep(25 * time.Millisecond)
+					one.Unlock()
+					if _, err := c.Write(b); err != nil {
+						return
+					}
+				}
+			})
+			o := short(t, "raw", address)
+			o.Connections, o.Rate, o.Timeout = 100, rate, 30*time.Second
+			if r := run(t, o); r.Requests == 0 {
+				t.Error("no request was answered")
+			}
+			if n := made.Load(); n != int64(o.Connections)+1 { // one asks whether the server is ready
+				t.Errorf("%d connections were made, want %d and one before", n, o.Connections)
+			}
+		})
 	}
 }
 
@@ -388,6 +472,49 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+// TestStoppedHandshake: an end from outside ends handshakes that hang, too, however long
+// the server may take for them.
+func TestStoppedHandshake(t *testing.T) {
+	cert, key, err := load.Certificate("", "localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hanging atomic.Int64
+	o := short(t, "line", faulty(t, func(n int64, c net.Conn) {
+		if n > 1 { // the first one is asked whether the server is ready
+			hanging.Add(1)
+			_, _ = io.Copy(io.Discard, c)
+			return
+		}
+		echo(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}}), 1)
+	}))
+	o.TLS = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost"}
+	o.TLS.RootCAs.AppendCertsFromPEM(cert)
+	o.Timeout, o.Measure = time.Hour, time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := load.Run(ctx, o)
+		ended <- err
+	}()
+	for hanging.Load() < int64(o.Connections) {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a load without a connection has ended well")
+		}
+	case <-time.After(time.Minute):
+		t.Error("the load waits for handshakes after its end")
+	}
+}
+
 // TestStatistics: the server is asked as the measured time begins and ends.
 func TestStatistics(t *testing.T) {
 	address, _, answered := server(t, false, hello)
@@ -399,5 +526,49 @@ func TestStatistics(t *testing.T) {
 	r := run(t, o)
 	if n := r.Server["answered"]; n < 1 || n >= float64(r.Answered) || r.Server["level"] != 7 || r.Versions["version"] != "1" {
 		t.Errorf("the server's statistics are %v, %v; %d requests were answered, the warm-up's with them", r.Server, r.Versions, r.Answered)
+	}
+}
+
+// TestCounting: what a server has counted while the load waited for that to be read is what the
+// load says it has asked, however long it was measured and however long reading took.
+func TestCounting(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*load.Options)
+	}{
+		{"closed", func(*load.Options) {}},
+		{"closed, longer", func(o *load.Options) { o.Measure = time.Second }},
+		{"closed, no warm-up", func(o *load.Options) { o.Warm = 0 }},
+		{"pipeline", func(o *load.Options) { o.Pipeline = 7 }},
+		{"open", func(o *load.Options) { o.Rate = 2000 }},
+		{"fresh", func(o *load.Options) { o.Fresh = true }},
+		{"open, fresh", func(o *load.Options) { o.Rate, o.Fresh = 400, true }},
+		{"counts late", func(o *load.Options) { o.Statistics.Late = true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			address, _, answered := server(t, false, hello)
+			o := short(t, "http1", address)
+			o.Statistics = &load.Statistics{Read: func(context.Context, *load.Options) (map[string]float64, map[string]string, error) {
+				return map[string]float64{"answered": float64(answered.Load())}, nil, nil
+			}}
+			var counted, first int64
+			o.Counting = func(_ context.Context, begins bool) error {
+				counted, first = answered.Load()-first, answered.Load()
+				time.Sleep(100 * time.Millisecond)
+				if now := answered.Load(); now != first {
+					t.Errorf("%d requests were answered while counters were read", now-first)
+				}
+				return nil
+			}
+			c.change(&o)
+			r := run(t, o)
+			if uint64(counted) != r.Counted || r.Counted < r.Requests || r.Counted >= r.Answered == (o.Warm > 0) {
+				t.Errorf("counted %d, the load says %d; %d in the measured time of %d in all", counted, r.Counted, r.Requests, r.Answered)
+			}
+			if n := r.Server["answered"]; n != float64(r.Expected) || (n > float64(r.Counted)) != o.Statistics.Late {
+				t.Errorf("the server says that it has answered %v, want %d; %d were counted", n, r.Expected, r.Counted)
+			}
+		})
 	}
 }

@@ -42,12 +42,12 @@ type worker struct {
 	epoll   int
 	wake    int // an eventfd that says that lines have arrived
 	buf     []byte
-	stop    int64 // when it ends, whatever is under way
+	stop    int64 // when a stretch ends, whatever is under way
 	redials sync.WaitGroup
 
 	mu      sync.Mutex
 	arrived []*line
-	lost    map[string]uint64 // connections that could not be made again, while measuring
+	lost    failures // connections that could not be made again, while measuring
 }
 
 // ring is a queue of lines; it never holds more than there are slots.
@@ -90,7 +90,12 @@ func (w *worker) prepare() (err error) {
 		return fmt.Errorf("watch an eventfd: %w", err)
 	}
 	w.buf = make([]byte, 64<<10)
-	w.free.slots = make([]*line, len(w.lines)*w.o.Pipeline)
+	for _, l := range w.lines {
+		if err := w.enter(l); err != nil {
+			w.close()
+			return err
+		}
+	}
 	return nil
 }
 
@@ -105,29 +110,45 @@ func (w *worker) close() {
 	_ = unix.Close(w.wake)
 }
 
-// run is the event loop, from base to the end of the measured time, and in an
-// open loop until what was due in it is answered, for at most grace longer.
+// begin readies the worker, the i-th, for a stretch of the load. What the last one has
+// left without an answer is given up.
+func (w *worker) begin(base time.Time, s stretch, i int) {
+	for _, l := range w.lines {
+		if !l.dead && len(l.under) > 0 {
+			l.dead, l.under = true, nil
+			_ = l.conn.Close()
+		}
+	}
+	w.base = base
+	w.rec.measure(s)
+	w.stop = s.to + int64(w.o.patience(s))
+	w.free = ring{slots: make([]*line, len(w.lines)*w.o.Pipeline)}
+	if w.o.Rate > 0 {
+		w.sched = newSchedule(w.o.Rate, w.o.Poisson, w.o.Seed, i, w.o.Threads)
+	}
+}
+
+// run is the event loop, from base to the end of the measured time and until what was
+// asked in it is answered, for at most its patience longer.
 func (w *worker) run() error {
 	// The kernel rounds sleeps of a thread up by its slack, by default 50 microseconds.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
-	w.stop = w.rec.to
-	if w.open() {
-		w.stop += int64(grace)
-	}
 	for _, l := range w.lines {
-		if err := w.enter(l); err != nil {
-			return err
+		if l.dead {
+			w.replace(l)
+			continue
 		}
+		w.start(l)
 	}
 	events := make([]unix.EpollEvent, 256)
 	const tick = int64(100 * time.Millisecond)
 	look := tick
 	for {
 		now := w.now()
-		if now >= w.stop || now >= w.rec.to && w.finished() {
+		if now >= w.stop || now >= w.rec.to && w.finished(now) {
 			break
 		}
 		if now >= look {
@@ -140,7 +161,7 @@ func (w *worker) run() error {
 		wait := min(look, w.stop) - now
 		if w.open() {
 			w.send(now)
-			if w.free.size > 0 && w.sched.due() < w.rec.to {
+			if w.free.size > 0 && w.owing(now) {
 				wait = min(wait, w.sched.due()-w.now())
 			}
 		}
@@ -161,22 +182,38 @@ func (w *worker) run() error {
 		}
 	}
 	w.abandon()
-	return nil
+	w.redials.Wait()
+	_, err := w.join()
+	return err
 }
 
-// grace is what requests that were due in the measured time have after it.
+// grace is what requests that are under way at the end of the measured time have
+// after it.
 const grace = 2 * time.Second
 
-// finished reports whether all that was due in the measured time is answered.
-func (w *worker) finished() bool {
-	if !w.open() {
-		return true
+// patience is what requests that are under way at the end of a stretch have after it.
+// What the warm-up asked is waited for as long as for any answer: a server goes on
+// with a request whose connection is closed, and would do so in the measured time.
+func (o *Options) patience(s stretch) time.Duration {
+	if s.from == s.to {
+		return o.Timeout
 	}
-	return w.sched.due() >= w.rec.to && !slices.ContainsFunc(w.lines, func(l *line) bool { return len(l.under) > 0 })
+	return grace
 }
 
-// abandon counts what was due and has no answer. Its time so far is less than what
-// it would have taken, and is kept: leaving it out would flatter the tail.
+// owing reports whether requests of an open loop were due that will still be sent. Beyond
+// the server's capacity a warm-up would else be as long as its patience, and then leave what
+// was sent last.
+func (w *worker) owing(now int64) bool {
+	return w.open() && w.sched.due() < w.rec.to && now < w.rec.to+int64(grace)
+}
+
+// finished reports whether all that was due is answered.
+func (w *worker) finished(now int64) bool {
+	return !w.owing(now) && !slices.ContainsFunc(w.lines, func(l *line) bool { return len(l.under) > 0 })
+}
+
+// abandon counts what was due and has no answer.
 func (w *worker) abandon() {
 	now := w.now()
 	if !w.open() {
@@ -184,18 +221,11 @@ func (w *worker) abandon() {
 	}
 	for _, l := range w.lines {
 		for _, q := range l.under {
-			w.unanswered(q, now, l.times)
+			w.rec.unanswered(q, now, l.times)
 		}
 	}
 	for ; w.sched.due() < w.rec.to; w.sched.advance() {
-		w.unanswered(request{due: w.sched.due()}, now, w.lines[0].times)
-	}
-}
-
-func (w *worker) unanswered(q request, now int64, times *hdrhistogram.Histogram) {
-	if w.rec.measured(q, now, true) {
-		put(times, now-q.due)
-		w.rec.errors["unanswered"]++
+		w.rec.unanswered(request{due: w.sched.due()}, now, w.lines[0].times)
 	}
 }
 
@@ -221,21 +251,25 @@ func epollWait(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
 	return count, nil
 }
 
-// enter puts a line into the loop, which then sends on it.
+// enter has the loop hear of a line.
 func (w *worker) enter(l *line) error {
 	l.socket.patient = false
 	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, l.socket.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(l.index)})
 	if err != nil {
 		return fmt.Errorf("watch a connection: %w", err)
 	}
-	if w.open() {
-		for range w.o.Pipeline {
-			w.release(l, w.now())
-		}
-		return nil
-	}
-	w.fill(l, w.o.Pipeline)
 	return nil
+}
+
+// start sends on a line, or makes its slots free for what is due.
+func (w *worker) start(l *line) {
+	if !w.open() {
+		w.fill(l, w.o.Pipeline)
+		return
+	}
+	for range w.o.Pipeline {
+		w.release(l, w.now())
+	}
 }
 
 // release makes a slot of a line free for a request.
@@ -248,7 +282,7 @@ func (w *worker) release(l *line, now int64) {
 
 // send sends what is due, as far as there are slots.
 func (w *worker) send(now int64) {
-	for w.free.size > 0 && w.sched.due() <= now && w.sched.due() < w.rec.to {
+	for w.free.size > 0 && w.sched.due() <= now && w.owing(now) {
 		l := w.free.pop()
 		if l.dead || l.last {
 			continue // its successor has slots of its own
@@ -263,13 +297,13 @@ func (w *worker) send(now int64) {
 	}
 }
 
-// fill sends n requests at once.
+// fill sends n requests at once, unless the measured time is over.
 func (w *worker) fill(l *line, n int) {
-	if n == 0 || l.last {
+	now := w.now()
+	if n == 0 || l.last || now >= w.rec.to {
 		return
 	}
 	l.out = l.out[:0]
-	now := w.now()
 	for range n {
 		l.out = l.session.Request(l.out)
 		l.under = append(l.under, request{seq: l.sent, due: now, sent: now})
@@ -283,10 +317,26 @@ func (w *worker) write(l *line, now int64) {
 		w.rec.sent += uint64(len(l.out))
 	}
 	if _, err := l.conn.Write(l.out); err != nil {
-		w.lose(l, now, kindOf(err))
+		w.part(l, err)
 		return
 	}
 	w.watch(l)
+}
+
+// part gives a line up that takes no more requests. What the server said before it hung up
+// is taken first: it answers earlier requests, or says why.
+func (w *worker) part(l *line, unsent error) {
+	l.last = true
+	for !l.dead {
+		n, err := l.conn.Read(w.buf)
+		now := w.now()
+		if n > 0 {
+			w.take(l, w.buf[:n], now)
+		}
+		if err != nil && !l.dead {
+			w.lose(l, now, parting(unsent, err))
+		}
+	}
 }
 
 // watch asks for an event when there is room to write, while something waits for it.
@@ -297,7 +347,7 @@ func (w *worker) watch(l *line) {
 			e.Events |= unix.EPOLLOUT
 		}
 		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, l.socket.fd, &e); err != nil {
-			w.lose(l, w.now(), kindOf(err))
+			w.lose(l, w.now(), err)
 			return
 		}
 		l.writable = want
@@ -308,7 +358,7 @@ func (w *worker) watch(l *line) {
 func (w *worker) event(l *line, events uint32) {
 	if events&unix.EPOLLOUT != 0 {
 		if _, err := l.socket.flush(); err != nil {
-			w.lose(l, w.now(), kindOf(err))
+			w.part(l, err)
 			return
 		}
 		w.watch(l)
@@ -331,7 +381,7 @@ func (w *worker) event(l *line, events uint32) {
 			w.ended(l, now)
 			return
 		case err != nil:
-			w.lose(l, now, kindOf(err))
+			w.lose(l, now, err)
 			return
 		case n < len(w.buf) && w.o.TLS == nil: // with TLS there may be more than the kernel knows of
 			return
@@ -352,15 +402,17 @@ func (w *worker) take(l *line, data []byte, now int64) {
 	for {
 		n, a, err := l.session.Answer(data[used:])
 		used += n
+		if err == nil && a.Ended && !w.answer(l, a, now) {
+			err = errUnasked
+		}
 		if err != nil {
-			w.lose(l, now, kindOf(err))
+			if len(l.under) == 0 {
+				w.rec.breach(now, err)
+			}
+			w.lose(l, now, err)
 			return
 		}
 		if a.Ended {
-			if !w.answer(l, a, now) {
-				w.lose(l, now, "protocol")
-				return
-			}
 			answered++
 			if a.Last {
 				l.last = true
@@ -372,9 +424,9 @@ func (w *worker) take(l *line, data []byte, now int64) {
 	l.in = append(l.in[:0], data[used:]...)
 	switch {
 	case len(l.in) > MostBuffered:
-		w.lose(l, now, "protocol")
+		w.lose(l, now, errTooLong)
 	case l.last && len(l.under) == 0:
-		w.lose(l, now, "")
+		w.lose(l, now, nil)
 	case w.open():
 		for range answered {
 			w.release(l, now)
@@ -383,6 +435,11 @@ func (w *worker) take(l *line, data []byte, now int64) {
 		w.fill(l, answered)
 	}
 }
+
+var (
+	errUnasked = errors.New("the server answers what it was not asked")
+	errClosed  = fmt.Errorf("the server closed the connection: %w", io.EOF)
+)
 
 // answer finds the request of an answer; there is none when the server said more
 // than it was asked.
@@ -393,7 +450,7 @@ func (w *worker) answer(l *line, a Answer, now int64) bool {
 		}
 		l.under = append(l.under[:i], l.under[i+1:]...)
 		if a.Wrong != "" {
-			w.rec.fail(q, now, w.open(), a.Wrong)
+			w.rec.fail(q, now, w.open(), fault{a.Wrong, a.Said}, l.times)
 		} else {
 			w.rec.answer(q, now, w.open(), l.times)
 		}
@@ -407,18 +464,23 @@ func (w *worker) ended(l *line, now int64) {
 	if a := l.session.End(); a.Ended {
 		w.answer(l, a, now)
 	}
-	w.lose(l, now, "closed")
+	w.lose(l, now, errClosed)
 }
 
 // lose gives a line up: its requests have failed, and another takes its place.
-func (w *worker) lose(l *line, now int64, kind string) {
+func (w *worker) lose(l *line, now int64, err error) {
 	l.dead = true
 	_ = l.conn.Close() // which takes it out of the epoll set
 	for _, q := range l.under {
-		w.rec.fail(q, now, w.open(), kind)
+		w.rec.fail(q, now, w.open(), err, l.times)
 	}
 	l.under = nil
-	if now < w.rec.to {
+	w.replace(l)
+}
+
+// replace begins to make a dead line's successor.
+func (w *worker) replace(l *line) {
+	if w.now() < w.rec.to {
 		w.redials.Add(1)
 		go w.redial(l)
 	}
@@ -438,15 +500,15 @@ func (w *worker) redial(l *line) {
 			return
 		}
 		if now := w.now(); now >= w.rec.from && now < w.rec.to {
-			w.lost[kindOf(err)]++
+			w.lost.add(err)
 		}
 		w.mu.Unlock()
 		time.Sleep(pause)
 	}
 }
 
-// admit takes the lines that have arrived.
-func (w *worker) admit() error {
+// join puts the lines that have arrived in the places of those that died.
+func (w *worker) join() ([]*line, error) {
 	var b [8]byte
 	_, _ = unix.Read(w.wake, b[:])
 	w.mu.Lock()
@@ -460,10 +522,19 @@ func (w *worker) admit() error {
 		}
 		w.lines[l.index] = l
 		if err := w.enter(l); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return arrived, nil
+}
+
+// admit sends on the lines that have arrived.
+func (w *worker) admit() error {
+	arrived, err := w.join()
+	for _, l := range arrived {
+		w.start(l)
+	}
+	return err
 }
 
 // forget takes a line's slots out of the ring.
@@ -479,7 +550,7 @@ func (w *worker) forget(l *line) {
 func (w *worker) expire(now int64) {
 	for _, l := range w.lines {
 		if !l.dead && len(l.under) > 0 && now-l.under[0].sent > int64(w.o.Timeout) {
-			w.lose(l, now, "timeout")
+			w.lose(l, now, errTimeout)
 		}
 	}
 }

@@ -70,8 +70,9 @@ type Answer struct {
 	Ended bool
 	// Seq is the request's place among those of the session, from 0.
 	Seq uint64
-	// Wrong is the kind of error, "" for a right answer.
-	Wrong string
+	// Wrong is the kind of error, "" for a right answer. Said is what the server says of
+	// it, where it says something.
+	Wrong, Said string
 	// Last: the server will take no further request on this connection.
 	Last bool
 }

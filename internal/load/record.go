@@ -1,7 +1,9 @@
 package load
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -33,26 +35,68 @@ func encode(h *hdrhistogram.Histogram) (string, error) {
 	return string(b), nil
 }
 
-// record is what one thread has counted while measuring, and answered before.
+// failures are errors by kind, with the words of the first of each where it has some.
+type failures struct {
+	count map[string]uint64
+	words map[string]string
+}
+
+func newFailures() failures { return failures{map[string]uint64{}, map[string]string{}} }
+
+// mostWords bounds the words of an error, in bytes.
+const mostWords = 300
+
+// add returns the kind.
+func (f *failures) add(err error) string {
+	kind := kindOf(err)
+	f.count[kind]++
+	if f.count[kind] > 1 {
+		return kind
+	}
+	said := err.Error()
+	var own fault
+	if errors.As(err, &own) {
+		said = own.said
+	}
+	if said != "" {
+		f.words[kind] = strings.ToValidUTF8(said[:min(len(said), mostWords)], "")
+	}
+	return kind
+}
+
+func (f *failures) merge(o failures) {
+	for kind, n := range o.count {
+		f.count[kind] += n
+	}
+	for kind, said := range o.words {
+		if f.words[kind] == "" {
+			f.words[kind] = said
+		}
+	}
+}
+
+// record is what one thread has counted while measuring, and answered before and after.
 type record struct {
-	from, to int64 // the measured time
-	width    int64 // of a window
-	windows  []float64
+	stretch
+	windows []float64
 
 	answered, requests     uint64
+	due                    uint64 // in an open loop
 	late                   uint64
 	sent, received         uint64
-	errors                 map[string]uint64
+	errors                 failures
 	handshakes, resumed    uint64
 	service, lag           *hdrhistogram.Histogram
 	connect, handshakeTime *hdrhistogram.Histogram
 }
 
-func newRecord(o *Options) *record {
-	r := &record{from: int64(o.Warm), to: int64(o.Warm + o.Measure), width: int64(o.window()), errors: map[string]uint64{},
-		service: newHistogram(), lag: newHistogram(), connect: newHistogram(), handshakeTime: newHistogram()}
-	r.windows = make([]float64, (r.to-r.from)/r.width)
-	return r
+func newRecord() *record {
+	return &record{errors: newFailures(), service: newHistogram(), lag: newHistogram(), connect: newHistogram(), handshakeTime: newHistogram()}
+}
+
+// measure begins a stretch of the load.
+func (r *record) measure(s stretch) {
+	r.stretch, r.windows = s, make([]float64, (s.to-s.from)/s.width)
 }
 
 // request is one that is under way. In a closed loop it is due when it is sent.
@@ -75,23 +119,52 @@ func (r *record) measured(q request, now int64, open bool) bool {
 // open loop, from sent in a closed one.
 func (r *record) answer(q request, now int64, open bool, times *hdrhistogram.Histogram) {
 	r.answered++
+	if now >= r.from && now < r.to {
+		r.requests++
+	}
 	if i := (now - r.from) / r.width; now >= r.from && i < int64(len(r.windows)) {
 		r.windows[i]++
 	}
 	if !r.measured(q, now, open) {
 		return
 	}
-	r.requests++
 	put(times, now-q.due)
 	if open {
+		r.due++
 		put(r.service, now-q.sent)
 	}
 }
 
-// fail counts a request that was not answered rightly.
-func (r *record) fail(q request, now int64, open bool, kind string) {
-	if r.measured(q, now, open) {
-		r.errors[kind]++
+// fail counts a request that was not answered rightly. The time so far of one that was given
+// up is less than its answer would have taken, and is kept: without it the tail would be better
+// the more have no answer.
+func (r *record) fail(q request, now int64, open bool, err error, times *hdrhistogram.Histogram) {
+	if !r.measured(q, now, open) {
+		return
+	}
+	if kind := r.errors.add(err); kind == timedOut || kind == unanswered {
+		put(times, now-q.due)
+	}
+	if open {
+		r.due++
+	}
+}
+
+// unanswered counts a request of an open loop that has no answer at the end.
+func (r *record) unanswered(q request, now int64, times *hdrhistogram.Histogram) {
+	r.fail(q, now, true, fault{kind: unanswered}, times)
+}
+
+// The kinds of errors of requests that were given up: after Options.Timeout, and at the end.
+const (
+	timedOut   = "timeout"
+	unanswered = "unanswered"
+)
+
+// breach counts an answer to no request, which is nobody's failure but the server's.
+func (r *record) breach(now int64, err error) {
+	if now >= r.from && now < r.to {
+		r.errors.add(err)
 	}
 }
 
@@ -117,19 +190,21 @@ func (r *record) connected(c *made) {
 
 // merge adds what another thread has counted.
 func (r *record) merge(o *record) {
-	for i := range r.windows {
+	if r.windows == nil {
+		r.windows = make([]float64, len(o.windows))
+	}
+	for i := range o.windows {
 		r.windows[i] += o.windows[i]
 	}
 	r.answered += o.answered
 	r.requests += o.requests
+	r.due += o.due
 	r.late += o.late
 	r.sent += o.sent
 	r.received += o.received
 	r.handshakes += o.handshakes
 	r.resumed += o.resumed
-	for kind, n := range o.errors {
-		r.errors[kind] += n
-	}
+	r.errors.merge(o.errors)
 	r.service.Merge(o.service)
 	r.lag.Merge(o.lag)
 	r.connect.Merge(o.connect)

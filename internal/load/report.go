@@ -16,13 +16,22 @@ type Report struct {
 	Pipeline    int     `json:"pipeline,omitempty"`
 	// Seconds is the measured time after the warm-up.
 	Seconds float64 `json:"seconds"`
-	// Requests were answered rightly in that time. Errors are all that were not,
-	// by kind ("refused", "reset", "timeout", "wrong answer", "certificate", ...).
+	// Requests were answered rightly in that time. Due were due in it (open only): beyond
+	// the server's capacity they are more, and some are answered after it. Errors are all
+	// that were not answered rightly, of those due in an open loop, by kind ("refused",
+	// "reset", "timeout", "wrong answer", "certificate", ...).
 	Requests uint64            `json:"requests"`
+	Due      uint64            `json:"due,omitempty"`
 	Errors   map[string]uint64 `json:"errors,omitempty"`
+	// Words are those of the first error of a kind, where the server, TLS or the kernel said
+	// more of it than its kind does.
+	Words map[string]string `json:"error_words,omitempty"`
 	// Answered are all that were answered rightly from the first to the last, those
 	// of the warm-up and of filling the server with data among them.
 	Answered uint64 `json:"answered"`
+	// Counted were answered rightly between Begins and Ends: those of the measured time,
+	// and the few just before and after it. What is counted between is divided by them.
+	Counted uint64 `json:"counted"`
 	// Sent and Received are the bytes of requests and answers, those of the
 	// protocol with them, without those of TLS and TCP.
 	Sent     uint64 `json:"sent_bytes"`
@@ -35,7 +44,9 @@ type Report struct {
 	// the moment it was sent, Lag from due to sent, Connect the time to a usable
 	// connection (TCP, TLS and what the protocol adds), Handshake the part of TLS.
 	// Histograms of nanoseconds in HdrHistogram's V2 encoding, base64; absent
-	// where there is no such thing.
+	// where there is no such thing. A request that was given up for want of an answer
+	// ("timeout", "unanswered") is in Response, or in a closed loop in Service, with its
+	// time until then.
 	Response  string `json:"response,omitempty"`
 	Service   string `json:"service,omitempty"`
 	Lag       string `json:"lag,omitempty"`
@@ -53,9 +64,11 @@ type Report struct {
 	Cores      int     `json:"cores"`
 	// Digest is over what does not depend on time in the answers that were checked.
 	Digest string `json:"digest"`
-	// Server are the server's own statistics, the difference over the measured
-	// time for counters, by the server's names; Versions what it says it is.
+	// Server are the server's own statistics, by the server's names: for counters how far
+	// they went between the two times that it was asked, when nothing was under way.
+	// Expected requests were answered rightly in between. Versions is what it says it is.
 	Server   map[string]float64 `json:"server,omitempty"`
+	Expected uint64             `json:"server_expected,omitempty"`
 	Versions map[string]string  `json:"versions,omitempty"`
 }
 
@@ -65,9 +78,23 @@ const MostLate = 0.01
 
 // Lagging reports whether the run says more of the client than of the server.
 func (r *Report) Lagging() bool {
-	n := r.Requests
+	return float64(r.Late) > MostLate*float64(r.Made())
+}
+
+// Failed is how many requests were not answered rightly.
+func (r *Report) Failed() (n uint64) {
 	for _, e := range r.Errors {
 		n += e
 	}
-	return float64(r.Late) > MostLate*float64(n)
+	return n
+}
+
+// Made is how many requests there were in the measured time, whatever became of them:
+// shares of requests are shares of these. In an open loop they are those that were due,
+// unless even more failed: attempts to connect anew fail too, and are no request's.
+func (r *Report) Made() uint64 {
+	if r.Loop == "open" {
+		return max(r.Due, r.Failed())
+	}
+	return r.Requests + r.Failed()
 }

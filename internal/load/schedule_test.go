@@ -39,8 +39,8 @@ func TestSchedule(t *testing.T) {
 // TestLate: a request is late for the client's sake when it could have been sent, and
 // not when it waited for a free connection.
 func TestLate(t *testing.T) {
-	o := &Options{Warm: 0, Measure: 1e9}
-	r := newRecord(o)
+	r := newRecord()
+	r.measure(stretch{0, 1e9, 1e8})
 	for _, c := range []struct {
 		due, sent, ready int64
 		late             uint64

@@ -18,13 +18,16 @@ type Format struct {
 	path string
 	// repeats: what is open is told again from time to time.
 	repeats bool
-	encode  func(*sender, []analysis.Record) ([]byte, error)
+	// labelled: what is told has its severity among what names it, so that another
+	// severity is another one.
+	labelled bool
+	encode   func(*sender, []analysis.Record) ([]byte, error)
 }
 
 // Alertmanager takes alerts by its API, version 2
 // (https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml). It
 // forgets an alert that is not told again.
-var Alertmanager = &Format{Name: "alertmanager", path: "/api/v2/alerts", repeats: true, encode: alerts}
+var Alertmanager = &Format{Name: "alertmanager", path: "/api/v2/alerts", repeats: true, labelled: true, encode: alerts}
 
 // Webhook takes one finding at a time, when it opens, changes its severity or
 // closes: the JSON of a Record, with the machine and its page.

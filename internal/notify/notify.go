@@ -180,9 +180,14 @@ func (n *Notifier) Tell(changed, open []analysis.Record) {
 		for _, r := range open {
 			last, known := told[r.ID]
 			news := !known && r.Severity.AtLeast(n.least) || known && last.Severity != r.Severity
-			if news && r.Silenced == "" {
-				s.put(r)
+			if !news || r.Silenced != "" {
+				continue
 			}
+			if known && s.Format.labelled {
+				last.State, last.Until = analysis.Closed, &r.LastSeen
+				s.put(last)
+			}
+			s.put(r)
 		}
 		for _, id := range slices.Sorted(maps.Keys(told)) {
 			if _, still := now[id]; still {

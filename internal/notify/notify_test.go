@@ -482,6 +482,32 @@ func TestAlertmanager(t *testing.T) {
 	}
 }
 
+// TestWorse: for Alertmanager a finding of another severity is another alert, and
+// the one before has ended.
+func TestWorse(t *testing.T) {
+	s := newServer(t, nil)
+	n := newTeller(t, t.TempDir(), Settings{Receivers: []Receiver{{Name: "r", Format: Alertmanager, URL: s.URL}}, Least: analysis.Info}, nil)
+	r := opened("a")
+	n.Tell(list(r), list(r))
+	r.Severity, r.LastSeen = analysis.Critical, r.LastSeen.Add(time.Minute)
+	n.Tell(nil, list(r))
+	eventually(t, "three messages", func() bool { return s.requests() == 3 })
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var got []string
+	for _, body := range s.bodies {
+		var a []alert
+		if err := json.Unmarshal([]byte(body), &a); err != nil || len(a) != 1 {
+			t.Fatalf("%v in %s", err, body)
+		}
+		got = append(got, fmt.Sprintf("%s ended %v", a[0].Labels["severity"], a[0].EndsAt.Equal(r.LastSeen)))
+	}
+	if want := []string{"warning ended false", "warning ended true", "critical ended false"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
 // TestUse: a change of settings keeps what waits, and the counts.
 func TestUse(t *testing.T) {
 	down, up := newServer(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), newServer(t, nil)

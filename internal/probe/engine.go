@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -83,9 +84,56 @@ type live struct {
 	samples []metric.Sample // of the last reading, kept for its room
 }
 
-// Open opens every source. A source that cannot be opened is kept with its
-// reason and tried no more until it is switched on again.
+// Open opens every source, some of them at once. A source that cannot be opened is
+// kept with its reason and tried no more until it is switched on again.
 func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
+	e := describe(h, facts, sources, process)
+	_ = e.each(atOnce(), func(l *live) error {
+		if !l.off {
+			e.open(l)
+		}
+		return nil
+	})
+	return e
+}
+
+// Try opens every source, reads it once and closes it again. What is returned is
+// closed; its Status says what was seen.
+func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
+	e := describe(h, facts, sources, nil)
+	_ = e.each(atOnce(), func(l *live) error {
+		if !l.off {
+			e.open(l)
+			e.read(ctx, l, nil)
+			l.Status = l.status()
+		}
+		return e.close(l)
+	})
+	return e
+}
+
+// atOnce is how many sources are opened at the same time: some compute, as when
+// the kernel checks their programs, others wait for the kernel.
+func atOnce() int { return min(8, runtime.NumCPU()+1) }
+
+// each calls do for all sources, up to so many at once.
+func (e *Engine) each(most int, do func(*live) error) error {
+	var all sync.WaitGroup
+	room := make(chan struct{}, most)
+	errs := make([]error, len(e.sources))
+	for i, l := range e.sources {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			errs[i] = do(l)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// describe is an engine of which no source is open.
+func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
 	e := &Engine{host: h, facts: facts, governor: governor{now: h.Now}}
 	for _, s := range sources {
 		l := &live{Status: Status{Source: s, Scope: Scope{Process: process}, Sample: 1}}
@@ -95,8 +143,6 @@ func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Re
 		if s.OptIn {
 			l.off = true
 			l.State, l.Reason, l.Remedy = Off, "off until it is switched on", switchOn(s.Name)
-		} else {
-			e.open(l)
 		}
 		e.sources = append(e.sources, l)
 	}
@@ -338,15 +384,20 @@ func (e *Engine) Status() []Status {
 	defer e.mu.Unlock()
 	out := make([]Status, len(e.sources))
 	for i, l := range e.sources {
-		out[i] = l.Status
-		if l.reader != nil {
-			out[i].Narrows = l.narrows()
-			if l.throttle == nil {
-				out[i].Sample = 0
-			}
-		}
+		out[i] = l.status()
 	}
 	return out
+}
+
+func (l *live) status() Status {
+	s := l.Status
+	if l.reader != nil {
+		s.Narrows = l.narrows()
+		if l.throttle == nil {
+			s.Sample = 0
+		}
+	}
+	return s
 }
 
 // Run collects at once and then every interval until ctx ends, handing each
@@ -368,13 +419,9 @@ func (e *Engine) Run(ctx context.Context, interval time.Duration, sink func(time
 // at the level that was asked for, all of the time.
 func (e *Engine) Govern(ctx context.Context, b Budget) { e.governor.run(ctx, b) }
 
-// Close closes all sources.
+// Close closes all sources, at once.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var errs []error
-	for _, l := range e.sources {
-		errs = append(errs, e.close(l))
-	}
-	return errors.Join(errs...)
+	return e.each(max(1, len(e.sources)), e.close)
 }

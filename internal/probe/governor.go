@@ -159,6 +159,7 @@ func (g *governor) plan(now time.Time) {
 	} else {
 		g.userNow = 0
 	}
+	spare := g.slack * period // core-seconds that were nobody's in the period that ends
 	var busiest []float64
 	steady := 0.0 // what is not divided, in cores
 	full := make([]float64, len(g.sources))
@@ -178,7 +179,10 @@ func (g *governor) plan(now time.Time) {
 			most = max(most, d)
 		}
 		if t.share < 1 || t.debt > 0 {
-			t.debt = min(max(0, t.debt+most-t.may*period), 10*share*period)
+			over := most - t.may*period
+			free := min(max(0, over), spare)
+			spare -= free
+			t.debt = min(max(0, t.debt+over-free), 10*share*period)
 		}
 		t.cost *= doubt
 		if open := t.open.Seconds(); open > 0 {

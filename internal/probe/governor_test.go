@@ -48,6 +48,13 @@ func (l *load) set(rate func(time.Time) []float64) {
 	l.rate = rate
 }
 
+// sofar is how many events there were, and how often it was attached or detached.
+func (l *load) sofar() (events float64, toggles int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.real, l.toggles
+}
+
 // advance makes the events until now. The clock stands still while code runs, so
 // nothing happens in between.
 func (l *load) advance() {
@@ -213,10 +220,11 @@ func TestBudgetIsKept(t *testing.T) {
 				if name == "redis" && !(seen > 0.35 && seen < 0.6) {
 					t.Errorf("coverage %g; 8 of the 17.6 ms a second fit", seen)
 				}
-				if se := value(t, samples, StandardError, "x"); !(math.Abs(got/l.real-1) < max(4*se, 0.05)) && name != "on, off" {
-					t.Errorf("estimate %g of %g, standard error %g", got, l.real, se)
+				events, toggles := l.sofar()
+				if se := value(t, samples, StandardError, "x"); !(math.Abs(got/events-1) < max(4*se, 0.05)) && name != "on, off" {
+					t.Errorf("estimate %g of %g, standard error %g", got, events, se)
 				}
-				if l.toggles == 0 {
+				if toggles == 0 {
 					t.Error("it was never detached")
 				}
 			})
@@ -235,12 +243,13 @@ func TestUnthrottled(t *testing.T) {
 				t.Fatalf("coverage %g", got)
 			}
 		}
-		if l.toggles != 0 {
-			t.Errorf("attached or detached %d times", l.toggles)
-		}
 		_, samples := e.Collect(t.Context())
-		if got := value(t, samples, calls, "a"); math.Abs(got-l.real) > 1e-6*got {
-			t.Errorf("counted %g of %g", got, l.real)
+		events, toggles := l.sofar()
+		if toggles != 0 {
+			t.Errorf("attached or detached %d times", toggles)
+		}
+		if got := value(t, samples, calls, "a"); math.Abs(got-events) > 1e-6*got {
+			t.Errorf("counted %g of %g", got, events)
 		}
 		if used := value(t, samples, BudgetUsed, ""); !math.IsNaN(used) && (used < 0.003 || used > 0.006) {
 			t.Errorf("used %g of a core, want 0.0044", used)
@@ -373,6 +382,28 @@ func TestOffAndBack(t *testing.T) {
 	})
 }
 
+// TestSampleRises: a source that the user samples and whose load rises is seen
+// in every period as long as it fits into the budget.
+func TestSampleRises(t *testing.T) {
+	l := newLoad(88e-9, 1000, 1000)
+	govern(t, 0.01, []*load{l}, func(e *Engine) {
+		tenth := 0.1
+		if err := e.Set("x", Setting{Sample: &tenth}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		l.set(func(time.Time) []float64 { return []float64{30e3, 30e3} })
+		for i := range 20 {
+			time.Sleep(time.Second)
+			if _, samples := e.Collect(t.Context()); i > 0 {
+				if c := value(t, samples, Coverage, "x"); !(c > 0.08 && c < 0.12) {
+					t.Errorf("second %d: coverage %g", i, c)
+				}
+			}
+		}
+	})
+}
+
 // TestSampleLimit: a user's sampling rate holds without any pressure.
 func TestSampleLimit(t *testing.T) {
 	l := newLoad(88e-9, 1000, 1000)
@@ -383,7 +414,7 @@ func TestSampleLimit(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		e.Collect(t.Context())
-		before := l.real
+		before, _ := l.sofar()
 		_, samples := e.Collect(t.Context())
 		was := value(t, samples, calls, "a")
 		time.Sleep(50 * time.Second)
@@ -391,7 +422,8 @@ func TestSampleLimit(t *testing.T) {
 		if c := value(t, samples, Coverage, "x"); c < 0.08 || c > 0.12 {
 			t.Errorf("coverage %g", c)
 		}
-		if got, want := value(t, samples, calls, "a")-was, l.real-before; math.Abs(got/want-1) > 0.02 {
+		after, _ := l.sofar()
+		if got, want := value(t, samples, calls, "a")-was, after-before; math.Abs(got/want-1) > 0.02 {
 			t.Errorf("estimates %g of %g steady events", got, want)
 		}
 		for _, bad := range []float64{0, -1, 1.1, math.NaN()} {
@@ -548,7 +580,7 @@ func TestDebt(t *testing.T) {
 	govern(t, 0.01, []*load{l}, func(e *Engine) {
 		time.Sleep(5 * time.Second)
 		_, before := l.Spent()
-		windows := l.toggles
+		_, windows := l.sofar()
 		for range 60 {
 			time.Sleep(time.Second)
 			e.Collect(t.Context())
@@ -557,12 +589,13 @@ func TestDebt(t *testing.T) {
 		if used := (after[0] - before[0]) / 60; used > 0.01 || used < 0.002 {
 			t.Errorf("used %g of a core", used)
 		}
-		if n := l.toggles - windows; n < 10 {
-			t.Errorf("%d times attached or detached in a minute", n)
+		if _, toggles := l.sofar(); toggles-windows < 10 {
+			t.Errorf("%d times attached or detached in a minute", toggles-windows)
 		}
 		_, samples := e.Collect(t.Context())
-		if got, se := value(t, samples, calls, "a"), value(t, samples, StandardError, "x"); math.Abs(got/l.real-1) > max(4*se, 0.25) { // the last window may be seconds ago
-			t.Errorf("estimate %g of %g, standard error %g", got, l.real, se)
+		events, _ := l.sofar()
+		if got, se := value(t, samples, calls, "a"), value(t, samples, StandardError, "x"); math.Abs(got/events-1) > max(4*se, 0.25) { // the last window may be seconds ago
+			t.Errorf("estimate %g of %g, standard error %g", got, events, se)
 		}
 	})
 }

@@ -14,8 +14,8 @@ const (
 	// patience is how long a source may take to be read.
 	patience = 2 * time.Second
 	// openPatience is how long it may take to open: a slow machine needs seconds to
-	// read the kernel's types and to check programs.
-	openPatience = 10 * time.Second
+	// read the kernel's types and to check programs, and does so for some at once.
+	openPatience = 20 * time.Second
 )
 
 // inTime runs f and reports whether it ended in time. If not, f goes on, and l is

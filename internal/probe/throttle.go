@@ -23,8 +23,9 @@ type throttle struct {
 	// full is the cost at full coverage on the busiest core, in cores: the mean
 	// of the last windows, of which cost and time are the faded sums in seconds.
 	full, cost, time float64
-	// may is what it may use in this period, in cores; debt is what it used more
-	// than that before, in core-seconds, because a window was closed late.
+	// may is what it may use in this period, in cores; debt is what it used before
+	// in core-seconds, more than that and than what was nobody's, because a window
+	// was closed late.
 	may, debt float64
 	// attached and since: now, and since when.
 	attached bool

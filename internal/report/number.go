@@ -45,6 +45,23 @@ func unitWords(unit string) string {
 	return words(unit)
 }
 
+// squared is the symbol of the square of a base unit, which is the unit of a variance:
+// "s²", "(requests/s)²"; "" where values have no dimension.
+func squared(unit string) string {
+	symbol, ok := map[string]string{"seconds": "s", "bytes": "B", "bytes_per_second": "B/s", "bits_per_second": "bit/s",
+		"seconds_per_bit": "s/bit", "hertz": "Hz", "joules": "J"}[unit]
+	if !ok {
+		symbol = unitWords(unit)
+	}
+	switch {
+	case symbol == "":
+		return ""
+	case strings.ContainsAny(symbol, "/ "):
+		return "(" + symbol + ")²"
+	}
+	return symbol + "²"
+}
+
 // Or prints what p points to, or the word "missing" with the reason.
 func Or(p *float64, unit, reason string) Cell {
 	if p == nil || !finite(*p) {

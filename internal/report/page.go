@@ -67,6 +67,12 @@ type Section struct {
 	Detail bool
 }
 
+// Captioned reports whether the caption of one of the section's tables says more than its
+// title does.
+func (s *Section) Captioned(t *Table) bool {
+	return len(s.Tables) > 1 || !strings.HasPrefix(s.Title, t.Caption)
+}
+
 // Remark is a guard, a finding or a warning.
 type Remark struct {
 	Mark, Level string // shape and word of its severity
@@ -369,11 +375,17 @@ func why(e *result.Experiment, c *result.Comparison) []string {
 			continue
 		}
 		if a.Share != nil && finite(*a.Share) && math.Abs(*a.Share) >= leastSaid {
-			unit := ""
-			if a.UnitCost == nil {
-				unit = "seconds" // a counter of time
+			amount := signed(a.Delta, "") + " per operation"
+			switch {
+			case a.UnitCost == nil: // a counter of time
+				amount = signed(a.Delta, "seconds") + " per operation"
+			case a.Counter == result.Dearer:
+				amount = fmt.Sprintf("%s per operation at %s more each%s", Value(a.Delta, ""), Value(*a.UnitCost, "seconds"), unitRange(a))
+				if a.Reason != "" {
+					amount += " (" + a.Reason + ")"
+				}
 			}
-			out = append(out, fmt.Sprintf("%s of the difference: %s, %s per operation.", Percent(*a.Share), causeName(a.Counter), signed(a.Delta, unit)))
+			out = append(out, fmt.Sprintf("%s of the difference: %s, %s.", Percent(*a.Share), causeName(a.Counter), amount))
 		}
 		if a.Unexplained != nil && finite(*a.Unexplained) {
 			unexplained = fmt.Sprintf("%s is unexplained.", Percent(*a.Unexplained))

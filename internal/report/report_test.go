@@ -277,3 +277,26 @@ func TestCountersAddUp(t *testing.T) {
 		t.Errorf("counters: %v", got)
 	}
 }
+
+// TestRangeOfADearerCall: what a call costs more in one arm is said with what it lies between.
+func TestRangeOfADearerCall(t *testing.T) {
+	p := func(v float64) *float64 { return &v }
+	e := &result.Experiment{
+		Design:      result.Design{Primary: "x_seconds"},
+		Comparisons: []result.Comparison{{Baseline: "native", Treatment: "runsc", Case: "default", Metric: "x_seconds", Primary: true}},
+		Attribution: []result.Attribution{
+			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: result.Dearer, Delta: 2, UnitCost: p(1e-6), UnitLow: p(8e-7), UnitHigh: p(1.3e-6), Seconds: p(2e-6), Share: p(0.5)},
+			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: `tee_syscalls_total{syscall="read"}`, Delta: 2, UnitCost: p(1e-7), Seconds: p(2e-7), Share: p(0.3), Unexplained: p(0.2)},
+		},
+	}
+	var costs []string
+	for _, row := range attribution(e).Rows {
+		costs = append(costs, row[2].Text)
+	}
+	if want := []string{"1 µs (800 ns to 1.3 µs)", "100 ns", "–"}; !slices.Equal(costs, want) {
+		t.Errorf("costs of one %q, want %q", costs, want)
+	}
+	if said := strings.Join(why(e, &e.Comparisons[0]), " "); !strings.Contains(said, "2 per operation at 1 µs more each (800 ns to 1.3 µs)") {
+		t.Errorf("said %q", said)
+	}
+}

@@ -155,12 +155,16 @@ func attribution(e *result.Experiment) *Table {
 				rest = a.Unexplained
 			}
 			delta, each := Cell{Text: signed(a.Delta, ""), Number: true}, none
+			if a.Counter == result.Dearer {
+				delta.Text = Value(a.Delta, "") // as many in both arms
+			}
 			switch {
 			case math.Abs(*a.Share) < leastApart:
 				small = append(small, *a.Share)
 				continue
 			case a.UnitCost != nil:
 				each = Or(a.UnitCost, "seconds", "")
+				each.Text += unitRange(a)
 			default: // a counter of time
 				delta.Text = signed(a.Delta, "seconds")
 			}
@@ -179,6 +183,14 @@ func attribution(e *result.Experiment) *Table {
 	}
 	t.lift("arms", "case")
 	return t.align()
+}
+
+// unitRange is what the cost of one lies between, of rows that have it.
+func unitRange(a *result.Attribution) string {
+	if a.UnitLow == nil || a.UnitHigh == nil || !finite(*a.UnitLow, *a.UnitHigh) {
+		return ""
+	}
+	return " (" + Value(*a.UnitLow, "seconds") + " to " + Value(*a.UnitHigh, "seconds") + ")"
 }
 
 // CountersCaption is the caption of tables of counters.

@@ -57,7 +57,11 @@ func (s *scene) drawBox(good []reading, a axis, y float64) {
 func spreadTable(e *result.Experiment) *Table {
 	metric := primary(e)
 	unit := unitOf(e, metric)
-	t := newTable("Spread of "+label(metric, unit), "case", "environment", "runs", "median", "quartiles", "range", "standard deviation", "variance")
+	caption := "Spread of " + label(metric, unit)
+	if u := squared(unit); u != "" { // said once, as the column is narrow
+		caption += ", variance in " + u
+	}
+	t := newTable(caption, "case", "environment", "runs", "median", "quartiles", "range", "standard deviation", "variance")
 	for _, kase := range plottedCases(e) {
 		for i := range e.Environments {
 			id := e.Environments[i].ID

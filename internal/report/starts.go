@@ -24,7 +24,8 @@ type startPart struct {
 }
 
 // starts draws how the arms start: one bar each, in parts. Medians of all cases,
-// because a start does not depend on what comes after it.
+// because a start does not depend on what comes after it. They are of each part, as the title
+// says: their sum is not the median of the whole, which stands in the tables.
 func starts(e *result.Experiment) (Plot, bool) {
 	var rows []startOf
 	var alt []string
@@ -50,7 +51,7 @@ func starts(e *result.Experiment) (Plot, bool) {
 	if len(rows) == 0 {
 		return Plot{}, false
 	}
-	return Plot{Name: "start", Title: "From the start of the process to the first answer", Alt: strings.Join(alt, ". "),
+	return Plot{Name: "start", Title: "From the start of the process to the first answer: medians of the parts", Alt: strings.Join(alt, ". "),
 		draw: func(w float64) *scene { return drawStarts(rows, w) }}, true
 }
 

@@ -24,6 +24,9 @@ func TestStarts(t *testing.T) {
 	if want := "jvm: load 200 ms, listen 500 ms, first message 100 ms. go: load 10 ms, listen 2 ms"; !ok || p.Alt != want {
 		t.Fatalf("the plot (%v) shows %q, want %q", ok, p.Alt, want)
 	}
+	if !strings.HasSuffix(p.Title, "medians of the parts") {
+		t.Errorf("the title %q does not say of what the sum is", p.Title)
+	}
 	if svg := string(p.SVG()); !strings.Contains(svg, "800 ms") || strings.Contains(svg, "silent") {
 		t.Error("the plot lacks the sum of 800 ms, or has an arm that gave no times")
 	}

@@ -25,6 +25,41 @@ func Missing(reason string) Cell {
 	return Cell{Text: "missing", Reason: reason}
 }
 
+// Note is why values of a table are missing, said once below it.
+type Note struct{ Mark, Reason string }
+
+// Notes are the reasons for what is missing, in the order in which they come, marked a,
+// b, … z, aa, ab, ….
+func (t *Table) Notes() []Note {
+	var notes []Note
+	for _, r := range t.Rows {
+		for _, c := range r {
+			if c.Reason != "" && !slices.ContainsFunc(notes, func(n Note) bool { return n.Reason == c.Reason }) {
+				notes = append(notes, Note{letters(len(notes)), c.Reason})
+			}
+		}
+	}
+	return notes
+}
+
+// Note is the mark of a cell's reason; "" of a cell that has none.
+func (t *Table) Note(c Cell) string {
+	for _, n := range t.Notes() {
+		if n.Reason == c.Reason {
+			return n.Mark
+		}
+	}
+	return ""
+}
+
+func letters(n int) string {
+	s := string(rune('a' + n%26))
+	if n >= 26 {
+		return letters(n/26-1) + s
+	}
+	return s
+}
+
 // Text is a cell of words; an empty one is missing.
 func Text(s, reason string) Cell {
 	if strings.TrimSpace(s) == "" {

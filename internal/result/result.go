@@ -64,6 +64,17 @@ type UnitCosts struct {
 	Reason string `json:"missing_reason,omitempty"`
 }
 
+// CallCost is what a system call that does nothing costs in an environment, in seconds of
+// CPU time by the account of the harness's machine: the median of a few jobs, the least and the most.
+type CallCost struct {
+	Seconds float64 `json:"seconds"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	// Seen is the part of the calls that the machine's kernel had: 1 where programs ask
+	// it, 0 where something else answers them, a sandbox's own kernel or a guest's.
+	Seen float64 `json:"seen_ratio"`
+}
+
 // UnitCost is the cost of an event in seconds: the median, and what 95 % of the
 // measurements lie between.
 type UnitCost struct {
@@ -132,6 +143,23 @@ type Design struct {
 	// Client is where the load came from: SameHost, or the other machine as the user
 	// named it. "" for jobs without a load from outside.
 	Client string `json:"client,omitempty"`
+	// NoCounters: the experiment wants the monitor's sources off.
+	NoCounters bool `json:"no_counters,omitempty"`
+	// Then are the passes that follow, each with a document of its own.
+	Then []Pass `json:"then,omitempty"`
+}
+
+// Pass is an experiment that follows from another: its cases in its arms, under loads
+// that are shares of what the slower arm can do.
+type Pass struct {
+	Name  string    `json:"name"`
+	Loads []float64 `json:"loads"`
+	// Params override those of the experiment before; so do Pairs and Margin, where they
+	// are not 0. Primary is the metric of the verdict; "" is the workload's own.
+	Params  map[string]string `json:"params,omitempty"`
+	Pairs   int               `json:"pairs,omitempty"`
+	Primary string            `json:"primary_metric,omitempty"`
+	Margin  float64           `json:"margin,omitempty"`
 }
 
 // SameHost in Design.Client: the load came from the machine that runs the servers.
@@ -225,6 +253,9 @@ type Environment struct {
 	// cost, which is subtracted from nothing. Null where the environment takes
 	// only its own programs.
 	NullSeconds *Spread `json:"null_run_seconds"`
+	// Call is what a system call that does nothing costs here; absent where that is not known,
+	// for the reason in Missing.
+	Call *CallCost `json:"system_call,omitempty"`
 	// FirstSeconds is what the first run took, which is cold and not counted; null
 	// where it failed.
 	FirstSeconds *float64 `json:"first_run_seconds"`
@@ -531,6 +562,9 @@ type Difference struct {
 	Treatment string `json:"treatment"`
 }
 
+// Dearer is the counter of rows about the system calls of both arms, which cost more in one.
+const Dearer = `tee_syscalls_total{each="dearer"}`
+
 // Attribution is what a cause explains of a cost.
 type Attribution struct {
 	Baseline  string `json:"baseline"`
@@ -538,12 +572,18 @@ type Attribution struct {
 	Case      string `json:"case"`
 	Counter   string `json:"counter"`
 	// Base is what the baseline has per operation, Delta by how much the treatment
-	// has more.
+	// has more. Of the counter Dearer, Delta is how many system calls both arms make per
+	// operation, and UnitCost by how much one costs more in the treatment.
 	Base  *float64 `json:"baseline_per_operation,omitempty"`
 	Delta float64  `json:"delta_per_operation"`
 	// Seconds is Delta at UnitCost, or Delta itself of a counter of time that is
 	// spent waiting. The largest come first.
 	UnitCost *float64 `json:"unit_cost_seconds"`
+	// UnitLow and UnitHigh are, of the counter Dearer, by how much a call costs more at
+	// least and at most: the extremes of the few jobs that were measured in each arm. They
+	// bound what was seen and are no confidence interval.
+	UnitLow  *float64 `json:"unit_cost_low_seconds,omitempty"`
+	UnitHigh *float64 `json:"unit_cost_high_seconds,omitempty"`
 	Seconds  *float64 `json:"seconds_per_operation,omitempty"`
 	// Share is the part that Seconds are of the time by which an operation takes
 	// longer: on CPUs, and waiting for locks and disks. Unexplained is the part that

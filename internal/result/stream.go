@@ -66,15 +66,21 @@ func Create(path string, e *Experiment) (*Stream, error) {
 	return s, nil
 }
 
+// Why nothing is there to be resumed.
+var (
+	ErrFinished = errors.New("the experiment is finished")
+	ErrNotBegun = errors.New("no experiment was begun there")
+)
+
 // Resume opens an experiment that stopped before its end. A record that a
 // crash cut off is dropped.
 func Resume(path string) (*Experiment, *Stream, error) {
 	f, err := os.OpenFile(partial(path), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, e := os.Stat(path); e == nil {
-			return nil, nil, fmt.Errorf("resume %s: the experiment is finished", path)
+			return nil, nil, fmt.Errorf("resume %s: %w", path, ErrFinished)
 		}
-		return nil, nil, fmt.Errorf("resume %s: no experiment was begun there", path)
+		return nil, nil, fmt.Errorf("resume %s: %w", path, ErrNotBegun)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -173,7 +179,7 @@ func (s *Stream) append(r record) error {
 	if err = errors.Join(err, s.f.Sync()); err != nil {
 		// What was half written would damage the next record.
 		_, seek := s.f.Seek(s.end, io.SeekStart)
-		return fmt.Errorf("%w; free space and continue with --resume", errors.Join(err, s.f.Truncate(s.end), seek))
+		return errors.Join(err, s.f.Truncate(s.end), seek)
 	}
 	s.end += int64(len(b)) + 1
 	return nil

@@ -42,12 +42,15 @@ type curve struct {
 	name    string
 	in, out func(float64) float64
 	back    func(float64) float64
+	// relative: the transformed values scatter in proportion to their size.
+	relative bool
 }
 
-var curves = []curve{
-	{"y = a + b x", identity, identity, identity},
-	{"y = a x^b", math.Log, math.Log, math.Exp},
-}
+var (
+	straight = curve{"y = a + b x", identity, identity, identity, false}
+	ratios   = curve{"y = a + b x", identity, identity, identity, true}
+	power    = curve{"y = a x^b", math.Log, math.Log, math.Exp, false}
+)
 
 func identity(x float64) float64 { return x }
 
@@ -60,6 +63,17 @@ func identity(x float64) float64 { return x }
 // settings farther outside than half of the measured span are refused, and so are
 // fewer than 4 settings.
 func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
+	return predict([]curve{straight, power}, settings, x, confidence)
+}
+
+// PredictRatio is Predict for values whose scatter is a part of their size, as that
+// of ratios is: around a line that rises from 1 to 4 it is four times as wide at its
+// end, and one width for all would hold seven of ten further measurements there.
+func PredictRatio(settings []Setting, x, confidence float64) (Prediction, error) {
+	return predict([]curve{ratios, power}, settings, x, confidence)
+}
+
+func predict(curves []curve, settings []Setting, x, confidence float64) (Prediction, error) {
 	settings = slices.SortedFunc(slices.Values(settings), func(a, b Setting) int { return cmp.Compare(a.X, b.X) })
 	for i, s := range settings {
 		if math.IsNaN(s.X) || math.IsInf(s.X, 0) || !usable(s.Y) || s.Pairs < 1 {
@@ -81,13 +95,16 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 		if !within(c.in(x), c.in(low), c.in(high)) {
 			continue // a power law has no place for settings from 0 down, nor for some close to it
 		}
-		if e := c.leftOut(settings); e < best.Error {
-			best = c.predict(settings, x, confidence)
-			best.Error = e
+		p := c.predict(settings, x, confidence)
+		if !usable(p.Value) {
+			continue // as a line that falls below 0 there
+		}
+		if p.Error = c.leftOut(settings); p.Error < best.Error {
+			best = p
 		}
 	}
 	if math.IsInf(best.Error, 1) {
-		return best, fmt.Errorf("no curve fits: each falls to 0 or below within the settings measured")
+		return best, fmt.Errorf("no curve fits: each falls to 0 or below within the settings measured or at %v", x)
 	}
 	best.Error = math.Expm1(best.Error)
 	best.Beyond = x < low || x > high
@@ -104,34 +121,58 @@ func within(x, low, high float64) bool {
 type line struct {
 	a, b         float64
 	x, sxx, sum  float64 // weighted mean and squares of in(x), and the sum of weights
-	spread, mean float64 // residual standard deviation of a setting of weight 1; the mean weight
+	spread, mean float64 // residual standard deviation of a setting of weight 1; the mean number of pairs
 }
 
 func (c curve) fit(settings []Setting) line {
+	weights := make([]float64, len(settings))
+	mean := 0.0
+	for i, s := range settings {
+		weights[i] = float64(s.Pairs)
+		mean += weights[i] / float64(len(settings))
+	}
+	l := c.weighted(settings, weights)
+	if c.relative {
+		for range reweighted {
+			for i, s := range settings {
+				size := max(l.a+l.b*c.in(s.X), c.out(s.Y)/10) // a fit may fall to 0
+				weights[i] = float64(s.Pairs) / (size * size)
+			}
+			l = c.weighted(settings, weights)
+		}
+	}
+	l.mean = mean
+	return l
+}
+
+// reweighted is how often the sizes that weights are made of are taken from the fit
+// anew (iteratively reweighted least squares; a third time changes nothing to speak of).
+const reweighted = 3
+
+func (c curve) weighted(settings []Setting, weights []float64) line {
 	var l line
 	var y float64
-	for _, s := range settings {
-		l.sum += float64(s.Pairs)
+	for _, w := range weights {
+		l.sum += w
 	}
-	for _, s := range settings {
-		w := float64(s.Pairs) / l.sum
+	for i, s := range settings {
+		w := weights[i] / l.sum
 		l.x += w * c.in(s.X)
 		y += w * c.out(s.Y)
 	}
 	var sxy, squares float64
-	for _, s := range settings {
+	for i, s := range settings {
 		d := c.in(s.X) - l.x
-		l.sxx += float64(s.Pairs) * d * d
-		sxy += float64(s.Pairs) * d * (c.out(s.Y) - y)
+		l.sxx += weights[i] * d * d
+		sxy += weights[i] * d * (c.out(s.Y) - y)
 	}
 	l.b = sxy / l.sxx
 	l.a = y - l.b*l.x
-	for _, s := range settings {
+	for i, s := range settings {
 		r := c.out(s.Y) - l.a - l.b*c.in(s.X)
-		squares += float64(s.Pairs) * r * r
+		squares += weights[i] * r * r
 	}
-	n := float64(len(settings))
-	l.spread, l.mean = math.Sqrt(squares/(n-2)), l.sum/n
+	l.spread = math.Sqrt(squares / float64(len(settings)-2))
 	return l
 }
 
@@ -142,7 +183,11 @@ func (c curve) predict(settings []Setting, x, confidence float64) Prediction {
 	at := l.a + l.b*c.in(x)
 	d := c.in(x) - l.x
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(settings) - 2)}.Quantile((1 + confidence) / 2)
-	half := t * l.spread * math.Sqrt(1/l.mean+1/l.sum+d*d/l.sxx)
+	size := 1.0
+	if c.relative {
+		size = at
+	}
+	half := t * l.spread * math.Sqrt(size*size/l.mean+1/l.sum+d*d/l.sxx)
 	return Prediction{Curve: c.name, Value: c.back(at), Low: c.back(at - half), High: c.back(at + half), Confidence: confidence}
 }
 

@@ -31,6 +31,7 @@ func TestPredict(t *testing.T) {
 		"power":            {settings(power, 1, 4, 16, 64, 256), 100, "y = a x^b", power(100), false, ""},
 		"in any order":     {settings(power, 256, 1, 64, 4, 16), 100, "y = a x^b", power(100), false, ""},
 		"somewhat beyond":  {settings(line, 0, 10, 20, 40), 60, "y = a + b x", 2.2, true, ""},
+		"a line below 0":   {[]Setting{{10, 4, 5}, {20, 3, 5}, {30, 2, 5}, {40, 1, 5}}, 50, "y = a x^b", math.NaN(), true, ""},
 		"near 0":           {settings(power, 4, 16, 64, 256), 0.1, "y = a + b x", math.NaN(), true, ""},
 		"too far beyond":   {settings(line, 0, 10, 20, 40), 61, "", 0, false, "want -20 to 60"},
 		"not a number":     {settings(line, 0, 10, 20, 40), math.NaN(), "", 0, false, "too far"},
@@ -86,6 +87,29 @@ func TestPredictCovers(t *testing.T) {
 		// That the better of two curves is taken costs a little.
 		if share := float64(held) / runs; share < 0.92 || share > 0.98 {
 			t.Errorf("power %v: %.1f %% of the intervals hold the value, want about 95 %%", power, 100*share)
+		}
+	}
+}
+
+// TestPredictRatioCovers: so does the interval for values with an error in percent, at
+// the far end of the settings and beyond it.
+func TestPredictRatioCovers(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const runs = 2000
+	f := func(x float64) float64 { return (1 + 0.03*x) * math.Exp(0.05*r.NormFloat64()) }
+	for _, x := range []float64{20, 60, 110} {
+		held := 0
+		for range runs {
+			p, err := PredictRatio(settings(f, 1, 5, 10, 20, 40, 80), x, 0.95)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if y := f(x); y >= p.Low && y <= p.High {
+				held++
+			}
+		}
+		if share := float64(held) / runs; share < 0.92 || share > 0.98 {
+			t.Errorf("at %g %.1f %% of the intervals hold the value, want about 95 %%", x, 100*share)
 		}
 	}
 }

@@ -83,10 +83,17 @@ func (q queue) Close() error { return nil }
 // subqueryStep is the step of a subquery that names none.
 const subqueryStep = 15 * time.Second
 
-// CheckExpr says what is wrong with the text of a PromQL expression, nil when nothing is.
+// CheckExpr says what is wrong with the text of a PromQL expression that is to be
+// drawn, nil when nothing is: a range of readings or a text cannot be.
 func CheckExpr(expr string) error {
-	_, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
-	return err
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		return err
+	}
+	if t := e.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
+		return fmt.Errorf("%s gives a %s; want an instant vector or a scalar, as of rate(...)", expr, parser.DocumentedType(t))
+	}
+	return nil
 }
 
 // Eval evaluates expr at a point in time and returns a vector's elements, or a

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/alecthomas/units"
 	"github.com/prometheus/prometheus/config"
@@ -30,6 +31,15 @@ func (c *ScrapeConfig) Jobs() []string {
 		names = append(names, sc.JobName)
 	}
 	return names
+}
+
+// LongestInterval returns the longest time between two scrapes of a target, 0 when
+// there are no scrape configurations.
+func (c *ScrapeConfig) LongestInterval() (most time.Duration) {
+	for _, sc := range c.config.ScrapeConfigs {
+		most = max(most, time.Duration(sc.ScrapeInterval))
+	}
+	return most
 }
 
 // Bounds for a target that sets none, so that a bad one cannot fill memory and disk.

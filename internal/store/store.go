@@ -92,6 +92,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(err, db.close(), lock.Close())
 	}
 	s.done.Go(func() { s.keepUp(ctx) })
+	s.done.Go(func() { s.giveBack(ctx) })
 	return s, nil
 }
 

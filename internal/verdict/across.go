@@ -123,7 +123,7 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 	first := es[0]
 	doc := &result.Experiment{SchemaVersion: result.SchemaVersion, ID: first.ID, Tool: first.Tool, Workload: first.Workload, Cases: cases,
 		StartedAt: first.StartedAt, EndedAt: first.EndedAt, Design: first.Design}
-	doc.Design.Kind, doc.Design.Order, doc.Design.Calibration = result.Unpaired, nil, false
+	doc.Design.Kind, doc.Design.Order, doc.Design.Calibration, doc.Design.Then = result.Unpaired, nil, false, nil
 	labels := map[string]int{}
 	var names, ids []string
 	for _, e := range es {

@@ -21,7 +21,7 @@ func (p *pass) attribute() []result.Attribution {
 	var out []result.Attribution
 	for _, k := range p.contests {
 		rows := k.deltas()
-		p.price(rows)
+		rows = p.price(rows)
 		slices.SortStableFunc(rows, func(a, b result.Attribution) int {
 			return cmp.Or(cmp.Compare(weight(&b), weight(&a)), cmp.Compare(moved(&b), moved(&a)), strings.Compare(a.Counter, b.Counter))
 		})
@@ -78,6 +78,9 @@ func (k *contest) deltas() []result.Attribution {
 		}
 		if k.unpaired {
 			deltas = []float64{stats.Median(treat) - stats.Median(base)}
+		}
+		if len(deltas) == 0 {
+			continue // no pair has it in both arms
 		}
 		was := stats.Median(base)
 		row := result.Attribution{Baseline: k.base.ID, Treatment: k.treat.ID, Case: k.cas.ID, Counter: name, Base: &was, Delta: stats.Median(deltas)}

@@ -79,7 +79,7 @@ func (p *pass) limited(k *contest, env *result.Environment) {
 	switch {
 	case all > full:
 		used[allCPUs] = all
-		p.say(warn, s, used, "all CPUs were busy in %s in %s (%.3g %%), shared by %s: the server might do more with CPUs of its own", k.cas.ID, env.ID, 100*all, shares(used))
+		p.say(warn, s, used, "all CPUs were busy in %s in %s (%.3g %%), of which each may use some and used of these %s: the server might do more with CPUs of its own", k.cas.ID, env.ID, 100*all, shares(used))
 	case math.IsNaN(all):
 		p.unknown(s, "what limited %s in %s: the environment does not say what its CPUs did", k.cas.ID, env.ID)
 	case unseen != nil:
@@ -89,7 +89,9 @@ func (p *pass) limited(k *contest, env *result.Environment) {
 	}
 }
 
-// shares names who used the CPUs, the largest first.
+// shares says how much each used of the CPUs that it may use, the largest first. These are not
+// the same CPUs for all: the load generator has those of its threads, maybe on another
+// machine. So they do not add up, and none is called the one that used most.
 func shares(used values) string {
 	var who []string
 	for _, l := range limits {

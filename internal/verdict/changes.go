@@ -32,11 +32,17 @@ type Point struct {
 	Counters map[string]Count `json:"counters_per_operation,omitempty"`
 }
 
+// Count is how often something happened per operation; not ok where its metric was
+// not counted.
+func (p *Point) Count(counter string) (Count, bool) { return countOf(p.Counters, counter) }
+
 // Series is a history of one key, the oldest point first.
 type Series struct {
-	Key     Key      `json:"key"`
-	Points  []Point  `json:"points"`
-	Changes []Change `json:"changes"`
+	Key    Key     `json:"key"`
+	Points []Point `json:"points"`
+	// Refused are results that are kept and not used, the oldest first.
+	Refused []Refused `json:"refused"`
+	Changes []Change  `json:"changes"`
 	// Mix are the points at which the program began to do other things.
 	Mix []MixChange `json:"mix_changes"`
 }
@@ -62,6 +68,8 @@ type ChangeOptions struct {
 	// Magnitude is the smallest change that is reported, as a ratio minus 1; 0 is
 	// the default margin.
 	Magnitude float64
+	// Refused are put into their series and nothing else.
+	Refused []Refused
 }
 
 // Changes sorts points into series and finds the change points of each:
@@ -70,18 +78,27 @@ type ChangeOptions struct {
 func Changes(points []Point, o ChangeOptions) []Series {
 	at := map[Key]int{}
 	var out []Series
-	for _, pt := range points {
-		i, ok := at[pt.Key]
+	of := func(k Key) *Series {
+		i, ok := at[k]
 		if !ok {
 			i = len(out)
-			at[pt.Key] = i
-			out = append(out, Series{Key: pt.Key})
+			at[k] = i
+			out = append(out, Series{Key: k})
 		}
-		out[i].Points = append(out[i].Points, pt)
+		return &out[i]
+	}
+	for _, pt := range points {
+		s := of(pt.Key)
+		s.Points = append(s.Points, pt)
+	}
+	for _, r := range o.Refused {
+		s := of(r.Key)
+		s.Refused = append(s.Refused, r)
 	}
 	for i := range out {
 		s := &out[i]
 		slices.SortStableFunc(s.Points, func(a, b Point) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(s.Refused, func(a, b Refused) int { return a.At.Compare(b.At) })
 		x := make([]float64, len(s.Points))
 		for j, pt := range s.Points {
 			x[j] = pt.Value
@@ -97,28 +114,37 @@ func Changes(points []Point, o ChangeOptions) []Series {
 }
 
 // Points are what a result adds to histories: the median of the usable runs of
-// each arm, case and metric with a direction. An arm without a fingerprint, or a
-// case without an identity, adds nothing: its series could not be told from others.
-func Points(e *result.Experiment) []Point {
+// each arm, case and metric with a direction, and what of it is refused. An arm without a
+// fingerprint, or a case without an identity, adds nothing: its series could not be told
+// from others.
+func Points(e *result.Experiment) (points []Point, refused []Refused) {
 	p := newPass(e, Options{})
 	at, label := e.StartedAt, e.ID
 	if e.Commit != nil {
 		at, label = e.Commit.At, e.Commit.ID
 	}
-	var out []Point
 	for i := range e.Cases {
 		c := &e.Cases[i]
 		for _, env := range e.Environments {
 			counters := p.counters(c, env.ID)
 			for _, d := range p.metrics() {
-				v := known(p.median(c, env.ID, d.Name))
-				if v == nil || env.Fingerprint == "" || c.Identity == "" {
+				if env.Fingerprint == "" || c.Identity == "" {
 					continue
 				}
-				out = append(out, Point{At: at, Label: label, Value: *v, Better: d.Better, Counters: counters, Key: Key{Workload: e.Workload.Name, Case: c.ID,
-					Identity: c.Identity, Env: env.ID, Class: env.Class, Fingerprint: env.Fingerprint, Metric: d.Name}})
+				key := Key{Workload: e.Workload.Name, Case: c.ID, Identity: c.Identity, Env: env.ID, Class: env.Class, Fingerprint: env.Fingerprint, Metric: d.Name}
+				v := known(p.median(c, env.ID, d.Name))
+				why := p.refusedBy(c.ID, d.Name)
+				if v == nil && why == "" {
+					why = p.without(c, env.ID, d.Name)
+				}
+				switch {
+				case why != "":
+					refused = append(refused, Refused{Key: key, At: at, Label: label, Value: v, Reason: why})
+				case v != nil:
+					points = append(points, Point{At: at, Label: label, Value: *v, Better: d.Better, Counters: counters, Key: key})
+				}
 			}
 		}
 	}
-	return out
+	return points, refused
 }

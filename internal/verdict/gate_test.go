@@ -447,12 +447,12 @@ func TestChanges(t *testing.T) {
 func TestPoints(t *testing.T) {
 	l := redis().also("native", "latency_seconds", "seconds", "lower", 0.001)
 	l.Commit = &result.Commit{ID: "abc", At: l.StartedAt}
-	ps := Points(l.Experiment)
+	ps, _ := Points(l.Experiment)
 	if len(ps) != 3 || ps[0].Label != "abc" || ps[0].Fingerprint != "fp-native" || ps[0].Identity != "sha256:op=get" {
 		t.Errorf("points %+v", ps)
 	}
 	l.Environments[0].Fingerprint = ""
-	if ps := Points(l.Experiment); len(ps) != 1 {
+	if ps, _ := Points(l.Experiment); len(ps) != 1 {
 		t.Errorf("an arm without a fingerprint adds points: %+v", ps)
 	}
 }

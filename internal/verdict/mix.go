@@ -17,6 +17,8 @@ type Count struct {
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 	Runs   int     `json:"runs"`
+
+	events float64 // that were seen in a run, at most; 0 where no run says it
 }
 
 // Shift is a counter whose number per operation is another one.
@@ -38,11 +40,14 @@ type MixChange struct {
 // A counter has shifted between two points where no run of the one is within the
 // range of the other's, with at least shiftRuns each; where the medians differ by
 // shiftRatio of the larger; and by shiftShare of all that its metric counted, so
-// that a rare call at the start of a program is not news.
+// that a rare call at the start of a program is not news. What happens less than once
+// an operation must have been seen shiftEvents times in a run: one or two events more or
+// less are chance (the standard deviation of a count is its root).
 const (
-	shiftRuns  = 3
-	shiftRatio = 0.2
-	shiftShare = 0.05
+	shiftRuns   = 3
+	shiftRatio  = 0.2
+	shiftShare  = 0.05
+	shiftEvents = 10
 )
 
 // mixChanges compares each point with the one before it. Points whose counters
@@ -81,7 +86,7 @@ func shifts(a, b map[string]Count) (out []Shift) {
 		x, okX := countOf(a, name)
 		y, okY := countOf(b, name)
 		diff := math.Abs(x.Median - y.Median)
-		if okX && okY && x.Runs >= shiftRuns && y.Runs >= shiftRuns && (x.Max < y.Min || y.Max < x.Min) &&
+		if okX && okY && !chance(x, y) && x.Runs >= shiftRuns && y.Runs >= shiftRuns && (x.Max < y.Min || y.Max < x.Min) &&
 			diff >= shiftRatio*max(x.Median, y.Median) && diff >= shiftShare*totals[family(name)] {
 			out = append(out, Shift{Counter: name, Before: x, After: y})
 		}
@@ -93,6 +98,12 @@ func shifts(a, b map[string]Count) (out []Shift) {
 		return strings.Compare(p.Counter, q.Counter)
 	})
 	return out
+}
+
+// chance reports whether two counts are of so few events that their difference says nothing.
+func chance(x, y Count) bool {
+	seen := max(x.events, y.events)
+	return max(x.Median, y.Median) < 1 && seen > 0 && seen < shiftEvents
 }
 
 // countOf is a point's count of a counter. Where others of its metric were
@@ -119,16 +130,19 @@ func family(counter string) string {
 // preemptions are left out: they tell of the machine as much as of the program.
 // The sum over a metric's labels is left out where the parts are known.
 func (p *pass) counters(c *result.Case, env string) map[string]Count {
-	values := map[string][]float64{}
-	runs := 0
+	values, events := map[string][]float64{}, map[string]float64{}
+	runs := map[string]int{} // in which each metric was counted
 	for _, r := range p.runs(c.ID, env) {
 		if r.Status == result.Failed {
 			continue
 		}
-		sums := map[string]float64{}
+		sums, seen := map[string]float64{}, map[string]float64{}
 		for _, k := range r.Counters {
 			if k.PerOperation != nil && k.Trust == result.Full && k.Labels["kind"] != "involuntary" && !strings.HasSuffix(k.Name, "_seconds_total") {
 				sums[withoutProcess(k)] += *k.PerOperation
+				if k.Value != nil {
+					seen[withoutProcess(k)] += *k.Value
+				}
 			}
 		}
 		for name := range sums {
@@ -136,22 +150,26 @@ func (p *pass) counters(c *result.Case, env string) map[string]Count {
 				delete(sums, f)
 			}
 		}
-		if len(sums) == 0 {
-			continue
-		}
-		for name := range sums { // one that appears for the first time was 0 in the runs before
-			if values[name] == nil {
-				values[name] = make([]float64, runs)
+		counted := map[string]bool{} // a run without a metric says nothing of its counters
+		for name := range sums {
+			counted[family(name)] = true
+			if values[name] == nil { // one that appears for the first time was 0 in the runs before
+				values[name] = make([]float64, runs[family(name)])
 			}
 		}
 		for name := range values {
-			values[name] = append(values[name], sums[name])
+			if counted[family(name)] {
+				values[name] = append(values[name], sums[name])
+				events[name] = max(events[name], seen[name])
+			}
 		}
-		runs++
+		for f := range counted {
+			runs[f]++
+		}
 	}
 	out := map[string]Count{}
 	for name, v := range values {
-		out[name] = Count{Median: stats.Median(v), Min: slices.Min(v), Max: slices.Max(v), Runs: runs}
+		out[name] = Count{Median: stats.Median(v), Min: slices.Min(v), Max: slices.Max(v), Runs: len(v), events: events[name]}
 	}
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/teescope/teescope/internal/result"
 )
 
 // read makes a point's counters of lines "name median min max runs".
@@ -60,5 +62,54 @@ func TestMixChanges(t *testing.T) {
 	x := read(t, base)
 	if got := mixChanges([]Point{{Counters: x}, {}, {Counters: x}}); got != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestMixOfFewEvents: one fault more in a run is chance where a run is many operations.
+func TestMixOfFewEvents(t *testing.T) {
+	counted := func(value, operations float64) map[string]Count {
+		per := value / operations
+		l := redis().each("native", func(r *result.Run) {
+			r.Counters = []result.Counter{{Name: "calls", Value: &value, PerOperation: &per, Trust: result.Full}}
+		})
+		return newPass(l.Experiment, Options{}).counters(&l.Cases[0], "native")
+	}
+	for _, c := range []struct {
+		before, after, operations float64
+		want                      int
+	}{
+		{0, 2, 40_000, 0},
+		{5, 9, 40_000, 0},
+		{5, 40, 40_000, 1},
+		{3, 4, 1, 1},
+		{0, 2, 2, 1},
+	} {
+		if got := shifts(counted(c.before, c.operations), counted(c.after, c.operations)); len(got) != c.want {
+			t.Errorf("%g and %g events in %g operations: %v, want %d shifts", c.before, c.after, c.operations, got, c.want)
+		}
+	}
+}
+
+// TestCountersOfPartsOfRuns: a run in which a metric was not counted says nothing of it,
+// and a call that such a run does not name is not one that was never made.
+func TestCountersOfPartsOfRuns(t *testing.T) {
+	one := 1.0
+	n := 0
+	l := redis().each("native", func(r *result.Run) {
+		r.Counters = []result.Counter{{Name: "calls", Labels: map[string]string{"syscall": "read"}, PerOperation: &one, Trust: result.Full}}
+		if n++; n%2 == 0 {
+			r.Counters = append(r.Counters, result.Counter{Name: "faults", Labels: map[string]string{"cause": "write"}, PerOperation: &one, Trust: result.Full})
+		}
+	})
+	p := Point{Counters: newPass(l.Experiment, Options{}).counters(&l.Cases[0], "native")}
+	faults, ok := p.Count(`faults{cause="write"}`)
+	if calls, _ := p.Count(`calls{syscall="read"}`); !ok || faults.Min != 1 || faults.Median != 1 || faults.Runs != calls.Runs/2 {
+		t.Errorf("faults %+v beside calls %+v", faults, calls)
+	}
+	if c, ok := p.Count(`calls{syscall="write"}`); !ok || c.Median != 0 {
+		t.Errorf("a call that was never made: %+v, %v", c, ok)
+	}
+	if c, ok := p.Count("switches"); ok {
+		t.Errorf("a metric that was not counted: %+v", c)
 	}
 }

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -26,7 +27,8 @@ const leastChange = 0.02
 // price puts what single events cost on the rows of one contest, and divides by the
 // time that an operation takes longer. That is CPU time, in which all prices are,
 // and the time in which its threads wait for locks and disks, which is measured.
-func (p *pass) price(rows []result.Attribution) {
+func (p *pass) price(rows []result.Attribution) []result.Attribution {
+	rows, hidden := p.dearer(rows)
 	find := func(counter string) *result.Attribution {
 		if i := slices.IndexFunc(rows, func(a result.Attribution) bool { return a.Counter == counter }); i >= 0 {
 			return &rows[i]
@@ -54,7 +56,7 @@ func (p *pass) price(rows []result.Attribution) {
 		if c := causeOf(a, contended); c != nil {
 			a.Cause = c.Name
 		}
-		if why := p.priced(a, kinds); why != "" {
+		if why := p.priced(a, kinds, hidden); why != "" {
 			a.Reason = strings.TrimPrefix(a.Reason+"; "+why, "; ")
 			continue
 		}
@@ -72,10 +74,55 @@ func (p *pass) price(rows []result.Attribution) {
 	if last != nil {
 		last.Unexplained = &unexplained
 	}
+	return rows
+}
+
+// mostSeen is the part of an environment's system calls up to which the machine's kernel is
+// taken to have none of them, and what it had to be those of the environment itself.
+const mostSeen = 0.05
+
+// dearer adds a row for the calls that cost more in the treatment than in the baseline, or
+// less, where that was measured and is no spread. Where the treatment's calls are not seen it
+// is assumed that it makes those of the baseline; what is seen of it is then a part of what
+// they cost.
+func (p *pass) dearer(rows []result.Attribution) (all []result.Attribution, hidden bool) {
+	i := slices.IndexFunc(rows, func(a result.Attribution) bool { return a.Counter == syscalls })
+	if i < 0 {
+		return rows, false
+	}
+	a := rows[i]
+	from, to := p.e.Environment(a.Baseline), p.e.Environment(a.Treatment)
+	base, treat := from.Call, to.Call
+	if sameEnvironment(from, to) { // what differs is what else ran while each was measured
+		return rows, false
+	}
+	if base == nil || treat == nil || base.Seen < 1-mostSeen || base.Low <= treat.High && treat.Low <= base.High {
+		return rows, false
+	}
+	made, each := *a.Base+a.Delta, treat.Seconds-base.Seconds
+	if hidden = treat.Seen <= mostSeen; hidden {
+		made, a.Reason = *a.Base, "assumed: the arm makes as many system calls as the baseline, which is not seen from outside"
+	}
+	if treat.Seen > mostSeen && treat.Seen < 1-mostSeen || !(made > 0) {
+		return rows, false
+	}
+	none, low, high := 0.0, treat.Low-base.High, treat.High-base.Low
+	took := made * each
+	a.Counter, a.Base, a.Delta, a.UnitCost, a.UnitLow, a.UnitHigh, a.Seconds = result.Dearer, &none, made, &each, &low, &high, &took
+	return append(rows, a), hidden
+}
+
+// sameEnvironment reports whether two arms differ in nothing that could make a system call dearer:
+// not in the launcher and its parameters, nor in what was captured.
+func sameEnvironment(a, b *result.Environment) bool {
+	return a.Launcher == b.Launcher && maps.Equal(a.Params, b.Params) && a.Fingerprint != "" && a.Fingerprint == b.Fingerprint
 }
 
 // priced fills in what a row is at its price, or says why it has none.
-func (p *pass) priced(a *result.Attribution, kinds map[string]bool) string {
+func (p *pass) priced(a *result.Attribution, kinds map[string]bool, hidden bool) string {
+	if a.Counter == result.Dearer {
+		return ""
+	}
 	if waiting(a) {
 		took := a.Delta // of its own, as rows are sorted
 		a.Seconds = &took
@@ -84,6 +131,8 @@ func (p *pass) priced(a *result.Attribution, kinds map[string]bool) string {
 	event := eventOf(a.Counter)
 	name, labels, _ := strings.Cut(a.Counter, "{")
 	switch {
+	case hidden && (name == syscalls || name == switches):
+		return "it is the environment's own, and a part of what a system call costs in it"
 	case name == cpuSeconds:
 		return "this is what prices are compared with"
 	case event == "" || labels == "" && kinds[name]:
@@ -154,7 +203,7 @@ func causeOf(a *result.Attribution, contended bool) *cause.Cause {
 		sleeping = cause.LockContention
 	}
 	switch {
-	case labels == "":
+	case labels == "" || a.Counter == result.Dearer:
 		return nil
 	case waiting(a) && label(a, "state") == "lock":
 		return cause.LockContention

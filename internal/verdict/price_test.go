@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,74 @@ func TestUncalibrated(t *testing.T) {
 		l.conclude(Options{})
 		if a := l.Attribution[0]; a.Share != nil || !strings.Contains(a.Reason, why) || l.Comparisons[0].Cause != "" {
 			t.Errorf("%s: %+v", why, a)
+		}
+	}
+}
+
+// TestDearerNowhere: arms that are the same environment have the same system calls; where one
+// was measured beside another load, they are no dearer for that.
+func TestDearerNowhere(t *testing.T) {
+	call := syscalls + `{syscall="clock_gettime"}`
+	for _, same := range []bool{true, false} {
+		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 2, 0.001)
+		l.counted("native", 10e-6, map[string]float64{call: 1}).counted("gramine-sgx", 14e-6, map[string]float64{call: 16})
+		base, treat := l.Environment("native"), l.Environment("gramine-sgx")
+		base.Call, treat.Call = &result.CallCost{Seconds: 2.7e-7, Low: 2.4e-7, High: 2.8e-7, Seen: 1}, &result.CallCost{Seconds: 2.2e-7, Low: 2.2e-7, High: 2.3e-7, Seen: 1}
+		if same {
+			treat.Launcher, treat.Fingerprint = base.Launcher, base.Fingerprint
+		}
+		l.conclude(Options{Diff: differ})
+		if rows := slices.ContainsFunc(l.Attribution, func(a result.Attribution) bool { return a.Counter == result.Dearer }); rows == same {
+			t.Errorf("same environment %v: a row for calls that cost another price: %v", same, rows)
+		}
+	}
+}
+
+// TestDearer: calls that cost more in one arm explain what they cost more, also where the
+// arm's own are not seen; what is seen of it then is no cause beside it.
+func TestDearer(t *testing.T) {
+	read, wake := syscalls+`{syscall="read"}`, syscalls+`{syscall="futex"}`
+	for _, c := range []struct {
+		name        string
+		call        result.CallCost // of the treatment; the baseline's is 100 ns
+		unexplained float64
+		assumed     bool
+	}{
+		{"hidden", result.CallCost{Seconds: 1.1e-6, Low: 1e-6, High: 1.2e-6}, 0.5, true},
+		{"hidden, too dear", result.CallCost{Seconds: 3.1e-6, Low: 3e-6, High: 3.2e-6}, -0.5, true},
+		{"seen", result.CallCost{Seconds: 1.1e-6, Low: 1e-6, High: 1.2e-6, Seen: 1}, 1 - (4e-6+2*2e-7)/4e-6, false},
+		{"partly seen", result.CallCost{Seconds: 1.1e-6, Low: 1e-6, High: 1.2e-6, Seen: 0.5}, 1 - 2*2e-7/4e-6, false},
+		{"no spread", result.CallCost{Seconds: 1.1e-7, Low: 0.9e-7, High: 1.2e-7, Seen: 1}, 1 - 2*2e-7/4e-6, false},
+	} {
+		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 2, 0.001)
+		l.counted("native", 10e-6, map[string]float64{read: 2}).counted("gramine-sgx", 14e-6, map[string]float64{read: 1, wake: 3})
+		l.UnitCosts = &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 2e-7}}}
+		l.Environment("native").Call = &result.CallCost{Seconds: 1e-7, Low: 0.9e-7, High: 1.1e-7, Seen: 1}
+		l.Environment("gramine-sgx").Call = &c.call
+		l.conclude(Options{Diff: differ})
+		rests := 0
+		for _, a := range l.Attribution {
+			if a.Counter == result.Dearer && strings.Contains(a.Reason, "assumed") != c.assumed {
+				t.Errorf("%s: assumed: %q", c.name, a.Reason)
+			}
+			if a.Counter == result.Dearer && (math.Abs(*a.UnitLow-(c.call.Low-1.1e-7)) > 1e-12 || math.Abs(*a.UnitHigh-(c.call.High-0.9e-7)) > 1e-12 || *a.UnitLow > *a.UnitCost || *a.UnitCost > *a.UnitHigh) {
+				t.Errorf("%s: a call costs %g more, from %g to %g", c.name, *a.UnitCost, *a.UnitLow, *a.UnitHigh)
+			}
+			if a.Counter != result.Dearer && (a.UnitLow != nil || a.UnitHigh != nil) {
+				t.Errorf("%s: %s has a range", c.name, a.Counter)
+			}
+			if a.Counter == wake && (a.Share == nil) != c.assumed {
+				t.Errorf("%s: the arm's own calls have the share %v", c.name, a.Share)
+			}
+			if a.Unexplained != nil {
+				rests++
+				if math.Abs(*a.Unexplained-c.unexplained) > 1e-9 {
+					t.Errorf("%s: %v is unexplained, want %v", c.name, *a.Unexplained, c.unexplained)
+				}
+			}
+		}
+		if rests != 1 {
+			t.Errorf("%s: %d rests", c.name, rests)
 		}
 	}
 }

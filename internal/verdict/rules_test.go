@@ -282,7 +282,7 @@ var ruleTrials = map[string]trials{
 		speaks: []trial{
 			{served(redis(), 0.5, 0.4), Options{}, "nothing was used up in op=get in native (all CPUs 40 %): too few connections", result.Note, stats.Cost},
 			{served(redis(), 0.97, 0.6), Options{}, "in gramine-sgx was the CPU time of the server under test: 97 % of its time", result.Note, stats.Cost},
-			{served(redis(), 0.5, 0.95), Options{}, "(95 %), shared by server 0.5, origin 0.3, client 0.2", result.Warn, stats.Cost},
+			{served(redis(), 0.5, 0.95), Options{}, "(95 %), of which each may use some and used of these server 0.5, origin 0.3, client 0.2", result.Warn, stats.Cost},
 			{served(redis(), 0.97, 0.6).also("native", "softirq_busiest_ratio", "ratio", "lower", 0.96), Options{}, "in native was one CPU's soft interrupts (the network): 96 %", result.Warn, stats.Cost},
 		},
 		silent: one(redis(), ""),

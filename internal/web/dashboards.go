@@ -1,11 +1,14 @@
 package web
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -34,31 +37,64 @@ type DashboardKeeper interface {
 // ErrNotKept is wrapped by a change that is right and could not be stored.
 var ErrNotKept = errors.New("not kept")
 
+// errChanged refuses a change of dashboards that are no longer those that were read.
+var errChanged = errors.New("the dashboards were changed since they were read, and nothing was done; read them again, and send the change with their new ETag in If-Match")
+
 // dashboards adds the routes of the users' dashboards: GET has them all, to show and
-// to export; PUT replaces those that are not locked.
+// to export; PUT replaces those that are not locked. Both name what is there now in
+// ETag; a PUT with If-Match replaces only what it names (RFC 9110, section 13.1.1).
 func dashboards(mux *http.ServeMux, o Options) {
 	const at = "/api/teescope/v1/dashboards"
-	mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, o, http.StatusOK, o.Dashboards.Dashboards())
-	})
+	answer := func(w http.ResponseWriter) {
+		d := o.Dashboards.Dashboards()
+		w.Header().Set("ETag", tagOf(d))
+		reply(w, o, http.StatusOK, d)
+	}
+	mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) { answer(w) })
+	var one sync.Mutex // between the look at what is there and its replacement
 	mux.HandleFunc("PUT "+at, func(w http.ResponseWriter, r *http.Request) {
 		var d Dashboards
 		err := body(w, r, dashboardsBytes, &d)
+		one.Lock()
+		defer one.Unlock()
 		if err == nil && d.Dashboards == nil { // another document would delete all
 			err = errors.New("dashboards: want a list; [] for none")
+		}
+		if err == nil && !ifMatch(r, tagOf(o.Dashboards.Dashboards())) {
+			err = errChanged
 		}
 		if err == nil {
 			err = o.Dashboards.SetDashboards(d.Dashboards) // what was exported may be imported, whose locked ones do not matter
 		}
 		switch {
+		case errors.Is(err, errChanged):
+			reply(w, o, http.StatusPreconditionFailed, Error{err.Error()})
 		case errors.Is(err, ErrNotKept):
 			reply(w, o, http.StatusInsufficientStorage, Error{err.Error()})
 		case err != nil:
 			reply(w, o, http.StatusBadRequest, Error{err.Error()})
 		default:
-			reply(w, o, http.StatusOK, o.Dashboards.Dashboards())
+			answer(w)
 		}
 	})
+}
+
+// tagOf is the entity tag of dashboards: equal tags, equal documents.
+func tagOf(d Dashboards) string {
+	b, _ := json.Marshal(d) // texts alone: they can always be written
+	sum := sha256.Sum256(b)
+	return fmt.Sprintf(`"%x"`, sum[:12])
+}
+
+// ifMatch says whether a request may change what has a tag. Without If-Match it may.
+func ifMatch(r *http.Request, tag string) bool {
+	wanted, asked := r.Header["If-Match"]
+	tags := strings.Join(wanted, ",")
+	if !asked || strings.TrimSpace(tags) == "*" {
+		return true
+	}
+	// A weak tag, W/"...", names no single document and so never this one.
+	return slices.ContainsFunc(strings.Split(tags, ","), func(t string) bool { return strings.TrimSpace(t) == tag })
 }
 
 // CheckDashboards says what is wrong with a list of dashboards beside others whose

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -187,6 +188,56 @@ func TestChangesByThePage(t *testing.T) {
 		if w := do(h, c[0], "/api/teescope/v1/"+c[1], "{}", "Host", "evil.example"); w.Code != http.StatusForbidden {
 			t.Errorf("%s %s by another name: %d", c[0], c[1], w.Code)
 		}
+	}
+}
+
+// TestDashboardsMeanwhile: of two who read the same dashboards, the second to change
+// them is told, and changes nothing.
+func TestDashboardsMeanwhile(t *testing.T) {
+	k := &keeper{}
+	h := served(func(o *Options) { o.Dashboards = k })
+	const at = "/api/teescope/v1/dashboards"
+	read := do(h, "GET", at, "").Header().Get("ETag")
+	put := func(name string, header ...string) *httptest.ResponseRecorder {
+		return do(h, "PUT", at, `{"dashboards":[{"name":"`+name+`","panels":[]}]}`, header...)
+	}
+	first := put("first", "If-Match", read)
+	left := first.Header().Get("ETag")
+	if now := do(h, "GET", at, "").Header().Get("ETag"); first.Code != 200 || left != now || left == read || len(read) < 10 {
+		t.Fatalf("%d %s: read with %s, left with %s, now %s", first.Code, first.Body, read, left, now)
+	}
+	for _, tags := range []string{read, "W/" + left, strings.Trim(left, `"`), `"x", ` + read, ""} {
+		if w := put("second", "If-Match", tags); w.Code != http.StatusPreconditionFailed || !strings.Contains(w.Body.String(), "read them again") || k.boards[0].Name != "first" {
+			t.Errorf("If-Match: %s: %d %s, %+v", tags, w.Code, w.Body, k.boards)
+		}
+	}
+	for _, tags := range []string{left, `"x", ` + left, "*"} {
+		if w := put("first", "If-Match", tags); w.Code != 200 {
+			t.Errorf("If-Match: %s: %d %s", tags, w.Code, w.Body)
+		}
+	}
+	if w := put("third"); w.Code != 200 || k.boards[0].Name != "third" {
+		t.Errorf("without If-Match: %d %s, %+v", w.Code, w.Body, k.boards)
+	}
+}
+
+// TestDashboardsAtOnce: of many that change the same dashboards at once, one does.
+func TestDashboardsAtOnce(t *testing.T) {
+	h := served(func(o *Options) { o.Dashboards = &keeper{} })
+	const at, most = "/api/teescope/v1/dashboards", 20
+	tag := do(h, "GET", at, "").Header().Get("ETag")
+	codes := make(chan int, most)
+	for i := range most {
+		go func() {
+			codes <- do(h, "PUT", at, fmt.Sprintf(`{"dashboards":[{"name":"%d","panels":[]}]}`, i), "If-Match", tag).Code
+		}()
+	}
+	seen := map[int]int{}
+	for range most {
+		seen[<-codes]++
+	}
+	if seen[200] != 1 || seen[412] != most-1 {
+		t.Errorf("answers %v, want one 200 and %d 412", seen, most-1)
 	}
 }
 

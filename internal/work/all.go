@@ -3,6 +3,7 @@ package work
 // All is every command, in the order of the usage text.
 var All = []*Command{
 	&loadCommand,
+	&foreign,
 	&gateway,
 	&origin,
 	&tlsServer,

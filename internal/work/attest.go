@@ -29,7 +29,7 @@ var attestation = Command{
 		provider := f.String("provider", "simulated", "configfs-tsm for the TEE of this guest, or simulated")
 		f.BoolVar(&a.fetched, "fetched", false, "fetch collateral for each verification, not once")
 		f.DurationVar(&a.settings.Delay, "delay", 39*time.Millisecond, "what a simulated quote takes")
-		f.IntVar(&a.settings.Parallel, "parallel", 1, "simulated quotes that are made at once")
+		count(f, &a.settings.Parallel, "parallel", 1, 1, 1024, "simulated quotes that are made at once")
 		f.DurationVar(&a.settings.Fetch, "fetch", time.Second, "what fetching simulated collateral takes")
 		return func(ctx context.Context, s Streams) error { return a.run(ctx, s, *provider, *address) }
 	},

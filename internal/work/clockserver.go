@@ -22,14 +22,12 @@ var clockServer = Command{
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		address := f.String("address", "127.0.0.1:6379", "address to listen on")
 		clock := f.String("clock", "vdso", "how the clock is read: vdso or syscall")
-		reads := f.Int("reads", 16, "how often it is read for each command")
+		var reads int
+		count(f, &reads, "reads", 16, 0, mostRounds, "how often it is read for each command")
 		return func(ctx context.Context, s Streams) error {
 			read, err := clockNamed(*clock)
 			if err != nil {
 				return err
-			}
-			if *reads < 0 {
-				return fmt.Errorf("-reads %d: want at least 0", *reads)
 			}
 			runtime.GOMAXPROCS(1) // as Redis is: one thread does the work
 			l, err := listenTCP(ctx, *address)
@@ -38,7 +36,7 @@ var clockServer = Command{
 			}
 			return serveEach(ctx, l, func(c net.Conn) {
 				answerAll(c, func() error {
-					for range *reads {
+					for range reads {
 						if err := read(); err != nil {
 							return err
 						}

@@ -23,7 +23,7 @@ var faultServer = Command{
 		f.StringVar(&s.address, "address", "127.0.0.1:7", "address to listen on")
 		f.StringVar(&s.fault, "fault", "none", "none; deaf (never listens); mute (does not answer); dies (exits); wrong (answers wrongly); reset (resets connections)")
 		f.Uint64Var(&s.after, "after", 0, "messages that are answered rightly before, on all connections together")
-		f.IntVar(&s.bytes, "bytes", 64, "length of a message")
+		count(f, &s.bytes, "bytes", 64, 1, 1<<20, "length of a message")
 		f.StringVar(&s.keys.certificate, "certificate", "", "certificate in PEM; empty is no TLS")
 		f.StringVar(&s.keys.key, "key", "", "its key in PEM")
 		return s.run
@@ -41,11 +41,8 @@ type faulty struct {
 }
 
 func (s *faulty) run(ctx context.Context, _ Streams) error {
-	switch {
-	case !slices.Contains(faults, s.fault):
+	if !slices.Contains(faults, s.fault) {
 		return fmt.Errorf("-fault %q: want one of %s", s.fault, strings.Join(faults, ", "))
-	case s.bytes < 1 || s.bytes > 1<<20:
-		return fmt.Errorf("-bytes %d: want 1 to %d", s.bytes, 1<<20)
 	}
 	if err := s.keys.check(); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -62,16 +63,24 @@ func (g *gatewayRun) run(ctx context.Context, s Streams) error {
 	if err := g.keys.check(); err != nil {
 		return err
 	}
+	// Names begin where the program was started, not at the host's root.
+	for _, name := range []*string{&g.file, &g.data} {
+		abs, err := filepath.Abs(*name)
+		if err != nil {
+			return fmt.Errorf("find folder %s: %w", *name, err)
+		}
+		*name = abs
+	}
 	g.host = host.Local()
 	g.began, g.gatewayPID = g.host.Now(), unix.Getpid()
 	level := g.level
 	if g.kind == "command" {
 		level = "off" // the program writes its own
 	}
-	err := g.host.RemoveAll(g.file)
-	if err != nil {
+	if err := os.Remove(g.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("empty the log: %w", err)
 	}
+	var err error
 	if g.log, err = openLog(g.host, level, g.file); err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ var iperf = Command{
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		var l link
 		f.BoolVar(&l.udp, "udp", false, "UDP instead of TCP")
-		f.IntVar(&l.streams, "streams", 1, "streams at once, 1 to 128")
+		count(f, &l.streams, "streams", 1, 1, mostStreams, "streams at once")
 		f.Float64Var(&l.rate, "rate", 0, "what is offered in bits per second, all streams together; 0 is as much as they can")
 		f.StringVar(&l.congestion, "congestion", "cubic", "congestion control of TCP; \"\" is the machine's own")
-		f.IntVar(&l.mtu, "mtu", 1500, "largest packet of the link in bytes, 1280 to 65535; a tunnel's is 80 less")
+		count(f, &l.mtu, "mtu", 1500, 1280, 65535, "largest packet of the link in bytes, a tunnel's is 80 less")
 		f.BoolVar(&l.offload, "offload", true, "let the kernel pass up to 64 KiB over the link at once; =false for packets of the MTU at most")
 		f.BoolVar(&l.tunnel, "wireguard", false, "send through a WireGuard tunnel over the link")
 		f.DurationVar(&l.omit, "omit", time.Second, "time at the start that does not count, in whole seconds")
@@ -37,6 +37,9 @@ var iperf = Command{
 		return l.run
 	},
 }
+
+// mostStreams is what iperf3 takes (its MAX_STREAMS).
+const mostStreams = 128
 
 // link is what is measured.
 type link struct {
@@ -77,10 +80,6 @@ const (
 
 func (l *link) run(ctx context.Context, s Streams) error {
 	switch {
-	case l.streams < 1 || l.streams > 128:
-		return fmt.Errorf("%d streams: want 1 to 128", l.streams)
-	case l.mtu < 1280 || l.mtu > 65535:
-		return fmt.Errorf("an MTU of %d bytes: want 1280 to 65535", l.mtu)
 	case l.omit%time.Second != 0 || l.measure%time.Second != 0 || l.omit < 0 || l.measure <= 0:
 		return fmt.Errorf("omit %s and measure %s: want whole seconds", l.omit, l.measure)
 	case l.rate < 0:

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,39 +12,39 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/load/protocols"
 )
 
 var loadCommand = Command{
 	Name: "load",
-	Doc:  "put load on a server and time its answers; says on standard error when it begins and ends to measure",
+	Doc:  "put load on a server and time its answers",
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		var o load.Options
 		var t loadTLS
-		var asJSON, open bool
+		var asJSON, hold, open bool
 		var arrivals string
 		protocol := f.String("protocol", "http1", "one of "+strings.Join(protocolNames(), ", "))
 		statistics := f.String("stats", "", "ask the server for its own counters, as one of "+strings.Join(statisticsNames(), ", "))
 		f.StringVar(&o.StatisticsAddress, "stats-address", "", "where to ask for them, if not at --address")
 		f.StringVar(&o.Address, "address", "", "the server, as `HOST:PORT` or the path of a Unix socket")
-		f.BoolVar(&t.on, "tls", false, "use TLS 1.2 or 1.3")
+		f.BoolVar(&t.on, "tls", false, "use TLS 1.2 or 1.3 (not postgres)")
 		f.StringVar(&t.ca, "ca", "", "`FILE` of the certificates (PEM) that the server's is signed by; without it, those of the system")
 		f.StringVar(&t.name, "server-name", "", "name in the server's certificate, and in HTTP's Host; without it, that of --address")
 		f.StringVar(&t.most, "tls-max", "1.3", "newest version of TLS: 1.2 or 1.3")
 		f.BoolVar(&t.resume, "resume", false, "resume TLS sessions")
 		f.BoolVar(&o.Fresh, "no-keep-alive", false, "make a connection for each request")
-		f.IntVar(&o.Connections, "connections", 8, "connections at once")
-		f.IntVar(&o.Pipeline, "pipeline", 1, "requests under way on each connection")
-		f.IntVar(&o.Threads, "threads", 1, "threads, each of which can fill a CPU")
-		f.Float64Var(&o.Rate, "rate", 0, "offer so many requests per `SECOND` on a schedule (open loop); 0 sends as fast as is answered (closed loop)")
+		count(f, &o.Connections, "connections", 8, 1, load.MostConnections, "connections at once")
+		count(f, &o.Pipeline, "pipeline", 1, 1, load.MostPipeline, "requests under way on each connection")
+		count(f, &o.Threads, "threads", 1, 1, load.MostConnections, "threads, each of which can fill a CPU, and has a connection or more")
+		f.Float64Var(&o.Rate, "rate", 0, "offer so many `REQUESTS` per second on a schedule (open loop); 0 sends as fast as is answered (closed loop)")
 		f.StringVar(&arrivals, "arrivals", "constant", "how they are spread: constant or poisson")
 		f.Uint64Var(&o.Seed, "seed", 1, "of keys and of poisson arrivals")
 		f.DurationVar(&o.Warm, "warm", time.Second, "time before what is measured")
@@ -51,13 +52,14 @@ var loadCommand = Command{
 		f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")
 		f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "longest wait for an answer")
 		f.StringVar(&o.Ask.Path, "path", "/", "what to get (http1, http2)")
-		f.StringVar(&o.Ask.Command, "command", "", "what to ask, with {key} for a number (resp, memcached, postgres), or the line to send (line)")
-		f.IntVar(&o.Ask.Keys, "keys", 1, "number of keys")
-		f.IntVar(&o.Ask.Bytes, "value-size", 64, "bytes of a value (resp, memcached) or of a message (raw)")
-		f.BoolVar(&o.Populate, "populate", false, "put a value under every key first (resp, memcached)")
+		f.StringVar(&o.Ask.Command, "command", "", "what to ask, with {key} for a number (resp, memcached, postgres, mongodb), or the line to send (line)")
+		count(f, &o.Ask.Keys, "keys", 1, 1, load.MostKeys, "keys that {key} stands for (resp, memcached, postgres, mongodb)")
+		count(f, &o.Ask.Bytes, "value-size", 64, 1, load.MostBuffered, "bytes of a value (resp, memcached, mongodb) or of a message (raw)")
+		f.BoolVar(&o.Populate, "populate", false, "put a value under every key first (resp, memcached, mongodb)")
 		f.StringVar(&o.Ask.User, "user", "postgres", "user (postgres)")
 		f.StringVar(&o.Ask.Database, "database", "postgres", "database (postgres)")
 		f.StringVar(&o.Ask.Password, "password", "", "password (postgres, resp); it can be seen in the list of processes")
+		holdFlag(f, &hold)
 		f.BoolVar(&asJSON, "json", false, "print the whole report as one JSON document")
 		return func(ctx context.Context, s Streams) error {
 			if o.Protocol = find(protocols.All, func(p *load.Protocol) bool { return p.Name == *protocol }); o.Protocol == nil {
@@ -75,12 +77,8 @@ var loadCommand = Command{
 			if err := t.into(&o); err != nil {
 				return err
 			}
-			o.Measuring = func(begins bool) {
-				line := load.Ends
-				if begins {
-					line = load.Begins
-				}
-				fmt.Fprintln(s.Err, line)
+			if hold {
+				o.Counting = counting(s)
 			}
 			r, err := load.Run(ctx, o)
 			if err != nil {
@@ -92,6 +90,39 @@ var loadCommand = Command{
 			return printLoad(s.Out, r)
 		}
 	},
+}
+
+// holdFlag declares the flag of a load that waits for whoever counts what it causes.
+func holdFlag(f *flag.FlagSet, into *bool) {
+	f.BoolVar(into, "hold", false, "with nothing under way, before and after the requests that are counted, say so on standard error and wait for a line on standard input, or its end")
+}
+
+// counting tells whoever counts what the load causes, and waits for a line.
+func counting(s Streams) func(context.Context, bool) error {
+	lines := make(chan struct{})
+	in := bufio.NewScanner(s.In)
+	return func(ctx context.Context, begins bool) error {
+		line := load.Ends
+		if begins {
+			line = load.Begins
+		}
+		if _, err := fmt.Fprintln(s.Err, line); err != nil {
+			return fmt.Errorf("say that requests are counted: %w", err)
+		}
+		go func() {
+			in.Scan()
+			select {
+			case lines <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}()
+		select {
+		case <-lines:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // find is the first of a list for which is holds, nil where there is none.
@@ -166,7 +197,7 @@ func (t *loadTLS) into(o *load.Options) error {
 		c.ClientSessionCache = tls.NewLRUClientSessionCache(sessions)
 	}
 	if t.ca != "" {
-		pem, err := host.Local().ReadFile(t.ca)
+		pem, err := os.ReadFile(t.ca)
 		if err != nil {
 			return fmt.Errorf("read the certificates of ca: %w", err)
 		}
@@ -187,7 +218,11 @@ func printLoad(w io.Writer, r *load.Report) error {
 		fmt.Fprintf(w, "offered   %.1f requests/s; late for the client's sake: %d\n", r.Rate, r.Late)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
-		fmt.Fprintf(w, "error     %d x %s\n", r.Errors[kind], kind)
+		fmt.Fprintf(w, "error     %d x %s", r.Errors[kind], kind)
+		if said := r.Words[kind]; said != "" {
+			fmt.Fprintf(w, ", the first: %s", said)
+		}
+		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "client    %.2f of %d cores\n", r.CPUSeconds/r.Seconds, r.Cores)
 	for _, t := range []struct{ name, encoded string }{{"response", r.Response}, {"service", r.Service}, {"connect", r.Connect}, {"handshake", r.Handshake}} {

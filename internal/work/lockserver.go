@@ -21,12 +21,15 @@ var lockServer = Command{
 		var s turns
 		address := f.String("address", "127.0.0.1:6379", "address to listen on")
 		f.StringVar(&s.locks, "locks", "split", "which locks there are: split (one for each connection) or shared (one for all)")
-		f.IntVar(&s.number, "turns", 64, "how often a command takes the lock")
-		f.IntVar(&s.rounds, "rounds", 500, "rounds of computing while it holds it, a nanosecond or so each")
-		f.IntVar(&s.connections, "connections", 8, "connections at once, each of which has a thread")
+		count(f, &s.number, "turns", 64, 1, mostRounds, "how often a command takes the lock")
+		count(f, &s.rounds, "rounds", 500, 1, mostRounds, "rounds of computing while it holds it, a nanosecond or so each")
+		count(f, &s.connections, "connections", 8, 1, 1024, "connections at once, each of which has a thread")
 		return func(ctx context.Context, _ Streams) error { return s.run(ctx, *address) }
 	},
 }
+
+// mostRounds bounds what a server of known cause does for a command.
+const mostRounds = 1_000_000
 
 // turns are what a command does.
 type turns struct {
@@ -35,13 +38,8 @@ type turns struct {
 }
 
 func (s turns) run(ctx context.Context, address string) error {
-	switch {
-	case s.locks != "split" && s.locks != "shared":
+	if s.locks != "split" && s.locks != "shared" {
 		return fmt.Errorf("-locks %q: want split or shared", s.locks)
-	case s.number < 1 || s.rounds < 1:
-		return fmt.Errorf("-turns %d -rounds %d: want at least 1 of each", s.number, s.rounds)
-	case s.connections < 1 || s.connections > 1024:
-		return fmt.Errorf("-connections %d: want 1 to 1024", s.connections)
 	}
 	// A thread that sleeps in futex keeps its place among these.
 	runtime.GOMAXPROCS(max(s.connections, runtime.NumCPU()))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,21 @@ func TestScaling(t *testing.T) {
 	}
 	if digests["strong alone"] != digests["strong by three"] {
 		t.Errorf("the same messages have the digests %v", digests)
+	}
+}
+
+// TestScalingCPU: the messages of a warm-up by number, whose time is not told, are not in the
+// CPU time either: no process uses more than all CPUs for the time.
+func TestScalingCPU(t *testing.T) {
+	k := tlsFiles(t)
+	address, _ := tlsServe(t, k, "1.3", 1)
+	r, err := tlsLoad(t, scalingOptions{address: address, ca: k.cert, version: "1.3", clients: 1, total: 5, warm: "3000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const counted = 0.02 // how exactly the kernel counts, in seconds
+	if most := r.Seconds*float64(runtime.NumCPU()) + counted; r.CPUSeconds <= 0 || r.CPUSeconds > most {
+		t.Errorf("%.3f s of CPU time in %.4f s, want at most %.3f s", r.CPUSeconds, r.Seconds, most)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/teescope/teescope/internal/load"
 )
 
 var tlsServer = Command{
@@ -25,8 +27,8 @@ var tlsServer = Command{
 	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
 		var s ackServer
 		f.StringVar(&s.host, "host", "127.0.0.1", "address to listen on")
-		f.IntVar(&s.port, "port", 8443, "port to listen on; 0 is any that is free, and is printed")
-		f.IntVar(&s.threads, "threads", 10, "connections that are served at once; others wait")
+		count(f, &s.port, "port", 8443, 0, 65535, "port to listen on (0 is any that is free, and is printed)")
+		count(f, &s.threads, "threads", 10, 1, load.MostConnections, "connections that are served at once (others wait)")
 		f.StringVar(&s.version, "tls", "1.3", "TLS version, 1.2 or 1.3")
 		f.StringVar(&s.cert, "cert", "certs/server.pem", "certificate in PEM")
 		f.StringVar(&s.key, "key", "certs/server.key", "its key in PEM (PKCS #8)")

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // Streams are what a command reads and writes besides the network.
@@ -23,6 +24,45 @@ type Command struct {
 	// Flags declares the command's flags and returns what runs it once they are
 	// parsed. Its context ends with SIGTERM.
 	Flags func(*flag.FlagSet) func(context.Context, Streams) error
+}
+
+// count declares a flag that is a whole number from least to most, which inBounds sees to:
+// without an end a number that was mistyped takes all memory, or all day.
+func count(f *flag.FlagSet, into *int, name string, value, least, most int, usage string) {
+	*into = value
+	f.Var(&bounded{into, least, most}, name, fmt.Sprintf("%s (`N` from %d to %d)", usage, least, most))
+}
+
+// bounded is the value of such a flag.
+type bounded struct {
+	into        *int
+	least, most int
+}
+
+func (b *bounded) String() string {
+	if b.into == nil { // as package flag asks for the zero value
+		return ""
+	}
+	return strconv.Itoa(*b.into)
+}
+
+func (b *bounded) Set(text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // one out of range is the nearest there is
+		return errors.New("want a whole number")
+	}
+	*b.into = v
+	return nil
+}
+
+// inBounds refuses what is beyond the bounds of its flag.
+func inBounds(flags *flag.FlagSet) (err error) {
+	flags.Visit(func(f *flag.Flag) {
+		if b, ok := f.Value.(*bounded); ok && (*b.into < b.least || *b.into > b.most) {
+			err = fmt.Errorf("-%s %d: want a whole number from %d to %d", f.Name, *b.into, b.least, b.most)
+		}
+	})
+	return err
 }
 
 // Exit statuses: a usage error is told from a run that failed.
@@ -61,7 +101,11 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 		fmt.Fprintf(errs, "teescope-work %s: unexpected argument %q\n", c.Name, flags.Arg(0))
 		return exitUsage
 	}
-	if err := run(ctx, Streams{in, out, errs}); err != nil {
+	err := inBounds(flags)
+	if err == nil {
+		err = run(ctx, Streams{in, out, errs})
+	}
+	if err != nil {
 		fmt.Fprintf(errs, "teescope-work %s: %v\n", c.Name, err)
 		return exitFailed
 	}

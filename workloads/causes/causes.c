@@ -170,10 +170,10 @@ static atomic_bool contested;
 static atomic_ullong rivals_cpu;
 
 /*
- * How long the thread has been awake until now, on a CPU or waiting for one, which
- * is no waiting for a lock (Documentation/scheduler/sched-stats.rst).
+ * How long the thread has waited for a CPU until now, which is no waiting for a
+ * lock (Documentation/scheduler/sched-stats.rst).
  */
-static uint64_t awake(void)
+static uint64_t queued(void)
 {
 	static _Thread_local int fd = -1;
 	char text[80];
@@ -188,17 +188,19 @@ static uint64_t awake(void)
 	text[n] = 0;
 	if (sscanf(text, "%llu %llu", &on, &waited) != 2)
 		die("parse schedstat");
-	return cpu() + waited;
+	return waited;
 }
 
 static void take_turn(void)
 {
 	if (pthread_mutex_trylock(&mutex)) {
-		uint64_t began = wall(), up = awake(), all;
+		/* To ask the kernel takes as long as some waits do: the clocks are read inside. */
+		uint64_t queue = queued(), ran = cpu(), began = wall(), all, up;
 
 		pthread_mutex_lock(&mutex);
-		up = awake() - up;
 		all = wall() - began;
+		up = cpu() - ran;
+		up += queued() - queue;
 		spent[LOCK] += all > up ? all - up : 0;
 		done[LOCK]++;
 	}

@@ -1,16 +1,17 @@
 //go:build ignore
 
-/* sampled makes null system calls while the kernel's CPU clock samples this
+/* sampled does one thing over and over while the kernel's CPU clock samples this
  * thread every PERIOD nanoseconds, and says where the samples found it:
  *
  *	samples USER KERNEL OTHER
  *	loop OPERATIONS NANOSECONDS
  *
- * A processor enters and leaves a system call with interrupts off. A tick that
- * comes on the way in is taken once the kernel lets it, in the kernel; one that
- * comes on the way out is taken by the program's next instruction, so that every
- * sampling profiler counts that part of the call as the program's own time. What
- * the program's loop takes by itself is timed without the call. */
+ * The thing is a null system call, or a write to a page that is not there. A
+ * processor enters and leaves the kernel with interrupts off. A tick that comes on
+ * the way in is taken once the kernel lets it, in the kernel; one that comes on
+ * the way out is taken by the program's next instruction, so that every sampling
+ * profiler counts that part of a call or fault as the program's own time. What
+ * the program's loop takes by itself is timed without the kernel. */
 #include "measure.h"
 
 #include <sys/mman.h>
@@ -60,21 +61,67 @@ static uint64_t no_calls(uint64_t n)
 	return r != SYS_getppid;
 }
 
-/* until repeats f for a while; it returns how often, and the time in *spent. */
-static uint64_t until(uint64_t (*f)(uint64_t), uint64_t want, uint64_t *wrong, uint64_t *spent)
+static unsigned char *area;
+static size_t page;
+
+enum { area_bytes = 8 << 20 };
+
+static void fresh(void)
 {
-	uint64_t n = 0, from = now();
-	for (*spent = 0; *spent < want; *spent = now() - from, n += 1000)
-		*wrong += f(1000);
+	if (area && munmap(area, area_bytes))
+		fail("unmap memory");
+	area = map(area_bytes);
+	madvise(area, area_bytes, MADV_NOHUGEPAGE); /* a kernel without huge pages says no */
+}
+
+static uint64_t write_pages(uint64_t n)
+{
+	uint64_t wrong = 0;
+	for (unsigned char *p = area; n--; p += page)
+		wrong += __atomic_fetch_add(p, 1, __ATOMIC_RELAXED) != 0;
+	return wrong;
+}
+
+/* The loop of write_pages, in pages that are there since. */
+static uint64_t write_again(uint64_t n)
+{
+	uint64_t wrong = 0;
+	for (unsigned char *p = area; n--; p += page)
+		wrong += __atomic_fetch_add(p, 1, __ATOMIC_RELAXED) == 0;
+	return wrong;
+}
+
+/* until repeats f for a while, with what it needs made ready outside of the time
+ * and of the samples; it returns how often, and the time in *spent. */
+static uint64_t until(const struct load *l, int sampling, uint64_t want, uint64_t *wrong, uint64_t *spent)
+{
+	uint64_t n = 0;
+	for (*spent = 0; *spent < want; n += l->stretch) {
+		if (l->renew)
+			l->renew();
+		if (sampling >= 0)
+			ioctl(sampling, ENABLE, 0);
+		uint64_t from = now();
+		*wrong += l->operate(l->stretch);
+		*spent += now() - from;
+		if (sampling >= 0)
+			ioctl(sampling, DISABLE, 0);
+	}
 	return n;
 }
 
 static int run(int argc, char **argv)
 {
-	if (argc != 3)
+	struct load full = { null_calls, NULL, 1000 }, empty = { no_calls, NULL, 1000 };
+	page = sysconf(_SC_PAGESIZE);
+	if (argc == 4 && !strcmp(argv[1], "write")) {
+		full = (struct load){ write_pages, fresh, area_bytes / page };
+		empty = (struct load){ write_again, NULL, area_bytes / page };
+	} else if (argc != 4 || strcmp(argv[1], "null")) {
 		return usage(&sampled_mode);
-	uint64_t want = number(argv[1], 1) * 1000000, page = sysconf(_SC_PAGESIZE), spent;
-	struct attr a = { .type = SOFTWARE, .config = CPU_CLOCK, .size = sizeof a, .period = number(argv[2], 10000),
+	}
+	uint64_t want = number(argv[2], 1) * 1000000, spent;
+	struct attr a = { .type = SOFTWARE, .config = CPU_CLOCK, .size = sizeof a, .period = number(argv[3], 10000),
 			  .sample_type = SAMPLE_IP, .flags = DISABLED | EXCLUDE_HV };
 	int fd = syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
 	if (fd < 0)
@@ -83,9 +130,7 @@ static int run(int argc, char **argv)
 	if (ring == MAP_FAILED)
 		fail("map the samples");
 	struct tally t = { 0 };
-	ioctl(fd, ENABLE, 0);
-	t.operations = until(null_calls, want, &t.wrong, &spent);
-	ioctl(fd, DISABLE, 0);
+	t.operations = until(&full, fd, want, &t.wrong, &spent);
 
 	uint64_t head = __atomic_load_n((uint64_t *)(ring + HEAD), __ATOMIC_ACQUIRE), user = 0, kernel = 0, other = 0;
 	for (uint64_t at = 0; at < head && head <= ring_bytes;) {
@@ -99,10 +144,10 @@ static int run(int argc, char **argv)
 	if (head > ring_bytes)
 		t.wrong++;
 	say("samples %llu %llu %llu", (unsigned long long)user, (unsigned long long)kernel, (unsigned long long)other);
-	uint64_t n = until(no_calls, want / 20, &t.wrong, &spent);
+	uint64_t n = until(&empty, -1, want / 20, &t.wrong, &spent);
 	say("loop %llu %llu", (unsigned long long)n, (unsigned long long)spent);
 	finish(t);
 	return 0;
 }
 
-const struct mode sampled_mode = { "sampled", "MILLISECONDS PERIOD", run };
+const struct mode sampled_mode = { "sampled", "null|write MILLISECONDS PERIOD", run };

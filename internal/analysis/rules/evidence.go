@@ -56,8 +56,12 @@ func window(p *analysis.Pass) string { return analysis.PromDuration(p.To.Sub(p.F
 // newest is the newest part of the window: a cause must hold there too, so that
 // a finding does not outlive its cause by a whole window.
 func newest(p *analysis.Pass) string {
-	return analysis.PromDuration(min(p.To.Sub(p.From)/2, 30*time.Second))
+	return analysis.PromDuration(min(p.To.Sub(p.From)/2, recent(p)))
 }
+
+// recent is the shortest time that is sure to hold two readings, half a minute at
+// least.
+func recent(p *analysis.Pass) time.Duration { return max(30*time.Second, 2*p.Interval) }
 
 // ofProcess selects a metric of the process of the machine whose labels are given.
 func ofProcess(metric string, labels map[string]string, matchers ...string) string {

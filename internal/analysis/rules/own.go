@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,9 +23,12 @@ type Own struct {
 	// Expr gives an instant vector; Needs are the metrics that it is about.
 	Expr  string
 	Needs []string
-	Below bool // whether the limit is one to stay above
-	Limit float64
-	Unit  string // one of analysis.Evidence's
+	// Sources are those that count these metrics: where one of them saw a part of the
+	// events, the values are estimates.
+	Sources []string
+	Below   bool // whether the limit is one to stay above
+	Limit   float64
+	Unit    string // one of analysis.Evidence's
 	// For is how long it must have held, at some twenty moments; 0 is now.
 	For      time.Duration
 	Severity analysis.Severity
@@ -81,25 +85,40 @@ func (o Own) find(ctx context.Context, p *analysis.Pass) error {
 	}
 	// Of several elements with the same subject the worst is reported last, and stays.
 	slices.SortFunc(points, func(a, b metric.Point) int { return descending * cmp.Compare(a.Value, b.Value) })
+	infinite, found := "", false
 	for _, pt := range points {
 		labels := maps.Clone(pt.Labels)
 		delete(labels, "__name__")
 		this := only(labels)
 		e := evidence{pass: p}
-		now := e.add(ctx, o.Title+", now", o.Unit, "("+o.Expr+")"+this)
+		value := e.add(ctx, o.Title+", now", o.Unit, "("+o.Expr+")"+this)
 		if o.For > 0 {
-			e.add(ctx, o.Title+", at its mildest in the last "+analysis.PromDuration(o.For), o.Unit, fmt.Sprintf("%s_over_time(%s)", mildest, over)+this)
-		}
-		if e.err != nil {
-			return e.err
+			held := e.add(ctx, o.Title+", at its mildest in the last "+analysis.PromDuration(o.For), o.Unit, fmt.Sprintf("%s_over_time(%s)", mildest, over)+this)
+			if math.IsNaN(value) {
+				value = held // of a series that ended a moment ago
+			}
 		}
 		subject := o.subject(labels)
-		p.Report(analysis.Finding{
+		if e.err == nil && math.IsNaN(value) {
+			infinite = subject
+			continue
+		}
+		f := analysis.Finding{
 			Subject:  subject,
-			Title:    fmt.Sprintf("%s: %s of %s, %s.", o.Title, amount(now, o.Unit), subject, o.condition()),
+			Title:    fmt.Sprintf("%s: %s of %s, %s.", o.Title, amount(value, o.Unit), subject, o.condition()),
 			Severity: o.Severity,
-			Evidence: e.list,
-		})
+		}
+		if len(o.Sources) > 0 {
+			f.Confidence = e.trust(ctx, labels, strings.Join(o.Sources, "|"))
+		}
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+		found = true
+	}
+	if infinite != "" && !found {
+		return fmt.Errorf("%s is infinite for %s, which is no number to compare: is it divided by 0?", o.Expr, infinite)
 	}
 	return nil
 }

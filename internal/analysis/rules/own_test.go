@@ -16,6 +16,8 @@ const ownLoad = `load 5s
   depth{job="a",instance="vm1",queue="out$1\"<b>"} 3x100 7x20
   depth{job="a",instance="vm1",queue="new"} _x110 20x10
   depth{job="a",instance="vm1",queue="dip"} 9x87 1x4 9x28
+  teescope_source_coverage_ratio{job="a",instance="vm1",source="partly"} 1x100 0.5x20
+  teescope_source_coverage_ratio{job="a",instance="vm1",source="fully"} 1x120
 `
 
 // evaluateOwn is one evaluation at 10m by an old monitor.
@@ -30,6 +32,20 @@ func evaluateOwn(t *testing.T, o Own) (analysis.RuleStat, []analysis.Record, *st
 	e := analysis.New([]*analysis.Rule{o.Rule()}, st, opts)
 	e.Evaluate(t.Context())
 	return e.Rules()[0], e.Records(), st, at
+}
+
+// TestOwnEstimate: what a source counted a part of is not measured in full.
+func TestOwnEstimate(t *testing.T) {
+	for source, want := range map[string]analysis.Confidence{"partly": analysis.Medium, "fully": analysis.High, "": analysis.High} {
+		o := Own{Name: "deep_queue", Title: "Deep queue", Expr: `depth{queue="in"}`, Needs: []string{"depth"}, Limit: 5, Severity: analysis.Warning}
+		if source != "" {
+			o.Sources = []string{"other", source}
+		}
+		_, recs, _, _ := evaluateOwn(t, o)
+		if len(recs) != 1 || recs[0].Confidence != want {
+			t.Errorf("source %q: %+v, want one finding of confidence %s", source, recs, want)
+		}
+	}
 }
 
 func TestOwn(t *testing.T) {
@@ -61,6 +77,13 @@ func TestOwn(t *testing.T) {
 		{"the worst stays", func(o *Own) { o.Subject = "instance" }, []string{"Deep queue: 20 of vm1, above 5."}},
 		{"the worst below", func(o *Own) { o.Subject, o.Below, o.Limit = "instance", true, 8 }, []string{"Deep queue: 7 of vm1, below 8."}},
 		{"no labels", func(o *Own) { o.Expr, o.Unit = "sum(depth)", "1/s" }, []string{"Deep queue: 45/s of deep_queue, above 5/s."}},
+		{"infinite beside a number", func(o *Own) {
+			o.Expr, o.Subject = `depth / (depth != 9) or depth{queue="in"} / 0`, "queue"
+			o.Limit = 0
+		}, []string{
+			"Deep queue: 1 of new, above 0.",
+			"Deep queue: 1 of out$1\"<b>, above 0.",
+		}},
 		{"silent", func(o *Own) { o.Limit = 50 }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,9 +114,19 @@ func TestOwn(t *testing.T) {
 	}
 }
 
+// TestOwnEnded: what has no value any more is told with the one that it held.
+func TestOwnEnded(t *testing.T) {
+	o := Own{Name: "deep_queue", Title: "Deep queue", Expr: `depth{queue="in"} and on () (vector(time()) < 600)`, Subject: "queue", Limit: 5, For: time.Minute}
+	_, recs, _, _ := evaluateOwn(t, o)
+	if want := "Deep queue: 9 of in, above 5 for 1m."; len(recs) != 1 || recs[0].Title != want {
+		t.Errorf("got %+v, want %s", recs, want)
+	}
+}
+
 func TestOwnCannotTell(t *testing.T) {
 	for want, o := range map[string]Own{
 		"absent_metric has no reading": {Name: "a", Expr: "absent_metric", Needs: []string{"absent_metric"}},
+		"depth / 0 is infinite for ":   {Name: "d", Expr: "depth / 0"},
 		"it does not parse":            {Name: "b", Expr: "sum(", Broken: errors.New("it does not parse")},
 		"query (sum()":                 {Name: "c", Expr: "sum("},
 	} {

@@ -34,6 +34,7 @@ var answers = map[string]analysis.Answer{
 //
 //	load   series in PromQL test notation, the first column at 0
 //	at     the time of the evaluation since then ("10m"); the monitor began at 0
+//	apart  the time between two readings, where that is not the default of 5 s
 //	facts  what is known of TEEs, as JSON; may be absent
 //	want   what the rule says
 func TestRules(t *testing.T) {
@@ -115,6 +116,11 @@ func checkFixture(t *testing.T, r *analysis.Rule, file string, want analysis.Ans
 	o := analysis.DefaultOptions()
 	o.Now, o.Started, o.Facts = func() time.Time { return at }, time.Unix(0, 0), facts
 	o.Absent = func(string) string { return "the fixture has none" }
+	if apart := part("apart"); apart != "" {
+		if o.Interval, err = time.ParseDuration(strings.TrimSpace(apart)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	e := analysis.New([]*analysis.Rule{r}, st, o)
 	e.Evaluate(t.Context())
 

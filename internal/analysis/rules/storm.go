@@ -18,18 +18,19 @@ type storm struct {
 	labels  map[string]string
 	subject string
 	series  string // selects its counters
-	// spell is for how long it had run high 5 s ago, at most a minute. The numbers
-	// in a finding are means over it: over a window that began before the storm
-	// or went on after its end a mean would be too low.
-	spell time.Duration
+	// spell is for how long it had run high a step ago, at most twelve steps. The
+	// numbers in a finding are means over it: over a window that began before the
+	// storm or went on after its end a mean would be too low.
+	spell, step time.Duration
 }
 
-// A storm is followed back in steps. The shortest spell that is reported has
-// two readings at the default interval of 5 s.
+// A storm is followed back in steps, of which six are sure to hold two readings: 5 s
+// at the default interval of as many. The shortest spell that is reported has two
+// steps.
 const (
-	stormStep     = 5 * time.Second
-	shortestSpell = 10 * time.Second
-	longestSpell  = time.Minute
+	stepsOfRecent = 6
+	shortestSpell = 2
+	longestSpell  = 12
 )
 
 // storms returns what makes at least as many events a second as the threshold
@@ -59,31 +60,32 @@ func storms(ctx context.Context, p *analysis.Pass, name, where, threshold string
 		if pt.Value < floor {
 			continue
 		}
-		d, err := spell(ctx, p, s.series, floor)
+		s.step = recent(p) / stepsOfRecent
+		steps, err := spell(ctx, p, s.series, floor, s.step)
 		if err != nil {
 			return nil, err
 		}
-		if d >= shortestSpell {
-			s.spell = d
+		if steps >= shortestSpell {
+			s.spell = time.Duration(steps) * s.step
 			out = append(out, s)
 		}
 	}
 	return out, nil
 }
 
-// spell returns for how long the series had made at least floor events a second
-// without a break, at most a minute, as of 5 s ago; 0 when they do not any more.
-// It looks at the last two readings before now, before 5 s ago and so on. The
-// oldest and the newest pair that are high may hold the beginning and the end of
-// the storm and are left out, so that a mean over the spell is of the storm alone.
-func spell(ctx context.Context, p *analysis.Pass, series string, floor float64) (time.Duration, error) {
-	for back := time.Duration(0); back <= longestSpell+stormStep; back += stormStep {
-		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[30s] offset %s))", series, analysis.PromDuration(back)), p.To)
+// spell returns for how many steps the series had made at least floor events a second
+// without a break, as of a step ago; 0 when they do not any more. It looks at the
+// last two readings before now, before a step ago and so on. The oldest and the
+// newest pair that are high may hold the beginning and the end of the storm and are
+// left out, so that a mean over the spell is of the storm alone.
+func spell(ctx context.Context, p *analysis.Pass, series string, floor float64, step time.Duration) (int, error) {
+	for back := range longestSpell + 2 {
+		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[%s] offset %s))", series, analysis.PromDuration(recent(p)), analysis.PromDuration(time.Duration(back)*step)), p.To)
 		if err != nil {
 			return 0, err
 		}
 		if len(points) == 0 || points[0].Value < floor {
-			return max(0, back-2*stormStep), nil
+			return max(0, back-2), nil
 		}
 	}
 	return longestSpell, nil
@@ -96,12 +98,12 @@ func (s storm) of(name string, matchers ...string) string {
 
 // rate is the query for the events per second of some series during the spell.
 func (s storm) rate(series string) string {
-	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, analysis.PromDuration(s.spell), analysis.PromDuration(stormStep))
+	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, analysis.PromDuration(s.spell), analysis.PromDuration(s.step))
 }
 
 // when says in words what time rate is about.
 func (s storm) when() string {
-	return fmt.Sprintf("mean of %s until %s ago", analysis.PromDuration(s.spell), analysis.PromDuration(stormStep))
+	return fmt.Sprintf("mean of %s until %s ago", analysis.PromDuration(s.spell), analysis.PromDuration(s.step))
 }
 
 // usefulCalls move data in or out of a process. They are what a server is for,

@@ -1,10 +1,8 @@
 // Package workloads is what can be measured, one file per workload.
 package workloads
 
-import "github.com/teescope/teescope/internal/bench"
-
 // All is every workload, in the order of `teescope bench list`.
-var All = []*bench.Workload{
+var All = bounded(
 	&null,
 	&sevenZip,
 	&fio,
@@ -18,10 +16,12 @@ var All = []*bench.Workload{
 	&redis,
 	&memcached,
 	&postgres,
+	&mongodb,
 	&tlsScaling,
 	&clockServer,
 	&lockServer,
 	&custom,
 	&gateway,
+	&gatewayLoad,
 	&nginxStatic,
-}
+)

@@ -15,7 +15,8 @@ import (
 )
 
 var (
-	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside, waiting for the device's turn included; the way to the server and back is not in it.")
+	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside, waiting for the device's turn included; the way to the server and back is not in it. "+
+		"It is over the whole run, in which the device's queue has to form twice: many callers wait longer in the measured time.")
 	attestFailed = loadGauge("failed_ratio", "ratio", metric.Lower, "Share of the operations that failed inside, over the whole run.")
 	attestBytes  = loadGauge("quote_bytes", "bytes", metric.Lower, "Size of a quote in bytes.")
 )
@@ -72,7 +73,7 @@ var attestation = bench.Workload{
 			argv = append(argv, "--fetched")
 		}
 		outside, err := loadOutside(p, "--protocol", "line", "--command", request)
-		return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: outside, Files: loadFiles}, err
+		return bench.Job{Inside: host.Cmd{Argv: argv}, Outside: outside, Files: loadFiles, Window: loadWindow}, err
 	},
 	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
 		report, err := readLoad(o)

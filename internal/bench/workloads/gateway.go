@@ -59,6 +59,18 @@ const (
 	commandGateway = "command"
 )
 
+// gatewayParams are those of a gateway and of what is behind it, without a load.
+var gatewayParams = []bench.Param{
+	{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
+		Doc: "What is measured: our own proxy on Go's standard library, nothing (direct: the server itself answers), nginx, or command."},
+	{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
+		"It listens on {host}:{port}, passes on to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
+	{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
+	logParam,
+	{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB asks for bulk."},
+	{Name: "threads", Default: "0", Doc: "Threads of our own proxy that compute at once, or processes of nginx that work; 0 for as many as there are CPUs."},
+}
+
 // gateway is a reverse proxy that terminates TLS. The server behind it runs beside it in
 // the environment, so that the hop between the two stays within it.
 //
@@ -70,27 +82,9 @@ var gateway = bench.Workload{
 	Doc: "A TLS-terminating reverse proxy (our own, nginx, or a command) with a server behind it: " +
 		"requests, handshakes or bytes per second, what each part used of the CPUs, and which of them was the bottleneck.",
 	Version: 1,
-	Params: slices.Concat(loadParams("200"), []bench.Param{
-		{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
-			Doc: "What is measured: our own proxy on Go's standard library, nothing (direct: the server itself answers), nginx, or command."},
-		{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
-			"It listens on {host}:{port}, passes on to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
-		{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
-		keepAliveParam, resumeParam, logParam,
-		{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB asks for bulk."},
-		{Name: "threads", Default: "0", Doc: "Threads of our own proxy that compute at once, or processes of nginx that work; 0 for as many as there are CPUs."},
-	}),
+	Params:  slices.Concat(loadParams("200"), gatewayParams, []bench.Param{httpParam, keepAliveParam, resumeParam}),
 	Metrics: func(p bench.Params) []*metric.Desc {
-		out := append(loadMetrics(p), gatewayCost, gatewayCPU, machineCPU, softirqCPU, softirqCost, logBytes, logBusy)
-		if p["gateway"] != directGateway {
-			out = append(out, originCPU)
-		}
-		if ownProgram(p) {
-			for _, part := range gatewayParts {
-				out = append(out, part.desc)
-			}
-		}
-		return out
+		return append(loadMetrics(p), gatewayMetrics(p)...)
 	},
 	Primary:    loadPrimary,
 	Operations: loadRequests,
@@ -100,6 +94,43 @@ var gateway = bench.Workload{
 	Series:     loadSeries,
 	Failures:   loadFailures,
 	Check:      checkGateway,
+}
+
+// httpParam is the version between the client and the gateway. The hop behind it stays
+// HTTP/1.1, which is what nginx speaks there, so that the versions differ in one thing.
+var httpParam = bench.Param{Name: "http", Default: "1.1", Values: []string{"1.1", "2"}, Subject: true,
+	Doc: "Version of HTTP from the client to the gateway; 2 needs TLS, by which it is agreed on (ALPN), and pipeline is then the number of streams at once. Behind the gateway it stays 1.1."}
+
+// mostStreams is what a client may have under way on a connection of HTTP/2 with any
+// server: RFC 9113, section 6.5.2, wants none that takes fewer.
+const mostStreams = 100
+
+// gatewayProtocol is the load generator's name of the version of HTTP.
+func gatewayProtocol(p bench.Params) (string, error) {
+	if p["http"] != "2" {
+		return "http1", nil
+	}
+	if p["tls"] == "off" {
+		return "", errors.New("parameter http=2: it is agreed on in the TLS handshake; it needs tls=on")
+	}
+	if streams, err := p.Int("pipeline", 1); err != nil || streams > mostStreams {
+		return "", fmt.Errorf("parameter pipeline=%s: with http=2 want 1 to %d streams on a connection, which every server takes", p["pipeline"], mostStreams)
+	}
+	return "http2", nil
+}
+
+// gatewayMetrics are what a gateway and what is around it used.
+func gatewayMetrics(p bench.Params) []*metric.Desc {
+	out := []*metric.Desc{gatewayCost, gatewayCPU, machineCPU, softirqCPU, softirqCost, logBytes, logBusy}
+	if p["gateway"] != directGateway {
+		out = append(out, originCPU)
+	}
+	if ownProgram(p) {
+		for _, part := range gatewayParts {
+			out = append(out, part.desc)
+		}
+	}
+	return out
 }
 
 // ownProgram reports whether the worker itself is what answers.
@@ -115,6 +146,28 @@ func gatewayJob(p bench.Params) (bench.Job, error) {
 	if err != nil {
 		return bench.Job{}, err
 	}
+	protocol, err := gatewayProtocol(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	if p["resume"] == "on" && (p["tls"] == "off" || !freshConnections(p)) {
+		return bench.Job{}, errors.New("parameter resume=on: only handshakes can resume a session; it needs tls=on and keep-alive=off")
+	}
+	job, err := gatewayInside(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	more := []string{"--protocol", protocol, "--path", "/" + strconv.FormatInt(size, 10), "--stats", "counts", "--stats-address", pageAddress}
+	if p["tls"] == "on" {
+		more = append(more, "--ca", "{work}/server.pem", "--server-name", "localhost")
+	}
+	job.Outside, err = loadOutside(p, more...)
+	job.Window = loadWindow
+	return job, err
+}
+
+// gatewayInside is the gateway and the server behind it, without a load.
+func gatewayInside(p bench.Params) (bench.Job, error) {
 	threads, err := nginxThreads(p)
 	if err != nil {
 		return bench.Job{}, err
@@ -122,9 +175,6 @@ func gatewayJob(p bench.Params) (bench.Job, error) {
 	keys, err := tlsFiles()
 	if err != nil {
 		return bench.Job{}, err
-	}
-	if p["resume"] == "on" && (p["tls"] == "off" || !freshConnections(p)) {
-		return bench.Job{}, errors.New("parameter resume=on: only handshakes can resume a session; it needs tls=on and keep-alive=off")
 	}
 	if (p["gateway"] == commandGateway) != (p["command"] != "") {
 		return bench.Job{}, errors.New("parameter command: belongs to gateway=command, and that needs it")
@@ -155,16 +205,8 @@ func gatewayJob(p bench.Params) (bench.Job, error) {
 	if threads != "auto" {
 		inside.Env = map[string]string{"GOMAXPROCS": threads}
 	}
-	more := []string{"--protocol", "http1", "--path", "/" + strconv.FormatInt(size, 10), "--stats", "counts", "--stats-address", pageAddress}
-	if p["tls"] == "on" {
-		more = append(more, "--ca", "{work}/server.pem", "--server-name", "localhost")
-	}
-	outside, err := loadOutside(p, more...)
-	if err != nil {
-		return bench.Job{}, err
-	}
 	files := slices.Concat(loadFiles, keys, []bench.File{{Name: "gateway", From: bench.Worker, Exec: true}})
-	return bench.Job{Inside: inside, Outside: outside, Window: loadWindow, Processes: processes,
+	return bench.Job{Inside: inside, Processes: processes,
 		Files: append(files, nginxFiles(nginxSettings{Threads: threads, Origin: "127.0.0.1:{port2}"}, "gateway.log")...)}, nil
 }
 
@@ -183,14 +225,22 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 // time.
 func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	const silent = "the gateway's page does not say it: the kernel inside keeps no such account"
-	seconds := said(rep, "seconds_total")                     // between the two readings
-	requests := float64(rep.Requests) / rep.Seconds * seconds // in that time
+	seconds := said(rep, "seconds_total") // between the two readings
+	requests := float64(rep.Expected)     // in that time
 	available := seconds * said(rep, "cpus")
+	held := available // what the parameter threads leaves: it is GOMAXPROCS of the server behind, too
+	if threads, err := p.Int("threads", 1); err == nil {
+		held = min(available, seconds*float64(threads))
+	}
+	gateways := held
+	if p["gateway"] == commandGateway { // which is not told
+		gateways = available
+	}
 	used := said(rep, "gateway_cpu_seconds_total")
 	r.derived(gatewayCost, used/requests, silent)
-	r.derived(gatewayCPU, used/available, silent)
+	r.derived(gatewayCPU, used/gateways, silent)
 	if p["gateway"] != directGateway {
-		r.derived(originCPU, said(rep, "origin_cpu_seconds_total")/available, silent)
+		r.derived(originCPU, said(rep, "origin_cpu_seconds_total")/held, silent)
 	}
 	soft, most, cpus := 0.0, 0.0, 0.0
 	for name, v := range rep.Server {
@@ -236,8 +286,7 @@ func checkGateway(o bench.Outcome) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum, err := checkLoad(o, "gateway", strconv.FormatInt(size, 10))
-	if err != nil {
+	if _, err := checkLoad(o); err != nil {
 		return "", err
 	}
 	r, err := readLoad(o)
@@ -245,13 +294,16 @@ func checkGateway(o bench.Outcome) (string, error) {
 		return "", err
 	}
 	p := o.Params
-	requests, written := float64(r.Requests), said(r, "log_bytes_total")
-	const line = 20 // bytes of the shortest line of a log
+	protocol, err := gatewayProtocol(p)
+	if err != nil {
+		return "", err
+	}
+	if err := logInEffect(p, float64(r.Requests), said(r, "log_bytes_total")); err != nil {
+		return "", err
+	}
 	switch {
-	case p["log"] == "info" && p["gateway"] != commandGateway && !(written >= line*requests):
-		return "", fmt.Errorf("log=info is not in effect: %.0f requests left %.0f bytes in the log", requests, written)
-	case p["log"] == "off" && written > 0:
-		return "", fmt.Errorf("log=off is not in effect: the log grew by %.0f bytes", written)
+	case r.Protocol != protocol:
+		return "", fmt.Errorf("http=%s is not in effect: the load spoke %s", p["http"], r.Protocol)
 	case p["tls"] == "off" || !freshConnections(p):
 	case r.Handshakes < r.Requests*99/100:
 		return "", fmt.Errorf("keep-alive=off is not in effect: %d handshakes for %d requests", r.Handshakes, r.Requests)
@@ -260,5 +312,19 @@ func checkGateway(o bench.Outcome) (string, error) {
 	case p["resume"] == "off" && r.Resumed > 0:
 		return "", fmt.Errorf("resume=off is not in effect: %d sessions were resumed", r.Resumed)
 	}
-	return sum, nil
+	// The answers are the same whichever version of HTTP brings them, in which arms may differ.
+	return digest("load", "http1", r.Digest, "gateway", strconv.FormatInt(size, 10)), nil
+}
+
+// logInEffect sees by the bytes that were written to the log whether its level is the
+// one that was asked for.
+func logInEffect(p bench.Params, requests, written float64) error {
+	const line = 20 // bytes of the shortest line of a log
+	switch {
+	case p["log"] == "info" && p["gateway"] != commandGateway && !(written >= line*requests):
+		return fmt.Errorf("log=info is not in effect: %.0f requests left %.0f bytes in the log", requests, written)
+	case p["log"] == "off" && written > 0:
+		return fmt.Errorf("log=off is not in effect: the log grew by %.0f bytes", written)
+	}
+	return nil
 }

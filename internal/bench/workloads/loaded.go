@@ -54,7 +54,8 @@ var (
 // loadFiles bring the load generator along.
 var loadFiles = []bench.File{{Name: "teescope-work", From: bench.Worker, Exec: true}}
 
-// loadWindow is for Job.Window: what is counted is what happens in the measured time.
+// loadWindow is for Job.Window of every job with loadOutside: what is counted is what the
+// requests of loadRequests cause, and nothing else.
 var loadWindow = [2]string{load.Begins, load.Ends}
 
 func loadGauge(name, unit string, better metric.Direction, help string) *metric.Desc {
@@ -71,7 +72,7 @@ var (
 	loadResumed  = loadGauge("resumed_ratio", "ratio", metric.Higher, "Share of the TLS handshakes that resumed a session.")
 
 	loadRequests = &metric.Desc{Name: "requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests that were answered rightly in the measured time, by which its counters are divided."}
+		Help: "Requests that were answered rightly while the counters ran, by which these are divided: those of the measured time and the few just before and after it."}
 )
 
 // A timing is a histogram of the report and what is told of it.
@@ -188,11 +189,11 @@ func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
 			return nil, err
 		}
 	}
-	argv := []string{"{work}/teescope-work", "load", "--json", "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
+	argv := []string{"{work}/teescope-work", "load", "--json", "--hold", "--address", "{host}:{port}", "--connections", fmt.Sprint(connections),
 		"--pipeline", fmt.Sprint(pipeline), "--threads", fmt.Sprint(cores), "--warm", p["warm"], "--measure", p["measure"]}
 	if openLoop(p) {
-		if v, err := strconv.ParseFloat(p["rate"], 64); err != nil || !(v > 0) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("parameter rate=%q: want requests per second above 0, or 0 for a closed loop", p["rate"])
+		if v, err := strconv.ParseFloat(p["rate"], 64); err != nil || !(v > 0) || v > load.MostRate {
+			return nil, fmt.Errorf("parameter rate=%q: want requests per second above 0 and up to %g, or 0 for a closed loop", p["rate"], load.MostRate)
 		}
 		argv = append(argv, "--rate", p["rate"], "--arrivals", p["arrivals"])
 	}
@@ -234,11 +235,7 @@ func parseLoad(o bench.Outcome) ([]metric.Sample, error) {
 
 // load reads what the report says, for workloads that add to it.
 func (r *reading) load(rep *load.Report, p bench.Params) {
-	wrong := uint64(0)
-	for _, n := range rep.Errors {
-		wrong += n
-	}
-	all := float64(rep.Requests) + float64(wrong)
+	all := float64(rep.Made())
 	const none = "no request was sent in the measured time"
 	if rep.Requests == 0 { // no rate is known then, not even a low one
 		r.lack(loadRate, "no request was answered in the measured time")
@@ -247,9 +244,9 @@ func (r *reading) load(rep *load.Report, p bench.Params) {
 		r.derived(loadRate, float64(rep.Requests)/rep.Seconds, none)
 		r.derived(loadReceived, float64(rep.Received)/rep.Seconds, none)
 	}
-	r.derived(loadErrors, float64(wrong)/all, none)
+	r.derived(loadErrors, float64(rep.Failed())/all, none)
 	r.derived(loadCPU, rep.CPUSeconds/rep.Seconds/float64(rep.Cores), none)
-	r.value(loadRequests, float64(rep.Requests), none)
+	r.value(loadRequests, float64(rep.Counted), none)
 	if openLoop(p) {
 		r.derived(loadLate, float64(rep.Late)/all, none)
 	}
@@ -366,7 +363,7 @@ func loadSeries(o bench.Outcome) (bench.Series, error) {
 		s.Values = append(s.Values, n/r.Width)
 	}
 	if openLoop(o.Params) {
-		ok := float64(r.Requests)/r.Seconds >= attained*r.Rate
+		ok := float64(r.Requests) >= attained*float64(r.Due) // random arrivals are not as many as the rate says
 		s.Attained, s.Method = &ok, "answered at the offered rate"
 		return s, nil
 	}
@@ -401,6 +398,19 @@ func loadFailures(o bench.Outcome) map[string]int {
 	return out
 }
 
+// asides are the requests to the server that are no load's, those for its statistics
+// among them.
+const asides = 8
+
+// checkServed sees that a server answered the requests of the load, and no others, by its
+// own count. What failed may have been answered or not.
+func checkServed(r *load.Report, served float64) error {
+	if !(math.Abs(served-float64(r.Expected)) <= float64(asides+r.Failed())) {
+		return fmt.Errorf("the server counts %.0f requests and the load generator %d in the same time: others used it, or it is another server", served, r.Expected)
+	}
+	return nil
+}
+
 // checkLoad sees that the load was what the parameters ask for and that answers
 // were right. More are words of the workload about what was asked and answered.
 func checkLoad(o bench.Outcome, more ...string) (string, error) {
@@ -421,6 +431,8 @@ func checkLoad(o bench.Outcome, more ...string) (string, error) {
 		return "", fmt.Errorf("the load had %d connections, want %d", r.Connections, connections)
 	case r.Loop != loop:
 		return "", fmt.Errorf("the loop was %q, want %q", r.Loop, loop)
+	case r.Requests == 0 && len(r.Words) > 0:
+		return "", fmt.Errorf("no request was answered; errors by kind: %v, the first of each: %v", r.Errors, r.Words)
 	case r.Requests == 0:
 		return "", fmt.Errorf("no request was answered; errors by kind: %v", r.Errors)
 	case r.Digest == "":

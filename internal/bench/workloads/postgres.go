@@ -25,15 +25,14 @@ var postgresServer = dataServer{
 	entry:    60,
 	requests: []string{"xact_commit"},
 	hitRatio: serverPages, hits: "blks_hit", misses: "blks_read",
-	// Each backend hands its counts in at most once a second (src/backend/utils/activity/pgstat.c).
-	slack: 0.25,
+	joining: 1, // a backend's start is a transaction
 	start: func(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
 		buffers, err := p.Bytes("buffers")
 		if err != nil {
 			return host.Cmd{}, nil, err
 		}
 		const kib = 1 << 10
-		return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/postgres.sh", "{work}", "{data}", "{port}",
+		return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/postgres.sh", "{work}", "{data}", "{host}", "{port}",
 				strconv.FormatInt(set.keys, 10), strconv.FormatInt(set.value, 10), strconv.FormatInt(set.connections+spare, 10), strconv.FormatInt(max(buffers/kib, 128), 10) + "kB"}},
 			[]bench.File{{Name: "postgres.sh", Data: postgresScript, Exec: true}}, nil
 	},

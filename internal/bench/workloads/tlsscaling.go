@@ -15,7 +15,6 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/stats"
 )
 
 var (
@@ -61,7 +60,7 @@ var tlsScaling = bench.Workload{
 		{Name: "threads", Default: "auto", Doc: "Connections that the server serves at once; auto is one for each client."},
 		{Name: "tls", Default: "1.3", Values: []string{"1.2", "1.3"}, Doc: "TLS version; the cipher is AES-128-GCM, the key P-256."},
 		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "Whether clients connect before the measured time or in it."},
-		{Name: "warm", Default: "5s", Doc: "Before the measured time: a time in which all clients send, or a number of messages of one client."},
+		{Name: "warm", Default: "5s", Doc: "Before the measured time: a time in which all clients send, which is added again while their rate still rises, up to six times; or a number of messages of one client."},
 		{Name: "pause", Default: "0s", Doc: "What a client waits after each answer."},
 	},
 	Metrics: func(bench.Params) []*metric.Desc {
@@ -162,7 +161,6 @@ func (s scalingSize) total() int64 { return max(s.strong, s.clients*s.each) }
 
 // scalingSizeOf bounds the number of messages, whose times are kept one by one.
 func scalingSizeOf(p bench.Params) (s scalingSize, err error) {
-	const most = 10_000_000
 	if s.clients, err = p.Int("clients", 1); err != nil {
 		return s, err
 	}
@@ -171,8 +169,8 @@ func scalingSizeOf(p bench.Params) (s scalingSize, err error) {
 	} else {
 		s.strong, err = p.Int("strong-total", s.clients)
 	}
-	if err == nil && (s.clients > 10_000 || max(s.strong, s.each) > most || s.total() > most) {
-		err = fmt.Errorf("parameters clients=%d, %s scaling: want at most 10000 clients and %d messages", s.clients, p["scaling"], most)
+	if err == nil && (s.clients > mostClients || max(s.strong, s.each) > load.MostMessages || s.total() > load.MostMessages) {
+		err = fmt.Errorf("parameters clients=%d, %s scaling: want at most %d clients and %d messages", s.clients, p["scaling"], mostClients, load.MostMessages)
 	}
 	return s, err
 }
@@ -188,6 +186,9 @@ func scalingWarm(p bench.Params) (time.Duration, int64, error) {
 	}
 	return d, 0, nil
 }
+
+// warmMost is how many times as long the warm-up may become.
+const warmMost = "6"
 
 // The names under which the server knows certificate and key, and the client the server.
 const (
@@ -235,6 +236,9 @@ func scalingJob(p bench.Params) (bench.Job, error) {
 		Files: append([]bench.File{file, {Name: scalingCert, Data: cert}, {Name: scalingKey, Data: key}}, loadFiles...),
 		Outside: &host.Cmd{Argv: []string{"{work}/teescope-work", "tlsclient", "--address", "{host}:{port}", "--ca", "{work}/" + scalingCert,
 			"--server-name", scalingServer, "--tls", p["tls"], "--clients", fmt.Sprint(size.clients), "--connect", p["connect"], "--warm", p["warm"], "--pause", pause.String()}},
+	}
+	if warm > 0 {
+		job.Outside.Argv = append(job.Outside.Argv, "--warm-most", warmMost)
 	}
 	if size.each > 0 {
 		job.Outside.Argv = append(job.Outside.Argv, "--per-client", fmt.Sprint(size.each))
@@ -287,31 +291,18 @@ func readScaling(o bench.Outcome) (*load.Scaling, error) {
 	return &r, nil
 }
 
-// warmEnough is the share of the last rate from which on a server counts as warm. The
-// steps of a just-in-time compiler are factors, the noise of a small machine is not.
-const warmEnough = 0.9
-
-// scalingSteady finds the end of the warm-up: where the median of five windows reaches
-// the rate of the last quarter. It has an end if the quarter before had reached it too.
+// scalingSteady finds the end of the warm-up, which the clients prolong until it has one
+// or they have waited long enough.
 func scalingSteady(r *load.Scaling) (s bench.Series, end float64, err error) {
-	const atOnce = 5
-	n := len(r.Windows)
-	if n < 4*atOnce || !(r.Width > 0) {
+	at, warm, known := load.WarmUp(r.Windows)
+	if !known || !(r.Width > 0) {
 		return s, 0, errors.New("a warm-up by number of messages is too short to show a steady state")
 	}
-	s.Width, s.Method = r.Width, "the last quarter of the warm-up is no more than a ninth faster than the one before"
+	s.Width, s.Method, s.Attained = r.Width, "the last quarter of the warm-up is no more than a ninth faster than the one before", &warm
 	for _, answers := range r.Windows {
 		s.Values = append(s.Values, answers/r.Width)
 	}
-	reached := warmEnough * stats.Median(s.Values[3*n/4:])
-	warm := reached > 0 && stats.Median(s.Values[n/2:3*n/4]) >= reached
-	s.Attained = &warm
-	for i := 0; i+atOnce <= n; i++ {
-		if stats.Median(s.Values[i:i+atOnce]) >= reached {
-			return s, float64(i) * r.Width, nil
-		}
-	}
-	return s, float64(n) * r.Width, nil
+	return s, float64(at) * r.Width, nil
 }
 
 // scalingStart reads how the server started: two lines of its own, then what the

@@ -295,6 +295,9 @@ func TestFixtures(t *testing.T) {
 		}
 		t.Run(f.label(), func(t *testing.T) {
 			checkCase(t, f.workload, f.params)
+			if job, err := f.workload.Job(f.params); err == nil && job.Outside != nil && slices.Contains(job.Outside.Argv, "--hold") != (job.Window == loadWindow) {
+				t.Error("the load waits for counters that nobody reads, or they are read while it goes on")
+			}
 			if job, err := f.workload.Job(f.params); err != nil {
 				t.Error(err)
 			} else if defaults, _ := bench.Complete("", f.workload.Params, nil); maps.Equal(defaults, f.params) {

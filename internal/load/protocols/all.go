@@ -11,6 +11,7 @@ var All = []*load.Protocol{
 	&resp,
 	&memcached,
 	&postgres,
+	&mongodb,
 	&line,
 	&raw,
 }
@@ -21,5 +22,6 @@ var Statistics = []*load.Statistics{
 	&nginxStatistics,
 	&postgresStatistics,
 	&memcachedStatistics,
+	&mongodbStatistics,
 	&countsStatistics,
 }

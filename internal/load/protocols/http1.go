@@ -29,7 +29,7 @@ var http1 = load.Protocol{
 			d.request = append(d.request, "Connection: close\r\n"...)
 		}
 		d.request = append(d.request, "\r\n"...)
-		d.asked = a.Path
+		d.asked = "GET " + a.Path
 		return d, nil
 	},
 }
@@ -81,7 +81,7 @@ func (s *same) Digest() string {
 	if b == nil {
 		return ""
 	}
-	return fmt.Sprintf("GET %s: %d bytes, crc32c %08x", s.asked, b.length, b.crc)
+	return fmt.Sprintf("%s: %d bytes, crc32c %08x", s.asked, b.length, b.crc)
 }
 
 type http1Dialect struct {

@@ -28,7 +28,7 @@ var http2 = load.Protocol{
 			return nil, err
 		}
 		d := &http2Dialect{host: a.Host, path: a.Path}
-		d.asked = a.Path
+		d.asked = "GET " + a.Path
 		return d, nil
 	},
 }

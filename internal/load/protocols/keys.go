@@ -18,17 +18,14 @@ type keyed struct {
 	filler []byte // a value of another key has another beginning
 }
 
-// mostKeys keeps the keys in the digits that they are written with.
-const mostKeys = 1_000_000_000
-
 // newKeyed reads a command; reads are the names of commands that return a value.
 func newKeyed(a load.Ask, reads ...string) (*keyed, error) {
 	k := &keyed{words: strings.Fields(a.Command), keys: a.Keys}
 	if len(k.words) == 0 {
 		return nil, errCommand
 	}
-	if k.keys < 1 || k.keys > mostKeys || a.Bytes < 1 || a.Bytes > load.MostBuffered/2 {
-		return nil, fmt.Errorf("%d keys with values of %d bytes: want 1 to %d keys and 1 to %d bytes", a.Keys, a.Bytes, mostKeys, load.MostBuffered/2)
+	if k.keys < 1 || k.keys > load.MostKeys || a.Bytes < 1 || a.Bytes > load.MostBuffered/2 {
+		return nil, fmt.Errorf("%d keys with values of %d bytes: want 1 to %d keys and 1 to %d bytes", a.Keys, a.Bytes, load.MostKeys, load.MostBuffered/2)
 	}
 	for _, r := range reads {
 		k.reads = k.reads || strings.EqualFold(k.words[0], r) && strings.Contains(a.Command, "{key}")

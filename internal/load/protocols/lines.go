@@ -57,7 +57,7 @@ func (s *lineSession) End() load.Answer { return load.Answer{} }
 // raw is an echo: what is sent comes back.
 var raw = load.Protocol{
 	Name: "raw",
-	Doc:  "Bytes: --bytes of them are sent, and the server sends them back.",
+	Doc:  "Bytes: --value-size of them are sent, and the server sends them back.",
 	Open: func(a load.Ask) (load.Dialect, error) {
 		if a.Bytes < 1 || a.Bytes > load.MostBuffered {
 			return nil, fmt.Errorf("%d bytes: want 1 to %d", a.Bytes, load.MostBuffered)

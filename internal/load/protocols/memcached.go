@@ -91,7 +91,10 @@ func (s *memcachedSession) Answer(b []byte) (int, load.Answer, error) {
 	case "END":
 		return s.answered(n, nil, nil, "missing key")
 	case "ERROR", "CLIENT_ERROR", "SERVER_ERROR":
-		return s.answered(n, nil, nil, "error reply")
+		said := quoted(line)
+		n, a, err := s.answered(n, nil, nil, "error reply")
+		a.Said = said
+		return n, a, err
 	case "VALUE": // key, flags, bytes
 	default:
 		return 0, load.Answer{}, errMemcached

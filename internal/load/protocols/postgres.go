@@ -25,8 +25,8 @@ var postgres = load.Protocol{
 		if a.Command == "" || strings.ContainsRune(a.Command, 0) {
 			return nil, errors.New("want a query, as in --command 'SELECT 1'")
 		}
-		if a.Keys < 1 || a.Keys > mostKeys {
-			return nil, fmt.Errorf("%d keys: want 1 to %d", a.Keys, mostKeys)
+		if a.Keys < 1 || a.Keys > load.MostKeys {
+			return nil, fmt.Errorf("%d keys: want 1 to %d", a.Keys, load.MostKeys)
 		}
 		return &postgresDialect{Ask: a}, nil
 	},
@@ -37,6 +37,9 @@ type postgresDialect struct {
 	rows atomic.Int64 // of the first answer, and one more; 0 before it
 }
 
+// postgresName is by what the server knows connections of ours.
+const postgresName = "teescope-load"
+
 // postgresConfig is how pgx makes what it needs of a connection that is there.
 func postgresConfig(a load.Ask, conn net.Conn) (*pgconn.Config, error) {
 	c, err := pgconn.ParseConfig("sslmode=disable host=server")
@@ -44,6 +47,7 @@ func postgresConfig(a load.Ask, conn net.Conn) (*pgconn.Config, error) {
 		return nil, err
 	}
 	c.User, c.Database, c.Password = a.User, a.Database, a.Password
+	c.RuntimeParams["application_name"] = postgresName
 	c.Fallbacks, c.TLSConfig = nil, nil
 	c.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"server"}, nil }
 	c.DialFunc = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
@@ -79,7 +83,8 @@ type postgresSession struct {
 	seq   uint64
 	rows  int64
 	wrong string
-	skip  int // bytes of a message whose contents do not matter
+	said  string // of it
+	skip  int    // bytes of a message whose contents do not matter
 }
 
 func (s *postgresSession) Request(b []byte) []byte {
@@ -119,6 +124,15 @@ func (s *postgresSession) Answer(b []byte) (int, load.Answer, error) {
 	case dataRow:
 		s.rows++
 	case errorResponse:
+		if size <= mostHead {
+			if len(b) < 1+size {
+				return 0, load.Answer{}, nil
+			}
+			var said pgproto3.ErrorResponse
+			if said.Decode(b[messageHead:1+size]) == nil {
+				s.said = quoted(said.Message)
+			}
+		}
 		s.wrong = "error reply"
 	case copyIn, copyBoth:
 		return 0, load.Answer{}, errors.New("PostgreSQL: the query wants data from the client")
@@ -144,7 +158,10 @@ func (s *postgresSession) ready(n int) (int, load.Answer, error) {
 		s.wrong = "wrong answer"
 	}
 	a := load.Answer{Ended: true, Seq: s.seq, Wrong: s.wrong}
-	s.seq, s.rows, s.wrong = s.seq+1, 0, ""
+	if s.wrong == "error reply" {
+		a.Said = s.said
+	}
+	s.seq, s.rows, s.wrong, s.said = s.seq+1, 0, "", ""
 	return n, a, nil
 }
 

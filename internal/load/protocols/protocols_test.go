@@ -20,7 +20,10 @@ func session(t testing.TB, p *load.Protocol, a load.Ask) (load.Session, load.Dia
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p == &postgres {
+	switch p {
+	case &mongodb:
+		return &mongoSession{d: d.(*mongoDialect), drawn: newDrawn(1)}, d
+	case &postgres:
 		return &postgresSession{d: d.(*postgresDialect), drawn: newDrawn(1)}, d
 	}
 	s, _, err := d.Begin(t.Context(), nil, 1)
@@ -239,11 +242,16 @@ func TestReadStatistics(t *testing.T) {
 
 // FuzzAnswers: no stream makes a session panic, take what is not there, or hang.
 func FuzzAnswers(f *testing.F) {
-	for i, stream := range []string{ok200, "\x00\x00\x00\x04\x00\x00\x00\x00\x00", "$1\r\na\r\n", "VALUE key:000000000 0 1\r\na\r\nEND\r\n", message('Z', "I"), "a\n", value0} {
+	for i, stream := range []string{ok200, "\x00\x00\x00\x04\x00\x00\x00\x00\x00", "$1\r\na\r\n", "VALUE key:000000000 0 1\r\na\r\nEND\r\n", message('Z', "I"),
+		string(mongoSays(1, mongoFound(1, "key:000000000", string(value(0, mongoTestAsk.Bytes))))), "a\n", value0} {
 		f.Add(uint8(i), uint8(3), []byte(stream))
 	}
 	f.Fuzz(func(t *testing.T, which, asked uint8, stream []byte) {
-		s, _ := session(t, All[int(which)%len(All)], asks)
+		p, a := All[int(which)%len(All)], asks
+		if p == &mongodb {
+			a = mongoTestAsk // whose command is no memcached's
+		}
+		s, _ := session(t, p, a)
 		for range asked % 8 {
 			s.Request(nil)
 		}

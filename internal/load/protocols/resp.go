@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,11 +54,10 @@ func (d *respDialect) Begin(_ context.Context, conn net.Conn, seed uint64) (load
 	return &respSession{d: d, drawn: newDrawn(seed)}, conn, nil
 }
 
-// ask sends one command and takes its answer; an error reply is an error.
+// ask sends one command and takes its answer; an error reply is an error. A server that takes
+// no commands may say why before it hangs up.
 func ask(conn net.Conn, words ...string) (reply, error) {
-	if _, err := conn.Write(appendCommand(nil, words...)); err != nil {
-		return reply{}, err
-	}
+	_, unsent := conn.Write(appendCommand(nil, words...))
 	var in []byte
 	buf := make([]byte, 64<<10)
 	for {
@@ -71,6 +71,8 @@ func ask(conn net.Conn, words ...string) (reply, error) {
 			return r, fmt.Errorf("%s: the server answers %q", words[0], r.text)
 		case used > 0:
 			return r, nil
+		case err != nil && unsent != nil:
+			return r, unsent
 		case errors.Is(err, io.EOF):
 			return r, io.ErrUnexpectedEOF
 		case err != nil:
@@ -130,13 +132,11 @@ func fillKeys(ctx context.Context, conn net.Conn, keys int, write func([]byte, i
 		for key := from; key < to; key++ {
 			out = write(out, key)
 		}
-		if _, err := conn.Write(out); err != nil {
-			return uint64(from), err
-		}
+		_, unsent := conn.Write(out)
 		for left := to - from; left > 0; {
-			n, err := conn.Read(buf)
+			n, err := conn.Read(buf) // where writing failed, too: the server may have said why
 			if err != nil {
-				return uint64(to - left), err
+				return uint64(to - left), cmp.Or(unsent, err)
 			}
 			in = append(in, buf[:n]...)
 			used := 0
@@ -189,12 +189,15 @@ func (s *respSession) Answer(b []byte) (int, load.Answer, error) {
 	case !asked:
 		return 0, load.Answer{}, errors.New("RESP: an answer to no request")
 	case r.kind == '-':
-		a.Wrong = "error reply"
+		a.Wrong, a.Said = "error reply", quoted(r.text)
 	case s.d.reads && (r.kind != '$' || !s.d.right(r.text, key)):
 		a.Wrong = "wrong answer"
 	}
 	return n, a, nil
 }
+
+// quoted is what a server says, for people.
+func quoted[T []byte | string](said T) string { return fmt.Sprintf("%.200q", said) }
 
 func (s *respSession) End() load.Answer { return load.Answer{} }
 

@@ -145,6 +145,9 @@ func readStub(page string, numbers map[string]float64, words map[string]string) 
 var postgresStatistics = load.Statistics{
 	Name: "postgres", Doc: "The sums of pg_stat_database of PostgreSQL.",
 	Gauges: []string{"numbackends"},
+	// A backend hands its counts in at most once a second, and what is left when it ends
+	// (src/backend/utils/activity/pgstat.c).
+	Late: true,
 	Read: func(ctx context.Context, o *load.Options) (map[string]float64, map[string]string, error) {
 		numbers, words := map[string]float64{}, map[string]string{}
 		err := dialed(ctx, o, func(c net.Conn) error {
@@ -155,6 +158,9 @@ var postgresStatistics = load.Statistics{
 			p, err := pgconn.ConnectConfig(ctx, config)
 			if err != nil {
 				return err
+			}
+			if err := postgresAlone(ctx, p); err != nil {
+				return errors.Join(err, p.Close(ctx))
 			}
 			names := []string{"numbackends", "xact_commit", "xact_rollback", "blks_read", "blks_hit", "tup_returned", "tup_fetched", "tup_inserted", "tup_updated", "tup_deleted"}
 			rows, err := p.Exec(ctx, "SELECT sum("+strings.Join(names, "), sum(")+") FROM pg_stat_database").ReadAll()
@@ -169,4 +175,19 @@ var postgresStatistics = load.Statistics{
 		})
 		return numbers, versionOf(words, "server_version"), err
 	},
+}
+
+// postgresAlone waits until no other connection of ours has a backend: it goes from the
+// list after it has handed its counts in. One statement, as each is counted, too; the
+// connection's deadline ends it.
+func postgresAlone(ctx context.Context, p *pgconn.PgConn) error {
+	_, err := p.Exec(ctx, `DO $$ BEGIN
+		WHILE EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '`+postgresName+`' AND pid <> pg_backend_pid()) LOOP
+			PERFORM pg_sleep(0.005), pg_stat_clear_snapshot();
+		END LOOP;
+	END $$`).ReadAll()
+	if err != nil {
+		return fmt.Errorf("wait for other connections of %s, whose counts are not in before they end: %w", postgresName, err)
+	}
+	return nil
 }

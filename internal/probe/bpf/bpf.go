@@ -130,14 +130,17 @@ type Counters struct {
 // one value for the process.
 var kernel struct {
 	sync.Mutex
-	// types is the kernel's type information. Sources are opened one after
-	// another and share it; then the garbage collector takes it, which is larger
-	// than all else together.
+	// types is the kernel's type information. Sources that are opened at the same
+	// time share it; then the garbage collector takes it, which is larger than all
+	// else together.
 	types weak.Pointer[btf.Cache]
 	// table holds the maps of the process table while users > 0.
 	table map[string]*ebpf.Map
 	users int
 	open  map[*Counters]bool
+	// opening is the number of objects that use the table and are not in open yet:
+	// they cannot be told that a slot is given to another.
+	opening int
 	// shared holds the maps that open objects have in common, by name.
 	shared map[string]*sharedMap
 	// members keeps the table of members while inheriting is not empty; noMembers
@@ -145,6 +148,9 @@ var kernel struct {
 	members    *Counters
 	noMembers  error
 	inheriting map[*Counters]bool
+	// joining is held by who looks whether the table of members is kept; it is
+	// taken before the other lock.
+	joining sync.Mutex
 	// limbo holds the slots that were taken back, and how often tended was set
 	// since: programs that still use one have long ended after the second time.
 	limbo  map[int]int
@@ -167,19 +173,33 @@ func (p *Program) open(h *host.Host, limits Limits) (*Counters, error) {
 	if h.Maps != nil {
 		return c, c.replay(h)
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
-	if kernel.open == nil {
-		kernel.open = map[*Counters]bool{}
-	}
+	opening(1)
+	defer opening(-1)
 	if err := c.attach(h, limits); err != nil {
 		return nil, errors.Join(err, c.release())
 	}
-	if c.program.processes && kernel.users == 1 {
+	if c.program.processes {
 		openMembers(h)
 	}
-	kernel.open[c] = true
+	kernel.Lock()
+	defer kernel.Unlock()
+	c.opened()
 	return c, nil
+}
+
+// opening says that so many more objects are on their way to be open.
+func opening(n int) {
+	kernel.Lock()
+	defer kernel.Unlock()
+	kernel.opening += n
+}
+
+// opened puts c among what is open. The lock of kernel is held.
+func (c *Counters) opened() {
+	if kernel.open == nil {
+		kernel.open = map[*Counters]bool{}
+	}
+	kernel.open[c] = true
 }
 
 func (c *Counters) replay(h *host.Host) error {
@@ -201,23 +221,49 @@ func (c *Counters) replay(h *host.Host) error {
 // Close detaches all hooks and frees the maps.
 func (c *Counters) Close() error {
 	kernel.Lock()
-	defer kernel.Unlock()
 	delete(kernel.open, c)
 	if c.program.processes && !c.recorded {
 		_ = inherit(c, false) // the others go on without it
 	}
+	kernel.Unlock()
 	return c.release()
 }
 
+// release detaches all hooks and frees what c has. The lock of kernel is not held.
 func (c *Counters) release() error {
-	errs := []error{c.Detach()}
+	err := c.unhook()
+	kernel.Lock()
+	defer kernel.Unlock()
+	return errors.Join(err, c.drop())
+}
+
+// unhook detaches all hooks for good and at once: to be sure that no CPU runs a
+// program any more takes the kernel up to tens of milliseconds for each.
+func (c *Counters) unhook() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all sync.WaitGroup
+	errs := make([]error, len(c.hooks))
+	for i := range c.hooks {
+		if a := &c.hooks[i]; a.link != nil {
+			all.Go(func() { errs[i] = a.link.Close() })
+		}
+	}
+	all.Wait()
+	c.hooks, c.detached = nil, true
+	return errors.Join(errs...)
+}
+
+// drop frees all but the hooks, which are detached. The lock of kernel is held.
+func (c *Counters) drop() error {
+	var errs []error
 	for i := len(c.close) - 1; i >= 0; i-- {
 		errs = append(errs, c.close[i]())
 	}
 	for _, b := range c.mapped {
 		errs = append(errs, unix.Munmap(b))
 	}
-	c.close, c.mapped, c.maps, c.hooks = nil, nil, nil, nil
+	c.close, c.mapped, c.maps = nil, nil, nil
 	return errors.Join(errs...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	gomaps "maps"
 	"slices"
+	"sync"
 	"time"
 	"weak"
 
@@ -81,6 +82,8 @@ func raw(tracepoint string) func(*host.Host, *ebpf.Program) (link.Link, error) {
 func classic(group, name string) func(*host.Host, *ebpf.Program) (link.Link, error) {
 	return func(h *host.Host, p *ebpf.Program) (link.Link, error) {
 		const tracefs = "/sys/kernel/tracing"
+		mounting.Lock()
+		defer mounting.Unlock()
 		if ok, err := h.Exists(tracefs + "/events"); err != nil || !ok {
 			if err := h.Mount("tracefs", tracefs); err != nil {
 				return nil, err
@@ -90,12 +93,16 @@ func classic(group, name string) func(*host.Host, *ebpf.Program) (link.Link, err
 	}
 }
 
+// mounting is held by who looks whether tracefs has to be mounted.
+var mounting sync.Mutex
+
 // kprobe attaches to the entry of a kernel function by a breakpoint or ftrace.
 func kprobe(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) {
 	return func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return link.Kprobe(symbol, p, nil) }
 }
 
 // attach loads the object's maps, then each hook. It fails when no hook is left.
+// Several objects are attached at once; the lock of kernel is not held.
 func (c *Counters) attach(h *host.Host, limits Limits) error {
 	spec, err := c.program.load()
 	if err != nil {
@@ -108,11 +115,8 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if err := c.size(spec, limits); err != nil {
 		return err
 	}
-	maps, err := c.makeMaps(spec, types)
+	maps, err := c.prepare(h, spec, types)
 	if err != nil {
-		return refused(h, c.program.Name, err)
-	}
-	if err := c.mapArrays(maps); err != nil {
 		return err
 	}
 	c.levelCosts = make([]struct{ calibrated, body float64 }, max(1, c.program.levels))
@@ -154,8 +158,22 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	return nil
 }
 
+// prepare makes the object's maps.
+func (c *Counters) prepare(h *host.Host, spec *ebpf.CollectionSpec, types *btf.Cache) (map[string]*ebpf.Map, error) {
+	kernel.Lock()
+	defer kernel.Unlock()
+	maps, err := c.makeMaps(spec, types)
+	if err != nil {
+		return nil, refused(h, c.program.Name, err)
+	}
+	return maps, c.mapArrays(maps)
+}
+
 // kernelTypes is the kernel's type information, as the last user left it or anew.
+// The lock of kernel is not held.
 func kernelTypes() *btf.Cache {
+	kernel.Lock()
+	defer kernel.Unlock()
 	types := kernel.types.Value()
 	if types == nil {
 		types = btf.NewCache()
@@ -284,7 +302,7 @@ func dropTable() error {
 	var errs []error
 	if kernel.members != nil {
 		delete(kernel.open, kernel.members)
-		errs = append(errs, kernel.members.release())
+		errs = append(errs, kernel.members.unhook(), kernel.members.drop())
 	}
 	for _, m := range kernel.table {
 		errs = append(errs, m.Close())
@@ -335,13 +353,12 @@ func (hk *hook) open(h *host.Host, levels int, load func(program string, level i
 			errs = append(errs, fmt.Errorf("%s: %w", v.program, err))
 			continue
 		}
-		before := hk.cost()
-		l, err := v.attach(h, p)
+		l, perEvent, err := hk.timed(h, v, p)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: attach: %w", v.program, err), p.Close())
 			continue
 		}
-		a := attached{name: hk.name, program: p, attach: v.attach, link: l, perEvent: max(0, hk.cost()-before), from: hk.from, levels: []*ebpf.Program{p}}
+		a := attached{name: hk.name, program: p, attach: v.attach, link: l, perEvent: perEvent, from: hk.from, levels: []*ebpf.Program{p}}
 		for level := hk.from + 1; level < levels; level++ {
 			next, err := load(v.program, level)
 			if err != nil {
@@ -361,16 +378,31 @@ func (hk *hook) open(h *host.Host, levels int, load func(program string, level i
 	return attached{}, fmt.Errorf("hook %s: %w", hk.name, errors.Join(errs...))
 }
 
-// cost is what one event takes in seconds, or 0 where the hook has no trigger.
-func (hk *hook) cost() float64 {
+// timed attaches a variant and, where the hook has a trigger, measures what an
+// event takes longer in seconds than before.
+func (hk *hook) timed(h *host.Host, v variant, p *ebpf.Program) (l link.Link, perEvent float64, err error) {
 	if hk.trigger == nil {
-		return 0
+		l, err = v.attach(h, p)
+		return l, 0, err
 	}
-	return perCall(hk.trigger)
+	quiet.Lock()
+	defer quiet.Unlock()
+	before := perCall(hk.trigger)
+	if l, err = v.attach(h, p); err != nil {
+		return nil, 0, err
+	}
+	return l, max(0, perCall(hk.trigger)-before), nil
 }
+
+// quiet keeps those who load programs, which takes the CPU for milliseconds, away
+// from those who measure: it is read by many of the former, written by one of the
+// latter.
+var quiet sync.RWMutex
 
 // loadProgram loads one program of an object, with maps that exist already.
 func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
+	quiet.RLock()
+	defer quiet.RUnlock()
 	p, ok := spec.Programs[name]
 	if !ok {
 		return nil, fmt.Errorf("no program %s in the object", name)
@@ -394,8 +426,6 @@ func (c *Counters) another(name string) (*ebpf.Program, error) {
 	if err := c.size(spec, c.limits); err != nil {
 		return nil, err
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
 	return loadProgram(spec, name, c.shared, kernelTypes())
 }
 

@@ -231,16 +231,31 @@ func inherit(c *Counters, want bool) error {
 	return errors.Join(kernel.members.setLevel(level), kernel.members.Incomplete())
 }
 
-// openMembers loads what keeps the table of members. Without it, children are
-// noticed at the next call of Narrow only.
+// openMembers loads what keeps the table of members, unless that was tried.
+// Without it, children are noticed at the next call of Narrow only. The caller uses
+// the table of processes.
 func openMembers(h *host.Host) {
+	kernel.joining.Lock()
+	defer kernel.joining.Unlock()
+	kernel.Lock()
+	tried := kernel.members != nil || kernel.noMembers != nil
+	kernel.Unlock()
+	if tried {
+		return
+	}
 	c := &Counters{program: members, host: h, maps: map[string][]byte{}}
-	if err := c.attach(h, Limits{}); err != nil {
-		kernel.noMembers = errors.Join(err, c.release())
+	err := c.attach(h, Limits{})
+	if err != nil {
+		err = errors.Join(err, c.release())
+	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	if err != nil {
+		kernel.noMembers = err
 		return
 	}
 	kernel.members = c
-	kernel.open[c] = true
+	c.opened()
 }
 
 // Time makes c count times of those processes only whose name matches, or of

@@ -41,7 +41,7 @@ func (c *Counters) Recycle() error {
 	kernel.Lock()
 	defer kernel.Unlock()
 	now := c.host.Now()
-	if !kernel.tended.IsZero() && now.Sub(kernel.tended) < tend {
+	if kernel.opening > 0 || !kernel.tended.IsZero() && now.Sub(kernel.tended) < tend {
 		return nil
 	}
 	kernel.tended = now

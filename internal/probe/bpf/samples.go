@@ -364,11 +364,13 @@ func (s *Samples) learn() {
 		if err != nil {
 			return
 		}
+		quiet.Lock() // or it adds to what another's event costs
 		l, err := raw(e.tracepoint)(s.host, p)
 		if err == nil {
 			e.trigger()
 			err = l.Close()
 		}
+		quiet.Unlock()
 		if errors.Join(err, p.Close()) != nil {
 			clear(s.maps["entries"])
 			return
@@ -390,6 +392,8 @@ func touch() {
 // while a clock of its own interrupts it every 25 us. 0 is not known.
 func (s *Samples) measure() float64 {
 	const batches, rounds = 15, 300_000
+	quiet.Lock()
+	defer quiet.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	t, err := newTicker(s.clock.program, 25*time.Microsecond, 0, -1)

@@ -100,10 +100,9 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.close = append(s.close, s.end.Close)
-	err = s.hooks[0].link.Close()
-	s.hooks = nil
+	s.forgetSelf()
 	s.since(now())
-	return s, err
+	return s, nil
 }
 
 // since says from when on returns are seen.
@@ -155,10 +154,6 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 	}
 	// By its descriptor, so that it is this file whatever its name means by then.
 	path := "/proc/self/fd/" + strconv.Itoa(int(x.file.Fd()))
-	kernel.Lock()
-	defer kernel.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	hooks := []attached{{program: s.begin}, {program: s.end}}
 	var err error
 	// The end first: a beginning whose end is not seen would stay.
@@ -170,6 +165,10 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 		}
 		a.link, err = a.attach(s.host, a.program)
 	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range hooks {
 		if l := hooks[i].link; l != nil && (s.detached || err != nil) {
 			err = errors.Join(err, l.Close())

@@ -148,7 +148,14 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 	if u.Counters, err = p.Open(h); err != nil {
 		return nil, err
 	}
-	return u, u.forgetSelf()
+	if !u.recorded {
+		kernel.Lock()
+		defer kernel.Unlock()
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.forgetSelf()
+	}
+	return u, nil
 }
 
 // tick is the function that the self-test hooks. Its one instruction, a return,
@@ -158,18 +165,13 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 //go:nosplit
 func tick() {}
 
-// forgetSelf takes the self-test's hook away.
-func (u *Uprobes) forgetSelf() error {
-	if u.recorded {
-		return nil
-	}
-	kernel.Lock()
-	defer kernel.Unlock()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	err := u.hooks[0].link.Close()
-	u.hooks = nil
-	return err
+// forgetSelf takes the hook of the self-test away, beside what follows: it takes the
+// kernel long. Closing c waits for it. The locks are held.
+func (c *Counters) forgetSelf() {
+	gone, l := make(chan error, 1), c.hooks[0].link
+	c.hooks = nil
+	go func() { gone <- l.Close() }()
+	c.close = append(c.close, func() error { return <-gone })
 }
 
 // HitSeconds is what a hit costs in seconds, measured when u was opened; 0 is
@@ -219,14 +221,14 @@ func (u *Uprobes) hook(x *Executable, places ...Place) error {
 		// By its descriptor, so that it is this file whatever its name means by then.
 		return attachUprobes(p, u.multi, "/proc/self/fd/"+strconv.Itoa(int(x.file.Fd())), places...)
 	}}
-	kernel.Lock()
-	defer kernel.Unlock()
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	l, err := a.attach(u.host, u.program)
 	if err != nil {
 		return err
 	}
+	kernel.Lock()
+	defer kernel.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if u.detached {
 		err, l = l.Close(), nil
 	}

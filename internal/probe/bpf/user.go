@@ -244,15 +244,12 @@ func (f Function) one(path string, p *ebpf.Program, ret bool) (link.Link, error)
 func (o *UserObject) Open(h *host.Host, at map[string]Function) (*User, error) {
 	u := &User{Counters: &Counters{host: h, maps: map[string][]byte{}}}
 	u.program = &Program{Name: o.name, row: 1, events: func(_ *Counters, row counts) uint64 { return row.sum(0) }}
-	kernel.Lock()
-	defer kernel.Unlock()
 	if err := u.load(h, o, at); err != nil {
 		return nil, errors.Join(err, u.release())
 	}
-	if kernel.open == nil {
-		kernel.open = map[*Counters]bool{}
-	}
-	kernel.open[u.Counters] = true
+	kernel.Lock()
+	defer kernel.Unlock()
+	u.opened()
 	return u, nil
 }
 

@@ -14,8 +14,9 @@ enum {
 	/* include/linux/sched.h */
 	TASK_INTERRUPTIBLE = 0x1,
 	TASK_UNINTERRUPTIBLE = 0x2,
+	TASK_WAKING = 0x200, /* woken, and on no run queue yet: another CPU has to hear of it first */
 	TASK_NOLOAD = 0x400,
-	TASK_ASLEEP = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE,
+	TASK_ASLEEP = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE | TASK_WAKING,
 	PF_KTHREAD = 0x00200000,
 	TS_COMPAT = 2, /* arch/x86/include/asm/thread_info.h */
 

@@ -22,9 +22,12 @@ import (
 
 const (
 	// walkEvery is the mean time between two walks, as long as they take no more
-	// than walkShare of a core.
-	walkEvery = 50 * time.Millisecond
-	walkShare = 2e-3
+	// than walkShare of a core; or than closeShare until closeFor after a walk that
+	// found a thread which waits for a lock, as such waits are short and come in bursts.
+	walkEvery  = 50 * time.Millisecond
+	walkShare  = 2e-3
+	closeShare = 5e-3
+	closeFor   = 30 * time.Second
 	// maxWaits bounds the sums that are kept, mostIdle for how long one is kept
 	// that does not grow, once three quarters are taken.
 	maxWaits = 4096
@@ -81,8 +84,6 @@ func OpenWaits(h *host.Host) (*Waits, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object waits: %w", err)
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
 	types := kernelTypes()
 	if _, err := types.Kernel(); err != nil {
 		return nil, noTypes(err)
@@ -131,6 +132,7 @@ func (w *Waits) run() {
 	defer runtime.UnlockOSThread()
 	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
 	last, every, began := now(), walkEvery, threadCPU()
+	closely := last // until then
 	for {
 		// Random, so that it is in step with nothing: from half the mean to one and a half.
 		timer := time.NewTimer(every/2 + rand.N(every))
@@ -151,7 +153,16 @@ func (w *Waits) run() {
 		}
 		ended := threadCPU()
 		w.add(one, threads, time.Duration(at-last), ended-began)
-		every = max(walkEvery, time.Duration(float64(ended-began)/walkShare))
+		// What is found at the slow pace counts right on average: a walk stands for
+		// the time before it, and how long that is was set before it looked.
+		if contended(one) {
+			closely = at + uint64(closeFor)
+		}
+		share := walkShare
+		if at < closely {
+			share = closeShare
+		}
+		every = max(walkEvery, time.Duration(float64(ended-began)/share))
 		last, began = at, ended
 	}
 }
@@ -184,6 +195,16 @@ func (w *Waits) walk(one map[wait]uint64, buf []byte) (threads uint64, err error
 			return threads, fmt.Errorf("walk over all threads: %w", err)
 		}
 	}
+}
+
+// contended says whether some thread waits for a lock.
+func contended(one map[wait]uint64) bool {
+	for k := range one {
+		if waitStates[k.state] == "lock" {
+			return true
+		}
+	}
+	return false
 }
 
 // countRecords adds records to one and returns how many there were.

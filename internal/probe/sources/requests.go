@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func openRequests(targets func() []app.Target) func(*host.Host, []tee.Facts) (pr
 			return nil, &probe.Problem{Err: errors.New("the configuration names no server"), Remedy: "name servers under `requests` in the configuration"}
 		}
 		ctx, stop := context.WithCancel(context.Background())
-		return &requestsReader{host: h, targets: targets, ctx: ctx, stop: stop, asked: map[app.Target]*inquiry{}}, nil
+		return &requestsReader{host: h, targets: targets, ctx: ctx, stop: stop, asked: map[app.Target]*inquiry{}, sums: map[requestLabels]*requestSum{}}, nil
 	}
 }
 
@@ -65,9 +66,21 @@ type requestsReader struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	asked   map[app.Target]*inquiry
+	sums    map[requestLabels]*requestSum
 }
 
-// inquiry is the newest question to a target, and what the target has counted so far.
+// requestLabels are the labels of a series, which may be of several servers.
+type requestLabels struct{ process, app string }
+
+// requestSum is what all servers of a series have counted. It outlives those that the
+// configuration names no more, and what a server had answered before it joined others
+// is no part of it: either would look like requests of this moment.
+type requestSum struct {
+	total float64
+	sent  bool
+}
+
+// inquiry is the newest question to a target.
 type inquiry struct {
 	since time.Time
 	ended chan struct{} // closed when answer and err are there
@@ -76,8 +89,8 @@ type inquiry struct {
 	answer float64
 	err    error
 
-	known       bool
-	last, total float64
+	known bool
+	last  float64
 }
 
 // Read implements probe.Reader.
@@ -88,35 +101,48 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 			delete(r.asked, t)
 		}
 	}
+	kept := map[requestLabels]bool{}
+	for t := range r.asked {
+		kept[labelsOf(t)] = true
+	}
+	maps.DeleteFunc(r.sums, func(l requestLabels, _ *requestSum) bool { return !kept[l] })
 	for _, t := range targets {
 		r.ask(t)
 	}
 	wait, stop := context.WithTimeout(ctx, answerWait)
 	defer stop()
-	type labels struct{ process, app string }
-	sums, bad := map[labels]float64{}, map[labels]bool{}
-	var order []labels
+	bad := map[requestLabels]bool{}
+	var order []requestLabels
 	var errs []error
 	for _, t := range targets {
-		q, l := r.asked[t], labels{t.Process, t.App.Name}
+		l := labelsOf(t)
 		if !slices.Contains(order, l) {
 			order = append(order, l)
 		}
-		if err := q.take(wait, r.host.Now()); err != nil {
+		sum := r.sums[l]
+		if sum == nil {
+			sum = &requestSum{}
+			r.sums[l] = sum
+		}
+		more, joins, err := r.asked[t].take(wait, r.host.Now())
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %s", t, printable(err.Error())))
 			bad[l] = true
-			continue
+		} else if !joins || !sum.sent {
+			sum.total += more
 		}
-		sums[l] += q.total
 	}
 	// The sum of some servers is not that of all of them.
 	for _, l := range order {
-		if !bad[l] {
-			emitter(emit).send(requestsTotal, sums[l], l.process, l.app)
+		if sum := r.sums[l]; !bad[l] {
+			sum.sent = true
+			emitter(emit).send(requestsTotal, sum.total, l.process, l.app)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+func labelsOf(t app.Target) requestLabels { return requestLabels{t.Process, t.App.Name} }
 
 // ask asks a target, unless a question to it is under way or its answer waits.
 func (r *requestsReader) ask(t app.Target) {
@@ -140,29 +166,29 @@ func (r *requestsReader) ask(t app.Target) {
 	}()
 }
 
-// take waits for the answer and adds what was counted since the last one. A
-// server that counts less than before has started anew.
-func (q *inquiry) take(wait context.Context, now time.Time) error {
+// take waits for the answer and returns what was counted since the last one, which
+// is all that the server has answered where it is the first one: it joins. A server
+// that counts less than before has started anew.
+func (q *inquiry) take(wait context.Context, now time.Time) (more float64, joins bool, err error) {
 	select {
 	case <-q.ended:
 	case <-wait.Done():
 		select {
 		case <-q.ended: // both: an answer that is there counts
 		default:
-			return fmt.Errorf("it has not answered for %v", now.Sub(q.since).Round(time.Millisecond))
+			return 0, false, fmt.Errorf("it has not answered for %v", now.Sub(q.since).Round(time.Millisecond))
 		}
 	}
 	q.taken = true
 	if q.err != nil {
-		return q.err
+		return 0, false, q.err
 	}
+	more, joins = q.answer, !q.known
 	if q.known && q.answer >= q.last {
-		q.total += q.answer - q.last
-	} else {
-		q.total += q.answer
+		more -= q.last
 	}
 	q.last, q.known = q.answer, true
-	return nil
+	return more, joins, nil
 }
 
 // printable keeps what a server says on one line of a terminal.

@@ -82,6 +82,15 @@ func TestRequests(t *testing.T) {
 	delete(errs, "b")
 	answers["b"] = 20
 	read("web fake 176; db fake 7")
+	// A server that joins or leaves answered nothing in that moment.
+	answers["d"] = 1e6
+	targets = append(targets, target("web", "d"))
+	read("web fake 176; db fake 7")
+	answers["d"], answers["a"] = 1e6+3, 7
+	read("web fake 180; db fake 7")
+	targets = slices.DeleteFunc(targets, func(t app.Target) bool { return t.Address == "d" })
+	answers["b"] = 21
+	read("web fake 181; db fake 7")
 	targets = []app.Target{target("db", "c"), target("web", "late")}
 	answers["c"] = 9
 	err = r.Read(t.Context(), func(s metric.Sample) {

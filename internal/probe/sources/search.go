@@ -11,22 +11,29 @@ import (
 )
 
 const (
-	// everything is how often all processes are looked at again.
+	// everything is how often all processes are looked at again, settled when at the
+	// earliest a new one is for the second time.
 	everything = time.Minute
+	settled    = time.Second
 	// mostProcesses bounds the maps that are read in a round, mostFiles what is hooked.
 	mostProcesses = 2000
 	mostFiles     = 64
 )
 
-// processSearch finds processes whose mapped files are to be looked at: each in
-// its first two rounds, as it may execute another program or load a library
-// after it has begun, and all of them now and then.
+// processSearch finds processes whose mapped files are to be looked at: each when
+// it is new and once more in a later round, as it may execute another program or
+// load a library after it has begun, and all of them now and then.
 type processSearch struct {
 	host *host.Host
-	// seen counts the rounds for which a process has been there; full is the last
-	// look at everything.
-	seen map[int]int
+	// seen is how often a process was looked at, and when for the last time; full
+	// is the last look at everything.
+	seen map[int]looks
 	full time.Time
+}
+
+type looks struct {
+	n    int
+	last time.Time
 }
 
 // begin begins a round and reports whether it is one of those that look at all.
@@ -46,18 +53,19 @@ func (s *processSearch) each(look func(pid int)) (complete bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	here, read := map[int]int{}, 0
+	here, read, now := make(map[int]looks, len(s.seen)), 0, s.host.Now()
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		here[pid] = s.seen[pid]
-		if here[pid] < 2 && read < mostProcesses {
-			here[pid]++
+		was := s.seen[pid]
+		if was.n < 2 && read < mostProcesses && (was.n == 0 || now.Sub(was.last) >= settled) {
+			was = looks{was.n + 1, now}
 			read++
 			look(pid)
 		}
+		here[pid] = was
 	}
 	s.seen = here
 	return read < mostProcesses, nil

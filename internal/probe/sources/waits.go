@@ -25,7 +25,7 @@ var waits = probe.Source{
 		{Capability: "cap_perfmon", For: "to load a program that reads the kernel's structures", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86-64 only",
-	Cost:    "a walk takes 0.5 us a thread right after another, and 1 to 2 us at its usual distance, of a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would take more than 0.2 % of one core",
+	Cost:    "a walk takes 0.5 us a thread right after another, and 1 to 2 us at its usual distance, of a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would take more than 0.2 % of one core, or 0.5 % while and until 30 s after threads were seen to wait for a lock",
 	Blind: "what happens between two walks, and who holds a lock; waiting for a lock by spinning or with a time limit is not lock, nor is it where the lock is a variable of the very function that waits for it. Not a lock, though it looks like one: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
 		"Waiting for requests of io_uring, the futex of 32-bit programs, threads of PID namespaces that teescope's own cannot see. disk is all that is uninterruptible: also locks in the kernel, and the parent of a vfork",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {

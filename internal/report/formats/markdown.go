@@ -91,7 +91,7 @@ func markdownSection(p *printer, s report.Section, level string) {
 		p.line(fmt.Sprintf("- %s: %s", f.Name, escapeMarkdown(f.Text)))
 	}
 	for _, t := range s.Tables {
-		if len(s.Tables) > 1 {
+		if s.Captioned(t) {
 			p.line("\n" + escapeMarkdown(t.Caption))
 		}
 		markdownTable(p, t)
@@ -124,12 +124,12 @@ func markdownTable(p *printer, t *report.Table) {
 	for _, r := range t.Rows {
 		cells := make([]string, len(r))
 		for i, c := range r {
-			cells[i] = escapeMarkdown(withMark(c))
-			if c.Reason != "" {
-				cells[i] += ": " + escapeMarkdown(c.Reason)
-			}
+			cells[i] = escapeMarkdown(withMark(c) + footnote(t, c))
 		}
 		p.line("| " + strings.Join(cells, " | ") + " |")
+	}
+	for _, n := range t.Notes() {
+		p.line("\n" + escapeMarkdown("["+n.Mark+"] missing: "+n.Reason))
 	}
 }
 

@@ -128,7 +128,7 @@ func (p *printer) section(s report.Section) {
 	p.wrapped("", s.Lead)
 	p.wrapped("", factLine(s.Facts))
 	for _, t := range s.Tables {
-		if len(s.Tables) > 1 || t.Caption != s.Title && !strings.HasPrefix(s.Title, t.Caption) {
+		if s.Captioned(t) {
 			p.line("")
 			p.wrapped("", t.Caption)
 		}
@@ -184,7 +184,6 @@ func factLine(facts []report.Fact) string {
 
 // table prints reasons below, with a letter: they would tear the columns apart.
 func (p *printer) table(t *report.Table) {
-	var reasons []string
 	w := table.NewWriter()
 	w.SetStyle(table.StyleLight)
 	w.Style().Options = table.Options{SeparateHeader: true}
@@ -206,15 +205,15 @@ func (p *printer) table(t *report.Table) {
 	for _, r := range t.Rows {
 		row := table.Row{}
 		for _, c := range r {
-			row = append(row, withMark(c)+footnote(c, &reasons))
+			row = append(row, withMark(c)+footnote(t, c))
 		}
 		w.AppendRow(row)
 	}
 	for l := range strings.SplitSeq(w.Render(), "\n") {
 		p.line(l)
 	}
-	for i, r := range reasons {
-		p.wrapped("  ", fmt.Sprintf("[%s] missing: %s", letters(i), r))
+	for _, n := range t.Notes() {
+		p.wrapped("  ", fmt.Sprintf("[%s] missing: %s", n.Mark, n.Reason))
 	}
 }
 
@@ -226,27 +225,12 @@ func withMark(c report.Cell) string {
 	return c.Text
 }
 
-// footnote is the letter of a cell's reason, which it adds to the list.
-func footnote(c report.Cell, reasons *[]string) string {
-	if c.Reason == "" {
-		return ""
+// footnote is what follows the text of a cell whose value is missing.
+func footnote(t *report.Table, c report.Cell) string {
+	if mark := t.Note(c); mark != "" {
+		return " [" + mark + "]"
 	}
-	for i, r := range *reasons {
-		if r == c.Reason {
-			return " [" + letters(i) + "]"
-		}
-	}
-	*reasons = append(*reasons, c.Reason)
-	return " [" + letters(len(*reasons)-1) + "]"
-}
-
-// letters counts a, b, … z, aa, ab, ….
-func letters(n int) string {
-	s := string(rune('a' + n%26))
-	if n >= 26 {
-		return letters(n/26-1) + s
-	}
-	return s
+	return ""
 }
 
 // columnWidths shares the room: columns keep what they need, and what is too

@@ -22,6 +22,7 @@ import java.util.concurrent.Phaser;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
+import protocol.Failure;
 import protocol.Lines;
 import protocol.Message;
 import protocol.Options;
@@ -36,29 +37,35 @@ public final class BenchClient {
             + "[--load-test [--clients 10]] [--warm 1000] [--tls 1.2|1.3] [--ca certs/server.pem] [--seed 1]\n"
             + "  --messages are those of each client; --warm messages come before and are not timed";
     private static final int TIMEOUT_MS = 60_000;
+    private static final int MOST_CLIENTS = 10_000;
+    private static final int MOST_MESSAGES = 1_000_000;
 
     private final Options options;
     private final SSLContext context;
     private final SSLParameters parameters;
     private final Phaser start;
+    private final String host;
+    private final int port;
     private final int messages;
     private final int warm;
 
     private BenchClient(Options options, int clients) throws GeneralSecurityException, IOException {
         this.options = options;
-        context = Tls.client(Path.of(options.text("ca")));
-        parameters = Tls.parameters(options.text("tls"));
+        parameters = Tls.parameters(options.tls());
         parameters.setEndpointIdentificationAlgorithm("HTTPS");
+        host = options.text("host");
+        port = options.port(1);
+        messages = options.number("messages", 1, MOST_MESSAGES);
+        warm = options.number("warm", 0, MOST_MESSAGES);
+        context = Tls.client(Path.of(options.text("ca")));
         start = new Phaser(clients + 1);
-        messages = options.number("messages", 1);
-        warm = options.number("warm", 0);
     }
 
     public static void main(String[] args) throws Exception {
         Options options = new Options(args, Map.of("host", "localhost", "port", "8443", "messages", "100", "clients", "10", "warm", "1000",
                 "tls", "1.3", "ca", "certs/server.pem", "seed", "1"), Set.of("load-test"), USAGE);
-        int clients = options.on("load-test") ? options.number("clients", 1) : 1;
-        System.out.println(new BenchClient(options, clients).run(clients));
+        int clients = options.on("load-test") ? options.number("clients", 1, MOST_CLIENTS) : 1;
+        Failure.told("client.BenchClient", () -> System.out.println(new BenchClient(options, clients).run(clients)));
     }
 
     /** What one client saw, in nanoseconds. */
@@ -69,7 +76,7 @@ public final class BenchClient {
         try {
             List<Future<Times>> running = new ArrayList<>();
             for (int k = 0; k < clients; k++) {
-                SplittableRandom random = new SplittableRandom(options.number("seed", 0) + 1_000_003L * k);
+                SplittableRandom random = new SplittableRandom(options.number("seed", 0, Integer.MAX_VALUE) + 1_000_003L * k);
                 Callable<Times> one = () -> client(random);
                 running.add(pool.submit(one));
             }
@@ -91,26 +98,26 @@ public final class BenchClient {
         boolean waiting = true; // for us, by the others
         try (SSLSocket socket = (SSLSocket) context.getSocketFactory().createSocket()) {
             long began = System.nanoTime();
-            socket.connect(new InetSocketAddress(options.text("host"), options.number("port", 1)), TIMEOUT_MS);
-            socket.setSoTimeout(TIMEOUT_MS);
-            socket.setTcpNoDelay(true);
-            socket.setSSLParameters(parameters);
-            socket.startHandshake();
+            connect(socket);
             long handshake = System.nanoTime() - began;
             Lines answers = new Lines(socket.getInputStream());
             OutputStream out = socket.getOutputStream();
             for (int i = 0; i < warm; i++) {
-                exchange(message(random, i), out, answers);
+                byte[] line = message(random, i);
+                exchange(line, answer(line), out, answers);
             }
+            // The answers that are wanted cost as much as the server's: they are there before the time begins.
             byte[][] lines = new byte[messages][];
+            byte[][] wanted = new byte[messages][];
             for (int i = 0; i < messages; i++) {
                 lines[i] = message(random, i);
+                wanted[i] = answer(lines[i]);
             }
             waiting = false;
             start.arriveAndAwaitAdvance();
             long[] times = new long[messages];
             for (int i = 0; i < messages; i++) {
-                times[i] = exchange(lines[i], out, answers);
+                times[i] = exchange(lines[i], wanted[i], out, answers);
             }
             return new Times(handshake, times);
         } finally {
@@ -120,7 +127,24 @@ public final class BenchClient {
         }
     }
 
-    private static long exchange(byte[] line, OutputStream out, Lines answers) throws IOException {
+    private void connect(SSLSocket socket) throws Failure {
+        try {
+            socket.connect(new InetSocketAddress(host, port), TIMEOUT_MS);
+            socket.setSoTimeout(TIMEOUT_MS);
+            socket.setTcpNoDelay(true);
+            socket.setSSLParameters(parameters);
+            socket.startHandshake();
+        } catch (IOException e) {
+            throw new Failure("connect to " + host + ":" + port, e, "start the server, with a thread for each client (--threads), and give its --host, --port and --tls,"
+                    + " and its certificate as --ca");
+        }
+    }
+
+    private static byte[] answer(byte[] line) {
+        return Message.answer(line, line.length - 1, System.nanoTime());
+    }
+
+    private static long exchange(byte[] line, byte[] wanted, OutputStream out, Lines answers) throws IOException {
         long began = System.nanoTime();
         out.write(line);
         Lines.Found found = answers.next();
@@ -130,7 +154,7 @@ public final class BenchClient {
         }
         byte[] got = Arrays.copyOf(answers.line, answers.length + 1);
         got[answers.length] = '\n';
-        if (!Message.same(got, Message.answer(line, line.length - 1, began))) {
+        if (!Message.same(got, wanted)) {
             throw new IOException("wrong answer: " + new String(got, StandardCharsets.ISO_8859_1));
         }
         return took;

@@ -35,17 +35,31 @@ public final class Options {
         return values.containsKey(name);
     }
 
-    /** A whole number of at least {@code least}. */
-    public int number(String name, int least) {
+    /** A whole number from {@code least} to {@code most}. */
+    public int number(String name, int least, int most) {
         try {
             int v = Integer.parseInt(text(name));
-            if (v >= least) {
+            if (v >= least && v <= most) {
                 return v;
             }
         } catch (NumberFormatException e) {
             // said below
         }
-        throw refuse("--" + name + " " + text(name) + ": want a whole number of at least " + least);
+        throw refuse("--" + name + " " + text(name) + ": want a whole number from " + least + " to " + most);
+    }
+
+    /** The version of TLS. */
+    public String tls() {
+        String version = text("tls");
+        if (version.equals("1.2") || version.equals("1.3")) {
+            return version;
+        }
+        throw refuse("--tls " + version + ": want 1.2 or 1.3");
+    }
+
+    /** The port to listen on, or to connect to. */
+    public int port(int least) {
+        return number("port", least, 65_535);
     }
 
     private IllegalStateException refuse(String why) {

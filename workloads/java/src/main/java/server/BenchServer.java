@@ -14,8 +14,11 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLServerSocket;
 import javax.net.ssl.SSLSocket;
+import protocol.Failure;
 import protocol.Lines;
 import protocol.Message;
 import protocol.Options;
@@ -27,6 +30,8 @@ import protocol.Tls;
  * what it did, in JSON.
  */
 public final class BenchServer {
+    private static final int MOST_THREADS = 65_536;
+    private static final int BACKLOG = 1024;
     private static final int HANDSHAKE_LIMIT_MS = 10_000;
     private static final int IDLE_LIMIT_MS = 60_000;
     private static final String USAGE = "usage: server.BenchServer [--host 127.0.0.1] [--port 8443] [--threads 10] "
@@ -41,18 +46,29 @@ public final class BenchServer {
         this.threads = threads;
     }
 
-    public static void main(String[] args) throws GeneralSecurityException, IOException {
+    public static void main(String[] args) throws Exception {
         System.out.println("loaded");
         Options options = new Options(args, Map.of("host", "127.0.0.1", "port", "8443", "threads", "10", "tls", "1.3",
                 "cert", "certs/server.pem", "key", "certs/server.key"), Set.of(), USAGE);
-        new BenchServer(options.number("threads", 1)).run(options);
+        BenchServer server = new BenchServer(options.number("threads", 1, MOST_THREADS));
+        Failure.told("server.BenchServer", () -> server.run(options));
+    }
+
+    private static SSLServerSocket listen(SSLContext context, String host, int port) throws Failure {
+        try {
+            return (SSLServerSocket) context.getServerSocketFactory().createServerSocket(port, BACKLOG, InetAddress.getByName(host));
+        } catch (IOException e) {
+            throw new Failure("listen on " + host + ":" + port, e,
+                    "stop what listens there, or give another --host or --port (0 is any that is free)");
+        }
     }
 
     private void run(Options options) throws GeneralSecurityException, IOException {
-        try (SSLServerSocket listener = (SSLServerSocket) Tls.server(Path.of(options.text("cert")), Path.of(options.text("key")))
-                .getServerSocketFactory()
-                .createServerSocket(options.number("port", 0), 1024, InetAddress.getByName(options.text("host")))) {
-            listener.setSSLParameters(Tls.parameters(options.text("tls")));
+        SSLParameters parameters = Tls.parameters(options.tls());
+        int port = options.port(0);
+        SSLContext context = Tls.server(Path.of(options.text("cert")), Path.of(options.text("key")));
+        try (SSLServerSocket listener = listen(context, options.text("host"), port)) {
+            listener.setSSLParameters(parameters);
             Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println(statistics())));
             System.out.println("listening " + options.text("host") + ":" + listener.getLocalPort() + "\nready");
             ExecutorService pool = Executors.newFixedThreadPool(threads);

@@ -1,0 +1,213 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/teescope/teescope/internal/environment"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// open opens an arm and notes what it is, as seen from inside.
+func (s *session) open(ctx context.Context, a *Arm) error {
+	s.progress(Progress{Doing: "open " + a.Label, Total: len(s.doc.Design.Order)})
+	began := s.o.Host.Now()
+	env, err := a.Launcher.Open(ctx, s.o.Host, a.Params)
+	if err != nil {
+		return err
+	}
+	s.envs[a.Label] = env
+	if s.ports[a.Label], err = s.o.Host.FreePorts(len(portNames)); err != nil {
+		return fmt.Errorf("environment %s: %w", a.Label, err)
+	}
+	took := s.o.Host.Now().Sub(began).Seconds()
+	rec, err := s.capture(ctx, a, env)
+	if err != nil {
+		return err
+	}
+	rec.OpenSeconds = &took
+	if rec.NullSeconds, err = s.null(ctx, env); err != nil {
+		return err
+	}
+	var why string
+	if rec.Call, why = s.entry(ctx, env); why != "" {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rec.Missing["system_call"] = why
+	}
+	job, err := s.Workload.Job(s.params(&s.Cases[0], a))
+	if err != nil {
+		return err
+	}
+	if job, err = s.placed(ctx, job, a.Label); err != nil {
+		return err
+	}
+	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
+		return err
+	}
+	old := s.doc.Environment(a.Label)
+	if len(s.doc.Runs) > 0 && old.Fingerprint != "" {
+		if d := environment.Diff(old, rec); len(d) > 0 {
+			return fmt.Errorf("it is not what it was before the stop (%s was %q and is %q): %w", d[0].Field, d[0].Baseline, d[0].Treatment, errAnew)
+		}
+	}
+	rec.Role = old.Role
+	*old = *rec
+	if err := s.stream.Environment(rec); err != nil {
+		return err
+	}
+	return env.Idle(ctx, true)
+}
+
+// capture reads an arm's environment from inside, through the way every run goes.
+func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result.Environment, error) {
+	rec := &result.Environment{}
+	out, err := env.Run(ctx, Job{
+		Inside: host.Cmd{Argv: append([]string{"{work}/micro", "capture"}, environment.Paths()...)},
+		Files:  []File{{Name: "micro", Data: micro.Program, Exec: true}},
+	})
+	why := ""
+	if err == nil {
+		var inside *host.Host
+		var remove func() error
+		if inside, remove, err = environment.Unpack(s.o.Host, out.Inside.Stdout); err == nil {
+			*rec = environment.Capture(inside, tee.Detect(inside, s.o.Kinds))
+			err = remove()
+		}
+	}
+	if err != nil {
+		why = "capture from inside: " + err.Error()
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		rec.TEE.Type = "unknown"
+		rec.Missing = map[string]string{"hardware": why, "software": why, "tee": why}
+	}
+	rec.ID, rec.Launcher, rec.Params, rec.Subject = a.Label, a.Launcher.Name, maps.Clone(a.Params), a.Subject
+	if err := env.Describe(ctx, rec); err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
+	}
+	job, err := s.Workload.Job(s.params(&s.Cases[0], a))
+	if err != nil {
+		return nil, err
+	}
+	own, err := programs(s.o.Host, job)
+	if err != nil {
+		return nil, err
+	}
+	if rec.Digests == nil {
+		rec.Digests = map[string]string{}
+	}
+	maps.Copy(rec.Digests, own)
+	rec.Software.Worker = workers(s.o.Host, job)
+	s.ask(ctx, env, rec)
+	if !a.Launcher.Remote {
+		// A container or a VM has an id of its own, or none; the machine is this one.
+		if id, err := environment.HostID(s.o.Host); err == nil {
+			rec.Hardware.Serial = id
+			delete(rec.Missing, "hardware.host_id")
+		}
+	}
+	environment.Fingerprint(rec)
+	return rec, nil
+}
+
+// nullRuns are made of an empty job in each arm: what launching itself takes.
+const nullRuns = 3
+
+// null measures the harness's own cost in an environment. Nothing is subtracted
+// from any result; the reader sees both.
+func (s *session) null(ctx context.Context, env Environment) (*result.Spread, error) {
+	var took []float64
+	for range nullRuns {
+		out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "null"}},
+			Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			return nil, nil // an environment that only takes its own programs
+		}
+		took = append(took, out.Inside.Wall.Seconds())
+	}
+	return environment.Spread(took), nil
+}
+
+// first makes a run that is not counted: files are laid out, programs and pages
+// are fetched. What it took is kept, as the cost of a cold start.
+func (s *session) first(ctx context.Context, env Environment, job Job) (*float64, error) {
+	began := s.o.Host.Now()
+	rctx, cancel := context.WithTimeout(ctx, s.limit())
+	defer cancel()
+	if _, err := env.Run(rctx, windowed(ctx, job, nil)); err != nil {
+		return nil, ctx.Err() // the runs that count will say why it fails
+	}
+	took := s.o.Host.Now().Sub(began).Seconds()
+	return &took, nil
+}
+
+// limit is the time after which a run is taken for hanging.
+func (s *session) limit() time.Duration {
+	if s.o.Timeout > 0 {
+		return s.o.Timeout
+	}
+	var longest time.Duration
+	for i := range s.Cases {
+		d, _ := s.Workload.Estimate(s.Cases[i].Params)
+		longest = max(longest, d)
+	}
+	return max(20*longest, 2*time.Minute)
+}
+
+// unchanged looks at every arm once more at the end: a TEE that was switched
+// off, a clock source that was lost, make all that was measured doubtful.
+func (s *session) unchanged(ctx context.Context) error {
+	for i := range s.Arms {
+		a := &s.Arms[i]
+		env := s.envs[a.Label]
+		if err := env.Idle(ctx, false); err != nil {
+			return err
+		}
+		now, err := s.capture(ctx, a, env)
+		if err != nil {
+			return err
+		}
+		rec := s.doc.Environment(a.Label)
+		late(rec, now)
+		for _, d := range environment.Diff(rec, now) {
+			if rec.Changed == nil {
+				rec.Changed = map[string]string{}
+			}
+			rec.Changed[d.Field] = fmt.Sprintf("%q before the runs, %q after", d.Baseline, d.Treatment)
+		}
+		if err := env.Idle(ctx, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late adds what an environment could only show after its first job: the
+// evidence of an enclave that did not exist before.
+func late(rec, now *result.Environment) {
+	for _, e := range now.TEE.Evidence {
+		if !slices.Contains(rec.TEE.Evidence, e) {
+			rec.TEE.Evidence = append(rec.TEE.Evidence, e)
+		}
+	}
+	for k, v := range now.TEE.Settings {
+		if _, known := rec.TEE.Settings[k]; !known {
+			if rec.TEE.Settings == nil {
+				rec.TEE.Settings = map[string]string{}
+			}
+			rec.TEE.Settings[k] = v
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package bench
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// document is all that is known before the first run.
+func document(p *Plan, o Options) (*result.Experiment, error) {
+	kind := result.Interleaved
+	if len(p.Arms) == 1 {
+		kind = result.Single
+	}
+	w := p.Workload
+	doc := &result.Experiment{
+		SchemaVersion: result.SchemaVersion, ID: newID(), Name: p.Name, StartedAt: o.Host.Now().UTC(),
+		Tool:   result.Tool{Name: "teescope", Version: o.Version, Go: runtime.Version(), Command: o.Command},
+		Commit: o.Commit,
+		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
+			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings, Client: o.Client.place(p),
+			NoCounters: p.NoCounters, Then: passesOf(p.Then)},
+		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
+		Origin:     p.Origin,
+		References: p.References,
+		UnitCosts:  o.UnitCosts,
+	}
+	for _, d := range p.metrics() {
+		doc.Workload.Metrics = append(doc.Workload.Metrics, result.Describe(d))
+	}
+	if w.Operations != nil {
+		doc.Workload.Operations = w.Operations.Name
+	}
+	for i := range p.Cases {
+		c, err := identify(o.Host, p, &p.Cases[i])
+		if err != nil {
+			return nil, err
+		}
+		doc.Cases = append(doc.Cases, c)
+	}
+	for i, a := range p.Arms {
+		doc.Environments = append(doc.Environments, result.Environment{
+			ID: a.Label, Role: role(i, len(p.Arms)), Launcher: a.Launcher.Name, Params: a.Params, Subject: a.Subject})
+	}
+	return doc, nil
+}
+
+// planOf makes the plan of a document that is to be continued.
+func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
+	w, err := l.Workload(doc.Workload.Name)
+	if err != nil {
+		return nil, err
+	}
+	if w.Version != doc.Workload.Version {
+		return nil, fmt.Errorf("it was begun with version %d of workload %s, this program has %d", doc.Workload.Version, w.Name, w.Version)
+	}
+	d := &doc.Design
+	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration, Ceilings: d.Ceilings,
+		Origin: doc.Origin, References: doc.References, Then: plannedOf(d.Then), NoCounters: d.NoCounters}
+	for _, c := range doc.Cases {
+		p.Cases = append(p.Cases, Case{c.ID, c.Params})
+	}
+	for _, e := range doc.Environments {
+		x, err := l.launcher(e.Launcher)
+		if err != nil {
+			return nil, err
+		}
+		p.Arms = append(p.Arms, Arm{Label: e.ID, Launcher: x, Params: e.Params, Subject: e.Subject})
+	}
+	for i := range p.Cases {
+		c, err := identify(o.Host, p, &p.Cases[i])
+		if err != nil {
+			return nil, err
+		}
+		if c.Identity != doc.Cases[i].Identity {
+			return nil, fmt.Errorf("case %s: its data have changed since it was begun; begin anew", c.ID)
+		}
+	}
+	return p, nil
+}
+
+// subject names the one thing in which the arms are declared to differ.
+func subject(p *Plan) string {
+	var names []string
+	for _, a := range p.Arms {
+		for k, v := range a.Subject {
+			if v != p.Arms[0].Subject[k] && !slices.Contains(names, k) {
+				names = append(names, k)
+			}
+		}
+		if a.Launcher != p.Arms[0].Launcher || !sameParams(a.Params, p.Arms[0].Params) {
+			if !slices.Contains(names, "environment") {
+				names = append(names, "environment")
+			}
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, "+")
+}
+
+func sameParams(a, b Params) bool {
+	for k, v := range a {
+		if b[k] != v {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+func role(i, n int) result.Role {
+	switch {
+	case i == 0:
+		return result.Baseline
+	case i < n-1:
+		return result.Intermediate
+	}
+	return result.Treatment
+}
+
+// newID is a random UUID (RFC 9562, version 4).
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}

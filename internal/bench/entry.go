@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/workloads/micro"
+)
+
+// A system call that does nothing is timed in each arm by the CPU time that this machine's
+// kernel accounts to the arm's processes, as the workload's is: the clocks inside a sandbox
+// or a guest may count otherwise, and the time on the wall is that of others too. Launching
+// takes CPU time as well, so a job with few calls is taken from jobs with many.
+const (
+	fewCalls  = 500
+	mostCalls = 5_000_000
+	// callSeconds is about how long the calls of a job take, callJobs how many there are.
+	callSeconds = 0.5
+	callJobs    = 3
+	// The worker makes all calls of a window once before, which warms it up.
+	passes = 2
+)
+
+// entry measures a system call in an environment; why says why it is not known.
+func (s *session) entry(ctx context.Context, env Environment) (cost *result.CallCost, why string) {
+	if s.o.Counters == nil {
+		return nil, s.o.NoCounters
+	}
+	few, err := s.calls(ctx, env, fewCalls)
+	if err != nil {
+		return nil, err.Error()
+	}
+	n := min(max(int(callSeconds/few.wall*fewCalls), 4*fewCalls), mostCalls)
+	var each []float64
+	seen := 0.0
+	for range callJobs {
+		many, err := s.calls(ctx, env, n)
+		if err != nil {
+			return nil, err.Error()
+		}
+		each = append(each, (many.cpu-few.cpu)/float64(passes*(n-fewCalls)))
+		seen += (many.seen - few.seen) / float64(callJobs*passes*(n-fewCalls))
+	}
+	slices.Sort(each)
+	if each[0] <= 0 {
+		return nil, "launching the job took as much CPU time as the calls"
+	}
+	return &result.CallCost{Seconds: each[len(each)/2], Low: each[0], High: each[len(each)-1], Seen: seen}, ""
+}
+
+// called is what a job of system calls was seen to be.
+type called struct {
+	wall float64 // seconds by the clock inside
+	cpu  float64 // seconds by this machine's kernel
+	seen float64 // calls of this name that this machine's kernel had
+}
+
+// nullCall is the call that the worker makes.
+const nullCall = "getppid"
+
+// calls makes n system calls in an environment.
+func (s *session) calls(ctx context.Context, env Environment, n int) (called, error) {
+	if err := s.o.Counters.Begin(ctx); err != nil {
+		return called{}, err
+	}
+	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "calm", "0", "wall", "syscall", "null", "1", "1", strconv.Itoa(n), "0"}},
+		Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
+	counted, cerr := s.o.Counters.End(ctx, out.Processes)
+	if err = errors.Join(err, cerr); err != nil {
+		return called{}, err
+	}
+	if counted.CPU == nil || len(out.Processes) == 0 {
+		return called{}, errors.New("the CPU time of the environment's processes is not seen by this machine's kernel")
+	}
+	c := called{cpu: *counted.CPU}
+	for _, k := range counted.Counters {
+		if k.Name == "tee_syscalls_total" && k.Labels["syscall"] == nullCall && k.Value != nil {
+			c.seen += *k.Value
+		}
+	}
+	done := ""
+	for line := range strings.Lines(string(out.Inside.Stdout)) {
+		switch f := strings.Fields(line); {
+		case len(f) == 4 && f[0] == "end":
+			nanoseconds, err := strconv.ParseFloat(f[3], 64)
+			if err != nil {
+				return called{}, fmt.Errorf("the worker said %.60q: %w", line, err)
+			}
+			c.wall += nanoseconds / 1e9
+		case len(f) == 3 && f[0] == "done":
+			done = f[1] + " " + f[2]
+		}
+	}
+	if done != fmt.Sprintf("%d 0", n) || !(c.wall > 0) {
+		return called{}, fmt.Errorf("the worker made %q system calls, want %d, none wrong", done, n)
+	}
+	return c, nil
+}

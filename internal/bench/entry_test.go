@@ -1,0 +1,140 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// kernel is an environment that makes the system calls of the worker, and the account that
+// this machine's kernel keeps of it.
+type kernel struct {
+	launch float64   // CPU seconds of a job without any call
+	each   []float64 // of a call, by job; the last is that of all further jobs
+	wall   float64   // seconds of a call by the clock inside
+	seen   float64   // part of the calls that the machine's kernel has
+
+	output  func(n int) string // instead of what the worker says
+	fails   error
+	blind   bool // the CPU time is not known
+	nowhere bool // the processes are not seen
+
+	asked []int // calls, by job
+	cpu   float64
+	calls float64
+}
+
+func (k *kernel) Run(_ context.Context, j Job) (Outcome, error) {
+	n, err := strconv.Atoi(j.Inside.Argv[len(j.Inside.Argv)-2])
+	if err != nil {
+		return Outcome{}, err
+	}
+	each := k.each[min(len(k.asked), len(k.each)-1)]
+	k.asked = append(k.asked, n)
+	k.cpu, k.calls = k.launch+passes*float64(n)*each, passes*float64(n)*k.seen
+	text := fmt.Sprintf("begin 0\nend 0 %d %.0f\nbegin 0\nend 0 %d %.0f\ndone %d 0\n", n/2, k.wall*float64(n/2)*1e9, n-n/2, k.wall*float64(n-n/2)*1e9, n)
+	if k.output != nil {
+		text = k.output(n)
+	}
+	out := Outcome{Inside: host.Output{Stdout: []byte(text)}, Processes: []string{"micro"}}
+	if k.nowhere {
+		out.Processes = nil
+	}
+	return out, k.fails
+}
+
+func (*kernel) Describe(context.Context, *result.Environment) error { return nil }
+func (*kernel) Idle(context.Context, bool) error                    { return nil }
+func (*kernel) Close() error                                        { return nil }
+
+func (*kernel) Begin(context.Context) error  { return nil }
+func (*kernel) Window(context.Context, bool) {}
+
+func (k *kernel) End(context.Context, []string) (Counted, error) {
+	other := 7.0
+	c := Counted{CPU: &k.cpu, Counters: []result.Counter{
+		{Name: "tee_syscalls_total", Labels: map[string]string{"syscall": nullCall}, Value: &k.calls},
+		{Name: "tee_syscalls_total", Labels: map[string]string{"syscall": "write"}, Value: &other},
+		{Name: "tee_context_switches_total", Value: &other},
+	}}
+	if k.blind {
+		c.CPU = nil
+	}
+	return c, nil
+}
+
+// TestEntry: what a system call costs is what many cost more than few, whatever launching
+// takes; what is no such measurement says why.
+func TestEntry(t *testing.T) {
+	fast := func(k kernel) kernel {
+		k.launch, k.wall, k.seen = 5e-3, 1e-7, 1
+		if k.each == nil {
+			k.each = []float64{1e-7}
+		}
+		return k
+	}
+	for _, c := range []struct {
+		name   string
+		kernel kernel
+		want   result.CallCost // its spread where that is not 0
+		asked  int             // calls of a job of many
+		why    string
+	}{
+		{"native", fast(kernel{}), result.CallCost{Seconds: 1e-7, Seen: 1}, mostCalls, ""},
+		{"spread", fast(kernel{each: []float64{1e-7, 1.3e-7, 0.8e-7, 1e-7}}), result.CallCost{Seconds: 1e-7, Low: 0.8e-7, High: 1.3e-7, Seen: 1}, mostCalls, ""},
+		{"a sandbox's own kernel", kernel{launch: 0.2, each: []float64{2e-6}, wall: 2e-6}, result.CallCost{Seconds: 2e-6, Low: 2e-6, High: 2e-6}, 250_000, ""},
+		{"half of them seen", kernel{each: []float64{1e-6}, wall: 1e-6, seen: 0.5}, result.CallCost{Seconds: 1e-6, Seen: 0.5}, 500_000, ""},
+		{"slow", kernel{each: []float64{1e-3}, wall: 1e-3}, result.CallCost{Seconds: 1e-3}, 4 * fewCalls, ""},
+		{"nothing but launching", fast(kernel{each: []float64{0}}), result.CallCost{}, 0, "launching the job took as much"},
+		{"one of the jobs took less than launching", fast(kernel{each: []float64{1e-4, 1e-7, 0, 1e-7}}), result.CallCost{}, 0, "launching the job took as much"},
+		{"no CPU time", fast(kernel{blind: true}), result.CallCost{}, 0, "is not seen by this machine's kernel"},
+		{"another machine", fast(kernel{nowhere: true}), result.CallCost{}, 0, "is not seen by this machine's kernel"},
+		{"no worker", fast(kernel{fails: errors.New("exec format error")}), result.CallCost{}, 0, "exec format error"},
+		{"says nothing", fast(kernel{output: func(int) string { return "" }}), result.CallCost{}, 0, `made "" system calls, want 500`},
+		{"wrong calls", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d 1000\ndone %d 2\n", n, n) }}), result.CallCost{}, 0, `made "500 2" system calls`},
+		{"too few calls", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d 1000\ndone %d 0\n", n, n-1) }}), result.CallCost{}, 0, `made "499 0" system calls`},
+		{"a clock that stands still", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d 0\ndone %d 0\n", n, n) }}), result.CallCost{}, 0, "none wrong"},
+		{"no number", fast(kernel{output: func(int) string { return "end 0 1 soon\n" }}), result.CallCost{}, 0, `the worker said "end 0 1 soon\n"`},
+		{"not a number", fast(kernel{output: func(n int) string { return fmt.Sprintf("end 0 %d NaN\ndone %d 0\n", n, n) }}), result.CallCost{}, 0, "none wrong"},
+	} {
+		k := c.kernel
+		s := &session{o: Options{Counters: &k}}
+		got, why := s.entry(t.Context(), &k)
+		if c.why != "" {
+			if got != nil || !strings.Contains(why, c.why) {
+				t.Errorf("%s: %+v, %q, want nothing because of %q", c.name, got, why, c.why)
+			}
+			continue
+		}
+		if got == nil || why != "" {
+			t.Errorf("%s: %+v, %q", c.name, got, why)
+			continue
+		}
+		near := func(what string, got, want float64) {
+			if math.Abs(got-want) > 0.002*want {
+				t.Errorf("%s: %s %g, want %g", c.name, what, got, want)
+			}
+		}
+		near("seconds", got.Seconds, c.want.Seconds)
+		near("seen", got.Seen, c.want.Seen)
+		if c.want.Low != 0 {
+			near("low", got.Low, c.want.Low)
+			near("high", got.High, c.want.High)
+		}
+		if want := append([]int{fewCalls}, slices.Repeat([]int{c.asked}, callJobs)...); !slices.Equal(k.asked, want) {
+			t.Errorf("%s: jobs of %v calls, want %v", c.name, k.asked, want)
+		}
+	}
+	s := &session{o: Options{NoCounters: "switched off"}}
+	if got, why := s.entry(t.Context(), &kernel{}); got != nil || why != "switched off" {
+		t.Errorf("without counters: %+v, %q", got, why)
+	}
+}

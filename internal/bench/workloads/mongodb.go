@@ -1,0 +1,44 @@
+package workloads
+
+import (
+	_ "embed"
+	"strconv"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+)
+
+//go:embed mongodb.sh
+var mongodbScript []byte
+
+var mongodb = mongodbServer.workload()
+
+// mongodbServer has a thread for each connection and a cache of its own above the
+// kernel's: with the working set above the enclave page cache, a TEE pages what the server
+// believes to be memory. The journal stays on, as it comes; nothing is written while it
+// is measured. The request that is counted is find, which everything else leaves alone.
+//
+// It is written to MongoDB's manual and was tried against other servers of its protocol;
+// mongod itself is in no package archive that we could reach.
+var mongodbServer = dataServer{
+	name:     "mongodb",
+	doc:      "MongoDB where it is installed (not run by us), filled with documents, asked for one at random by its _id: requests, latency, its own CPU time and cache.",
+	tools:    []bench.Tool{{Command: "mongod", Package: "mongodb-org-server, which is not in Debian but in MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/)"}},
+	params:   []bench.Param{{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB), which it wants to be at least 256MiB."}},
+	pipeline: "1", protocol: "mongodb", command: "find test.data key:{key}", stats: "mongodb",
+	// 40 bytes of BSON, 30 in the index of _id, and as much again for pages that are not full.
+	entry: 140, fill: 100_000,
+	requests: []string{"metrics/commands/find/total"}, memory: "wiredTiger/cache/bytes currently in the cache",
+	cpu: []string{"extra_info/user_time_seconds", "extra_info/system_time_seconds"},
+	start: func(p bench.Params, set dataSet) (host.Cmd, []bench.File, error) {
+		cache, err := p.Bytes("cache")
+		if err != nil {
+			return host.Cmd{}, nil, err
+		}
+		const gib = 1 << 30
+		return host.Cmd{Dir: "{work}", Argv: []string{"sh", "{work}/mongodb.sh", "{data}", "--bind_ip", "{host}", "--port", "{port}",
+				"--maxConns", strconv.FormatInt(set.connections+spare, 10), "--wiredTigerCacheSizeGB", strconv.FormatFloat(float64(cache)/gib, 'f', -1, 64)}},
+			[]bench.File{{Name: "mongodb.sh", Data: mongodbScript, Exec: true}}, nil
+	},
+	processes: []string{"mongod"},
+}

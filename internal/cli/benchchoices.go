@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/experiments"
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// choices turn names into what NewPlan checks.
+func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, error) {
+	if f.out != "" && filepath.Ext(f.out) == ".json" && len(names) > 1 {
+		return nil, fmt.Errorf("--out %s: %d experiments need a folder", f.out, len(names))
+	}
+	if len(names) > 1 && slices.Contains(names, platformSuite) {
+		return nil, fmt.Errorf("the %s suite runs everything; give it alone", platformSuite)
+	}
+	base := bench.Choice{Params: map[string]string{}, Envs: f.envs, Pairs: f.pairs, Seed: f.seed, Primary: f.metric, Calibrate: calibrate}
+	for _, kv := range f.params {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("--param %q: want K=V", kv)
+		}
+		base.Params[k] = v
+	}
+	for _, text := range f.ceilings {
+		left, source, _ := strings.Cut(text, ",")
+		metric, value, ok := strings.Cut(left, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil || source == "" {
+			return nil, fmt.Errorf("--ceiling %q: want METRIC=VALUE,SOURCE like read_bytes_per_second=15.75e9,PCIe 5.0 x4", text)
+		}
+		base.Ceilings = append(base.Ceilings, result.Ceiling{Metric: metric, Value: v, Source: source})
+	}
+	if f.changed != nil && (f.changed("pairs") || f.changed("runs")) && f.pairs < 1 {
+		return nil, fmt.Errorf("--pairs %d: want at least 1", f.pairs)
+	}
+	if f.timeout < 0 {
+		return nil, fmt.Errorf("--timeout %v: want a time above 0", f.timeout)
+	}
+	if f.quick {
+		base.Pairs = bench.QuickPairs
+	}
+	if f.publish {
+		base.Pairs = bench.PublishPairs
+	}
+	if f.margin != "" {
+		v, err := bench.ParsePercent(f.margin)
+		if err != nil {
+			return nil, fmt.Errorf("--margin %w", err)
+		}
+		base.Margin = v
+	}
+	if base.Seed >= maxSeed {
+		return nil, fmt.Errorf("--seed %d: want one below 2^53, so that every reader of the result sees the same number", base.Seed)
+	}
+	if base.Seed == 0 {
+		base.Seed = 1 + rand.Uint64N(maxSeed-1)
+	}
+	var out []bench.Choice
+	for _, name := range names {
+		if name == platformSuite {
+			return platformChoices(base), nil
+		}
+		e, err := experiment(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(f.variants) > 0 {
+			if err := e.Only(f.variants); err != nil {
+				return nil, err
+			}
+		}
+		c := base
+		c.Experiment = e
+		if err := fewPairs(c); err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// maxSeed bounds seeds to what a JSON number holds exactly in every language.
+const maxSeed = 1 << 53
+
+// mostPairs is a hundred times what is published. The order of all runs is drawn before the
+// first, so that a mistyped number would take all memory.
+const mostPairs = 100 * bench.PublishPairs
+
+// fewPairs refuses more, of an experiment and of its passes.
+func fewPairs(c bench.Choice) error {
+	most := c.Pairs
+	if most == 0 {
+		most = c.Experiment.Pairs
+	}
+	for i := range c.Experiment.Then {
+		most = max(most, c.Experiment.Then[i].Pairs)
+	}
+	if most > mostPairs {
+		return fmt.Errorf("%d pairs: want at most %d", most, mostPairs)
+	}
+	return nil
+}
+
+// experiment finds an experiment file by path, a shipped one by name, or makes
+// one of a workload's name.
+func experiment(name string) (*bench.Experiment, error) {
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		return bench.LoadExperiment(name, b)
+	}
+	if _, err := lists().Workload(name); err == nil {
+		return &bench.Experiment{Name: name, Workload: name}, nil
+	}
+	b, err := experiments.Files.ReadFile(name + ".yaml")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
+		return nil, fmt.Errorf("no workload or experiment %q; `teescope bench list` shows what there is", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bench.LoadExperiment(name, b)
+}
+
+// commitOf resolves a revision in the repository of the current folder.
+func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
+	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w (git said: %s); run in the repository of the program under test", rev, err, strings.TrimSpace(string(out.Stderr)))
+	}
+	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: git's date %q: %w", rev, at, err)
+	}
+	return &result.Commit{ID: id, At: t.UTC()}, nil
+}

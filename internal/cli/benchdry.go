@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/report"
+)
+
+// dryRun prints what would be run, and starts nothing.
+func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
+	var total time.Duration
+	var errs []error
+	for _, p := range plans {
+		took, disk := p.Estimate()
+		total += took
+		fmt.Fprintf(w, "%s: workload %s, %d case(s) x %d environment(s) x %d pair(s) = %d runs, about %s without launching, %s of disk\n",
+			p.Name, p.Workload.Name, len(p.Cases), len(p.Arms), p.Pairs, len(p.Cases)*len(p.Arms)*p.Pairs, took.Round(time.Second), report.Value(float64(disk), "bytes"))
+		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %.3g %%\n", p.Seed, p.Primary, p.Margin*100)
+		if why := tooFew(p); why != "" {
+			fmt.Fprintf(w, "  %s\n", why)
+		}
+		for _, c := range p.Cases {
+			fmt.Fprintf(w, "  case %s\n", c.ID)
+		}
+		printThen(w, p)
+		for i := range p.Arms {
+			a := &p.Arms[i]
+			fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
+			if err := a.Launcher.Check(h, a.Params); err != nil {
+				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(err))
+				errs = append(errs, fmt.Errorf("environment %s: %w", a.Label, err))
+			}
+			commands, err := p.Commands(a, &p.Cases[0])
+			if err != nil {
+				return err
+			}
+			for _, c := range commands {
+				fmt.Fprintf(w, "    %s\n", shellLine(c))
+			}
+		}
+	}
+	if len(plans) > 1 {
+		fmt.Fprintf(w, "in all about %s without launching\n", total.Round(time.Second))
+	}
+	return errors.Join(errs...)
+}
+
+// tooFew says before the time is spent that a plan cannot give a verdict.
+func tooFew(p *bench.Plan) string {
+	if len(p.Arms) < 2 || p.Pairs >= bench.QuickPairs {
+		return ""
+	}
+	return fmt.Sprintf("%d pairs give ratios and no verdict: an interval needs at least %d (--pairs, --quick)", p.Pairs, bench.QuickPairs)
+}
+
+// shellLine prints a command as a shell would read it.
+func shellLine(c host.Cmd) string {
+	var b strings.Builder
+	if c.Dir != "" {
+		fmt.Fprintf(&b, "cd %s && ", quoted(c.Dir))
+	}
+	names := make([]string, 0, len(c.Env))
+	for k := range c.Env {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	for _, k := range names {
+		fmt.Fprintf(&b, "%s=%s ", k, quoted(c.Env[k]))
+	}
+	for i, a := range c.Argv {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(quoted(a))
+	}
+	return b.String()
+}
+
+func quoted(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-{}") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,51 @@
+package load_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// TestTimedOut: a request that was given up is in the tail with its time until then.
+func TestTimedOut(t *testing.T) {
+	for name, rate := range map[string]float64{"closed": 0, "open": 40} {
+		for way, fresh := range map[string]bool{"kept": false, "fresh": true} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				t.Parallel()
+				o := short(t, "line", faulty(t, func(n int64, c net.Conn) {
+					if n%2 == 0 || n < 2 {
+						echo(c, 2)
+					} else {
+						time.Sleep(time.Minute)
+					}
+				}))
+				o.Rate, o.Fresh, o.Connections, o.Threads = rate, fresh, 4, 1
+				o.Timeout, o.Measure = 300*time.Millisecond, time.Second
+				r := run(t, o)
+				times, requests := r.Response, r.Due
+				if rate == 0 {
+					times, requests = r.Service, r.Requests+r.Errors["timeout"]
+				}
+				h := histogram(t, times)
+				if r.Errors["timeout"] == 0 || h.Max() < int64(o.Timeout) || uint64(h.TotalCount()) < requests-(r.Failed()-r.Errors["timeout"]-r.Errors["unanswered"]) {
+					t.Errorf("%d times of %d requests, the longest %v; errors %v", h.TotalCount(), requests, time.Duration(h.Max()), r.Errors)
+				}
+			})
+		}
+	}
+}
+
+// TestUnasked: an answer that nobody asked for is counted where nothing else is under way.
+func TestUnasked(t *testing.T) {
+	o := short(t, "line", faulty(t, func(n int64, c net.Conn) {
+		echo(c, 1)
+		time.Sleep(2 * time.Millisecond)
+		_, _ = io.WriteString(c, "more\n")
+		_, _ = io.Copy(io.Discard, c)
+	}))
+	o.Rate, o.Connections, o.Threads = 40, 2, 1
+	if r := run(t, o); r.Errors["protocol"] == 0 || r.Words["protocol"] == "" {
+		t.Errorf("errors %v, words %v", r.Errors, r.Words)
+	}
+}

@@ -1,0 +1,91 @@
+package load
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// refusals is a session of which every answer is a line that refuses.
+type refusals struct{ seq uint64 }
+
+func (s *refusals) Request(b []byte) []byte { return append(b, "please\n"...) }
+
+func (s *refusals) Answer(b []byte) (int, Answer, error) {
+	end := bytes.IndexByte(b, '\n')
+	if end < 0 {
+		return 0, Answer{}, nil
+	}
+	a := Answer{Ended: true, Seq: s.seq, Wrong: "no", Said: string(b[:end])}
+	s.seq++
+	return end + 1, a, nil
+}
+
+// End would take what a reset cut off for whole.
+func (s *refusals) End() Answer { return Answer{Ended: true, Seq: s.seq} }
+
+// refused is a connection that the server has reset after these words, and the server's address.
+func refused(t *testing.T, words string) (net.Conn, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(server, words)
+	_ = server.(*net.TCPConn).SetLinger(0)
+	_ = server.Close()
+	return c, l.Addr().String()
+}
+
+// TestPart: what a server said before it hung up is heard where writing to it fails, and
+// what it did not say is not made up.
+func TestPart(t *testing.T) {
+	for _, c := range []struct {
+		said, kind, words string
+	}{
+		{"too many\n", "no", "too many"},
+		{"", "reset", "write: "},
+		{"cut of", "reset", "write: "},
+	} {
+		conn, _ := refused(t, c.said)
+		a, _, received, err := once(&made{conn: conn, session: &refusals{}}, make([]byte, 64))
+		if err == nil {
+			err = fault{a.Wrong, a.Said}
+		}
+		if kindOf(err) != c.kind || received != len(c.said) {
+			t.Errorf("%q, once: %v after %d bytes, want %s", c.said, err, received, c.kind)
+		}
+
+		conn, address := refused(t, c.said)
+		s, err := newSocket(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.patient = false
+		o := &Options{Network: "tcp", Address: address, Pipeline: 1, Timeout: time.Second}
+		w := &worker{o: o, ctx: t.Context(), rec: newRecord(), lost: newFailures(), base: time.Now(), buf: make([]byte, 64)}
+		w.rec.measure(stretch{from: 0, to: int64(50 * time.Millisecond), width: int64(time.Millisecond)})
+		l := &line{made: &made{conn: s, socket: s, session: &refusals{}}, times: newHistogram()}
+		w.fill(l, 1)
+		w.redials.Wait()
+		if e := w.rec.errors; !l.dead || len(e.count) != 1 || e.count[c.kind] != 1 || !strings.HasPrefix(e.words[c.kind], c.words) || w.rec.answered > 0 {
+			t.Errorf("%q, in a loop: %v with the words %q, want one %s", c.said, e.count, e.words, c.kind)
+		}
+		if n := w.lost.count["refused"]; n == 0 { // by the kernel, as nobody listens there now
+			t.Errorf("connections that could not be made again: %v", w.lost.count)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// Refused is a result that a history has and does not use, with the reason: a guard of
+// Refusals, or that no run has a usable value.
+type Refused struct {
+	Key
+	At    time.Time `json:"at"`
+	Label string    `json:"label"` // commit, or the experiment's id
+	// Value is the median of the runs, null where none gave one.
+	Value  *float64 `json:"value"`
+	Reason string   `json:"reason"`
+}
+
+// invalidArm is the guard of an arm that is kept by itself, without those that it was
+// compared with.
+const invalidArm = "invalid-arm"
+
+// Refusals are guards for an arm that is taken out of an experiment to be kept by itself, as
+// a commit is for a history: for each case of which all that compares it with an arm that has
+// values is invalid, why. What compares it with an arm without any says nothing about it.
+func Refusals(e *result.Experiment, arm string) []result.Guard {
+	p := newPass(e, Options{})
+	var out []result.Guard
+	for i := range e.Cases {
+		c := &e.Cases[i]
+		for _, d := range p.metrics() {
+			why := p.refusal(c, arm, d.Name)
+			if why == "" || slices.ContainsFunc(out, func(g result.Guard) bool { return g.Case == c.ID && g.Message == why }) {
+				continue
+			}
+			g := result.Guard{ID: invalidArm, Level: result.Refuse, Message: why, Help: "the result that it was measured in has all comparisons", Case: c.ID}
+			if d.Name != e.Design.Primary {
+				g.Metric = d.Name
+			}
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// refusal is why all comparisons of an arm's metric in a case are invalid; "" where one is
+// not, where there is none, or where the arm has no value, which says enough.
+func (p *pass) refusal(cas *result.Case, arm, metric string) string {
+	if known(p.median(cas, arm, metric)) == nil {
+		return ""
+	}
+	why := ""
+	for i := range p.e.Comparisons {
+		c := &p.e.Comparisons[i]
+		other := c.Baseline
+		switch {
+		case c.Case != cas.ID || c.Metric != metric:
+			continue
+		case c.Baseline == arm:
+			other = c.Treatment
+		case c.Treatment != arm:
+			continue
+		}
+		if known(p.median(cas, other, metric)) == nil {
+			continue
+		}
+		if c.Verdict != stats.Invalid {
+			return ""
+		}
+		if why == "" && len(c.Reasons) > 0 {
+			why = fmt.Sprintf("not comparable with %s: %s", other, c.Reasons[0])
+		}
+	}
+	return why
+}
+
+// refusedBy is the message of the guard that keeps a value of a case out of its history; ""
+// for none.
+func (p *pass) refusedBy(cas, metric string) string {
+	for _, g := range p.e.Guards {
+		if g.ID == invalidArm && (g.Case == "" || g.Case == cas) && (g.Metric == "" || g.Metric == metric) {
+			return cmp.Or(g.Message, noReason)
+		}
+	}
+	return ""
+}
+
+// without is why no run of a case in an arm has a metric; "" where that is nothing to speak
+// of, as another metric is the primary one and runs ended well.
+func (p *pass) without(c *result.Case, arm, metric string) string {
+	why, well := "no run was made", false
+	for _, r := range p.runs(c.ID, arm) {
+		if why = reason(r, r.Metric(metric)); unsteady(r) {
+			why = "it reached no steady state"
+		}
+		well = well || r.Status != result.Failed
+	}
+	if well && metric != p.e.Design.Primary {
+		return ""
+	}
+	return why
+}

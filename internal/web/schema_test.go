@@ -1,0 +1,90 @@
+package web
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/schematest"
+)
+
+// TestFindingsSchema makes the schema from the types, their comments and constants.
+func TestFindingsSchema(t *testing.T) {
+	b, err := schematest.Document{Title: "teescope findings", Value: &Findings{}, Packages: []string{"web", "analysis"}, Enums: true}.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("findings.schema.json", b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(b, FindingsSchema) {
+		t.Error("findings.schema.json is not what the types say; run `make generate`")
+	}
+}
+
+// TestFindingsMatchTheirSchema: the schema takes what the API answers, and nothing
+// that a finding cannot be.
+func TestFindingsMatchTheirSchema(t *testing.T) {
+	until := time.UnixMilli(9000)
+	h := served(func(o *Options) {
+		o.Findings = func() Findings {
+			return Findings{Rules: []analysis.RuleStat{{Name: "heat", Answer: analysis.CannotTell, Reason: "no metric"}}, At: until}
+		}
+		o.History = func(analysis.Filter) ([]analysis.Record, error) {
+			return []analysis.Record{
+				{ID: "a", State: analysis.Closed, Since: time.UnixMilli(1000), LastSeen: until, Until: &until, Silenced: "s",
+					Finding: analysis.Finding{Rule: "heat", Subject: "redis", Title: "Hot.", Severity: analysis.Warning, Confidence: analysis.Low,
+						Share: &[2]float64{0.1, 0.2}, Cost: "A tenth.", Evidence: []analysis.Evidence{{Text: "it is", Expr: "up"}}}},
+				{ID: "b", State: analysis.Open, Finding: analysis.Finding{Severity: analysis.Info, Confidence: analysis.High}},
+			}, nil
+		}
+	})
+	schema := compile(t, FindingsSchema)
+	check := func(answer string) error {
+		t.Helper()
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(answer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(v)
+	}
+	for _, target := range []string{"findings", "findings?limit=3"} {
+		w := do(h, "GET", "/api/teescope/v1/"+target, "")
+		if err := check(w.Body.String()); w.Code != 200 || err != nil {
+			t.Errorf("%s: %d: %v\n%s", target, w.Code, err, w.Body)
+		}
+	}
+	good := do(h, "GET", "/api/teescope/v1/findings?limit=3", "").Body.String()
+	for old, wrong := range map[string]string{`"warning"`: `"grave"`, `"state":"open"`: `"state":1`, `[0.1,0.2]`: `[0.1]`, `"subject":`: `"object":`} {
+		bad := strings.ReplaceAll(good, old, wrong)
+		if bad == good || check(bad) == nil {
+			t.Errorf("%s in the place of %s is taken: %s", wrong, old, bad)
+		}
+	}
+}
+
+func compile(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
