@@ -1,5 +1,5 @@
 // The server's two APIs. Every failure is an Error whose message a person can read.
-import type { AnalysisSilence, Dashboards, Error as ApiError, Silences, SourceSetting } from "./types";
+import type { AnalysisSilence, Dashboard, Dashboards, Error as ApiError, Silences, SourceSetting } from "./types";
 import type { MatrixRow, VectorRow } from "../query/series";
 import type { Window } from "../state/window";
 
@@ -9,7 +9,7 @@ const prometheus = "api/v1/";
 
 /** GET of a document under /api/teescope/v1. */
 export async function getDocument<T>(name: string, signal?: AbortSignal): Promise<T> {
-  return (await request(own + name, { signal: signal ?? null })) as T;
+  return (await request(own + name, { signal: signal ?? null })).value as T;
 }
 
 /** The name of a document with what is asked of it; parts that are "" are left out. */
@@ -34,13 +34,29 @@ export async function endSilence(id: string): Promise<void> {
   await send("DELETE", `silences/${encodeURIComponent(id)}`);
 }
 
-/** Keeps the users' own dashboards as they are given here. */
-export async function keepDashboards(d: Dashboards): Promise<void> {
-  await send("PUT", "dashboards", d);
+/** Dashboards, and the name of this state of them: a change of another state is refused. */
+export interface KeptDashboards extends Dashboards {
+  tag: string;
 }
 
-function send(method: string, name: string, body?: unknown): Promise<unknown> {
-  return request(own + name, body === undefined ? { method } : { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+/** The dashboards as they are now. */
+export async function getDashboards(signal?: AbortSignal): Promise<KeptDashboards> {
+  return tagged(await request(`${own}dashboards`, { signal: signal ?? null }));
+}
+
+/** Keeps the users' own dashboards as they are given here, if those that are kept are
+ * still those of the tag; else the error has status 412. */
+export async function keepDashboards(list: Dashboard[], tag: string): Promise<KeptDashboards> {
+  const d: Dashboards = { dashboards: list };
+  return tagged(await request(`${own}dashboards`, { method: "PUT", headers: { "Content-Type": "application/json", "If-Match": tag }, body: JSON.stringify(d) }));
+}
+
+function tagged({ value, tag }: Received): KeptDashboards {
+  return { ...(value as Dashboards), tag };
+}
+
+async function send(method: string, name: string, body?: unknown): Promise<unknown> {
+  return (await request(own + name, body === undefined ? { method } : { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).value;
 }
 
 /** The server's own refusal, with its reason as the message. */
@@ -85,12 +101,18 @@ export async function labelValues(label: string, selector: string, w: Window, si
 }
 
 async function ask<T>(path: string, params: Record<string, string>, signal?: AbortSignal): Promise<{ data: T; warnings: string[] }> {
-  const answer = (await request(`${prometheus}${path}?${new URLSearchParams(params)}`, { signal: signal ?? null })) as Answer<T>;
+  const answer = (await request(`${prometheus}${path}?${new URLSearchParams(params)}`, { signal: signal ?? null })).value as Answer<T>;
   if (answer.status !== "success" || answer.data === undefined) throw new Error(answer.error ?? "the server sent no data");
   return { data: answer.data, warnings: answer.warnings ?? [] };
 }
 
-async function request(url: string, init: RequestInit): Promise<unknown> {
+/** What the server sent, and its ETag, "" where it gave none. */
+interface Received {
+  value: unknown;
+  tag: string;
+}
+
+async function request(url: string, init: RequestInit): Promise<Received> {
   let response: Response;
   try {
     response = await fetch(url, init);
@@ -100,9 +122,8 @@ async function request(url: string, init: RequestInit): Promise<unknown> {
   }
   const text = await response.text();
   if (!response.ok) throw new AnswerError(response.status, messageOf(text) ?? `The monitor answered ${response.status} ${response.statusText}`.trim());
-  if (text === "") return null;
   try {
-    return JSON.parse(text);
+    return { value: text === "" ? null : JSON.parse(text), tag: response.headers.get("ETag") ?? "" };
   } catch (e) {
     throw new Error("The monitor sent something that is not JSON. Another server may be at this address.", { cause: e });
   }

@@ -235,6 +235,12 @@ export interface CostRow {
   rows?: CostRow[];
 }
 
+/** Unseen is time of which a sampling clock saw nothing: 0, with the upper end of its interval. Both are zero where the clock's samples are not known. */
+export interface CostUnseen {
+  cpu: CostAmount;
+  wait: CostAmount;
+}
+
 /** Check is a comparison of what is explained with what was measured otherwise. */
 export interface CostCheck {
   text: string;
@@ -264,6 +270,8 @@ export interface CostTree {
   rows: CostRow[] | null;
   unexplained: CostAmount;
   unexplainedShare: CostAmount;
+  /** Unseen is what a row that is not there may take. */
+  unseen?: CostUnseen;
   checks: CostCheck[] | null;
   /** Blind says in sentences what could not be seen. */
   blind: string[] | null;
@@ -514,6 +522,17 @@ export interface ResultCeiling {
   source: string;
 }
 
+/** Pass is an experiment that follows from another: its cases in its arms, under loads that are shares of what the slower arm can do. */
+export interface ResultPass {
+  name: string;
+  loads: number[] | null;
+  /** Params override those of the experiment before; so do Pairs and Margin, where they are not 0. Primary is the metric of the verdict; "" is the workload's own. */
+  params?: { [key: string]: string };
+  pairs?: number;
+  primary_metric?: string;
+  margin?: number;
+}
+
 /** Design is how the runs were arranged. */
 export interface ResultDesign {
   kind: ResultKind;
@@ -534,6 +553,10 @@ export interface ResultDesign {
   calibration?: boolean;
   /** Client is where the load came from: SameHost, or the other machine as the user named it. "" for jobs without a load from outside. */
   client?: string;
+  /** NoCounters: the experiment wants the monitor's sources off. */
+  no_counters?: boolean;
+  /** Then are the passes that follow, each with a document of its own. */
+  then?: ResultPass[];
 }
 
 /** MetricDesc declares a metric of a workload. */
@@ -681,6 +704,15 @@ export interface ResultSpread {
   n: number;
 }
 
+/** CallCost is what a system call that does nothing costs in an environment, in seconds of CPU time by the account of the harness's machine: the median of a few jobs, the least and the most. */
+export interface ResultCallCost {
+  seconds: number;
+  low: number;
+  high: number;
+  /** Seen is the part of the calls that the machine's kernel had: 1 where programs ask it, 0 where something else answers them, a sandbox's own kernel or a guest's. */
+  seen_ratio: number;
+}
+
 /** Environment is one arm: where the job ran, as seen from inside and outside. */
 export interface ResultEnvironment {
   /** the label of the arm */
@@ -707,6 +739,8 @@ export interface ResultEnvironment {
   open_seconds: number | null;
   /** NullSeconds is what a run of an empty job takes here: the harness's own cost, which is subtracted from nothing. Null where the environment takes only its own programs. */
   null_run_seconds: ResultSpread | null;
+  /** Call is what a system call that does nothing costs here; absent where that is not known, for the reason in Missing. */
+  system_call?: ResultCallCost;
   /** FirstSeconds is what the first run took, which is cold and not counted; null where it failed. */
   first_run_seconds: number | null;
   /** Changed are fields that were different at the end of the experiment. */
@@ -827,11 +861,14 @@ export interface ResultAttribution {
   treatment: string;
   case: string;
   counter: string;
-  /** Base is what the baseline has per operation, Delta by how much the treatment has more. */
+  /** Base is what the baseline has per operation, Delta by how much the treatment has more. Of the counter Dearer, Delta is how many system calls both arms make per operation, and UnitCost by how much one costs more in the treatment. */
   baseline_per_operation?: number;
   delta_per_operation: number;
   /** Seconds is Delta at UnitCost, or Delta itself of a counter of time that is spent waiting. The largest come first. */
   unit_cost_seconds: number | null;
+  /** UnitLow and UnitHigh are, of the counter Dearer, by how much a call costs more at least and at most: the extremes of the few jobs that were measured in each arm. They bound what was seen and are no confidence interval. */
+  unit_cost_low_seconds?: number;
+  unit_cost_high_seconds?: number;
   seconds_per_operation?: number;
   /** Share is the part that Seconds are of the time by which an operation takes longer: on CPUs, and waiting for locks and disks. Unexplained is the part that no row has; it is below 0 where prices explain too much. */
   explained_share: number | null;

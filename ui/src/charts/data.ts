@@ -101,9 +101,8 @@ type Labels = { [label: string]: string };
  * has a space in its name. */
 export type Naming = string | readonly string[] | null | "what differs" | ((metric: Labels) => string);
 
-function nameBy(by: Naming, metric: Labels): string {
+function nameBy(by: Exclude<Naming, null>, metric: Labels): string {
   if (typeof by === "function") return by(metric);
-  if (by === null) return labelText(metric);
   const labels = typeof by === "string" ? [by] : by;
   return labels.map((l) => metric[l] || "(no name)").join(", ");
 }
@@ -113,7 +112,8 @@ export function useQuery(expr: string, by: Naming, most: number, w: Window, want
   return useResource(wanted && expr !== "" ? `${expr} ${keyOf(w)}` : null, async (signal) => {
     const grid = gridOf(w);
     const { rows, warnings } = await queryRange(expr, w, signal);
-    const naming = by === "what differs" ? namesOf(rows.map((r) => r.metric)) : by;
+    const metrics = rows.map((r) => r.metric);
+    const naming = by === "what differs" ? namesOf(metrics) : (by ?? labelTexts(metrics));
     const all = rows.map((r) => ({ name: nameBy(naming, r.metric), values: align(grid, r) }));
     const ranked = all.map((s) => ({ s, m: mean(s) ?? 0 })).sort((a, b) => b.m - a.m || (a.s.name < b.s.name ? -1 : 1));
     const series = ranked.slice(0, most).map((x) => x.s);
@@ -127,14 +127,20 @@ export function namesOf(metrics: Labels[]): (metric: Labels) => string {
   const [first] = metrics;
   const labels = [...new Set(metrics.flatMap((m) => Object.keys(m)))];
   const differing = labels.filter((l) => metrics.some((m) => m[l] !== first?.[l])).sort();
-  if (metrics.length < 2 || differing.length === 0 || !metrics.every((m) => differing.every((l) => m[l]))) return labelText;
+  if (metrics.length < 2 || differing.length === 0 || !metrics.every((m) => differing.every((l) => m[l]))) return labelTexts(metrics);
   return (m) => differing.map((l) => m[l]).join(", ");
 }
 
-/** A series' name and labels as PromQL writes them, without the job and the
- * instance that all have in common on one machine. */
-export function labelText(metric: { [label: string]: string }): string {
-  const labels = Object.entries(metric).filter(([k]) => k !== "__name__" && k !== "job" && k !== "instance");
+/** Names series by all their labels, but for the job and the instance where all have
+ * the same, as on one machine. */
+export function labelTexts(metrics: Labels[]): (metric: Labels) => string {
+  const common = ["job", "instance"].filter((l) => metrics.every((m) => m[l] === metrics[0]?.[l]));
+  return (m) => labelText(m, common);
+}
+
+/** A series' name and labels as PromQL writes them, without some. */
+export function labelText(metric: Labels, without: string[] = []): string {
+  const labels = Object.entries(metric).filter(([k]) => k !== "__name__" && !without.includes(k));
   const inner = labels.map(([k, v]) => `${k}="${v}"`).join(", ");
   return `${metric["__name__"] ?? ""}${inner === "" ? "" : `{${inner}}`}` || "value";
 }

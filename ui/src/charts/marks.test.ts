@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Annotation } from "../api/types";
-import { marksOf } from "./marks";
+import { marksOf, covered, type Mark } from "./marks";
 
 const mark = (time: number, timeEnd: number | undefined, tags: string[] | null): Annotation => ({ id: "", time, ...(timeEnd === undefined ? {} : { timeEnd }), title: "t", text: "", tags });
 
@@ -12,4 +12,16 @@ test("marks are cut to the window, and one without an end goes on", () => {
     { from: 150, to: 200, title: "t", level: "critical" },
   ]);
   expect(marksOf(null, w)).toEqual([]);
+});
+
+test("where marks overlap, the severest one is drawn, once", () => {
+  const m = (from: number, to: number, level: Mark["level"]): Mark => ({ from, to, level, title: "t" });
+  expect(covered([m(0, 10, "info"), m(2, 4, "critical"), m(3, 6, "warning"), m(5, 8, "info"), m(20, 30, "warning"), m(30, 40, "warning"), m(25, 35, "warning")])).toEqual([
+    { from: 0, to: 2, level: "info" },
+    { from: 2, to: 4, level: "critical" },
+    { from: 4, to: 6, level: "warning" },
+    { from: 6, to: 10, level: "info" },
+    { from: 20, to: 40, level: "warning" },
+  ]);
+  expect(covered([])).toEqual([]);
 });

@@ -28,6 +28,22 @@ export function marksOf(annotations: Annotation[] | null, w: Span): Mark[] {
     .slice(0, most);
 }
 
+/** The stretches of time that marks cover, each at the severest level there: tints
+ * of marks that overlap would add up to a colour that says nothing. */
+export function covered(marks: Mark[]): (Span & Pick<Mark, "level">)[] {
+  const edges = [...new Set(marks.flatMap((m) => [m.from, m.to]))].sort((a, b) => a - b);
+  const out: ReturnType<typeof covered> = [];
+  for (const [i, to] of edges.entries()) {
+    const from = edges[i - 1] ?? to;
+    const level = levels.find((l) => marks.some((m) => m.level === l && m.from < to && m.to > from));
+    if (!level || from === to) continue;
+    const last = out.at(-1);
+    if (last?.to === from && last.level === level) last.to = to;
+    else out.push({ from, to, level });
+  }
+  return out;
+}
+
 /** The marks in a line of words: that under the cursor, or how many there are. */
 export function MarkLine({ marks }: { marks: Mark[] }) {
   const time = useCursorTime();

@@ -10,15 +10,20 @@ test("a name keeps its colour whatever else is drawn", () => {
 });
 
 test("names of one colour differ in their dashes, in any order", () => {
-  const names = Array.from({ length: 200 }, (_, i) => `p${i}`).filter((n) => colourOf(n) === colourOf("p0")).slice(0, 3);
+  const names = Array.from({ length: 200 }, (_, i) => `p${i}`).filter((n) => colourOf(n) === colourOf("p0")).slice(0, 5);
   const a = strokes(names);
-  expect(new Set(names.map((n) => a.get(n)?.dash.join())).size).toBe(3);
+  expect(new Set(names.map((n) => a.get(n)?.dash.join())).size).toBe(5);
   expect(strokes(names.toReversed())).toEqual(a);
   expect(strokes([others]).get(others)?.colour).toBe("--series-rest");
 });
 
 test("the lines of a fixed chart all differ in colour", () => {
   expect(new Set([...strokes(["a", "b", "c", "d", "e", "f", "g", "h"], true).values()].map((s) => s.colour)).size).toBe(colours);
+});
+
+test("a fixed chart of more lines than colours draws no two alike", () => {
+  const names = Array.from({ length: colours + 3 }, (_, i) => `line ${i}`);
+  expect(new Set([...strokes(names, true).values()].map((s) => `${s.colour} ${s.dash}`)).size).toBe(names.length);
 });
 
 // From here on: the colours themselves, read from the style sheet.

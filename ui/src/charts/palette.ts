@@ -2,7 +2,7 @@
 import { others } from "../query/promql";
 
 export const colours = 8;
-const dashes: number[][] = [[], [7, 3], [2, 3]];
+const dashes: number[][] = [[], [7, 3], [2, 3], [9, 3, 2, 3], [14, 4]];
 
 /** FNV-1a, 32 bits, of the name's UTF-16 units. */
 function hash(s: string): number {
@@ -26,12 +26,12 @@ export interface Stroke {
 }
 
 /** Strokes for the names of one chart. The lines of a fixed chart take the
- * colours in order. Two names of the same colour get
+ * colours in order, and then again with dashes. Two names of the same colour get
  * different dashes, in alphabetical order, so that a refresh changes nothing. */
 export function strokes(names: string[], fixed = false): Map<string, Stroke> {
   const used = Array.from({ length: colours }, () => 0);
   const out = new Map<string, Stroke>();
-  if (fixed) return new Map(names.map((n, i) => [n, { colour: `--series-${i % colours}`, dash: [] }]));
+  if (fixed) return new Map(names.map((n, i) => [n, { colour: `--series-${i % colours}`, dash: dashes[Math.floor(i / colours) % dashes.length]! }]));
   for (const name of names.toSorted()) {
     if (name === others) {
       out.set(name, { colour: "--series-rest", dash: [3, 3] });

@@ -94,8 +94,8 @@ export function Panel({ unit, data, target, area = false, note, ...box }: Props)
   const { window: w, annotations } = useMachine();
   const [spoken, setSpoken] = useState("");
   const chart = data.data;
-  const names = chart?.series.map((s) => s.name).join("\n") ?? "";
-  const lineStrokes = useMemo(() => strokes(names === "" ? [] : names.split("\n"), chart?.fixed), [names, chart?.fixed]);
+  const names = JSON.stringify(chart?.series.map((s) => s.name) ?? []);
+  const lineStrokes = useMemo(() => strokes(JSON.parse(names) as string[], chart?.fixed), [names, chart?.fixed]);
   const marks = useMemo(() => marksOf(annotations.data, w), [annotations.data, w]);
 
   const drawn = chart !== null && chart.series.some((s) => s.values.some((v) => v !== null));

@@ -9,7 +9,7 @@ import type { Series } from "../query/series";
 import { zoomBack, zoomTo } from "../state/use-place";
 import type { Band } from "./band";
 import { cursorTime, setCursorTime, subscribeCursor } from "./cursor";
-import type { Mark } from "./marks";
+import { covered, type Mark } from "./marks";
 import type { Stroke } from "./palette";
 
 export interface PlotProps {
@@ -34,11 +34,13 @@ export function Plot({ grid, series, strokes, unit, height, scheme, area, marks,
   marked.current = marks;
   const banded = useRef(band);
   banded.current = band;
-  const names = series.map((s) => s.name).join("\n");
+  // As text it is the same while the names are; a name may hold any character.
+  const names = JSON.stringify(series.map((s) => s.name));
 
   useEffect(() => {
     const el = box.current;
     if (!el) return;
+    const labels = JSON.parse(names) as string[];
     const style = getComputedStyle(document.documentElement);
     const token = (name: string) => style.getPropertyValue(name).trim();
     const axis: uPlot.Axis = {
@@ -81,7 +83,7 @@ export function Plot({ grid, series, strokes, unit, height, scheme, area, marks,
           drawClear: [
             (self) => {
               drawMarks(self, marked.current, token);
-              drawBands(self, banded.current, names.split("\n").map((name) => token(strokes.get(name)?.colour ?? "--series-rest")));
+              drawBands(self, banded.current, labels.map((name) => token(strokes.get(name)?.colour ?? "--series-rest")));
             },
           ],
           setCursor: [
@@ -105,7 +107,7 @@ export function Plot({ grid, series, strokes, unit, height, scheme, area, marks,
         },
         series: [
           {},
-          ...names.split("\n").map((name): uPlot.Series => {
+          ...labels.map((name): uPlot.Series => {
             const s = strokes.get(name);
             return {
               label: name,
@@ -120,7 +122,7 @@ export function Plot({ grid, series, strokes, unit, height, scheme, area, marks,
           }),
         ],
       },
-      [[], ...names.split("\n").map(() => [])],
+      [[], ...labels.map(() => [])],
       el,
     );
     plot.current = u;
@@ -159,7 +161,7 @@ const levelColours = { critical: "--bad", warning: "--warn", info: "--accent" };
 function drawMarks(u: uPlot, marks: Mark[], token: (name: string) => string): void {
   const { left, top, width, height } = u.bbox;
   const x = (t: number) => Math.max(left, Math.min(left + width, u.valToPos(t, "x", true)));
-  for (const m of marks) {
+  for (const m of covered(marks)) {
     const [from, to] = [x(m.from), x(m.to)];
     u.ctx.fillStyle = token(levelColours[m.level]);
     u.ctx.fillRect(from, top, Math.max(1, to - from), 3 * uPlot.pxRatio);

@@ -32,7 +32,7 @@ export function binsOfBuckets(rows: VectorRow[]): Bin[] | null {
   for (const r of rows) {
     const le = r.metric["le"];
     if (le === undefined) return null;
-    const bound = le === "+Inf" ? Infinity : Number(le);
+    const bound = boundOf(le);
     const v = Number(r.value[1]);
     if (!Number.isNaN(bound) && Number.isFinite(v)) sums.set(bound, (sums.get(bound) ?? 0) + v);
   }
@@ -51,6 +51,35 @@ export function binsOfBuckets(rows: VectorRow[]): Bin[] | null {
   // Empty bins at both ends say nothing.
   const used = bins.map((b) => b.count > 0);
   return bins.slice(Math.max(0, used.indexOf(true)), used.lastIndexOf(true) + 1);
+}
+
+/** The values of one bucket of a classic histogram over time. */
+export interface Band {
+  to: number;
+  values: (number | null)[];
+}
+
+/** What lies between two bounds at each time, the highest first. Rows of the same
+ * bound and other labels are added up, as in binsOfBuckets. */
+export function bandsOf(rows: { le: string; values: (number | null)[] }[]): Band[] {
+  const sums = new Map<number, (number | null)[]>();
+  for (const r of rows) {
+    const sum = sums.get(boundOf(r.le));
+    sums.set(boundOf(r.le), sum ? sum.map((v, k) => added(v, r.values[k] ?? null)) : r.values);
+  }
+  const sorted = [...sums].filter(([to]) => !Number.isNaN(to)).sort((a, b) => b[0] - a[0]);
+  return sorted.map(([to, values], i) => {
+    const below = sorted[i + 1]?.[1];
+    return { to, values: values.map((v, k) => (v === null ? null : Math.max(0, v - (below?.[k] ?? 0)))) };
+  });
+}
+
+function added(a: number | null, b: number | null): number | null {
+  return a === null ? b : a + (b ?? 0);
+}
+
+function boundOf(le: string): number {
+  return le === "+Inf" ? Infinity : Number(le);
 }
 
 /** Comma-separated text, a line for each bin. */

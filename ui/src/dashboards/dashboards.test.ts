@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { binsOf, binsOfBuckets } from "./bins";
-import { exportText, freeName, importText, moved, withPanels } from "./document";
+import { bandsOf, binsOf, binsOfBuckets } from "./bins";
+import { exportText, freeName, importText, moved, withPanel, withPanels } from "./document";
 
 const panel = (title: string) => ({ title, query: "up", unit: "", kind: "graph" as const });
 const list = [
@@ -17,6 +17,14 @@ test("a dashboard without panels is gone", () => {
   expect(withPanels(list, "b", () => []).map((d) => d.name)).toEqual(["a"]);
   expect(withPanels(list, "a", (p) => p.slice(1))[0]!.panels).toEqual([panel("2")]);
   expect(withPanels(list, "none", () => [])).toEqual(list);
+});
+
+test("a panel is written in place of the old one, and is not lost where that or its dashboard is gone", () => {
+  const titles = (name: string, old: string | null) => withPanel(list, name, old === null ? null : panel(old), panel("x")).map((d) => [d.name, d.panels!.map((p) => p.title).join("")]);
+  expect(titles("a", "2")).toEqual([["a", "1x"], ["b", "3"]]);
+  expect(titles("a", null)).toEqual([["a", "12x"], ["b", "3"]]);
+  expect(titles("a", "3")).toEqual([["a", "12x"], ["b", "3"]]);
+  expect(titles("c", "1")).toEqual([["a", "12"], ["b", "3"], ["c", "x"]]);
 });
 
 test("a name that is taken gets a number", () => {
@@ -57,4 +65,17 @@ test("buckets are counted one by one, over all their other labels", () => {
     { from: 2, to: Infinity, count: 1 },
   ]);
   expect(binsOfBuckets([{ metric: {}, value: [0, "1"] }])).toBe(null);
+});
+
+test("buckets over time are told apart by their bound alone", () => {
+  const rows = [
+    { le: "1", values: [4, null, 1] },
+    { le: "+Inf", values: [6, 3, 1] },
+    { le: "1", values: [2, 1, null] },
+    { le: "+Inf", values: [2, 1, null] },
+  ];
+  expect(bandsOf(rows)).toEqual([
+    { to: Infinity, values: [2, 3, 0] },
+    { to: 1, values: [6, 1, 1] },
+  ]);
 });

@@ -36,6 +36,23 @@ export function withPanels(list: Dashboard[], name: string, change: (panels: Pan
   });
 }
 
+/** The list with a panel written into a dashboard: in place of an old one, or at its
+ * end if it is new. Somebody else may have removed the old one or the whole dashboard
+ * since it was read: then the panel is added, and the dashboard made again, so that
+ * nobody's work is lost. */
+export function withPanel(list: Dashboard[], name: string, old: Panel | null, p: Panel): Dashboard[] {
+  if (!list.some((d) => d.name === name)) return [...list, { name, panels: [p] }];
+  return withPanels(list, name, (panels) => {
+    const at = old ? panels.findIndex((x) => samePanel(x, old)) : -1;
+    return at < 0 ? [...panels, p] : panels.with(at, p);
+  });
+}
+
+/** Whether two panels are the same in all that a user can set. */
+function samePanel(a: Panel, b: Panel): boolean {
+  return a.title === b.title && a.query === b.query && a.unit === b.unit && a.kind === b.kind;
+}
+
 /** The panel at i trades places with its neighbour. */
 export function moved(panels: Panel[], i: number, by: -1 | 1): Panel[] {
   const [here, there] = [panels[i], panels[i + by]];

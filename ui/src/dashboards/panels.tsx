@@ -4,7 +4,7 @@ import { queryAt, queryRange, type Rows } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import type { Panel } from "../api/types";
 import { QueryChart } from "../charts/charts";
-import { keyOf, labelText, namesOf } from "../charts/data";
+import { keyOf, labelText, labelTexts, namesOf } from "../charts/data";
 import { gridCSV, type Grid } from "../charts/heat";
 import { HeatMap } from "../charts/heat-map";
 import { PanelBox, useSeen } from "../charts/panel";
@@ -14,10 +14,10 @@ import { BoxPlots } from "../explore/boxes";
 import { Values } from "../explore/values";
 import { formatTick, formatValue, rawValue, unitOf, type Unit } from "../format/number";
 import { formatMoment } from "../format/time";
-import { align, mean, type VectorRow } from "../query/series";
+import { align, mean, numberOf, type VectorRow } from "../query/series";
 import { useMachine } from "../state/machine";
 import { gridOf, type Window } from "../state/window";
-import { binsCSV, binsOf, binsOfBuckets, type Bin } from "./bins";
+import { bandsOf, binsCSV, binsOf, binsOfBuckets, type Bin } from "./bins";
 
 interface Props {
   panel: Panel;
@@ -71,12 +71,13 @@ function NowPanel({ kind, expr, unit, ...box }: DrawnProps & { kind: "gauge" | "
     const now = await queryAt(expr, w.to, s);
     // What a gauge is full at: a ratio at one, others at the most of the window.
     const most = kind !== "gauge" || unit === "ratio" || now.rows.length === 0 ? null : await queryRange(expr, w, s);
-    const largest = new Map(most?.rows.map((r) => [labelText(r.metric), Math.max(...r.values.map((v) => Number(v[1])))]));
-    return { ...now, expr, most: now.rows.map((r) => (unit === "ratio" ? 1 : Math.max(largest.get(labelText(r.metric)) ?? 0, Number(r.value[1])))) };
+    const largest = new Map(most?.rows.map((r) => [labelText(r.metric), Math.max(0, ...r.values.map((v) => Number(v[1])).filter(Number.isFinite))]));
+    return { ...now, expr, most: now.rows.map((r) => (unit === "ratio" ? 1 : Math.max(largest.get(labelText(r.metric)) ?? 0, Number(r.value[1]) || 0))) };
   });
   const rows = data.data?.rows ?? [];
   const nameOf = namesOf(rows.map((r) => r.metric));
-  const csv = () => ["series,value", ...rows.map((r) => `"${labelText(r.metric).replaceAll('"', '""')}",${r.value[1]}`)].join("\n") + "\n";
+  const textOf = labelTexts(rows.map((r) => r.metric));
+  const csv = () => ["series,value", ...rows.map((r) => `"${textOf(r.metric).replaceAll('"', '""')}",${r.value[1]}`)].join("\n") + "\n";
   return (
     <div ref={ref}>
       <PanelBox {...box} data={data} drawn={rows.length > 0} csv={csv}>
@@ -85,7 +86,7 @@ function NowPanel({ kind, expr, unit, ...box }: DrawnProps & { kind: "gauge" | "
         ) : (
           <div className="stats">
             {rows.slice(0, mostValues).map((r, i) => {
-              const value = Number(r.value[1]);
+              const value = numberOf(r.value[1]);
               const name = rows.length === 1 ? "" : nameOf(r.metric);
               return kind === "gauge" ? <Gauge key={i} name={name} value={value} most={data.data?.most[i] ?? 0} unit={unit} /> : <Value key={i} name={name} value={value} unit={unit} />;
             })}
@@ -202,16 +203,21 @@ function HeatPanel({ expr, unit, ...box }: DrawnProps) {
     const times = gridOf(coarse);
     const { rows, warnings } = await queryRange(expr, coarse, s);
     const nameOf = namesOf(rows.map((r) => r.metric));
-    const lines = rows.map((r) => ({ name: nameOf(r.metric), le: r.metric["le"], values: align(times, r) }));
     const grid: Grid = { rows: [], columns: times.map((t) => formatMoment(t, w.to - w.from)), values: [] };
-    const buckets = lines.length > 1 && lines.every((l) => l.le !== undefined);
-    const sorted = buckets ? lines.sort((a, b) => boundOf(b.le) - boundOf(a.le)) : lines.sort((a, b) => (mean(b) ?? 0) - (mean(a) ?? 0)).slice(0, 20);
-    for (const [i, l] of sorted.entries()) {
-      grid.rows.push(buckets ? `≤ ${l.le === "+Inf" ? "∞" : formatValue(Number(l.le), unit)}` : l.name);
-      const below = buckets ? sorted[i + 1] : undefined;
-      grid.values.push(l.values.map((v, k) => (v === null ? null : Math.max(0, v - (below?.values[k] ?? 0)))));
+    const buckets = rows.length > 1 && rows.every((r) => r.metric["le"] !== undefined);
+    const lines = rows.map((r) => ({ name: nameOf(r.metric), le: r.metric["le"] ?? "", values: align(times, r) }));
+    if (buckets) {
+      for (const b of bandsOf(lines)) {
+        grid.rows.push(`≤ ${b.to === Infinity ? "∞" : formatValue(b.to, unit)}`);
+        grid.values.push(b.values);
+      }
+    } else {
+      for (const l of lines.sort((a, b) => (mean(b) ?? 0) - (mean(a) ?? 0)).slice(0, 20)) {
+        grid.rows.push(l.name);
+        grid.values.push(l.values);
+      }
     }
-    return { expr, grid, buckets, left: lines.length - sorted.length, warnings };
+    return { expr, grid, buckets, left: buckets ? 0 : lines.length - grid.rows.length, warnings };
   });
   const g = data.data?.grid;
   return (
@@ -222,8 +228,4 @@ function HeatPanel({ expr, unit, ...box }: DrawnProps) {
       </PanelBox>
     </div>
   );
-}
-
-function boundOf(le: string | undefined): number {
-  return le === "+Inf" ? Infinity : Number(le);
 }

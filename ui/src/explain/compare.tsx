@@ -118,8 +118,8 @@ function SideCell({ label, side, per, scale, part }: Pick<LineProps, "per" | "sc
   );
 }
 
-function Difference({ pair: { difference: d, before } }: { pair: Pair }) {
-  if (!d) return <span className="dim">{before ? "only before" : "only after"}</span>;
+function Difference({ pair: { difference: d, before, after } }: { pair: Pair }) {
+  if (!d) return <span className="dim">{before && after ? "not known: one is a price alone" : before ? "only before" : "only after"}</span>;
   return (
     <span title={rawValue(d.value, "seconds")}>
       <b>{formatSigned(d.value, "seconds")}</b>

@@ -63,6 +63,13 @@ test("two trees: what changed most comes first, the rest last, and a missing sid
   expect(pairs[4]!.difference!.value).toBeCloseTo(0.8);
 });
 
+test("a measured time and a mere price have no difference", () => {
+  const zero = amount(0, 0);
+  const [measured, priced] = [tree([row("syscall:read", 0.2)], { unseen: { cpu: { value: 0, low: 0, high: 0.01 }, wait: zero } }), tree([row("syscall:read", 0.1)])];
+  expect(pairTrees(priced, measured)[0]).toMatchObject({ id: "syscall:read", difference: null });
+  expect(pairTrees(measured, measured)[0]!.difference!.value).toBe(0);
+});
+
 test("the verdict is the first cause, with the severity of what was found", () => {
   const causes = [{ rule: "syscall_storm", title: "redis spends 41 % of its time entering the kernel.", share: amount(0.41), rows: null, advice: "" }];
   expect(verdictOn(explanation(tree([row("a", 0.4)]), { causes }))).toMatchObject({ level: "info", headline: causes[0]!.title });

@@ -31,7 +31,8 @@ export function scaleOf(trees: CostTree[]): { min: number; max: number } {
 }
 
 /** A row in two trees. A side is null where its tree has no such row, and then no
- * difference is known: the time may be in that tree's rest. */
+ * difference is known: the time may be in that tree's rest. Nor is one known between
+ * a measured time and a mere price. */
 export interface Pair {
   id: string;
   title: string;
@@ -48,12 +49,17 @@ export type Side = Pick<CostRow, "time" | "share"> & Partial<Pick<CostRow, "rate
 export function pairTrees(before: CostTree, after: CostTree): Pair[] {
   const rest = (t: CostTree): Side => ({ time: t.unexplained, share: t.unexplainedShare });
   return [
-    ...pairRows(before.rows ?? [], after.rows ?? []),
+    ...pairRows(before.rows ?? [], after.rows ?? [], sampled(before) === sampled(after)),
     { id: restId, title: "Not explained", part: null, before: rest(before), after: rest(after), difference: minus(after.unexplained, before.unexplained), pairs: [] },
   ];
 }
 
-function pairRows(before: CostRow[], after: CostRow[]): Pair[] {
+/** The sampling clock saw the process, so that times are measured. */
+function sampled(t: CostTree): boolean {
+  return (t.unseen?.cpu.high ?? 0) > 0;
+}
+
+function pairRows(before: CostRow[], after: CostRow[], alike: boolean): Pair[] {
   const earlier = new Map(before.map((r) => [r.id, r]));
   const later = new Map(after.map((r) => [r.id, r]));
   const ids = new Set([...later.keys(), ...earlier.keys()]);
@@ -66,8 +72,8 @@ function pairRows(before: CostRow[], after: CostRow[]): Pair[] {
       part: known.part,
       before: b ?? null,
       after: a ?? null,
-      difference: a && b ? minus(a.time, b.time) : null,
-      pairs: pairRows(b?.rows ?? [], a?.rows ?? []),
+      difference: a && b && alike ? minus(a.time, b.time) : null,
+      pairs: pairRows(b?.rows ?? [], a?.rows ?? [], alike),
     };
   });
   return pairs.sort((x, y) => weight(y) - weight(x) || (x.id < y.id ? -1 : 1));

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { AnomalyBox } from "../api/types";
-import { axisOf, boxesCSV, bySeries, niceStep } from "./box";
+import { axisOf, boxesCSV, bySeries, niceStep, readingsPerValue } from "./box";
 
 test("steps are round", () => {
   expect([0.03, 1, 1.1, 3, 70].map(niceStep)).toEqual([0.05, 1, 2, 5, 100]);
@@ -35,4 +35,12 @@ test("boxes stand by series in the order of time", () => {
     ["b", ["1"]],
   ]);
   expect(boxesCSV([box('q"', "1")], (l) => l["name"] ?? "").split("\n")[1]).toBe('"q""",1,1,3,1,1,1,2,3,3,3,2');
+});
+
+test("boxes of a day look at some of the readings, those of minutes at all", () => {
+  const day = { ...box("a", "2026-11-21T00:00:00Z"), n: 240 };
+  day.window = { from: day.window.from, to: "2026-11-22T00:00:00Z" };
+  expect(readingsPerValue([day], 5)).toBe(72);
+  expect(readingsPerValue([{ ...day, n: 17_000 }], 5)).toBe(1);
+  expect(readingsPerValue([], 5)).toBe(1);
 });

@@ -35,6 +35,15 @@ export function valuesOf(b: AnomalyBox): number[] {
   return [b.low, b.q1, b.median, b.q3, b.high, b.min, b.max, ...(b.outliers ?? [])];
 }
 
+/** How many readings stand behind each value of a box, where a window has so many that
+ * some of them are looked at; else 1. */
+export function readingsPerValue(boxes: AnomalyBox[], interval: number): number {
+  const most = Math.max(0, ...boxes.map((b) => b.n));
+  const length = boxes[0] ? (Date.parse(boxes[0].window.to) - Date.parse(boxes[0].window.from)) / 1000 : 0;
+  const per = most > 0 ? length / interval / most : 1;
+  return per >= 2 ? Math.round(per) : 1;
+}
+
 /** The boxes by series, each with its windows in order. */
 export function bySeries(boxes: AnomalyBox[], name: (labels: { [label: string]: string }) => string): { name: string; boxes: AnomalyBox[] }[] {
   const out = new Map<string, AnomalyBox[]>();

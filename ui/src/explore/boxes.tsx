@@ -11,7 +11,7 @@ import { formatMoment } from "../format/time";
 import { useMachine } from "../state/machine";
 import { steady } from "../state/window";
 import { useWidth } from "../charts/width";
-import { axisOf, boxesCSV, bySeries, valuesOf } from "./box";
+import { axisOf, boxesCSV, bySeries, readingsPerValue, valuesOf } from "./box";
 
 /** More series than this are not drawn. */
 const mostSeries = 8;
@@ -30,6 +30,7 @@ export function BoxPlots({ expr, unit, tools, ...rest }: Props) {
   const nameOf = namesOf((data.data?.boxes ?? []).map((b) => b.labels ?? {}));
   const all = data.data ? bySeries(data.data.boxes, nameOf) : [];
   const shown = all.slice(0, mostSeries);
+  const skipped = readingsPerValue(data.data?.boxes ?? [], w.interval);
   const picker = (
     <>
       {tools}
@@ -49,6 +50,7 @@ export function BoxPlots({ expr, unit, tools, ...rest }: Props) {
           <Series key={s.name} name={s.name} boxes={s.boxes} unit={unit} height={rest.height ?? 160} />
         ))}
         {all.length > shown.length && <p className="note">{all.length - shown.length} more series are not drawn.</p>}
+        {skipped > 1 && <p className="note">One of {skipped} readings is looked at: peaks that were shorter may not be among the values.</p>}
         <p className="note">The box holds the middle half of the values and the line in it is the median; the whiskers end at the last values within 1.5 times the height of the box, and points are values beyond.</p>
       </PanelBox>
     </div>

@@ -37,7 +37,7 @@ const columns: { key: Key; title: string; unit: Unit; query: (w: Window, m: Matc
     title: "Disk per second",
     unit: "bytes/s",
     counted: true,
-    query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_fs_(reads|writes)_bytes_total",${inner(w, m)}}[${l}]))`,
+    query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_fs_(reads|writes)_bytes_total",${inner(w, [...m, disks])}}[${l}]))`,
   },
   {
     key: "network",
@@ -47,6 +47,9 @@ const columns: { key: Key; title: string; unit: Unit; query: (w: Window, m: Matc
     query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_network_(receive|transmit)_bytes_total",${inner(w, m)}}[${l}]))`,
   },
 ];
+
+// Devices on top of disks would count the same bytes again.
+const disks: Match = { label: "device", op: "!~", value: "/dev/(loop|ram|dm-|md|zram).*" };
 
 function inner(w: Window, m: Match[]): string {
   return select("", [...own(w), ...m]).slice(1, -1);
@@ -68,16 +71,15 @@ export default function Containers() {
   const [everything, setEverything] = useState(false);
   const [all, setAll] = useState(false);
   const rows = useResource<Row[]>(w.instance === "" ? null : keyOf(w), async (signal) => {
-    const seconds = watched(w);
     const notRoot: Match[] = [{ label: "id", op: "!=", value: "/" }];
     const length = `${Math.round(w.to - w.from)}s`;
-    const answers = await Promise.all(columns.map((c) => queryAt(c.query(w, notRoot, length).replaceAll("LABELS", labels), w.to, signal)));
+    const [seconds, ...answers] = await Promise.all([watched(w), ...columns.map((c) => queryAt(c.query(w, notRoot, length).replaceAll("LABELS", labels), w.to, signal))]);
     const byId = new Map<string, Row>();
     for (const [i, c] of columns.entries()) {
       for (const r of answers[i]!.rows) {
         const l = r.metric as ContainerLabels;
         const row = byId.get(l.id) ?? { id: l.id, name: containerName(l), isContainer: Boolean(l.name || l.container), values: {} };
-        row.values[c.key] = Number(r.value[1]) / (c.counted ? await seconds : 1);
+        row.values[c.key] = Number(r.value[1]) / (c.counted ? seconds : 1);
         byId.set(l.id, row);
       }
     }

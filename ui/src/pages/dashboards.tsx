@@ -1,10 +1,10 @@
 // Panels of the users' own, kept by the monitor.
-import { useState, type ReactNode } from "react";
-import { getDocument, keepDashboards } from "../api/client";
+import { useRef, useState, type ReactNode } from "react";
+import { AnswerError, getDashboards, keepDashboards, type KeptDashboards } from "../api/client";
 import { useResource } from "../api/resource";
-import type { Dashboard, Dashboards, Panel } from "../api/types";
+import type { Dashboard, Panel } from "../api/types";
 import { save } from "../charts/menu";
-import { emptyPanel, exportText, freeName, importText, moved, withPanels } from "../dashboards/document";
+import { emptyPanel, exportText, freeName, importText, moved, withPanel, withPanels } from "../dashboards/document";
 import "../dashboards/dashboards.css";
 import "../explore/explore.css";
 import { PanelForm } from "../dashboards/form";
@@ -15,31 +15,48 @@ import { goTo } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { count } from "../words/verdict";
 
-/** What is being written: a new dashboard, a new panel, or the panel at an index. */
-type Editing = "dashboard" | "panel" | number | null;
+/** What is being written: a new dashboard, or a panel of a dashboard, which is new or
+ * was there before. */
+type Editing = "dashboard" | { of: string; panel: Panel | null } | null;
+
+const changedMeanwhile = "Somebody else changed the dashboards meanwhile, so nothing was saved. They are shown as they are now: look, then do it again.";
 
 export default function DashboardsPage() {
   const place = usePlace();
-  const kept = useResource<Dashboards>("dashboards", (s) => getDocument("dashboards", s));
+  const read = useResource<KeptDashboards>("dashboards", getDashboards);
+  // What the last change left, or was refused for.
+  const [newer, setNewer] = useState<KeptDashboards | null>(null);
   const [editing, setEditing] = useState<Editing>(null);
   const [arranging, setArranging] = useState(false);
   const [failed, setFailed] = useState("");
-  const own = kept.data?.dashboards ?? [];
-  const locked = kept.data?.locked ?? [];
+  const busy = useRef(false);
+  const kept = newer ?? read.data;
+  const own = kept?.dashboards ?? [];
+  const locked = kept?.locked ?? [];
   const all = [...own, ...locked];
   const shown = all.find((d) => d.name === place.subject) ?? all[0];
   const mine = shown !== undefined && own.includes(shown);
 
-  /** Changes what the monitor keeps now, which another browser may have changed since. */
+  /** Changes what is shown here, and nothing if that is no longer what the monitor keeps. */
   const change = async (f: (list: Dashboard[], taken: string[]) => Dashboard[]) => {
-    const now = await getDocument<Dashboards>("dashboards");
-    const taken = [...(now.dashboards ?? []), ...(now.locked ?? [])].map((d) => d.name);
-    await keepDashboards({ dashboards: f(now.dashboards ?? [], taken) });
+    if (!kept) return;
+    try {
+      setNewer(await keepDashboards(f(own, all.map((d) => d.name)), kept.tag));
+    } catch (e) {
+      if (!(e instanceof AnswerError && e.status === 412)) throw e;
+      setNewer(await getDashboards());
+      if (shown) move({ subject: shown.name }, "replace"); // another one may be the first now
+      throw new Error(changedMeanwhile, { cause: e });
+    }
     setFailed("");
-    kept.retry();
   };
-  const attempt = (f: (list: Dashboard[], taken: string[]) => Dashboard[]) => {
-    change(f).catch((e: unknown) => setFailed(e instanceof Error ? e.message : String(e)));
+  const attempt = (f: (list: Dashboard[]) => Dashboard[]) => {
+    // A second click was at what the first one is about to move.
+    if (busy.current) return;
+    busy.current = true;
+    change(f)
+      .catch((e: unknown) => setFailed(e instanceof Error ? e.message : String(e)))
+      .finally(() => (busy.current = false));
   };
   const ofShown = (f: (panels: Panel[]) => Panel[]) => (list: Dashboard[]) => withPanels(list, shown?.name ?? "", f);
 
@@ -48,7 +65,7 @@ export default function DashboardsPage() {
       let made = name;
       await change((list, taken) => [...list, { name: (made = freeName(name, taken)), panels: [p] }]);
       move({ subject: made });
-    } else await change(ofShown((panels) => (editing === "panel" ? [...panels, p] : panels.map((old, i) => (i === editing ? p : old)))));
+    } else if (editing) await change((list) => withPanel(list, editing.of, editing.panel, p));
     setEditing(null);
   };
 
@@ -86,7 +103,7 @@ export default function DashboardsPage() {
           ))}
         </nav>
       )}
-      {kept.error && <Problem message={kept.error} retry={kept.retry} stale={kept.data !== null} />}
+      {read.error && <Problem message={read.error} retry={read.retry} stale={kept !== null} />}
       {failed && (
         <p className="problem" role="alert">
           {failed}
@@ -95,11 +112,11 @@ export default function DashboardsPage() {
           </button>
         </p>
       )}
-      {kept.data && editing === null && (
+      {kept && editing === null && (
         <div className="row controls">
           {mine && (
             <>
-              <button type="button" className="button" onClick={() => setEditing("panel")}>
+              <button type="button" className="button" onClick={() => setEditing({ of: shown.name, panel: null })}>
                 Add a panel
               </button>
               <button type="button" className="text-button" aria-pressed={arranging} onClick={() => setArranging((a) => !a)}>
@@ -134,17 +151,14 @@ export default function DashboardsPage() {
           )}
         </div>
       )}
-      {(editing === "dashboard" || editing === "panel") && <PanelForm key={editing} heading={editing === "dashboard" ? "New dashboard, with its first panel" : "New panel"} panel={emptyPanel} {...(editing === "dashboard" ? { name: "" } : {})} save={savePanel} cancel={() => setEditing(null)} />}
-      {kept.data && !shown && editing === null && <p className="empty">There is no dashboard yet. A panel is a title, a PromQL query, and a way to draw it.</p>}
-      {!kept.data && !kept.error && <p className="empty">Reading the dashboards.</p>}
+      {editing === "dashboard" && <PanelForm heading="New dashboard, with its first panel" panel={emptyPanel} name="" save={savePanel} cancel={() => setEditing(null)} />}
+      {editing && editing !== "dashboard" && <PanelForm heading={editing.panel ? `Panel ${editing.panel.title}` : "New panel"} panel={editing.panel ?? emptyPanel} save={savePanel} cancel={() => setEditing(null)} />}
+      {kept && !shown && editing === null && <p className="empty">There is no dashboard yet. A panel is a title, a PromQL query, and a way to draw it.</p>}
+      {!kept && !read.error && <p className="empty">Reading the dashboards.</p>}
       <ul className="grid board">
         {(shown?.panels ?? []).map((p, i) => (
           <li key={`${shown?.name} ${i} ${p.kind} ${p.query}`}>
-            {editing === i ? (
-              <PanelForm heading={`Panel ${p.title}`} panel={p} save={savePanel} cancel={() => setEditing(null)} />
-            ) : (
-              <UserPanel panel={p} tools={mine && arranging ? <Tools panel={p} last={i === (shown?.panels?.length ?? 0) - 1} first={i === 0} edit={() => setEditing(i)} shift={(by) => attempt(ofShown((panels) => moved(panels, i, by)))} remove={() => attempt(ofShown((panels) => panels.filter((_, k) => k !== i)))} /> : null} />
-            )}
+            <UserPanel panel={p} tools={mine && arranging && editing === null ? <Tools panel={p} last={i === (shown?.panels?.length ?? 0) - 1} first={i === 0} edit={() => setEditing({ of: shown.name, panel: p })} shift={(by) => attempt(ofShown((panels) => moved(panels, i, by)))} remove={() => attempt(ofShown((panels) => panels.filter((_, k) => k !== i)))} /> : null} />
           </li>
         ))}
       </ul>

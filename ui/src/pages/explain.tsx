@@ -209,8 +209,10 @@ function Key() {
 
 /** Whether the numbers agree with what was measured otherwise, and what could not be seen. */
 function Doubts({ of: list, names = [] }: { of: Explanation[]; names?: string[] }) {
-  const checks = list.flatMap((e, i) => (e.tree.checks ?? []).map((c) => ({ ...c, text: names[i] ? `${names[i]}: ${c.text}` : c.text })));
-  const blind = [...new Set(list.flatMap((e) => e.tree.blind ?? []))];
+  const said = (i: number, text: string) => (names[i] ? `${names[i]}: ${text}` : text);
+  const checks = list.flatMap((e, i) => (e.tree.checks ?? []).map((c) => ({ ...c, text: said(i, c.text) })));
+  // What is so of both sides is said once.
+  const blind = [...new Set(list.flatMap((e, i) => (e.tree.blind ?? []).map((b) => (list.every((o) => o.tree.blind?.includes(b)) ? b : said(i, b)))))];
   const broken = checks.filter((c) => !c.holds).length;
   if (checks.length === 0 && blind.length === 0) return null;
   return (

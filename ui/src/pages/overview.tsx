@@ -95,8 +95,8 @@ function useProcessCount(): number | null {
 }
 
 function VerdictLine() {
-  const { findings, overhead } = useMachine();
-  const v = verdictOf(findings.data, overhead.data, useProcessCount(), new Date());
+  const { findings, overhead, platform } = useMachine();
+  const v = verdictOf(findings.data, overhead.data, useProcessCount(), new Date(), platform.data?.started);
   const Icon = levelIcons[v.level];
   return (
     <section className={`verdict verdict-${v.level}`} aria-label="Verdict" data-level={v.level}>
@@ -139,7 +139,7 @@ function FindingCard({ finding: f, explainable }: { finding: AnalysisRecord; exp
       {first && <Spark expr={first.expr} label={first.text} />}
       <span className="row small">
         <span className="dim">{f.subject}</span>
-        {f.share && <span title="Share of CPU time that this takes, as an interval">{`${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of CPU time`}</span>}
+        {f.share && <span title="Share of its time that this takes, as an interval; the evidence says of which time">{`${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of its time`}</span>}
       </span>
     </PlaceLink>
   );

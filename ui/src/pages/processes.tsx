@@ -52,16 +52,15 @@ function Table() {
   const [all, setAll] = useState(false);
   const filter = processFilter(place.process);
   const rows = useResource<{ list: Row[]; warnings: string[] }>(w.instance === "" ? null : `${place.process} ${keyOf(w)}`, async (signal) => {
-    const seconds = watched(w);
-    const answers = columns.map((c) => queryAt(increaseBy(c.counter, "process", filter, w), w.to, signal));
+    const [seconds, ...answers] = await Promise.all([watched(w), ...columns.map((c) => queryAt(increaseBy(c.counter, "process", filter, w), w.to, signal))]);
     const byName = new Map<string, Row>();
     const warnings = new Set<string>();
     for (const [i, c] of columns.entries()) {
-      const answer = await answers[i]!;
+      const answer = answers[i]!;
       for (const w of answer.warnings) warnings.add(w);
       for (const { name, total } of rank(answer.rows, "process")) {
         const row = byName.get(name) ?? { name, rates: {} };
-        row.rates[c.key] = total / (await seconds);
+        row.rates[c.key] = total / seconds;
         byName.set(name, row);
       }
     }
@@ -144,9 +143,7 @@ function CallMap() {
   const w = { ...whole, from: Math.max(whole.from, whole.to - 3600) };
   const expr = `topk(2000, ${increaseBy({ metric: "tee_syscalls_total" }, "process, syscall", processFilter(place.process), w)})`;
   const data = useResource(seen ? `${expr} ${keyOf(w)}` : null, async (signal) => {
-    const seconds = watched(w);
-    const answer = await queryAt(expr, w.to, signal);
-    const s = await seconds;
+    const [s, answer] = await Promise.all([watched(w), queryAt(expr, w.to, signal)]);
     const pairs = answer.rows.map((r) => ({ row: r.metric["process"] ?? "", column: r.metric["syscall"] ?? "", value: Number(r.value[1]) / s })).filter((p) => p.value > 0);
     return { grid: gridOfPairs(pairs, 20, 14), expr, warnings: answer.warnings };
   });
@@ -187,10 +184,8 @@ function Detail({ name }: { name: string }) {
   const [all, setAll] = useState(false);
   const only: Match[] = [{ label: "process", op: "=", value: name }];
   const calls = useResource(w.instance === "" ? null : `${name} ${keyOf(w)}`, async (signal) => {
-    const seconds = watched(w);
-    const answer = await queryAt(increaseBy({ metric: "tee_syscalls_total" }, "syscall", only, w), w.to, signal);
+    const [s, answer] = await Promise.all([watched(w), queryAt(increaseBy({ metric: "tee_syscalls_total" }, "syscall", only, w), w.to, signal)]);
     const ranking = rank(answer.rows, "syscall");
-    const s = await seconds;
     const sum = ranking.reduce((a, r) => a + r.total, 0);
     return { rows: ranking.map((r) => ({ name: r.name, rate: r.total / s, share: r.total / sum })), rate: sum / s, warnings: answer.warnings };
   });

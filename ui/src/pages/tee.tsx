@@ -59,7 +59,7 @@ export default function TEEPage() {
           <h2 id="answers">What was looked for</h2>
         </div>
         <div className="scroll" tabIndex={0} role="group" aria-label="Answers by kind">
-          <table className="data">
+          <table className="data answers">
             <thead>
               <tr>
                 <th scope="col">Kind</th>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { align, fold, latest, mean, observed, rank, toCSV } from "./series";
+import { align, fold, latest, mean, numberOf, observed, rank, toCSV } from "./series";
 
 const grid = [100, 105, 110, 115, 120];
 
@@ -33,4 +33,8 @@ test("last and mean skip gaps and know no zero for nothing", () => {
 
 test("CSV quotes names and leaves gaps empty", () => {
   expect(toCSV([0, 5], [{ name: 'a,"b"', values: [1.5, null] }])).toBe('time,"a,""b"""\n1970-01-01T00:00:00.000Z,1.5\n1970-01-01T00:00:05.000Z,\n');
+});
+
+test("infinite values are numbers", () => {
+  expect(["+Inf", "-Inf", "1.5", "NaN"].map(numberOf)).toEqual([Infinity, -Infinity, 1.5, NaN]);
 });

@@ -16,6 +16,11 @@ export interface VectorRow extends Labelled {
   value: [number, string];
 }
 
+/** A value as Prometheus writes it: infinite ones in a way that Number does not read. */
+export function numberOf(text: string): number {
+  return Number(text.replace("Inf", "Infinity"));
+}
+
 /** Puts samples on the grid; a grid time without a sample is a gap. */
 export function align(grid: number[], row: MatrixRow): (number | null)[] {
   const first = grid[0] ?? 0;

@@ -1,7 +1,7 @@
 // The tables of a result: comparisons, causes, differences, guards, the harness's
 // own cost, published figures, environments, what is missing, every run.
 import type { ReactNode } from "react";
-import type { ResultComparison, ResultEnvironment, ResultExperiment, ResultLevel, ResultMetric } from "../api/types";
+import type { ResultAttribution, ResultComparison, ResultEnvironment, ResultExperiment, ResultLevel, ResultMetric } from "../api/types";
 import { formatMeasure, rawMeasure, spaced } from "../format/measure";
 import { formatValue } from "../format/number";
 import { levelIcons } from "../frame/level";
@@ -34,12 +34,13 @@ export function Table({ name, columns, children }: { name: string; columns: stri
 }
 
 /** A number with its raw value, or missing with its reason. */
-function Num({ v, unit, why, prefix = "" }: { v: number | null | undefined; unit: string; why?: string | undefined; prefix?: string }) {
+function Num({ v, unit, why, prefix = "", range }: { v: number | null | undefined; unit: string; why?: string | undefined; prefix?: string; range?: [number, number] | undefined }) {
   if (v === null || v === undefined) return <td className="num missing">missing{why ? <span className="small">: {why}</span> : ""}</td>;
   return (
     <td className="num" title={rawMeasure(v, unit)}>
       {prefix}
       {formatMeasure(v, unit)}
+      {range && <span className="small"> ({range.map((b) => formatMeasure(b, unit)).join(" to ")})</span>}
     </td>
   );
 }
@@ -109,6 +110,14 @@ export function Medians({ doc }: { doc: Doc }) {
   );
 }
 
+/** The row of the system calls that both arms make, and that cost more in one. */
+const DEARER = 'tee_syscalls_total{each="dearer"}';
+
+/** Between what the cost of one was seen, of rows that have it. */
+function costRange(a: ResultAttribution): [number, number] | undefined {
+  return a.unit_cost_low_seconds === undefined || a.unit_cost_high_seconds === undefined ? undefined : [a.unit_cost_low_seconds, a.unit_cost_high_seconds];
+}
+
 /** The causes of which the share is known. */
 export function Attribution({ doc }: { doc: Doc }) {
   const all = doc.attribution ?? [];
@@ -122,8 +131,8 @@ export function Attribution({ doc }: { doc: Doc }) {
           <th scope="row">{causeName(a.counter)}</th>
           <td>{armsText(a)}</td>
           <td>{a.case}</td>
-          <Num v={a.delta_per_operation} unit="" prefix={a.delta_per_operation > 0 ? "+" : ""} />
-          <Num v={a.unit_cost_seconds} unit="seconds" why={a.missing_reason ?? "no unit cost is known"} />
+          <Num v={a.delta_per_operation} unit="" prefix={a.delta_per_operation > 0 && a.counter !== DEARER ? "+" : ""} />
+          <Num v={a.unit_cost_seconds} unit="seconds" why={a.missing_reason ?? "no unit cost is known"} range={costRange(a)} />
           <Num v={a.explained_share} unit="ratio" why={a.missing_reason ?? "no unit cost is known"} />
         </tr>
       ))}

@@ -20,7 +20,7 @@ export function openFindings(f: Findings | null): AnalysisRecord[] {
     .sort((a, b) => order[a.severity] - order[b.severity] || a.since.localeCompare(b.since));
 }
 
-export function verdictOf(findings: Findings | null, overhead: Overhead | null, processes: number | null, now: Date): Verdict {
+export function verdictOf(findings: Findings | null, overhead: Overhead | null, processes: number | null, now: Date, started?: string): Verdict {
   if (!findings) return { level: "unknown", headline: "Asking the monitor.", detail: "" };
   const rules = findings.rules ?? [];
   const blind = rules.filter((r) => r.answer === "cannot tell");
@@ -43,11 +43,13 @@ export function verdictOf(findings: Findings | null, overhead: Overhead | null, 
       detail: [rules.length === 0 ? "No check has run so far." : `None of the ${rules.length} checks has an answer${why ? `, for example: ${why.replace(/\.$/, "")}` : ""}.`, watching].filter(Boolean).join(" "),
     };
   }
-  const longest = Math.max(...rules.map((r) => r.windows[0]));
+  const age = (now.getTime() - Date.parse(started ?? "")) / 1000;
+  const longest = Math.min(...[Math.max(...rules.map((r) => r.windows[0])), age].filter((s) => s >= 0));
+  const ended = (findings.findings ?? []).filter((r) => r.until && r.severity !== "info" && now.getTime() - Date.parse(r.until) < longest * 1000);
   const notes = open.length > 0 ? `${count(open.length, "note")} below.` : "";
   return {
     level: open.length > 0 ? "info" : "good",
-    headline: `Nothing wrong in the last ${formatLength(longest)}.`,
+    headline: ended.length > 0 ? `Nothing wrong now; ${count(ended.length, "problem")} ended in the last ${formatLength(longest)}.` : `Nothing wrong in the last ${formatLength(longest)}.`,
     detail: [notes, doubt, watching].filter(Boolean).join(" "),
   };
 }

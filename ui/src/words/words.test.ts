@@ -20,6 +20,15 @@ test("the verdict says nothing is wrong only when checks had an answer", () => {
   expect(say({}).level).toBe("unknown");
 });
 
+test("the verdict speaks of no more time than was watched, and of problems that ended in it", () => {
+  const ago = (minutes: number) => new Date(now.getTime() - minutes * 60_000).toISOString();
+  const headline = (f: AnalysisRecord[], started?: string) => verdictOf({ findings: f, rules: [rule("silent")], at: "" }, null, null, now, started).headline;
+  expect(headline([], ago(0.5))).toBe("Nothing wrong in the last 30 s.");
+  expect(headline([], ago(600))).toBe("Nothing wrong in the last 5 min.");
+  expect(headline([finding({ state: "closed", until: ago(2) })], ago(600))).toBe("Nothing wrong now; 1 problem ended in the last 5 min.");
+  expect(headline([finding({ state: "closed", until: ago(6) }), finding({ state: "closed", severity: "info", until: ago(2) })], ago(600))).toBe("Nothing wrong in the last 5 min.");
+});
+
 test("the verdict names the worst problem and since when", () => {
   const findings = [finding({ title: "slow" }), finding({ severity: "critical", title: "very slow." }), finding({ state: "closed", severity: "critical" }), finding({ severity: "info" })];
   const v = say({ findings, rules: [rule("fires")] });
