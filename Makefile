@@ -10,6 +10,10 @@ export GOFLAGS     := $(GOFLAGS) -trimpath
 # node may have been put there by tools/setup.sh, where the machine's own is too old.
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
+# What drives a browser in tests. npm leaves its lock file in node_modules: where that is older
+# than the repository's, it is installed again.
+BROWSER := e2e/browser/node_modules/.package-lock.json
+
 .DEFAULT_GOAL := help
 .PHONY: help build run demo test test-full kernels check bench bench-gate-selftest generate ui e2e clean
 
@@ -29,6 +33,7 @@ demo: build ## watch a finding open, explained and closed: redis under load, the
 
 test: ## run every test on this machine; ends with what ran, failed and was skipped, and why (half an hour)
 	@tools/setup.sh test
+	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
 test-full: test kernels ## the tests, then the kernel matrix (50 minutes)
@@ -41,8 +46,9 @@ check: ## format, vet, lints, import table, generated files up to date (needs cl
 	@tools/setup.sh generate
 	@go run ./tools/stages format vet lint types generated imports
 
-bench: build ## measure cost, speed and size and print the tables of docs/performance.md
+bench: build ## measure cost, speed and size and print the tables of docs/performance.md (two hours)
 	@tools/setup.sh test
+	@$(MAKE) --no-print-directory $(BROWSER)
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./e2e/perf
 	go run ./e2e/throughput
@@ -57,10 +63,9 @@ generate: ## make the generated files again: BPF objects, the page's types, docs
 	@tools/setup.sh generate
 	go generate ./...
 
-# npm leaves its lock file in node_modules: a stamp that is older than the lock means "install".
-ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
+ui/node_modules/.package-lock.json $(BROWSER): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	@tools/setup.sh build
-	cd ui && npm ci --no-audit --no-fund
+	cd $* && npm ci --no-audit --no-fund
 
 ui/dist/index.html: ui/node_modules/.package-lock.json $(shell find ui -type f -not -path 'ui/node_modules/*' -not -path 'ui/dist/*' 2>/dev/null)
 	cd ui && npm run build
@@ -70,7 +75,8 @@ ui: ui/dist/index.html ## build the page into ui/dist
 
 e2e: build ## run the tests with real servers, kernel and browser only
 	@tools/setup.sh test
+	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages e2e browser
 
 clean: ## remove what these targets built
-	rm -rf bin .tools ui/node_modules $(filter-out ui/dist/placeholder.html,$(wildcard ui/dist/*))
+	rm -rf bin .tools ui/node_modules e2e/browser/node_modules $(filter-out ui/dist/placeholder.html,$(wildcard ui/dist/*))

@@ -128,7 +128,6 @@ func TestBenchOnAFullDisk(t *testing.T) {
 // TestBenchRealTools goes from a run to a report with the tools that users have.
 // What they measure here is not judged: the machine is shared.
 func TestBenchRealTools(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		needs [][2]string // commands and their packages
 		args  string

@@ -34,6 +34,7 @@ func readCalibration(dir string) (c calibration, err error) {
 // TestCalibrate: a monitor measures once what events cost on its host, serves it,
 // and measures again on another kernel.
 func TestCalibrate(t *testing.T) {
+	t.Parallel()
 	out, errb, code := run(t, "calibrate")
 	if code != 0 || !strings.Contains(out, "fault_write") || !strings.Contains(out, "enclave_transition") {
 		t.Errorf("exit status %d: %s%s", code, out, errb)

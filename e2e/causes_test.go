@@ -63,10 +63,14 @@ func TestCauses(t *testing.T) {
 	programs := draw(rand.New(rand.NewPCG(seed, 0)))
 	m := startMonitor(t, "monitor")
 	const seconds = 30
-	starved := 0
+	var all []*causes // each asleep until it is its turn
 	for _, p := range programs {
-		c := startCauses(t, exe, "--name", p.name, "--seconds", fmt.Sprint(seconds), "--shares", p.flag())
-		time.Sleep(8 * time.Second) // libraries of new processes are found at a reading
+		all = append(all, startCauses(t, exe, "--name", p.name, "--seconds", fmt.Sprint(seconds), "--shares", p.flag()))
+	}
+	time.Sleep(8 * time.Second) // libraries of new processes are found at a reading
+	starved := 0
+	for i, p := range programs {
+		c := all[i]
 		c.goOn(t)
 		if !p.check(t, m, c.truth(t, 2*seconds*time.Second), seconds) {
 			starved++

@@ -16,6 +16,7 @@ import (
 // generator comes there and goes again, its report comes back, and the result says where
 // it ran. Whether the machine was quiet enough for a value is another matter.
 func TestClientElsewhere(t *testing.T) {
+	t.Parallel()
 	tool(t, "redis-server", "redis-server")
 	server := startSSH(t)
 	before := clientFolders(t)

@@ -32,7 +32,6 @@ $b poweroff -f
 // TestDMCrypt runs the dmcrypt launcher on a kernel that has dm-crypt: Debian 12's,
 // under software emulation.
 func TestDMCrypt(t *testing.T) {
-	t.Parallel()
 	qemu := tool(t, "qemu-system-x86_64", "qemu-system-x86")
 	busybox := tool(t, "busybox", "busybox-static")
 	mkfs := tool(t, "mkfs.ext4", "e2fsprogs")

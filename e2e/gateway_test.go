@@ -9,16 +9,15 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestGateway: the same answers directly, through our proxy and through nginx, and each
-// says what its parts used. The metric is one that needs no steady state, which a busy
-// machine does not have.
+// TestGateway: the same answers directly, through our proxy by either version of HTTP and
+// through nginx, and each says what its parts used. The metric is one that needs no
+// steady state, which a busy machine does not have.
 func TestGateway(t *testing.T) {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		t.Skip("nginx is not here; package nginx-light has it")
 	}
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.json")
-	_, errs, code := run(t, "bench", "run", "gateway", "--env", "direct=native,gateway=direct", "--env", "own=native,log=info", "--env", "nginx=native,gateway=nginx,log=info",
+	_, errs, code := run(t, "bench", "run", "gateway", "--env", "direct=native,gateway=direct", "--env", "own=native,log=info", "--env", "http2=native,http=2,log=info", "--env", "nginx=native,gateway=nginx,log=info",
 		"--param", "connections=8", "--param", "keep-alive=on|off", "--param", "warm=100ms", "--param", "measure=1s", "--metric", "gateway_cpu_per_request_seconds", "--pairs", "1", "--no-counters", "--out", path, "--data", t.TempDir())
 	if code != 0 && code != 3 { // one pair gives no verdict
 		t.Fatalf("exit status %d: %s", code, errs)

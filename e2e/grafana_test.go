@@ -64,6 +64,7 @@ func (m *monitor) silence(t *testing.T, expr string, missing map[string]string) 
 // servers under load, disk writes, refused connections and a benchmark. Each returns
 // series, but where this machine lacks the source or nothing of the kind happens.
 func TestGrafana(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	results := httptest.NewServer(benchmarkMetrics(t, dir))
 	defer results.Close()

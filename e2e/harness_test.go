@@ -129,11 +129,10 @@ type monitor struct {
 func startMonitor(t *testing.T, args ...string) *monitor {
 	t.Helper()
 	needRoot(t)
-	data := ""
 	if !strings.Contains(strings.Join(args, " "), "--data") && args[0] == "monitor" {
-		data = t.TempDir()
+		data := t.TempDir()
 		args = append(args, "--data", data)
-		unitCosts.give(t, data)
+		defer unitCosts.give(t, data)()
 	}
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
@@ -156,14 +155,11 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 		_, err := fetch(m.url + "/-/ready")
 		return err
 	})
-	if data != "" {
-		unitCosts.take(data)
-	}
 	return m
 }
 
-// unitCosts is what the first monitor with a new data folder measured. The others
-// get it, as they would after a restart, and need not measure again.
+// unitCosts is what the first monitor with a new data folder measured. The others wait
+// for it and get it, as they would after a restart, and need not measure again.
 var unitCosts kept
 
 type kept struct {
@@ -171,24 +167,22 @@ type kept struct {
 	file []byte
 }
 
-func (k *kept) take(dir string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.file == nil {
-		k.file, _ = os.ReadFile(filepath.Join(dir, "calibration.json")) // without it the next one measures
-	}
-}
-
-func (k *kept) give(t *testing.T, dir string) {
+// give puts into a data folder what was measured; ready is to be called when the monitor is.
+func (k *kept) give(t *testing.T, dir string) (ready func()) {
 	t.Helper()
+	name := filepath.Join(dir, "calibration.json")
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.file == nil {
-		return
+	if k.file == nil { // the others wait until this one has measured
+		return func() {
+			k.file, _ = os.ReadFile(name) // without it the next one measures
+			k.mu.Unlock()
+		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "calibration.json"), k.file, 0o600); err != nil {
+	defer k.mu.Unlock()
+	if err := os.WriteFile(name, k.file, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return func() {}
 }
 
 // fetch is GET; an answer other than 200 is an error with the body in it.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,5 +177,60 @@ func TestMaven(t *testing.T) {
 	}
 	if text := said(t, "jar", "--list", "--file", filepath.Join(dir, "target/tls-bench.jar")); !strings.Contains(text, "server/BenchServer.class") || !strings.Contains(text, "client/BenchClient.class") {
 		t.Errorf("the archive has %s", text)
+	}
+	javaRefusals(t, filepath.Join(dir, "target/classes"))
+}
+
+// javaRefusals: what keeps the Java programs from their work is said in one line, with what was
+// tried, what happened and what to do, and the exit status is not 0.
+func javaRefusals(t *testing.T, classes string) {
+	t.Helper()
+	dir := t.TempDir()
+	said(t, worker(), "certificate", "--out", dir)
+	file := func(name, text string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	cert, key := filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")
+	locked := file("locked.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n")
+	broken := file("broken.key", "-----BEGIN PRIVATE KEY-----\nMIIB!\n-----END PRIVATE KEY-----\n")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	server := []string{"server.BenchServer", "--port", "0", "--cert"}
+	const maker = "teescope-work certificate"
+	for _, c := range []struct {
+		name string
+		argv []string
+		want []string
+	}{
+		{"no key", append(server, cert, "--key", filepath.Join(dir, "none.key")), []string{"read key", "none.key", "no such file", maker}},
+		{"a key with a password", append(server, cert, "--key", locked), []string{"read key", "ENCRYPTED", "without a password", maker}},
+		{"a key that is none", append(server, cert, "--key", broken), []string{"read key", "PKCS #8", maker}},
+		{"a certificate for a key", append(server, cert, "--key", cert), []string{"read key", "no private key", maker}},
+		{"a key for a certificate", append(server, key, "--key", key), []string{"read certificate", "server.key", maker}},
+		{"a port in use", append(server, cert, "--key", key, "--port", port), []string{"listen on 127.0.0.1:" + port, "in use", "--port"}},
+		{"no such host", append(server, cert, "--key", key, "--host", "192.0.2.1"), []string{"listen on 192.0.2.1:0", "--host"}},
+		{"no server", []string{"client.BenchClient", "--host", "127.0.0.1", "--port", "1", "--ca", cert}, []string{"connect to 127.0.0.1:1", "refused", "start the server"}},
+		{"a client without certificate", []string{"client.BenchClient", "--ca", filepath.Join(dir, "none.pem")}, []string{"read certificate", "no such file", maker}},
+	} {
+		p := exec.CommandContext(t.Context(), "java", append([]string{"-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", classes}, c.argv...)...)
+		var errs strings.Builder
+		p.Stderr = &errs
+		if err := p.Run(); p.ProcessState == nil || p.ProcessState.ExitCode() != 1 || strings.Count(errs.String(), "\n") != 1 || !strings.HasPrefix(errs.String(), c.argv[0]+": ") {
+			t.Errorf("%s: %v, want exit status 1 and one line, not %q", c.name, err, errs.String())
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errs.String(), want) {
+				t.Errorf("%s: it says %q, want %q", c.name, errs.String(), want)
+			}
+		}
 	}
 }

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 // TestPromtool: the stock promtool works against the monitor's API.
 func TestPromtool(t *testing.T) {
+	t.Parallel()
 	promtool := tool(t, "promtool", "prometheus")
 	m := startMonitor(t, "monitor", "--interval", "1s")
 	time.Sleep(3 * time.Second)
@@ -52,6 +55,7 @@ var disliked = regexp.MustCompile(`^(node_(memory|netstat|sockstat)_\w+ metric n
 
 // TestCheckMetrics: /metrics of the agent passes promtool's lint.
 func TestCheckMetrics(t *testing.T) {
+	t.Parallel()
 	promtool := tool(t, "promtool", "prometheus")
 	m := startMonitor(t, "agent")
 	body, err := fetch(m.url + "/metrics")
@@ -75,6 +79,7 @@ func TestCheckMetrics(t *testing.T) {
 
 // TestPrometheusScrapesAgent: a real Prometheus takes the agent's metrics.
 func TestPrometheusScrapesAgent(t *testing.T) {
+	t.Parallel()
 	prometheus := tool(t, "prometheus", "prometheus")
 	agent := startMonitor(t, "agent")
 	dir := t.TempDir()
@@ -86,20 +91,34 @@ func TestPrometheusScrapesAgent(t *testing.T) {
 	port := freePort(t)
 	start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port))
 	server := &monitor{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	waitPort(t, port)
+	eventually(t, 30*time.Second, "Prometheus is ready", func() error { // it listens before that
+		resp, err := http.Get(server.url + "/-/ready")
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
 	eventually(t, 30*time.Second, "Prometheus has two scrapes", func() error {
 		if v := server.query(t, `count_over_time(up{job="agents"}[1m]) and up{job="agents"} == 1`, "job")["agents"]; v < 2 {
 			return fmt.Errorf("%v scrapes", v)
 		}
 		return nil
 	})
-	if v := server.query(t, `rate(tee_syscalls_total{process="teescope"}[10s]) > 0`, "process"); len(v) == 0 {
-		t.Error("no rate of system calls of the agent itself")
-	}
+	eventually(t, 10*time.Second, "Prometheus has a rate of the agent's own system calls", func() error {
+		if v := server.query(t, `rate(tee_syscalls_total{process="teescope"}[10s]) > 0`, "process"); len(v) == 0 {
+			return errors.New("none")
+		}
+		return nil
+	})
 }
 
 // TestMonitorScrapesTargets: scrape_configs of --config work as in Prometheus.
 func TestMonitorScrapesTargets(t *testing.T) {
+	t.Parallel()
 	agent := startMonitor(t, "agent")
 	config := filepath.Join(t.TempDir(), "teescope.yaml")
 	text := fmt.Sprintf("analysis:\n  every: 5s\nscrape_configs:\n- job_name: fleet\n  scrape_interval: 1s\n  static_configs:\n  - targets: [%q]\n", strings.TrimPrefix(agent.url, "http://"))

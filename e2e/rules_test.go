@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // TestOwnRules: of the user's rules one holds, one has an expression that PromQL
@@ -55,6 +57,7 @@ func TestOwnRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	conforms(t, body, "findings")
 	var a struct {
 		Rules []struct{ Name, Answer, Reason string }
 	}
@@ -102,4 +105,32 @@ func TestOwnRules(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// conforms checks an answer of the API with the schema that the program prints.
+func conforms(t *testing.T, answer, document string) {
+	t.Helper()
+	printed, errs, code := run(t, "schema", document)
+	if code != 0 {
+		t.Fatalf("schema %s: status %d: %s", document, code, errs)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	var docs [2]any
+	for i, text := range []string{printed, answer} {
+		var err error
+		if docs[i], err = jsonschema.UnmarshalJSON(strings.NewReader(text)); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+	}
+	if err := c.AddResource(document, docs[0]); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(docs[1]); err != nil {
+		t.Errorf("%v in %s", err, answer)
+	}
 }

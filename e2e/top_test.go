@@ -144,13 +144,17 @@ func TestTop(t *testing.T) {
 			if code := end(term, p); code != 0 {
 				t.Errorf("exit status %d: %s", code, p.stderr)
 			}
-			all := term.shown.String()
+			var all string
+			eventually(t, 5*time.Second, "the screen and the cursor are given back", func() error { // what it wrote last may be on its way
+				all = term.shown.String()
+				enter, leave := strings.LastIndex(all, "\x1b[?1049h"), strings.LastIndex(all, "\x1b[?1049l")
+				if enter < 0 || leave < enter || strings.LastIndex(all, "\x1b[?25h") < strings.LastIndex(all, "\x1b[?25l") {
+					return fmt.Errorf("it ends with %q", all[max(0, len(all)-200):])
+				}
+				return nil
+			})
 			if strings.Contains(all, "pwned\x07") || strings.Contains(all, "\x1b]0;") {
 				t.Error("a process name steers the terminal")
-			}
-			enter, leave := strings.LastIndex(all, "\x1b[?1049h"), strings.LastIndex(all, "\x1b[?1049l")
-			if enter < 0 || leave < enter || strings.LastIndex(all, "\x1b[?25h") < strings.LastIndex(all, "\x1b[?25l") {
-				t.Errorf("the screen or the cursor is not given back: %q", all[max(0, len(all)-200):])
 			}
 			after, err := unix.IoctlGetTermios(int(term.slave.Fd()), unix.TCGETS)
 			if err != nil {

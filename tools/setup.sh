@@ -122,10 +122,13 @@ test)
 	needs redis-server redis-server
 	needs redis-benchmark redis-tools
 	[ -e /usr/sbin/nginx ] || missing+=(nginx-light)
+	needs memcached memcached
+	compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 	needs wrk wrk
 	[ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
 	needs chromium chromium fonts-dejavu-core
 	needs prometheus prometheus
+	needs prometheus-alertmanager prometheus-alertmanager
 	needs podman podman
 	needs runc runc
 	want_kernels

@@ -240,6 +240,11 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     await box.press("Enter");
     await drawn(page, "Over the time range");
     assert.ok(Number(await page.locator("td[data-value]").first().getAttribute("data-value")) > 0);
+    // A process can have such a name; check() says whether the drawing of it threw.
+    await write(box, String.raw`label_replace(vector(1), "process", "<b>\n2", "", "") or label_replace(vector(2), "process", "3", "", "")`);
+    await box.press("Enter");
+    await chart(page, "Over the time range").getByText("<b>").waitFor();
+    await drawn(page, "Over the time range");
     await write(box, "sum(");
     await box.press("Enter");
     await page.getByRole("alert").getByText(/parse error/).waitFor();

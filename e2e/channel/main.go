@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -81,7 +82,7 @@ func main() {
 	}
 	comparisons := slices.DeleteFunc(slices.Clone(comparisons), func(c comparison) bool { return !match.MatchString(c.what) })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err = run(ctx, comparisons, *worker, *rounds, []string{"-windows", strconv.Itoa(*windows), "-window", window.String(), "-warm", (2 * *window).String()})
+	err = run(ctx, os.Stdout, comparisons, *worker, *rounds, []string{"-windows", strconv.Itoa(*windows), "-window", window.String(), "-warm", (2 * *window).String()})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "channel:", err)
@@ -89,7 +90,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, comparisons []comparison, worker string, rounds int, length []string) error {
+func run(ctx context.Context, out io.Writer, comparisons []comparison, worker string, rounds int, length []string) error {
 	var cases [][]string
 	for _, c := range comparisons {
 		if !slices.ContainsFunc(cases, func(a []string) bool { return slices.Equal(a, c.args) }) {
@@ -117,11 +118,11 @@ func run(ctx context.Context, comparisons []comparison, worker string, rounds in
 		}
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, rounds)
 	}
-	fmt.Println("| what | ours | against | ratio of the times | 95 % interval | aim |\n|---|---|---|---|---|---|")
+	fmt.Fprintln(out, "| what | ours | against | ratio of the times | 95 % interval | aim |\n|---|---|---|---|---|---|")
 	for _, c := range comparisons {
 		ours, its := strings.Join(c.args, " ")+c.ours, strings.Join(c.args, " ")+c.its
 		x := stats.Paired(costs[its], costs[ours], stats.Options{Margin: 0.03, Confidence: 0.95, Better: -1, Seed: 1})
-		fmt.Printf("| %s | %s %s | %s %s | %.2f | [%.2f, %.2f] | %s |\n", c.what, c.ours, show(costs[ours], sizes[ours], c.rate),
+		fmt.Fprintf(out, "| %s | %s %s | %s %s | %.2f | [%.2f, %.2f] | %s |\n", c.what, c.ours, show(costs[ours], sizes[ours], c.rate),
 			c.its, show(costs[its], sizes[its], c.rate), x.Ratio, x.Low, x.High, cmp.Or(c.aim, "–"))
 	}
 	return nil

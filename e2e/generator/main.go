@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -28,6 +29,7 @@ import (
 )
 
 type options struct {
+	out     io.Writer
 	bin     string
 	pairs   int
 	measure time.Duration
@@ -36,7 +38,7 @@ type options struct {
 }
 
 func main() {
-	var o options
+	o := options{out: os.Stdout}
 	flag.StringVar(&o.bin, "bin", "bin/teescope-work", "our load generator")
 	flag.IntVar(&o.pairs, "pairs", 10, "pairs of each comparison")
 	flag.DurationVar(&o.measure, "measure", 3*time.Second, "length of one measurement")
@@ -118,11 +120,11 @@ func nginx(_ options, port, dir string) (*exec.Cmd, error) {
 }
 
 func (o options) run(ctx context.Context) error {
-	fmt.Println("| request, server; other generator | its requests/s | ours | ours over it | 95 % interval | requests per CPU second, ours over it |\n|---|---|---|---|---|---|")
+	fmt.Fprintln(o.out, "| request, server; other generator | its requests/s | ours | ours over it | 95 % interval | requests per CPU second, ours over it |\n|---|---|---|---|---|---|")
 	for _, c := range contests {
 		if err := o.contest(ctx, c); err != nil {
 			if errors.Is(err, exec.ErrNotFound) {
-				fmt.Printf("| %s | left out: %v | | | | |\n", c.name, err)
+				fmt.Fprintf(o.out, "| %s | left out: %v | | | | |\n", c.name, err)
 				continue
 			}
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -188,7 +190,7 @@ func (o options) contest(ctx context.Context, c contest) error {
 	}
 	r := stats.Paired(other.rate, ours.rate, stats.Options{Margin: 0.03, Confidence: 0.95, Better: 1, Seed: 1})
 	p := stats.Paired(other.perCPU, ours.perCPU, stats.Options{Margin: 0.03, Confidence: 0.95, Better: 1, Seed: 1})
-	fmt.Printf("| %s | %.0f | %.0f | %.2f | [%.2f, %.2f] | %.2f [%.2f, %.2f] |\n", c.name, r.BaseMedian, r.TreatMedian, r.Ratio, r.Low, r.High, p.Ratio, p.Low, p.High)
+	fmt.Fprintf(o.out, "| %s | %.0f | %.0f | %.2f | [%.2f, %.2f] | %.2f [%.2f, %.2f] |\n", c.name, r.BaseMedian, r.TreatMedian, r.Ratio, r.Low, r.High, p.Ratio, p.Low, p.High)
 	return nil
 }
 

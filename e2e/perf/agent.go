@@ -35,12 +35,12 @@ func (o options) agent() error {
 	if err != nil {
 		return err
 	}
-	row("agent, CPU at a 5 s scrape", fmt.Sprintf("%.2f %% of one core", 100*(after-before)/o.idle.Seconds()), fmt.Sprintf("user and system time of the process over %v", o.idle))
+	o.row("agent, CPU at a 5 s scrape", fmt.Sprintf("%.2f %% of one core", 100*(after-before)/o.idle.Seconds()), fmt.Sprintf("user and system time of the process over %v", o.idle))
 	rss, err := resident(a.Process.Pid)
 	if err != nil {
 		return err
 	}
-	row("agent, resident memory", rss, fmt.Sprintf("after %v", o.idle+2*scrapeEvery))
+	o.row("agent, resident memory", rss, fmt.Sprintf("after %v", o.idle+2*scrapeEvery))
 	return o.churned(a)
 }
 
@@ -66,7 +66,7 @@ func (o options) churned(a *running) error {
 			return err
 		}
 	}
-	row("agent, memory in churn", sizes[0]+"; at the end "+sizes[1],
+	o.row("agent, memory in churn", sizes[0]+"; at the end "+sizes[1],
 		fmt.Sprintf("after a third and after all of %v, in which %d processes with names of their own and %d control groups came and went", o.churn, c.processes, c.groups))
 	return nil
 }

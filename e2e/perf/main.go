@@ -7,6 +7,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -30,16 +31,19 @@ import (
 )
 
 type options struct {
+	out           io.Writer
 	bin, dist     string
+	usable        string
 	idle, settle  time.Duration
 	churn         time.Duration
 	series, hours int
 }
 
 func main() {
-	var o options
+	o := options{out: os.Stdout}
 	flag.StringVar(&o.bin, "bin", "bin/teescope", "binary to measure")
 	flag.StringVar(&o.dist, "page", "ui/dist", "build of the page")
+	flag.StringVar(&o.usable, "usable", "e2e/browser/usable.js", "what times a page in a browser")
 	flag.DurationVar(&o.idle, "idle", 2*time.Minute, "how long to watch idle CPU")
 	flag.DurationVar(&o.settle, "settle", 10*time.Minute, "age of the monitor at which its memory is read")
 	flag.DurationVar(&o.churn, "churn", 30*time.Minute, "how long control groups and processes come and go beside an agent")
@@ -52,10 +56,12 @@ func main() {
 	}
 }
 
-func row(what, value, how string) { fmt.Printf("| %s | %s | %s |\n", what, value, how) }
+func (o options) row(what, value, how string) {
+	fmt.Fprintf(o.out, "| %s | %s | %s |\n", what, value, how)
+}
 
 func (o options) run() error {
-	fmt.Println("| what | measured | how |\n|---|---|---|")
+	fmt.Fprintln(o.out, "| what | measured | how |\n|---|---|---|")
 	for _, step := range []func() error{o.sizes, o.starts, o.doctor, o.live, o.agent, o.day} {
 		if err := step(); err != nil {
 			return err
@@ -69,10 +75,10 @@ func (o options) sizes() error {
 	if err != nil {
 		return err
 	}
-	row("binary", fmt.Sprintf("%.1f MiB", float64(fi.Size())/(1<<20)), "stripped, static")
+	o.row("binary", fmt.Sprintf("%.1f MiB", float64(fi.Size())/(1<<20)), "stripped, static")
 	index, err := os.ReadFile(filepath.Join(o.dist, "index.html"))
 	if err != nil {
-		row("page, first load", "absent", "the page is not built: "+err.Error())
+		o.row("page, first load", "absent", "the page is not built: "+err.Error())
 		return nil
 	}
 	total := zipped(index)
@@ -83,7 +89,7 @@ func (o options) sizes() error {
 		}
 		total += zipped(b)
 	}
-	row("page, first load", fmt.Sprintf("%.0f KiB", float64(total)/1024), "HTML, JS and CSS that index.html names, gzip")
+	o.row("page, first load", fmt.Sprintf("%.0f KiB", float64(total)/1024), "HTML, JS and CSS that index.html names, gzip")
 	return nil
 }
 
@@ -177,7 +183,7 @@ func (o options) starts() error {
 			return err
 		}
 	}
-	row("start to first sample, empty data", spread(times), "median of 5 (least, most)")
+	o.row("start to first sample, empty data", spread(times), "median of 5 (least, most)")
 	return nil
 }
 
@@ -190,7 +196,7 @@ func (o options) doctor() error {
 		}
 		times = append(times, time.Since(began))
 	}
-	row("doctor", spread(times), "median of 5, whole process")
+	o.row("doctor", spread(times), "median of 5, whole process")
 	return nil
 }
 
@@ -211,6 +217,7 @@ func (o options) live() error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = m.stop() }() // where something fails
 	began := time.Now()
 	var times []time.Duration
 	var body []byte
@@ -227,7 +234,7 @@ func (o options) live() error {
 			series++
 		}
 	}
-	row("scrape of this machine", spread(times), fmt.Sprintf("median of 50, sources read each time, %d series, %d KiB", series, len(body)>>10))
+	o.row("scrape of this machine", spread(times), fmt.Sprintf("median of 50, sources read each time, %d series, %d KiB", series, len(body)>>10))
 	time.Sleep(10 * time.Second) // the first rounds open files and compile queries
 	before, err := cpuSeconds(m.Process.Pid)
 	if err != nil {
@@ -238,14 +245,41 @@ func (o options) live() error {
 	if err != nil {
 		return err
 	}
-	row("CPU at a 5 s interval", fmt.Sprintf("%.2f %% of one core", 100*(after-before)/o.idle.Seconds()), fmt.Sprintf("user and system time of the process over %v, no page open", o.idle))
+	o.row("CPU at a 5 s interval", fmt.Sprintf("%.2f %% of one core", 100*(after-before)/o.idle.Seconds()), fmt.Sprintf("user and system time of the process over %v, no page open", o.idle))
 	time.Sleep(time.Until(began.Add(o.settle)))
 	rss, err := resident(m.Process.Pid)
 	if err != nil {
 		return err
 	}
-	row("resident memory", rss, fmt.Sprintf("after %v", o.settle))
+	o.row("resident memory", rss, fmt.Sprintf("after %v", o.settle))
+	if err := o.opened(m.url+"/?range=5m", "overview usable in a browser, 5 min"); err != nil {
+		return err
+	}
 	return m.stop()
+}
+
+// opened times a page in a browser.
+func (o options) opened(url, what string) error {
+	var out, errs bytes.Buffer
+	c := exec.Command("node", o.usable, url)
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil {
+		o.row(what, "absent", cmp.Or(strings.Join(strings.Fields(errs.String()), " "), err.Error()))
+		return nil
+	}
+	var times []time.Duration
+	for _, ms := range strings.Fields(out.String()) {
+		d, err := time.ParseDuration(ms + "ms")
+		if err != nil {
+			return fmt.Errorf("%s: it printed %q", o.usable, ms)
+		}
+		times = append(times, d)
+	}
+	if len(times) == 0 {
+		return fmt.Errorf("%s printed nothing", o.usable)
+	}
+	o.row(what, spread(times), fmt.Sprintf("median of %d with an empty cache, from asking for the page until the charts on the screen are drawn", len(times)))
+	return nil
 }
 
 // cpuSeconds is utime + stime of /proc/PID/stat, at 100 ticks a second.
@@ -280,10 +314,37 @@ func resident(pid int) (string, error) {
 	return fmt.Sprintf("%.0f MiB (%.0f of it anonymous, the rest mapped files)", mib[0], mib[1]), nil
 }
 
-// overview are the queries of the page's first view over a long range.
-var overview = []string{
+// recordings are the series that the page's first view reads over a long range.
+var recordings = []string{
 	"process:tee_syscalls:rate1m", "process:tee_context_switches:rate1m", "process:tee_page_faults:rate1m",
 	"process:tee_process_cpu_seconds:rate1m",
+}
+
+// query is one request of a panel: at the end of the range, or over it.
+type query struct {
+	expr    string
+	instant bool
+}
+
+// overview are the queries of the page's first view.
+func overview() (list []query) {
+	for _, name := range recordings {
+		list = append(list, query{expr: "topk(5, " + name + ")"})
+	}
+	return list
+}
+
+// panel are the queries of the system calls of one process by call, which nothing is
+// recorded of: which five are the busiest, then these and the rest.
+func (o options) panel() []query {
+	const top = `syscall_0|syscall_1|syscall_2|syscall_3|syscall_4`
+	rate := func(match string) string {
+		return fmt.Sprintf(`(rate(tee_syscalls_total{process="process-7",syscall%s"%s"}[%ds]))`, match, top, 4*o.step())
+	}
+	return []query{
+		{fmt.Sprintf(`sum by (syscall) (increase(tee_syscalls_total{process="process-7"}[%ds]))`, o.hours*3600), true},
+		{expr: "sum by (syscall) " + rate("=~") + ` or label_replace(sum` + rate("!~") + `, "syscall", "others", "", "")`},
+	}
 }
 
 // day fills a store with synthetic data, starts the monitor on it, and asks
@@ -300,32 +361,64 @@ func (o options) day() error {
 		return err
 	}
 	what := fmt.Sprintf("%d h of 5 s data, %d series", o.hours, o.series)
-	row("fill the store", fmt.Sprintf("%.1f s", time.Since(began).Seconds()), what)
+	o.row("fill the store", fmt.Sprintf("%.1f s", time.Since(began).Seconds()), what)
 	m, err := o.monitor(data)
 	if err != nil {
 		return err
 	}
-	row("start to first sample, stored data", fmt.Sprintf("%.0f ms", float64(m.start)/1e6), what)
-	var times []time.Duration
-	for range 5 {
-		at := time.Now()
-		for _, q := range overview {
-			u := fmt.Sprintf("%s/api/v1/query_range?query=%s&start=%d&end=%d&step=%d", m.url, url.QueryEscape("topk(5, "+q+")"),
-				end.Add(-time.Duration(o.hours)*time.Hour).Unix(), end.Unix(), max(30, o.hours*3600/300))
-			if _, err := get(u); err != nil {
-				return err
-			}
-		}
-		times = append(times, time.Since(at))
+	defer func() { _ = m.stop() }() // where something fails
+	o.row("start to first sample, stored data", fmt.Sprintf("%.0f ms", float64(m.start)/1e6), what)
+	times, err := o.ask(m, end, overview()...)
+	if err != nil {
+		return err
 	}
-	row("overview queries, whole range", spread(times), fmt.Sprintf("median of 5 rounds of %d queries one after another", len(overview)))
+	o.row("overview queries, whole range", spread(times), fmt.Sprintf("median of 5 rounds of %d queries one after another", len(recordings)))
+	if times, err = o.ask(m, end, o.panel()...); err != nil {
+		return err
+	}
+	o.row("one raw panel of one process, whole range", spread(times), "median of 5: its system calls by call, the busiest five and the rest, as the page asks for them")
 	rss, err := resident(m.Process.Pid)
 	if err != nil {
 		return err
 	}
-	row("resident memory, stored data", rss, what+", after the overview queries")
+	o.row("resident memory, stored data", rss, what+", after the overview queries")
+	if err := o.opened(fmt.Sprintf("%s/?range=%dh", m.url, o.hours), "overview usable in a browser, whole range"); err != nil {
+		return err
+	}
 	return m.stop()
 }
+
+// ask times five rounds of queries over the whole range, one after another.
+func (o options) ask(m *running, end time.Time, queries ...query) ([]time.Duration, error) {
+	var times []time.Duration
+	for range 5 {
+		at := time.Now()
+		for _, q := range queries {
+			p := url.Values{"query": {q.expr}, "time": {unix(end)}}
+			call := "query"
+			if !q.instant {
+				call = "query_range"
+				p = url.Values{"query": {q.expr}, "start": {unix(end.Add(-o.length()))}, "end": {unix(end)}, "step": {strconv.Itoa(o.step())}}
+			}
+			b, err := get(m.url + "/api/v1/" + call + "?" + p.Encode())
+			if err != nil {
+				return nil, err
+			}
+			if bytes.Contains(b, []byte(`"result":[]`)) {
+				return nil, fmt.Errorf("%s: no series in %.200s", q.expr, b)
+			}
+		}
+		times = append(times, time.Since(at))
+	}
+	return times, nil
+}
+
+func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+func (o options) length() time.Duration { return time.Duration(o.hours) * time.Hour }
+
+// step is the page's: 300 points or a little more, and no closer than the recorded series.
+func (o options) step() int { return max(30, o.hours*3600/300) }
 
 func (o options) fill(dir string, end time.Time) error {
 	so := store.DefaultOptions()
@@ -341,14 +434,14 @@ func (o options) fill(dir string, end time.Time) error {
 		samples = append(samples, metric.Sample{Desc: calls, Labels: []string{fmt.Sprintf("process-%d", i/25), fmt.Sprintf("syscall_%d", i%25)}})
 	}
 	var recorded []metric.Sample
-	for _, q := range overview {
+	for _, q := range recordings {
 		d := &metric.Desc{Name: q, Kind: metric.Gauge, Labels: []string{"process"}}
 		for p := range max(1, o.series/25) {
 			recorded = append(recorded, metric.Sample{Desc: d, Labels: []string{fmt.Sprintf("process-%d", p)}})
 		}
 	}
 	n := 0
-	for t := end.Add(-time.Duration(o.hours) * time.Hour); t.Before(end); t = t.Add(5 * time.Second) {
+	for t := end.Add(-o.length()); t.Before(end); t = t.Add(5 * time.Second) {
 		for i := range samples {
 			samples[i].Value += float64((i*7 + n*13) % 1000)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,12 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // goTest runs `go test` with args on a fresh run, never from the test cache:
@@ -149,70 +144,6 @@ func reason(output string) string {
 
 var place = regexp.MustCompile(`^\S+\.go:\d+: `)
 
-func short(pkg string) string { return strings.TrimPrefix(pkg, "github.com/teescope/teescope/") }
+const module = "github.com/teescope/teescope/"
 
-// fuzz runs every fuzz target of the packages for the given time, one on each CPU, guided by
-// coverage where that is cheap: go instruments all dependencies, so that one
-// target in a package that links Prometheus would compile all of it again. There
-// the inputs are drawn without guidance.
-func fuzz(each string, packages ...string) func(context.Context, *tally) error {
-	return func(ctx context.Context, t *tally) error {
-		out, err := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-list", "^Fuzz"}, packages...)...).Output()
-		if err != nil {
-			return fmt.Errorf("list fuzz targets: %w", err)
-		}
-		found, err := os.MkdirTemp("", "fuzz") // interesting inputs of unguided runs
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(found)
-		var all errgroup.Group
-		all.SetLimit(runtime.NumCPU())
-		var mu sync.Mutex // of t
-		for line := range bytes.Lines(out) {
-			var e event
-			if err := json.Unmarshal(line, &e); err != nil {
-				return fmt.Errorf("list fuzz targets: %q: %w", line, err)
-			}
-			name := strings.TrimSpace(e.Output)
-			if !strings.HasPrefix(name, "Fuzz") {
-				continue
-			}
-			all.Go(func() error {
-				once, err := fuzzOne(ctx, e.Package, name, each, found)
-				mu.Lock()
-				defer mu.Unlock()
-				t.add(once)
-				return err
-			})
-		}
-		return all.Wait()
-	}
-}
-
-// fuzzOne runs one target on one CPU.
-func fuzzOne(ctx context.Context, pkg, name, each, found string) (*tally, error) {
-	deps, err := exec.CommandContext(ctx, "go", "list", "-deps", pkg).Output()
-	if err != nil {
-		return new(tally), fmt.Errorf("list what %s needs: %w", pkg, err)
-	}
-	run := goTest("-run", "^$", "-fuzz", "^"+name+"$", "-fuzztime", each, "-parallel", "1", pkg)
-	if bytes.Contains(deps, []byte("github.com/prometheus/prometheus/")) {
-		run = goTest("-run", "^$", pkg, "-args", "-test.fuzz=^"+name+"$", "-test.fuzztime="+each, "-test.parallel=1", "-test.fuzzcachedir="+found)
-	}
-	t := new(tally)
-	if err := run(ctx, t); !deadlineOnly(t) {
-		return t, err
-	}
-	fmt.Printf("%s %s: the engine took its own deadline for a failure; once more\n", short(pkg), name)
-	t = new(tally)
-	return t, run(ctx, t)
-}
-
-// deadlineOnly tells a race in Go's fuzzing engine, which at the end of -fuzztime
-// may report its own deadline as a failure (go.dev/issue/75804, mended in Go 1.27),
-// from a finding, which always comes with the input that failed.
-func deadlineOnly(t *tally) bool {
-	return len(t.failed) == 1 && strings.Contains(t.failed[0].text, "\n    context deadline exceeded") &&
-		!strings.Contains(t.failed[0].text, "Failing input") && !strings.Contains(t.failed[0].text, "panic")
-}
+func short(pkg string) string { return strings.TrimPrefix(pkg, module) }

@@ -38,11 +38,10 @@ var all = []stage{
 	{"race", "the light rooms under the race detector", goTest("-race", "./internal/host/...", "./internal/probe/...", "./internal/web")},
 	{"types", "the page's TypeScript has no type error", command("npm", "--prefix", "ui", "run", "check")},
 	{"ui", "tests of the page's code", vitest("ui")},
-	// One package at a time: some compare shares of time, which an emulated machine beside them would take.
-	{"e2e", "the binary with real servers, and on another kernel", goTest("-timeout", "20m", "-p", "1", "./e2e/...")},
+	{"e2e", "the binary with real servers, and on another kernel", e2e},
 	{"browser", "the page in a real browser", nodeTest("e2e/browser")},
 	{"deploy", "manifests against the code, and the image built and run", goTest("./deploy/...")},
-	{"fuzz", "every fuzz target for 5 seconds", fuzz("5s", "./...")},
+	{"fuzz", "every fuzz target for 5 seconds", fuzz("5s")},
 	{"bench", "every benchmark once, so that none rots", goTest("-run", "^$", "-bench", ".", "-benchtime", "1x", "./...")},
 	{"lint", "golangci-lint, as .golangci.yml says", command("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")},
 }

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +85,9 @@ func TestWhere(t *testing.T) {
 	if got := where(text); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
+	if got := where("  location: '/a.test.js:4:1'\n  error: '1 == 2'\n"); !slices.Equal(got, []string{"error: '1 == 2'"}) {
+		t.Errorf("got %q", got)
+	}
 	if got := where("no place here: 3:4\n"); got != nil {
 		t.Errorf("got %q", got)
 	}
@@ -153,5 +159,62 @@ func TestSlow(t *testing.T) {
 	}
 	if want := []string{"TestLong 31 s"}; !slices.Equal(got.slow, want) {
 		t.Errorf("slow are %q, want %q", got.slow, want)
+	}
+}
+
+// A test that is named here but renamed there would no longer have the machine for itself.
+func TestNamesOfE2E(t *testing.T) {
+	files, err := filepath.Glob("../../e2e/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []string
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllSubmatch(b, -1) {
+			there = append(there, string(m[1]))
+		}
+	}
+	for _, name := range slices.Concat(measuring, busy) {
+		if !slices.Contains(there, name) {
+			t.Errorf("package e2e has no %s", name)
+		}
+	}
+}
+
+// The targets are those of the sources, with what their packages link.
+func TestFuzzTargets(t *testing.T) {
+	t.Chdir("../..")
+	all, err := fuzzTargets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []target{
+		{module + "internal/cli", "FuzzParseConfig", false},
+		{module + "internal/stats", "FuzzAll", true},
+	} {
+		if !slices.Contains(all, want) {
+			t.Errorf("no %+v among %+v", want, all)
+		}
+	}
+}
+
+func TestBeside(t *testing.T) {
+	met := make(chan bool)
+	var got tally
+	err := beside(
+		func(_ context.Context, t *tally) error { met <- true; t.pass(); return nil },
+		func(_ context.Context, t *tally) error {
+			<-met
+			t.fail("b", "no")
+			t.skip("c", "why")
+			return errors.New("it broke")
+		},
+	)(t.Context(), &got)
+	if got.passed != 1 || len(got.failed) != 1 || len(got.skipped) != 1 || err == nil || err.Error() != "it broke" {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

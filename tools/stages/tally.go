@@ -83,11 +83,11 @@ func indent(s string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
 }
 
-// where returns the last lines of a test's output that name a place in a file, so
-// that a log of which only a part is kept says what went wrong.
+// where returns the last lines of a test's output that name a place in a file, or
+// node's error, so that a log of which only a part is kept says what went wrong.
 func where(text string) (lines []string) {
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); place.MatchString(line) {
+		if line = strings.TrimSpace(line); place.MatchString(line) || strings.HasPrefix(line, "error: ") {
 			lines = append(lines, line)
 		}
 	}

@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestReloadWithoutFile: SIGHUP to a monitor without a configuration says so and
+// leaves the sources as they were set through the API.
+func TestReloadWithoutFile(t *testing.T) {
+	t.Parallel()
+	m := startMonitor(t, "monitor", "--interval", "1s")
+	want := map[string]string{"pressure": "off", "runtimes": "available"}
+	for name, on := range map[string]string{"pressure": "false", "runtimes": "true"} {
+		if _, err := m.call("POST", "/api/teescope/v1/sources/"+name, `{"on":`+on+`}`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func() {
+		t.Helper()
+		body, err := m.call("GET", "/api/teescope/v1/sources", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []struct{ Name, State, Reason string }
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			if w := want[s.Name]; w != "" && w != s.State {
+				t.Errorf("source %s is %s (%s), want %s", s.Name, s.State, s.Reason, w)
+			}
+		}
+	}
+	check()
+	if err := m.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, "the monitor answers SIGHUP", func() error {
+		if !strings.Contains(m.stderr.String(), "nothing was changed") {
+			return fmt.Errorf("the log is:\n%s", m.stderr)
+		}
+		return nil
+	})
+	check()
+}
