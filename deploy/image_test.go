@@ -76,16 +76,24 @@ func TestImage(t *testing.T) {
 	e := newEngine(t)
 	tree := filepath.Join(e.dir, "context")
 	binary := filepath.Join(tree, "bin", "teescope")
-	if b := os.Getenv("TEESCOPE_BIN"); b != "" {
-		copyFile(t, binary, b)
-	} else {
-		build := exec.Command("go", "build", "-o", binary, "../cmd/teescope")
+	for _, program := range []string{"teescope", "teescope-work"} {
+		to := filepath.Join(tree, "bin", program)
+		if b := os.Getenv("TEESCOPE_BIN"); b != "" { // both lie in one folder
+			copyFile(t, to, filepath.Join(filepath.Dir(b), program))
+			continue
+		}
+		build := exec.Command("go", "build", "-o", to, "../cmd/"+program)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 	}
 	e.run(t, "build", "--quiet", "--network", "none", "-t", "teescope", "-f", "Containerfile", tree)
+
+	// The worker is where the program looks for it, and starts.
+	if help := e.run(t, "run", "--rm", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096", "--network", "none", "--entrypoint", "/teescope-work", "teescope", "load", "-help"); !strings.Contains(help, "-address") {
+		t.Errorf("teescope-work in the image printed %s", help)
+	}
 
 	service := readCompose(t).Services["teescope"]
 	data := filepath.Join(e.dir, "data")
