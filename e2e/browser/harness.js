@@ -86,7 +86,22 @@ export async function startRedis() {
     const io = readFileSync(`/proc/${server.child.pid}/io`, "utf8");
     return { at: Date.now() / 1000, read: Number(io.match(/syscr: (\d+)/)[1]), write: Number(io.match(/syscw: (\d+)/)[1]) };
   };
-  return { name, count };
+  /** Counts every 20 ms until end is called. */
+  const watch = () => {
+    const counts = [count()];
+    const timer = setInterval(() => counts.push(count()), 20);
+    return { counts, end: () => clearInterval(timer) };
+  };
+  return { name, watch };
+}
+
+/** The counts at a time in seconds, on the straight line between the two around it. */
+export function countAt(counts, time) {
+  const i = counts.findIndex((c) => c.at >= time);
+  assert.ok(i > 0, `no counts around ${time}: they are from ${counts[0].at} to ${counts.at(-1).at}`);
+  const [a, b] = [counts[i - 1], counts[i]];
+  const part = (time - a.at) / (b.at - a.at);
+  return { read: a.read + part * (b.read - a.read), write: a.write + part * (b.write - a.write) };
 }
 
 async function freePort() {
