@@ -49,12 +49,39 @@ func whole(t *testing.T, path string) *result.Experiment {
 	return e
 }
 
+// turns is a pipe whose bytes are the runs that an experiment of command may make, the
+// first of each arm, which is not counted, among them. Then it waits for the test, and is
+// not over before the test gets to it.
+func turns(t *testing.T) (command string, pipe *os.File) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "turns")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(name, os.O_RDWR, 0) // both ends, so that nobody waits for the other
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pipe.Close() })
+	return "dd bs=1 count=1 status=none if=" + name, pipe
+}
+
+// allow lets an experiment make so many runs more.
+func allow(t *testing.T, pipe *os.File, runs int) {
+	t.Helper()
+	if _, err := pipe.WriteString(strings.Repeat(".", runs)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestBenchIsResumed stops an experiment by Ctrl-C, goes on, kills it, and goes on.
 func TestBenchIsResumed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
-	p := start(t, binary, "bench", "run", "custom", "--param", "command=sleep 0.2", "--env", "native", "--env", "again=native", "--pairs", "8",
+	command, pipe := turns(t)
+	allow(t, pipe, 2+3)
+	p := start(t, binary, "bench", "run", "custom", "--param", "command="+command, "--env", "native", "--env", "again=native", "--pairs", "8",
 		"--no-counters", "--out", path, "--data", dir)
 	after := func(n int) func() error {
 		return func() error {
@@ -72,12 +99,14 @@ func TestBenchIsResumed(t *testing.T) {
 	if _, errs, code := run(t, "compare", path); code != 4 || !strings.Contains(errs, "not finished") {
 		t.Errorf("compare of an unfinished one: exit status %d: %s", code, errs)
 	}
+	allow(t, pipe, 2+3)
 	p = start(t, binary, "bench", "run", "--resume", "--no-counters", "--out", path, "--data", dir)
 	eventually(t, time.Minute, "it goes on", after(kept+3))
 	p.stop(syscall.SIGKILL)
 	if now := records(path); now < kept+3 {
 		t.Errorf("%d runs after the kill, %d before", now, kept+3)
 	}
+	allow(t, pipe, 16)
 	if _, errs, code := run(t, "bench", "run", "--resume", "--no-counters", "--out", path, "--data", dir); code != 0 && code != 3 {
 		t.Fatalf("resume: exit status %d: %s", code, errs)
 	}
@@ -97,7 +126,9 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	path, filler := filepath.Join(dir, "r.json"), filepath.Join(dir, "filler")
-	p := start(t, binary, "bench", "run", "custom", "--param", "command=sleep 0.2", "--pairs", "8", "--no-counters", "--out", path, "--data", t.TempDir())
+	command, pipe := turns(t)
+	allow(t, pipe, 1+2)
+	p := start(t, binary, "bench", "run", "custom", "--param", "command="+command, "--pairs", "8", "--no-counters", "--out", path, "--data", t.TempDir())
 	eventually(t, time.Minute, "some runs are on disk", func() error {
 		if n := records(path); n < 2 {
 			return fmt.Errorf("%d: %s", n, p.stderr)
@@ -105,6 +136,7 @@ func TestBenchOnAFullDisk(t *testing.T) {
 		return nil
 	})
 	fill(t, filler)
+	allow(t, pipe, 6)
 	select {
 	case <-p.done:
 	case <-time.After(time.Minute):
@@ -117,6 +149,7 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
+	allow(t, pipe, 8)
 	if _, errs, code := run(t, "bench", "run", "--resume", "--no-counters", "--out", path, "--data", t.TempDir()); code != 0 {
 		t.Fatalf("resume: exit status %d: %s", code, errs)
 	}
