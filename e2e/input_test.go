@@ -104,7 +104,7 @@ func TestDataNotWritable(t *testing.T) {
 	p := startCmd(t, c)
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("still running")
 	}
 	if code := p.ProcessState.ExitCode(); code != 4 || !strings.Contains(p.stderr.String(), "permission denied") {
@@ -148,7 +148,7 @@ func TestNoRoot(t *testing.T) {
 	d := as("doctor")
 	select {
 	case <-d.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("doctor still runs")
 	}
 	if d.ProcessState.ExitCode() != 0 {
@@ -160,7 +160,7 @@ func TestNoRoot(t *testing.T) {
 		}
 	}
 	m := &monitor{process: as("monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(filepath.Dir(exe), "data"))}
-	eventually(t, 20*time.Second, "it is ready", func() error {
+	eventually(t, time.Minute, "it is ready", func() error {
 		_, m.url, _ = strings.Cut(m.stdout.String(), "page: ")
 		m.url = strings.TrimSuffix(strings.TrimSpace(m.url), "/")
 		_, err := fetch(m.url + "/-/ready")
@@ -182,22 +182,33 @@ func TestNoRoot(t *testing.T) {
 // the last interval.
 func TestStops(t *testing.T) {
 	data := t.TempDir()
+	stored := func(m *monitor, want float64) {
+		t.Helper()
+		eventually(t, time.Minute, "samples are stored", func() error {
+			if n := m.query(t, "count_over_time(node_load1[10m])", "job")["teescope"]; n < want {
+				return fmt.Errorf("%v, want %v", n, want)
+			}
+			return nil
+		})
+	}
 	m := startMonitor(t, "monitor", "--data", data, "--interval", "1s")
-	time.Sleep(4 * time.Second)
+	stored(m, 4)
 	if code := m.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: exit status %d: %s", code, m.stderr)
 	}
 	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
-	time.Sleep(4 * time.Second)
-	killed := time.Now()
+	stored(m, 8)
+	// What was there just before the kill: on a busy machine a reading may be late.
+	had := m.query(t, "timestamp(node_load1)", "job")["teescope"]
+	at := float64(time.Now().UnixMilli()) / 1000
 	m.stop(syscall.SIGKILL)
 	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
-	last := m.query(t, fmt.Sprintf("timestamp(node_load1 @ %d)", killed.Unix()), "job")["teescope"]
-	if lost := float64(killed.UnixMilli())/1000 - last; lost > 2.1 {
-		t.Errorf("kill -9 lost %.1f s, want at most one interval of 1 s", lost)
+	last := m.query(t, fmt.Sprintf("timestamp(node_load1 @ %.3f)", at), "job")["teescope"]
+	if lost := had - last; lost > 0 {
+		t.Errorf("kill -9 lost %.1f s of what could be read before", lost)
 	}
 	// Both earlier runs are there.
-	if n := m.query(t, "count_over_time(node_load1[1m])", "job")["teescope"]; n < 8 {
+	if n := m.query(t, fmt.Sprintf("count_over_time(node_load1[10m] @ %.3f)", at), "job")["teescope"]; n < 8 {
 		t.Errorf("%v samples of the earlier runs, want 8 or more", n)
 	}
 }
@@ -221,7 +232,7 @@ func TestNoBTF(t *testing.T) {
 		}
 	}
 	m := &monitor{process: startCmd(t, script(binary+" monitor --listen 127.0.0.1:0 --data "+t.TempDir()))}
-	eventually(t, 20*time.Second, "it is ready", func() error {
+	eventually(t, time.Minute, "it is ready", func() error {
 		_, m.url, _ = strings.Cut(m.stdout.String(), "page: ")
 		m.url = strings.TrimSuffix(strings.TrimSpace(m.url), "/")
 		_, err := fetch(m.url + "/-/ready")
