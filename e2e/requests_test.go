@@ -71,7 +71,7 @@ func TestRequests(t *testing.T) {
 		return out
 	}
 	var before map[string]float64
-	eventually(t, 20*time.Second, "every server but the stuck one is counted", func() error {
+	eventually(t, time.Minute, "every server but the stuck one is counted", func() error {
 		if before = read(); len(before) != len(servers) {
 			return fmt.Errorf("%d servers, counted are %v", len(servers), before)
 		}
@@ -83,7 +83,7 @@ func TestRequests(t *testing.T) {
 		if s.reset == nil {
 			continue
 		}
-		eventually(t, 20*time.Second, s.process+" is read before it ends", func() error {
+		eventually(t, time.Minute, s.process+" is read before it ends", func() error {
 			if got := read()[s.process] - before[s.process]; got < n {
 				return fmt.Errorf("it counts %g of %d requests", got, n)
 			}
@@ -93,12 +93,19 @@ func TestRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 20*time.Second, "the counters have grown by what was asked", func() error {
+	// Each is judged by the first page that has all of it, as every page is a question to all
+	// of them. One that took long to answer is missing in a page.
+	eventually(t, time.Minute, "the counters have grown by what was asked", func() error {
 		after := read()
-		for _, s := range servers {
-			if grown := after[s.process] - before[s.process]; grown < n || grown > n+few {
-				return fmt.Errorf("%s: %g requests, made were %d", s.process, grown, n)
+		servers = slices.DeleteFunc(servers, func(s asked) bool {
+			grown := after[s.process] - before[s.process]
+			if grown > n+few {
+				t.Errorf("%s: %g requests, made were %d", s.process, grown, n)
 			}
+			return grown >= n
+		})
+		for _, s := range servers {
+			return fmt.Errorf("%s: %g requests, made were %d", s.process, after[s.process]-before[s.process], n)
 		}
 		return nil
 	})
@@ -267,7 +274,7 @@ func askedPostgres(t *testing.T, dir string) (asked, string) {
 	connect := func() (*pgconn.PgConn, error) {
 		return pgconn.Connect(context.Background(), fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", port))
 	}
-	eventually(t, 20*time.Second, "PostgreSQL takes connections", func() error {
+	eventually(t, time.Minute, "PostgreSQL takes connections", func() error {
 		c, err := connect()
 		if err == nil {
 			err = c.Close(context.Background())
