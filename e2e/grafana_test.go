@@ -80,7 +80,7 @@ func TestGrafana(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	go disturb(filepath.Join(dir, "written"), stop)
-	eventually(t, 60*time.Second, "there are rates of processes and benchmark results", func() error {
+	eventually(t, time.Minute, "there are rates of processes and benchmark results", func() error {
 		for _, expr := range []string{`sum by (process) (rate(tee_syscalls_total{process="redis-server"}[15s])) > 0`, `teescope_bench_info`} {
 			if len(m.query(t, expr, "process")) == 0 {
 				return fmt.Errorf("nothing for %s", expr)
@@ -115,15 +115,16 @@ func TestGrafana(t *testing.T) {
 			for _, p := range d.Panels {
 				for _, q := range p.Targets {
 					expr := variables.Replace(q.Expr)
-					if n := len(m.series(t, expr)); n > 0 {
-						answered++
-						continue
-					}
-					if why := m.silence(t, expr, missing); why == "" {
-						t.Errorf("%s: no series for %s", p.Title, expr)
-					} else {
-						t.Logf("%s: %s", p.Title, why)
-					}
+					eventually(t, time.Minute, p.Title+" has series", func() error { // a reading may be late
+						if len(m.series(t, expr)) > 0 {
+							answered++
+						} else if why := m.silence(t, expr, missing); why == "" {
+							return fmt.Errorf("none for %s", expr)
+						} else {
+							t.Logf("%s: %s", p.Title, why)
+						}
+						return nil
+					})
 				}
 			}
 			if answered < 8 {

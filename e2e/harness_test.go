@@ -111,7 +111,7 @@ func (p *process) stop(sig os.Signal) int {
 		_ = p.Process.Signal(sig)
 		select {
 		case <-p.done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			_ = p.Process.Kill()
 			<-p.done
 		}
@@ -143,7 +143,7 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 	}
 	m := &monitor{process: start(t, binary, args...)}
 	at := regexp.MustCompile(`https?://[^/\s]+`)
-	eventually(t, 20*time.Second, "the monitor prints its URL and is ready", func() error {
+	eventually(t, time.Minute, "the monitor prints its URL and is ready", func() error {
 		select {
 		case <-m.done:
 			t.Fatalf("ended at once: %s%s", m.stdout, m.stderr)
@@ -238,6 +238,7 @@ func (m *monitor) query(t *testing.T, expr, label string) map[string]float64 {
 // finding is what the tests read of one.
 type finding struct {
 	ID, Rule, Subject, Title, State, Remedy string
+	LastSeen                                time.Time
 	Evidence                                []struct {
 		Text, Unit, Expr string
 		Value            float64
@@ -260,7 +261,7 @@ func (m *monitor) findings(t *testing.T) []finding {
 // run runs teescope to its end.
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, args...)
 	var out, errb bytes.Buffer
@@ -326,7 +327,7 @@ func startRedis(t *testing.T) (*process, int) {
 
 func waitPort(t *testing.T, port int) {
 	t.Helper()
-	eventually(t, 10*time.Second, "the port answers", func() error {
+	eventually(t, time.Minute, "the port answers", func() error {
 		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			err = c.Close()

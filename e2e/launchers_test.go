@@ -341,7 +341,7 @@ PermitRootLogin prohibit-password
 		}
 	}
 	start(t, sshd, "-D", "-e", "-f", config)
-	eventually(t, 10*time.Second, "sshd listens", func() error {
+	eventually(t, time.Minute, "sshd listens", func() error {
 		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			err = c.Close()

@@ -151,7 +151,7 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 		t.Fatal(err)
 	}
 	loud, open := m.storm(t)
-	eventually(t, 20*time.Second, "it waits for the receiver, and is a metric", func() error {
+	eventually(t, time.Minute, "it waits for the receiver, and is a metric", func() error {
 		length, is := m.query(t, `teescope_notification_queue_length`, "receiver")["hook"], m.query(t, `teescope_finding_open`, "subject")[open.Subject]
 		if length < 1 || is != 1 {
 			return fmt.Errorf("queue length %v, teescope_finding_open %v", length, is)
@@ -227,7 +227,7 @@ func TestAlertmanager(t *testing.T) {
 	addr := freeAddr(t)
 	start(t, program, "--config.file", configFile(t, "route: {receiver: none}\nreceivers: [{name: none}]\n"), "--storage.path", t.TempDir(),
 		"--web.listen-address", addr, "--cluster.listen-address", "")
-	eventually(t, 30*time.Second, "the Alertmanager is ready", func() error {
+	eventually(t, time.Minute, "the Alertmanager is ready", func() error {
 		_, err := fetch("http://" + addr + "/-/ready")
 		return err
 	})
@@ -252,7 +252,7 @@ func TestAlertmanager(t *testing.T) {
 
 	m := startMonitor(t, "monitor", "--interval", "1s", "--config", configFile(t, quick+"notify: {min_severity: info, alertmanager: [{url: 'http://"+addr+"'}]}\n"))
 	p, open := m.storm(t)
-	eventually(t, 20*time.Second, "the alert is there", func() error {
+	eventually(t, time.Minute, "the alert is there", func() error {
 		got := alerts(open.Subject)
 		if len(got) != 1 || got[0].Labels["alertname"] != open.Rule || !strings.Contains(got[0].Annotations["summary"], open.Subject) || !strings.HasPrefix(got[0].GeneratorURL, m.url) {
 			return fmt.Errorf("%+v", got)

@@ -151,7 +151,7 @@ func TestPrivilegesAreDropped(t *testing.T) {
 				}
 			}
 			// Other tests load it too: a source may be late in one round.
-			eventually(t, 30*time.Second, "the same sources deliver as with all capabilities", func() error {
+			eventually(t, time.Minute, "the same sources deliver as with all capabilities", func() error {
 				got, want := up(m), up(everything)
 				if slices.Equal(got, want) {
 					return nil
@@ -181,7 +181,7 @@ func TestPrivilegesAreDropped(t *testing.T) {
 			coverage := regexp.MustCompile(`teescope_source_coverage_ratio\{source="syscalls"\} (\S+)`)
 			calls := regexp.MustCompile(`(?m)^tee_syscalls_total\{process="` + regexp.QuoteMeta(filepath.Base(binary)) + `",syscall="futex"\} (\S+)`)
 			var first string
-			eventually(t, 30*time.Second, "a part is counted, and goes on", func() error {
+			eventually(t, time.Minute, "a part is counted, and goes on", func() error {
 				body, err := fetch(m.url + "/metrics")
 				if err != nil {
 					return err

@@ -19,7 +19,13 @@ func TestPromtool(t *testing.T) {
 	t.Parallel()
 	promtool := tool(t, "promtool", "prometheus")
 	m := startMonitor(t, "monitor", "--interval", "1s")
-	time.Sleep(3 * time.Second)
+	eventually(t, time.Minute, "the monitor has counted its own calls, and has two samples", func() error {
+		calls, n := m.query(t, `sum by (process) (tee_syscalls_total{process="teescope"})`, "process"), m.query(t, "count_over_time(node_load1[5m])", "job")["teescope"]
+		if len(calls) == 0 || n < 2 {
+			return fmt.Errorf("calls %v, %v samples", calls, n)
+		}
+		return nil
+	})
 	ask := func(args ...string) string {
 		t.Helper()
 		out, err := exec.Command(promtool, args...).CombinedOutput()
@@ -91,7 +97,7 @@ func TestPrometheusScrapesAgent(t *testing.T) {
 	port := freePort(t)
 	start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port))
 	server := &monitor{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	eventually(t, 30*time.Second, "Prometheus is ready", func() error { // it listens before that
+	eventually(t, time.Minute, "Prometheus is ready", func() error { // it listens before that
 		resp, err := http.Get(server.url + "/-/ready")
 		if err != nil {
 			return err
@@ -102,13 +108,13 @@ func TestPrometheusScrapesAgent(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, 30*time.Second, "Prometheus has two scrapes", func() error {
+	eventually(t, time.Minute, "Prometheus has two scrapes", func() error {
 		if v := server.query(t, `count_over_time(up{job="agents"}[1m]) and up{job="agents"} == 1`, "job")["agents"]; v < 2 {
 			return fmt.Errorf("%v scrapes", v)
 		}
 		return nil
 	})
-	eventually(t, 10*time.Second, "Prometheus has a rate of the agent's own system calls", func() error {
+	eventually(t, time.Minute, "Prometheus has a rate of the agent's own system calls", func() error {
 		if v := server.query(t, `rate(tee_syscalls_total{process="teescope"}[10s]) > 0`, "process"); len(v) == 0 {
 			return errors.New("none")
 		}
@@ -126,7 +132,7 @@ func TestMonitorScrapesTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := startMonitor(t, "monitor", "--config", config)
-	eventually(t, 20*time.Second, "the target's series are in the store", func() error {
+	eventually(t, time.Minute, "the target's series are in the store", func() error {
 		if v := m.query(t, `count(tee_syscalls_total{job="fleet"}) by (job)`, "job")["fleet"]; v == 0 {
 			return fmt.Errorf("none yet; up is %v", m.query(t, "up", "job"))
 		}

@@ -40,7 +40,7 @@ func TestReloadWithoutFile(t *testing.T) {
 	if err := m.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, "the monitor answers SIGHUP", func() error {
+	eventually(t, time.Minute, "the monitor answers SIGHUP", func() error {
 		if !strings.Contains(m.stderr.String(), "nothing was changed") {
 			return fmt.Errorf("the log is:\n%s", m.stderr)
 		}

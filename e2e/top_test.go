@@ -99,7 +99,7 @@ func startHostile(t *testing.T) {
 func TestTop(t *testing.T) {
 	m := startMonitor(t, "monitor", "--interval", "1s")
 	startHostile(t)
-	eventually(t, 30*time.Second, "the monitor has rates", func() error {
+	eventually(t, time.Minute, "the monitor has rates", func() error {
 		if len(m.query(t, `rate(tee_syscalls_total{process=~".*<b>"}[15s]) > 1000`, "process")) == 0 {
 			return fmt.Errorf("none yet")
 		}
@@ -123,7 +123,7 @@ func TestTop(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := term.run(t, "top", "--server", m.url, "--interval", "500ms")
-			eventually(t, 15*time.Second, "the table is shown", func() error {
+			eventually(t, time.Minute, "the table is shown", func() error {
 				plain := escapes.ReplaceAllString(term.shown.String(), "")
 				for _, want := range []string{"teescope top", "PROCESS", "SYSC/S", "<b>", "q quit"} {
 					if !strings.Contains(plain, want) {
@@ -135,7 +135,7 @@ func TestTop(t *testing.T) {
 			if _, err := term.master.WriteString("s/<b>\r"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, 15*time.Second, "the filter holds", func() error {
+			eventually(t, time.Minute, "the filter holds", func() error {
 				if plain := escapes.ReplaceAllString(term.shown.String(), ""); !strings.Contains(plain, "1 match") {
 					return fmt.Errorf("in %q", plain)
 				}
@@ -145,7 +145,7 @@ func TestTop(t *testing.T) {
 				t.Errorf("exit status %d: %s", code, p.stderr)
 			}
 			var all string
-			eventually(t, 5*time.Second, "the screen and the cursor are given back", func() error { // what it wrote last may be on its way
+			eventually(t, time.Minute, "the screen and the cursor are given back", func() error { // what it wrote last may be on its way
 				all = term.shown.String()
 				enter, leave := strings.LastIndex(all, "\x1b[?1049h"), strings.LastIndex(all, "\x1b[?1049l")
 				if enter < 0 || leave < enter || strings.LastIndex(all, "\x1b[?25h") < strings.LastIndex(all, "\x1b[?25l") {
