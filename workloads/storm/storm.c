@@ -3,11 +3,12 @@
  * a name of its own: the known cause of a system call storm.
  *
  *   cc -static -O2 -o storm storm.c
- *   storm --syscall NAME [--name COMM] [--seconds S] [--rate PER_SECOND]
+ *   storm --syscall NAME [--name COMM] [--seconds S] [--rate PER_SECOND] [--every S]
  *   storm --list
  *
  * It ends after S seconds (default: never) or at SIGTERM or SIGINT, and prints
- * one line of JSON: {"name":...,"syscall":...,"count":...,"seconds":...}.
+ * one line of JSON: {"name":...,"syscall":...,"count":...,"seconds":...}. With
+ * --every it prints the time of day and the count, "SECONDS COUNT", so often before.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -65,12 +66,17 @@ static void stop(int sig)
 	stopped = 1;
 }
 
-static double seconds(void)
+static double seconds_of(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static double seconds(void)
+{
+	return seconds_of(CLOCK_MONOTONIC);
 }
 
 static void usage_error(const char *what, const char *value)
@@ -101,7 +107,7 @@ int main(int argc, char **argv)
 {
 	const struct call *c = NULL;
 	const char *name = "storm";
-	double limit = 0, rate = 0, begin, spent;
+	double limit = 0, rate = 0, every = 0, told = 0, begin, spent;
 	unsigned long long count = 0;
 	struct sigaction sa = { .sa_handler = stop };
 	char comm[16];
@@ -128,6 +134,8 @@ int main(int argc, char **argv)
 			limit = number(argv[a], argv[a + 1]);
 		} else if (!strcmp(argv[a], "--rate")) {
 			rate = number(argv[a], argv[a + 1]);
+		} else if (!strcmp(argv[a], "--every")) {
+			every = number(argv[a], argv[a + 1]);
 		} else {
 			usage_error("unknown option", argv[a]);
 		}
@@ -141,6 +149,11 @@ int main(int argc, char **argv)
 
 	begin = seconds();
 	for (spent = 0; !stopped && (!limit || spent < limit); spent = seconds() - begin) {
+		if (every && spent >= told) {
+			printf("%.6f %llu\n", seconds_of(CLOCK_REALTIME), count);
+			fflush(stdout);
+			told = spent + every;
+		}
 		/* The clock is read through the vDSO, so the loop makes no other call. */
 		int batch = rate ? 1 + rate / 1000 : 1000;
 
