@@ -38,7 +38,7 @@ func TestBeside(t *testing.T) {
 		})
 		return e
 	}
-	look := bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", "cat beside/mark"}, Dir: "{work}"}}
+	look := bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", "until grep here beside/mark; do sleep 0.01; done 2>/dev/null"}, Dir: "{work}"}}
 	e := open(script + " {own} {port} 60")
 	for range 2 {
 		out, err := e.Run(t.Context(), look)

@@ -90,8 +90,11 @@ func TestFakeFailures(t *testing.T) {
 	}
 	job := bench.Job{Inside: host.Cmd{Argv: []string{"anything"}}}
 	run := func(p bench.Params) (bench.Outcome, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		if p["failure"] == "hang" { // the others must not find the time up
+			time.AfterFunc(50*time.Millisecond, cancel)
+		}
 		return open(t, &fake, p).Run(ctx, job)
 	}
 	if out, err := run(nil); err != nil || string(out.Inside.Stdout) != "done\n" || len(out.Processes) != 0 {

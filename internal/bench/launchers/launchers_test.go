@@ -183,7 +183,7 @@ func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params ben
 			for _, p := range started {
 				select {
 				case <-p.Done():
-				case <-time.After(5 * time.Second):
+				case <-time.After(time.Minute):
 					t.Errorf("%s, %d commands succeed: a program that Open started still runs", program[0], succeed)
 					p.Stop()
 				}

@@ -97,17 +97,21 @@ func (e *templateEnv) start(ctx context.Context) error {
 		return err
 	}
 	const between = 100 * time.Millisecond
+	var last error // of a try that had its time
 	for {
 		out, err := e.h.Exec(ctx, c)
 		if err == nil {
 			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = fmt.Errorf("%w%s", err, said(out))
 		}
 		select {
 		case <-e.service.Done():
 			out, err := e.service.Wait()
 			return fmt.Errorf("start ended before it was ready: %w%s", errors.Join(err, errors.New("status 0")), said(out))
 		case <-ctx.Done():
-			return fmt.Errorf("wait for ready: %w; the last answer was: %w%s", ctx.Err(), err, said(out))
+			return fmt.Errorf("wait for ready: %w; the last answer was: %w", ctx.Err(), last)
 		case <-time.After(between):
 		}
 	}

@@ -3,6 +3,7 @@ package launchers
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -124,15 +125,25 @@ func TestTemplateSteps(t *testing.T) {
 }
 
 func TestTemplateThatNeverGetsReady(t *testing.T) {
+	tries := filepath.Join(t.TempDir(), "tries")
+	// The first try is answered, and the second is under way when the time is up.
+	ready := "echo >>" + tries + "; test $(wc -l <" + tries + ") = 1 || exec sleep 60; echo not yet >&2; false"
 	for name, want := range map[string]string{
-		"start: {argv: [sh, -c, 'echo no luck >&2; exit 4']}\nready: {argv: ['false']}":    "no luck",
-		"start: {argv: [sleep, '60']}\nready: {argv: [sh, -c, 'echo not yet >&2; false']}": "not yet",
+		"start: {argv: [sh, -c, 'echo no luck >&2; exit 4']}\nready: {argv: ['false']}": "no luck",
+		"start: {argv: [sleep, '60']}\nready: {argv: [sh, -c, '" + ready + "']}":        "not yet",
 	} {
 		l, err := FromFile("t.yaml", []byte("name: t\ndoc: A test.\nrun: {argv: ['{argv}']}\ntee: {kind: none}\n"+name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		go func() {
+			for ; want == "not yet" && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+				if text, _ := os.ReadFile(tries); len(text) > 1 {
+					cancel()
+				}
+			}
+		}()
 		env, err := l.Open(ctx, host.Local(), bench.Params{"data": ""})
 		cancel()
 		if env != nil || err == nil || !strings.Contains(err.Error(), want) {
