@@ -112,7 +112,7 @@ func newTeller(t *testing.T, dir string, set Settings, change func(*Options)) *t
 	o := DefaultOptions()
 	o.Dir, o.Now, o.Instance = dir, func() time.Time { return time.Unix(10_000, 0) }, "vm"
 	o.Log = slog.New(slog.NewTextHandler(&n.log, nil))
-	o.Wait, o.WaitMost, o.Timeout, o.Repeat = time.Millisecond, 4*time.Millisecond, time.Second, time.Hour
+	o.Wait, o.WaitMost, o.Timeout, o.Repeat = time.Millisecond, 4*time.Millisecond, time.Minute, time.Hour
 	if change != nil {
 		change(&o)
 	}
@@ -163,7 +163,7 @@ func list(r ...analysis.Record) []analysis.Record { return r }
 // eventually waits until ok, as long as a slow machine may take.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for: %s", what)
 		}
@@ -260,7 +260,11 @@ func TestRetries(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, tt.answer)
-			n := newTeller(t, t.TempDir(), hookAt(s.URL+"/"), func(o *Options) { o.Timeout = 300 * time.Millisecond })
+			n := newTeller(t, t.TempDir(), hookAt(s.URL+"/"), func(o *Options) {
+				if tt.name == "slow" { // the others must not time out
+					o.Timeout = 3 * time.Second
+				}
+			})
 			n.Tell(nil, list(opened("a"), opened("b")))
 			n.Tell(list(closed("a")), list(opened("b")))
 			eventually(t, "an empty queue", func() bool { return n.count("") == 0 })
@@ -379,7 +383,7 @@ func TestFull(t *testing.T) {
 	gate := make(chan struct{})
 	s := newServer(t, func(int, http.ResponseWriter, *http.Request) { <-gate })
 	dir := t.TempDir()
-	n := newTeller(t, dir, hookAt(s.URL), func(o *Options) { o.Max, o.Timeout = 3, time.Minute })
+	n := newTeller(t, dir, hookAt(s.URL), func(o *Options) { o.Max = 3 })
 	for i := range 6 {
 		n.Tell(nil, list(opened(fmt.Sprint(i))))
 		if i == 0 {
