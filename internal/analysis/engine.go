@@ -196,7 +196,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		case every := <-e.pace:
 			tick.Reset(every)
 		case <-tick.C:
-			e.Evaluate(ctx)
+			if ctx.Err() == nil { // both may be there
+				e.Evaluate(ctx)
+			}
 		}
 	}
 }
