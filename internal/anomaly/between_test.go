@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -202,17 +203,19 @@ func (l late) Query(ctx context.Context, expr string, at time.Time) ([]metric.Po
 
 // TestBetweenInTime: when the time is up, what was found is the answer.
 func TestBetweenInTime(t *testing.T) {
-	st := storetest.Load(t, "load 5s\n  a_total{process=\"p\"} "+steps(200, 20500)+"\n  b_total{process=\"p\"} "+steps(200, 20500))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	left := 2 // those of the first metric
-	got, err := Between(ctx, late{Store: st, left: &left}, theHour, tenMinutes, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Changes) != 1 || len(got.Unable) != 1 || got.Unable[0] != "1 of 2 metrics, from b_total on: the time was up" {
-		t.Errorf("got %+v, unable %q", got.Changes, got.Unable)
-	}
+	synctest.Test(t, func(t *testing.T) { // in which the queries of the first take no time
+		st := storetest.Load(t, "load 5s\n  a_total{process=\"p\"} "+steps(200, 20500)+"\n  b_total{process=\"p\"} "+steps(200, 20500))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		left := 2 // those of the first metric
+		got, err := Between(ctx, late{Store: st, left: &left}, theHour, tenMinutes, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Changes) != 1 || len(got.Unable) != 1 || got.Unable[0] != "1 of 2 metrics, from b_total on: the time was up" {
+			t.Errorf("got %+v, unable %q", got.Changes, got.Unable)
+		}
+	})
 }
 
 // BenchmarkBetween compares 5,000 series of an hour at the default interval.

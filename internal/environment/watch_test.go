@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -225,20 +226,22 @@ func TestFrequencyDuringRun(t *testing.T) {
 			write(t, f, name, text)
 		}
 	}
-	speed(1)
-	w, err := Watch(f.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.speeds.every = time.Millisecond
-	w.Begin()
-	for n := range 100 {
-		speed(n + 2)
-		time.Sleep(time.Millisecond)
-	}
-	if s := w.End(0).Frequency; s == nil || s.N < 2 || s.Min < 2e9 || s.Max <= s.Min || s.Mean <= s.Min || s.CV <= 0 {
-		t.Errorf("%+v", s)
-	}
+	synctest.Test(t, func(t *testing.T) { // whose clock waits for the readings
+		speed(1)
+		w, err := Watch(f.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.speeds.every = time.Millisecond
+		w.Begin()
+		for n := range 100 {
+			speed(n + 2)
+			time.Sleep(time.Millisecond)
+		}
+		if s := w.End(0).Frequency; s == nil || s.N < 2 || s.Min < 2e9 || s.Max <= s.Min || s.Mean <= s.Min || s.CV <= 0 {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
 // TestBusyCPUs: those that worked half the time, else the busiest, at most eight.
