@@ -14,7 +14,7 @@ if (why) {
 
 /** The time at which it was usable, since the browser began to ask for the page. */
 function usable() {
-  const end = performance.now() + 20_000;
+  const end = performance.now() + 60_000;
   return new Promise((resolve, reject) => {
     const look = () => {
       const seen = [...document.querySelectorAll("section.panel")].filter((e) => e.getBoundingClientRect().top < window.innerHeight).map((e) => e.dataset.state);

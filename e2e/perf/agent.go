@@ -116,7 +116,7 @@ func cgroupRoots() (roots []string, err error) {
 func (c *churn) turn() error {
 	c.groups++
 	for _, root := range c.cgroups {
-		g := filepath.Join(root, "churn-"+strconv.Itoa(c.groups))
+		g := filepath.Join(root, fmt.Sprintf("churn-%d-%d", os.Getpid(), c.groups))
 		if err := os.Mkdir(g, 0o755); err != nil {
 			return err
 		}

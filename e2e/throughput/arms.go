@@ -127,7 +127,7 @@ func freePort() (string, error) {
 // answers waits until the arm's port does.
 func (w *watching) answers(ctx context.Context) error {
 	var err error
-	for range 200 {
+	for range 1200 {
 		var r *http.Response
 		if r, err = http.Get(w.url + "/metrics"); err == nil {
 			return r.Body.Close()

@@ -46,7 +46,7 @@ func background(ctx context.Context, port string, cmd *exec.Cmd, dir string) (fu
 		_ = os.RemoveAll(dir)
 	}
 	var err error
-	for range 200 {
+	for range 1200 {
 		var c net.Conn
 		if c, err = net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 			return stop, c.Close()
