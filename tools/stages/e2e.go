@@ -13,7 +13,7 @@ import (
 // Tests of package e2e that cannot run beside all others. One that is in no list mostly waits.
 var (
 	// Those that compare shares of time, costs or rates have the machine for themselves.
-	measuring = []string{"TestBudget", "TestCauseIsNamed", "TestCauses", "TestDataServers", "TestGateway"}
+	measuring = []string{"TestBudget", "TestCalibrate", "TestCauseIsNamed", "TestCauses", "TestDataServers", "TestGateway"}
 	// Those that keep a CPU busy, or set variables of the process, run one after the other.
 	busy = []string{"TestBenchRealTools", "TestDMCrypt", "TestJavaAndGo", "TestKilledHarness", "TestLoadIsNoStorm", "TestMaven",
 		"TestQEMU", "TestSandboxes", "TestScalingExperiment", "TestSSH"}
