@@ -31,6 +31,11 @@ func TestCommandThatHangs(t *testing.T) {
 	if _, err := c.latest(t.Context()); err == nil || !strings.Contains(err.Error(), "not answered yet") {
 		t.Errorf("first reading: %v", err)
 	}
+	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
+		if b, _ := os.ReadFile(log); len(b) > 0 {
+			break
+		}
+	}
 	for range 3 {
 		now = now.Add(time.Minute)
 		if _, err := c.latest(t.Context()); err == nil {
@@ -47,9 +52,9 @@ func TestCommandThatHangs(t *testing.T) {
 	if b, err := os.ReadFile(log); err != nil || string(b) != "once\n" {
 		t.Errorf("started %q, %v", b, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stop != nil {
+	select {
+	case <-c.ended:
+	case <-time.After(30 * time.Second):
 		t.Error("it runs on after the source was closed")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/teescope/teescope/internal/app"
@@ -35,80 +36,83 @@ func requestsOf(t *testing.T, text string) *probe.Source {
 	return Requests(func() []app.Target { return targets })
 }
 
-// TestRequests plays servers that answer, restart, fail and block.
+// TestRequests plays servers that answer, restart, fail and block, by the clock of a
+// bubble: those that answer do so in no time, however busy the machine.
 func TestRequests(t *testing.T) {
-	answers := map[string]float64{"a": 100, "b": 10, "c": 7}
-	errs := map[string]error{}
-	late := make(chan struct{})
-	fake := &app.App{Name: "fake", Read: func(ctx context.Context, _ *host.Host, t app.Target) (float64, error) {
-		if t.Address == "blocks" {
-			<-ctx.Done()
-			return 0, errors.New("i/o timeout")
+	synctest.Test(t, func(t *testing.T) {
+		answers := map[string]float64{"a": 100, "b": 10, "c": 7}
+		errs := map[string]error{}
+		late := make(chan struct{})
+		fake := &app.App{Name: "fake", Read: func(ctx context.Context, _ *host.Host, t app.Target) (float64, error) {
+			if t.Address == "blocks" {
+				<-ctx.Done()
+				return 0, errors.New("i/o timeout")
+			}
+			if t.Address == "late" {
+				<-late
+				return 42, nil
+			}
+			return answers[t.Address], errs[t.Address]
+		}}
+		target := func(process, address string) app.Target {
+			return app.Target{App: fake, Process: process, Address: address}
 		}
-		if t.Address == "late" {
-			<-late
-			return 42, nil
-		}
-		return answers[t.Address], errs[t.Address]
-	}}
-	target := func(process, address string) app.Target {
-		return app.Target{App: fake, Process: process, Address: address}
-	}
-	targets := []app.Target{target("web", "a"), target("web", "b"), target("db", "c")}
-	r, err := Requests(func() []app.Target { return targets }).Open(host.Local(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	read := func(want string) {
-		t.Helper()
-		var got []string
-		err := r.Read(t.Context(), func(s metric.Sample) { got = append(got, fmt.Sprintf("%s %s %g", s.Labels[0], s.Labels[1], s.Value)) })
+		targets := []app.Target{target("web", "a"), target("web", "b"), target("db", "c")}
+		r, err := Requests(func() []app.Target { return targets }).Open(host.Local(), nil)
 		if err != nil {
-			got = append(got, err.Error())
+			t.Fatal(err)
 		}
-		if s := strings.Join(got, "; "); s != want {
-			t.Errorf("got %s, want %s", s, want)
+		defer r.Close()
+		read := func(want string) {
+			t.Helper()
+			var got []string
+			err := r.Read(t.Context(), func(s metric.Sample) { got = append(got, fmt.Sprintf("%s %s %g", s.Labels[0], s.Labels[1], s.Value)) })
+			if err != nil {
+				got = append(got, err.Error())
+			}
+			if s := strings.Join(got, "; "); s != want {
+				t.Errorf("got %s, want %s", s, want)
+			}
 		}
-	}
-	read("web fake 110; db fake 7") // servers of one name are one
-	answers["a"], answers["b"] = 150, 11
-	read("web fake 161; db fake 7")
-	answers["a"] = 5 // it was started anew
-	read("web fake 166; db fake 7")
-	errs["b"] = errors.New("refused\x1b[31m\n" + strings.Repeat("x", 1000))
-	answers["a"] = 6
-	read("db fake 7; fake at b: refused [31m " + strings.Repeat("x", 287) + "...") // half of a sum is none
-	delete(errs, "b")
-	answers["b"] = 20
-	read("web fake 176; db fake 7")
-	// A server that joins or leaves answered nothing in that moment.
-	answers["d"] = 1e6
-	targets = append(targets, target("web", "d"))
-	read("web fake 176; db fake 7")
-	answers["d"], answers["a"] = 1e6+3, 7
-	read("web fake 180; db fake 7")
-	targets = slices.DeleteFunc(targets, func(t app.Target) bool { return t.Address == "d" })
-	answers["b"] = 21
-	read("web fake 181; db fake 7")
-	targets = []app.Target{target("db", "c"), target("web", "late")}
-	answers["c"] = 9
-	err = r.Read(t.Context(), func(s metric.Sample) {
-		if s.Labels[0] != "db" || s.Value != 9 {
-			t.Errorf("%+v", s)
+		read("web fake 110; db fake 7") // servers of one name are one
+		answers["a"], answers["b"] = 150, 11
+		read("web fake 161; db fake 7")
+		answers["a"] = 5 // it was started anew
+		read("web fake 166; db fake 7")
+		errs["b"] = errors.New("refused\x1b[31m\n" + strings.Repeat("x", 1000))
+		answers["a"] = 6
+		read("db fake 7; fake at b: refused [31m " + strings.Repeat("x", 287) + "...") // half of a sum is none
+		delete(errs, "b")
+		answers["b"] = 20
+		read("web fake 176; db fake 7")
+		// A server that joins or leaves answered nothing in that moment.
+		answers["d"] = 1e6
+		targets = append(targets, target("web", "d"))
+		read("web fake 176; db fake 7")
+		answers["d"], answers["a"] = 1e6+3, 7
+		read("web fake 180; db fake 7")
+		targets = slices.DeleteFunc(targets, func(t app.Target) bool { return t.Address == "d" })
+		answers["b"] = 21
+		read("web fake 181; db fake 7")
+		targets = []app.Target{target("db", "c"), target("web", "late")}
+		answers["c"] = 9
+		err = r.Read(t.Context(), func(s metric.Sample) {
+			if s.Labels[0] != "db" || s.Value != 9 {
+				t.Errorf("%+v", s)
+			}
+		})
+		if err == nil || !strings.Contains(err.Error(), "fake at late: it has not answered for ") {
+			t.Errorf("a server that blocks: %v", err)
 		}
+		close(late)
+		<-r.(*requestsReader).asked[targets[1]].ended
+		read("db fake 9; web fake 42") // what came between two readings is taken
+		targets = []app.Target{target("db", "blocks")}
+		began := time.Now()
+		if err := r.Read(t.Context(), func(s metric.Sample) { t.Errorf("%+v", s) }); err == nil || time.Since(began) >= answerLimit {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		<-r.(*requestsReader).asked[targets[0]].ended
+		read("fake at blocks: it has not answered within 2s")
 	})
-	if err == nil || !strings.Contains(err.Error(), "fake at late: it has not answered for ") {
-		t.Errorf("a server that blocks: %v", err)
-	}
-	close(late)
-	<-r.(*requestsReader).asked[targets[1]].ended
-	read("db fake 9; web fake 42") // what came between two readings is taken
-	targets = []app.Target{target("db", "blocks")}
-	began := time.Now()
-	if err := r.Read(t.Context(), func(s metric.Sample) { t.Errorf("%+v", s) }); err == nil || time.Since(began) > answerLimit {
-		t.Errorf("after %v: %v", time.Since(began), err)
-	}
-	<-r.(*requestsReader).asked[targets[0]].ended
-	read("fake at blocks: it has not answered within 2s")
 }
