@@ -44,7 +44,7 @@ func TestUnasked(t *testing.T) {
 		_, _ = io.WriteString(c, "more\n")
 		_, _ = io.Copy(io.Discard, c)
 	}))
-	o.Rate, o.Connections, o.Threads = 40, 2, 1
+	o.Rate, o.Connections, o.Threads, o.Measure = 40, 2, 1, time.Second
 	if r := run(t, o); r.Errors["protocol"] == 0 || r.Words["protocol"] == "" {
 		t.Errorf("errors %v, words %v", r.Errors, r.Words)
 	}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -76,10 +77,20 @@ func TestPart(t *testing.T) {
 		}
 		s.patient = false
 		o := &Options{Network: "tcp", Address: address, Pipeline: 1, Timeout: time.Second}
-		w := &worker{o: o, ctx: t.Context(), rec: newRecord(), lost: newFailures(), base: time.Now(), buf: make([]byte, 64)}
-		w.rec.measure(stretch{from: 0, to: int64(50 * time.Millisecond), width: int64(time.Millisecond)})
+		ctx, stop := context.WithCancel(t.Context())
+		w := &worker{o: o, ctx: ctx, rec: newRecord(), lost: newFailures(), base: time.Now(), buf: make([]byte, 64)}
+		w.rec.measure(stretch{from: 0, to: int64(time.Minute), width: int64(time.Second)})
 		l := &line{made: &made{conn: s, socket: s, session: &refusals{}}, times: newHistogram()}
 		w.fill(l, 1)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			w.mu.Lock()
+			tried := len(w.lost.count) > 0
+			w.mu.Unlock()
+			if tried {
+				break
+			}
+		}
+		stop()
 		w.redials.Wait()
 		if e := w.rec.errors; !l.dead || len(e.count) != 1 || e.count[c.kind] != 1 || !strings.HasPrefix(e.words[c.kind], c.words) || w.rec.answered > 0 {
 			t.Errorf("%q, in a loop: %v with the words %q, want one %s", c.said, e.count, e.words, c.kind)
