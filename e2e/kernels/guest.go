@@ -23,7 +23,7 @@ import (
 // Step is a shell script that a guest runs as a child of init.
 type Step struct {
 	Name, Script string
-	// Limit is how long it may take; 0 is two minutes.
+	// Limit is how long it may take; 0 is ten minutes.
 	Limit time.Duration
 }
 
@@ -97,7 +97,7 @@ func (g *Guest) init(modules []string) string {
 	for i, s := range g.Steps {
 		limit := s.Limit
 		if limit == 0 {
-			limit = 2 * time.Minute
+			limit = 10 * time.Minute
 		}
 		fmt.Fprintf(&b, "printf '\\n\\001step begin %d\\n'\ntimeout -s KILL %d sh /steps/%d\nprintf '\\n\\001step end %d %%d\\n' $?\n", i, int(limit.Seconds()), i, i)
 	}

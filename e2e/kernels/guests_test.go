@@ -35,7 +35,7 @@ func TestBounceBuffers(t *testing.T) {
 				Steps: []Step{
 					runDoctor("doctor", ""), startAgent, {Name: "before", Script: pool},
 					{Name: "read", Script: "md5sum /dev/vdb"}, {Name: "after", Script: pool}, stopAgent,
-					bpfTests("TestBounce", 5*time.Minute),
+					bpfTests("TestBounce", 10*time.Minute),
 				},
 			})
 			d := readDoctor(t, r.Steps["doctor"])

@@ -132,7 +132,7 @@ func named(t *testing.T, name string) Image {
 
 // guestTime bounds one guest: minutes where it is alone take their multiple
 // where the machine is busy.
-const guestTime = 15 * time.Minute
+const guestTime = 30 * time.Minute
 
 // boot runs a guest with the built programs and a disk with a file system.
 func boot(t *testing.T, g *Guest) *Report {
@@ -275,7 +275,7 @@ func steps(im Image, m mode) []Step {
 	if close(im) && m.name == "plain" {
 		run = "^Test"
 	}
-	return append(list, bpfTests(run, 8*time.Minute))
+	return append(list, bpfTests(run, 20*time.Minute))
 }
 
 // bpfTests runs tests of package bpf, on a disk with a file system where the

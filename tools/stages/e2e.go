@@ -26,7 +26,7 @@ const emulated = "./e2e/kernels"
 // the other packages, each of which keeps a CPU busy at most.
 func e2e(ctx context.Context, t *tally) error {
 	test := func(args ...string) func(context.Context, *tally) error {
-		return goTest(append([]string{"-timeout", "20m"}, args...)...)
+		return goTest(append([]string{"-timeout", "40m"}, args...)...)
 	}
 	below, err := filepath.Glob("./e2e/*/*_test.go")
 	if err != nil {
