@@ -296,7 +296,7 @@ func TestAPI(t *testing.T) {
 				Rules    []struct{ Name, Query, Health, LastError string }
 			}
 		}
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for len(query(t, s, `process:tee_syscalls:rate1m`, time.Now())) == 0 {
 			if time.Now().After(deadline) {
 				t.Fatal("no recorded series")

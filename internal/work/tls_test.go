@@ -90,7 +90,7 @@ func tlsLoad(t *testing.T, c scalingOptions) (load.Scaling, error) {
 		c.connect = "before"
 	}
 	if c.wait == 0 {
-		c.wait = 10 * time.Second
+		c.wait = time.Minute
 	}
 	var r load.Scaling
 	err := c.run(t.Context(), Streams{Out: &out})
@@ -160,7 +160,7 @@ func TestScalingCPU(t *testing.T) {
 func TestScalingWarmUp(t *testing.T) {
 	k := tlsFiles(t)
 	address, _ := tlsServe(t, k, "1.3", 2)
-	r, err := tlsLoad(t, scalingOptions{address: address, ca: k.cert, version: "1.3", clients: 2, total: 10, warm: "100ms"})
+	r, err := tlsLoad(t, scalingOptions{address: address, ca: k.cert, version: "1.3", clients: 2, total: 10, warm: "2s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestScalingWarmUp(t *testing.T) {
 	for _, n := range r.Windows {
 		sum += n
 	}
-	if len(r.Windows) != warmWindows || r.Width != 0.002 || sum == 0 || r.Requests != 10 {
+	if len(r.Windows) != warmWindows || r.Width != 0.04 || sum == 0 || r.Requests != 10 {
 		t.Errorf("%d windows of %v s with %v answers, %d requests", len(r.Windows), r.Width, sum, r.Requests)
 	}
 }
@@ -191,7 +191,7 @@ func TestScalingFaults(t *testing.T) {
 		change func(*scalingOptions)
 		want   string
 	}{
-		{"nobody listens", func(c *scalingOptions) { c.address, c.wait = refused.Addr().String(), 30*time.Millisecond }, "connection refused"},
+		{"nobody listens", func(c *scalingOptions) { c.address, c.wait = refused.Addr().String(), time.Second }, "connection refused"},
 		{"another certificate", func(c *scalingOptions) { c.ca = other.cert }, "TLS handshake"},
 		{"no certificate", func(c *scalingOptions) { c.ca = k.key }, "no certificate"},
 		{"another version", func(c *scalingOptions) { c.version = "1.2" }, "TLS handshake"},
@@ -278,7 +278,7 @@ func TestServerLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.ServerName = "server.test"
-		client := (&scalingClient{scalingOptions: scalingOptions{wait: 5 * time.Second}, config: config}).toward(address, pem)
+		client := (&scalingClient{scalingOptions: scalingOptions{wait: time.Minute}, config: config}).toward(address, pem)
 		conn, err := client.dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
