@@ -83,7 +83,7 @@ func TestDMCrypt(t *testing.T) {
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable")
 	select {
 	case <-vm.done:
-	case <-time.After(3 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		t.Fatalf("the guest did not end; it printed:\n%s", vm.stdout)
 	}
 	text := strings.ReplaceAll(vm.stdout.String(), "\r", "")

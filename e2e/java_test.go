@@ -51,7 +51,7 @@ func said(t *testing.T, argv ...string) string {
 func tlsServer(t *testing.T, argv ...string) (port string, end func() string) {
 	t.Helper()
 	p := start(t, argv[0], argv[1:]...)
-	for until := time.Now().Add(30 * time.Second); !strings.Contains(p.stdout.String(), "\nready\n"); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); !strings.Contains(p.stdout.String(), "\nready\n"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("the server is not ready; it said %q", p.stdout)
 		}

@@ -42,14 +42,13 @@ func TestKilledHarness(t *testing.T) {
 				t.Fatal(err)
 			}
 			work := ""
-			for range 500 {
+			for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
 				if own, _ := filepath.Glob(data + "/teescope-*"); len(own) == 1 {
 					work = filepath.Base(own[0])
 				}
 				if work != "" && (name == "runsc" && len(marked(work)) > 0 || running("sleep", "60")) {
 					break
 				}
-				time.Sleep(20 * time.Millisecond)
 			}
 			time.Sleep(time.Second) // gVisor does not show its job to the host
 			if err := harness.Process.Signal(syscall.SIGKILL); err != nil {
@@ -57,10 +56,7 @@ func TestKilledHarness(t *testing.T) {
 			}
 			_ = harness.Wait()
 			openEnv(t, name, nil)
-			for range 100 {
-				if len(marked(work)) == 0 {
-					break
-				}
+			for began := time.Now(); len(marked(work)) > 0 && time.Since(began) < 20*time.Second; {
 				time.Sleep(20 * time.Millisecond)
 			}
 			for _, pid := range marked(work) {

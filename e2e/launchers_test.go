@@ -370,9 +370,12 @@ func TestSSH(t *testing.T) {
 		t.Errorf("%v: processes %v, resident %d", err, o.Processes, o.Inside.MaxRSS)
 	}
 	cancelled(t, env)
-	if pids := sleepers(t); len(pids) > 0 {
-		t.Errorf("the cancelled program still runs: %v", pids)
-	}
+	eventually(t, 30*time.Second, "the cancelled program has ended", func() error {
+		if pids := sleepers(t); len(pids) > 0 {
+			return fmt.Errorf("it still runs: %v", pids)
+		}
+		return nil
+	})
 	if err := env.Close(); err != nil {
 		t.Error(err)
 	}
