@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -246,7 +247,12 @@ func (h *Host) Install(name string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(h.Path(name)), 0o755); err != nil {
 		return h.errAt(err)
 	}
-	if err := os.WriteFile(h.Path(name), data, mode); err != nil {
+	// A program that another goroutine starts meanwhile would have the file open for writing
+	// until it is replaced, and to start the file then fails with ETXTBSY (golang/go#22315).
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(h.Path(name), data, mode)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		return h.errAt(err)
 	}
 	return h.errAt(os.Chmod(h.Path(name), mode)) // the process's umask has taken bits away

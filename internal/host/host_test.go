@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -28,6 +30,33 @@ func tree(t *testing.T, files map[string]string) *Host {
 		}
 	}
 	return At(root)
+}
+
+// TestInstalledStarts: a program can be started as soon as it is there, also while others start.
+func TestInstalledStarts(t *testing.T) {
+	dir := t.TempDir()
+	h := Local()
+	self, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Skip("no /bin/true: ", err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for i := range 8 {
+		all.Go(func() {
+			name := filepath.Join(dir, fmt.Sprint(i))
+			for range 200 {
+				if err := errors.Join(h.RemoveAll(name), h.Install(name, self, 0o755)); err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := h.Exec(t.Context(), Cmd{Argv: []string{name}}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
 }
 
 // TestRemoveAllReadOnly: a folder that may not be written is removed all the same.
