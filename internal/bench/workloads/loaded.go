@@ -77,7 +77,7 @@ var (
 
 // A timing is a histogram of the report and what is told of it.
 type timing struct {
-	of        func(*load.Report) string
+	encoded   func(*load.Report) string
 	mean      *metric.Desc // carries the histogram
 	quantiles []quantile
 	max       *metric.Desc // nil where the largest is not told
@@ -88,8 +88,21 @@ type quantile struct {
 	rank float64 // percent
 }
 
-func newTiming(name, what string, of func(*load.Report) string, max bool) *timing {
-	t := &timing{of: of, mean: loadGauge(name+"_mean_seconds", "seconds", metric.Lower, "Mean of "+what+".")}
+// rare is how many values must lie above a percentile for it to be told.
+const rare = 10
+
+// of reports whether n values have the quantile: the largest of few is no percentile of theirs.
+func (q quantile) of(n int64) bool { return q.rank <= 50 || float64(n)*(1-q.rank/100) >= rare }
+
+// of is the timing with those of its quantiles that n values have.
+func (t *timing) of(n int64) *timing {
+	out := *t
+	out.quantiles = slices.DeleteFunc(slices.Clone(t.quantiles), func(q quantile) bool { return !q.of(n) })
+	return &out
+}
+
+func newTiming(name, what string, encoded func(*load.Report) string, max bool) *timing {
+	t := &timing{encoded: encoded, mean: loadGauge(name+"_mean_seconds", "seconds", metric.Lower, "Mean of "+what+".")}
 	for _, q := range []struct {
 		suffix, words string
 		rank          float64
@@ -110,14 +123,20 @@ var (
 	loadHandshake = newTiming("handshake", "the time of a TLS handshake", func(r *load.Report) string { return r.Handshake }, true)
 )
 
-// loadTimings are those that a load with these parameters has.
+// loadTimings are those that a load with these parameters has. Connections that stay
+// are as many as were asked for, however long it lasts: percentiles that so few cannot
+// have are left out.
 func loadTimings(p bench.Params) []*timing {
-	out := []*timing{loadService, loadConnect}
+	connect, handshake := loadConnect, loadHandshake
+	if n, err := p.Int("connections", 1); err == nil && !freshConnections(p) {
+		connect, handshake = connect.of(n), handshake.of(n)
+	}
+	out := []*timing{loadService, connect}
 	if openLoop(p) {
 		out = append(out, loadResponse)
 	}
 	if p["tls"] == "on" {
-		out = append(out, loadHandshake)
+		out = append(out, handshake)
 	}
 	return out
 }
@@ -255,12 +274,9 @@ func (r *reading) load(rep *load.Report, p bench.Params) {
 		r.derived(loadResumed, float64(rep.Resumed)/float64(rep.Handshakes), "no handshake was completed in the measured time")
 	}
 	for _, t := range loadTimings(p) {
-		r.timing(t, t.of(rep))
+		r.timing(t, t.encoded(rep))
 	}
 }
-
-// rare is how many values must lie above a percentile for it to be told.
-const rare = 10
 
 // timing reads a histogram.
 func (r *reading) timing(t *timing, encoded string) {
@@ -286,8 +302,7 @@ func (r *reading) timing(t *timing, encoded string) {
 	mean := metric.Sample{Desc: t.mean, Value: h.Mean() / 1e9, Trust: metric.Derived, Hist: loadHistogram(h)}
 	r.sample(mean, "the histogram has no mean")
 	for _, q := range t.quantiles {
-		// The largest of few values is no percentile of theirs.
-		if q.rank > 50 && t.max == nil && float64(n)*(1-q.rank/100) < rare {
+		if !q.of(n) {
 			r.lack(q.desc, fmt.Sprintf("of %d values fewer than %d lie above it; measure for longer", n, rare))
 			continue
 		}

@@ -63,10 +63,10 @@ var tlsScaling = bench.Workload{
 		{Name: "warm", Default: "5s", Doc: "Before the measured time: a time in which all clients send, which is added again while their rate still rises, up to six times; or a number of messages of one client."},
 		{Name: "pause", Default: "0s", Doc: "What a client waits after each answer."},
 	},
-	Metrics: func(bench.Params) []*metric.Desc {
+	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{messagesPerSecond, measuredSeconds, messagesTotal, serverStartSeconds, loadSeconds, listenSeconds, firstHandshakeSeconds,
 			firstMessageSeconds, buildSeconds, warmupSeconds, peakRSSBytes, programBytes, loadCPU}
-		for _, t := range []*timing{messageTime, loadHandshake} {
+		for _, t := range []*timing{messageTime, scalingHandshake(p)} {
 			out = append(out, t.mean)
 			for _, q := range t.quantiles {
 				out = append(out, q.desc)
@@ -117,7 +117,7 @@ var tlsScaling = bench.Workload{
 		found.scalingEnd(o)
 		found.derived(loadCPU, r.CPUSeconds/(r.Seconds+float64(len(r.Windows))*r.Width)/float64(r.Cores), none)
 		found.timing(messageTime, r.Service)
-		found.timing(loadHandshake, r.Handshake)
+		found.timing(scalingHandshake(o.Params), r.Handshake)
 		return found.samples, errors.Join(found.missing...)
 	},
 	Series: func(o bench.Outcome) (bench.Series, error) {
@@ -158,6 +158,15 @@ type scalingSize struct {
 }
 
 func (s scalingSize) total() int64 { return max(s.strong, s.clients*s.each) }
+
+// scalingHandshake is the time of handshakes, of which there is one for each client.
+func scalingHandshake(p bench.Params) *timing {
+	n, err := p.Int("clients", 1)
+	if err != nil {
+		return loadHandshake // Job says what is wrong
+	}
+	return loadHandshake.of(n)
+}
 
 // scalingSizeOf bounds the number of messages, whose times are kept one by one.
 func scalingSizeOf(p bench.Params) (s scalingSize, err error) {
