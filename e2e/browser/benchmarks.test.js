@@ -30,7 +30,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
 
   test("the list says the verdict first and names the files that it cannot read", async () => {
     const { page, check } = await openPage(at());
-    await until("four results", 10_000, async () => (await lines(page).count()) === 4);
+    await until("four results", async () => (await lines(page).count()) === 4);
     const line = page.locator(`[data-result="${ladder.experiment_id}"]`);
     const telling = ladder.comparisons.filter((c) => c.primary && c.verdict !== "invalid").sort((a, b) => b.cost_ratio - a.cost_ratio)[0];
     assert.equal(await line.getByRole("heading").innerText(), telling.headline);
@@ -46,18 +46,18 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
   test("filters narrow the list and live in the address", async () => {
     const { page, check } = await openPage(at());
     await page.getByRole("combobox", { name: "Workload" }).selectOption("cpu-7zip");
-    await until("one result", 5_000, async () => (await lines(page).count()) === 1);
+    await until("one result", async () => (await lines(page).count()) === 1);
     assert.ok(page.url().includes("workload=cpu-7zip"));
     await page.reload();
     await page.getByText("1 of 4 results").waitFor();
     assert.equal(await page.getByRole("combobox", { name: "Workload" }).inputValue(), "cpu-7zip");
     await page.getByRole("button", { name: "Clear" }).click();
     await page.getByRole("searchbox", { name: "Text in results" }).fill("runsc costs");
-    await until("the headline is searched", 5_000, async () => (await lines(page).count()) === 1 && page.url().includes("text=runsc"));
+    await until("the headline is searched", async () => (await lines(page).count()) === 1 && page.url().includes("text=runsc"));
     await page.getByRole("searchbox", { name: "Text in results" }).fill("no such thing");
     await page.getByText("No result passes these filters").waitFor();
     await page.goto(at("verdict=none", "environment=runsc"));
-    await until("both filters hold", 5_000, async () => (await lines(page).count()) === 1);
+    await until("both filters hold", async () => (await lines(page).count()) === 1);
     await check();
   });
 
@@ -140,12 +140,12 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     const doc = await (await fetch(`${url}/api/teescope/v1/results/${results[0].id}`)).json();
     const { page, check } = await openPage(at(`subject=${results[0].id}`).replace("refresh=0", "refresh=5"), { viewport: { width: 1280, height: 3600 } });
     const timeline = chart(page, "Runs, by environment");
-    await until("a bar for each run", 5_000, async () => (await timeline.locator("[data-run]").count()) === doc.runs.length);
+    await until("a bar for each run", async () => (await timeline.locator("[data-run]").count()) === doc.runs.length);
     for (const title of ["System calls per second", "Context switches per second", "Page faults per second", "CPU, percent of one core"]) await drawn(page, title);
     await timeline.getByRole("group").focus();
     await page.keyboard.press("ArrowRight");
-    await until("the run is spoken", 5_000, async () => (await timeline.locator("[aria-live]").innerText()).startsWith(doc.runs.toSorted((a, b) => a.started_at.localeCompare(b.started_at))[0].run_id));
-    await until("the charts show that moment", 5_000, async () => /\d\d:\d\d:\d\d/.test(await chart(page, "System calls per second").locator("thead").innerText()));
+    await until("the run is spoken", async () => (await timeline.locator("[aria-live]").innerText()).startsWith(doc.runs.toSorted((a, b) => a.started_at.localeCompare(b.started_at))[0].run_id));
+    await until("the charts show that moment", async () => /\d\d:\d\d:\d\d/.test(await chart(page, "System calls per second").locator("thead").innerText()));
     await check();
   });
 

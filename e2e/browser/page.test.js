@@ -15,7 +15,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     url = await startMonitor();
     redis = await startRedis();
     const { page, check } = await openPage(`${url}/?range=5m`);
-    await until("the load shows", 60_000, () => page.locator(`section.panel[aria-label="${calls}"] tr[data-name="${redis.name}"]`).count());
+    await until("the load shows", () => page.locator(`section.panel[aria-label="${calls}"] tr[data-name="${redis.name}"]`).count());
     await check();
   });
   after(cleanUp);
@@ -32,43 +32,45 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     }
     const inked = await chart(page, calls).locator("canvas").evaluate((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v !== 0));
     assert.ok(inked, "the canvas is blank");
-    await until("the verdict has an answer", 60_000, async () => /Nothing wrong|problem|Cannot tell/.test(await page.getByRole("region", { name: "Verdict" }).innerText()));
+    await until("the verdict has an answer", async () => /Nothing wrong|problem|Cannot tell/.test(await page.getByRole("region", { name: "Verdict" }).innerText()));
     // The number of the machine is one that changes with every reading.
     const before = (await legend(page, calls))[redis.name].now;
-    await until("the last value moves on", 20_000, async () => (await legend(page, calls))[redis.name].now !== before);
+    await until("the last value moves on", async () => (await legend(page, calls))[redis.name].now !== before);
     await check();
   });
 
   test("the rate shown is the server's own count within 2 %: filtered, after reload, in the dark", async (t) => {
     // The window goes from one reading to another, and the kernel's account is taken at both: what
-    // the load does before and after them, while a browser ends beside it, is in neither number.
+    // the load does before and after them, while a browser ends beside it, is in neither number. On
+    // a machine that others share both may come late; then their time is not known, and others are taken.
     const { counts, end } = redis.watch();
-    await new Promise((resolve) => setTimeout(resolve, 33_000));
+    const asked = "teescope_source_read_seconds[1m]";
+    const window = await until("readings half a minute apart that were quick", async () => {
+      const { data } = await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(asked)}`)).json();
+      const took = new Map();
+      for (const { values } of data.result) for (const [time, seconds] of values) took.set(time, (took.get(time) ?? 0) + Number(seconds));
+      const quick = [...took].filter(([time, seconds]) => seconds < 0.1 && countAt(counts, time)?.within < 0.1).map(([time]) => time).sort((a, b) => a - b);
+      return quick.at(-1) - quick[0] > 28 && { first: quick[0], to: quick.at(-1) };
+    });
     end();
-    const asked = `tee_syscalls_total{process="${redis.name}",syscall="read"}[31s]`;
-    const { data } = await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(asked)}`)).json();
-    assert.equal(data.result.length, 1, `${asked}: ${JSON.stringify(data.result.map((r) => r.metric))}`);
-    const readings = data.result[0].values.map(([time]) => time);
-    // A window begins after its first instant.
-    const [from, to] = [readings[0] - 0.001, readings.at(-1)];
-    assert.ok(to - from > 25, `readings of ${to - from} s`);
-    const [first, last] = [countAt(counts, readings[0]), countAt(counts, to)];
-    const seconds = to - readings[0];
+    const [first, last] = [countAt(counts, window.first), countAt(counts, window.to)];
+    const seconds = window.to - window.first;
     const want = { read: (last.read - first.read) / seconds, write: (last.write - first.write) / seconds };
     const near = (got, call, where) => {
       const off = Math.abs(got / want[call] - 1);
       t.diagnostic(`${where}: ${call} ${got.toFixed(1)}/s shown, ${want[call].toFixed(1)}/s counted, ${(off * 100).toFixed(3)} % off`);
       assert.ok(off < 0.02, `${where}: ${call} ${got}/s, the kernel counted ${want[call]}/s for the process: ${(off * 100).toFixed(2)} % off`);
     };
-    const window = `from=${from}&to=${to}&theme=dark`;
-    const { page, check } = await openPage(`${url}/?${window}&process=${redis.name}`);
+    // A window begins after its first instant.
+    const search = `from=${window.first - 0.001}&to=${window.to}&theme=dark`;
+    const { page, check } = await openPage(`${url}/?${search}&process=${redis.name}`);
     for (const where of ["overview", "overview after reload"]) {
       await drawn(page, byCall);
       const shown = await legend(page, byCall);
       for (const call of ["read", "write"]) near(shown[call].mean, call, where);
       await page.reload();
     }
-    await page.goto(`${url}/?page=processes&subject=${redis.name}&${window}`);
+    await page.goto(`${url}/?page=processes&subject=${redis.name}&${search}`);
     await page.locator("#calls tr[data-call=read]").waitFor();
     for (const call of ["read", "write"]) near(Number(await page.locator(`#calls tr[data-call=${call}] td[data-value]`).getAttribute("data-value")), call, "process");
     await check();
@@ -80,10 +82,10 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     const field = page.getByRole("combobox", { name: /Process filter/ });
     await field.fill(redis.name.slice(0, 9));
     await page.getByText("1 match").waitFor();
-    await until("one process is left", 20_000, async () => Object.keys(await legend(page, calls)).join() === redis.name);
+    await until("one process is left", async () => Object.keys(await legend(page, calls)).join() === redis.name);
     assert.match(page.url(), new RegExp(`process=${redis.name.slice(0, 9)}`));
     await page.getByRole("option", { name: redis.name }).click();
-    await until("the completion is in the address", 5_000, () => page.url().includes("process=%5Eredis-"));
+    await until("the completion is in the address", () => page.url().includes("process=%5Eredis-"));
     await field.fill("red(");
     await page.getByText(/not a regular expression/i).waitFor();
     await field.fill("no-such-process");
@@ -96,7 +98,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     await page.getByRole("button", { name: "1h", exact: true }).click();
     await page.getByRole("combobox", { name: /Process filter/ }).fill("redis");
     await page.getByRole("combobox", { name: "Refresh" }).selectOption("30");
-    await until("the address holds the filter", 5_000, () => page.url().includes("process=redis"));
+    await until("the address holds the filter", () => page.url().includes("process=redis"));
     await page.getByRole("link", { name: "Processes", exact: true }).click();
     await page.locator("#processes").waitFor();
     const address = page.url();
@@ -116,24 +118,24 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
   test("a drag zooms every chart, a double click goes back, one cursor for all", async () => {
     // The part that is zoomed into has to have samples.
     const readings = `${url}/api/v1/query?query=${encodeURIComponent('max(count_over_time(teescope_source_up{source="syscalls"}[1m]))')}`;
-    await until("half a minute is stored", 90_000, async () => Number((await (await fetch(readings)).json()).data.result[0]?.value[1]) >= 30);
+    await until("half a minute is stored", async () => Number((await (await fetch(readings)).json()).data.result[0]?.value[1]) >= 30);
     const { page, check } = await openPage(`${url}/?range=15m`);
     await drawn(page, calls);
     await drawn(page, "Page faults per second");
     const over = chart(page, calls).locator(".u-over");
     const b = await over.boundingBox();
     await page.mouse.move(b.x + b.width * 0.995, b.y + 40);
-    for (const t of [calls, "Page faults per second"]) await until("the legend shows the time under the cursor", 5_000, async () => /\d\d:\d\d:\d\d/.test(await chart(page, t).locator("thead").innerText()));
+    for (const t of [calls, "Page faults per second"]) await until("the legend shows the time under the cursor", async () => /\d\d:\d\d:\d\d/.test(await chart(page, t).locator("thead").innerText()));
     await page.mouse.down();
     await page.mouse.move(b.x + b.width * 0.725, b.y + 60, { steps: 5 });
     await page.mouse.up();
-    await until("the window is fixed", 5_000, () => /from=\d+&to=\d+/.test(page.url()));
+    await until("the window is fixed", () => /from=\d+&to=\d+/.test(page.url()));
     const q = new URL(page.url()).searchParams;
     const length = Number(q.get("to")) - Number(q.get("from"));
     assert.ok(length > 200 && length < 290, `27 % of 15 minutes are 243 s, the window has ${length} s`);
     await drawn(page, calls);
     await over.dblclick();
-    await until("the live window is back", 5_000, () => !page.url().includes("from="));
+    await until("the live window is back", () => !page.url().includes("from="));
     await check();
   });
 
@@ -145,7 +147,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     assert.equal(await chart(page, calls).getAttribute("data-state"), "drawn", "old data stays");
     await page.unroute("**/api/v1/query_range*");
     await chart(page, calls).getByRole("button", { name: "Try again" }).click();
-    await until("the error is gone", 10_000, async () => (await chart(page, calls).getByRole("alert").count()) === 0);
+    await until("the error is gone", async () => (await chart(page, calls).getByRole("alert").count()) === 0);
 
     await page.route("**/api/v1/query_range*", (r) => r.fulfill({ status: 503, contentType: "application/json", body: '{"status":"error","error":"query timed out"}' }));
     await chart(page, calls).getByText("query timed out").waitFor();
@@ -191,7 +193,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
       for (const p of pages) {
         await page.goto(`${url}/?page=${p}&range=5m&theme=${scheme}&refresh=0`);
         await page.locator("main h2").first().waitFor();
-        await until(`nothing is being read on ${p}`, 40_000, async () => (await page.locator("[data-state=loading]").evaluateAll((all) => all.filter((e) => e.getBoundingClientRect().top < window.innerHeight).length)) === 0);
+        await until(`nothing is being read on ${p}`, async () => (await page.locator("[data-state=loading]").evaluateAll((all) => all.filter((e) => e.getBoundingClientRect().top < window.innerHeight).length)) === 0);
         assert.deepEqual(await barriers(page), [], p);
       }
       await check();
@@ -202,7 +204,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     const { page, check } = await openPage(url, { colorScheme: "dark" });
     assert.equal(await page.evaluate(() => document.documentElement.getAttribute("data-mantine-color-scheme")), "dark");
     await page.getByRole("button", { name: "Theme: as the system" }).click();
-    await until("light was chosen", 5_000, () => page.evaluate(() => document.documentElement.getAttribute("data-mantine-color-scheme") === "light"));
+    await until("light was chosen", () => page.evaluate(() => document.documentElement.getAttribute("data-mantine-color-scheme") === "light"));
     assert.ok(page.url().includes("theme=light"));
     await check();
   });
@@ -211,7 +213,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     const { page, check } = await openPage(`${url}/?range=5m`, { viewport: { width: 390, height: 844 }, hasTouch: true });
     for (const p of pages) {
       await page.getByRole("navigation").getByRole("link", { name: new RegExp(`^${p}`, "i") }).tap();
-      await until(`${p} opens`, 5_000, () => new URL(page.url()).searchParams.get("page") === (p === "overview" ? null : p));
+      await until(`${p} opens`, () => new URL(page.url()).searchParams.get("page") === (p === "overview" ? null : p));
       await page.locator("main h2").first().waitFor();
       assert.deepEqual(await tooWide(page), [], `${p} is wider than the screen`);
     }
@@ -231,7 +233,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     }
     await chart(page, calls).locator(".plot").focus();
     await page.keyboard.press("ArrowLeft");
-    await until("the values at the cursor are spoken", 5_000, async () => (await chart(page, calls).locator("[aria-live]").innerText()).includes(redis.name));
+    await until("the values at the cursor are spoken", async () => (await chart(page, calls).locator("[aria-live]").innerText()).includes(redis.name));
     await page.getByRole("button", { name: `Menu of the chart ${calls}`, exact: true }).focus();
     await page.keyboard.press("Enter");
     await page.getByRole("menuitem", { name: "Open the query" }).waitFor();

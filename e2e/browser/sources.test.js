@@ -11,7 +11,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
   let url;
   before(async () => {
     url = await startMonitor();
-    await until("a few readings", 60_000, async () => Number((await query("sum(count_over_time(teescope_budget_used_ratio[1m]))"))[0]?.value[1]) >= 4);
+    await until("a few readings", async () => Number((await query("sum(count_over_time(teescope_budget_used_ratio[1m]))"))[0]?.value[1]) >= 4);
   });
   after(cleanUp);
 
@@ -43,8 +43,8 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await page.getByRole("button", { name: "Set: Process ids of syscalls" }).click();
       await item.getByText(`with the process ids ${me}.`).waitFor();
       assert.deepEqual((await source("syscalls")).pids, [process.pid]);
-      await until("the process has series of its own", 30_000, async () => (await query(`tee_pid_syscalls_total{pid="${me}"}`)).length > 0);
-      await until("others are no longer counted", 30_000, async () => {
+      await until("the process has series of its own", async () => (await query(`tee_pid_syscalls_total{pid="${me}"}`)).length > 0);
+      await until("others are no longer counted", async () => {
         const rows = await query('sum by (process) (rate(tee_syscalls_total[5s])) > 0');
         return rows.length > 0 && rows.every((r) => /^(node|teescope|MainThread)/.test(r.metric.process));
       });
@@ -52,7 +52,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       // A process that is not in the group asked for would be refused.
       await ids.fill("");
       await ids.press("Enter");
-      await until("the process ids are gone", 20_000, async () => !(await source("syscalls")).pids?.length);
+      await until("the process ids are gone", async () => !(await source("syscalls")).pids?.length);
       const groups = page.getByRole("textbox", { name: "Control groups of syscalls" });
       await groups.fill("no-such-group");
       await groups.press("Enter");
@@ -63,7 +63,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
         await field.fill("");
         await field.press("Enter");
       }
-      await until("it counts everything again", 20_000, async () => {
+      await until("it counts everything again", async () => {
         const s = await source("syscalls");
         return !s.process && !s.cgroup && !s.pids?.length && (await item.locator("[data-narrowed]").count()) === 0;
       });
@@ -105,9 +105,9 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await item.getByText(/latency: how long threads wait/).waitFor();
       await level.focus();
       await page.keyboard.press("ArrowDown");
-      await until("the monitor was asked", 20_000, async () => (await source("switches")).wanted === "latency");
+      await until("the monitor was asked", async () => (await source("switches")).wanted === "latency");
       await item.getByText(/level latency|asked for latency/).first().waitFor();
-      await until("the field says so", 20_000, async () => (await level.inputValue()) === "latency");
+      await until("the field says so", async () => (await level.inputValue()) === "latency");
       assert.equal(await reloaded(), false);
 
       // The budget has room here; what the page says where it has none:
@@ -147,7 +147,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       const box = page.getByRole("textbox", { name: "Sampling of pagecache, percent of the time" });
       await box.fill("25 %");
       await box.press("Enter");
-      await until("it is sampled", 30_000, async () => (await source("pagecache")).sample === 0.25);
+      await until("it is sampled", async () => (await source("pagecache")).sample === 0.25);
       await item.getByText(/^counts (1\d|2\d|3\d)(\.\d+)? %/).waitFor();
 
       await page.goto(`${url}/?range=5m`);

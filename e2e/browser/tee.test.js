@@ -15,7 +15,7 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
     const files = ["cpu", "system", "memory", "pressure", "disk", "network", "sgx_legacy", "misc_cgroup"].map((f) => `internal/probe/sources/testdata/${f}.txtar`);
     unpack(root, ...files, "internal/tee/kinds/testdata/sgx-legacy-isgx.txtar");
     url = await startMonitor("--host-root", root);
-    await until("a few readings", 30_000, async () => (await (await fetch(`${url}/api/v1/query?query=tee_sgx_epc_bytes`)).json()).data.result.length > 0);
+    await until("a few readings", async () => (await (await fetch(`${url}/api/v1/query?query=tee_sgx_epc_bytes`)).json()).data.result.length > 0);
   });
   after(cleanUp);
 
@@ -116,7 +116,7 @@ describe("the page of confidential virtual machines", { skip: process.env.TEESCO
     url = await startMonitor("--config", config);
     // Charts take rates over 20 s: all of it has to be there.
     const enough = `count_over_time(tee_vm_private_memory_size_bytes{instance="${guest}"}[1m]) > 25`;
-    await until("half a minute is stored", 120_000, async () => (await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(enough)}`)).json()).data.result.length > 0);
+    await until("half a minute is stored", async () => (await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(enough)}`)).json()).data.result.length > 0);
   });
   after(cleanUp);
 
