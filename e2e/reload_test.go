@@ -14,8 +14,8 @@ import (
 func TestReloadWithoutFile(t *testing.T) {
 	t.Parallel()
 	m := startMonitor(t, "monitor", "--interval", "1s")
-	want := map[string]string{"pressure": "off", "runtimes": "available"}
-	for name, on := range map[string]string{"pressure": "false", "runtimes": "true"} {
+	want := map[string]string{"pressure": "off", "tcp": "available"}
+	for name, on := range map[string]string{"pressure": "false", "tcp": "true"} {
 		if _, err := m.call("POST", "/api/teescope/v1/sources/"+name, `{"on":`+on+`}`); err != nil {
 			t.Fatal(err)
 		}
