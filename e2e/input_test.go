@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // TestBadInput: each mistake gives one clear line on stderr and exit status 4.
@@ -128,7 +130,7 @@ func asNobody(t *testing.T) string {
 		t.Fatal(err)
 	}
 	p := filepath.Join(dir, "teescope")
-	if err := os.WriteFile(p, b, 0o755); err != nil {
+	if err := host.Local().Install(p, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return p

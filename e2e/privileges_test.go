@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 const nobody = 65534
@@ -39,7 +41,7 @@ func diagnose(t *testing.T, caps ...uintptr) map[string]source {
 	bin := filepath.Join(dir, "teescope")
 	b, err := os.ReadFile(binary)
 	if err == nil {
-		err = os.WriteFile(bin, b, 0o755)
+		err = host.Local().Install(bin, b, 0o755)
 	}
 	if err != nil {
 		t.Fatal(err)

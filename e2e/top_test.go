@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // terminal is a pseudo-terminal of 80x24 with a program on it.
@@ -83,7 +85,7 @@ func startHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "\x1b]0;pwned\x07<b>")
-	if err := os.WriteFile(name, b, 0o700); err != nil {
+	if err := host.Local().Install(name, b, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.Command(name)

@@ -28,7 +28,7 @@ func worker(t *testing.T, dir string) string {
 		t.Skipf("no worker for %s", runtime.GOARCH)
 	}
 	name := filepath.Join(dir, "micro")
-	if err := os.WriteFile(name, micro.Program, 0o755); err != nil {
+	if err := host.Local().Install(name, micro.Program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return name

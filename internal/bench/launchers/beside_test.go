@@ -1,7 +1,6 @@
 package launchers
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 func TestBeside(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "other")
 	text := "#!/bin/sh\n[ -z \"$(ls -A \"$1\")\" ] || exit 1\n[ \"$2\" -gt 0 ] || exit 1\necho here > \"$1/mark\"\nexec sleep \"$3\"\n"
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+	if err := host.Local().Install(script, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	open := func(program string) bench.Environment {
