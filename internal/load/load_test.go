@@ -215,7 +215,7 @@ func TestBacklog(t *testing.T) {
 			})
 			o := short(t, "http1", address)
 			o.Fresh, o.Connections, o.Measure = fresh, 30, 3*time.Second
-			if r := run(t, o); r.Requests < 3 || r.Requests > 31 {
+			if r := run(t, o); r.Requests < 9 || r.Requests > 31 {
 				t.Errorf("%d answers in three seconds, want about 30", r.Requests)
 			}
 		})
