@@ -32,6 +32,11 @@ func (l *live) inTime(patience time.Duration, f func()) bool {
 	case <-done:
 		return true
 	case <-timer.C:
+	}
+	select {
+	case <-done: // both, where this waited for a CPU: it has ended
+		return true
+	default:
 		l.stuck = done
 		return false
 	}

@@ -125,22 +125,23 @@ func (m *mounts) ask(mi *procfs.MountInfo) question {
 
 // answer waits until ctx ends, and not at all for what hung before.
 func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) {
-	var r statfsResult
-	select {
-	case r = <-q.result:
-	default:
-		hung := q.old
-		if !hung {
-			select {
-			case r = <-q.result:
-			case <-ctx.Done():
-				hung = true
-			}
-		}
-		if hung {
-			return r.stat, fmt.Errorf("statfs %s: no answer; is its server away?", q.mount.MountPoint)
+	if !q.old {
+		select {
+		case r := <-q.result:
+			return m.told(q, r)
+		case <-ctx.Done():
 		}
 	}
+	select {
+	case r := <-q.result: // one that is there counts, however late
+		return m.told(q, r)
+	default:
+		return unix.Statfs_t{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mount.MountPoint)
+	}
+}
+
+// told takes the answer to a question.
+func (m *mounts) told(q question, r statfsResult) (unix.Statfs_t, error) {
 	delete(m.pending, q.mount.MountPoint)
 	if errors.Is(r.err, fs.ErrPermission) {
 		r.err = &probe.Problem{Err: r.err, Remedy: "run as root"}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -24,6 +25,20 @@ func TestSteady(t *testing.T) {
 	} {
 		if got := steady(last, c.now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestLateAnswer: an answer that is there counts, also when the patience is over.
+func TestLateAnswer(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	m := &mounts{pending: map[string]chan statfsResult{}}
+	for range 100 {
+		q := question{mount: &procfs.MountInfo{MountPoint: "/"}, result: make(chan statfsResult, 1)}
+		q.result <- statfsResult{stat: unix.Statfs_t{Blocks: 7}}
+		if st, err := m.answer(ctx, q); err != nil || st.Blocks != 7 {
+			t.Fatalf("%d blocks, error %v", st.Blocks, err)
 		}
 	}
 }
