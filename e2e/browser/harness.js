@@ -74,7 +74,7 @@ export async function startMonitor(...args) {
   return url;
 }
 
-/** A redis-server under a name of its own, asked 5,000 times a second: a load that leaves the
+/** A redis-server under a name of its own, asked 2,000 times a second: a load that leaves the
  * browser its CPU and is the same whatever else runs. The kernel counts the server's reads and
  * writes: an account that knows nothing of eBPF. */
 export async function startRedis() {
@@ -85,7 +85,7 @@ export async function startRedis() {
   const port = await freePort();
   const server = start(path.join(dir, name), ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir]);
   await until("redis answers", () => canConnect(port));
-  start(path.join(path.dirname(binary), "teescope-work"), ["load", "--protocol", "resp", "--address", `127.0.0.1:${port}`, "--command", "GET key:{key}", "--populate", "--rate", "5000", "--measure", "12h"]);
+  start(path.join(path.dirname(binary), "teescope-work"), ["load", "--protocol", "resp", "--address", `127.0.0.1:${port}`, "--command", "GET key:{key}", "--populate", "--rate", "2000", "--measure", "12h"]);
   const count = () => {
     const io = readFileSync(`/proc/${server.child.pid}/io`, "utf8");
     return { at: Date.now() / 1000, read: Number(io.match(/syscr: (\d+)/)[1]), write: Number(io.match(/syscw: (\d+)/)[1]) };

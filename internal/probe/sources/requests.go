@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -160,7 +161,8 @@ func (r *requestsReader) ask(t app.Target) {
 		ctx, stop := context.WithTimeout(r.ctx, answerLimit)
 		defer stop()
 		q.answer, q.err = t.App.Read(ctx, r.host, t)
-		if q.err != nil && ctx.Err() != nil {
+		// A connection's deadline can pass a moment before the context's, which is the same.
+		if q.err != nil && (ctx.Err() != nil || errors.Is(q.err, os.ErrDeadlineExceeded)) {
 			q.err = fmt.Errorf("it has not answered within %v", answerLimit)
 		}
 	}()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,9 @@ func TestRequests(t *testing.T) {
 			if t.Address == "blocks" {
 				<-ctx.Done()
 				return 0, errors.New("i/o timeout")
+			}
+			if t.Address == "deadline" {
+				return 0, fmt.Errorf("read tcp: %w", os.ErrDeadlineExceeded)
 			}
 			if t.Address == "late" {
 				<-late
@@ -114,5 +118,7 @@ func TestRequests(t *testing.T) {
 		}
 		<-r.(*requestsReader).asked[targets[0]].ended
 		read("fake at blocks: it has not answered within 2s")
+		targets = []app.Target{target("db", "deadline")}
+		read("fake at deadline: it has not answered within 2s")
 	})
 }
