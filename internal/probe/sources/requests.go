@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +161,8 @@ func (r *requestsReader) ask(t app.Target) {
 		defer stop()
 		q.answer, q.err = t.App.Read(ctx, r.host, t)
 		// A connection's deadline can pass a moment before the context's, which is the same.
-		if q.err != nil && (ctx.Err() != nil || errors.Is(q.err, os.ErrDeadlineExceeded)) {
+		var late interface{ Timeout() bool }
+		if q.err != nil && (ctx.Err() != nil || errors.As(q.err, &late) && late.Timeout()) {
 			q.err = fmt.Errorf("it has not answered within %v", answerLimit)
 		}
 	}()
