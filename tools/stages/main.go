@@ -68,6 +68,9 @@ func run(ctx context.Context, names []string) int {
 			t.fail(s.name, err.Error())
 		}
 		t.took = time.Since(began)
+		if len(t.failed) > 0 { // all names in one line, for a log of which only a part is kept
+			fmt.Println("failed:", testNames(t.failed))
+		}
 		for _, o := range t.failed {
 			fmt.Println("FAILED", o.test)
 			for _, line := range where(o.text) {

@@ -103,7 +103,7 @@ func TestSummary(t *testing.T) {
 		want []string
 	}{
 		{"good", []*tally{good}, true, []string{"unit: TestSGX: no SGX here", "\n2 passed, 0 failed, 1 skipped\n"}},
-		{"bad", []*tally{good, bad}, false, []string{"FAILED e2e: TestStorm\n    line 1\n    line 2", "\n2 passed, 1 failed, 1 skipped\n"}},
+		{"bad", []*tally{good, bad}, false, []string{"FAILED e2e: TestStorm\n    line 1\n    line 2", "\n2 passed, 1 failed, 1 skipped\nfailed in e2e: TestStorm\n"}},
 		{"nothing ran", nil, false, []string{"\n0 passed, 0 failed, 0 skipped\n"}},
 	} {
 		var b bytes.Buffer

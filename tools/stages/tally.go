@@ -76,7 +76,21 @@ func summarize(w io.Writer, ts []*tally) bool {
 	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%.0f\t\n", passed, failed, skipped, took.Seconds())
 	tw.Flush()
 	fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	for _, t := range ts {
+		if len(t.failed) > 0 {
+			fmt.Fprintf(w, "failed in %s: %s\n", t.stage, testNames(t.failed))
+		}
+	}
 	return failed == 0 && passed > 0
+}
+
+// testNames joins the names of tests.
+func testNames(list []outcome) string {
+	out := make([]string, len(list))
+	for i, o := range list {
+		out[i] = o.test
+	}
+	return strings.Join(out, ", ")
 }
 
 func indent(s string) string {
