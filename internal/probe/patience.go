@@ -16,7 +16,28 @@ const (
 	// openPatience is how long it may take to open: a slow machine needs seconds to
 	// read the kernel's types and to check programs, and does so for some at once.
 	openPatience = 20 * time.Second
+	// parts are what a patience is waited for in. One lasts longer where no CPU is to
+	// be had, as when a hypervisor stops the machine: what is waited for could not go
+	// on in that time either.
+	parts = 20
 )
+
+// WithPatience is context.WithTimeout for what may hang: time in which this process
+// cannot run counts for a part at most.
+func WithPatience(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		for range parts {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(patience / parts):
+			}
+		}
+	}()
+	return ctx, cancel
+}
 
 // inTime runs f and reports whether it ended in time. If not, f goes on, and l is
 // left alone until it has ended.
@@ -26,12 +47,12 @@ func (l *live) inTime(patience time.Duration, f func()) bool {
 		defer close(done)
 		f()
 	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	ctx, stop := WithPatience(context.Background(), patience)
+	defer stop()
 	select {
 	case <-done:
 		return true
-	case <-timer.C:
+	case <-ctx.Done():
 	}
 	select {
 	case <-done: // both, where this waited for a CPU: it has ended

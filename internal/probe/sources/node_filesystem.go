@@ -93,7 +93,7 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 			asked = append(asked, m.ask(mi))
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.patience)
+	ctx, cancel := probe.WithPatience(ctx, m.patience)
 	defer cancel()
 	for _, q := range asked {
 		st, qerr := m.answer(ctx, q)

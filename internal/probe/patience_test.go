@@ -1,0 +1,57 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestPatience stops a program that waits, as a hypervisor does a machine, for longer
+// than its patience: what goes on afterwards is not late.
+func TestPatience(t *testing.T) {
+	const patience, stopped = time.Second, 2 * time.Second
+	if os.Getenv("TEESCOPE_TEST_PATIENCE") != "" {
+		ctx, cancel := WithPatience(context.Background(), patience)
+		defer cancel()
+		fmt.Println("waiting")
+		for range parts / 2 {
+			time.Sleep(patience / parts)
+		}
+		fmt.Println(ctx.Err())
+		<-ctx.Done()
+		os.Exit(0)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestPatience$")
+	cmd.Env = append(os.Environ(), "TEESCOPE_TEST_PATIENCE=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	if lines.Scan(); lines.Text() != "waiting" {
+		t.Errorf("it says %q", lines.Text())
+	}
+	for _, s := range []unix.Signal{unix.SIGSTOP, unix.SIGCONT} {
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Error(err)
+		}
+		if s == unix.SIGSTOP {
+			time.Sleep(stopped)
+		}
+	}
+	if lines.Scan(); lines.Text() != "<nil>" {
+		t.Errorf("half of the patience after a stop: %s", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil { // it has an end all the same
+		t.Error(err)
+	}
+}
