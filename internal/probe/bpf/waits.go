@@ -132,7 +132,8 @@ func (w *Waits) run() {
 	defer runtime.UnlockOSThread()
 	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
 	last, every, began := now(), walkEvery, threadCPU()
-	closely := last // until then
+	var costs [3]time.Duration // of the last walks
+	closely := last            // until then
 	for {
 		// Random, so that it is in step with nothing: from half the mean to one and a half.
 		timer := time.NewTimer(every/2 + rand.N(every))
@@ -162,9 +163,17 @@ func (w *Waits) run() {
 		if at < closely {
 			share = closeShare
 		}
-		every = max(walkEvery, time.Duration(float64(ended-began)/share))
+		costs[0], costs[1], costs[2] = costs[1], costs[2], ended-began
+		every = max(walkEvery, time.Duration(float64(usual(costs))/share))
 		last, began = at, ended
 	}
+}
+
+// usual is the median. One walk in which a hypervisor took the CPU away, which counts
+// as CPU time, would put the next off for minutes.
+func usual(v [3]time.Duration) time.Duration {
+	slices.Sort(v[:])
+	return v[1]
 }
 
 // wait is a Wait as the program says it.

@@ -166,30 +166,50 @@ func asleepThread(t *testing.T, tid int) {
 // Who sleeps, who waits for a CPU, and for how long.
 func TestWaits(t *testing.T) {
 	w := openTestWaits(t)
-	p := start(t, "--comm", "ev-waits", "--threads", "5", "--cpu", "0", "getppid", "400000")
+	// It goes on until it is killed.
+	p := start(t, "--comm", "ev-waits", "--threads", "5", "--cpu", "0", "getppid", "100000000000")
 	asleepThen := walkOnce(t, w, "ev-waits")
 	if asleepThen[[2]string{"sleep", "read"}] != 1 {
 		t.Errorf("while the program waits for input: %v, want one thread asleep in read", asleepThen)
 	}
 	began := time.Now()
-	p.work()
-	took := time.Since(began).Seconds()
-	p.end()
+	fmt.Fprintln(p.in)
+	// Five threads on one CPU: four wait at any time, while it lasts.
 	var cpu, sleep float64
-	if _, err := w.Waited(func(k Wait, seconds float64) {
-		if k.Process == "ev-waits" && k.State == "cpu" {
-			cpu += seconds
-		} else if k.Process == "ev-waits" {
-			sleep += seconds
+	for cpu == 0 && time.Since(began) < 2*time.Minute {
+		time.Sleep(50 * time.Millisecond)
+		sleep = 0
+		if _, err := w.Waited(func(k Wait, seconds float64) {
+			if k.Process == "ev-waits" && k.State == "cpu" {
+				cpu += seconds
+			} else if k.Process == "ev-waits" {
+				sleep += seconds
+			}
+		}); err != nil {
+			t.Error(err)
 		}
-	}); err != nil {
+	}
+	took := time.Since(began).Seconds()
+	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	_ = p.cmd.Wait() // it was killed
 	walked := w.Walked()
 	t.Logf("%.2f s: threads waited %.2f s for a CPU and %.2f s asleep; %d walks over %d threads, %.0f us each", took, cpu, sleep, walked.Walks, walked.Threads, walked.CPU/float64(walked.Walks)*1e6)
-	// Five threads on one CPU: four wait at any time, while it lasts.
 	if walked.Walks == 0 || walked.Seconds <= 0 || cpu == 0 {
 		t.Errorf("%+v, %g s of waiting for a CPU", walked, cpu)
+	}
+}
+
+// One walk that took long does not put the next off.
+func TestUsualCost(t *testing.T) {
+	for _, c := range []struct {
+		costs [3]time.Duration
+		want  time.Duration
+	}{{[3]time.Duration{0, 0, 900}, 0}, {[3]time.Duration{0, 900, 5}, 5}, {[3]time.Duration{4, 900, 5}, 5}, {[3]time.Duration{900, 5, 800}, 800}} {
+		if got := usual(c.costs); got != c.want {
+			t.Errorf("%v: %v, want %v", c.costs, got, c.want)
+		}
 	}
 }
 
