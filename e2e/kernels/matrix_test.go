@@ -232,12 +232,12 @@ func runDoctor(name, by string) Step {
 // startAgent leaves an agent running that may use as much as it needs, so that it
 // counts every event.
 var startAgent = Step{Name: "agent", Script: again + `agent() {
-	[ -e /tmp/agent.pid ] && kill $(cat /tmp/agent.pid) && usleep 2000000
+	[ -e /tmp/agent.pid ] && kill $(cat /tmp/agent.pid) && wait $(cat /tmp/agent.pid)
 	teescope agent --budget 100% --listen 127.0.0.1:9781 </dev/null >/tmp/agent.log 2>&1 &
 	echo $! >/tmp/agent.pid
 	n=0
 	until wget -q -O /dev/null http://127.0.0.1:9781/-/ready 2>/dev/null; do
-		n=$((n+1)); [ $n -lt 600 ] && kill -0 $(cat /tmp/agent.pid) || { cat /tmp/agent.log; return 1; }
+		n=$((n+1)); [ $n -lt 1800 ] && kill -0 $(cat /tmp/agent.pid) || { cat /tmp/agent.log; return 1; }
 		usleep 100000
 	done
 	cat /tmp/agent.log
@@ -247,7 +247,7 @@ again agent`}
 // stopAgent ends it and waits until it is gone.
 var stopAgent = Step{Name: "agent ends", Script: `kill $(cat /tmp/agent.pid)
 n=0
-while kill -0 $(cat /tmp/agent.pid) 2>/dev/null; do n=$((n+1)); [ $n -lt 300 ] || exit 1; usleep 100000; done
+while kill -0 $(cat /tmp/agent.pid) 2>/dev/null; do n=$((n+1)); [ $n -lt 1800 ] || exit 1; usleep 100000; done
 cat /tmp/agent.log`}
 
 const metrics = "wget -q -O - http://127.0.0.1:9781/metrics"
@@ -283,7 +283,7 @@ func steps(im Image, m mode) []Step {
 func bpfTests(run string, limit time.Duration) Step {
 	return Step{Name: "tests", Limit: limit, Script: fmt.Sprintf(`mkdir /disk
 if [ -e /modules/virtio_blk.ko ]; then
-	n=0; while [ ! -b /dev/vda ] && [ $n -lt 100 ]; do usleep 100000; n=$((n+1)); done
+	n=0; while [ ! -b /dev/vda ] && [ $n -lt 1800 ]; do usleep 100000; n=$((n+1)); done
 	mount -t ext4 /dev/vda /disk || { dmesg | tail -20; exit 99; }
 fi
 cd /tmp && TMPDIR=/disk bpf.test -test.v -test.timeout %v -test.run '%s'`, limit-30*time.Second, run)}
