@@ -149,7 +149,7 @@ func ownName(t *testing.T) string {
 // asleepThread waits until a thread of this process is in futex(2).
 func asleepThread(t *testing.T, tid int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
 		if err != nil {
 			t.Fatal(err)
