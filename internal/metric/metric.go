@@ -66,6 +66,8 @@ type Sample struct {
 	Value  float64
 	Hist   *Hist
 	Trust  Trust
+	// FromZero: the series is new, and was 0 in the round before, as far as it was read.
+	FromZero bool
 }
 
 // Hist is a classic histogram: Counts[i] observations were at most Bounds[i],

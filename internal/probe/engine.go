@@ -77,6 +77,8 @@ type live struct {
 	reader   Reader
 	off      bool
 	throttle *throttle // nil where the reader is not Governed
+	fromZero bool      // the reader is FromZero
+	before   bool      // the round before was delivered
 	estimate estimator
 	// stuck is closed when a call that did not end in time has ended; nil where
 	// none is under way.
@@ -152,7 +154,8 @@ func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regex
 func (e *Engine) open(l *live) {
 	r, err := e.openInTime(l)
 	l.reader = r
-	l.estimate = estimator{}
+	l.estimate, l.before = estimator{}, false
+	_, l.fromZero = r.(FromZero)
 	l.Level = l.Wanted
 	if a, ok := r.(Adjustable); ok && err == nil && l.adjusted() {
 		err = a.Adjust(l.Level, l.Scope)
@@ -302,17 +305,16 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 			l.Folded = s.Value
 		default:
 			delivered = true
-			if l.throttle != nil {
+			if l.throttle != nil || l.fromZero {
 				s = l.estimate.take(s, seen.scale())
+				s.FromZero = s.FromZero && l.fromZero && l.before
 			}
 			if !seen.off && l.keeps(s) {
 				out = append(out, s)
 			}
 		}
 	}
-	if l.throttle != nil {
-		l.estimate.end()
-	}
+	l.estimate.end()
 	if l.Coverage == nil && err == nil {
 		all := 1.0
 		l.Coverage = &all
@@ -328,7 +330,8 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 	if l.throttle != nil {
 		l.limited(e.governor.level(l.throttle), seen)
 	}
-	return out, !seen.off && (delivered || err == nil)
+	l.before = !seen.off && (delivered || err == nil)
+	return out, l.before
 }
 
 // budgetReason is the label of teescope_source_blind where the budget has no

@@ -209,6 +209,63 @@ func TestProcessFilter(t *testing.T) {
 	check("", "redis-server", "nginx") // as before
 }
 
+// counting is a fake whose counters begin when it is opened.
+type counting struct{ *fake }
+
+func (counting) FromZero() {}
+
+// TestFromZero: of a reader that counts from its opening, a series that a round has and
+// the one before had not was 0 there, unless that round was not read or a filter hid it.
+func TestFromZero(t *testing.T) {
+	call := func(process string) metric.Sample {
+		return metric.Sample{Desc: calls, Labels: []string{process}, Value: 5}
+	}
+	for _, fromZero := range []bool{true, false} {
+		f := &fake{}
+		source := f.source("x")
+		if open := source.Open; fromZero {
+			source.Open = func(h *host.Host, facts []tee.Facts) (Reader, error) {
+				_, err := open(h, facts)
+				return counting{f}, err
+			}
+		}
+		e := Open(clock(), nil, []*Source{source}, regexp.MustCompile("^[^h]"))
+		round := func(what string, want string, samples ...metric.Sample) {
+			t.Helper()
+			f.samples = append(f.samples, samples...)
+			_, got := e.Collect(t.Context())
+			var begun []string
+			for _, s := range got {
+				if s.FromZero {
+					begun = append(begun, s.Labels...)
+				}
+			}
+			if !fromZero {
+				want = ""
+			}
+			if strings.Join(begun, " ") != want {
+				t.Errorf("%s: %q began at 0, want %q", what, begun, want)
+			}
+		}
+		round("the first round", "", call("a"), metric.Sample{Desc: level, Value: 3})
+		round("a new series", "b", call("b"), call("hidden"))
+		round("nothing new", "")
+		all := ""
+		if err := e.Set("x", Setting{Process: &all}); err != nil {
+			t.Fatal(err)
+		}
+		round("hidden until now", "")
+		f.samples, f.readErr = nil, errors.New("gone")
+		round("not read", "")
+		f.readErr = nil
+		round("after a round that was not read", "", call("a"), call("b"), call("c"))
+		round("a new series again", "d", call("d"))
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func scopeOf(s Status) string {
 	if s.Scope.Process == nil {
 		return ""

@@ -4,7 +4,8 @@ import "github.com/teescope/teescope/internal/metric"
 
 // estimator extrapolates the counters of a source that sees a part of the time:
 // what was added in a round counts elapsed / attached times (the ratio estimator
-// of survey sampling; Cochran, Sampling Techniques, chapter 6). Gauges pass.
+// of survey sampling; Cochran, Sampling Techniques, chapter 6). It also knows which
+// series are new. Gauges pass.
 type estimator struct {
 	series map[seriesKey]*estimate
 	// scaled says that some value was ever extrapolated.
@@ -62,6 +63,7 @@ func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
 	if x == nil {
 		x = &estimate{}
 		e.series[key] = x
+		s.FromZero = true
 	}
 	x.round = e.round
 	if scale != 1 {

@@ -110,6 +110,14 @@ type Reader interface {
 	Close() error
 }
 
+// FromZero is implemented by Readers whose counters and histograms are all 0 when they
+// are opened. A series that appears in a later round was 0 in the one before, so that
+// its first value is known to have been counted in between.
+type FromZero interface {
+	Reader
+	FromZero()
+}
+
 // Problem is an error with advice: what stands in the way and what would
 // remove it.
 type Problem struct {

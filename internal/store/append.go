@@ -22,7 +22,9 @@ import (
 
 // Append stores one round of samples, all or nothing, with the labels job and
 // instance. A series that was in the round before and is not in this one ends
-// here, so that queries show a gap and not its last value.
+// here, so that queries show a gap and not its last value. One that is new and was
+// 0 before is stored with that 0, or a query would take its first value for nothing
+// gained; where the round before is not stored, it is not known when that was.
 //
 // When Append returns nil every sample survives a crash of the process. An
 // error means that the round, or the samples that the error names, are not
@@ -33,9 +35,14 @@ func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 	l := s.local
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stored, err := l.append(s, t.UnixMilli(), samples)
+	at := t.UnixMilli()
+	stored, err := l.append(s, at, samples)
 	if err != nil && s.isTorn() && s.putInOrder() == nil {
-		stored, err = l.append(s, t.UnixMilli(), samples)
+		stored, err = l.append(s, at, samples)
+	}
+	l.last = at
+	if err != nil {
+		l.last = 0
 	}
 	l.target.Report(t, time.Since(start), err)
 	s.appended.Add(uint64(stored))
@@ -66,6 +73,7 @@ type local struct {
 	families map[*metric.Desc]map[string]*series
 	db       *database // whose references the series hold
 	attempt  uint64
+	last     int64 // the round before, in Unix milliseconds; 0 where it is not stored
 	ending   []*series
 	key      []byte
 	meta     families
@@ -127,6 +135,9 @@ func (l *local) append(s *Store, t int64, samples []metric.Sample) (int, error) 
 			err = fmt.Errorf("%s: twice in one round", e.parts[0].lset)
 		default:
 			var k int
+			if m.FromZero && e.seen == 0 && l.last > 0 {
+				e.begin(app, t, l.last)
+			}
 			k, err = e.append(app, t, m)
 			n += k
 			e.seen, e.ended = l.attempt, false
@@ -149,6 +160,16 @@ func (l *local) append(s *Store, t int64, samples []metric.Sample) (int, error) 
 		return n, fmt.Errorf("append: %d of %d samples refused, the first: %w", refused, len(samples), first)
 	}
 	return n, nil
+}
+
+// begin makes a new series 0 at an earlier time.
+func (e *series) begin(app storage.Appender, t, at int64) {
+	for i := range e.parts {
+		// An error means that there is a sample of that time or later.
+		if ref, err := app.AppendSTZeroSample(e.parts[i].ref, e.parts[i].lset, t, at); err == nil {
+			e.parts[i].ref = ref
+		}
+	}
 }
 
 // append adds the values of one sample and returns how many were taken.

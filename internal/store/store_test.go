@@ -131,6 +131,53 @@ func TestVanishedSeriesEnds(t *testing.T) {
 	}
 }
 
+// A series that was 0 in the round before gained its first value since; of any other
+// that is not known. It is known of no series after a round that is not stored.
+func TestFromZero(t *testing.T) {
+	s := open(t, options(t))
+	t0 := time.Now().Add(-time.Minute).Truncate(time.Second)
+	round := 0
+	next := func(samples ...metric.Sample) error {
+		err := s.Append(t0.Add(time.Duration(round)*5*time.Second), append(samples, metric.Sample{Desc: load, Value: 1}))
+		round++
+		return err
+	}
+	begun := func(process string, v float64) metric.Sample {
+		m := call(process, "read", v)
+		m.FromZero = true
+		return m
+	}
+	took := metric.Sample{Desc: delay, Labels: []string{"begun"}, Hist: &metric.Hist{Bounds: []float64{1}, Counts: []uint64{6, 1}, Sum: 9}, FromZero: true}
+	must(t, next(begun("first", 100)))
+	must(t, next(begun("first", 100)))
+	must(t, next(begun("first", 100), begun("begun", 100), call("found", "read", 100), took))
+	must(t, next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took))
+	wrong := call("begun", "read", 300)
+	wrong.Labels = nil
+	if next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took, wrong) == nil {
+		t.Error("a sample without its labels was stored")
+	}
+	must(t, next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took, begun("late", 100)))
+	must(t, next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took, begun("late", 150)))
+	// A window from the 0 to the last round, so that nothing is extrapolated.
+	at := t0.Add(time.Duration(round-1) * 5 * time.Second)
+	for expr, want := range map[string]float64{
+		`tee_syscalls_total{process="begun"} offset 25s`:                     0,
+		`max_over_time(tee_syscalls_total{process="begun"}[30s])`:            300,
+		`min_over_time(tee_syscalls_total{process="begun"}[30s])`:            0,
+		`min_over_time(tee_syscalls_total{process="found"}[30s])`:            100,
+		`min_over_time(tee_syscalls_total{process="first"}[30s])`:            100,
+		`min_over_time(tee_syscalls_total{process="late"}[30s])`:             100,
+		`min_over_time(tee_runqueue_latency_seconds_bucket{le="+Inf"}[30s])`: 0,
+		`min_over_time(tee_runqueue_latency_seconds_sum[30s])`:               0,
+		`increase(tee_syscalls_total{process="begun"}[25001ms])`:             300,
+	} {
+		if got := one(t, s, expr, at); got != want {
+			t.Errorf("%s is %v, want %v", expr, got, want)
+		}
+	}
+}
+
 func TestAppendRefuses(t *testing.T) {
 	t0 := time.Now().Add(-time.Minute)
 	tests := []struct {

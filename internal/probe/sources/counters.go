@@ -44,6 +44,9 @@ func (c *counters) label(values ...string) []string {
 	return l
 }
 
+// FromZero implements probe.FromZero: programs count from when they are attached.
+func (c *counters) FromZero() {}
+
 // openProgram returns the Open function of a source that reads one BPF program.
 func openProgram(p *bpf.Program, decode func(*counters, emitter) uint64) func(*host.Host, []tee.Facts) (probe.Reader, error) {
 	return func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {

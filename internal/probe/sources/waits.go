@@ -47,6 +47,9 @@ type waiting struct {
 	interval float64 // mean time between walks of the last round that had any
 }
 
+// FromZero implements probe.FromZero: walks begin with the opening.
+func (w *waiting) FromZero() {}
+
 // Read implements probe.Reader.
 func (w *waiting) Read(_ context.Context, emit func(metric.Sample)) error {
 	out := emitter(emit)
