@@ -24,13 +24,14 @@ type Archive struct {
 }
 
 // suites are the releases whose kernels are looked at, and fresh how long their
-// lists are good for.
+// lists are good for. A mirror that answers no more has aptTime.
 var suites = []string{"bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"}
 
 const (
 	mirror   = "http://deb.debian.org"
 	keyring  = "/usr/share/keyrings/debian-archive-keyring.gpg"
 	fresh    = 7 * 24 * time.Hour
+	aptTime  = 10 * time.Minute
 	stampMod = 0o644
 )
 
@@ -113,14 +114,12 @@ func newest(images []Image) []Image {
 
 // Images lists the newest image of each series, release and flavour that the
 // archive offers. The lists are fetched when they are older than a week; where
-// that does not work, older ones do.
+// that does not work, those do that are there.
 func (a *Archive) Images(ctx context.Context) ([]Image, error) {
-	if err := a.update(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoKernels, err)
-	}
+	old := a.update(ctx)
 	out, err := a.apt(ctx, "apt-cache", "search", "--names-only", `^linux-image-[0-9].*-amd64$`)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoKernels, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoKernels, errors.Join(old, err))
 	}
 	var images []Image
 	for line := range strings.Lines(string(out)) {
@@ -130,7 +129,7 @@ func (a *Archive) Images(ctx context.Context) ([]Image, error) {
 		}
 	}
 	if len(images) == 0 {
-		return nil, fmt.Errorf("%w: the lists of %s have none", ErrNoKernels, mirror)
+		return nil, fmt.Errorf("%w: %w", ErrNoKernels, cmp.Or(old, fmt.Errorf("the lists of %s have none", mirror)))
 	}
 	return newest(images), nil
 }
@@ -156,17 +155,17 @@ func (a *Archive) update(ctx context.Context) error {
 		os.WriteFile(filepath.Join(a.Dir, "apt/status"), nil, stampMod)); err != nil {
 		return err
 	}
-	_, err := a.apt(ctx, "apt-get", "update", "-qq")
-	if _, had := os.Stat(stamp); err != nil && had != nil {
+	// Without the option some lists, or all, may be missing and it has worked all the same.
+	if _, err := a.apt(ctx, "apt-get", "update", "-qq", "-o", "APT::Update::Error-Mode=any"); err != nil {
 		return err
-	} else if err != nil {
-		return nil // the lists from before
 	}
 	return os.WriteFile(stamp, nil, stampMod)
 }
 
 // apt runs a command of apt on this archive's lists.
 func (a *Archive) apt(ctx context.Context, name string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, aptTime)
+	defer cancel()
 	dir := filepath.Join(a.Dir, "apt")
 	cmd := exec.CommandContext(ctx, name, append([]string{
 		"-o", "Dir::Etc::SourceList=" + dir + "/sources.list", "-o", "Dir::Etc::SourceParts=/dev/null",
@@ -174,6 +173,7 @@ func (a *Archive) apt(ctx context.Context, name string, args ...string) ([]byte,
 		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false", "-o", "APT::Sandbox::User=root",
 	}, args...)...)
 	cmd.Dir = dir
+	cmd.WaitDelay = time.Second // for what it started
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
