@@ -66,8 +66,9 @@ type Sample struct {
 	Value  float64
 	Hist   *Hist
 	Trust  Trust
-	// FromZero: the series is new, and was 0 in the round before, as far as it was read.
-	FromZero bool
+	// Began is the time of the first round that had the series, where it is known that
+	// it was 0 in the round before that.
+	Began time.Time
 }
 
 // Hist is a classic histogram: Counts[i] observations were at most Bounds[i],

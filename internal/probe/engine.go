@@ -231,6 +231,10 @@ func (e *Engine) Collect(ctx context.Context) (time.Time, []metric.Sample) {
 	at := e.host.Now()
 	var out []metric.Sample
 	for _, l := range e.sources {
+		l.estimate.at = time.Time{}
+		if l.fromZero && l.before {
+			l.estimate.at = at
+		}
 		out = e.read(ctx, l, out)
 	}
 	if used, ok := e.governor.busy(); ok {
@@ -307,7 +311,6 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 			delivered = true
 			if l.throttle != nil || l.fromZero {
 				s = l.estimate.take(s, seen.scale())
-				s.FromZero = s.FromZero && l.fromZero && l.before
 			}
 			if !seen.off && l.keeps(s) {
 				out = append(out, s)

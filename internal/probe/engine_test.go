@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -215,11 +216,9 @@ type counting struct{ *fake }
 func (counting) FromZero() {}
 
 // TestFromZero: of a reader that counts from its opening, a series that a round has and
-// the one before had not was 0 there, unless that round was not read or a filter hid it.
+// the one before had not began there, whether a filter hides it or not; unless the one
+// before was not read.
 func TestFromZero(t *testing.T) {
-	call := func(process string) metric.Sample {
-		return metric.Sample{Desc: calls, Labels: []string{process}, Value: 5}
-	}
 	for _, fromZero := range []bool{true, false} {
 		f := &fake{}
 		source := f.source("x")
@@ -229,37 +228,45 @@ func TestFromZero(t *testing.T) {
 				return counting{f}, err
 			}
 		}
-		e := Open(clock(), nil, []*Source{source}, regexp.MustCompile("^[^h]"))
-		round := func(what string, want string, samples ...metric.Sample) {
+		round := 0
+		e := Open(&host.Host{Now: func() time.Time { return time.Unix(int64(round), 0) }}, nil, []*Source{source}, regexp.MustCompile("^[^h]"))
+		next := func(want map[string]int, processes ...string) {
 			t.Helper()
-			f.samples = append(f.samples, samples...)
-			_, got := e.Collect(t.Context())
-			var begun []string
-			for _, s := range got {
-				if s.FromZero {
-					begun = append(begun, s.Labels...)
+			round++
+			f.samples = []metric.Sample{{Desc: level, Value: 3}}
+			for _, p := range processes {
+				f.samples = append(f.samples, metric.Sample{Desc: calls, Labels: []string{p}, Value: 5})
+			}
+			if f.readErr != nil {
+				f.samples = nil
+			}
+			_, samples := e.Collect(t.Context())
+			got := map[string]int{}
+			for _, s := range samples {
+				if !s.Began.IsZero() {
+					got[strings.Join(s.Labels, " ")] = int(s.Began.Unix())
 				}
 			}
 			if !fromZero {
-				want = ""
+				want = nil
 			}
-			if strings.Join(begun, " ") != want {
-				t.Errorf("%s: %q began at 0, want %q", what, begun, want)
+			if !maps.Equal(got, want) {
+				t.Errorf("round %d: %v, want %v", round, got, want)
 			}
 		}
-		round("the first round", "", call("a"), metric.Sample{Desc: level, Value: 3})
-		round("a new series", "b", call("b"), call("hidden"))
-		round("nothing new", "")
+		next(nil, "a")
+		next(map[string]int{"b": 2}, "a", "b", "hidden")
+		next(map[string]int{"b": 2}, "a", "b", "hidden")
 		all := ""
 		if err := e.Set("x", Setting{Process: &all}); err != nil {
 			t.Fatal(err)
 		}
-		round("hidden until now", "")
-		f.samples, f.readErr = nil, errors.New("gone")
-		round("not read", "")
+		next(map[string]int{"b": 2, "hidden": 2}, "a", "b", "hidden")
+		f.readErr = errors.New("gone")
+		next(nil)
 		f.readErr = nil
-		round("after a round that was not read", "", call("a"), call("b"), call("c"))
-		round("a new series again", "d", call("d"))
+		next(map[string]int{"b": 2}, "a", "b", "c")
+		next(map[string]int{"b": 2, "d": 7}, "a", "b", "c", "d")
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}

@@ -1,16 +1,22 @@
 package probe
 
-import "github.com/teescope/teescope/internal/metric"
+import (
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+)
 
 // estimator extrapolates the counters of a source that sees a part of the time:
 // what was added in a round counts elapsed / attached times (the ratio estimator
-// of survey sampling; Cochran, Sampling Techniques, chapter 6). It also knows which
-// series are new. Gauges pass.
+// of survey sampling; Cochran, Sampling Techniques, chapter 6). It also knows when
+// a series began. Gauges pass.
 type estimator struct {
 	series map[seriesKey]*estimate
 	// scaled says that some value was ever extrapolated.
 	scaled bool
 	round  int
+	// at is the time of the round, where what is new in it was 0 in the one before.
+	at time.Time
 }
 
 // forgotten is the number of rounds after which a series that ended is forgotten;
@@ -39,6 +45,7 @@ type seriesKey struct {
 
 type estimate struct {
 	round       int // in which the series was seen last
+	began       time.Time
 	last, total float64
 	hist        *metric.Hist // the total; lastCounts and last belong to it
 	lastCounts  []uint64
@@ -61,11 +68,10 @@ func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
 	copy(key.labels[:], s.Labels)
 	x := e.series[key]
 	if x == nil {
-		x = &estimate{}
+		x = &estimate{began: e.at}
 		e.series[key] = x
-		s.FromZero = true
 	}
-	x.round = e.round
+	x.round, s.Began = e.round, x.began
 	if scale != 1 {
 		e.scaled = true
 	}

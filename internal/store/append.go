@@ -22,9 +22,9 @@ import (
 
 // Append stores one round of samples, all or nothing, with the labels job and
 // instance. A series that was in the round before and is not in this one ends
-// here, so that queries show a gap and not its last value. One that is new and was
-// 0 before is stored with that 0, or a query would take its first value for nothing
-// gained; where the round before is not stored, it is not known when that was.
+// here, so that queries show a gap and not its last value. One that began after the
+// round before is stored with a 0 at that, or a query would take its first value for
+// nothing gained; where that round is not stored, it is not known when it was 0.
 //
 // When Append returns nil every sample survives a crash of the process. An
 // error means that the round, or the samples that the error names, are not
@@ -135,7 +135,7 @@ func (l *local) append(s *Store, t int64, samples []metric.Sample) (int, error) 
 			err = fmt.Errorf("%s: twice in one round", e.parts[0].lset)
 		default:
 			var k int
-			if m.FromZero && e.seen == 0 && l.last > 0 {
+			if e.seen == 0 && l.last > 0 && m.Began.UnixMilli() > l.last {
 				e.begin(app, t, l.last)
 			}
 			k, err = e.append(app, t, m)

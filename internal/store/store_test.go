@@ -131,12 +131,12 @@ func TestVanishedSeriesEnds(t *testing.T) {
 	}
 }
 
-// A series that was 0 in the round before gained its first value since; of any other
+// A series that began after the round before gained its first value since; of any other
 // that is not known. It is known of no series after a round that is not stored.
-func TestFromZero(t *testing.T) {
+func TestBegan(t *testing.T) {
 	s := open(t, options(t))
 	t0 := time.Now().Add(-time.Minute).Truncate(time.Second)
-	round := 0
+	round, began := 0, map[string]int{"begun": 2, "hidden": 2, "late": 5}
 	next := func(samples ...metric.Sample) error {
 		err := s.Append(t0.Add(time.Duration(round)*5*time.Second), append(samples, metric.Sample{Desc: load, Value: 1}))
 		round++
@@ -144,14 +144,14 @@ func TestFromZero(t *testing.T) {
 	}
 	begun := func(process string, v float64) metric.Sample {
 		m := call(process, "read", v)
-		m.FromZero = true
+		m.Began = t0.Add(time.Duration(began[process]) * 5 * time.Second)
 		return m
 	}
-	took := metric.Sample{Desc: delay, Labels: []string{"begun"}, Hist: &metric.Hist{Bounds: []float64{1}, Counts: []uint64{6, 1}, Sum: 9}, FromZero: true}
+	took := metric.Sample{Desc: delay, Labels: []string{"begun"}, Hist: &metric.Hist{Bounds: []float64{1}, Counts: []uint64{6, 1}, Sum: 9}, Began: t0.Add(6 * time.Second)}
 	must(t, next(begun("first", 100)))
 	must(t, next(begun("first", 100)))
 	must(t, next(begun("first", 100), begun("begun", 100), call("found", "read", 100), took))
-	must(t, next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took))
+	must(t, next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took, begun("hidden", 100)))
 	wrong := call("begun", "read", 300)
 	wrong.Labels = nil
 	if next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took, wrong) == nil {
@@ -167,6 +167,7 @@ func TestFromZero(t *testing.T) {
 		`min_over_time(tee_syscalls_total{process="begun"}[30s])`:            0,
 		`min_over_time(tee_syscalls_total{process="found"}[30s])`:            100,
 		`min_over_time(tee_syscalls_total{process="first"}[30s])`:            100,
+		`min_over_time(tee_syscalls_total{process="hidden"}[30s])`:           100,
 		`min_over_time(tee_syscalls_total{process="late"}[30s])`:             100,
 		`min_over_time(tee_runqueue_latency_seconds_bucket{le="+Inf"}[30s])`: 0,
 		`min_over_time(tee_runqueue_latency_seconds_sum[30s])`:               0,
