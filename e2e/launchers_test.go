@@ -242,6 +242,10 @@ func TestQEMU(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg"})
+		// A machine that lacks the program is started anew, and for a moment there is none.
+		if _, err := env.Run(t.Context(), program("sleep", "0")); err != nil {
+			t.Fatal(err)
+		}
 		ended := make(chan error, 1)
 		go func() {
 			_, err := env.Run(t.Context(), program("sleep", "4321"))
