@@ -49,7 +49,10 @@ func TestDocs(t *testing.T) {
 func metricsDoc(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nGenerated from the code by `make generate`. A metric that a machine cannot give is absent, never 0: " +
-		"`teescope doctor` says why.\nValues are in base units; the help text names what was read.\n")
+		"`teescope doctor` says why.\nValues are in base units; the help text names what was read.\n" +
+		"\nSources that count by BPF programs count what the kernel runs these for. Those of some sandboxes run none while a CPU is on\n" +
+		"the sandbox's own agent (init of a Firecracker guest, Linux 6.18): neither for what it does, nor for another's interrupt\n" +
+		"that falls there, such as the end of a request to a disk. No counter tells how many.\n")
 	seen := map[string]*metric.Desc{} // two sources may share a declaration, but not a name
 	section := func(name, doc string, ms []*metric.Desc) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | type | labels | what, and from where |\n|---|---|---|---|\n", name, sentence(doc))

@@ -71,6 +71,11 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 	return "", nil
 }
 
+// ofRequests makes a step of which all events are seen.
+func ofRequests(t *testing.T, step func()) {
+	offInit(t, step, "block/block_rq_issue", "block/block_rq_complete")
+}
+
 // aligned is memory that a device can read into directly.
 func aligned(size int) []byte {
 	b := make([]byte, size+4096)
@@ -110,24 +115,27 @@ func TestBlock(t *testing.T) {
 			}
 			c := openProgram(t, &p, Limits{})
 			name, device := loopDevice(t)
-			before := readBlock(c, name)
-			began := time.Now()
-			through(t, device.WriteAt, 200, 4096)
-			through(t, device.ReadAt, 100, 8192)
-			for range 7 {
-				if err := device.Sync(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			took := time.Since(began)
+			var before, got map[string]BlockIO
+			var took time.Duration
 			discarded := false
-			if err := unix.IoctlSetPointerInt(int(device.Fd()), unix.BLKDISCARD, 0); !errors.Is(err, unix.EINVAL) {
-				t.Logf("discard of nothing: %v", err)
-			}
-			if _, _, errno := unix.Syscall(unix.SYS_IOCTL, device.Fd(), unix.BLKDISCARD, uintptr(unsafe.Pointer(&[2]uint64{0, 65536}))); errno == 0 {
-				discarded = true
-			}
-			got := readBlock(c, name)
+			ofRequests(t, func() {
+				before = readBlock(c, name)
+				began := time.Now()
+				through(t, device.WriteAt, 200, 4096)
+				through(t, device.ReadAt, 100, 8192)
+				for range 7 {
+					if err := device.Sync(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				took = time.Since(began)
+				if err := unix.IoctlSetPointerInt(int(device.Fd()), unix.BLKDISCARD, 0); !errors.Is(err, unix.EINVAL) {
+					t.Logf("discard of nothing: %v", err)
+				}
+				_, _, errno := unix.Syscall(unix.SYS_IOCTL, device.Fd(), unix.BLKDISCARD, uintptr(unsafe.Pointer(&[2]uint64{0, 65536})))
+				discarded = errno == 0
+				got = readBlock(c, name)
+			})
 			want := map[string][2]uint64{"write": {200, 200 * 4096}, "read": {100, 100 * 8192}, "flush": {7, 0}}
 			if discarded {
 				want["discard"] = [2]uint64{1, 65536}
@@ -141,7 +149,7 @@ func TestBlock(t *testing.T) {
 				if n := io.Latency.Count(); n != w[0] {
 					t.Errorf("%s: %d latencies, want %d", op, n, w[0])
 				}
-				if s := io.Latency.Sum() - was.Latency.Sum(); s <= 0 || s > took.Seconds() && op != "discard" {
+				if s := io.Latency.Sum(); s <= 0 || s > took.Seconds() && op != "discard" {
 					t.Errorf("%s: the latencies add up to %g s, all took %s", op, s, took)
 				}
 				if io.Errors != was.Errors {
@@ -156,18 +164,21 @@ func TestBlock(t *testing.T) {
 func TestBlockWindows(t *testing.T) {
 	c := openProgram(t, Block, Limits{})
 	name, device := loopDevice(t)
-	before := readBlock(c, name)["write"]
-	for range 5 {
-		if err := c.Detach(); err != nil {
-			t.Fatal(err)
+	var before, got BlockIO
+	ofRequests(t, func() {
+		before = readBlock(c, name)["write"]
+		for range 5 {
+			if err := c.Detach(); err != nil {
+				t.Fatal(err)
+			}
+			through(t, device.WriteAt, 50, 4096)
+			if err := c.Attach(); err != nil {
+				t.Fatal(err)
+			}
+			through(t, device.WriteAt, 20, 4096)
 		}
-		through(t, device.WriteAt, 50, 4096)
-		if err := c.Attach(); err != nil {
-			t.Fatal(err)
-		}
-		through(t, device.WriteAt, 20, 4096)
-	}
-	got := readBlock(c, name)["write"]
+		got = readBlock(c, name)["write"]
+	})
 	if n := got.Requests - before.Requests; n != 100 {
 		t.Errorf("%d requests, want 100", n)
 	}
@@ -188,9 +199,13 @@ func TestBlockManyDevices(t *testing.T) {
 	}
 	c := openProgram(t, &p, Limits{})
 	_, device := loopDevice(t)
-	was := readBlock(c, Other)["write"].Requests
-	through(t, device.WriteAt, 30, 4096)
-	if n := readBlock(c, Other)["write"].Requests - was; n < 30 {
+	var was, is uint64
+	ofRequests(t, func() {
+		was = readBlock(c, Other)["write"].Requests
+		through(t, device.WriteAt, 30, 4096)
+		is = readBlock(c, Other)["write"].Requests
+	})
+	if n := is - was; n < 30 {
 		t.Errorf("%d requests counted as other, want at least 30", n)
 	}
 	if folded, _ := c.Block(func(string, int, *BlockIO) {}); folded < 30 {
@@ -211,24 +226,20 @@ func TestBlockErrors(t *testing.T) {
 		}
 	})
 	name, device := loopDeviceIn(t, small)
-	before := readBlock(c, name)["write"]
+	var before, got BlockIO
 	var good, bad uint64
-	for i := range 32 {
-		if _, err := device.WriteAt(aligned(4096), int64(i)*4096); err == nil {
-			good++
-		} else {
-			bad++
+	ofRequests(t, func() {
+		good, bad = 0, 0
+		before = readBlock(c, name)["write"]
+		for i := range 32 {
+			if _, err := device.WriteAt(aligned(4096), int64(i)*4096); err == nil {
+				good++
+			} else {
+				bad++
+			}
 		}
-	}
-	got := readBlock(c, name)["write"]
-	// The last request may wake its writer before its end is counted.
-	for range 100 {
-		if got.Requests-before.Requests >= good+bad {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
 		got = readBlock(c, name)["write"]
-	}
+	})
 	if n := got.Errors - before.Errors; bad == 0 || n != bad {
 		t.Errorf("%d errors, want %d", n, bad)
 	}

@@ -107,6 +107,7 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 func TestNarrowFollowsChildren(t *testing.T) {
 	sys, sw, faults := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{}), openProgram(t, Faults, Limits{})
 	const children, calls = 300, 100
+	freed := onInit(t, "sched/sched_process_free")
 	in, out := start(t, "--comm", "ev-in", "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", "ev-out", "children", "10", "50")
 	pid := in.cmd.Process.Pid
 	m := Member{Start: started(t, pid), Children: true}
@@ -149,7 +150,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 	// They are freed by callbacks of RCU. A CPU that does nothing may put those off until
 	// somebody waits for all of them (rcutree.do_rcu_barrier, Linux 5.19 and later).
 	_ = os.WriteFile("/sys/module/rcutree/parameters/do_rcu_barrier", []byte("1"), 0)
-	left := func() (n int) {
+	left := func() (n uint64) {
 		var pid uint32
 		var v member
 		for all := kernel.table["members"].Iterate(); all.Next(&pid, &v); {
@@ -157,10 +158,19 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		}
 		return n
 	}
-	for began := time.Now(); left() > 0; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); left() > freed(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("%d ended processes are still members", left())
+			t.Fatalf("%d ended processes are still members, %d ended unseen", left(), freed())
 		}
+	}
+	// Those that ended unseen are forgotten when members are named the next time.
+	for _, c := range []*Counters{sys, sw} {
+		if err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := left(); n > 0 {
+		t.Errorf("%d ended processes are members after the next look", n)
 	}
 	for _, c := range []*Counters{sys, sw} {
 		if err := c.Widen(); err != nil {

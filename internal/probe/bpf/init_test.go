@@ -1,0 +1,72 @@
+package bpf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// onInit says how many events of tracepoints, since it was called, happened while a
+// CPU ran a thread of init. The kernels of some sandboxes, whose init is the sandbox's
+// own agent, run no BPF program there: neither for what init does nor for the
+// interrupts that come meanwhile, such as the completion of another's request. The
+// kernel's own tracer sees the latter.
+func onInit(t *testing.T, tracepoints ...string) func() uint64 {
+	t.Helper()
+	const tracefs = "/sys/kernel/tracing"
+	if ok, err := host.Local().Exists(tracefs + "/instances"); err != nil || !ok {
+		_ = host.Local().Mount("tracefs", tracefs)
+	}
+	instance, err := os.MkdirTemp(tracefs+"/instances", "teescope-test-")
+	if err != nil {
+		t.Logf("no tracer that sees what happens on init: %v", err)
+		return func() uint64 { return 0 }
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(instance); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range tracepoints {
+		if err := os.WriteFile(filepath.Join(instance, "events", name, "enable"), []byte("1"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	thread := regexp.MustCompile(`-(\d+) +\[\d+\]`)
+	return func() (n uint64) {
+		trace, err := os.ReadFile(filepath.Join(instance, "trace"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(trace)) {
+			if m := thread.FindStringSubmatch(line); m != nil {
+				if _, err := os.Stat(fmt.Sprintf("/proc/1/task/%s", m[1])); err == nil {
+					n++
+				}
+			}
+		}
+		return n
+	}
+}
+
+// offInit makes a step, and makes it again when events of the tracepoints happened on
+// init meanwhile.
+func offInit(t *testing.T, step func(), tracepoints ...string) {
+	t.Helper()
+	seen := onInit(t, tracepoints...)
+	before := seen()
+	for range 20 {
+		step()
+		now := seen()
+		if now == before {
+			return
+		}
+		t.Logf("%d events of %v on init", now-before, tracepoints)
+		before = now
+	}
+}
