@@ -101,6 +101,9 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 // packageLine matches the last line of a package: "ok  path  1.2s", "FAIL path".
 var packageLine = regexp.MustCompile(`^(ok  |FAIL|---)\s+\S+\t`)
 
+// cutOff is what is said first of a test that a crash or the time limit cut off.
+const cutOff = "did not end\n"
+
 // closePackage settles what has no line of its own: benchmarks that went well,
 // tests that a crash or the time limit cut off, and packages that did not build.
 func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string]*strings.Builder, failed bool) {
@@ -114,7 +117,7 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 			continue
 		}
 		failed = true
-		t.fail(e.Package+" "+id[1], "did not end\n"+text[id].String())
+		t.fail(e.Package+" "+id[1], cutOff+text[id].String())
 	}
 	if e.Action == "fail" && !failed {
 		said := "no output"

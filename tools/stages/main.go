@@ -33,13 +33,13 @@ var all = []stage{
 	{"generated", "generating again changes no file", generated},
 	{"vet", "go vet finds nothing", command("go", "vet", "./...")},
 	{"imports", "the table of who may import whom holds", goTest("-run", "TestImports|TestHostIsTheDoor", "./internal")},
-	{"unit", "Go tests beside the code, among them BPF programs in the real kernel", goTest("./internal/...", "./cmd/...", "./ui/...", "./tools/...")},
+	{"unit", "Go tests beside the code, among them BPF programs in the real kernel", again(goTest("./internal/...", "./cmd/...", "./ui/...", "./tools/..."), goAgain())},
 	// The detector compiles all imports again, which takes minutes for Prometheus: rooms and tests that link it are left out.
-	{"race", "the light rooms under the race detector", goTest("-race", "./internal/host/...", "./internal/probe/...", "./internal/web")},
+	{"race", "the light rooms under the race detector", again(goTest("-race", "./internal/host/...", "./internal/probe/...", "./internal/web"), goAgain("-race"))},
 	{"types", "the page's TypeScript has no type error", command("npm", "--prefix", "ui", "run", "check")},
 	{"ui", "tests of the page's code", vitest("ui")},
-	{"e2e", "the binary with real servers, and on another kernel", e2e},
-	{"browser", "the page in a real browser", nodeTest("e2e/browser")},
+	{"e2e", "the binary with real servers, and on another kernel", again(e2e, goAgain("-timeout", "40m"))},
+	{"browser", "the page in a real browser", again(nodeTest("e2e/browser"), nodeAgain)},
 	{"deploy", "manifests against the code, and the image built and run", goTest("./deploy/...")},
 	{"fuzz", "every fuzz target for 5 seconds", fuzz("5s")},
 	{"bench", "every benchmark once, so that none rots", goTest("-run", "^$", "-bench", ".", "-benchtime", "1x", "./...")},
@@ -71,12 +71,16 @@ func run(ctx context.Context, names []string) int {
 		if len(t.failed) > 0 { // all names in one line, for a log of which only a part is kept
 			fmt.Println("failed:", testNames(t.failed))
 		}
-		for _, o := range t.failed {
-			fmt.Println("FAILED", o.test)
-			for _, line := range where(o.text) {
-				fmt.Println("   ", line)
+		say := func(what string, list []outcome) {
+			for _, o := range list {
+				fmt.Println(what, o.test)
+				for _, line := range where(o.text) {
+					fmt.Println("   ", line)
+				}
 			}
 		}
+		say("FAILED", t.failed)
+		say("passed only when it ran again:", t.twice)
 		if len(t.slow) > 0 {
 			fmt.Println("slow:", strings.Join(t.slow, ", "))
 		}

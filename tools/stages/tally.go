@@ -15,6 +15,7 @@ type tally struct {
 	passed  int
 	failed  []outcome
 	skipped []outcome
+	twice   []outcome // passed, but only when they ran again; with what they said at first
 	took    time.Duration
 	slow    []string // tests that took long, with their seconds
 }
@@ -41,11 +42,12 @@ func (t *tally) add(o *tally) {
 	t.passed += o.passed
 	t.failed = append(t.failed, o.failed...)
 	t.skipped = append(t.skipped, o.skipped...)
+	t.twice = append(t.twice, o.twice...)
 	t.slow = append(t.slow, o.slow...)
 }
 
-// summarize prints every failure with its output, every skip with its reason,
-// a table of the stages, and one closing line. It reports whether all is well:
+// summarize prints every failure with its output, every test that passed only when it ran
+// again with what it said at first, every skip with its reason, a table of the stages, and one closing line. It reports whether all is well:
 // nothing failed and something ran.
 func summarize(w io.Writer, ts []*tally) bool {
 	var passed, failed, skipped int
@@ -53,6 +55,9 @@ func summarize(w io.Writer, ts []*tally) bool {
 	for _, t := range ts {
 		for _, o := range t.failed {
 			fmt.Fprintf(w, "\nFAILED %s: %s\n%s\n", t.stage, o.test, indent(o.text))
+		}
+		for _, o := range t.twice {
+			fmt.Fprintf(w, "\nPassed only when it ran again, %s: %s\n%s\n", t.stage, o.test, indent(o.text))
 		}
 		passed += t.passed
 		failed += len(t.failed)
@@ -79,6 +84,9 @@ func summarize(w io.Writer, ts []*tally) bool {
 	for _, t := range ts {
 		if len(t.failed) > 0 {
 			fmt.Fprintf(w, "failed in %s: %s\n", t.stage, testNames(t.failed))
+		}
+		if len(t.twice) > 0 {
+			fmt.Fprintf(w, "passed only when it ran again in %s: %s\n", t.stage, testNames(t.twice))
 		}
 	}
 	return failed == 0 && passed > 0
