@@ -188,7 +188,11 @@ func (g *governor) plan(now time.Time) {
 		if open := t.open.Seconds(); open > 0 {
 			t.weigh(most, open)
 			n := max(0, events-t.events)
-			t.remember(window{n / open, open, slowed(most / open)})
+			bias := slowed(most / open)
+			if t.broken {
+				bias += cut(open, t.end.Sub(t.begin).Seconds())
+			}
+			t.remember(window{n / open, open, bias})
 			t.counted += n
 			t.estimated += n * max(1, now.Sub(t.at).Seconds()/open)
 			t.periods++

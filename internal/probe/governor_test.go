@@ -232,6 +232,47 @@ func TestBudgetIsKept(t *testing.T) {
 	}
 }
 
+// TestBurstsAreInTheError: windows that bursts close early tell too much, by no more than
+// the stated error on average.
+func TestBurstsAreInTheError(t *testing.T) {
+	const trials, warm, length = 12, 40, 20 * time.Millisecond
+	var told, stated float64
+	for trial := range uint64(trials) {
+		l := newLoad(88e-9, 0, 0)
+		govern(t, 0.01, []*load{l}, func(e *Engine) {
+			l.set(func(now time.Time) []float64 {
+				if rand.New(rand.NewPCG(trial, uint64(now.UnixNano())/uint64(length))).Float64() < 0.1 {
+					return []float64{5e6, 0}
+				}
+				return []float64{0, 0}
+			})
+			var samples []metric.Sample
+			round := func() (estimate, events float64) {
+				time.Sleep(time.Second)
+				_, samples = e.Collect(t.Context())
+				events, _ = l.sofar()
+				return value(t, samples, calls, "a"), events
+			}
+			var first, before float64
+			for range warm {
+				first, before = round()
+			}
+			var last, after float64
+			for range 60 {
+				last, after = round()
+			}
+			told += (last - first) / (after - before) / trials
+			stated += value(t, samples, StandardError, "x") / trials
+		})
+	}
+	if !(math.Abs(told-1) < stated) {
+		t.Errorf("%.2f of the events are told, the stated error is %.2f", told, stated)
+	}
+	if stated > 1 {
+		t.Errorf("an error of %.2f says nothing", stated)
+	}
+}
+
 // TestUnthrottled: what fits is never touched, and its counters are as measured.
 func TestUnthrottled(t *testing.T) {
 	l := newLoad(88e-9, 1000, 50000)

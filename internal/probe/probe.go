@@ -166,7 +166,7 @@ var (
 	Folded = &metric.Desc{Name: "teescope_series_folded_total", Kind: metric.Counter, Labels: []string{"source"},
 		Help: "Events counted under the label value other because a bounded table was full; sums stay exact."}
 	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source"},
-		Help: "Standard error of the source's scaled number of events in the last minute as a ratio to it, from the spread between its windows, plus the share by which being counted may have slowed the load down in them; absent where every event is counted."}
+		Help: "Standard error of the source's scaled number of events in the last minute as a ratio to it, from the spread between its windows, plus the share by which being counted may have slowed the load down in them, and by which those that the budget closed early may tell too much; absent where every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
 		Help: "CPU time in seconds that counting in the kernel cost on all CPUs, the way into the program included: events times cost per event, which is calibrated on this machine; 150 ns where that could not be measured."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge,

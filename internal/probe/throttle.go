@@ -48,8 +48,8 @@ type throttle struct {
 }
 
 // window is what was seen in one: events a second, how long it was, and by how
-// much of itself the rate may have been higher unseen.
-type window struct{ rate, seconds, slowed float64 }
+// much of itself the rate may have been another unseen.
+type window struct{ rate, seconds, bias float64 }
 
 // coverage is what a round saw of a source.
 type coverage struct {
@@ -63,8 +63,8 @@ type coverage struct {
 	off bool
 	// limited: below full coverage, or below the level that the user chose.
 	limited bool
-	// err is the standard error relative to the number of events, and what counting
-	// may have slowed the load down by; NaN where it is not known.
+	// err is the standard error relative to the number of events, and by how much the
+	// way of counting may be wrong in each window; NaN where it is not known.
 	err float64
 }
 
@@ -111,17 +111,16 @@ func (t *throttle) set(on bool, now func() time.Time) {
 // relativeError is the standard error of a rate estimated from windows that are
 // a part f of the time, relative to the rate: that of a ratio estimator with the
 // finite population correction (Cochran, Sampling Techniques, section 6.4); and
-// on top of it what counting may have slowed down, as a mean over the events. It
-// is NaN for fewer than three windows or none with an event.
+// on top of it the bias of the windows, as a mean over the events. It is NaN for fewer than three windows or none with an event.
 func relativeError(windows []window, f float64) float64 {
 	if len(windows) < 3 {
 		return math.NaN()
 	}
-	var events, time, slow float64
+	var events, time, bias float64
 	for _, w := range windows {
 		events += w.rate * w.seconds
 		time += w.seconds
-		slow += w.rate * w.seconds * w.slowed
+		bias += w.rate * w.seconds * w.bias
 	}
 	if events == 0 || time == 0 {
 		return math.NaN()
@@ -133,7 +132,7 @@ func relativeError(windows []window, f float64) float64 {
 		d := (w.rate - mean) * w.seconds
 		ss += d * d
 	}
-	return math.Sqrt((1-f)*ss/(n-1)/n)/(mean*each) + slow/events
+	return math.Sqrt((1-f)*ss/(n-1)/n)/(mean*each) + bias/events
 }
 
 // slowed is by how much of itself a rate may have been higher than what was seen
@@ -142,6 +141,16 @@ func relativeError(windows []window, f float64) float64 {
 func slowed(busy float64) float64 {
 	busy = min(busy, 0.9)
 	return busy / (1 - busy)
+}
+
+// cut is by how much of itself a rate may be too high that was seen in a window which was
+// closed after open of the planned time because of what was seen in it: perhaps nothing
+// would have followed.
+func cut(open, planned float64) float64 {
+	if planned <= 0 {
+		return 0
+	}
+	return max(0, 1-open/planned)
 }
 
 // tooLittle reports whether what a source may use does not suffice for a window.
