@@ -156,6 +156,9 @@ func (s *Store) ApplyConfig(c *ScrapeConfig) error {
 	if err := s.scrape.discovery.ApplyConfig(found); err != nil {
 		return fmt.Errorf("apply discovery configuration: %w", err)
 	}
+	if len(found) > 0 {
+		s.scrape.discover()
+	}
 	s.scrape.config = c.config
 	return nil
 }
@@ -164,6 +167,7 @@ func (s *Store) ApplyConfig(c *ScrapeConfig) error {
 type scraper struct {
 	*scrape.Manager
 	discovery *discovery.Manager
+	discover  func() // begins to, once: it looks for targets ten times a second as long as there are none
 	stop      context.CancelFunc
 	done      sync.WaitGroup
 
@@ -190,12 +194,17 @@ func newScraper(ctx context.Context, s *Store) (*scraper, error) {
 		stop()
 		return nil, fmt.Errorf("start scraping: %w", err)
 	}
-	sc.done.Go(func() { _ = sc.discovery.Run() }) // its error is ctx's
+	sc.discover = sync.OnceFunc(func() {
+		sc.done.Go(func() { _ = sc.discovery.Run() }) // its error is ctx's
+	})
 	sc.done.Go(func() { _ = sc.Run(sc.discovery.SyncCh()) })
 	return sc, nil
 }
 
 func (sc *scraper) close() {
+	sc.mu.Lock()
+	sc.discover = func() {} // nobody begins any more
+	sc.mu.Unlock()
 	sc.stop()
 	sc.Stop()
 	sc.done.Wait()
