@@ -167,7 +167,7 @@ func (s *Store) ApplyConfig(c *ScrapeConfig) error {
 type scraper struct {
 	*scrape.Manager
 	discovery *discovery.Manager
-	discover  func() // begins to, once: it looks for targets ten times a second as long as there are none
+	discover  func() // begins to; it then asks itself ten times a second for news, also when there are none
 	stop      context.CancelFunc
 	done      sync.WaitGroup
 

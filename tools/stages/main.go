@@ -40,7 +40,7 @@ var all = []stage{
 	{"ui", "tests of the page's code", vitest("ui")},
 	{"e2e", "the binary with real servers, and on another kernel", again(e2e, goAgain("-timeout", "40m"))},
 	{"browser", "the page in a real browser", again(nodeTest("e2e/browser"), nodeAgain)},
-	{"deploy", "manifests against the code, and the image built and run", goTest("./deploy/...")},
+	{"deploy", "manifests against the code, and the image built and run", again(goTest("./deploy/..."), goAgain())},
 	{"fuzz", "every fuzz target for 5 seconds", fuzz("5s")},
 	{"bench", "every benchmark once, so that none rots", goTest("-run", "^$", "-bench", ".", "-benchtime", "1x", "./...")},
 	{"lint", "golangci-lint, as .golangci.yml says", command("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")},
