@@ -47,7 +47,7 @@ func predict(e *result.Experiment, setting string) (string, error) {
 		if s.refused > 0 {
 			about += fmt.Sprintf(" (without %d whose comparison is invalid)", s.refused)
 		}
-		p, err := stats.PredictRatio(s.settings, x, 0.95)
+		p, err := stats.Predict(s.settings, x, 0.95)
 		if err != nil {
 			t.wrap("", fmt.Sprintf("%s: no prediction: %v", about, err))
 			continue

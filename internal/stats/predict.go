@@ -42,15 +42,18 @@ type curve struct {
 	name    string
 	in, out func(float64) float64
 	back    func(float64) float64
-	// relative: the transformed values scatter in proportion to their size.
+	// relative: the transformed values scatter in proportion to their size; otherwise
+	// alike everywhere.
 	relative bool
 }
 
-var (
-	straight = curve{"y = a + b x", identity, identity, identity, false}
-	ratios   = curve{"y = a + b x", identity, identity, identity, true}
-	power    = curve{"y = a x^b", math.Log, math.Log, math.Exp, false}
-)
+// curves are for values whose scatter is a part of their size, as that of ratios is: around
+// a line that rises from 1 to 4 it is four times as wide at its end, and one width for all
+// would hold seven of ten further measurements there.
+var curves = []curve{
+	{"y = a + b x", identity, identity, identity, true},
+	{"y = a x^b", math.Log, math.Log, math.Exp, false},
+}
 
 func identity(x float64) float64 { return x }
 
@@ -59,21 +62,10 @@ func identity(x float64) float64 { return x }
 // t; Draper and Smith, Applied Regression Analysis, 1.4). The curve is a line or a
 // power law, weighted by the pairs behind each setting, whichever predicts the
 // measured settings better when each is left out in turn. The interval is of the
-// scatter around the curve: that the world bends elsewhere it cannot know, so
-// settings farther outside than half of the measured span are refused, and so are
-// fewer than 4 settings.
+// scatter around the curve, which is taken as a part of the value: that the world
+// bends elsewhere it cannot know, so settings farther outside than half of the
+// measured span are refused, and so are fewer than 4 settings.
 func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
-	return predict([]curve{straight, power}, settings, x, confidence)
-}
-
-// PredictRatio is Predict for values whose scatter is a part of their size, as that
-// of ratios is: around a line that rises from 1 to 4 it is four times as wide at its
-// end, and one width for all would hold seven of ten further measurements there.
-func PredictRatio(settings []Setting, x, confidence float64) (Prediction, error) {
-	return predict([]curve{ratios, power}, settings, x, confidence)
-}
-
-func predict(curves []curve, settings []Setting, x, confidence float64) (Prediction, error) {
 	settings = slices.SortedFunc(slices.Values(settings), func(a, b Setting) int { return cmp.Compare(a.X, b.X) })
 	for i, s := range settings {
 		if math.IsNaN(s.X) || math.IsInf(s.X, 0) || !usable(s.Y) || s.Pairs < 1 {
