@@ -11,8 +11,13 @@ import (
 // most is how many tests of a stage may run again: where more fail, something is wrong.
 const most = 3
 
-// final are failures that say enough about the code when they happen once.
-var final = []string{"DATA RACE", "panic: ", "fatal error: ", cutOff}
+// final is what failures say that mean enough when they happen once: of the race
+// detector, of Go, of the reader of its events, and of node.
+var final = []string{"DATA RACE", "panic: ", "fatal error: ", cutOff, "testTimeoutFailure"}
+
+func isFinal(text string) bool {
+	return slices.ContainsFunc(final, func(s string) bool { return strings.Contains(text, s) })
+}
 
 // some is what runs the named tests of a package, and no others.
 type some func(pkg string, names []string) func(context.Context, *tally) error
@@ -69,21 +74,24 @@ func of(o outcome) (pkg, test string) {
 	return pkg, test
 }
 
-// repeatable is the tests that may run again; none where one failure is final or there are
-// too many.
+// repeatable is the tests that may run again; none where one failure is final, is not of a
+// test, or there are too many.
 func repeatable(failed []outcome) (parts []part) {
 	n := 0
 	for _, o := range failed {
 		pkg, test := of(o)
-		if test == "" || pkg == "package" || slices.ContainsFunc(final, func(s string) bool { return strings.Contains(o.text, s) }) {
+		if test == "" || pkg == "package" || strings.HasSuffix(test, ".test.js") || isFinal(o.text) {
 			return nil
 		}
 		i := slices.IndexFunc(parts, func(p part) bool { return p.pkg == pkg })
 		if i < 0 {
 			i, parts = len(parts), append(parts, part{pkg: pkg})
 		}
-		if !slices.Contains(parts[i].tests, test) {
+		known := slices.Contains(parts[i].tests, test)
+		if !known {
 			parts[i].tests = append(parts[i].tests, test)
+		}
+		if !known || !strings.HasPrefix(pkg, module) { // node may have several of a name
 			n++
 		}
 	}
@@ -93,20 +101,30 @@ func repeatable(failed []outcome) (parts []part) {
 	return parts
 }
 
-// settle counts those tests as passed that passed in the second run.
+// settle counts those tests as passed that passed in the second run, with all that failed
+// in them.
 func (t *tally) settle(p part, second *tally) {
+	well := func(o outcome) bool {
+		pkg, test := of(o)
+		return slices.Contains(second.good, o.test) && !slices.ContainsFunc(second.failed, func(s outcome) bool {
+			other, same := of(s)
+			return other == "package" || other == pkg && same == test
+		})
+	}
+	// A part that is skipped or gone keeps its test from being well.
+	bad := map[string]bool{}
+	for _, o := range t.failed {
+		if pkg, test := of(o); pkg == p.pkg && !well(o) {
+			bad[test] = true
+		}
+	}
 	var left []outcome
 	for _, o := range t.failed {
-		pkg, test := of(o)
-		same := func(s outcome) bool {
-			pkg2, test2 := of(s)
-			return pkg2 == "package" || (pkg2 == pkg || pkg2 == short(pkg)) && test2 == test // skips have the short one
-		}
-		if pkg != p.pkg || second.passed == 0 || slices.ContainsFunc(second.failed, same) || slices.ContainsFunc(second.skipped, same) {
+		if pkg, test := of(o); pkg != p.pkg || bad[test] {
 			left = append(left, o)
 			continue
 		}
-		t.pass()
+		t.pass(o.test)
 		t.twice = append(t.twice, o)
 	}
 	t.failed = left

@@ -86,7 +86,7 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 			}
 			switch e.Action {
 			case "pass":
-				t.pass()
+				t.pass(pkg + " " + e.Test)
 			case "fail":
 				failedIn[pkg] = true
 				t.fail(pkg+" "+e.Test, text[id].String())
@@ -113,17 +113,18 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 		}
 		delete(open, id)
 		if e.Action == "pass" || strings.HasPrefix(id[1], "Benchmark") {
-			t.pass()
+			t.pass(e.Package + " " + id[1])
 			continue
 		}
 		failed = true
 		t.fail(e.Package+" "+id[1], cutOff+text[id].String())
 	}
-	if e.Action == "fail" && !failed {
-		said := "no output"
-		if b := text[[2]string{e.Package, ""}]; b != nil {
-			said = b.String()
-		}
+	said := "no output"
+	if b := text[[2]string{e.Package, ""}]; b != nil {
+		said = b.String()
+	}
+	// What is final may happen beside the tests.
+	if e.Action == "fail" && (!failed || isFinal(said)) {
 		t.fail("package "+e.Package, said)
 	}
 }

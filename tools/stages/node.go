@@ -48,7 +48,7 @@ func readVitest(b []byte, t *tally) error {
 		for _, a := range file.AssertionResults {
 			switch a.Status {
 			case "passed":
-				t.pass()
+				t.pass(a.FullName)
 			case "failed":
 				t.fail(a.FullName, strings.Join(a.FailureMessages, "\n"))
 			default:
@@ -80,24 +80,30 @@ func nodeTest(dir string, args ...string) func(context.Context, *tally) error {
 
 var tapLine = regexp.MustCompile(`^(\s*)(not )?ok \d+ - (.*?)(?: # (SKIP|TODO)\s?(.*))?$`)
 
+// unescape takes back what TAP does to a name.
+var unescape = strings.NewReplacer(`\\`, `\`, `\#`, "#")
+
 // readTAP counts the results of TAP version 13 as node writes it. What follows
 // a failed one, up to the next result, is its description.
 func readTAP(b []byte, dir string, t *tally) {
 	lines := strings.Split(string(b), "\n")
 	for i, line := range lines {
 		m := tapLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		name := dir + " " + unescape.Replace(m[3])
 		switch {
-		case m == nil:
 		case m[4] != "":
-			t.skip(dir+" "+m[3], m[5])
+			t.skip(name, m[5])
 		case m[2] != "":
 			end := i + 1
 			for end < len(lines) && !tapLine.MatchString(lines[end]) && strings.TrimSpace(lines[end]) != "..." {
 				end++
 			}
-			t.fail(dir+" "+m[3], strings.Join(lines[i+1:end], "\n"))
+			t.fail(name, strings.Join(lines[i+1:end], "\n"))
 		default:
-			t.pass()
+			t.pass(name)
 		}
 	}
 }

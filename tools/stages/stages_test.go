@@ -208,7 +208,7 @@ func TestBeside(t *testing.T) {
 	met := make(chan bool)
 	var got tally
 	err := beside(
-		func(_ context.Context, t *tally) error { met <- true; t.pass(); return nil },
+		func(_ context.Context, t *tally) error { met <- true; t.pass("x"); return nil },
 		func(_ context.Context, t *tally) error {
 			<-met
 			t.fail("b", "no")

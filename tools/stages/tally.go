@@ -15,6 +15,7 @@ type tally struct {
 	passed  int
 	failed  []outcome
 	skipped []outcome
+	good    []string  // names of those that passed
 	twice   []outcome // passed, but only when they ran again; with what they said at first
 	took    time.Duration
 	slow    []string // tests that took long, with their seconds
@@ -33,13 +34,14 @@ func (t *tally) long(test string, seconds float64) {
 // outcome is a test that failed or was skipped, with what it said.
 type outcome struct{ test, text string }
 
-func (t *tally) pass()                   { t.passed++ }
+func (t *tally) pass(test string)        { t.passed, t.good = t.passed+1, append(t.good, test) }
 func (t *tally) fail(test, text string)  { t.failed = append(t.failed, outcome{test, text}) }
 func (t *tally) skip(test, cause string) { t.skipped = append(t.skipped, outcome{test, cause}) }
 
 // add takes over the outcomes of another tally.
 func (t *tally) add(o *tally) {
 	t.passed += o.passed
+	t.good = append(t.good, o.good...)
 	t.failed = append(t.failed, o.failed...)
 	t.skipped = append(t.skipped, o.skipped...)
 	t.twice = append(t.twice, o.twice...)
