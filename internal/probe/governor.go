@@ -190,7 +190,7 @@ func (g *governor) plan(now time.Time) {
 			n := max(0, events-t.events)
 			bias := slowed(most / open)
 			if t.broken {
-				bias += cut(open, t.end.Sub(t.begin).Seconds())
+				bias += cut(open, min(t.end.Sub(t.begin), g.period()).Seconds()) // seen in full until a moment ago it had no end
 			}
 			t.remember(window{n / open, open, bias})
 			t.counted += n

@@ -22,7 +22,15 @@ func onInit(t *testing.T, tracepoints ...string) func() uint64 {
 	if ok, err := host.Local().Exists(tracefs + "/instances"); err != nil || !ok {
 		_ = host.Local().Mount("tracefs", tracefs)
 	}
-	instance, err := os.MkdirTemp(tracefs+"/instances", "teescope-test-")
+	const ours = "teescope-test-"
+	old, _ := filepath.Glob(tracefs + "/instances/" + ours + "*")
+	for _, left := range old { // by tests that were killed
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(left), ours), "-")
+		if _, err := os.Stat("/proc/" + pid); err != nil {
+			_ = os.Remove(left)
+		}
+	}
+	instance, err := os.MkdirTemp(tracefs+"/instances", fmt.Sprintf("%s%d-", ours, os.Getpid()))
 	if err != nil {
 		t.Logf("no tracer that sees what happens on init: %v", err)
 		return func() uint64 { return 0 }
@@ -69,4 +77,5 @@ func offInit(t *testing.T, step func(), tracepoints ...string) {
 		t.Logf("%d events of %v on init", now-before, tracepoints)
 		before = now
 	}
+	t.Log("none of 20 steps was without")
 }
