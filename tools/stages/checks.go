@@ -20,7 +20,7 @@ func command(argv ...string) func(context.Context, *tally) error {
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", cmd, err, said.Bytes())
 		}
-		t.pass(cmd.String())
+		t.pass()
 		return nil
 	}
 }
@@ -37,7 +37,7 @@ func gofmt(ctx context.Context, t *tally) error {
 	if len(out) > 0 {
 		return fmt.Errorf("gofmt -w would change:\n%s", out)
 	}
-	t.pass("gofmt")
+	t.pass()
 	return nil
 }
 

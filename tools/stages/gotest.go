@@ -86,7 +86,7 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 			}
 			switch e.Action {
 			case "pass":
-				t.pass(pkg + " " + e.Test)
+				t.pass()
 			case "fail":
 				failedIn[pkg] = true
 				t.fail(pkg+" "+e.Test, text[id].String())
@@ -101,9 +101,6 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 // packageLine matches the last line of a package: "ok  path  1.2s", "FAIL path".
 var packageLine = regexp.MustCompile(`^(ok  |FAIL|---)\s+\S+\t`)
 
-// cutOff is what is said first of a test that a crash or the time limit cut off.
-const cutOff = "did not end\n"
-
 // closePackage settles what has no line of its own: benchmarks that went well,
 // tests that a crash or the time limit cut off, and packages that did not build.
 func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string]*strings.Builder, failed bool) {
@@ -113,18 +110,17 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 		}
 		delete(open, id)
 		if e.Action == "pass" || strings.HasPrefix(id[1], "Benchmark") {
-			t.pass(e.Package + " " + id[1])
+			t.pass()
 			continue
 		}
 		failed = true
-		t.fail(e.Package+" "+id[1], cutOff+text[id].String())
+		t.fail(e.Package+" "+id[1], "did not end\n"+text[id].String())
 	}
-	said := "no output"
-	if b := text[[2]string{e.Package, ""}]; b != nil {
-		said = b.String()
-	}
-	// What is final may happen beside the tests.
-	if e.Action == "fail" && (!failed || isFinal(said)) {
+	if e.Action == "fail" && !failed {
+		said := "no output"
+		if b := text[[2]string{e.Package, ""}]; b != nil {
+			said = b.String()
+		}
 		t.fail("package "+e.Package, said)
 	}
 }

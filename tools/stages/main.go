@@ -33,14 +33,14 @@ var all = []stage{
 	{"generated", "generating again changes no file", generated},
 	{"vet", "go vet finds nothing", command("go", "vet", "./...")},
 	{"imports", "the table of who may import whom holds", goTest("-run", "TestImports|TestHostIsTheDoor", "./internal")},
-	{"unit", "Go tests beside the code, among them BPF programs in the real kernel", again(goTest("./internal/...", "./cmd/...", "./ui/...", "./tools/..."), goAgain())},
+	{"unit", "Go tests beside the code, among them BPF programs in the real kernel", goTest("./internal/...", "./cmd/...", "./ui/...", "./tools/...")},
 	// The detector compiles all imports again, which takes minutes for Prometheus: rooms and tests that link it are left out.
-	{"race", "the light rooms under the race detector", again(goTest("-race", "./internal/host/...", "./internal/probe/...", "./internal/web"), goAgain("-race"))},
+	{"race", "the light rooms under the race detector", goTest("-race", "./internal/host/...", "./internal/probe/...", "./internal/web")},
 	{"types", "the page's TypeScript has no type error", command("npm", "--prefix", "ui", "run", "check")},
 	{"ui", "tests of the page's code", vitest("ui")},
-	{"e2e", "the binary with real servers, and on another kernel", again(e2e, goAgain("-timeout", "40m"))},
-	{"browser", "the page in a real browser", again(nodeTest("e2e/browser"), nodeAgain)},
-	{"deploy", "manifests against the code, and the image built and run", again(goTest("./deploy/..."), goAgain())},
+	{"e2e", "the binary with real servers, and on another kernel", e2e},
+	{"browser", "the page in a real browser", nodeTest("e2e/browser")},
+	{"deploy", "manifests against the code, and the image built and run", goTest("./deploy/...")},
 	{"fuzz", "every fuzz target for 5 seconds", fuzz("5s")},
 	{"bench", "every benchmark once, so that none rots", goTest("-run", "^$", "-bench", ".", "-benchtime", "1x", "./...")},
 	{"lint", "golangci-lint, as .golangci.yml says", command("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")},
@@ -71,16 +71,12 @@ func run(ctx context.Context, names []string) int {
 		if len(t.failed) > 0 { // all names in one line, for a log of which only a part is kept
 			fmt.Println("failed:", testNames(t.failed))
 		}
-		say := func(what string, list []outcome) {
-			for _, o := range list {
-				fmt.Println(what, o.test)
-				for _, line := range where(o.text) {
-					fmt.Println("   ", line)
-				}
+		for _, o := range t.failed {
+			fmt.Println("FAILED", o.test)
+			for _, line := range where(o.text) {
+				fmt.Println("   ", line)
 			}
 		}
-		say("FAILED", t.failed)
-		say("passed only when it ran again:", t.twice)
 		if len(t.slow) > 0 {
 			fmt.Println("slow:", strings.Join(t.slow, ", "))
 		}

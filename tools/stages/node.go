@@ -48,7 +48,7 @@ func readVitest(b []byte, t *tally) error {
 		for _, a := range file.AssertionResults {
 			switch a.Status {
 			case "passed":
-				t.pass(a.FullName)
+				t.pass()
 			case "failed":
 				t.fail(a.FullName, strings.Join(a.FailureMessages, "\n"))
 			default:
@@ -62,15 +62,14 @@ func readVitest(b []byte, t *tally) error {
 	return nil
 }
 
-// nodeTest runs the tests below dir with node's own runner, with args. The outcomes that
-// did not pass have dir before their names.
-func nodeTest(dir string, args ...string) func(context.Context, *tally) error {
+// nodeTest runs the tests below dir with node's own runner.
+func nodeTest(dir string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
-		cmd := exec.CommandContext(ctx, "node", append([]string{"--test", "--test-concurrency=2", "--test-reporter=tap"}, args...)...)
+		cmd := exec.CommandContext(ctx, "node", "--test", "--test-concurrency=2", "--test-reporter=tap")
 		cmd.Dir = dir
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
-		readTAP(out, dir, t)
+		readTAP(out, t)
 		if err != nil && len(t.failed) == 0 {
 			return fmt.Errorf("node --test in %s: %w\n%s", dir, err, out)
 		}
@@ -80,30 +79,24 @@ func nodeTest(dir string, args ...string) func(context.Context, *tally) error {
 
 var tapLine = regexp.MustCompile(`^(\s*)(not )?ok \d+ - (.*?)(?: # (SKIP|TODO)\s?(.*))?$`)
 
-// unescape takes back what TAP does to a name.
-var unescape = strings.NewReplacer(`\\`, `\`, `\#`, "#")
-
 // readTAP counts the results of TAP version 13 as node writes it. What follows
 // a failed one, up to the next result, is its description.
-func readTAP(b []byte, dir string, t *tally) {
+func readTAP(b []byte, t *tally) {
 	lines := strings.Split(string(b), "\n")
 	for i, line := range lines {
 		m := tapLine.FindStringSubmatch(line)
-		if m == nil {
-			continue
-		}
-		name := dir + " " + unescape.Replace(m[3])
 		switch {
+		case m == nil:
 		case m[4] != "":
-			t.skip(name, m[5])
+			t.skip(m[3], m[5])
 		case m[2] != "":
 			end := i + 1
 			for end < len(lines) && !tapLine.MatchString(lines[end]) && strings.TrimSpace(lines[end]) != "..." {
 				end++
 			}
-			t.fail(name, strings.Join(lines[i+1:end], "\n"))
+			t.fail(m[3], strings.Join(lines[i+1:end], "\n"))
 		default:
-			t.pass(name)
+			t.pass()
 		}
 	}
 }

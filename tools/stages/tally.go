@@ -15,8 +15,6 @@ type tally struct {
 	passed  int
 	failed  []outcome
 	skipped []outcome
-	good    []string  // names of those that passed
-	twice   []outcome // passed, but only when they ran again; with what they said at first
 	took    time.Duration
 	slow    []string // tests that took long, with their seconds
 }
@@ -34,22 +32,20 @@ func (t *tally) long(test string, seconds float64) {
 // outcome is a test that failed or was skipped, with what it said.
 type outcome struct{ test, text string }
 
-func (t *tally) pass(test string)        { t.passed, t.good = t.passed+1, append(t.good, test) }
+func (t *tally) pass()                   { t.passed++ }
 func (t *tally) fail(test, text string)  { t.failed = append(t.failed, outcome{test, text}) }
 func (t *tally) skip(test, cause string) { t.skipped = append(t.skipped, outcome{test, cause}) }
 
 // add takes over the outcomes of another tally.
 func (t *tally) add(o *tally) {
 	t.passed += o.passed
-	t.good = append(t.good, o.good...)
 	t.failed = append(t.failed, o.failed...)
 	t.skipped = append(t.skipped, o.skipped...)
-	t.twice = append(t.twice, o.twice...)
 	t.slow = append(t.slow, o.slow...)
 }
 
-// summarize prints every failure with its output, every test that passed only when it ran
-// again with what it said at first, every skip with its reason, a table of the stages, and one closing line. It reports whether all is well:
+// summarize prints every failure with its output, every skip with its reason,
+// a table of the stages, and one closing line. It reports whether all is well:
 // nothing failed and something ran.
 func summarize(w io.Writer, ts []*tally) bool {
 	var passed, failed, skipped int
@@ -57,9 +53,6 @@ func summarize(w io.Writer, ts []*tally) bool {
 	for _, t := range ts {
 		for _, o := range t.failed {
 			fmt.Fprintf(w, "\nFAILED %s: %s\n%s\n", t.stage, o.test, indent(o.text))
-		}
-		for _, o := range t.twice {
-			fmt.Fprintf(w, "\nPassed only when it ran again, %s: %s\n%s\n", t.stage, o.test, indent(o.text))
 		}
 		passed += t.passed
 		failed += len(t.failed)
@@ -86,9 +79,6 @@ func summarize(w io.Writer, ts []*tally) bool {
 	for _, t := range ts {
 		if len(t.failed) > 0 {
 			fmt.Fprintf(w, "failed in %s: %s\n", t.stage, testNames(t.failed))
-		}
-		if len(t.twice) > 0 {
-			fmt.Fprintf(w, "passed only when it ran again in %s: %s\n", t.stage, testNames(t.twice))
 		}
 	}
 	return failed == 0 && passed > 0
