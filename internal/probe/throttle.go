@@ -111,7 +111,8 @@ func (t *throttle) set(on bool, now func() time.Time) {
 // relativeError is the standard error of a rate estimated from windows that are
 // a part f of the time, relative to the rate: that of a ratio estimator with the
 // finite population correction (Cochran, Sampling Techniques, section 6.4); and
-// on top of it the bias of the windows, as a mean over the events. It is NaN for fewer than three windows or none with an event.
+// on top of it the bias of the windows, as a mean over the events. It is NaN for
+// fewer than three windows or none with an event.
 func relativeError(windows []window, f float64) float64 {
 	if len(windows) < 3 {
 		return math.NaN()

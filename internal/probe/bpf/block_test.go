@@ -73,7 +73,7 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 
 // ofRequests makes a step of which all events are seen.
 func ofRequests(t *testing.T, step func()) {
-	offInit(t, step, "block/block_rq_issue", "block/block_rq_complete")
+	offInit(t, func(func() bool) { step() }, "block/block_rq_issue", "block/block_rq_complete")
 }
 
 // aligned is memory that a device can read into directly.

@@ -63,13 +63,13 @@ func onInit(t *testing.T, tracepoints ...string) func() uint64 {
 }
 
 // offInit makes a step, and makes it again when events of the tracepoints happened on
-// init meanwhile.
-func offInit(t *testing.T, step func(), tracepoints ...string) {
+// init meanwhile, which disturbed tells while the step is made. The last one stands.
+func offInit(t *testing.T, step func(disturbed func() bool), tracepoints ...string) {
 	t.Helper()
 	seen := onInit(t, tracepoints...)
 	before := seen()
 	for range 20 {
-		step()
+		step(func() bool { return seen() > before })
 		now := seen()
 		if now == before {
 			return

@@ -107,50 +107,23 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 func TestNarrowFollowsChildren(t *testing.T) {
 	sys, sw, faults := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{}), openProgram(t, Faults, Limits{})
 	const children, calls = 300, 100
-	freed := onInit(t, "sched/sched_process_free")
-	in, out := start(t, "--comm", "ev-in", "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", "ev-out", "children", "10", "50")
-	pid := in.cmd.Process.Pid
-	m := Member{Start: started(t, pid), Children: true}
 	if n := kernel.members.linked(); n != 0 {
 		t.Errorf("%d hooks follow children while no one is narrowed", n)
 	}
-	// The third is not narrowed.
-	for _, c := range []*Counters{sys, sw} {
-		if err := c.Narrow([]int{pid}, only(pid, m)); err != nil {
-			t.Fatal(err)
-		}
+	// By process, whose children have numbers after its name.
+	read := func() (called map[string]uint64, switched, faulted map[string]int) {
+		called, switched, faulted = map[string]uint64{}, map[string]int{}, map[string]int{}
+		bare := func(process string) string { return strings.TrimRight(process, "0123456789") }
+		sys.Syscalls(func(process, syscall string, n uint64) {
+			if syscall == "getppid" {
+				called[bare(process)] += n
+			}
+		})
+		sw.Switches(func(process string, v, i, _ uint64) { switched[bare(process)] += int(v + i) })
+		faults.Faults(func(process string, _, cause int, n uint64) { faulted[bare(process)] += int(n) })
+		return called, switched, faulted
 	}
-	switches := func() map[string]int {
-		out := map[string]int{}
-		sw.Switches(func(process string, v, i, _ uint64) { out[strings.TrimRight(process, "0123456789")] += int(v + i) })
-		return out
-	}
-	before := switches()
-	in.work()
-	out.work()
-	names := map[string]uint64{}
-	sys.Syscalls(func(process, syscall string, n uint64) {
-		if syscall == "getppid" {
-			names[strings.TrimRight(process, "0123456789")] += n
-		}
-	})
-	if names["ev-in"] != children*calls || names["ev-out"] != 0 {
-		t.Errorf("counted %d calls of children inside and %d outside, want %d and none", names["ev-in"], names["ev-out"], children*calls)
-	}
-	switched, faulted := switches(), map[string]int{}
-	faults.Faults(func(process string, _, _ int, n uint64) { faulted[strings.TrimRight(process, "0123456789")] += int(n) })
-	if switched["ev-in"] < children || switched["ev-out"] != before["ev-out"] {
-		t.Errorf("counted %d switches of children inside and %d outside, want at least %d and none", switched["ev-in"], switched["ev-out"]-before["ev-out"], children)
-	}
-	if faulted["ev-out"] == 0 {
-		t.Error("a source that is not narrowed does not count the others")
-	}
-	in.end()
-	out.end()
-	// They are freed by callbacks of RCU. A CPU that does nothing may put those off until
-	// somebody waits for all of them (rcutree.do_rcu_barrier, Linux 5.19 and later).
-	_ = os.WriteFile("/sys/module/rcutree/parameters/do_rcu_barrier", []byte("1"), 0)
-	left := func() (n uint64) {
+	left := func() (n int) {
 		var pid uint32
 		var v member
 		for all := kernel.table["members"].Iterate(); all.Next(&pid, &v); {
@@ -158,19 +131,52 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		}
 		return n
 	}
-	for began := time.Now(); left() > freed(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
-			t.Fatalf("%d ended processes are still members, %d ended unseen", left(), freed())
+	nobody := func() {
+		for _, c := range []*Counters{sys, sw} {
+			if err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false }); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	// Those that ended unseen are forgotten when members are named the next time.
-	for _, c := range []*Counters{sys, sw} {
-		if err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false }); err != nil {
-			t.Fatal(err)
+	members := 0
+	offInit(t, func(disturbed func() bool) {
+		nobody() // forgets who ended unseen
+		called, _, _ := read()
+		in, out := start(t, "--comm", "ev-in", "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", "ev-out", "children", "10", "50")
+		pid := in.cmd.Process.Pid
+		m := Member{Start: started(t, pid), Children: true}
+		// The third is not narrowed.
+		for _, c := range []*Counters{sys, sw} {
+			if err := c.Narrow([]int{pid}, only(pid, m)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if n := left(); n > 0 {
-		t.Errorf("%d ended processes are members after the next look", n)
+		_, switched, faulted := read()
+		in.work()
+		out.work()
+		nowCalled, nowSwitched, nowFaulted := read()
+		if i, o := nowCalled["ev-in"]-called["ev-in"], nowCalled["ev-out"]; i != children*calls || o != 0 {
+			t.Errorf("counted %d calls of children inside and %d outside, want %d and none", i, o, children*calls)
+		}
+		if i, o := nowSwitched["ev-in"]-switched["ev-in"], nowSwitched["ev-out"]-switched["ev-out"]; i < children || o != 0 {
+			t.Errorf("counted %d switches of children inside and %d outside, want at least %d and none", i, o, children)
+		}
+		if nowFaulted["ev-out"] == faulted["ev-out"] {
+			t.Error("a source that is not narrowed does not count the others")
+		}
+		in.end()
+		out.end()
+		// They are freed by callbacks of RCU. A CPU that does nothing may put those off until
+		// somebody waits for all of them (rcutree.do_rcu_barrier, Linux 5.19 and later).
+		_ = os.WriteFile("/sys/module/rcutree/parameters/do_rcu_barrier", []byte("1"), 0)
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			if members = left(); members == 0 || disturbed() || time.Since(began) > 2*time.Minute {
+				return
+			}
+		}
+	}, "sched/sched_process_free")
+	if members > 0 {
+		t.Fatalf("%d ended processes are still members", members)
 	}
 	for _, c := range []*Counters{sys, sw} {
 		if err := c.Widen(); err != nil {
