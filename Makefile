@@ -1,52 +1,54 @@
-# Everything a developer or a newcomer does here is a target of this file.
-# Variables: ARGS (arguments of `make run`), VERSION, STAGES (names of stages of `make test`).
+# Every task of a developer or a newcomer is a target of this file.
+# Variables: ARGS (arguments of `make run`), VERSION, STAGES (stages of `make test` to run).
 
 SHELL   := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/teescope/teescope/internal/cli.buildVersion=$(VERSION)
-# The same for programs and tests, so that what takes minutes to compile is compiled once.
+# Programs and tests share these flags, so the slow packages are compiled once.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(GOFLAGS) -trimpath
-# node may have been put there by tools/setup.sh, where the machine's own is too old.
+# tools/setup.sh puts node here if the machine's own is too old.
 export PATH := $(CURDIR)/.tools/node_modules/.bin:$(CURDIR)/.tools/bin:$(PATH)
 
-# What drives a browser in tests. npm leaves its lock file in node_modules: where that is older
-# than the repository's, it is installed again.
+# What drives a browser in tests. npm leaves its lock file in node_modules; if that is older than
+# the repository's, npm installs again.
 BROWSER := e2e/browser/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help build run demo test test-full kernels check bench bench-gate-selftest generate ui e2e clean
+.PHONY: help build run demo test test-full kernels check bench bench-gate-selftest generate ui e2e picture clean
 
 help: ## list these targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ui ## build bin/teescope, a static binary with the page in it
+build: ui ## build bin/teescope, a static binary that contains the page
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope ./cmd/teescope
 	go build -ldflags "$(LDFLAGS)" -o bin/teescope-work ./cmd/teescope-work
 
 run: build ## build, then monitor this machine (ARGS="--listen 127.0.0.1:9999")
 	@exec bin/teescope monitor $(ARGS)
 
-demo: build ## watch a finding open, explained and closed: redis under load, then a system call storm (3 minutes)
+demo: build ## watch a finding open, get explained and close: redis under load, then a system call storm (3 minutes)
 	@tools/setup.sh demo
 	@go run ./e2e/demo
 
-test: ## run every test on this machine; ends with what ran, failed and was skipped, and why (half an hour)
+test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (20 minutes)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
-test-full: test kernels ## the tests, then the kernel matrix (50 minutes)
+test-full: test kernels ## the tests, the kernel matrix, and TestCauses with programs drawn anew (45 minutes)
+	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -v -run '^TestCauses$$' ./e2e -args -seed 0
 
-kernels: build ## boot every kernel that Debian's archive offers, in every mode, and write docs/kernels.md (20 minutes)
+kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (20 minutes)
 	@tools/setup.sh kernels
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -timeout 90m ./e2e/kernels -args -matrix -table $(CURDIR)/docs/kernels.md
 
-check: ## format, vet, lints, import table, generated files up to date (needs clang and node)
+check: ## check format, vet, lints, import table and generated files (needs clang and node)
 	@tools/setup.sh generate
-	@go run ./tools/stages format vet lint types generated imports
+	@go run ./tools/stages format vet lint types generated
+	go test -count=1 ./internal
 
-bench: build ## measure cost, speed and size and print the tables of docs/performance.md (two hours)
+bench: build ## measure cost, speed and size; print the tables of docs/performance.md (two hours)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	go test -run '^$$' -bench . -benchmem ./...
@@ -59,7 +61,7 @@ bench-gate-selftest: build ## 100 gates over equal builds and 20 over a slower o
 	@tools/setup.sh demo
 	go run ./e2e/gate -csv docs/statistics-gate.csv
 
-generate: ## make the generated files again: BPF objects, the page's types, docs/metrics.md
+generate: ## regenerate BPF objects, the page's types and docs/metrics.md
 	@tools/setup.sh generate
 	go generate ./...
 
@@ -73,10 +75,15 @@ ui/dist/index.html: ui/node_modules/.package-lock.json $(shell find ui -type f -
 
 ui: ui/dist/index.html ## build the page into ui/dist
 
-e2e: build ## run the tests with real servers, kernel and browser only
+e2e: build ## run only the tests with real servers, kernels and a browser
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
-	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages e2e browser
+	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages alone guest e2e browser
+
+picture: build ## take the picture of the page in README.md again (5 minutes, needs root)
+	@tools/setup.sh test
+	@$(MAKE) --no-print-directory $(BROWSER)
+	cd e2e/browser && TEESCOPE_BIN=$(CURDIR)/bin/teescope TEESCOPE_PICTURE=1 node --test picture.test.js
 
 clean: ## remove what these targets built
 	rm -rf bin .tools ui/node_modules e2e/browser/node_modules $(filter-out ui/dist/placeholder.html,$(wildcard ui/dist/*))

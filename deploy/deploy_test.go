@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/teescope/teescope/internal/cli"
+	"github.com/teescope/teescope/internal/probe/sources"
 )
 
 // checkArgs fails when a command line names a command or a flag that the
@@ -91,7 +92,8 @@ func TestDaemonSet(t *testing.T) {
 	}
 }
 
-// capabilities of the three ways to run, which must agree.
+// TestCapabilitiesAgree: the three ways to run grant the same capabilities, those that
+// the sources say they need and that README.md explains.
 func TestCapabilitiesAgree(t *testing.T) {
 	var ds appsv1.DaemonSet
 	_, doc, _ := bytes.Cut(read(t, "kubernetes/daemonset.yaml"), []byte("\n---\n"))
@@ -109,6 +111,27 @@ func TestCapabilitiesAgree(t *testing.T) {
 	compose := readCompose(t).Services["teescope"].CapAdd
 	if !slices.Equal(kube, unit) || !slices.Equal(kube, compose) {
 		t.Errorf("capabilities differ: daemonset %v, unit %v, compose %v", kube, unit, compose)
+	}
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|").FindAllSubmatch(read(t, "README.md"), -1) {
+		documented = append(documented, string(m[1]))
+	}
+	slices.Sort(documented)
+	slices.Sort(kube)
+	if !slices.Equal(kube, documented) || len(kube) != 6 { // "six", say the texts
+		t.Errorf("capabilities differ: daemonset %v, table of README.md %v", kube, documented)
+	}
+	needed := []string{"DAC_OVERRIDE"} // README.md says why it is not granted
+	for _, s := range sources.All {
+		for _, n := range s.Needs {
+			if c := strings.ToUpper(strings.TrimPrefix(n.Capability, "cap_")); !slices.Contains(needed, c) {
+				needed = append(needed, c)
+			}
+		}
+	}
+	slices.Sort(needed)
+	if all := append(kube, "DAC_OVERRIDE"); !slices.Equal(needed, slices.Sorted(slices.Values(all))) {
+		t.Errorf("the sources need %v; granted, and DAC_OVERRIDE: %v", needed, all)
 	}
 }
 

@@ -49,16 +49,16 @@ func whole(t *testing.T, path string) *result.Experiment {
 	return e
 }
 
-// turns is a pipe whose bytes are the runs that an experiment of command may make, the
-// first of each arm, which is not counted, among them. Then it waits for the test, and is
-// not over before the test gets to it.
+// turns is a pipe. Each byte allows the experiment of command one run, including the first
+// of each arm, which does not count. Without a byte the experiment waits, so it cannot end
+// before the test acts.
 func turns(t *testing.T) (command string, pipe *os.File) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "turns")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pipe, err := os.OpenFile(name, os.O_RDWR, 0) // both ends, so that nobody waits for the other
+	pipe, err := os.OpenFile(name, os.O_RDWR, 0) // both ends, so neither blocks
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func turns(t *testing.T) (command string, pipe *os.File) {
 	return "dd bs=1 count=1 status=none if=" + name, pipe
 }
 
-// allow lets an experiment make so many runs more.
+// allow lets an experiment make n more runs.
 func allow(t *testing.T, pipe *os.File, runs int) {
 	t.Helper()
 	if _, err := pipe.WriteString(strings.Repeat(".", runs)); err != nil {
@@ -74,7 +74,8 @@ func allow(t *testing.T, pipe *os.File, runs int) {
 	}
 }
 
-// TestBenchIsResumed stops an experiment by Ctrl-C, goes on, kills it, and goes on.
+// TestBenchIsResumed interrupts an experiment with Ctrl-C, resumes it, kills it, and resumes
+// it again.
 func TestBenchIsResumed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -115,8 +116,7 @@ func TestBenchIsResumed(t *testing.T) {
 	}
 }
 
-// TestBenchOnAFullDisk: the experiment stops with advice, and goes on when there
-// is space again.
+// TestBenchOnAFullDisk: the experiment stops with advice, and continues once there is space.
 func TestBenchOnAFullDisk(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
@@ -158,8 +158,8 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestBenchRealTools goes from a run to a report with the tools that users have.
-// What they measure here is not judged: the machine is shared.
+// TestBenchRealTools goes from a run to a report with the tools that users have. It does not
+// judge the measured values: the machine is shared.
 func TestBenchRealTools(t *testing.T) {
 	for _, c := range []struct {
 		needs [][2]string // commands and their packages

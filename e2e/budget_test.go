@@ -20,6 +20,10 @@ import (
 func TestBudget(t *testing.T) {
 	needRoot(t)
 	const budget, calls = 0.01, 40_000_000
+	// Counting a call costs 140 ns and the call alone 110 ns, so windows see 0.44 of the rate or
+	// more. Windows closed early see at most twice the rate, and sampling adds its part to both. The
+	// stated error is at most 1.3 for the slowdown, 1 for windows closed early and 0.7 for sampling.
+	const least, most, mostStated = 0.2, 2.0, 3.0
 	path := cc(t, "../workloads/events/events.c")
 	m := startMonitor(t, "agent", "--budget", "1%")
 	values := func() map[string]float64 {
@@ -95,10 +99,12 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	real := float64(calls * len(adversary))
-	eventually(t, 60*time.Second, "the estimate is within twice its stated error", func() error {
+	eventually(t, 60*time.Second, "the estimate is within twice its stated error, and both errors are bounded", func() error {
 		v := values()
 		got, se := v[`tee_syscalls_total{process="adversary",syscall="getppid"}`], v[`teescope_source_standard_error_ratio{source="syscalls"}`]
-		if d := math.Abs(got/real - 1); !(d <= 2*se) && !(d <= 0.02) {
+		d := math.Abs(got/real - 1)
+		within := d <= 2*se || d <= 0.02
+		if bounded := least <= got/real && got/real <= most && se <= mostStated; !within || !bounded {
 			return fmt.Errorf("%.4g of %.4g calls, standard error %.3g", got, real, se)
 		}
 		t.Logf("estimated %.4g of %.4g calls, standard error %.3g", got, real, se)

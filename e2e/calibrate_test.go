@@ -82,7 +82,7 @@ func TestCalibrate(t *testing.T) {
 	if c, err = readCalibration(dir); err != nil || c.Fingerprint["kernel"] != kernel {
 		t.Errorf("the costs of another kernel are kept: %v, %v", c.Fingerprint["kernel"], err)
 	}
-	eventually(t, time.Minute, "it says that it measures again", func() error { // what it wrote may be on its way
+	eventually(t, time.Minute, "it says that it measures again", func() error { // its output may arrive late
 		if said := m.stderr.String(); !strings.Contains(said, "another kernel") {
 			return fmt.Errorf("it says %s", said)
 		}

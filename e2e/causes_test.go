@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -38,15 +39,14 @@ func (p slow) seconds() int {
 	return 30
 }
 
-// draw gives each cause a program of its own, of a random name and share of 10 to
-// 60 %; two of the four have a second cause besides. Of two, one is larger by 10
-// points at least, so that there is no doubt which is the first.
+// draw gives each cause a program of its own with a random share of 10 to 60 %. Two of
+// the four have a second cause, smaller by 10 points at least, so the first is clear.
 func draw(r *rand.Rand) (out []slow) {
 	causes := []string{"storm", "memory", "lock", "handshake"}
 	between := func(low, high float64) float64 { return low + (high-low)*r.Float64() }
 	r.Shuffle(len(causes), func(i, j int) { causes[i], causes[j] = causes[j], causes[i] })
 	for i, cause := range causes {
-		p := slow{fmt.Sprintf("%c%07x", 'g'+r.IntN(20), r.Uint32()>>4), map[string]float64{cause: between(0.1, 0.6)}}
+		p := slow{shares: map[string]float64{cause: between(0.1, 0.6)}}
 		if i < len(causes)/2 {
 			p.shares[cause] = between(0.25, 0.6)
 			second := causes[(i+1+r.IntN(len(causes)-1))%len(causes)]
@@ -57,9 +57,15 @@ func draw(r *rand.Rand) (out []slow) {
 	return out
 }
 
-// TestCauses: programs of random names are slow for causes that nobody tells
-// teescope. It names the first, each with its share to 5 points, and leaves at most
-// a fifth of their time unexplained.
+// seed chooses the programs of TestCauses and the order of their slices.
+var seed = flag.Uint64("seed", 13, "choose the programs of TestCauses by this number; 0 takes a new one each time")
+
+// attempts bounds how often a program runs until the machine leaves it enough CPU time.
+const attempts = 3
+
+// TestCauses runs programs of random names that are slow for causes that teescope
+// does not know. It must name the first cause, state each share to 5 points, leave at
+// most a fifth of the time unexplained, and pass its own consistency checks.
 func TestCauses(t *testing.T) {
 	exe := filepath.Join(t.TempDir(), "causes")
 	if out, err := exec.Command(tool(t, "cc", "gcc"), "-O2", "-pthread", "-o", exe, "../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {
@@ -68,26 +74,41 @@ func TestCauses(t *testing.T) {
 		}
 		t.Fatalf("compile causes.c: %v\n%s", err, out)
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	programs := draw(rand.New(rand.NewPCG(seed, 0)))
-	m := startMonitor(t, "monitor")
-	var all []*causes // each asleep until it is its turn
-	for _, p := range programs {
-		all = append(all, startCauses(t, exe, "--name", p.name, "--seconds", fmt.Sprint(p.seconds()), "--shares", p.flag()))
+	drawn := *seed
+	if drawn == 0 {
+		drawn = rand.Uint64()
 	}
-	time.Sleep(8 * time.Second) // libraries of new processes are found at a reading
-	starved := 0
-	for i, p := range programs {
-		c := all[i]
-		c.goOn(t)
-		if !p.check(t, m, c.truth(t, 2*time.Duration(p.seconds())*time.Second)) {
-			starved++
+	t.Logf("seed %d", drawn)
+	r := rand.New(rand.NewPCG(drawn, 0))
+	programs := draw(r)
+	for n := 1; len(programs) > 0; n++ {
+		if n > attempts {
+			t.Fatalf("%d programs could not be judged in any of %d attempts: run the test on a machine that has nothing else to do", len(programs), attempts)
 		}
-		c.goOn(t)
-	}
-	if starved > 0 {
-		t.Skipf("%d of %d programs had too little CPU time to be judged: run the test on a machine that has nothing else to do", starved, len(programs))
+		if n > 1 {
+			unitCosts.forget() // the machine may have been slower when they were measured
+		}
+		m := startMonitor(t, "monitor")
+		var all []*causes // each asleep until it is its turn
+		for i := range programs {
+			p := &programs[i]
+			p.name = fmt.Sprintf("%c%07x", 'g'+r.IntN(20), r.Uint32()>>4)
+			all = append(all, startCauses(t, exe, "--name", p.name, "--seconds", fmt.Sprint(p.seconds()), "--seed", fmt.Sprint(1+r.Uint64N(1<<63)), "--shares", p.flag()))
+		}
+		time.Sleep(8 * time.Second) // libraries of new processes are found at a reading
+		var again []slow
+		for i, p := range programs {
+			c := all[i]
+			c.goOn(t)
+			own := c.truth(t, 2*time.Duration(p.seconds())*time.Second)
+			if why := p.judge(t, m, own); why != "" {
+				t.Logf("%s is to run again: %s", p.name, why)
+				again = append(again, p)
+			}
+			c.goOn(t)
+		}
+		m.stop(syscall.SIGTERM)
+		programs = again
 	}
 }
 
@@ -119,19 +140,56 @@ func (c *causes) goOn(t *testing.T) {
 	}
 }
 
-// truth is what the program says of itself once it is through.
-func (c *causes) truth(t *testing.T, limit time.Duration) (line string) {
+// truth is what the program says of itself by its own clocks.
+type truth struct {
+	ActiveSeconds float64 `json:"active_seconds"`
+	QueuedSeconds float64 `json:"queued_seconds"`
+	Shares        map[string]float64
+	Events        map[string]float64
+	pages         float64 // the share of touching pages, without giving them back
+}
+
+// each is what one event of a cause took in seconds.
+func (own truth) each(cause string) float64 {
+	share := own.Shares[cause]
+	if cause == "memory" {
+		share = own.pages
+	}
+	return share * own.ActiveSeconds / own.Events[cause]
+}
+
+// truth waits for the program's own account, which it prints when it is through.
+func (c *causes) truth(t *testing.T, limit time.Duration) (own truth) {
 	t.Helper()
 	eventually(t, limit, "the program is through", func() error {
 		for l := range strings.Lines(c.stdout.String()) {
 			if strings.HasPrefix(l, "{") {
-				line = l
+				if err := json.Unmarshal([]byte(l), &own); err != nil {
+					t.Fatalf("causes printed %q: %v", l, err)
+				}
 				return nil
 			}
 		}
 		return fmt.Errorf("it printed %q", c.stdout)
 	})
-	return line
+	// What comes before and after a handshake is no part of it.
+	own.Shares["handshake"], own.pages = own.Shares["handshake_inside"], own.Shares["memory_inside"]
+	delete(own.Shares, "handshake_inside")
+	delete(own.Shares, "memory_inside")
+	return own
+}
+
+// starved says why the machine left the program too little CPU time for samples to
+// tell its shares to 5 points, or is "".
+func (own truth) starved(p slow) string {
+	switch {
+	case own.ActiveSeconds < float64(p.seconds())/3:
+		return fmt.Sprintf("it had work done for %.1f s in %d s", own.ActiveSeconds, p.seconds())
+	case own.QueuedSeconds > 0.45*(own.QueuedSeconds+own.ActiveSeconds):
+		// What waits for a CPU this much is shaped by the rest of the machine.
+		return fmt.Sprintf("it waited %.1f s for a CPU, and had work done for %.1f s", own.QueuedSeconds, own.ActiveSeconds)
+	}
+	return ""
 }
 
 // flag writes the shares as the program reads them.
@@ -147,63 +205,75 @@ func (p slow) flag() string {
 type explanation struct {
 	Explanations []struct {
 		Tree struct {
-			Active, Queued, UnexplainedShare struct{ Value float64 }
-			Checks                           []struct {
+			UnexplainedShare struct{ Value float64 }
+			Rows             []struct {
+				Rows []struct {
+					ID   string
+					Unit struct{ Low float64 }
+				}
+			}
+			Checks []struct {
 				Text                string
 				Explained, Measured float64
 				Holds               bool
 			}
 		}
 		Causes []struct {
-			Rule, Title string
-			Share       struct{ Value, Low, High float64 }
+			Rule  string
+			Share struct{ Value float64 }
 		}
 	}
 	Problems []string
 }
 
-// check compares what teescope says of a program that has ended with what it says
-// of itself; not where it ran so little that samples tell no share to 5 points.
-func (p slow) check(t *testing.T, m *monitor, truth string) (judged bool) {
+// priced names the row of a cause's events at the price that was calibrated.
+var priced = map[string]string{"storm": "entry:getppid", "memory": "fault:write"}
+
+// slower says that the machine was slower when it was calibrated than when the program
+// ran, as where others use the other half of its core: even the lowest price is above what
+// an event took by the program's own clock. It is "" where that is not so.
+func (e explanation) slower(own truth) string {
+	for cause, id := range priced {
+		for _, row := range e.Explanations[0].Tree.Rows {
+			for _, r := range row.Rows {
+				if each := own.each(cause); r.ID == id && own.Shares[cause] > 0 && r.Unit.Low > each {
+					return fmt.Sprintf("%s took %.3g ns in it, and at least %.3g ns when the machine was calibrated", id, each*1e9, r.Unit.Low*1e9)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// judge compares what teescope says of a program that has ended with its own account. It
+// returns why the run does not count, by the program's account: the machine was taken by others.
+func (p slow) judge(t *testing.T, m *monitor, own truth) (again string) {
 	t.Helper()
-	seconds := p.seconds()
-	var own struct {
-		ActiveSeconds float64 `json:"active_seconds"`
-		Shares        map[string]float64
-	}
-	if err := json.Unmarshal([]byte(truth), &own); err != nil {
-		t.Fatalf("causes printed %q: %v", truth, err)
-	}
-	if own.ActiveSeconds < float64(seconds)/3 {
-		t.Logf("%s had a CPU for %.1f s in %d s only", p.name, own.ActiveSeconds, seconds)
-		return false
+	if why := own.starved(p); why != "" {
+		return why
 	}
 	time.Sleep(6 * time.Second) // one more reading
-	out, stderr, code := run(t, "explain", "--server", m.url, "--json", "--process", p.name, "--last", fmt.Sprintf("%ds", seconds+8))
+	out, stderr, code := run(t, "explain", "--server", m.url, "--json", "--process", p.name, "--last", fmt.Sprintf("%ds", p.seconds()+8))
 	var said explanation
 	if err := json.Unmarshal([]byte(out), &said); err != nil || code != 0 || len(said.Explanations) != 1 {
 		t.Errorf("%s (%s): exit status %d, %v\n%s%s", p.name, p.flag(), code, err, out, stderr)
-		return true
+		return ""
+	}
+	if why := said.slower(own); why != "" {
+		return why
 	}
 	e := said.Explanations[0]
-	// Who waits for a CPU so much is measured by whatever else runs as much as by itself.
-	if q := e.Tree.Queued.Value; q > 0.45*(q+e.Tree.Active.Value) {
-		t.Logf("%s waited for a CPU %.2f s a second, and had work for %.2f s", p.name, q, e.Tree.Active.Value)
-		return false
-	}
-	share, low, high := map[string]float64{}, map[string]float64{}, map[string]float64{}
+	share := map[string]float64{}
 	first := ""
 	for _, c := range e.Causes {
-		share[c.Rule], low[c.Rule], high[c.Rule] = c.Share.Value, c.Share.Low, c.Share.High
+		share[c.Rule] = c.Share.Value
 		if first == "" {
 			first = c.Rule
 		}
 	}
-	t.Logf("%s: %s; true %v; said %v, first %s; waits for a CPU %.3f s/s beside %.3f, unexplained %.3f", p.name, p.flag(), own.Shares, share, first, e.Tree.Queued.Value, e.Tree.Active.Value, e.Tree.UnexplainedShare.Value)
+	t.Logf("%s: %s; %.1f s of work, %.1f s queued; true %v; said %v, first %s, unexplained %.3f", p.name, p.flag(), own.ActiveSeconds, own.QueuedSeconds, own.Shares, share, first, e.Tree.UnexplainedShare.Value)
 	// What counts is what the program did: on a busy machine it misses the shares that
-	// it was asked for, and two causes may come out alike.
-	own.Shares["handshake"] = own.Shares["handshake_inside"]
-	delete(own.Shares, "handshake_inside")
+	// were asked for, and two causes may come out alike.
 	largest := slices.Max(slices.Collect(maps.Values(own.Shares)))
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(own.Shares)), func(cause string) bool {
 		return ruleOf[cause] == first && own.Shares[cause] > largest-0.05
@@ -211,21 +281,22 @@ func (p slow) check(t *testing.T, m *monitor, truth string) (judged bool) {
 		t.Errorf("%s (%s): the first cause is said to be %q\n%+v", p.name, p.flag(), first, e.Causes)
 	}
 	for cause, rule := range ruleOf {
-		// To 5 points, or as well as is said: where a busy machine leaves few samples
-		// the interval is wider.
-		want := own.Shares[cause]
-		if off := share[rule] - want; math.Abs(off) > 0.05 && (want < low[rule] || want > high[rule]) {
+		off := share[rule] - own.Shares[cause]
+		t.Logf("%s: %s is %+.1f points off", p.name, rule, off*100)
+		if math.Abs(off) > 0.05 {
 			t.Errorf("%s (%s): %s is said to take %.1f %%, %.1f points off", p.name, p.flag(), rule, share[rule]*100, off*100)
 		}
 	}
 	if u := e.Tree.UnexplainedShare.Value; math.Abs(u) > 0.2 {
 		t.Errorf("%s (%s): %.1f %% is not explained", p.name, p.flag(), u*100)
 	}
-	// Of so many comparisons at 95 % some fail by chance.
+	if len(e.Tree.Checks) == 0 {
+		t.Errorf("%s (%s): the explanation has no checks", p.name, p.flag())
+	}
 	for _, c := range e.Tree.Checks {
 		if !c.Holds {
-			t.Logf("%s (%s): %s: explained %.3f, measured %.3f cores", p.name, p.flag(), c.Text, c.Explained, c.Measured)
+			t.Errorf("%s (%s): a check fails: %s: explained %.3f, measured %.3f cores", p.name, p.flag(), c.Text, c.Explained, c.Measured)
 		}
 	}
-	return true
+	return ""
 }

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// TestDiskFull: the disk fills while the monitor runs, is freed, the monitor
-// goes on, is killed and started again. It says so meanwhile, and every sample
-// that was there before the kill is there after it.
+// TestDiskFull fills the disk while the monitor runs, frees it, then kills and restarts the
+// monitor. The monitor reports the full disk, and no sample stored before the kill is lost.
 func TestDiskFull(t *testing.T) {
 	needRoot(t)
 	t.Parallel()

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// cryptModules are what dm-crypt on a virtio disk needs of Debian's kernel, in
-// the order of their dependencies.
+// cryptModules are the modules of Debian's kernel for dm-crypt on a virtio disk, in load order.
 var cryptModules = []string{"virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk", "loop", "dm-mod", "dm-crypt", "ecb", "xts"}
 
 // cryptInit runs the launcher's own test in the guest, with its temporary folder on a disk.
@@ -29,8 +28,8 @@ echo "==== end $?"
 $b poweroff -f
 `
 
-// TestDMCrypt runs the dmcrypt launcher on a kernel that has dm-crypt: Debian 12's,
-// under software emulation.
+// TestDMCrypt runs the dmcrypt launcher on Debian 12's kernel, which has dm-crypt, under
+// software emulation.
 func TestDMCrypt(t *testing.T) {
 	qemu := tool(t, "qemu-system-x86_64", "qemu-system-x86")
 	busybox := tool(t, "busybox", "busybox-static")
@@ -94,8 +93,8 @@ func TestDMCrypt(t *testing.T) {
 	}
 }
 
-// placeWithLibraries puts a program into /usr/sbin of a guest's tree, and the libraries that
-// ldd names to where they are here.
+// placeWithLibraries copies a program into /usr/sbin of a guest's tree, and the libraries that
+// ldd names to the same paths as here.
 func placeWithLibraries(t *testing.T, program, root string) {
 	t.Helper()
 	place(t, program, filepath.Join(root, "usr/sbin", filepath.Base(program)))

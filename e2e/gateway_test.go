@@ -9,9 +9,9 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestGateway: the same answers directly, through our proxy by either version of HTTP and
-// through nginx, and each says what its parts used. The metric is one that needs no
-// steady state, which a busy machine does not have.
+// TestGateway gets the same answers directly, through our proxy with either version of HTTP and
+// through nginx. Each run reports what its parts used. The metric needs no steady state, which
+// a busy machine does not have.
 func TestGateway(t *testing.T) {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		t.Skip("nginx is not here; package nginx-light has it")

@@ -23,8 +23,8 @@ type grafanaPanel struct {
 	Targets []struct{ Expr string }
 }
 
-// quiet are beginnings of metrics that have no series before something happens which
-// this test does not bring about, with what that is.
+// quiet maps prefixes of metrics to the event without which they have no series. This test
+// causes none of these events.
 var quiet = map[string]string{
 	"tee_info":                           "no TEE is here",
 	"tee_vm_":                            "no virtual machine runs, or its exits are hidden",
@@ -42,8 +42,7 @@ var quiet = map[string]string{
 	"teescope_bench_missing":             "no value is missing",
 }
 
-// silence is why a query may have no series: one of its metrics has none, and there is
-// a reason; "" when there is none.
+// silence returns the reason why one of a query's metrics has no series, or "".
 func (m *monitor) silence(t *testing.T, expr string, missing map[string]string) string {
 	t.Helper()
 	for _, name := range metricsOf(t, expr) {
@@ -60,9 +59,9 @@ func (m *monitor) silence(t *testing.T, expr string, missing map[string]string) 
 	return ""
 }
 
-// TestGrafana runs every query of every panel against a monitor that has live data:
-// servers under load, disk writes, refused connections and a benchmark. Each returns
-// series, but where this machine lacks the source or nothing of the kind happens.
+// TestGrafana runs every query of every panel against a monitor with live data: servers under
+// load, disk writes, refused connections and a benchmark. Each query returns series, unless
+// this machine lacks the source or the event does not happen here.
 func TestGrafana(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -88,7 +87,7 @@ func TestGrafana(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(10 * time.Second) // two windows of what comes once in a while
+	time.Sleep(10 * time.Second) // two windows, for rare events
 
 	missing := m.unavailable(t)
 	files, err := filepath.Glob("../deploy/grafana/dashboards/*.json")
@@ -134,7 +133,7 @@ func TestGrafana(t *testing.T) {
 	}
 }
 
-// variables are what Grafana puts into a query, with everything chosen.
+// variables replaces Grafana's variables with the choice of everything.
 var variables = strings.NewReplacer("$__rate_interval", "15s", "$instance", ".*", "$process", ".*", "$container", ".*", "$experiment", ".*", "$metric", ".*")
 
 // benchmarkMetrics serves a benchmark's result as Prometheus scrapes it.
@@ -155,7 +154,7 @@ func benchmarkMetrics(t *testing.T, dir string) http.Handler {
 	})
 }
 
-// disturb writes to the disk and has connections refused until stop is closed.
+// disturb writes to the disk and makes connections that are refused, until stop is closed.
 func disturb(file string, stop <-chan struct{}) {
 	for {
 		select {
@@ -174,7 +173,7 @@ func disturb(file string, stop <-chan struct{}) {
 	}
 }
 
-// series runs a query and returns what it gives.
+// series runs a query and returns its series.
 func (m *monitor) series(t *testing.T, expr string) []json.RawMessage {
 	t.Helper()
 	body, err := fetch(m.url + "/api/v1/query?query=" + url.QueryEscape(expr))
@@ -213,7 +212,7 @@ func (m *monitor) unavailable(t *testing.T) map[string]string {
 			}
 		}
 	}
-	for _, s := range list { // what one source cannot give another may
+	for _, s := range list { // another source may provide it
 		for _, name := range s.Metrics {
 			if s.State == "available" {
 				delete(out, name)

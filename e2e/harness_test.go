@@ -1,8 +1,8 @@
 // Package e2e runs the built binary against the real kernel, real servers and
 // a real browser, as a user would: arguments in, HTTP and text out.
 //
-// TEESCOPE_BIN names a binary to test; without it one is built. A test that
-// needs what the machine lacks is skipped with the reason.
+// TEESCOPE_BIN names the binary to test; without it the tests build one. A test is skipped,
+// with the reason, if the machine lacks something it needs.
 package e2e
 
 import (
@@ -53,14 +53,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// process is a program that a test started and that ends with it.
+// process is a program that ends with the test that started it.
 type process struct {
 	*exec.Cmd
 	stdout, stderr *output
 	done           chan struct{}
 }
 
-// output collects what a program prints and can be waited on.
+// output collects a program's output while the program runs.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -78,8 +78,8 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// start runs a program in the background; it is killed, by its own id, when
-// the test ends, and what it printed is shown if the test failed.
+// start runs a program in the background. The end of the test kills it, and shows its output
+// if the test failed.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
 	return startCmd(t, exec.Command(name, args...))
@@ -102,8 +102,8 @@ func startCmd(t *testing.T, c *exec.Cmd) *process {
 	return p
 }
 
-// stop sends a signal and waits for the end; it returns the exit status, -1 for
-// a death by signal.
+// stop sends a signal and waits for the end. It returns the exit status, or -1 if a signal
+// ended the process.
 func (p *process) stop(sig os.Signal) int {
 	select {
 	case <-p.done:
@@ -137,7 +137,7 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
-	// What is compared with known counts has to be counted and not estimated.
+	// Tests that compare with known counts need counts, not estimates.
 	if !strings.Contains(strings.Join(args, " "), "--budget") {
 		args = append(args, "--budget", "100%")
 	}
@@ -158,8 +158,8 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 	return m
 }
 
-// unitCosts is what the first monitor with a new data folder measured. The others wait
-// for it and get it, as they would after a restart, and need not measure again.
+// unitCosts is what the first monitor with a new data folder measured. The others wait for it
+// and reuse it, as they would after a restart.
 var unitCosts kept
 
 type kept struct {
@@ -167,7 +167,8 @@ type kept struct {
 	file []byte
 }
 
-// give puts into a data folder what was measured; ready is to be called when the monitor is.
+// give puts the measured costs into a data folder. The caller calls ready once the monitor is
+// ready.
 func (k *kept) give(t *testing.T, dir string) (ready func()) {
 	t.Helper()
 	name := filepath.Join(dir, "calibration.json")
@@ -185,7 +186,14 @@ func (k *kept) give(t *testing.T, dir string) (ready func()) {
 	return func() {}
 }
 
-// fetch is GET; an answer other than 200 is an error with the body in it.
+// forget makes the next monitor measure again.
+func (k *kept) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.file = nil
+}
+
+// fetch makes a GET request. A status other than 200 is an error that contains the body.
 func fetch(u string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -235,7 +243,7 @@ func (m *monitor) query(t *testing.T, expr, label string) map[string]float64 {
 	return out
 }
 
-// finding is what the tests read of one.
+// finding has the fields that the tests read.
 type finding struct {
 	ID, Rule, Subject, Title, State, Remedy string
 	LastSeen                                time.Time
@@ -272,7 +280,8 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errb.String(), c.ProcessState.ExitCode()
 }
 
-// eventually tries until check returns nil; what is waited for goes into the message.
+// eventually repeats check until it returns nil or the limit is over. What names the condition
+// in the message.
 func eventually(t *testing.T, limit time.Duration, what string, check func() error) {
 	t.Helper()
 	end := time.Now().Add(limit)
@@ -288,7 +297,7 @@ func eventually(t *testing.T, limit time.Duration, what string, check func() err
 	}
 }
 
-// tool finds a program, or skips the test and names the package that has it.
+// tool finds a program, or skips the test and names the package to install.
 func tool(t *testing.T, name, pkg string) string {
 	t.Helper()
 	p, err := exec.LookPath(name)
@@ -316,7 +325,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// startRedis runs a redis-server that keeps nothing and returns its port.
+// startRedis runs a redis-server without persistence and returns its port.
 func startRedis(t *testing.T) (*process, int) {
 	t.Helper()
 	port := freePort(t)
@@ -336,8 +345,7 @@ func waitPort(t *testing.T, port int) {
 	})
 }
 
-// startLoad runs redis-benchmark against port until the test ends; its loop is
-// bounded by requests as well.
+// startLoad runs redis-benchmark against port until the test ends.
 func startLoad(t *testing.T, port int) *process {
 	t.Helper()
 	return start(t, tool(t, "redis-benchmark", "redis-tools"), "-p", strconv.Itoa(port), "-t", "set,get", "-c", "16", "-n", "100000000", "-q")

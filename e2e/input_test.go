@@ -16,6 +16,7 @@ import (
 
 // TestBadInput: each mistake gives one clear line on stderr and exit status 4.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		p := filepath.Join(dir, name)
@@ -35,7 +36,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		args []string
-		want []string // all of these are in the line
+		want []string // parts of the line
 	}{
 		"unknown command":         {[]string{"moniter"}, []string{`unknown command "moniter"`, "--help"}},
 		"unknown flag":            {[]string{"monitor", "--lisen", "x"}, []string{"unknown flag: --lisen", "teescope monitor --help"}},
@@ -44,8 +45,8 @@ func TestBadInput(t *testing.T) {
 		"bad retention":           {monitor("--retention", "-3d"), []string{"--retention", "15d"}},
 		"bad interval":            {monitor("--interval", "1ms"), []string{"--interval", "100ms"}},
 		"bad listen address":      {[]string{"monitor", "--listen", "nonsense"}, []string{"listen on nonsense", "HOST:PORT"}},
-		"port taken":              {[]string{"monitor", "--listen", busy.Addr().String(), "--data", filepath.Join(dir, "d2")}, []string{"port is taken", "--listen"}},
-		"agent port taken":        {[]string{"agent", "--listen", busy.Addr().String()}, []string{"port is taken", "--listen"}},
+		"port taken":              {[]string{"monitor", "--listen", busy.Addr().String(), "--data", filepath.Join(dir, "d2")}, []string{"port is in use", "--listen"}},
+		"agent port taken":        {[]string{"agent", "--listen", busy.Addr().String()}, []string{"port is in use", "--listen"}},
 		"config missing":          {monitor("--config", filepath.Join(dir, "none.yaml")), []string{"none.yaml", "no such file"}},
 		"config not YAML":         {monitor("--config", file("a.yaml", "analysis:\n  every: [1\n")), []string{"a.yaml", "line"}},
 		"config unknown key":      {monitor("--config", file("b.yaml", "analysis:\n  evry: 15s\n")), []string{"b.yaml", "line 2", "evry"}},
@@ -86,6 +87,7 @@ func freeAddr(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort
 
 // TestDataLocked: two monitors on one folder would ruin it; the second refuses.
 func TestDataLocked(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	startMonitor(t, "monitor", "--data", data)
 	_, stderr, code := run(t, "monitor", "--data", data, "--listen", "127.0.0.1:0")
@@ -94,8 +96,9 @@ func TestDataLocked(t *testing.T) {
 	}
 }
 
-// TestDataNotWritable runs as nobody on a folder of root's.
+// TestDataNotWritable runs as nobody on a folder that belongs to root.
 func TestDataNotWritable(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	data := t.TempDir()
 	if err := os.Chmod(data, 0o755); err != nil {
@@ -114,7 +117,7 @@ func TestDataNotWritable(t *testing.T) {
 	}
 }
 
-// asNobody copies the binary to where every user can run it.
+// asNobody copies the binary to a place where every user can run it.
 func asNobody(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "teescope-nobody")
@@ -136,9 +139,10 @@ func asNobody(t *testing.T) string {
 	return p
 }
 
-// TestNoRoot: without root the monitor runs with what it may read, and says
-// what is missing and what would help.
+// TestNoRoot: without root the monitor reads what it may, and says what is missing and what
+// would help.
 func TestNoRoot(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	exe := asNobody(t)
 	as := func(args ...string) *process {
@@ -180,9 +184,9 @@ func TestNoRoot(t *testing.T) {
 	}
 }
 
-// TestStops: SIGTERM ends cleanly; after kill -9 a restart has everything up to
-// the last interval.
+// TestStops: SIGTERM ends the monitor cleanly, and kill -9 loses at most one interval.
 func TestStops(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	stored := func(m *monitor, want float64) {
 		t.Helper()
@@ -200,7 +204,7 @@ func TestStops(t *testing.T) {
 	}
 	m = startMonitor(t, "monitor", "--data", data, "--interval", "1s")
 	stored(m, 8)
-	// What was there just before the kill: on a busy machine a reading may be late.
+	// The last sample before the kill. On a busy machine a reading may be late.
 	had := m.query(t, "timestamp(node_load1)", "job")["teescope"]
 	at := float64(time.Now().UnixMilli()) / 1000
 	m.stop(syscall.SIGKILL)
@@ -209,15 +213,16 @@ func TestStops(t *testing.T) {
 	if lost := had - last; lost > 0 {
 		t.Errorf("kill -9 lost %.1f s of what could be read before", lost)
 	}
-	// Both earlier runs are there.
+	// The samples of both earlier runs are there.
 	if n := m.query(t, fmt.Sprintf("count_over_time(node_load1[10m] @ %.3f)", at), "job")["teescope"]; n < 8 {
 		t.Errorf("%v samples of the earlier runs, want 8 or more", n)
 	}
 }
 
-// TestNoBTF hides the kernel's type information, as a kernel built without it
-// would: what counts in the kernel says so and what would help, the rest goes on.
+// TestNoBTF hides the kernel's type information. Sources that count in the kernel say so and
+// what would help; the others work.
 func TestNoBTF(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	unshare := tool(t, "unshare", "util-linux")
 	empty := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// javaPrograms compiles workloads/java with the compiler alone, as its Maven build does,
-// into a folder that has its archive, and classes beside it.
+// javaPrograms compiles workloads/java with javac alone, as its Maven build does, and returns a
+// folder with the archive and the classes.
 func javaPrograms(t *testing.T) string {
 	t.Helper()
 	for _, tool := range []string{"javac", "java", "jar"} {
@@ -46,8 +46,8 @@ func said(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// tlsServer starts a server of the newline protocol and returns its port and a
-// function that ends it and returns its last line.
+// tlsServer starts a server of the newline protocol. It returns its port and a function that
+// stops it and returns its last line.
 func tlsServer(t *testing.T, argv ...string) (port string, end func() string) {
 	t.Helper()
 	p := start(t, argv[0], argv[1:]...)
@@ -65,8 +65,8 @@ func tlsServer(t *testing.T, argv ...string) (port string, end func() string) {
 	}
 }
 
-// TestJavaAndGo: both servers give the same answers to the same 10,000 messages, in
-// both versions of TLS, and both clients agree to that.
+// TestJavaAndGo: both clients get the same answers to the same 10,000 messages from both
+// servers, in both versions of TLS.
 func TestJavaAndGo(t *testing.T) {
 	programs, certs := javaPrograms(t), filepath.Join(t.TempDir(), "certs")
 	classes := filepath.Join(programs, "classes")
@@ -116,8 +116,8 @@ func TestJavaAndGo(t *testing.T) {
 	}
 }
 
-// TestScalingExperiment runs an experiment with both servers, so that the engine itself
-// demands the same work of them.
+// TestScalingExperiment runs an experiment with both servers. The engine checks that they do
+// the same work.
 func TestScalingExperiment(t *testing.T) {
 	programs, dir := javaPrograms(t), t.TempDir()
 	path := filepath.Join(dir, "r.json")
@@ -151,8 +151,8 @@ func TestScalingExperiment(t *testing.T) {
 	}
 }
 
-// TestMaven builds the Java programs as a user does. Maven fetches its plugins the first
-// time, so that it needs its repository.
+// TestMaven builds the Java programs as a user does. The first time, Maven fetches its plugins
+// from its repository.
 func TestMaven(t *testing.T) {
 	for _, tool := range []string{"mvn", "javac", "make"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -181,8 +181,8 @@ func TestMaven(t *testing.T) {
 	javaRefusals(t, filepath.Join(dir, "target/classes"))
 }
 
-// javaRefusals: what keeps the Java programs from their work is said in one line, with what was
-// tried, what happened and what to do, and the exit status is not 0.
+// javaRefusals: errors of the Java programs are one line with what was tried, what happened and
+// what to do, and the exit status is not 0.
 func javaRefusals(t *testing.T, classes string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,9 +14,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestKilledHarness kills a harness in the middle of a job. What it started ends
-// with it, or when the next environment is opened at the latest; its folders
-// are gone then too.
+// TestKilledHarness kills a harness in the middle of a job. Its processes and folders are gone
+// when the next environment has been opened, if not before.
 func TestKilledHarness(t *testing.T) {
 	if name := os.Getenv("E2E_HARNESS"); name != "" {
 		env := openEnv(t, name, bench.Params{"data": os.Getenv("E2E_DATA")})

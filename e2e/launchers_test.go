@@ -36,7 +36,7 @@ func launcher(t *testing.T, name string, given bench.Params) (*bench.Launcher, b
 	return launchers.All[i], p
 }
 
-// openEnv checks and opens an environment, which is closed at the end.
+// openEnv checks and opens an environment, and closes it when the test ends.
 func openEnv(t *testing.T, name string, given bench.Params) bench.Environment {
 	t.Helper()
 	l, p := launcher(t, name, given)
@@ -69,7 +69,7 @@ func microJob(args ...string) bench.Job {
 // program runs a program of the environment.
 func program(argv ...string) bench.Job { return bench.Job{Inside: host.Cmd{Argv: argv}} }
 
-// conversations holds an environment to what every job may rely on.
+// conversations checks what every job may expect of an environment.
 func conversations(t *testing.T, env bench.Environment) {
 	t.Helper()
 	f := func(what string, job bench.Job, stdout, stderr string, code int) {
@@ -131,7 +131,7 @@ func conversations(t *testing.T, env bench.Environment) {
 	}
 }
 
-// cancelled cancels a run and looks that the next one works.
+// cancelled cancels a run and checks that the next one works.
 func cancelled(t *testing.T, env bench.Environment) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -148,7 +148,7 @@ func cancelled(t *testing.T, env bench.Environment) {
 	}
 }
 
-// leftovers are our folders in the temporary folder.
+// leftovers lists our folders in the temporary folder.
 func leftovers(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(os.TempDir(), "teescope-*"))
@@ -242,7 +242,7 @@ func TestQEMU(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg"})
-		// A machine that lacks the program is started anew, and for a moment there is none.
+		// A machine without the program is restarted, so for a moment there is none.
 		if _, err := env.Run(t.Context(), program("sleep", "0")); err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +292,7 @@ func killQEMU(t *testing.T) {
 	t.Error("found no QEMU of this test")
 }
 
-// sshServer is an sshd on loopback, with keys of its own in dir.
+// sshServer is an sshd on loopback, with its own keys in dir.
 type sshServer struct {
 	dir          string
 	port         int
@@ -302,7 +302,7 @@ type sshServer struct {
 
 func startSSH(t *testing.T) *sshServer {
 	t.Helper()
-	sshd := "/usr/sbin/sshd" // it wants to be called by its whole path
+	sshd := "/usr/sbin/sshd" // it must be called by its whole path
 	if _, err := os.Stat(sshd); err != nil {
 		t.Skip("no /usr/sbin/sshd (package openssh-server)")
 	}

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// quick makes findings come and go within seconds, and has a rule of which it is
-// known what fires it, also on a machine that is busy with other tests.
+// quick makes findings open and close within seconds. Its rule fires on a known program only,
+// also while other tests keep the machine busy.
 const quick = `
 analysis:
   every: 1s
@@ -35,14 +35,14 @@ analysis:
     subject: process
 `
 
-// listener is a webhook's receiver that is not always there.
+// listener receives a webhook's messages while it listens.
 type listener struct {
 	addr string
 	mu   sync.Mutex
 	got  []finding
 }
 
-// listen answers until the function that it returns is called.
+// listen answers requests until stop is called.
 func (l *listener) listen(t *testing.T) (stop func()) {
 	t.Helper()
 	at, err := net.Listen("tcp", l.addr)
@@ -65,7 +65,7 @@ func (l *listener) listen(t *testing.T) (stop func()) {
 	return func() { _ = srv.Close() }
 }
 
-// of lists what was told of a finding.
+// of lists the states of a finding in the order received.
 func (l *listener) of(id string) (states []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *listener) of(id string) (states []string) {
 	return states
 }
 
-// storm starts a program whose system calls are a finding, and waits for that.
+// storm starts a program whose system calls cause a finding, and waits for it.
 func (m *monitor) storm(t *testing.T) (*process, finding) {
 	t.Helper()
 	name := fmt.Sprintf("storm-%08x", rand.Uint32())
@@ -94,7 +94,7 @@ func (m *monitor) storm(t *testing.T) (*process, finding) {
 	return p, open
 }
 
-// call makes a request with a body and returns the answer; one other than 200 is an error.
+// call makes a request with a body and returns the answer. A status other than 200 is an error.
 func (m *monitor) call(method, path, body string) (string, error) {
 	req, err := http.NewRequest(method, m.url+path, strings.NewReader(body))
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *monitor) call(method, path, body string) (string, error) {
 	return string(b), err
 }
 
-// history reads findings by a query string.
+// history reads the findings that a query string selects.
 func (m *monitor) history(t *testing.T, query string) []finding {
 	t.Helper()
 	body, err := m.call("GET", "/api/teescope/v1/findings?"+query, "")
@@ -135,9 +135,9 @@ func configFile(t *testing.T, text string) string {
 	return name
 }
 
-// TestFindingOutlivesMonitor: a finding opens while its receiver is down, the
-// monitor is killed, and after the next start the finding goes on under its id, is
-// told once, and closes. A silence made before the kill still holds after it.
+// TestFindingOutlivesMonitor: a finding opens while its receiver is down, and the monitor is
+// killed. After the restart the finding keeps its id, is sent once, and closes. A silence made
+// before the kill still applies.
 func TestFindingOutlivesMonitor(t *testing.T) {
 	t.Parallel()
 	hook := &listener{addr: freeAddr(t)}
@@ -189,7 +189,7 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 		}
 		return nil
 	})
-	// It may have been told of before it was silenced; then its end was told as well.
+	// It may have been sent before it was silenced; then its end was sent too.
 	if told := hook.of(silenced.ID); len(told) != 0 && !slices.Equal(told, []string{"open", "closed"}) {
 		t.Errorf("of the silenced one was told %q", told)
 	}
@@ -211,8 +211,8 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 	}
 }
 
-// TestAlertmanager: a real one has the alert while the finding is open, and has it
-// resolved after.
+// TestAlertmanager: a real one shows the alert while the finding is open, and resolves it
+// afterwards.
 func TestAlertmanager(t *testing.T) {
 	t.Parallel()
 	program := ""

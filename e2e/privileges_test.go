@@ -30,7 +30,7 @@ const (
 // diagnose runs doctor as nobody with the capabilities and returns its sources.
 func diagnose(t *testing.T, caps ...uintptr) map[string]source {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "doctor") // the test's own folder is closed to others
+	dir, err := os.MkdirTemp("", "doctor") // other users cannot enter the test's own folder
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +71,8 @@ type source struct {
 
 var kernelSources = []string{"syscalls", "switches", "faults", "pagecache"}
 
-// TestTwoCapabilities: CAP_BPF and CAP_PERFMON suffice for what is counted in the
-// kernel, without them the advice names them, and everything else says what it lacks.
+// TestTwoCapabilities: CAP_BPF and CAP_PERFMON suffice to count in the kernel. Without them the
+// advice names them. All other sources say what they lack.
 func TestTwoCapabilities(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestTwoCapabilities(t *testing.T) {
 	}
 }
 
-// effective are the distinct effective sets of all threads of a process.
+// effective returns the distinct effective capability sets of all threads of a process.
 func effective(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -115,8 +115,8 @@ func effective(t *testing.T, pid int) map[string]bool {
 	return sets
 }
 
-// TestPrivilegesAreDropped, in all threads; counting goes on, and what is loaded
-// can still be taken out and put back.
+// TestPrivilegesAreDropped in all threads. Counting continues, and loaded programs can still be
+// detached and attached.
 func TestPrivilegesAreDropped(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -131,9 +131,9 @@ func TestPrivilegesAreDropped(t *testing.T) {
 		}
 		return lines
 	}
-	for mode, want := range map[string][]string{"least": {"cap_bpf", "cap_perfmon"}, "none": {"no capability"}} {
+	for mode, want := range map[string][]string{"least": {"cap_bpf", "cap_perfmon"}, "none": {"no capabilities"}} {
 		t.Run(mode, func(t *testing.T) {
-			// Both at once, as other tests change what is on this machine.
+			// Both at once, since other tests change the machine.
 			everything := startMonitor(t, "agent", "--privileges", "keep")
 			m := startMonitor(t, "agent", "--privileges", mode)
 			line, _, _ := strings.Cut(m.stdout.String(), "\n")
@@ -152,7 +152,7 @@ func TestPrivilegesAreDropped(t *testing.T) {
 					t.Errorf("a thread has the capabilities %s", set)
 				}
 			}
-			// Other tests load it too: a source may be late in one round.
+			// Other tests load the machine too, so a source may be late in one round.
 			eventually(t, time.Minute, "the same sources deliver as with all capabilities", func() error {
 				got, want := up(m), up(everything)
 				if slices.Equal(got, want) {
@@ -176,7 +176,7 @@ func TestPrivilegesAreDropped(t *testing.T) {
 				}
 				return resp.StatusCode, b.String()
 			}
-			// Windows of a tenth: it has to detach and attach without a capability.
+			// It counts a tenth of the time, so it detaches and attaches without a capability.
 			if code, body := set("syscalls", `{"sample":0.1}`); code != http.StatusOK {
 				t.Fatalf("sampling: %d %s", code, body)
 			}

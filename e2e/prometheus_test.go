@@ -14,11 +14,26 @@ import (
 	"time"
 )
 
-// TestPromtool: the stock promtool works against the monitor's API.
-func TestPromtool(t *testing.T) {
+// TestReaders gives one monitor and one agent to the tests that only read them.
+func TestReaders(t *testing.T) {
 	t.Parallel()
-	promtool := tool(t, "promtool", "prometheus")
-	m := startMonitor(t, "monitor", "--interval", "1s")
+	m, agent := startMonitor(t, "monitor", "--interval", "1s"), startMonitor(t, "agent")
+	for name, test := range map[string]func(*testing.T){
+		"promtool":     func(t *testing.T) { promtool(t, m) },
+		"top":          func(t *testing.T) { top(t, m) },
+		"lint metrics": func(t *testing.T) { lintMetrics(t, agent) },
+		"scrape agent": func(t *testing.T) { scrapeAgent(t, agent) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
+// promtool: the stock tool works against the monitor's API.
+func promtool(t *testing.T, m *monitor) {
+	exe := tool(t, "promtool", "prometheus")
 	eventually(t, time.Minute, "the monitor has counted its own calls, and has two samples", func() error {
 		calls, n := m.query(t, `sum by (process) (tee_syscalls_total{process="teescope"})`, "process"), m.query(t, "count_over_time(node_load1[5m])", "job")["teescope"]
 		if len(calls) == 0 || n < 2 {
@@ -28,7 +43,7 @@ func TestPromtool(t *testing.T) {
 	})
 	ask := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command(promtool, args...).CombinedOutput()
+		out, err := exec.Command(exe, args...).CombinedOutput()
 		if err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
@@ -55,15 +70,13 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// disliked is all that promtool check metrics may complain of: names of
-// node_exporter's own, which carry the kernel's words.
+// disliked matches the only complaints that promtool may have: node_exporter's own names, which
+// contain the kernel's words.
 var disliked = regexp.MustCompile(`^(node_(memory|netstat|sockstat)_\w+ metric names should be written in 'snake_case' not 'camelCase'|node_entropy_available_bits use base unit "bytes" instead of "bits")$`)
 
-// TestCheckMetrics: /metrics of the agent passes promtool's lint.
-func TestCheckMetrics(t *testing.T) {
-	t.Parallel()
+// lintMetrics: /metrics of the agent passes promtool's lint.
+func lintMetrics(t *testing.T, m *monitor) {
 	promtool := tool(t, "promtool", "prometheus")
-	m := startMonitor(t, "agent")
 	body, err := fetch(m.url + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -83,11 +96,9 @@ func TestCheckMetrics(t *testing.T) {
 	}
 }
 
-// TestPrometheusScrapesAgent: a real Prometheus takes the agent's metrics.
-func TestPrometheusScrapesAgent(t *testing.T) {
-	t.Parallel()
+// scrapeAgent: a real Prometheus takes the agent's metrics.
+func scrapeAgent(t *testing.T, agent *monitor) {
 	prometheus := tool(t, "prometheus", "prometheus")
-	agent := startMonitor(t, "agent")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf("scrape_configs:\n- job_name: agents\n  scrape_interval: 1s\n  static_configs:\n  - targets: [%q]\n", strings.TrimPrefix(agent.url, "http://"))
@@ -97,7 +108,7 @@ func TestPrometheusScrapesAgent(t *testing.T) {
 	port := freePort(t)
 	start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port))
 	server := &monitor{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	eventually(t, time.Minute, "Prometheus is ready", func() error { // it listens before that
+	eventually(t, time.Minute, "Prometheus is ready", func() error { // it listens earlier
 		resp, err := http.Get(server.url + "/-/ready")
 		if err != nil {
 			return err

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestReloadWithoutFile: SIGHUP to a monitor without a configuration says so and
-// leaves the sources as they were set through the API.
+// TestReloadWithoutFile: on SIGHUP a monitor without a configuration says so, and keeps the
+// sources as set through the API.
 func TestReloadWithoutFile(t *testing.T) {
 	t.Parallel()
 	m := startMonitor(t, "monitor", "--interval", "1s")
@@ -41,7 +41,7 @@ func TestReloadWithoutFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, time.Minute, "the monitor answers SIGHUP", func() error {
-		if !strings.Contains(m.stderr.String(), "nothing was changed") {
+		if !strings.Contains(m.stderr.String(), "nothing changed") {
 			return fmt.Errorf("the log is:\n%s", m.stderr)
 		}
 		return nil

@@ -23,17 +23,18 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// asked is a server whose own counter is read, and how to make it count.
+// asked is a server with a request counter, and how to make it count.
 type asked struct {
 	process string
-	config  string       // its item in the configuration
+	config  string       // its entry in the configuration
 	drive   func(n int)  // n requests
-	reset   func() error // starts it anew, if not nil
+	reset   func() error // restarts it, if not nil
 }
 
-// TestRequests: the counters of real servers grow by the requests that were made,
-// also across a restart, whatever other servers do.
+// TestRequests: the counters of real servers grow by the requests made, also across a restart
+// and whatever other servers do.
 func TestRequests(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	var servers []asked
 	for name, start := range map[string]func(*testing.T, string) (asked, string){
@@ -77,7 +78,7 @@ func TestRequests(t *testing.T) {
 		}
 		return nil
 	})
-	const n, few = 1000, 100 // few are our questions, and what servers do by themselves
+	const n, few = 1000, 100 // few allows for the agent's own requests and the servers' own work
 	for i, s := range servers {
 		s.drive(n)
 		if s.reset == nil {
@@ -93,8 +94,8 @@ func TestRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each is judged by the first page that has all of it, as every page is a question to all
-	// of them. One that took long to answer is missing in a page.
+	// Judge each server by the first page that has all its requests: every page asks all servers
+	// again. A server that answers late is missing from a page.
 	eventually(t, time.Minute, "the counters have grown by what was asked", func() error {
 		after := read()
 		servers = slices.DeleteFunc(servers, func(s asked) bool {
@@ -118,7 +119,7 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// stuck takes connections and says nothing.
+// stuck accepts connections and never answers.
 func stuck(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -231,7 +232,7 @@ func askedMemcached(t *testing.T, _ string) (asked, string) {
 	return asked{
 		process: "memcached",
 		config:  fmt.Sprintf("- {process: memcached, app: memcached, address: %q}", address),
-		// Each kind of command in turn, all of which answer in a line.
+		// One command of each kind; each answers in one line.
 		drive: func(n int) {
 			kinds := []string{"get none", "delete none", "incr none 1", "touch none 1", "decr none 1"}
 			var lines []string
@@ -292,7 +293,7 @@ func askedPostgres(t *testing.T, dir string) (asked, string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close(context.Background()) // it tells its statistics when it ends
+			defer c.Close(context.Background()) // it reports its statistics when it ends
 			for range n {
 				if _, err := c.Exec(context.Background(), "SELECT 1").ReadAll(); err != nil {
 					t.Fatal(err)

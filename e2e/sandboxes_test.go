@@ -56,7 +56,7 @@ func TestSandboxes(t *testing.T) {
 			sandboxWorks(t, env)
 			sandboxFails(t, env)
 			sandboxEnds(t, env, "cancelled", func(cancel func(), _ string) { cancel() })
-			for _, after := range []time.Duration{0, 50, 150, 300, 600} { // somewhere in the start
+			for _, after := range []time.Duration{0, 50, 150, 300, 600} { // during the start
 				ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
 				if _, err := env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"sleep", "60"}}}); err == nil {
 					t.Errorf("cancelled after %d ms: no error", after)
@@ -81,7 +81,7 @@ func TestSandboxes(t *testing.T) {
 			if err != nil || len(own) != 1 {
 				t.Fatalf("the data folder has %v (%v), want one folder of the environment's", own, err)
 			}
-			work := own[0].Name() // the data folder carries the work folder's name
+			work := own[0].Name() // the data folder has the work folder's name
 			if err := env.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
@@ -118,14 +118,14 @@ func sandboxWorks(t *testing.T, env bench.Environment) {
 	if err := env.Idle(t.Context(), false); err != nil {
 		t.Errorf("idle no more: %v", err)
 	}
-	for range 2 { // the second has its files, image and container already
+	for range 2 { // the second finds its files, image and container
 		out, err := env.Run(t.Context(), null)
 		if err != nil || string(out.Inside.Stdout) != "done\n" {
 			t.Fatalf("null worker: %v, stdout %q, stderr %q", err, out.Inside.Stdout, out.Inside.Stderr)
 		}
 		t.Logf("null worker: %v, seen as %v", out.Inside.Wall, out.Processes)
 	}
-	// A tool of the machine, with its folders, words, environment and input.
+	// A tool of the machine, with folders, arguments, environment and input.
 	script := `cat > "$0/seen" && cat "$0/seen" && pwd && echo "$WORDS" "$1"`
 	out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{
 		Argv:  []string{"sh", "-c", script, "{data}", `a "b"`},
@@ -137,7 +137,7 @@ func sandboxWorks(t *testing.T, env bench.Environment) {
 	if err != nil || len(lines) != 4 || lines[0] != "given" || lines[2] != "in "+lines[1]+` a "b"` {
 		t.Errorf("a script: %v, stdout %q, stderr %q", err, out.Inside.Stdout, out.Inside.Stderr)
 	}
-	// A server that says when it is ready, is asked, and is stopped.
+	// A server that reports when it is ready, answers, and is stopped.
 	out, err = env.Run(t.Context(), bench.Job{
 		Inside:  host.Cmd{Argv: []string{"sh", "-c", "echo ready; read asked; echo got $asked; exec sleep 60"}, Ready: "ready", Ask: []byte("this\n")},
 		Outside: &host.Cmd{Argv: []string{"sh", "-c", "sleep 0.3; echo load"}},
@@ -182,7 +182,7 @@ func sandboxEnds(t *testing.T, env bench.Environment, how string, end func(cance
 	for len(marked(mark)) == 0 && time.Since(began) < time.Minute {
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(500 * time.Millisecond) // in the middle of the start or of the job, as it falls
+	time.Sleep(500 * time.Millisecond) // during the start or the job
 	if len(marked(mark)) == 0 {
 		t.Errorf("%s: the job is not seen to run", how)
 	}
@@ -195,7 +195,7 @@ func sandboxEnds(t *testing.T, env bench.Environment, how string, end func(cance
 	if took := time.Since(ended); took > 30*time.Second { // the job itself would take a minute
 		t.Errorf("%s: it took %v", how, took)
 	}
-	for gone := time.Now(); time.Since(gone) < 20*time.Second; time.Sleep(20 * time.Millisecond) { // a killed process goes when the kernel gets to it
+	for gone := time.Now(); time.Since(gone) < 20*time.Second; time.Sleep(20 * time.Millisecond) { // the kernel ends a killed process with a delay
 		if len(marked(mark)) == 0 {
 			return
 		}

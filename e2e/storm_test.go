@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// TestStorm: a program of a random name makes a random system call at a random
-// high rate. Within a minute the monitor names both, with the rate; two minutes
-// after the end the finding is closed.
+// TestStorm: a program with a random name makes a random system call at a random high rate. The
+// monitor names both, with the rate, within a minute. It closes the finding at most two minutes
+// after the end.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	m := startMonitor(t, "monitor")
@@ -30,18 +30,18 @@ func TestStorm(t *testing.T) {
 	}
 	call := calls[rand.IntN(len(calls))]
 	name := fmt.Sprintf("storm-%08x", rand.Uint32())
-	// A rate that one core keeps up with, so that every window holds the same.
+	// One core can sustain this rate, so every window has the same.
 	rate := 100_000 + rand.IntN(60_000)
 	t.Logf("%s makes %s, %d a second", name, call, rate)
 	rule := "syscall_storm"
 	if slices.Contains([]string{"clock_gettime", "gettimeofday", "time", "getcpu", "clock_getres"}, call) {
-		rule = "vdso_bypass" // which names what the vDSO would answer
+		rule = "vdso_bypass" // the vDSO would answer this call
 	}
 	const seconds = 75
 	began := time.Now()
 	c := exec.Command(exe, "--syscall", call, "--name", name, "--seconds", fmt.Sprint(seconds), "--rate", fmt.Sprint(rate), "--every", "0.1")
-	// A session of its own has its share of a CPU, whatever runs beside it, and its
-	// rate stays the same (sched(7), autogroups).
+	// A separate session keeps its share of a CPU whatever else runs, so the rate is constant
+	// (sched(7), autogroups).
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	storm := startCmd(t, c)
 
@@ -63,7 +63,7 @@ func TestStorm(t *testing.T) {
 	if code != 0 || !strings.Contains(out, call) || !strings.Contains(out, name) {
 		t.Errorf("explain: exit status %d\n%s%s", code, out, stderr)
 	}
-	// The last finding text before the end holds the rate of a full window.
+	// The last text of the finding before the end has the rate of a full window.
 	<-storm.done
 	for _, f := range m.findings(t) {
 		if f.ID == open.ID {
@@ -78,7 +78,7 @@ func TestStorm(t *testing.T) {
 	if err := json.Unmarshal([]byte(text[strings.LastIndexByte(text, '\n')+1:]), &own); err != nil || own.Seconds < seconds/2 {
 		t.Fatalf("storm ended with %.200q: %v", text[max(0, len(text)-200):], err)
 	}
-	// The program's rate is not the same all the time where others take its CPU.
+	// The program's rate varies when others take its CPU.
 	got, _ := rateOf(open)
 	want := m.rateOfOwn(t, open, text)
 	t.Logf("finding says %.0f/s, the program counted %.0f/s", got, want)
@@ -96,7 +96,7 @@ func TestStorm(t *testing.T) {
 	t.Logf("closed %v after the end", time.Since(ended).Round(time.Second))
 }
 
-// rateOf is the first evidence in calls per second, with its query.
+// rateOf returns the first evidence in calls per second, with its query.
 func rateOf(f finding) (rate float64, expr string) {
 	for _, e := range f.Evidence {
 		if e.Unit == "1/s" {
@@ -108,8 +108,8 @@ func rateOf(f finding) (rate float64, expr string) {
 
 var stormRate = regexp.MustCompile(`^sum\(rate\((.*)\[(\w+)\] offset (\w+)\)\)$`)
 
-// rateOfOwn is what the query of a finding's rate would give of the counts that the program
-// told of itself, at the moments at which the monitor has read its own in that window.
+// rateOfOwn evaluates the query of a finding's rate on the program's own counts, at the moments
+// at which the monitor read its counts in that window.
 func (m *monitor) rateOfOwn(t *testing.T, f finding, told string) float64 {
 	t.Helper()
 	_, expr := rateOf(f)
@@ -140,12 +140,12 @@ func (m *monitor) rateOfOwn(t *testing.T, f finding, told string) float64 {
 	if first < times[0] || last > times[len(times)-1] {
 		t.Fatalf("readings from %f to %f, the program made calls from %f to %f", first, last, times[0], times[len(times)-1])
 	}
-	own := func(at float64) float64 { // between two of its lines
+	own := func(at float64) float64 { // interpolated between two of its lines
 		i := max(1, sort.SearchFloat64s(times, at))
 		return counts[i-1] + (counts[i]-counts[i-1])*(at-times[i-1])/(times[i]-times[i-1])
 	}
 	grown, sampled := own(last)-own(first), last-first
-	// As PromQL does, up to the ends of the window, or half way to a reading that is missing.
+	// PromQL extrapolates to the ends of the window, or half way to a missing reading.
 	between := sampled / float64(len(at)-1)
 	whole := sampled
 	for _, gap := range []float64{first - from, to - last} {
@@ -157,7 +157,7 @@ func (m *monitor) rateOfOwn(t *testing.T, f finding, told string) float64 {
 	return grown / sampled * whole / window.Seconds()
 }
 
-// readings are the moments of the samples that a range selector gives of one series.
+// readings returns the times of the samples that a range selector returns for one series.
 func (m *monitor) readings(t *testing.T, selector string, now float64) (at []float64) {
 	t.Helper()
 	body, err := fetch(m.url + "/api/v1/query?" + url.Values{"query": {selector}, "time": {fmt.Sprintf("%.3f", now)}}.Encode())
@@ -178,14 +178,13 @@ func (m *monitor) readings(t *testing.T, selector string, now float64) (at []flo
 	return at
 }
 
-// TestLoadIsNoStorm: servers that are busy but healthy, and the programs that
-// load them, raise no storm.
+// TestLoadIsNoStorm: busy but healthy servers and the programs that load them raise no storm.
 func TestLoadIsNoStorm(t *testing.T) {
-	m := startMonitor(t, "monitor")
+	m := startMonitor(t, "monitor", "--interval", "1s", "--config", configFile(t, "analysis: {every: 1s, long: 20s, short: 10s}\n"))
 	_, port := startRedis(t)
 	startLoad(t, port)
 	startWrk(t, startNginx(t))
-	time.Sleep(70 * time.Second)
+	time.Sleep(35 * time.Second) // more than the long window
 	for _, p := range []string{"redis-server", "nginx"} {
 		if r := m.query(t, `sum by (process) (rate(tee_syscalls_total{process="`+p+`"}[30s]))`, "process")[p]; r < 1000 {
 			t.Fatalf("%s makes only %v system calls a second: no load to judge", p, r)

@@ -76,8 +76,7 @@ func (term *terminal) run(t *testing.T, args ...string) *process {
 
 var escapes = regexp.MustCompile(`\x1b(\[[0-9;?>=$]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-B0]|[78=>cM])`)
 
-// startHostile starts a busy program whose name sets the title of a terminal that
-// believes it.
+// startHostile starts a busy program whose name would set the title of a terminal.
 func startHostile(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(tool(t, "yes", "coreutils"))
@@ -89,17 +88,15 @@ func startHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := exec.Command(name)
-	if err := c.Start(); err != nil { // to nowhere
+	if err := c.Start(); err != nil { // its output is discarded
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 }
 
-// TestTop runs the live view on a terminal: it shows the process that storms, with
-// its hostile name harmless, and gives the terminal back as it was, on q and when
-// it is asked to end.
-func TestTop(t *testing.T) {
-	m := startMonitor(t, "monitor", "--interval", "1s")
+// top runs the live view on a terminal. It shows the process that storms and renders its
+// hostile name harmless. It restores the terminal on q, on ctrl-c and on SIGTERM.
+func top(t *testing.T, m *monitor) {
 	startHostile(t)
 	eventually(t, time.Minute, "the monitor has rates", func() error {
 		if len(m.query(t, `rate(tee_syscalls_total{process=~".*<b>"}[15s]) > 1000`, "process")) == 0 {
@@ -147,7 +144,7 @@ func TestTop(t *testing.T) {
 				t.Errorf("exit status %d: %s", code, p.stderr)
 			}
 			var all string
-			eventually(t, time.Minute, "the screen and the cursor are given back", func() error { // what it wrote last may be on its way
+			eventually(t, time.Minute, "the screen and the cursor are given back", func() error { // its last output may arrive late
 				all = term.shown.String()
 				enter, leave := strings.LastIndex(all, "\x1b[?1049h"), strings.LastIndex(all, "\x1b[?1049l")
 				if enter < 0 || leave < enter || strings.LastIndex(all, "\x1b[?25h") < strings.LastIndex(all, "\x1b[?25l") {

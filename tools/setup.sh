@@ -3,17 +3,17 @@
 #
 #   tools/setup.sh build|generate|demo|test|kernels
 #
-# A package is installed only when a command of it is missing, from Debian's
-# own packages and as root. Otherwise one line says what to install. Go is the one
-# thing that has to be there: Debian 12's is too old to fetch the version that go.mod names.
+# It installs a Debian package only if one of its commands is missing, and only as root;
+# other users get one line that says what to install. Only Go must be there already:
+# Debian 12's is too old to fetch the version that go.mod names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-node_major=22 # what .tools gets where the machine's node is older than ui/package.json's "engines"
+node_major=22 # installed into .tools if the machine's node is older than ui/package.json's "engines"
 
 die() { echo "setup: $*" >&2; exit 1; }
 
-# needs COMMAND PACKAGE... notes the packages when the command is missing.
+# needs COMMAND PACKAGE... adds the packages to the list if the command is missing.
 missing=()
 needs() {
 	local command=$1
@@ -27,7 +27,7 @@ install_missing() {
 	command -v apt-get >/dev/null 2>&1 || die "needs $list (Debian's names); install them with this system's package manager"
 	[ "$(id -u)" = 0 ] || die "needs $list; install them with: sudo apt-get install --no-install-recommends $list"
 	echo "setup: installing $list"
-	# Servers among the packages must not be started: the tests start their own.
+	# Keep apt from starting servers: the tests start their own.
 	if [ ! -e /usr/sbin/policy-rc.d ]; then
 		printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 		chmod +x /usr/sbin/policy-rc.d
@@ -37,17 +37,17 @@ install_missing() {
 	log=$(mktemp)
 	export DEBIAN_FRONTEND=noninteractive
 	{ apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
-		{ tail -n 20 "$log" >&2; die "apt-get could not install $list; its whole output is in $log"; }
+		{ tail -n 20 "$log" >&2; die "install $list: apt-get failed; its output is in $log"; }
 	rm -f "$log"
 	missing=()
 }
 
 want_go() {
-	command -v go >/dev/null 2>&1 || die "needs Go 1.21 or newer (it fetches the version of go.mod by itself): see https://go.dev/doc/install"
+	command -v go >/dev/null 2>&1 || die "needs Go 1.21 or newer, which fetches the version in go.mod itself: see https://go.dev/doc/install"
 }
 
-# want_node installs Debian's node and, where that is older than the page's
-# build needs, a newer one from the npm registry into .tools.
+# want_node installs Debian's node. If that is too old for the page's build, it installs a
+# newer one from the npm registry into .tools.
 want_node() {
 	needs node nodejs
 	needs npm npm
@@ -68,7 +68,7 @@ want_node() {
 	ln -sf "../node_modules/node-linux-$arch/bin/node" .tools/bin/node
 }
 
-# want_kernels notes what boots kernels, takes their images apart and builds the modules of e2e/kernels.
+# want_kernels lists what boots kernels, unpacks their images and builds the modules of e2e/kernels.
 want_kernels() {
 	needs cc gcc libc6-dev
 	needs qemu-system-x86_64 qemu-system-x86
@@ -82,14 +82,14 @@ want_kernels() {
 	needs pahole pahole
 }
 
-# want_runsc builds gVisor's runtime, which no package of Debian has, into .tools.
+# want_runsc builds gVisor's runtime, which Debian does not package, into .tools.
 want_runsc() {
 	command -v runsc >/dev/null 2>&1 && return 0
 	echo "setup: building runsc (gVisor) into .tools"
 	local log
 	log=$(mktemp)
 	GOBIN="$PWD/.tools/bin" GOFLAGS=-trimpath CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@v0.0.0-20260224225140-573d5e7127a8 >"$log" 2>&1 ||
-		echo "setup: runsc could not be built, the tests that need it will be skipped; the output is in $log"
+		echo "setup: building runsc failed, so the tests that need it will be skipped; the output is in $log"
 }
 
 case ${1:-} in
@@ -132,13 +132,13 @@ test)
 	needs podman podman
 	needs runc runc
 	want_kernels
-	needs ssh openssh-client
-	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs musl-gcc musl-tools
 	needs fio fio
 	needs 7zz 7zip
 	needs iperf3 iperf3
 	needs ip iproute2
+	needs cpio cpio
+	[ -e /usr/sbin/cryptsetup ] || missing+=(cryptsetup-bin)
 	needs ssh openssh-client
 	[ -e /usr/sbin/sshd ] || missing+=(openssh-server)
 	needs systemd-analyze systemd
@@ -146,9 +146,9 @@ test)
 	needs mvn maven
 	install_missing
 	want_runsc
-	# Tests boot Debian's kernel, whose package they ask apt for.
+	# The tests that boot Debian's kernel get its package from apt.
 	if [ "$(id -u)" = 0 ] && ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then
-		apt-get update >/dev/null || echo "setup: apt-get update did not work; the tests that boot Debian's kernel will be skipped"
+		apt-get update >/dev/null || echo "setup: apt-get update failed, so the tests that boot Debian's kernel will be skipped"
 	fi
 	;;
 kernels)

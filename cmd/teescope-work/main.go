@@ -1,5 +1,5 @@
-// Command teescope-work is the worker of benchmarks: what runs inside an
-// environment, and the load from outside. See internal/work for its commands.
+// Command teescope-work is the worker of benchmarks: it runs inside an environment,
+// and makes the load from outside. See internal/worker for its commands.
 package main
 
 import (
@@ -8,12 +8,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/teescope/teescope/internal/work"
+	"github.com/teescope/teescope/internal/worker"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := work.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	code := worker.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

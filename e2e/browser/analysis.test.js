@@ -147,13 +147,13 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await page.reload();
     const open = page.locator("article[data-finding=syscall_storm]");
     await open.getByText("0.4 of a core, all the time.").waitFor();
-    await open.getByText(/from a sign that may have another cause/).waitFor();
+    await open.getByText(/or a sign that may have another cause/).waitFor();
     const bars = await page.locator(".timeline-bar").evaluateAll((list) => list.map((e) => [e.getAttribute("aria-label").split(",")[0], e.offsetHeight, e.offsetWidth]));
     assert.deepEqual(bars.map(([level]) => level).sort(), ["critical", "info", "warning"]);
     assert.equal(new Set(bars.map(([, tall]) => tall)).size, 3, "severity is told by shape as well");
     assert.equal(await page.locator("main img").count(), 0, "a hostile name is text");
     await page.locator("tr[data-answer='cannot tell']").getByText(/No series of tee_sgx_epc_pages_evicted_total/).waitFor();
-    await open.getByRole("link", { name: `Explain ${redis.name} at that time` }).click();
+    await open.getByRole("link", { name: `Explain ${redis.name} for this time` }).click();
     await page.locator(`[data-explained="${redis.name}"]`).waitFor();
     assert.match(page.url(), /from=\d+&to=\d+/);
     await check();
@@ -179,9 +179,9 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await page.goto(`${url}/?page=findings&range=5m&refresh=0&subject=${encodeURIComponent(past.id)}`);
     await closed.getByRole("heading", { name: past.title }).waitFor();
     await page.goto(`${url}/?page=findings&range=5m&refresh=0&subject=nowhere`);
-    await page.getByText(/not on record any more/).waitFor();
+    await page.getByText(/no longer on record/).waitFor();
     await page.getByRole("navigation").getByRole("link", { name: "Findings" }).first().click();
-    await page.getByText(/not on record any more/).waitFor({ state: "detached" });
+    await page.getByText(/no longer on record/).waitFor({ state: "detached" });
     await check();
   });
 
@@ -243,7 +243,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
   test("explore: the distribution of a query, window by window", async () => {
     const { page, check } = await openPage(`${url}/?page=explore&view=distribution&range=5m&refresh=0&expr=${encodeURIComponent('sum(rate(tee_syscalls_total[20s]))')}`);
     await drawn(page, "Distribution of the values");
-    await page.getByRole("combobox", { name: "Into how many windows" }).selectOption("one box");
+    await page.getByRole("combobox", { name: "Number of windows" }).selectOption("one box");
     const medians = page.locator("g[data-median]");
     await until("one box", async () => (await medians.count()) === 1);
     assert.ok(Number(await medians.first().getAttribute("data-median")) > 0);
@@ -329,7 +329,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await page.getByRole("button", { name: "Arrange and edit" }).click();
     await put("Theirs", "Ours");
     await page.getByRole("button", { name: "Delete one" }).click();
-    await page.getByRole("alert").getByText(/changed the dashboards meanwhile, so nothing was saved/).waitFor();
+    await page.getByRole("alert").getByText(/Nothing was saved: somebody else has changed the dashboards/).waitFor();
     await page.getByRole("link", { name: "Theirs", exact: true }).waitFor(); // as they are now
     assert.deepEqual(await kept(), ["Theirs,one,two", "Ours,one,two"]);
     await page.getByRole("button", { name: "Delete one" }).click();
@@ -342,7 +342,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await form.getByRole("textbox", { name: "Title" }).fill("mine");
     await put("Theirs");
     await form.getByRole("button", { name: "Save" }).click();
-    await form.getByRole("alert").getByText(/changed the dashboards meanwhile/).waitFor();
+    await form.getByRole("alert").getByText(/somebody else has changed the dashboards/).waitFor();
     assert.deepEqual(await kept(), ["Theirs,one,two"]);
     await form.getByRole("button", { name: "Save" }).click();
     await chart(page, "mine").waitFor();

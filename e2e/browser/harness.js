@@ -74,18 +74,17 @@ export async function startMonitor(...args) {
   return url;
 }
 
-/** A redis-server under a name of its own, asked 2,000 times a second: a load that leaves the
+/** A redis-server under a name of its own, asked rate times a second: a load that leaves the
  * browser its CPU and is the same whatever else runs. The kernel counts the server's reads and
  * writes: an account that knows nothing of eBPF. */
-export async function startRedis() {
+export async function startRedis({ name = `redis-${randomBytes(3).toString("hex")}`, rate = 2000 } = {}) {
   const dir = tempDir();
-  const name = `redis-${randomBytes(3).toString("hex")}`;
   const which = spawnSync("sh", ["-c", "command -v redis-server"]).stdout.toString().trim();
   symlinkSync(which, path.join(dir, name));
   const port = await freePort();
   const server = start(path.join(dir, name), ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir]);
   await until("redis answers", () => canConnect(port));
-  start(path.join(path.dirname(binary), "teescope-work"), ["load", "--protocol", "resp", "--address", `127.0.0.1:${port}`, "--command", "GET key:{key}", "--populate", "--rate", "2000", "--measure", "12h"]);
+  start(path.join(path.dirname(binary), "teescope-work"), ["load", "--protocol", "resp", "--address", `127.0.0.1:${port}`, "--command", "GET key:{key}", "--populate", "--rate", String(rate), "--measure", "12h"]);
   const count = () => {
     const io = readFileSync(`/proc/${server.child.pid}/io`, "utf8");
     return { at: Date.now() / 1000, read: Number(io.match(/syscr: (\d+)/)[1]), write: Number(io.match(/syscw: (\d+)/)[1]) };
@@ -97,6 +96,14 @@ export async function startRedis() {
     return { counts, end: () => clearInterval(timer) };
   };
   return { name, watch };
+}
+
+/** A program of that name that asks the kernel for the time over and over. */
+export function startStorm(name, seconds) {
+  const program = path.join(tempDir(), "storm");
+  const { status, stderr } = spawnSync("cc", ["-static", "-O2", "-o", program, path.join(repository, "workloads/storm/storm.c")]);
+  assert.equal(status, 0, String(stderr));
+  start(program, ["--syscall", "clock_gettime", "--name", name, "--seconds", String(seconds)]);
 }
 
 /** The counts at a time in seconds, on the straight line between the two around it, which are

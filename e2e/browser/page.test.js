@@ -89,7 +89,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     await field.fill("red(");
     await page.getByText(/not a regular expression/i).waitFor();
     await field.fill("no-such-process");
-    await chart(page, calls).getByText(/No process that matches no-such-process/).waitFor();
+    await chart(page, calls).getByText(/No process matching no-such-process/).waitFor();
     await check();
   });
 
@@ -143,7 +143,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     const { page, check } = await openPage(`${url}/?range=5m`);
     await drawn(page, calls);
     await page.route("**/api/v1/query_range*", (r) => r.abort());
-    await chart(page, calls).getByText(/does not answer.*What is shown is from before/).waitFor();
+    await chart(page, calls).getByText(/does not answer.*The page shows older data/).waitFor();
     assert.equal(await chart(page, calls).getAttribute("data-state"), "drawn", "old data stays");
     await page.unroute("**/api/v1/query_range*");
     await chart(page, calls).getByRole("button", { name: "Try again" }).click();
@@ -203,7 +203,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
   test("the system's dark mode is followed", async () => {
     const { page, check } = await openPage(url, { colorScheme: "dark" });
     assert.equal(await page.evaluate(() => document.documentElement.getAttribute("data-mantine-color-scheme")), "dark");
-    await page.getByRole("button", { name: "Theme: as the system" }).click();
+    await page.getByRole("button", { name: "Theme: system" }).click();
     await until("light was chosen", () => page.evaluate(() => document.documentElement.getAttribute("data-mantine-color-scheme") === "light"));
     assert.ok(page.url().includes("theme=light"));
     await check();
@@ -228,7 +228,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
       await page.keyboard.press("Tab");
       reached.push(await page.evaluate(() => { const e = document.activeElement; return (e.getAttribute("aria-label") ?? e.textContent).trim(); }));
     }
-    for (const want of ["Skip to the content", "Overview", "Overhead", "Process filter, a regular expression", "5m", "custom", "Refresh", "Copy a link to this view and time", "Theme: as the system", `Menu of the chart ${calls}`, redis.name]) {
+    for (const want of ["Skip to content", "Overview", "Overhead", "Process filter, a regular expression", "5m", "custom", "Refresh", "Copy a link to this view and time", "Theme: system", `Menu of the chart ${calls}`, redis.name]) {
       assert.ok(reached.some((r) => r.startsWith(want)), `Tab does not reach ${want}; it reached ${reached.join(" | ")}`);
     }
     await chart(page, calls).locator(".plot").focus();

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, tooWide, until } from "./harness.js";
 
-const budgetChart = "Busiest core: used by the monitor, and the budget";
+const budgetChart = "Busiest core: monitor and budget";
 const pages = "Page cache, pages per second, all processes";
 
 describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
@@ -35,7 +35,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       const name = page.getByRole("textbox", { name: "Process filter of syscalls" });
       await name.fill("^node|^teescope");
       await name.press("Enter");
-      await item.getByText("Only processes that match ^node|^teescope.").waitFor();
+      await item.getByText("Only processes matching ^node|^teescope.").waitFor();
       assert.equal((await source("syscalls")).process, "^node|^teescope");
 
       const ids = page.getByRole("textbox", { name: "Process ids of syscalls" });
@@ -56,7 +56,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       const groups = page.getByRole("textbox", { name: "Control groups of syscalls" });
       await groups.fill("no-such-group");
       await groups.press("Enter");
-      await item.getByText("in control groups that match no-such-group.").waitFor();
+      await item.getByText("in control groups matching no-such-group.").waitFor();
       assert.equal((await source("syscalls")).cgroup, "no-such-group");
 
       for (const field of [name, groups]) {
@@ -79,10 +79,10 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     for (const [field, text, complaint] of [
       ["Process filter of faults", "a(", /missing closing \)/],
       ["Process ids of faults", "0", /want a process id above 0/],
-      ["Process ids of faults", "one", /One is no process id/],
+      ["Process ids of faults", "one", /One is not a process id/],
       ["Containers of faults", "[", /missing closing \]/],
       ["Sampling of faults, percent of the time", "250", /above 0 and at most 1/],
-      ["Sampling of faults, percent of the time", "much", /Much is no number/],
+      ["Sampling of faults, percent of the time", "much", /Much is not a number/],
     ]) {
       const box = page.getByRole("textbox", { name: field });
       await box.fill(text);
@@ -106,7 +106,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await level.focus();
       await page.keyboard.press("ArrowDown");
       await until("the monitor was asked", async () => (await source("switches")).wanted === "latency");
-      await item.getByText(/level latency|asked for latency/).first().waitFor();
+      await item.getByText(/level latency|latency requested/).first().waitFor();
       await until("the field says so", async () => (await level.inputValue()) === "latency");
       assert.equal(await reloaded(), false);
 
@@ -115,9 +115,9 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
         const list = await (await r.fetch()).json();
         await r.fulfill({ json: list.map((s) => (s.name === "switches" ? { ...s, level: "count" } : s)) });
       });
-      await item.getByText("level count, asked for latency").waitFor();
-      await item.getByText("Works at count: the budget has no room for latency.").waitFor();
-      await page.getByRole("region", { name: "What the budget takes" }).getByText(/switches works at level count instead of latency/).waitFor();
+      await item.getByText("level count, latency requested").waitFor();
+      await item.getByText("Runs at count: the budget does not allow latency.").waitFor();
+      await page.getByRole("region", { name: "Losses to the budget" }).getByText(/switches runs at level count instead of latency/).waitFor();
       await page.unrouteAll({ behavior: "ignoreErrors" });
     } finally {
       await set("switches", { level: "count" });
@@ -137,7 +137,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     const covered = await chart(page, "Coverage by source, share of all events").locator("tbody tr").evaluateAll((rows) => rows.map((r) => r.dataset.name));
     assert.ok(covered.includes("syscalls") && !covered.includes("memory"), `sources that count in the kernel: ${covered}`);
     await drawn(page, "CPU of the monitor by part, percent of one core");
-    await page.getByRole("region", { name: "What the budget takes" }).getByText(/takes nothing away|To keep 100 % of each core/).waitFor();
+    await page.getByRole("region", { name: "Losses to the budget" }).getByText(/costs nothing now|To stay within 100 % of each core/).waitFor();
     await check();
   });
 
@@ -156,7 +156,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await badge.waitFor();
       await badge.click();
       await chart(page, pages).getByText(/Source pagecache counted down to .* % of its events/).waitFor();
-      await chart(page, pages).getByText(/as it was told to/).waitFor();
+      await chart(page, pages).getByText(/the rate that was set/).waitFor();
       assert.equal(await chart(page, "Memory").locator("[data-remark]").count(), 0, "a chart of complete sources has no badge");
 
       await page.goto(`${url}/?page=explore&range=5m&expr=${encodeURIComponent("sum by (operation) (rate(tee_page_cache_pages_total[1m]))")}`);
@@ -176,10 +176,10 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     });
     await page.reload();
     await chart(page, pages).locator("summary").getByText("blind here").click();
-    await chart(page, pages).getByText(/the budget has no room for counting these events/).first().waitFor();
+    await chart(page, pages).getByText(/the budget does not allow counting these events/).first().waitFor();
     const later = Math.floor(Date.now() / 1000) + 3600;
     await page.goto(`${url}/?from=${later}&to=${later + 300}&refresh=0`);
-    await chart(page, pages).getByText(/The source pagecache is blind here: the budget has no room/).waitFor();
+    await chart(page, pages).getByText(/Counters of pagecache are unavailable here: the budget does not allow/).waitFor();
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await check();
   });

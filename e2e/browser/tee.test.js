@@ -42,7 +42,7 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
     // This machine's own CPU decides whether there may be SGX.
     const platform = await (await fetch(`${url}/api/teescope/v1/platform`)).json();
     if (platform.tees.find((t) => t.kind === "sgx").state !== "not here") {
-      await chart(page, "Enclave transitions per second").getByText(/off until it is asked for/).waitFor();
+      await chart(page, "Enclave transitions per second").getByText(/off by default/).waitFor();
     }
     await check();
   });
@@ -54,7 +54,7 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
     // The files are the fixture's, the CPU is this machine's.
     if (sgx.state === "here") await page.getByRole("link", { name: /SGX host, detected/ }).waitFor();
     else {
-      await page.getByRole("link", { name: "TEE: could not tell" }).waitFor();
+      await page.getByRole("link", { name: "TEE: unknown" }).waitFor();
       await page.getByRole("row", { name: /^SGX.*could not tell/ }).getByRole("cell", { name: /CPUID/ }).waitFor();
     }
     await check();

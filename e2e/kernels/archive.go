@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// Archive is Debian's archive as apt sees it with lists of its own: those of
-// the machine are neither read nor changed, and need not be Debian 12's.
+// Archive is Debian's archive as apt sees it through separate lists. The machine's own lists are
+// neither read nor changed, and need not be Debian 12's.
 type Archive struct {
-	// Dir keeps the lists and what was unpacked of each kernel.
+	// Dir keeps the lists and the unpacked kernels.
 	Dir string
 }
 
-// suites are the releases whose kernels are looked at, and fresh how long their
-// lists are good for. A mirror that answers no more has aptTime.
+// suites are the releases whose kernels are tested, and fresh is how long their lists stay valid.
+// aptTime bounds a mirror that stops answering.
 var suites = []string{"bullseye", "bookworm", "bookworm-backports", "trixie", "trixie-backports", "sid"}
 
 const (
@@ -35,18 +35,17 @@ const (
 	stampMod = 0o644
 )
 
-// ErrNoKernels is the error of a machine on which no kernel can be had: no
-// apt, no network and nothing from before.
-var ErrNoKernels = errors.New("no kernel images can be had")
+// ErrNoKernels says that this machine has no apt, no network and no cached kernels.
+var ErrNoKernels = errors.New("no kernel images available")
 
 // Image is a package with a kernel in it.
 type Image struct {
-	// Package is its name, as linux-image-6.12.117+deb12-cloud-amd64.
+	// Package is its name, such as linux-image-6.12.117+deb12-cloud-amd64.
 	Package string
 	// Series is the upstream version's first two numbers.
 	Series Version
-	// Release is "deb12" and the like where the name has it: the same series is
-	// built for several releases, with other compilers.
+	// Release is "deb12" or similar if the name has it: one series is built for several releases,
+	// with different compilers.
 	Release string
 	// Flavour is "generic", "cloud" or "rt".
 	Flavour string
@@ -57,7 +56,7 @@ type Image struct {
 // Version is a kernel's major and minor number.
 type Version [2]int
 
-// String is the version as it is written.
+// String formats the version, as in 6.12.
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v[0], v[1]) }
 
 // Before reports whether v is older than w.
@@ -74,8 +73,8 @@ func (im Image) Name() string {
 
 var imageName = regexp.MustCompile(`^linux-image-(\d+)\.(\d+)([.\d-]*)(?:\+(deb\d+)([.\d]*))?(-cloud|-rt)?-amd64$`)
 
-// parseImage takes the name of a package apart; ok is false where it is not the
-// name of one kernel for 64-bit PCs.
+// parseImage parses the name of a package. ok is false if it does not name one kernel for
+// 64-bit PCs.
 func parseImage(name string) (im Image, ok bool) {
 	m := imageName.FindStringSubmatch(name)
 	if m == nil || m[3] == "" {
@@ -112,9 +111,8 @@ func newest(images []Image) []Image {
 	return out
 }
 
-// Images lists the newest image of each series, release and flavour that the
-// archive offers. The lists are fetched when they are older than a week; where
-// that does not work, those do that are there.
+// Images lists the newest image of each series, release and flavour in the archive. It fetches
+// lists that are older than a week, and uses the old ones if that fails.
 func (a *Archive) Images(ctx context.Context) ([]Image, error) {
 	old := a.update(ctx)
 	out, err := a.apt(ctx, "apt-cache", "search", "--names-only", `^linux-image-[0-9].*-amd64$`)
@@ -155,7 +153,7 @@ func (a *Archive) update(ctx context.Context) error {
 		os.WriteFile(filepath.Join(a.Dir, "apt/status"), nil, stampMod)); err != nil {
 		return err
 	}
-	// Without the option some lists, or all, may be missing and it has worked all the same.
+	// Without the option apt succeeds even if lists are missing.
 	if _, err := a.apt(ctx, "apt-get", "update", "-qq", "-o", "APT::Update::Error-Mode=any"); err != nil {
 		return err
 	}
@@ -173,7 +171,7 @@ func (a *Archive) apt(ctx context.Context, name string, args ...string) ([]byte,
 		"-o", "Acquire::Languages=none", "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false", "-o", "APT::Sandbox::User=root",
 	}, args...)...)
 	cmd.Dir = dir
-	cmd.WaitDelay = time.Second // for what it started
+	cmd.WaitDelay = time.Second // for its children
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -183,8 +181,8 @@ func (a *Archive) apt(ctx context.Context, name string, args ...string) ([]byte,
 	return out, nil
 }
 
-// parts are the packages that an image consists of: since 7.3 the kernel and
-// its modules are packages of their own.
+// parts lists the packages of an image: since 7.3 the kernel and its modules are separate
+// packages.
 func (a *Archive) parts(ctx context.Context, im Image) ([]string, error) {
 	out, err := a.apt(ctx, "apt-cache", "depends", "--no-recommends", "--no-suggests", im.Package)
 	if err != nil {
@@ -197,10 +195,10 @@ func (a *Archive) parts(ctx context.Context, im Image) ([]string, error) {
 	return parts, nil
 }
 
-// download gets packages and returns their files, which the caller removes.
+// download fetches packages and returns their files. The caller removes them.
 func (a *Archive) download(ctx context.Context, packages ...string) ([]string, error) {
 	pattern := filepath.Join(a.Dir, "apt/*.deb")
-	left, err := filepath.Glob(pattern) // of one that was cut off
+	left, err := filepath.Glob(pattern) // of an interrupted download
 	if err != nil {
 		return nil, err
 	}

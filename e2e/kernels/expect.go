@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// exception says where a source may be less than available, or a test be skipped
-// or fail, and why. What is not listed has to work: a feature that is missing on
-// a kernel that should have it is a failure.
+// exception allows a source to be unavailable or degraded, or a test to be skipped or to fail,
+// and says where and why. Everything else must work: a feature missing on a kernel that
+// should have it is a failure.
 type exception struct {
-	// what is the name of a source or test, a regular expression of the whole.
+	// what matches the whole name of a source or test.
 	what string
-	// from and before bound the kernels; zero is no bound.
+	// from and before bound the kernel version; zero means no bound.
 	from, before Version
-	// mode is that of the boot, a regular expression; "" is any.
+	// mode matches the boot mode; "" matches any.
 	mode string
-	// says is found in the reason that is given.
+	// says matches part of the reason that teescope or the test gives.
 	says string
-	// why is for the reader of docs/kernels.md.
+	// why explains the exception in docs/kernels.md.
 	why string
 }
 
@@ -28,7 +28,7 @@ func (e *exception) holds(k Image, mode, what, reason string) bool {
 		regexp.MustCompile("^(?:"+e.what+")$").MatchString(what) && regexp.MustCompile(e.says).MatchString(reason)
 }
 
-// excused returns why something may be missing on a kernel, or an error.
+// excused returns nil if an exception covers what is missing on a kernel, and an error otherwise.
 func excused(list []exception, k Image, mode, what, reason string) error {
 	if slices.ContainsFunc(list, func(e exception) bool { return e.holds(k, mode, what, reason) }) {
 		return nil
@@ -36,42 +36,43 @@ func excused(list []exception, k Image, mode, what, reason string) error {
 	return fmt.Errorf("%s is missing on %s (%s), which should have it: %s", what, k.Name(), mode, reason)
 }
 
-// always are the sources that every guest has, whatever it is.
+// always lists the sources that must be present in every guest.
 var always = []string{"tee", "cpu", "memory", "disk", "filesystem", "network", "pressure", "interrupts", "system", "container", "self"}
 
-// counted are the sources whose programs count on every kernel that is new enough.
+// counted lists the sources whose programs must count on every kernel from least on.
 var counted = []string{"syscalls", "switches", "faults", "pagecache", "block", "tcp"}
 
-// least is the kernel that the programs need.
+// least is the oldest kernel that the programs support.
 var least = Version{5, 15}
 
-// noRead is what a locked-down kernel says of programs that read its memory.
+// noRead matches the refusal by a locked-down kernel of programs that read its memory.
 const noRead = `(cannot use helper|unknown func) bpf_probe_read|Use a helper allowed for this program type|operation not permitted`
 
-// sourceExceptions are about degraded and unavailable sources.
+// sourceExceptions cover degraded and unavailable sources.
 var sourceExceptions = []exception{
-	{what: ".*", before: least, says: "into the kernel", why: "the programs need Linux 5.15"},
-	{what: ".*", mode: "no BTF", says: "BTF", why: "the programs need the kernel's type information"},
-	{what: "kvm", says: "KVM is not loaded", why: "no virtual machine in the guest: in a guest of its own"},
-	{what: "tls", from: Version{6, 11}, before: Version{6, 14}, says: "seccomp filter", why: "a hooked return would end processes under a seccomp filter"},
+	{what: ".*", before: least, says: "into the kernel", why: "the programs need Linux " + least.String()},
+	{what: ".*", mode: "no BTF", says: "BTF", why: "the programs need BTF"},
+	{what: "kvm", says: "KVM is not loaded", why: "needs a nested virtual machine: tested in a separate guest"},
+	{what: "tls", from: Version{6, 11}, before: Version{6, 14}, says: "seccomp filter", why: "a return probe would end processes under a seccomp filter"},
 	{what: "llc", says: "performance counters", why: "the emulator has no performance counters"},
 }
 
-// testExceptions are about tests of package bpf that are skipped or fail.
+// testExceptions cover tests of package bpf that are skipped or fail.
 var testExceptions = []exception{
-	{what: "TestCauses|TestHandshakesInWindows", says: "build causes", why: "needs OpenSSL, which the guest lacks"},
-	{what: "TestSamples/getppid", says: "samples of {user }", why: "an emulated processor takes interrupts between translated blocks only, most of them after the call"},
-	{what: "TestSamples/faults", says: "free memory", why: "needs more memory than the guest has"},
-	{what: "TestKVM.*", says: "/dev/kvm|no KVM hook|not found", why: "needs KVM's modules: in a guest of its own"},
-	{what: "TestSGXFires|TestSGXRenamed|TestGuestFunctionsFire.*", says: "not loaded", why: "needs a module: in a guest of its own"},
-	{what: "TestBouncedBytesAreExact/.*|TestBounceFull", says: "0 mappings|pool is not known", why: "needs bounce buffers: in a guest of its own"},
-	{what: "TestBlock.*", from: Version{6, 19}, before: Version{7, 2}, says: "no loop devices", why: "the archive has no modules of these kernels any more"},
-	{what: "TestGuestFunctionsAttach/(accept|ve|tdx_report)_.*", before: Version{6, 5}, says: "has no function", why: "Debian's kernels are built for TDX guests since 6.5"},
+	{what: "TestCauses|TestHandshakesInWindows", says: "build causes", why: "the guest has no OpenSSL"},
+	{what: "TestSamples/getppid", says: "samples of {user }", why: "the emulator takes interrupts only between translated blocks, mostly after the call"},
+	{what: "TestSamples/faults", says: "free memory", why: "the guest has too little memory"},
+	{what: "TestKVM.*", says: "/dev/kvm|no KVM hook|not found", why: "needs KVM's modules: tested in a separate guest"},
+	{what: "TestSGXFires|TestSGXRenamed|TestGuestFunctionsFire.*", says: "not loaded", why: "needs a module: tested in a separate guest"},
+	{what: "TestBouncedBytesAreExact/.*|TestBounceFull", says: "0 mappings|pool is not known", why: "needs bounce buffers: tested in a separate guest"},
+	{what: "TestBounceFull", says: "cannot be filled", why: "needs a pool of at most 1,024 slots (swiotlb=256,force)"},
+	{what: "TestBlock.*", from: Version{6, 19}, before: Version{7, 2}, says: "no loop devices", why: "the archive no longer has these kernels' modules"},
+	{what: "TestGuestFunctionsAttach/(accept|ve|tdx_report)_.*", before: Version{6, 5}, says: "has no function", why: "Debian's kernels support TDX guests since 6.5"},
 	{what: "TestGuestFunctionsAttach/full_fexit", before: Version{6, 12}, says: "more arguments", why: "swiotlb_tbl_map_single has seven arguments"},
 	{what: "TestPageCache/raw", before: Version{6, 12}, says: "access_raw", why: "no tracepoint for reads from the page cache"},
 	{what: "TestBlockErrors", before: Version{6, 12}, says: "beyond its file", why: "loop devices read zeros beyond their file"},
-	{what: "TestGuestFunctionsAttach/.*", mode: "confidentiality", says: "cannot be traced|" + noRead, why: "lockdown confidentiality: no tracefs to list the functions"},
-	{what: "TestWord/.*", mode: "confidentiality", says: noRead, why: "lockdown confidentiality: no program may read the kernel's memory"},
-	{what: ".*(raw|kprobe|bounced_btf).*", mode: "confidentiality", says: noRead, why: "lockdown confidentiality: no program may read the kernel's memory"},
-	{what: ".*classic", mode: "confidentiality", says: "tracefs", why: "lockdown confidentiality: no tracefs"},
+	{what: "TestGuestFunctionsAttach/.*", mode: "confidentiality", says: "cannot be traced|" + noRead, why: "lockdown: functions cannot be listed without tracefs"},
+	{what: "TestWord/.*", mode: "confidentiality", says: noRead, why: "lockdown: programs may not read kernel memory"},
+	{what: ".*(raw|kprobe|bounced_btf).*", mode: "confidentiality", says: noRead, why: "lockdown: programs may not read kernel memory"},
+	{what: ".*classic", mode: "confidentiality", says: "tracefs", why: "lockdown: no tracefs"},
 }

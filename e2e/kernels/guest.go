@@ -2,9 +2,8 @@
 // and runs steps in them: the built binary, the tests of package bpf, programs
 // with a known number of events. It is used by tests only.
 //
-// A guest has no disk. Its init is a script in an initramfs that runs one step
-// after the other and writes what each printed to the second serial line; the
-// kernel's own messages go to the first.
+// A guest's init is a script in an initramfs. It runs one step after the other and writes their
+// output to the second serial line; the kernel's messages go to the first.
 package kernels
 
 import (
@@ -23,30 +22,30 @@ import (
 // Step is a shell script that a guest runs as a child of init.
 type Step struct {
 	Name, Script string
-	// Limit is how long it may take; 0 is ten minutes.
+	// Limit bounds its time; 0 means ten minutes.
 	Limit time.Duration
 }
 
-// Output is what a step printed, both streams, and its exit status; 137 and 143
-// are those of a step that took too long.
+// Output is what a step printed on both streams, and its exit status. 137 and 143 mean that it
+// took too long.
 type Output struct {
 	Text   string
 	Status int
 }
 
-// Guest is a machine that runs steps and ends.
+// Guest is a virtual machine that runs steps and then ends.
 type Guest struct {
 	Kernel *Kernel
 	// WithoutBTF boots the kernel with its type information blanked, and hides the file.
 	WithoutBTF bool
-	// Append are further words of the kernel's command line.
+	// Append is added to the kernel's command line.
 	Append string
-	// QEMU are further arguments.
+	// QEMU holds more arguments for QEMU.
 	QEMU []string
-	// CPUs is their number; 0 is one. With two, software emulation on a busy
-	// machine loses an interrupt between them now and then, and the guest hangs.
+	// CPUs is the number of CPUs; 0 means one. With two, software emulation on a busy machine
+	// sometimes loses an interrupt between them, and the guest hangs.
 	CPUs int
-	// Files of this machine by their path in the guest, all executable.
+	// Files maps paths in the guest to files here. All are executable there.
 	Files map[string]string
 	// Modules of the kernel by name, and files of others, are loaded in this
 	// order before the first step.
@@ -54,16 +53,16 @@ type Guest struct {
 	Steps          []Step
 }
 
-// Report is what a guest left behind.
+// Report holds the results of a guest.
 type Report struct {
 	Steps map[string]Output
-	// Kernel is the kernel's log as far as it went to the console.
+	// Kernel is what the kernel wrote to the console.
 	Kernel string
 	Took   time.Duration
 }
 
-// preamble mounts what the steps read. Failures are normal: 5.10 has no
-// separate tracefs folder, and so on.
+// preamble mounts what the steps read. Some mounts fail on some kernels: 5.10, say, has no separate
+// tracefs folder.
 const preamble = `#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run
 /bin/busybox --install -s /bin
@@ -105,9 +104,8 @@ func (g *Guest) init(modules []string) string {
 	return b.String()
 }
 
-// Run boots the guest and waits until it has run its steps. A guest that ends
-// early or hangs is an error with the end of the kernel's log in it; the report
-// then has the steps that were over.
+// Run boots the guest and waits until it has run its steps. If it ends early or hangs, the error
+// has the end of the kernel's log, and the report has the finished steps.
 func (g *Guest) Run(ctx context.Context, qemu, busybox string) (*Report, error) {
 	dir, err := os.MkdirTemp("", "teescope-guest")
 	if err != nil {
@@ -132,7 +130,7 @@ func (g *Guest) Run(ctx context.Context, qemu, busybox string) (*Report, error) 
 		"-machine", "q35", "-accel", "tcg", "-cpu", "max", "-smp", strconv.Itoa(max(1, g.CPUs)), "-m", "1024",
 		"-nodefaults", "-no-reboot", "-display", "none", "-net", "none", "-serial", "file:" + console, "-serial", "file:" + steps,
 		"-kernel", image, "-initrd", initrd,
-		// The check of the timer fails now and then where the emulator has to wait for the machine.
+		// The timer check sometimes fails when the emulator has to wait for a CPU.
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable no_timer_check " + g.Append,
 	}, g.QEMU...)...)
 	began := time.Now()
@@ -147,11 +145,11 @@ func (g *Guest) Run(ctx context.Context, qemu, busybox string) (*Report, error) 
 	case errors.Join(lerr, terr) != nil:
 		return r, fmt.Errorf("run %s: %w: %s", qemu, errors.Join(err, lerr, terr), said)
 	case ctx.Err() != nil:
-		return r, fmt.Errorf("the guest did not end; %d of %d steps were over: %w; its console ends: %s", len(r.Steps), len(g.Steps), ctx.Err(), tail(r.Kernel))
+		return r, fmt.Errorf("the guest did not end; %d of %d steps finished: %w; its console ends: %s", len(r.Steps), len(g.Steps), ctx.Err(), tail(r.Kernel))
 	case err != nil:
 		return r, fmt.Errorf("run %s: %w: %s", qemu, err, said)
 	case !over:
-		return r, fmt.Errorf("the guest ended before its steps were over; its console ends: %s", tail(r.Kernel))
+		return r, fmt.Errorf("the guest ended before its steps finished; its console ends: %s", tail(r.Kernel))
 	}
 	return r, nil
 }
@@ -160,7 +158,7 @@ func tail(s string) string { return s[max(0, len(s)-3000):] }
 
 var stepMark = regexp.MustCompile(`\n\x01step (begin|end|over) ?(\d*) ?(\d*)\n`)
 
-// split takes the second serial line apart; over says that its end was reached.
+// split parses the second serial line. over reports whether all steps finished.
 func (g *Guest) split(text string) (steps map[string]Output, over bool) {
 	steps = map[string]Output{}
 	from := 0

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Module builds a kernel module from a folder against the kernel's headers, the
-// first time fetched from the archive, and returns the file. It needs make, gcc
-// and pahole, without which the module has no type information.
+// Module builds a kernel module from a folder against the kernel's headers and returns the file.
+// It fetches the headers the first time. It needs make, gcc, and pahole for type information.
 func (a *Archive) Module(ctx context.Context, k *Kernel, source, to string) (string, error) {
 	headers, err := a.headers(ctx, k)
 	if err != nil {
@@ -22,7 +21,7 @@ func (a *Archive) Module(ctx context.Context, k *Kernel, source, to string) (str
 	if err := os.CopyFS(build, os.DirFS(source)); err != nil {
 		return "", err
 	}
-	// Makefile of Debian's headers goes on in the common ones by an absolute path.
+	// The Makefile in Debian's headers includes the common one by an absolute path.
 	makefile := filepath.Join(headers, "Makefile")
 	text, err := os.ReadFile(makefile)
 	if err != nil {
@@ -34,7 +33,7 @@ func (a *Archive) Module(ctx context.Context, k *Kernel, source, to string) (str
 			return "", err
 		}
 	}
-	// Types come from the kernel's own image where the headers have none (before 6.12).
+	// Before 6.12 the headers have no types; take them from the kernel's image.
 	image := filepath.Join(headers, "vmlinux")
 	if _, err := os.Stat(image); errors.Is(err, os.ErrNotExist) {
 		if err := os.Symlink(filepath.Join(k.dir, "vmlinux"), image); err != nil {
@@ -53,7 +52,7 @@ func (a *Archive) Module(ctx context.Context, k *Kernel, source, to string) (str
 	return files[0], nil
 }
 
-// commonRelease is the release without its architecture and flavour.
+// commonRelease returns the release without architecture and flavour.
 func commonRelease(uname string) string {
 	for _, flavour := range []string{"-amd64", "-cloud", "-rt"} {
 		uname = strings.TrimSuffix(uname, flavour)
@@ -61,8 +60,7 @@ func commonRelease(uname string) string {
 	return uname
 }
 
-// headers unpacks what a module of a kernel is built with, and returns the
-// folder for KDIR.
+// headers unpacks what builds a module for a kernel, and returns the folder for KDIR.
 func (a *Archive) headers(ctx context.Context, k *Kernel) (string, error) {
 	root := filepath.Join(k.dir, "headers")
 	dir := filepath.Join(root, "usr/src/linux-headers-"+k.Uname)
@@ -85,8 +83,7 @@ func (a *Archive) headers(ctx context.Context, k *Kernel) (string, error) {
 			return "", fmt.Errorf("unpack %s: %w: %s", filepath.Base(deb), err, out)
 		}
 	}
-	// Before 6.12 the headers lack the program that fills in the numbers of types
-	// that code names; modules here name none.
+	// Before 6.12 the headers lack the program that resolves type ids. The modules here use none.
 	resolve := filepath.Join(dir, "tools/bpf/resolve_btfids/resolve_btfids")
 	if _, err := os.Stat(resolve); errors.Is(err, os.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(resolve), 0o755); err != nil {

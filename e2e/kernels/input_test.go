@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// inputKernel is the one that bad input is tried on.
+// inputKernel is the kernel for tests with bad input.
 const inputKernel = "6.12 deb12 cloud"
 
-// TestBadInput tries what goes wrong on machines, each in a guest of its own.
+// TestBadInput tests what goes wrong on machines, each in a separate guest.
 func TestBadInput(t *testing.T) {
 	needMatrix(t)
 	for name, test := range map[string]func(*testing.T){
@@ -29,12 +29,12 @@ func TestBadInput(t *testing.T) {
 // scrape is a step that prints the metrics.
 func scrape(name string) Step { return Step{Name: name, Script: metrics} }
 
-// known is a step that makes system calls under a name of its own.
+// known is a step that makes system calls under the given name.
 func known(name string) Step {
 	return Step{Name: "make " + name, Script: fmt.Sprintf("events --comm %s getppid %d", name, calls)}
 }
 
-// value is the sum of the series that a pattern matches in a step's metrics.
+// value sums the series that a pattern matches in a step's metrics.
 func value(t *testing.T, r *Report, step, pattern string) (sum float64) {
 	t.Helper()
 	for _, f := range regexp.MustCompile("(?m)^"+pattern+` (\S+)$`).FindAllStringSubmatch(r.Steps[step].Text, -1) {
@@ -47,7 +47,7 @@ func value(t *testing.T, r *Report, step, pattern string) (sum float64) {
 	return sum
 }
 
-// exact looks that the calls of a process were counted.
+// exact checks the counted calls of a process.
 func exact(t *testing.T, r *Report, step, process string, want float64) {
 	t.Helper()
 	if got := value(t, r, step, `tee_syscalls_total\{process="`+regexp.QuoteMeta(process)+`",syscall="getppid"\}`); got != want {
@@ -55,7 +55,7 @@ func exact(t *testing.T, r *Report, step, process string, want float64) {
 	}
 }
 
-// ended looks that all steps ended well.
+// ended checks that all steps succeeded.
 func ended(t *testing.T, g *Guest, r *Report) {
 	t.Helper()
 	for _, s := range g.Steps {
@@ -65,7 +65,8 @@ func ended(t *testing.T, g *Guest, r *Report) {
 	}
 }
 
-// garbageBTF: type information that cannot be read is named as such, and files go on.
+// garbageBTF: sources report unreadable type information as the reason, and sources that read
+// files work.
 func garbageBTF(t *testing.T) {
 	k := fetch(t, named(t, inputKernel))
 	g := &Guest{Kernel: k, WithoutBTF: true, Steps: []Step{{Name: "doctor", Script: "umount /sys/kernel/btf && ls -l /sys/kernel/btf/vmlinux >/dev/null && teescope doctor --json"}}}
@@ -80,11 +81,11 @@ func garbageBTF(t *testing.T) {
 	if s := d.state("memory"); s.State != "available" {
 		t.Errorf("source %+v", s)
 	}
-	note(t, k.Uname, "type information of zeros: the sources that need it say so, the others work")
+	note(t, k.Uname, "zeroed BTF: sources that need it name it as the reason, the others work")
 }
 
-// refusedMidway: a container's filter may refuse any command of bpf(2), those that come after
-// others have worked too.
+// refusedMidway: a container's filter may refuse any command of bpf(2), also after others have
+// succeeded.
 func refusedMidway(t *testing.T) {
 	k := fetch(t, named(t, inputKernel))
 	commands := map[string]int{"map create": 0, "program load": 5, "raw tracepoint open": 17, "btf load": 18, "link create": 28}
@@ -106,7 +107,7 @@ func refusedMidway(t *testing.T) {
 			}
 		}
 	}
-	note(t, k.Uname, "commands of bpf(2) refused one at a time: each source says what it lost")
+	note(t, k.Uname, "bpf(2) commands refused one at a time: each source says what it lost")
 }
 
 // clockStep: counters do not depend on the wall clock, and nothing is lost when it jumps.
@@ -127,7 +128,7 @@ func clockStep(t *testing.T) {
 		}
 		for _, pattern := range []string{`node_cpu_seconds_total\{[^}]*\}`, `tee_process_cpu_seconds_total\{[^}]*\}`, `teescope_overhead_cpu_seconds_total\{part="userspace"\}`} {
 			now := value(t, r, step, pattern)
-			// The guest lives for minutes; a jump of the clock would add days.
+			// The guest runs for minutes; a clock jump would add days.
 			if now < last[pattern] || now > last[pattern]+3600 {
 				t.Errorf("%s: %s went from %v to %v", step, pattern, last[pattern], now)
 			}
@@ -137,11 +138,10 @@ func clockStep(t *testing.T) {
 			t.Errorf("%s: coverage %v", step, c)
 		}
 	}
-	note(t, k.Uname, "the clock set a day back and ten days forth: counters go on, counts exact")
+	note(t, k.Uname, "clock set back one day and forward ten: counters continue, counts are exact")
 }
 
-// crowds: the agent's work does not grow with what it does not show, and what happens
-// among thousands is counted.
+// crowds: thousands of groups and processes neither grow the number of series nor disturb counts.
 func crowds(t *testing.T) {
 	const groups, children = 5000, 10000
 	k := fetch(t, named(t, inputKernel))
@@ -159,8 +159,8 @@ func crowds(t *testing.T) {
 	ended(t, g, r)
 	exact(t, r, "groups made", "among-groups", calls)
 	exact(t, r, "children gone", "shortlived", children)
-	exact(t, r, "odd", `a b`+"\uFFFD"+`\n\\\"c`, calls)
-	// Series are for a bounded number of groups; what is left out is part of a parent.
+	exact(t, r, "odd", `a b?\n\\\"c`, calls)
+	// Only a bounded number of groups have series; the rest is counted in a parent.
 	made := r.Steps["groups made"].Text
 	if n := strings.Count(made, "\ncontainer_processes{"); n > 400 || !strings.Contains(made, `container_processes{id="/many"`) {
 		t.Errorf("%d control groups of %d have series, want at most 400 and the parent's", n, groups)
@@ -168,10 +168,10 @@ func crowds(t *testing.T) {
 	if n := value(t, r, "after", `teescope_source_missed_events_total\{[^}]*\}`); n > 0 {
 		t.Errorf("%v events were missed", n)
 	}
-	note(t, k.Uname, "%d control groups, %d short-lived children, a name of odd bytes: counts exact, nothing missed", groups, children)
+	note(t, k.Uname, "%d control groups, %d short-lived processes, a name with invalid bytes: counts are exact, nothing missed", groups, children)
 }
 
-// hotplug: a CPU may go and come back; its counters stay.
+// hotplug: the counters of a CPU that goes offline and comes back stay.
 func hotplug(t *testing.T) {
 	k := fetch(t, named(t, inputKernel))
 	online := func(n int) string {
@@ -190,5 +190,5 @@ func hotplug(t *testing.T) {
 			exact(t, r, step, p, calls)
 		}
 	}
-	note(t, k.Uname, "a CPU taken away and given back: counts exact")
+	note(t, k.Uname, "a CPU taken offline and back: counts are exact")
 }

@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// Kernel is an image that was fetched and taken apart.
+// Kernel is a fetched and unpacked image.
 type Kernel struct {
 	Image
 	// Uname is the release that uname(1) prints.
@@ -26,15 +26,14 @@ type Kernel struct {
 	dir   string
 }
 
-// modules are the ones that steps load; what they need comes with them where
-// the kernel has it as a module.
+// modules are those that steps load, and their dependencies.
 var modules = []string{
 	"virtio", "virtio_ring", "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_blk", "loop", "ext4",
 	"irqbypass", "ccp", "kvm", "kvm-amd",
 	"jbd2", "mbcache", "crc16", "crc32c_generic", "crc32c-intel", "libcrc32c", "crypto", "cbc",
 }
 
-// Fetch returns a kernel from the cache or, the first time, from the archive.
+// Fetch returns a kernel from the cache, or from the archive the first time.
 func (a *Archive) Fetch(ctx context.Context, im Image) (*Kernel, error) {
 	dir := filepath.Join(a.Dir, im.Package)
 	k := &Kernel{Image: im, dir: dir}
@@ -65,7 +64,7 @@ func (a *Archive) Fetch(ctx context.Context, im Image) (*Kernel, error) {
 	return k, os.WriteFile(filepath.Join(dir, "uname"), []byte(k.Uname), 0o644)
 }
 
-// unpack keeps the kernel and the few modules of a package.
+// unpack extracts the kernel and the needed modules of a package.
 func (k *Kernel) unpack(ctx context.Context, deb string) error {
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
 	out, err := cmd.StdoutPipe()
@@ -127,9 +126,8 @@ func (k *Kernel) unpackTar(r io.Reader) error {
 	}
 }
 
-// compressions are the ways in which kernels and modules are packed, and what
-// unpacks them. In a bzImage four bytes with the size follow the payload, of
-// which the commands complain after they are done.
+// compressions maps the formats of kernels and modules to the commands that unpack them. In a
+// bzImage a 4-byte size follows the payload; the commands complain about it after unpacking.
 var compressions = []struct{ magic, command string }{
 	{"\xfd7zXZ\x00", "xz"},
 	{"\x28\xb5\x2f\xfd", "zstd"},
@@ -152,8 +150,8 @@ func decompress(b []byte) ([]byte, error) {
 	return nil, fmt.Errorf("starts with % x: unknown compression", b[:min(len(b), 4)])
 }
 
-// vmlinux takes the ELF image out of a bzImage: QEMU enters it directly, which
-// saves the decompression under emulation, and its sections can be changed.
+// vmlinux extracts the ELF image from a bzImage. QEMU starts it directly, without decompression
+// under emulation, and tests can change its sections.
 // The header is described in Documentation/arch/x86/boot.rst.
 func vmlinux(b []byte) ([]byte, error) {
 	if len(b) < 0x250 || string(b[0x202:0x206]) != "HdrS" {
@@ -171,9 +169,9 @@ func vmlinux(b []byte) ([]byte, error) {
 	return decompress(b[from:to])
 }
 
-// ELF is the kernel's image; without BTF the section is filled with zeros. Its
-// place and size are in the kernel's code, so it cannot be taken out; the kernel
-// then refuses everything that needs its types, and a guest hides the file.
+// ELF returns the file of the kernel's image. Without BTF the section is filled with zeros: it
+// cannot be removed, since the kernel's code has its address and size. The kernel then refuses
+// what needs its types, and the guest hides the file.
 func (k *Kernel) ELF(withBTF bool) (string, error) {
 	file := filepath.Join(k.dir, "vmlinux")
 	if withBTF {
@@ -199,8 +197,8 @@ func (k *Kernel) ELF(withBTF bool) (string, error) {
 	return bare, os.WriteFile(bare, b, 0o644)
 }
 
-// Modules are the files of the named modules and of what they need, in the
-// order in which they are loaded. What is built in has no file.
+// Modules returns the files of the named modules and of their dependencies, in load order.
+// Built-in modules have no file.
 func (k *Kernel) Modules(names ...string) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}

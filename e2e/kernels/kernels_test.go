@@ -61,7 +61,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// What is no kernel is refused, wherever it breaks off.
+// Anything that is not a kernel is refused, whatever its length.
 func TestVMLinuxRefuses(t *testing.T) {
 	image := make([]byte, 0x800)
 	copy(image[0x202:], "HdrS")

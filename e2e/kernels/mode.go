@@ -4,8 +4,7 @@ package kernels
 type mode struct {
 	name, append string
 	withoutBTF   bool
-	// every says that all kernels are booted so, not only those that the table
-	// looks at closely.
+	// every means that all kernels boot in this mode, not only the close ones.
 	every bool
 }
 
@@ -16,8 +15,8 @@ var modes = []mode{
 	{name: "no BTF", withoutBTF: true, every: true},
 }
 
-// close reports whether a kernel is tried in all flavours and modes: those of
-// Debian 12. Of other series the flavour for clouds stands for all.
+// close reports whether a kernel is tested in all flavours and modes, as Debian 12's are. Other
+// series are tested in the cloud flavour.
 func close(im Image) bool {
 	return im.Series == Version{6, 1} || im.Series == Version{6, 12} && im.Release == "deb12"
 }

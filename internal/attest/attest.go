@@ -24,7 +24,7 @@ type Evidence struct {
 	// Format says how to verify it: the name of the kernel's provider ("tdx_guest",
 	// "sev_guest"), or "simulated".
 	Format string
-	// Quote is the evidence, Aux what came beside it (SEV-SNP: the certificates).
+	// Quote is the evidence, Aux what came with it (SEV-SNP: the certificates).
 	Quote, Aux []byte
 }
 
@@ -85,7 +85,7 @@ func Verify(e *Evidence, data [Size]byte, c Collateral, now time.Time) error {
 		return fmt.Errorf("verify evidence of format %q: %w", e.Format, errors.ErrUnsupported)
 	}
 	if len(e.Quote) > mostQuote || len(e.Aux) > mostQuote {
-		return fmt.Errorf("verify evidence of format %s: %d and %d bytes: none is as large", e.Format, len(e.Quote), len(e.Aux))
+		return fmt.Errorf("verify evidence of format %s: %d and %d bytes: too large for this format", e.Format, len(e.Quote), len(e.Aux))
 	}
 	bound, err := verify(e, c, now)
 	if err != nil {

@@ -63,7 +63,7 @@ func TestSimulated(t *testing.T) {
 		{"a list of tomorrow's yesterday", e, d, time.Now().Add(2 * lifetime), "certificate"},
 		{"a revoked device", e, republished(t, d, func(r *revocations) { r.Serials = []string{"2"} }), time.Now(), "not signed by the root"},
 		{"no quote", &Evidence{Format: simulatedFormat, Quote: []byte("quote")}, d, time.Now(), "read the quote"},
-		{"too much", &Evidence{Format: simulatedFormat, Quote: make([]byte, mostQuote+1)}, d, time.Now(), "none is as large"},
+		{"too much", &Evidence{Format: simulatedFormat, Quote: make([]byte, mostQuote+1)}, d, time.Now(), "too large for this format"},
 		{"an unknown format", &Evidence{Format: "arm_cca_guest"}, d, time.Now(), "unsupported"},
 	} {
 		if err := Verify(tc.e, data, tc.c, tc.now); err == nil || !strings.Contains(err.Error(), tc.want) {

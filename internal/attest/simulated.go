@@ -20,7 +20,7 @@ import (
 
 var simulated = Provider{
 	Name:      "simulated",
-	Doc:       "no TEE: quotes that take a stated time and are signed by keys made for the run",
+	Doc:       "no TEE: quotes that take a given time, signed by keys made for the run",
 	Simulated: true,
 	Open: func(s Settings) (Quoter, Collateral, error) {
 		d, err := NewSimulated(s)
@@ -67,7 +67,7 @@ const (
 // NewSimulated makes the device's keys.
 func NewSimulated(s Settings) (*Simulated, error) {
 	if s.Delay < 0 || s.Fetch < 0 || s.Parallel < 1 {
-		return nil, fmt.Errorf("simulate quotes: delays of %s and %s, %d at once: want no less than 0, 0 and 1", s.Delay, s.Fetch, s.Parallel)
+		return nil, fmt.Errorf("simulate quotes: delays of %s and %s, %d at once: want at least 0, 0 and 1", s.Delay, s.Fetch, s.Parallel)
 	}
 	d := &Simulated{delay: s.Delay, fetch: s.Fetch, turns: make(chan struct{}, s.Parallel)}
 	now := host.Local().Now()

@@ -47,7 +47,7 @@ func verifyTDX(e *Evidence, c Collateral, now time.Time) ([]byte, error) {
 	return v4.GetTdQuoteBody().GetReportData(), nil
 }
 
-// verifySEV verifies an SEV-SNP report with the certificates beside it or, where
+// verifySEV verifies an SEV-SNP report with the certificates that came with it or, where
 // the host gave none, those of AMD's service, and returns REPORT_DATA.
 func verifySEV(e *Evidence, c Collateral, now time.Time) ([]byte, error) {
 	a, err := sevabi.ReportCertsToProto(append(append([]byte(nil), e.Quote...), e.Aux...))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/workloads/micro"
@@ -55,7 +56,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	old := s.doc.Environment(a.Label)
 	if len(s.doc.Runs) > 0 && old.Fingerprint != "" {
 		if d := environment.Diff(old, rec); len(d) > 0 {
-			return fmt.Errorf("it is not what it was before the stop (%s was %q and is %q): %w", d[0].Field, d[0].Baseline, d[0].Treatment, errAnew)
+			return fmt.Errorf("it has changed since the stop (%s was %q and is %q): %w", d[0].Field, d[0].Baseline, d[0].Treatment, errAnew)
 		}
 	}
 	rec.Role = old.Role
@@ -110,7 +111,7 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 	s.ask(ctx, env, rec)
 	if !a.Launcher.Remote {
 		// A container or a VM has an id of its own, or none; the machine is this one.
-		if id, err := environment.HostID(s.o.Host); err == nil {
+		if id, err := machine.HostID(s.o.Host); err == nil {
 			rec.Hardware.Serial = id
 			delete(rec.Missing, "hardware.host_id")
 		}

@@ -178,9 +178,9 @@ type Outcome struct {
 	// machine sees the workload, for the monitor's counters; empty where it
 	// does not see it (another machine).
 	Processes []string
-	// Beside is the CPU time of what else the launcher ran on purpose meanwhile.
+	// Beside is the CPU time of other programs that the launcher ran on purpose during the run.
 	Beside time.Duration
-	// Raw are further outputs to keep beside the result, by name ("console").
+	// Raw are further outputs to keep with the result, by name ("console").
 	Raw map[string][]byte
 }
 

@@ -113,7 +113,7 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 	}
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if len(lines) != 3 || !path.IsAbs(lines[0]) {
-		return fmt.Errorf("client %s: it says %.100q, want a folder, its machine and the connection", c.Name, said)
+		return fmt.Errorf("client %s: it answered %.100q, want a folder, its architecture and the connection", c.Name, said)
 	}
 	c.work = lines[0]
 	own, err := h.Exec(ctx, host.Cmd{Argv: []string{"uname", "-m"}})
@@ -121,11 +121,11 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 		return errors.Join(err, c.close(ctx, h))
 	}
 	if here := strings.TrimSpace(string(own.Stdout)); here != lines[1] {
-		return errors.Join(fmt.Errorf("client %s: it is a machine of %s, and the load generator here is for %s", c.Name, lines[1], here), c.close(ctx, h))
+		return errors.Join(fmt.Errorf("client %s: its architecture is %s, but this load generator is built for %s", c.Name, lines[1], here), c.close(ctx, h))
 	}
 	if c.Server == "" { // sshd(8): the first word is the other side, which is this machine
 		if c.Server, _, _ = strings.Cut(lines[2], " "); net.ParseIP(c.Server) == nil {
-			return errors.Join(fmt.Errorf("client %s: it does not say what this machine's address is: add ,server=ADDRESS", c.Name), c.close(ctx, h))
+			return errors.Join(fmt.Errorf("client %s: it does not report this machine's address: add ,server=ADDRESS", c.Name), c.close(ctx, h))
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 		return nil, err
 	}
 	if w.Version != doc.Workload.Version {
-		return nil, fmt.Errorf("it was begun with version %d of workload %s, this program has %d", doc.Workload.Version, w.Name, w.Version)
+		return nil, fmt.Errorf("it was started with version %d of workload %s, this program has %d: finish it with the program that started it", doc.Workload.Version, w.Name, w.Version)
 	}
 	d := &doc.Design
 	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration, Ceilings: d.Ceilings,
@@ -78,7 +78,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 			return nil, err
 		}
 		if c.Identity != doc.Cases[i].Identity {
-			return nil, fmt.Errorf("case %s: its data have changed since it was begun; begin anew", c.ID)
+			return nil, fmt.Errorf("case %s: its data have changed since it was started; start over", c.ID)
 		}
 	}
 	return p, nil

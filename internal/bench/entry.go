@@ -76,7 +76,7 @@ func (s *session) calls(ctx context.Context, env Environment, n int) (called, er
 		return called{}, err
 	}
 	if counted.CPU == nil || len(out.Processes) == 0 {
-		return called{}, errors.New("the CPU time of the environment's processes is not seen by this machine's kernel")
+		return called{}, errors.New("this machine's kernel does not see the CPU time of the environment's processes")
 	}
 	c := called{cpu: *counted.CPU}
 	for _, k := range counted.Counters {

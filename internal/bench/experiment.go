@@ -84,7 +84,7 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	case e.Name == "":
 		return nil, fmt.Errorf("experiment %s: name is missing", name)
 	case strings.ContainsAny(e.Name, "/ "):
-		return nil, fmt.Errorf("experiment %s: name %q: want one without spaces and slashes: results are called after it", name, e.Name)
+		return nil, fmt.Errorf("experiment %s: name %q: want one without spaces and slashes: it names the results", name, e.Name)
 	case e.Workload == "":
 		return nil, fmt.Errorf("experiment %s: workload is missing", name)
 	case e.Pairs < 0:

@@ -36,9 +36,9 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	out, err := s.observed(ctx, env, job, r)
 	if ctx.Err() != nil {
 		if len(s.doc.Runs) == 0 {
-			return nil, fmt.Errorf("%w in the first run; nothing was measured, and nothing is kept", ErrStopped)
+			return nil, fmt.Errorf("%w during the first run; nothing was measured or kept", ErrStopped)
 		}
-		return nil, fmt.Errorf("%w in run %s, which is lost", ErrStopped, r.ID)
+		return nil, fmt.Errorf("%w during run %s; that run is lost", ErrStopped, r.ID)
 	}
 	out.Params = params
 	if ierr := env.Idle(ctx, true); ierr != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/verdict"
 )
 
 // The numbers of pairs (reference: exact signed-rank levels; 5 pairs can never
@@ -23,9 +24,6 @@ const (
 	StandardPairs = 10
 	PublishPairs  = 100
 )
-
-// DefaultMargin is the smallest cost that matters when nobody says otherwise.
-const DefaultMargin = 0.03
 
 // Plan is an experiment that is ready to run: everything is checked that can
 // be checked without starting anything.
@@ -114,7 +112,7 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{Name: e.Name, Workload: w, Seed: c.Seed, Calibration: c.Calibrate,
-		Pairs: cmp.Or(c.Pairs, e.Pairs, StandardPairs), Margin: cmp.Or(c.Margin, float64(e.Margin), DefaultMargin)}
+		Pairs: cmp.Or(c.Pairs, e.Pairs, StandardPairs), Margin: cmp.Or(c.Margin, float64(e.Margin), verdict.DefaultMargin)}
 	if p.Pairs < 1 {
 		return nil, fmt.Errorf("%d pairs: want at least 1, and at least %d for a verdict", p.Pairs, QuickPairs)
 	}
@@ -124,7 +122,7 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 	p.Primary = cmp.Or(c.Primary, e.Primary, w.Primary(p.Cases[0].Params).Name)
 	for _, x := range p.Cases {
 		if own := w.Primary(x.Params).Name; c.Primary == "" && e.Primary == "" && own != p.Primary {
-			return nil, fmt.Errorf("workload %s: case %s is about %s, case %s about %s: run them apart, or name one metric", w.Name, p.Cases[0].ID, p.Primary, x.ID, own)
+			return nil, fmt.Errorf("workload %s: case %s measures %s, case %s measures %s: run them separately, or name one metric", w.Name, p.Cases[0].ID, p.Primary, x.ID, own)
 		}
 	}
 	var known []string
@@ -172,7 +170,7 @@ func NewPlan(c Choice, l Lists) (*Plan, error) {
 		case !slices.Contains(known, x.Metric):
 			return nil, fmt.Errorf("ceiling of %q: workload %s has no such metric; there are %s", x.Metric, w.Name, strings.Join(known, ", "))
 		case !(x.Value > 0) || x.Source == "":
-			return nil, fmt.Errorf("ceiling of %s: want a value above 0 and where it is from", x.Metric)
+			return nil, fmt.Errorf("ceiling of %s: want a value above 0 and its source", x.Metric)
 		case x.Env != "" && !slices.ContainsFunc(p.Arms, func(a Arm) bool { return a.Label == x.Env }):
 			return nil, fmt.Errorf("ceiling of %s: no environment %q", x.Metric, x.Env)
 		}

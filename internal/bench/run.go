@@ -53,7 +53,7 @@ type Options struct {
 	Timeout time.Duration
 	// Verdict holds the thresholds of guards and verdicts.
 	Verdict verdict.Options
-	// Progress is told of each step; nil is silent.
+	// Progress is called at each step; nil is silent.
 	Progress func(Progress)
 }
 
@@ -78,13 +78,13 @@ var ErrStopped = errors.New("stopped")
 
 // ErrLeft is wrapped when an environment could not be taken down, and nothing
 // else went wrong: the document is finished.
-var ErrLeft = errors.New("something of it is left behind")
+var ErrLeft = errors.New("parts of it are left behind")
 
 // ErrKept is wrapped where an experiment ended before its end and its runs are kept.
-var ErrKept = errors.New("what was measured before is kept")
+var ErrKept = errors.New("completed runs are kept")
 
 // errAnew is wrapped where what was begun cannot be gone on with.
-var errAnew = errors.New("begin anew")
+var errAnew = errors.New("start over")
 
 // giveUp is the number of failed runs, without a good one, after which an arm
 // is given up.
@@ -174,7 +174,7 @@ func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, st
 	case len(doc.Runs) == 0:
 		return nil, errors.Join(err, left, stream.Discard())
 	case !errors.Is(err, errAnew):
-		err = fmt.Errorf("%w; %w (runs: %d): go on with `teescope bench run --resume --out %s`", err, ErrKept, len(doc.Runs), path)
+		err = fmt.Errorf("%w; %w (runs: %d): continue with `teescope bench run --resume --out %s`", err, ErrKept, len(doc.Runs), path)
 	}
 	return nil, errors.Join(err, left, stream.Close())
 }
@@ -276,7 +276,7 @@ func (s *session) givenUp() error {
 
 func runID(s result.Slot) string { return fmt.Sprintf("p%02d-%s-%s", s.Pair, s.Case, s.Env) }
 
-// raw keeps the outputs of a run beside the document.
+// raw keeps the outputs of a run next to the document.
 func (s *session) raw(id string, out Outcome) ([]result.RawFile, error) {
 	texts := map[string][]byte{"stdout": out.Inside.Stdout, "stderr": out.Inside.Stderr}
 	if len(out.Outside.Stdout)+len(out.Outside.Stderr) > 0 {

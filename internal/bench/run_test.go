@@ -402,7 +402,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	e, err := Run(t.Context(), p, o, path)
-	if e != nil || !errors.Is(err, unix.ENOSPC) || !errors.Is(err, ErrKept) || !strings.Contains(err.Error(), "(runs: 4): go on with `teescope bench run --resume --out "+path+"`") {
+	if e != nil || !errors.Is(err, unix.ENOSPC) || !errors.Is(err, ErrKept) || !strings.Contains(err.Error(), "(runs: 4): continue with `teescope bench run --resume --out "+path+"`") {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Remove(filler); err != nil {

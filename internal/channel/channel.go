@@ -134,7 +134,7 @@ func (c Config) completed(client bool) (Config, error) {
 		return c, fmt.Errorf("channel: no %v; there are %v and %v", c.Suite, AESGCM, ChaChaPoly)
 	}
 	if client && c.Verify == nil && !c.Unverified {
-		return c, errors.New("channel: a client without Verify trusts anybody; set Unverified if that is meant")
+		return c, errors.New("channel: a client without Verify trusts anyone; set Unverified if that is intended")
 	}
 	if c.MaxMessage < 0 || c.HandshakeTimeout < 0 || c.MessageTimeout < 0 {
 		return c, errors.New("channel: a limit below 0")

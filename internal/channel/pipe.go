@@ -61,7 +61,7 @@ func (r *ring) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// stride is how much is written before the reader is told.
+// stride is how much is written before the reader is woken.
 const stride = 64 << 10
 
 func (r *ring) write(p []byte) (int, error) {

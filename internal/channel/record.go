@@ -49,7 +49,7 @@ var codes = []error{1: ErrEvidence, 2: ErrForged, 3: ErrTooLarge, 4: ErrMalforme
 
 var errSuite = errors.New("the sides have no suite or version in common")
 
-// code is what the peer is told of a fault, 0 for nothing.
+// code is the fault code sent to the peer, 0 for none.
 func code(err error) byte {
 	for i, k := range codes {
 		if k != nil && errors.Is(err, k) {

@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-)
 
-// maxEfficiency is where scaling is no longer believed without a reason:
-// the baseline is then more likely out of line.
-const maxEfficiency = 1.05
+	"github.com/teescope/teescope/internal/stats"
+)
 
 // implied checks what needs no claim: the kinds of the columns say it.
 func (t *Table) implied(r *Report) {
@@ -62,8 +60,8 @@ func (t *Table) cellsOf(r *Report, c int) {
 		if v < 0 && !change || col.part && v > 1+slackShare {
 			impossible.Follows = append(impossible.Follows, t.ref(i, c)+" is "+t.number(i, c))
 		}
-		if col.efficiency && v > maxEfficiency {
-			scaling.Follows = append(scaling.Follows, fmt.Sprintf("%s is %s, above %s: look at the baseline", t.ref(i, c), t.number(i, c), show(maxEfficiency, percent)))
+		if col.efficiency && v > stats.MaxEfficiency {
+			scaling.Follows = append(scaling.Follows, fmt.Sprintf("%s is %s, above %s: look at the baseline", t.ref(i, c), t.number(i, c), show(stats.MaxEfficiency, percent)))
 		}
 	}
 	r.add(units)
@@ -104,7 +102,7 @@ func (t *Table) scaling(r *Report, p, y int) {
 		for _, q := range g[1:] {
 			ratio, _ := div(q.q, first.q)
 			grow := x(q) / x(first)
-			if ratio.lo/grow > maxEfficiency {
+			if ratio.lo/grow > stats.MaxEfficiency {
 				above++
 				f.Follows = append(f.Follows, fmt.Sprintf("%s: %s / (%s x %s) = %s of linear", t.keys(q.row, -1), t.worth(q), group(grow), t.worth(first), show(ratio.v/grow, percent)))
 			}

@@ -15,9 +15,9 @@ func agentCommand(env Env) *cobra.Command {
 	var costs bool
 	c := &cobra.Command{
 		Use:   "agent",
-		Short: "Run the sources only, for a Prometheus or a monitor elsewhere to scrape",
-		Long: `Agent opens the sources and serves /metrics. It has no clock of its own: each
-scrape reads the sources once.`,
+		Short: "Serve the metrics of this machine to a Prometheus or a monitor elsewhere",
+		Long: `Agent opens the sources and serves /metrics. It stores nothing: each scrape reads
+the sources once.`,
 		Example: "  teescope agent --listen 127.0.0.1:9781",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -49,6 +49,6 @@ scrape reads the sources once.`,
 		},
 	}
 	s.flags(c, "127.0.0.1:9781")
-	c.Flags().BoolVar(&costs, "calibrate", false, "measure this host's unit costs first, in a second of CPU time, and serve them too")
+	c.Flags().BoolVar(&costs, "calibrate", false, "first measure what events cost on this host (about a second of CPU time), and serve that too")
 	return c
 }

@@ -26,19 +26,19 @@ func serverURL(server string) (*url.URL, error) {
 	return base, nil
 }
 
-// answerLimit bounds what is read of an answer: some ten thousand findings.
+// answerLimit, in bytes, has room for some ten thousand findings.
 const answerLimit = 32 << 20
 
-// notAnswered is an answer of a monitor that is no success, with what it says.
+// notAnswered is a monitor's answer with another status than 200, and its reason.
 type notAnswered struct {
 	reason string
 	error
 }
 
-// ask puts a monitor's answer to a GET into answer; an error says what was tried
-// and what to do, and is a notAnswered where the monitor gave it.
+// ask decodes a monitor's answer to a GET into answer. Where the monitor itself
+// refused, the error is a notAnswered.
 func ask(ctx context.Context, u *url.URL, answer any) error {
-	shown := u.Redacted() // a password is for the monitor only
+	shown := u.Redacted() // without the password
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return fmt.Errorf("--server: %w", err)
@@ -47,7 +47,7 @@ func ask(ctx context.Context, u *url.URL, answer any) error {
 	resp, err := client.Do(req)
 	var untrusted *tls.CertificateVerificationError
 	if errors.As(err, &untrusted) {
-		return fmt.Errorf("ask the monitor: GET %s: %w; name a certificate that you trust with the environment variable SSL_CERT_FILE", shown, untrusted)
+		return fmt.Errorf("ask the monitor: GET %s: %w; set SSL_CERT_FILE to the certificate of the authority that you trust", shown, untrusted)
 	}
 	if err != nil {
 		return fmt.Errorf("ask the monitor: %w; start one with `teescope monitor`, or name its URL with --server", err)
@@ -60,12 +60,12 @@ func ask(ctx context.Context, u *url.URL, answer any) error {
 	if resp.StatusCode != http.StatusOK {
 		var e web.Error
 		if json.Unmarshal(body, &e) != nil || e.Error == "" {
-			e.Error = "no teescope monitor answers there; an agent keeps no readings and has no findings"
+			e.Error = "no teescope monitor answers there; an agent stores nothing and has no findings"
 			switch resp.StatusCode {
 			case http.StatusUnauthorized:
-				e.Error = "it wants a name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
+				e.Error = "it asks for a user name and a password: --server " + u.Scheme + "://USER:PASSWORD@" + u.Host
 			case http.StatusBadRequest:
-				e.Error = "a monitor behind TLS is asked with https://" // what Go's servers answer to plain HTTP
+				e.Error = "a monitor with TLS needs https://" // Go's servers answer 400 to plain HTTP
 			}
 		}
 		return &notAnswered{e.Error, fmt.Errorf("ask the monitor: GET %s: %s: %s", shown, resp.Status, e.Error)}

@@ -17,8 +17,8 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
-	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -30,7 +30,7 @@ import (
 func benchCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure what a TEE costs, in interleaved pairs, with an interval or an honest refusal",
+		Short: "Measure what a TEE costs, in interleaved pairs, with an interval",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -38,7 +38,7 @@ func benchCommand(env Env) *cobra.Command {
 	return c
 }
 
-// lists are the members that plans are made of.
+// lists are the workloads and launchers that plans are made of.
 func lists() bench.Lists {
 	return bench.Lists{Workloads: workloads.All, Launchers: launchers.All, File: func(path string) (*bench.Launcher, error) {
 		b, err := os.ReadFile(path)
@@ -72,25 +72,25 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs := c.Flags()
 	f.changed = fs.Changed
 	fs.StringArrayVar(&f.envs, "env", nil, "environment, as [LABEL=]LAUNCHER[,K=V]...; the first is the baseline")
-	fs.StringSliceVar(&f.variants, "variants", nil, "labels of those of an experiment's environments that run; the first that is left is the baseline")
-	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 runs both")
-	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (the experiment's own, or %d)", bench.StandardPairs))
-	fs.IntVar(&f.pairs, "runs", 0, "number of runs in each environment: the same as --pairs")
-	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d pairs, the least for a verdict", bench.QuickPairs))
-	fs.BoolVar(&f.publish, "publish", false, fmt.Sprintf("%d pairs", bench.PublishPairs))
-	fs.StringVar(&f.out, "out", "", "result file, or a folder for several names (default: in the monitor's data folder, where the page finds it)")
-	fs.StringVar(&f.data, "data", dataDir(), "data folder of the monitor, whose page shows the results in it")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would run, with time and disk space, and start nothing")
-	fs.BoolVar(&f.resume, "resume", false, "go on with the experiment that stopped at --out")
-	fs.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: drawn, and logged in the result)")
-	fs.StringVar(&f.margin, "margin", "", "smallest cost that matters (default: the experiment's, or 3%)")
-	fs.StringVar(&f.metric, "metric", "", "metric that the verdict is about (default: the workload's primary metric)")
-	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "what a device or link can give at most, as METRIC=VALUE,SOURCE in base units; beyond it a value is refused")
+	fs.StringSliceVar(&f.variants, "variants", nil, "run only these environments of an experiment; the first is the baseline")
+	fs.StringArrayVar(&f.params, "param", nil, "parameter of the workload, as K=V; K=V1|V2 measures both")
+	fs.IntVar(&f.pairs, "pairs", 0, fmt.Sprintf("number of pairs (default: the experiment's, or %d)", bench.StandardPairs))
+	fs.IntVar(&f.pairs, "runs", 0, "runs in each environment: the same as --pairs")
+	fs.BoolVar(&f.quick, "quick", false, fmt.Sprintf("%d pairs, the minimum for a verdict", bench.QuickPairs))
+	fs.BoolVar(&f.publish, "publish", false, fmt.Sprintf("%d pairs, for results to publish", bench.PublishPairs))
+	fs.StringVar(&f.out, "out", "", "result file, or a folder for several names (default: in the monitor's data folder, so the page shows it)")
+	fs.StringVar(&f.data, "data", dataDir(), "data folder of the monitor whose page shows the results")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would run, how long and with how much disk space, and start nothing")
+	fs.BoolVar(&f.resume, "resume", false, "continue the experiment that stopped, at --out")
+	fs.Uint64Var(&f.seed, "seed", 0, "seed of the random order (default: random; the result records it)")
+	fs.StringVar(&f.margin, "margin", "", "smallest cost that matters (default: the experiment's, or "+defaultMargin+")")
+	fs.StringVar(&f.metric, "metric", "", "metric of the verdict (default: the workload's primary metric)")
+	fs.StringArrayVar(&f.ceilings, "ceiling", nil, "physical limit of a device or link, as METRIC=VALUE,SOURCE in base units; higher values are refused")
 	fs.StringVar(&f.commit, "commit", "", "commit of the program under test, for the history")
-	fs.BoolVar(&f.noCounters, "no-counters", false, "do not attach the monitor's sources to the runs (an experiment may ask for that itself; say it again with NAME --resume)")
-	fs.StringVar(&f.client, "client", "", "machine on which load generators run, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from there (default: this machine, which the result says)")
-	fs.DurationVar(&f.timeout, "timeout", 0, "end a run that takes longer (default: 20 times its estimate, at least 2m)")
-	fs.StringVar(&f.format, "format", "text", "how the result is printed: "+formatNames())
+	fs.BoolVar(&f.noCounters, "no-counters", false, "run without counters (an experiment may set this itself; repeat it with --resume)")
+	fs.StringVar(&f.client, "client", "", "machine for the load generators, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from there (default: this machine; the result says so)")
+	fs.DurationVar(&f.timeout, "timeout", 0, "stop a run that takes longer (default: 20 times its estimate, at least 2m)")
+	fs.StringVar(&f.format, "format", "text", "output format: "+formatNames())
 	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")
 	c.MarkFlagsMutuallyExclusive("env", "variants")
 }
@@ -99,16 +99,15 @@ func benchRunCommand(env Env) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "run NAME...",
-		Short: "Run a workload, an experiment or the platform suite",
+		Short: "Run a workload, an experiment or all workloads",
 		Long: `Run measures one or more workloads in one or more environments. A NAME is a workload or
 an experiment of ` + "`teescope bench list`" + `, an experiment file (.yaml), or "platform" for
-everything that this machine can run. Each run is a fresh process; the environments
-alternate in random order, pair by pair. Every run is on disk when it ends: a stop loses
-the run in progress only, and --resume goes on, also with the passes that follow (then),
-but for those that are finished.
+a fixed suite that characterizes this machine. Each run is a fresh process; the environments
+alternate in random order, pair by pair. Every run is saved when it ends, so an
+interruption loses only the current run: --resume continues, and skips finished passes.
 
-Exit status: 0 measured, 3 when a guard refused the result or no run gave a value, 4 for a wrong command line
-or a machine that lacks something.`,
+Exit status: 0 measured, 3 a guard refused the result or no run gave a value, 4 usage error
+or something missing on this machine.`,
 		Example: "  teescope bench run startup --env native --env runsc\n" +
 			"  teescope bench run custom --param 'command={binary} --once' --env base=native,binary=./old --env head=native,binary=./new\n" +
 			"  teescope bench run --resume --out result.json\n" +
@@ -123,10 +122,11 @@ func benchCalibrateCommand(env Env) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "calibrate NAME",
-		Short: "Run an environment against itself: this machine's noise floor and real false-positive rate",
-		Long: `Calibrate makes an A/A run: both arms are the same, so whatever differs is noise. Its
-result tells the smallest cost that this machine can show for this workload, and
-` + "`teescope gate`" + ` and ` + "`teescope compare`" + ` take it with --calibration.`,
+		Short: "Measure this machine's noise floor: an environment against itself (A/A)",
+		Long: `Calibrate measures an environment against itself (A/A), so every difference is noise.
+The result shows the smallest cost that this machine can detect for this workload, and
+how often it would report one that is not there. Pass it to ` + "`teescope gate`" + ` and
+` + "`teescope compare`" + ` with --calibration.`,
 		Example: "  teescope bench calibrate syscall --pairs 20 --out calibration.json",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.Context(), env, args, true) },
@@ -142,7 +142,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	}
 	h := host.Local()
 	o := bench.Options{Host: h, Kinds: kinds.All, Version: version(), Command: append([]string{"teescope"}, env.Args...),
-		Timeout: f.timeout, Verdict: verdict.Options{Diff: environment.Diff}, Progress: newProgress(env.Stderr).show}
+		Timeout: f.timeout, Verdict: judged(), Progress: newProgress(env.Stderr).show}
 	if f.commit != "" {
 		if o.Commit, err = commitOf(ctx, h, f.commit); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		}
 	}
 	if f.resume && f.out == "" {
-		return errors.New("--resume goes on with the experiment at --out: give --out FILE")
+		return errors.New("--resume: name the result to continue with --out FILE")
 	}
 	if f.resume && len(names) == 0 {
 		p, err := bench.Begun(lists(), o, f.out)
@@ -164,7 +164,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		return f.tasks(ctx, env, o, format, []task{{p, f.out}})
 	}
 	if len(names) == 0 {
-		return errors.New("name a workload or an experiment; `teescope bench list` shows what there is")
+		return errors.New("name a workload or an experiment; `teescope bench list` lists them")
 	}
 	choices, err := f.choices(names, calibrate)
 	if err != nil {
@@ -184,7 +184,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		}
 	}
 	if f.resume && (len(plans) > 1 || slices.Contains(names, platformSuite)) {
-		return errors.New("--resume goes on with one experiment: give its name alone")
+		return errors.New("--resume: name one experiment only")
 	}
 	if f.dryRun {
 		return dryRun(env.Stdout, h, plans)
@@ -192,7 +192,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	for _, p := range plans {
 		p.NoCounters = p.NoCounters || f.noCounters
 		if err := p.Check(h); err != nil {
-			return fmt.Errorf("%s cannot run here: %w (--env takes other environments, --dry-run says what it would run)", p.Name, err)
+			return fmt.Errorf("%s cannot run here: %w (choose other environments with --env; --dry-run shows what would run)", p.Name, err)
 		}
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
@@ -208,7 +208,7 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	return f.tasks(ctx, env, o, format, todo)
 }
 
-// tasks runs experiments and the passes that follow from each.
+// tasks runs experiments, each with the passes that follow.
 func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format *report.Format, todo []task) error {
 	var status outcome
 	for len(todo) > 0 {
@@ -217,7 +217,7 @@ func (f *benchFlags) tasks(ctx context.Context, env Env, o bench.Options, format
 		one.noCounters = f.noCounters || t.plan.NoCounters
 		e, err := t.finished(f.resume)
 		if err == nil && e != nil {
-			fmt.Fprintf(env.Stderr, "%s is finished\n", t.path)
+			fmt.Fprintf(env.Stderr, "%s is already finished\n", t.path)
 		} else if err == nil {
 			err = one.finish(ctx, env, o, format, t.path, func(o bench.Options) (_ *result.Experiment, err error) {
 				e, err = t.run(ctx, o, f.resume)
@@ -255,9 +255,9 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 		fmt.Fprintf(env.Stderr, "teescope: %s\n", oneLine(err))
 	}
 	if err := f.publishTo(path, e); err != nil {
-		fmt.Fprintf(env.Stderr, "teescope: the page will not show this result: %s\n", oneLine(err))
+		fmt.Fprintf(env.Stderr, "teescope: copy the result for the page: %s\n", oneLine(err))
 	}
-	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Made: o.Host.Now().UTC()}); werr != nil {
+	if werr := format.Write(env.Stdout, report.Document{Experiments: []*result.Experiment{e}, Catalog: known, Made: o.Host.Now().UTC()}); werr != nil {
 		return werr
 	}
 	if e.Design.Calibration && f.format == "text" {
@@ -269,7 +269,7 @@ func (f *benchFlags) finish(ctx context.Context, env Env, o bench.Options, forma
 	return nil
 }
 
-// printFloor says what an A/A run has found out.
+// printFloor prints the noise floor that an A/A run measured.
 func printFloor(w io.Writer, e *result.Experiment) {
 	n, err := verdict.Calibrate(e)
 	if err != nil {
@@ -283,18 +283,18 @@ func printFloor(w io.Writer, e *result.Experiment) {
 			fmt.Fprintf(w, "  %s: none\n", c.ID)
 			continue
 		}
-		fmt.Fprintf(w, "  %s: equal arms in %d interleaved pairs differ by up to %s in 19 of 20 experiments; separate results, by up to %s\n",
-			c.ID, f.Pairs, report.Percent(f.Paired), report.Percent(f.Drift))
+		fmt.Fprintf(w, "  %s: in 19 of 20 experiments of %d pairs, equal environments differ by up to %s; separate results, by up to %s\n",
+			c.ID, f.Pairs, metric.Percent(f.Paired), metric.Percent(f.Drift))
 		if f.FalsePositives != nil {
-			fmt.Fprintf(w, "    %s of random halves would raise a false alarm, where the test allows %s\n", report.Percent(*f.FalsePositives), report.Percent(f.Level))
+			fmt.Fprintf(w, "    false alarms: %s of random halves, where the test allows %s\n", metric.Percent(*f.FalsePositives), metric.Percent(f.Level))
 		} else {
-			fmt.Fprintln(w, "    with at least 12 pairs it also gives this host's rate of false alarms")
+			fmt.Fprintln(w, "    false alarms: not measured; needs at least 12 pairs")
 		}
 	}
 }
 
-// measured attaches the counters around a run of an experiment. What events cost is
-// measured before, unless the data folder has it.
+// measured attaches the counters around a run of an experiment. It first measures what
+// events cost, unless the data folder has that.
 func (f *benchFlags) measured(ctx context.Context, o bench.Options, run func(bench.Options) (*result.Experiment, error)) (*result.Experiment, error) {
 	o.NoCounters = "switched off by --no-counters"
 	if !f.noCounters {
@@ -307,17 +307,17 @@ func (f *benchFlags) measured(ctx context.Context, o bench.Options, run func(ben
 	return run(o)
 }
 
-// anyValue: at least one run gave a value.
+// anyValue reports whether at least one run gave a value.
 func anyValue(e *result.Experiment) bool {
 	return slices.ContainsFunc(e.Runs, func(r result.Run) bool { return r.Status == result.OK })
 }
 
-// refused: a verdict that was asked for is invalid.
+// refused reports whether a primary comparison is invalid.
 func refused(e *result.Experiment) bool {
 	return slices.ContainsFunc(e.Comparisons, func(c result.Comparison) bool { return c.Primary && c.Verdict == stats.Invalid })
 }
 
-// publishTo puts a result where the monitor's page looks, unless it is there.
+// publishTo copies a result to where the monitor's page finds it, unless it is there.
 func (f *benchFlags) publishTo(path string, e *result.Experiment) error {
 	a := &result.Archive{Dir: filepath.Join(f.data, "results")}
 	abs, err := filepath.Abs(path)
@@ -328,7 +328,7 @@ func (f *benchFlags) publishTo(path string, e *result.Experiment) error {
 	return err
 }
 
-// path is where the result of an experiment goes.
+// path is the file of an experiment's result.
 func (f *benchFlags) path(name string, at time.Time, several bool) string {
 	file := strings.Map(func(r rune) rune {
 		if r == '/' || r <= ' ' {

@@ -53,7 +53,7 @@ func TestBenchBadInput(t *testing.T) {
 		{"bench run startup --metric speed", "there are"},
 		{"bench run startup --format pdf", "want one of"},
 		{"bench run startup --seed 9007199254740993", "2^53"},
-		{"bench run startup null --out " + there, "need a folder"},
+		{"bench run startup null --out " + there, "want a folder"},
 		{"bench run startup --out " + there, "is a file already"},
 		{"bench run " + bad, "colour"},
 		{"bench run " + filepath.Join(dir, "none.yaml"), "no such file"},
@@ -70,7 +70,7 @@ func TestBenchBadInput(t *testing.T) {
 		{"history add " + there, "cut off"},
 		{"history show --data " + dir, "history add"},
 		{"history detect --data " + dir + " --magnitude x", "share like"},
-		{"schema nonsense", "there is result"},
+		{"schema nonsense", "want result"},
 	} {
 		args := append(strings.Fields(c.args), "--data", filepath.Join(dir, "data"))
 		if !strings.HasPrefix(c.args, "bench run") && !strings.HasPrefix(c.args, "bench cal") || strings.Contains(c.args, "--data") {
@@ -130,7 +130,7 @@ func TestExperiments(t *testing.T) {
 		}
 	}
 	out, errs, code := run(t, "bench", "run", "null", "--env", "a=native", "--env", "b=native", "--pairs", "5", "--dry-run")
-	if code != 0 || !strings.Contains(out, "5 pairs give ratios and no verdict") {
+	if code != 0 || !strings.Contains(out, "5 pairs give ratios but no verdict") {
 		t.Errorf("five pairs: exit status %d: %s%s", code, out, errs)
 	}
 }
@@ -220,7 +220,7 @@ func TestRunCompareReport(t *testing.T) {
 	if out, errs, code := run(t, "history", "show", "--data", data); code != 0 || !strings.Contains(out, "null in native") {
 		t.Errorf("history show: exit status %d: %s%s", code, out, errs)
 	}
-	if out, errs, code := run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "no change of level in 1 results") {
+	if out, errs, code := run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "no change in 1 results") {
 		t.Errorf("history detect: exit status %d: %s%s", code, out, errs)
 	}
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// choices turn names into what NewPlan checks.
+// choices are what the flags and names choose, for NewPlan to check.
 func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, error) {
 	if f.out != "" && filepath.Ext(f.out) == ".json" && len(names) > 1 {
-		return nil, fmt.Errorf("--out %s: %d experiments need a folder", f.out, len(names))
+		return nil, fmt.Errorf("--out %s: want a folder for %d experiments", f.out, len(names))
 	}
 	if len(names) > 1 && slices.Contains(names, platformSuite) {
-		return nil, fmt.Errorf("the %s suite runs everything; give it alone", platformSuite)
+		return nil, fmt.Errorf("the %s suite has experiments of its own; name it alone", platformSuite)
 	}
 	base := bench.Choice{Params: map[string]string{}, Envs: f.envs, Pairs: f.pairs, Seed: f.seed, Primary: f.metric, Calibrate: calibrate}
 	for _, kv := range f.params {
@@ -64,7 +64,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 		base.Margin = v
 	}
 	if base.Seed >= maxSeed {
-		return nil, fmt.Errorf("--seed %d: want one below 2^53, so that every reader of the result sees the same number", base.Seed)
+		return nil, fmt.Errorf("--seed %d: want a number below 2^53, which JSON keeps exactly", base.Seed)
 	}
 	if base.Seed == 0 {
 		base.Seed = 1 + rand.Uint64N(maxSeed-1)
@@ -96,11 +96,11 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 // maxSeed bounds seeds to what a JSON number holds exactly in every language.
 const maxSeed = 1 << 53
 
-// mostPairs is a hundred times what is published. The order of all runs is drawn before the
-// first, so that a mistyped number would take all memory.
+// mostPairs is a hundred times what --publish runs. The order of all runs is drawn before
+// the first, so a mistyped number could take all memory.
 const mostPairs = 100 * bench.PublishPairs
 
-// fewPairs refuses more, of an experiment and of its passes.
+// fewPairs refuses more pairs than that, of an experiment and of its passes.
 func fewPairs(c bench.Choice) error {
 	most := c.Pairs
 	if most == 0 {
@@ -115,8 +115,8 @@ func fewPairs(c bench.Choice) error {
 	return nil
 }
 
-// experiment finds an experiment file by path, a shipped one by name, or makes
-// one of a workload's name.
+// experiment reads an experiment file, finds a built-in one by name, or makes one
+// from a workload's name.
 func experiment(name string) (*bench.Experiment, error) {
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
 		b, err := os.ReadFile(name)
@@ -142,7 +142,7 @@ func experiment(name string) (*bench.Experiment, error) {
 func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
 	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
 	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w (git said: %s); run in the repository of the program under test", rev, err, strings.TrimSpace(string(out.Stderr)))
+		return nil, fmt.Errorf("commit %s: %w (git: %s); run this in the repository of the program under test", rev, err, strings.TrimSpace(string(out.Stderr)))
 	}
 	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
 	t, err := time.Parse(time.RFC3339, at)

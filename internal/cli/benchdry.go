@@ -10,19 +10,19 @@ import (
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
-	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/metric"
 )
 
-// dryRun prints what would be run, and starts nothing.
+// dryRun prints what would run and starts nothing.
 func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
 	var total time.Duration
 	var errs []error
 	for _, p := range plans {
 		took, disk := p.Estimate()
 		total += took
-		fmt.Fprintf(w, "%s: workload %s, %d case(s) x %d environment(s) x %d pair(s) = %d runs, about %s without launching, %s of disk\n",
-			p.Name, p.Workload.Name, len(p.Cases), len(p.Arms), p.Pairs, len(p.Cases)*len(p.Arms)*p.Pairs, took.Round(time.Second), report.Value(float64(disk), "bytes"))
-		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %.3g %%\n", p.Seed, p.Primary, p.Margin*100)
+		fmt.Fprintf(w, "%s: workload %s, %d case(s) x %d environment(s) x %d pair(s) = %d runs, about %s plus launching, %s of disk\n",
+			p.Name, p.Workload.Name, len(p.Cases), len(p.Arms), p.Pairs, len(p.Cases)*len(p.Arms)*p.Pairs, took.Round(time.Second), metric.Value(float64(disk), "bytes"))
+		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %s\n", p.Seed, p.Primary, metric.Percent(p.Margin))
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(w, "  %s\n", why)
 		}
@@ -47,20 +47,20 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
 		}
 	}
 	if len(plans) > 1 {
-		fmt.Fprintf(w, "in all about %s without launching\n", total.Round(time.Second))
+		fmt.Fprintf(w, "total: about %s plus launching\n", total.Round(time.Second))
 	}
 	return errors.Join(errs...)
 }
 
-// tooFew says before the time is spent that a plan cannot give a verdict.
+// tooFew returns why a plan cannot give a verdict, "" if it can.
 func tooFew(p *bench.Plan) string {
 	if len(p.Arms) < 2 || p.Pairs >= bench.QuickPairs {
 		return ""
 	}
-	return fmt.Sprintf("%d pairs give ratios and no verdict: an interval needs at least %d (--pairs, --quick)", p.Pairs, bench.QuickPairs)
+	return fmt.Sprintf("%d pairs give ratios but no verdict: an interval needs at least %d pairs (--quick)", p.Pairs, bench.QuickPairs)
 }
 
-// shellLine prints a command as a shell would read it.
+// shellLine is a command in a shell's notation.
 func shellLine(c host.Cmd) string {
 	var b strings.Builder
 	if c.Dir != "" {

@@ -23,7 +23,7 @@ func benchListCommand(env Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list [NAME...]",
-		Short:   "List workloads, experiments and launchers, with their parameters",
+		Short:   "List workloads, experiments and launchers with their parameters",
 		Example: "  teescope bench list\n  teescope bench list redis e7-original\n  teescope bench list --json | jq '.workloads[].name'",
 		RunE: func(_ *cobra.Command, names []string) error {
 			l, err := catalogue()
@@ -128,7 +128,7 @@ func params(ps []bench.Param) []listedParam {
 	return out
 }
 
-// named is the part of the list that has these names.
+// named selects the entries with these names.
 func (l listing) named(names []string) (listing, error) {
 	for _, n := range names {
 		if !slices.ContainsFunc(l.Workloads, func(x listedWorkload) bool { return x.Name == n }) &&
@@ -154,12 +154,12 @@ func (l listing) print(w io.Writer) {
 		}
 		printParams(w, x.Params)
 		for _, p := range slices.Sorted(maps.Keys(x.Sweep)) {
-			fmt.Fprintf(w, "  runs %s = %s unless --param says otherwise\n", p, strings.Join(x.Sweep[p], ", "))
+			fmt.Fprintf(w, "  runs with %s = %s, unless --param sets it\n", p, strings.Join(x.Sweep[p], ", "))
 		}
 		fmt.Fprintln(w)
 	}
 	if len(l.Experiments) > 0 {
-		fmt.Fprint(w, "EXPERIMENTS: workloads with parameters and environments, as published or corrected\n\n")
+		fmt.Fprint(w, "EXPERIMENTS: workloads with parameters and environments, as published and as corrected\n\n")
 	}
 	for _, x := range l.Experiments {
 		fmt.Fprintf(w, "%s: %s\n  workload %s in %s\n", x.Name, x.Doc, x.Workload, strings.Join(x.Environments, "; "))
@@ -167,12 +167,12 @@ func (l listing) print(w io.Writer) {
 			fmt.Fprintf(w, "  from: %s\n", x.Source)
 		}
 		if x.Corrects != "" {
-			fmt.Fprintf(w, "  what differs from it, and where it misleads: %s\n", x.Corrects)
+			fmt.Fprintf(w, "  differs from it, and why: %s\n", x.Corrects)
 		}
 		fmt.Fprintln(w)
 	}
 	if len(l.Launchers) > 0 {
-		fmt.Fprint(w, "LAUNCHERS: where it runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
+		fmt.Fprint(w, "LAUNCHERS: where a workload runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
 	}
 	for _, x := range l.Launchers {
 		fmt.Fprintf(w, "%s: %s\n", x.Name, x.Doc)
@@ -180,7 +180,7 @@ func (l listing) print(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	if len(l.Launchers) == len(launchers.All) {
-		fmt.Fprintf(w, "%s: every workload above that this machine can run, in a one-page table\n", platformSuite)
+		fmt.Fprintf(w, "%s: a fixed suite for this machine, as one table: CPU, memory, kernel entry, wake-up, start-up and storage\n", platformSuite)
 	}
 }
 
@@ -192,7 +192,7 @@ func printParams(w io.Writer, ps []listedParam) {
 		}
 		note := ""
 		if p.Subject {
-			note = " (may differ between arms)"
+			note = " (may differ between environments)"
 		}
 		fmt.Fprintf(w, "  %s=%s  %s%s\n", p.Name, value, p.Doc, note)
 	}

@@ -8,33 +8,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
-	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/metric"
 )
 
-// target is a platform that an experiment can be taken to.
+// target is a platform on which an experiment can run.
 type target struct {
 	name, needs string
 	// setup is done once by hand, before the run.
 	setup []string
-	// envs are the arms there, in the notation of --env; values in capitals are
-	// the user's to fill in.
+	// envs are the environments there, in the notation of --env; the user replaces
+	// values in capitals.
 	envs  []string
 	notes []string
 }
 
-// targets are the platforms that `bench plan` writes commands for. Launchers
-// check on the spot what is missing.
+// targets are the platforms that `bench plan` writes commands for.
 var targets = []target{
 	{
 		name: "SGX host", needs: "CPU with SGX2 and flexible launch control, Linux 5.11 or newer (/dev/sgx_enclave), Gramine, and a signing key (gramine-sgx-gen-private-key)",
 		envs:  []string{"native", "gramine-direct", "gramine-sgx"},
-		notes: []string{"the ladder prices the library OS (gramine-direct against native) apart from the enclave (gramine-sgx against gramine-direct)"},
+		notes: []string{"the ladder separates the cost of the library OS (gramine-direct against native) from that of the enclave (gramine-sgx against gramine-direct)"},
 	},
 	{
 		name: "TDX guest", needs: "a TDX host with its KVM and QEMU, or two machines of one instance type in a cloud, one of them a TD",
 		setup: []string{"on one TDX host, both guests from one image:  --env vm=qemu,accel=kvm --env bounce=qemu,accel=kvm,bounce=on --env tdx=qemu,accel=kvm,cvm=tdx"},
 		envs:  []string{"vm=ssh,host=USER@PLAIN_VM", "tdx=ssh,host=USER@TD_GUEST"},
-		notes: []string{"two rented machines are two hosts: grade C at best, and called a platform difference, not overhead; the qemu ladder on one host is grade A"},
+		notes: []string{"two rented machines are two hosts: grade C at best, a platform difference and not overhead; the qemu ladder on one host is grade A"},
 	},
 	{
 		name: "SEV-SNP guest", needs: "an AMD host with SNP enabled (kvm_amd sev_snp=Y) and QEMU 9.1 or newer, or two machines of one instance type in a cloud, one of them confidential",
@@ -43,14 +42,14 @@ var targets = []target{
 		notes: []string{"two rented machines are two hosts: grade C at best; the qemu ladder on one host is grade A"},
 	},
 	{
-		name: "H200 in confidential-compute mode", needs: "an NVIDIA H100 or H200, a CPU TEE beside it, and permission to switch the GPU's mode (a reset each time)",
+		name: "H200 in confidential-compute mode", needs: "an NVIDIA H100 or H200, a CPU TEE, and permission to switch the GPU's mode (a reset each time)",
 		setup: []string{
 			"boot with confidential computing off (nvidia-smi conf-compute -f says OFF), run, and keep the file as off.json",
 			"switch the mode on with the vendor's tool, boot the confidential guest, run the same command, and keep the file as on.json",
 			"teescope compare off.json on.json",
 		},
 		envs:  []string{"native"},
-		notes: []string{"the mode cannot change between two runs of a pair, so the files are unpaired: grade B on one host"},
+		notes: []string{"the mode cannot change between the runs of a pair, so the files are unpaired: grade B on one host"},
 	},
 }
 
@@ -58,7 +57,7 @@ func benchPlanCommand(env Env) *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{
 		Use:   "plan NAME",
-		Short: "Print the exact commands for each platform, for hardware that is not here",
+		Short: "Print the commands to run on hardware that is not here",
 		Example: "  teescope bench plan startup\n" +
 			"  teescope bench plan memory --param size=1GiB",
 		Args: cobra.ExactArgs(1),
@@ -104,14 +103,14 @@ func (t target) print(w io.Writer, name string, f benchFlags, c bench.Choice) er
 		if err != nil {
 			return fmt.Errorf("%s: environment %s: %w", t.name, a.Label, err)
 		}
-		fmt.Fprintf(w, "which starts in %s:\n", a.Label)
+		fmt.Fprintf(w, "this starts in %s:\n", a.Label)
 		for _, c := range commands {
 			fmt.Fprintf(w, "  %s\n", shellLine(c))
 		}
 	}
 	took, disk := p.Estimate()
-	fmt.Fprintf(w, "\n%d runs of %d case(s), about %s without launching, %s of disk\n", p.Pairs*len(p.Arms)*len(p.Cases), len(p.Cases), round(took), report.Value(float64(disk), "bytes"))
-	fmt.Fprintf(w, "files: %s.json (the result), %s.raw/ (what every run printed), %s.html (the report)\n", out, out, out)
+	fmt.Fprintf(w, "\n%d runs of %d case(s), about %s plus launching, %s of disk\n", p.Pairs*len(p.Arms)*len(p.Cases), len(p.Cases), round(took), metric.Value(float64(disk), "bytes"))
+	fmt.Fprintf(w, "files: %s.json (the result), %s.raw/ (the output of every run), %s.html (the report)\n", out, out, out)
 	for _, n := range t.notes {
 		fmt.Fprintf(w, "note: %s\n", n)
 	}

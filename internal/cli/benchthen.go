@@ -19,8 +19,8 @@ type task struct {
 	path string
 }
 
-// finished is the result of a task that is being resumed and has nothing left to do; nil
-// of all others.
+// finished is the result of a resumed task that has nothing left to do, nil for all
+// others.
 func (t task) finished(resume bool) (*result.Experiment, error) {
 	if !resume {
 		return nil, nil
@@ -39,14 +39,14 @@ func (t task) finished(resume bool) (*result.Experiment, error) {
 	case err != nil:
 		return nil, err
 	case begun.Name != t.plan.Name:
-		return nil, fmt.Errorf("%s has the runs of %s and not of %s", t.path, begun.Name, t.plan.Name)
+		return nil, fmt.Errorf("%s has the runs of %s, not of %s; give the --out of that experiment", t.path, begun.Name, t.plan.Name)
 	case !done:
 		return nil, nil
 	}
 	return begun, nil
 }
 
-// run runs a task, or what is left of one that was begun before.
+// run runs a task, or the rest of one that stopped.
 func (t task) run(ctx context.Context, o bench.Options, resume bool) (*result.Experiment, error) {
 	if resume {
 		e, err := bench.Resume(ctx, lists(), o, t.path)
@@ -57,8 +57,7 @@ func (t task) run(ctx context.Context, o bench.Options, resume bool) (*result.Ex
 	return bench.Run(ctx, t.plan, o, t.path)
 }
 
-// following are the passes that come after a task, under the load that its result
-// gives.
+// following are the passes after a task; its result gives their load.
 func (t task) following(e *result.Experiment) ([]task, error) {
 	var out []task
 	for i := range t.plan.Then {
@@ -73,7 +72,7 @@ func (t task) following(e *result.Experiment) ([]task, error) {
 	return out, nil
 }
 
-// printThen says in a dry run what follows.
+// printThen prints the passes that follow, for a dry run.
 func printThen(w io.Writer, p *bench.Plan) {
 	for i := range p.Then {
 		pass := &p.Then[i]
@@ -84,6 +83,6 @@ func printThen(w io.Writer, p *bench.Plan) {
 		runs := pass.Runs(p)
 		took, _ := p.Estimate()
 		took = took * time.Duration(runs) / time.Duration(max(1, p.Pairs*len(p.Arms)*len(p.Cases)))
-		fmt.Fprintf(w, "  then %s: each case at %s of what the slower environment can do, %d runs, about %s\n", pass.Name, strings.Join(loads, ", "), runs, took.Round(time.Second))
+		fmt.Fprintf(w, "  then %s: each case at %s of the slower environment's capacity, %d runs, about %s\n", pass.Name, strings.Join(loads, ", "), runs, took.Round(time.Second))
 	}
 }

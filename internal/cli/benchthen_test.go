@@ -19,8 +19,8 @@ func TestResumeByName(t *testing.T) {
 	}{
 		{"null", "no experiment was begun", false, 4},
 		{"null", "writing " + out, true, 0},
-		{"null", out + " is finished", true, 0},
-		{"startup", "has the runs of null and not of startup", true, 4},
+		{"null", out + " is already finished", true, 0},
+		{"startup", "has the runs of null, not of startup", true, 4},
 		{"platform", "one experiment", true, 4},
 	} {
 		args := []string{"bench", "run", "--resume", c.name}

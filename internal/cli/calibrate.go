@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/teescope/teescope/internal/calibrate"
+	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe/bpf"
-	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -32,11 +32,11 @@ func calibrateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure what a system call, a page fault, a switch ... costs on this host",
-		Long: `Calibrate measures unit costs, which explanations multiply rates with, in a
-second of CPU time, at the lowest priority unless all CPUs are busy. A monitor
-does so by itself when it starts on a machine for the first time, before it
-attaches anything. Stop monitors and other tracers first: their probes are part
-of what is measured.`,
+		Long: `Calibrate measures unit costs, by which explanations multiply rates. It takes a
+second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
+calibrates automatically when it first starts on a machine, before it attaches
+anything. Stop monitors and other tracers first: their probes are part of what
+is measured.`,
 		Example: "  teescope calibrate\n  teescope calibrate --json | jq '.units[] | {event, seconds}'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -45,7 +45,7 @@ of what is measured.`,
 			if err != nil {
 				return err
 			}
-			k, err := calibrate.Measure(c.Context(), h, calibrate.Identify(h, protection(found)), traced())
+			k, err := prices.Measure(c.Context(), h, machine.Identify(h, protection(found)), traced())
 			if err != nil {
 				return err
 			}
@@ -67,12 +67,12 @@ of what is measured.`,
 	return c
 }
 
-func printCalibration(w io.Writer, c *calibrate.Calibration) error {
+func printCalibration(w io.Writer, c *prices.Calibration) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "event\tcost\t95 % of batches\tbatches\twhat")
 	for _, u := range c.Units {
-		fmt.Fprintf(tw, "%s\t%s\t%s to %s\t%d\t%s\n", u.Event, report.Value(u.Seconds, "seconds"),
-			report.Value(u.Low, "seconds"), report.Value(u.High, "seconds"), u.Batches, u.Method)
+		fmt.Fprintf(tw, "%s\t%s\t%s to %s\t%d\t%s\n", u.Event, metric.Value(u.Seconds, "seconds"),
+			metric.Value(u.Low, "seconds"), metric.Value(u.High, "seconds"), u.Batches, u.Method)
 	}
 	for _, m := range c.Missing {
 		fmt.Fprintf(tw, "%s\tnone\t\t\t%s\n", m.Event, m.Reason)
@@ -81,9 +81,9 @@ func printCalibration(w io.Writer, c *calibrate.Calibration) error {
 		return err
 	}
 	if len(c.Traced) > 0 {
-		fmt.Fprintf(w, "\nPrograms ran on %s meanwhile and are part of the costs; stop other monitors and tracers to be rid of them.\n", strings.Join(c.Traced, ", "))
+		fmt.Fprintf(w, "\nPrograms on %s ran during the measurement and are part of the costs. Stop other monitors and tracers, and calibrate again.\n", strings.Join(c.Traced, ", "))
 	}
-	_, err := fmt.Fprintf(w, "\nMeasuring took %s of CPU time, on %s, kernel %s.\n", report.Value(c.CPUSeconds, "seconds"), orUnknown(c.Fingerprint.CPU), orUnknown(c.Fingerprint.Kernel))
+	_, err := fmt.Fprintf(w, "\nMeasuring took %s of CPU time, on %s, kernel %s.\n", metric.Value(c.CPUSeconds, "seconds"), orUnknown(c.Fingerprint.CPU), orUnknown(c.Fingerprint.Kernel))
 	return err
 }
 
@@ -98,7 +98,7 @@ func protection(found []tee.Detection) string {
 
 // unitCosts are the calibration in force, or why there is none.
 type unitCosts struct {
-	*calibrate.Calibration
+	*prices.Calibration
 	err error
 }
 
@@ -110,9 +110,9 @@ func (o *observer) calibrated(ctx context.Context, dir string) unitCosts {
 }
 
 func calibrated(ctx context.Context, h *host.Host, found []tee.Detection, dir string, log *slog.Logger) unitCosts {
-	local, now := host.Local(), calibrate.Identify(h, protection(found))
+	local, now := host.Local(), machine.Identify(h, protection(found))
 	if dir != "" {
-		c, err := calibrate.Load(local, dir)
+		c, err := prices.Load(local, dir)
 		switch {
 		case err == nil && c.Stale(now) == "":
 			return unitCosts{c, nil}
@@ -122,9 +122,9 @@ func calibrated(ctx context.Context, h *host.Host, found []tee.Detection, dir st
 			log.Warn("the unit costs are measured again", "because", oneLine(err))
 		}
 	}
-	c, err := calibrate.Measure(ctx, local, now, traced())
+	c, err := prices.Measure(ctx, local, now, traced())
 	if err == nil && len(c.Traced) > 0 {
-		log.Warn("the unit costs are dearer than this host's own and will be measured again at the next start", "because programs run on", strings.Join(c.Traced, ", "))
+		log.Warn("the unit costs are higher than this host's own and will be measured again at the next start", "because programs run on", strings.Join(c.Traced, ", "))
 	}
 	if err != nil {
 		if ctx.Err() == nil {

@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/teescope/teescope/internal/anomaly"
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 func changesCommand(env Env) *cobra.Command {
@@ -80,30 +82,30 @@ func (f changesFlags) run(ctx context.Context, w io.Writer, now time.Time) error
 // listChanges writes changes for a reader.
 func listChanges(found anomaly.Changes, now time.Time) string {
 	var t text
-	window := func(w anomaly.Window) string { return clockTime(w.From, now) + " to " + clockTime(w.To, now) }
-	t.line("%s, compared with %s: %d series", window(found.After), window(found.Before), found.Compared)
-	t.line("")
+	window := func(w anomaly.Window) string { return explain.Clock(w.From, now) + " to " + explain.Clock(w.To, now) }
+	t.Line("%s, compared with %s: %d series", window(found.After), window(found.Before), found.Compared)
+	t.Line("")
 	if len(found.Changes) == 0 {
-		t.wrap("", fmt.Sprintf("Nothing changed by more than %d times the spread within the windows.", anomaly.LeastScore))
+		t.Wrap("", fmt.Sprintf("Nothing changed by more than %d times the spread within the windows.", anomaly.LeastScore))
 	}
 	for i, c := range found.Changes {
 		words := fmt.Sprintf("%d. %s", i+1, c.Text)
 		if c.Ratio != nil && (*c.Ratio >= 2 || *c.Ratio <= 0.5) {
-			words += fmt.Sprintf(" (%s times)", digits(*c.Ratio))
+			words += fmt.Sprintf(" (%s times)", metric.Digits(*c.Ratio))
 		}
 		if c.Since != nil {
-			words += ", since about " + clockTime(*c.Since, now)
+			words += ", since about " + explain.Clock(*c.Since, now)
 		}
 		if c.Alike > 0 {
 			words += fmt.Sprintf("; %d more of %s", c.Alike, c.Metric)
 		}
-		t.wrap("", words)
+		t.Wrap("", words)
 	}
 	if len(found.Unable) > 0 {
-		t.line("")
-		t.line("Not compared:")
+		t.Line("")
+		t.Line("Not compared:")
 		for _, why := range found.Unable {
-			t.wrap("  ", why)
+			t.Wrap("  ", why)
 		}
 	}
 	return t.String()

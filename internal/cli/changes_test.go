@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/anomaly"
+	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -46,7 +46,7 @@ func TestChangesCommand(t *testing.T) {
 	}
 	const want = `14:50:00 UTC to 15:00:00 UTC, compared with 13:50:00 UTC to 14:50:00 UTC: 4321 series
 
-1. redis-server: futex syscalls 40 -> 4,100/s (102.5 times), since about 14:51:00 UTC; 12 more of
+1. redis-server: futex syscalls 40 -> 4,100/s (103 times), since about 14:51:00 UTC; 12 more of
   tee_syscalls_total
 2. ` + "\uFFFD" + `[31m<b>: write user page faults: none -> 900/s
 

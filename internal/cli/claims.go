@@ -15,18 +15,18 @@ func claimsCommand(env Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "claims FILE.csv...",
-		Short: "Re-derive the headlines of a published table and flag what its own cells contradict",
-		Long: `Claims reads published tables with what is claimed of them, and derives every claim and
+		Short: "Check the claims of a published table against its own numbers",
+		Long: `Claims reads published tables with the claims made of them, and computes every claim and
 every derived cell again from the table's own cells. A contradiction is printed with its
-arithmetic and, if another reading of the cells gives the claimed number, with that.
-Cells are taken as printed: what rounding explains is no contradiction. How to write
-such a file is in experiments/claims/README.md.
+arithmetic and, where there is one, with a reading of the cells that gives the claimed
+number. Differences that rounding explains are not contradictions. The file format is
+described in experiments/claims/README.md.
 
-Exit status: 0 when nothing contradicts, 1 when something does, 4 for a bad file.`,
+Exit status: 0 no contradiction, 1 contradictions, 4 a file that cannot be read.`,
 		Example: "  teescope claims experiments/claims/*.csv\n  teescope claims --json paper.csv",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			// All files are read before anything is printed: a bad one is said once, alone.
+			// All files are read before anything is printed, so an error stands alone.
 			tables := make([]*claims.Table, len(args))
 			for i, name := range args {
 				var err error
@@ -37,7 +37,7 @@ Exit status: 0 when nothing contradicts, 1 when something does, 4 for a bad file
 			return printClaims(env.Stdout, args, tables, asJSON)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON: a list with one report per file")
+	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of text: one report per file")
 	return c
 }
 

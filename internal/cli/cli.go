@@ -31,8 +31,8 @@ const (
 	exitUsage        = 4 // usage or tool error
 )
 
-// outcome is an error that only carries an exit status: the command has said
-// on standard output what there is to say.
+// outcome is an error that only carries an exit status: the command has already
+// printed its result.
 type outcome int
 
 func (o outcome) Error() string { return fmt.Sprintf("exit status %d", int(o)) }

@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/notify"
+	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
 
-var _ analysis.Querier = (*store.Store)(nil)
+var _ findings.Querier = (*store.Store)(nil)
 
 // run is the command line without a process.
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
@@ -101,7 +101,7 @@ scrape_configs:
 		t.Fatal(err)
 	}
 	o := c.Analysis.options()
-	if o.Every != 5*time.Second || o.Windows.Long != 2*time.Minute || o.PerRule["syscall_storm"] != (analysis.Windows{Long: 2 * time.Minute, Short: 30 * time.Second}) {
+	if o.Every != 5*time.Second || o.Windows.Long != 2*time.Minute || o.PerRule["syscall_storm"] != (findings.Windows{Long: 2 * time.Minute, Short: 30 * time.Second}) {
 		t.Errorf("options %+v", o)
 	}
 	if *c.Sources["syscalls"].Process != "redis" {

@@ -20,7 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/verdict"
 )
 
-// commitsFlags say how a commit is built and what of it is run.
+// commitsFlags say how to build a commit and what to run.
 type commitsFlags struct {
 	benchFlags
 	repo, build, binary, launcher string
@@ -31,18 +31,18 @@ func benchCommitsCommand(env Env) *cobra.Command {
 	var f commitsFlags
 	c := &cobra.Command{
 		Use:   "commits FIRST..LAST [EXPERIMENT]",
-		Short: "Build each commit of a range, run them interleaved and add each to the history",
-		Long: `Commits checks out each commit from FIRST to LAST, both included and along first parents,
-in a folder of its own, builds it, and runs all builds in one interleaved experiment: what
-disturbs the machine disturbs all alike. Each commit then goes into the history, with its
-counters per operation, and the commits are named at which the cost or the mix of system
-calls changed. A commit that does not build is left out and named; one whose runs all fail,
-or whose comparisons are all refused, goes into the history with the reason.
+		Short: "Build the commits of a range, run them interleaved and add them to the history",
+		Long: `Commits checks out the commits from FIRST to LAST, both included and along first parents,
+each in its own folder, builds them, and runs all builds in one interleaved experiment, so
+a disturbance of the machine affects all of them alike. It adds each commit to the history
+with its counters per operation, and names the commits that changed the cost or the mix of
+system calls. Commits that do not build are left out and named; those whose runs all fail,
+or whose comparisons are all refused, go into the history with the reason.
 
-EXPERIMENT is a file or a name as of ` + "`bench run`" + ` whose workload takes a binary (default: custom).
+EXPERIMENT is a file or name as for ` + "`bench run`" + `, with a workload that takes a binary (default: custom).
 
-Exit status: 0 measured, 3 when a guard refused a comparison or a commit gave no value, 4 for a wrong command line
-or a machine that lacks something.`,
+Exit status: 0 measured, 3 a guard refused a comparison or a commit gave no value, 4 usage error
+or something missing on this machine.`,
 		Example: "  teescope bench commits v1.0..HEAD --build 'make' --binary server --param 'command={binary} --requests 10000'",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,11 +56,11 @@ or a machine that lacks something.`,
 	f.add(c)
 	fs := c.Flags()
 	fs.StringVar(&f.repo, "repo", ".", "repository of the program under test")
-	fs.StringVar(&f.build, "build", "make", "how to build a commit, by sh -c in its folder")
-	fs.StringVar(&f.binary, "binary", "", "the program, relative to the folder, once it is built")
-	fs.StringVar(&f.launcher, "launcher", "native", "environment that all commits run in, as LAUNCHER[,K=V]...")
-	fs.IntVar(&f.most, "most", 20, "number of commits at most: of a longer range, the first, the last and some evenly between")
-	for _, other := range []string{"env", "commit", "resume", "dry-run", "format"} { // they make no sense here
+	fs.StringVar(&f.build, "build", "make", "shell command that builds a commit, run in its folder")
+	fs.StringVar(&f.binary, "binary", "", "the built program, relative to that folder")
+	fs.StringVar(&f.launcher, "launcher", "native", "environment of all commits, as LAUNCHER[,K=V]...")
+	fs.IntVar(&f.most, "most", 20, "maximum number of commits; a longer range is thinned out evenly, keeping both ends")
+	for _, other := range []string{"env", "commit", "resume", "dry-run", "format"} { // meaningless here
 		_ = fs.MarkHidden(other)
 	}
 	_ = c.MarkFlagRequired("binary")
@@ -101,7 +101,7 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 		builds = append(builds, b)
 	}
 	if len(builds) < 2 {
-		return fmt.Errorf("%d of %d commits were built; want at least two to compare", len(builds), len(ids))
+		return fmt.Errorf("%d of %d commits were built; a comparison needs at least two", len(builds), len(ids))
 	}
 	f.envs = nil
 	for _, b := range builds {
@@ -111,10 +111,10 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 		f.out = f.path("commits", h.Now(), false)
 	}
 	err = f.benchFlags.run(ctx, env, []string{experiment}, false)
-	var status outcome // of a finished result, which says what it is worth
+	var status outcome // of a finished result, which is recorded all the same
 	switch {
 	case errors.Is(err, bench.ErrKept):
-		return fmt.Errorf("%w; but commits cannot go on, as their builds are removed: begin anew", err)
+		return fmt.Errorf("%w; the builds are removed, so `bench commits` cannot continue: start it again", err)
 	case err != nil && !errors.As(err, &status):
 		return err
 	}
@@ -125,9 +125,9 @@ func (f *commitsFlags) run(ctx context.Context, env Env, span, experiment string
 	return cmp.Or(f.record(env.Stdout, e, builds), err)
 }
 
-// later is git's corrected commit date: at least a second after that of the commit
-// before (gitformat-commit-graph(5)), as clocks differ and rebases make many commits
-// of one second.
+// later is git's corrected commit date (gitformat-commit-graph(5)): at least a second
+// after the previous commit, because clocks differ and a rebase makes many commits in
+// one second.
 func later(at, before time.Time) time.Time {
 	if first := before.Add(time.Second); at.Before(first) {
 		return first
@@ -135,8 +135,8 @@ func later(at, before time.Time) time.Time {
 	return at
 }
 
-// record puts the arms of an experiment over commits into the history, and shows
-// the history of this job.
+// record adds the commits of an experiment to the history and prints the history of
+// this job.
 func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []built) error {
 	archive := historyArchive(f.data)
 	for _, b := range builds {
@@ -144,11 +144,11 @@ func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []built)
 		points, refused := verdict.Points(one)
 		for _, r := range refused {
 			if r.Metric == e.Design.Primary {
-				fmt.Fprintf(w, "commit %s: in the history, but not used there: %s\n", short(b.commit.ID), oneLine(errors.New(r.Reason)))
+				fmt.Fprintf(w, "commit %s: added to the history, but not used to find changes: %s\n", short(b.commit.ID), oneLine(errors.New(r.Reason)))
 			}
 		}
 		if len(points)+len(refused) == 0 {
-			fmt.Fprintf(w, "commit %s: what it ran in has no fingerprint, so it is not in the history\n", short(b.commit.ID))
+			fmt.Fprintf(w, "commit %s: not added to the history: its environment has no fingerprint\n", short(b.commit.ID))
 			continue
 		}
 		if _, err := archive.Add(one); err != nil {
@@ -157,7 +157,7 @@ func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []built)
 	}
 	h := historyFlags{data: f.data, workload: e.Workload.Name, metric: f.metric, magnitude: f.margin, counters: 6}
 	if h.magnitude == "" {
-		h.magnitude = "3%"
+		h.magnitude = defaultMargin
 	}
 	ss, err := h.series()
 	if err != nil {
@@ -171,8 +171,8 @@ func (f *commitsFlags) record(w io.Writer, e *result.Experiment, builds []built)
 	return nil
 }
 
-// ofCommit is the part of an experiment over commits that one of them made, as if
-// it had been run alone in an arm called name.
+// ofCommit is the part of an experiment that belongs to one commit, as if it had run
+// alone in an environment called name.
 func ofCommit(e *result.Experiment, arm string, c *result.Commit, name string) *result.Experiment {
 	one := *e
 	one.ID = e.ID + "-" + short(c.ID)
@@ -201,7 +201,7 @@ func ofCommit(e *result.Experiment, arm string, c *result.Commit, name string) *
 	return &one
 }
 
-// revisions are the commits of a range, the oldest first.
+// revisions are the commits of a range, oldest first.
 func (f *commitsFlags) revisions(ctx context.Context, h *host.Host, span string) ([]string, error) {
 	first, last, ok := strings.Cut(span, "..")
 	if !ok || first == "" || last == "" || strings.HasPrefix(last, ".") {
@@ -225,7 +225,7 @@ func (f *commitsFlags) revisions(ctx context.Context, h *host.Host, span string)
 	return thinned(ids, f.most), nil
 }
 
-// thinned keeps n of a list, its ends among them, evenly spread.
+// thinned keeps n entries of a list: both ends and others evenly between.
 func thinned(ids []string, n int) []string {
 	if len(ids) <= n {
 		return ids
@@ -237,7 +237,7 @@ func thinned(ids []string, n int) []string {
 	return out
 }
 
-// make builds a commit in a folder and returns its program, moved out of the tree.
+// make builds a commit in dir and returns its program, moved out of the worktree.
 func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (b built, err error) {
 	shown, err := f.git(ctx, h, "show", "-s", "--format=%H %cI", id)
 	if err != nil {
@@ -254,7 +254,7 @@ func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (
 		return b, err
 	}
 	defer func() {
-		// Not ctx: the repository must not keep a worktree whose folder is gone.
+		// Not ctx: after Ctrl-C too, the repository must not keep a worktree without a folder.
 		_, rerr := f.git(context.WithoutCancel(ctx), h, "worktree", "remove", "--force", tree)
 		err = errors.Join(err, rerr)
 	}()
@@ -267,19 +267,19 @@ func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (
 	}
 	b.binary = filepath.Join(dir, filepath.Base(f.binary))
 	if err := os.Rename(filepath.Join(tree, f.binary), b.binary); err != nil {
-		return b, fmt.Errorf("the build left no --binary %s: %w", f.binary, err)
+		return b, fmt.Errorf("the build made no --binary %s: %w", f.binary, err)
 	}
 	return b, nil
 }
 
-// lastWords is the last line that a command wrote, of the first of its outputs that has one.
+// lastWords is the last line of the first output that is not empty.
 func lastWords(outputs ...[]byte) string {
 	for _, o := range outputs {
 		if lines := strings.Split(strings.TrimSpace(string(o)), "\n"); lines[0] != "" {
 			return lines[len(lines)-1]
 		}
 	}
-	return "it printed nothing"
+	return "no output"
 }
 
 func (f *commitsFlags) git(ctx context.Context, h *host.Host, args ...string) (string, error) {

@@ -52,7 +52,7 @@ func TestBenchCommits(t *testing.T) {
 	if code != 0 || len(lines) != 4 {
 		t.Fatalf("exit status %d, want a title and three commits: %s%s", code, out, errs)
 	}
-	if !strings.Contains(errs, "no counter saw this workload") { // --no-counters
+	if !strings.Contains(errs, "no counter counted all of this workload") { // --no-counters
 		t.Errorf("that there are no counters is not said: %q", errs)
 	}
 	list, err := exec.Command("git", "-C", repo, "rev-list", "--reverse", "HEAD").Output()
@@ -89,7 +89,7 @@ func TestBenchCommitsInvalid(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids := strings.Fields(string(list))
-		if code != exitInvalid || !strings.Contains(out, "commit "+short(ids[1])+": in the history, but not used there: ") || !strings.Contains(out, c.why) {
+		if code != exitInvalid || !strings.Contains(out, "commit "+short(ids[1])+": added to the history, but not used to find changes: ") || !strings.Contains(out, c.why) {
 			t.Errorf("%s: exit status %d, want %d and the commit with %q: %s%s", name, code, exitInvalid, c.why, out, errs)
 		}
 		out, errs, code = run(t, "history", "show", "--data", data)
@@ -104,7 +104,7 @@ func TestBenchCommitsInvalid(t *testing.T) {
 				t.Errorf("%s: line %q of commit %s", name, lines[i+1], short(id))
 			}
 		}
-		if out, errs, code = run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, "not used at "+short(ids[1])) || !strings.Contains(out, "in 2 results") {
+		if out, errs, code = run(t, "history", "detect", "--data", data); code != 0 || !strings.Contains(out, short(ids[1])+" not used: ") || !strings.Contains(out, "in 2 results") {
 			t.Errorf("%s: detect: exit status %d: %s%s", name, code, out, errs)
 		}
 		es, err := historyArchive(data).List()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,18 +18,21 @@ import (
 	"github.com/teescope/teescope/internal/verdict"
 )
 
-// judging are the flags of everything that judges results again.
+// judging are the flags of the commands that judge results.
 type judging struct {
 	margin, calibration string
 }
 
 func (j *judging) flags(c *cobra.Command) {
-	c.Flags().StringVar(&j.margin, "margin", "", "smallest cost that matters (default: the result's own)")
-	c.Flags().StringVar(&j.calibration, "calibration", "", "A/A result of `teescope bench calibrate` on this host, for the noise floor")
+	c.Flags().StringVar(&j.margin, "margin", "", "smallest cost that matters (default: the result's)")
+	c.Flags().StringVar(&j.calibration, "calibration", "", "`FILE` with an A/A result of this host (teescope bench calibrate), as noise floor")
 }
 
+// judged are the options of every verdict.
+func judged() verdict.Options { return verdict.Options{Diff: environment.Diff, Catalog: known} }
+
 func (j *judging) options() (verdict.Options, error) {
-	o := verdict.Options{Diff: environment.Diff}
+	o := judged()
 	if j.margin != "" {
 		v, err := bench.ParsePercent(j.margin)
 		if err != nil {
@@ -52,7 +54,7 @@ func (j *judging) options() (verdict.Options, error) {
 	return o, nil
 }
 
-// load reads results and puts several side by side as one.
+// load reads results, and joins several into one.
 func (j *judging) load(paths []string) (*result.Experiment, error) {
 	o, err := j.options()
 	if err != nil {
@@ -79,8 +81,8 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 	return es[0], nil
 }
 
-// nameByFile tells results of one name, the same workload on three machines, apart
-// by their files.
+// nameByFile names results after their files where several have one name, as the same
+// workload on three machines does.
 func nameByFile(es []*result.Experiment, paths []string) {
 	names := map[string]int{}
 	for _, e := range es {
@@ -98,12 +100,12 @@ func compareCommand(env Env) *cobra.Command {
 	var format, prices, untried string
 	c := &cobra.Command{
 		Use:   "compare A.json [B.json]...",
-		Short: "Print ratio, interval, verdict and grade of one result, or of several side by side",
-		Long: `Compare prints what may be concluded. Within one interleaved result that is a cost or
-a gain with its interval; separate files are unpaired, so that a drift of the machine
+		Short: "Print ratio, interval, verdict and grade of one result or several",
+		Long: `Compare prints what can be concluded. Within one interleaved result, that is a cost or
+a gain with its interval. Separate files are not paired, so a drift of the machine
 between them looks like an effect: grade B at best. Only grades A and B are overhead.
 
-Exit status: 0, or 3 when a guard refused the comparison.`,
+Exit status: 0, or 3 if a guard refused a comparison.`,
 		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json\n  teescope compare --predict size=48MiB ladder.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -111,7 +113,7 @@ Exit status: 0, or 3 when a guard refused the comparison.`,
 			if err != nil {
 				return err
 			}
-			d := report.Document{Made: host.Local().Now().UTC()}
+			d := report.Document{Catalog: known, Made: host.Local().Now().UTC()}
 			if d.Prices, err = readPrices(prices); err != nil {
 				return err
 			}
@@ -139,9 +141,9 @@ Exit status: 0, or 3 when a guard refused the comparison.`,
 	}
 	j.flags(c)
 	c.Flags().StringVar(&format, "format", "text", "one of "+formatNames())
-	c.Flags().StringVar(&untried, "predict", "", "instead: the cost at a setting that was not measured (size=48MiB), from a result that has at least 4 settings of that parameter")
+	c.Flags().StringVar(&untried, "predict", "", "instead, predict the cost at a setting that was not measured (size=48MiB) from at least 4 measured settings")
 	c.MarkFlagsMutuallyExclusive("predict", "format")
-	c.Flags().StringVar(&prices, "prices", "", "YAML list of {name, per_hour, currency, date, source}, for work per currency unit; a name is that of an environment, a file or an instance type")
+	c.Flags().StringVar(&prices, "prices", "", "YAML list of {name, per_hour, currency, date, source}, to show work per unit of currency; name is an environment, a file or an instance type")
 	return c
 }
 
@@ -170,12 +172,12 @@ func readPrices(path string) ([]report.Price, error) {
 	var out []report.Price
 	for i, p := range list {
 		if p.Name == "" || !(p.PerHour > 0) || p.Currency == "" || p.Date == "" {
-			return nil, fmt.Errorf("prices %s: entry %d: want name, per_hour, currency, and the date on which the price was read", path, i+1)
+			return nil, fmt.Errorf("prices %s: entry %d: want name, per_hour, currency, and the date of the price", path, i+1)
 		}
 		out = append(out, report.Price(p))
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("prices %s: %w", path, errors.New("no entries"))
+		return nil, fmt.Errorf("prices %s: no entries", path)
 	}
 	return out, nil
 }

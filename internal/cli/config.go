@@ -16,29 +16,29 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/app"
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/servers"
 	"github.com/teescope/teescope/internal/store"
 	"github.com/teescope/teescope/internal/web"
 )
 
-// config is the file of --config. Unknown keys are errors; every key may be absent.
+// config is the configuration file (--config). Unknown keys are errors; every key is optional.
 type config struct {
-	Analysis analysisConfig          `yaml:"analysis"`
-	Sources  map[string]sourceConfig `yaml:"sources"`
-	Requests []requestsConfig        `yaml:"requests"`
-	Notify   notifyConfig            `yaml:"notify"`
-	// Dashboards are shown beside the users' own and cannot be changed on the page.
+	Analysis analysisConfig           `yaml:"analysis"`
+	Sources  map[string]probe.Setting `yaml:"sources"`
+	Requests []requestsConfig         `yaml:"requests"`
+	Notify   notifyConfig             `yaml:"notify"`
+	// Dashboards are shown next to those made on the page, and cannot be changed there.
 	Dashboards []web.Dashboard `yaml:"dashboards"`
-	// Global and ScrapeConfigs are Prometheus' own sections, which the store
-	// decodes into scrape; they are named here so that they are known keys.
+	// Global and ScrapeConfigs are Prometheus' own sections. The store decodes them into
+	// scrape; here they are known keys only.
 	Global        yaml.Node `yaml:"global"`
 	ScrapeConfigs yaml.Node `yaml:"scrape_configs"`
 
 	scrape  *store.ScrapeConfig
-	targets []app.Target
+	targets []servers.Target
 }
 
 type analysisConfig struct {
@@ -49,7 +49,7 @@ type analysisConfig struct {
 	Rules      map[string]ruleConfig `yaml:"rules"`
 	Own        []ownConfig           `yaml:"own"`
 
-	limits []analysis.Limit // of Rules
+	limits []findings.Limit // of Rules
 }
 
 type windowsConfig struct {
@@ -57,18 +57,7 @@ type windowsConfig struct {
 	Short time.Duration `yaml:"short"`
 }
 
-type sourceConfig struct {
-	On        *bool     `yaml:"on"`
-	Level     *string   `yaml:"level"`
-	Process   *string   `yaml:"process"`
-	PIDs      *[]int    `yaml:"pids"`
-	Cgroup    *string   `yaml:"cgroup"`
-	Container *string   `yaml:"container"`
-	Sample    *float64  `yaml:"sample"`
-	Files     *[]string `yaml:"files"`
-}
-
-// readConfig reads and checks the file; "" gives an empty configuration.
+// readConfig reads and checks the file; "" is the empty configuration.
 func readConfig(name string, list []*probe.Source) (config, error) {
 	if name == "" {
 		return config{}, nil
@@ -84,8 +73,7 @@ func readConfig(name string, list []*probe.Source) (config, error) {
 	return c, nil
 }
 
-// parseConfig decodes and checks a file's text; dir is where its own relative
-// file names start.
+// parseConfig decodes and checks a configuration; file names in it are relative to dir.
 func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 	var c config
 	d := yaml.NewDecoder(bytes.NewReader(b))
@@ -115,7 +103,7 @@ func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 	return c, err
 }
 
-// check names the line and key of what is well-formed but makes no sense.
+// check returns the first invalid value with its line and key.
 func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 	at := func(keys ...string) string {
 		return where(root, keys...)
@@ -125,7 +113,7 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 		if i < 0 {
 			return fmt.Errorf("%s: no such source; `teescope doctor` lists them", at("sources", name))
 		}
-		if err := probe.Setting(s).Check(list[i]); err != nil {
+		if err := s.Check(list[i]); err != nil {
 			key, why, _ := strings.Cut(err.Error(), ": ")
 			return fmt.Errorf("%s: %s", at("sources", name, key), why)
 		}
@@ -140,17 +128,17 @@ func (c *config) check(root *yaml.Node, list []*probe.Source) error {
 	}
 	def := c.Analysis.windows()
 	if def.Short > def.Long {
-		return fmt.Errorf("%s: the short window (%v) is longer than the long one (%v)", at("analysis"), def.Short, def.Long)
+		return fmt.Errorf("%s: the short window (%v) is longer than the long window (%v)", at("analysis"), def.Short, def.Long)
 	}
 	return c.Analysis.settle(root, sourceOf(list))
 }
 
 // windows are the file's default windows over the built-in ones.
-func (a analysisConfig) windows() analysis.Windows {
-	return windowsConfig{Long: a.Long, Short: a.Short}.over(analysis.DefaultOptions().Windows)
+func (a analysisConfig) windows() findings.Windows {
+	return windowsConfig{Long: a.Long, Short: a.Short}.over(findings.DefaultOptions().Windows)
 }
 
-func (w windowsConfig) over(def analysis.Windows) analysis.Windows {
+func (w windowsConfig) over(def findings.Windows) findings.Windows {
 	if w.Long > 0 {
 		def.Long = w.Long
 	}
@@ -160,9 +148,9 @@ func (w windowsConfig) over(def analysis.Windows) analysis.Windows {
 	return def
 }
 
-// options are the engine's options that the file decides.
-func (a analysisConfig) options() analysis.Options {
-	o := analysis.DefaultOptions()
+// options are the rule engine's options with the file's values.
+func (a analysisConfig) options() findings.Options {
+	o := findings.DefaultOptions()
 	o.Windows = a.windows()
 	if a.Every > 0 {
 		o.Every = a.Every
@@ -174,13 +162,13 @@ func (a analysisConfig) options() analysis.Options {
 	return o
 }
 
-// apply puts the file's source settings into force, and the built-in ones for
-// what the file does not say; process is the filter of the command line. A source
-// that refuses does not hold up the others.
+// apply sets the sources to the file's settings, and to the defaults where the file
+// has none; process is the filter of the command line. It goes on after a source that
+// refuses.
 func (c *config) apply(e *probe.Engine, process string) error {
 	var errs []error
 	for _, s := range e.Status() {
-		setting := c.Sources[s.Source.Name].over(s.Source, process)
+		setting := complete(c.Sources[s.Source.Name], s.Source, process)
 		if named := len(c.targets) > 0; named && sources.IsRequests(s.Source) && c.Sources[s.Source.Name].On == nil {
 			setting.On = &named
 		}
@@ -189,8 +177,8 @@ func (c *config) apply(e *probe.Engine, process string) error {
 	return errors.Join(errs...)
 }
 
-// over is a setting that leaves nothing open.
-func (s sourceConfig) over(source *probe.Source, process string) probe.Setting {
+// complete is a setting of every field: the file's values over the defaults.
+func complete(s probe.Setting, source *probe.Source, process string) probe.Setting {
 	on, all, none, pids, files := !source.OptIn, 1.0, "", []int{}, []string{}
 	out := probe.Setting{On: &on, Process: &process, PIDs: &pids, Cgroup: &none, Container: &none, Sample: &all, Files: &files}
 	if len(source.Levels) > 0 {
@@ -216,7 +204,7 @@ func set[T any](to **T, v *T) {
 	}
 }
 
-// where says where in a file a nested key is: "line 3: analysis.own[0].expr".
+// where is the place of a nested key: "line 3: analysis.own[0].expr".
 func where(root *yaml.Node, keys ...string) string {
 	var path strings.Builder
 	for i, k := range keys {
@@ -231,8 +219,8 @@ func where(root *yaml.Node, keys ...string) string {
 	return fmt.Sprintf("line %d: %s", lineOf(root, keys...), path.String())
 }
 
-// lineOf is the line of a nested key, or of what comes nearest to it; 0 when
-// nothing does. The keys of a list are its indices.
+// lineOf is the line of a nested key, or of its nearest parent; 0 without either. The
+// keys of a list are its indices.
 func lineOf(n *yaml.Node, keys ...string) int {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
@@ -256,7 +244,7 @@ func lineOf(n *yaml.Node, keys ...string) int {
 	return line
 }
 
-// keysAt is the path of the first key on a line, or of what the line belongs to.
+// keysAt is the path of the first key on a line, or of the key that the line belongs to.
 func keysAt(n *yaml.Node, line int) []string {
 	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
 		n = n.Content[0]
@@ -279,19 +267,19 @@ func keysAt(n *yaml.Node, line int) []string {
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
-	// wanted says what the decoder's Go types are to a user; all others are mappings.
+	// wanted translates the decoder's Go types; all others are mappings.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
 		"[]cli.requestsConfig": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
 		"[]cli.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",
 		"float64": "a number", "int": "a whole number", "[]int": "a list like [1, 2]", "[]string": "a list of texts",
-		"web.PanelKind": "text", "analysis.Severity": "text", "config.Secret": "text"}
+		"web.PanelKind": "text", "findings.Severity": "text", "config.Secret": "text"}
 )
 
-// readable puts the decoder's errors into the file's own terms: line and key,
-// and no Go types, which mean nothing to a user. b is the file's text.
+// readable rewrites the decoder's errors with lines and keys in place of Go types; b is
+// the file's text.
 func readable(err error, b []byte) error {
 	var root yaml.Node
-	_ = yaml.Unmarshal(b, &root) // a file that is no YAML has no keys to name
+	_ = yaml.Unmarshal(b, &root) // invalid YAML has no keys to name
 	s := unknownKey.ReplaceAllString(err.Error(), "$1 is not a known key")
 	s = wrongType.ReplaceAllStringFunc(s, func(m string) string {
 		part := wrongType.FindStringSubmatch(m)

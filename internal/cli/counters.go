@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -17,15 +16,15 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// runCounters reads the monitor's sources before and after a run and keeps
-// what was added in between.
+// runCounters reads the monitor's sources before and after a run and keeps the
+// differences.
 type runCounters struct {
 	host   *host.Host
 	engine *probe.Engine
-	names  map[string]bool // of the processes that were there before the run
+	names  map[string]bool // of processes that ran before
 
-	mu sync.Mutex // Window is called while the run goes on
-	// begun is the start of the run; from and to are the ends of what is counted,
+	mu sync.Mutex // for Window, which is called during a run
+	// begun is the start of the run; from and to are the ends of the counted window,
 	// by default those of the run.
 	begun, from reading
 	to          *reading
@@ -37,8 +36,8 @@ type reading struct {
 	coverage map[*metric.Desc]float64
 }
 
-// openCounters attaches the sources that count what a TEE changes; the others
-// describe the machine, which a result does in its own way.
+// openCounters attaches the sources that count events. The others describe the machine,
+// and a result has its own description.
 func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
 	var counting []*probe.Source
 	for _, s := range sources.All {
@@ -49,7 +48,7 @@ func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
 	return &runCounters{host: h, engine: probe.Open(h, facts, counting, nil)}
 }
 
-// eventCounter are counters of events; CPU time of processes is measured by the launcher.
+// eventCounter reports whether d counts events.
 func eventCounter(d *metric.Desc) bool {
 	return d.Kind == metric.Counter && strings.HasPrefix(d.Name, "tee_")
 }
@@ -64,7 +63,7 @@ func (c *runCounters) Begin(ctx context.Context) error {
 		return err
 	}
 	for _, f := range comms {
-		if name, err := c.host.ReadString(f); err == nil { // it may have ended meanwhile
+		if name, err := c.host.ReadString(f); err == nil { // else it has ended
 			c.names[name] = true
 		}
 	}
@@ -121,7 +120,7 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	shared := ""
 	for _, p := range processes {
 		if c.names[p] {
-			shared = "another process named " + p + " was there before the run, and what it did meanwhile is counted too"
+			shared = "another process named " + p + " was already running, and its events are included"
 		}
 	}
 	var out []result.Counter
@@ -135,7 +134,7 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 		i := slices.Index(s.Desc.Labels, "process")
 		if i >= 0 && !slices.Contains(processes, s.Labels[i]) {
 			if _, ok := totals[s.Desc]; !ok {
-				totals[s.Desc] = 0 // it was counted; this workload had none
+				totals[s.Desc] = 0 // counted, and none for this workload
 			}
 			continue
 		}
@@ -162,7 +161,7 @@ func (c *runCounters) cpu(end reading, processes []string) *float64 {
 	})
 }
 
-// cost is the CPU time in seconds that counting took in the kernel in the whole run.
+// cost is the CPU time in seconds that counting used in the kernel in the whole run.
 func (c *runCounters) cost(end reading) *float64 {
 	return c.sum(end, func(s metric.Sample) bool {
 		key := seriesKey(s)
@@ -171,7 +170,7 @@ func (c *runCounters) cost(end reading) *float64 {
 	})
 }
 
-// sum adds up what some series gained in the whole run; nil where there is none.
+// sum adds up the growth of the chosen series in the whole run; nil without any.
 func (c *runCounters) sum(end reading, of func(metric.Sample) bool) *float64 {
 	var total *float64
 	for _, key := range slices.Sorted(maps.Keys(end.series)) {
@@ -186,11 +185,10 @@ func (c *runCounters) sum(end reading, of func(metric.Sample) bool) *float64 {
 	return total
 }
 
-// counter is one series; without labels it is the sum over all series of the
-// workload's processes.
+// counter is one series, or without labels the sum over the workload's processes.
 func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now reading, shared string) result.Counter {
 	k := result.Counter{Name: s.Desc.Name, Labels: map[string]string{}, Value: &delta, Scope: "machine", Trust: result.Partial,
-		Note: "of the whole machine, others included"}
+		Note: "counted for the whole machine"}
 	for i, v := range s.Labels {
 		k.Labels[s.Desc.Labels[i]] = v
 	}
@@ -200,21 +198,21 @@ func (c *runCounters) counter(s metric.Sample, delta float64, process bool, now 
 	k.Scope, k.Note = "process", ""
 	switch cov, ok := now.coverage[s.Desc]; {
 	case !ok:
-		k.Note = "how much was missed is not known"
+		k.Note = "the share of missed events is unknown"
 	case cov < 1:
-		k.Note = "some events were missed: coverage " + formatRatio(cov)
+		k.Note = "some events were missed: coverage " + metric.Percent(cov)
 	case shared != "":
 		k.Scope, k.Note = "machine", shared
 	default:
 		k.Trust = result.Full
 	}
 	if s.Trust == metric.Estimated {
-		k.Trust, k.Note = result.Partial, "estimated from a sample"
+		k.Trust, k.Note = result.Partial, "estimated from part of the time"
 	}
 	return k
 }
 
-// reason says why no source counts by process, "" when one does.
+// reason returns why no source counts by process, "" if one does.
 func (c *runCounters) reason() string {
 	why := ""
 	for _, st := range c.engine.Status() {
@@ -228,5 +226,3 @@ func (c *runCounters) reason() string {
 	}
 	return why
 }
-
-func formatRatio(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }

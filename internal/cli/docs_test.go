@@ -8,13 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/findings/notify"
+	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/store"
@@ -48,11 +50,11 @@ func TestDocs(t *testing.T) {
 
 func metricsDoc(t *testing.T) string {
 	var b strings.Builder
-	b.WriteString("# Metrics\n\nGenerated from the code by `make generate`. A metric that a machine cannot give is absent, never 0: " +
-		"`teescope doctor` says why.\nValues are in base units; the help text names what was read.\n" +
-		"\nSources that count by BPF programs count what the kernel runs these for. Those of some sandboxes run none while a CPU is on\n" +
-		"the sandbox's own agent (init of a Firecracker guest, Linux 6.18): neither for what it does, nor for another's interrupt\n" +
-		"that falls there, such as the end of a request to a disk. No counter tells how many.\n")
+	b.WriteString("# Metrics\n\nGenerated from the code by `make generate`. A metric that is unavailable on a machine is absent, never 0; " +
+		"`teescope doctor` says why.\nValues are in base units; the help text names their origin.\n" +
+		"\nSources that use eBPF see only events for which the kernel runs eBPF programs. The kernels of some sandboxes run none while a\n" +
+		"CPU runs the sandbox's own agent (init of a Firecracker guest, Linux 6.18): neither for the agent, nor for interrupts of others\n" +
+		"in that time, such as the end of a disk request. No counter says how many events are missed.\n")
 	seen := map[string]*metric.Desc{} // two sources may share a declaration, but not a name
 	section := func(name, doc string, ms []*metric.Desc) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | type | labels | what, and from where |\n|---|---|---|---|\n", name, sentence(doc))
@@ -74,11 +76,11 @@ func metricsDoc(t *testing.T) string {
 	for _, s := range sources.All {
 		section(s.Name, s.Doc+notes(s), s.Metrics)
 	}
-	section("The engine", "What is said of every source.", probe.Metrics)
-	section("The store", "What the embedded database says of itself.", store.Metrics)
-	section("Findings", "What is said of findings and of who is told of them.", slices.Concat(findingMetrics, notify.Metrics))
-	section("The monitor", "What the monitor promises, and what events cost on its host.", []*metric.Desc{budgetDesc, unitCostDesc})
-	b.WriteString("\n## Recorded series\n\nComputed by the monitor, for views of long ranges.\n\n| series | expression | what |\n|---|---|---|\n")
+	section("The engine", "About every source.", probe.Metrics)
+	section("The store", "About the embedded database.", store.Metrics)
+	section("Findings", "About findings and their receivers.", slices.Concat(findingMetrics, notify.Metrics))
+	section("The monitor", "The monitor's budget, and what events cost on its host.", []*metric.Desc{budgetDesc, unitCostDesc})
+	b.WriteString("\n## Recorded series\n\nComputed by the monitor for long time ranges.\n\n| series | expression | what |\n|---|---|---|\n")
 	for _, r := range store.Rules {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", r.Record, cell(r.Expr), cell(r.Doc))
 	}
@@ -94,7 +96,7 @@ func notes(s *probe.Source) string {
 		}
 	}
 	if s.OptIn {
-		line("Off", "until `sources."+s.Name+".on: true` in the configuration, or the page, switches it on.")
+		line("Off", "by default; switch it on with `sources."+s.Name+".on: true` in the configuration, or on the page.")
 	}
 	for _, l := range s.Levels {
 		line("Level `"+l.Name+"`", sentence(l.Doc))
@@ -103,10 +105,10 @@ func notes(s *probe.Source) string {
 	for _, n := range s.Needs {
 		what := n.For
 		if n.Optional {
-			what += "; without it that part is missing"
+			what += "; optional: without it this part is missing"
 		}
 		if n.Open {
-			what += "; when it is opened only"
+			what += "; only when it is opened"
 		}
 		line("Needs `"+n.Capability+"`", sentence(what))
 	}
@@ -128,7 +130,7 @@ const rulesExample = `analysis:
     syscall_storm:
       short: 30s
       thresholds: {rate: 20k/s, factor: 6}
-      subjects:          # the whole subject has to match; the last one that does counts
+      subjects:          # match is for the whole subject; the last match counts
       - match: redis.*
         thresholds: {rate: 50k/s}
   own:
@@ -157,13 +159,13 @@ func TestRulesExample(t *testing.T) {
 func rulesDoc() string {
 	var b strings.Builder
 	b.WriteString("# Rules\n\nGenerated from the code by `make generate`. A rule opens a finding when it holds on a long and on a short window, and closes\n" +
-		"it a minute after it stopped to hold. A rule whose metrics are absent says \"cannot tell\", never \"fine\".\n" +
-		"Where readings are far apart (`--interval`, `scrape_interval`), windows that would hold fewer than four are lengthened until they do: read every 15 s or\n" +
-		"more often for the times that the rules say. An agent of teescope is best scraped every 5 s.\n\n" +
-		"Windows, thresholds and rules of your own are set in the file of `--config`, each value with its unit (20k/s, 20 %, 5ms, 64MiB, 10MB/s,\n" +
-		"3 cores, or a plain number). SIGHUP reads the file again, and `teescope schema config` prints its JSON Schema, for editors that complete and\ncheck YAML:\n\n```yaml\n" + rulesExample + "```\n\n" +
-		"An expression of your own that PromQL refuses, or whose metrics are nowhere, is named in the log with its line; its rule cannot tell, and the\n" +
-		"others go on. `above` and `below` compare each element of the result; `for` is how long it must have held.\n")
+		"one minute after it last held. A rule whose metrics are missing is not checked, and its answer names what it needs; it never says \"fine\".\n" +
+		"Windows that would hold fewer than four readings (`--interval`, `scrape_interval`) are lengthened until they do: read every 15 s or\n" +
+		"more often to get the times stated here. Scrape an agent of teescope every 5 s.\n\n" +
+		"Set windows, thresholds and your own rules in the file of `--config`, each value with its unit (20k/s, 20 %, 5ms, 64MiB, 10MB/s,\n" +
+		"3 cores, or a plain number). SIGHUP reloads the file. `teescope schema config` prints its JSON Schema, for editors that complete and\ncheck YAML:\n\n```yaml\n" + rulesExample + "```\n\n" +
+		"The log names each of your expressions that PromQL refuses or whose metrics do not exist, with its line; that rule is not checked, and the\n" +
+		"others continue. `above` and `below` compare each element of the result; `for` is how long it must have held.\n")
 	for _, r := range rules.All {
 		fmt.Fprintf(&b, "\n## %s\n\n`%s`. %s\n\n", r.Title, r.Name, r.Doc)
 		if len(r.Needs) > 0 {
@@ -197,6 +199,31 @@ func sentence(s string) string {
 
 // cell makes a text fit for a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// TestKernelBound: the README states the oldest kernel on which a source that needs BTF
+// works.
+func TestKernelBound(t *testing.T) {
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`\b(\d+)\.(\d+)\b`)
+	var oldest []int
+	for _, s := range sources.All {
+		v := version.FindStringSubmatch(s.Kernels)
+		if v == nil || !strings.Contains(s.Kernels, "BTF") {
+			continue
+		}
+		major, _ := strconv.Atoi(v[1])
+		minor, _ := strconv.Atoi(v[2])
+		if this := []int{major, minor}; oldest == nil || slices.Compare(this, oldest) < 0 {
+			oldest = this
+		}
+	}
+	if want := fmt.Sprintf("Linux %d.%d or newer with BTF", oldest[0], oldest[1]); !strings.Contains(string(b), want) {
+		t.Errorf("the README does not say %q, as the sources do", want)
+	}
+}
 
 // TestArchitectureNamesEveryRoom: each package has its sentence on the map, and
 // the map names no package that is not there.

@@ -24,9 +24,9 @@ func doctorCommand(env Env) *cobra.Command {
 	var root, probes string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine is and which sources work here, and why not",
-		Long: `Doctor opens every source once, reads it, and closes it again: what it prints
-was tried, not guessed. It runs without root and says what root would add.`,
+		Short: "Show what this machine is and which sources work here, and why others do not",
+		Long: `Doctor opens every source, reads it once and closes it, so its answers are tested,
+not guessed. It runs without root too, and says what root would add.`,
 		Example: "  teescope doctor\n  teescope doctor --json | jq '.sources[] | select(.state != \"available\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -57,11 +57,11 @@ was tried, not guessed. It runs without root and says what root would add.`,
 }
 
 func probesFlag(c *cobra.Command, folder *string) {
-	c.Flags().StringVar(folder, "probes", "/etc/teescope/probes", "folder of probes of your own, one NAME.yaml each (docs/probes.md)")
+	c.Flags().StringVar(folder, "probes", "/etc/teescope/probes", "folder of your own probes, one NAME.yaml each (docs/probes.md)")
 }
 
 func hostRootFlag(c *cobra.Command, root *string) {
-	c.Flags().StringVar(root, "host-root", "/", "folder where the host's tree is mounted, for use in a container")
+	c.Flags().StringVar(root, "host-root", "/", "where the host's file system is mounted, for use in a container")
 }
 
 // diagnosis is what doctor prints.
@@ -105,7 +105,7 @@ func sourceList(e *probe.Engine) []web.Source {
 	return out
 }
 
-// pattern is a filter as it was written, "" for none.
+// pattern is the text of a filter, "" for none.
 func pattern(re *regexp.Regexp) string {
 	if re == nil {
 		return ""
@@ -117,7 +117,7 @@ func (d diagnosis) print(w io.Writer) error {
 	p := d.Platform
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	// A row without its last cell would end the column, so it is cut when aligned.
+	// tabwriter ends a column at a row that lacks the cell: rows are trimmed once aligned.
 	row := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }
 	flush := func() error {
 		if err := t.Flush(); err != nil {
@@ -167,7 +167,7 @@ func (d diagnosis) print(w io.Writer) error {
 		return err
 	}
 	if !p.Privileged && lacking > 0 {
-		_, err := fmt.Fprintf(w, "\nnot root: %d sources lack something; `sudo teescope doctor` shows what root would add\n", lacking)
+		_, err := fmt.Fprintf(w, "\nnot root: %d sources are limited or unavailable; `sudo teescope doctor` shows what root would add\n", lacking)
 		return err
 	}
 	return nil

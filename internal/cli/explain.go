@@ -9,15 +9,16 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/explain/prices"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -25,19 +26,20 @@ func explainCommand(env Env) *cobra.Command {
 	var x explainer
 	c := &cobra.Command{
 		Use:   "explain [RESULT.json]",
-		Short: "Say in words what a running monitor has found, and where the time of processes goes",
+		Short: "Say what a running monitor found, and where time goes: of a process, or between two arms",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
-closed lately. Rules that could not tell are listed with the reason, so that
-silence is not taken for health.
+closed recently. Checks that could not run are listed with the reason, so silence
+is not taken for health.
 
 With --process it shows where the time of that process went: how often something
-happened, what one costs, the share of the time in which the process had work, and
-the rest that nothing explains. With --before the window is laid beside an earlier
-one, from so long until so long ago.
+happened, what one costs, its share of the time in which the process had work, and
+the rest that nothing explains. With --before it compares the window with an
+earlier one.
 
-With a RESULT.json of bench run it says by how much events of each kind differ
-between the arms, at the price that was calibrated when they ran, or now where a
-result of before holds none.
+With a RESULT.json of bench run it shows where the difference between the arms
+comes from: how much more often something happened, what one costs, and the rest
+that nothing explains. Costs are those calibrated when the benchmark ran, or this
+machine's where an old result holds none.
 
 A monitor behind TLS and basic authentication is asked with --server
 https://USER:PASSWORD@HOST:PORT; the environment variable SSL_CERT_FILE names a
@@ -54,8 +56,8 @@ certificate of its own that is to be trusted.`,
 	}
 	f := c.Flags()
 	f.StringVar(&x.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
-	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); the name of a process means that one")
-	f.StringVar(&x.instance, "instance", "", "machine, where the monitor knows several with such a process")
+	f.StringVar(&x.process, "process", "", "only subjects that match this regular expression (unanchored); an exact process name selects that process")
+	f.StringVar(&x.instance, "instance", "", "machine, if several have such a process")
 	f.StringVar(&x.per, "per", "second", "show times per second or per request")
 	x.last = duration(5 * time.Minute)
 	f.Var(&x.last, "last", "window to explain, and how long ago a closed finding may have closed")
@@ -103,8 +105,8 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 	if err := ask(ctx, base.JoinPath("api/teescope/v1/findings"), &out.Findings); err != nil {
 		return err
 	}
-	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r analysis.Record) bool {
-		stale := r.State == analysis.Closed && r.Until != nil && out.At.Sub(*r.Until) > time.Duration(x.last)
+	out.Findings.Findings = slices.DeleteFunc(out.Findings.Findings, func(r findings.Record) bool {
+		stale := r.State == findings.Closed && r.Until != nil && out.At.Sub(*r.Until) > time.Duration(x.last)
 		return stale || !subjects.MatchString(r.Subject) && r.Subject != x.process
 	})
 	if err := x.trees(ctx, base, &out); err != nil {
@@ -115,19 +117,21 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 		e.SetIndent("", "  ")
 		return e.Encode(out)
 	}
-	_, err = io.WriteString(w, explain(out, x))
+	_, err = io.WriteString(w, explanationText(out, x))
 	return err
 }
 
-// explain writes findings and explanations for a reader. Who asks about a process
-// is told about that first.
-func explain(found explained, x explainer) string {
+// explanationText writes findings and explanations for a reader. An explanation that
+// was asked for comes first.
+func explanationText(found explained, x explainer) string {
 	var t text
 	if x.process != "" {
 		for i, e := range found.Explanations {
-			t.explanation(e)
+			t.Tree(e.Tree, e.Causes)
 			if i < len(found.Before) {
-				t.differences(found.Before[i].Tree, e.Tree)
+				if err := t.Differences(found.Before[i].Tree, e.Tree); err != nil {
+					t.problems([]string{err.Error()})
+				}
 			}
 		}
 		t.problems(found.Problems)
@@ -135,158 +139,105 @@ func explain(found explained, x explainer) string {
 	for _, r := range found.Findings.Findings {
 		t.record(r, found.At)
 	}
-	var unknown []analysis.RuleStat
+	var unknown []findings.RuleStat
 	for _, r := range found.Rules {
-		if r.Answer == analysis.CannotTell {
+		if r.Answer == findings.CannotTell {
 			unknown = append(unknown, r)
 		}
 	}
 	if len(found.Findings.Findings) == 0 {
 		about := ""
 		if x.process != "" {
-			about = fmt.Sprintf(" about %q", x.process)
+			about = fmt.Sprintf(" for %q", x.process)
 		}
-		t.wrap("", fmt.Sprintf("Nothing found%s, now or in the last %s. %s", about, span(time.Duration(x.last)), watched(found.Rules)))
+		t.Wrap("", fmt.Sprintf("No findings%s, now or in the last %s. %s", about, span(time.Duration(x.last)), watched(found.Rules)))
 	} else {
-		t.line("The queries behind the numbers: teescope explain --json")
+		t.Line("The queries behind the numbers: teescope explain --json")
 	}
 	if x.process == "" && len(found.Explanations)+len(found.Problems) > 0 {
-		t.line("")
-		t.line("The processes with the most work, and where their time goes:")
+		t.Line("")
+		t.Line("The processes with the most work, and where their time goes:")
 		for _, e := range found.Explanations {
-			t.wrap("  ", summaryOf(e))
+			t.Wrap("  ", e.Tree.Summary(e.Causes))
 		}
 		t.problems(found.Problems)
 	}
 	if len(unknown) > 0 {
-		t.line("")
-		t.line("Could not tell:")
+		t.Line("")
+		t.Line("%d of %d checks ran. Not checked:", len(found.Rules)-len(unknown), len(found.Rules))
 		for _, r := range unknown {
-			t.wrap("  ", r.Title+": "+cmp.Or(r.Reason, "no reason was given"))
+			t.Wrap("  ", r.Title+": "+cmp.Or(r.Reason, "no reason was given"))
 		}
 	}
 	return t.String()
 }
 
-// text is written line by line. What comes from processes, such as their names,
-// must not steer the reader's terminal, so nothing but printable characters gets out.
-type text struct{ strings.Builder }
+// text is what commands write for a terminal.
+type text struct{ explain.Text }
 
-func (t *text) line(format string, args ...any) {
-	t.WriteString(printable(fmt.Sprintf(format, args...)) + "\n")
-}
-
-// printable replaces each character that is not printable.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
-}
-
-// wrap writes words in lines of at most 100 columns, the first one after
-// indent, the others two columns further in.
-func (t *text) wrap(indent, words string) {
-	line := indent
-	for i, w := range strings.Fields(words) {
-		switch {
-		case i == 0:
-		case utf8.RuneCountInString(line+" "+w) > 100:
-			t.line("%s", line)
-			line = indent + "  "
-		default:
-			line += " "
-		}
-		line += w
-	}
-	t.line("%s", line)
-}
-
-func (t *text) record(r analysis.Record, now time.Time) {
-	t.wrap("", strings.ToUpper(string(r.Severity))+": "+r.Title)
-	if r.State == analysis.Closed && r.Until != nil {
-		t.line("  closed: it lasted from %s to %s", clockTime(r.Since, now), clockTime(*r.Until, now))
+func (t *text) record(r findings.Record, now time.Time) {
+	t.Wrap("", strings.ToUpper(string(r.Severity))+": "+r.Title)
+	if r.State == findings.Closed && r.Until != nil {
+		t.Line("  closed: it lasted from %s to %s", explain.Clock(r.Since, now), explain.Clock(*r.Until, now))
 	} else {
-		t.line("  since %s, for %s", clockTime(r.Since, now), span(now.Sub(r.Since)))
+		t.Line("  since %s, for %s", explain.Clock(r.Since, now), span(now.Sub(r.Since)))
 	}
 	doubt := ""
-	if r.Confidence == analysis.Medium || r.Confidence == analysis.Low {
+	if r.Confidence == findings.Medium || r.Confidence == findings.Low {
 		doubt = ", confidence " + string(r.Confidence)
 	}
-	t.line("  subject: %s (rule %s%s)", r.Subject, r.Rule, doubt)
+	t.Line("  subject: %s (rule %s%s)", r.Subject, r.Rule, doubt)
 	if r.Share != nil {
-		t.line("  share of its time: %s", interval(*r.Share))
+		t.Line("  share of its time: %s", interval(*r.Share))
 	}
-	t.line("  evidence:")
+	t.Line("  evidence:")
 	for _, ev := range r.Evidence {
-		t.wrap("    ", ev.Text+": "+quantity(ev.Value, ev.Unit))
+		t.Wrap("    ", ev.Text+": "+evidence(ev))
 	}
-	t.wrap("  ", "what to do: "+r.Remedy)
+	t.Wrap("  ", "what to do: "+r.Remedy)
 	if r.Cost != "" {
-		t.wrap("  ", "if it stays as it is: "+r.Cost)
+		t.Wrap("  ", "if it stays as it is: "+r.Cost)
 	}
-	t.wrap("  ", "read more: "+r.Reference)
-	t.line("")
+	t.Wrap("  ", "read more: "+r.Reference)
+	t.Line("")
 }
 
-// watched says what the rules that could tell have looked for.
-func watched(rules []analysis.RuleStat) string {
+// evidence prints the number of a piece of evidence. A ratio above 1 is a factor.
+func evidence(ev findings.Evidence) string {
+	if ev.Unit == "ratio" && ev.Value > 1 {
+		return metric.Digits(ev.Value) + " times"
+	}
+	return metric.Value(ev.Value, ev.Unit)
+}
+
+// problems says why there is no explanation.
+func (t *text) problems(list []string) {
+	for _, p := range list {
+		t.Wrap("", "No explanation: "+p+".")
+		t.Line("")
+	}
+}
+
+// watched says what the rules that ran have looked for.
+func watched(rules []findings.RuleStat) string {
 	var out []string
 	for _, r := range rules {
-		if r.Answer != analysis.CannotTell {
+		if r.Answer != findings.CannotTell {
 			out = append(out, r.Title)
 		}
 	}
 	if len(out) == 0 {
-		return "But no rule could tell."
+		return "But no check could run."
 	}
-	return "Watched for: " + strings.Join(out, ", ") + "."
+	return "Checked: " + strings.Join(out, ", ") + "."
 }
 
 // interval prints an interval of ratios.
 func interval(s [2]float64) string {
-	low, high := quantity(s[0], "ratio"), quantity(s[1], "ratio")
-	if low == high {
-		return low
+	if s[0] == s[1] {
+		return metric.Percent(s[0])
 	}
-	return low + " to " + high
-}
-
-// quantity prints a value in its base unit with four digits. A ratio of up to
-// one is printed in percent; above it is a factor.
-func quantity(v float64, unit string) string {
-	if unit == "ratio" {
-		if v > 1 {
-			return digits(v) + " times"
-		}
-		return digits(v*100) + " %"
-	}
-	if unit == "1/s" {
-		return digits(v) + "/s"
-	}
-	return strings.TrimSpace(digits(v) + " " + unit)
-}
-
-// digits prints a number with four significant digits and its thousands apart.
-func digits(v float64) string {
-	v, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 3, 64), 64)
-	s := strconv.FormatFloat(v, 'f', -1, 64)
-	whole, frac, _ := strings.Cut(strings.TrimPrefix(s, "-"), ".")
-	if err != nil || len(whole) > 15 {
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if v < 0 {
-		whole = "-" + whole
-	}
-	if frac != "" {
-		whole += "." + frac
-	}
-	return whole
+	return metric.Percent(s[0]) + " to " + metric.Percent(s[1])
 }
 
 // span prints a time that has passed, to the second.
@@ -300,12 +251,27 @@ func span(d time.Duration) string {
 	return s
 }
 
-// clockTime prints a point in time in the zone of now, which is the monitor's,
-// with the date when it is of another day.
-func clockTime(t, now time.Time) string {
-	t = t.In(now.Location())
-	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format("15:04:05 MST")
+// known is what explanations know.
+var known = &explain.Catalog{Prices: prices.Catalog(), Causes: causes.All}
+
+// explainWindow is the window of a question that names none.
+const explainWindow = 5 * time.Minute
+
+// explain answers GET explain: the tree, and what the rules found about the process in that window.
+func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanation, error) {
+	if q.To.IsZero() {
+		q.To = m.host.Now()
 	}
-	return t.Format("2006-01-02 15:04:05 MST")
+	if q.From.IsZero() {
+		q.From = q.To.Add(-explainWindow)
+	}
+	t, err := known.Window(ctx, m.store, q)
+	if err != nil {
+		return web.Explanation{}, err
+	}
+	e := web.Explanation{Tree: t, Causes: known.Found(t)}
+	// Rules name the machine beside the process where there are several.
+	subject := regexp.MustCompile("^" + regexp.QuoteMeta(t.Subject) + "( on " + regexp.QuoteMeta(t.Instance) + ")?$")
+	e.Findings, err = m.history(findings.Filter{From: t.From, To: t.To, Subject: subject})
+	return e, err
 }

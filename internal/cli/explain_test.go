@@ -175,11 +175,3 @@ func TestExplainFails(t *testing.T) {
 		})
 	}
 }
-
-func TestDigits(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.012345: "0.01235", 12.5: "12.5", 1235.6: "1,236", 370000: "370,000", 1234567: "1,235,000", -1500: "-1,500", 1e21: "1e+21"} {
-		if got := digits(v); got != want {
-			t.Errorf("digits(%v) = %q, want %q", v, got, want)
-		}
-	}
-}

@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/journal"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -33,15 +32,15 @@ var findingMetrics = []*metric.Desc{findingDesc, unsavedDesc}
 // acting is what becomes of findings beside being shown: they are remembered,
 // silenced and told.
 type acting struct {
-	past     *journal.Findings
-	silences *analysis.Silences
+	past     *findings.History
+	silences *findings.Silences
 	notifier *notify.Notifier
 }
 
 // act opens what findings are kept in, below the data folder, and ties it to the
 // options of the engine.
-func (m *monitor) act(ao *analysis.Options) error {
-	past, list, err := journal.OpenFindings(journal.FindingsOptions{Path: filepath.Join(m.data, "findings.jsonl"),
+func (m *monitor) act(ao *findings.Options) error {
+	past, list, err := findings.OpenHistory(findings.HistoryOptions{Path: filepath.Join(m.data, "findings.jsonl"),
 		Max: findingsKept, Retention: time.Duration(m.retention), Now: m.host.Now, Log: m.log})
 	if err != nil {
 		return err
@@ -54,7 +53,7 @@ func (m *monitor) act(ao *analysis.Options) error {
 	no.Dir, no.Now, no.Log, no.Instance = filepath.Join(m.data, "queue"), m.host.Now, m.log, m.platform.Hostname
 	m.acting = acting{past, silences, notify.New(no)}
 	ao.Past, ao.Silences, ao.Observe = list, silences, m.logFinding
-	ao.Evaluated = func(changed, open []analysis.Record) {
+	ao.Evaluated = func(changed, open []findings.Record) {
 		m.notifier.Tell(changed, open) // first: what the history lacks after a crash is told of as closed, not forgotten
 		m.past.Keep(changed, open)
 	}
@@ -65,10 +64,10 @@ func (a acting) close() error { return errors.Join(a.notifier.Close(), a.past.Cl
 
 // openSilences reads the silences that are kept in a file. What is wrong with some
 // is in the error; known are the rules that there are.
-func openSilences(path string, known []*analysis.Rule, now func() time.Time) (*analysis.Silences, error) {
+func openSilences(path string, known []*findings.Rule, now func() time.Time) (*findings.Silences, error) {
 	var kept web.Silences
 	err := load(path, &kept)
-	s, bad := analysis.NewSilences(kept.Silences, known, now, func(list []analysis.Silence) error {
+	s, bad := findings.NewSilences(kept.Silences, known, now, func(list []findings.Silence) error {
 		return save(path, web.Silences{Silences: list})
 	})
 	return s, errors.Join(err, bad)
@@ -81,7 +80,7 @@ const settingsLimit = 4 << 20
 // One that cannot be understood is moved aside, so that the next change does not
 // write over it.
 func load(path string, v any) error {
-	b, err := journal.ReadFile(path, settingsLimit)
+	b, err := findings.ReadFile(path, settingsLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -98,7 +97,7 @@ func load(path string, v any) error {
 func save(path string, v any) error {
 	b, err := json.MarshalIndent(v, "", " ")
 	if err == nil {
-		err = journal.WriteFile(path, append(b, '\n'))
+		err = findings.WriteFile(path, append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", web.ErrNotKept, err)
@@ -108,7 +107,7 @@ func save(path string, v any) error {
 
 // history selects from all findings that are kept, as they are now. What charts ask
 // for again and again is in memory.
-func (m *monitor) history(f analysis.Filter) ([]analysis.Record, error) {
+func (m *monitor) history(f findings.Filter) ([]findings.Record, error) {
 	if m.analysis.Complete(f.From) {
 		return f.Select(m.analysis.Records()), nil
 	}
@@ -133,7 +132,7 @@ func (m *monitor) history(f analysis.Filter) ([]analysis.Record, error) {
 // collectFindings emits the metrics of findings.
 func (m *monitor) collectFindings(emit func(metric.Sample)) {
 	for _, r := range m.analysis.Records() {
-		if r.State == analysis.Open {
+		if r.State == findings.Open {
 			emit(metric.Sample{Desc: findingDesc, Labels: []string{r.Rule, r.Subject, string(r.Severity)}, Value: 1})
 		}
 	}
@@ -142,12 +141,12 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 }
 
 // logFinding says what opened and closed, unless a silence covers it.
-func (m *monitor) logFinding(r analysis.Record) {
+func (m *monitor) logFinding(r findings.Record) {
 	if r.Silenced != "" {
 		return
 	}
 	word := "finding"
-	if r.State == analysis.Closed {
+	if r.State == findings.Closed {
 		word = "finding closed"
 	}
 	m.log.Warn(word, "id", r.ID, "rule", r.Rule, "severity", r.Severity, "title", r.Title)

@@ -14,16 +14,16 @@ func gateCommand(env Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "gate RESULT.json | gate BASE.json HEAD.json",
-		Short: "Fail a build whose interval lies beyond the margin",
-		Long: `Gate judges one interleaved experiment whose arms differ in exactly one declared
-subject (two builds of a program, say). It fails only where the whole interval of the
-cost is beyond the margin. Two separate files are unpaired: they pass only with a
-calibration of this host that covers the drift between them.
+		Short: "Fail a build that is worse by more than the margin",
+		Long: `Gate judges one interleaved experiment whose environments differ in exactly one declared
+subject, such as two builds of a program. It fails only if the whole interval of the
+cost lies beyond the margin. Two separate files are not paired: they pass only with an
+A/A result of this host (--calibration) that covers the drift between them.
 
 Exit status: 0 no cost beyond the margin, 1 regression, 2 inconclusive (see
---inconclusive), 3 invalid: a guard tripped or a metric is missing, 4 usage.`,
+--inconclusive), 3 invalid (a guard refused it, or a metric is missing), 4 usage error.`,
 		Example: "  teescope gate r.json --margin 5%\n\n" +
-			"  # where r.json comes from\n" +
+			"  # to make r.json\n" +
 			"  teescope bench run custom --param 'command={binary}' --env base=native,binary=./old --env head=native,binary=./new --out r.json",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -55,7 +55,7 @@ Exit status: 0 no cost beyond the margin, 1 regression, 2 inconclusive (see
 		},
 	}
 	j.flags(c)
-	c.Flags().StringVar(&inconclusive, "inconclusive", "report", "what an inconclusive comparison is: report (status 2), pass (status 0) or fail (status 1)")
+	c.Flags().StringVar(&inconclusive, "inconclusive", "report", "exit status of an inconclusive comparison: report (2), pass (0) or fail (1)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of text")
 	return c
 }

@@ -16,22 +16,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 )
 
-// historyFlags choose what of a history is looked at.
+// historyFlags choose a part of the history.
 type historyFlags struct {
 	data, workload, metric, magnitude string
-	counters                          int // columns of counters per operation
+	counters                          int // columns with counters per operation
 	asJSON                            bool
 }
 
 func historyCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
-		Short: "Keep results by commit and find where a cost changed",
+		Short: "Keep results by commit and find the commits that changed a cost",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -52,13 +54,13 @@ func historyAddCommand(env Env) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if commit != "" && len(args) > 1 {
-				return errors.New("--commit is of one result; add them one by one")
+				return errors.New("--commit names the commit of one result; add several one by one")
 			}
 			return addHistory(c.Context(), env.Stdout, historyArchive(data), args, commit)
 		},
 	}
 	c.Flags().StringVar(&data, "data", dataDir(), "data folder")
-	c.Flags().StringVar(&commit, "commit", "", "commit that the result is of (default: the one in the result)")
+	c.Flags().StringVar(&commit, "commit", "", "commit of the result (default: the one in the result)")
 	return c
 }
 
@@ -78,13 +80,13 @@ func addHistory(ctx context.Context, w io.Writer, a *result.Archive, paths []str
 			if len(refused) > 0 {
 				why = ": " + refused[0].Reason
 			}
-			return fmt.Errorf("add %s: no environment of it has a usable value and a fingerprint%s", p, why)
+			return fmt.Errorf("add %s: no environment in it has both a usable value and a fingerprint%s", p, why)
 		}
 		name, err := a.Add(e)
 		if err != nil {
 			return err
 		}
-		label := "no commit named"
+		label := "no commit; name one with --commit"
 		if e.Commit != nil {
 			label = "commit " + short(e.Commit.ID)
 		}
@@ -93,11 +95,14 @@ func addHistory(ctx context.Context, w io.Writer, a *result.Archive, paths []str
 	return nil
 }
 
+// defaultMargin is the smallest cost that matters, as a flag is given it.
+var defaultMargin = strings.ReplaceAll(metric.Percent(verdict.DefaultMargin), " ", "")
+
 func (f *historyFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.data, "data", dataDir(), "data folder")
 	c.Flags().StringVar(&f.workload, "workload", "", "only this workload")
-	c.Flags().StringVar(&f.metric, "metric", "", "only this metric (default: each result's primary metric)")
-	c.Flags().StringVar(&f.magnitude, "magnitude", "3%", "smallest change that counts")
+	c.Flags().StringVar(&f.metric, "metric", "", "only this metric (default: the primary metric of each result)")
+	c.Flags().StringVar(&f.magnitude, "magnitude", defaultMargin, "smallest change to report")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print data instead of text")
 }
 
@@ -122,7 +127,7 @@ func (f *historyFlags) series() ([]verdict.Series, error) {
 		refused = append(refused, slices.DeleteFunc(left, func(r verdict.Refused) bool { return other(r.Key) })...)
 	}
 	if len(points)+len(refused) == 0 {
-		return nil, fmt.Errorf("the history in %s has nothing of that; `teescope history add RESULT.json` fills it", historyArchive(f.data).Dir)
+		return nil, fmt.Errorf("the history in %s has no such results; add some with `teescope history add RESULT.json`", historyArchive(f.data).Dir)
 	}
 	return verdict.Changes(points, verdict.ChangeOptions{Magnitude: magnitude, Refused: refused}), nil
 }
@@ -131,8 +136,8 @@ func historyShowCommand(env Env) *cobra.Command {
 	var f historyFlags
 	c := &cobra.Command{
 		Use:     "show",
-		Short:   "Print the values by commit, with the points where the level changed",
-		Long:    "Show prints one table for each job, environment and fingerprint: another machine or\nanother kernel starts a new table instead of looking like a change. A commit whose runs all\nfailed, or whose comparisons were all refused, stands there with the reason and is not\nused to find changes.",
+		Short:   "Print the values by commit, and where they changed",
+		Long:    "Show prints one table for each job, environment and fingerprint, so another machine or\nkernel starts a new table and does not look like a change. A commit whose runs all failed,\nor whose comparisons were all refused, is listed with the reason and not used to find\nchanges.",
 		Example: "  teescope history show --workload startup",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -146,14 +151,14 @@ func historyShowCommand(env Env) *cobra.Command {
 			for _, s := range ss {
 				f.show(env.Stdout, s)
 				if f.counters > 0 && len(s.Points) > 0 && len(shownCounters(s, f.counters)) == 0 {
-					fmt.Fprintf(env.Stderr, "%s: no counter saw this workload, all of it and nothing else; the result's own counters say why\n", seriesName(s.Key))
+					fmt.Fprintf(env.Stderr, "%s: no counter counted all of this workload and nothing else; the counters in the result say why\n", seriesName(s.Key))
 				}
 			}
 			return nil
 		},
 	}
 	f.add(c)
-	c.Flags().IntVar(&f.counters, "counters", 0, "print so many counters per operation beside the values: those that changed first, then the most frequent")
+	c.Flags().IntVar(&f.counters, "counters", 0, "also print this many counters per operation: first those that changed, then the most frequent")
 	return c
 }
 
@@ -175,10 +180,10 @@ func (f *historyFlags) show(w io.Writer, s verdict.Series) {
 			showRefused(tw, left[0], len(names))
 			left = left[1:]
 		}
-		fmt.Fprintf(tw, "  %s\t%s\t%.4g\t", p.At.Format("2006-01-02 15:04"), short(p.Label), p.Value)
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t", p.At.Format("2006-01-02 15:04"), short(p.Label), metric.Digits(p.Value))
 		for _, n := range names {
 			if c, ok := p.Count(n); ok {
-				fmt.Fprintf(tw, "%.4g\t", c.Median)
+				fmt.Fprintf(tw, "%s\t", metric.Digits(c.Median))
 			} else {
 				fmt.Fprint(tw, "not counted\t")
 			}
@@ -198,34 +203,34 @@ func (f *historyFlags) show(w io.Writer, s verdict.Series) {
 	tw.Flush()
 }
 
-// showRefused prints the row of what is kept and not used.
+// showRefused prints the row of a result that is not used to find changes.
 func showRefused(w io.Writer, r verdict.Refused, counters int) {
 	value := "-"
 	if r.Value != nil {
-		value = fmt.Sprintf("%.4g", *r.Value)
+		value = metric.Digits(*r.Value)
 	}
 	fmt.Fprintf(w, "  %s\t%s\t%s\t%snot used: %s\n", r.At.Format("2006-01-02 15:04"), short(r.Label), value, strings.Repeat("-\t", counters), oneLine(errors.New(r.Reason)))
 }
 
-// shownCounters are the names of n counters: those that changed, and then those
-// that are highest in any point.
-func shownCounters(s verdict.Series, n int) []string {
-	var names []string
+// shownCounters are the names of n counters: first those that changed, then those that
+// are highest in any point.
+func shownCounters(s verdict.Series, n int) []explain.Event {
+	var names []explain.Event
 	for _, m := range s.Mix {
 		for _, x := range m.Shifts {
-			if !slices.Contains(names, x.Counter) {
-				names = append(names, x.Counter)
+			if !slices.Contains(names, x.Event) {
+				names = append(names, x.Event)
 			}
 		}
 	}
-	most := map[string]float64{}
+	most := map[explain.Event]float64{}
 	for _, p := range s.Points {
 		for name, c := range p.Counters {
 			most[name] = max(most[name], c.Median)
 		}
 	}
-	rest := slices.SortedFunc(maps.Keys(most), func(a, b string) int {
-		return cmp.Or(cmp.Compare(most[b], most[a]), strings.Compare(a, b))
+	rest := slices.SortedFunc(maps.Keys(most), func(a, b explain.Event) int {
+		return cmp.Or(cmp.Compare(most[b], most[a]), strings.Compare(a.String(), b.String()))
 	})
 	for _, name := range rest {
 		if !slices.Contains(names, name) {
@@ -235,26 +240,20 @@ func shownCounters(s verdict.Series, n int) []string {
 	return names[:min(n, len(names))]
 }
 
-// counterWords is a counter without what goes without saying: `read calls`,
-// `page_faults{cause="write",space="user"}`.
-func counterWords(counter string) string {
-	name, labels, _ := strings.Cut(counter, "{")
-	if call, ok := strings.CutPrefix(labels, `syscall="`); ok && name == "tee_syscalls_total" {
-		return strings.TrimSuffix(call, `"}`) + " calls"
+// counterWords is a counter in short: "read calls", "page faults (write)".
+func counterWords(e explain.Event) string {
+	if e.Metric == explain.CallCount && e != e.Total() {
+		return e.Title() + " calls"
 	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "tee_"), "_total")
-	if labels != "" {
-		name += "{" + labels
-	}
-	return name
+	return e.Title()
 }
 
-// mixText says what a commit does otherwise, the largest difference first.
+// mixText is a change of the mix of counters, the largest difference first.
 func mixText(m verdict.MixChange) string {
 	const most = 3
 	var list []string
 	for _, s := range m.Shifts[:min(most, len(m.Shifts))] {
-		list = append(list, fmt.Sprintf("%s %.4g to %.4g", counterWords(s.Counter), s.Before.Median, s.After.Median))
+		list = append(list, fmt.Sprintf("%s %s to %s", counterWords(s.Event), metric.Digits(s.Before.Median), metric.Digits(s.After.Median)))
 	}
 	text := "per operation: " + strings.Join(list, ", ")
 	if more := len(m.Shifts) - most; more > 0 {
@@ -267,8 +266,8 @@ func historyDetectCommand(env Env) *cobra.Command {
 	var f historyFlags
 	c := &cobra.Command{
 		Use:     "detect",
-		Short:   "Name the commits at which a cost changed",
-		Long:    "Detect looks for change points (E-Divisive with a t-test, and a robust z-score that has to\nagree). Exit status: 0, or 1 when the last change of a history made it worse.",
+		Short:   "Name the commits that changed a cost",
+		Long:    "Detect looks for change points: E-Divisive with a t-test, confirmed by a robust z-score.\n\nExit status: 0, or 1 if the last change of a history made it worse.",
 		Example: "  teescope history detect --magnitude 5%",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -300,13 +299,13 @@ func historyDetectCommand(env Env) *cobra.Command {
 func printChanges(w io.Writer, ss []verdict.Series) {
 	for _, s := range ss {
 		for _, r := range s.Refused {
-			fmt.Fprintf(w, "%s: not used at %s: %s\n", seriesName(s.Key), short(r.Label), r.Reason)
+			fmt.Fprintf(w, "%s: %s not used: %s\n", seriesName(s.Key), short(r.Label), r.Reason)
 		}
 		for _, m := range s.Mix {
-			fmt.Fprintf(w, "%s: another mix at %s: %s\n", seriesName(s.Key), short(m.Label), mixText(m))
+			fmt.Fprintf(w, "%s: the mix changed at %s: %s\n", seriesName(s.Key), short(m.Label), mixText(m))
 		}
 		if len(s.Changes) == 0 {
-			fmt.Fprintf(w, "%s: no change of level in %d results\n", seriesName(s.Key), len(s.Points))
+			fmt.Fprintf(w, "%s: no change in %d results\n", seriesName(s.Key), len(s.Points))
 			continue
 		}
 		for _, c := range s.Changes {
@@ -322,9 +321,9 @@ func changeText(c verdict.Change) string {
 	}
 	z := ""
 	if c.Z == nil {
-		z = ", too few points before it for the second rule"
+		z = ", too few earlier points for the z-score"
 	}
-	return fmt.Sprintf("%s: %.4g to %.4g (x%.3g, p = %.2g%s)", word, c.Before, c.After, c.Ratio, c.P, z)
+	return fmt.Sprintf("%s: %s to %s (%s, p = %s%s)", word, metric.Digits(c.Before), metric.Digits(c.After), metric.Times(c.Ratio), metric.Digits(c.P), z)
 }
 
 func seriesName(k verdict.Key) string {
@@ -335,7 +334,7 @@ func seriesName(k verdict.Key) string {
 	return fmt.Sprintf("%s in %s, %s, machine %s", name, k.Env, k.Metric, short(strings.TrimPrefix(k.Fingerprint, "sha256:")))
 }
 
-// short is enough of a hash or an id to tell it from its neighbours.
+// short is the first twelve characters of a hash or an id.
 func short(id string) string { return id[:min(12, len(id))] }
 
 func printJSON(w io.Writer, v any) error {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/tee/kinds"
 	"github.com/teescope/teescope/internal/web"
@@ -63,19 +63,21 @@ func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 // the page shows as unknown.
 func describe(h *host.Host, found []tee.Detection) web.Platform {
 	text := func(name string) string { s, _ := h.ReadString(name); return s }
+	lockdown, _ := machine.Chosen(text("/sys/kernel/security/lockdown"))
 	p := web.Platform{
 		Hostname:   text("/proc/sys/kernel/hostname"),
 		Kernel:     strings.TrimSpace(text("/proc/sys/kernel/ostype") + " " + text("/proc/sys/kernel/osrelease")),
 		Arch:       runtime.GOARCH,
-		OS:         osName(text("/etc/os-release")),
-		Lockdown:   lockdown(text("/sys/kernel/security/lockdown")),
+		OS:         machine.OS(h),
+		Lockdown:   lockdown,
 		Privileged: os.Geteuid() == 0,
 		Version:    version(),
 	}
-	cpuinfo, _ := h.ReadFile("/proc/cpuinfo")
-	p.CPUModel, p.CPUs = cpus(cpuinfo)
-	meminfo, _ := h.ReadFile("/proc/meminfo")
-	p.MemoryBytes = memTotal(meminfo)
+	info, _ := machine.ReadCPUInfo(h)
+	p.CPUModel, _ = info.Value("model name")
+	p.CPUs = info.Processors()
+	meminfo, _ := machine.Meminfo(h)
+	p.MemoryBytes = meminfo["MemTotal"]
 	for _, d := range found {
 		t := web.TEE{Kind: d.Kind.Name, Doc: d.Kind.Doc, State: string(d.State)}
 		if d.State == tee.Here {
@@ -86,51 +88,6 @@ func describe(h *host.Host, found []tee.Detection) web.Platform {
 		p.TEEs = append(p.TEEs, t)
 	}
 	return p
-}
-
-// osName is PRETTY_NAME of os-release(5).
-func osName(release string) string {
-	for line := range strings.Lines(release) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
-			return strings.Trim(v, `"'`)
-		}
-	}
-	return ""
-}
-
-// lockdown picks the mode in brackets out of "none [integrity] confidentiality".
-func lockdown(s string) string {
-	_, rest, ok := strings.Cut(s, "[")
-	mode, _, _ := strings.Cut(rest, "]")
-	if !ok {
-		return ""
-	}
-	return mode
-}
-
-// cpus returns the model name and the number of processors of /proc/cpuinfo.
-func cpus(cpuinfo []byte) (model string, n int) {
-	for line := range bytes.Lines(cpuinfo) {
-		key, val, _ := bytes.Cut(line, []byte(":"))
-		switch string(bytes.TrimSpace(key)) {
-		case "processor":
-			n++
-		case "model name":
-			model = string(bytes.TrimSpace(val))
-		}
-	}
-	return model, n
-}
-
-// memTotal is MemTotal of /proc/meminfo in bytes.
-func memTotal(meminfo []byte) uint64 {
-	for line := range bytes.Lines(meminfo) {
-		if f := strings.Fields(string(line)); len(f) > 1 && f[0] == "MemTotal:" {
-			kib, _ := strconv.ParseUint(f[1], 10, 64)
-			return kib << 10
-		}
-	}
-	return 0
 }
 
 // badge is the TEE of a machine in a few words.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/notify"
 	"github.com/teescope/teescope/internal/metric"
-	"github.com/teescope/teescope/internal/notify"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/store"
@@ -31,8 +31,10 @@ func monitorCommand(env Env) *cobra.Command {
 	var s settings
 	var m monitor
 	c := &cobra.Command{
-		Use:   "monitor",
-		Short: "Watch this machine: sources, store, analysis, page and API in one process",
+		Use: "monitor",
+		Long: `Monitor reads the sources every --interval, stores what they give, evaluates the rules
+and serves the page. Findings go to the page, to the log, and to the receivers of --config.`,
+		Short: "Watch this machine: store, findings, page and API in one process",
 		Example: "  teescope monitor\n" +
 			"  teescope monitor --process 'redis|nginx' --data /var/lib/teescope --retention 30d",
 		Args: cobra.NoArgs,
@@ -48,7 +50,7 @@ func monitorCommand(env Env) *cobra.Command {
 	}
 	s.flags(c, "127.0.0.1:9780")
 	f := c.Flags()
-	f.StringVar(&m.data, "data", dataDir(), "folder of the store")
+	f.StringVar(&m.data, "data", dataDir(), "folder for the store, the findings and the results")
 	m.retention = duration(15 * 24 * time.Hour)
 	f.Var(&m.retention, "retention", "how long to keep samples (like 36h or 15d)")
 	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between two readings")
@@ -75,14 +77,14 @@ type monitor struct {
 	interval  time.Duration
 
 	store    *store.Store
-	analysis *analysis.Engine
+	analysis *findings.Engine
 	boards   *dashboards
 	costs    unitCosts
 	rounds   atomic.Int64 // readings stored
 	failing  atomic.Bool  // the last round could not be stored, and that was said
 }
 
-// budgetDesc lets rules and dashboards see the promise that is to be kept.
+// budgetDesc lets rules and dashboards compare the cost with the budget.
 var budgetDesc = &metric.Desc{Name: "teescope_budget_ratio", Kind: metric.Gauge,
 	Help: "Share of each core that the monitor may use, as a ratio (--budget)."}
 
@@ -113,7 +115,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.acting.close()) }()
 	if m.boards, err = openDashboards(filepath.Join(m.data, "dashboards.json")); err != nil {
-		m.log.Warn("the users' dashboards cannot be shown", "error", oneLine(err))
+		m.log.Warn("read the dashboards made on the page; they are not shown", "error", oneLine(err))
 	}
 	if err := m.configure(m.config); err != nil {
 		return err
@@ -125,7 +127,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
 	ao.Absent = m.absent
-	m.analysis = analysis.New(m.config.Analysis.rules(), st, ao)
+	m.analysis = findings.New(m.config.Analysis.rules(), st, ao)
 
 	page, err := fs.Sub(ui.Files, "dist")
 	if err != nil {
@@ -141,6 +143,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.Changes, wo.Boxes = m.changes, m.boxes
 	archive := &result.Archive{Dir: filepath.Join(m.data, "results")}
 	wo.Results = func() web.Results { return summaries(archive) }
+	wo.ResultTrees = known.Trees
 	wo.Result = archive.Get
 	wo.Compare = func(ids []string) (*result.Experiment, error) { return sideBySide(archive, ids) }
 	wo.Prometheus = st.Handler()
@@ -162,8 +165,8 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	return err
 }
 
-// reconfigure is configure while the monitor runs: windows, rules and thresholds
-// are put into force as well.
+// reconfigure applies a configuration while the monitor runs: also windows, rules
+// and thresholds.
 func (m *monitor) reconfigure(c config) error {
 	rules := c.Analysis.rules()
 	m.silences.Know(rules)
@@ -171,9 +174,9 @@ func (m *monitor) reconfigure(c config) error {
 	return m.configure(c)
 }
 
-// rulesOptions are what a configuration says of the rules. A target that is scraped
-// more seldom than the monitor reads decides how far readings are apart.
-func (m *monitor) rulesOptions(c config) analysis.Options {
+// rulesOptions are a configuration's options for the rules. Where a target is scraped
+// less often than the monitor reads, its interval counts.
+func (m *monitor) rulesOptions(c config) findings.Options {
 	o := c.Analysis.options()
 	o.Interval = m.interval
 	if c.scrape != nil {
@@ -182,11 +185,11 @@ func (m *monitor) rulesOptions(c config) analysis.Options {
 	return o
 }
 
-// configure puts what a configuration says of scraping, of receivers and of
-// dashboards into force, and says which of its rules cannot be evaluated.
+// configure applies a configuration's scraping, receivers and dashboards, and logs
+// which of its rules cannot be evaluated.
 func (m *monitor) configure(c config) error {
 	for _, err := range c.Analysis.doubts(m.emitted, c.scrape != nil && len(c.scrape.Jobs()) > 0) {
-		m.log.Warn("a rule of the configuration; the others go on", "error", oneLine(err))
+		m.log.Warn("a rule of the configuration is not evaluated; the others are", "error", oneLine(err))
 	}
 	m.boards.lock(c.Dashboards)
 	err := m.notifier.Use(c.Notify.settings(m.url()))
@@ -196,8 +199,8 @@ func (m *monitor) configure(c config) error {
 	return err
 }
 
-// emitted reports whether anything here gives a metric: a source, the engine, the
-// store, a recording rule, or the store's notes of each scrape.
+// emitted reports whether anything here emits a metric: a source, the engine, the
+// store, a recording rule, or each scrape.
 func (m *monitor) emitted(name string) bool {
 	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {budgetDesc, unitCostDesc}} {
 		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
@@ -224,9 +227,9 @@ func sourceOf(list []*probe.Source) map[string]string {
 	return out
 }
 
-// collect gathers one round for /metrics.
+// collect reads the sources for /metrics; the rounds are those that are stored.
 func (m *monitor) collect(ctx context.Context) []metric.Sample {
-	_, samples := m.engine.Collect(ctx)
+	_, samples := m.engine.Peek(ctx)
 	return m.withOwn(samples)
 }
 
@@ -240,12 +243,12 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	return samples
 }
 
-// keep stores one round; trouble is said once when it begins and once when it ends.
+// keep stores one round; a failure is logged when it begins and when it ends.
 func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	limitMemory()
 	if err := m.store.Append(at, m.withOwn(samples)); err != nil {
 		if !m.failing.Swap(true) {
-			m.log.Error("store a round; the next ones are tried as well", "error", oneLine(err))
+			m.log.Error("store a round; the next one is tried again", "error", oneLine(err))
 		}
 		return
 	}
@@ -257,12 +260,12 @@ func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 
 func (m *monitor) ready() error {
 	if m.rounds.Load() == 0 {
-		return errors.New("no reading is stored yet")
+		return errors.New("no reading is stored yet; try again after one --interval")
 	}
 	return nil
 }
 
-// absent says why a metric has no series, from the state of its source.
+// absent returns why a metric has no series, from the state of its source.
 func (m *monitor) absent(name string) string {
 	if name == unitCostDesc.Name {
 		return m.costs.absent()
@@ -275,7 +278,7 @@ func (m *monitor) absent(name string) string {
 			case s.Reason != "":
 				return fmt.Sprintf("source %s is %s: %s", s.Source.Name, s.State, s.Reason)
 			default:
-				idle = fmt.Sprintf("source %s works, and has seen nothing of the kind", s.Source.Name)
+				idle = fmt.Sprintf("source %s works, but has seen no such event", s.Source.Name)
 			}
 		}
 	}
@@ -285,7 +288,7 @@ func (m *monitor) absent(name string) string {
 	return idle
 }
 
-// overhead asks the store what the monitor cost in the last minute.
+// overhead queries what the monitor cost in the last minute.
 func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 	o := web.Overhead{CPU: map[string]float64{}, Missing: map[string]string{}, Budget: float64(m.budget)}
 	own := fmt.Sprintf(`job="teescope",instance=%q`, m.platform.Hostname)
@@ -298,7 +301,7 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 			o.CPU[p.Labels["part"]] = p.Value
 		}
 	}
-	// Commands are run by some sources only; what none ran cost nothing.
+	// Only some sources run commands; without them nothing is missing.
 	points, err = m.store.Query(ctx, `sum(rate(teescope_command_cpu_seconds_total{`+own+`}[1m]))`, m.host.Now())
 	if err != nil {
 		return o, err
@@ -310,7 +313,7 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 	}
 	for _, part := range []string{"userspace", "body", "dispatch"} {
 		if _, ok := o.CPU[part]; !ok {
-			o.Missing[part] = "no two readings within the last minute"
+			o.Missing[part] = "fewer than two readings in the last minute"
 			if why := m.absent("teescope_overhead_cpu_seconds_total"); why != "" {
 				o.Missing[part] = why
 			}

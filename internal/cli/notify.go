@@ -12,13 +12,13 @@ import (
 	httpconfig "github.com/prometheus/common/config"
 	"gopkg.in/yaml.v3"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/notify"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/notify"
 )
 
 // notifyConfig is the section notify of the configuration file: who is told of findings.
 type notifyConfig struct {
-	MinSeverity analysis.Severity `yaml:"min_severity"`
+	MinSeverity findings.Severity `yaml:"min_severity"`
 	// Page is the URL at which readers of notifications reach the page; "" is that
 	// of the listener.
 	Page         string           `yaml:"page"`
@@ -131,5 +131,5 @@ func fileSafe(s string) string {
 // settings are the notifier's; page is the URL of the listener's page.
 func (c *notifyConfig) settings(page string) notify.Settings {
 	return notify.Settings{Receivers: c.receivers, Page: cmp.Or(c.Page, page),
-		Least: cmp.Or(c.MinSeverity, analysis.Warning)}
+		Least: cmp.Or(c.MinSeverity, findings.Warning)}
 }

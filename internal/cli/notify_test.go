@@ -17,9 +17,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/analysis/rules"
-	"github.com/teescope/teescope/internal/notify"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/notify"
+	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/probe/sources"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -56,10 +56,10 @@ func TestNotifyConfig(t *testing.T) {
 	if want := []string{"alertmanager-127-0-0-1-9093 alertmanager", "second alertmanager", "webhook-hooks-example webhook"}; !slices.Equal(got, want) {
 		t.Errorf("receivers %q, want %q", got, want)
 	}
-	if set.Least != analysis.Critical || set.Page != "https://monitor.example/" {
+	if set.Least != findings.Critical || set.Page != "https://monitor.example/" {
 		t.Errorf("settings %+v", set)
 	}
-	if set := (&notifyConfig{}).settings("http://127.0.0.1:9780"); set.Least != analysis.Warning || set.Page != "http://127.0.0.1:9780" || len(set.Receivers) != 0 {
+	if set := (&notifyConfig{}).settings("http://127.0.0.1:9780"); set.Least != findings.Warning || set.Page != "http://127.0.0.1:9780" || len(set.Receivers) != 0 {
 		t.Errorf("without a section: %+v", set)
 	}
 	if len(c.Dashboards) != 1 || c.Dashboards[0].Panels[0].Kind != web.Area {
@@ -140,7 +140,7 @@ func TestSecrets(t *testing.T) {
 	if err := n.Use(c.Notify.settings("")); err != nil {
 		t.Fatal(err)
 	}
-	n.Tell(nil, []analysis.Record{{ID: "a", State: analysis.Open, Finding: analysis.Finding{Severity: analysis.Warning}}})
+	n.Tell(nil, []findings.Record{{ID: "a", State: findings.Open, Finding: findings.Finding{Severity: findings.Warning}}})
 	select {
 	case h := <-got:
 		if h.Get("X-Token") != "s3cret" || h.Get("Authorization") != "Bearer s3cret" || !strings.HasPrefix(h.Get("User-Agent"), "teescope/") || h.Get("Content-Type") != "application/json" {
@@ -169,7 +169,7 @@ func TestSettingsOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := s.Add(analysis.Silence{Rule: "syscall_storm", Subject: regexp.QuoteMeta("<b>\x1b[31m"), Until: time.Now().Add(time.Hour).UTC(), Comment: "known"})
+	x, err := s.Add(findings.Silence{Rule: "syscall_storm", Subject: regexp.QuoteMeta("<b>\x1b[31m"), Until: time.Now().Add(time.Hour).UTC(), Comment: "known"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestSettingsOfThePage(t *testing.T) {
 	if err := d.SetDashboards(mine); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.SetDashboards([]web.Dashboard{{Name: "Ours", Panels: mine[0].Panels}}); err == nil || !strings.Contains(err.Error(), "is taken") {
+	if err := d.SetDashboards([]web.Dashboard{{Name: "Ours", Panels: mine[0].Panels}}); err == nil || !strings.Contains(err.Error(), "another dashboard is called") {
 		t.Errorf("the name of a locked one: %v", err)
 	}
 	if d, err = openDashboards(boards); err != nil || len(d.Dashboards().Dashboards) != 1 || len(d.Dashboards().Locked) != 0 {
@@ -214,7 +214,7 @@ func TestSettingsOfThePage(t *testing.T) {
 func TestLogIsOneLine(t *testing.T) {
 	var log bytes.Buffer
 	m := &monitor{observer: &observer{log: slog.New(slog.NewTextHandler(&log, nil))}}
-	r := analysis.Record{ID: "a", State: analysis.Open, Finding: analysis.Finding{Rule: "heat", Subject: "x", Title: "<b>\x1b[2J\nlevel=ERROR\u202e\xff spends 41 %."}}
+	r := findings.Record{ID: "a", State: findings.Open, Finding: findings.Finding{Rule: "heat", Subject: "x", Title: "<b>\x1b[2J\nlevel=ERROR\u202e\xff spends 41 %."}}
 	m.logFinding(r)
 	if s := log.String(); strings.Count(s, "\n") != 1 || strings.Contains(s, "\x1b") || strings.Contains(s, "\u202e") || !utf8.ValidString(s) || !strings.Contains(s, `<b>\x1b[2J\nlevel=ERROR`) {
 		t.Errorf("log %q", s)

@@ -34,15 +34,15 @@ type settings struct {
 
 func (s *settings) flags(c *cobra.Command, listen string) {
 	f := c.Flags()
-	f.StringVar(&s.listen, "listen", listen, "address and port to serve on; loopback only unless you say otherwise")
+	f.StringVar(&s.listen, "listen", listen, "address and port to serve on; by default only this machine can connect")
 	f.StringVar(&s.process, "process", "", "only processes whose name matches this regular expression (unanchored)")
 	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
 	probesFlag(c, &s.probes)
-	f.StringVar(&s.webConfig, "web-config", "", "TLS and authentication file in exporter-toolkit's format")
+	f.StringVar(&s.webConfig, "web-config", "", "file with TLS and authentication settings, in exporter-toolkit's format")
 	s.budget = 0.01
-	f.Var(&s.budget, "budget", "share of each core that teescope may use: sources lose detail, then see a part of the time only, and say so")
+	f.Var(&s.budget, "budget", "share of each core that teescope may use; to stay within it, sources drop detail, then count only part of the time, and say so")
 	s.privileges = least
-	f.Var(&s.privileges, "privileges", "capabilities to go on with once the sources are open: least (cap_bpf, cap_perfmon and what open sources need), none, or keep all")
+	f.Var(&s.privileges, "privileges", "capabilities to keep once the sources are open: least (cap_bpf, cap_perfmon and what open sources need), none, or keep (all)")
 	hostRootFlag(c, &s.root)
 }
 
@@ -65,8 +65,8 @@ type observer struct {
 	keep     privileges
 }
 
-// observe checks all settings and takes the port, before anything is attached
-// or written.
+// observe checks all settings and opens the port, before anything is attached or
+// written.
 func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	var filter *regexp.Regexp
 	if s.process != "" {
@@ -105,23 +105,23 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	return o, nil
 }
 
-// open attaches the sources and says which of them lack something.
+// open attaches the sources and logs which of them lack something.
 func (o *observer) open() {
 	o.engine = probe.Open(o.host, tee.Found(o.found), o.sources, o.filter)
-	// A source that cannot do what the file asks, as when a process to narrow it to
+	// One source that cannot be set as configured, for instance because its process
 	// has ended, does not keep the others from starting.
 	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
-		o.log.Warn("a source cannot do what the configuration asks", "error", oneLine(err))
+		o.log.Warn("apply the configuration to the sources; the others go on", "error", oneLine(err))
 	}
 	for _, st := range o.engine.Status() {
-		// Nobody can do anything about what the hardware hides: the page shows it.
+		// What the hardware hides has no remedy; the page shows it.
 		if (st.State == probe.Unavailable || st.State == probe.Degraded) && !st.Blind {
 			o.log.Warn("source "+string(st.State), "source", st.Source.Name, "reason", st.Reason, "remedy", st.Remedy)
 		}
 	}
 }
 
-// drop gives up what is not needed any more; data is the folder that is written to.
+// drop gives up capabilities that are no longer needed; data is the folder that is written to.
 func (o *observer) drop(env Env, data string) error {
 	line, err := o.keep.drop(o.engine.Status(), data)
 	if line != "" {
@@ -130,9 +130,8 @@ func (o *observer) drop(env Env, data string) error {
 	return err
 }
 
-// reload reads the configuration file again at every SIGHUP until ctx ends, and
-// puts it into force with then. A file that is not right changes nothing, and
-// neither does a SIGHUP without a file: what was set on the page since is kept.
+// reload reads the configuration file at every SIGHUP until ctx ends, and applies
+// it with then. An invalid file changes nothing.
 func (o *observer) reload(ctx context.Context, then func(config) error) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -144,7 +143,7 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 		case <-hup:
 		}
 		if o.file == "" {
-			o.log.Warn("SIGHUP: there is no configuration file (--config) to read; nothing was changed")
+			o.log.Warn("SIGHUP: no configuration file to read (--config); nothing changed")
 			continue
 		}
 		c, err := readConfig(o.file, o.sources)
@@ -153,10 +152,10 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 			err = errors.Join(c.apply(o.engine, pattern(o.filter)), then(c))
 		}
 		if err != nil {
-			o.log.Error("reload the configuration; what it could not change stays as it was", "error", oneLine(err))
+			o.log.Error("reload the configuration; what could not be applied stays as it was", "error", oneLine(err))
 			continue
 		}
-		o.log.Warn("the configuration was read again", "file", o.file)
+		o.log.Warn("configuration reloaded", "file", o.file)
 	}
 }
 
@@ -165,8 +164,8 @@ func (o *observer) govern(ctx context.Context) {
 	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: ownCPU, CPUs: max(1, o.platform.CPUs)})
 }
 
-// ownCPU is the CPU time of this process and of the commands that it ran, in
-// seconds (getrusage(2)).
+// ownCPU is the CPU time of this process and of the commands it ran, in seconds
+// (getrusage(2)).
 func ownCPU() float64 {
 	var sum float64
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
@@ -178,7 +177,7 @@ func ownCPU() float64 {
 	return sum
 }
 
-// Close lets go of sources and port.
+// Close detaches the sources and closes the port.
 func (o *observer) Close() error {
 	var err error
 	if o.engine != nil {
@@ -190,8 +189,8 @@ func (o *observer) Close() error {
 	return err
 }
 
-// options are the parts of the HTTP server that agent and monitor share.
-// collect gathers one round.
+// options are the parts of the HTTP server that agent and monitor share; collect
+// reads one round.
 func (o *observer) options(collect func(context.Context) []metric.Sample) web.Options {
 	return web.Options{
 		Metrics:   func(ctx context.Context, b []byte) []byte { return metric.AppendText(b, collect(ctx)) },
@@ -204,8 +203,8 @@ func (o *observer) options(collect func(context.Context) []metric.Sample) web.Op
 	}
 }
 
-func (o *observer) set(name string, s web.SourceSetting) error {
-	err := o.engine.Set(name, probe.Setting(s))
+func (o *observer) set(name string, s probe.Setting) error {
+	err := o.engine.Set(name, s)
 	if errors.Is(err, probe.ErrNoSource) {
 		return fmt.Errorf("%w: %w", web.ErrNotFound, err)
 	}

@@ -14,13 +14,13 @@ import (
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
-	"github.com/teescope/teescope/internal/report"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 	"github.com/teescope/teescope/internal/verdict"
 )
 
-// platformSuite is the name of everything that a machine can run.
+// platformSuite is the name of the suite that characterizes a machine.
 const platformSuite = "platform"
 
 // component is one line of the suite's table.
@@ -35,7 +35,7 @@ var components = []component{
 	{"CPU, one thread", "cpu-7zip", bench.Params{"threads": "1"}, nil},
 	{"CPU, all threads", "cpu-7zip", bench.Params{"threads": strconv.Itoa(runtime.NumCPU())}, nil},
 	{"memory latency", "memory", bench.Params{"access": "latency", "size": "64MiB"}, func(v float64) string {
-		return fmt.Sprintf("a core that only misses does %s loads a second", report.Value(1/v, ""))
+		return fmt.Sprintf("a core that only misses does %s loads a second", metric.Value(1/v, ""))
 	}},
 	{"memory copy, one core", "memory", bench.Params{"access": "copy", "size": "64MiB"}, nil},
 	{"kernel entry", "syscall", bench.Params{"mechanism": "null"}, func(v float64) string {
@@ -50,7 +50,7 @@ var components = []component{
 	{"wake-up, same CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "same"}, nil},
 	{"wake-up, other CPU", "wakeup", bench.Params{"mechanism": "futex", "placement": "cross"}, nil},
 	{"start-up", "startup", bench.Params{}, func(v float64) string {
-		return fmt.Sprintf("at most %s starts a second, one after the other", report.Value(1/v, ""))
+		return fmt.Sprintf("at most %s starts a second, one after the other", metric.Value(1/v, ""))
 	}},
 	{"storage, 4 KiB random read", "fio", bench.Params{"rw": "randread", "bs": "4KiB", "iodepth": "1"}, nil},
 	{"storage, sequential read", "fio", bench.Params{"rw": "read", "bs": "1MiB", "iodepth": "32"}, nil},
@@ -131,7 +131,7 @@ func printPlatform(w io.Writer, es []*result.Experiment) {
 	}
 	v := &es[0].Environments[0]
 	fmt.Fprintf(w, "%s, %d CPUs, %s of memory, kernel %s, TEE: %s, %s\n\n", orUnknown(v.Hardware.CPUModel), v.Hardware.CPUs,
-		report.Value(float64(v.Hardware.MemoryBytes), "bytes"), orUnknown(v.Software.Kernel), v.TEE.Type, es[0].StartedAt.Format("2006-01-02"))
+		metric.Value(float64(v.Hardware.MemoryBytes), "bytes"), orUnknown(v.Software.Kernel), v.TEE.Type, es[0].StartedAt.Format("2006-01-02"))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "component\tenvironment\tmetric\tvalue\tinterval\tsource\tinsight")
 	for _, e := range es {
@@ -155,7 +155,7 @@ func platformRow(w io.Writer, e *result.Experiment, env *result.Environment) {
 	interval := fmt.Sprintf("none from %d runs", len(values))
 	if lo, hi, ok := stats.PercentileInterval(len(values), 0.5, 0.95); ok {
 		slices.Sort(values)
-		interval = fmt.Sprintf("[%s, %s]", report.Value(values[lo-1], d.Unit), report.Value(values[hi-1], d.Unit))
+		interval = fmt.Sprintf("[%s, %s]", metric.Value(values[lo-1], d.Unit), metric.Value(values[hi-1], d.Unit))
 	}
 	insight := ""
 	for _, c := range e.Comparisons {
@@ -166,7 +166,7 @@ func platformRow(w io.Writer, e *result.Experiment, env *result.Environment) {
 	if i := slices.IndexFunc(components, func(c component) bool { return c.name == name }); insight == "" && i >= 0 && components[i].insight != nil {
 		insight = components[i].insight(m)
 	}
-	fmt.Fprintln(w, strings.Join(append(row, report.Value(m, d.Unit), interval, "measured", insight), "\t"))
+	fmt.Fprintln(w, strings.Join(append(row, metric.Value(m, d.Unit), interval, "measured", insight), "\t"))
 }
 
 // primaryValues are an arm's values of the primary metric, or why there are none.

@@ -10,11 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// sweep is how the cost of one environment follows a parameter, all others equal.
+// sweep is the cost of one environment at several settings of one parameter.
 type sweep struct {
 	treatment, baseline string
 	others              string // the other parameters of the sweep, "" where there are none
@@ -23,8 +24,8 @@ type sweep struct {
 	refused             int // settings whose comparison is invalid
 }
 
-// predict says what the cost of each environment would be at a setting that was not
-// measured ("size=48MiB"), and which counters follow the cost over the settings.
+// predict prints the predicted cost of each environment at a setting that was not
+// measured ("size=48MiB"), and the counters that follow the cost.
 func predict(e *result.Experiment, setting string) (string, error) {
 	param, value, ok := strings.Cut(setting, "=")
 	if !ok {
@@ -45,22 +46,22 @@ func predict(e *result.Experiment, setting string) (string, error) {
 			about += ", " + s.others
 		}
 		if s.refused > 0 {
-			about += fmt.Sprintf(" (without %d whose comparison is invalid)", s.refused)
+			about += fmt.Sprintf(" (invalid comparisons left out: %d)", s.refused)
 		}
 		p, err := stats.Predict(s.settings, x, 0.95)
 		if err != nil {
-			t.wrap("", fmt.Sprintf("%s: no prediction: %v", about, err))
+			t.Wrap("", fmt.Sprintf("%s: no prediction: %v", about, err))
 			continue
 		}
 		where := ""
 		if p.Beyond {
-			where = ", outside of the settings measured"
+			where = ", outside the measured settings"
 		}
-		t.wrap("", fmt.Sprintf("%s: at %s the cost is predicted to be %s times, between %s and %s times (95 %% prediction interval)%s.",
-			about, setting, digits(p.Value), digits(max(0, p.Low)), digits(p.High), where))
-		t.wrap("  ", fmt.Sprintf("from %d settings, %s with y the cost and x the setting; a setting that is left out is predicted %s %% off", len(s.settings), p.Curve, digits(100*p.Error)))
+		t.Wrap("", fmt.Sprintf("%s: predicted cost at %s: %s (95 %% prediction interval)%s.",
+			about, setting, metric.TimesOf(p.Value, max(0, p.Low), p.High), where))
+		t.Wrap("  ", fmt.Sprintf("fitted to %d settings as %s (y: cost, x: setting); leaving one out, the fit misses it by %s", len(s.settings), p.Curve, metric.Percent(p.Error)))
 		for _, c := range s.follow(e) {
-			t.wrap("  ", c)
+			t.Wrap("  ", c)
 		}
 	}
 	return t.String(), nil
@@ -82,7 +83,7 @@ func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
 	}
 	maps.DeleteFunc(swept, func(_ string, v map[string]bool) bool { return len(v) < 2 })
 	if swept[param] == nil {
-		return nil, fmt.Errorf("the result has no two values of it; it has of: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(swept)), ", "), "nothing"))
+		return nil, fmt.Errorf("the result has fewer than two values of it; it has several of: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(swept)), ", "), "nothing"))
 	}
 	by := map[string]*sweep{}
 	for _, c := range e.Comparisons {
@@ -113,7 +114,7 @@ func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
 		by[key].cases = append(by[key].cases, c.Case)
 	}
 	if len(by) == 0 {
-		return nil, errors.New("the result compares nothing: a cost needs two environments")
+		return nil, errors.New("the result has no comparison; a cost needs two environments")
 	}
 	var out []sweep
 	for _, key := range slices.Sorted(maps.Keys(by)) {
@@ -122,8 +123,8 @@ func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
 	return out, nil
 }
 
-// follow lists the counters whose difference per operation between the arms goes
-// with the cost over the settings, the closest first.
+// follow lists the counters whose difference per operation correlates with the cost
+// over the settings, the closest first.
 func (s sweep) follow(e *result.Experiment) (out []string) {
 	deltas := map[string]map[string]float64{}
 	for _, a := range e.Attribution {
@@ -156,7 +157,7 @@ func (s sweep) follow(e *result.Experiment) (out []string) {
 	}
 	slices.SortStableFunc(all, func(a, b follower) int { return cmp.Compare(math.Abs(b.rho), math.Abs(a.rho)) })
 	for _, f := range all[:min(5, len(all))] {
-		out = append(out, fmt.Sprintf("%s per operation goes with the cost: rank correlation %s, P %s among %d counters", f.counter, digits(f.rho), digits(f.p), len(all)))
+		out = append(out, fmt.Sprintf("%s per operation follows the cost: rank correlation %s, p = %s (corrected for %d counters)", f.counter, metric.Digits(f.rho), metric.Digits(f.p), len(all)))
 	}
 	return out
 }

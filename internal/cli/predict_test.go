@@ -48,21 +48,21 @@ func TestPredictCommand(t *testing.T) {
 		fails   bool
 	}{
 		"between": {ladder(line, sizes...), "size=48MiB", []string{
-			"sgx against native: at size=48MiB the cost is predicted to be 1.48 times, between 1.48 and 1.48 times",
-			"from 5 settings, y = a + b x",
-			"tee_page_faults_total per operation goes with the cost: rank correlation 1, P 0.03333 among 2 counters",
+			"sgx against native: predicted cost at size=48MiB: 1.48x [1.48, 1.48] (95 % prediction interval).",
+			"fitted to 5 settings as y = a + b x",
+			"tee_page_faults_total per operation follows the cost: rank correlation 1, p = 0.0333 (corrected for 2 counters)",
 		}, false},
-		"beyond":           {ladder(line, sizes...), "size=80MiB", []string{"predicted to be 1.8 times", "outside of the settings measured"}, false},
+		"beyond":           {ladder(line, sizes...), "size=80MiB", []string{"predicted cost at size=80MiB: 1.8x [1.8, 1.8]", "outside the measured settings"}, false},
 		"too far":          {ladder(line, sizes...), "size=1GiB", []string{"no prediction: setting 1.073741824e+09 is too far"}, false},
-		"one refused":      {refused, "size=48MiB", []string{"(without 1 whose comparison is invalid)", "from 4 settings"}, false},
+		"one refused":      {refused, "size=48MiB", []string{"(invalid comparisons left out: 1)", "fitted to 4 settings"}, false},
 		"few settings":     {ladder(line, "1MiB", "2MiB"), "size=3MiB", []string{"no prediction: 2 settings: a curve needs at least 4"}, false},
-		"others differ":    {others, "size=48MiB", []string{"access=latency: at size=48MiB", "access=throughput: no prediction: 1 settings"}, false},
+		"others differ":    {others, "size=48MiB", []string{"access=latency: predicted cost at size=48MiB", "access=throughput: no prediction: 1 settings"}, false},
 		"no value":         {ladder(line, sizes...), "size", []string{"want PARAM=VALUE"}, true},
 		"no number":        {ladder(line, sizes...), "size=big", []string{`"big": want a number or a size`}, true},
 		"infinite":         {ladder(line, sizes...), "size=1e999", []string{`want a number or a size`}, true},
-		"no such param":    {ladder(line, sizes...), "threads=4", []string{"the result has no two values of it; it has of: size"}, true},
+		"no such param":    {ladder(line, sizes...), "threads=4", []string{"the result has fewer than two values of it; it has several of: size"}, true},
 		"not of numbers":   {ladder(line, "small", "large"), "size=1", []string{`case size=small: "small"`}, true},
-		"nothing compared": {single, "size=48MiB", []string{"compares nothing"}, true},
+		"nothing compared": {single, "size=48MiB", []string{"the result has no comparison"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := predict(tt.e, tt.setting)

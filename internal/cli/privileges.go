@@ -13,16 +13,16 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// privileges is a flag: which capabilities stay once the sources are open.
+// privileges is the flag --privileges: the capabilities to keep once the sources are open.
 type privileges string
 
 // The modes.
 const (
-	// least keeps CAP_BPF and CAP_PERFMON, with which sources can be switched on
-	// at run time, and what the open sources need for every reading.
+	// least keeps what the open sources need for every reading, and CAP_BPF and
+	// CAP_PERFMON, which switching a source on at run time needs.
 	least privileges = "least"
-	// none drops everything: what is loaded goes on, and can be attached and
-	// detached, but nothing can be opened any more.
+	// none drops everything. Loaded programs go on and can be attached and detached,
+	// but no source can be opened.
 	none privileges = "none"
 	// keep drops nothing.
 	keep privileges = "keep"
@@ -42,10 +42,9 @@ func (p *privileges) Set(v string) error {
 	return nil
 }
 
-// drop gives up the capabilities that p does not keep, in all threads and for
-// all children, and forbids to gain any by running a program (capabilities(7),
-// PR_SET_NO_NEW_PRIVS). data is the folder that is written to, "" for none. It
-// returns a line that says what is left and what was given up.
+// drop gives up the capabilities that p does not keep, in all threads and for all
+// children, and sets PR_SET_NO_NEW_PRIVS (capabilities(7)). data is the folder that is
+// written to, "" for none. It returns a line with what is left and what was given up.
 func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 	if p == keep {
 		return "", nil
@@ -55,7 +54,7 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 	held := func(name string) (cap.Value, bool) {
 		v, err := cap.FromName(name)
 		if err != nil {
-			return 0, false // a capability that this kernel does not know cannot be had either
+			return 0, false // unknown to this kernel, so nobody has it
 		}
 		on, err := have.GetFlag(cap.Permitted, v)
 		return v, err == nil && on
@@ -65,7 +64,7 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 			stay = append(stay, v)
 		}
 	}
-	lost := map[string]bool{} // what the open sources could do with what is given up
+	lost := map[string]bool{} // what open sources can no longer read
 	for _, s := range sources {
 		open := s.State == probe.Available || s.State == probe.Degraded
 		for _, n := range s.Source.Needs {
@@ -87,8 +86,8 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 			stays("cap_dac_override")
 		}
 	} else if foreign(data) {
-		return "", fmt.Errorf("drop all capabilities: the folder %s belongs to another user, so nothing could be written to it; "+
-			"give it to uid %d, or use --privileges least", data, os.Geteuid())
+		return "", fmt.Errorf("drop all capabilities: the data folder %s belongs to another user, so it could not be written; "+
+			"change its owner to uid %d, or use --privileges least", data, os.Geteuid())
 	}
 	next := cap.NewSet()
 	for _, f := range []cap.Flag{cap.Permitted, cap.Effective} {
@@ -111,12 +110,12 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 	}
 	const noNewPrivs = 38 // PR_SET_NO_NEW_PRIVS of linux/prctl.h
 	if _, err := cap.Prctlw(noNewPrivs, 1); err != nil {
-		return "", fmt.Errorf("forbid new privileges: %w", err)
+		return "", fmt.Errorf("set no_new_privs: %w", err)
 	}
 	if err := next.SetProc(); err != nil {
 		return "", fmt.Errorf("drop capabilities: %w", err)
 	}
-	line := "privileges: no capability"
+	line := "privileges: no capabilities"
 	if len(stay) > 0 {
 		names := make([]string, len(stay))
 		for i, v := range stay {
@@ -126,16 +125,15 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 		line = "privileges: " + strings.Join(names, ", ")
 	}
 	if p == none {
-		line += "; no source can be switched on any more that is not open"
+		line += "; no further source can be switched on"
 		if len(lost) > 0 {
-			line += "; given up: " + strings.Join(slices.Sorted(maps.Keys(lost)), "; ")
+			line += "; no longer read: " + strings.Join(slices.Sorted(maps.Keys(lost)), "; ")
 		}
 	}
 	return line, nil
 }
 
-// foreign reports whether a folder belongs to a user whose files this process
-// may not write as their owner.
+// foreign reports whether a folder belongs to another user.
 func foreign(dir string) bool {
 	if dir == "" {
 		return false

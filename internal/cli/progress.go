@@ -12,8 +12,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// progress says where an experiment stands: on a terminal in one line that is
-// written over, elsewhere a line for each step that is worth one.
+// progress prints where an experiment stands: on a terminal one line that is
+// overwritten, elsewhere a line for every tenth of the runs.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -59,7 +59,7 @@ func (p *progress) clear() {
 	}
 }
 
-// round keeps of a time what a reader needs.
+// round rounds a duration for a reader: to 10 s above a minute, else to 1 s.
 func round(d time.Duration) string {
 	if d > time.Minute {
 		return d.Round(10 * time.Second).String()

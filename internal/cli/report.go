@@ -19,7 +19,7 @@ func reportCommand(env Env) *cobra.Command {
 	var out, format, plots, prices string
 	c := &cobra.Command{
 		Use:   "report RESULT.json...",
-		Short: "Write results as one self-contained file with plots",
+		Short: "Write results with plots into one self-contained file",
 		Example: "  teescope report result.json --out report.html\n" +
 			"  teescope report result.json --out report.html --plots plots/",
 		Args: cobra.MinimumNArgs(1),
@@ -28,7 +28,7 @@ func reportCommand(env Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := report.Document{Made: host.Local().Now().UTC()}
+			d := report.Document{Catalog: known, Made: host.Local().Now().UTC()}
 			if d.Prices, err = readPrices(prices); err != nil {
 				return err
 			}
@@ -58,10 +58,10 @@ func reportCommand(env Env) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&out, "out", "report.html", "file to write; - is standard output")
+	c.Flags().StringVar(&out, "out", "report.html", "file to write, or - for standard output")
 	c.Flags().StringVar(&format, "format", "html", "one of "+formatNames())
-	c.Flags().StringVar(&plots, "plots", "", "folder that gets each plot as SVG and PNG")
-	c.Flags().StringVar(&prices, "prices", "", "YAML file of prices per hour, for work per currency unit")
+	c.Flags().StringVar(&plots, "plots", "", "also write each plot as SVG and PNG into this folder")
+	c.Flags().StringVar(&prices, "prices", "", "YAML file with prices per hour, to show work per unit of currency")
 	return c
 }
 

@@ -11,10 +11,9 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/teescope/teescope/internal/app"
-	"github.com/teescope/teescope/internal/app/kinds"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/servers"
 )
 
 // requestsConfig is a server whose own count of requests is read.
@@ -28,7 +27,7 @@ type requestsConfig struct {
 	Counter      string `yaml:"counter"`
 }
 
-// mostTargets bounds the connections of a reading.
+// mostTargets bounds the connections that one reading makes.
 const mostTargets = 64
 
 // checkRequests names the line of what makes no sense in the section.
@@ -37,41 +36,41 @@ func checkRequests(list []requestsConfig, root *yaml.Node) error {
 		return fmt.Sprintf("line %d: requests: %s", lineOf(root, "requests", strconv.Itoa(i), key), key)
 	}
 	for i, r := range list {
-		k := slices.IndexFunc(kinds.All, func(a *app.App) bool { return a.Name == r.App })
+		k := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == r.App })
 		switch {
 		case i == mostTargets:
 			return fmt.Errorf("%s: %d servers; want at most %d", at(i, "process"), len(list), mostTargets)
 		case r.Process == "":
-			return errors.New(at(i, "process") + ": want the name of the server's process, as /proc/PID/comm has it")
+			return errors.New(at(i, "process") + ": want the name of the server's process, as in /proc/PID/comm")
 		case k < 0:
 			var names []string
-			for _, a := range kinds.All {
+			for _, a := range servers.All {
 				names = append(names, a.Name)
 			}
 			return fmt.Errorf("%s: %q: want one of %s", at(i, "app"), r.App, strings.Join(names, ", "))
 		}
-		a := kinds.All[k]
+		a := servers.All[k]
 		if err := a.Check(r.Address); err != nil {
 			return fmt.Errorf("%s: %w", at(i, "address"), err)
 		}
 		switch {
 		case a.Counter && r.Counter == "":
-			return fmt.Errorf("%s: want the name of a counter on the page", at(i, "counter"))
+			return fmt.Errorf("%s: want the name of a counter that the address serves", at(i, "counter"))
 		case !a.Counter && r.Counter != "":
-			return fmt.Errorf("%s: %s has one counter only", at(i, "counter"), a.Name)
+			return fmt.Errorf("%s: %s has only one counter; leave this out", at(i, "counter"), a.Name)
 		case slices.Contains(list[:i], r):
-			return fmt.Errorf("%s: the server is named twice", at(i, "process"))
+			return fmt.Errorf("%s: this server is listed twice", at(i, "process"))
 		}
 	}
 	return nil
 }
 
 // requestTargets are the servers of a checked section; dir is where relative names start.
-func requestTargets(list []requestsConfig, dir string) []app.Target {
-	var out []app.Target
+func requestTargets(list []requestsConfig, dir string) []servers.Target {
+	var out []servers.Target
 	for _, r := range list {
-		i := slices.IndexFunc(kinds.All, func(a *app.App) bool { return a.Name == r.App })
-		t := app.Target{App: kinds.All[i], Process: r.Process, Address: r.Address, User: r.User, Database: r.Database,
+		i := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == r.App })
+		t := servers.Target{App: servers.All[i], Process: r.Process, Address: r.Address, User: r.User, Database: r.Database,
 			PasswordFile: r.PasswordFile, Counter: r.Counter}
 		if t.PasswordFile != "" && !filepath.IsAbs(t.PasswordFile) {
 			t.PasswordFile = filepath.Join(dir, t.PasswordFile)
@@ -82,16 +81,18 @@ func requestTargets(list []requestsConfig, dir string) []app.Target {
 }
 
 // asked are the servers of the configuration in force.
-type asked struct{ atomic.Pointer[[]app.Target] }
+type asked struct {
+	atomic.Pointer[[]servers.Target]
+}
 
-func (a *asked) get() []app.Target {
+func (a *asked) get() []servers.Target {
 	if t := a.Load(); t != nil {
 		return *t
 	}
 	return nil
 }
 
-// into puts the source that asks them in the place of the one that asks nobody.
+// into replaces the source without servers by one that asks those in force.
 func (a *asked) into(list []*probe.Source) []*probe.Source {
 	out := slices.Clone(list)
 	for i, s := range out {

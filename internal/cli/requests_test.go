@@ -21,14 +21,14 @@ requests:
 		t.Errorf("%+v", c.targets)
 	}
 	for in, want := range map[string]string{
-		"requests:\n- app: redis\n":                                                    "line 2: requests: process: want the name of the server's process, as /proc/PID/comm has it",
+		"requests:\n- app: redis\n":                                                    "line 2: requests: process: want the name of the server's process, as in /proc/PID/comm",
 		"requests:\n- process: a\n  app: mysql\n":                                      `line 3: requests: app: "mysql": want one of redis, nginx, postgresql, memcached, openmetrics`,
 		"requests:\n- process: a\n":                                                    `line 2: requests: app: "": want one of redis, nginx, postgresql, memcached, openmetrics`,
 		"requests:\n- process: a\n  app: redis\n  address: nowhere\n":                  `line 4: requests: address: "nowhere": want HOST:PORT or the absolute path of a unix socket`,
 		"requests:\n- process: a\n  app: nginx\n  address: ftp://x/\n":                 `line 4: requests: address: "ftp://x/": want a URL like http://127.0.0.1:8080/metrics`,
-		"requests:\n- {process: a, app: openmetrics, address: http://x/}\n":            "line 2: requests: counter: want the name of a counter on the page",
-		"requests:\n- {process: a, app: redis, address: /run/r, counter: b}\n":         "line 2: requests: counter: redis has one counter only",
-		"requests:\n- &a {process: a, app: redis, address: /run/r}\n- *a\n":            "line 3: requests: process: the server is named twice",
+		"requests:\n- {process: a, app: openmetrics, address: http://x/}\n":            "line 2: requests: counter: want the name of a counter that the address serves",
+		"requests:\n- {process: a, app: redis, address: /run/r, counter: b}\n":         "line 2: requests: counter: redis has only one counter; leave this out",
+		"requests:\n- &a {process: a, app: redis, address: /run/r}\n- *a\n":            "line 3: requests: process: this server is listed twice",
 		"requests: {process: a}\n":                                                     "line 1: requests.process: want a list of servers",
 		"requests:\n- process: a\n  app: redis\n  address: /run/r\n  password: secret": "line 5: password is not a known key",
 	} {

@@ -3,13 +3,12 @@ package cli
 import (
 	"errors"
 
-	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 	"github.com/teescope/teescope/internal/web"
 )
 
-// summaries lists an archive for the page.
+// summaries lists the results of an archive for the page.
 func summaries(a *result.Archive) web.Results {
 	es, err := a.List()
 	out := web.Results{Results: []web.ResultSummary{}}
@@ -51,7 +50,7 @@ func summary(e *result.Experiment) web.ResultSummary {
 	return s
 }
 
-// sideBySide puts results of an archive into one document.
+// sideBySide joins results of an archive into one document.
 func sideBySide(a *result.Archive, ids []string) (*result.Experiment, error) {
 	var es []*result.Experiment
 	for _, id := range ids {
@@ -61,5 +60,5 @@ func sideBySide(a *result.Archive, ids []string) (*result.Experiment, error) {
 		}
 		es = append(es, e)
 	}
-	return verdict.Across(es, verdict.Options{Diff: environment.Diff})
+	return verdict.Across(es, judged())
 }

@@ -12,8 +12,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/store"
 )
 
@@ -42,7 +42,7 @@ type ownConfig struct {
 	Below     yaml.Node         `yaml:"below"`
 	Unit      string            `yaml:"unit"`
 	For       time.Duration     `yaml:"for"`
-	Severity  analysis.Severity `yaml:"severity"`
+	Severity  findings.Severity `yaml:"severity"`
 	Subject   string            `yaml:"subject"`
 	Remedy    string            `yaml:"remedy"`
 	Reference string            `yaml:"reference"`
@@ -83,7 +83,7 @@ func (a *analysisConfig) settle(root *yaml.Node, sources map[string]string) erro
 }
 
 func (a *analysisConfig) settleRule(name string, at place) error {
-	known := slices.IndexFunc(rules.All, func(r *analysis.Rule) bool { return r.Name == name })
+	known := slices.IndexFunc(rules.All, func(r *findings.Rule) bool { return r.Name == name })
 	if known < 0 {
 		return fmt.Errorf("%s: no such rule; docs/rules.md lists them", at("rules", name))
 	}
@@ -103,7 +103,7 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 		if s.Match == "" {
 			return fmt.Errorf("%s: lacks match, the subjects that it is about", here())
 		}
-		match, err := analysis.Whole(s.Match)
+		match, err := findings.Whole(s.Match)
 		if err != nil {
 			return fmt.Errorf("%s: %q: %w", here("match"), s.Match, err)
 		}
@@ -117,9 +117,9 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 }
 
 // settleLimits keeps thresholds of a rule for the subjects that match; nil is all.
-func (a *analysisConfig) settleLimits(r *analysis.Rule, match *regexp.Regexp, thresholds map[string]yaml.Node, at place) error {
+func (a *analysisConfig) settleLimits(r *findings.Rule, match *regexp.Regexp, thresholds map[string]yaml.Node, at place) error {
 	for _, name := range slices.Sorted(maps.Keys(thresholds)) {
-		i := slices.IndexFunc(r.Thresholds, func(t analysis.Threshold) bool { return t.Name == name })
+		i := slices.IndexFunc(r.Thresholds, func(t findings.Threshold) bool { return t.Name == name })
 		if i < 0 {
 			return fmt.Errorf("%s: the rule has no such threshold%s", at(name), listed(r.Thresholds))
 		}
@@ -128,13 +128,13 @@ func (a *analysisConfig) settleLimits(r *analysis.Rule, match *regexp.Regexp, th
 		if err != nil {
 			return fmt.Errorf("%s: %w", at(name), err)
 		}
-		a.limits = append(a.limits, analysis.Limit{Rule: r.Name, Threshold: name, Subject: match, Value: v})
+		a.limits = append(a.limits, findings.Limit{Rule: r.Name, Threshold: name, Subject: match, Value: v})
 	}
 	return nil
 }
 
 // listed says which thresholds there are.
-func listed(list []analysis.Threshold) string {
+func listed(list []findings.Threshold) string {
 	var names []string
 	for _, t := range list {
 		names = append(names, t.Name)
@@ -158,7 +158,7 @@ func scalar(n *yaml.Node) string {
 
 var (
 	ruleName   = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]*$`)
-	severities = []analysis.Severity{analysis.Info, analysis.Warning, analysis.Critical}
+	severities = []findings.Severity{findings.Info, findings.Warning, findings.Critical}
 )
 
 func (a *analysisConfig) settleOwn(i int, at place) error {
@@ -170,7 +170,7 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 		}
 	}
 	taken := func(name string) bool {
-		return slices.ContainsFunc(rules.All, func(r *analysis.Rule) bool { return r.Name == name }) ||
+		return slices.ContainsFunc(rules.All, func(r *findings.Rule) bool { return r.Name == name }) ||
 			slices.ContainsFunc(a.Own[:i], func(x ownConfig) bool { return x.Name == name })
 	}
 	switch {
@@ -209,15 +209,15 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	}
 	o.rule = rules.Own{
 		Name: o.Name, Title: cmp.Or(o.Title, o.Name), Expr: o.Expr, Below: key == "below", Limit: v, Unit: unit, For: o.For,
-		Severity: cmp.Or(o.Severity, analysis.Warning), Subject: o.Subject, Remedy: o.Remedy, Reference: o.Reference,
+		Severity: cmp.Or(o.Severity, findings.Warning), Subject: o.Subject, Remedy: o.Remedy, Reference: o.Reference,
 	}
 	o.rule.Needs, o.rule.Broken = store.Reads(o.Expr)
 	return nil
 }
 
 // rules are the built-in rules that are not off, and after them the user's own.
-func (a analysisConfig) rules() []*analysis.Rule {
-	var out []*analysis.Rule
+func (a analysisConfig) rules() []*findings.Rule {
+	var out []*findings.Rule
 	for _, r := range rules.All {
 		if !a.Rules[r.Name].Off {
 			out = append(out, r)
@@ -231,14 +231,14 @@ func (a analysisConfig) rules() []*analysis.Rule {
 
 // tune puts windows and limits into the engine's options. A rule of the user's looks at
 // the time for which it must have held, whatever the others' windows are.
-func (a analysisConfig) tune(o *analysis.Options) {
-	o.PerRule = map[string]analysis.Windows{}
+func (a analysisConfig) tune(o *findings.Options) {
+	o.PerRule = map[string]findings.Windows{}
 	for name, r := range a.Rules {
 		o.PerRule[name] = r.over(o.Windows)
 	}
 	for _, own := range a.Own {
 		w := max(own.For, o.Windows.Short)
-		o.PerRule[own.Name] = analysis.Windows{Long: w, Short: w}
+		o.PerRule[own.Name] = findings.Windows{Long: w, Short: w}
 	}
 	o.Limits = a.limits
 }
@@ -250,7 +250,7 @@ func (a analysisConfig) doubts(emitted func(metric string) bool, scraped bool) [
 	var out []error
 	for i, o := range a.Own {
 		if err := o.rule.Broken; err != nil {
-			out = append(out, fmt.Errorf("line %d: analysis.own[%d].expr: rule %s cannot tell: %w", o.line, i, o.Name, err))
+			out = append(out, fmt.Errorf("line %d: analysis.own[%d].expr: rule %s is not checked: %w", o.line, i, o.Name, err))
 		}
 		for _, m := range o.rule.Needs {
 			if emitted(m) {

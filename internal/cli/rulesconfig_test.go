@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/analysis/rules"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/rules"
 	"github.com/teescope/teescope/internal/probe/sources"
 )
 
@@ -61,10 +61,10 @@ func TestRulesConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := c.Analysis.options()
-	if w := (analysis.Windows{Long: 10 * time.Minute, Short: time.Minute}); o.PerRule["syscall_storm"] != w {
+	if w := (findings.Windows{Long: 10 * time.Minute, Short: time.Minute}); o.PerRule["syscall_storm"] != w {
 		t.Errorf("windows of syscall_storm are %v, want %v", o.PerRule["syscall_storm"], w)
 	}
-	if w := o.PerRule["slow_disk"]; w != (analysis.Windows{Long: 10 * time.Minute, Short: 10 * time.Minute}) {
+	if w := o.PerRule["slow_disk"]; w != (findings.Windows{Long: 10 * time.Minute, Short: 10 * time.Minute}) {
 		t.Errorf("windows of an own rule are %v, want the time for which it must hold", w)
 	}
 	var limits []string
@@ -89,10 +89,10 @@ func TestRulesConfig(t *testing.T) {
 		t.Errorf("rules %q", names)
 	}
 	own := c.Analysis.Own[0].rule
-	if own.Limit != 5 || own.Below || own.Unit != "" || own.For != 10*time.Minute || own.Severity != analysis.Critical || !slices.Equal(own.Needs, []string{"node_disk_io_time_weighted_seconds_total"}) {
+	if own.Limit != 5 || own.Below || own.Unit != "" || own.For != 10*time.Minute || own.Severity != findings.Critical || !slices.Equal(own.Needs, []string{"node_disk_io_time_weighted_seconds_total"}) {
 		t.Errorf("own rule %+v", own)
 	}
-	if o := c.Analysis.Own[1].rule; !o.Below || o.Limit != 64<<20 || o.Unit != "bytes" || o.Severity != analysis.Warning || o.Title != "little_memory" {
+	if o := c.Analysis.Own[1].rule; !o.Below || o.Limit != 64<<20 || o.Unit != "bytes" || o.Severity != findings.Warning || o.Title != "little_memory" {
 		t.Errorf("own rule %+v", o)
 	}
 	if o := c.Analysis.Own[3].rule; o.Unit != "ratio" || o.Limit != 0.2 {
@@ -110,11 +110,11 @@ func TestRulesDoubts(t *testing.T) {
 	emitted := func(name string) bool { return strings.HasPrefix(name, "node_") || name == "up" }
 	for scraped, want := range map[bool][]string{
 		false: {
-			"line 29: analysis.own[2].expr: rule broken cannot tell: parse the expression: 1:5: parse error",
+			"line 29: analysis.own[2].expr: rule broken is not checked: parse the expression: 1:5: parse error",
 			"line 30: analysis.own[3].expr: rule nobodys reads a_metric_of_mine: no source of this monitor emits it, and no target is scraped",
 		},
 		true: {
-			"line 29: analysis.own[2].expr: rule broken cannot tell: parse the expression: 1:5: parse error",
+			"line 29: analysis.own[2].expr: rule broken is not checked: parse the expression: 1:5: parse error",
 			"line 30: analysis.own[3].expr: rule nobodys reads a_metric_of_mine: no source of this monitor emits it; it has to come from a scraped target",
 		},
 	} {

@@ -24,17 +24,17 @@ func schemaCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema result|findings|config",
 		Short: "Print the JSON Schema of a document",
-		Long: `Schema prints a JSON Schema (draft 2020-12) of a result, of what the API answers to
-GET /api/teescope/v1/findings, or of the file of --config, for an editor that completes
-and checks YAML. Of config, the sections global and scrape_configs are Prometheus' own
-and pass as they are.`,
+		Long: `Schema prints the JSON Schema (draft 2020-12) of a benchmark result, of the answer to
+GET /api/teescope/v1/findings, or of the configuration file (--config), for editors that
+complete and check YAML. The sections global and scrape_configs belong to Prometheus and
+are not checked.`,
 		Example:   "  teescope schema result > result.schema.json\n  teescope schema config > teescope.schema.json",
 		ValidArgs: documents,
 		Args:      cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, ok := texts[args[0]]
 			if !ok {
-				return fmt.Errorf("no schema of %q; there is result, findings and config", args[0])
+				return fmt.Errorf("no schema %q; want result, findings or config", args[0])
 			}
 			_, err := env.Stdout.Write(text)
 			return err

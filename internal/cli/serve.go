@@ -16,14 +16,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// listen opens the port first of all, so that a second monitor stops before it
+// listen opens the port before anything else, so a second monitor stops before it
 // touches anything.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("listen on %s: the port is taken, by another monitor perhaps; stop that or choose another with --listen", addr)
+		return nil, fmt.Errorf("listen on %s: the port is in use, perhaps by another monitor; stop that one, or choose another port with --listen", addr)
 	case err != nil:
 		return nil, fmt.Errorf("listen on %s: %w; want HOST:PORT", addr, err)
 	}
@@ -68,7 +68,7 @@ func usesTLS(name string) (bool, error) {
 	return c.TLS != nil && c.TLS.Cert+c.TLS.Text != "", nil
 }
 
-// serve answers on l until ctx ends, then lets requests under way finish.
+// serve answers on l until ctx ends, then gives running requests three seconds.
 func serve(ctx context.Context, l net.Listener, h http.Handler, webConfig string, log *slog.Logger) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/web"
 )
 
@@ -157,7 +158,7 @@ func (s *topSnapshot) fill(processes, covered vector) error {
 		}
 		id := [2]string{r.Metric["process"], r.Metric["instance"]}
 		if rows[id] == nil {
-			rows[id] = &topRow{process: printable(id[0]), machine: printable(id[1]), values: map[string]topValue{}}
+			rows[id] = &topRow{process: explain.Printable(id[0]), machine: explain.Printable(id[1]), values: map[string]topValue{}}
 		}
 		c := topColumns[i]
 		rows[id].values[c.name] = topValue{number: v, estimate: c.sampled || part[[2]string{c.source, id[1]}]}

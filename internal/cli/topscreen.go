@@ -8,7 +8,8 @@ import (
 
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -60,24 +61,24 @@ func own(o web.Overhead) string {
 }
 
 // strip is a line for each open finding, at most limit lines, and says how many
-// more there are and how many rules could not tell.
+// more there are and how many rules were not checked.
 func (s topSnapshot) strip(limit int) []string {
 	var out []string
 	for _, r := range s.findings.Findings {
-		if r.State == analysis.Open {
+		if r.State == findings.Open {
 			out = append(out, strings.ToUpper(string(r.Severity))+" "+r.Title)
 		}
 	}
 	unknown := 0
 	for _, r := range s.findings.Rules {
-		if r.Answer == analysis.CannotTell {
+		if r.Answer == findings.CannotTell {
 			unknown++
 		}
 	}
 	if len(out) == 0 {
-		line := fmt.Sprintf("No open finding; %d rules looked", len(s.findings.Rules)-unknown)
+		line := fmt.Sprintf("No open finding; %d of %d checks ran", len(s.findings.Rules)-unknown, len(s.findings.Rules))
 		if unknown > 0 {
-			line += fmt.Sprintf(", %d cannot tell (teescope explain says why)", unknown)
+			line += " (teescope explain says why)"
 		}
 		return []string{line + "."}
 	}
@@ -167,7 +168,7 @@ func (m topModel) plain() string {
 	head, lines := m.snapshot.table(rows, m.by(), 0)
 	var t text
 	for _, l := range slices.Concat(m.snapshot.header(len(rows), m.filter), m.snapshot.strip(len(m.snapshot.findings.Findings)+1), []string{"", head}, lines) {
-		t.line("%s", l)
+		t.Line("%s", l)
 	}
 	return t.String()
 }
@@ -206,7 +207,7 @@ func (m topModel) screen() (lines []string, head int) {
 	}
 	lines = append(lines, m.footer())
 	for i, l := range lines {
-		if l = printable(l); prettytext.StringWidth(l) > m.width {
+		if l = explain.Printable(l); prettytext.StringWidth(l) > m.width {
 			l = pad(l, m.width)
 		}
 		lines[i] = l

@@ -290,7 +290,7 @@ func unescape(s string) ([]byte, error) {
 
 // Unpack turns a capture into a machine that detectors and Capture read like the
 // one it was made on. Its tree lies in a folder of h, which the returned function
-// removes. Commands do not run on it, and what was not captured is not there.
+// removes. Commands do not run on it, and what was not captured does not exist.
 //
 // The folder holds the machine's id in clear; only its hash goes into a document.
 func Unpack(h *host.Host, capture []byte) (*host.Host, func() error, error) {

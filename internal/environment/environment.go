@@ -1,7 +1,7 @@
 // Package environment says in what surroundings a benchmark ran and what
 // disturbed it. Capture reads the machine, from inside an arm where the worker's
 // capture was unpacked; Fingerprint and Diff say whether two arms are the same;
-// a Watcher reads what happened beside one run.
+// a Watcher reads what else happened during one run.
 //
 // It reads files and CPUID only: no command runs and nothing goes over the
 // network, so what only a cloud's metadata service knows stays unknown. What
@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -83,37 +84,18 @@ func (s *scene) optional(name string) string {
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(err, fs.ErrNotExist) {
-		return pe.Path + " is not there"
+		return pe.Path + " does not exist"
 	}
 	return err.Error()
 }
 
-// chosen returns the word in brackets of a file like "always [madvise] never".
+// chosen returns the word in brackets of a file like "always [madvise] never", or
+// the whole text without one.
 func chosen(v string) string {
-	_, rest, ok := strings.Cut(v, "[")
-	word, _, closed := strings.Cut(rest, "]")
-	if ok && closed {
+	if word, ok := machine.Chosen(v); ok {
 		return word
 	}
 	return v
-}
-
-// count returns the number of CPUs in a list like "0-3,8".
-func count(list string) (int, error) {
-	n := 0
-	for part := range strings.SplitSeq(list, ",") {
-		low, high, ranged := strings.Cut(part, "-")
-		if !ranged {
-			high = low
-		}
-		l, err1 := strconv.ParseUint(low, 10, 31)
-		u, err2 := strconv.ParseUint(high, 10, 31)
-		if err := errors.Join(err1, err2); err != nil || u < l {
-			return 0, fmt.Errorf("parse CPU list %q", list)
-		}
-		n += int(u - l + 1)
-	}
-	return n, nil
 }
 
 // tee says what the detectors found. Only a guest's TEE protects what runs here;

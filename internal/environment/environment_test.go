@@ -150,43 +150,15 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
-	for list, want := range map[string]int{"0": 1, "0-3": 4, "0-1,4,8-9": 5} {
-		if n, err := count(list); n != want || err != nil {
-			t.Errorf("%q: %d, %v", list, n, err)
-		}
-	}
-	for _, list := range []string{"", "a", "3-1", "0-", "-1", "0,,1", "0-99999999999"} {
-		if n, err := count(list); err == nil {
-			t.Errorf("%q is %d", list, n)
-		}
-	}
-}
-
 // FuzzText feeds what files of the machine and tools say to the pure parsers.
 func FuzzText(f *testing.F) {
-	for _, s := range []string{"0-3,8", "processor : 0\nmodel name : x\n\nprocessor : 1", "48K", "always [madvise] never", `PRETTY_NAME="x"`,
-		`/a\040b`, "/a/b/../c", "6.12.41+deb", "<nvidia_smi_log><gpu/></nvidia_smi_log>"} {
+	for _, s := range []string{"always [madvise] never", "6.12.41+deb", "<nvidia_smi_log><gpu/></nvidia_smi_log>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if n, err := count(s); err == nil && n < 1 {
-			t.Fatalf("%q lists %d CPUs", s, n)
-		}
-		if v := cpuinfo(s); v == nil {
-			t.Fatalf("no fields of %q", s)
-		}
-		if n, err := binarySize(s); err == nil && n < 0 && !strings.HasPrefix(s, "-") {
-			t.Fatalf("%q is %d", s, n)
-		}
-		for _, v := range []string{chosen(s), assigned(s, "NAME"), unoctal(s), series(s)} {
+		for _, v := range []string{chosen(s), series(s)} {
 			if len(v) > len(s) {
 				t.Fatalf("%q grew to %q", s, v)
-			}
-		}
-		for _, dir := range upward("/sys/fs/cgroup", s, s) {
-			if !strings.HasPrefix(dir, "/sys/fs/cgroup") {
-				t.Fatalf("the cgroup of %q is in %q", s, dir)
 			}
 		}
 		if g, err := GPUs([]byte(s), []byte(s)); err != nil && g != nil {

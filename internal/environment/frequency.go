@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -31,13 +31,10 @@ type speeds struct {
 // that says nothing of the run, and what virtual machines show. Elsewhere
 // scaling_cur_freq is what the cpufreq driver reads or last set.
 func findSpeeds(h *host.Host) (*speeds, string) {
-	text, _ := h.ReadString("/proc/cpuinfo")
-	info := cpuinfo(text)
+	text, _ := machine.ReadCPUInfo(h)
+	info := text.First().Map()
 	flags := strings.Fields(info["flags"])
-	s := &speeds{Host: h, guest: slices.Contains(flags, "hypervisor"), every: time.Second}
-	if _, _, c, _ := h.CPUID(1, 0); c>>31 != 0 {
-		s.guest = true
-	}
+	s := &speeds{Host: h, guest: slices.Contains(flags, "hypervisor") || machine.Guest(h), every: time.Second}
 	files, _ := h.Glob(cpuDir + "cpu[0-9]*/cpufreq/scaling_cur_freq")
 	switch {
 	case len(files) > 0:
@@ -92,22 +89,11 @@ func (s *speeds) listed(cpus []int) []float64 {
 	if len(cpus) == 0 {
 		return nil
 	}
-	text, _ := s.ReadString("/proc/cpuinfo")
+	info, _ := machine.ReadCPUInfo(s.Host)
 	var out []float64
-	cpu := -1
-	for line := range strings.Lines(text) {
-		k, v, _ := strings.Cut(line, ":")
-		switch v = strings.TrimSpace(v); strings.TrimSpace(k) {
-		case "processor":
-			var err error
-			if cpu, err = strconv.Atoi(v); err != nil {
-				cpu = -1
-			}
-		case "cpu MHz":
-			mhz, err := strconv.ParseFloat(v, 64)
-			if err == nil && mhz > 0 && mhz < 1e6 && slices.Contains(cpus, cpu) {
-				out = append(out, mhz*1e6)
-			}
+	for cpu, hertz := range info.Hertz() {
+		if slices.Contains(cpus, cpu) {
+			out = append(out, hertz)
 		}
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -28,7 +29,7 @@ const fewTicks = 10
 // for one run at a time: Begin, the run, End, and again.
 type Watcher struct {
 	h         *host.Host
-	groups    *groups
+	groups    *machine.Cgroups
 	noGroups  error
 	throttles []string // thermal throttle counts, one a CPU
 	speeds    *speeds
@@ -44,7 +45,7 @@ func Watch(h *host.Host) (*Watcher, error) {
 		return nil, fmt.Errorf("watch for interference: %w", err)
 	}
 	w := &Watcher{h: h}
-	w.groups, w.noGroups = ownGroups(h)
+	w.groups, w.noGroups = machine.OwnCgroups(h)
 	w.throttles, _ = h.Glob(cpuDir + "cpu[0-9]*/thermal_throttle/core_throttle_count")
 	w.speeds, w.blind = findSpeeds(h)
 	return w, nil
@@ -120,7 +121,7 @@ func (w *Watcher) End(own float64) result.Interference {
 	} else {
 		i.Missing["memory_pressure_ratio"] = "no time has passed"
 	}
-	// Either alone is a value; what it leaves out is named beside it.
+	// Either alone is a value; what it leaves out is reported with it.
 	const heat, quota = "throttle_events.thermal", "throttle_events.quota"
 	i.ThrottleEvents = since(heat, 1, before.overheat, after.overheat)
 	if n := since(quota, 1, before.quota, after.quota); i.ThrottleEvents == nil {
@@ -145,7 +146,7 @@ func (w *Watcher) End(own float64) result.Interference {
 func (w *Watcher) shares(i *result.Interference, before, after *snapshot, own float64) {
 	var all, busy, steal float64
 	for cpu, t := range after.times {
-		if was, ok := before.times[cpu]; ok { // else it came online meanwhile
+		if was, ok := before.times[cpu]; ok { // else it came online during the run
 			// The kernel may show a little less than before (proc(5) of iowait).
 			all += max(0, t.all-was.all)
 			busy += max(0, t.busy-was.busy)
@@ -206,7 +207,7 @@ func (w *Watcher) look() snapshot {
 	case w.noGroups != nil:
 		s.quota.err = w.noGroups
 	default:
-		if s.quota.value, ok, s.quota.err = w.groups.throttled(); s.quota.err == nil && !ok {
+		if s.quota.value, ok, s.quota.err = w.groups.Throttled(); s.quota.err == nil && !ok {
 			s.quota.err = errors.New("no cgroup counts throttling")
 		}
 	}

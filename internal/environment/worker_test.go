@@ -155,7 +155,7 @@ func TestWorkerInSandbox(t *testing.T) {
 }
 
 // TestWorkerUnprivileged asks for what only root may read: an error that names
-// permission, not a file that is not there.
+// permission, not a file that does not exist.
 func TestWorkerUnprivileged(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("dropping privileges needs root")
@@ -184,7 +184,7 @@ func TestWorkerUnprivileged(t *testing.T) {
 		}
 	}
 	if ok, err := u.Exists(dir + "/none"); ok || err != nil {
-		t.Errorf("a file that is not there: %t, %v", ok, err)
+		t.Errorf("a file that does not exist: %t, %v", ok, err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -61,6 +62,9 @@ type Host struct {
 	// fixture recorded them. It is nil on a real machine, where programs are
 	// loaded into the kernel.
 	Maps func(program string) (map[string][]byte, error)
+	// Shared holds what the users of the machine have in common while it is watched,
+	// each under a key of its own type. It is nil on a fixture.
+	Shared *sync.Map
 	// Faults are the errors of paths that a recorded machine would not let be
 	// read or looked at. It is nil on a real machine.
 	Faults map[string]error
@@ -74,7 +78,7 @@ func Local() *Host { return At("/") }
 // At is the machine this process runs on, seen from inside a container that
 // has the host's tree, with its /proc and /sys, mounted at root.
 func At(root string) *Host {
-	h := &Host{Root: root, calls: new(calls), Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow, Perf: openPerf}
+	h := &Host{Root: root, Shared: new(sync.Map), calls: new(calls), Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow, Perf: openPerf}
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
 	}

@@ -115,7 +115,7 @@ func alerted(err error) bool {
 func hopeless(err error) bool { return kindOf(err) == "certificate" || alerted(err) }
 
 // parting is the error of a connection on which writing failed, or nil, and then reading:
-// TLS may have read why the other side hung up, where writing saw no more than that it did.
+// TLS may have read why the other side hung up, where writing only saw that it did.
 func parting(writing, reading error) error {
 	if writing != nil && !alerted(reading) {
 		return writing
@@ -219,7 +219,7 @@ func descriptors(n int) error {
 	l.Cur = need
 	l.Max = max(l.Max, need)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-		return fmt.Errorf("%d connections need %d open files, the limit is %d and cannot be raised (%w): use ulimit -n %d before it, LimitNOFILE= of the service, or fewer connections",
+		return fmt.Errorf("%d connections need %d open files, the limit is %d and cannot be raised (%w): run ulimit -n %d first, set LimitNOFILE= of the service, or use fewer connections",
 			n, need, was, err, need)
 	}
 	return nil

@@ -36,7 +36,7 @@ func (o *Options) lead(drained time.Duration) time.Duration {
 }
 
 // run makes both stretches of the load by a function that returns how many requests were
-// answered rightly in one. It lets watch look at the measured time meanwhile.
+// answered correctly in one. It lets watch observe the measured time.
 func (c *course) run(ctx context.Context, load func(s stretch, watch func(base time.Time) error) (uint64, error)) error {
 	o, r := c.o, c.r
 	warmed, lead := uint64(0), o.lead(0)

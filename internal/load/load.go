@@ -97,11 +97,11 @@ func (o *Options) check() error {
 	case o.Threads < 1 || o.Threads > o.Connections:
 		return fmt.Errorf("%d threads: want 1 to %d, the number of connections", o.Threads, o.Connections)
 	case o.Fresh && o.Pipeline > 1:
-		return errors.New("a pipeline needs connections that stay: leave out one of the two")
+		return errors.New("a pipeline needs kept connections: drop one of the two options")
 	case !(o.Rate >= 0) || o.Rate > MostRate:
 		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
 	case o.Warm < 0 || o.Measure < windows*time.Millisecond || o.Warm+o.Measure > 24*time.Hour:
-		return fmt.Errorf("measure %v after %v: want at least %v, and no more than a day", o.Measure, o.Warm, windows*time.Millisecond)
+		return fmt.Errorf("measure %v after %v: want at least %v and at most a day", o.Measure, o.Warm, windows*time.Millisecond)
 	case o.Wait <= 0 || o.Timeout <= 0:
 		return errors.New("wait and timeout: want times above 0")
 	}

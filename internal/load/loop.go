@@ -437,7 +437,7 @@ func (w *worker) take(l *line, data []byte, now int64) {
 }
 
 var (
-	errUnasked = errors.New("the server answers what it was not asked")
+	errUnasked = errors.New("the server sent an answer to no request")
 	errClosed  = fmt.Errorf("the server closed the connection: %w", io.EOF)
 )
 

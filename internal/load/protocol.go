@@ -59,7 +59,7 @@ type Session interface {
 	// It returns 0 bytes and no end when it needs more. An error is the server's
 	// breach of the protocol; the connection is then of no use.
 	Answer(b []byte) (n int, a Answer, err error)
-	// End is told that the server has closed the connection, which may be the end
+	// End is called when the server has closed the connection, which may be the end
 	// of an answer.
 	End() Answer
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Histograms hold 1 nanosecond to 10 minutes; three digits are right from 16
-// microseconds on, below it 16 nanoseconds are told apart.
+// microseconds on, below it the resolution is 16 nanoseconds.
 const (
 	finest  = 16
 	longest = 600e9

@@ -4,7 +4,18 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 )
+
+// Label returns s as a label value: bytes that are not UTF-8 become "?". Names of
+// processes and files are any bytes, and PromQL cannot even quote U+FFFD.
+func Label(s string) string {
+	if !strings.ContainsRune(s, utf8.RuneError) { // true for bytes that are not UTF-8 too
+		return s
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "?"), string(utf8.RuneError), "?")
+}
 
 // AppendText appends samples in the Prometheus text exposition format 0.0.4 to
 // b and returns it. Samples of one metric must be adjacent; SortByName makes

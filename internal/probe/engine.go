@@ -40,9 +40,9 @@ type Status struct {
 	// Scope is what the source is narrowed to.
 	Scope Scope
 	// Level is the level of detail in force, "" where there is one only; Wanted
-	// the one that was asked for. They differ where the budget has no room.
+	// the user's. They differ where the budget allows less.
 	Level, Wanted string
-	// Sample is the largest part of the time in which the source may count, 0
+	// Sample is the largest share of time in which the source may count, 0
 	// where it cannot be sampled.
 	Sample float64
 	// Narrows: the source takes PIDs, control groups and containers.
@@ -50,19 +50,18 @@ type Status struct {
 	// Files are the patterns of files that were set, none for the source's own.
 	Files []string
 	// Coverage, Missed and Folded are those of the last round; see the metrics
-	// of these names. Coverage is nil where it is not known: nothing was read, or
-	// something was lost and the reader cannot say how much.
+	// of these names. Coverage is nil where it is unknown: nothing was read, or the
+	// reader lost an unknown amount.
 	Coverage *float64
-	// Error is the standard error of the scaled number of events, relative to it;
-	// nil where every event is counted or it is not known.
+	// Error is the relative standard error of the scaled number of events; nil
+	// where every event is counted or the error is unknown.
 	Error          *float64
 	Missed, Folded float64
 	Series         int
 	Read           time.Duration
 }
 
-// Engine holds open sources. All methods may be called at once from several
-// goroutines.
+// Engine holds open sources. Its methods are safe for concurrent use.
 type Engine struct {
 	host     *host.Host
 	facts    []tee.Facts
@@ -86,8 +85,8 @@ type live struct {
 	samples []metric.Sample // of the last reading, kept for its room
 }
 
-// Open opens every source, some of them at once. A source that cannot be opened is
-// kept with its reason and tried no more until it is switched on again.
+// Open opens every source, several at a time. A source that fails to open is kept
+// with its reason and not retried until it is switched on again.
 func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
 	e := describe(h, facts, sources, process)
 	_ = e.each(atOnce(), func(l *live) error {
@@ -99,8 +98,8 @@ func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Re
 	return e
 }
 
-// Try opens every source, reads it once and closes it again. What is returned is
-// closed; its Status says what was seen.
+// Try opens, reads once and closes every source. The engine that it returns is
+// closed; its Status holds the outcome.
 func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
 	e := describe(h, facts, sources, nil)
 	_ = e.each(atOnce(), func(l *live) error {
@@ -114,11 +113,11 @@ func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source
 	return e
 }
 
-// atOnce is how many sources are opened at the same time: some compute, as when
-// the kernel checks their programs, others wait for the kernel.
+// atOnce is how many sources are opened in parallel. Opening partly computes (the
+// verifier) and partly waits for the kernel.
 func atOnce() int { return min(8, runtime.NumCPU()+1) }
 
-// each calls do for all sources, up to so many at once.
+// each calls do for all sources, at most most of them in parallel.
 func (e *Engine) each(most int, do func(*live) error) error {
 	var all sync.WaitGroup
 	room := make(chan struct{}, most)
@@ -134,7 +133,7 @@ func (e *Engine) each(most int, do func(*live) error) error {
 	return errors.Join(errs...)
 }
 
-// describe is an engine of which no source is open.
+// describe returns an engine without open sources.
 func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
 	e := &Engine{host: h, facts: facts, governor: governor{now: h.Now}}
 	for _, s := range sources {
@@ -170,8 +169,8 @@ func (e *Engine) open(l *live) {
 	}
 	level := l.level(l.Wanted)
 	l.throttle = &throttle{reader: g, limit: l.Sample, level: level, wanted: level, adjust: func(level int) {
-		// The engine's lock is held by whoever reads, which may take its time, so
-		// only the reader is told here; the status follows with the next round.
+		// A slow reading may hold the engine's lock, so this adjusts only the reader;
+		// the status follows with the next round.
 		if a, ok := r.(Adjustable); ok {
 			_ = a.Adjust(l.Source.Levels[level].Name, l.throttle.scope)
 		}
@@ -186,7 +185,7 @@ func (l *live) level(name string) int {
 	return max(0, slices.IndexFunc(l.Source.Levels, func(v Level) bool { return v.Name == name }))
 }
 
-// close closes the reader; nothing of it stays attached.
+// close closes the reader and detaches its programs.
 func (e *Engine) close(l *live) error {
 	if l.throttle != nil {
 		e.governor.remove(l.throttle)
@@ -204,7 +203,7 @@ func (e *Engine) close(l *live) error {
 	return r.Close()
 }
 
-// note sets the state from the outcome of opening or reading.
+// note sets the state from the error of opening or reading.
 func (l *live) note(err error) {
 	l.Reason, l.Remedy, l.Blind = "", "", false
 	switch {
@@ -223,9 +222,19 @@ func (l *live) note(err error) {
 	l.Remedy, l.Blind = Remedy(err), Blind(err)
 }
 
-// Collect reads every open source once and returns the samples, ordered by
-// metric name, with the engine's own among them, and the time of the reading.
+// Collect reads every open source once and returns the time of the reading and the
+// samples, the engine's own included, ordered by metric name. It begins a new round
+// for values that cover the time since the last one.
 func (e *Engine) Collect(ctx context.Context) (time.Time, []metric.Sample) {
+	return e.collect(ctx, e.governor.busy)
+}
+
+// Peek is Collect without beginning a new round: it takes nothing from the next one.
+func (e *Engine) Peek(ctx context.Context) (time.Time, []metric.Sample) {
+	return e.collect(ctx, e.governor.mostUsed)
+}
+
+func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time.Time, []metric.Sample) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := e.host.Now()
@@ -237,8 +246,8 @@ func (e *Engine) Collect(ctx context.Context) (time.Time, []metric.Sample) {
 		}
 		out = e.read(ctx, l, out)
 	}
-	if used, ok := e.governor.busy(); ok {
-		out = append(out, metric.Sample{Desc: BudgetUsed, Value: used, Trust: metric.Estimated})
+	if ratio, ok := used(); ok {
+		out = append(out, metric.Sample{Desc: BudgetUsed, Value: ratio, Trust: metric.Estimated})
 	}
 	metric.SortByName(out)
 	return at, out
@@ -288,8 +297,8 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metri
 	return out
 }
 
-// values reads the source's own metrics, scaled where it saw a part of the time
-// only, and notes what that means for its state.
+// values reads the source's own metrics, scaled where it saw only part of the time,
+// and updates its state.
 func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]metric.Sample, bool) {
 	l.Coverage, l.Error, l.Missed, l.Folded = nil, nil, 0, 0
 	seen := coverage{share: 1}
@@ -309,6 +318,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 			l.Folded = s.Value
 		default:
 			delivered = true
+			s.Labels = labels(s.Labels)
 			if l.throttle != nil || l.fromZero {
 				s = l.estimate.take(s, seen.scale())
 			}
@@ -337,11 +347,23 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 	return out, l.before
 }
 
-// budgetReason is the label of teescope_source_blind where the budget has no
-// room for a source.
+// labels returns values as metric.Label makes them. It copies a slice that changes,
+// because the reader may keep it.
+func labels(values []string) []string {
+	for i, v := range values {
+		if fit := metric.Label(v); fit != v {
+			values = slices.Clone(values)
+			values[i] = fit
+		}
+	}
+	return values
+}
+
+// budgetReason is the label of teescope_source_blind where the budget switches a
+// source off.
 const budgetReason = "budget"
 
-// limited says what the budget took from a source.
+// limited sets the state of a source that the budget or its user limits.
 func (l *live) limited(level int, seen coverage) {
 	if len(l.Source.Levels) > 0 {
 		l.Level = l.Source.Levels[level].Name
@@ -350,10 +372,10 @@ func (l *live) limited(level int, seen coverage) {
 	switch {
 	case seen.off:
 		l.State, l.Blind, l.Reason = Degraded, true, budgetReason
-		l.Remedy = "its events are so frequent that counting even a ten-thousandth of the time costs more than the budget: raise --budget"
+		l.Remedy = "raise --budget: counting these frequent events costs more than the budget even for a ten-thousandth of the time"
 		return
 	case seen.limited && l.Level != l.Wanted:
-		why = fmt.Sprintf("the budget leaves it level %s, not %s", l.Level, l.Wanted)
+		why = fmt.Sprintf("the budget allows level %s, not %s", l.Level, l.Wanted)
 	}
 	if seen.share < 1 {
 		if why != "" {
@@ -361,9 +383,9 @@ func (l *live) limited(level int, seen coverage) {
 		}
 		why += fmt.Sprintf("it counts %.2g %% of the time", 100*seen.share)
 		if l.Sample < 1 && seen.share > 0.9*l.Sample {
-			why += " as it was told to"
+			why += ", the rate that was set"
 		} else {
-			why += ", to keep the budget"
+			why += " to stay within the budget"
 		}
 		why += "; its counters are scaled to all events"
 		if l.Error != nil {
@@ -421,11 +443,11 @@ func (e *Engine) Run(ctx context.Context, interval time.Duration, sink func(time
 	return ctx.Err()
 }
 
-// Govern keeps the sources within a budget until ctx ends. Without it they work
-// at the level that was asked for, all of the time.
+// Govern keeps the sources within a budget until ctx ends. Without it they count all
+// of the time, at the level that was set.
 func (e *Engine) Govern(ctx context.Context, b Budget) { e.governor.run(ctx, b) }
 
-// Close closes all sources, at once.
+// Close closes all sources in parallel.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

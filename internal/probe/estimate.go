@@ -1,27 +1,27 @@
 package probe
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// estimator extrapolates the counters of a source that sees a part of the time:
-// what was added in a round counts elapsed / attached times (the ratio estimator
-// of survey sampling; Cochran, Sampling Techniques, chapter 6). It also knows when
-// a series began. Gauges pass.
+// estimator extrapolates the counters of a source that sees part of the time: a
+// round's increase is multiplied by elapsed / attached (the ratio estimator of survey
+// sampling; Cochran, Sampling Techniques, chapter 6). It also records when a series
+// began. Gauges pass unchanged.
 type estimator struct {
 	series map[seriesKey]*estimate
 	// scaled says that some value was ever extrapolated.
 	scaled bool
 	round  int
-	// at is the time of the round, where what is new in it was 0 in the one before.
+	// at is the time of the round if its new series were 0 in the round before.
 	at time.Time
 }
 
-// forgotten is the number of rounds after which a series that ended is forgotten;
-// names come and go, and memory must not grow with them. One that comes back
-// begins anew, as a new series may.
+// forgotten is the number of rounds after which a series that ended is dropped, so
+// memory stays bounded. A series that returns begins again as a new one.
 const forgotten = 60
 
 // end ends a round.
@@ -37,10 +37,19 @@ func (e *estimator) end() {
 	}
 }
 
-// seriesKey names a series without allocating; no metric here has more labels.
+// seriesKey identifies a series. Only series with more than four labels allocate.
 type seriesKey struct {
 	desc   *metric.Desc
 	labels [4]string
+	more   string
+}
+
+func keyOf(s metric.Sample) seriesKey {
+	key := seriesKey{desc: s.Desc}
+	if n := copy(key.labels[:], s.Labels); n < len(s.Labels) {
+		key.more = fmt.Sprintf("%q", s.Labels[n:])
+	}
+	return key
 }
 
 type estimate struct {
@@ -52,20 +61,19 @@ type estimate struct {
 	rest        []float64 // of a count below one event, for the next round
 }
 
-// hold is a scale that leaves what was added for a later round.
+// hold is a scale that leaves the increase for a later round.
 const hold = -1
 
 // take returns s with its value extrapolated; scale is 1 for a round that saw
 // everything.
 func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
-	if s.Desc.Kind != metric.Counter && s.Desc.Kind != metric.Histogram || len(s.Labels) > len(seriesKey{}.labels) {
+	if s.Desc.Kind != metric.Counter && s.Desc.Kind != metric.Histogram {
 		return s
 	}
 	if e.series == nil {
 		e.series = map[seriesKey]*estimate{}
 	}
-	key := seriesKey{desc: s.Desc}
-	copy(key.labels[:], s.Labels)
+	key := keyOf(s)
 	x := e.series[key]
 	if x == nil {
 		x = &estimate{began: e.at}
@@ -90,7 +98,7 @@ func (e *estimator) take(s metric.Sample, scale float64) metric.Sample {
 	return s
 }
 
-// grown is what a counter gained; one that fell began anew.
+// grown is the increase of a counter. One that fell has restarted from 0.
 func grown(now, last float64) float64 {
 	if now < last {
 		return now

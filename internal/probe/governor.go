@@ -24,40 +24,36 @@ type Budget struct {
 }
 
 const (
-	// leastOpen is the shortest window: below it, attaching and detaching would
-	// cost more than what is in between. Where less than that fits into a period,
-	// only some periods, drawn at random, have a window; a source that could have
-	// one in fewer than one of mostSkipped is off.
+	// leastOpen is the shortest window: below it, attaching and detaching cost more
+	// than counting. If less fits into a period, only randomly drawn periods have a
+	// window. A source with fewer than one window in mostSkipped periods is off.
 	leastOpen   = 2 * time.Millisecond
 	mostSkipped = 20
-	// An open window is checked this many times for having used its share up, but
-	// not more often than every leastLook.
+	// looks is how often an open window is checked for an exhausted share, at least
+	// leastLook apart.
 	looks     = 16
 	leastLook = time.Millisecond
-	// leastForKernel is the part of the budget that programs in the kernel keep
-	// when user space alone uses it up, as it may while someone queries.
+	// leastForKernel is the part of the budget that programs in the kernel keep even
+	// if user space uses it up, as a large query may.
 	leastForKernel = 0.25
-	// aim leaves room for what an event costs more than calibrated.
+	// aim leaves a reserve for events that cost more than calibrated.
 	aim = 0.75
-	// fade is what remains of older windows in the mean cost of a source, from one
-	// window to the next; doubt what remains of that mean in a period without one.
-	// Peaks do not count: a bursty load that fits on average is let be.
+	// fade is the weight that older windows keep in a source's mean cost at each new
+	// window; doubt is what remains of the mean in a period without one. The mean
+	// decides, not the peak: a bursty load that fits on average is left alone.
 	fade, doubt = 0.8, 0.95
-	// calm is the number of periods for which a source must have fitted well
-	// before it gets a higher level of detail back; it doubles each time that was
-	// in vain, up to sixteen times.
+	// calm is the number of periods in which a source must fit well before its level
+	// of detail rises. It doubles after each rise that did not last, up to sixteenfold.
 	calm = 30
 	// remembered is the number of windows that the standard error is taken from.
 	remembered = 60
 )
 
-// governor keeps the cost of the Governed sources within a budget. At the end of
-// each control period it knows what each source would cost each core if it
-// counted every event, and allots the budget so that the cheap are served in
-// full and the dear share the rest (max-min fairness). A source that does not
-// fit loses detail; then it counts in windows, attached for a part of each
-// period that starts at a random time, so that a periodic load is not aliased;
-// then it is off for a while.
+// governor keeps the cost of the Governed sources within a budget. After each control
+// period it estimates each source's cost at full coverage, and divides the budget: cheap
+// sources count everything, expensive ones share the rest (max-min fairness). A source
+// that does not fit loses detail; then it counts in windows, which start at a random time
+// of each period so that a periodic load is not aliased; then it is off for a while.
 type governor struct {
 	budget Budget
 	now    func() time.Time
@@ -85,7 +81,7 @@ func (g *governor) add(t *throttle) {
 	g.sources = append(g.sources, t)
 }
 
-// remove forgets a source; it is not touched any more.
+// remove forgets a source. The governor does not touch it afterwards.
 func (g *governor) remove(t *throttle) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,10 +126,10 @@ func (g *governor) change(t *throttle, limit float64, level int, scope Scope) {
 	t.share = min(t.share, limit)
 }
 
-// allot divides an allowance of cores among sources that would cost full:
-// what each may use, so that no one gets more than it needs and the rest is
-// shared equally. An allowance that suffices for all leaves all at full.
-func allot(allowance float64, full []float64) []float64 {
+// maxMin divides an allowance of cores among sources that would cost full. No
+// source gets more than it needs; those that need more than an equal part share
+// the rest equally (max-min fairness).
+func maxMin(allowance float64, full []float64) []float64 {
 	order := make([]int, len(full))
 	for i := range order {
 		order[i] = i
@@ -147,108 +143,132 @@ func allot(allowance float64, full []float64) []float64 {
 	return out
 }
 
-// plan ends a control period and decides the next one's shares.
+// plan ends a control period and decides the shares of the next one.
 func (g *governor) plan(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	period := now.Sub(g.at).Seconds()
-	user := g.budget.Userspace()
-	cpus, share := float64(max(1, g.budget.CPUs)), g.budget.Share
-	if g.known && period > 0 {
-		g.userNow += (max(0, (user-g.user)/period) - g.userNow) / 10
-	} else {
-		g.userNow = 0
-	}
-	spare := g.slack * period // core-seconds that were nobody's in the period that ends
-	var busiest []float64
-	steady := 0.0 // what is not divided, in cores
-	full := make([]float64, len(g.sources))
+	period, spent := g.meter(now)
+	g.estimate(now, period, spent)
+	g.decide(g.allot())
+}
+
+// spending is what one source cost in the period that ends.
+type spending struct {
+	events  float64   // since the source was opened
+	seconds []float64 // the same, by core
+	most    float64   // seconds of the period on the busiest core
+}
+
+// meter reads what the period that ends has cost: its length in seconds and the
+// spending of each source.
+func (g *governor) meter(now time.Time) (period float64, spent []spending) {
+	period = now.Sub(g.at).Seconds()
+	spent = make([]spending, len(g.sources))
+	var cores []float64
 	for i, t := range g.sources {
 		t.note(now)
 		events, seconds := t.reader.Spent()
 		var most float64
-		for cpu := range seconds {
-			d := seconds[cpu]
+		for cpu, d := range seconds {
 			if cpu < len(t.seconds) {
 				d = max(0, d-t.seconds[cpu])
 			}
-			for len(busiest) <= cpu {
-				busiest = append(busiest, 0)
+			for len(cores) <= cpu {
+				cores = append(cores, 0)
 			}
-			busiest[cpu] += d
+			cores[cpu] += d
 			most = max(most, d)
 		}
+		spent[i] = spending{events, seconds, most}
+	}
+	user := g.budget.Userspace()
+	if g.known && period > 0 {
+		rate := max(0, (user-g.user)/period)
+		g.userNow += (rate - g.userNow) / 10
+		g.used = max(g.used, slices.Max(append(cores, 0))/period+rate/g.cpus())
+	} else {
+		g.userNow = 0
+	}
+	g.user, g.at, g.known = user, now, true
+	return period, spent
+}
+
+// estimate updates what each source would cost if it counted every event, and the
+// events that its windows stand for.
+func (g *governor) estimate(now time.Time, period float64, spent []spending) {
+	spare := g.slack * period // core-seconds that no source was allotted
+	for i, t := range g.sources {
+		s := spent[i]
 		if t.share < 1 || t.debt > 0 {
-			over := most - t.may*period
+			over := s.most - t.may*period
 			free := min(max(0, over), spare)
 			spare -= free
-			t.debt = min(max(0, t.debt+over-free), 10*share*period)
+			t.debt = min(max(0, t.debt+over-free), 10*g.budget.Share*period)
 		}
-		t.cost *= doubt
-		if open := t.open.Seconds(); open > 0 {
-			t.weigh(most, open)
-			n := max(0, events-t.events)
-			bias := slowed(most / open)
-			if t.broken {
-				bias += cut(open, min(t.end.Sub(t.begin), g.period()).Seconds()) // seen in full until a moment ago it had no end
-			}
-			t.remember(window{n / open, open, bias})
-			t.counted += n
-			t.estimated += n * max(1, now.Sub(t.at).Seconds()/open)
-			t.periods++
-			t.at = now
-		} else if t.share == 0 {
-			t.blind++
-			t.periods++
-			t.at = now
-		}
-		if t.time > 0 {
-			t.full = t.cost / t.time
-		}
-		t.events, t.seconds, t.open, t.broken = events, seconds, 0, false
-		full[i] = t.full * t.limit
-		if t.steady {
+		t.observe(now, s, g.period())
+	}
+}
+
+// grant is what one source may cost, in cores.
+type grant struct {
+	full float64 // what it would cost at full coverage; 0 if it is steady or must be off
+	may  float64 // its part
+	// tried is the part that it would have if it were not off.
+	tried float64
+}
+
+// allot divides the budget among the sources. fair is an equal part of it.
+func (g *governor) allot() (grants []grant, fair float64) {
+	full := make([]float64, len(g.sources))
+	steady := 0.0 // what is set aside
+	for i, t := range g.sources {
+		if full[i] = t.full * t.limit; t.steady {
 			steady += full[i]
 			full[i] = 0
 		}
 	}
-	if g.known && period > 0 {
-		most := 0.0
-		if len(busiest) > 0 {
-			most = slices.Max(busiest)
-		}
-		g.used = max(g.used, most/period+max(0, user-g.user)/period/cpus)
-	}
-	g.user, g.at, g.known = user, now, true
-
-	allowance := aim * max(share-g.userNow/cpus-steady, share*leastForKernel)
+	share := g.budget.Share
+	allowance := aim * max(share-g.userNow/g.cpus()-steady, share*leastForKernel)
 	if share >= 1 { // all of each core is no limit, whatever the clocks of a starved machine say
 		allowance = math.Inf(1)
 	}
-	least := g.least() / mostSkipped
-	may := allot(allowance, full)
-	// What has to be off leaves its part to the others.
+	tried := maxMin(allowance, full)
 	for i, t := range g.sources {
-		if t.tooLittle(full[i], may[i], least) {
-			full[i] = 0
+		if t.tooLittle(full[i], tried[i], g.leastShare()) {
+			full[i] = 0 // its part goes to the others
 		}
 	}
-	rest := allot(allowance, full)
-	g.slack = (1 + aim) / 2 * share
+	may := maxMin(allowance, full)
+	for i := range full {
+		grants = append(grants, grant{full[i], may[i], tried[i]})
+	}
+	return grants, allowance / float64(len(full))
+}
+
+// decide puts the grants into force for the next period. What nobody was granted
+// is slack.
+func (g *governor) decide(grants []grant, fair float64) {
+	g.slack = (1 + aim) / 2 * g.budget.Share
 	for i, t := range g.sources {
 		if t.steady {
 			t.share, t.may = t.limit, 1
 			continue
 		}
-		cost, mine := full[i], rest[i]
+		cost, may := grants[i].full, grants[i].may
+		g.slack -= may
 		if cost == 0 && t.full > 0 {
-			cost, mine = t.full*t.limit, may[i]
+			cost, may = t.full*t.limit, grants[i].tried
 		}
-		t.decide(cost, mine, allowance/float64(len(full)), least, g.period().Seconds())
-		g.slack -= rest[i]
+		t.decide(cost, may, fair, g.leastShare(), g.period().Seconds())
 	}
 	g.slack = max(0, g.slack)
 }
+
+// cpus is the number of cores, as a divisor.
+func (g *governor) cpus() float64 { return float64(max(1, g.budget.CPUs)) }
+
+// leastShare is the smallest part of the time that is worth having.
+func (g *governor) leastShare() float64 { return g.least() / mostSkipped }
 
 // least is the part of a period that the shortest window takes.
 func (g *governor) least() float64 { return min(1, leastOpen.Seconds()/g.period().Seconds()) }
@@ -281,8 +301,7 @@ func (g *governor) start(now time.Time) {
 	}
 }
 
-// step brings every source into the state that the plan has for now, and returns
-// when to look again.
+// step puts every source into its planned state, and returns when to look again.
 func (g *governor) step(now, until time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -351,8 +370,15 @@ func (g *governor) release() {
 	}
 }
 
-// busy returns the most of a core that was used in a period since the last call,
-// and whether a period has ended.
+// mostUsed returns the most of a core that was used in a period since the last call of
+// busy, and whether a period has ended.
+func (g *governor) mostUsed() (float64, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used, g.known && g.used > 0
+}
+
+// busy is mostUsed, and begins anew.
 func (g *governor) busy() (float64, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -513,7 +513,7 @@ func (refusing) Attach() error               { return errors.New("no") }
 func (refusing) Detach() error               { return errors.New("no") }
 func (refusing) Spent() (float64, []float64) { return 0, nil }
 
-func TestAllot(t *testing.T) {
+func TestMaxMin(t *testing.T) {
 	for _, c := range []struct {
 		allowance  float64
 		full, want []float64
@@ -524,7 +524,7 @@ func TestAllot(t *testing.T) {
 		{1, []float64{9, 0.2, 0.5}, []float64{0.4, 0.2, 0.4}},
 		{1, []float64{0, 0}, []float64{0, 0}},
 	} {
-		got := allot(c.allowance, c.full)
+		got := maxMin(c.allowance, c.full)
 		for i := range c.want {
 			if math.Abs(got[i]-c.want[i]) > 1e-12 {
 				t.Errorf("%g among %v: %v, want %v", c.allowance, c.full, got, c.want)
@@ -646,4 +646,41 @@ func TestDebt(t *testing.T) {
 			t.Errorf("estimate %g of %g, standard error %g", got, events, se)
 		}
 	})
+}
+
+// TestPeekTakesNothing: what is read between two rounds leaves the figure of the
+// budget to the next round.
+func TestPeekTakesNothing(t *testing.T) {
+	l := newLoad(88e-9, 1000, 50000)
+	govern(t, 0.01, []*load{l}, func(e *Engine) {
+		time.Sleep(10500 * time.Millisecond)
+		for range 2 {
+			if _, samples := e.Peek(t.Context()); math.IsNaN(value(t, samples, BudgetUsed, "")) {
+				t.Error("a look has no figure of its own")
+			}
+		}
+		if _, samples := e.Collect(t.Context()); math.IsNaN(value(t, samples, BudgetUsed, "")) {
+			t.Error("the round has no figure: the look before it took it")
+		}
+		if _, samples := e.Collect(t.Context()); !math.IsNaN(value(t, samples, BudgetUsed, "")) {
+			t.Error("a round has the figure of the round before it")
+		}
+	})
+}
+
+// TestManyLabels: a series is scaled however many labels it has.
+func TestManyLabels(t *testing.T) {
+	d := &metric.Desc{Name: "tee_many_total", Help: "Many.", Labels: []string{"a", "b", "c", "d", "e", "f"}}
+	var e estimator
+	take := func(f string, n, scale float64) metric.Sample {
+		return e.take(metric.Sample{Desc: d, Labels: []string{"a", "b", "c", "d", "e", f}, Value: n}, scale)
+	}
+	take("x", 10, 1)
+	take("y", 1, 1)
+	if s := take("x", 20, 4); s.Value != 50 || s.Trust != metric.Estimated {
+		t.Errorf("%g, %v; want 10 and 4 times 10, estimated", s.Value, s.Trust)
+	}
+	if s := take("y", 2, 4); s.Value != 5 {
+		t.Errorf("%g; want 1 and 4 times 1", s.Value)
+	}
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// A file of the kernel or a network file system can block for as long as it likes.
+// A kernel file or a network file system can block forever.
 const (
-	// patience is how long a source may take to be read.
+	// patience limits a reading of a source.
 	patience = 2 * time.Second
-	// openPatience is how long it may take to open: a slow machine needs seconds to
-	// read the kernel's types and to check programs, and does so for some at once.
+	// openPatience limits opening: a slow machine needs seconds to read the kernel's
+	// types and to verify programs, for several sources in parallel.
 	openPatience = 20 * time.Second
-	// parts are what a patience is waited for in. One lasts longer where no CPU is to
-	// be had, as when a hypervisor stops the machine: what is waited for could not go
-	// on in that time either.
+	// parts is the number of timers that a patience is divided into. A timer runs longer
+	// while the process has no CPU, as when a hypervisor stops the machine, and the
+	// awaited call cannot proceed in that time either.
 	parts = 20
 )
 
-// WithPatience is context.WithTimeout for what may hang: time in which this process
-// cannot run counts for a part at most.
+// WithPatience is context.WithTimeout for calls that may hang: a time in which this
+// process cannot run counts as one part at most.
 func WithPatience(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -39,8 +39,8 @@ func WithPatience(ctx context.Context, patience time.Duration) (context.Context,
 	return ctx, cancel
 }
 
-// inTime runs f and reports whether it ended in time. If not, f goes on, and l is
-// left alone until it has ended.
+// inTime runs f and reports whether it ended in time. If not, f continues, and l
+// stays unused until f has ended.
 func (l *live) inTime(patience time.Duration, f func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -55,7 +55,7 @@ func (l *live) inTime(patience time.Duration, f func()) bool {
 	case <-ctx.Done():
 	}
 	select {
-	case <-done: // both, where this waited for a CPU: it has ended
+	case <-done: // both happened while this waited for a CPU
 		return true
 	default:
 		l.stuck = done
@@ -63,7 +63,7 @@ func (l *live) inTime(patience time.Duration, f func()) bool {
 	}
 }
 
-// waiting reports whether a call that did not end in time is still under way.
+// waiting reports whether a late call is still running.
 func (l *live) waiting() bool {
 	select {
 	case <-l.stuck: // a nil channel blocks
@@ -79,10 +79,10 @@ func (e *Engine) late(what string, patience time.Duration) error {
 	if files := e.host.Blocked(patience / 2); len(files) > 0 {
 		err = fmt.Errorf("%s has not ended after %v: it waits for %s", what, patience, strings.Join(files, ", "))
 	}
-	return &Problem{Err: err, Remedy: "the source is left alone until the call ends; what blocks is outside teescope: a driver, or a file system whose server is away"}
+	return &Problem{Err: err, Remedy: "check the driver, or the server of the file system, that blocks; the source waits until the call ends"}
 }
 
-// openInTime opens a source. What is opened too late is closed again.
+// openInTime opens a source. It closes a reader that arrives too late.
 func (e *Engine) openInTime(l *live) (Reader, error) {
 	var out struct {
 		Reader
@@ -100,7 +100,7 @@ func (e *Engine) openInTime(l *live) (Reader, error) {
 	return nil, e.late("opening it", openPatience)
 }
 
-// readInTime reads a source into a buffer that lives until the next reading.
+// readInTime reads a source into a buffer that is valid until the next reading.
 func (e *Engine) readInTime(ctx context.Context, l *live) ([]metric.Sample, error) {
 	if l.waiting() {
 		return nil, e.late("an earlier reading", patience)

@@ -1,7 +1,7 @@
 // Package probe runs metric sources. A Source is a description and touches
 // nothing; its Reader is the live object. The engine owns clock, goroutine,
-// self accounting and the settings that change at run time, so that a source
-// has no ticker, no goroutine and no logger. The members are in probe/sources.
+// self accounting and the settings that change at run time, so a source has
+// no ticker, goroutine or logger. The members are in probe/sources.
 package probe
 
 import (
@@ -20,46 +20,43 @@ type Source struct {
 	Name, Doc string
 	// Metrics is everything the source may emit; emitting anything else fails its test.
 	Metrics []*metric.Desc
-	// Levels are the levels of detail, from the cheapest to the dearest, which a
-	// user chooses from and the budget steps down on; none means that there is
-	// one only. A source opens at the first.
+	// Levels are the levels of detail, cheapest first. Users choose one, and the
+	// budget steps down. Without any, the source has one level. It opens at the first.
 	Levels []Level
 	// OptIn sources stay off until a setting switches them on.
 	OptIn bool
 	// Needs lists what the process must be allowed beyond reading public files.
 	Needs []Need
-	// Kernels, Cost and Blind are for the documents: kernel versions and what
-	// they must be built with, cost of an event or a reading (with how it was
-	// measured), and what the source cannot see. Each is a sentence or "".
+	// Kernels, Cost and Blind are sentences or "" for the documents: the kernel's
+	// version and configuration, the cost of an event or a reading and how it was
+	// measured, and what the source cannot see.
 	Kernels, Cost, Blind string
 	// Open attaches or opens what the source reads. An error that wraps
-	// errors.ErrUnsupported means the machine has no such thing, which is no
-	// fault; any other means it could not be had. Wrap with Problem to say what
-	// would help.
+	// errors.ErrUnsupported means that the machine has no such thing, which is no
+	// fault; any other, that it is unavailable. Wrap with Problem to add advice.
 	Open func(*host.Host, []tee.Facts) (Reader, error)
 }
 
 // Level is a level of detail.
 type Level struct{ Name, Doc string }
 
-// Need is a capability and what a source wants it for. Optional ones bring a
-// part of the source; without any other the source is unavailable.
+// Need is a capability and its purpose. Without an Optional one the source lacks a
+// part; without any other it is unavailable.
 type Need struct {
 	// Capability is the name of capabilities(7) in lower case, such as "cap_bpf".
 	Capability string
 	For        string
 	Optional   bool
-	// Open: needed to open the source only; once it is open it may be dropped.
+	// Open: only opening needs it; it may be dropped afterwards.
 	Open bool
 }
 
-// Scope is what a source is narrowed to; the zero value is everything. Where
-// several are set, all of them must hold.
+// Scope is what a source is narrowed to; the zero value is everything. All filters
+// that are set must match.
 type Scope struct {
 	// Process is matched against process names, unanchored.
 	Process *regexp.Regexp
-	// PIDs are process ids of the machine; what they do is counted in series of
-	// their own too.
+	// PIDs are process ids of the machine; each also gets its own series.
 	PIDs []int
 	// Cgroup is matched against the path of a process's control group, Container
 	// against the name and the id of its container, both unanchored.
@@ -67,34 +64,32 @@ type Scope struct {
 }
 
 // Adjustable is implemented by Readers that have levels, or that save work when
-// they are narrowed. The engine calls it after opening when a setting says so,
-// and again at each change. What was counted stays.
+// they are narrowed. The engine calls it after opening if a setting requires it,
+// and at each change. Counts are kept.
 type Adjustable interface {
 	Adjust(level string, scope Scope) error
 }
 
-// Follower is implemented by Readers of files that are named by the user, such as
-// the logs of a runtime. Patterns are those of path/filepath.Match. The engine
-// calls it after opening when a setting names some, and at each change; none are
-// the source's own.
+// Follower is implemented by Readers of files that users name, such as a runtime's
+// logs. Patterns are those of path/filepath.Match. The engine calls it after opening
+// if a setting names some, and at each change; none means the source's own.
 type Follower interface {
 	Follow(patterns []string) error
 }
 
-// Governed is implemented by Readers whose work happens in the kernel on every
-// event, and which can be taken out of its way and put back cheaply. Its methods
-// may be called while Read runs.
+// Governed is implemented by Readers that work in the kernel on every event and
+// are cheap to detach and attach. Its methods may be called while Read runs.
 type Governed interface {
 	Attach() error
 	Detach() error
-	// Spent is the number of events counted since opening and what counting them
-	// cost each CPU in seconds, the way into the program included.
+	// Spent returns the number of events counted since opening and the seconds that
+	// counting them cost on each CPU, including the entry to the program.
 	Spent() (events float64, seconds []float64)
 }
 
 // Steady is implemented by Governed readers whose cost does not grow with the load
-// and on which the explanation of everything else rests: the budget sets it aside,
-// and what others may use is divided afterwards.
+// and on which explanations rest. The budget sets their cost aside before it
+// divides the rest.
 type Steady interface {
 	Governed
 	Steady()
@@ -110,16 +105,15 @@ type Reader interface {
 	Close() error
 }
 
-// FromZero is implemented by Readers whose counters and histograms are all 0 when they
-// are opened. A series that appears in a later round was 0 in the one before, so that
-// its first value is known to have been counted in between.
+// FromZero is implemented by Readers whose counters and histograms are all 0 when
+// opened. A series that appears in a later round was 0 in the round before, so its
+// whole first value was counted in between.
 type FromZero interface {
 	Reader
 	FromZero()
 }
 
-// Problem is an error with advice: what stands in the way and what would
-// remove it.
+// Problem is an error with advice: what failed, and what to do.
 type Problem struct {
 	Err    error
 	Remedy string
@@ -152,13 +146,13 @@ func NotHere(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, errors.ErrUnsupported)...)
 }
 
-// What teescope says of its sources. Readers emit Coverage, Missed and Folded
-// without labels where they have something to say; the engine emits the rest.
+// Metrics about sources. Readers may emit Coverage, Missed and Folded, without
+// labels; the engine emits the rest.
 var (
 	Up = &metric.Desc{Name: "teescope_source_up", Kind: metric.Gauge, Labels: []string{"source"},
-		Help: "Whether the source delivered in the last round, 1 or 0; absent for what this machine does not have."}
+		Help: "Whether the source delivered values in the last round, 1 or 0; absent where this machine lacks what it reads."}
 	BlindDesc = &metric.Desc{Name: "teescope_source_blind", Kind: metric.Gauge, Labels: []string{"source", "reason"},
-		Help: "1 where hardware or hypervisor hides the source's values, with the reason."}
+		Help: "1 where hardware, hypervisor or budget hides the source's values, with the reason."}
 	Coverage = &metric.Desc{Name: "teescope_source_coverage_ratio", Kind: metric.Gauge, Labels: []string{"source"},
 		Help: "Share of all events that the source counted in the last round, as a ratio; 1 is every event. Below 1 its counters are scaled to all events."}
 	Missed = &metric.Desc{Name: "teescope_source_missed_events_total", Kind: metric.Counter, Labels: []string{"source"},
@@ -166,11 +160,11 @@ var (
 	Folded = &metric.Desc{Name: "teescope_series_folded_total", Kind: metric.Counter, Labels: []string{"source"},
 		Help: "Events counted under the label value other because a bounded table was full; sums stay exact."}
 	StandardError = &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source"},
-		Help: "Standard error of the source's scaled number of events in the last minute as a ratio to it, from the spread between its windows, plus the share by which being counted may have slowed the load down in them, and by which those that the budget closed early may tell too much; absent where every event is counted."}
+		Help: "Standard error of the source's scaled number of events in the last minute, as a ratio to that number: the spread between windows, plus the bias of each window. Counting slows the load inside a window, and a window closed early by the budget overestimates. Absent where every event is counted."}
 	SourceCPU = &metric.Desc{Name: "teescope_source_cpu_seconds_total", Labels: []string{"source"},
-		Help: "CPU time in seconds that counting in the kernel cost on all CPUs, the way into the program included: events times cost per event, which is calibrated on this machine; 150 ns where that could not be measured."}
+		Help: "CPU time of counting in the kernel in seconds, on all CPUs, including entry to the program: events times the cost per event calibrated on this machine, or 150 ns where calibration failed."}
 	BudgetUsed = &metric.Desc{Name: "teescope_budget_used_ratio", Kind: metric.Gauge,
-		Help: "Most that teescope used of one core in any control period since the last round, as a ratio: programs in the kernel on the busiest core, and the process's own CPU time spread over all cores."}
+		Help: "Highest use of one core by teescope in any control period since the last round, as a ratio: its kernel programs on the busiest core, plus its process's CPU time divided by all cores."}
 	LevelDesc = &metric.Desc{Name: "teescope_source_level", Kind: metric.Gauge, Labels: []string{"source", "level"},
 		Help: "1 for the level of detail at which the source works now."}
 	ReadSeconds = &metric.Desc{Name: "teescope_source_read_seconds", Kind: metric.Gauge, Labels: []string{"source"},

@@ -10,24 +10,31 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Setting changes a source at run time; a nil field leaves things as they are.
+// Setting changes a source at run time, from the page, the API and the sources
+// section of the configuration; an absent field changes nothing.
 type Setting struct {
-	On *bool
-	// Level is the name of one of the source's levels.
-	Level *string
-	// Process is an unanchored regular expression; series with a process label
-	// that does not match are not emitted. "" removes the filter.
-	Process *string
-	// PIDs, Cgroup and Container narrow the source to these; see Scope. Empty
+	// On switches the source on or off.
+	On *bool `json:"on,omitempty" yaml:"on"`
+	// Level is the name of one of the source's levels of detail.
+	Level *string `json:"level,omitempty" yaml:"level"`
+	// Process is an unanchored regular expression: only series of matching process
+	// names are kept. "" removes the filter.
+	Process *string `json:"process,omitempty" yaml:"process"`
+	// PIDs narrows the source to these process ids, which get series of their own.
+	// An empty list removes the filter.
+	PIDs *[]int `json:"pids,omitempty" yaml:"pids"`
+	// Cgroup is an unanchored regular expression for the paths of control groups. ""
 	// removes the filter.
-	PIDs              *[]int
-	Cgroup, Container *string
-	// Sample is the largest part of the time in which the source may count, above
-	// 0 and at most 1.
-	Sample *float64
-	// Files are the patterns of the files that the source reads, where it takes
-	// any; empty is its own default.
-	Files *[]string
+	Cgroup *string `json:"cgroup,omitempty" yaml:"cgroup"`
+	// Container is an unanchored regular expression for the names and ids of
+	// containers. "" removes the filter.
+	Container *string `json:"container,omitempty" yaml:"container"`
+	// Sample is the largest part of the time in which the source may count, above 0
+	// and at most 1.
+	Sample *float64 `json:"sample,omitempty" yaml:"sample"`
+	// Files are patterns of the files to read, for a source that reads logs. An empty
+	// list means the source's own.
+	Files *[]string `json:"files,omitempty" yaml:"files"`
 }
 
 func switchOn(source string) string {
@@ -40,8 +47,7 @@ func (l *live) adjusted() bool {
 	return l.level(l.Wanted) > 0 || s.Process != nil || len(s.PIDs) > 0 || s.Cgroup != nil || s.Container != nil
 }
 
-// Set changes one source. Switching off closes its reader, so that nothing of
-// it stays attached.
+// Set changes one source. Switching off closes its reader, which detaches it.
 func (e *Engine) Set(name string, s Setting) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,7 +80,7 @@ func (e *Engine) Set(name string, s Setting) error {
 	}
 	err = e.put(l)
 	if err != nil {
-		// As it was; what could be put into force then can be again.
+		// Restore the old settings, which worked before.
 		l.Scope, l.Sample, l.Wanted, l.Files = was.Scope, was.Sample, was.Wanted, was.Files
 		if back := e.put(l); back != nil {
 			l.note(back)
@@ -101,23 +107,23 @@ func (e *Engine) put(l *live) error {
 	return nil
 }
 
-// Check says what is wrong with a setting of a source, beginning with the name of
-// the field.
+// Check returns an error that names the field of the setting that is wrong for the
+// source.
 func (s Setting) Check(source *Source) error {
 	_, err := s.over(Status{Source: source})
 	return err
 }
 
-// suits says what of a setting an open source cannot do; what removes a filter
-// suits all.
+// suits returns an error where an open source cannot do what the setting asks.
+// Removing a filter always suits.
 func (s Setting) suits(l *live) error {
 	if _, ok := l.reader.(Governed); !ok && s.Sample != nil && *s.Sample < 1 {
-		return errors.New("sample: it reads files, all of the time: there is nothing to sample")
+		return errors.New("sample: the source reads files and cannot be sampled")
 	}
 	if l.narrows() {
 		return nil
 	}
-	const cannot = ": what it reads is of the whole machine; it cannot be narrowed"
+	const cannot = ": the source reads values of the whole machine and cannot be narrowed"
 	switch {
 	case s.PIDs != nil && len(*s.PIDs) > 0:
 		return errors.New("pids" + cannot)
@@ -165,12 +171,12 @@ func (s Setting) over(next Status) (Status, error) {
 		}
 	}
 	if s.Process != nil && *s.Process != "" && !next.Source.ByProcess() {
-		return next, errors.New("process: it has no series by process")
+		return next, errors.New("process: the source has no series by process")
 	}
 	if s.PIDs != nil {
 		next.Scope.PIDs = slices.Compact(slices.Sorted(slices.Values(*s.PIDs)))
 		if len(next.Scope.PIDs) > MaxPIDs {
-			return next, fmt.Errorf("pids: %d process ids: want at most %d, each of which has series of its own", len(next.Scope.PIDs), MaxPIDs)
+			return next, fmt.Errorf("pids: %d process ids: want at most %d, because each has its own series", len(next.Scope.PIDs), MaxPIDs)
 		}
 		for _, pid := range next.Scope.PIDs {
 			if pid < 1 {
@@ -180,7 +186,7 @@ func (s Setting) over(next Status) (Status, error) {
 	}
 	if s.Sample != nil {
 		if !(*s.Sample > 0 && *s.Sample <= 1) {
-			return next, fmt.Errorf("sample: %g: want a part of the time, above 0 and at most 1", *s.Sample)
+			return next, fmt.Errorf("sample: %g: want a share of time above 0 and at most 1", *s.Sample)
 		}
 		next.Sample = *s.Sample
 	}
@@ -194,16 +200,16 @@ func (s Setting) over(next Status) (Status, error) {
 	}
 	if s.Level != nil {
 		if !slices.ContainsFunc(next.Source.Levels, func(v Level) bool { return v.Name == *s.Level }) {
-			return next, fmt.Errorf("level: no level %q; %s", *s.Level, levels(next.Source))
+			return next, fmt.Errorf("level: no level %q; %s", *s.Level, levelNames(next.Source))
 		}
 		next.Wanted = *s.Level
 	}
 	return next, nil
 }
 
-func levels(s *Source) string {
+func levelNames(s *Source) string {
 	if len(s.Levels) == 0 {
-		return "it has one level only"
+		return "the source has only one level"
 	}
 	out := "its levels are"
 	for _, v := range s.Levels {

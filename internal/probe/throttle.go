@@ -8,7 +8,7 @@ import (
 // throttle is the state of one governed source.
 type throttle struct {
 	reader Governed
-	// steady: it is never throttled, only limited as the user says.
+	// steady sources are never throttled, only limited by the user.
 	steady bool
 	// limit is the user's sampling rate: at most this part of the time.
 	limit float64
@@ -23,9 +23,8 @@ type throttle struct {
 	// full is the cost at full coverage on the busiest core, in cores: the mean
 	// of the last windows, of which cost and time are the faded sums in seconds.
 	full, cost, time float64
-	// may is what it may use in this period, in cores; debt is what it used before
-	// in core-seconds, more than that and than what was nobody's, because a window
-	// was closed late.
+	// may is what it may use in this period, in cores. debt is its earlier overuse in
+	// core-seconds, beyond may and slack, because a window was closed late.
 	may, debt float64
 	// attached and since: now, and since when.
 	attached bool
@@ -47,28 +46,27 @@ type throttle struct {
 	windows            []window // the last ones
 }
 
-// window is what was seen in one: events a second, how long it was, and by how
-// much of itself the rate may have been another unseen.
+// window holds one attachment window's event rate, length and possible relative bias.
 type window struct{ rate, seconds, bias float64 }
 
 // coverage is what a round saw of a source.
 type coverage struct {
-	// share is the part of the events of the round that was counted, by the
-	// estimate; 0 where the source was off and nothing can be said.
+	// share is the estimated part of the round's events that was counted; 0 where the
+	// source was off.
 	share float64
-	// wait: what was counted since the last round belongs to a period that has not
-	// ended, so that it is not known yet what it stands for.
+	// wait: the events since the last round belong to an unfinished period, so their
+	// scale is unknown yet.
 	wait bool
-	// off: the budget has no room for it at all.
+	// off: the budget does not allow even the shortest window.
 	off bool
 	// limited: below full coverage, or below the level that the user chose.
 	limited bool
-	// err is the standard error relative to the number of events, and by how much the
-	// way of counting may be wrong in each window; NaN where it is not known.
+	// err is the relative standard error of the number of events plus the bias of its
+	// windows; NaN where it is unknown.
 	err float64
 }
 
-// scale is what an event that was counted stands for.
+// scale is the number of events that one counted event stands for.
 func (c coverage) scale() float64 {
 	switch {
 	case c.wait:
@@ -79,7 +77,7 @@ func (c coverage) scale() float64 {
 	return 1 / c.share
 }
 
-// note adds the time since the last note to what t was attached.
+// note adds the time since the last note to t's attached time.
 func (t *throttle) note(now time.Time) {
 	if t.attached {
 		t.open += now.Sub(t.since)
@@ -87,9 +85,36 @@ func (t *throttle) note(now time.Time) {
 	}
 }
 
-// set attaches or detaches t. A reader that refuses stays as it is; its next
-// reading says so. The call itself can take long on a machine whose cores are all
-// taken, so the clock is read when it has returned.
+// observe adds the ending period to the cost at full coverage and to the estimate of
+// all events, and begins the next one. period is the planned length.
+func (t *throttle) observe(now time.Time, s spending, period time.Duration) {
+	t.cost *= doubt
+	if open := t.open.Seconds(); open > 0 {
+		t.weigh(s.most, open)
+		n := max(0, s.events-t.events)
+		bias := slowed(s.most / open)
+		if t.broken {
+			bias += cut(open, min(t.end.Sub(t.begin), period).Seconds()) // without a planned end if it was seen in full before
+		}
+		t.remember(window{n / open, open, bias})
+		t.counted += n
+		t.estimated += n * max(1, now.Sub(t.at).Seconds()/open)
+		t.periods++
+		t.at = now
+	} else if t.share == 0 {
+		t.blind++
+		t.periods++
+		t.at = now
+	}
+	if t.time > 0 {
+		t.full = t.cost / t.time
+	}
+	t.events, t.seconds, t.open, t.broken = s.events, s.seconds, 0, false
+}
+
+// set attaches or detaches t. A reader that refuses keeps its state, and its next
+// reading reports the error. The call can be slow on a busy machine, so the clock is
+// read after it returns.
 func (t *throttle) set(on bool, now func() time.Time) {
 	if on == t.attached {
 		return
@@ -136,17 +161,16 @@ func relativeError(windows []window, f float64) float64 {
 	return math.Sqrt((1-f)*ss/(n-1)/n)/(mean*each) + bias/events
 }
 
-// slowed is by how much of itself a rate may have been higher than what was seen
-// of it: a load that keeps a core busy does less while a part of that core, busy,
-// goes to counting. A load that waits for something else is not slowed.
+// slowed is the relative amount by which a rate may exceed the observed one: a load
+// that keeps a core busy does less while counting takes the part busy of that core.
+// A load that waits for something else is not slowed.
 func slowed(busy float64) float64 {
 	busy = min(busy, 0.9)
 	return busy / (1 - busy)
 }
 
-// cut is by how much of itself a rate may be too high that was seen in a window which was
-// closed after open of the planned time because of what was seen in it: perhaps nothing
-// would have followed.
+// cut is the relative amount by which a rate may be too high when its events closed the
+// window after open of the planned time: perhaps no event would have followed.
 func cut(open, planned float64) float64 {
 	if planned <= 0 {
 		return 0
@@ -154,8 +178,8 @@ func cut(open, planned float64) float64 {
 	return max(0, 1-open/planned)
 }
 
-// tooLittle reports whether what a source may use does not suffice for a window.
-// One that is off comes back with room to spare, so that it does not come and go.
+// tooLittle reports whether a source's grant does not suffice for a window. A source
+// that is off needs twice as much to return, so it does not flap.
 func (t *throttle) tooLittle(full, may, least float64) bool {
 	if full == 0 {
 		return false
@@ -164,10 +188,10 @@ func (t *throttle) tooLittle(full, may, least float64) bool {
 	return share < least || t.share == 0 && share < 2*least
 }
 
-// weigh takes a period that cost most seconds on the busiest core while the source
-// was attached for open seconds into the mean. A period that was seen in full
-// needs no others beside it. A window always counts for a sixth at least, or the
-// long time at full coverage before a storm would outweigh it.
+// weigh adds a period to the mean: it cost most seconds on the busiest core while the
+// source was attached for open seconds. A period seen in full replaces the mean. A
+// window counts for at least a sixth, or the long time at full coverage before a
+// storm would outweigh it.
 func (t *throttle) weigh(most, open float64) {
 	if t.share == 1 {
 		t.cost, t.time = most, open
@@ -177,7 +201,7 @@ func (t *throttle) weigh(most, open float64) {
 	t.cost, t.time = t.cost*older/doubt+most, t.time*older+open
 }
 
-// remember keeps what a window saw, for the standard error.
+// remember keeps a window for the standard error.
 func (t *throttle) remember(w window) {
 	if t.share == 1 { // nothing has to be estimated
 		t.windows = nil
@@ -190,7 +214,7 @@ func (t *throttle) remember(w window) {
 }
 
 // decide sets the share of a source that would cost full cores and may cost less.
-// fair is an equal part of the allowance, least the smallest share worth having.
+// fair is an equal part of the allowance, least the smallest useful share.
 func (t *throttle) decide(full, may, fair, least, period float64) {
 	t.calm++
 	fits := full == 0 || may >= full
@@ -220,9 +244,9 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 	t.share, t.may = share, may
 }
 
-// overdrawn reports whether the period has cost some core more than so many
-// seconds: the load grew since the window was planned. A window is not closed for
-// less, because one that is closed by the events it sees tells too high a rate.
+// overdrawn reports whether the period has cost some core more than most seconds: the
+// load grew since the window was planned. A window is not closed for less, because
+// closing it by its own events overestimates the rate.
 func (t *throttle) overdrawn(most float64) bool {
 	_, seconds := t.reader.Spent()
 	for cpu, s := range seconds {

@@ -1,8 +1,9 @@
 package report
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // An axis maps values to pixels, linearly or by their logarithm.
@@ -188,15 +189,15 @@ func (s *scene) gridY(a axis, left, right float64, ticks []float64, label func(f
 
 // valueLabels prints ticks of a unit; a unit of words is left to the title.
 func valueLabels(unit string) func(float64) string {
-	if unitWords(unit) != "" {
+	if metric.UnitWords(unit) != "" {
 		unit = ""
 	}
-	return func(v float64) string { return Value(v, unit) }
+	return func(v float64) string { return metric.Value(v, unit) }
 }
 
 // titled is an axis' title, with the unit that its ticks leave out.
 func titled(label, unit string) string {
-	if w := unitWords(unit); w != "" {
+	if w := metric.UnitWords(unit); w != "" {
 		return label + " (" + w + ")"
 	}
 	return label
@@ -210,8 +211,8 @@ func ratioLabels(a axis) func(float64) string {
 			if math.Abs(v-1) < 1e-9 {
 				return "same"
 			}
-			return Change(v)
+			return metric.Change(v)
 		}
 	}
-	return func(v float64) string { return fmt.Sprintf("%sx", digits(v)) }
+	return factor
 }

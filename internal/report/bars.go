@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -13,8 +14,7 @@ const mostCounters = 12
 
 // counterBars draws the counters of all arms, those that moved most first. Each
 // counter has its own scale: their magnitudes have nothing to do with each other.
-func counterBars(e *result.Experiment) (Plot, bool) {
-	kase := tellingCase(e)
+func counterBars(e *result.Experiment, kase string) (Plot, bool) {
 	rows := slices.DeleteFunc(counters(e, kase), func(c counted) bool {
 		return !slices.ContainsFunc(c.arms, func(a arm) bool { return a.value != nil && *a.value > 0 })
 	})
@@ -50,9 +50,9 @@ func (c counted) text(a arm) string {
 		return "missing: " + a.reason
 	}
 	if a.trust == result.Partial {
-		return c.limit() + Value(*a.value, "")
+		return c.limit() + metric.Value(*a.value, "")
 	}
-	return Value(*a.value, "")
+	return metric.Value(*a.value, "")
 }
 
 func drawCounters(e *result.Experiment, rows []counted, w float64) *scene {

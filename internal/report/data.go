@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -31,12 +32,12 @@ func inOrder(e *result.Experiment) []*result.Run {
 
 // readings are the values of a metric in one arm and case; "" is any case. Runs that
 // failed or were excluded come apart: they are shown and not counted.
-func readings(e *result.Experiment, env, kase, metric string) (good, out []reading) {
+func readings(e *result.Experiment, env, kase, name string) (good, out []reading) {
 	for i, r := range inOrder(e) {
 		if r.Env != env || kase != "" && r.Case != kase {
 			continue
 		}
-		m := r.Metric(metric)
+		m := r.Metric(name)
 		if m == nil || m.Value == nil || !finite(*m.Value) {
 			continue
 		}
@@ -68,16 +69,16 @@ func median(r []reading) *float64 {
 
 // Median is the median of a metric over the counted runs of an arm and case,
 // with their number; a nil median comes with the reason.
-func Median(e *result.Experiment, env, kase, metric string) (m *float64, n int, reason string) {
-	good, out := readings(e, env, kase, metric)
+func Median(e *result.Experiment, env, kase, name string) (m *float64, n int, reason string) {
+	good, out := readings(e, env, kase, name)
 	if m = median(good); m != nil {
 		return m, len(good), ""
 	}
-	return nil, 0, whyMissing(e, env, kase, metric, len(out))
+	return nil, 0, whyMissing(e, env, kase, name, len(out))
 }
 
 // whyMissing finds the reason that the runs themselves give.
-func whyMissing(e *result.Experiment, env, kase, metric string, excluded int) string {
+func whyMissing(e *result.Experiment, env, kase, name string, excluded int) string {
 	runs := 0
 	for i := range e.Runs {
 		r := &e.Runs[i]
@@ -85,10 +86,10 @@ func whyMissing(e *result.Experiment, env, kase, metric string, excluded int) st
 			continue
 		}
 		runs++
-		if m := r.Metric(metric); m != nil && m.Reason != "" {
+		if m := r.Metric(name); m != nil && m.Reason != "" {
 			return m.Reason
 		}
-		if why := r.Missing[metric]; why != "" {
+		if why := r.Missing[name]; why != "" {
 			return why
 		}
 		if r.Status != result.OK && r.Reason != "" {
@@ -101,7 +102,7 @@ func whyMissing(e *result.Experiment, env, kase, metric string, excluded int) st
 	case excluded > 0:
 		return "every run was excluded or failed"
 	}
-	return "no run reports it and none says why"
+	return "no run reports it or says why"
 }
 
 // envIndex is the place of an arm, which gives it its colour and shape.
@@ -134,14 +135,23 @@ func CaseIDs(e *result.Experiment) []string {
 }
 
 // unitOf is the unit of a metric, "" when it was not declared.
-func unitOf(e *result.Experiment, metric string) string {
-	if d := e.Desc(metric); d != nil {
+func unitOf(e *result.Experiment, name string) string {
+	if d := e.Desc(name); d != nil {
 		return d.Unit
 	}
 	return ""
 }
 
-func labelOf(e *result.Experiment, metric string) string { return label(metric, unitOf(e, metric)) }
+// labelOf is a metric's name without its unit, unless another metric then has the same.
+func labelOf(e *result.Experiment, name string) string {
+	short := label(name, unitOf(e, name))
+	for _, d := range e.Workload.Metrics {
+		if d.Name != name && label(d.Name, d.Unit) == short {
+			return metric.Words(name)
+		}
+	}
+	return short
+}
 
 // primary is the metric that the experiment is about.
 func primary(e *result.Experiment) string {
@@ -357,31 +367,13 @@ func worse(a, b result.Trust) result.Trust {
 
 // counterName is short: "syscalls, read" for tee_syscalls_total{syscall="read"}.
 func counterName(c *result.Counter) string {
-	name := words(strings.TrimSuffix(strings.TrimPrefix(c.Name, "tee_"), "_total"))
+	name := metric.Words(strings.TrimSuffix(strings.TrimPrefix(c.Name, "tee_"), "_total"))
 	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
 		if k != "process" && c.Labels[k] != "" {
 			name += ", " + c.Labels[k]
 		}
 	}
 	return name
-}
-
-// causeName is that of a counter in the notation of an attribution:
-// tee_syscalls_total{syscall="read"}.
-func causeName(counter string) string {
-	c := result.Counter{Labels: map[string]string{}}
-	var labels string
-	c.Name, labels, _ = strings.Cut(counter, "{")
-	for labels != "" {
-		name, rest, ok := strings.Cut(labels, "=")
-		quoted, err := strconv.QuotedPrefix(rest)
-		if !ok || err != nil {
-			break
-		}
-		c.Labels[strings.TrimLeft(name, ", ")], _ = strconv.Unquote(quoted)
-		labels = rest[len(quoted):]
-	}
-	return counterName(&c)
 }
 
 // tellingCase is the case whose primary cost is the largest, or the first.

@@ -6,36 +6,36 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
 // distribution draws every run of each arm as a point on a box plot, and below, on
 // the same axis, the share of runs up to each value.
-func distribution(e *result.Experiment, kase string) (Plot, bool) {
-	metric := primary(e)
+func distribution(e *result.Experiment, kase, name string) (Plot, bool) {
 	var alt []string
 	n := 0
 	for i := range e.Environments {
 		id := e.Environments[i].ID
-		good, out := readings(e, id, kase, metric)
+		good, out := readings(e, id, kase, name)
 		n += len(good)
 		if m := median(good); m != nil {
 			v := values(good)
-			alt = append(alt, fmt.Sprintf("%s: %s from %s to %s, median %s, %d not counted", id, plural(len(good), "run"), Value(slices.Min(v), unitOf(e, metric)), Value(slices.Max(v), unitOf(e, metric)), Value(*m, unitOf(e, metric)), len(out)))
+			alt = append(alt, fmt.Sprintf("%s: %s from %s to %s, median %s, %d not counted", id, plural(len(good), "run"), metric.Value(slices.Min(v), unitOf(e, name)), metric.Value(slices.Max(v), unitOf(e, name)), metric.Value(*m, unitOf(e, name)), len(out)))
 		}
 	}
 	if n == 0 {
 		return Plot{}, false
 	}
 	return Plot{
-		Name: strings.TrimSuffix("distribution-"+slug(kase), "-"), Title: "All runs: " + labelOf(e, metric) + inCase(e, kase), Alt: strings.Join(alt, ". "),
-		draw: func(w float64) *scene { return drawDistribution(e, kase, metric, w) },
+		Name: strings.TrimSuffix("distribution-"+slug(kase), "-"), Title: "All runs: " + labelOf(e, name) + inCase(e, kase), Alt: strings.Join(alt, ". "),
+		draw: func(w float64) *scene { return drawDistribution(e, kase, name, w) },
 	}, true
 }
 
-func drawDistribution(e *result.Experiment, kase, metric string, w float64) *scene {
+func drawDistribution(e *result.Experiment, kase, name string, w float64) *scene {
 	s := &scene{w: w}
-	unit := unitOf(e, metric)
+	unit := unitOf(e, name)
 	left := 0.0
 	for i := range e.Environments {
 		left = max(left, width(or(e.Environments[i].ID, "unnamed"), plain))
@@ -43,7 +43,7 @@ func drawDistribution(e *result.Experiment, kase, metric string, w float64) *sce
 	left = min(max(left+30, 64), 0.36*w)
 	var all []float64
 	for i := range e.Environments {
-		good, out := readings(e, e.Environments[i].ID, kase, metric)
+		good, out := readings(e, e.Environments[i].ID, kase, name)
 		all = append(append(all, values(good)...), values(out)...)
 	}
 	a := newAxis(all, left, w-14)
@@ -52,34 +52,34 @@ func drawDistribution(e *result.Experiment, kase, metric string, w float64) *sce
 	ecdfTop := top + rows*rowH + 14
 	ecdfBottom := ecdfTop + 130
 	ticks := a.ticksOf(unit, max(3, int((a.to-a.from)/84)))
-	title := titled(labelOf(e, metric), unit)
+	title := titled(labelOf(e, name), unit)
 	if a.log {
 		title += " (logarithmic)"
 	}
-	s.gridX(a, top, ecdfBottom, ticks, valueLabels(unit), title+betterText(e, metric))
+	s.gridX(a, top, ecdfBottom, ticks, valueLabels(unit), title+betterText(e, name))
 	share := axis{lo: 0, hi: 1, from: ecdfBottom, to: ecdfTop}
-	s.gridY(share, a.from, a.to, []float64{0, 0.5, 1}, Percent)
+	s.gridY(share, a.from, a.to, []float64{0, 0.5, 1}, metric.Percent)
 	for i := range e.Environments {
 		v := &e.Environments[i]
 		shape, ink := armLook(e, v.ID)
-		good, out := readings(e, v.ID, kase, metric)
+		good, out := readings(e, v.ID, kase, name)
 		y := top + rowH*(float64(i)+0.5)
-		name := or(v.ID, "unnamed")
+		arm := or(v.ID, "unnamed")
 		s.symbol(shape, 6, y, 4.5, ink, "")
-		s.words(18, y+4.5, start, plain, text, fit(name, plain, left-22))
+		s.words(18, y+4.5, start, plain, text, fit(arm, plain, left-22))
 		if len(good)+len(out) == 0 {
-			s.words(a.from, y+4.5, start, small, dim, fit("missing: "+whyMissing(e, v.ID, kase, metric, 0), small, a.to-a.from))
+			s.words(a.from, y+4.5, start, small, dim, fit("missing: "+whyMissing(e, v.ID, kase, name, 0), small, a.to-a.from))
 			continue
 		}
 		if m := median(good); m != nil {
-			s.line(a.at(*m), y-13, a.at(*m), y+13, 2.5, text).tip = name + ": median " + Value(*m, unit)
+			s.line(a.at(*m), y-13, a.at(*m), y+13, 2.5, text).tip = arm + ": median " + metric.Value(*m, unit)
 		}
 		s.drawBox(good, a, y)
 		for k, r := range good {
-			s.symbol(shape, a.at(r.value), y+spread(k), 4, ink, fmt.Sprintf("%s: %s", r.run.ID, Value(r.value, unit)))
+			s.symbol(shape, a.at(r.value), y+spread(k), 4, ink, fmt.Sprintf("%s: %s", r.run.ID, metric.Value(r.value, unit)))
 		}
 		for k, r := range out {
-			s.symbol(cross, a.at(r.value), y+spread(k), 4, rest, fmt.Sprintf("%s, %s: %s", r.run.ID, r.run.Status, Value(r.value, unit)))
+			s.symbol(cross, a.at(r.value), y+spread(k), 4, rest, fmt.Sprintf("%s, %s: %s", r.run.ID, r.run.Status, metric.Value(r.value, unit)))
 		}
 		s.path(steps(good, a, share), 2, ink)
 	}
@@ -105,8 +105,8 @@ func steps(good []reading, a, share axis) []point {
 	return append(out, at(a.hi, 1))
 }
 
-func betterText(e *result.Experiment, metric string) string {
-	if d := e.Desc(metric); d != nil {
+func betterText(e *result.Experiment, name string) string {
+	if d := e.Desc(name); d != nil {
 		switch d.Better {
 		case "lower":
 			return ", lower is better"
@@ -120,7 +120,7 @@ func betterText(e *result.Experiment, metric string) string {
 // runOrder draws each run as its distance from the median of its own arm and
 // case, in the order of time: a machine that drifts, or wakes up slowly, shows.
 func runOrder(e *result.Experiment) (Plot, bool) {
-	metric := primary(e)
+	name := primary(e)
 	type dot struct {
 		env, name string
 		order     int
@@ -130,7 +130,7 @@ func runOrder(e *result.Experiment) (Plot, bool) {
 	var dots []dot
 	for i := range e.Environments {
 		for _, kase := range CaseIDs(e) {
-			good, out := readings(e, e.Environments[i].ID, kase, metric)
+			good, out := readings(e, e.Environments[i].ID, kase, name)
 			m := median(good)
 			if m == nil || *m <= 0 {
 				continue
@@ -150,8 +150,8 @@ func runOrder(e *result.Experiment) (Plot, bool) {
 	for _, d := range dots {
 		v = append(v, d.value)
 	}
-	p := Plot{Name: "run-order", Title: "Runs in the order in which they ran"}
-	p.Alt = fmt.Sprintf("%d runs; each against the median of its arm: from %s to %s.", len(dots), Change(slices.Min(v)), Change(slices.Max(v)))
+	p := Plot{Name: "run-order", Title: "Runs in order of time"}
+	p.Alt = fmt.Sprintf("%d runs; each against the median of its arm: from %s to %s.", len(dots), metric.Change(slices.Min(v)), metric.Change(slices.Max(v)))
 	p.draw = func(w float64) *scene {
 		s := &scene{w: w}
 		var entries []entry
@@ -176,7 +176,7 @@ func runOrder(e *result.Experiment) (Plot, bool) {
 			if math.Abs(r-1) < 1e-9 {
 				return "median"
 			}
-			return Change(r)
+			return metric.Change(r)
 		})
 		s.line(left, y.at(1), w-12, y.at(1), 1.5, lineBold)
 		step := math.Max(1, math.Ceil(roundStep(float64(len(e.Runs))/(w/90))))
@@ -184,13 +184,13 @@ func runOrder(e *result.Experiment) (Plot, bool) {
 		for n := step; n <= float64(len(e.Runs)); n += step {
 			runs = append(runs, n)
 		}
-		s.gridX(x, bottom, bottom, runs, digits, "run, in order of time")
+		s.gridX(x, bottom, bottom, runs, metric.Digits, "run, in order of time")
 		for _, d := range dots {
 			shape, ink := armLook(e, d.env)
 			if d.out {
 				shape, ink = cross, rest
 			}
-			s.symbol(shape, x.at(float64(d.order+1)), y.at(d.value), 4, ink, fmt.Sprintf("%s: %s", d.name, Change(d.value)))
+			s.symbol(shape, x.at(float64(d.order+1)), y.at(d.value), 4, ink, fmt.Sprintf("%s: %s", d.name, metric.Change(d.value)))
 		}
 		s.h = bottom + 40
 		return s

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -18,16 +19,21 @@ const mostRows = 40
 // forest draws all cost ratios with their intervals on one logarithmic axis,
 // around 1 and the margin. Published bands are grey.
 func forest(e *result.Experiment) (Plot, bool) {
-	rows := forestRows(e)
+	all := forestRows(e)
+	rows := all[:min(len(all), mostRows)]
 	if !slices.ContainsFunc(rows, func(c *result.Comparison) bool { return c.Cost != nil && finite(*c.Cost) && *c.Cost > 0 }) {
 		return Plot{}, false
 	}
 	var alt []string
 	for _, c := range rows {
-		alt = append(alt, fmt.Sprintf("%s: %s, %s", forestLabel(e, c), interval(e, c).Text, verdictWord(c)))
+		alt = append(alt, fmt.Sprintf("%s: %s, %s", forestLabel(e, c), interval(e, c).Text, verdictCell(c).Text))
+	}
+	title := "Cost ratio of each comparison, with its interval"
+	if len(all) > len(rows) {
+		title += fmt.Sprintf(", the first %d of %d", len(rows), len(all))
 	}
 	return Plot{
-		Name: "cost-ratios", Title: "Cost ratio of each comparison, with its interval", Alt: strings.Join(alt, ". "),
+		Name: "cost-ratios", Title: title, Alt: strings.Join(alt, ". "),
 		draw: func(w float64) *scene { return drawForest(e, rows, w) },
 	}, true
 }
@@ -40,7 +46,7 @@ func forestRows(e *result.Experiment) []*result.Comparison {
 			rows = append(rows, c)
 		}
 	}
-	return rows[:min(len(rows), mostRows)]
+	return rows
 }
 
 // forestLabel names what the rows differ in.
@@ -71,7 +77,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 		label, verdict := 0.0, 0.0
 		for _, c := range rows {
 			label = max(label, width(forestLabel(e, c), strong))
-			verdict = max(verdict, width(look(c).mark+" "+verdictWord(c), plain))
+			verdict = max(verdict, width(look(c).mark+" "+verdictCell(c).Text, plain))
 			if r := interval(e, c); r.Reason == "" {
 				figures = max(figures, width(r.Text, plain))
 			}
@@ -112,7 +118,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 		}
 	}
 	if margin > 0 {
-		entries = append(entries, entry{square, sunken, "margin ±" + Percent(margin)})
+		entries = append(entries, entry{square, sunken, "margin ±" + metric.Percent(margin)})
 	}
 	if len(bands) > 0 {
 		entries = append(entries, entry{square, line, "published"})
@@ -137,7 +143,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 			y = top + rowH*float64(i) + 47
 			s.rect(0, top+rowH*float64(i)+1, w, 36, surface)
 			s.words(0, top+rowH*float64(i)+16, start, weight(c), text, fit(forestLabel(e, c), weight(c), w))
-			s.words(0, top+rowH*float64(i)+32, start, small, text, fit(res+"  "+l.mark+" "+verdictWord(c), small, w))
+			s.words(0, top+rowH*float64(i)+32, start, small, text, fit(res+"  "+l.mark+" "+verdictCell(c).Text, small, w))
 		} else {
 			if i > 0 {
 				s.line(0, y-rowH/2, w, y-rowH/2, 1, sunken)
@@ -149,7 +155,7 @@ func drawForest(e *result.Experiment, rows []*result.Comparison, w float64) *sce
 			if c.Cost != nil {
 				s.words(w-results+4, y+4.5, start, plain, text, res)
 			}
-			s.words(w, y+4.5, end, plain, l.ink, l.mark+" "+verdictWord(c))
+			s.words(w, y+4.5, end, plain, l.ink, l.mark+" "+verdictCell(c).Text)
 		}
 		if c.Cost == nil || !finite(*c.Cost) || *c.Cost <= 0 {
 			why := fit("no ratio: "+noRatio(c), small, w-a.from-100)
@@ -210,6 +216,6 @@ func drawBands(s *scene, e *result.Experiment, c *result.Comparison, bands []res
 		x1, _ := a.in(r.Low)
 		x2, _ := a.in(r.High)
 		m := s.rect(min(x1, x2-3), y-10, math.Max(x2-x1, 3), 20, line)
-		m.tip = fmt.Sprintf("published: %s to %s, %s", Times(r.Low), Times(r.High), r.Citation)
+		m.tip = fmt.Sprintf("published: %s to %s, %s", metric.Times(r.Low), metric.Times(r.High), r.Citation)
 	}
 }

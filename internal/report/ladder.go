@@ -10,8 +10,7 @@ import (
 
 // ladder draws what each layer adds: a bar from the cost of the layer below to
 // its own, on one logarithmic axis, so that equal lengths are equal factors.
-func ladder(e *result.Experiment) (Plot, bool) {
-	kase := tellingCase(e)
+func ladder(e *result.Experiment, kase string) (Plot, bool) {
 	rungs := rungsOf(e, kase)
 	if len(rungs) < 2 {
 		return Plot{}, false

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -91,7 +92,7 @@ func Compose(doc Document) Page {
 		p.Summary = append([]Section{summary(doc)}, platforms(doc)...)
 	}
 	if len(doc.Findings) > 0 {
-		p.Tail = append(p.Tail, findings(doc.Findings))
+		p.Tail = append(p.Tail, observed(doc.Findings))
 	}
 	return p
 }
@@ -115,7 +116,7 @@ func title(doc Document) string {
 func part(e *result.Experiment, n int, doc Document) Part {
 	p := Part{Title: or(e.Name, or(e.Workload.Name, "unnamed experiment")), Facts: designFacts(e)}
 	for _, c := range primaries(e) {
-		p.Conclusions = append(p.Conclusions, conclusion(e, c))
+		p.Conclusions = append(p.Conclusions, conclusion(doc, e, c))
 	}
 	if len(p.Conclusions) == 0 {
 		p.Nothing = whyNothing(e)
@@ -126,18 +127,18 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	if len(doc.Experiments) > 1 {
 		prefix = fmt.Sprintf("%d-", n+1)
 	}
-	plots := plotsOf(e, prefix)
+	plots := plotsOf(e, prefix, View{})
 	var sections []Section
 	if len(doc.Experiments) == 1 {
 		sections = platforms(doc)
 	}
 	sections = append(sections,
 		costs(e, plots),
-		Section{ID: "start", Title: "Start", Lead: "Where the time to the first answer goes. Building is not in it.", Plots: plots["start"]},
-		Section{ID: "scaling", Title: "Scaling", Lead: "How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.", Plots: plots["scaling"]},
+		Section{ID: "start", Title: "Start", Lead: "Where the time until the first answer goes. Building is not included.", Plots: plots["start"]},
+		Section{ID: "scaling", Title: "Scaling", Lead: "How each arm scales, and what it costs at each point. An efficiency alone can hide a slow first point.", Plots: plots["scaling"]},
 		runsSection(e, plots),
 		Section{ID: "ladder", Title: "Ladder", Lead: "What each layer adds, from the baseline upwards.", Plots: plots["ladder"]},
-		whySection(e, plots),
+		whySection(doc, e, plots),
 		differences(e),
 		guards(e),
 		references(e),
@@ -255,7 +256,7 @@ func dates(e *result.Experiment) string {
 	if e.EndedAt == nil {
 		return s + ", not ended"
 	}
-	return s + ", took " + duration(e.EndedAt.Sub(e.StartedAt).Round(time.Second).Seconds())
+	return s + ", took " + metric.Value(e.EndedAt.Sub(e.StartedAt).Round(time.Second).Seconds(), "seconds")
 }
 
 func whyNothing(e *result.Experiment) string {
@@ -263,14 +264,14 @@ func whyNothing(e *result.Experiment) string {
 	case len(e.Runs) == 0:
 		return "No verdict: nothing has run yet."
 	case len(e.Environments) < 2:
-		return "No verdict: there is one environment, and nothing to compare it with. Run it again with a second --env."
+		return "No verdict: there is only one environment. Run it again with a second --env."
 	case len(e.Comparisons) > 0:
 		return "No verdict: no comparison is of the primary metric."
 	}
-	return "No verdict: the document holds runs and no comparison of them."
+	return "No verdict: the document holds runs but no comparison."
 }
 
-func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
+func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclusion {
 	a := look(c)
 	out := Conclusion{Kind: kind(c), Word: verdictWord(c), Mark: a.mark, Means: a.means, Headline: Headline(c)}
 	if len(CaseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
@@ -282,38 +283,38 @@ func conclusion(e *result.Experiment, c *result.Comparison) Conclusion {
 	case c.Verdict == stats.Invalid: // a refused ratio is in the table, and not to be quoted
 		out.Big = Missing("refused")
 	case c.Cost != nil && finite(*c.Cost):
-		out.Big = Cell{Text: bound(e, c) + Times(*c.Cost), Raw: fmt.Sprint(*c.Cost), Number: true}
+		out.Big = Cell{Text: bound(e, c) + metric.Times(*c.Cost), Raw: fmt.Sprint(*c.Cost), Number: true}
 	default:
 		out.Big = Missing(noRatio(c))
 	}
 	if lo, hi, ok := costInterval(c); ok && c.Verdict == stats.Invalid {
 		out.Facts = append(out.Facts, Fact{intervalName(c), "refused"})
 	} else if ok {
-		out.Facts = append(out.Facts, Fact{intervalName(c), Times(lo) + " to " + Times(hi)})
+		out.Facts = append(out.Facts, Fact{intervalName(c), metric.Times(lo) + " to " + metric.Times(hi)})
 	} else { // the doubts say why
 		out.Facts = append(out.Facts, Fact{intervalName(c), "missing"})
 	}
 	out.Facts = append(out.Facts, Fact{replicates(c), fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
 	if c.MDE != nil && finite(*c.MDE) {
-		out.Facts = append(out.Facts, Fact{"smallest effect these " + replicates(c) + " would find", Percent(*c.MDE)})
+		out.Facts = append(out.Facts, Fact{"smallest effect these " + replicates(c) + " would find", metric.Percent(*c.MDE)})
 	} else {
 		out.Facts = append(out.Facts, Fact{"smallest effect these " + replicates(c) + " would find", "missing"})
 	}
 	if c.Margin > 0 {
-		m := "±" + Percent(c.Margin)
+		m := "±" + metric.Percent(c.Margin)
 		if c.Material {
 			m += ", the whole interval is beyond it"
 		}
 		out.Facts = append(out.Facts, Fact{"margin", m})
 	}
 	if c.NoiseFloor != nil && finite(*c.NoiseFloor) {
-		out.Facts = append(out.Facts, Fact{"noise floor of this host", Percent(*c.NoiseFloor)})
+		out.Facts = append(out.Facts, Fact{"noise floor of this host", metric.Percent(*c.NoiseFloor)})
 	}
 	if c.Cause != "" {
 		out.Why = append(out.Why, c.Cause)
 	}
 	if c.Verdict == stats.Cost || c.Verdict == stats.Gain {
-		out.Why = append(out.Why, why(e, c)...)
+		out.Why = append(out.Why, why(doc, e, c)...)
 	}
 	out.Doubts, out.Next = doubts(e, c)
 	out.Doubts = slices.DeleteFunc(out.Doubts, func(d string) bool { return strings.Contains(out.Headline, d) })
@@ -335,7 +336,7 @@ func intervalName(c *result.Comparison) string {
 	if c.Confidence <= 0 {
 		return "interval"
 	}
-	return Percent(c.Confidence) + " interval"
+	return metric.Percent(c.Confidence) + " interval"
 }
 
 // doubts are the reasons of a comparison and the guards that concern it.
@@ -366,49 +367,32 @@ const leastSaid = 0.05
 
 // why says what explains a cost: the shares that were attributed, or else what
 // moved most beside the times, which proves nothing and is not said to.
-func why(e *result.Experiment, c *result.Comparison) []string {
+func why(doc Document, e *result.Experiment, c *result.Comparison) []string {
 	var out []string
-	unexplained := ""
-	for i := range e.Attribution {
-		a := &e.Attribution[i]
-		if a.Baseline != c.Baseline || a.Treatment != c.Treatment || a.Case != c.Case {
-			continue
-		}
-		if a.Share != nil && finite(*a.Share) && math.Abs(*a.Share) >= leastSaid {
-			amount := signed(a.Delta, "") + " per operation"
-			switch {
-			case a.UnitCost == nil: // a counter of time
-				amount = signed(a.Delta, "seconds") + " per operation"
-			case a.Counter == result.Dearer:
-				amount = fmt.Sprintf("%s per operation at %s more each%s", Value(a.Delta, ""), Value(*a.UnitCost, "seconds"), unitRange(a))
-				if a.Reason != "" {
-					amount += " (" + a.Reason + ")"
-				}
-			}
-			out = append(out, fmt.Sprintf("%s of the difference: %s, %s.", Percent(*a.Share), causeName(a.Counter), amount))
-		}
-		if a.Unexplained != nil && finite(*a.Unexplained) {
-			unexplained = fmt.Sprintf("%s is unexplained.", Percent(*a.Unexplained))
+	t := doc.Catalog.Compared(e, c)
+	for _, r := range t.Rows {
+		if math.Abs(r.Share.Value) >= leastSaid {
+			out = append(out, fmt.Sprintf("%s of the difference: %s, %s.", share(r.Share), r.Title, more(r)))
 		}
 	}
-	if unexplained != "" {
-		out = append(out, unexplained)
+	if len(t.Rows) > 0 {
+		out = append(out, share(t.UnexplainedShare)+" is unexplained.")
 	}
 	if len(out) > 0 {
 		return out
 	}
 	all := counters(e, c.Case)
 	if len(all) == 0 {
-		return []string{"Not known: the runs hold no counters."}
+		return []string{"Unknown: the runs hold no counters."}
 	}
 	var moved []string
 	for _, k := range leads(all, envIndex(e, c.Baseline), envIndex(e, c.Treatment)) {
-		moved = append(moved, fmt.Sprintf("%s %s against %s", k.name, Value(*k.arms[1].value, ""), Value(*k.arms[0].value, "")))
+		moved = append(moved, fmt.Sprintf("%s %s against %s", k.name, metric.Value(*k.arms[1].value, ""), metric.Value(*k.arms[0].value, "")))
 	}
 	if moved == nil {
-		return []string{"Not known: no counter of the workload's processes moved by a fifth or more between the arms."}
+		return []string{"Unknown: no counter of the workload's processes changed by a fifth or more between the arms."}
 	}
-	return []string{fmt.Sprintf("Not proved. What moved most beside it per %s: %s.", all[0].per, strings.Join(moved, "; "))}
+	return []string{fmt.Sprintf("Not proven. What changed most per %s: %s.", all[0].per, strings.Join(moved, "; "))}
 }
 
 // leads are the totals of the workload's own processes that differ by a fifth or
@@ -417,8 +401,8 @@ func why(e *result.Experiment, c *result.Comparison) []string {
 func leads(all []counted, base, treat int) []counted {
 	var out []counted
 	for _, k := range all {
-		metric, _, _ := strings.Cut(k.name, ", ")
-		hasTotal := slices.ContainsFunc(all, func(t counted) bool { return !t.part && t.name == metric })
+		name, _, _ := strings.Cut(k.name, ", ")
+		hasTotal := slices.ContainsFunc(all, func(t counted) bool { return !t.part && t.name == name })
 		if base < 0 || treat < 0 || k.part && hasTotal || k.scope != "process" || k.arms[base].value == nil || k.arms[treat].value == nil {
 			continue
 		}
@@ -436,18 +420,18 @@ func (c counted) distance() float64 { return math.Abs(*c.arms[1].value - *c.arms
 
 func signed(v float64, unit string) string {
 	if v < 0 {
-		return "−" + Value(-v, unit)
+		return "−" + metric.Value(-v, unit)
 	}
-	return "+" + Value(v, unit)
+	return "+" + metric.Value(v, unit)
 }
 
-func findings(fs []analysis.Finding) Section {
-	s := Section{ID: "findings", Title: "What the monitor saw meanwhile", Lead: "Findings of the rules in the window of the runs."}
+func observed(fs []findings.Finding) Section {
+	s := Section{ID: "findings", Title: "What the monitor saw during the runs", Lead: "Findings of the rules in the window of the runs."}
 	for _, f := range fs {
-		mark := map[analysis.Severity]string{analysis.Critical: "✕", analysis.Warning: "!"}[f.Severity]
+		mark := map[findings.Severity]string{findings.Critical: "✕", findings.Warning: "!"}[f.Severity]
 		r := Remark{Mark: or(mark, "i"), Level: or(string(f.Severity), "note"), Name: f.Subject, Text: f.Title, Help: f.Remedy}
 		if f.Share != nil && finite(f.Share[0], f.Share[1]) {
-			r.Text += fmt.Sprintf(" (%s to %s of the CPU time)", Percent(f.Share[0]), Percent(f.Share[1]))
+			r.Text += fmt.Sprintf(" (%s to %s of the CPU time)", metric.Percent(f.Share[0]), metric.Percent(f.Share[1]))
 		}
 		s.Notes = append(s.Notes, r)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -71,8 +72,8 @@ func platforms(doc Document) []Section {
 	}
 	for _, e := range doc.Experiments {
 		for _, kase := range plottedCases(e) {
-			metric := primary(e)
-			name := or(e.Name, e.Workload.Name) + ": " + labelOf(e, metric) + inCase(e, kase)
+			primary := primary(e)
+			name := or(e.Name, e.Workload.Name) + ": " + labelOf(e, primary) + inCase(e, kase)
 			here := func(cell func(*result.Environment) Cell) func(column) Cell {
 				return func(c column) Cell {
 					if envIndex(e, c.env.ID) < 0 {
@@ -82,12 +83,12 @@ func platforms(doc Document) []Section {
 				}
 			}
 			row(name, here(func(v *result.Environment) Cell {
-				m, _, why := Median(e, v.ID, kase, metric)
-				return Or(m, unitOf(e, metric), why)
+				m, _, why := Median(e, v.ID, kase, primary)
+				return Or(m, unitOf(e, primary), why)
 			}))
-			row(name+", cost", here(func(v *result.Environment) Cell { return costAgainstBase(e, v.ID, kase, metric) }))
+			row(name+", cost", here(func(v *result.Environment) Cell { return costAgainstBase(e, v.ID, kase, primary) }))
 			if len(doc.Prices) > 0 {
-				row(name+", work per money", here(func(v *result.Environment) Cell { return worth(doc, e, v, kase, metric) }))
+				row(name+", work per money", here(func(v *result.Environment) Cell { return worth(doc, e, v, kase, primary) }))
 			}
 		}
 	}
@@ -116,7 +117,7 @@ func reasoned(c Cell) string {
 	return c.Text
 }
 
-func costAgainstBase(e *result.Experiment, env, kase, metric string) Cell {
+func costAgainstBase(e *result.Experiment, env, kase, name string) Cell {
 	if len(e.Environments) > 0 && e.Environments[0].ID == env {
 		return Cell{Text: "baseline"}
 	}
@@ -126,7 +127,7 @@ func costAgainstBase(e *result.Experiment, env, kase, metric string) Cell {
 	}
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
-		if c.Treatment == env && c.Baseline == base && c.Case == kase && c.Metric == metric {
+		if c.Treatment == env && c.Baseline == base && c.Case == kase && c.Metric == name {
 			out := interval(e, c)
 			if out.Reason == "" {
 				out.Mark, out.Kind = look(c).mark, kind(c)
@@ -139,7 +140,7 @@ func costAgainstBase(e *result.Experiment, env, kase, metric string) Cell {
 
 // worth is the work per currency unit: of a rate what an hour does, of a time
 // how often it fits into an hour, divided by the price of the hour.
-func worth(doc Document, e *result.Experiment, v *result.Environment, kase, metric string) Cell {
+func worth(doc Document, e *result.Experiment, v *result.Environment, kase, name string) Cell {
 	at := slices.IndexFunc(doc.Prices, func(p Price) bool {
 		return p.Name == v.ID || strings.HasPrefix(v.ID, p.Name+"/") || v.Cloud != nil && p.Name == v.Cloud.InstanceType
 	})
@@ -150,18 +151,18 @@ func worth(doc Document, e *result.Experiment, v *result.Environment, kase, metr
 	if p.PerHour <= 0 || !finite(p.PerHour) {
 		return Missing("its price is not above 0")
 	}
-	m, _, why := Median(e, v.ID, kase, metric)
+	m, _, why := Median(e, v.ID, kase, name)
 	if m == nil {
 		return Missing(why)
 	}
-	unit := unitOf(e, metric)
+	unit := unitOf(e, name)
 	switch rate, isRate := strings.CutSuffix(unit, "_per_second"); {
 	case isRate:
-		return Cell{Text: Value(*m*3600/p.PerHour, rate) + "/" + p.Currency, Number: true}
+		return Cell{Text: metric.Value(*m*3600/p.PerHour, rate) + "/" + p.Currency, Number: true}
 	case unit == "seconds" && *m > 0:
-		return Cell{Text: Value(3600 / *m / p.PerHour, "runs") + "/" + p.Currency, Number: true}
+		return Cell{Text: metric.Value(3600 / *m / p.PerHour, "runs") + "/" + p.Currency, Number: true}
 	}
-	return Missing("a metric in " + or(words(unit), "no unit") + " is no amount of work")
+	return Missing("a metric in " + or(metric.Words(unit), "no unit") + " is no amount of work")
 }
 
 func priceText(p Price) string {
@@ -225,7 +226,7 @@ func positive(v *result.Environment, path string, n float64, unit string) Cell {
 	if n <= 0 {
 		return Missing(v.Missing[path])
 	}
-	return Cell{Text: Value(n, unit), Number: true}
+	return Cell{Text: metric.Value(n, unit), Number: true}
 }
 
 func security(v *result.Environment) Cell {
@@ -300,7 +301,7 @@ func environments(e *result.Experiment) Section {
 		if v.NullSeconds == nil {
 			return Missing("not measured, or only the environment's own programs run there")
 		}
-		return Cell{Text: Value(v.NullSeconds.Mean, "seconds"), Raw: fmt.Sprint(v.NullSeconds.Mean), Number: true}
+		return Cell{Text: metric.Value(v.NullSeconds.Mean, "seconds"), Raw: fmt.Sprint(v.NullSeconds.Mean), Number: true}
 	})
 	row("the first run, not counted", func(v *result.Environment) Cell { return Or(v.FirstSeconds, "seconds", "not timed") })
 	s.Tables = append(s.Tables, t)

@@ -69,16 +69,53 @@ func Plots(doc Document) []Plot {
 		if len(doc.Experiments) > 1 {
 			prefix = fmt.Sprintf("%d-", i+1)
 		}
-		by := plotsOf(e, prefix)
-		for _, section := range []string{"costs", "start", "scaling", "runs", "ladder", "counters"} {
+		by := plotsOf(e, prefix, View{})
+		for _, section := range sections {
 			out = append(out, by[section]...)
 		}
 	}
 	return out
 }
 
-// plotsOf draws an experiment; what has nothing to show is not there.
-func plotsOf(e *result.Experiment, prefix string) map[string][]Plot {
+// sections that have plots, in the order of the page.
+var sections = []string{"costs", "start", "scaling", "runs", "ladder", "counters"}
+
+// View is what a reader chose to see. Empty fields leave the choice to the report:
+// the cases that say most, and the primary metric.
+type View struct{ Case, Metric string }
+
+// Drawing is a plot for a page that declares the colours by their role, as custom
+// properties.
+type Drawing struct {
+	// Section of the result that it belongs to: costs, start, scaling, runs, ladder or counters.
+	Section string `json:"section"`
+	Name    string `json:"name"`
+	// Title is the question that it answers, Alt what can be seen, in words.
+	Title string `json:"title"`
+	Alt   string `json:"alt"`
+	// Wide and Narrow are the SVG for screens of 720 px and more, and for smaller ones.
+	Wide   string `json:"wide"`
+	Narrow string `json:"narrow"`
+}
+
+// Drawings are all plots of a result, as its page shows them.
+func Drawings(e *result.Experiment, v View) []Drawing {
+	out := []Drawing{}
+	by := plotsOf(e, "", v)
+	for _, section := range sections {
+		for _, p := range by[section] {
+			out = append(out, Drawing{Section: section, Name: p.Name, Title: p.Title, Alt: p.Alt, Wide: string(p.Wide()), Narrow: string(p.Narrow())})
+		}
+	}
+	return out
+}
+
+// plotsOf draws an experiment; plots without content are left out.
+func plotsOf(e *result.Experiment, prefix string, v View) map[string][]Plot {
+	kase, cases := or(v.Case, tellingCase(e)), []string{v.Case}
+	if v.Case == "" {
+		cases = plottedCases(e)
+	}
 	out := map[string][]Plot{}
 	add := func(section string, p Plot, ok bool) {
 		if ok {
@@ -94,15 +131,15 @@ func plotsOf(e *result.Experiment, prefix string) map[string][]Plot {
 		p, ok = scaling(e, s, i)
 		add("scaling", p, ok)
 	}
-	for _, kase := range plottedCases(e) {
-		p, ok = distribution(e, kase)
+	for _, kase := range cases {
+		p, ok = distribution(e, kase, or(v.Metric, primary(e)))
 		add("runs", p, ok)
 	}
 	p, ok = runOrder(e)
 	add("runs", p, ok)
-	p, ok = ladder(e)
+	p, ok = ladder(e, kase)
 	add("ladder", p, ok)
-	p, ok = counterBars(e)
+	p, ok = counterBars(e, kase)
 	add("counters", p, ok)
 	return out
 }

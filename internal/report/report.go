@@ -8,7 +8,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -16,10 +17,12 @@ import (
 type Document struct {
 	Experiments []*result.Experiment
 	// Findings are what the monitor found in the window of the runs.
-	Findings []analysis.Finding
+	Findings []findings.Finding
 	// Prices, by environment id, the result's name before it, or instance type, add
 	// work per currency unit.
 	Prices []Price
+	// Catalog has the prices and causes that explain comparisons; nil has none.
+	Catalog *explain.Catalog
 	// Made is when the document is written.
 	Made time.Time
 }

@@ -10,40 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
-
-func TestValue(t *testing.T) {
-	for _, c := range []struct {
-		v    float64
-		unit string
-		want string
-	}{
-		{0, "seconds", "0 s"}, {0.01234, "seconds", "12.3 ms"}, {0.9996, "seconds", "1 s"}, {4.2e-8, "seconds", "42 ns"}, {90, "seconds", "90 s"},
-		{1536, "bytes", "1.5 KiB"}, {1023, "bytes", "1023 B"}, {1.25e9, "bytes_per_second", "1.16 GiB/s"},
-		{4.2e9, "bits_per_second", "4.2 Gbit/s"}, {2.6185e-10, "seconds_per_bit", "0.262 s/Gbit"},
-		{612345, "requests_per_second", "612 k requests/s"}, {999.7, "", "1 k"}, {-0.000001234, "", "−0.00000123"},
-		{0.034, "ratio", "3.4 %"}, {3.1e9, "hertz", "3.1 GHz"}, {12, "tokens", "12 tokens"},
-		{math.NaN(), "seconds", "missing"}, {math.Inf(1), "", "missing"}, {1e300, "", "1e+282 E"},
-	} {
-		if got := Value(c.v, c.unit); got != c.want {
-			t.Errorf("Value(%v, %q) is %q, want %q", c.v, c.unit, got, c.want)
-		}
-	}
-}
-
-func TestRatios(t *testing.T) {
-	for v, want := range map[float64]string{1.0344: "1.034x", 3.1249: "3.12x", 24.51: "24.5x", 892.4: "892x", 0.5: "0.500x"} {
-		if got := Times(v); got != want {
-			t.Errorf("Times(%v) is %q, want %q", v, got, want)
-		}
-	}
-	for v, want := range map[float64]string{1: "±0 %", 1.034: "+3.4 %", 0.88: "−12 %", 3: "+200 %"} {
-		if got := Change(v); got != want {
-			t.Errorf("Change(%v) is %q, want %q", v, got, want)
-		}
-	}
-}
 
 func TestMissingHasReason(t *testing.T) {
 	nan := math.NaN()
@@ -105,7 +75,7 @@ func TestTicksOfBytes(t *testing.T) {
 	}{{[]float64{1 << 30, 38e9}, "[1 GiB 2 GiB 4 GiB 8 GiB 16 GiB 32 GiB]"}, {[]float64{1.2e9, 3.4e9}, "[1 GiB 1.5 GiB 2 GiB 2.5 GiB 3 GiB]"}, {[]float64{1, 1e15}, "[1 B 512 B 256 KiB 128 MiB 64 GiB 32 TiB]"}} {
 		var got []string
 		for _, v := range newAxis(c.values, 0, 1).ticksOf("bytes", 6) {
-			got = append(got, Value(v, "bytes"))
+			got = append(got, metric.Value(v, "bytes"))
 		}
 		if fmt.Sprint(got) != c.want {
 			t.Errorf("%v: %v, want %s", c.values, got, c.want)
@@ -285,18 +255,18 @@ func TestRangeOfADearerCall(t *testing.T) {
 		Design:      result.Design{Primary: "x_seconds"},
 		Comparisons: []result.Comparison{{Baseline: "native", Treatment: "runsc", Case: "default", Metric: "x_seconds", Primary: true}},
 		Attribution: []result.Attribution{
-			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: result.Dearer, Delta: 2, UnitCost: p(1e-6), UnitLow: p(8e-7), UnitHigh: p(1.3e-6), Seconds: p(2e-6), Share: p(0.5)},
-			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: `tee_syscalls_total{syscall="read"}`, Delta: 2, UnitCost: p(1e-7), Seconds: p(2e-7), Share: p(0.3), Unexplained: p(0.2)},
+			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: result.Dearer, Metric: explain.CallCount, Labels: map[string]string{"each": "dearer"}, Delta: 2, UnitCost: p(1e-6), UnitLow: p(8e-7), UnitHigh: p(1.3e-6), Seconds: p(2e-6), Share: p(0.5)},
+			{Baseline: "native", Treatment: "runsc", Case: "default", Counter: `tee_syscalls_total{syscall="read"}`, Metric: explain.CallCount, Labels: map[string]string{"syscall": "read"}, Delta: 2, UnitCost: p(1e-7), Seconds: p(2e-7), Share: p(0.3), Unexplained: p(0.2)},
 		},
 	}
 	var costs []string
-	for _, row := range attribution(e).Rows {
+	for _, row := range attribution(Document{}, e).Rows {
 		costs = append(costs, row[2].Text)
 	}
 	if want := []string{"1 µs (800 ns to 1.3 µs)", "100 ns", "–"}; !slices.Equal(costs, want) {
 		t.Errorf("costs of one %q, want %q", costs, want)
 	}
-	if said := strings.Join(why(e, &e.Comparisons[0]), " "); !strings.Contains(said, "2 per operation at 1 µs more each (800 ns to 1.3 µs)") {
+	if said := strings.Join(why(Document{}, e, &e.Comparisons[0]), " "); !strings.Contains(said, "2 per operation at 1 µs more each (800 ns to 1.3 µs)") {
 		t.Errorf("said %q", said)
 	}
 }

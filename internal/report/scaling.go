@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -14,12 +15,12 @@ import (
 // and the cost of each arm at each point. Efficiency divides by the arm's own first point, so
 // that a slow first point makes a good efficiency; the cost stands beside it.
 func scaling(e *result.Experiment, sw sweep, n int) (Plot, bool) {
-	metric := primary(e)
-	curves := curvesOf(e, sw, metric)
+	name := primary(e)
+	curves := curvesOf(e, sw, name)
 	if len(curves) == 0 {
 		return Plot{}, false
 	}
-	p := Plot{Name: "scaling", Title: fmt.Sprintf("%s over %s", labelOf(e, metric), words(sw.param))}
+	p := Plot{Name: "scaling", Title: fmt.Sprintf("%s over %s", labelOf(e, name), metric.Words(sw.param))}
 	if n > 0 {
 		p.Name += fmt.Sprintf("-%d", n+1)
 	}
@@ -29,10 +30,10 @@ func scaling(e *result.Experiment, sw sweep, n int) (Plot, bool) {
 	var alt []string
 	for _, c := range curves {
 		last := len(c.x) - 1
-		alt = append(alt, fmt.Sprintf("%s: %s at %s, %s at %s", c.env, Value(c.y[0], unitOf(e, metric)), digits(c.x[0]), Value(c.y[last], unitOf(e, metric)), digits(c.x[last])))
+		alt = append(alt, fmt.Sprintf("%s: %s at %s, %s at %s", c.env, metric.Value(c.y[0], unitOf(e, name)), metric.Digits(c.x[0]), metric.Value(c.y[last], unitOf(e, name)), metric.Digits(c.x[last])))
 	}
 	p.Alt = strings.Join(alt, ". ")
-	p.draw = func(w float64) *scene { return drawScaling(e, sw, metric, curves, w) }
+	p.draw = func(w float64) *scene { return drawScaling(e, sw, name, curves, w) }
 	return p, true
 }
 
@@ -41,12 +42,12 @@ type curve struct {
 	x, y []float64
 }
 
-func curvesOf(e *result.Experiment, sw sweep, metric string) []curve {
+func curvesOf(e *result.Experiment, sw sweep, name string) []curve {
 	var out []curve
 	for i := range e.Environments {
 		c := curve{env: e.Environments[i].ID}
 		for k, kase := range sw.cases {
-			if m, _, _ := Median(e, c.env, kase, metric); m != nil {
+			if m, _, _ := Median(e, c.env, kase, name); m != nil {
 				c.x, c.y = append(c.x, sw.at[k]), append(c.y, *m)
 			}
 		}
@@ -94,13 +95,13 @@ type whisker struct {
 	point     float64
 }
 
-func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, w float64) *scene {
-	unit := unitOf(e, metric)
-	d := e.Desc(metric)
-	panels := []panel{{title: titled(labelOf(e, metric), unit), curves: curves, zero: true, unit: unit, label: func(axis) func(float64) string { return valueLabels(unit) }}}
+func drawScaling(e *result.Experiment, sw sweep, name string, curves []curve, w float64) *scene {
+	unit := unitOf(e, name)
+	d := e.Desc(name)
+	panels := []panel{{title: titled(labelOf(e, name), unit), curves: curves, zero: true, unit: unit, label: func(axis) func(float64) string { return valueLabels(unit) }}}
 	if sw.parallel() && d != nil && d.Better != "none" {
 		speedup := panel{title: "speed-up of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return factor }}
-		efficiency := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return Percent }}
+		efficiency := panel{title: "efficiency of each arm by itself", level: 1, zero: true, label: func(axis) func(float64) string { return metric.Percent }}
 		for _, c := range curves {
 			speedup.curves = append(speedup.curves, c.relative(d.Better == "higher", stats.Speedup))
 			efficiency.curves = append(efficiency.curves, c.relative(d.Better == "higher", stats.Efficiency))
@@ -111,7 +112,7 @@ func drawScaling(e *result.Experiment, sw sweep, metric string, curves []curve, 
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
 		k := slices.Index(sw.cases, c.Case)
-		if k < 0 || c.Metric != metric || c.Baseline != baseline(e) || c.Cost == nil || !finite(*c.Cost) || *c.Cost <= 0 {
+		if k < 0 || c.Metric != name || c.Baseline != baseline(e) || c.Cost == nil || !finite(*c.Cost) || *c.Cost <= 0 {
 			continue
 		}
 		x := whisker{env: c.Treatment, x: sw.at[k], point: *c.Cost, lo: *c.Cost, hi: *c.Cost}
@@ -196,7 +197,7 @@ func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w f
 		}
 	}
 	s.line(from, bottom, to, bottom, 1, lineBold)
-	s.words((from+to)/2, bottom+31, middle, small, dim, words(sw.param))
+	s.words((from+to)/2, bottom+31, middle, small, dim, metric.Words(sw.param))
 	for _, c := range p.curves {
 		shape, ink := armLook(e, c.env)
 		var at []point
@@ -205,7 +206,7 @@ func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w f
 		}
 		s.path(at, 2, ink)
 		for i, q := range at {
-			s.symbol(shape, q.x, q.y, 4, ink, fmt.Sprintf("%s, %s %s: %s", c.env, words(sw.param), digits(c.x[i]), label(c.y[i])))
+			s.symbol(shape, q.x, q.y, 4, ink, fmt.Sprintf("%s, %s %s: %s", c.env, metric.Words(sw.param), metric.Digits(c.x[i]), label(c.y[i])))
 		}
 	}
 	for _, k := range p.whisks {
@@ -215,12 +216,12 @@ func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w f
 		lo, _ := y.in(k.lo)
 		hi, _ := y.in(k.hi)
 		s.line(px, lo, px, hi, 2, ink)
-		s.symbol(shape, px, y.at(k.point), 4, ink, fmt.Sprintf("%s, %s %s: %s [%s, %s]", k.env, words(sw.param), digits(k.x), Times(k.point), bare(k.lo), bare(k.hi)))
+		s.symbol(shape, px, y.at(k.point), 4, ink, fmt.Sprintf("%s, %s %s: %s", k.env, metric.Words(sw.param), metric.Digits(k.x), metric.TimesOf(k.point, k.lo, k.hi)))
 	}
 }
 
 // factor is a speed-up as a label of an axis.
-func factor(v float64) string { return digits(v) + "x" }
+func factor(v float64) string { return metric.Digits(v) + "x" }
 
 // pointLabel is the parameter as it was written.
 func pointLabel(sw sweep, i int, v float64) string {
@@ -228,5 +229,5 @@ func pointLabel(sw sweep, i int, v float64) string {
 		written, _, _ = strings.Cut(written, ",")
 		return written
 	}
-	return digits(v)
+	return metric.Digits(v)
 }

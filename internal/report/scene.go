@@ -11,10 +11,9 @@ import (
 	"golang.org/x/image/font/opentype"
 )
 
-// A scene is a drawing as a list of marks, which svg.go and raster.go put on
-// paper. The plots are pure functions from a document and a width to a scene,
-// so that the page, the SVG file and the PNG cannot differ. Lengths are in CSS
-// pixels, y grows downwards.
+// A scene is a drawing as a list of marks, written by svg.go and raster.go. Plots are
+// pure functions from a document and a width to a scene, so the report, the page,
+// the SVG file and the PNG are equal. Lengths are in CSS pixels; y grows downwards.
 type scene struct {
 	w, h        float64
 	title, desc string

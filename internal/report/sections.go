@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -111,9 +113,9 @@ func countCell(n int, why string) Cell {
 }
 
 // whySection is what explains the costs: attribution and counters.
-func whySection(e *result.Experiment, plots map[string][]Plot) Section {
-	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. What one counter shows beside a cost is a lead, not a proof.", Plots: plots["counters"]}
-	if t := attribution(e); len(t.Rows) > 0 {
+func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Section {
+	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.", Plots: plots["counters"]}
+	if t := attribution(doc, e); len(t.Rows) > 0 {
 		s.Lead += " A system call is priced as one that does nothing, which is the least it can cost."
 		s.Tables = append(s.Tables, t)
 	}
@@ -121,7 +123,7 @@ func whySection(e *result.Experiment, plots map[string][]Plot) Section {
 	t := counterTable(e, kase)
 	if more := len(t.Rows) - mostRows; more > 0 {
 		t.Rows = t.Rows[:mostRows]
-		s.Facts = append(s.Facts, Fact{"Not shown", plural(more, "counter") + " that moved less; the document has them"})
+		s.Facts = append(s.Facts, Fact{"Not shown", plural(more, "counter") + " that changed less; the document has them"})
 	}
 	if len(t.Rows) > 0 {
 		if len(CaseIDs(e)) > 1 {
@@ -135,62 +137,76 @@ func whySection(e *result.Experiment, plots map[string][]Plot) Section {
 // leastApart is the share of a difference from which a counter has a row of its own.
 const leastApart = 0.01
 
-// attribution has the counters of which the share is known, and what they leave; by
-// how much the others moved is in the table of counters.
-func attribution(e *result.Experiment) *Table {
+// attribution has the rows of the trees that explain the primary comparisons, and
+// what they leave; by how much other counters moved is in the table of counters.
+func attribution(doc Document, e *result.Experiment) *Table {
 	t := newTable("What explains the difference", "arms", "case", "cause", "more per operation", "cost of one", "share")
 	for _, c := range primaries(e) {
+		tree := doc.Catalog.Compared(e, c)
 		row := func(what string, cells ...Cell) {
 			t.add(slices.Concat([]Cell{Text(c.Treatment+" against "+c.Baseline, ""), Text(c.Case, "unnamed"), {Text: what}}, cells)...)
 		}
 		none := Cell{Text: "–"}
-		var small []float64
-		var rest *float64
-		for i := range e.Attribution {
-			a := &e.Attribution[i]
-			if a.Baseline != c.Baseline || a.Treatment != c.Treatment || a.Case != c.Case || a.Share == nil || !finite(*a.Share, a.Delta) {
+		whole := func(a explain.Amount) Cell { return Cell{Text: share(a), Raw: fmt.Sprint(a.Value), Number: true} }
+		small, sum := 0, 0.0
+		for _, r := range tree.Rows {
+			if math.Abs(r.Share.Value) < leastApart {
+				small, sum = small+max(1, len(r.Rows)), sum+r.Share.Value
 				continue
 			}
-			if a.Unexplained != nil && finite(*a.Unexplained) {
-				rest = a.Unexplained
+			delta, each := Cell{Text: signed(r.Time.Value, "seconds"), Number: true}, none
+			if r.Rate != nil {
+				delta.Text = signed(r.Rate.Value, "")
 			}
-			delta, each := Cell{Text: signed(a.Delta, ""), Number: true}, none
-			if a.Counter == result.Dearer {
-				delta.Text = Value(a.Delta, "") // as many in both arms
+			if r.ID == result.Dearer {
+				delta.Text = metric.Value(r.Rate.Value, "") // as many in both arms
 			}
-			switch {
-			case math.Abs(*a.Share) < leastApart:
-				small = append(small, *a.Share)
-				continue
-			case a.UnitCost != nil:
-				each = Or(a.UnitCost, "seconds", "")
-				each.Text += unitRange(a)
-			default: // a counter of time
-				delta.Text = signed(a.Delta, "seconds")
+			if r.Unit != nil {
+				each = Or(&r.Unit.Value, "seconds", "")
+				each.Text += between(r.Unit.Amount)
 			}
-			row(or(causeName(a.Counter), "unnamed"), delta, each, Or(a.Share, "ratio", ""))
+			row(r.Title, delta, each, whole(r.Share))
 		}
-		if small != nil {
-			sum := 0.0
-			for _, v := range small {
-				sum += v
-			}
-			row(plural(len(small), "other counter"), none, none, Or(&sum, "ratio", ""))
+		if small > 0 {
+			row(plural(small, "other counter"), none, none, Or(&sum, "ratio", ""))
 		}
-		if rest != nil {
-			row("unexplained", none, none, Or(rest, "ratio", ""))
+		if len(tree.Rows) > 0 {
+			row("unexplained", none, none, whole(tree.UnexplainedShare))
 		}
 	}
 	t.lift("arms", "case")
 	return t.align()
 }
 
-// unitRange is what the cost of one lies between, of rows that have it.
-func unitRange(a *result.Attribution) string {
-	if a.UnitLow == nil || a.UnitHigh == nil || !finite(*a.UnitLow, *a.UnitHigh) {
+// share prints a share, with its interval where there is one.
+func share(a explain.Amount) string {
+	if a.Low == a.High {
+		return metric.Percent(a.Value)
+	}
+	return metric.PercentOf(a.Value, a.Low, a.High)
+}
+
+// between is what a cost lies between, where that is known.
+func between(a explain.Amount) string {
+	if a.Low == a.High {
 		return ""
 	}
-	return " (" + Value(*a.UnitLow, "seconds") + " to " + Value(*a.UnitHigh, "seconds") + ")"
+	return " (" + metric.Value(a.Low, "seconds") + " to " + metric.Value(a.High, "seconds") + ")"
+}
+
+// more says how much more of a row there is per operation.
+func more(r explain.Row) string {
+	if r.Rate == nil { // a counter of time
+		return signed(r.Time.Value, "seconds") + " per operation"
+	}
+	if r.ID != result.Dearer {
+		return signed(r.Rate.Value, "") + " per operation"
+	}
+	text := fmt.Sprintf("%s per operation at %s more each%s", metric.Value(r.Rate.Value, ""), metric.Value(r.Unit.Value, "seconds"), between(r.Unit.Amount))
+	if r.Reason != "" {
+		text += " (" + r.Reason + ")"
+	}
+	return text
 }
 
 // CountersCaption is the caption of tables of counters.
@@ -219,7 +235,7 @@ func counterTable(e *result.Experiment, kase string) *Table {
 // differences are the dimensions in which arms differ: what else, beside the
 // TEE, may be the cause.
 func differences(e *result.Experiment) Section {
-	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which an arm differs from what it is compared with. Each is a possible cause."}
+	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which the compared arms differ. Each is a possible cause."}
 	var seen []string
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
@@ -238,12 +254,12 @@ func differences(e *result.Experiment) Section {
 }
 
 func guards(e *result.Experiment) Section {
-	s := Section{ID: "guards", Title: "Guards that spoke", Lead: "Rules that refuse or weaken a verdict, with what would help."}
+	s := Section{ID: "guards", Title: "Guards that spoke", Lead: "Reasons to refuse or to doubt a verdict, with what would help."}
 	for i := range e.Guards {
 		g := &e.Guards[i]
 		mark, level := levelMark(g.Level)
 		var scope []string
-		for _, x := range []string{g.Case, g.Treatment, words(g.Metric)} {
+		for _, x := range []string{g.Case, g.Treatment, metric.Words(g.Metric)} {
 			if x != "" {
 				scope = append(scope, x)
 			}
@@ -258,7 +274,7 @@ func guards(e *result.Experiment) Section {
 }
 
 func references(e *result.Experiment) Section {
-	s := Section{ID: "published", Title: "Published figures", Lead: "What others measured, elsewhere and otherwise. They decide nothing here; where they are cost ratios they are the grey bands of the plot."}
+	s := Section{ID: "published", Title: "Published figures", Lead: "What others measured, on other machines and in other ways. They decide nothing here; cost ratios among them are the grey bands of the plot."}
 	t := newTable("Published figures", "TEE", "workload", "figure", "kind", "source", "caveat")
 	for _, r := range e.References {
 		low, high := referenceValue(r.Low, r.Unit), referenceValue(r.High, r.Unit)
@@ -269,7 +285,7 @@ func references(e *result.Experiment) Section {
 		if r.Low == 0 && r.High == 0 {
 			figure = ""
 		}
-		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Text(figure, "the reference gives no figure"), Text(words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
+		t.add(Text(r.TEE, "the source names no TEE"), Text(r.Workload, "the source names no workload"), Text(figure, "the reference gives no figure"), Text(metric.Words(string(r.Source)), "not recorded"), Text(r.Citation, "no citation"), Text(r.Caveat, "none recorded"))
 	}
 	if len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
@@ -279,14 +295,14 @@ func references(e *result.Experiment) Section {
 
 func referenceValue(v float64, unit string) string {
 	if unit == costRatio {
-		return Times(v)
+		return metric.Times(v)
 	}
-	return Value(v, unit)
+	return metric.Value(v, unit)
 }
 
 // missing lists what could not be had, with its reason.
 func missing(e *result.Experiment) Section {
-	s := Section{ID: "missing", Title: "What is missing", Lead: "Fields and values that could not be had. None of them was taken as 0.", Detail: true}
+	s := Section{ID: "missing", Title: "What is missing", Lead: "Unavailable fields and values. None of them counts as 0.", Detail: true}
 	t := newTable("Missing", "what", "where", "why")
 	for i := range e.Environments {
 		v := &e.Environments[i]
@@ -336,7 +352,7 @@ func plural(n int, what string) string {
 
 // rawRuns is every run with its values as measured.
 func rawRuns(e *result.Experiment) Section {
-	s := Section{ID: "raw", Title: "Every run", Lead: "Runs in the order in which they ran, with the values of all metrics. Excluded and failed runs stay here.", Detail: true}
+	s := Section{ID: "raw", Title: "Every run", Lead: "Runs in order of time, with the values of all metrics. Excluded and failed runs are included.", Detail: true}
 	cols := []string{"run", "environment", "case", "pair", "status", "wall time"}
 	for _, d := range e.Workload.Metrics {
 		cols = append(cols, label(d.Name, d.Unit))
@@ -376,14 +392,14 @@ func metricCell(r *result.Run, d result.MetricDesc) Cell {
 	}
 	c := Or(m.Value, d.Unit, or(m.Reason, r.Missing[d.Name]))
 	if m.Source != result.Measured && m.Source != "" && m.Value != nil {
-		c.Text += " (" + words(string(m.Source)) + ")"
+		c.Text += " (" + metric.Words(string(m.Source)) + ")"
 	}
 	return c
 }
 
 func clockCell(i *result.Interference) Cell {
 	if i.Frequency == nil {
-		return Missing(or(i.Missing["cpu_hertz"], "blind: the hardware does not show it"))
+		return Missing(or(i.Missing["cpu_hertz"], "blind: the hardware hides it"))
 	}
 	return Or(&i.Frequency.Mean, "hertz", "")
 }

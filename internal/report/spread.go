@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -55,9 +56,9 @@ func (s *scene) drawBox(good []reading, a axis, y float64) {
 // spreadTable says in numbers how the runs of each arm are spread, for the metric
 // and the cases that are drawn.
 func spreadTable(e *result.Experiment) *Table {
-	metric := primary(e)
-	unit := unitOf(e, metric)
-	caption := "Spread of " + label(metric, unit)
+	name := primary(e)
+	unit := unitOf(e, name)
+	caption := "Spread of " + label(name, unit)
 	if u := squared(unit); u != "" { // said once, as the column is narrow
 		caption += ", variance in " + u
 	}
@@ -65,7 +66,7 @@ func spreadTable(e *result.Experiment) *Table {
 	for _, kase := range plottedCases(e) {
 		for i := range e.Environments {
 			id := e.Environments[i].ID
-			good, _ := readings(e, id, kase, metric)
+			good, _ := readings(e, id, kase, name)
 			if len(good) < leastBoxed {
 				continue
 			}
@@ -74,12 +75,12 @@ func spreadTable(e *result.Experiment) *Table {
 			b, variance := boxOf(v), stat.Variance(v, nil)
 			deviation := math.Sqrt(variance)
 			between := func(low, high float64) Cell {
-				return Cell{Text: Value(low, unit) + " to " + Value(high, unit), Number: true}
+				return Cell{Text: metric.Value(low, unit) + " to " + metric.Value(high, unit), Number: true}
 			}
 			t.add(Text(kase, "unnamed"), Text(id, "unnamed"), Cell{Text: fmt.Sprint(len(v)), Number: true}, Or(&b.median, unit, ""),
 				between(b.first, b.third), between(v[0], v[len(v)-1]),
-				Cell{Text: Value(deviation, unit) + " (" + Percent(deviation/math.Abs(stat.Mean(v, nil))) + ")", Raw: fmt.Sprint(deviation), Number: true},
-				Cell{Text: fmt.Sprintf("%.3g", variance), Raw: fmt.Sprint(variance), Number: true})
+				Cell{Text: metric.Value(deviation, unit) + " (" + metric.Percent(deviation/math.Abs(stat.Mean(v, nil))) + ")", Raw: fmt.Sprint(deviation), Number: true},
+				Cell{Text: metric.Value(variance, ""), Raw: fmt.Sprint(variance), Number: true})
 		}
 	}
 	t.lift("case")

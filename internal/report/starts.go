@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -36,7 +37,7 @@ func starts(e *result.Experiment) (Plot, bool) {
 			if m == nil || *m < 0 {
 				continue
 			}
-			s.parts = append(s.parts, startPart{words(strings.TrimSuffix(name, "_seconds")), *m, series(len(s.parts))})
+			s.parts = append(s.parts, startPart{metric.Words(strings.TrimSuffix(name, "_seconds")), *m, series(len(s.parts))})
 			s.all += *m
 		}
 		if len(s.parts) < 2 {
@@ -44,7 +45,7 @@ func starts(e *result.Experiment) (Plot, bool) {
 		}
 		var said []string
 		for _, p := range s.parts {
-			said = append(said, p.name+" "+Value(p.seconds, "seconds"))
+			said = append(said, p.name+" "+metric.Value(p.seconds, "seconds"))
 		}
 		rows, alt = append(rows, s), append(alt, s.env+": "+strings.Join(said, ", "))
 	}
@@ -88,10 +89,10 @@ func drawStarts(rows []startOf, w float64) *scene {
 			if longest > 0 {
 				length = (w - left - room) * p.seconds / longest
 			}
-			s.rect(x, y, max(length, 1), bar, p.ink).tip = r.env + ", " + p.name + ": " + Value(p.seconds, "seconds")
+			s.rect(x, y, max(length, 1), bar, p.ink).tip = r.env + ", " + p.name + ": " + metric.Value(p.seconds, "seconds")
 			x += max(length, 1)
 		}
-		s.words(x+6, y+bar-4, start, small, text, Value(r.all, "seconds"))
+		s.words(x+6, y+bar-4, start, small, text, metric.Value(r.all, "seconds"))
 		s.h = y + rowH
 	}
 	return s

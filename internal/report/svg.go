@@ -11,9 +11,9 @@ import (
 // fontFamily needs no file: it is what the reader's system writes with.
 const fontFamily = `system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif`
 
-// svg writes the scene. With a theme the file stands alone: colours are
-// literal and there is a ground. Without one it is for a page that declares the
-// custom properties. id makes the references to title and description unique.
+// svg writes the scene. With a theme the file stands alone: it has literal colours
+// and a background. Without one, the page around it declares the colours as custom
+// properties. id makes the references to title and description unique.
 func (s *scene) svg(id string, t theme) []byte {
 	colour := func(i ink) string { return "var(--" + string(i) + ")" }
 	if t != nil {

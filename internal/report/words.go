@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -20,10 +21,10 @@ type appearance struct {
 }
 
 var appearances = map[stats.Verdict]appearance{
-	stats.Cost:         {"▲", triangle, bad, "worse, and the whole interval says so"},
-	stats.Gain:         {"▼", inverted, good, "better, and the whole interval says so"},
+	stats.Cost:         {"▲", triangle, bad, "worse: the whole interval is above 1"},
+	stats.Gain:         {"▼", inverted, good, "better: the whole interval is below 1"},
 	stats.Equivalent:   {"=", square, accent, "no difference that matters: the interval lies within the margin"},
-	stats.Inconclusive: {"?", ring, warn, "these runs cannot tell; more pairs would"},
+	stats.Inconclusive: {"?", ring, warn, "these runs do not decide it; more pairs would"},
 	stats.Invalid:      {"✕", cross, rest, "refused: a guard says why"},
 }
 
@@ -113,7 +114,7 @@ func Headline(c *result.Comparison) string {
 	if c.Headline != "" {
 		return c.Headline
 	}
-	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), words(or(c.Metric, "an unnamed metric")), verdictWord(c))
+	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), metric.Words(or(c.Metric, "an unnamed metric")), verdictWord(c))
 }
 
 // noRatio is why a comparison has no ratio.
@@ -121,23 +122,20 @@ func noRatio(c *result.Comparison) string {
 	return or(strings.Join(c.Reasons, "; "), "the document gives no reason")
 }
 
-// interval prints "3.12x [2.90, 3.41]", with ≤ or ≥ where an arm stood at a ceiling.
+// interval prints "3.12x [2.9, 3.41]", with ≤ or ≥ where an arm stood at a ceiling.
 func interval(e *result.Experiment, c *result.Comparison) Cell {
 	if c.Cost == nil || !finite(*c.Cost) {
 		if c.Ratio != nil && finite(*c.Ratio) && c.Low != nil && c.High != nil && finite(*c.Low, *c.High) {
 			// Neither direction is better: a ratio that is no cost.
-			return Cell{Text: fmt.Sprintf("ratio %s [%s, %s]", Times(*c.Ratio), bare(*c.Low), bare(*c.High)), Raw: fmt.Sprint(*c.Ratio), Number: true}
+			return Cell{Text: "ratio " + metric.TimesOf(*c.Ratio, *c.Low, *c.High), Raw: fmt.Sprint(*c.Ratio), Number: true}
 		}
 		return Missing(noRatio(c))
 	}
-	s := bound(e, c) + Times(*c.Cost)
 	if lo, hi, ok := costInterval(c); ok {
-		return Cell{Text: fmt.Sprintf("%s [%s, %s]", s, bare(lo), bare(hi)), Raw: fmt.Sprint(*c.Cost), Number: true}
+		return Cell{Text: bound(e, c) + metric.TimesOf(*c.Cost, lo, hi), Raw: fmt.Sprint(*c.Cost), Number: true}
 	}
-	return Cell{Text: s + ", interval missing", Raw: fmt.Sprint(*c.Cost), Number: true}
+	return Cell{Text: bound(e, c) + metric.Times(*c.Cost) + ", interval missing", Raw: fmt.Sprint(*c.Cost), Number: true}
 }
-
-func bare(ratio float64) string { return strings.TrimSuffix(Times(ratio), "x") }
 
 func costInterval(c *result.Comparison) (lo, hi float64, ok bool) {
 	if c.CostLow == nil || c.CostHigh == nil || !finite(*c.CostLow, *c.CostHigh) {

@@ -42,7 +42,7 @@ func Parse(b []byte) (*Experiment, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		return nil, fmt.Errorf("not a whole JSON document, %d bytes (%w); if the file was cut off, take it from its source again", len(b), err)
+		return nil, fmt.Errorf("not a complete JSON document, %d bytes (%w); if the file was cut off, copy it again", len(b), err)
 	}
 	doc, _ := v.(map[string]any)
 	have, _ := doc["schema_version"].(string)

@@ -17,7 +17,7 @@ import (
 
 // SchemaVersion is the version of the document that this package writes
 // (semantic versioning). A document of a newer major version is refused.
-const SchemaVersion = "1.1.0"
+const SchemaVersion = "1.2.0"
 
 // Experiment is one document.
 type Experiment struct {
@@ -57,7 +57,7 @@ type Origin struct {
 type UnitCosts struct {
 	MeasuredAt time.Time  `json:"measured_at"`
 	Units      []UnitCost `json:"units"`
-	// Traced are the tracepoints on which programs of others ran meanwhile: what
+	// Traced are the tracepoints on which other programs ran during the calibration: what
 	// these took is part of the costs.
 	Traced []string `json:"traced,omitempty"`
 	// Reason says why there are none.
@@ -562,7 +562,7 @@ type Difference struct {
 	Treatment string `json:"treatment"`
 }
 
-// Dearer is the counter of rows about the system calls of both arms, which cost more in one.
+// Dearer is the counter of rows about the system calls of both arms, which cost more in one of them.
 const Dearer = `tee_syscalls_total{each="dearer"}`
 
 // Attribution is what a cause explains of a cost.
@@ -570,12 +570,20 @@ type Attribution struct {
 	Baseline  string `json:"baseline"`
 	Treatment string `json:"treatment"`
 	Case      string `json:"case"`
-	Counter   string `json:"counter"`
+	// Counter is the counter as PromQL writes it, for people; Metric and Labels say the
+	// same to programs, and are missing in documents before version 1.2.
+	Counter string            `json:"counter"`
+	Metric  string            `json:"metric,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
 	// Base is what the baseline has per operation, Delta by how much the treatment
 	// has more. Of the counter Dearer, Delta is how many system calls both arms make per
 	// operation, and UnitCost by how much one costs more in the treatment.
 	Base  *float64 `json:"baseline_per_operation,omitempty"`
 	Delta float64  `json:"delta_per_operation"`
+	// DeltaLow and DeltaHigh are the 95 % interval of the pairs' centre, where there are
+	// enough of them.
+	DeltaLow  *float64 `json:"delta_low_per_operation,omitempty"`
+	DeltaHigh *float64 `json:"delta_high_per_operation,omitempty"`
 	// Seconds is Delta at UnitCost, or Delta itself of a counter of time that is
 	// spent waiting. The largest come first.
 	UnitCost *float64 `json:"unit_cost_seconds"`
@@ -605,7 +613,7 @@ const (
 	Refuse Level = "invalid"
 )
 
-// Guard is a refusal rule that spoke.
+// Guard is a guard that spoke: a reason to refuse or to doubt a verdict.
 type Guard struct {
 	ID      string `json:"id"`
 	Level   Level  `json:"level"`

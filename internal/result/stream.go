@@ -138,7 +138,7 @@ func (s *Stream) load() (*Experiment, error) {
 		switch {
 		case r.Experiment != nil:
 			if major, ok := majorOf(r.Experiment.SchemaVersion); !ok || major != mustMajor() {
-				return nil, fmt.Errorf("schema_version %q, this program writes %s: finish it with the program that began it", r.Experiment.SchemaVersion, SchemaVersion)
+				return nil, fmt.Errorf("schema_version %q, this program writes %s: finish it with the program that started it", r.Experiment.SchemaVersion, SchemaVersion)
 			}
 			e = r.Experiment
 		case r.Environment != nil:
@@ -153,7 +153,7 @@ func (s *Stream) load() (*Experiment, error) {
 		s.end += int64(len(line))
 	}
 	if e == nil {
-		return nil, errors.New("nothing was written before the stop; remove it and begin anew")
+		return nil, errors.New("nothing was written before the stop; remove it and start over")
 	}
 	if err := s.f.Truncate(s.end); err != nil {
 		return nil, err

@@ -27,8 +27,8 @@ type Options struct {
 	NoiseFloor float64
 }
 
-// Comparison is a treatment against a baseline. NaN means "cannot be had"; then
-// Reasons says why.
+// Comparison is a treatment against a baseline. NaN means unavailable; Reasons then
+// says why.
 type Comparison struct {
 	// Ratio is treatment divided by baseline, of the values as measured: the
 	// exponential of the Hodges-Lehmann estimate on logarithms.

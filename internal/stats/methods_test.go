@@ -343,58 +343,7 @@ func TestScaling(t *testing.T) {
 	if got := Efficiency(p[1:]); !slices.Equal(got, []float64{1, 0.5}) {
 		t.Errorf("efficiency from 2 workers %v", got)
 	}
-	if got := Efficiency(Weak([]float64{1, 2, 4}, []float64{8, 8, 10})); !slices.Equal(got, []float64{1, 1, 0.8}) {
-		t.Errorf("weak efficiency %v", got)
-	}
-	if got := Absolute(Strong([]float64{1, 2, 8}, []float64{16, 4, 1}), p); got[0] != 0.5 || got[1] != 1 || !math.IsNaN(got[2]) {
-		t.Errorf("absolute ratio %v", got)
-	}
 	if got := Speedup([]Point{{1, 0}, {2, 5}, {4, math.NaN()}}); !math.IsNaN(got[0]) || got[1] != 1 || !math.IsNaN(got[2]) {
 		t.Errorf("speed-up with missing values %v", got)
-	}
-}
-
-func TestFits(t *testing.T) {
-	// Published: SPEC SDM91 on a Sun SPARCcenter 2000 (Gunther 2007, and the
-	// specsdm91 data of R's usl package, whose least squares give these values).
-	sdm := []Point{{1, 64.9}, {18, 995.9}, {36, 1652.4}, {72, 1853.2}, {108, 1828.9}, {144, 1775.0}, {216, 1702.2}}
-	f := USL(sdm)
-	if !near(f.One, 89.995, 0.01) || !near(f.Serial, 0.02773, 1e-5) || !near(f.Coherency, 0.0001044, 1e-7) || !near(f.Peak, 96.5, 0.1) || !near(f.Limit, 1884, 1) {
-		t.Errorf("SDM91: %+v", f)
-	}
-	// Throughput that levels off more slowly than USL can: the law has no coherency.
-	ray := []Point{{1, 20}, {4, 78}, {8, 130}, {12, 170}, {16, 190}, {20, 200}, {24, 210}, {28, 230}, {32, 260}, {48, 280}, {64, 310}}
-	if f, g := USL(ray), Amdahl(ray); f.Coherency != 0 || !near(f.Serial, g.Serial, 1e-9) || !near(f.Serial, 0.058, 1e-3) {
-		t.Errorf("at the edge: %+v, %+v", f, g)
-	}
-	ideal := func(one, serial, coherency float64) (p []Point) {
-		for _, n := range []float64{1, 2, 4, 8, 16, 32} {
-			p = append(p, Point{n, one * n / (1 + serial*(n-1) + coherency*n*(n-1))})
-		}
-		return p
-	}
-	for _, c := range [][3]float64{{1e9, 0.05, 0}, {1e-9, 0.3, 0}, {7, 0.02, 0.001}, {3, 0, 0.01}, {1, 0, 0}} {
-		f := USL(ideal(c[0], c[1], c[2]))
-		if !near(f.One/c[0], 1, 1e-6) || !near(f.Serial, c[1], 1e-6) || !near(f.Coherency, c[2], 1e-6) || f.Error > 1e-6 || f.Reasons != nil {
-			t.Errorf("%v: %+v", c, f)
-		}
-		if c[2] == 0 {
-			if f := Amdahl(ideal(c[0], c[1], 0)); !near(f.Serial, c[1], 1e-6) || f.Coherency != 0 || !math.IsInf(f.Peak, 1) {
-				t.Errorf("%v: %+v", c, f)
-			}
-		}
-	}
-	// One worker of this arm is slow for reasons of its own.
-	bad := ideal(10, 0.01, 0)
-	bad[0].Throughput /= 1.3
-	if f := Amdahl(bad); len(f.Reasons) == 0 || !strings.Contains(f.Reasons[0], "efficiency of 129 % at 2 workers") {
-		t.Errorf("efficiency above 105 %%: %+v", f)
-	}
-	for _, p := range [][]Point{nil, {{1, 1}, {2, 2}}, {{1, 1}, {2, -2}, {4, math.Inf(1)}}, {{2, 1}, {2, 1}, {2, 1}, {2, 1}}} {
-		for _, f := range []Fit{USL(p), Amdahl(p)} {
-			if !math.IsNaN(f.One) || len(f.Reasons) != 1 {
-				t.Errorf("%v: %+v", p, f)
-			}
-		}
 	}
 }

@@ -15,7 +15,7 @@ type Bimodality struct {
 	Reason string
 }
 
-// minModes is the smallest sample in which two groups can be told from chance,
+// minModes is the smallest sample in which two groups can be distinguished from chance,
 // and minGroup the smallest group.
 const (
 	minModes = 8
@@ -39,7 +39,7 @@ func Modes(x []float64) Bimodality {
 		return b
 	}
 	if len(x) < minModes {
-		b.Reason = fmt.Sprintf("%d values are too few to tell one group from two: at least %d are needed", len(x), minModes)
+		b.Reason = fmt.Sprintf("%d values are too few to distinguish one group from two: at least %d are needed", len(x), minModes)
 		return b
 	}
 	x = slices.Sorted(slices.Values(x))

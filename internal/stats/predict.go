@@ -80,7 +80,7 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 	}
 	low, high := settings[0].X, settings[len(settings)-1].X
 	if room := beyond * (high - low); !within(x, low, high) {
-		return Prediction{}, fmt.Errorf("setting %v is too far from those measured, %v to %v: want %v to %v", x, low, high, low-room, high+room)
+		return Prediction{}, fmt.Errorf("setting %v is too far outside the measured range, %v to %v: want %v to %v", x, low, high, low-room, high+room)
 	}
 	best := Prediction{Error: math.Inf(1)}
 	for _, c := range curves {
@@ -96,7 +96,7 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 		}
 	}
 	if math.IsInf(best.Error, 1) {
-		return best, fmt.Errorf("no curve fits: each falls to 0 or below within the settings measured or at %v", x)
+		return best, fmt.Errorf("no curve fits: each falls to 0 or below within the measured range or at %v", x)
 	}
 	best.Error = math.Expm1(best.Error)
 	best.Beyond = x < low || x > high

@@ -21,13 +21,29 @@ type contrasts struct {
 	null   null
 }
 
-// walsh are the means (d_i+d_j)/2, i <= j. As many of them are above v as the
+// HodgesLehmann is the estimate of the centre of d: the median of all means
+// (d_i+d_j)/2, i <= j; NaN of no values.
+func HodgesLehmann(d []float64) float64 {
+	if len(d) == 0 {
+		return math.NaN()
+	}
+	return means(d).median()
+}
+
+// walsh are the means of d with their order: as many of them are above v as the
 // signed-rank statistic of d-v has (Tukey), so its null distribution orders them.
 func walsh(d []float64) contrasts {
+	c := means(d)
+	c.null = signedRank(len(d))
+	return c
+}
+
+// means are the Walsh averages (d_i+d_j)/2, i <= j, of at least one value.
+func means(d []float64) contrasts {
 	d = slices.Sorted(slices.Values(d))
 	n := len(d)
 	return contrasts{
-		unit: "pairs", size: n * (n + 1) / 2, min: d[0], max: d[n-1], null: signedRank(n),
+		unit: "pairs", size: n * (n + 1) / 2, min: d[0], max: d[n-1],
 		atMost: func(v float64) int {
 			count, j := 0, n-1
 			for i := 0; i <= j; i++ {

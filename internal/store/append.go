@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,9 +21,9 @@ import (
 
 // Append stores one round of samples, all or nothing, with the labels job and
 // instance. A series that was in the round before and is not in this one ends
-// here, so that queries show a gap and not its last value. One that began after the
-// round before is stored with a 0 at that, or a query would take its first value for
-// nothing gained; where that round is not stored, it is not known when it was 0.
+// here, so queries show a gap and not its last value. One that began after the
+// previous round is stored with a 0 there, so its first value counts as growth; if
+// that round is not stored, the time of its 0 is unknown.
 //
 // When Append returns nil every sample survives a crash of the process. An
 // error means that the round, or the samples that the error names, are not
@@ -260,8 +259,7 @@ func (l *local) build(m *metric.Sample) *series {
 		b.Set(model.JobLabel, l.job)
 		b.Set(model.InstanceLabel, l.instance)
 		for i, v := range m.Labels {
-			// Process names are bytes, and PromQL cannot even quote U+FFFD.
-			b.Set(m.Desc.Labels[i], strings.ToValidUTF8(v, "?"))
+			b.Set(m.Desc.Labels[i], metric.Label(v))
 		}
 		b.Set(model.BucketLabel, le)
 		b.Set(model.MetricNameLabel, name)

@@ -1,7 +1,7 @@
-// Package store keeps what was measured: an embedded Prometheus with its time
-// series database on disk, PromQL, scraping of further targets, recording
-// rules and the HTTP API. It is the only package that imports Prometheus, so
-// that an upgrade is a matter of one folder.
+// Package store keeps the measurements: an embedded Prometheus with its time series
+// database on disk, PromQL, scraping of further targets, recording rules and the
+// HTTP API. It is the only package that imports Prometheus, so an upgrade concerns
+// one folder.
 //
 // # What is kept, and when
 //
@@ -13,14 +13,14 @@
 // # Full disks
 //
 // The database of Prometheus is built for a disk that does not fill up. Three
-// of its habits would lose acknowledged samples or end the process, and this
-// package exists as much to prevent them as to wrap the rest:
+// of its properties would lose acknowledged samples or end the process; this package
+// prevents that:
 //
 //   - A record longer than a page (32 KiB) is written page by page. If a write
 //     fails halfway, the next record is put behind the torn one and
 //     acknowledged; the next start cuts the log at the tear and drops it. A new
-//     series whose record failed is never logged again, so that its later
-//     samples cannot be told whose they are.
+//     series whose record failed is never logged again, so its later
+//     samples belong to no known series.
 //   - The repair at start rewrites the damaged segment, which needs space, and
 //     deletes every later one.
 //   - Head chunks are written by a goroutine that panics when the disk is full.
@@ -30,6 +30,6 @@
 // so that nothing can be acknowledged behind a tear; then a preallocated
 // reserve is given back to the disk, the log is cut in place at its last whole
 // record, which needs no space, and the database is opened again. Samples
-// refused meanwhile are counted in teescope_store_lost_samples_total. Head
-// chunks are written only while there is room.
+// refused during that time are counted in teescope_store_lost_samples_total. Head
+// chunks are written only while the disk has space.
 package store

@@ -21,7 +21,7 @@ import (
 // The reasons why samples are refused.
 var (
 	errNoSpace = errors.New("disk is nearly full")
-	errTorn    = errors.New("log is being put in order after a failed write")
+	errTorn    = errors.New("log is being repaired after a failed write")
 	errClosed  = errors.New("store is closed")
 )
 

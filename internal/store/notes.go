@@ -113,11 +113,11 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 	}
 	var out []error
 	for _, why := range slices.Sorted(maps.Keys(blind)) {
-		out = append(out, fmt.Errorf("source %s was blind in a part of this time: %s", source, why))
+		out = append(out, fmt.Errorf("source %s was blind for part of this time: %s", source, why))
 	}
 	if coverage < 1 {
 		say := "source " + source + " counted down to " + strconv.FormatFloat(100*coverage, 'g', 2, 64) +
-			" % of its events in a part of this time; counters are scaled to all events"
+			" % of its events for part of this time; counters are scaled up"
 		if deviation > 0 {
 			say += ", with a standard error of up to " + strconv.FormatFloat(100*deviation, 'g', 2, 64) + " % of their sum"
 		}

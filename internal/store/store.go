@@ -112,7 +112,7 @@ func (s *Store) openFiles() (*database, error) {
 		if n, err = free(s.opts.Dir); err != nil {
 			return nil, err
 		} else if n < need {
-			return nil, fmt.Errorf("disk of %s is full: %d MiB free, %d MiB needed to start: free some space there: %w",
+			return nil, fmt.Errorf("disk of %s is full: %d MiB free, %d MiB needed to start: free some space: %w",
 				s.opts.Dir, n>>20, need>>20, errNoSpace)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Store) openFiles() (*database, error) {
 		return nil, err
 	}
 	if n := counter(db.reg, "prometheus_tsdb_mmap_chunk_corruptions_total"); n > 0 {
-		s.trouble.set("head chunks", errors.New("files of head chunks were damaged; their samples were taken from the log"))
+		s.trouble.set("head chunks", errors.New("files of head chunks were damaged; their samples were recovered from the log"))
 	}
 	return db, nil
 }
@@ -187,8 +187,8 @@ func (s *Store) commit(db *database, a storage.Appender) error {
 	return nil
 }
 
-// rollback takes a transaction back, which writes to the log as well: the
-// series that it created.
+// rollback undoes a transaction, which also writes to the log: the series that it
+// created.
 func (s *Store) rollback(db *database, a storage.Appender) error {
 	s.commits.Lock()
 	defer s.commits.Unlock()
@@ -217,7 +217,7 @@ func (s *Store) isTorn() bool {
 }
 
 // putInOrder puts the log in order after a failed write and opens the database again.
-// Until there is room for that, the old one keeps answering queries.
+// Until the disk has space for that, the old one keeps answering queries.
 func (s *Store) putInOrder() error {
 	s.mending.Lock()
 	defer s.mending.Unlock()
@@ -261,7 +261,7 @@ func (s *Store) putInOrder() error {
 	return nil
 }
 
-// keepUp does what must happen from time to time.
+// keepUp does the periodic work.
 func (s *Store) keepUp(ctx context.Context) {
 	every := time.NewTicker(s.opts.SyncInterval)
 	defer every.Stop()
@@ -325,7 +325,7 @@ func (s *Store) watchCheckpoints(db *database) {
 	s.tear(db, errors.New("the log could not be shortened"))
 }
 
-// Close writes what is pending and gives the directory free. Later calls do nothing.
+// Close writes pending data and releases the directory. Later calls do nothing.
 func (s *Store) Close() (err error) {
 	s.closed.Do(func() {
 		s.stop()
@@ -352,8 +352,7 @@ func (s *Store) Close() (err error) {
 	return err
 }
 
-// Err says what is wrong now: samples are being refused, or data was found
-// damaged at start. It is nil when all is well.
+// Err returns the current trouble: samples are refused, or data was damaged at start.
 func (s *Store) Err() error { return s.trouble.err() }
 
 // Query evaluates expr at a point in time; see Eval for what it returns.
@@ -401,7 +400,7 @@ func (t *troubles) err() error {
 	return errors.Join(errs...)
 }
 
-// atLeastWarn drops what Prometheus says in passing.
+// atLeastWarn drops Prometheus' informational messages.
 type atLeastWarn struct{ slog.Handler }
 
 func (h atLeastWarn) Enabled(ctx context.Context, l slog.Level) bool {

@@ -33,7 +33,7 @@ type Evidence struct {
 type Facts struct {
 	// Kind is the Kind's Name ("sgx", "tdx", "sev"), filled in by the package's Detect.
 	Kind string `json:"kind"`
-	// Variant tells members of a family apart ("in-tree", "isgx", "sev-es", "sev-snp").
+	// Variant distinguishes members of a family ("in-tree", "isgx", "sev-es", "sev-snp").
 	Variant string `json:"variant,omitempty"`
 	Role    Role   `json:"role"`
 	// Active: usable now. A capable CPU with the driver absent is not active.

@@ -68,7 +68,7 @@ func Across(es []*result.Experiment, o Options) (*result.Experiment, error) {
 	doc := merged(es, shared)
 	if len(uncommon) > 0 {
 		doc.Guards = append(doc.Guards, result.Guard{ID: "uncommon-cases", Level: result.Note,
-			Message: "not all results have these cases, so they are left out: " + strings.Join(uncommon, ", "),
+			Message: "these cases are left out because not all results have them: " + strings.Join(uncommon, ", "),
 			Help:    "run the same sweep in all"})
 	}
 	Conclude(doc, o)

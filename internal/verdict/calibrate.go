@@ -68,10 +68,10 @@ func Calibrate(e *result.Experiment) (*NoiseFloor, error) {
 	}
 	a, b := &e.Environments[0], &e.Environments[1]
 	if a.Launcher != b.Launcher || !maps.Equal(a.Params, b.Params) || !maps.Equal(a.Subject, b.Subject) {
-		return nil, fmt.Errorf("calibrate %s: %s and %s are not the same on purpose; make an A/A experiment with `teescope bench calibrate`", e.Name, a.ID, b.ID)
+		return nil, fmt.Errorf("calibrate %s: %s and %s are declared different; make an A/A experiment with `teescope bench calibrate`", e.Name, a.ID, b.ID)
 	}
 	if a.Hardware.Serial == "" || a.Hardware.Serial != b.Hardware.Serial {
-		return nil, fmt.Errorf("calibrate %s: the arms were not shown to run on one host", e.Name)
+		return nil, fmt.Errorf("calibrate %s: the arms are not known to have run on one host", e.Name)
 	}
 	n := &NoiseFloor{Host: a.Hardware.Serial, Workload: e.Workload.Name, Version: e.Workload.Version, Metric: e.Design.Primary,
 		MeasuredAt: e.StartedAt, Cases: map[string]Floor{}}
@@ -107,21 +107,10 @@ func relabelled(base, treat []float64, r *rand.Rand) float64 {
 				d[j] = -d[j]
 			}
 		}
-		size[i] = math.Abs(centre(d))
+		size[i] = math.Abs(stats.HodgesLehmann(d))
 	}
 	slices.Sort(size)
 	return size[relabels*95/100]
-}
-
-// centre is the Hodges-Lehmann estimate: the median of all pairwise means.
-func centre(d []float64) float64 {
-	means := make([]float64, 0, len(d)*(len(d)+1)/2)
-	for i := range d {
-		for _, v := range d[i:] {
-			means = append(means, (d[i]+v)/2)
-		}
-	}
-	return stats.Median(means)
 }
 
 // drift is how far, as a log ratio, the second half of an arm's runs may lie from

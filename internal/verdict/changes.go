@@ -5,11 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Key tells histories apart: the job, what it ran on, and the metric. Another
+// Key identifies a history: the job, what it ran on, and the metric. Another
 // fingerprint is another series and never an alarm.
 type Key struct {
 	Workload    string `json:"workload"`
@@ -29,12 +30,39 @@ type Point struct {
 	Value  float64   `json:"value"`
 	Better string    `json:"better"` // "lower" or "higher"
 	// Counters are what the runs did per operation, where that was counted.
-	Counters map[string]Count `json:"counters_per_operation,omitempty"`
+	Counters map[explain.Event]explain.Count `json:"counters_per_operation,omitempty"`
 }
 
 // Count is how often something happened per operation; not ok where its metric was
 // not counted.
-func (p *Point) Count(counter string) (Count, bool) { return countOf(p.Counters, counter) }
+func (p *Point) Count(e explain.Event) (explain.Count, bool) { return explain.CountOf(p.Counters, e) }
+
+// MixChange is a point whose program does other things than that of the point
+// before it: other system calls, other faults.
+type MixChange struct {
+	Index int    `json:"index"`
+	Label string `json:"label"`
+	// Shifts are sorted by the size of the difference.
+	Shifts []explain.Shift `json:"shifts"`
+}
+
+// mixChanges compares each point with the one before it. Points whose counters
+// were not attached are passed over.
+func mixChanges(points []Point) (out []MixChange) {
+	last := -1
+	for i := range points {
+		if len(points[i].Counters) == 0 {
+			continue
+		}
+		if last >= 0 {
+			if s := explain.Shifts(points[last].Counters, points[i].Counters); len(s) > 0 {
+				out = append(out, MixChange{Index: i, Label: points[i].Label, Shifts: s})
+			}
+		}
+		last = i
+	}
+	return out
+}
 
 // Series is a history of one key, the oldest point first.
 type Series struct {
@@ -56,7 +84,7 @@ type Change struct {
 	After  float64   `json:"after"`
 	Ratio  float64   `json:"ratio"`
 	P      float64   `json:"p"`
-	// Z is the robust z-score of the second rule, null where there were too few
+	// Z is the robust z-score of the second test, null where there were too few
 	// points before the change for it.
 	Z *float64 `json:"robust_z"`
 	// Worse is the direction of the metric applied to Ratio.
@@ -126,7 +154,7 @@ func Points(e *result.Experiment) (points []Point, refused []Refused) {
 	for i := range e.Cases {
 		c := &e.Cases[i]
 		for _, env := range e.Environments {
-			counters := p.counters(c, env.ID)
+			counters := explain.Counts(p.runs(c.ID, env.ID))
 			for _, d := range p.metrics() {
 				if env.Fingerprint == "" || c.Identity == "" {
 					continue

@@ -1,10 +1,12 @@
 package verdict
 
 import (
-	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -121,15 +123,15 @@ func Disturbed(r *result.Run, l Limits) string {
 	i := &r.Interference
 	switch {
 	case beyond(i.StealRatio, l.Steal):
-		return fmt.Sprintf("%.1f %% steal", 100**i.StealRatio)
+		return metric.Percent(*i.StealRatio) + " steal"
 	case beyond(i.ForeignCPU, l.Foreign):
-		return fmt.Sprintf("others used %.0f %% of the CPUs", 100**i.ForeignCPU)
+		return "others used " + metric.Percent(*i.ForeignCPU) + " of the CPUs"
 	case beyond(i.ThrottleEvents, l.Throttles):
-		return fmt.Sprintf("%.0f throttling events", *i.ThrottleEvents)
+		return metric.Count(*i.ThrottleEvents) + " throttling events"
 	case beyond(i.SwapBytes, l.SwapBytes):
-		return fmt.Sprintf("%.1f MiB swapped", *i.SwapBytes/(1<<20))
+		return metric.Value(*i.SwapBytes, "bytes") + " swapped"
 	case beyond(i.MemoryPressure, l.Pressure):
-		return fmt.Sprintf("waited for memory %.0f %% of the time", 100**i.MemoryPressure)
+		return "waited for memory " + metric.Percent(*i.MemoryPressure) + " of the time"
 	}
 	return ""
 }
@@ -138,6 +140,17 @@ func beyond(v *float64, limit float64) bool { return v != nil && *v > limit }
 
 // used: the pair takes part in the comparison.
 func (k *contest) used(d duo) bool { return !d.barred && (!k.aside || d.cause == "") }
+
+// compared are the runs that explanations compare: the pairs in use.
+func (k *contest) compared() explain.Arms {
+	a := explain.Arms{Case: k.cas.ID, Base: k.base, Treat: k.treat, Unpaired: k.unpaired}
+	for _, d := range k.duos {
+		if k.used(d) {
+			a.Pairs = append(a.Pairs, explain.Pair{Base: d.base, Treat: d.treat})
+		}
+	}
+	return a
+}
 
 // values of a metric in both arms, of the pairs in use or of all.
 func (k *contest) values(metric string, all bool) (base, treat []float64) {
@@ -170,7 +183,7 @@ func value(r *result.Run, metric string) (float64, bool) {
 	return *m.Value, true
 }
 
-// compare makes the comparison of a metric; rules may still refuse it.
+// compare makes the comparison of a metric; guards may still refuse it.
 func (p *pass) compare(k *contest, d *result.MetricDesc) (result.Comparison, stats.Comparison) {
 	s := p.statistics(k, d, false)
 	c := result.Comparison{
@@ -249,10 +262,47 @@ func instance(e *result.Environment) string {
 	return e.Cloud.Provider + " " + e.Cloud.InstanceType
 }
 
-// known is nil for what cannot be had.
+// known is nil for NaN and infinities.
 func known(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
 	return &v
+}
+
+// median of a metric over the usable runs of a case in an arm, NaN without any.
+func (p *pass) median(c *result.Case, env, metric string) float64 {
+	var x []float64
+	for _, r := range p.runs(c.ID, env) {
+		if v, ok := value(r, metric); ok {
+			x = append(x, v)
+		}
+	}
+	return stats.Median(x)
+}
+
+// noReason stands where a value is missing without a word.
+const noReason = "no reason is recorded"
+
+// missing is the recorded reason for a field of an environment or for what it is
+// part of, or that there is none.
+func missing(e *result.Environment, path string) string {
+	for at := path; at != ""; {
+		if why := e.Missing[at]; why != "" {
+			return why
+		}
+		at = at[:max(0, strings.LastIndexByte(at, '.'))]
+	}
+	return noReason
+}
+
+// named finds the metric that a workload declares under a name of common use,
+// with or without the workload's own prefix; "" where it has none.
+func (p *pass) named(name string) string {
+	for _, d := range p.e.Workload.Metrics {
+		if d.Name == name || strings.HasSuffix(d.Name, "_"+name) {
+			return d.Name
+		}
+	}
+	return ""
 }

@@ -7,30 +7,33 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 //go:generate go test -count=1 -run ^TestDocs$ . -update
 
 var update = flag.Bool("update", false, "write the generated document")
 
-// TestDocs compares docs/guards.md with the list of rules.
+// TestDocs compares docs/guards.md with the list of guards.
 func TestDocs(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Guards\n\nGenerated from the code by `make generate`. A guard is a reason to refuse what numbers seem to say, or to doubt it. Each has three\n" +
-		"answers: it speaks, it is silent, or it says \"cannot tell\" and why (a note): what is not known is never passed over as if it were fine.\n\n" +
-		"Levels: `invalid` takes the verdict away, and the ratio too where the values do not belong together; `warn` stands beside the verdict, or\n" +
-		"makes it `inconclusive`, as said here; `info` is a note. `teescope gate` ends with status 3 on `invalid` and 2 on `inconclusive`.\n\n" +
-		"| guard | speaks when | to the verdict | what would help |\n|---|---|---|---|\n")
-	for _, r := range Rules {
+	b.WriteString("# Guards\n\nGenerated from the code by `make generate`. A guard is a reason to refuse or to doubt a verdict. It speaks, is silent, or says\n" +
+		"\"cannot tell\" with the reason (a note): what is unknown never counts as fine.\n\n" +
+		"Levels: `invalid` removes the verdict, and the ratio too if the values do not belong together; `warn` stands next to the verdict or makes\n" +
+		"it `inconclusive`, as the table says; `info` is a note. `teescope gate` exits with status 3 on `invalid` and 2 on `inconclusive`.\n\n" +
+		"| guard | speaks if | effect on the verdict | what helps |\n|---|---|---|---|\n")
+	for _, r := range Guards {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.ID, cell(r.Doc), cell(r.Effect), cell(r.Help))
 	}
 	l := DefaultLimits()
-	fmt.Fprintf(&b, "\nA pair is disturbed (`disturbed`) beyond one of these limits in either run: steal %s, others' share of all CPUs %s, throttling events %g,\n"+
-		"swap %g MiB, time that tasks waited for memory %s. Where most pairs are disturbed, none can be set aside; then a typical steal above %s or\n"+
-		"others' share above %s, or a difference between the arms above the limit of a pair, takes the verdict back, unless the interval lies\n"+
-		"beyond the factor that it may be: where others take the share f of the CPUs, a run takes up to 1/(1-f) times as long if shared fairly.\n",
-		percent(l.Steal), percent(l.Foreign), l.Throttles, l.SwapBytes/(1<<20), percent(l.Pressure), percent(l.HopelessSteal), percent(l.HopelessForeign))
-	b.WriteString("\nResults that are put side by side may also have the note `uncommon-cases`, which names cases that not all of them have.\n")
+	fmt.Fprintf(&b, "\nA pair is disturbed (`disturbed`) if either run is beyond one of these limits: steal %s, others' share of all CPUs %s, throttling\n"+
+		"events %g, swap %g MiB, time that tasks waited for memory %s. If most pairs are disturbed, none can be set aside. Then a typical\n"+
+		"steal above %s, a typical share of others above %s, or a difference between the arms above the limit of a pair withdraws the\n"+
+		"verdict, unless the interval lies beyond the factor that the disturbance can explain: if others use the share f of the CPUs and the\n"+
+		"CPUs are shared fairly, a run takes up to 1/(1-f) times as long.\n",
+		metric.Percent(l.Steal), metric.Percent(l.Foreign), l.Throttles, l.SwapBytes/(1<<20), metric.Percent(l.Pressure), metric.Percent(l.HopelessSteal), metric.Percent(l.HopelessForeign))
+	b.WriteString("\nResults that are compared side by side may also have the note `uncommon-cases`, which names cases that only some of them have.\n")
 	const name = "../../docs/guards.md"
 	if *update {
 		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
@@ -46,7 +49,7 @@ func TestDocs(t *testing.T) {
 		t.Errorf("%s is not what the code says; run `make generate`", name)
 	}
 	var ids []string
-	for _, r := range Rules {
+	for _, r := range Guards {
 		if slices.Contains(ids, r.ID) {
 			t.Errorf("%s is there twice", r.ID)
 		}

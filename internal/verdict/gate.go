@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -42,10 +43,10 @@ type Result struct {
 
 // Gate decides whether a change may pass. It fails (Regression) only if the whole
 // interval of a primary metric lies beyond the margin, still so after Holm's
-// correction for the number of cases and treatments, and no rule or second opinion
+// correction for the number of cases and treatments, and no guard or second opinion
 // objects. It passes only if every primary metric was shown to be no worse than
 // the margin: the upper end of its 90 % interval, a one-sided test at 5 %, lies
-// below. Anything between is Undecided, anything that a rule refuses NotValid.
+// below. Anything between is Undecided, anything that a guard refuses NotValid.
 //
 // A missing metric, an unfinished experiment, arms that differ in anything but the
 // one declared subject, or in nothing, are NotValid. Separate results are never
@@ -88,16 +89,16 @@ func (g *gate) refusals() {
 		refuse("there is no case to compare")
 	}
 	for _, s := range e.Design.Order {
-		// Whoever takes runs out of a file chooses what it says.
+		// A planned run that is missing may have been removed to change the outcome.
 		if !slices.ContainsFunc(e.Runs, func(r result.Run) bool { return r.Pair == s.Pair && r.Case == s.Case && r.Env == s.Env }) {
-			refuse("the run of pair %d, case %s, in %s was planned and is not there", s.Pair, s.Case, s.Env)
+			refuse("the planned run of pair %d, case %s, in %s is missing", s.Pair, s.Case, s.Env)
 		}
 	}
 	for _, c := range e.Cases {
 		for _, env := range e.Environments {
 			runs := g.runs(c.ID, env.ID)
 			for _, r := range runs {
-				// A run that crashed is a lost pair; one that gave other metrics but not
+				// A run that crashed is a lost pair; one that reported other metrics but not
 				// this one is a fault of the measurement.
 				m := r.Metric(e.Design.Primary)
 				if (m == nil || m.Value == nil) && !unsteady(r) && (r.Status != result.Failed || len(r.Metrics) > 0) {
@@ -126,10 +127,10 @@ func (g *gate) subject(k *contest, refuse func(string, ...any)) {
 	subject := g.e.Design.Subject
 	switch {
 	case g.o.Diff == nil:
-		refuse("the environments of %s and %s were not compared, so what else differs is not known", k.base.ID, k.treat.ID)
+		refuse("the environments of %s and %s were not compared, so other differences are unknown", k.base.ID, k.treat.ID)
 		return
 	case missing(k.base, "hardware") != noReason || missing(k.treat, "hardware") != noReason:
-		refuse("what %s and %s are was not read from inside, so what else differs is not known", k.base.ID, k.treat.ID)
+		refuse("the hardware of %s and %s was not read from inside, so other differences are unknown", k.base.ID, k.treat.ID)
 		return
 	case strings.Contains(subject, "+"):
 		refuse("the arms are declared to differ in more than one thing (%s)", subject)
@@ -180,7 +181,7 @@ func (g *gate) one(i int, p float64, m int) {
 			g.open = append(g.open, text+"\n  separate results carry the drift of the host between them: calibrate this workload on this host, or better, run both arms in one experiment")
 			return
 		case *floor >= c.Margin:
-			g.open = append(g.open, fmt.Sprintf("%s\n  the drift of this host (%s, from its calibration) is not below the margin of %s", text, percent(*floor), percent(c.Margin)))
+			g.open = append(g.open, fmt.Sprintf("%s\n  the drift of this host (%s, from its calibration) is not below the margin of %s", text, metric.Percent(*floor), metric.Percent(c.Margin)))
 			return
 		}
 		slack = 1 + *floor
@@ -196,7 +197,7 @@ func (g *gate) one(i int, p float64, m int) {
 			g.worse = append(g.worse, text)
 			return
 		}
-		g.open = append(g.open, fmt.Sprintf("%s\n  beyond the margin, but not after Holm's correction for %d comparisons (P = %.3g); more pairs would tell", text, m, p))
+		g.open = append(g.open, fmt.Sprintf("%s\n  beyond the margin, but not after Holm's correction for %d comparisons (P = %s); measure more pairs", text, m, metric.Digits(p)))
 	case !doubted && high*slack <= limit:
 		g.fine = append(g.fine, text)
 	default:

@@ -94,7 +94,7 @@ func TestGate(t *testing.T) {
 			}
 			l.Runs = append(l.Runs[:3:3], l.Runs[4:]...)
 			return l
-		}(), opts(Options{}), NotValid, "the run of pair 3, case default, in base was planned and is not there"},
+		}(), opts(Options{}), NotValid, "the planned run of pair 3, case default, in base is missing"},
 		{"not finished", func() *lab { l := builds(1, 0.003, 10); l.EndedAt = nil; return l }(), opts(Options{}), NotValid, "--resume"},
 		{"another kernel in one arm", builds(1, 0.003, 10).env(1, func(e *result.Environment) { e.Software.Kernel = "6.8" }), opts(Options{}),
 			NotValid, `differ in more than the subject "binary": kernel`},
@@ -111,8 +111,8 @@ func TestGate(t *testing.T) {
 		}(), opts(Options{}), Passed, "ok"},
 		{"environments not compared", builds(1, 0.003, 10), GateOptions{}, NotValid, "were not compared"},
 		{"not read from inside", builds(1, 0.003, 10).env(0, func(e *result.Environment) { e.Missing = map[string]string{"hardware": "capture failed"} }), opts(Options{}), NotValid, "not read from inside"},
-		{"a rule refuses", builds(1, 0.003, 10).each("head", func(r *result.Run) { r.OutputDigest = "other" }), opts(Options{}), NotValid, "different-job: the arms did different work"},
-		{"a rule doubts", builds(1, 0.003, 10).each("", func(r *result.Run) { v := 0.9; r.Interference.ForeignCPU = &v }), opts(Options{}), Undecided, "does not cancel in a pair"},
+		{"a guard refuses", builds(1, 0.003, 10).each("head", func(r *result.Run) { r.OutputDigest = "other" }), opts(Options{}), NotValid, "different-job: the arms did different work"},
+		{"a guard doubts", builds(1, 0.003, 10).each("", func(r *result.Run) { v := 0.9; r.Interference.ForeignCPU = &v }), opts(Options{}), Undecided, "does not cancel in a pair"},
 		{"within the noise floor", func() *lab { return builds(1.05, 0.002, 10) }(), opts(Options{Calibration: &NoiseFloor{Host: "host-1", Workload: "redis", Version: 1,
 			Metric: "seconds", Cases: map[string]Floor{"sha256:default": {Paired: 0.06}}}}), Undecided, "noise floor"},
 	} {

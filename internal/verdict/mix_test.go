@@ -5,23 +5,34 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/result"
 )
 
+// written is an event that is written as PromQL does.
+func written(counter string) explain.Event {
+	name, _, _ := strings.Cut(counter, "{")
+	labels := map[string]string{}
+	for _, m := range labelled.FindAllStringSubmatch(counter, -1) {
+		labels[m[1]] = m[2]
+	}
+	return explain.EventOf(name, labels)
+}
+
 // read makes a point's counters of lines "name median min max runs".
-func read(t *testing.T, text string) map[string]Count {
+func read(t *testing.T, text string) map[explain.Event]explain.Count {
 	t.Helper()
-	out := map[string]Count{}
+	out := map[explain.Event]explain.Count{}
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
 		var name string
-		var c Count
+		var c explain.Count
 		if _, err := fmt.Sscan(line, &name, &c.Median, &c.Min, &c.Max, &c.Runs); err != nil {
 			t.Fatal(err)
 		}
-		out[name] = c
+		out[written(name)] = c
 	}
 	return out
 }
@@ -49,7 +60,7 @@ func TestMixChanges(t *testing.T) {
 			for _, m := range mixChanges([]Point{{Counters: read(t, c.before)}, {Counters: read(t, c.after)}}) {
 				var list []string
 				for _, s := range m.Shifts {
-					list = append(list, fmt.Sprintf("%s %g %g", s.Counter, s.Before.Median, s.After.Median))
+					list = append(list, fmt.Sprintf("%s %g %g", s.Event, s.Before.Median, s.After.Median))
 				}
 				got = append(got, fmt.Sprintf("%d: %s", m.Index, strings.Join(list, ", ")))
 			}
@@ -67,12 +78,12 @@ func TestMixChanges(t *testing.T) {
 
 // TestMixOfFewEvents: one fault more in a run is chance where a run is many operations.
 func TestMixOfFewEvents(t *testing.T) {
-	counted := func(value, operations float64) map[string]Count {
+	counted := func(value, operations float64) map[explain.Event]explain.Count {
 		per := value / operations
 		l := redis().each("native", func(r *result.Run) {
 			r.Counters = []result.Counter{{Name: "calls", Value: &value, PerOperation: &per, Trust: result.Full}}
 		})
-		return newPass(l.Experiment, Options{}).counters(&l.Cases[0], "native")
+		return explain.Counts(newPass(l.Experiment, Options{}).runs(l.Cases[0].ID, "native"))
 	}
 	for _, c := range []struct {
 		before, after, operations float64
@@ -84,7 +95,7 @@ func TestMixOfFewEvents(t *testing.T) {
 		{3, 4, 1, 1},
 		{0, 2, 2, 1},
 	} {
-		if got := shifts(counted(c.before, c.operations), counted(c.after, c.operations)); len(got) != c.want {
+		if got := explain.Shifts(counted(c.before, c.operations), counted(c.after, c.operations)); len(got) != c.want {
 			t.Errorf("%g and %g events in %g operations: %v, want %d shifts", c.before, c.after, c.operations, got, c.want)
 		}
 	}
@@ -101,15 +112,15 @@ func TestCountersOfPartsOfRuns(t *testing.T) {
 			r.Counters = append(r.Counters, result.Counter{Name: "faults", Labels: map[string]string{"cause": "write"}, PerOperation: &one, Trust: result.Full})
 		}
 	})
-	p := Point{Counters: newPass(l.Experiment, Options{}).counters(&l.Cases[0], "native")}
-	faults, ok := p.Count(`faults{cause="write"}`)
-	if calls, _ := p.Count(`calls{syscall="read"}`); !ok || faults.Min != 1 || faults.Median != 1 || faults.Runs != calls.Runs/2 {
+	p := Point{Counters: explain.Counts(newPass(l.Experiment, Options{}).runs(l.Cases[0].ID, "native"))}
+	faults, ok := p.Count(written(`faults{cause="write"}`))
+	if calls, _ := p.Count(written(`calls{syscall="read"}`)); !ok || faults.Min != 1 || faults.Median != 1 || faults.Runs != calls.Runs/2 {
 		t.Errorf("faults %+v beside calls %+v", faults, calls)
 	}
-	if c, ok := p.Count(`calls{syscall="write"}`); !ok || c.Median != 0 {
+	if c, ok := p.Count(written(`calls{syscall="write"}`)); !ok || c.Median != 0 {
 		t.Errorf("a call that was never made: %+v, %v", c, ok)
 	}
-	if c, ok := p.Count("switches"); ok {
+	if c, ok := p.Count(written("switches")); ok {
 		t.Errorf("a metric that was not counted: %+v", c)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Refused is a result that a history has and does not use, with the reason: a guard of
-// Refusals, or that no run has a usable value.
+// Refused is a result that a history keeps but does not use, with the reason: a guard of
+// Refusals, or no run with a usable value.
 type Refused struct {
 	Key
 	At    time.Time `json:"at"`
@@ -21,8 +21,7 @@ type Refused struct {
 	Reason string   `json:"reason"`
 }
 
-// invalidArm is the guard of an arm that is kept by itself, without those that it was
-// compared with.
+// invalidArm is the guard of an arm that is kept without the arms it was compared with.
 const invalidArm = "invalid-arm"
 
 // Refusals are guards for an arm that is taken out of an experiment to be kept by itself, as
@@ -38,7 +37,7 @@ func Refusals(e *result.Experiment, arm string) []result.Guard {
 			if why == "" || slices.ContainsFunc(out, func(g result.Guard) bool { return g.Case == c.ID && g.Message == why }) {
 				continue
 			}
-			g := result.Guard{ID: invalidArm, Level: result.Refuse, Message: why, Help: "the result that it was measured in has all comparisons", Case: c.ID}
+			g := result.Guard{ID: invalidArm, Level: result.Refuse, Message: why, Help: "see the original result for all comparisons", Case: c.ID}
 			if d.Name != e.Design.Primary {
 				g.Metric = d.Name
 			}
@@ -90,8 +89,8 @@ func (p *pass) refusedBy(cas, metric string) string {
 	return ""
 }
 
-// without is why no run of a case in an arm has a metric; "" where that is nothing to speak
-// of, as another metric is the primary one and runs ended well.
+// without is why no run of a case in an arm has a metric; "" where that does not matter,
+// because another metric is the primary one and runs succeeded.
 func (p *pass) without(c *result.Case, arm, metric string) string {
 	why, well := "no run was made", false
 	for _, r := range p.runs(c.ID, arm) {

@@ -2,9 +2,9 @@ package verdict
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -28,7 +28,7 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 	}
 	what := c.Metric
 	if c.BaseMedian != nil && c.TreatMedian != nil && d != nil {
-		what += fmt.Sprintf(": %s against %s", quantity(*c.TreatMedian, d.Unit), quantity(*c.BaseMedian, d.Unit))
+		what += fmt.Sprintf(": %s against %s", metric.Value(*c.TreatMedian, d.Unit), metric.Value(*c.BaseMedian, d.Unit))
 	}
 	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, counted(c.Pairs, replicate(c)))
 	if dims := beside(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
@@ -41,7 +41,7 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 	case c.Ratio == nil || c.Low == nil || c.High == nil || c.Cost == nil:
 		single := ""
 		if c.Ratio != nil {
-			single = " " + ratio(*c.Ratio) + " without an interval"
+			single = " " + metric.Times(*c.Ratio) + " without an interval"
 		}
 		return fmt.Sprintf("no verdict: %s against %s on %s%s %s: %s", t, b, on, single, tail, first(c.Reasons))
 	case c.Verdict == stats.Inconclusive:
@@ -55,7 +55,7 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 	case Term(c.Grade) != "overhead":
 		return fmt.Sprintf("platform difference: %s against %s on %s is %s %s", t, b, on, asRatio(c), tail)
 	case c.Verdict == stats.Equivalent:
-		return fmt.Sprintf("%s and %s are equivalent within %s on %s: %s %s", t, b, percent(c.Margin), on, asRatio(c), tail)
+		return fmt.Sprintf("%s and %s are equivalent within %s on %s: %s %s", t, b, metric.Percent(c.Margin), on, asRatio(c), tail)
 	case c.Verdict == stats.Gain && better(d) > 0:
 		return fmt.Sprintf("%s gives %s of %s on %s %s", t, asRatio(c), b, on, tail)
 	}
@@ -77,7 +77,7 @@ func replicate(c *result.Comparison) string {
 // asRatio writes the ratio as measured, with its interval and bound.
 func asRatio(c *result.Comparison) string {
 	return map[result.Bound]string{result.AtMost: "at most ", result.AtLeast: "at least "}[c.Bound] +
-		ratio(*c.Ratio) + " " + interval(*c.Low, *c.High)
+		metric.TimesOf(*c.Ratio, *c.Low, *c.High)
 }
 
 // asCost writes the cost ratio; where higher values are better, a bound turns round.
@@ -89,14 +89,14 @@ func asCost(c *result.Comparison, better int8) string {
 	case c.Bound == result.AtMost || c.Bound == result.AtLeast:
 		word = "at most "
 	}
-	return word + ratio(*c.Cost) + " " + interval(*c.CostLow, *c.CostHigh)
+	return word + metric.TimesOf(*c.Cost, *c.CostLow, *c.CostHigh)
 }
 
 // settling says what the pairs would have found and how many would settle it.
 func settling(c *result.Comparison) string {
 	s := counted(c.Pairs, replicate(c))
 	if c.MDE != nil {
-		s += " would find " + percent(*c.MDE) + " four times in five"
+		s += " would find " + metric.Percent(*c.MDE) + " four times in five"
 	}
 	if c.PairsNeeded > 0 {
 		s += fmt.Sprintf(", %d would settle it", c.PairsNeeded)
@@ -112,61 +112,25 @@ func first(reasons []string) string {
 	return reasons[0]
 }
 
-// ratio is written with three digits, and with three decimals near 1, where they matter.
-func ratio(v float64) string { return digits3(v) + "x" }
-
-func interval(low, high float64) string { return "[" + digits3(low) + ", " + digits3(high) + "]" }
-
-func digits3(v float64) string {
-	if math.Abs(v-1) < 0.1 {
-		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", v), "0"), ".")
+// value prints a value of a metric with its unit, if that was declared.
+func (p *pass) value(v float64, name string) string {
+	if d := p.e.Desc(name); d != nil {
+		return metric.Value(v, d.Unit)
 	}
-	return plain(v, 3)
+	return metric.Value(v, "")
 }
 
-func percent(v float64) string { return plain(100*v, 2) + " %" }
-
-// plain writes at least so many digits, and an exponent only for what nobody
-// reads as a number anyway.
-func plain(v float64, digits int) string {
-	if a := math.Abs(v); a >= math.Pow10(digits)-0.5 && a < 1e9 {
-		return fmt.Sprintf("%.0f", v)
+// counted writes a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%.*g", digits, v)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// quantity writes a value in a scaled unit: binary for bytes, decimal otherwise.
-func quantity(v float64, unit string) string {
-	per := ""
-	if u, ok := strings.CutSuffix(unit, "_per_second"); ok {
-		unit, per = u, "/s"
+func pick(first bool, a, b string) string {
+	if first {
+		return a
 	}
-	switch unit {
-	case "seconds":
-		return scaled(v, 1000, []string{"s", "ms", "µs", "ns"}, true) + per
-	case "bytes":
-		return scaled(v, 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"}, false) + per
-	case "bits":
-		return scaled(v, 1000, []string{"bit", "kbit", "Mbit", "Gbit"}, false) + per
-	case "seconds_per_bit":
-		return plain(1e9*v, 3) + " s/Gbit"
-	case "ratio":
-		return percent(v)
-	case "":
-		return fmt.Sprintf("%.4g", v)
-	}
-	return strings.TrimSpace(scaled(v, 1000, []string{"", "k", "M", "G"}, false)) + " " + strings.ReplaceAll(unit, "_", " ") + per
-}
-
-// scaled divides v by step while it is large, or multiplies it while it is small.
-func scaled(v, step float64, units []string, down bool) string {
-	i := 0
-	for i < len(units)-1 && v != 0 && (down && math.Abs(v) < 0.9995 || !down && math.Abs(v) >= 0.9995*step) {
-		if i++; down {
-			v *= step
-		} else {
-			v /= step
-		}
-	}
-	return plain(v, 3) + " " + units[i]
+	return b
 }

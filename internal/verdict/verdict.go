@@ -1,11 +1,11 @@
 // Package verdict decides what may be concluded from the runs of an experiment,
-// and says it in words. It pairs the runs, has package stats compare them, and
-// asks every refusal rule of its list whether the numbers mean what they seem to
+// and states it in words. It pairs the runs, lets package stats compare them, and
+// asks every guard of its list whether the numbers mean what they seem to
 // mean. It is pure: it reads no clock and no file, and the same document gives the
 // same answer.
 //
 // Only the primary metric gets a verdict: with many metrics, some move by chance.
-// The others carry a ratio and an interval and an empty verdict, unless a rule
+// The others carry a ratio and an interval and an empty verdict, unless a guard
 // refused them, which makes it "invalid".
 package verdict
 
@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -20,8 +21,8 @@ import (
 // DefaultMargin is the smallest cost that matters where the design names none.
 const DefaultMargin = 0.03
 
-// Options of a conclusion. The zero value is usable; without Diff the rules that
-// compare environments say that they cannot tell.
+// Options of a conclusion. The zero value is usable; without Diff the guards that
+// compare environments report that they could not check.
 type Options struct {
 	// Margin is the smallest cost that matters, as a ratio minus 1; 0 is the design's.
 	Margin float64
@@ -29,6 +30,8 @@ type Options struct {
 	Confidence float64
 	// Diff lists the fields in which two environments differ.
 	Diff func(base, treat *result.Environment) []result.Difference
+	// Catalog has the prices and causes of attributions; nil has none.
+	Catalog *explain.Catalog
 	// Calibration is what identical arms have shown on this host, from Calibrate;
 	// nil when there was no such run. One of another host or job is not used.
 	Calibration *NoiseFloor
@@ -41,7 +44,7 @@ type Options struct {
 }
 
 // Limits are the disturbances, measured apart from the metric, beyond which a
-// pair is set aside. A null reading sets nothing aside: it cannot tell.
+// pair is set aside. A null reading sets nothing aside.
 type Limits struct {
 	// Steal is the share of CPU time that the hypervisor gave to others; 2 %
 	// moves a busy run by about as much as most margins.
@@ -84,17 +87,20 @@ func conclude(e *result.Experiment, o Options) *pass {
 			p.raw = append(p.raw, s)
 		}
 	}
-	for i := range Rules {
-		p.rule = &Rules[i]
-		p.rule.check(p)
+	for i := range Guards {
+		p.guard = &Guards[i]
+		p.guard.check(p)
 	}
 	p.settle()
-	e.Attribution = p.attribute()
+	e.Attribution = nil
+	for _, k := range p.contests {
+		e.Attribution = append(e.Attribution, p.o.Catalog.Difference(e.UnitCosts, k.compared())...)
+	}
 	for i := range e.Comparisons {
 		c := &e.Comparisons[i]
 		c.Headline = Sentence(e, c)
 		if c.Primary && c.Verdict != stats.Equivalent {
-			c.Cause = because(c, rowsOf(e.Attribution, c))
+			c.Cause = p.o.Catalog.Because(c, explain.RowsOf(e.Attribution, c))
 		}
 	}
 	return p
@@ -105,9 +111,9 @@ type pass struct {
 	e        *result.Experiment
 	o        Options
 	contests []*contest
-	rule     *Rule // the one that is asked
-	findings []finding
-	// raw are the statistics behind e.Comparisons, and doubted the rules' doubts
+	guard    *Guard // the one that is asked
+	spoken   []spoken
+	// raw are the statistics behind e.Comparisons, and doubted the guards' doubts
 	// about them, in the same order.
 	raw     []stats.Comparison
 	doubted map[int]bool
@@ -116,6 +122,9 @@ type pass struct {
 func newPass(e *result.Experiment, o Options) *pass {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
+	}
+	if o.Catalog == nil {
+		o.Catalog = &explain.Catalog{}
 	}
 	o.Margin = cmp.Or(o.Margin, e.Design.Margin, DefaultMargin)
 	if a := e.Design.Alpha; o.Confidence == 0 && a > 0 && a < 1 {

@@ -349,7 +349,7 @@ func TestAttribution(t *testing.T) {
 	per("gramine-sgx", "tee_llc_misses_total", result.None, &nine)
 	per("native", "tee_page_faults_total", result.Full, nil)
 	per("gramine-sgx", "tee_page_faults_total", result.Full, &nine)
-	l.conclude(Options{})
+	l.conclude(Options{Catalog: catalog})
 	if len(l.Attribution) != 1 {
 		t.Fatalf("rows %+v, want the one counter that both arms gave and that sees the workload", l.Attribution)
 	}
@@ -371,7 +371,7 @@ func TestAttributionOfRareEvents(t *testing.T) {
 			r.Counters = append(r.Counters, result.Counter{Name: "tee_syscalls_total", Labels: map[string]string{"syscall": "futex"}, PerOperation: &rare, Trust: result.Full})
 		}
 	})
-	l.conclude(Options{})
+	l.conclude(Options{Catalog: catalog})
 	for _, a := range l.Attribution {
 		if a.Delta != 0 {
 			t.Errorf("%s: %v more, want 0 in most pairs", a.Counter, a.Delta)

@@ -8,17 +8,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
 )
 
-// annotationsMost is how many regions a chart is given, the open and the newest.
+// annotationsMost bounds the regions of a chart: the open ones and the newest.
 const annotationsMost = 500
 
 // annotations adds the routes of the regions that charts mark: GET
-// annotations?from=TIME&to=TIME with rule= and subject= as in GET findings, and
-// POST annotations as Grafana's data sources of the simple JSON kind ask
-// (https://github.com/grafana/simple-json-datasource#annotation-api), for which the
-// folder itself answers as well.
+// annotations?from=TIME&to=TIME with rule= and subject= as in GET findings, and POST
+// annotations for Grafana's simple JSON data source
+// (https://github.com/grafana/simple-json-datasource#annotation-api), which also asks
+// the folder itself.
 func annotations(mux *http.ServeMux, o Options) {
 	const base = "/api/teescope/v1/"
 	mux.HandleFunc("GET "+base+"{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "teescope") })
@@ -36,12 +36,12 @@ func annotations(mux *http.ServeMux, o Options) {
 			reply(w, o, http.StatusBadRequest, Error{"read body: " + err.Error()})
 			return
 		}
-		f := analysis.Filter{From: q.Range.From, To: q.Range.To, Rule: strings.TrimSpace(q.Annotation.Query), Limit: annotationsMost}
+		f := findings.Filter{From: q.Range.From, To: q.Range.To, Rule: strings.TrimSpace(q.Annotation.Query), Limit: annotationsMost}
 		regions(w, o, f, html.EscapeString) // Grafana shows titles and texts as HTML
 	})
 }
 
-// grafanaQuery is what Grafana asks; it sends more, of which nothing matters here.
+// grafanaQuery is the part of Grafana's request that matters here.
 type grafanaQuery struct {
 	Range struct {
 		From time.Time `json:"from"`
@@ -52,7 +52,7 @@ type grafanaQuery struct {
 	} `json:"annotation"`
 }
 
-func regions(w http.ResponseWriter, o Options, f analysis.Filter, text func(string) string) {
+func regions(w http.ResponseWriter, o Options, f findings.Filter, text func(string) string) {
 	f.Limit = min(f.Limit, annotationsMost)
 	list, err := o.History(f)
 	if err != nil {
@@ -66,8 +66,8 @@ func regions(w http.ResponseWriter, o Options, f analysis.Filter, text func(stri
 	reply(w, o, http.StatusOK, out)
 }
 
-// region is a finding as a chart marks it: from its beginning until it was last seen.
-func region(r analysis.Record, text func(string) string) Annotation {
+// region is a finding as a chart marks it, from its start until it was last seen.
+func region(r findings.Record, text func(string) string) Annotation {
 	end := r.LastSeen
 	if r.Until != nil {
 		end = *r.Until

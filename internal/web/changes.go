@@ -10,18 +10,17 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/teescope/teescope/internal/anomaly"
+	"github.com/teescope/teescope/internal/findings/anomaly"
 )
 
-// compareFor is the time that one comparison may take. What it has found by then
-// is the answer.
+// compareFor bounds one comparison; its answer is what it has found by then.
 const compareFor = 20 * time.Second
 
 // changes adds GET changes?from=TIME&to=TIME&beforeFrom=TIME&beforeTo=TIME, with
 // process= as a regular expression (unanchored) and top= as the number of changes,
 // and GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N.
 func changes(mux *http.ServeMux, o Options) {
-	// One at a time: a comparison reads an hour of everything, on the host of the workload.
+	// One at a time: a comparison reads an hour of all series, on the host of the workload.
 	turn := make(chan struct{}, 1)
 	serve := func(name string, answer func(context.Context, url.Values) (any, error)) {
 		mux.HandleFunc("GET /api/teescope/v1/"+name, func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +30,7 @@ func changes(mux *http.ServeMux, o Options) {
 			case turn <- struct{}{}:
 				defer func() { <-turn }()
 			case <-ctx.Done():
-				reply(w, o, http.StatusServiceUnavailable, Error{name + ": another comparison is running: try again"})
+				reply(w, o, http.StatusServiceUnavailable, Error{name + ": another comparison is running; try again when it is done"})
 				return
 			}
 			v, err := answer(ctx, r.URL.Query())
@@ -80,7 +79,7 @@ func changes(mux *http.ServeMux, o Options) {
 	})
 }
 
-// badParameter is a mistake in the request.
+// badParameter is an invalid parameter of a request.
 type badParameter struct {
 	name string
 	err  error
@@ -88,18 +87,18 @@ type badParameter struct {
 
 func (b badParameter) Error() string { return b.name + ": " + b.err.Error() }
 
-// window reads a span of time of which both ends have to be given.
+// window reads a span of time; both ends are required.
 func window(q url.Values, from, to string) (w anomaly.Window, err error) {
 	if w.From, w.To, err = span(q, from, to); err != nil {
 		return w, badParameter{"times", err}
 	}
 	if w.From.IsZero() || w.To.IsZero() {
-		return w, badParameter{from + " and " + to, errors.New("want both, in unix seconds or like 2006-01-02T15:04:05Z")}
+		return w, badParameter{from + " and " + to, errors.New("want both, as unix seconds or like 2006-01-02T15:04:05Z")}
 	}
 	return w, nil
 }
 
-// number reads a whole number; least is what an absent one stands for.
+// number reads a whole number from least to most; the default is least.
 func number(q url.Values, name string, least, most int) (int, error) {
 	text := q.Get(name)
 	if text == "" {

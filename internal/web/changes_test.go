@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/anomaly"
+	"github.com/teescope/teescope/internal/findings/anomaly"
 )
 
 func TestChanges(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// What all the users' dashboards may take.
+// The limits of the dashboards made on the page.
 const (
 	dashboardsMost  = 100
 	panelsMost      = 50
@@ -27,22 +27,22 @@ var (
 	panelUnits = []string{"", "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds"}
 )
 
-// DashboardKeeper holds the users' dashboards.
+// DashboardKeeper holds the dashboards made on the page.
 type DashboardKeeper interface {
 	Dashboards() Dashboards
-	// SetDashboards replaces those of the users, after it checked them.
+	// SetDashboards checks the list and replaces them with it.
 	SetDashboards([]Dashboard) error
 }
 
-// ErrNotKept is wrapped by a change that is right and could not be stored.
+// ErrNotKept is wrapped by the error of a valid change that could not be stored.
 var ErrNotKept = errors.New("not kept")
 
-// errChanged refuses a change of dashboards that are no longer those that were read.
-var errChanged = errors.New("the dashboards were changed since they were read, and nothing was done; read them again, and send the change with their new ETag in If-Match")
+// errChanged refuses to overwrite dashboards that changed since they were read.
+var errChanged = errors.New("the dashboards have changed since they were read, so this change was not made; read them again and send their new ETag in If-Match")
 
-// dashboards adds the routes of the users' dashboards: GET has them all, to show and
-// to export; PUT replaces those that are not locked. Both name what is there now in
-// ETag; a PUT with If-Match replaces only what it names (RFC 9110, section 13.1.1).
+// dashboards adds the routes of the dashboards: GET returns all, to show and to export;
+// PUT replaces those that are not locked. Both answer with an ETag; a PUT with If-Match
+// replaces only the dashboards with that tag (RFC 9110, section 13.1.1).
 func dashboards(mux *http.ServeMux, o Options) {
 	const at = "/api/teescope/v1/dashboards"
 	answer := func(w http.ResponseWriter) {
@@ -51,20 +51,20 @@ func dashboards(mux *http.ServeMux, o Options) {
 		reply(w, o, http.StatusOK, d)
 	}
 	mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) { answer(w) })
-	var one sync.Mutex // between the look at what is there and its replacement
+	var one sync.Mutex // from the check of If-Match to the replacement
 	mux.HandleFunc("PUT "+at, func(w http.ResponseWriter, r *http.Request) {
 		var d Dashboards
 		err := body(w, r, dashboardsBytes, &d)
 		one.Lock()
 		defer one.Unlock()
-		if err == nil && d.Dashboards == nil { // another document would delete all
+		if err == nil && d.Dashboards == nil { // any other document would delete all
 			err = errors.New("dashboards: want a list; [] for none")
 		}
 		if err == nil && !ifMatch(r, tagOf(o.Dashboards.Dashboards())) {
 			err = errChanged
 		}
 		if err == nil {
-			err = o.Dashboards.SetDashboards(d.Dashboards) // what was exported may be imported, whose locked ones do not matter
+			err = o.Dashboards.SetDashboards(d.Dashboards) // an export may be imported; its locked ones are ignored
 		}
 		switch {
 		case errors.Is(err, errChanged):
@@ -81,25 +81,26 @@ func dashboards(mux *http.ServeMux, o Options) {
 
 // tagOf is the entity tag of dashboards: equal tags, equal documents.
 func tagOf(d Dashboards) string {
-	b, _ := json.Marshal(d) // texts alone: they can always be written
+	b, _ := json.Marshal(d) // strings only: always valid JSON
 	sum := sha256.Sum256(b)
 	return fmt.Sprintf(`"%x"`, sum[:12])
 }
 
-// ifMatch says whether a request may change what has a tag. Without If-Match it may.
+// ifMatch reports whether a request may change a document with this tag. Without
+// If-Match it may.
 func ifMatch(r *http.Request, tag string) bool {
 	wanted, asked := r.Header["If-Match"]
 	tags := strings.Join(wanted, ",")
 	if !asked || strings.TrimSpace(tags) == "*" {
 		return true
 	}
-	// A weak tag, W/"...", names no single document and so never this one.
+	// A weak tag, W/"...", never matches.
 	return slices.ContainsFunc(strings.Split(tags, ","), func(t string) bool { return strings.TrimSpace(t) == tag })
 }
 
-// CheckDashboards says what is wrong with a list of dashboards beside others whose
-// names are taken; parse says what is wrong with a query. The keys of a problem are
-// those of the list's JSON, with indices.
+// CheckDashboards returns the first problem of a list of dashboards, nil without one.
+// taken are the names of other dashboards; parse checks a query. The keys in a problem
+// are those of the list's JSON, with indices.
 func CheckDashboards(list []Dashboard, taken []string, parse func(expr string) error) error {
 	if len(list) > dashboardsMost {
 		return fmt.Errorf("%d dashboards; want at most %d", len(list), dashboardsMost)
@@ -110,7 +111,7 @@ func CheckDashboards(list []Dashboard, taken []string, parse func(expr string) e
 			return at
 		}
 		if slices.Contains(taken, d.Name) {
-			at.Err = fmt.Errorf("%q is taken; choose another", d.Name)
+			at.Err = fmt.Errorf("another dashboard is called %q; choose another name", d.Name)
 			return at
 		}
 		taken = append(slices.Clip(taken), d.Name)
@@ -129,7 +130,7 @@ func CheckDashboards(list []Dashboard, taken []string, parse func(expr string) e
 
 // DashboardError is a problem with a dashboard, and where it is.
 type DashboardError struct {
-	Dashboard, Panel int // indices; Panel is -1 where the problem is no panel's
+	Dashboard, Panel int // indices; Panel is -1 for a problem outside the panels
 	Key              string
 	Err              error
 }
@@ -144,7 +145,7 @@ func (e *DashboardError) Error() string {
 // Unwrap is the problem without its place.
 func (e *DashboardError) Unwrap() error { return e.Err }
 
-// check says which key of a panel is wrong, and why.
+// check returns the first invalid key of a panel, and why.
 func (p Panel) check(parse func(expr string) error) (key string, err error) {
 	if err := checkName(p.Title); err != nil {
 		return "title", err
@@ -166,7 +167,7 @@ func checkName(s string) error {
 		return fmt.Errorf("%d characters; want 1 to %d", n, nameMost)
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("%q: want characters that can be printed", s)
+		return fmt.Errorf("%q: want printable characters", s)
 	}
 	return nil
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/teescope/teescope/internal/cost"
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/result"
 )
 
-// explain answers GET explain?process=NAME; instance, from, to and per may be left out.
-func explain(o Options) http.HandlerFunc {
+// serveExplanation answers GET explain?process=NAME; instance, from, to and per may be left out.
+func serveExplanation(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := question(r)
 		if err != nil {
@@ -17,7 +18,7 @@ func explain(o Options) http.HandlerFunc {
 			return
 		}
 		e, err := o.Explain(r.Context(), q)
-		var refusal *cost.Refusal
+		var refusal *explain.Refusal
 		switch {
 		case errors.As(err, &refusal) && refusal.NotFound:
 			reply(w, o, http.StatusNotFound, Error{err.Error()})
@@ -32,9 +33,9 @@ func explain(o Options) http.HandlerFunc {
 }
 
 // question reads the parameters; what is left out is left zero.
-func question(r *http.Request) (cost.Question, error) {
+func question(r *http.Request) (explain.Question, error) {
 	v := r.URL.Query()
-	q := cost.Question{Process: v.Get("process"), Instance: v.Get("instance")}
+	q := explain.Question{Process: v.Get("process"), Instance: v.Get("instance")}
 	if q.Process == "" {
 		return q, errors.New("name a process: explain?process=NAME")
 	}
@@ -50,11 +51,11 @@ func question(r *http.Request) (cost.Question, error) {
 	return q, err
 }
 
-// ExplanationOf adds to a tree what there is to act on.
-func ExplanationOf(t cost.Tree) Explanation {
-	e := Explanation{Tree: t, Causes: []Cause{}}
-	for _, c := range t.Causes() {
-		e.Causes = append(e.Causes, Cause(c))
+// explanation answers with the trees of a document's comparisons.
+func explanation(w http.ResponseWriter, o Options, e *result.Experiment, err error) {
+	var out ResultExplanation
+	if err == nil {
+		out.Trees = o.ResultTrees(e)
 	}
-	return e
+	document(w, o, out, err)
 }

@@ -2,29 +2,28 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/cost"
+	"github.com/teescope/teescope/internal/explain"
 )
 
 func TestExplain(t *testing.T) {
-	var asked cost.Question
+	var asked explain.Question
 	h := served(func(o *Options) {
-		o.Explain = func(_ context.Context, q cost.Question) (Explanation, error) {
+		o.Explain = func(_ context.Context, q explain.Question) (Explanation, error) {
 			asked = q
 			switch q.Process {
 			case "gone":
-				return Explanation{}, &cost.Refusal{NotFound: true, Reason: `no process "gone"`}
+				return Explanation{}, &explain.Refusal{NotFound: true, Reason: `no process "gone"`}
 			case "two":
-				return Explanation{}, &cost.Refusal{Reason: "several machines"}
+				return Explanation{}, &explain.Refusal{Reason: "several machines"}
 			case "broken":
 				return Explanation{}, errors.New("the store is closed")
 			}
-			return ExplanationOf(cost.Tree{Subject: q.Process, Rows: []cost.Row{{ID: "lock", Title: "waiting for locks", Cause: "lock_contention", Advice: "Do.", Share: cost.Amount{Value: 0.5}}}}), nil
+			return Explanation{Tree: explain.Tree{Subject: q.Process}, Causes: []explain.FoundCause{{Rule: "lock_contention"}}}, nil
 		}
 	})
 	for _, c := range []struct {
@@ -48,16 +47,8 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	do(h, "GET", "/api/teescope/v1/explain?process=a+b&instance=vm1&from=1000.5&to=2026-03-01T14:02:15%2B01:00&per=request", "")
-	want := cost.Question{Process: "a b", Instance: "vm1", From: time.Unix(1000, 5e8), To: time.Date(2026, 3, 1, 13, 2, 15, 0, time.UTC), PerRequest: true}
+	want := explain.Question{Process: "a b", Instance: "vm1", From: time.Unix(1000, 5e8), To: time.Date(2026, 3, 1, 13, 2, 15, 0, time.UTC), PerRequest: true}
 	if asked.Process != want.Process || asked.Instance != want.Instance || !asked.From.Equal(want.From) || !asked.To.Equal(want.To) || !asked.PerRequest {
 		t.Errorf("asked %+v, want %+v", asked, want)
-	}
-}
-
-// TestNoCauses: lists are empty and not null, as the page expects.
-func TestNoCauses(t *testing.T) {
-	b, err := json.Marshal(ExplanationOf(cost.Tree{}).Causes)
-	if err != nil || string(b) != "[]" {
-		t.Errorf("%s, %v", b, err)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
 )
 
-// What GET findings?... answers with at most, and unless limit= says otherwise.
+// The largest and the default limit= of GET findings.
 const (
 	findingsMost    = 5000
 	findingsDefault = 1000
 )
 
-// findings answers GET findings: without parameters with what is open and closed
-// lately, else with the part of the history that from, to, id, rule, subject, state and
-// limit select. subject is a regular expression for the whole of a subject.
-func findings(o Options) http.HandlerFunc {
+// serveFindings answers GET findings: without parameters with the open and the recently
+// closed ones, else with the part of the history that from, to, id, rule, subject, state
+// and limit select. subject is a regular expression that matches a whole subject.
+func serveFindings(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		out := o.Findings()
 		if q := r.URL.Query(); o.History != nil && len(q) > 0 {
@@ -39,22 +39,22 @@ func findings(o Options) http.HandlerFunc {
 }
 
 // filter reads the parameters of GET findings.
-func filter(q url.Values) (f analysis.Filter, err error) {
+func filter(q url.Values) (f findings.Filter, err error) {
 	for name := range q {
 		if !slices.Contains([]string{"from", "to", "id", "rule", "subject", "state", "limit"}, name) {
-			return f, fmt.Errorf("%s: no such parameter; there are from, to, id, rule, subject, state and limit", name)
+			return f, fmt.Errorf("%s: no such parameter; want from, to, id, rule, subject, state or limit", name)
 		}
 	}
 	if f.From, f.To, err = span(q, "from", "to"); err != nil {
 		return f, err
 	}
-	f.ID, f.Rule, f.State, f.Limit = q.Get("id"), q.Get("rule"), analysis.State(q.Get("state")), findingsDefault
+	f.ID, f.Rule, f.State, f.Limit = q.Get("id"), q.Get("rule"), findings.State(q.Get("state")), findingsDefault
 	if s := q.Get("subject"); s != "" {
-		if f.Subject, err = analysis.Whole(s); err != nil {
+		if f.Subject, err = findings.Whole(s); err != nil {
 			return f, fmt.Errorf("subject: %w", err)
 		}
 	}
-	if f.State != "" && f.State != analysis.Open && f.State != analysis.Closed {
+	if f.State != "" && f.State != findings.Open && f.State != findings.Closed {
 		return f, errors.New("state: want open or closed")
 	}
 	if l := q.Get("limit"); l != "" {

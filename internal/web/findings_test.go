@@ -11,20 +11,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
 )
 
 // past is a history that answers with what it was asked, as the title of a finding,
 // or with an error.
-func past(list ...analysis.Record) func(*Options) {
+func past(list ...findings.Record) func(*Options) {
 	return func(o *Options) {
-		o.Findings = func() Findings { return Findings{Findings: []analysis.Record{{ID: "now"}}} }
-		o.History = func(f analysis.Filter) ([]analysis.Record, error) {
+		o.Findings = func() Findings { return Findings{Findings: []findings.Record{{ID: "now"}}} }
+		o.History = func(f findings.Filter) ([]findings.Record, error) {
 			if f.Rule == "broken" {
 				return nil, errors.New("read the history")
 			}
 			asked := fmt.Sprintf("from %d to %d id %q rule %q subject %v state %q limit %d", f.From.Unix(), f.To.Unix(), f.ID, f.Rule, f.Subject, f.State, f.Limit)
-			return append([]analysis.Record{{ID: "asked", Finding: analysis.Finding{Title: asked}}}, list...), nil
+			return append([]findings.Record{{ID: "asked", Finding: findings.Finding{Title: asked}}}, list...), nil
 		}
 	}
 }
@@ -66,10 +66,10 @@ func TestAnnotations(t *testing.T) {
 	end := time.UnixMilli(9000)
 	evil := `<img src=x onerror=alert(1)>` + "\x1b[31m\n"
 	h := served(past(
-		analysis.Record{ID: "a", State: analysis.Open, Since: time.UnixMilli(1000), LastSeen: time.UnixMilli(5000), Silenced: "s",
-			Finding: analysis.Finding{Rule: "heat", Subject: evil, Title: "Hot.", Severity: analysis.Warning}},
-		analysis.Record{ID: "b", State: analysis.Closed, Since: time.UnixMilli(2000), LastSeen: time.UnixMilli(8000), Until: &end,
-			Finding: analysis.Finding{Rule: "heat", Subject: "redis", Title: "Hot.", Severity: analysis.Critical}}))
+		findings.Record{ID: "a", State: findings.Open, Since: time.UnixMilli(1000), LastSeen: time.UnixMilli(5000), Silenced: "s",
+			Finding: findings.Finding{Rule: "heat", Subject: evil, Title: "Hot.", Severity: findings.Warning}},
+		findings.Record{ID: "b", State: findings.Closed, Since: time.UnixMilli(2000), LastSeen: time.UnixMilli(8000), Until: &end,
+			Finding: findings.Finding{Rule: "heat", Subject: "redis", Title: "Hot.", Severity: findings.Critical}}))
 	get := func(method, body string) []Annotation {
 		w := do(h, method, "/api/teescope/v1/annotations?from=1&to=2", body)
 		var got []Annotation
@@ -108,14 +108,14 @@ func TestAnnotations(t *testing.T) {
 
 // keeper holds silences and dashboards, and fails when told to.
 type keeper struct {
-	silences []analysis.Silence
+	silences []findings.Silence
 	boards   []Dashboard
 	err      error
 }
 
-func (k *keeper) List() []analysis.Silence { return k.silences }
+func (k *keeper) List() []findings.Silence { return k.silences }
 
-func (k *keeper) Add(s analysis.Silence) (analysis.Silence, error) {
+func (k *keeper) Add(s findings.Silence) (findings.Silence, error) {
 	if k.err != nil {
 		return s, k.err
 	}
@@ -126,7 +126,7 @@ func (k *keeper) Add(s analysis.Silence) (analysis.Silence, error) {
 
 func (k *keeper) Remove(id string) error {
 	if len(k.silences) == 0 {
-		return fmt.Errorf("%w: %q", analysis.ErrNoSilence, id)
+		return fmt.Errorf("%w: %q", findings.ErrNoSilence, id)
 	}
 	k.silences = nil
 	return k.err
@@ -163,7 +163,7 @@ func TestChangesByThePage(t *testing.T) {
 		{"POST", "silences", `{}`, full, 507, `no space left`},
 		{"DELETE", "silences/new", "", nil, 200, `{"silences":null}`},
 		{"DELETE", "silences/new", "", nil, 404, `no such silence: \"new\"`},
-		{"DELETE", "silences", "", nil, 404, `no such call`},
+		{"DELETE", "silences", "", nil, 404, `no such API call`},
 		{"GET", "dashboards", "", nil, 200, `"locked":[{"name":"ours"`},
 		{"PUT", "dashboards", `{"dashboards":[{"name":"mine","panels":[{"title":"t","query":"up","unit":"","kind":"graph"}]}],"locked":[{"name":"x","panels":[]}]}`, nil, 200, `"name":"mine"`},
 		{"PUT", "dashboards", `{"dashboards":[{"name":"mine","rows":1}]}`, nil, 400, `unknown field`},
@@ -255,22 +255,22 @@ func TestCheckDashboards(t *testing.T) {
 		return []Dashboard{{Name: "a", Panels: []Panel{good, p}}}
 	}
 	for want, list := range map[string][]Dashboard{
-		"":                                                 {{Name: "a", Panels: []Panel{good}}, {Name: "B <b>", Panels: make50(good)}},
-		"dashboards[0].name: 0 characters":                 {{Panels: []Panel{good}}},
-		"dashboards[0].name: 101 characters":               {{Name: strings.Repeat("ä", 101), Panels: []Panel{good}}},
-		`dashboards[0].name: "a\x1b[31m": want`:            {{Name: "a\x1b[31m", Panels: []Panel{good}}},
-		`dashboards[0].name: "\xff": want`:                 {{Name: "\xff", Panels: []Panel{good}}},
-		`dashboards[0].name: "ours" is taken`:              {{Name: "ours", Panels: []Panel{good}}},
-		`dashboards[1].name: "a" is taken`:                 {{Name: "a", Panels: []Panel{good}}, {Name: "a", Panels: []Panel{good}}},
-		"dashboards[0].panels: 0 panels; want 1 to 50":     {{Name: "a"}},
-		"dashboards[0].panels: 51 panels":                  {{Name: "a", Panels: append(make50(good), good)}},
-		"dashboards[0].panels[1].title: 0 characters":      with(func(p *Panel) { p.Title = " " }),
-		`dashboards[0].panels[1].kind: "pie"; want one of`: with(func(p *Panel) { p.Kind = "pie" }),
-		`dashboards[0].panels[1].unit: "km"; want one of`:  with(func(p *Panel) { p.Unit = "km" }),
-		"dashboards[0].panels[1].query: parse error":       with(func(p *Panel) { p.Query = "up(" }),
-		"dashboards[0].panels[1].query: 0 bytes":           with(func(p *Panel) { p.Query = "" }),
-		"dashboards[0].panels[1].query: 10001 bytes":       with(func(p *Panel) { p.Query = strings.Repeat("x", 10_001) }),
-		"101 dashboards; want at most 100":                 make([]Dashboard, 101),
+		"":                                      {{Name: "a", Panels: []Panel{good}}, {Name: "B <b>", Panels: make50(good)}},
+		"dashboards[0].name: 0 characters":      {{Panels: []Panel{good}}},
+		"dashboards[0].name: 101 characters":    {{Name: strings.Repeat("ä", 101), Panels: []Panel{good}}},
+		`dashboards[0].name: "a\x1b[31m": want`: {{Name: "a\x1b[31m", Panels: []Panel{good}}},
+		`dashboards[0].name: "\xff": want`:      {{Name: "\xff", Panels: []Panel{good}}},
+		`dashboards[0].name: another dashboard is called "ours"`: {{Name: "ours", Panels: []Panel{good}}},
+		`dashboards[1].name: another dashboard is called "a"`:    {{Name: "a", Panels: []Panel{good}}, {Name: "a", Panels: []Panel{good}}},
+		"dashboards[0].panels: 0 panels; want 1 to 50":           {{Name: "a"}},
+		"dashboards[0].panels: 51 panels":                        {{Name: "a", Panels: append(make50(good), good)}},
+		"dashboards[0].panels[1].title: 0 characters":            with(func(p *Panel) { p.Title = " " }),
+		`dashboards[0].panels[1].kind: "pie"; want one of`:       with(func(p *Panel) { p.Kind = "pie" }),
+		`dashboards[0].panels[1].unit: "km"; want one of`:        with(func(p *Panel) { p.Unit = "km" }),
+		"dashboards[0].panels[1].query: parse error":             with(func(p *Panel) { p.Query = "up(" }),
+		"dashboards[0].panels[1].query: 0 bytes":                 with(func(p *Panel) { p.Query = "" }),
+		"dashboards[0].panels[1].query: 10001 bytes":             with(func(p *Panel) { p.Query = strings.Repeat("x", 10_001) }),
+		"101 dashboards; want at most 100":                       make([]Dashboard, 101),
 	} {
 		err := CheckDashboards(list, []string{"ours"}, parse)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
@@ -297,7 +297,7 @@ func FuzzFilter(f *testing.F) {
 			return
 		}
 		if x, err := filter(q); err == nil {
-			x.Select([]analysis.Record{{Since: time.Unix(1, 0)}})
+			x.Select([]findings.Record{{Since: time.Unix(1, 0)}})
 			if x.Limit < 1 {
 				t.Errorf("%q: limit %d", query, x.Limit)
 			}

@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// instant reads a time in unix seconds or as RFC 3339 has it.
+// instant reads a time in unix seconds or RFC 3339.
 func instant(text string) (time.Time, error) {
 	if s, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(s) < 1<<40 {
 		return time.UnixMicro(int64(math.Round(s * 1e6))), nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return t, fmt.Errorf("%q: want a time in unix seconds or like 2006-01-02T15:04:05Z", text)
+		return t, fmt.Errorf("%q: want a time as unix seconds or like 2006-01-02T15:04:05Z", text)
 	}
 	return t, nil
 }
 
-// span reads a pair of parameters that name a span of time; an absent one is the
-// zero time.
+// span reads the two ends of a span of time; an absent one is the zero time.
 func span(q url.Values, from, to string) (start, end time.Time, err error) {
 	for name, t := range map[string]*time.Time{from: &start, to: &end} {
 		if text := q.Get(name); text != "" {

@@ -9,13 +9,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/schematest"
 )
 
 // TestFindingsSchema makes the schema from the types, their comments and constants.
 func TestFindingsSchema(t *testing.T) {
-	b, err := schematest.Document{Title: "teescope findings", Value: &Findings{}, Packages: []string{"web", "analysis"}, Enums: true}.Schema()
+	b, err := schematest.Document{Title: "teescope findings", Value: &Findings{}, Packages: []string{"web", "findings"}, Enums: true}.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,14 +36,14 @@ func TestFindingsMatchTheirSchema(t *testing.T) {
 	until := time.UnixMilli(9000)
 	h := served(func(o *Options) {
 		o.Findings = func() Findings {
-			return Findings{Rules: []analysis.RuleStat{{Name: "heat", Answer: analysis.CannotTell, Reason: "no metric"}}, At: until}
+			return Findings{Rules: []findings.RuleStat{{Name: "heat", Answer: findings.CannotTell, Reason: "no metric"}}, At: until}
 		}
-		o.History = func(analysis.Filter) ([]analysis.Record, error) {
-			return []analysis.Record{
-				{ID: "a", State: analysis.Closed, Since: time.UnixMilli(1000), LastSeen: until, Until: &until, Silenced: "s",
-					Finding: analysis.Finding{Rule: "heat", Subject: "redis", Title: "Hot.", Severity: analysis.Warning, Confidence: analysis.Low,
-						Share: &[2]float64{0.1, 0.2}, Cost: "A tenth.", Evidence: []analysis.Evidence{{Text: "it is", Expr: "up"}}}},
-				{ID: "b", State: analysis.Open, Finding: analysis.Finding{Severity: analysis.Info, Confidence: analysis.High}},
+		o.History = func(findings.Filter) ([]findings.Record, error) {
+			return []findings.Record{
+				{ID: "a", State: findings.Closed, Since: time.UnixMilli(1000), LastSeen: until, Until: &until, Silenced: "s",
+					Finding: findings.Finding{Rule: "heat", Subject: "redis", Title: "Hot.", Severity: findings.Warning, Confidence: findings.Low,
+						Share: &[2]float64{0.1, 0.2}, Cost: "A tenth.", Evidence: []findings.Evidence{{Text: "it is", Expr: "up"}}}},
+				{ID: "b", State: findings.Open, Finding: findings.Finding{Severity: findings.Info, Confidence: findings.High}},
 			}, nil
 		}
 	})

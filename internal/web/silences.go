@@ -4,26 +4,25 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
 )
 
 // SilenceKeeper holds the silences of findings.
 type SilenceKeeper interface {
-	List() []analysis.Silence
+	List() []findings.Silence
 	// Add puts a silence into force, under an id of its own.
-	Add(analysis.Silence) (analysis.Silence, error)
-	// Remove ends one; the error wraps analysis.ErrNoSilence when there is none. An
-	// error that wraps ErrNotKept says of either that it could not be stored.
+	Add(findings.Silence) (findings.Silence, error)
+	// Remove ends one; its error wraps findings.ErrNoSilence when there is none. Errors
+	// of both wrap ErrNotKept when the change could not be stored.
 	Remove(id string) error
 }
 
-// silences adds the routes of the silences. Each answers with those that are in
-// force afterwards.
+// silences adds the routes of the silences. Each answers with those then in force.
 func silences(mux *http.ServeMux, o Options) {
 	const at = "/api/teescope/v1/silences"
 	answer := func(w http.ResponseWriter, err error) {
 		switch {
-		case errors.Is(err, analysis.ErrNoSilence):
+		case errors.Is(err, findings.ErrNoSilence):
 			reply(w, o, http.StatusNotFound, Error{err.Error()})
 		case errors.Is(err, ErrNotKept):
 			reply(w, o, http.StatusInsufficientStorage, Error{err.Error()})
@@ -35,7 +34,7 @@ func silences(mux *http.ServeMux, o Options) {
 	}
 	mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) { answer(w, nil) })
 	mux.HandleFunc("POST "+at, func(w http.ResponseWriter, r *http.Request) {
-		var s analysis.Silence
+		var s findings.Silence
 		err := body(w, r, 1<<14, &s)
 		if err == nil {
 			_, err = o.Silences.Add(s)

@@ -3,15 +3,16 @@ package web
 import (
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/anomaly"
-	"github.com/teescope/teescope/internal/cost"
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/anomaly"
+	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// The JSON of /api/teescope/v1. The page's TypeScript types are generated from
-// these structs; a field is added here first.
+// This file is the JSON of /api/teescope/v1. The page's TypeScript types are generated
+// from these structs.
 
 // Platform is the answer of GET platform: what this machine is.
 type Platform struct {
@@ -26,7 +27,7 @@ type Platform struct {
 	Privileged  bool      `json:"privileged"`
 	Version     string    `json:"version"`
 	Started     time.Time `json:"started,omitzero"`
-	// Interval is the time between two readings in seconds; absent where nothing is stored.
+	// Interval is the time between two readings in seconds; absent without a store.
 	Interval float64 `json:"interval,omitempty"`
 	TEEs     []TEE   `json:"tees"`
 }
@@ -54,31 +55,30 @@ type Source struct {
 	PIDs      []int  `json:"pids,omitempty"`
 	Cgroup    string `json:"cgroup,omitempty"`
 	Container string `json:"container,omitempty"`
-	// Levels are the levels of detail to choose from, the cheapest first. Level is
-	// the one in force, Wanted the one asked for: they differ where the budget has
-	// no room.
+	// Levels are the levels of detail, the cheapest first. Level is the one in force,
+	// Wanted the one that was set: they differ where the budget does not allow it.
 	Levels []SourceLevel `json:"levels,omitempty"`
 	Level  string        `json:"level,omitempty"`
 	Wanted string        `json:"wanted,omitempty"`
-	// Sample is the largest part of the time in which the source may count; 0
-	// where it cannot be sampled.
+	// Sample is the largest share of the time in which the source may count; 0 where it
+	// cannot be sampled.
 	Sample float64 `json:"sample,omitempty"`
-	// Files are the patterns of files that were set for it.
+	// Files are the patterns of files set for it.
 	Files []string `json:"files,omitempty"`
-	// Error is the standard error of the scaled number of events, relative to it.
+	// Error is the relative standard error of the scaled number of events.
 	Error *float64 `json:"error,omitempty"`
 	OptIn bool     `json:"optIn,omitempty"` // off until it is switched on
-	// Narrows: it takes PIDs, control groups and containers.
+	// Narrows: it can be narrowed to PIDs, control groups and containers.
 	Narrows bool `json:"narrows,omitempty"`
-	// Kernels, Cost and CannotSee are sentences: where it works, what it costs, and
-	// what it is blind to.
+	// Kernels, Cost and CannotSee are sentences: where it works, what it costs, and what
+	// it does not see.
 	Kernels   string `json:"kernels,omitempty"`
 	Cost      string `json:"cost,omitempty"`
 	CannotSee string `json:"cannotSee,omitempty"`
-	// Needs is what the process must be allowed for it.
+	// Needs are the capabilities it needs.
 	Needs []SourceNeed `json:"needs,omitempty"`
-	// Coverage is the share of all events that were counted; absent where it is
-	// not known. Missed and Folded are absent where nothing is read.
+	// Coverage is the share of all events that were counted; absent where unknown.
+	// Missed and Folded are absent where nothing is read.
 	Coverage *float64 `json:"coverage,omitempty"`
 	Missed   *float64 `json:"missed,omitempty"`
 	Folded   *float64 `json:"folded,omitempty"`
@@ -92,31 +92,17 @@ type SourceLevel struct {
 	Doc  string `json:"doc"`
 }
 
-// SourceNeed is a capability and what the source wants it for.
+// SourceNeed is a capability and what the source needs it for.
 type SourceNeed struct {
 	Capability string `json:"capability"`
 	For        string `json:"for"`
 	Optional   bool   `json:"optional,omitempty"`
 }
 
-// SourceSetting is the body of POST sources/{name}; an absent field leaves
-// things as they are.
-type SourceSetting struct {
-	On        *bool    `json:"on,omitempty"`
-	Level     *string  `json:"level,omitempty"`
-	Process   *string  `json:"process,omitempty"`
-	PIDs      *[]int   `json:"pids,omitempty"`
-	Cgroup    *string  `json:"cgroup,omitempty"`
-	Container *string  `json:"container,omitempty"`
-	Sample    *float64 `json:"sample,omitempty"`
-	// Files are patterns of files, for a source that reads logs.
-	Files *[]string `json:"files,omitempty"`
-}
-
 // Findings is the answer of GET findings.
 type Findings struct {
-	Findings []analysis.Record   `json:"findings"` // open ones first, then the newest closed ones
-	Rules    []analysis.RuleStat `json:"rules"`
+	Findings []findings.Record   `json:"findings"` // open ones first, then the newest closed ones
+	Rules    []findings.RuleStat `json:"rules"`
 	At       time.Time           `json:"at"`
 }
 
@@ -124,21 +110,17 @@ type Findings struct {
 // instance= where several machines are stored and per=request where the process
 // has a counter of requests.
 type Explanation struct {
-	Tree cost.Tree `json:"tree"`
+	Tree explain.Tree `json:"tree"`
 	// Causes are the rows of the tree that are something to act on, the largest first.
-	Causes []Cause `json:"causes"`
+	Causes []explain.FoundCause `json:"causes"`
 	// Findings are those about the process that were open in the window.
-	Findings []analysis.Record `json:"findings"`
+	Findings []findings.Record `json:"findings"`
 }
 
-// Cause is a reason why a process takes the time that it takes.
-type Cause struct {
-	Rule  string      `json:"rule"`
-	Title string      `json:"title"` // a sentence with the number
-	Share cost.Amount `json:"share"` // of the process's active time
-	// Rows are the ids of the tree's rows that it is made of.
-	Rows   []string `json:"rows"`
-	Advice string   `json:"advice"`
+// ResultExplanation is the answer of GET results/{id}/explanation and comparisons/explanation:
+// a tree for each comparison of the primary metric.
+type ResultExplanation struct {
+	Trees []explain.Tree `json:"trees"`
 }
 
 // Distributions is the answer of GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N:
@@ -149,7 +131,7 @@ type Distributions struct {
 
 // Silences is the answer of GET, POST and DELETE silences.
 type Silences struct {
-	Silences []analysis.Silence `json:"silences"`
+	Silences []findings.Silence `json:"silences"`
 }
 
 // Annotation is an element of GET annotations?from=TIME&to=TIME, with the fields of
@@ -163,11 +145,11 @@ type Annotation struct {
 	Tags    []string `json:"tags"`
 }
 
-// Dashboards is the answer of GET dashboards and the body of PUT dashboards: the
-// users' own, as they are kept in the data directory.
+// Dashboards is the answer of GET dashboards and the body of PUT dashboards: those made
+// on the page, as stored in the data folder.
 type Dashboards struct {
 	Dashboards []Dashboard `json:"dashboards"`
-	// Locked are those of the configuration file, which the page cannot change.
+	// Locked are those of the configuration file; the page cannot change them.
 	Locked []Dashboard `json:"locked,omitempty"`
 }
 
@@ -181,7 +163,7 @@ type Dashboard struct {
 type Panel struct {
 	Title string `json:"title"`
 	Query string `json:"query"`
-	// Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "".
+	// Unit is one of "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "".
 	Unit string    `json:"unit"`
 	Kind PanelKind `json:"kind"`
 }
@@ -203,8 +185,8 @@ const (
 
 // Overhead is the answer of GET overhead: what the monitor itself costs.
 type Overhead struct {
-	// CPU maps a part (body, dispatch, userspace, commands) to the share of one core over
-	// the last minute; a part that is not known is absent.
+	// CPU maps a part (body, dispatch, userspace, commands) to its share of one core in the
+	// last minute; an unknown part is absent.
 	CPU map[string]float64 `json:"cpu"`
 	// Missing explains the absent parts, and the absent "memory" and "series".
 	Missing  map[string]string `json:"missing,omitempty"`
@@ -212,20 +194,19 @@ type Overhead struct {
 	Series   int               `json:"series,omitempty"`
 	// Budget is the share of each core that the monitor may use.
 	Budget float64 `json:"budget"`
-	// StoreError says that the store has lost or may lose samples, "" when all is well.
+	// StoreError says why the store has lost or may lose samples, "" if it has not.
 	StoreError string `json:"storeError,omitempty"`
 }
 
-// Results is the answer of GET results: all finished benchmark results, the
-// newest first.
+// Results is the answer of GET results: all finished benchmark results, newest first.
 type Results struct {
 	Results []ResultSummary `json:"results"`
-	// Problems are files that could not be read, each with its reason.
+	// Problems are the files that could not be read, each with the reason.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// ResultSummary is one result in a list. GET results/{id} has the whole
-// document, as `teescope schema result` describes it.
+// ResultSummary is one result in a list. GET results/{id} returns the whole document,
+// as `teescope schema result` describes it.
 type ResultSummary struct {
 	ID           string       `json:"id"`
 	Name         string       `json:"name"`
@@ -241,6 +222,12 @@ type ResultSummary struct {
 	Cases        []string     `json:"cases"`
 	// Comparisons are those of the primary metric; empty for a single environment.
 	Comparisons []result.Comparison `json:"comparisons"`
+}
+
+// Drawings is the answer of GET results/{id}/drawings and comparisons/drawings: the
+// plots of a result as reports have them, in the colours that the page declares.
+type Drawings struct {
+	Drawings []report.Drawing `json:"drawings"`
 }
 
 // Error is the body of every failed request.

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -23,7 +24,7 @@ const typesFile = "../../ui/src/api/types.ts"
 
 // roots are the bodies of the API; what they refer to follows. The answers of
 // results/{id} and changes are types of other packages.
-var roots = []string{"Platform", "Source", "SourceSetting", "Findings", "Explanation", "Distributions", "Silences", "Annotation", "Dashboards", "Overhead", "Results", "Error"}
+var roots = []string{"Platform", "Source", "Findings", "Explanation", "ResultExplanation", "Distributions", "Silences", "Annotation", "Dashboards", "Overhead", "Results", "Drawings", "Error"}
 
 // TestTypeScript keeps the page's types equal to the structs that the server
 // marshals: it derives them again and compares. With -update it writes them.
@@ -34,7 +35,7 @@ func TestTypeScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, other := range [][2]string{{"result", "Experiment"}, {"anomaly", "Changes"}} {
+	for _, other := range [][2]string{{"probe", "Setting"}, {"result", "Experiment"}, {"findings/anomaly", "Changes"}} {
 		if err := g.declare(filepath.Join("..", other[0]), other[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -159,8 +160,9 @@ func (g *generator) typeOf(dir string, file *ast.File, e ast.Expr) (string, erro
 			return "string", nil
 		}
 		for _, im := range file.Imports {
-			if p, _ := strconv.Unquote(im.Path.Value); strings.HasSuffix(p, "/internal/"+pkg) {
-				from := filepath.Join("..", pkg)
+			p, _ := strconv.Unquote(im.Path.Value)
+			if _, room, ours := strings.Cut(p, "/internal/"); ours && path.Base(room) == pkg {
+				from := filepath.Join("..", room)
 				return tsName(from, e.Sel.Name), g.declare(from, e.Sel.Name)
 			}
 		}

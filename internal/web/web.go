@@ -1,6 +1,5 @@
-// Package web serves the HTTP API and the page. It is thin: what it shows comes
-// from functions that cli fills in, so that it can be tested without a kernel,
-// a store or a clock.
+// Package web serves the HTTP API and the page. It computes nothing: its data comes
+// from functions that cli fills in, so tests need no kernel, store or clock.
 package web
 
 import (
@@ -22,25 +21,27 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 
-	"github.com/teescope/teescope/internal/analysis"
-	"github.com/teescope/teescope/internal/anomaly"
-	"github.com/teescope/teescope/internal/cost"
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/anomaly"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 )
 
 // Options are the parts of a server. A nil part is not served: an agent has no
 // store, no findings and no page.
 type Options struct {
-	// Metrics appends the exposition of one fresh round to b.
+	// Metrics appends one fresh round to b, in the text format.
 	Metrics  func(ctx context.Context, b []byte) []byte
 	Platform func() Platform
 	Sources  func() []Source
-	// SetSource changes a source at run time; ErrNotFound when there is none of
-	// that name.
-	SetSource func(name string, s SourceSetting) error
+	// SetSource changes a source at run time; its error wraps ErrNotFound for an unknown
+	// name.
+	SetSource func(name string, s probe.Setting) error
 	Findings  func() Findings
-	// History selects from all findings that are kept; with it there are annotations.
-	History    func(analysis.Filter) ([]analysis.Record, error)
+	// History selects from all stored findings, also for annotations.
+	History    func(findings.Filter) ([]findings.Record, error)
 	Silences   SilenceKeeper
 	Dashboards DashboardKeeper
 	Overhead   func(ctx context.Context) (Overhead, error)
@@ -48,22 +49,24 @@ type Options struct {
 	// PromQL expression in windows of equal length.
 	Changes func(ctx context.Context, before, after anomaly.Window, o anomaly.Options) (anomaly.Changes, error)
 	Boxes   func(ctx context.Context, query string, from, to time.Time, windows int) ([]anomaly.Box, error)
-	// Explain answers where a process's time went; a cost.Refusal is the error of a
-	// question that cannot be answered as it was asked. A time that was left out is zero.
-	Explain func(ctx context.Context, q cost.Question) (Explanation, error)
-	// Results lists the benchmark results; Result returns one, or an error that
-	// wraps fs.ErrNotExist. Compare puts several side by side as one document.
+	// Explain answers where a process's time went. An explain.Refusal is the error of an
+	// invalid question. A time that was left out is zero.
+	Explain func(ctx context.Context, q explain.Question) (Explanation, error)
+	// Results lists the benchmark results; Result returns one, or an error that wraps
+	// fs.ErrNotExist. Compare joins several into one document.
 	Results func() Results
 	Result  func(id string) (*result.Experiment, error)
-	Compare func(ids []string) (*result.Experiment, error)
+	// ResultTrees explains the comparisons of a result.
+	ResultTrees func(*result.Experiment) []explain.Tree
+	Compare     func(ids []string) (*result.Experiment, error)
 	// Prometheus is the handler of /api/v1/.
 	Prometheus http.Handler
 	// Page holds index.html and its assets, or placeholder.html alone.
 	Page fs.FS
 	// Ready returns nil once the first round is stored.
 	Ready func() error
-	// Loopback: the server listens on loopback only, so a request whose Host is
-	// another name comes from a page that rebound its own name to this address.
+	// Loopback: the server listens on loopback only. A request with another Host then
+	// comes from a page that rebound its name to this address.
 	Loopback bool
 	Logger   *slog.Logger
 }
@@ -71,10 +74,10 @@ type Options struct {
 // ErrNotFound makes a request answer 404.
 var ErrNotFound = errors.New("not found")
 
-// nonceToken stands in index.html where the style nonce of a response goes.
+// nonceToken marks the place of the style nonce in index.html.
 const nonceToken = "__CSP_NONCE__"
 
-// Handler builds the routes of the parts that are there.
+// Handler returns the routes of the parts of o that are set.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "teescope is alive") })
@@ -94,7 +97,7 @@ func Handler(o Options) http.Handler {
 		mux.HandleFunc("POST /api/teescope/v1/sources/{name}", setSource(o))
 	}
 	if o.Findings != nil {
-		mux.HandleFunc("GET /api/teescope/v1/findings", findings(o))
+		mux.HandleFunc("GET /api/teescope/v1/findings", serveFindings(o))
 	}
 	if o.History != nil {
 		annotations(mux, o)
@@ -106,7 +109,7 @@ func Handler(o Options) http.Handler {
 		dashboards(mux, o)
 	}
 	if o.Explain != nil {
-		mux.HandleFunc("GET /api/teescope/v1/explain", explain(o))
+		mux.HandleFunc("GET /api/teescope/v1/explain", serveExplanation(o))
 	}
 	if o.Changes != nil {
 		changes(mux, o)
@@ -120,10 +123,26 @@ func Handler(o Options) http.Handler {
 			e, err := o.Result(r.PathValue("id"))
 			document(w, o, e, err)
 		})
+		mux.HandleFunc("GET /api/teescope/v1/results/{id}/explanation", func(w http.ResponseWriter, r *http.Request) {
+			e, err := o.Result(r.PathValue("id"))
+			explanation(w, o, e, err)
+		})
+		mux.HandleFunc("GET /api/teescope/v1/results/{id}/drawings", func(w http.ResponseWriter, r *http.Request) {
+			e, err := o.Result(r.PathValue("id"))
+			document(w, o, drawings(e, r), err)
+		})
+		mux.HandleFunc("GET /api/teescope/v1/comparisons/explanation", func(w http.ResponseWriter, r *http.Request) {
+			e, err := o.Compare(r.URL.Query()["id"])
+			explanation(w, o, e, err)
+		})
+		mux.HandleFunc("GET /api/teescope/v1/comparisons/drawings", func(w http.ResponseWriter, r *http.Request) {
+			e, err := o.Compare(r.URL.Query()["id"])
+			document(w, o, drawings(e, r), err)
+		})
 		mux.HandleFunc("GET /api/teescope/v1/comparisons", func(w http.ResponseWriter, r *http.Request) {
 			ids := r.URL.Query()["id"]
 			if len(ids) == 0 {
-				reply(w, o, http.StatusBadRequest, Error{"name the results to compare: comparisons?id=A&id=B"})
+				reply(w, o, http.StatusBadRequest, Error{"want the results to compare, as comparisons?id=A&id=B"})
 				return
 			}
 			e, err := o.Compare(ids)
@@ -132,7 +151,7 @@ func Handler(o Options) http.Handler {
 	}
 	mux.HandleFunc("/-/", http.NotFound) // no probe may mistake the page for an answer
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, o, http.StatusNotFound, Error{fmt.Sprintf("%s %s: no such call", r.Method, r.URL.Path)})
+		reply(w, o, http.StatusNotFound, Error{fmt.Sprintf("%s %s: no such API call", r.Method, r.URL.Path)})
 	})
 	if o.Prometheus != nil {
 		mux.Handle("/api/v1/", o.Prometheus)
@@ -159,8 +178,17 @@ func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Conte
 	})
 }
 
-// document answers with a benchmark result.
-func document(w http.ResponseWriter, o Options, e *result.Experiment, err error) {
+// drawings of a result for the case and the metric that a request names; none without a result.
+func drawings(e *result.Experiment, r *http.Request) Drawings {
+	if e == nil {
+		return Drawings{}
+	}
+	q := r.URL.Query()
+	return Drawings{report.Drawings(e, report.View{Case: q.Get("case"), Metric: q.Get("metric")})}
+}
+
+// document answers with a benchmark result, or with its drawings.
+func document(w http.ResponseWriter, o Options, e any, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		reply(w, o, http.StatusNotFound, Error{err.Error()})
@@ -173,7 +201,7 @@ func document(w http.ResponseWriter, o Options, e *result.Experiment, err error)
 
 func reply(w http.ResponseWriter, o Options, code int, v any) {
 	b, err := json.Marshal(v)
-	if err != nil { // a NaN or infinity that has no place in JSON
+	if err != nil { // JSON has no NaN and no infinity
 		code, b = http.StatusInternalServerError, []byte(`{"error":"encode answer: a value is not finite"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -185,7 +213,7 @@ func reply(w http.ResponseWriter, o Options, code int, v any) {
 
 func setSource(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var s SourceSetting
+		var s probe.Setting
 		if err := body(w, r, 1<<16, &s); err != nil {
 			reply(w, o, http.StatusBadRequest, Error{err.Error() + `; want some of {"on": true, "level": "name", "process": "regex", "pids": [1], "cgroup": "regex", "container": "regex", "sample": 0.5, "files": ["/pattern"]}`})
 			return
@@ -201,7 +229,7 @@ func setSource(o Options) http.HandlerFunc {
 	}
 }
 
-// metricsHandler encodes into a pooled buffer, so that a scrape allocates little.
+// metricsHandler encodes into a pooled buffer, so a scrape allocates little.
 func metricsHandler(appendTo func(context.Context, []byte) []byte) http.HandlerFunc {
 	pool := sync.Pool{New: func() any { return new([]byte) }}
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -215,13 +243,13 @@ func metricsHandler(appendTo func(context.Context, []byte) []byte) http.HandlerF
 	}
 }
 
-// page serves the built files; a path without an extension is a view of the
-// page itself, whose state lives in the URL.
+// page serves the built files; a path without an extension is a view of the page,
+// whose state is in the URL.
 func page(o Options) http.HandlerFunc {
 	files := http.FileServerFS(o.Page)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.Error(w, "the page can only be read", http.StatusMethodNotAllowed)
+			http.Error(w, "the page answers only GET and HEAD", http.StatusMethodNotAllowed)
 			return
 		}
 		if p := path.Clean(r.URL.Path); path.Ext(p) != "" && p != "/index.html" {
@@ -234,7 +262,7 @@ func page(o Options) http.HandlerFunc {
 		index, err := fs.ReadFile(o.Page, "index.html")
 		if err != nil {
 			if index, err = fs.ReadFile(o.Page, "placeholder.html"); err != nil {
-				http.Error(w, "the page is missing from this binary", http.StatusInternalServerError)
+				http.Error(w, "this binary has no page; build it with make build", http.StatusInternalServerError)
 				return
 			}
 		}
@@ -265,8 +293,8 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost refuses names other than localhost and loopback addresses
-// (DNS rebinding: without it any web page could read and switch the monitor).
+// loopbackHost refuses hosts other than localhost and loopback addresses. Without it
+// any web page could read and switch the monitor (DNS rebinding).
 func loopbackHost(o Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Host
@@ -275,7 +303,7 @@ func loopbackHost(o Options, next http.Handler) http.Handler {
 		}
 		addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
 		if !strings.EqualFold(name, "localhost") && (err != nil || !addr.IsLoopback()) {
-			reply(w, o, http.StatusForbidden, Error{fmt.Sprintf("host %q is not this machine's loopback address; listen on an address of that name to be reached by it", r.Host)})
+			reply(w, o, http.StatusForbidden, Error{fmt.Sprintf("host %q is not a loopback address of this machine; to be reached by that name, start teescope with --listen on its address", r.Host)})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -21,7 +22,7 @@ func served(change func(*Options)) http.Handler {
 		Metrics:  func(_ context.Context, b []byte) []byte { return append(b, "up 1\n"...) },
 		Platform: func() Platform { return Platform{Hostname: "vm"} },
 		Sources:  func() []Source { return []Source{{Name: "syscalls", State: "available"}} },
-		SetSource: func(name string, s SourceSetting) error {
+		SetSource: func(name string, s probe.Setting) error {
 			if name != "syscalls" {
 				return fmt.Errorf("%w: source %q", ErrNotFound, name)
 			}
@@ -89,7 +90,10 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/api/teescope/v1/results/b", "", 404, "result b"},
 		{"GET", "/api/teescope/v1/comparisons?id=a&id=b", "", 200, `"experiment_id":"a+b"`},
 		{"GET", "/api/teescope/v1/comparisons?id=a&id=b&id=c", "", 422, "not the same job"},
-		{"GET", "/api/teescope/v1/comparisons", "", 400, "name the results"},
+		{"GET", "/api/teescope/v1/comparisons", "", 400, "want the results"},
+		{"GET", "/api/teescope/v1/results/a/drawings?case=c&metric=m", "", 200, `{"drawings":[]}`},
+		{"GET", "/api/teescope/v1/results/b/drawings", "", 404, "result b"},
+		{"GET", "/api/teescope/v1/comparisons/drawings?id=a&id=b&id=c", "", 422, "not the same job"},
 		{"GET", "/api/teescope/v1/nothing", "", 404, `"error"`},
 		{"GET", "/api/v1/query", "", 200, "prometheus /api/v1/query"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false}`, 200, `"syscalls"`},

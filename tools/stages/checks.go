@@ -41,8 +41,8 @@ func gofmt(ctx context.Context, t *tally) error {
 	return nil
 }
 
-// generated makes the generated files again and compares the tree before with
-// the tree after, so that it works with uncommitted changes too.
+// generated makes the generated files again and compares the tree before and after,
+// which also works with uncommitted changes.
 func generated(ctx context.Context, t *tally) error {
 	before, err := hashes(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func generated(ctx context.Context, t *tally) error {
 	if len(changed) > 0 {
 		clang, _ := exec.CommandContext(ctx, "clang", "--version").Output()
 		first, _, _ := bytes.Cut(clang, []byte("\n"))
-		return fmt.Errorf("generating again changed these files; commit them, or use the compiler they were made with (Debian 12's clang; here: %s):\n%s", first, strings.Join(changed, "\n"))
+		return fmt.Errorf("generate again: these files changed; commit them, or use the compiler that made them (Debian 12's clang; here: %s):\n%s", first, strings.Join(changed, "\n"))
 	}
 	return nil
 }

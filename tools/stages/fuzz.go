@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -9,103 +8,145 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// target is a fuzz target. It is guided by coverage where that is cheap: go instruments
-// all dependencies, so that one target in a package that links Prometheus would compile
-// all of it again. There the inputs are drawn without guidance.
-type target struct {
-	pkg, name string
-	guided    bool
+// fuzzed is a package with fuzz targets.
+type fuzzed struct {
+	testPackage
+	targets []string
 }
 
-// fuzz runs every fuzz target for the given time, one on each CPU.
+// fuzz runs every fuzz target for the given time, one on each CPU. Each package is
+// linked once.
 func fuzz(each string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
-		targets, err := fuzzTargets(ctx)
+		packages, err := fuzzedPackages(ctx)
 		if err != nil {
 			return err
 		}
-		found, err := os.MkdirTemp("", "fuzz") // interesting inputs of unguided runs
+		dir, err := os.MkdirTemp("", "fuzz")
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(found)
+		defer os.RemoveAll(dir)
 		var all errgroup.Group
 		all.SetLimit(runtime.NumCPU())
-		var mu sync.Mutex // of t
-		for _, one := range targets {
+		var mu sync.Mutex // of t and inputs
+		inputs := 0
+		for _, p := range packages {
 			all.Go(func() error {
-				once, err := one.fuzz(ctx, each, found)
+				once := new(tally)
+				n, err := p.fuzz(ctx, once, each, dir)
 				mu.Lock()
 				defer mu.Unlock()
 				t.add(once)
+				inputs += n
 				return err
 			})
 		}
-		return all.Wait()
+		err = all.Wait()
+		fmt.Printf("fuzz: tried %d inputs\n", inputs)
+		return err
 	}
 }
 
 var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// fuzzTargets reads from the sources what there is: the tests themselves could only be
-// asked once all of them are linked.
-func fuzzTargets(ctx context.Context) (all []target, err error) {
-	files, err := tracked(ctx, "*_test.go")
+// fuzzedPackages reads the targets from the sources: asking the tests themselves would
+// take a link of each.
+func fuzzedPackages(ctx context.Context) (all []fuzzed, err error) {
+	packages, err := testPackages(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var pkgs []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	for _, p := range packages {
+		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(short(p.path)), "*_test.go"))
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range fuzzFunc.FindAllSubmatch(text, -1) {
-			pkg := module + filepath.ToSlash(filepath.Dir(file))
-			all, pkgs = append(all, target{pkg: pkg, name: string(m[1])}), append(pkgs, pkg)
+		f := fuzzed{testPackage: p}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			for _, m := range fuzzFunc.FindAllSubmatch(text, -1) {
+				f.targets = append(f.targets, string(m[1]))
+			}
 		}
-	}
-	slices.Sort(pkgs)
-	out, err := exec.CommandContext(ctx, "go", append([]string{"list", "-f", "{{.ImportPath}} {{.Deps}}"}, slices.Compact(pkgs)...)...).Output()
-	if err != nil {
-		return nil, fmt.Errorf("list what the packages with fuzz targets need: %w", err)
-	}
-	guided := map[string]bool{}
-	for line := range bytes.Lines(out) {
-		pkg, deps, _ := strings.Cut(string(line), " ")
-		guided[pkg] = !strings.Contains(deps, "github.com/prometheus/prometheus/")
-	}
-	for i := range all {
-		all[i].guided = guided[all[i].pkg]
+		if len(f.targets) > 0 {
+			all = append(all, f)
+		}
 	}
 	return all, nil
 }
 
-// fuzz runs the target on one CPU.
-func (f target) fuzz(ctx context.Context, each, found string) (*tally, error) {
-	run := goTest("-run", "^$", f.pkg, "-args", "-test.fuzz=^"+f.name+"$", "-test.fuzztime="+each, "-test.parallel=1", "-test.fuzzcachedir="+found)
-	if f.guided {
-		run = goTest("-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", each, "-parallel", "1", f.pkg)
+// fuzz links the tests of the package in dir, runs its targets one after the other, each on
+// one CPU, and returns how many inputs they tried. Coverage guides the inputs where that is
+// cheap. What was found interesting is kept where `go test` keeps it.
+func (f fuzzed) fuzz(ctx context.Context, t *tally, each, dir string) (inputs int, err error) {
+	binary := filepath.Join(dir, strings.ReplaceAll(short(f.path), "/", "_")+".test")
+	args, found := []string{"go", "test", "-c", "-vet=off", "-o", binary}, filepath.Join(dir, "found")
+	if !f.linksPrometheus {
+		cache, err := exec.CommandContext(ctx, "go", "env", "GOCACHE").Output()
+		if err != nil {
+			return 0, fmt.Errorf("ask go for its cache: %w", err)
+		}
+		args, found = append(args, "-fuzz=."), filepath.Join(strings.TrimSpace(string(cache)), "fuzz", f.path)
 	}
-	t := new(tally)
-	if err := run(ctx, t); !deadlineOnly(t) {
-		return t, err
+	args = low(append(args, f.path)...)
+	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
+		t.fail("package "+f.path, string(out))
+		return 0, nil
 	}
-	fmt.Printf("%s %s: the engine took its own deadline for a failure; once more\n", short(f.pkg), f.name)
-	t = new(tally)
-	return t, run(ctx, t)
+	for _, target := range f.targets {
+		run := func() (*tally, error) {
+			args := low("go", "tool", "test2json", "-p", f.path, "-t", binary, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$",
+				"-test.fuzz=^"+target+"$", "-test.fuzztime="+each, "-test.parallel=1", "-test.fuzzcachedir="+found)
+			cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+			cmd.Dir = filepath.FromSlash(short(f.path))
+			once := new(tally)
+			err := stream(cmd, once)
+			return once, err
+		}
+		once, err := run()
+		if deadlineOnly(once) {
+			fmt.Printf("%s %s: the engine took its own deadline for a failure; once more\n", short(f.path), target)
+			once, err = run()
+		}
+		inputs += once.inputs
+		if err == nil && len(once.failed) == 0 && once.inputs == 0 {
+			once.skip(short(f.path)+" "+target, "tried no input: other programs kept every CPU busy")
+		}
+		t.add(once)
+		if err != nil {
+			return inputs, err
+		}
+	}
+	return inputs, nil
 }
 
-// deadlineOnly tells a race in Go's fuzzing engine, which at the end of -fuzztime
-// may report its own deadline as a failure (go.dev/issue/75804, mended in Go 1.27),
-// from a finding, which always comes with the input that failed.
+// execs matches the engine's line of progress.
+var execs = regexp.MustCompile(`^fuzz: elapsed: \S+, execs: (\d+)`)
+
+// tried returns how many inputs a line of output says were tried, or 0.
+func tried(line string) int {
+	m := execs.FindStringSubmatch(line)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1]) // digits only
+	return n
+}
+
+// deadlineOnly reports a race in Go's fuzzing engine, which at the end of -fuzztime may
+// take its own deadline for a failure (go.dev/issue/75804, fixed in Go 1.27). A real
+// failure comes with its input.
 func deadlineOnly(t *tally) bool {
 	return len(t.failed) == 1 && strings.Contains(t.failed[0].text, "\n    context deadline exceeded") &&
 		!strings.Contains(t.failed[0].text, "Failing input") && !strings.Contains(t.failed[0].text, "panic")

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,31 +14,96 @@ import (
 	"strings"
 )
 
-// goTest runs `go test` with args on a fresh run, never from the test cache:
-// most tests look at the machine, which the cache does not know of.
+// goTest runs `go test` with args on a fresh run, never from the test cache: most
+// tests look at the machine, which the cache does not know of. Stage vet checks more
+// than `go test` would.
 func goTest(args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
-		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1"}, args...)...)
-		cmd.Stderr = os.Stderr
+		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1", "-vet=off"}, args...)...)
 		if slices.Contains(args, "-race") { // the race detector is C
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return err
-		}
-		if err := cmd.Start(); err != nil {
-			return err
-		}
-		before := len(t.failed)
-		if err := readGoTest(out, os.Stdout, t); err != nil {
-			return err
-		}
-		if err := cmd.Wait(); err != nil && len(t.failed) == before {
-			return fmt.Errorf("%s: %w", cmd, err)
-		}
-		return nil
+		return stream(cmd, t)
 	}
+}
+
+// stream runs a command that prints the events of tests, and counts them.
+func stream(cmd *exec.Cmd, t *tally) error {
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	before := len(t.failed)
+	if err := readGoTest(out, os.Stdout, t); err != nil {
+		return err
+	}
+	if err := cmd.Wait(); err != nil && len(t.failed) == before {
+		return fmt.Errorf("%s: %w", cmd, err)
+	}
+	return nil
+}
+
+// testPackage is a package that has tests.
+type testPackage struct {
+	path string // its import path, as github.com/teescope/teescope/internal/host
+	// linksPrometheus reports whether its test binary does. Instrumenting such a binary
+	// compiles all of Prometheus again.
+	linksPrometheus bool
+}
+
+// testPackages lists the packages that have tests, sorted.
+func testPackages(ctx context.Context) (all []testPackage, err error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-test", "-f", `{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}`, module+"...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages with tests: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		name, deps, _ := strings.Cut(line, " ")
+		if path, ok := strings.CutSuffix(name, ".test"); ok {
+			all = append(all, testPackage{path, strings.Contains(deps, "github.com/prometheus/prometheus/")})
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("list the packages with tests: there are none; run in the repository")
+	}
+	return all, nil
+}
+
+// unit reports whether the package's tests run in stage unit. Those of e2e and deploy
+// have stages of their own.
+func (p testPackage) unit() bool {
+	room, _, _ := strings.Cut(short(p.path), "/")
+	return room != "e2e" && room != "deploy"
+}
+
+// unit runs tests and benchmarks with one link for each package.
+func unit(ctx context.Context, t *tally) error {
+	return testsOf(ctx, t, testPackage.unit, "-bench", ".", "-benchtime", "1x")
+}
+
+// race runs the tests of stage unit again where the detector is cheap. Those of e2e run a
+// binary without it.
+func race(ctx context.Context, t *tally) error {
+	return testsOf(ctx, t, func(p testPackage) bool { return p.unit() && !p.linksPrometheus }, "-race",
+		"-timeout", "20m", "-exec", "env CGO_ENABLED=0") // programs that the tests build come from the cache
+}
+
+// testsOf runs the tests of the packages that want chooses.
+func testsOf(ctx context.Context, t *tally, want func(testPackage) bool, args ...string) error {
+	all, err := testPackages(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if want(p) {
+			args = append(args, p.path)
+		}
+	}
+	return goTest(args...)(ctx, t)
 }
 
 // event is a line of `go test -json` (go doc test2json).
@@ -46,8 +112,8 @@ type event struct {
 	Elapsed                                   float64 // seconds
 }
 
-// readGoTest counts the tests of a stream and passes the line of each package
-// on to progress.
+// readGoTest counts the tests of a stream and copies the line of each package
+// to progress.
 func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 	text := map[[2]string]*strings.Builder{} // output by package and test; the package's own is under ""
 	open := map[[2]string]bool{}
@@ -72,6 +138,7 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 				text[id] = &strings.Builder{}
 			}
 			text[id].WriteString(e.Output)
+			t.inputs = max(t.inputs, tried(e.Output))
 			if e.Test == "" && packageLine.MatchString(e.Output) {
 				fmt.Fprint(progress, e.Output)
 			}
@@ -82,7 +149,7 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 			}
 			delete(open, id)
 			if !strings.Contains(e.Test, "/") {
-				t.long(e.Test, e.Elapsed)
+				t.long(short(pkg)+" "+e.Test, e.Elapsed)
 			}
 			switch e.Action {
 			case "pass":
@@ -101,15 +168,19 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 // packageLine matches the last line of a package: "ok  path  1.2s", "FAIL path".
 var packageLine = regexp.MustCompile(`^(ok  |FAIL|---)\s+\S+\t`)
 
-// closePackage settles what has no line of its own: benchmarks that went well,
-// tests that a crash or the time limit cut off, and packages that did not build.
+// closePackage counts what has no line of its own: benchmarks that passed, tests
+// cut off by a crash or the time limit, and packages that did not build.
 func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string]*strings.Builder, failed bool) {
 	for id := range open {
 		if id[0] != e.Package {
 			continue
 		}
 		delete(open, id)
-		if e.Action == "pass" || strings.HasPrefix(id[1], "Benchmark") {
+		benchmark := strings.HasPrefix(id[1], "Benchmark")
+		if benchmark {
+			t.benchmarks++
+		}
+		if e.Action == "pass" || benchmark {
 			t.pass()
 			continue
 		}
@@ -125,8 +196,8 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 	}
 }
 
-// reason is what a skipped test said: "    file_test.go:12: no clang here"
-// without its place, on one line.
+// reason is the output of a skipped test on one line, without the place in the file:
+// "    file_test.go:12: no clang here" gives "no clang here".
 func reason(output string) string {
 	var said []string
 	for line := range strings.Lines(output) {

@@ -1,6 +1,6 @@
-// Command stages runs the tests of this repository, one stage after the other,
-// and ends with a table of what ran, failed and was skipped, and each skip's
-// reason. `make test` runs all of them; names on the command line choose some:
+// Command stages runs the tests of this repository in stages. It ends with each
+// failure, the reason of each skip, the ten slowest tests and a table of what ran,
+// failed and was skipped. `make test` runs all stages; names on the command line choose some:
 //
 //	go run ./tools/stages [STAGE]...
 //
@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -23,28 +24,33 @@ import (
 type stage struct {
 	name, doc string
 	run       func(context.Context, *tally) error
+	// aside stages only compute. They run one after the other, at the lowest priority,
+	// beside the stages that follow the first of them, which mostly wait.
+	aside bool
 }
 
 // all is every stage, in the order of `make test`: cheap ones first, so that a
 // mistake is known early.
 var all = []stage{
-	{"format", "gofmt would change nothing", gofmt},
-	{"build", "the page and the static binary build", command("make", "--no-print-directory", "build")},
-	{"generated", "generating again changes no file", generated},
-	{"vet", "go vet finds nothing", command("go", "vet", "./...")},
-	{"imports", "the table of who may import whom holds", goTest("-run", "TestImports|TestHostIsTheDoor", "./internal")},
-	{"unit", "Go tests beside the code, among them BPF programs in the real kernel", goTest("./internal/...", "./cmd/...", "./ui/...", "./tools/...")},
-	// The detector compiles all imports again, which takes minutes for Prometheus: rooms and tests that link it are left out.
-	{"race", "the light rooms under the race detector", goTest("-race", "./internal/host/...", "./internal/probe/...", "./internal/web")},
-	{"types", "the page's TypeScript has no type error", command("npm", "--prefix", "ui", "run", "check")},
-	{"ui", "tests of the page's code", vitest("ui")},
-	{"e2e", "the binary with real servers, and on another kernel", e2e},
-	{"browser", "the page in a real browser", nodeTest("e2e/browser")},
-	{"deploy", "manifests against the code, and the image built and run", goTest("./deploy/...")},
-	{"fuzz", "every fuzz target for 5 seconds", fuzz("5s")},
-	{"bench", "every benchmark once, so that none rots", goTest("-run", "^$", "-bench", ".", "-benchtime", "1x", "./...")},
-	{"lint", "golangci-lint, as .golangci.yml says", command("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")},
+	{name: "format", doc: "gofmt would change nothing", run: gofmt},
+	{name: "build", doc: "the page and the static binary build", run: command("make", "--no-print-directory", "build")},
+	{name: "generated", doc: "generating again changes no file", run: generated},
+	{name: "vet", doc: "go vet finds nothing", run: command("go", "vet", "./...")},
+	{name: "unit", doc: "Go tests beside the code, BPF programs in the host's kernel, every benchmark once", run: unit},
+	{name: "race", doc: "every package whose tests link no Prometheus, under the race detector", run: race},
+	{name: "alone", doc: "tests that measure, each with the machine to itself", run: alone},
+	{name: "guest", doc: "the binary on another kernel", run: long(emulated)},
+	{name: "fuzz", doc: "every fuzz target for 10 seconds", run: fuzz("10s"), aside: true},
+	{name: "lint", doc: "golangci-lint with .golangci.yml", run: command(low("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")...), aside: true},
+	{name: "types", doc: "the page's TypeScript has no type error", run: command(low("npm", "--prefix", "ui", "run", "check")...), aside: true},
+	{name: "ui", doc: "tests of the page's code", run: vitest("ui"), aside: true},
+	{name: "e2e", doc: "the binary with real servers", run: e2e},
+	{name: "browser", doc: "the page in a real browser", run: nodeTest("e2e/browser")},
+	{name: "deploy", doc: "manifests against the code, and the image built and run", run: goTest("./deploy/...")},
 }
+
+// low makes a command give way to everything else on the machine.
+func low(argv ...string) []string { return append([]string{"nice", "-n", "19"}, argv...) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,42 +65,71 @@ func run(ctx context.Context, names []string) int {
 		fmt.Fprintln(os.Stderr, "stages:", err)
 		return 4
 	}
-	var tallies []*tally
-	for _, s := range chosen {
-		fmt.Printf("\n== %s: %s\n", s.name, s.doc)
-		t := &tally{stage: s.name}
-		began := time.Now()
-		if err := s.run(ctx, t); err != nil {
-			t.fail(s.name, err.Error())
-		}
-		t.took = time.Since(began)
-		if len(t.failed) > 0 { // all names in one line, for a log of which only a part is kept
-			fmt.Println("failed:", testNames(t.failed))
-		}
-		for _, o := range t.failed {
-			fmt.Println("FAILED", o.test)
-			for _, line := range where(o.text) {
-				fmt.Println("   ", line)
-			}
-		}
-		if len(t.slow) > 0 {
-			fmt.Println("slow:", strings.Join(t.slow, ", "))
-		}
-		fmt.Printf("%d passed, %d failed, %d skipped in %.0f s\n", t.passed, len(t.failed), len(t.skipped), t.took.Seconds())
-		tallies = append(tallies, t)
-		if ctx.Err() != nil {
-			fmt.Println("stopped")
-			return 1
-		}
+	began := time.Now()
+	tallies := schedule(ctx, chosen, perform)
+	if ctx.Err() != nil {
+		fmt.Println("stopped")
+		return 1
 	}
-	if summarize(os.Stdout, tallies) {
+	if summarize(os.Stdout, tallies, time.Since(began)) {
 		return 0
 	}
 	return 1
 }
 
-// choose returns the named stages in the order of the list; all of them when
-// there are no names.
+// schedule performs the stages in their order, those aside in a lane of their own.
+// It returns a tally for each.
+func schedule(ctx context.Context, stages []stage, perform func(context.Context, stage) *tally) []*tally {
+	tallies := make([]*tally, len(stages))
+	do := func(i int) {
+		if ctx.Err() == nil {
+			tallies[i] = perform(ctx, stages[i])
+		}
+	}
+	var lane sync.WaitGroup
+	for i, s := range stages {
+		switch {
+		case !s.aside:
+			do(i)
+		case i == slices.IndexFunc(stages, func(s stage) bool { return s.aside }):
+			lane.Go(func() {
+				for j := range stages {
+					if stages[j].aside {
+						do(j)
+					}
+				}
+			})
+		}
+	}
+	lane.Wait()
+	return tallies
+}
+
+// perform runs one stage and prints what came of it.
+func perform(ctx context.Context, s stage) *tally {
+	fmt.Printf("\n== %s: %s\n", s.name, s.doc)
+	t := &tally{stage: s.name}
+	began := time.Now()
+	if err := s.run(ctx, t); err != nil {
+		t.fail(s.name, err.Error())
+	}
+	t.took = time.Since(began)
+	var b strings.Builder  // printed at once: another stage may print too
+	if len(t.failed) > 0 { // all names in one line, for a log of which only a part is kept
+		fmt.Fprintf(&b, "%s failed: %s\n", s.name, testNames(t.failed))
+	}
+	for _, o := range t.failed {
+		fmt.Fprintln(&b, "FAILED", o.test)
+		for _, line := range where(o.text) {
+			fmt.Fprintln(&b, "   ", line)
+		}
+	}
+	fmt.Fprintf(&b, "%s: %s in %.0f s\n", s.name, t, t.took.Seconds())
+	fmt.Print(b.String())
+	return t
+}
+
+// choose returns the named stages in the order of the list, or all if there are no names.
 func choose(names []string) ([]stage, error) {
 	if len(names) == 0 {
 		return all, nil
@@ -111,7 +146,7 @@ func choose(names []string) ([]stage, error) {
 			for i, s := range all {
 				known[i] = s.name
 			}
-			return nil, fmt.Errorf("no stage %q; there are %s", n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("choose stages: there is no stage %q; use one of %s", n, strings.Join(known, ", "))
 		}
 	}
 	return out, nil

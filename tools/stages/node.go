@@ -9,13 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
 // vitest runs the tests of the page's code in dir and reads its JSON report.
 func vitest(dir string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
-		cmd := exec.CommandContext(ctx, "npx", "vitest", "run", "--reporter=json")
+		argv := low("npx", "vitest", "run", "--reporter=json")
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir = dir
 		cmd.Stderr = os.Stderr
 		out, failed := cmd.Output()
@@ -36,16 +38,18 @@ func readVitest(b []byte, t *tally) error {
 			Name, Status, Message string
 			AssertionResults      []struct {
 				FullName, Status string
+				Duration         float64 // milliseconds
 				FailureMessages  []string
 			}
 		}
 	}
-	// npm may print a line of its own above the report.
+	// npm may print a line above the report.
 	if err := json.Unmarshal(b[max(0, bytes.IndexByte(b, '{')):], &report); err != nil {
 		return fmt.Errorf("read report: %w", err)
 	}
 	for _, file := range report.TestResults {
 		for _, a := range file.AssertionResults {
+			t.long(a.FullName, a.Duration/1000)
 			switch a.Status {
 			case "passed":
 				t.pass()
@@ -79,12 +83,18 @@ func nodeTest(dir string) func(context.Context, *tally) error {
 
 var tapLine = regexp.MustCompile(`^(\s*)(not )?ok \d+ - (.*?)(?: # (SKIP|TODO)\s?(.*))?$`)
 
-// readTAP counts the results of TAP version 13 as node writes it. What follows
-// a failed one, up to the next result, is its description.
+// readTAP counts the results of TAP version 13 as node writes it. A failed result's
+// description follows it, up to the next result.
 func readTAP(b []byte, t *tally) {
 	lines := strings.Split(string(b), "\n")
 	for i, line := range lines {
 		m := tapLine.FindStringSubmatch(line)
+		if m != nil && m[1] == "" && i+2 < len(lines) {
+			if ms, ok := strings.CutPrefix(strings.TrimSpace(lines[i+2]), "duration_ms: "); ok {
+				v, _ := strconv.ParseFloat(ms, 64) // 0 where node wrote none
+				t.long(m[3], v/1000)
+			}
+		}
 		switch {
 		case m == nil:
 		case m[4] != "":

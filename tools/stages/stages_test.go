@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -20,13 +21,15 @@ func TestReaders(t *testing.T) {
 		file    string
 		read    func(*testing.T, []byte, *tally) error
 		passed  int
+		benches int
 		failed  map[string]string // test -> text it must show
 		skipped map[string]string // test -> reason
 	}{
 		{
-			file:   "gotest.json",
-			read:   func(_ *testing.T, b []byte, t *tally) error { return readGoTest(bytes.NewReader(b), io.Discard, t) },
-			passed: 3, // TestGood, its part, and the benchmark of the package that did not crash
+			file:    "gotest.json",
+			read:    func(_ *testing.T, b []byte, t *tally) error { return readGoTest(bytes.NewReader(b), io.Discard, t) },
+			passed:  3, // TestGood, its subtest, and the benchmark of the package that did not crash
+			benches: 1,
 			failed: map[string]string{
 				"x/p TestBad":    "got 1, want 2",
 				"x/p TestZCrash": "no way out",
@@ -58,8 +61,8 @@ func TestReaders(t *testing.T) {
 			if err := c.read(t, b, got); err != nil {
 				t.Fatal(err)
 			}
-			if got.passed != c.passed {
-				t.Errorf("%d passed, want %d", got.passed, c.passed)
+			if got.passed != c.passed || got.benchmarks != c.benches {
+				t.Errorf("%d passed, %d of them benchmarks; want %d, %d", got.passed, got.benchmarks, c.passed, c.benches)
 			}
 			match(t, "failed", got.failed, c.failed)
 			match(t, "skipped", got.skipped, c.skipped)
@@ -107,7 +110,7 @@ func TestSummary(t *testing.T) {
 		{"nothing ran", nil, false, []string{"\n0 passed, 0 failed, 0 skipped\n"}},
 	} {
 		var b bytes.Buffer
-		if ok := summarize(&b, c.in); ok != c.ok {
+		if ok := summarize(&b, c.in, 0); ok != c.ok {
 			t.Errorf("%s: all is well: %t, want %t", c.name, ok, c.ok)
 		}
 		for _, w := range c.want {
@@ -146,23 +149,75 @@ func TestDeadlineOnly(t *testing.T) {
 	}
 }
 
-func TestSlow(t *testing.T) {
+// The ten slowest tests of all stages are named, without their subtests.
+func TestSlowest(t *testing.T) {
 	stream := `{"Action":"run","Package":"x/p","Test":"TestLong"}
 {"Action":"run","Package":"x/p","Test":"TestLong/part"}
 {"Action":"pass","Package":"x/p","Test":"TestLong/part","Elapsed":31}
 {"Action":"pass","Package":"x/p","Test":"TestLong","Elapsed":31.4}
 {"Action":"pass","Package":"x/p","Test":"TestShort","Elapsed":3}
 `
-	var got tally
-	if err := readGoTest(strings.NewReader(stream), io.Discard, &got); err != nil {
+	unit, browser, page := &tally{stage: "unit"}, &tally{stage: "browser"}, &tally{stage: "ui"}
+	if err := readGoTest(strings.NewReader(stream), io.Discard, unit); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"TestLong 31 s"}; !slices.Equal(got.slow, want) {
-		t.Errorf("slow are %q, want %q", got.slow, want)
+	readTAP([]byte("TAP version 13\n    ok 1 - part\n      ---\n      duration_ms: 60000.5\n      ...\nok 1 - page\n  ---\n  duration_ms: 12000.5\n  ...\n"), browser)
+	if err := readVitest([]byte(`{"testResults":[{"assertionResults":[{"fullName":"chart","status":"passed","duration":1500}]}]}`), page); err != nil {
+		t.Fatal(err)
+	}
+	for range 8 {
+		page.long("quick", 1)
+	}
+	var b bytes.Buffer
+	summarize(&b, []*tally{unit, browser, page}, 0)
+	want := "Slowest tests, in seconds:\n   31.4  unit: x/p TestLong\n   12.0  browser: page\n    3.0  unit: x/p TestShort\n    1.5  ui: chart\n" +
+		strings.Repeat("    1.0  ui: quick\n", 6) + "\n"
+	if !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in\n%s", want, b.String())
 	}
 }
 
-// A test that is named here but renamed there would no longer have the machine for itself.
+// Stages keep their order. Those aside run in a lane of their own, one after the other,
+// from the first of them on.
+func TestSchedule(t *testing.T) {
+	var mu sync.Mutex
+	var order []string
+	met := make(chan bool)
+	got := schedule(t.Context(), []stage{{name: "a"}, {name: "b", aside: true}, {name: "c", aside: true}, {name: "d"}}, func(_ context.Context, s stage) *tally {
+		switch s.name { // d ends while b still runs
+		case "b":
+			<-met
+		case "d":
+			met <- true
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, s.name)
+		return &tally{stage: s.name}
+	})
+	if i := slices.Index(order, "b"); order[0] != "a" || i < 1 || slices.Index(order, "c") < i || len(order) != 4 {
+		t.Errorf("ran in the order %q", order)
+	}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		if got[i].stage != name {
+			t.Errorf("tally %d is of %s, want %s", i, got[i].stage, name)
+		}
+	}
+}
+
+func TestTried(t *testing.T) {
+	for line, want := range map[string]int{
+		"fuzz: elapsed: 3s, execs: 325017 (108336/sec), new interesting: 11 (total: 202)\n": 325017,
+		"fuzz: elapsed: 0s, gathering baseline coverage: 0/192 completed\n":                 0,
+		"execs: 3": 0,
+	} {
+		if got := tried(line); got != want {
+			t.Errorf("%q says %d inputs, want %d", line, got, want)
+		}
+	}
+}
+
+// A test that is named here but renamed there would no longer run alone.
 func TestNamesOfE2E(t *testing.T) {
 	files, err := filepath.Glob("../../e2e/*_test.go")
 	if err != nil {
@@ -186,18 +241,41 @@ func TestNamesOfE2E(t *testing.T) {
 }
 
 // The targets are those of the sources, with what their packages link.
-func TestFuzzTargets(t *testing.T) {
+func TestFuzzedPackages(t *testing.T) {
 	t.Chdir("../..")
-	all, err := fuzzTargets(t.Context())
+	all, err := fuzzedPackages(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []target{
-		{module + "internal/cli", "FuzzParseConfig", false},
-		{module + "internal/stats", "FuzzAll", true},
+	for _, want := range []struct {
+		path, target    string
+		linksPrometheus bool
+	}{
+		{module + "internal/cli", "FuzzParseConfig", true},
+		{module + "internal/stats", "FuzzAll", false},
 	} {
-		if !slices.Contains(all, want) {
+		if !slices.ContainsFunc(all, func(f fuzzed) bool {
+			return f.path == want.path && f.linksPrometheus == want.linksPrometheus && slices.Contains(f.targets, want.target)
+		}) {
 			t.Errorf("no %+v among %+v", want, all)
+		}
+	}
+}
+
+// Every package with tests has a stage: no new room goes untested.
+func TestEveryPackageHasAStage(t *testing.T) {
+	all, err := testPackages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := map[string]bool{}
+	for _, p := range all {
+		room, _, _ := strings.Cut(short(p.path), "/")
+		rooms[room] = rooms[room] || p.unit()
+	}
+	for room, want := range map[string]bool{"internal": true, "tools": true, "experiments": true, "e2e": false, "deploy": false} {
+		if got, ok := rooms[room]; !ok || got != want {
+			t.Errorf("packages of %s run in stage unit: %v, want %v", room, got, want)
 		}
 	}
 }

@@ -1,32 +1,40 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
 
-// tally counts the outcomes of one stage. A test that has parts counts, and so
-// does each part.
+// tally counts the outcomes of one stage. A test with subtests counts, and so
+// does each subtest.
 type tally struct {
-	stage   string
-	passed  int
-	failed  []outcome
-	skipped []outcome
-	took    time.Duration
-	slow    []string // tests that took long, with their seconds
+	stage      string
+	passed     int
+	benchmarks int // of those passed
+	inputs     int // tried by fuzz targets
+	failed     []outcome
+	skipped    []outcome
+	took       time.Duration
+	tests      []timed
 }
 
-// slowFrom is from how many seconds on a test is named as slow.
-const slowFrom = 20
+// timed is a test, without its subtests, with the time that it took.
+type timed struct {
+	name string
+	took time.Duration
+}
+
+// slowest is how many tests the summary names.
+const slowest = 10
 
 // long notes how long a test took.
 func (t *tally) long(test string, seconds float64) {
-	if seconds >= slowFrom {
-		t.slow = append(t.slow, fmt.Sprintf("%s %.0f s", test, seconds))
-	}
+	t.tests = append(t.tests, timed{test, time.Duration(seconds * float64(time.Second))})
 }
 
 // outcome is a test that failed or was skipped, with what it said.
@@ -36,30 +44,43 @@ func (t *tally) pass()                   { t.passed++ }
 func (t *tally) fail(test, text string)  { t.failed = append(t.failed, outcome{test, text}) }
 func (t *tally) skip(test, cause string) { t.skipped = append(t.skipped, outcome{test, cause}) }
 
-// add takes over the outcomes of another tally.
+// add includes the outcomes of another tally.
 func (t *tally) add(o *tally) {
 	t.passed += o.passed
+	t.benchmarks += o.benchmarks
 	t.failed = append(t.failed, o.failed...)
 	t.skipped = append(t.skipped, o.skipped...)
-	t.slow = append(t.slow, o.slow...)
+	t.tests = append(t.tests, o.tests...)
+}
+
+// String is the counts in words.
+func (t *tally) String() string {
+	text := fmt.Sprintf("%d passed", t.passed)
+	if t.benchmarks > 0 {
+		text += fmt.Sprintf(" (%d benchmarks)", t.benchmarks)
+	}
+	return fmt.Sprintf("%s, %d failed, %d skipped", text, len(t.failed), len(t.skipped))
 }
 
 // summarize prints every failure with its output, every skip with its reason,
-// a table of the stages, and one closing line. It reports whether all is well:
-// nothing failed and something ran.
-func summarize(w io.Writer, ts []*tally) bool {
-	var passed, failed, skipped int
-	var took time.Duration
+// the slowest tests, a table of the stages, and one closing line. It reports whether
+// all is well: nothing failed and something ran. Took is the time of all stages,
+// which may overlap.
+func summarize(w io.Writer, ts []*tally, took time.Duration) bool {
+	sum := &tally{stage: "all", took: took}
 	for _, t := range ts {
 		for _, o := range t.failed {
 			fmt.Fprintf(w, "\nFAILED %s: %s\n%s\n", t.stage, o.test, indent(o.text))
 		}
-		passed += t.passed
-		failed += len(t.failed)
-		skipped += len(t.skipped)
-		took += t.took
+		for _, one := range t.tests {
+			sum.tests = append(sum.tests, timed{t.stage + ": " + one.name, one.took})
+		}
+		sum.passed += t.passed
+		sum.benchmarks += t.benchmarks
+		sum.failed = append(sum.failed, t.failed...)
+		sum.skipped = append(sum.skipped, t.skipped...)
 	}
-	if skipped > 0 {
+	if len(sum.skipped) > 0 {
 		fmt.Fprintln(w, "\nSkipped, and why:")
 		for _, t := range ts {
 			for _, o := range t.skipped {
@@ -67,21 +88,27 @@ func summarize(w io.Writer, ts []*tally) bool {
 			}
 		}
 	}
+	slices.SortStableFunc(sum.tests, func(a, b timed) int { return cmp.Compare(b.took, a.took) })
+	if len(sum.tests) > 0 {
+		fmt.Fprintln(w, "\nSlowest tests, in seconds:")
+	}
+	for _, one := range sum.tests[:min(slowest, len(sum.tests))] {
+		fmt.Fprintf(w, "%7.1f  %s\n", one.took.Seconds(), one.name)
+	}
 	fmt.Fprintln(w)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "stage\tpassed\tfailed\tskipped\tseconds\t")
-	for _, t := range ts {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%.0f\t\n", t.stage, t.passed, len(t.failed), len(t.skipped), t.took.Seconds())
+	fmt.Fprintln(tw, "stage\tpassed\tbenchmarks\tfailed\tskipped\tseconds\t")
+	for _, t := range append(slices.Clone(ts), sum) {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%.0f\t\n", t.stage, t.passed, t.benchmarks, len(t.failed), len(t.skipped), t.took.Seconds())
 	}
-	fmt.Fprintf(tw, "all\t%d\t%d\t%d\t%.0f\t\n", passed, failed, skipped, took.Seconds())
 	tw.Flush()
-	fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped\n", passed, failed, skipped)
+	fmt.Fprintf(w, "\n%s\n", sum)
 	for _, t := range ts {
 		if len(t.failed) > 0 {
 			fmt.Fprintf(w, "failed in %s: %s\n", t.stage, testNames(t.failed))
 		}
 	}
-	return failed == 0 && passed > 0
+	return len(sum.failed) == 0 && sum.passed > 0
 }
 
 // testNames joins the names of tests.
@@ -98,7 +125,7 @@ func indent(s string) string {
 }
 
 // where returns the last lines of a test's output that name a place in a file, or
-// node's error, so that a log of which only a part is kept says what went wrong.
+// node's error: a log that is cut short still says what went wrong.
 func where(text string) (lines []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); place.MatchString(line) || strings.HasPrefix(line, "error: ") {
@@ -108,6 +135,5 @@ func where(text string) (lines []string) {
 	return lines[max(0, len(lines)-places):]
 }
 
-// places is how many lines where returns at most: what a test logs may stand
-// between its errors.
+// places is the most lines that where returns: a test may log between its errors.
 const places = 12

@@ -3,7 +3,7 @@
  * external count against which explanations are tested.
  *
  *   cc -O2 -pthread -o causes causes.c -lssl -lcrypto
- *   causes [--name NAME] [--seconds S] [--shares CAUSE=SHARE,...] [--wait]
+ *   causes [--name NAME] [--seconds S] [--seed N] [--shares CAUSE=SHARE,...] [--wait]
  *
  *   storm      system calls that do nothing (getppid)
  *   memory     pages given back (madvise) and touched again
@@ -17,7 +17,8 @@
  *
  * Time is CPU time of all threads, by their own clocks, plus the time that they are
  * asleep until they have a mutex; this is what lock counts. All else is the CPU
- * time of its slices, of which handshake_inside is the part in SSL_connect.
+ * time of its slices, of which handshake_inside is the part in SSL_connect and
+ * memory_inside the part in touching pages.
  *
  * With --wait it says "ready" and starts at the next line of input, and afterwards
  * says "done" and waits for another, so that an observer can read between. It
@@ -62,7 +63,8 @@ enum {
 };
 
 static double target[CAUSES];
-static atomic_ullong spent[CAUSES], done[CAUSES], inside; /* nanoseconds, and events */
+static atomic_ullong spent[CAUSES], done[CAUSES]; /* nanoseconds, and events */
+static atomic_ullong inside[CAUSES]; /* of spent, in what is counted: SSL_connect, the first touch of a page */
 
 static _Noreturn void die(const char *what)
 {
@@ -94,15 +96,16 @@ static uint64_t clock_ns(clockid_t which)
 static uint64_t wall(void) { return clock_ns(CLOCK_MONOTONIC); }
 static uint64_t cpu(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
+static uint64_t seed;
+
+/* xorshift64 (Marsaglia, J. Stat. Softw. 8(14), 2003). */
 static uint64_t draw(void)
 {
-	static uint64_t x;
-
-	if (!x && getrandom(&x, sizeof x, 0) != sizeof x)
-		x = wall();
-	x ^= x << 13;
-	x ^= x >> 7;
-	return x ^= x << 17;
+	if (!seed && getrandom(&seed, sizeof seed, 0) != sizeof seed)
+		seed = wall();
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	return seed ^= seed << 17;
 }
 
 static void compute(uint64_t rounds)
@@ -148,6 +151,7 @@ static void memory(void)
 {
 	static unsigned char *area;
 	long page = sysconf(_SC_PAGESIZE);
+	uint64_t began;
 
 	if (!area) {
 		area = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -156,8 +160,10 @@ static void memory(void)
 		/* Every page is to be a fault of its own. */
 		madvise(area, PAGES * page, MADV_NOHUGEPAGE);
 	}
+	began = cpu();
 	for (int i = 0; i < PAGES; i++)
 		area[i * page] = 1;
+	inside[MEMORY] += cpu() - began;
 	if (madvise(area, PAGES * page, MADV_DONTNEED))
 		die("give pages back");
 	done[MEMORY] += PAGES;
@@ -167,7 +173,7 @@ static void memory(void)
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static sem_t contest;
 static atomic_bool contested;
-static atomic_ullong rivals_cpu;
+static atomic_ullong rivals_cpu, rivals_queued;
 
 /*
  * How long the thread has waited for a CPU until now, which is no waiting for a
@@ -212,14 +218,16 @@ static void take_turn(void)
 static void *rival(void *unused)
 {
 	for (;;) {
-		uint64_t began;
+		uint64_t began, queue;
 
 		while (sem_wait(&contest))
 			;
 		began = cpu();
+		queue = queued();
 		while (contested)
 			take_turn();
 		rivals_cpu += cpu() - began;
+		rivals_queued += queued() - queue;
 	}
 	return unused;
 }
@@ -338,7 +346,7 @@ static void handshake(void)
 	began = cpu();
 	if (SSL_connect(ssl) != 1)
 		die_tls("shake hands");
-	inside += cpu() - began;
+	inside[HANDSHAKE] += cpu() - began;
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 	SSL_free(ssl);
 	close(fd);
@@ -423,12 +431,12 @@ static void await_line(void)
 			exit(0);
 }
 
-static void print(uint64_t all)
+static void print(uint64_t all, uint64_t queue)
 {
-	printf("{\"pid\":%d,\"active_seconds\":%.6f,\"shares\":{", getpid(), all / 1e9);
+	printf("{\"pid\":%d,\"active_seconds\":%.6f,\"queued_seconds\":%.6f,\"shares\":{", getpid(), all / 1e9, queue / 1e9);
 	for (int c = 0; c < COMPUTE; c++)
 		printf("\"%s\":%.6f,", names[c], (double)spent[c] / all);
-	printf("\"handshake_inside\":%.6f},\"events\":{", (double)inside / all);
+	printf("\"memory_inside\":%.6f,\"handshake_inside\":%.6f},\"events\":{", (double)inside[MEMORY] / all, (double)inside[HANDSHAKE] / all);
 	for (int c = 0; c < COMPUTE; c++)
 		printf("%s\"%s\":%llu", c ? "," : "", names[c], (unsigned long long)done[c]);
 	printf("}}\n");
@@ -439,7 +447,7 @@ int main(int argc, char **argv)
 {
 	double seconds = 10;
 	int waits = 0;
-	uint64_t end, all;
+	uint64_t end, all, queue;
 
 	for (int i = 1; i < argc; i++) {
 		char *value = i + 1 < argc ? argv[i + 1] : NULL, *rest;
@@ -456,6 +464,10 @@ int main(int argc, char **argv)
 			seconds = strtod(value, &rest);
 			if (rest == value || *rest || !(seconds > 0 && seconds < 1e6))
 				usage_error("seconds are a number above 0");
+		} else if (!strcmp(argv[i], "--seed")) {
+			seed = strtoull(value, &rest, 10);
+			if (rest == value || *rest)
+				usage_error("a seed is a whole number");
 		} else if (!strcmp(argv[i], "--shares")) {
 			parse_shares(value);
 		} else {
@@ -473,10 +485,11 @@ int main(int argc, char **argv)
 		await_line();
 	}
 	began_cpu = cpu();
+	queue = queued();
 	for (end = wall() + seconds * 1e9; wall() < end;)
 		slice(next());
 	all = active();
-	print(all);
+	print(all, queued() - queue + rivals_queued);
 	if (waits) {
 		puts("done");
 		fflush(stdout);

@@ -1,14 +1,14 @@
 /*
- * inside does in a guest what its shell cannot.
+ * inside does what a guest's shell cannot.
  *
  *   inside as UID CAPABILITY,... [--refuse NUMBER] PROGRAM [ARGUMENT]...
  *       runs PROGRAM as that user with these capabilities and no others ("none",
  *       "bpf", "perfmon", "syslog", "sys_ptrace", "dac_read_search", "sys_admin",
  *       "sys_resource"); --refuse makes that command of bpf(2) fail with EPERM,
  *       as a seccomp filter of a container may
- *   inside links       what is attached in the kernel, from the kernel's own list:
- *       program and kind of link; a program without a link comes with "-"
- *   inside forks N     N children, one after the other, that live for one getppid
+ *   inside links       lists the programs attached in the kernel, with the kind of link,
+ *       or "-" for a program without a link
+ *   inside forks N     starts N children, one after the other; each makes one getppid
  *
  *   cc -static -O2 -o inside inside.c
  */

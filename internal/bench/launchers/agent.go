@@ -52,15 +52,15 @@ func meetAgent(rw io.ReadWriter) (*agent, error) {
 func (a *agent) receive() (byte, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(a.in, head[:]); err != nil {
-		return 0, nil, fmt.Errorf("%w: hear the worker's agent: %w", errLost, err)
+		return 0, nil, fmt.Errorf("%w: read from the worker's agent: %w", errLost, err)
 	}
 	n := binary.BigEndian.Uint32(head[1:])
 	if n > maxFrame {
-		return 0, nil, fmt.Errorf("hear the worker's agent: a frame of %d bytes", n)
+		return 0, nil, fmt.Errorf("read from the worker's agent: a frame of %d bytes is too large", n)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(a.in, b); err != nil {
-		return 0, nil, fmt.Errorf("%w: hear the worker's agent: %w", errLost, err)
+		return 0, nil, fmt.Errorf("%w: read from the worker's agent: %w", errLost, err)
 	}
 	return head[0], b, nil
 }
@@ -74,7 +74,7 @@ func (a *agent) request(tag byte, fields []byte) error {
 		first = min(first, head+a.window)
 	}
 	if _, err := a.out.Write(b[:first]); err != nil {
-		return fmt.Errorf("%w: tell the worker's agent: %w", errLost, err)
+		return fmt.Errorf("%w: write to the worker's agent: %w", errLost, err)
 	}
 	for b = b[first:]; ; {
 		tag, text, err := a.receive()
@@ -86,11 +86,11 @@ func (a *agent) request(tag byte, fields []byte) error {
 		case tag == 'F':
 			return errors.New(string(text))
 		case tag != 'A':
-			return fmt.Errorf("hear the worker's agent: frame %q at the wrong time", tag)
+			return fmt.Errorf("read from the worker's agent: unexpected frame %q", tag)
 		}
 		part := min(len(b), a.window)
 		if _, err := a.out.Write(b[:part]); err != nil {
-			return fmt.Errorf("%w: tell the worker's agent: %w", errLost, err)
+			return fmt.Errorf("%w: write to the worker's agent: %w", errLost, err)
 		}
 		b = b[part:]
 	}
@@ -170,7 +170,7 @@ func (a *agent) run(c host.Cmd, began time.Time, now func() time.Time) (host.Out
 			}
 			return out, ended(&out, c.Argv[0], b)
 		default:
-			return out, fmt.Errorf("run %s: frame %q at the wrong time", c.Argv[0], tag)
+			return out, fmt.Errorf("run %s: unexpected frame %q", c.Argv[0], tag)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func ended(out *host.Output, program string, b []byte) error {
 	var signal int
 	var user, system, rss int64
 	if n, err := fmt.Sscan(string(b), &out.Code, &signal, &user, &system, &rss); n != 5 {
-		return fmt.Errorf("run %s: read how it ended, %q: %w", program, b, err)
+		return fmt.Errorf("run %s: parse its exit status %q: %w", program, b, err)
 	}
 	out.User, out.System = time.Duration(user)*time.Microsecond, time.Duration(system)*time.Microsecond
 	out.MaxRSS = rss << 10

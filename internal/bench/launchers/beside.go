@@ -15,15 +15,15 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// beside prices what runs next to a job: the same job natively is the baseline.
+// beside measures the cost of a program that runs next to a job: the same job natively is the baseline.
 var beside = bench.Launcher{
 	Name: "beside",
-	Doc: "Runs the job as native does while another program runs on the machine, whose cost for the job is the question: a monitor, say. " +
-		"The program is started anew for each run and ended after it, so that nothing of it is left in the other arms.",
+	Doc: "Runs the job as native does while another program, such as a monitor, runs on the machine: measures what that program costs the job. " +
+		"The program starts anew for each run and ends after it, so it does not disturb the other arms.",
 	Params: []bench.Param{
-		{Name: "program", Doc: "The other program and its arguments, separated by spaces. {teescope} is this program, {own} a folder that is empty in each run, {port} a free TCP port. " +
-			"A comma cannot be said here; write a script for what needs one.", Default: "{teescope} monitor --listen 127.0.0.1:{port} --data {own}"},
-		{Name: "settle", Doc: "How long it runs before the job starts.", Default: "4s"},
+		{Name: "program", Doc: "The other program and its arguments, separated by spaces. {teescope} is this program, {own} a folder that is empty at the start of each run, {port} a free TCP port. " +
+			"The value cannot hold a comma; use a script for a command that needs one.", Default: "{teescope} monitor --listen 127.0.0.1:{port} --data {own}"},
+		{Name: "settle", Doc: "Time between the program's start and the job's.", Default: "4s"},
 		nativeParam("cpus"),
 		nativeParam("data"),
 	},
@@ -32,7 +32,7 @@ var beside = bench.Launcher{
 		if err != nil {
 			return err
 		}
-		other := need{Command: argv[0], Hint: "the program that is to run beside the job"}
+		other := need{Command: argv[0], Hint: "the program to run next to the job"}
 		if strings.Contains(argv[0], "/") {
 			other.Command, other.Path = "", argv[0]
 		}
@@ -88,12 +88,12 @@ func neighbour(h *host.Host, p bench.Params, own, port string) ([]string, error)
 	if h != nil && strings.Contains(p["program"], self) {
 		var err error
 		if self, err = h.Beside("teescope"); err != nil {
-			return nil, fmt.Errorf("find teescope, which is to run beside the job: %w", err)
+			return nil, fmt.Errorf("find the program teescope to run next to the job: %w", err)
 		}
 	}
 	argv := strings.Fields(p["program"])
 	if len(argv) == 0 {
-		return nil, errors.New("parameter program is empty; want the program that is to run beside the job")
+		return nil, errors.New("parameter program is empty: name the program to run next to the job")
 	}
 	r := strings.NewReplacer("{teescope}", self, "{own}", own, "{port}", port)
 	for i := range argv {
@@ -103,11 +103,11 @@ func neighbour(h *host.Host, p bench.Params, own, port string) ([]string, error)
 }
 
 // errNeighbour says that a run was not what it should have been.
-var errNeighbour = errors.New("the program beside the job ended before it")
+var errNeighbour = errors.New("the program next to the job ended before the job")
 
 func (e *besideEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 	if err := errors.Join(e.h.RemoveAll(e.own), e.h.Mkdir(e.own)); err != nil {
-		return bench.Outcome{}, fmt.Errorf("empty the folder of the program beside the job: %w", err)
+		return bench.Outcome{}, fmt.Errorf("empty the folder of the program next to the job: %w", err)
 	}
 	p, err := e.h.Start(ctx, host.Cmd{Argv: e.argv, Dir: e.own})
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 // adds before a TEE adds anything.
 var container = bench.Launcher{
 	Name: "container",
-	Doc: "Runs the job in a container of podman or docker. Without image= it is built from nothing and holds the job's files alone; " +
+	Doc: "Runs the job in a container of podman or docker. Without image=, the image is built from scratch and holds only the job's files; " +
 		"a job whose program is a tool of the machine gets the machine's programs and libraries read-only.",
 	Params: []bench.Param{
-		{Name: "runtime", Doc: "Which engine; auto takes podman, then docker.", Default: "auto", Values: []string{"auto", "podman", "docker"}},
-		{Name: "image", Doc: "Image that is already in the engine's store (podman's own store then, not one of ours). Empty: one built from the job's files."},
-		{Name: "fresh", Doc: "Whether each run is a container of its own, so that its start is part of the run as it is elsewhere; " +
+		{Name: "runtime", Doc: "The container engine; auto prefers podman, then docker.", Default: "auto", Values: []string{"auto", "podman", "docker"}},
+		{Name: "image", Doc: "Image already in the engine's store (podman's own store, not one of ours). Empty: one built from the job's files."},
+		{Name: "fresh", Doc: "Whether each run starts its own container, so that the start is part of the run as in other launchers; " +
 			"false keeps one container, paused while other arms run, and starts the job in it with exec.", Default: "true", Values: []string{"true", "false"}},
 		networkParam,
-		{Name: "memory", Doc: "Memory limit as the engine takes it, like 512m. Empty: none."},
+		{Name: "memory", Doc: "Memory limit in the engine's notation, like 512m. Empty: none."},
 		{Name: "cpu-limit", Doc: "CPU time limit in CPUs, like 1.5. Empty: none."},
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3. Empty: as found."},
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},

@@ -131,7 +131,7 @@ func (e *containerEnv) prepare(ctx context.Context) error {
 		}
 		whys = append(whys, err)
 	}
-	return fmt.Errorf("no way of calling %s starts a container: %w", command, errors.Join(whys...))
+	return fmt.Errorf("start a container with %s: every way failed: %w", command, errors.Join(whys...))
 }
 
 // probe runs a program of the machine in a container made the way that the
@@ -177,7 +177,7 @@ func (e *containerEnv) probe(ctx context.Context) error {
 	}
 	for _, limit := range []string{"memory", "cpu-limit", "cpus"} {
 		if e.params[limit] != "" && e.readBack[limit] == "" {
-			return fmt.Errorf("limit a container with %s=%s: %s took it without an error and shows no such limit", limit, e.params[limit], e.engine.command)
+			return fmt.Errorf("limit a container with %s=%s: %s accepted it without an error, but the container has no such limit", limit, e.params[limit], e.engine.command)
 		}
 	}
 	if nano, err := strconv.ParseFloat(e.readBack["cpu-limit"], 64); err == nil {

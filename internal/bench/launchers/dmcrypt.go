@@ -228,7 +228,7 @@ func (d *cryptDevice) cipher(ctx context.Context) (string, error) {
 			return strings.TrimSpace(v), nil
 		}
 	}
-	return "", fmt.Errorf("cryptsetup status %s does not say the cipher", d.mapping)
+	return "", fmt.Errorf("cryptsetup status %s does not report the cipher", d.mapping)
 }
 
 // close takes everything down, also after the context of the run has ended.

@@ -27,15 +27,15 @@ var fake = bench.Launcher{
 		{Name: "cost", Doc: "Factor on every duration.", Default: "1"},
 		{Name: "sd", Doc: "Standard deviation of the durations' logarithm; they are log-normal.", Default: "0.01"},
 		{Name: "seed", Doc: "Seed of this environment's own noise.", Default: "1"},
-		{Name: "shared-sd", Doc: "The same of noise that is equal in the same run of all environments with the same shared-seed, as a machine's weather is within a pair.", Default: "0"},
+		{Name: "shared-sd", Doc: "Likewise, of noise that all environments with the same shared-seed share in a run, like the disturbance of a machine within a pair.", Default: "0"},
 		{Name: "shared-seed", Doc: "Seed of the shared noise.", Default: "1"},
 		{Name: "drift", Doc: "Relative growth of the durations from one run to the next.", Default: "0"},
 		{Name: "slow-share", Doc: "Share of runs that are slow, from 0 to 1, for a second mode.", Default: "0"},
 		{Name: "slow-ratio", Doc: "Factor on a slow run's duration.", Default: "2"},
-		{Name: "output", Doc: "File of this machine that a run prints, with its duration in seconds in the place of {seconds}. Empty: the line `done`, as of the workload null."},
-		{Name: "failure", Doc: "What goes wrong: open never opens, run ends with status 1, output is cut in half, hang runs until it is ended.", Default: "none",
+		{Name: "output", Doc: "File of this machine that a run prints, with its duration in seconds in place of {seconds}. Empty: the line `done`, like the workload null."},
+		{Name: "failure", Doc: "Simulated failure: open never opens, run ends with status 1, output is cut in half, hang runs until it is ended.", Default: "none",
 			Values: []string{"none", "open", "run", "output", "hang"}},
-		{Name: "failure-share", Doc: "Share of runs that go wrong, from 0 to 1.", Default: "1"},
+		{Name: "failure-share", Doc: "Share of runs that fail, from 0 to 1.", Default: "1"},
 	},
 	Check: func(h *host.Host, p bench.Params) error {
 		if p["output"] == "" {
@@ -117,7 +117,7 @@ func (e *fakeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 		return bench.Outcome{}, err
 	}
 	if slices.Equal(job.Inside.Argv[:min(2, len(job.Inside.Argv))], []string{"{work}/micro", "capture"}) {
-		return bench.Outcome{}, errors.New("a fake has no inside that could be captured")
+		return bench.Outcome{}, errors.New("a fake environment has nothing to capture")
 	}
 	seconds := e.seconds
 	if a := job.Inside.Argv; len(a) == 2 && a[0] == "sleep" {

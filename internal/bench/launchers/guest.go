@@ -164,7 +164,7 @@ func (g guest) addLibrary(h *host.Host, name string) error {
 func modulesOf(kernel string) (folder string, err error) {
 	release, ok := strings.CutPrefix(path.Base(kernel), "vmlinuz-")
 	if !ok {
-		return "", fmt.Errorf("kernel %s: the name is not vmlinuz-RELEASE, which would say where its modules are", kernel)
+		return "", fmt.Errorf("kernel %s: want a name like vmlinuz-RELEASE: the release says where its modules are", kernel)
 	}
 	return path.Join(path.Dir(path.Dir(kernel)), "lib/modules", release), nil
 }
@@ -174,7 +174,7 @@ func modulesOf(kernel string) (folder string, err error) {
 func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 	builtin, err := h.ReadString(path.Join(folder, "modules.builtin"))
 	if err != nil {
-		return fmt.Errorf("find the kernel's modules: %w; unpack the kernel's whole package beside the image", err)
+		return fmt.Errorf("find the kernel's modules: %w; unpack the kernel's whole package next to the image", err)
 	}
 	var list strings.Builder
 	done := map[string]bool{}

@@ -268,3 +268,15 @@ func same(t *testing.T, when, before, after string) {
 		t.Errorf("%s the machine has\n%sbefore:\n%s", when, after, before)
 	}
 }
+
+// TestFileNames: launcher NAME is in the file NAME.go, or a command template in
+// templates/NAME.yaml.
+func TestFileNames(t *testing.T) {
+	for _, l := range All {
+		_, err := os.Stat(l.Name + ".go")
+		_, err2 := os.Stat("templates/" + l.Name + ".yaml")
+		if err != nil && err2 != nil {
+			t.Errorf("%s: want its file to be called %s.go", l.Name, l.Name)
+		}
+	}
+}

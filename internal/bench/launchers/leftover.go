@@ -45,7 +45,7 @@ func identity(h *host.Host, pid string) (string, error) {
 	return number + " " + fields[19], nil
 }
 
-// sweep removes the folders that killed harnesses have left beside one that was
+// sweep removes the folders that killed harnesses have left next to one that was
 // just made. first ends what still runs in such a folder.
 func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 	found, err := h.Glob(path.Join(path.Dir(made), prefix+"-*", ownerFile))
@@ -81,7 +81,7 @@ func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 		errs = append(errs, h.RemoveAll(work))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove what a killed run has left: %w", err)
+		return fmt.Errorf("remove what a killed run left behind: %w", err)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
-	"github.com/teescope/teescope/internal/environment"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/workloads/micro"
 )
@@ -23,16 +23,16 @@ import (
 // worker and what the job needs.
 var qemu = bench.Launcher{
 	Name: "qemu",
-	Doc: "Runs the job in a virtual machine under QEMU, which is booted once per arm from a kernel image and an initramfs of our own, and stopped while another arm runs. " +
+	Doc: "Runs the job in a virtual machine under QEMU, booted once per arm from a kernel image and our own initramfs, and stopped while another arm runs. " +
 		"A program of this machine that the job calls is taken along with its libraries. Plain, with forced bounce buffers, or as an SEV-SNP or TDX guest where the host can.",
 	Params: []bench.Param{
 		{Name: "kernel", Path: true, Doc: "Kernel image with a serial console and initramfs support. Empty: the newest /boot/vmlinuz-*."},
 		{Name: "memory", Doc: "Memory of the guest.", Default: "1GiB"},
 		{Name: "cpus", Doc: "CPUs of the guest.", Default: "1"},
-		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Arms that are compared want the same."},
+		{Name: "cpu", Doc: "CPU model of the guest. Empty: this machine's (host), EPYC-v4 for snp, max under tcg. Use the same in all compared arms."},
 		{Name: "accel", Doc: "kvm, tcg (software emulation, whose times are not a VM's cost), or auto: kvm where a guest boots with it.", Default: "auto", Values: []string{"auto", "kvm", "tcg"}},
 		{Name: "bounce", Doc: "Whether device I/O is forced through bounce buffers, as in a confidential VM (swiotlb=force).", Default: "off", Values: []string{"off", "on"}},
-		{Name: "cvm", Doc: "Confidential VM to make: none, snp (AMD SEV-SNP) or tdx (Intel TDX).", Default: "none", Values: []string{"none", "snp", "tdx"}},
+		{Name: "cvm", Doc: "Type of confidential VM: none, snp (AMD SEV-SNP) or tdx (Intel TDX).", Default: "none", Values: []string{"none", "snp", "tdx"}},
 		{Name: "firmware", Doc: "OVMF image for a confidential VM. Empty: where distributions put it."},
 		{Name: "disk", Doc: "Disk for test files (virtio-blk): a size like 4GiB for a new ext4 image, or the path of an image or block device with an ext4 file system. Empty: memory of the guest."},
 		{Name: "data", Path: true, Doc: "Folder of this machine for the new image. Empty: in the temporary folder."},
@@ -341,7 +341,7 @@ func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
 		d.TEE.Type, d.TEE.Active, d.TEE.Declared = kind, true, true
 	}
 	// The guest has no identity of its own: it is this machine.
-	if id, err := environment.HostID(e.h); err == nil {
+	if id, err := machine.HostID(e.h); err == nil {
 		d.Hardware.Serial = id
 		delete(d.Missing, "hardware.host_id")
 	}

@@ -177,7 +177,7 @@ func (e *sshEnv) greet() error {
 	return err
 }
 
-// readLine reads bytewise, so that nothing behind the line is taken.
+// readLine reads byte by byte, so it consumes nothing after the line.
 func readLine(r io.Reader) (string, error) {
 	var line bytes.Buffer
 	var b [1]byte

@@ -231,7 +231,7 @@ func (t *template) validate() error {
 	case t.Name == "" || strings.ContainsAny(t.Name, " =,./"):
 		return fmt.Errorf("name %q: want a word without blanks, \"=\", \",\", \".\" and \"/\"", t.Name)
 	case !strings.HasSuffix(strings.TrimSpace(t.Doc), "."):
-		return errors.New("doc: want sentences that say what it runs the job in")
+		return errors.New("doc: want sentences that describe the environment")
 	case len(t.Run.Argv) == 0:
 		return errors.New("run: want the argv of a run")
 	case t.TEE.Kind == "":
@@ -242,7 +242,7 @@ func (t *template) validate() error {
 	params := bench.Params{"data": ""}
 	for _, p := range t.Params {
 		if _, twice := params[p.Name]; twice || p.Name == "" || strings.ContainsAny(p.Name, " =,.{}") || !strings.HasSuffix(p.Doc, ".") {
-			return fmt.Errorf("parameter %q: want a name that is not taken and a doc that is a sentence", p.Name)
+			return fmt.Errorf("parameter %q: want an unused name and a doc", p.Name)
 		}
 		if p.Values != nil && !slices.Contains(p.Values, p.Default) {
 			return fmt.Errorf("parameter %s: the default %q is not one of its values", p.Name, p.Default)
@@ -431,7 +431,7 @@ func (s scope) expand(w words) (string, error) {
 			}
 			return s.Program
 		case "argv", "args":
-			err = fmt.Errorf("line %d: %s: it stands for several words, so it must be a word by itself in an argv that knows the job", w.line, p)
+			err = fmt.Errorf("line %d: %s: it stands for several words, so it must be an argument of its own, in an argv that knows the job", w.line, p)
 		default:
 			err = fmt.Errorf("line %d: %s: no such placeholder; there are {work} {data} {job} {program} {argv} {args} {params.NAME}", w.line, p)
 		}

@@ -264,7 +264,7 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 
 func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 	if e.t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool { return f.Data != nil && bytes.Equal(f.Data, micro.Program) }) {
-		return bench.Outcome{}, fmt.Errorf("%s runs only programs that were built for it, which teescope's worker was not", e.t.Name)
+		return bench.Outcome{}, fmt.Errorf("%s runs only programs built for it, and teescope's worker is not", e.t.Name)
 	}
 	if err := e.put(job.Files); err != nil {
 		return bench.Outcome{}, err

@@ -159,7 +159,7 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case limited.Err() != nil:
-		err = fmt.Errorf("its worker was not heard within %v", limit)
+		err = fmt.Errorf("its worker did not answer within %v", limit)
 	}
 	return err
 }

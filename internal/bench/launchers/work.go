@@ -186,7 +186,7 @@ func network(p bench.Params, job bench.Job) string {
 
 // networkParam is the parameter behind it.
 var networkParam = bench.Param{Name: "network", Default: "auto", Values: []string{"auto", "none", "host"},
-	Doc: "What the job sees of the network; auto is the machine's own where a load comes from outside, else none."}
+	Doc: "Network of the job; auto is the machine's own if a load comes from outside, otherwise none."}
 
 // poll is how often a launcher looks whether something has become ready.
 const poll = 2 * time.Millisecond
@@ -233,7 +233,7 @@ func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside 
 }
 
 // errEarly says that a server did not outlive its load.
-var errEarly = errors.New("the program inside ended before the load from outside did")
+var errEarly = errors.New("the program inside ended before the load generator outside")
 
 // awaitLine waits until a process has printed a line.
 func awaitLine(ctx context.Context, p *host.Process, line string) error {

@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside, waiting for the device's turn included; the way to the server and back is not in it. "+
+	attestInside = loadGauge("inside_mean_seconds", "seconds", metric.Lower, "Mean time of the operation in seconds by the clock inside, including the wait for the device, excluding the way to the server and back. "+
 		"It is over the whole run, in which the device's queue has to form twice: many callers wait longer in the measured time.")
 	attestFailed = loadGauge("failed_ratio", "ratio", metric.Lower, "Share of the operations that failed inside, over the whole run.")
 	attestBytes  = loadGauge("quote_bytes", "bytes", metric.Lower, "Size of a quote in bytes.")
@@ -30,15 +30,15 @@ var (
 // Without a TEE the device is simulated, and then every metric says so in its name.
 var attestation = bench.Workload{
 	Name: "attest",
-	Doc: "Attestation as its users meet it: quotes at some concurrency or rate, and verification with collateral that is cached or fetched each time. " +
+	Doc: "Attestation as users see it: quotes at a given concurrency or rate, and verification with cached or freshly fetched collateral. " +
 		"Without a TEE (provider=simulated) the device is simulated with stated times, and each metric's name begins with simulated.",
 	Version: 1,
 	Params: append([]bench.Param{
-		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "What is asked for; verify-cached fetches collateral once, verify-fetched for each verification."},
+		{Name: "operation", Default: "quote", Values: []string{"quote", "verify-cached", "verify-fetched"}, Doc: "The operation measured: verify-cached fetches collateral once, verify-fetched for each verification."},
 		{Name: "provider", Default: "simulated", Values: []string{"simulated", "configfs-tsm"}, Doc: "Configfs-tsm is the TEE of the environment (TDX, SEV-SNP; Linux 6.7 or newer, root); simulated is no TEE."},
-		{Name: "delay", Default: "39ms", Doc: "Stated time of a simulated quote; the default is what a TDX quote took on Google's cloud (flashbots/attested-tls-benchmarks)."},
-		{Name: "parallel", Default: "1", Doc: "Simulated quotes that are made at once; a device of hardware makes one."},
-		{Name: "fetch", Default: "1s", Doc: "Stated time of fetching simulated collateral; the default is about what Intel's service took there."},
+		{Name: "delay", Default: "39ms", Doc: "Duration of a simulated quote; the default was measured for a TDX quote on Google's cloud (flashbots/attested-tls-benchmarks)."},
+		{Name: "parallel", Default: "1", Doc: "Simulated quotes made at once; a hardware device makes one at a time."},
+		{Name: "fetch", Default: "1s", Doc: "Duration of fetching simulated collateral; the default is close to what that study measured for Intel's service."},
 	}, loadParams("1")...),
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := append(loadMetrics(p), attestInside, attestFailed, attestBytes)
@@ -110,7 +110,7 @@ var attestation = bench.Workload{
 		case inside.Provider != o.Params["provider"]:
 			return "", fmt.Errorf("the quotes are of provider %q, want %s", inside.Provider, o.Params["provider"])
 		case inside.Simulated != (o.Params["provider"] == "simulated"):
-			return "", errors.New("whether the quotes are simulated is not what was asked for")
+			return "", errors.New("simulated and real quotes do not match what was requested")
 		case t.Done == 0 || inside.Bytes == 0:
 			return "", fmt.Errorf("the server did %d operations and %d failed; a quote has %d bytes", t.Done, t.Failed, inside.Bytes)
 		}

@@ -19,7 +19,7 @@ var most = map[string]int64{
 	"clients": mostClients, "strong-total": load.MostMessages, "weak-per-client": load.MostMessages,
 	"processes": load.MostForeign, "requests": 100_000_000,
 	"keys":  100_000_000, // for more data larger values are as good
-	"reads": 1_000_000, "turns": 1_000_000, "rounds": 1_000_000,
+	"reads": 1_000_000, "turns": 1_000_000, "rounds": 1_000_000, "pause": 1_000_000,
 	"warm":    load.MostMessages, // where it is a number
 	"iodepth": 1 << 16, "numjobs": mostThreads, "rwmixread": 100,
 	"passes": 1000, "operations": 100_000_000,

@@ -26,7 +26,7 @@ type channelMeasure struct {
 	more func(bench.Params) []*metric.Desc
 }
 
-// channelMetric is what is told of a variant.
+// channelMetric holds the metrics of a variant.
 type channelMetric struct {
 	value *metric.Desc
 	// tail are quantiles of single operations, nil where those are not timed.
@@ -38,7 +38,7 @@ type channelMetric struct {
 
 func channelTime(name, what string) *channelMetric {
 	c := &channelMetric{value: loadGauge(name+"_seconds", "seconds", metric.Lower, "Time of "+what+" in seconds: the median of the windows, by the clock of the side that waits."),
-		mean: loadGauge(name+"_mean_seconds", "seconds", metric.Lower, "Mean time of "+what+" in seconds, with the histogram of all."),
+		mean: loadGauge(name+"_mean_seconds", "seconds", metric.Lower, "Mean time of "+what+" in seconds, with its histogram."),
 		cpu:  loadGauge(name+"_cpu_seconds", "seconds", metric.Lower, "CPU time of "+what+" in seconds, of both sides where both are in the environment.")}
 	for _, q := range []struct {
 		suffix, words string
@@ -57,13 +57,13 @@ func channelHandshake(name, what, beside string) *channelMetric {
 }
 
 func channelRate(name, what string) *channelMetric {
-	return &channelMetric{value: loadGauge(name+"_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes of messages that "+what+" carries in a second, until the receiver has the last: the median of the windows."),
+	return &channelMetric{value: loadGauge(name+"_bytes_per_second", "bytes_per_second", metric.Higher, "Message bytes that "+what+" carries per second, until the receiver has the last one: the median of the windows."),
 		cpu: loadGauge(name+"_cpu_seconds", "seconds", metric.Lower, "CPU time of a message over "+what+" in seconds, of both sides where both are in the environment.")}
 }
 
 func channelHalf(name, what string) *channelMetric {
 	return &channelMetric{value: loadGauge(name+"_seconds", "seconds", metric.Lower, "Time to "+what+" in seconds, without a connection: the median of the windows."),
-		cycles: loadGauge(name+"_cycles_per_byte", "cycles_per_byte", metric.Lower, "Cycles of the CPU for a byte, to "+what+", by the hardware's counter in user space.")}
+		cycles: loadGauge(name+"_cycles_per_byte", "cycles_per_byte", metric.Lower, "CPU cycles per byte to "+what+", by the hardware counter in user space.")}
 }
 
 var channelMeasures = map[string]*channelMeasure{
@@ -152,15 +152,15 @@ var secureChannel = bench.Workload{
 		{Name: "suite", Default: "aes-gcm", Values: []string{"aes-gcm", "chacha20-poly1305"}, Doc: "Cipher of the channel; that of TLS is Go's choice."},
 		{Name: "threads", Default: "cross", Values: []string{"same", "cross"}, Doc: "Same runs both sides on one thread, without a wake-up of another; cross each on its own."},
 		{Name: "evidence", Default: "mock", Values: []string{"mock", "simulated", "configfs-tsm"}, Doc: "The server's evidence in attested handshakes: a signature that proves nothing, a provider without hardware, or the TEE's quote."},
-		{Name: "mutual", Default: "no", Values: []string{"no", "yes"}, Doc: "Whether the client gives evidence, too."},
-		{Name: "quote-delay", Default: "39ms", Doc: "What a simulated quote takes; 39 ms was measured on a TDX guest (flashbots/attested-tls-benchmarks, 2026)."},
+		{Name: "mutual", Default: "no", Values: []string{"no", "yes"}, Doc: "Whether the client also gives evidence."},
+		{Name: "quote-delay", Default: "39ms", Doc: "Duration of a simulated quote; 39 ms was measured on a TDX guest (flashbots/attested-tls-benchmarks, 2026)."},
 		{Name: "message", Default: "bytes", Values: []string{"bytes", "tensor"}, Doc: "Tensor has a head with name, type and shape, F32 with 768 in a row."},
-		{Name: "size", Default: "384KiB", Doc: "Bytes of a message, 16 to 16MiB; of a tensor's data."},
-		{Name: "inference", Default: "100ms", Doc: "Time of the model's inference that a message belongs to, for its share."},
+		{Name: "size", Default: "384KiB", Doc: "Bytes of a message (16 to 16MiB) or of a tensor's data."},
+		{Name: "inference", Default: "100ms", Doc: "Duration of the model inference that a message belongs to, from which its share is computed."},
 		{Name: "inference-source", Default: "assumed", Values: []string{"assumed", "measured"}, Doc: "Whether that time was measured."},
-		{Name: "windows", Default: "20", Doc: "Timed stretches of each variant, in random turns."},
+		{Name: "windows", Default: "20", Doc: "Timed windows of each variant, in random order."},
 		{Name: "window", Default: "100ms", Doc: "Length of one."},
-		{Name: "warm", Default: "500ms", Doc: "The same before, for all variants together."},
+		{Name: "warm", Default: "500ms", Doc: "Warm-up before the windows, for all variants together."},
 	},
 	Metrics:    channelMetrics,
 	Primary:    func(p bench.Params) *metric.Desc { return channelMain(p).value },
@@ -203,7 +203,7 @@ func channelMain(p bench.Params) *channelMetric {
 	return k.metrics[k.names[0]]
 }
 
-// descs are all that is told of a variant.
+// descs are all metrics of a variant.
 func (c *channelMetric) descs() []*metric.Desc {
 	out := []*metric.Desc{c.value}
 	for _, q := range c.quantiles {
@@ -267,7 +267,7 @@ func channelJob(p bench.Params) (bench.Job, error) {
 	case windows > mostWindows:
 		return bench.Job{}, fmt.Errorf("parameter windows=%d: want at most %d", windows, mostWindows)
 	case p["peer"] == "outside" && (p["transport"] != "tcp" || p["measure"] == "codec"):
-		return bench.Job{}, errors.New("parameter peer=outside: it goes with transport=tcp and a measure that has a connection")
+		return bench.Job{}, errors.New("parameter peer=outside: needs transport=tcp and a measure with a connection")
 	case p["peer"] == "outside" && p["evidence"] == "simulated":
 		return bench.Job{}, errors.New("parameter peer=outside: the keys of evidence=simulated are made in one process; use mock")
 	}
@@ -300,7 +300,7 @@ func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
 	}
 	var r channel.Report
 	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, 0, fmt.Errorf("the worker's output is cut off or no report: %w", err)
+		return nil, 0, fmt.Errorf("the worker's output is cut off or not a report: %w", err)
 	}
 	k := channelKind(o.Params)
 	if r.Measure != o.Params["measure"] || r.Size <= 0 || r.Size > 1<<30 || !(r.Seconds > 0) {
@@ -313,7 +313,7 @@ func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
 	for _, name := range k.names {
 		v := variantOf(&r, name)
 		if v == nil || int64(len(v.Windows)) != windows {
-			return nil, 0, fmt.Errorf("the report has not %d windows of %s", windows, name)
+			return nil, 0, fmt.Errorf("the report does not have %d windows of %s", windows, name)
 		}
 		for i, w := range v.Windows {
 			if w.Operations == 0 || !(w.Seconds > 0) || math.IsInf(w.Seconds, 0) || !(w.CPU >= 0) || len(w.Parts) != channel.Parts || !(stats.Median(w.Parts) > 0) {
@@ -427,7 +427,7 @@ func (c *channelMetric) read(out *reading, r *channel.Report, v *channel.Variant
 	out.sample(metric.Sample{Desc: c.mean, Value: hist.Sum / float64(h.TotalCount()), Hist: hist}, "")
 	for _, q := range c.quantiles {
 		if !enough(uint64(h.TotalCount()), q.rank/100) {
-			out.lack(q.desc, fmt.Sprintf("%d operations are too few: ten should lie above it", h.TotalCount()))
+			out.lack(q.desc, fmt.Sprintf("%d operations are too few: at least ten must lie above it", h.TotalCount()))
 			continue
 		}
 		out.value(q.desc, float64(h.ValueAtQuantile(q.rank))/1e9, "")

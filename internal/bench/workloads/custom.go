@@ -20,10 +20,10 @@ import (
 )
 
 var wallSeconds = &metric.Desc{Name: "wall_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "Wall time of the command in seconds, on the harness's clock; the launcher's own cost, which the null workload shows, is in it."}
+	Help: "Wall time of the command in seconds, on the harness's clock, including the launcher's own cost, which the null workload shows."}
 
 var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
-	Help: "Operations of the run, by which its counters are divided: what the program says, or 1, the run itself."}
+	Help: "Operations of the run, by which its counters are divided: the program's own number, or 1 for the run itself."}
 
 // custom is any command. By default a run's number is its wall time; a program
 // that measures itself prints a number, which a pattern or a path finds.
@@ -35,19 +35,19 @@ var custom = bench.Workload{
 	Doc:     "Any command: its wall time, or a number from its output; its output may be checked.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "command", Text: true, Doc: "What to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\, and nothing else is special; {binary} is the program that is compared."},
-		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Sh runs the command by sh -c instead, for pipes and variables; the environment needs a shell then, and its start is in the time."},
-		{Name: "binary", Path: true, Subject: true, Doc: "A program of the harness's machine that is put into the environment; arms may differ in it."},
-		{Name: "files", Path: true, List: true, Doc: "Files to put beside it, separated by commas; PATH:NAME gives one another name."},
+		{Name: "command", Text: true, Doc: "Command line to run, in the folder of the files. It is split into words as a shell does, with '...', \"...\" and \\; nothing else is special. {binary} is the program compared."},
+		{Name: "shell", Default: "no", Values: []string{"no", "sh"}, Doc: "Sh runs the command by sh -c, for pipes and variables; the environment then needs a shell, and the shell's start counts in the time."},
+		{Name: "binary", Path: true, Subject: true, Doc: "A program on the harness's machine, copied into the environment; arms may differ in it."},
+		{Name: "files", Path: true, List: true, Doc: "Files to copy into its folder, separated by commas; PATH:NAME renames one."},
 		{Name: "pattern", Text: true, Doc: "Regular expression (RE2; ^ and $ match at lines) whose first group is the number in standard output. It must match once."},
 		{Name: "json", Text: true, Doc: "Path of the number in a standard output that is one JSON document: jobs[0].read.iops, with [\"...\"] for a key that has dots."},
-		{Name: "operations", Text: true, Doc: "Regular expression, likewise, of the number of operations that the run made (requests, say), by which counters are divided; without it the run is one operation."},
+		{Name: "operations", Text: true, Doc: "Regular expression, likewise, for the number of operations of the run (such as requests), by which counters are divided; without it the run is one operation."},
 		{Name: "metric", Default: "result", Doc: "Name of the number that pattern or json finds, without its unit."},
 		{Name: "unit", Default: "seconds", Doc: "Its base unit (seconds, bytes_per_second, requests_per_second, ...)."},
-		{Name: "scale", Default: "1", Doc: "What makes base units of it: 0.001 where the program prints milliseconds."},
-		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which way is good."},
+		{Name: "scale", Default: "1", Doc: "Factor that converts the number to base units: 0.001 if the program prints milliseconds."},
+		{Name: "better", Default: "lower", Values: []string{"lower", "higher"}, Doc: "Which direction is better."},
 		{Name: "expect", Text: true, Doc: "Regular expression, likewise, that standard output must match, or the run is refused."},
-		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Stdout demands that every run prints the same bytes."},
+		{Name: "digest", Default: "none", Values: []string{"none", "stdout"}, Doc: "Stdout requires every run to print the same bytes."},
 		{Name: "estimate", Default: "1s", Doc: "About how long a run takes, for the plan."},
 	},
 	Operations: customOperations,

@@ -64,10 +64,10 @@ type dataSet struct {
 // it says so late, over the warm-up too.
 var (
 	serverRequests = &metric.Desc{Name: "server_requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests by the server's own count, between the two times that it was asked: beside those that are counted, of PostgreSQL those of the warm-up."}
-	serverMemory = loadGauge("server_memory_bytes", "bytes", metric.Lower, "Memory of the server at the end, as it counts it: that of the data, and of Redis with it the buffers of the connections.")
+		Help: "Requests by the server's own count, between its two readings; for PostgreSQL this includes the warm-up."}
+	serverMemory = loadGauge("server_memory_bytes", "bytes", metric.Lower, "Memory of the server at the end, by its own count: that of the data, and for Redis also the connection buffers.")
 	serverCPU    = loadGauge("server_cpu_per_request_seconds", "seconds", metric.Lower, "CPU time of the server per request, as the server counts both, in seconds.")
-	serverHits   = loadGauge("server_hit_ratio", "ratio", metric.Higher, "Share of the keys asked for that the server had.")
+	serverHits   = loadGauge("server_hit_ratio", "ratio", metric.Higher, "Share of the requested keys that the server had.")
 	serverPages  = loadGauge("server_buffer_hit_ratio", "ratio", metric.Higher, "Share of the pages that the server found in its own buffers, without asking the kernel.")
 )
 
@@ -107,10 +107,10 @@ func (s *dataServer) allParams() []bench.Param {
 		out[i].Default = s.pipeline
 	}
 	return append(append(out,
-		bench.Param{Name: "keys", Default: "720000", Doc: "Number of keys that the server is filled with."},
+		bench.Param{Name: "keys", Default: "720000", Doc: "Number of keys loaded into the server."},
 		bench.Param{Name: "value", Default: "32", Doc: "Bytes of each value."},
-		bench.Param{Name: "working-set", Doc: "Size of the data in the server's memory, about, instead of keys: like 105MiB, or 150% of the parameter epc. The server says what it became."},
-		bench.Param{Name: "epc", Doc: "Size of the enclave page cache that a working-set in percent is relative to, like 93MiB; `teescope doctor` says what this machine has."},
+		bench.Param{Name: "working-set", Doc: "Approximate size of the data in the server's memory, instead of keys: 105MiB, say, or 150% of the parameter epc. The server reports the actual size."},
+		bench.Param{Name: "epc", Doc: "Size of the enclave page cache, to which a working-set in percent refers, like 93MiB; `teescope doctor` shows this machine's."},
 	), s.params...)
 }
 
@@ -221,7 +221,7 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 	return found.samples, errors.Join(found.missing...)
 }
 
-// check sees beside the load's own check that the server had the data and that
+// check verifies, in addition to the load's own check, that the server had the data and that
 // it counted the requests which the load generator counted.
 func (s *dataServer) check(o bench.Outcome) (string, error) {
 	set, err := s.dataSet(o.Params)
@@ -237,13 +237,13 @@ func (s *dataServer) check(o bench.Outcome) (string, error) {
 		return "", err
 	}
 	if n := said(r, s.misses); s.hitRatio == serverHits && n > 0 {
-		return "", fmt.Errorf("the server did not have %.0f of the keys that it was asked for", n)
+		return "", fmt.Errorf("the server did not have %.0f of the requested keys", n)
 	}
 	if !strings.HasSuffix(r.Digest, s.answers) {
 		return "", fmt.Errorf("the answers were %q, want %q at its end", r.Digest, s.answers)
 	}
 	if n := said(r, s.lost); s.lost != "" && n > 0 {
-		return "", fmt.Errorf("the server dropped %.0f of its keys for want of memory", n)
+		return "", fmt.Errorf("the server evicted %.0f of its keys because it ran out of memory", n)
 	}
 	if err := checkServed(r, said(r, s.requests...)-float64(s.joining*r.Connections)); err != nil {
 		return "", err

@@ -31,7 +31,7 @@ func fioWay(name string) *way {
 		rate: &metric.Desc{Name: name + "_operations_per_second", Unit: "operations_per_second", Kind: metric.Gauge, Better: metric.Higher,
 			Help: "Completed " + name + " operations per second, as fio counts them after the ramp."},
 		bandwidth: &metric.Desc{Name: name + "_bytes_per_second", Unit: "bytes_per_second", Kind: metric.Gauge, Better: metric.Higher,
-			Help: "Bytes that were moved by " + name + " operations per second, as fio counts them after the ramp."},
+			Help: "Bytes transferred by " + name + " operations per second, as fio counts them after the ramp."},
 		latency: &metric.Desc{Name: name + "_latency_seconds", Unit: "seconds", Kind: metric.Histogram, Better: metric.Lower,
 			Help: "Mean time from the submission of a " + name + " operation to its completion (fio's clat), in seconds."},
 	}
@@ -52,11 +52,11 @@ var (
 	fioRate = &metric.Desc{Name: "operations_per_second", Unit: "operations_per_second", Kind: metric.Gauge, Better: metric.Higher,
 		Help: "Completed operations of both directions per second, as fio counts them after the ramp."}
 	fioOperations = &metric.Desc{Name: "operations_total", Unit: "operations", Kind: metric.Counter,
-		Help: "Operations of the whole run, those of the ramp among them."}
+		Help: "Operations of the whole run, including the ramp."}
 	fioCPUUser = &metric.Desc{Name: "cpu_user_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "CPU time in user mode of a job divided by its wall time, mean of the jobs, as fio says it."}
+		Help: "CPU time in user mode of a job divided by its wall time, mean of the jobs, as fio reports it."}
 	fioCPUSystem = &metric.Desc{Name: "cpu_system_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "CPU time in the kernel of a job divided by its wall time, mean of the jobs, as fio says it; work of kernel threads (encryption) is not in it."}
+		Help: "CPU time in the kernel of a job divided by its wall time, mean of the jobs, as fio reports it; work of kernel threads (encryption) is not included."}
 	fioCPUOperation = &metric.Desc{Name: "cpu_per_operation_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "CPU time of fio's jobs per operation, in seconds."}
 	fioBlockLayer = &metric.Desc{Name: "block_layer_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
@@ -64,7 +64,7 @@ var (
 			"far below 1, a cache answered; above 1, requests were split or others used the disk. " +
 			"fio looks at the disk every 250 ms and misses what comes after its last look, a few hundredths of a run of some seconds."}
 	fioPageCache = &metric.Desc{Name: "page_cache_bytes", Unit: "bytes", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Page cache that was left after it was dropped, right before the measurement (Cached in /proc/meminfo, inside the environment)."}
+		Help: "Page cache left after dropping it, just before the measurement (Cached in /proc/meminfo, inside the environment)."}
 )
 
 // ways are the directions of an access pattern.
@@ -108,15 +108,15 @@ var fio = bench.Workload{
 		{Name: "iodepth", Default: "1", Doc: "Operations in flight per job; psync has one."},
 		{Name: "numjobs", Default: "1", Doc: "Jobs (threads) at once, on the same file."},
 		{Name: "size", Default: "1GiB", Doc: "Size of the file."},
-		{Name: "runtime", Default: "30s", Doc: "Longest measurement after the ramp; a steady state ends it earlier."},
-		{Name: "ramp", Default: "2s", Doc: "Time of the same work, in a job of its own, before the measurement; 0s is none."},
+		{Name: "runtime", Default: "30s", Doc: "Maximum measurement time after the ramp; a steady state ends it earlier."},
+		{Name: "ramp", Default: "2s", Doc: "Time of the same work before the measurement, in a separate job; 0s is none."},
 		{Name: "steady", Default: "iops_slope:2%", Doc: "Criterion of fio's steadystate option that ends the run, or off: the whole runtime."},
 		{Name: "steady-window", Default: "5s", Doc: "How long the criterion must hold."},
-		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 goes past the page cache of the machine that fio runs on (O_DIRECT), 0 through it."},
+		{Name: "direct", Default: "1", Values: []string{"0", "1"}, Subject: true, Doc: "1 bypasses the page cache of the machine that fio runs on (O_DIRECT), 0 uses it."},
 		{Name: "cold", Default: "false", Values: []string{"false", "true"}, Subject: true, Doc: "Whether the page cache inside the environment is dropped before each run (needs root there); otherwise it is as found."},
 		{Name: "ioengine", Default: "libaio", Values: []string{"libaio", "io_uring", "psync"}, Doc: "How operations are submitted."},
 		{Name: "rwmixread", Default: "50", Doc: "Share of reads in a mixed pattern, in percent."},
-		{Name: "offset-increment", Default: "0", Doc: "Distance between the parts of the file on which the jobs begin; 0: all at its start."},
+		{Name: "offset-increment", Default: "0", Doc: "Distance between the offsets at which the jobs begin in the file; 0: all at its start."},
 		{Name: "cpus", Doc: "CPUs that fio's jobs may use, as a list like 0,2-3. Empty: as found."},
 		{Name: "gtod-reduce", Default: "false", Values: []string{"false", "true"}, Doc: "Fewer clock readings: no latencies and no CPU use are measured."},
 		{Name: "verify", Default: "off", Values: []string{"off", "crc32c"}, Doc: "A checked run: the file is written once and read back against checksums; runtime, ramp and steady do not apply."},

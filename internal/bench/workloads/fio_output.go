@@ -108,7 +108,7 @@ func (r *fioReport) sort() error {
 		case j.Name == fioMain && r.main == nil:
 			r.main = j
 		default:
-			return fmt.Errorf("it reports a job %q that was not asked for, or twice", j.Name)
+			return fmt.Errorf("it reports an unexpected or duplicate job %q", j.Name)
 		}
 	}
 	if r.main == nil {
@@ -333,9 +333,9 @@ func fioSeries(o bench.Outcome) (bench.Series, error) {
 	case err != nil:
 		return bench.Series{}, err
 	case o.Params["steady"] == steadyOff || o.Params["verify"] != "off":
-		return bench.Series{}, errors.New("steady state: fio was not asked to look for one")
+		return bench.Series{}, errors.New("steady state: fio was not configured to detect one")
 	case r.main.Steady == nil:
-		return bench.Series{}, errors.New("steady state: fio does not report it; it is there since fio 3.0")
+		return bench.Series{}, errors.New("steady state: fio does not report it; use fio 3.0 or later")
 	}
 	s := r.main.Steady
 	attained := s.Attained == 1
@@ -352,7 +352,7 @@ func checkFio(o bench.Outcome) (string, error) {
 	for _, j := range r.Jobs {
 		switch {
 		case j.Error == nil:
-			return "", fmt.Errorf("fio does not say whether there were errors in job %s", j.Name)
+			return "", fmt.Errorf("fio does not report whether job %s had errors", j.Name)
 		case *j.Error != 0:
 			return "", fmt.Errorf("fio ended job %s with error %d (errno; 84 is data that differ from what was written): %.200s", j.Name, *j.Error, bytes.TrimSpace(o.Inside.Stderr))
 		}

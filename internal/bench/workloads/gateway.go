@@ -22,12 +22,12 @@ import (
 var (
 	gatewayCost = loadGauge("gateway_cpu_per_request_seconds", "seconds", metric.Lower,
 		"CPU time of the gateway's processes per request, in seconds; of the server itself where nothing is in front of it.")
-	gatewayCPU = loadGauge("server_cpu_ratio", "ratio", metric.Lower, "CPU time of the gateway's processes over that of all CPUs that it may use.")
-	originCPU  = loadGauge("origin_cpu_ratio", "ratio", metric.Lower, "CPU time of the server behind the gateway over that of all CPUs that it may use.")
-	machineCPU = loadGauge("machine_cpu_ratio", "ratio", metric.Lower, "Share of the time of all CPUs that was used by anything, stolen time not counted.")
+	gatewayCPU = loadGauge("server_cpu_ratio", "ratio", metric.Lower, "CPU time of the gateway's processes, as a share of all CPUs that it may use.")
+	originCPU  = loadGauge("origin_cpu_ratio", "ratio", metric.Lower, "CPU time of the server behind the gateway, as a share of all CPUs that it may use.")
+	machineCPU = loadGauge("machine_cpu_ratio", "ratio", metric.Lower, "Share of the time of all CPUs that was used by anything, excluding stolen time.")
 	softirqCPU = loadGauge("softirq_busiest_ratio", "ratio", metric.Lower,
 		"Share of its time that the CPU with most of them spent in soft interrupts (the network's mostly); above 0.9 it was the bottleneck, however idle the others were.")
-	softirqCost = loadGauge("softirq_per_request_seconds", "seconds", metric.Lower, "Time of all CPUs in soft interrupts per request, in seconds; those of others are in it.")
+	softirqCost = loadGauge("softirq_per_request_seconds", "seconds", metric.Lower, "Time of all CPUs in soft interrupts per request, in seconds, including those of other programs.")
 	logBusy     = loadGauge("log_busy_ratio", "ratio", metric.Lower,
 		"Share of the time in which a line of the log was being written, of which there is one at a time; above 0.9 the log was the bottleneck.")
 	logBytes = loadGauge("log_per_request_bytes", "bytes", metric.Lower, "Bytes that the gateway added to its log per request.")
@@ -62,13 +62,13 @@ const (
 // gatewayParams are those of a gateway and of what is behind it, without a load.
 var gatewayParams = []bench.Param{
 	{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
-		Doc: "What is measured: our own proxy on Go's standard library, nothing (direct: the server itself answers), nginx, or command."},
+		Doc: "The gateway measured: our own proxy on Go's standard library, none (direct: the server itself answers), nginx, or command."},
 	{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
 		"It listens on {host}:{port}, passes on to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
 	{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
 	logParam,
 	{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB asks for bulk."},
-	{Name: "threads", Default: "0", Doc: "Threads of our own proxy that compute at once, or processes of nginx that work; 0 for as many as there are CPUs."},
+	{Name: "threads", Default: "0", Doc: "Concurrent threads of our own proxy, or worker processes of nginx; 0 for one per CPU."},
 }
 
 // gateway is a reverse proxy that terminates TLS. The server behind it runs beside it in
@@ -99,7 +99,7 @@ var gateway = bench.Workload{
 // httpParam is the version between the client and the gateway. The hop behind it stays
 // HTTP/1.1, which is what nginx speaks there, so that the versions differ in one thing.
 var httpParam = bench.Param{Name: "http", Default: "1.1", Values: []string{"1.1", "2"}, Subject: true,
-	Doc: "Version of HTTP from the client to the gateway; 2 needs TLS, by which it is agreed on (ALPN), and pipeline is then the number of streams at once. Behind the gateway it stays 1.1."}
+	Doc: "Version of HTTP from the client to the gateway; 2 needs TLS, which negotiates it (ALPN), and pipeline is then the number of concurrent streams. Behind the gateway it stays 1.1."}
 
 // mostStreams is what a client may have under way on a connection of HTTP/2 with any
 // server: RFC 9113, section 6.5.2, wants none that takes fewer.
@@ -111,7 +111,7 @@ func gatewayProtocol(p bench.Params) (string, error) {
 		return "http1", nil
 	}
 	if p["tls"] == "off" {
-		return "", errors.New("parameter http=2: it is agreed on in the TLS handshake; it needs tls=on")
+		return "", errors.New("parameter http=2: HTTP/2 is negotiated in the TLS handshake; set tls=on")
 	}
 	if streams, err := p.Int("pipeline", 1); err != nil || streams > mostStreams {
 		return "", fmt.Errorf("parameter pipeline=%s: with http=2 want 1 to %d streams on a connection, which every server takes", p["pipeline"], mostStreams)
@@ -151,7 +151,7 @@ func gatewayJob(p bench.Params) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	if p["resume"] == "on" && (p["tls"] == "off" || !freshConnections(p)) {
-		return bench.Job{}, errors.New("parameter resume=on: only handshakes can resume a session; it needs tls=on and keep-alive=off")
+		return bench.Job{}, errors.New("parameter resume=on: only handshakes can resume a session; set tls=on and keep-alive=off")
 	}
 	job, err := gatewayInside(p)
 	if err != nil {
@@ -177,7 +177,7 @@ func gatewayInside(p bench.Params) (bench.Job, error) {
 		return bench.Job{}, err
 	}
 	if (p["gateway"] == commandGateway) != (p["command"] != "") {
-		return bench.Job{}, errors.New("parameter command: belongs to gateway=command, and that needs it")
+		return bench.Job{}, errors.New("parameter command: give it with gateway=command, and only then")
 	}
 	kind, argv, processes := p["gateway"], []string(nil), []string{"gateway", "origin"}
 	switch kind {
@@ -257,7 +257,7 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	r.derived(logBytes, said(rep, "log_bytes_total")/requests, "the gateway's log is not where it was told to be")
 	writing := said(rep, "log_write_seconds_total")
 	if said(rep, "log_bytes_total") == 0 {
-		writing = 0 // whoever did not write it
+		writing = 0 // regardless of which side wrote nothing
 	}
 	r.derived(logBusy, writing/seconds, "only our own proxy says how long it writes its log")
 	if !ownProgram(p) {
@@ -279,7 +279,7 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 // samples a part of a half is known to some 15 %.
 const fewestSamples = 0.5
 
-// checkGateway sees beside the load's own check that what was asked for was in effect: a
+// checkGateway verifies, in addition to the load's own check, that the parameters were in effect: a
 // setting that a gateway reads and does not obey makes equal arms look compared.
 func checkGateway(o bench.Outcome) (string, error) {
 	size, err := answerSize(o.Params)

@@ -16,19 +16,19 @@ import (
 )
 
 var (
-	iperfRate     = loadGauge("received_bits_per_second", "bits_per_second", metric.Higher, "What the receiver got in bits of payload per second, all streams together (iperf3's intervals at the receiver).")
-	iperfCost     = loadGauge("process_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of both ends of iperf3 and of the tunnel, user and system, for a bit that was received.")
-	iperfMachine  = loadGauge("machine_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the whole machine, interrupts included, for a bit that was received; what else ran on it is in there too.")
-	iperfSoftirq  = loadGauge("softirq_cpu_ratio", "ratio", metric.Lower, "CPUs that were busy with soft interrupts of the machine; 2 is two of them.")
+	iperfRate     = loadGauge("received_bits_per_second", "bits_per_second", metric.Higher, "Bits of payload per second at the receiver, all streams together (iperf3's intervals at the receiver).")
+	iperfCost     = loadGauge("process_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of both ends of iperf3 and of the tunnel, user and system, per bit received.")
+	iperfMachine  = loadGauge("machine_cpu_seconds_per_bit", "seconds_per_bit", metric.Lower, "CPU time of the whole machine per bit received, including interrupts and whatever else ran.")
+	iperfSoftirq  = loadGauge("softirq_cpu_ratio", "ratio", metric.Lower, "CPUs busy with soft interrupts; 2 means two CPUs.")
 	iperfSender   = loadGauge("sender_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's sender per second; near 1 the sender was the bottleneck, as iperf3 has one thread for all streams before 3.16.")
 	iperfReceiver = loadGauge("receiver_cpu_ratio", "ratio", metric.Lower, "CPU time of iperf3's receiver per second; near 1 the receiver was the bottleneck.")
 	iperfTunnel   = loadGauge("tunnel_cpu_ratio", "ratio", metric.Lower, "CPU time of both ends of the tunnel per second.")
 	iperfLost     = loadGauge("lost_ratio", "ratio", metric.Lower, "Share of the datagrams that did not arrive (UDP).")
 	iperfJitter   = loadGauge("jitter_seconds", "seconds", metric.Lower, "Mean deviation of the datagrams' transit times in seconds (UDP; RFC 1889, section 6.3.1).")
 	iperfSent     = &metric.Desc{Name: "sent_bytes_total", Unit: "bytes", Kind: metric.Counter,
-		Help: "Bytes of payload that the sender gave away in the whole run, the omitted start included: those by which its counters are divided."}
+		Help: "Bytes of payload sent in the whole run, including the omitted start: they divide its counters."}
 	iperfRetransmits = &metric.Desc{Name: "retransmits_total", Unit: "retransmits", Kind: metric.Counter, Better: metric.Lower,
-		Help: "TCP segments that the sender sent again in the measured time."}
+		Help: "TCP segments retransmitted in the measured time."}
 )
 
 // iperf measures a link without a network card: two network namespaces inside the
@@ -37,19 +37,19 @@ var (
 // card are not in it; those are seen from another machine only.
 var iperf = bench.Workload{
 	Name: "iperf",
-	Doc: "TCP or UDP between two network namespaces over a veth pair (iperf3), plain or through WireGuard in user space, with the CPU time of a bit. " +
+	Doc: "TCP or UDP between two network namespaces over a veth pair (iperf3), plain or through WireGuard in user space, with the CPU time per bit. " +
 		"The namespaces are made for the run and go with it.",
 	Version: 1,
 	Params: []bench.Param{
-		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "What is sent."},
+		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "Transport protocol."},
 		{Name: "streams", Default: "1", Doc: "Streams at once, 1 to 128."},
-		{Name: "rate", Default: "0", Doc: "What is offered in bits per second, all streams together; 0 for as much as they can."},
-		{Name: "tunnel", Default: "none", Values: []string{"none", "wireguard"}, Subject: true, Doc: "What the streams go through; wireguard is golang.zx2c4.com/wireguard, a process at each end."},
+		{Name: "rate", Default: "0", Doc: "Offered load in bits per second, for all streams together; 0 is unlimited."},
+		{Name: "tunnel", Default: "none", Values: []string{"none", "wireguard"}, Subject: true, Doc: "Tunnel around the streams; wireguard is golang.zx2c4.com/wireguard, a process at each end."},
 		{Name: "mtu", Default: "1500", Subject: true, Doc: "Largest packet of the link in bytes; that of the tunnel is 80 less."},
 		{Name: "congestion", Default: "cubic", Doc: "Congestion control of TCP, the same in all arms (kernels differ in theirs). Empty: the kernel's own."},
-		{Name: "offload", Default: "on", Values: []string{"on", "off"}, Doc: "Off lets no packet over the link that is larger than the MTU, as a card without segmentation offload; on passes up to 64 KiB at once."},
-		{Name: "omit", Default: "1s", Doc: "Time at the start that does not count, in whole seconds."},
-		{Name: "measure", Default: "10s", Doc: "Time that counts, in whole seconds."},
+		{Name: "offload", Default: "on", Values: []string{"on", "off"}, Doc: "Off lets no packet larger than the MTU over the link, like a card without segmentation offload; on passes up to 64 KiB at once."},
+		{Name: "omit", Default: "1s", Doc: "Time at the start that is left out, in whole seconds."},
+		{Name: "measure", Default: "10s", Doc: "Measured time, in whole seconds."},
 	},
 	Metrics: func(p bench.Params) []*metric.Desc {
 		out := []*metric.Desc{iperfRate, iperfCost, iperfMachine, iperfSoftirq, iperfSender, iperfReceiver, iperfSent}
@@ -92,7 +92,7 @@ func iperfJob(p bench.Params) (bench.Job, error) {
 	case streams > 128 || mtu > 65535:
 		return bench.Job{}, fmt.Errorf("parameters streams=%d and mtu=%d: want at most 128 and 65535", streams, mtu)
 	case err5 != nil || !(rate >= 0) || math.IsInf(rate, 0):
-		return bench.Job{}, fmt.Errorf("parameter rate=%q: want bits per second, or 0 for as much as it can", p["rate"])
+		return bench.Job{}, fmt.Errorf("parameter rate=%q: want bits per second, or 0 for no limit", p["rate"])
 	case measure < time.Second:
 		return bench.Job{}, fmt.Errorf("parameter measure=%q: want a second or more", p["measure"])
 	}

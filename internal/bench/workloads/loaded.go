@@ -34,12 +34,12 @@ import (
 func loadParams(connections string) []bench.Param {
 	return []bench.Param{
 		{Name: "connections", Default: connections, Doc: "Connections of the load generator."},
-		{Name: "pipeline", Default: "1", Doc: "Requests that a connection has under way at once."},
-		{Name: "rate", Default: "0", Doc: "Requests per second that are offered, answered or not (open loop); 0 for as many as are answered (closed loop, for capacity)."},
-		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "How the offered requests are spread over time."},
-		{Name: "warm", Default: "1s", Doc: "Time of the same load before it is measured."},
-		{Name: "measure", Default: "10s", Doc: "Time that is measured."},
-		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator, each of which can fill a CPU."},
+		{Name: "pipeline", Default: "1", Doc: "Concurrent requests per connection."},
+		{Name: "rate", Default: "0", Doc: "Requests per second sent on schedule, whether answered or not (open loop); 0 sends the next when one is answered (closed loop, for capacity)."},
+		{Name: "arrivals", Default: "constant", Values: []string{"constant", "poisson"}, Doc: "Distribution of the requests over time."},
+		{Name: "warm", Default: "1s", Doc: "Warm-up: time under the same load before the measurement."},
+		{Name: "measure", Default: "10s", Doc: "Measured time."},
+		{Name: "client-cores", Default: "1", Doc: "Threads of the load generator; each can use one CPU fully."},
 	}
 }
 
@@ -63,19 +63,19 @@ func loadGauge(name, unit string, better metric.Direction, help string) *metric.
 }
 
 var (
-	loadRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Requests that were answered rightly, per second of the measured time.")
-	loadReceived = loadGauge("received_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes of answers per second, those of the protocol with them, without those of TLS and TCP.")
-	loadErrors   = loadGauge("error_ratio", "ratio", metric.Lower, "Share of the requests that were not answered rightly.")
+	loadRate     = loadGauge("requests_per_second", "requests_per_second", metric.Higher, "Requests answered correctly, per second of the measured time.")
+	loadReceived = loadGauge("received_bytes_per_second", "bytes_per_second", metric.Higher, "Bytes of answers per second, including the protocol's, excluding those of TLS and TCP.")
+	loadErrors   = loadGauge("error_ratio", "ratio", metric.Lower, "Share of the requests that were not answered correctly.")
 	loadLate     = loadGauge("late_ratio", "ratio", metric.Lower, "Share of the requests that were sent more than 1 ms after they were due because of the load generator; above 0.01 it was the bottleneck.")
 	loadCPU      = loadGauge("client_cpu_ratio", "ratio", metric.Lower, "CPU time of the load generator over what its threads could use; above 0.9 it was the bottleneck.")
 	loadHello    = loadGauge("handshakes_per_second", "handshakes_per_second", metric.Higher, "TLS handshakes that were completed, per second of the measured time.")
 	loadResumed  = loadGauge("resumed_ratio", "ratio", metric.Higher, "Share of the TLS handshakes that resumed a session.")
 
 	loadRequests = &metric.Desc{Name: "requests_total", Unit: "requests", Kind: metric.Counter,
-		Help: "Requests that were answered rightly while the counters ran, by which these are divided: those of the measured time and the few just before and after it."}
+		Help: "Requests answered correctly while the counters ran, which divide the counters: those of the measured time and the few just before and after it."}
 )
 
-// A timing is a histogram of the report and what is told of it.
+// A timing is a histogram of the report with the metrics derived from it.
 type timing struct {
 	encoded   func(*load.Report) string
 	mean      *metric.Desc // carries the histogram
@@ -303,7 +303,7 @@ func (r *reading) timing(t *timing, encoded string) {
 	r.sample(mean, "the histogram has no mean")
 	for _, q := range t.quantiles {
 		if !q.of(n) {
-			r.lack(q.desc, fmt.Sprintf("of %d values fewer than %d lie above it; measure for longer", n, rare))
+			r.lack(q.desc, fmt.Sprintf("fewer than %d of %d values lie above it; measure for longer", rare, n))
 			continue
 		}
 		r.value(q.desc, float64(h.ValueAtPercentile(q.rank))/1e9, "the histogram has no such percentile")
@@ -421,7 +421,7 @@ const asides = 8
 // own count. What failed may have been answered or not.
 func checkServed(r *load.Report, served float64) error {
 	if !(math.Abs(served-float64(r.Expected)) <= float64(asides+r.Failed())) {
-		return fmt.Errorf("the server counts %.0f requests and the load generator %d in the same time: others used it, or it is another server", served, r.Expected)
+		return fmt.Errorf("the server counts %.0f requests and the load generator %d in the same time: others used it, or it is a different server", served, r.Expected)
 	}
 	return nil
 }
@@ -451,7 +451,7 @@ func checkLoad(o bench.Outcome, more ...string) (string, error) {
 	case r.Requests == 0:
 		return "", fmt.Errorf("no request was answered; errors by kind: %v", r.Errors)
 	case r.Digest == "":
-		return "", errors.New("the load generator gives no digest of the answers")
+		return "", errors.New("the load generator reports no digest of the answers")
 	}
 	return digest(append([]string{"load", r.Protocol, r.Digest}, more...)...), nil
 }

@@ -12,11 +12,11 @@ import (
 
 var (
 	bandwidth = &metric.Desc{Name: "bandwidth_bytes_per_second", Unit: "bytes_per_second", Kind: metric.Gauge, Better: metric.Higher,
-		Help: "Bytes read, written or copied per second, by one thread with 16-byte instructions on the harness's clock; a byte that is copied counts once."}
+		Help: "Bytes read, written or copied per second, by one thread with 16-byte instructions on the harness's clock; a copied byte counts once."}
 	accessSeconds = &metric.Desc{Name: "access_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Time of one load whose address is the result of the load before, in seconds on the harness's clock."}
+		Help: "Time of one load whose address is the result of the previous load, in seconds on the harness's clock."}
 	cacheLines = &metric.Desc{Name: "lines_total", Unit: "lines", Kind: metric.Counter,
-		Help: "Cache lines of 64 bytes that were read, written, copied or visited in the timed windows."}
+		Help: "Cache lines of 64 bytes read, written, copied or visited in the timed windows."}
 )
 
 // lineBytes is the size of the worker's blocks and nodes.
@@ -33,7 +33,7 @@ var memoryCost = bench.Workload{
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "access", Default: "latency", Values: []string{"read", "write", "copy", "latency"},
-			Doc: "What is done with the working set: read, write or copy it from end to end, or follow pointers through all of its cache lines in a random order that is the same in every run."},
+			Doc: "Access to the working set: read, write or copy it from end to end, or follow pointers through all of its cache lines in a random order that is the same in every run."},
 		{Name: "size", Default: "64MiB", Doc: "The working set; a copy has half of it on each side. A multiple of 128 bytes."},
 	}, windowParams("50ms", "100ms")...),
 	Metrics: func(p bench.Params) []*metric.Desc {

@@ -24,7 +24,7 @@ var mongodbServer = dataServer{
 	name:     "mongodb",
 	doc:      "MongoDB where it is installed (not run by us), filled with documents, asked for one at random by its _id: requests, latency, its own CPU time and cache.",
 	tools:    []bench.Tool{{Command: "mongod", Package: "mongodb-org-server, which is not in Debian but in MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/)"}},
-	params:   []bench.Param{{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB), which it wants to be at least 256MiB."}},
+	params:   []bench.Param{{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB."}},
 	pipeline: "1", protocol: "mongodb", command: "find test.data key:{key}", stats: "mongodb",
 	// 40 bytes of BSON, 30 in the index of _id, and as much again for pages that are not full.
 	entry: 140, fill: 100_000,

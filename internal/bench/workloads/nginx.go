@@ -141,11 +141,11 @@ var nginxDropped = loadGauge("dropped_connections_ratio", "ratio", metric.Lower,
 // nginxStatic serves one static file. Its own count of requests is beside that of the load.
 var nginxStatic = bench.Workload{
 	Name:    "nginx",
-	Doc:     "Requests for a static file to nginx, by number of connections, with nginx's own count of them beside.",
+	Doc:     "Requests for a static file to nginx, by number of connections, next to nginx's own count.",
 	Version: 1,
 	Params: slices.Concat(loadParams("8"), []bench.Param{
 		{Name: "size", Default: "1KiB", Doc: "Size of the file."},
-		{Name: "threads", Default: "0", Doc: "Processes of nginx that work (worker_processes); 0 for as many as it sees CPUs."},
+		{Name: "threads", Default: "0", Doc: "Worker processes of nginx (worker_processes); 0 for one per CPU that it sees."},
 		subject(tlsParam), keepAliveParam, resumeParam, logParam,
 	}),
 	Metrics: func(p bench.Params) []*metric.Desc {

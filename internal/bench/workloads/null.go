@@ -9,13 +9,13 @@ import (
 )
 
 var nullSeconds = &metric.Desc{Name: "run_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "Wall time of a process that does nothing, in seconds on the harness's clock: what the launcher and the harness cost."}
+	Help: "Wall time of a process that does nothing, in seconds on the harness's clock: the cost of launcher and harness."}
 
 // null is the harness measuring itself: the same path as every other run, with
 // nothing at the end of it.
 var null = bench.Workload{
 	Name:     "null",
-	Doc:      "A process that does nothing: what a run costs before any work is done, for each launcher.",
+	Doc:      "A process that does nothing: the cost of a run without work, by launcher.",
 	Version:  1,
 	Metrics:  func(bench.Params) []*metric.Desc { return []*metric.Desc{nullSeconds} },
 	Primary:  func(bench.Params) *metric.Desc { return nullSeconds },

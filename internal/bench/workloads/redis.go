@@ -22,7 +22,7 @@ var redisServer = dataServer{
 	tools: []bench.Tool{{Command: "redis-server", Package: "redis-server"}},
 	params: []bench.Param{
 		{Name: "io-threads", Default: "1", Doc: "Threads that read and write for the connections (Redis 6 and later); commands run in one."},
-		{Name: "binary", Path: true, Subject: true, Doc: "A redis-server of the harness's machine that is put into the environment under its own name, in the place of the one that is there; arms may differ in it."},
+		{Name: "binary", Path: true, Subject: true, Doc: "A redis-server on the harness's machine, copied into the environment and used instead of the one there; arms may differ in it."},
 	},
 	pipeline: "8", protocol: "resp", command: "GET key:{key}", stats: "redis",
 	entry: 88, fill: 250_000,

@@ -28,7 +28,7 @@ var syscallCost = bench.Workload{
 	Version: 1,
 	Params: append([]bench.Param{
 		{Name: "mechanism", Default: "null", Values: []string{"null", "vdso", "clock", "fault"},
-			Doc: "What is repeated: null is getppid, vdso clock_gettime through the C library, clock the same forced through the kernel, fault the first touch of a page of fresh memory (mapping and unmapping are outside the time)."},
+			Doc: "The operation repeated: null is getppid, vdso clock_gettime through the C library, clock the same forced through the kernel, fault the first touch of a page of fresh memory (mapping and unmapping are outside the time)."},
 	}, windowParams("100ms", "1s")...),
 	Metrics: func(bench.Params) []*metric.Desc {
 		return []*metric.Desc{operationSeconds, operationInside, clockDisagreement, operations}

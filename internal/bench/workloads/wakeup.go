@@ -151,7 +151,7 @@ type latencies struct {
 }
 
 // errBackwards: threads on two CPUs did not agree on the time.
-var errBackwards = errors.New("a thread was woken before the call that woke it: the worker's clock differs between CPUs")
+var errBackwards = errors.New("a thread woke before the call that woke it: the worker's clock differs between CPUs")
 
 // readLatencies reads lines "latency NANOSECONDS COUNT" and the line
 // "backwards COUNT" that follows them.

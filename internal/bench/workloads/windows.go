@@ -34,15 +34,15 @@ import (
 
 // clockDisagreement is shared by the workloads with windows.
 var clockDisagreement = &metric.Desc{Name: "clock_disagreement_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
-	Help: "How far the cost by the worker's own clock is from that by the harness's, as a ratio: above some 0.03 one of the clocks, or the way of the lines to the harness, is not to be trusted."}
+	Help: "Difference between the cost by the worker's own clock and by the harness's, as a ratio: above about 0.03, one of the clocks or the delivery of lines to the harness cannot be trusted."}
 
 // windowParams are the parameters of a workload with windows.
 func windowParams(window, warmup string) []bench.Param {
 	return []bench.Param{
 		{Name: "windows", Doc: "Number of timed windows in a run.", Default: "20"},
 		{Name: "window", Doc: "Length of a window; a fifth of it should be 100 times the jitter of a line's arrival.", Default: window},
-		{Name: "operations", Doc: "Operations in a window; 0 for as many as fill it.", Default: "0"},
-		{Name: "warmup", Doc: "Time of the same work before the windows, at least.", Default: warmup},
+		{Name: "operations", Doc: "Operations in a window; 0 for as many as fit.", Default: "0"},
+		{Name: "warmup", Doc: "Minimum time of the same work before the windows.", Default: warmup},
 	}
 }
 
@@ -181,7 +181,7 @@ func readWindows(o host.Output) (record, error) {
 	}
 	for i, w := range r.windows {
 		if w.cost(part.byHarness) <= 0 {
-			return r, fmt.Errorf("the lines around window %d arrived together: the harness was late (the machine is busy; a longer window helps), or something on the way holds output back", i)
+			return r, fmt.Errorf("the lines around window %d arrived together: the harness was late (the machine is busy; a longer window helps), or something in between buffers the output", i)
 		}
 	}
 	r.wrong = v[1]

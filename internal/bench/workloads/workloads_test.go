@@ -558,3 +558,13 @@ func FuzzOutput(f *testing.F) {
 		read(t, x.workload, o)
 	})
 }
+
+// TestFileNames: workload NAME is in the file NAME.go, dashes as underscores.
+func TestFileNames(t *testing.T) {
+	for _, m := range All {
+		file := strings.ReplaceAll(m.Name, "-", "_") + ".go"
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s: want its file to be called %s", m.Name, file)
+		}
+	}
+}

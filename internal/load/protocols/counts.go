@@ -15,7 +15,7 @@ import (
 // what is around them have used.
 var countsStatistics = load.Statistics{
 	Name:   "counts",
-	Doc:    "A JSON object of numbers at http://--stats-address/, as the worker's command gateway has one.",
+	Doc:    "A JSON object of numbers at http://--stats-address/, like the one of the worker's command gateway.",
 	Gauges: []string{"cpus"},
 	Read: func(ctx context.Context, o *load.Options) (map[string]float64, map[string]string, error) {
 		if o.StatisticsAddress == "" {

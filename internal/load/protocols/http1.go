@@ -122,7 +122,7 @@ func (s *http1Session) Request(b []byte) []byte { return append(b, s.d.request..
 // mostHead bounds an answer's head and each line of the chunked coding.
 const mostHead = 64 << 10
 
-var errHead = errors.New("HTTP/1.1: the head of an answer is not one")
+var errHead = errors.New("HTTP/1.1: the head of an answer is malformed")
 
 func (s *http1Session) Answer(b []byte) (int, load.Answer, error) {
 	switch s.where {
@@ -174,7 +174,7 @@ func (s *http1Session) coding(b []byte) (int, load.Answer, error) {
 		digits, _, _ := bytes.Cut(line, []byte(";"))
 		n, err := strconv.ParseUint(string(bytes.TrimSpace(digits)), 16, 62)
 		if err != nil {
-			return 0, load.Answer{}, errors.New("HTTP/1.1: the size of a chunk is not one")
+			return 0, load.Answer{}, errors.New("HTTP/1.1: the size of a chunk is malformed")
 		}
 		s.left, s.where = int64(n), inChunk
 		if n == 0 {
@@ -241,7 +241,7 @@ func (s *http1Session) head(b []byte) error {
 		case is(name, "content-length"):
 			n, err := strconv.ParseUint(string(value), 10, 62)
 			if err != nil || length >= 0 && length != int64(n) {
-				return errors.New("HTTP/1.1: Content-Length is not one")
+				return errors.New("HTTP/1.1: Content-Length is malformed")
 			}
 			length = int64(n)
 		case is(name, "transfer-encoding"):

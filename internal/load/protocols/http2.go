@@ -21,7 +21,7 @@ import (
 // headers are those of golang.org/x/net.
 var http2 = load.Protocol{
 	Name: "http2",
-	Doc:  "HTTP/2: GET of --path on as many streams at once as --pipeline; answers are checked as those of http1.",
+	Doc:  "HTTP/2: GET of --path on --pipeline streams at once; answers are checked as in http1.",
 	ALPN: "h2",
 	Open: func(a load.Ask) (load.Dialect, error) {
 		if err := checkHTTP(a); err != nil {
@@ -169,7 +169,7 @@ func (s *http2Session) frame(f xhttp2.Frame) (load.Answer, error) {
 		if v := f.PseudoValue("status"); v != "" {
 			status, err := strconv.Atoi(v)
 			if err != nil {
-				return load.Answer{}, fmt.Errorf("HTTP/2: status %.20q is not one", v)
+				return load.Answer{}, fmt.Errorf("HTTP/2: status %.20q is malformed", v)
 			}
 			st.status = status
 		}
@@ -195,7 +195,7 @@ func (s *http2Session) frame(f xhttp2.Frame) (load.Answer, error) {
 	return load.Answer{}, nil
 }
 
-var errStream = errors.New("HTTP/2: an answer on a stream that asked nothing")
+var errStream = errors.New("HTTP/2: an answer on a stream without a request")
 
 func (s *http2Session) ended(id uint32, st *stream) load.Answer {
 	delete(s.streams, id)

@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -124,3 +125,5 @@ func (d *drawn) next() (key int, asked bool) {
 	d.keys = d.keys[:copy(d.keys, d.keys[1:])]
 	return key, true
 }
+
+var errCommand = errors.New("want a command, as in --command 'GET key:{key}'")

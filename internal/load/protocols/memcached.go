@@ -65,7 +65,7 @@ func (s *memcachedSession) Request(b []byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-var errMemcached = errors.New("memcached: that is no answer")
+var errMemcached = errors.New("memcached: the answer is malformed")
 
 // memcachedLine takes a line from the front of b, and n bytes with its end: 0 where it is not whole.
 func memcachedLine(b []byte) (line []byte, n int, err error) {

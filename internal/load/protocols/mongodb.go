@@ -152,7 +152,7 @@ func mongoAnswer(conn net.Conn, message []byte) (bsoncore.Document, error) {
 	return answer, err
 }
 
-var errMongo = errors.New("MongoDB: that is no answer")
+var errMongo = errors.New("MongoDB: the answer is malformed")
 
 // mongoHead is the length of a message's head, in bytes.
 const mongoHead = 16

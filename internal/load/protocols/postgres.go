@@ -138,7 +138,7 @@ func (s *postgresSession) Answer(b []byte) (int, load.Answer, error) {
 		return 0, load.Answer{}, errors.New("PostgreSQL: the query wants data from the client")
 	case readyForQuery:
 		if size != 5 {
-			return 0, load.Answer{}, errors.New("PostgreSQL: ReadyForQuery is not one")
+			return 0, load.Answer{}, errors.New("PostgreSQL: ReadyForQuery is malformed")
 		}
 		if len(b) < 1+size {
 			return 0, load.Answer{}, nil

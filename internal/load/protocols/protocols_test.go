@@ -1,12 +1,17 @@
 package protocols
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
+	"maps"
 	"net"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/teescope/teescope/internal/load"
 )
@@ -224,19 +229,44 @@ func TestPopulate(t *testing.T) {
 }
 
 func TestReadStatistics(t *testing.T) {
-	numbers, words := map[string]float64{}, map[string]string{}
-	readInfo([]byte("# Server\r\nredis_version:7.0.15\r\n\r\ntotal_commands_processed:12\r\nratio:0.5\r\n"), numbers, words)
-	if len(numbers) != 2 || numbers["total_commands_processed"] != 12 || words["redis_version"] != "7.0.15" {
-		t.Errorf("INFO: %v, %v", numbers, words)
-	}
+	const info = "# Server\r\nredis_version:7.0.15\r\n\r\ntotal_commands_processed:12\r\nratio:0.5\r\n"
 	const page = "HTTP/1.1 200 OK\r\nServer: nginx/1.26\r\n\r\nActive connections: 2 \nserver accepts handled requests\n 16 15 31070 \nReading: 1 Writing: 3 Waiting: 4 \n"
-	if err := readStub(page, numbers, words); err != nil || numbers["requests"] != 31070 || numbers["waiting"] != 4 || words["server"] != "nginx/1.26" {
-		t.Errorf("stub_status: %v, %v, %v", numbers, words, err)
-	}
-	for _, bad := range []string{"", "HTTP/1.1 404 Not Found\r\n\r\nno", page[:100]} {
-		if err := readStub(bad, numbers, words); err == nil {
-			t.Errorf("%q is taken for a page of stub_status", bad)
+	for _, x := range []struct {
+		s       *load.Statistics
+		request string // the last line of it
+		answer  string
+		numbers map[string]float64
+		version map[string]string
+	}{
+		{&redisStatistics, "INFO", fmt.Sprintf("$%d\r\n%s\r\n", len(info), info), map[string]float64{"total_commands_processed": 12, "ratio": 0.5}, map[string]string{"redis_version": "7.0.15"}},
+		{&redisStatistics, "INFO", "-NOAUTH\r\n", nil, nil},
+		{&memcachedStatistics, "stats", "STAT version 1.6.18\r\nSTAT cmd_get 7\r\nSTAT threads 4\r\nEND\r\n", map[string]float64{"cmd_get": 7, "threads": 4}, map[string]string{"version": "1.6.18"}},
+		{&memcachedStatistics, "stats", "STAT cmd_get 7\r\n", nil, nil},
+		{&nginxStatistics, "", page, map[string]float64{"active": 2, "accepts": 16, "handled": 15, "requests": 31070, "reading": 1, "writing": 3, "waiting": 4}, map[string]string{"server": "nginx/1.26"}},
+		{&nginxStatistics, "", "HTTP/1.1 404 Not Found\r\n\r\nno", nil, nil},
+		{&nginxStatistics, "", page[:100], nil, nil},
+		{&nginxStatistics, "", "", nil, nil},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
 		}
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			for lines := bufio.NewScanner(c); lines.Scan() && lines.Text() != x.request; {
+			}
+			_, _ = io.WriteString(c, x.answer)
+		}()
+		o := &load.Options{Network: "tcp", Address: l.Addr().String(), Timeout: 20 * time.Second}
+		numbers, version, err := x.s.Read(t.Context(), o)
+		if x.numbers == nil && err == nil || x.numbers != nil && (err != nil || !maps.Equal(numbers, x.numbers) || !maps.Equal(version, x.version)) {
+			t.Errorf("%s, %q: %v, %v, %v", x.s.Name, x.answer, numbers, version, err)
+		}
+		_ = l.Close()
 	}
 }
 
@@ -267,4 +297,14 @@ func FuzzAnswers(f *testing.F) {
 		}
 		s.End()
 	})
+}
+
+// TestFileNames: protocol NAME is in the file NAME.go, dashes as underscores.
+func TestFileNames(t *testing.T) {
+	for _, m := range All {
+		file := strings.ReplaceAll(m.Name, "-", "_") + ".go"
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s: want its file to be called %s", m.Name, file)
+		}
+	}
 }

@@ -208,7 +208,7 @@ type reply struct {
 	text []byte
 }
 
-var errReply = errors.New("RESP: that is no reply")
+var errReply = errors.New("RESP: the reply is malformed")
 
 // mostElements bounds the arrays, with those within them, of one reply.
 const mostElements = 1 << 20

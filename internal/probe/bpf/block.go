@@ -26,17 +26,21 @@ var BlockOperations = [...]string{"read", "write", "flush", "discard", Other}
 // Block counts requests to block devices by device and operation.
 var Block = &Program{
 	Name: "block",
-	load: loadBlock,
-	row:  blockFirst + blockDevices*len(BlockOperations)*blockCells,
-	read: []string{"counts", "devices"},
-	// Before the completions, so that no request completes without a beginning.
-	hooks: []hook{
-		{name: "block:block_rq_issue", variants: []variant{{"issue_btf", typed}, {"issue_raw", raw("block_rq_issue")}}},
-		{name: "block:block_rq_complete", variants: []variant{{"complete_btf", typed}, {"complete_raw", raw("block_rq_complete")}}},
+	spec: spec{
+		load: loadBlock,
+		// Before the completions, so that no request completes without a beginning.
+		hooks: []hook{
+			{name: "block:block_rq_issue", variants: []variant{{"issue_btf", typed}, {"issue_raw", raw("block_rq_issue")}}},
+			{name: "block:block_rq_complete", variants: []variant{{"complete_btf", typed}, {"complete_raw", raw("block_rq_complete")}}},
+		},
 	},
-	reset: []string{"since"},
-	events: func(_ *Counters, row counts) uint64 {
-		return row.sum(blockIssued) + row.sum(blockCompleted)
+	layout: layout{
+		row:   blockFirst + blockDevices*len(BlockOperations)*blockCells,
+		read:  []string{"counts", "devices"},
+		reset: []string{"since"},
+		events: func(row counts) uint64 {
+			return row.sum(blockIssued) + row.sum(blockCompleted)
+		},
 	},
 }
 
@@ -47,11 +51,14 @@ type BlockIO struct {
 	Latency                 Latency
 }
 
-// Block emits for each device and operation what was done; operation is an
+// BlockCounts reads the counters of Block.
+type BlockCounts struct{ *Counters }
+
+// ByDevice emits for each device and operation what was done; operation is an
 // index of BlockOperations. It returns how many requests of devices without a
 // place in the table were folded, and how many have no latency because too many
 // were under way. The value that emit is given is valid until it returns.
-func (c *Counters) Block(emit func(device string, operation int, io *BlockIO)) (folded, lost uint64) {
+func (c BlockCounts) ByDevice(emit func(device string, operation int, io *BlockIO)) (folded, lost uint64) {
 	cells, names := c.counts(), c.maps["devices"]
 	if !c.has("block:block_rq_complete") {
 		return 0, cells.sum(blockLost)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // loopDevice makes a block device of a file in memory, and returns its name and
@@ -33,12 +34,12 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 	t.Helper()
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
-		t.Skipf("no loop devices: %v", err)
+		probetest.Skip(t, "loop devices", fmt.Errorf("no loop devices: %w", err))
 	}
 	defer control.Close()
 	backing, err := os.CreateTemp(dir, "block")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(backing.Name()) })
 	defer backing.Close()
@@ -49,12 +50,12 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 	for range 10 {
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
-			t.Skipf("no free loop device: %v", err)
+			probetest.Skip(t, "loop devices", fmt.Errorf("no free loop device: %w", err))
 		}
 		name := fmt.Sprintf("loop%d", n)
 		device, err := os.OpenFile(filepath.Join("/dev", name), os.O_RDWR|unix.O_DIRECT, 0)
 		if err != nil {
-			t.Skip(err)
+			probetest.Skip(t, "loop devices", err)
 		}
 		if err := unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_FD, int(backing.Fd())); err != nil {
 			device.Close()
@@ -67,7 +68,7 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 		})
 		return name, device
 	}
-	t.Skip("others take every free loop device")
+	t.Fatal("others take every free loop device")
 	return "", nil
 }
 
@@ -96,7 +97,7 @@ func through(t testing.TB, op func([]byte, int64) (int, error), n, size int) {
 // readBlock is what the program counted for one device, by operation.
 func readBlock(c *Counters, device string) map[string]BlockIO {
 	out := map[string]BlockIO{}
-	c.Block(func(name string, operation int, io *BlockIO) {
+	BlockCounts{c}.ByDevice(func(name string, operation int, io *BlockIO) {
 		if name == device {
 			out[BlockOperations[operation]] = *io
 		}
@@ -208,7 +209,7 @@ func TestBlockManyDevices(t *testing.T) {
 	if n := is - was; n < 30 {
 		t.Errorf("%d requests counted as other, want at least 30", n)
 	}
-	if folded, _ := c.Block(func(string, int, *BlockIO) {}); folded < 30 {
+	if folded, _ := (BlockCounts{c}).ByDevice(func(string, int, *BlockIO) {}); folded < 30 {
 		t.Errorf("%d folded, want at least 30", folded)
 	}
 }
@@ -218,7 +219,7 @@ func TestBlockErrors(t *testing.T) {
 	c := openProgram(t, Block, Limits{})
 	small := t.TempDir()
 	if err := unix.Mount("small", small, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("mount a small file system: %v", err)
+		probetest.Skip(t, "mounts", fmt.Errorf("mount a small file system: %w", err))
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(small, unix.MNT_DETACH); err != nil {
@@ -269,11 +270,11 @@ func FuzzDecodeIO(f *testing.F) {
 			}
 			switch p {
 			case Block:
-				c.Block(func(device string, operation int, _ *BlockIO) { named(device + BlockOperations[operation]) })
+				BlockCounts{c}.ByDevice(func(device string, operation int, _ *BlockIO) { named(device + BlockOperations[operation]) })
 			case TCP:
-				c.TCP(func(_, phase int, _ uint64) { named(Phases[phase]) })
+				TCPCounts{c}.ByPhase(func(_, phase int, _ uint64) { named(Phases[phase]) })
 			case TCPConnect:
-				c.TCPConnect(func(process string, _, _ uint64) { named(process) })
+				ConnectCounts{c}.ByProcess(func(process string, _, _ uint64) { named(process) })
 			}
 			c.Spent()
 			if err := c.Close(); err != nil {

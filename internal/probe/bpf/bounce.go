@@ -5,12 +5,12 @@ package bpf
 import (
 	"bytes"
 	"slices"
-	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // Sizes and cells of bounce.bpf.c.
@@ -33,24 +33,28 @@ const (
 // Bounce counts the bounce buffers that devices ask for, and those they do not get.
 var Bounce = &Program{
 	Name: "bounce",
-	load: loadBounce,
-	row:  bounceFull + 1,
-	read: []string{"counts", "names"},
-	hooks: []hook{
-		{name: hookBounced, variants: []variant{
-			{"bounced_btf", typed},
-			{"bounced_raw", raw("swiotlb_bounced")},
-			{"bounced_nameless", raw("swiotlb_bounced")},
-		}},
-		// Linux 6.1 has seven arguments here, one more than fexit takes.
-		{name: hookFull, variants: []variant{{"full_fexit", typed}, {"full_kretprobe", returnOf(hookFull)}}},
+	spec: spec{
+		load: loadBounce,
+		hooks: []hook{
+			{name: hookBounced, variants: []variant{
+				{"bounced_btf", typed},
+				{"bounced_raw", raw("swiotlb_bounced")},
+				{"bounced_nameless", raw("swiotlb_bounced")},
+			}},
+			// Linux 6.1 has seven arguments here, one more than fexit takes.
+			{name: hookFull, variants: []variant{{"full_fexit", typed}, {"full_kretprobe", returnOf(hookFull)}}},
+		},
 	},
-	events: func(_ *Counters, row counts) uint64 {
-		n := row.sum(bounceReturns)
-		for slot := range bounceDevices {
-			n += row.sum(slot*bounceCells + bounceMappings)
-		}
-		return n
+	layout: layout{
+		row:  bounceFull + 1,
+		read: []string{"counts", "names"},
+		events: func(row counts) uint64 {
+			n := row.sum(bounceReturns)
+			for slot := range bounceDevices {
+				n += row.sum(slot*bounceCells + bounceMappings)
+			}
+			return n
+		},
 	},
 }
 
@@ -59,12 +63,15 @@ func returnOf(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) 
 	return func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return link.Kretprobe(symbol, p, nil) }
 }
 
-// Bounced emits for each device the mappings that asked for a bounce buffer and
+// BounceCounts reads the counters of Bounce.
+type BounceCounts struct{ *Counters }
+
+// ByDevice emits for each device the mappings that asked for a bounce buffer and
 // their bytes, since the program was attached; those that BounceFull counts did
 // not get it. Of those under Other, folded are
 // of devices for which the table had no room, and nameless of devices whose
 // name the kernel did not let be read.
-func (c *Counters) Bounced(emit func(device string, mappings, bytes uint64)) (folded, nameless uint64) {
+func (c BounceCounts) ByDevice(emit func(device string, mappings, bytes uint64)) (folded, nameless uint64) {
 	if !c.has(hookBounced) {
 		return 0, 0
 	}
@@ -109,11 +116,11 @@ func deviceName(raw []byte, slot int) string {
 	if len(text) == 0 {
 		return Other
 	}
-	return strings.ToValidUTF8(string(text), "\uFFFD")
+	return metric.Label(string(text))
 }
 
-// BounceFull is the number of mappings that got no bounce buffer because the
+// Full is the number of mappings that got no bounce buffer because the
 // pool was full, since the program was attached; false where that is not counted.
-func (c *Counters) BounceFull() (uint64, bool) {
+func (c BounceCounts) Full() (uint64, bool) {
 	return c.counts().sum(bounceFull), c.has(hookFull)
 }

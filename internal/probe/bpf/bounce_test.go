@@ -15,11 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 func bounced(c *Counters) map[string][2]uint64 {
 	out := map[string][2]uint64{}
-	c.Bounced(func(device string, mappings, bytes uint64) { out[device] = [2]uint64{mappings, bytes} })
+	BounceCounts{c}.ByDevice(func(device string, mappings, bytes uint64) { out[device] = [2]uint64{mappings, bytes} })
 	return out
 }
 
@@ -31,7 +32,7 @@ func TestBounceAttaches(t *testing.T) {
 		t.Run(v.program, func(t *testing.T) {
 			one := *Bounce
 			one.hooks = []hook{{name: hookBounced, variants: []variant{v}}}
-			c, err := one.Open(host.Local())
+			c, err := one.Open(local)
 			if confidential() && v.program != "bounced_nameless" {
 				if err == nil {
 					t.Error(errors.Join(errors.New("the kernel's memory is read under lockdown"), c.Close()))
@@ -66,7 +67,7 @@ func TestBouncedBytesAreExact(t *testing.T) {
 	for _, v := range Bounce.hooks[0].variants {
 		t.Run(v.program, func(t *testing.T) {
 			if confidential() && v.program != "bounced_nameless" {
-				t.Skip("kernel lockdown forbids reading names")
+				probetest.Skip(t, "", errors.New("kernel lockdown forbids reading names"))
 			}
 			one := *Bounce
 			one.hooks = []hook{{name: hookBounced, variants: []variant{v}}, Bounce.hooks[1]}
@@ -79,7 +80,7 @@ func TestBouncedBytesAreExact(t *testing.T) {
 			was := bounced(c)[name]
 			served := requests(t, disk)
 			if err := readDirect(disk, reads, size); errors.Is(err, fs.ErrPermission) {
-				t.Skip(err)
+				probetest.Skip(t, "bounce buffers", err)
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -88,10 +89,10 @@ func TestBouncedBytesAreExact(t *testing.T) {
 			mappings, n := is[0]-was[0], is[1]-was[1]
 			t.Logf("%d reads of %d bytes from %s (%s): %d mappings, %d bytes", served, size, disk, device, mappings, n)
 			if mappings == 0 {
-				t.Skipf("%s does not use bounce buffers (swiotlb=force and iommu_platform=on are missing)", disk)
+				probetest.Skip(t, "bounce buffers", fmt.Errorf("%s does not use bounce buffers: 0 mappings (swiotlb=force and iommu_platform=on are missing)", disk))
 			}
 			if served != reads {
-				t.Skipf("the disk served %d requests and not %d: it is not ours alone", served, reads)
+				probetest.Skip(t, "bounce buffers", fmt.Errorf("the disk served %d requests and not %d: it is not ours alone", served, reads))
 			}
 			// Besides its data a request maps a header of 16 bytes and a status byte,
 			// and, with indirect descriptors, their table of 16 bytes each
@@ -103,7 +104,7 @@ func TestBouncedBytesAreExact(t *testing.T) {
 			if mappings%reads != 0 || over != 17*reads && over != indirect*reads {
 				t.Errorf("%d mappings with %d bytes besides the data, want %d or %d", mappings, over, 17*reads, indirect*reads)
 			}
-			if full, counted := c.BounceFull(); full != 0 {
+			if full, counted := (BounceCounts{c}).Full(); full != 0 {
 				t.Errorf("%d mappings failed (counted: %v)", full, counted)
 			}
 			if c.Events() == 0 {
@@ -121,23 +122,23 @@ func TestBouncedBytesAreExact(t *testing.T) {
 func TestBounceReadsNames(t *testing.T) {
 	needKernel(t)
 	if confidential() {
-		t.Skip("kernel lockdown forbids reading names")
+		probetest.Skip(t, "", errors.New("kernel lockdown forbids reading names"))
 	}
 	symbols, err := kallsyms()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	before, _, ok := strings.Cut(symbols, " D platform_bus\n")
 	address, err := strconv.ParseUint(before[strings.LastIndex(before, "\n")+1:], 16, 64)
 	if !ok || err != nil || address == 0 {
-		t.Skip("the address of the device platform_bus is not known: kallsyms has no data (CONFIG_KALLSYMS_ALL) or hides it")
+		probetest.Skip(t, "", errors.New("the address of the device platform_bus is not known: kallsyms has no data (CONFIG_KALLSYMS_ALL) or hides it"))
 	}
 	one := *Bounce
 	one.hooks = []hook{{name: hookBounced, variants: []variant{{"bounced_raw", raw("swiotlb_bounced")}}}}
 	c := openProgram(t, &one, Limits{})
 	for range 5 {
-		if _, err := c.hooks[0].program.Run(&ebpf.RunOptions{Context: [3]uint64{address, 0, 4096}}); err != nil {
-			t.Skipf("run the program: %v", err)
+		if _, err := c.programs()[0].Run(&ebpf.RunOptions{Context: [3]uint64{address, 0, 4096}}); err != nil {
+			probetest.Skip(t, "", fmt.Errorf("run the program: %w", err))
 		}
 	}
 	if got := bounced(c)["platform"]; got != [2]uint64{5, 5 * 4096} {
@@ -152,10 +153,10 @@ func TestBounceFull(t *testing.T) {
 	const most = 1024 // slots of 2 KiB
 	b, err := os.ReadFile("/sys/kernel/debug/swiotlb/io_tlb_nslabs")
 	if err != nil {
-		t.Skipf("the size of the bounce buffer pool is not known: %v", err)
+		probetest.Skip(t, "bounce buffers", fmt.Errorf("the size of the bounce buffer pool is not known: %w", err))
 	}
 	if slots, err := strconv.Atoi(strings.TrimSpace(string(b))); err != nil || slots == 0 || slots > most {
-		t.Skipf("a pool of %d slots cannot be filled, up to %d can (boot with swiotlb=256,force)", slots, most)
+		probetest.Skip(t, "bounce buffers", fmt.Errorf("a pool of %d slots cannot be filled, up to %d can (boot with swiotlb=256,force)", slots, most))
 	}
 	for _, v := range Bounce.hooks[1].variants {
 		t.Run(v.program, func(t *testing.T) {
@@ -163,7 +164,7 @@ func TestBounceFull(t *testing.T) {
 			one.hooks = []hook{Bounce.hooks[0], {name: hookFull, variants: []variant{v}}}
 			c := openProgram(t, &one, Limits{})
 			if !c.has(hookFull) {
-				t.Skipf("this kernel does not take it: %v", c.Lost)
+				probetest.Skip(t, "", fmt.Errorf("this kernel does not take it: %w", c.Lost))
 			}
 			var wg sync.WaitGroup
 			for range 64 {
@@ -174,7 +175,7 @@ func TestBounceFull(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			full, _ := c.BounceFull()
+			full, _ := BounceCounts{c}.Full()
 			returns := c.counts().sum(bounceReturns)
 			var mappings uint64
 			for _, n := range bounced(c) {
@@ -198,7 +199,7 @@ func virtioDisk(t *testing.T) (disk, device string) {
 	needKernel(t)
 	disks, err := filepath.Glob("/sys/block/vd*")
 	if err != nil || len(disks) == 0 {
-		t.Skip("no virtio disk here")
+		probetest.Skip(t, "virtio disks", errors.New("no virtio disk here"))
 	}
 	disk = filepath.Base(disks[len(disks)-1])
 	// device is the virtio device; the one above does the DMA.
@@ -270,11 +271,11 @@ func TestBounceDecode(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := bounced(counters)
-		folded, nameless := counters.Bounced(func(string, uint64, uint64) {})
+		folded, nameless := BounceCounts{counters}.ByDevice(func(string, uint64, uint64) {})
 		if folded != c.folded || nameless != c.nameless {
 			t.Errorf("last slot %q: folded %d, nameless %d, want %d and %d", c.last, folded, nameless, c.folded, c.nameless)
 		}
-		if got["0000:00:04.0"] != [2]uint64{1, 11} || got["x\uFFFD"] != [2]uint64{2, 25} {
+		if got["0000:00:04.0"] != [2]uint64{1, 11} || got["x?"] != [2]uint64{2, 25} {
 			t.Errorf("last slot %q: %v", c.last, got)
 		}
 		if want := [2]uint64{1, 74}; c.last != "" && (got[c.last] != want || got[Other] != [2]uint64{1, 10}) {
@@ -296,12 +297,12 @@ func FuzzBounceDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Bounced(func(device string, _, _ uint64) {
+		BounceCounts{c}.ByDevice(func(device string, _, _ uint64) {
 			if device == "" {
 				t.Error("a device without a name")
 			}
 		})
-		c.BounceFull()
+		BounceCounts{c}.Full()
 		c.Spent()
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // BenchmarkCost measures what an attached program costs per event, by a clock
@@ -65,7 +65,7 @@ func BenchmarkCost(b *testing.B) {
 			b.Run(c.name+"/"+kind, func(b *testing.B) {
 				path, err := eventsProgram()
 				if err != nil {
-					b.Skip(err)
+					probetest.Skip(b, "a C compiler", err)
 				}
 				attached := []*Counters{nil, {program: &Program{Name: "empty"}}, openDetached(b, c.from, ours, c.level)}
 				spec, err := loadEmpty()
@@ -73,14 +73,15 @@ func BenchmarkCost(b *testing.B) {
 					b.Fatal(err)
 				}
 				for _, h := range empty {
-					p, err := loadProgram(spec, h.variants[0].program, nil, kernelTypes())
+					p, err := kernelOf(local).loadProgram(spec, h.variants[0].program, nil, kernelOf(local).typeCache())
 					if err != nil {
 						b.Fatal(err)
 					}
 					b.Cleanup(func() { p.Close() })
-					attached[1].hooks = append(attached[1].hooks, withProgram(h, p))
+					l := &attached[1].links.v
+					l.hooks = append(l.hooks, withProgram(h, p))
 				}
-				attached[1].host = host.Local()
+				attached[1].host = local
 				var off, dispatch, body, both []float64
 				for b.Loop() {
 					var ns [3]float64
@@ -211,14 +212,14 @@ func BenchmarkOpen(b *testing.B) {
 	needKernel(b)
 	for b.Loop() {
 		for _, p := range []*Program{Syscalls, Switches, Faults, PageCache} {
-			c, err := p.Open(host.Local())
+			c, err := p.Open(local)
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer c.Close()
 		}
-		kernel.Lock()
-		kernel.types = weak.Pointer[btf.Cache]{}
-		kernel.Unlock()
+		kernelOf(local).lock()
+		kernelOf(local).v.types = weak.Pointer[btf.Cache]{}
+		kernelOf(local).unlock()
 	}
 }

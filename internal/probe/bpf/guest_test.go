@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // needFunction skips where the kernel lacks a function, or lets none be traced.
@@ -21,13 +22,13 @@ func needFunction(t *testing.T, function string) {
 	needKernel(t)
 	symbols, err := kallsyms()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	if !strings.Contains(symbols, " "+function+"\n") {
 		t.Skipf("this kernel has no function %s", function)
 	}
 	if functions, err := traceable(); err != nil {
-		t.Skipf("this kernel's functions cannot be traced: %v", err)
+		probetest.Skip(t, "", fmt.Errorf("this kernel's functions cannot be traced: %w", err))
 	} else if !strings.Contains("\n"+functions, "\n"+function+"\n") {
 		t.Skipf("this kernel does not let %s be traced", function)
 	}
@@ -59,9 +60,9 @@ func TestGuestFunctionsAttach(t *testing.T) {
 					needFunction(t, function)
 					one := *p
 					one.hooks = []hook{{name: hk.name, variants: []variant{v}}}
-					c, err := one.Open(host.Local())
+					c, err := one.Open(local)
 					if v.program == "full_fexit" && errors.Is(err, ebpf.ErrNotSupported) {
-						t.Skipf("this kernel's %s has more arguments than can be traced: %v", function, err)
+						probetest.Skip(t, "", fmt.Errorf("this kernel's %s has more arguments than can be traced: %w", function, err))
 					}
 					if err != nil {
 						t.Fatal(err)
@@ -81,7 +82,7 @@ func TestGuestFunctionsAttach(t *testing.T) {
 func TestGuestFunctionsFire(t *testing.T) {
 	const module = "/sys/module/ccguest"
 	if _, err := os.Stat(module); err != nil {
-		t.Skip("the module ccguest is not loaded")
+		probetest.Skip(t, "ccguest", err)
 	}
 	const n = 25
 	trigger := func(t *testing.T) {
@@ -104,7 +105,7 @@ func TestGuestFunctionsFire(t *testing.T) {
 				t.Fatal(c.Lost)
 			}
 			trigger(t)
-			for _, s := range []Span{c.ToShared(), c.ToPrivate()} {
+			for _, s := range []Span{(GuestMemoryCounts{c}).ToShared(), (GuestMemoryCounts{c}).ToPrivate()} {
 				if s.Calls != n || s.Units != 2*n || s.Failed != 0 || s.Time.Count() != n || s.Time.Sum() <= 0 {
 					t.Errorf("%d calls with %d pages, %d failed, %d timed, want %d, %d, 0 and %d", s.Calls, s.Units, s.Failed, s.Time.Count(), n, 2*n, n)
 				}
@@ -116,7 +117,7 @@ func TestGuestFunctionsFire(t *testing.T) {
 	}
 	t.Run("reports", func(t *testing.T) {
 		if _, err := os.Stat("/sys/kernel/btf/ccguest"); err != nil {
-			t.Skip("the module has no BTF")
+			probetest.Skip(t, "types of ccguest", err)
 		}
 		c := openProgram(t, GuestReports(TDXQuote, SEVReport, CCAToken), Limits{})
 		if c.Lost != nil {
@@ -124,7 +125,7 @@ func TestGuestFunctionsFire(t *testing.T) {
 		}
 		trigger(t)
 		for r, failed := range map[Report]uint64{TDXQuote: 0, SEVReport: 0, CCAToken: n} {
-			if s := c.Report(r); s.Calls != n || s.Failed != failed || s.Time.Count() != n {
+			if s := (GuestReportCounts{c}).Report(r); s.Calls != n || s.Failed != failed || s.Time.Count() != n {
 				t.Errorf("%s: %d calls, %d failed, %d timed, want %d, %d and %d", Reports[r], s.Calls, s.Failed, s.Time.Count(), n, failed, n)
 			}
 		}
@@ -170,11 +171,11 @@ func TestGuestDecode(t *testing.T) {
 		spanCalls: 3, spanUnits: 1536, spanDone: 3, spanFailed: 1, spanHist + 10: 3, spanHist + histSum: 3000,
 		spanCells + spanCalls: 2, 2*spanCells + spanDone: 7,
 	})
-	s := c.ToShared()
+	s := GuestMemoryCounts{c}.ToShared()
 	if s.Calls != 3 || s.Units != 1536 || s.Failed != 1 || s.Time.Count() != 3 || s.Time.Sum() != 3e-6 || !s.Begun || !s.Ended {
 		t.Errorf("to shared: %+v", s)
 	}
-	if s := c.ToPrivate(); s.Calls != 2 || s.Units != 0 || c.Accepted().Calls != 0 {
+	if s := (GuestMemoryCounts{c}).ToPrivate(); s.Calls != 2 || s.Units != 0 || (GuestMemoryCounts{c}).Accepted().Calls != 0 {
 		t.Errorf("to private: %+v", s)
 	}
 	if n := c.Events(); n != 3+3+2+7 {
@@ -184,8 +185,8 @@ func TestGuestDecode(t *testing.T) {
 	c = recorded(t, GuestExits(true), map[int]uint64{10: 5, 95: 1, guestHypercalls + 12: 7, guestHypercalls + exitReasons + 2: 9})
 	got := map[int]uint64{}
 	count := func(i int, n uint64) { got[i] += n }
-	c.GuestExceptions(count)
-	c.GuestHypercalls(func(i int, n uint64) { count(i+1000, n) }, count)
+	GuestExitCounts{c}.Exceptions(count)
+	GuestExitCounts{c}.Hypercalls(func(i int, n uint64) { count(i+1000, n) }, count)
 	for i, want := range map[int]uint64{10: 5, 95: 1, 1012: 7, 0x10002: 9} {
 		if got[i] != want {
 			t.Errorf("reason %#x: %d, want %d", i, got[i], want)
@@ -202,9 +203,9 @@ func TestGuestDecode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Accepted()
-		c.Report(CCAToken)
-		c.GuestHypercalls(count, count)
+		GuestMemoryCounts{c}.Accepted()
+		GuestReportCounts{c}.Report(CCAToken)
+		GuestExitCounts{c}.Hypercalls(count, count)
 		c.Spent()
 	}
 }

@@ -32,29 +32,36 @@ func GuestExits(hypercalls bool) *Program {
 		}})
 	}
 	return &Program{
-		Name:  "guestexits",
-		load:  loadGuestExits,
-		row:   guestExitCells,
-		read:  []string{"counts"},
-		hooks: hooks,
-		events: func(_ *Counters, row counts) (n uint64) {
-			for i := range guestExitCells {
-				n += row.sum(i)
-			}
-			return n
+		Name: "guestexits",
+		spec: spec{
+			load:  loadGuestExits,
+			hooks: hooks,
+		},
+		layout: layout{
+			row:  guestExitCells,
+			read: []string{"counts"},
+			events: func(row counts) (n uint64) {
+				for i := range guestExitCells {
+					n += row.sum(i)
+				}
+				return n
+			},
 		},
 	}
 }
 
-// GuestExceptions emits the virtualization exceptions by exit reason, as numbered
+// GuestExitCounts reads the counters of GuestExits.
+type GuestExitCounts struct{ *Counters }
+
+// Exceptions emits the virtualization exceptions by exit reason, as numbered
 // in arch/x86/include/uapi/asm/vmx.h; the last one has all numbers above too.
-func (c *Counters) GuestExceptions(emit func(reason int, n uint64)) {
+func (c GuestExitCounts) Exceptions(emit func(reason int, n uint64)) {
 	c.emitCells(0, exitReasons, emit)
 }
 
-// GuestHypercalls emits the calls to the hypervisor by exit reason, or by
+// Hypercalls emits the calls to the hypervisor by exit reason, or by
 // sub-function, of which the first 15 from 0x10000 on have numbers of their own.
-func (c *Counters) GuestHypercalls(exit, call func(number int, n uint64)) {
+func (c GuestExitCounts) Hypercalls(exit, call func(number int, n uint64)) {
 	c.emitCells(guestHypercalls, exitReasons, exit)
 	c.emitCells(guestHypercalls+exitReasons, guestCalls, func(i int, n uint64) { call(firstGuestCall+i, n) })
 }
@@ -64,7 +71,7 @@ func (c *Counters) GuestHypercalls(exit, call func(number int, n uint64)) {
 const firstGuestCall = 0x10000
 
 // emitCells emits cells that have counted something.
-func (c *Counters) emitCells(from, number int, emit func(int, uint64)) {
+func (c GuestExitCounts) emitCells(from, number int, emit func(int, uint64)) {
 	for i := range number {
 		if n := c.counts().sum(from + i); n > 0 {
 			emit(i, n)

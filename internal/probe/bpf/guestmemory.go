@@ -16,21 +16,28 @@ func GuestMemory(acceptance bool) *Program {
 		hooks = slices.Concat(hooks, spanHooks("accept", memoryFunctions[2], true))
 	}
 	return &Program{
-		Name:   "guestmemory",
-		load:   loadGuestMemory,
-		row:    len(memoryFunctions) * spanCells,
-		read:   []string{"counts"},
-		reset:  []string{"begun"},
-		hooks:  hooks,
-		events: spanEvents,
+		Name: "guestmemory",
+		spec: spec{
+			load:  loadGuestMemory,
+			hooks: hooks,
+		},
+		layout: layout{
+			row:    len(memoryFunctions) * spanCells,
+			read:   []string{"counts"},
+			reset:  []string{"begun"},
+			events: spanEvents,
+		},
 	}
 }
 
+// GuestMemoryCounts reads the counters of GuestMemory.
+type GuestMemoryCounts struct{ *Counters }
+
 // ToShared are the calls that made private pages shared, in pages.
-func (c *Counters) ToShared() Span { return c.span(0, memoryFunctions[0]) }
+func (c GuestMemoryCounts) ToShared() Span { return c.span(0, memoryFunctions[0]) }
 
 // ToPrivate are the calls that made shared pages private, in pages.
-func (c *Counters) ToPrivate() Span { return c.span(1, memoryFunctions[1]) }
+func (c GuestMemoryCounts) ToPrivate() Span { return c.span(1, memoryFunctions[1]) }
 
 // Accepted are the calls that took memory into use, of no unit.
-func (c *Counters) Accepted() Span { return c.span(2, memoryFunctions[2]) }
+func (c GuestMemoryCounts) Accepted() Span { return c.span(2, memoryFunctions[2]) }

@@ -29,15 +29,22 @@ func GuestReports(ways ...Report) *Program {
 		hooks = slices.Concat(hooks, spanHooks(names[w], reportFunctions[w], false))
 	}
 	return &Program{
-		Name:   "guestreports",
-		load:   loadGuestReports,
-		row:    len(reportFunctions) * spanCells,
-		read:   []string{"counts"},
-		reset:  []string{"begun"},
-		hooks:  hooks,
-		events: spanEvents,
+		Name: "guestreports",
+		spec: spec{
+			load:  loadGuestReports,
+			hooks: hooks,
+		},
+		layout: layout{
+			row:    len(reportFunctions) * spanCells,
+			read:   []string{"counts"},
+			reset:  []string{"begun"},
+			events: spanEvents,
+		},
 	}
 }
 
+// GuestReportCounts reads the counters of GuestReports.
+type GuestReportCounts struct{ *Counters }
+
 // Report is what was counted of one way to make evidence.
-func (c *Counters) Report(r Report) Span { return c.span(int(r), reportFunctions[r]) }
+func (c GuestReportCounts) Report(r Report) Span { return c.span(int(r), reportFunctions[r]) }

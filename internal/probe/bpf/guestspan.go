@@ -53,7 +53,7 @@ func spanHooks(name, function string, kprobes bool) []hook {
 }
 
 // spanEvents is the number of runs of the programs of an object.
-func spanEvents(_ *Counters, row counts) (n uint64) {
+func spanEvents(row counts) (n uint64) {
 	for at := 0; at < row.row; at += spanCells {
 		n += row.sum(at+spanCalls) + row.sum(at+spanDone)
 	}

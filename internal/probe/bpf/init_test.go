@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/teescope/teescope/internal/host"
 )
 
 // onInit says how many events of tracepoints, since it was called, happened while a
@@ -19,8 +17,8 @@ import (
 func onInit(t *testing.T, tracepoints ...string) func() uint64 {
 	t.Helper()
 	const tracefs = "/sys/kernel/tracing"
-	if ok, err := host.Local().Exists(tracefs + "/instances"); err != nil || !ok {
-		_ = host.Local().Mount("tracefs", tracefs)
+	if ok, err := local.Exists(tracefs + "/instances"); err != nil || !ok {
+		_ = local.Mount("tracefs", tracefs)
 	}
 	const ours = "teescope-test-"
 	old, _ := filepath.Glob(tracefs + "/instances/" + ours + "*")

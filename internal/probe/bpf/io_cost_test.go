@@ -2,13 +2,14 @@ package bpf
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // BenchmarkCostIO is what the programs on block requests and on TCP connections
@@ -49,26 +50,26 @@ func BenchmarkCostIO(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			work := c.prepare(b)
 			counters := openProgram(b, c.program, Limits{})
-			m, err := NewMeter(host.Local())
+			m, err := NewMeter(local)
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer m.Close()
 			stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 			if err != nil {
-				b.Skipf("enable statistics: %v", err)
+				probetest.Skip(b, "statistics", fmt.Errorf("enable statistics: %w", err))
 			}
 			defer stats.Close()
 			clock, err := m.clockReads()
 			if err != nil {
 				b.Fatal(err)
 			}
-			before := runs()
+			before := kernelOf(local).v.runs()
 			for b.Loop() {
 				work()
 			}
-			after := runs()
-			for _, a := range counters.hooks {
+			after := kernelOf(local).v.runs()
+			for _, a := range counters.links.v.hooks {
 				n := after[a.program].RunCount - before[a.program].RunCount
 				if n == 0 {
 					continue
@@ -77,9 +78,9 @@ func BenchmarkCostIO(b *testing.B) {
 				b.ReportMetric(ns, "ns-"+a.name)
 				b.ReportMetric(float64(n)/float64(b.N)/100, "runs/op-"+a.name)
 			}
-			kernel.Lock()
-			b.ReportMetric(1e9*kernel.dispatch, "ns-dispatch")
-			kernel.Unlock()
+			kernelOf(local).lock()
+			b.ReportMetric(1e9*kernelOf(local).v.dispatch, "ns-dispatch")
+			kernelOf(local).unlock()
 		})
 	}
 }

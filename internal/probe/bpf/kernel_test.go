@@ -22,25 +22,29 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // These tests load the real programs into the real kernel and compare what
 // they count with workloads/events, whose numbers are known.
 
+// local is this machine: what is open on it shares its process table.
+var local = host.Local()
+
 func needKernel(t testing.TB) {
 	t.Helper()
 	if !capable() {
-		t.Skip("loading BPF programs needs root, or CAP_BPF and CAP_PERFMON")
+		probetest.Skip(t, "", errors.New("loading BPF programs needs root, or CAP_BPF and CAP_PERFMON"))
 	}
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		t.Skip("the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)")
+		probetest.Skip(t, "", err)
 	}
 }
 
 func openProgram(t testing.TB, p *Program, limits Limits) *Counters {
 	t.Helper()
 	needKernel(t)
-	c, err := p.open(host.Local(), limits)
+	c, err := p.open(local, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +120,7 @@ func start(t *testing.T, args ...string) *workload {
 	t.Helper()
 	path, err := eventsProgram()
 	if err != nil {
-		t.Skipf("no test program: %v", err)
+		probetest.Skip(t, "a C compiler", err)
 	}
 	w := &workload{t: t, cmd: exec.Command(path, append([]string{"--wait"}, args...)...)}
 	w.cmd.Stderr = os.Stderr
@@ -198,7 +202,7 @@ func asleep(t *testing.T, pid int) {
 // syscallCounts sums up by "process syscall".
 func syscallCounts(c *Counters) map[string]uint64 {
 	out := map[string]uint64{}
-	c.Syscalls(func(process, syscall string, n uint64) { out[process+" "+syscall] += n })
+	SyscallCounts{c}.ByProcess(func(process, syscall string, n uint64) { out[process+" "+syscall] += n })
 	return out
 }
 
@@ -258,7 +262,7 @@ func TestSyscallsAreExact(t *testing.T) {
 			if others+missed < n {
 				t.Errorf("other has %d events and %d were missed, want at least %d", others, missed, n)
 			}
-			if folded := c.Syscalls(func(string, string, uint64) {}); folded < n {
+			if folded := (SyscallCounts{c}).ByProcess(func(string, string, uint64) {}); folded < n {
 				t.Errorf("folded %d, want at least %d", folded, n)
 			}
 		})
@@ -268,12 +272,12 @@ func TestSyscallsAreExact(t *testing.T) {
 // Both exist at once: a table that one object filled is read by the other.
 func TestProcessTableIsShared(t *testing.T) {
 	a := openProgram(t, Syscalls, Limits{})
-	b, err := Switches.open(host.Local(), Limits{})
+	b, err := Switches.open(local, Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kernel.users != 2 {
-		t.Errorf("%d users of the process table, want 2", kernel.users)
+	if kernelOf(local).v.tableUsers != 2 {
+		t.Errorf("%d users of the process table, want 2", kernelOf(local).v.tableUsers)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -289,7 +293,7 @@ func TestProcessTableIsShared(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	type counted struct{ voluntary, involuntary, ns uint64 }
 	read := func(c *Counters, name string) (out counted) {
-		c.Switches(func(process string, v, i, ns uint64) {
+		SwitchCounts{c}.ByProcess(func(process string, v, i, ns uint64) {
 			if process == name {
 				out = counted{v, i, ns}
 			}
@@ -325,7 +329,7 @@ func TestSwitches(t *testing.T) {
 func TestFaults(t *testing.T) {
 	read := func(c *Counters) map[string]uint64 {
 		out := map[string]uint64{}
-		c.Faults(func(process string, space, cause int, n uint64) {
+		FaultCounts{c}.ByProcess(func(process string, space, cause int, n uint64) {
 			if process == "ev-fault" {
 				out[Spaces[space]+" "+Causes[cause]] = n
 			}
@@ -377,12 +381,12 @@ func TestPageCache(t *testing.T) {
 func testPageCache(t *testing.T, p *Program) {
 	c := openProgram(t, p, Limits{})
 	read := func() (out [len(Operations)]uint64) {
-		c.PageCache(func(i int, n uint64) { out[i] = n })
+		PageCacheCounts{c}.Pages(func(i int, n uint64) { out[i] = n })
 		return out
 	}
 	for _, name := range Operations {
 		if !c.has(name) {
-			t.Skipf("this kernel has no hook for %s: %v", name, c.Lost)
+			probetest.Skip(t, "", fmt.Errorf("this kernel has no hook for %s: %w", name, c.Lost))
 		}
 	}
 	// The pages of tmpfs are always in memory, and are no cache.
@@ -465,7 +469,7 @@ func TestRefusedHook(t *testing.T) {
 		// Loads, but is for another tracepoint.
 		{"add_btf", raw("no_such_tracepoint")},
 	}
-	c, err := broken.Open(host.Local())
+	c, err := broken.Open(local)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -473,7 +477,7 @@ func TestRefusedHook(t *testing.T) {
 	if c.Lost == nil || !strings.Contains(c.Lost.Error(), "hook dirty") || !strings.Contains(c.Lost.Error(), "no_such_program") || probe.Remedy(c.Lost) == "" {
 		t.Errorf("lost %v, advice %q", c.Lost, probe.Remedy(c.Lost))
 	}
-	c.PageCache(func(i int, _ uint64) {
+	PageCacheCounts{c}.Pages(func(i int, _ uint64) {
 		if Operations[i] == "dirty" {
 			t.Error("an operation that is not counted has a value")
 		}
@@ -483,7 +487,7 @@ func TestRefusedHook(t *testing.T) {
 	}
 
 	broken.hooks = broken.hooks[2:3]
-	if c, err := broken.Open(host.Local()); err == nil {
+	if c, err := broken.Open(local); err == nil {
 		c.Close()
 		t.Error("opened although no hook is left")
 	}
@@ -501,7 +505,7 @@ func TestVariants(t *testing.T) {
 				c := openProgram(t, &one, Limits{})
 				var n uint64
 				count := func() {
-					c.Syscalls(func(process, syscall string, m uint64) {
+					SyscallCounts{c}.ByProcess(func(process, syscall string, m uint64) {
 						if process == "ev-variant" && syscall == "getppid" {
 							n += m
 						}
@@ -512,7 +516,7 @@ func TestVariants(t *testing.T) {
 				case Switches:
 					args = []string{"switches", "2500"}
 					count = func() {
-						c.Switches(func(process string, v, i, _ uint64) {
+						SwitchCounts{c}.ByProcess(func(process string, v, i, _ uint64) {
 							if process == "ev-variant" {
 								n += v + i
 							}
@@ -521,7 +525,7 @@ func TestVariants(t *testing.T) {
 				case Faults:
 					args = []string{"faults", "write", "5000"}
 					count = func() {
-						c.Faults(func(process string, _, cause int, m uint64) {
+						FaultCounts{c}.ByProcess(func(process string, _, cause int, m uint64) {
 							if process == "ev-variant" && Causes[cause] == "write" {
 								n += m
 							}
@@ -549,9 +553,9 @@ func TestAccessByFunction(t *testing.T) {
 		t.Run(v.program, func(t *testing.T) {
 			one := *PageCache
 			one.hooks = []hook{{name: "access", variants: []variant{v}}}
-			c, err := one.Open(host.Local())
+			c, err := one.Open(local)
 			if err != nil {
-				t.Skip(err)
+				probetest.Skip(t, "", err)
 			}
 			defer c.Close()
 			f, err := os.Open("/proc/self/exe")
@@ -561,11 +565,11 @@ func TestAccessByFunction(t *testing.T) {
 			defer f.Close()
 			const pages = 256
 			var was, is uint64
-			c.PageCache(func(_ int, n uint64) { was = n })
+			PageCacheCounts{c}.Pages(func(_ int, n uint64) { was = n })
 			if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(f, int64(pages*os.Getpagesize())), make([]byte, os.Getpagesize())); err != nil {
 				t.Fatal(err)
 			}
-			c.PageCache(func(_ int, n uint64) { is = n })
+			PageCacheCounts{c}.Pages(func(_ int, n uint64) { is = n })
 			if is-was < pages {
 				t.Errorf("counted %d pages, at least %d were read", is-was, pages)
 			}
@@ -576,19 +580,19 @@ func TestAccessByFunction(t *testing.T) {
 // Nothing stays attached: a call costs after Close what it did before.
 func TestCloseDetaches(t *testing.T) {
 	needKernel(t)
-	c, err := Syscalls.Open(host.Local())
+	c, err := Syscalls.Open(local)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The program lives on in this second descriptor, so that its run count can be seen.
-	p, err := c.hooks[0].program.Clone()
+	p, err := c.programs()[0].Clone()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
-		t.Skipf("enable statistics: %v", err)
+		probetest.Skip(t, "statistics", fmt.Errorf("enable statistics: %w", err))
 	}
 	defer stats.Close()
 	runsDuring := func() uint64 {
@@ -614,14 +618,14 @@ func TestCloseDetaches(t *testing.T) {
 	if n := runsDuring(); n != 0 {
 		t.Errorf("%d runs after Close", n)
 	}
-	if kernel.users != 0 || kernel.table != nil || len(kernel.open) != 0 {
-		t.Errorf("still shared: %d users, %d maps, %d open", kernel.users, len(kernel.table), len(kernel.open))
+	if kernelOf(local).v.tableUsers != 0 || kernelOf(local).v.table != nil || len(kernelOf(local).v.open) != 0 {
+		t.Errorf("still shared: %d users, %d maps, %d open", kernelOf(local).v.tableUsers, len(kernelOf(local).v.table), len(kernelOf(local).v.open))
 	}
 }
 
 func TestMeter(t *testing.T) {
 	sys := openProgram(t, Syscalls, Limits{})
-	m, err := NewMeter(host.Local())
+	m, err := NewMeter(local)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -633,8 +637,8 @@ func TestMeter(t *testing.T) {
 	events(t, func() {}, func() {}, "--comm", "ev-meter", "getppid", "3000000")
 	time.Sleep(window)
 	m.mu.Lock()
-	open := m.stats != nil
-	m.mu.Unlock()
+	open := m.v.stats != nil
+	m.unlock()
 	if open {
 		t.Error("the window is still open after its time")
 	}

@@ -50,16 +50,20 @@ func KVM(sev, private, tdx bool) *Program {
 		exit.program = "kvm_exit_arm"
 	}
 	p := &Program{
-		Name:  "kvm",
-		load:  loadKvm,
-		row:   vmSlots * kvmCells,
-		read:  []string{"counts"},
-		write: []string{"vms"},
-		hooks: []hook{
-			{name: "kvm:kvm_exit", variants: []variant{exit, {"kvm_exit_raw", raw("kvm_exit")}}},
-			{name: "kvm:kvm_userspace_exit", variants: []variant{{"kvm_userspace_exit_btf", typed}, {"kvm_userspace_exit_raw", raw("kvm_userspace_exit")}}},
+		Name: "kvm",
+		spec: spec{
+			load: loadKvm,
+			hooks: []hook{
+				{name: "kvm:kvm_exit", variants: []variant{exit, {"kvm_exit_raw", raw("kvm_exit")}}},
+				{name: "kvm:kvm_userspace_exit", variants: []variant{{"kvm_userspace_exit_btf", typed}, {"kvm_userspace_exit_raw", raw("kvm_userspace_exit")}}},
+			},
 		},
-		events: func(_ *Counters, row counts) uint64 { return row.sum(kvmRuns) },
+		layout: layout{
+			row:    vmSlots * kvmCells,
+			read:   []string{"counts"},
+			write:  []string{"vms"},
+			events: func(row counts) uint64 { return row.sum(kvmRuns) },
+		},
 	}
 	if sev {
 		p.hooks = append(p.hooks, hook{name: "kvm:kvm_vmgexit_enter",
@@ -80,19 +84,23 @@ func KVM(sev, private, tdx bool) *Program {
 
 // KVMTimes takes the time between exits and entries of virtual CPUs.
 var KVMTimes = &Program{
-	Name:  "kvmtimes",
-	load:  loadKvmtimes,
-	row:   vmSlots * timesCells,
-	read:  []string{"counts"},
-	write: []string{"vms"},
-	reset: []string{"left"},
-	hooks: []hook{
-		{name: "kvm:kvm_exit", variants: []variant{{"kvm_exit_btf", typed}, {"kvm_exit_raw", raw("kvm_exit")}}},
-		{name: "kvm:kvm_entry", variants: []variant{{"kvm_entry_btf", typed}, {"kvm_entry_raw", raw("kvm_entry")}}},
-		{name: "kvm:kvm_userspace_exit", variants: []variant{{"kvm_userspace_exit_btf", typed}, {"kvm_userspace_exit_raw", raw("kvm_userspace_exit")}}},
-		{name: "kvm:kvm_vcpu_wakeup", variants: []variant{{"kvm_vcpu_wakeup_btf", typed}, {"kvm_vcpu_wakeup_raw", raw("kvm_vcpu_wakeup")}}},
+	Name: "kvmtimes",
+	spec: spec{
+		load: loadKvmtimes,
+		hooks: []hook{
+			{name: "kvm:kvm_exit", variants: []variant{{"kvm_exit_btf", typed}, {"kvm_exit_raw", raw("kvm_exit")}}},
+			{name: "kvm:kvm_entry", variants: []variant{{"kvm_entry_btf", typed}, {"kvm_entry_raw", raw("kvm_entry")}}},
+			{name: "kvm:kvm_userspace_exit", variants: []variant{{"kvm_userspace_exit_btf", typed}, {"kvm_userspace_exit_raw", raw("kvm_userspace_exit")}}},
+			{name: "kvm:kvm_vcpu_wakeup", variants: []variant{{"kvm_vcpu_wakeup_btf", typed}, {"kvm_vcpu_wakeup_raw", raw("kvm_vcpu_wakeup")}}},
+		},
 	},
-	events: func(_ *Counters, row counts) uint64 { return row.sum(timesRuns) },
+	layout: layout{
+		row:    vmSlots * timesCells,
+		read:   []string{"counts"},
+		write:  []string{"vms"},
+		reset:  []string{"left"},
+		events: func(row counts) uint64 { return row.sum(timesRuns) },
+	},
 }
 
 // VM is the process that runs a virtual machine's CPUs.

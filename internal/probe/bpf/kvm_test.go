@@ -13,11 +13,12 @@ import (
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // localISA is the virtualisation of the CPU that runs the test.
 func localISA() ISA {
-	if _, ebx, _, _ := host.Local().CPUID(0, 0); ebx == 0x756e6547 { // Genu
+	if _, ebx, _, _ := local.CPUID(0, 0); ebx == 0x756e6547 { // Genu
 		return VMX
 	}
 	return SVM
@@ -133,9 +134,9 @@ func startTicks(t *testing.T) uint32 {
 // lacks is said by name, and the others count.
 func TestKVMHooks(t *testing.T) {
 	needKernel(t)
-	c, err := KVM(true, true, true).Open(host.Local())
+	c, err := KVM(true, true, true).Open(local)
 	if err != nil {
-		t.Skipf("no KVM hook: %v", err)
+		probetest.Skip(t, "", fmt.Errorf("no KVM hook: %w", err))
 	}
 	defer c.Close()
 	if !c.has("kvm:kvm_userspace_exit") {

@@ -15,7 +15,7 @@ import (
 // durations are the histograms by system call.
 func durations(c *Counters) map[string]*Latency {
 	out := map[string]*Latency{}
-	c.SyscallTimes(func(syscall string, l *Latency) { out[syscall] = l })
+	SyscallCounts{c}.Times(func(syscall string, l *Latency) { out[syscall] = l })
 	return out
 }
 
@@ -43,7 +43,7 @@ func TestSyscallTimes(t *testing.T) {
 			const n, us = 300, 500
 			sleeps := func() {
 				// Its name is known by the time that it is ready.
-				events(t, func() { c.Time(regexp.MustCompile("^ev-sleeps$")) }, func() {}, "--comm", "ev-sleeps", "sleeps", fmt.Sprint(us), fmt.Sprint(n))
+				events(t, func() { Table{c}.Time(regexp.MustCompile("^ev-sleeps$")) }, func() {}, "--comm", "ev-sleeps", "sleeps", fmt.Sprint(us), fmt.Sprint(n))
 			}
 			sleeps()
 			if d := durations(c); len(d) > 0 {
@@ -94,16 +94,16 @@ func TestRunQueue(t *testing.T) {
 	c := openProgram(t, Switches, Limits{})
 	const n = 5000
 	play := func() did {
-		return events(t, func() { c.Time(regexp.MustCompile("^ev-queue$")) }, func() {}, "--comm", "ev-queue", "switches", fmt.Sprint(n))
+		return events(t, func() { Table{c}.Time(regexp.MustCompile("^ev-queue$")) }, func() {}, "--comm", "ev-queue", "switches", fmt.Sprint(n))
 	}
 	play()
-	if got := c.RunQueue().Count(); got > 0 {
+	if got := (SwitchCounts{c}).RunQueue().Count(); got > 0 {
 		t.Fatalf("%d waits at level 0", got)
 	}
 	setLevel(t, c, 1)
 	began := time.Now()
 	d := play()
-	l, took := c.RunQueue(), time.Since(began).Seconds()
+	l, took := SwitchCounts{c}.RunQueue(), time.Since(began).Seconds()
 	// Two threads on one CPU wake each other up in turns: every switch away from
 	// one is followed by one to the other, which waited.
 	switches := d.Voluntary + d.Involuntary
@@ -115,7 +115,7 @@ func TestRunQueue(t *testing.T) {
 	}
 	setLevel(t, c, 0)
 	play()
-	if again := c.RunQueue().Count(); again != l.Count() {
+	if again := (SwitchCounts{c}).RunQueue().Count(); again != l.Count() {
 		t.Errorf("%d waits after level 0 was set, %d before", again, l.Count())
 	}
 }
@@ -158,7 +158,7 @@ func TestGapIsNotCounted(t *testing.T) {
 		}
 	}
 	cpu := func(name string) (seconds float64) {
-		sw.Switches(func(process string, _, _, ns uint64) {
+		SwitchCounts{sw}.ByProcess(func(process string, _, _, ns uint64) {
 			if process == name {
 				seconds = float64(ns) / 1e9
 			}
@@ -208,7 +208,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	setLevel(t, c, 0)
-	if n := c.linked(); n != 0 {
+	if n := c.links.v.attached(); n != 0 {
 		t.Errorf("%d hooks are attached by a change of level", n)
 	}
 	if err := c.Attach(); err != nil {
@@ -223,7 +223,7 @@ func openFiles(t testing.TB) int {
 	t.Helper()
 	e, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	return len(e)
 }
@@ -279,16 +279,16 @@ func TestChangesWhileReading(t *testing.T) {
 	pid := os.Getpid()
 	m := Member{Start: started(t, pid), Own: true, Name: "own"}
 	for range 50 {
-		if err := errors.Join(c.Narrow([]int{pid}, only(pid, m)), c.Recycle(), c.Incomplete()); err != nil {
+		if err := errors.Join((Table{c}).Narrow([]int{pid}, only(pid, m)), (Table{c}).Recycle(), c.Incomplete()); err != nil {
 			t.Error(err)
 		}
-		c.Switches(func(string, uint64, uint64, uint64) {})
-		c.OwnSwitches(func(int, string, uint64, uint64, uint64) {})
-		c.RunQueue()
+		SwitchCounts{c}.ByProcess(func(string, uint64, uint64, uint64) {})
+		SwitchCounts{c}.Own(func(int, string, uint64, uint64, uint64) {})
+		SwitchCounts{c}.RunQueue()
 		if _, err := c.Missed(); err != nil {
 			t.Error(err)
 		}
-		if err := c.Widen(); err != nil {
+		if err := (Table{c}).Widen(); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Millisecond)

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	gomaps "maps"
 	"slices"
-	"sync"
 	"time"
-	"weak"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -82,8 +80,9 @@ func raw(tracepoint string) func(*host.Host, *ebpf.Program) (link.Link, error) {
 func classic(group, name string) func(*host.Host, *ebpf.Program) (link.Link, error) {
 	return func(h *host.Host, p *ebpf.Program) (link.Link, error) {
 		const tracefs = "/sys/kernel/tracing"
-		mounting.Lock()
-		defer mounting.Unlock()
+		k := kernelOf(h)
+		k.mounting.Lock()
+		defer k.mounting.Unlock()
 		if ok, err := h.Exists(tracefs + "/events"); err != nil || !ok {
 			if err := h.Mount("tracefs", tracefs); err != nil {
 				return nil, err
@@ -93,22 +92,19 @@ func classic(group, name string) func(*host.Host, *ebpf.Program) (link.Link, err
 	}
 }
 
-// mounting is held by who looks whether tracefs has to be mounted.
-var mounting sync.Mutex
-
 // kprobe attaches to the entry of a kernel function by a breakpoint or ftrace.
 func kprobe(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) {
 	return func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return link.Kprobe(symbol, p, nil) }
 }
 
 // attach loads the object's maps, then each hook. It fails when no hook is left.
-// Several objects are attached at once; the lock of kernel is not held.
+// Several objects are attached at once.
 func (c *Counters) attach(h *host.Host, limits Limits) error {
 	spec, err := c.program.load()
 	if err != nil {
 		return fmt.Errorf("read object %s: %w", c.program.Name, err)
 	}
-	types := kernelTypes()
+	types := c.kernel.typeCache()
 	if _, err := types.Kernel(); err != nil {
 		return noTypes(err)
 	}
@@ -119,12 +115,14 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if err != nil {
 		return err
 	}
-	c.levelCosts = make([]struct{ calibrated, body float64 }, max(1, c.program.levels))
+	c.kernel.lock().of(c).levels = make([]price, max(1, c.program.levels))
+	c.kernel.unlock()
 	c.lost = make([]error, max(1, c.program.levels))
 	var lost []error
+	var hooks []attached
 	for _, hk := range c.program.hooks {
 		a, err := hk.open(h, len(c.lost), func(program string, level int) (*ebpf.Program, error) {
-			return loadLevel(spec, program, level, maps, types)
+			return c.kernel.loadLevel(spec, program, level, maps, types)
 		}, c.lost)
 		if err != nil && hk.from > 0 {
 			c.lost[hk.from] = errors.Join(c.lost[hk.from], err)
@@ -134,14 +132,16 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 			lost = append(lost, err)
 			continue
 		}
-		c.hooks = append(c.hooks, a)
+		hooks = append(hooks, a)
 		if a.perEvent > 0 {
-			c.calibrated = a.perEvent
+			c.calibrate(a.perEvent)
 		}
 		for _, p := range a.loaded() {
-			c.close = append(c.close, p.Close)
+			c.onClose(p.Close)
 		}
 	}
+	c.links.lock().hooks = hooks
+	c.links.unlock()
 	for i, err := range c.lost {
 		if err != nil {
 			c.lost[i] = refused(h, c.program.Name, err)
@@ -149,7 +149,7 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	}
 	c.control(controlSince, now())
 	c.Lost = errors.Join(lost...)
-	if len(c.hooks) == 0 {
+	if len(hooks) == 0 {
 		return refused(h, c.program.Name, c.Lost)
 	}
 	if c.Lost != nil {
@@ -160,26 +160,13 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 
 // prepare makes the object's maps.
 func (c *Counters) prepare(h *host.Host, spec *ebpf.CollectionSpec, types *btf.Cache) (map[string]*ebpf.Map, error) {
-	kernel.Lock()
-	defer kernel.Unlock()
-	maps, err := c.makeMaps(spec, types)
+	r := c.kernel.lock()
+	defer c.kernel.unlock()
+	maps, err := r.makeMaps(c, spec, types)
 	if err != nil {
 		return nil, refused(h, c.program.Name, err)
 	}
-	return maps, c.mapArrays(maps)
-}
-
-// kernelTypes is the kernel's type information, as the last user left it or anew.
-// The lock of kernel is not held.
-func kernelTypes() *btf.Cache {
-	kernel.Lock()
-	defer kernel.Unlock()
-	types := kernel.types.Value()
-	if types == nil {
-		types = btf.NewCache()
-		kernel.types = weak.Make(types)
-	}
-	return types
+	return maps, r.mapArrays(c, maps)
 }
 
 // size adapts the maps to the number of CPUs that this kernel may ever have.
@@ -219,19 +206,19 @@ func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
 
 // makeMaps creates the object's maps, those of the process table only if no
 // other object has.
-func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[string]*ebpf.Map, error) {
+func (r *registry) makeMaps(c *Counters, spec *ebpf.CollectionSpec, types *btf.Cache) (map[string]*ebpf.Map, error) {
 	only := spec.Copy()
 	only.Programs = nil
 	opts := ebpf.CollectionOptions{Cache: types}
 	opts.MapReplacements = map[string]*ebpf.Map{}
-	for name, m := range kernel.table {
+	for name, m := range r.table {
 		// Objects without the table may have maps of their own under its names.
-		if only.Maps[name] != nil && (c.program.processes || name == "members") {
+		if only.Maps[name] != nil && (c.program.slots != nil || name == "members") {
 			opts.MapReplacements[name] = m
 		}
 	}
 	for _, name := range c.program.shares {
-		if s := kernel.shared[name]; s != nil {
+		if s := r.shared[name]; s != nil {
 			opts.MapReplacements[name] = s.Map
 		}
 	}
@@ -239,27 +226,27 @@ func (c *Counters) makeMaps(spec *ebpf.CollectionSpec, types *btf.Cache) (map[st
 	if err != nil {
 		return nil, err
 	}
-	c.close = append(c.close, func() error { coll.Close(); return nil })
-	c.shared = coll.Maps
+	c.onClose(func() error { coll.Close(); return nil })
+	c.tables = coll.Maps
 	for _, name := range c.program.shares {
-		if err := c.share(name); err != nil {
+		if err := r.share(c, name); err != nil {
 			return nil, err
 		}
 	}
-	if !c.program.processes {
+	if c.program.slots == nil {
 		return coll.Maps, nil
 	}
-	if kernel.users == 0 {
-		kernel.table = map[string]*ebpf.Map{}
+	if r.tableUsers == 0 {
+		r.table = map[string]*ebpf.Map{}
 		for _, name := range tableMaps {
-			if kernel.table[name], err = coll.Maps[name].Clone(); err != nil {
+			if r.table[name], err = coll.Maps[name].Clone(); err != nil {
 				return nil, fmt.Errorf("share map %s: %w", name, err)
 			}
 		}
-		kernel.limbo, kernel.inheriting, kernel.tended = map[int]int{}, map[*Counters]bool{}, time.Time{}
+		r.limbo, r.inheriting, r.tended = map[int]int{}, map[*Counters]bool{}, time.Time{}
 	}
-	kernel.users++
-	c.close = append(c.close, dropTable)
+	r.tableUsers++
+	c.close = append(c.close, (*registry).dropTable)
 	return coll.Maps, nil
 }
 
@@ -270,51 +257,34 @@ type sharedMap struct {
 }
 
 // share makes a map of c the one that others with that name get too.
-func (c *Counters) share(name string) error {
-	s := kernel.shared[name]
+func (r *registry) share(c *Counters, name string) error {
+	s := r.shared[name]
 	if s == nil {
-		m, err := c.shared[name].Clone()
+		m, err := c.tables[name].Clone()
 		if err != nil {
 			return fmt.Errorf("share map %s: %w", name, err)
 		}
-		if kernel.shared == nil {
-			kernel.shared = map[string]*sharedMap{}
+		if r.shared == nil {
+			r.shared = map[string]*sharedMap{}
 		}
 		s = &sharedMap{Map: m}
-		kernel.shared[name] = s
+		r.shared[name] = s
 	}
 	s.users++
-	c.close = append(c.close, func() error {
+	c.close = append(c.close, func(r *registry) error {
 		if s.users--; s.users > 0 {
 			return nil
 		}
-		delete(kernel.shared, name)
+		delete(r.shared, name)
 		return s.Close()
 	})
 	return nil
 }
 
-func dropTable() error {
-	kernel.users--
-	if kernel.users > 0 {
-		return nil
-	}
-	var errs []error
-	if kernel.members != nil {
-		delete(kernel.open, kernel.members)
-		errs = append(errs, kernel.members.unhook(), kernel.members.drop())
-	}
-	for _, m := range kernel.table {
-		errs = append(errs, m.Close())
-	}
-	kernel.table, kernel.members, kernel.noMembers = nil, nil, nil
-	return errors.Join(errs...)
-}
-
 // mapArrays makes the maps readable as memory of this process.
-func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
+func (r *registry) mapArrays(c *Counters, maps map[string]*ebpf.Map) error {
 	for name, m := range maps {
-		if kernel.users > 1 && slices.Contains(tableMaps, name) {
+		if r.tableUsers > 1 && slices.Contains(tableMaps, name) {
 			continue
 		}
 		if info, err := m.Info(); err == nil {
@@ -328,7 +298,7 @@ func (c *Counters) mapArrays(maps map[string]*ebpf.Map) error {
 		page := unix.Getpagesize()
 		prot := unix.PROT_READ
 		// What a slot of the process table counted is emptied before it is given out again.
-		if c.program.processes || !slices.Contains(c.program.read, name) {
+		if c.program.slots != nil || !slices.Contains(c.program.read, name) {
 			prot |= unix.PROT_WRITE
 		}
 		b, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, prot, unix.MAP_SHARED)
@@ -385,8 +355,9 @@ func (hk *hook) timed(h *host.Host, v variant, p *ebpf.Program) (l link.Link, pe
 		l, err = v.attach(h, p)
 		return l, 0, err
 	}
-	quiet.Lock()
-	defer quiet.Unlock()
+	k := kernelOf(h)
+	k.quiet.Lock()
+	defer k.quiet.Unlock()
 	before := perCall(hk.trigger)
 	if l, err = v.attach(h, p); err != nil {
 		return nil, 0, err
@@ -394,15 +365,10 @@ func (hk *hook) timed(h *host.Host, v variant, p *ebpf.Program) (l link.Link, pe
 	return l, max(0, perCall(hk.trigger)-before), nil
 }
 
-// quiet keeps those who load programs, which takes the CPU for milliseconds, away
-// from those who measure: it is read by many of the former, written by one of the
-// latter.
-var quiet sync.RWMutex
-
 // loadProgram loads one program of an object, with maps that exist already.
-func loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
-	quiet.RLock()
-	defer quiet.RUnlock()
+func (k *kernel) loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
+	k.quiet.RLock()
+	defer k.quiet.RUnlock()
 	p, ok := spec.Programs[name]
 	if !ok {
 		return nil, fmt.Errorf("no program %s in the object", name)
@@ -426,14 +392,14 @@ func (c *Counters) another(name string) (*ebpf.Program, error) {
 	if err := c.size(spec, c.limits); err != nil {
 		return nil, err
 	}
-	return loadProgram(spec, name, c.shared, kernelTypes())
+	return c.kernel.loadProgram(spec, name, c.tables, c.kernel.typeCache())
 }
 
 // loadLevel loads a program for a level of detail. Programs share all maps but
 // their constants.
-func loadLevel(spec *ebpf.CollectionSpec, name string, level int, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
+func (k *kernel) loadLevel(spec *ebpf.CollectionSpec, name string, level int, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
 	if level == 0 || spec.Variables["level"] == nil {
-		return loadProgram(spec, name, maps, types)
+		return k.loadProgram(spec, name, maps, types)
 	}
 	spec = spec.Copy()
 	if err := spec.Variables["level"].Set(uint8(level)); err != nil {
@@ -441,10 +407,5 @@ func loadLevel(spec *ebpf.CollectionSpec, name string, level int, maps map[strin
 	}
 	maps = gomaps.Clone(maps)
 	delete(maps, ".rodata")
-	return loadProgram(spec, name, maps, types)
-}
-
-// has reports whether a hook is attached; on a fixture all are.
-func (c *Counters) has(hook string) bool {
-	return c.recorded || slices.ContainsFunc(c.hooks, func(a attached) bool { return a.name == hook })
+	return k.loadProgram(spec, name, maps, types)
 }

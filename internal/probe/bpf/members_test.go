@@ -33,7 +33,7 @@ func only(pid int, m Member) func(int) (Member, bool) {
 
 func ownSyscalls(c *Counters) map[string]uint64 {
 	out := map[string]uint64{}
-	c.OwnSyscalls(func(pid int, process, syscall string, n uint64) {
+	SyscallCounts{c}.Own(func(pid int, process, syscall string, n uint64) {
 		out[fmt.Sprint(pid, " ", process, " ", syscall)] += n
 	})
 	return out
@@ -46,7 +46,7 @@ func TestNarrowToProcess(t *testing.T) {
 	in, out := start(t, "--comm", "ev-twins", "getppid", "1000"), start(t, "--comm", "ev-twins", "getppid", "70000")
 	pid := in.cmd.Process.Pid
 	m := Member{Start: started(t, pid), Name: "ev-twins", Own: true}
-	if err := c.Narrow([]int{pid}, only(pid, m)); err != nil {
+	if err := (Table{c}).Narrow([]int{pid}, only(pid, m)); err != nil {
 		t.Fatal(err)
 	}
 	before := syscallCounts(c)["ev-twins getppid"]
@@ -62,13 +62,13 @@ func TestNarrowToProcess(t *testing.T) {
 	in.end()
 	out.end()
 	// It has ended, and stays known until another needs the place.
-	if err := c.Narrow([]int{pid}, func(int) (Member, bool) { return Member{}, false }); err != nil {
+	if err := (Table{c}).Narrow([]int{pid}, func(int) (Member, bool) { return Member{}, false }); err != nil {
 		t.Fatal(err)
 	}
 	if got := ownSyscalls(c)[key]; got != 1000 {
 		t.Errorf("counted %d calls of the process after its end, want 1000", got)
 	}
-	if err := c.Widen(); err != nil {
+	if err := (Table{c}).Widen(); err != nil {
 		t.Fatal(err)
 	}
 	if got := ownSyscalls(c); len(got) > 0 {
@@ -86,7 +86,7 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 	w := start(t, "--comm", "ev-reused", "getppid", "1000")
 	pid := w.cmd.Process.Pid
 	before := syscallCounts(c)["ev-reused getppid"]
-	if err := c.Narrow([]int{pid}, only(pid, Member{Start: started(t, pid) - 1, Name: "before", Own: true})); err != nil {
+	if err := (Table{c}).Narrow([]int{pid}, only(pid, Member{Start: started(t, pid) - 1, Name: "before", Own: true})); err != nil {
 		t.Fatal(err)
 	}
 	w.work()
@@ -94,7 +94,7 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 		t.Errorf("counted %d calls for a process that started earlier", got)
 	}
 	// The right one gets cells of its own, empty ones.
-	if err := c.Narrow([]int{pid}, only(pid, Member{Start: started(t, pid), Name: "after", Own: true})); err != nil {
+	if err := (Table{c}).Narrow([]int{pid}, only(pid, Member{Start: started(t, pid), Name: "after", Own: true})); err != nil {
 		t.Fatal(err)
 	}
 	for key, n := range ownSyscalls(c) {
@@ -107,33 +107,33 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 func TestNarrowFollowsChildren(t *testing.T) {
 	sys, sw, faults := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{}), openProgram(t, Faults, Limits{})
 	const children, calls = 300, 100
-	if n := kernel.members.linked(); n != 0 {
+	if n := kernelOf(local).v.members.links.v.attached(); n != 0 {
 		t.Errorf("%d hooks follow children while no one is narrowed", n)
 	}
 	// By process, whose children have numbers after its name.
 	read := func() (called map[string]uint64, switched, faulted map[string]int) {
 		called, switched, faulted = map[string]uint64{}, map[string]int{}, map[string]int{}
 		bare := func(process string) string { return strings.TrimRight(process, "0123456789") }
-		sys.Syscalls(func(process, syscall string, n uint64) {
+		SyscallCounts{sys}.ByProcess(func(process, syscall string, n uint64) {
 			if syscall == "getppid" {
 				called[bare(process)] += n
 			}
 		})
-		sw.Switches(func(process string, v, i, _ uint64) { switched[bare(process)] += int(v + i) })
-		faults.Faults(func(process string, _, cause int, n uint64) { faulted[bare(process)] += int(n) })
+		SwitchCounts{sw}.ByProcess(func(process string, v, i, _ uint64) { switched[bare(process)] += int(v + i) })
+		FaultCounts{faults}.ByProcess(func(process string, _, cause int, n uint64) { faulted[bare(process)] += int(n) })
 		return called, switched, faulted
 	}
 	left := func() (n int) {
 		var pid uint32
 		var v member
-		for all := kernel.table["members"].Iterate(); all.Next(&pid, &v); {
+		for all := kernelOf(local).v.table["members"].Iterate(); all.Next(&pid, &v); {
 			n++
 		}
 		return n
 	}
 	nobody := func() {
 		for _, c := range []*Counters{sys, sw} {
-			if err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false }); err != nil {
+			if err := (Table{c}).Narrow(nil, func(int) (Member, bool) { return Member{}, false }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,7 +147,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		m := Member{Start: started(t, pid), Children: true}
 		// The third is not narrowed.
 		for _, c := range []*Counters{sys, sw} {
-			if err := c.Narrow([]int{pid}, only(pid, m)); err != nil {
+			if err := (Table{c}).Narrow([]int{pid}, only(pid, m)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -179,11 +179,11 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		t.Fatalf("%d ended processes are still members", members)
 	}
 	for _, c := range []*Counters{sys, sw} {
-		if err := c.Widen(); err != nil {
+		if err := (Table{c}).Widen(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := kernel.members.linked(); n != 0 {
+	if n := kernelOf(local).v.members.links.v.attached(); n != 0 {
 		t.Errorf("%d hooks follow children although no one is narrowed any more", n)
 	}
 }
@@ -197,7 +197,7 @@ func TestNarrowForgets(t *testing.T) {
 	m := Member{Start: started(t, pid), Children: true}
 	for _, in := range []bool{true, false} {
 		// It is found in the table although it is not among those listed.
-		if err := c.Narrow(map[bool][]int{true: {pid}}[in], func(p int) (Member, bool) { return m, in && p == pid }); err != nil {
+		if err := (Table{c}).Narrow(map[bool][]int{true: {pid}}[in], func(p int) (Member, bool) { return m, in && p == pid }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -214,15 +214,15 @@ func TestTooManyMembers(t *testing.T) {
 	for i := range MaxMembers + 100 {
 		all = append(all, 1<<22+i)
 	}
-	err := c.Narrow(all, func(int) (Member, bool) { return Member{Start: 1, Children: true}, true })
+	err := Table{c}.Narrow(all, func(int) (Member, bool) { return Member{Start: 1, Children: true}, true })
 	if err == nil || !strings.Contains(err.Error(), "100 processes more than the 4096") {
 		t.Errorf("4196 members: %v", err)
 	}
-	if err := c.Widen(); err != nil {
+	if err := (Table{c}).Widen(); err != nil {
 		t.Error(err)
 	}
 	// On its own is counted what has a place.
-	err = c.Narrow(all[:MaxOwners+1], func(int) (Member, bool) { return Member{Start: 1, Own: true, Name: "x"}, true })
+	err = Table{c}.Narrow(all[:MaxOwners+1], func(int) (Member, bool) { return Member{Start: 1, Own: true, Name: "x"}, true })
 	if err != nil {
 		t.Error(err)
 	}
@@ -230,7 +230,8 @@ func TestTooManyMembers(t *testing.T) {
 
 // fakeClock is this machine with a clock that the test turns.
 func fakeClock() (*host.Host, func(time.Duration)) {
-	h := host.Local()
+	copied := *local
+	h := &copied
 	now := time.Now()
 	h.Now = func() time.Time { return now }
 	return h, func(d time.Duration) { now = now.Add(d) }
@@ -260,27 +261,27 @@ func TestRecycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		named, all := uint64(0), uint64(0)
-		folded := sys.Syscalls(func(process, syscall string, n uint64) {
+		folded := SyscallCounts{sys}.ByProcess(func(process, syscall string, n uint64) {
 			all += n
 			if strings.HasPrefix(process, prefix) && syscall == "getppid" {
 				named += n
 			}
 		})
-		if all+sys.Retired != sys.Events() {
-			t.Errorf("round %d: %d in series and %d retired make %d, %d happened", round, all, sys.Retired, all+sys.Retired, sys.Events())
+		if all+(Table{sys}).Retired() != sys.Events() {
+			t.Errorf("round %d: %d in series and %d retired make %d, %d happened", round, all, Table{sys}.Retired(), all+Table{sys}.Retired(), sys.Events())
 		}
 		if named != children*calls {
 			t.Errorf("round %d: %d calls counted by name, want %d; %d folded", round, named, children*calls, folded)
 		}
-		if (round > 0) != (sys.Retired > 0) {
-			t.Errorf("round %d: %d events retired", round, sys.Retired)
+		if (round > 0) != ((Table{sys}).Retired() > 0) {
+			t.Errorf("round %d: %d events retired", round, Table{sys}.Retired())
 		}
 		if err := sys.Attach(); err != nil {
 			t.Fatal(err)
 		}
 		// Any of them does it for all.
 		for i := range 8 {
-			if err := open[i%3].Recycle(); err != nil {
+			if err := (Table{open[i%3]}).Recycle(); err != nil {
 				t.Fatal(err)
 			}
 			turn(20 * time.Second)
@@ -290,9 +291,9 @@ func TestRecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all uint64
-	faults.Faults(func(_ string, _, _ int, n uint64) { all += n })
-	if all+faults.Retired != faults.Events() || faults.Retired == 0 {
-		t.Errorf("%d faults in series, %d retired, %d happened", all, faults.Retired, faults.Events())
+	FaultCounts{faults}.ByProcess(func(_ string, _, _ int, n uint64) { all += n })
+	if all+(Table{faults}).Retired() != faults.Events() || (Table{faults}).Retired() == 0 {
+		t.Errorf("%d faults in series, %d retired, %d happened", all, Table{faults}.Retired(), faults.Events())
 	}
 }
 
@@ -313,7 +314,7 @@ func TestManyNames(t *testing.T) {
 	for range 40 { // of idle minutes
 		turn(10 * time.Second)
 		syscallCounts(c)
-		if err := c.Recycle(); err != nil {
+		if err := (Table{c}).Recycle(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -325,14 +326,14 @@ func TestManyNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all, other uint64
-	c.Syscalls(func(process, _ string, n uint64) {
+	SyscallCounts{c}.ByProcess(func(process, _ string, n uint64) {
 		all += n
 		if process == Other {
 			other += n
 		}
 	})
-	if all+c.Retired != c.Events() || c.Retired == 0 || c.Retired+other < 3*children {
-		t.Errorf("%d in series (%d of them other), %d retired, %d happened", all, other, c.Retired, c.Events())
+	if all+(Table{c}).Retired() != c.Events() || (Table{c}).Retired() == 0 || (Table{c}).Retired()+other < 3*children {
+		t.Errorf("%d in series (%d of them other), %d retired, %d happened", all, other, Table{c}.Retired(), c.Events())
 	}
 	if err := c.Attach(); err != nil {
 		t.Fatal(err)

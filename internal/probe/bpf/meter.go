@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -35,10 +34,15 @@ const (
 // system calls when the program is attached, by what a call takes before and
 // after, for other tracepoints with an empty program.
 type Meter struct {
-	host  *host.Host
-	empty *ebpf.Program
+	host   *host.Host
+	kernel *kernel
+	empty  *ebpf.Program
 
-	mu             sync.Mutex
+	locked[gauge]
+}
+
+// gauge is what the windows have shown until now.
+type gauge struct {
 	stats          io.Closer // open during a window
 	timer          *time.Timer
 	last           time.Time
@@ -65,12 +69,12 @@ func NewMeter(h *host.Host) (*Meter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object empty: %w", err)
 	}
-	types := kernelTypes()
-	m := &Meter{host: h, seen: map[*Counters]uint64{}}
-	if m.empty, err = loadProgram(spec, "empty_socket", nil, types); err != nil {
+	m := &Meter{host: h, kernel: kernelOf(h), locked: locked[gauge]{v: gauge{seen: map[*Counters]uint64{}}}}
+	types := m.kernel.typeCache()
+	if m.empty, err = m.kernel.loadProgram(spec, "empty_socket", nil, types); err != nil {
 		return nil, refused(h, "empty", err)
 	}
-	rename, err := loadProgram(spec, "empty_rename", nil, types)
+	rename, err := m.kernel.loadProgram(spec, "empty_rename", nil, types)
 	if err != nil {
 		return nil, errors.Join(refused(h, "empty", err), m.empty.Close())
 	}
@@ -81,92 +85,92 @@ func NewMeter(h *host.Host) (*Meter, error) {
 		return nil, errors.Join(refused(h, "empty", err), m.empty.Close())
 	}
 	defer l.Close()
-	kernel.Lock()
-	kernel.dispatch = dispatch
-	kernel.Unlock()
-	m.begin()
+	m.kernel.lock().dispatch = dispatch
+	m.kernel.unlock()
+	defer m.unlock()
+	m.lock().begin(m)
 	return m, nil
 }
 
 // Costs adds up what the programs have cost until now, and opens a window when
 // it is time for one. The error says why costs are not known.
 func (m *Meter) Costs() (Costs, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stats == nil && m.host.Now().Sub(m.last) >= every {
-		m.begin()
+	g := m.lock()
+	defer m.unlock()
+	if g.stats == nil && m.host.Now().Sub(g.last) >= every {
+		g.begin(m)
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
+	r := m.kernel.lock()
+	defer m.kernel.unlock()
 	var c Costs
-	for o := range kernel.open {
+	for o := range r.open {
 		c.Maps += o.memory
 		events := o.Events()
-		n := float64(events - m.seen[o])
-		m.seen[o] = events
-		body, dispatch := o.perEvent()
-		m.body += n * body
-		m.dispatch += n * dispatch
+		n := float64(events - g.seen[o])
+		g.seen[o] = events
+		body, dispatch := r.perEvent(o)
+		g.body += n * body
+		g.dispatch += n * dispatch
 	}
-	for o := range m.seen {
-		if !kernel.open[o] {
-			delete(m.seen, o)
+	for o := range g.seen {
+		if !r.open[o] {
+			delete(g.seen, o)
 		}
 	}
-	c.Body, c.Dispatch, c.Known = m.body, m.dispatch, m.known
-	return c, m.err
+	c.Body, c.Dispatch, c.Known = g.body, g.dispatch, g.known
+	return c, g.err
 }
 
 // begin opens a window.
-func (m *Meter) begin() {
-	m.last = m.host.Now()
-	if m.stats, m.err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); m.err != nil {
-		m.stats = nil
-		if m.known { // the capability was dropped on purpose: the figures of the start stay
-			m.err = nil
+func (g *gauge) begin(m *Meter) {
+	g.last = m.host.Now()
+	if g.stats, g.err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); g.err != nil {
+		g.stats = nil
+		if g.known { // the capability was dropped on purpose: the figures of the start stay
+			g.err = nil
 			return
 		}
-		m.err = &probe.Problem{Err: fmt.Errorf("enable BPF run-time statistics, to know what the programs cost: %w", m.err),
+		g.err = &probe.Problem{Err: fmt.Errorf("enable BPF run-time statistics, to know what the programs cost: %w", g.err),
 			Remedy: "start it as root, or with CAP_SYS_ADMIN, which is dropped afterwards"}
 		return
 	}
 	// Now, as the capability to run it may be gone when the window ends.
-	if m.clock, m.err = m.clockReads(); m.err != nil {
-		m.err = errors.Join(m.err, m.stats.Close())
-		m.stats = nil
+	if g.clock, g.err = m.clockReads(); g.err != nil {
+		g.err = errors.Join(g.err, g.stats.Close())
+		g.stats = nil
 		return
 	}
-	m.before = runs()
-	m.timer = time.AfterFunc(window, m.end)
+	g.before = m.kernel.lock().runs()
+	m.kernel.unlock()
+	g.timer = time.AfterFunc(window, m.end)
 }
 
 // end closes the window and takes the costs from it.
 func (m *Meter) end() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stats == nil {
+	g := m.lock()
+	defer m.unlock()
+	if g.stats == nil {
 		return
 	}
-	after := runs()
-	m.err = m.stats.Close()
-	m.stats = nil
-	kernel.Lock()
-	defer kernel.Unlock()
-	for o := range kernel.open {
+	r := m.kernel.lock()
+	defer m.kernel.unlock()
+	after := r.runs()
+	g.err = g.stats.Close()
+	g.stats = nil
+	for o := range r.open {
 		var ns, n float64
-		for i := range o.hooks {
-			p := o.hooks[i].program
-			ns += float64(after[p].Runtime - m.before[p].Runtime)
-			n += float64(after[p].RunCount - m.before[p].RunCount)
+		for _, p := range o.programs() {
+			ns += float64(after[p].Runtime - g.before[p].Runtime)
+			n += float64(after[p].RunCount - g.before[p].RunCount)
 		}
 		// No program costs nothing: what is not above the clock reads was not
 		// measured, and the last window's figure stays.
-		if perRun := ns/n/1e9 - m.clock; n > 0 && perRun > 0 {
-			o.body = perRun
-			m.known = true
+		if perRun := ns/n/1e9 - g.clock; n > 0 && perRun > 0 {
+			r.of(o).body = perRun
+			g.known = true
 		}
 	}
-	m.before = nil
+	g.before = nil
 }
 
 // clockReads is what the statistics report for a program that does nothing, in
@@ -201,13 +205,10 @@ func (m *Meter) clockReads() (float64, error) {
 
 // runs returns the statistics of all open programs. One that cannot be read is
 // left out, and then has no runs in the window.
-func runs() map[*ebpf.Program]ebpf.ProgramStats {
-	kernel.Lock()
-	defer kernel.Unlock()
+func (r *registry) runs() map[*ebpf.Program]ebpf.ProgramStats {
 	out := map[*ebpf.Program]ebpf.ProgramStats{}
-	for o := range kernel.open {
-		for i := range o.hooks {
-			p := o.hooks[i].program
+	for o := range r.open {
+		for _, p := range o.programs() {
 			if s, err := p.Stats(); err == nil {
 				out[p] = *s
 			}
@@ -218,13 +219,13 @@ func runs() map[*ebpf.Program]ebpf.ProgramStats {
 
 // Close ends the window, if one is open.
 func (m *Meter) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	g := m.lock()
+	defer m.unlock()
 	var err error
-	if m.stats != nil {
-		m.timer.Stop()
-		err = m.stats.Close()
-		m.stats = nil
+	if g.stats != nil {
+		g.timer.Stop()
+		err = g.stats.Close()
+		g.stats = nil
 	}
 	return errors.Join(err, m.empty.Close())
 }

@@ -2,7 +2,8 @@ package bpf
 
 import (
 	"bytes"
-	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
 )
 
 const (
@@ -58,5 +59,5 @@ func label(raw []byte, slot int) string {
 	if len(text) == 0 {
 		return Unnamed
 	}
-	return strings.ToValidUTF8(string(text), "\uFFFD")
+	return metric.Label(string(text))
 }

@@ -31,16 +31,20 @@ const (
 
 // members keeps the table of members up to date between two calls of Narrow.
 var members = &Program{
-	Name:   "members",
-	load:   loadMembers,
-	row:    8,
-	read:   []string{"counts"},
-	levels: 2, // at level 0 nothing is attached
-	hooks: []hook{
-		{name: "sched:sched_process_fork", variants: []variant{{"fork_btf", typed}}, from: 1},
-		{name: "sched:sched_process_free", variants: []variant{{"free_btf", typed}}, from: 1},
+	Name: "members",
+	spec: spec{
+		load: loadMembers,
+		hooks: []hook{
+			{name: "sched:sched_process_fork", variants: []variant{{"fork_btf", typed}}, from: 1},
+			{name: "sched:sched_process_free", variants: []variant{{"free_btf", typed}}, from: 1},
+		},
+		levels: 2, // at level 0 nothing is attached
 	},
-	events: func(_ *Counters, row counts) uint64 { return row.sum(0) },
+	layout: layout{
+		row:    8,
+		read:   []string{"counts"},
+		events: func(row counts) uint64 { return row.sum(0) },
+	},
 }
 
 // Member is a process that Counters are narrowed to.
@@ -80,12 +84,12 @@ type owner struct {
 // It has to be called again to notice others that became or are no longer one.
 // What a listed process did on its own stays known when it has ended.
 // The error says what is not as asked; the rest is.
-func (c *Counters) Narrow(processes []int, find func(pid int) (Member, bool)) error {
-	kernel.Lock()
-	defer kernel.Unlock()
-	table := c.shared["members"]
-	for i := range c.owners {
-		if o := &c.owners[i]; o.pid != 0 && !slices.Contains(processes, o.pid) {
+func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error {
+	r := c.kernel.lock()
+	defer c.kernel.unlock()
+	table, places := c.tables["members"], &r.of(c.Counters).places
+	for i := range places.owners {
+		if o := &places.owners[i]; o.pid != 0 && !slices.Contains(processes, o.pid) {
 			o.gone = true
 		}
 	}
@@ -98,7 +102,7 @@ func (c *Counters) Narrow(processes []int, find func(pid int) (Member, bool)) er
 		asked[pid] = true
 		m, ok := find(pid)
 		children = children || ok && m.Children
-		switch err := c.enroll(table, pid, m, ok); {
+		switch err := c.enroll(table, pid, m, ok, places.own(pid, m, ok)); {
 		case errors.Is(err, unix.E2BIG):
 			full++
 		case err != nil:
@@ -123,20 +127,20 @@ func (c *Counters) Narrow(processes []int, find func(pid int) (Member, bool)) er
 		errs = append(errs, fmt.Errorf("narrow %s: %d processes more than the %d that can be told apart", c.program.Name, full, MaxMembers))
 	}
 	c.control(controlNarrowed, 1)
-	return errors.Join(append(errs, inherit(c, children))...)
+	return errors.Join(append(errs, r.inherit(c.Counters, children))...)
 }
 
 // Widen makes c count every process again.
-func (c *Counters) Widen() error {
+func (c Table) Widen() error {
 	c.control(controlNarrowed, 0)
 	err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false })
 	c.control(controlNarrowed, 0)
 	return err
 }
 
-// enroll writes one process into the table, or takes it off.
-func (c *Counters) enroll(table *ebpf.Map, pid int, m Member, ok bool) error {
-	own := c.own(pid, m, ok)
+// enroll writes one process into the table, or takes it off; own is what places.own
+// returned for it.
+func (c Table) enroll(table *ebpf.Map, pid int, m Member, ok bool, own uint8) error {
 	if table == nil {
 		return nil
 	}
@@ -177,10 +181,10 @@ func (c *Counters) enroll(table *ebpf.Map, pid int, m Member, ok bool) error {
 
 // own finds or gives out cells for a process that is counted on its own too, and
 // returns one more than their number, or 0.
-func (c *Counters) own(pid int, m Member, ok bool) uint8 {
+func (p *places) own(pid int, m Member, ok bool) uint8 {
 	free := -1
-	for i := range c.owners {
-		switch o := &c.owners[i]; {
+	for i := range p.owners {
+		switch o := &p.owners[i]; {
 		case o.pid == 0 && free < 0:
 			free = i
 		case o.pid != pid || o.gone:
@@ -198,69 +202,69 @@ func (c *Counters) own(pid int, m Member, ok bool) uint8 {
 	if !ok || !m.Own || free < 0 {
 		return 0
 	}
-	c.owners[free] = owner{pid: pid, start: m.Start, name: m.Name}
+	p.owners[free] = owner{pid: pid, start: m.Start, name: m.Name}
 	return uint8(free + 1)
 }
 
 // eachOwner yields the processes that are counted on their own, with their slots.
-func (c *Counters) eachOwner(yield func(slot int, o *owner)) {
-	for i := range c.owners {
-		if o := &c.owners[i]; o.pid != 0 && !o.gone {
+func (p *places) eachOwner(yield func(slot int, o *owner)) {
+	for i := range p.owners {
+		if o := &p.owners[i]; o.pid != 0 && !o.gone {
 			yield(slots+i, o)
 		}
 	}
 }
 
 // inherit says whether c wants children of members to be members, and attaches
-// what that takes while someone does. The lock of kernel is held.
-func inherit(c *Counters, want bool) error {
+// what that takes while someone does.
+func (r *registry) inherit(c *Counters, want bool) error {
 	if c.recorded {
 		return nil
 	}
-	delete(kernel.inheriting, c)
+	delete(r.inheriting, c)
 	if want {
-		kernel.inheriting[c] = true
+		r.inheriting[c] = true
 	}
-	if kernel.members == nil {
+	if r.members == nil {
 		if want {
-			return fmt.Errorf("follow the children of processes: %w", kernel.noMembers)
+			return fmt.Errorf("follow the children of processes: %w", r.noMembers)
 		}
 		return nil
 	}
-	level := min(1, len(kernel.inheriting))
-	return errors.Join(kernel.members.setLevel(level), kernel.members.Incomplete())
+	level := min(1, len(r.inheriting))
+	return errors.Join(r.setLevel(r.members, level), r.members.Incomplete())
 }
 
 // openMembers loads what keeps the table of members, unless that was tried.
 // Without it, children are noticed at the next call of Narrow only. The caller uses
 // the table of processes.
-func openMembers(h *host.Host) {
-	kernel.joining.Lock()
-	defer kernel.joining.Unlock()
-	kernel.Lock()
-	tried := kernel.members != nil || kernel.noMembers != nil
-	kernel.Unlock()
+func (k *kernel) openMembers(h *host.Host) {
+	k.joining.Lock()
+	defer k.joining.Unlock()
+	r := k.lock()
+	tried := r.members != nil || r.noMembers != nil
+	k.unlock()
 	if tried {
 		return
 	}
-	c := &Counters{program: members, host: h, maps: map[string][]byte{}}
+	c := &Counters{program: members, host: h, kernel: k, maps: map[string][]byte{}}
 	err := c.attach(h, Limits{})
 	if err != nil {
 		err = errors.Join(err, c.release())
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
+	r = k.lock()
+	defer k.unlock()
 	if err != nil {
-		kernel.noMembers = err
+		r.noMembers = err
 		return
 	}
-	kernel.members = c
-	c.opened()
+	r.members = c
+	r.add(c)
 }
 
 // Time makes c count times of those processes only whose name matches, or of
 // all for nil. A name counts from the first call after it was first seen.
-func (c *Counters) Time(process *regexp.Regexp) {
+func (c Table) Time(process *regexp.Regexp) {
 	wanted := c.maps["wanted"]
 	if len(wanted) < slots {
 		return
@@ -269,8 +273,8 @@ func (c *Counters) Time(process *regexp.Regexp) {
 		c.control(controlByName, 0)
 		return
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
+	c.kernel.lock() // the names stay
+	defer c.kernel.unlock()
 	raw := c.maps["names"]
 	for slot := 1; slot < slots; slot++ {
 		v := byte(0)

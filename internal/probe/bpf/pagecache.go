@@ -9,33 +9,40 @@ var Operations = [...]string{"add", "access", "dirty", "buffer_dirty"}
 // PageCache counts page-cache operations in pages.
 var PageCache = &Program{
 	Name: "pagecache",
-	load: loadPageCache,
-	row:  2 * len(Operations),
-	read: []string{"counts"},
-	hooks: []hook{
-		{name: Operations[0], variants: []variant{{"add_btf", typed}, {"add_raw", raw("mm_filemap_add_to_page_cache")}}},
-		{name: Operations[1], variants: []variant{
-			{"access_btf", typed},
-			{"access_raw", raw("mm_filemap_get_pages")},
-			// Before the tracepoint, in Linux 6.1: pages that were looked at again.
-			{"access_fentry", typed},
-			{"access_kprobe", kprobe("folio_mark_accessed")},
-		}},
-		{name: Operations[2], variants: []variant{{"dirty_btf", typed}, {"dirty_raw", raw("writeback_dirty_folio")}}},
-		{name: Operations[3], variants: []variant{{"buffer_dirty_btf", typed}, {"buffer_dirty_raw", raw("block_dirty_buffer")}}},
+	spec: spec{
+		load: loadPageCache,
+		hooks: []hook{
+			{name: Operations[0], variants: []variant{{"add_btf", typed}, {"add_raw", raw("mm_filemap_add_to_page_cache")}}},
+			{name: Operations[1], variants: []variant{
+				{"access_btf", typed},
+				{"access_raw", raw("mm_filemap_get_pages")},
+				// Before the tracepoint, in Linux 6.1: pages that were looked at again.
+				{"access_fentry", typed},
+				{"access_kprobe", kprobe("folio_mark_accessed")},
+			}},
+			{name: Operations[2], variants: []variant{{"dirty_btf", typed}, {"dirty_raw", raw("writeback_dirty_folio")}}},
+			{name: Operations[3], variants: []variant{{"buffer_dirty_btf", typed}, {"buffer_dirty_raw", raw("block_dirty_buffer")}}},
+		},
 	},
-	events: func(_ *Counters, row counts) uint64 {
-		var n uint64
-		for i := range Operations {
-			n += row.sum(len(Operations) + i)
-		}
-		return n
+	layout: layout{
+		row:  2 * len(Operations),
+		read: []string{"counts"},
+		events: func(row counts) uint64 {
+			var n uint64
+			for i := range Operations {
+				n += row.sum(len(Operations) + i)
+			}
+			return n
+		},
 	},
 }
 
-// PageCache emits the pages of each operation that is being counted, since the
+// PageCacheCounts reads the counters of PageCache.
+type PageCacheCounts struct{ *Counters }
+
+// Pages emits the pages of each operation that is being counted, since the
 // program was attached; operation is an index of Operations.
-func (c *Counters) PageCache(emit func(operation int, pages uint64)) {
+func (c PageCacheCounts) Pages(emit func(operation int, pages uint64)) {
 	for i, name := range Operations {
 		if c.has(name) {
 			emit(i, c.counts().sum(i))

@@ -34,80 +34,72 @@ type watched struct {
 // for long, when it is nearly full, and gives them out again once no program can
 // be using them. What they had counted moves to Retired. It is to be called in
 // every round; an error means that the table stays as it is.
-func (c *Counters) Recycle() error {
-	if c.recorded || !c.program.processes {
+func (c Table) Recycle() error {
+	if c.recorded || c.program.slots == nil {
 		return nil
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
+	r := c.kernel.lock()
+	defer c.kernel.unlock()
 	now := c.host.Now()
-	if kernel.opening > 0 || !kernel.tended.IsZero() && now.Sub(kernel.tended) < tend {
+	if r.opening > 0 || !r.tended.IsZero() && now.Sub(r.tended) < tend {
 		return nil
 	}
-	kernel.tended = now
-	return errors.Join(c.free(), c.retire(now))
-}
-
-// users are the open objects that share the process table.
-func users(yield func(*Counters) bool) {
-	for o := range kernel.open {
-		if o.program.processes && !yield(o) {
-			return
-		}
-	}
+	r.tended = now
+	return errors.Join(r.free(c.maps["names"]), r.retire(now, c.maps["names"]))
 }
 
 // free ends the limbo of slots that have been in it for long enough: their cells
 // are read for the last time.
-func (c *Counters) free() error {
+func (r *registry) free(raw []byte) error {
 	gone := map[int]bool{}
-	for slot := range kernel.limbo {
-		if kernel.limbo[slot]++; kernel.limbo[slot] > 2 {
+	for slot := range r.limbo {
+		if r.limbo[slot]++; r.limbo[slot] > 2 {
 			gone[slot] = true
 		}
 	}
-	if len(kernel.limbo) > 0 {
-		flush(limbo)
+	if len(r.limbo) > 0 {
+		r.flush(r.inLimbo)
 	}
 	var errs []error
-	for o := range users {
-		errs = append(errs, o.disown())
+	for o := range r.users {
+		errs = append(errs, r.disown(o))
 		if len(gone) == 0 {
 			continue
 		}
-		n, err := o.program.forget(o, gone)
-		o.retired += n
+		n, err := o.program.slots.forget(o, gone)
+		l := r.of(o)
+		l.retired += n
 		errs = append(errs, err)
 		for slot := range gone {
-			if o.watched != nil {
-				o.watched[slot] = watched{}
+			if l.watched != nil {
+				l.watched[slot] = watched{}
 			}
 			if w := o.maps["wanted"]; slot < len(w) {
 				w[slot] = 0
 			}
 		}
-		o.names = names{}
+		l.names = names{}
 	}
-	raw := c.maps["names"]
 	for slot := range gone {
 		clear(raw[slot*commLen : (slot+1)*commLen])
-		delete(kernel.limbo, slot)
-		if err := kernel.table["slots_free"].Update(nil, uint32(slot), ebpf.UpdateAny); err != nil {
+		delete(r.limbo, slot)
+		if err := r.table["slots_free"].Update(nil, uint32(slot), ebpf.UpdateAny); err != nil {
 			errs = append(errs, fmt.Errorf("give back a place in the table of processes: %w", err))
 		}
 	}
 	if len(gone) > 0 {
 		// Who was told that the table is full may ask again.
-		flush(func(slot int) bool { return slot == otherSlot })
+		r.flush(func(slot int) bool { return slot == otherSlot })
 	}
 	return errors.Join(errs...)
 }
 
 // disown empties the cells of processes that are no longer counted on their own.
-func (c *Counters) disown() error {
+func (r *registry) disown(c *Counters) error {
 	gone := map[int]bool{}
-	for i := range c.owners {
-		if o := &c.owners[i]; o.gone {
+	l := r.of(c)
+	for i := range l.owners {
+		if o := &l.owners[i]; o.gone {
 			if o.left++; o.left > 2 {
 				gone[slots+i] = true
 				*o = owner{}
@@ -117,14 +109,13 @@ func (c *Counters) disown() error {
 	if len(gone) == 0 {
 		return nil
 	}
-	_, err := c.program.forget(c, gone)
+	_, err := c.program.slots.forget(c, gone)
 	return err
 }
 
 // retire takes back the slots of names that have done nothing for long, if the
 // table is three quarters full.
-func (c *Counters) retire(now time.Time) error {
-	raw := c.maps["names"]
+func (r *registry) retire(now time.Time, raw []byte) error {
 	crowded := false
 	held := 0
 	for slot := 1; slot < slots; slot++ {
@@ -132,44 +123,45 @@ func (c *Counters) retire(now time.Time) error {
 			held++
 		}
 	}
-	for o := range users {
-		crowded = crowded || held*4 > 3*cmp.Or(int(o.limits.Processes), slots) || o.program.crowded != nil && o.program.crowded(o)
+	for o := range r.users {
+		crowded = crowded || held*4 > 3*cmp.Or(int(o.limits.Processes), slots) || o.program.slots.crowded(o)
 	}
 	if !crowded {
-		for o := range users {
-			o.watched = nil
+		for o := range r.users {
+			r.of(o).watched = nil
 		}
 		return nil
 	}
 	// Names that look alike are one series, which ends as a whole or not at all.
 	busy := map[string]bool{Other: true}
-	for o := range users {
-		o.watch(now, func(slot int) { busy[label(raw, slot)] = true })
+	for o := range r.users {
+		r.watch(o, now, func(slot int) { busy[label(raw, slot)] = true })
 	}
 	var errs []error
 	for slot := 1; slot < slots; slot++ {
-		if _, in := kernel.limbo[slot]; in || !taken(raw, slot) || busy[label(raw, slot)] {
+		if _, in := r.limbo[slot]; in || !taken(raw, slot) || busy[label(raw, slot)] {
 			continue
 		}
-		if err := unname(raw[slot*commLen:(slot+1)*commLen], uint32(slot)); err != nil {
+		if err := r.unname(raw[slot*commLen:(slot+1)*commLen], uint32(slot)); err != nil {
 			errs = append(errs, err)
 			break
 		}
-		kernel.limbo[slot] = 0
+		r.limbo[slot] = 0
 	}
-	flush(limbo)
+	r.flush(r.inLimbo)
 	return errors.Join(errs...)
 }
 
 // watch calls busy for each slot that has counted something not long ago.
-func (c *Counters) watch(now time.Time, busy func(slot int)) {
+func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) {
 	var sums [slots]uint64
-	c.program.totals(c, sums[:])
-	if c.watched == nil {
-		c.watched = make([]watched, slots)
+	c.program.slots.totals(c, sums[:])
+	l := r.of(c)
+	if l.watched == nil {
+		l.watched = make([]watched, slots)
 	}
 	for slot, n := range sums {
-		w := &c.watched[slot]
+		w := &l.watched[slot]
 		if w.since.IsZero() || w.total != n {
 			*w = watched{n, now}
 		}
@@ -180,13 +172,13 @@ func (c *Counters) watch(now time.Time, busy func(slot int)) {
 }
 
 // unname takes the name out of the table, so that no program finds the slot any more.
-func unname(name []byte, slot uint32) error {
+func (r *registry) unname(name []byte, slot uint32) error {
 	var key [commLen]byte
 	copy(key[:takenByte], name)
 	var is uint32
-	err := kernel.table["slots"].Lookup(key, &is)
+	err := r.table["slots"].Lookup(key, &is)
 	if err == nil && is == slot {
-		err = kernel.table["slots"].Delete(key)
+		err = r.table["slots"].Delete(key)
 	}
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("take back a place in the table of processes: %w", err)
@@ -195,8 +187,8 @@ func unname(name []byte, slot uint32) error {
 }
 
 // flush makes all programs forget that names have the slots in question.
-func flush(in func(slot int) bool) {
-	for o := range users {
+func (r *registry) flush(in func(slot int) bool) {
+	for o := range r.users {
 		for b := o.maps["cache"]; len(b) >= entryBytes; b = b[entryBytes:] {
 			p := (*uint64)(unsafe.Pointer(&b[entrySlot]))
 			if v := atomic.LoadUint64(p); v > 0 && in(int(v-1)) {
@@ -213,6 +205,5 @@ func taken(names []byte, slot int) bool {
 	return i < len(names) && names[i] != 0
 }
 
-// limbo reports whether a slot was taken back, so that what it counts is retired.
-// The lock of kernel is held.
-func limbo(slot int) bool { _, ok := kernel.limbo[slot]; return ok }
+// inLimbo reports whether a slot was taken back, so that what it counts is retired.
+func (r *registry) inLimbo(slot int) bool { _, ok := r.limbo[slot]; return ok }

@@ -34,9 +34,11 @@ enum {
 	LATE = RUNS + 1, /* ticks that did not come, or for which the program did not run */
 	TRIED,           /* ticks of other periods, which do not count: they measure the cost */
 
-	PERIOD = 1000000000 / 97, /* nanoseconds between two ticks that count */
-	PF_VCPU = 0x1,            /* include/linux/sched.h: set until the interrupt that ended the guest's turn is served */
+	PF_VCPU = 0x1, /* include/linux/sched.h: set until the interrupt that ended the guest's turn is served */
 };
+
+/* Nanoseconds between two ticks that count; the loader sets it. */
+const volatile __u64 period = 1000000000 / 97;
 
 /* Registers of the interrupted code, arch/x86/include/uapi/asm/ptrace.h. */
 struct interrupted {
@@ -138,12 +140,12 @@ static __always_inline int sample(struct bpf_perf_event_data *ctx, int exact)
 	struct task_struct *task = bpf_get_current_task_btf(), *leader = task->group_leader;
 	__u32 cpu = bpf_get_smp_processor_id(), slot, nr;
 	__u64 now = bpf_ktime_get_ns(), *last = bpf_map_lookup_elem(&ticked, &cpu);
-	int valid = ctx->sample_period == PERIOD;
+	int valid = ctx->sample_period == period;
 
 	add(&counts, STRIDE, cpu, valid ? RUNS : TRIED, 1);
 	if (last && valid) {
-		if (*last && now > *last + PERIOD + PERIOD / 2)
-			add(&counts, STRIDE, cpu, LATE, (now - *last + PERIOD / 2) / PERIOD - 1);
+		if (*last && now > *last + period + period / 2)
+			add(&counts, STRIDE, cpu, LATE, (now - *last + period / 2) / period - 1);
 		*last = now;
 	}
 	if (!task->pid)

@@ -3,6 +3,7 @@ package bpf
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf samples samples.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ const (
 
 // Samples counts what threads do when the clocks of the CPUs tick.
 type Samples struct {
-	*Counters
+	Table
 	clock *clock
 	// users are the samples of user space by process.
 	users map[string]*user
@@ -99,41 +100,47 @@ func (u *user) add(later user) {
 func OpenSamples(h *host.Host) (*Samples, error) { return openSamples(h, Limits{}) }
 
 func openSamples(h *host.Host, limits Limits) (*Samples, error) {
-	k := &clock{ticks: map[int]*ticker{}}
+	k := &clock{ticks: map[int]*ticker{}, period: cmp.Or(limits.Period, SamplePeriod)}
 	start := func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return k.start(p) }
 	p := &Program{
-		Name:      "samples",
-		load:      loadSamples,
-		processes: true,
-		shares:    handshakeMaps,
-		row:       pairsRow,
-		read:      []string{"counts", "keys", "names"},
-		tell:      []string{"cache", "pairs", "entries"},
-		reset:     []string{"ticked"},
-		sized:     map[string]func(int) uint32{"cache": cacheEntries, "ticked": func(cpus int) uint32 { return uint32(cpus) }},
-		hooks: []hook{{
-			name:     "cpu-clock",
-			variants: []variant{{"sample_exact", start}, {"sample_plain", start}},
-		}},
-		events:  func(_ *Counters, row counts) uint64 { return row.sum(pairs) },
-		totals:  (*Counters).totalPairs,
-		forget:  (*Counters).forgetPairs,
-		crowded: (*Counters).crowdedPairs,
+		Name: "samples",
+		spec: spec{
+			load: func() (*ebpf.CollectionSpec, error) {
+				spec, err := loadSamples()
+				if err == nil {
+					err = spec.Variables["period"].Set(uint64(k.period))
+				}
+				return spec, err
+			},
+			hooks: []hook{{
+				name:     "cpu-clock",
+				variants: []variant{{"sample_exact", start}, {"sample_plain", start}},
+			}},
+			sized:  map[string]func(int) uint32{"cache": cacheEntries, "ticked": func(cpus int) uint32 { return uint32(cpus) }},
+			shares: handshakeMaps,
+		},
+		layout: layout{
+			row:    pairsRow,
+			read:   []string{"counts", "keys", "names"},
+			tell:   []string{"cache", "pairs", "entries"},
+			reset:  []string{"ticked"},
+			events: func(row counts) uint64 { return row.sum(pairs) },
+		},
+		filter: filter{
+			slots: pairTally{},
+		},
 	}
 	c, err := p.open(h, limits)
 	if err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
-	s := &Samples{Counters: c, clock: k, users: map[string]*user{}}
+	s := &Samples{Table: Table{c}, clock: k, users: map[string]*user{}}
 	if c.recorded {
 		return s, nil
 	}
 	k.ticked = c.maps["ticked"]
 	s.learn()
-	cost := s.measure()
-	kernel.Lock()
-	c.calibrated = cost
-	kernel.Unlock()
+	c.calibrate(s.measure())
 	return s, nil
 }
 
@@ -147,7 +154,7 @@ func (s *Samples) Close() error { return errors.Join(s.Counters.Close(), s.clock
 func (s *Samples) Sampled(emit func(process string, in Activity, call string, n float64)) (folded uint64) {
 	users := map[string]user{}
 	var order []string
-	folded = s.sumPairs(func(process string, nr int, count uint64) {
+	folded = pairTally{}.byName(s.Counters, func(process string, nr int, count uint64) {
 		n := float64(count)
 		switch nr {
 		case nrUser, nrHandshake, nrMaybe:
@@ -203,14 +210,15 @@ func (s *Samples) Follow(online []int) error {
 	if s.recorded {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.links.lock()
+	defer s.links.unlock()
 	return s.clock.follow(online)
 }
 
 // clock is a perf event on each CPU whose timer runs a program.
 type clock struct {
 	program *ebpf.Program
+	period  time.Duration
 	ticks   map[int]*ticker // by CPU
 	on      bool
 	started uint64 // when it was switched on
@@ -256,7 +264,7 @@ func (k *clock) start(p *ebpf.Program) (link.Link, error) {
 
 // add makes the event of a CPU, switched off.
 func (k *clock) add(cpu int) error {
-	t, err := newTicker(k.program, SamplePeriod, -1, cpu)
+	t, err := newTicker(k.program, k.period, -1, cpu)
 	if err != nil {
 		return fmt.Errorf("start the clock of CPU %d: %w", cpu, err)
 	}
@@ -364,13 +372,13 @@ func (s *Samples) learn() {
 		if err != nil {
 			return
 		}
-		quiet.Lock() // or it adds to what another's event costs
+		s.kernel.quiet.Lock() // or it adds to what another's event costs
 		l, err := raw(e.tracepoint)(s.host, p)
 		if err == nil {
 			e.trigger()
 			err = l.Close()
 		}
-		quiet.Unlock()
+		s.kernel.quiet.Unlock()
 		if errors.Join(err, p.Close()) != nil {
 			clear(s.maps["entries"])
 			return
@@ -392,8 +400,8 @@ func touch() {
 // while a clock of its own interrupts it every 25 us. 0 is not known.
 func (s *Samples) measure() float64 {
 	const batches, rounds = 15, 300_000
-	quiet.Lock()
-	defer quiet.Unlock()
+	s.kernel.quiet.Lock()
+	defer s.kernel.quiet.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	t, err := newTicker(s.clock.program, 25*time.Microsecond, 0, -1)

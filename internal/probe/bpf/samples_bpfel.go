@@ -85,6 +85,7 @@ const (
 	samplesVarBanksShared     = "banks_shared"
 	samplesVarMaxPairs        = "max_pairs"
 	samplesVarMaxProcesses    = "max_processes"
+	samplesVarPeriod          = "period"
 )
 
 // loadSamples returns the embedded CollectionSpec for samples.
@@ -166,6 +167,7 @@ type samplesVariableSpecs struct {
 	BanksShared  *ebpf.VariableSpec `ebpf:"banks_shared"`
 	MaxPairs     *ebpf.VariableSpec `ebpf:"max_pairs"`
 	MaxProcesses *ebpf.VariableSpec `ebpf:"max_processes"`
+	Period       *ebpf.VariableSpec `ebpf:"period"`
 }
 
 // samplesObjects contains all objects after they have been loaded into the kernel.
@@ -237,6 +239,7 @@ type samplesVariables struct {
 	BanksShared  *ebpf.Variable `ebpf:"banks_shared"`
 	MaxPairs     *ebpf.Variable `ebpf:"max_pairs"`
 	MaxProcesses *ebpf.Variable `ebpf:"max_processes"`
+	Period       *ebpf.Variable `ebpf:"period"`
 }
 
 // samplesPrograms contains all programs after they have been loaded into the kernel.

@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 func openTestSamples(t testing.TB, limits Limits) *Samples {
 	t.Helper()
 	needKernel(t)
-	s, err := openSamples(host.Local(), limits)
+	s, err := openSamples(local, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func total(m map[doing]float64) (n float64) {
 
 func TestSamples(t *testing.T) {
 	s := openTestSamples(t, Limits{})
-	t.Logf("a tick costs %.2g us; interrupts can be told from faults: %v", s.calibrated*1e6, s.maps["entries"][0] != 0)
+	t.Logf("a tick costs %.2g us; interrupts can be told from faults: %v", s.calibratedCost()*1e6, s.maps["entries"][0] != 0)
 	for _, c := range []struct {
 		args   []string
 		mostly doing
@@ -155,7 +156,7 @@ func TestSamplesFollow(t *testing.T) {
 	s := openTestSamples(t, Limits{})
 	gone := s.clock.ticks[0]
 	if gone == nil {
-		t.Skip("CPU 0 is not online")
+		probetest.Skip(t, "CPU 0", errors.New("it has no clock"))
 	}
 	var online []int
 	for cpu := range s.clock.ticks {
@@ -269,14 +270,14 @@ func BenchmarkTick(b *testing.B) {
 		s := openTestSamples(b, Limits{})
 		stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 		if err != nil {
-			b.Skip(err)
+			b.Fatal(err)
 		}
 		time.Sleep(500 * time.Millisecond)
-		runs, err := s.hooks[0].program.Stats()
+		runs, err := s.programs()[0].Stats()
 		if err := errors.Join(err, stats.Close(), s.Detach()); err != nil {
 			b.Fatal(err)
 		}
-		tick = append(tick, s.calibrated*1e9)
+		tick = append(tick, s.calibratedCost()*1e9)
 		body = append(body, float64(runs.Runtime)/float64(runs.RunCount))
 	}
 	b.ReportMetric(0, "ns/op")

@@ -99,6 +99,8 @@ var sgxFeeds = [sgxEvents][]string{
 	SGXFaultsFailed:        {"sgx_vma_fault exit"},
 }
 
+var sgxSlots = slotCells{each: sgxBy, events: sgxBy}
+
 // SGX counts what the in-tree SGX driver does: enclaves, pages of the Enclave
 // Page Cache, faults and reclaiming.
 var SGX = sgxProgram("")
@@ -108,24 +110,31 @@ var SGX = sgxProgram("")
 func sgxProgram(prefix string) *Program {
 	p := &Program{
 		Name: "sgx",
-		load: func() (*ebpf.CollectionSpec, error) {
-			spec, err := loadSgx()
-			if err != nil {
-				return nil, err
-			}
-			for _, s := range spec.Programs {
-				s.AttachTo = prefix + s.AttachTo
-			}
-			// Several programs count into the same cells, and on a preemptible kernel
-			// one may interrupt another: all additions are atomic.
-			return spec, spec.Variables["banks_shared"].Set(uint8(1))
+		spec: spec{
+			load: func() (*ebpf.CollectionSpec, error) {
+				spec, err := loadSgx()
+				if err != nil {
+					return nil, err
+				}
+				for _, s := range spec.Programs {
+					s.AttachTo = prefix + s.AttachTo
+				}
+				// Several programs count into the same cells, and on a preemptible kernel
+				// one may interrupt another: all additions are atomic.
+				return spec, spec.Variables["banks_shared"].Set(uint8(1))
+			},
+			sized: map[string]func(int) uint32{"cache": func(cpus int) uint32 { return uint32(cpus * sgxBy * 64) }},
 		},
-		processes: true,
-		row:       sgxRow,
-		read:      []string{"counts", "names"},
-		reset:     []string{"since"},
-		sized:     map[string]func(int) uint32{"cache": func(cpus int) uint32 { return uint32(cpus * sgxBy * 64) }},
-		events:    func(_ *Counters, row counts) uint64 { return row.sum(sgxFirstEvent + int(sgxRuns)) },
+		layout: layout{
+			row:    sgxRow,
+			read:   []string{"counts", "names"},
+			tell:   []string{"cache"},
+			reset:  []string{"since"},
+			events: func(row counts) uint64 { return row.sum(sgxFirstEvent + int(sgxRuns)) },
+		},
+		filter: filter{
+			slots: sgxSlots,
+		},
 	}
 	for _, f := range sgxFunctions {
 		// Entries come first, so that no exit finds a call that began unseen.
@@ -210,9 +219,12 @@ func parseSymbol(line string) (s symbol, ok bool) {
 	return s, true
 }
 
-// SGXTotal is how often an event has happened since the programs were attached;
+// SGXCounts reads the counters of SGX.
+type SGXCounts struct{ *Counters }
+
+// Total is how often an event has happened since the programs were attached;
 // ok is false where a hook that it takes is not live.
-func (c *Counters) SGXTotal(e SGXEvent) (n uint64, ok bool) {
+func (c SGXCounts) Total(e SGXEvent) (n uint64, ok bool) {
 	for _, hook := range sgxFeeds[e] {
 		if !c.has(hook) {
 			return 0, false
@@ -221,33 +233,16 @@ func (c *Counters) SGXTotal(e SGXEvent) (n uint64, ok bool) {
 	return c.counts().sum(sgxFirstEvent + int(e)), true
 }
 
-// SGXByProcess emits for each process that had any the EPC pages allocated for
+// ByProcess emits for each process that had any the EPC pages allocated for
 // it, those loaded back, and its faults on enclave memory; what is not live is
 // 0. It returns how many were folded.
-func (c *Counters) SGXByProcess(emit func(process string, allocated, loaded, faults uint64)) (folded uint64) {
-	cells, raw := c.counts(), c.maps["names"]
-	var sum [slots][sgxBy]uint64
-	for slot := range slots {
-		for i := range sgxBy {
-			n := cells.sum(slot*sgxBy + i)
-			if n == 0 {
-				continue
-			}
-			if slot == otherSlot {
-				folded += n
-			}
-			sum[c.names.of(raw, slot)][i] += n
-		}
-	}
-	for slot, n := range sum {
-		if n != [sgxBy]uint64{} {
-			emit(c.names.label[slot], n[sgxAllocatedBy], n[sgxLoadedBy], n[sgxFaultsBy])
-		}
-	}
-	return folded
+func (c SGXCounts) ByProcess(emit func(process string, allocated, loaded, faults uint64)) (folded uint64) {
+	return sumOf(sgxSlots.byName(c.Counters, func(process string, n []uint64) {
+		emit(process, n[sgxAllocatedBy], n[sgxLoadedBy], n[sgxFaultsBy])
+	}))
 }
 
-// SGXCount is what SGXByProcess counts.
+// SGXCount is what ByProcess counts.
 type SGXCount string
 
 // The counts by process, as the hook that counts each.
@@ -257,13 +252,13 @@ const (
 	SGXFaults SGXCount = "sgx_vma_fault exit"
 )
 
-// SGXLive reports whether a count by process is counted.
-func (c *Counters) SGXLive(n SGXCount) bool { return c.has(string(n)) }
+// Live reports whether a count by process is counted.
+func (c SGXCounts) Live(n SGXCount) bool { return c.has(string(n)) }
 
-// SGXTimes returns how long faults on enclave memory took, and batches of
+// Times returns how long faults on enclave memory took, and batches of
 // reclaiming by the kernel's thread and by those that wanted a page; nil where
 // the hooks at both ends are not live.
-func (c *Counters) SGXTimes() (fault, background, direct *Latency) {
+func (c SGXCounts) Times() (fault, background, direct *Latency) {
 	cells := c.counts()
 	read := func(function string, cell int) *Latency {
 		if !c.has(function+" entry") || !c.has(function+" exit") {
@@ -276,8 +271,8 @@ func (c *Counters) SGXTimes() (fault, background, direct *Latency) {
 	return read("sgx_vma_fault", sgxFaultTime), read("sgx_reclaim_pages", sgxReclaimBackground), read("sgx_reclaim_pages", sgxReclaimDirect)
 }
 
-// SGXHooks says of each hook whether it could be attached.
-func (c *Counters) SGXHooks(emit func(name string, live bool)) {
+// Hooks says of each hook whether it could be attached.
+func (c SGXCounts) Hooks(emit func(name string, live bool)) {
 	for _, h := range c.program.hooks {
 		emit(h.name, c.has(h.name))
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // stubTrigger makes the module of e2e/kernels/stub go through the life of as
@@ -43,7 +43,7 @@ const (
 // TestSGXFires counts what the stub module does, by each kind of hook.
 func TestSGXFires(t *testing.T) {
 	if _, err := os.Stat(stubTrigger); err != nil {
-		t.Skipf("the module of e2e/kernels/stub is not loaded: %v", err)
+		probetest.Skip(t, "stub of SGX", err)
 	}
 	for kind, variant := range map[string]int{"fentry and fexit": 0, "kprobe and kretprobe": 1} {
 		t.Run(kind, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestSGXFires(t *testing.T) {
 // what it counts is absent, and the rest is counted.
 func TestSGXRenamed(t *testing.T) {
 	if _, err := os.Stat(stubTrigger); err != nil {
-		t.Skipf("the module of e2e/kernels/stub is not loaded: %v", err)
+		probetest.Skip(t, "stub of SGX", err)
 	}
 	p := *sgxProgram("stub_")
 	load := p.load
@@ -91,12 +91,12 @@ func TestSGXRenamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for e := range sgxRuns {
-		n, ok := c.SGXTotal(e)
+		n, ok := SGXCounts{c}.Total(e)
 		if fault := e == SGXFaultsResolved || e == SGXFaultsFailed; ok == fault || ok && n != 5*stubLife[e] {
 			t.Errorf("event %d: counted %d (live %v), want %d", e, n, ok, 5*stubLife[e])
 		}
 	}
-	if fault, background, _ := c.SGXTimes(); fault != nil || background == nil || c.SGXLive(SGXFaults) || !c.SGXLive(SGXPages) {
+	if fault, background, _ := (SGXCounts{c}).Times(); fault != nil || background == nil || (SGXCounts{c}).Live(SGXFaults) || !(SGXCounts{c}).Live(SGXPages) {
 		t.Error("the wrong times are there")
 	}
 }
@@ -105,7 +105,7 @@ func TestSGXRenamed(t *testing.T) {
 // which two thirds or all are new.
 func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
 	t.Helper()
-	before, _ := c.SGXTotal(SGXCreated)
+	before, _ := SGXCounts{c}.Total(SGXCreated)
 	if err := os.WriteFile(stubTrigger, fmt.Append(nil, lives-before), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
 		if e == SGXAdded && kretprobe {
 			want += lives // the version array, which a kretprobe cannot tell from a page
 		}
-		if n, ok := c.SGXTotal(e); !ok || n != want {
+		if n, ok := (SGXCounts{c}).Total(e); !ok || n != want {
 			t.Errorf("event %d: counted %d (live %v), want %d", e, n, ok, want)
 		}
 	}
@@ -127,7 +127,7 @@ func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
 	}
 	me := strings.TrimSpace(string(self))
 	var got [sgxBy]uint64
-	c.SGXByProcess(func(process string, allocated, loaded, faults uint64) {
+	SGXCounts{c}.ByProcess(func(process string, allocated, loaded, faults uint64) {
 		if process == me {
 			got = [sgxBy]uint64{allocated, loaded, faults}
 		}
@@ -135,7 +135,7 @@ func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
 	if want := [sgxBy]uint64{stubAllocated * lives, stubLoaded * lives, stubFaults * lives}; got != want {
 		t.Errorf("by process %s: %v, want %v", me, got, want)
 	}
-	fault, background, direct := c.SGXTimes()
+	fault, background, direct := SGXCounts{c}.Times()
 	for _, x := range []struct {
 		what   string
 		l      *Latency
@@ -162,7 +162,7 @@ const stubRuns = 3 + 2 + 2*3 + 2 + (9 + 7) + 9 + 2*2 + 20 + 4 + 20 + 2*5
 // kernel names must be live.
 func TestSGXHooks(t *testing.T) {
 	needKernel(t)
-	found, err := symbols(host.Local(), func(s string) bool { return strings.HasPrefix(s, "sgx_") })
+	found, err := symbols(local, func(s string) bool { return strings.HasPrefix(s, "sgx_") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,9 +174,9 @@ func TestSGXHooks(t *testing.T) {
 	if !have["sgx_alloc_epc_page"] {
 		t.Skip("this kernel has no SGX driver (CONFIG_X86_SGX)")
 	}
-	c, err := SGX.Open(host.Local())
+	c, err := SGX.Open(local)
 	if errors.Is(err, unix.EPERM) {
-		t.Skipf("this kernel forbids it: %v", err)
+		probetest.Skip(t, "", fmt.Errorf("this kernel forbids it: %w", err))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -186,14 +186,14 @@ func TestSGXHooks(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	c.SGXHooks(func(hook string, live bool) {
+	SGXCounts{c}.Hooks(func(hook string, live bool) {
 		function, _, _ := strings.Cut(hook, " ")
 		if t.Logf("%s: %v", hook, live); have[function] && !live {
 			t.Errorf("hook %s is not live: %v", hook, c.Lost)
 		}
 	})
 	for e := range sgxRuns {
-		if n, _ := c.SGXTotal(e); n != 0 {
+		if n, _ := (SGXCounts{c}).Total(e); n != 0 {
 			t.Logf("event %d: %d", e, n)
 		}
 	}
@@ -206,12 +206,12 @@ func TestWord(t *testing.T) {
 	needKernel(t)
 	open := func(t *testing.T, name string) *Word {
 		t.Helper()
-		w, err := openWord(host.Local(), name)
+		w, err := openWord(local, name)
 		switch {
 		case errors.Is(err, unix.EPERM):
-			t.Skipf("this kernel forbids it: %v", err)
+			probetest.Skip(t, "", fmt.Errorf("this kernel forbids it: %w", err))
 		case probe.Remedy(err) != "":
-			t.Skipf("%v (%s)", err, probe.Remedy(err))
+			probetest.Skip(t, "", fmt.Errorf("%w (%s)", err, probe.Remedy(err)))
 		case err != nil:
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestWord(t *testing.T) {
 		}
 	})
 	t.Run("missing", func(t *testing.T) {
-		if w, err := openWord(host.Local(), "no_such_variable"); err == nil {
+		if w, err := openWord(local, "no_such_variable"); err == nil {
 			t.Errorf("opened a variable that is not there: %v", w.Close())
 		}
 	})
@@ -276,9 +276,9 @@ func TestWord(t *testing.T) {
 // BenchmarkWord is what a reading of free EPC costs.
 func BenchmarkWord(b *testing.B) {
 	needKernel(b)
-	w, err := openWord(host.Local(), "__start_BTF")
+	w, err := openWord(local, "__start_BTF")
 	if err != nil {
-		b.Skip(err)
+		b.Fatal(err)
 	}
 	defer w.Close()
 	for b.Loop() {

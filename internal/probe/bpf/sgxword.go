@@ -49,7 +49,7 @@ func openWord(h *host.Host, name string) (*Word, error) {
 	var objects struct {
 		Program *ebpf.Program `ebpf:"read_word"`
 	}
-	if err := spec.LoadAndAssign(&objects, &ebpf.CollectionOptions{Cache: kernelTypes()}); err != nil {
+	if err := spec.LoadAndAssign(&objects, &ebpf.CollectionOptions{Cache: kernelOf(h).typeCache()}); err != nil {
 		if locked, _ := h.ReadString("/sys/kernel/security/lockdown"); strings.Contains(locked, "[confidentiality]") {
 			return nil, &probe.Problem{Err: fmt.Errorf("read %s from the kernel: %w", name, unix.EPERM),
 				Remedy: "kernel lockdown is in confidentiality mode, which hides the kernel's memory; boot with lockdown=integrity or none"}

@@ -28,27 +28,34 @@ const (
 // TCP counts segments that were sent again, and resets.
 var TCP = &Program{
 	Name: "tcp",
-	load: loadTcp,
-	row:  tcpSynacks + 1,
-	read: []string{"counts"},
-	hooks: []hook{
-		{name: tcpHooks[Retransmitted], variants: []variant{{"retransmit_btf", typed}, {"retransmit_raw", raw("tcp_retransmit_skb")}}},
-		{name: tcpSynack, variants: []variant{{"synack_btf", typed}, {"synack_raw", raw("tcp_retransmit_synack")}}},
-		{name: tcpHooks[ResetsSent], variants: []variant{{"sent_btf", typed}, {"sent_raw", raw("tcp_send_reset")}}},
-		{name: tcpHooks[ResetsReceived], variants: []variant{{"received_btf", typed}, {"received_raw", raw("tcp_receive_reset")}}},
+	spec: spec{
+		load: loadTcp,
+		hooks: []hook{
+			{name: tcpHooks[Retransmitted], variants: []variant{{"retransmit_btf", typed}, {"retransmit_raw", raw("tcp_retransmit_skb")}}},
+			{name: tcpSynack, variants: []variant{{"synack_btf", typed}, {"synack_raw", raw("tcp_retransmit_synack")}}},
+			{name: tcpHooks[ResetsSent], variants: []variant{{"sent_btf", typed}, {"sent_raw", raw("tcp_send_reset")}}},
+			{name: tcpHooks[ResetsReceived], variants: []variant{{"received_btf", typed}, {"received_raw", raw("tcp_receive_reset")}}},
+		},
 	},
-	// One run counts the segments of a packet, so this is rather too much.
-	events: func(_ *Counters, row counts) (n uint64) {
-		for cell := range tcpSynacks + 1 {
-			n += row.sum(cell)
-		}
-		return n
+	layout: layout{
+		row:  tcpSynacks + 1,
+		read: []string{"counts"},
+		// One run counts the segments of a packet, so this is rather too much.
+		events: func(row counts) (n uint64) {
+			for cell := range tcpSynacks + 1 {
+				n += row.sum(cell)
+			}
+			return n
+		},
 	},
 }
 
-// TCP emits how often each event that is being counted happened in each phase
+// TCPCounts reads the counters of TCP.
+type TCPCounts struct{ *Counters }
+
+// ByPhase emits how often each event that is being counted happened in each phase
 // since the program was attached; phase is an index of Phases.
-func (c *Counters) TCP(emit func(event, phase int, n uint64)) {
+func (c TCPCounts) ByPhase(emit func(event, phase int, n uint64)) {
 	cells := c.counts()
 	for event, hook := range tcpHooks {
 		for phase, name := range Phases {

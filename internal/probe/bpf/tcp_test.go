@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // network gives the test's thread a network of its own, with a loopback device.
@@ -29,7 +31,7 @@ func network(t testing.TB) {
 	}
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("make a network namespace: %v", err)
+		probetest.Skip(t, "network namespaces", fmt.Errorf("make a network namespace: %w", err))
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -141,7 +143,7 @@ func abort(t *testing.T, fd int) {
 // troubles are the counts of a TCP program: "event phase" to number.
 func troubles(c *Counters) map[string]uint64 {
 	out := map[string]uint64{}
-	c.TCP(func(event, phase int, n uint64) {
+	TCPCounts{c}.ByPhase(func(event, phase int, n uint64) {
 		out[[...]string{"retransmitted", "sent", "received"}[event]+" "+Phases[phase]] += n
 	})
 	return out
@@ -335,7 +337,7 @@ func TestTCPConnect(t *testing.T) {
 			network(t)
 			c := openProgram(t, tcpVariant(TCPConnect, ending), Limits{})
 			read := func() (a, f uint64) {
-				c.TCPConnect(func(process string, attempts, failures uint64) {
+				ConnectCounts{c}.ByProcess(func(process string, attempts, failures uint64) {
 					if process == name {
 						a, f = attempts, failures
 					}
@@ -390,13 +392,13 @@ func TestTCPConnectRecycles(t *testing.T) {
 	closed, port := socket(t)
 	defer unix.Close(closed)
 	read := func() (sum uint64, names []string) {
-		c.TCPConnect(func(process string, attempts, failures uint64) {
+		ConnectCounts{c}.ByProcess(func(process string, attempts, failures uint64) {
 			if strings.HasPrefix(process, "tcp-recycle") || process == Other {
 				sum += attempts + failures
 				names = append(names, process)
 			}
 		})
-		return sum + c.Retired, names
+		return sum + Table{c}.Retired(), names
 	}
 	const names, each = 12, 10
 	var sum uint64
@@ -413,10 +415,10 @@ func TestTCPConnectRecycles(t *testing.T) {
 				unix.Close(fd)
 			}
 			for range 5 { // two looks to see that it is idle, and two more until its place is free
-				kernel.Lock()
-				kernel.tended = time.Time{}
-				kernel.Unlock()
-				if err := c.Recycle(); err != nil {
+				kernelOf(local).lock()
+				kernelOf(local).v.tended = time.Time{}
+				kernelOf(local).unlock()
+				if err := (Table{c}).Recycle(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -428,7 +430,7 @@ func TestTCPConnectRecycles(t *testing.T) {
 		t.Errorf("%d attempts and failures in all, want %d", sum, 2*names*each)
 	}
 	last := fmt.Sprintf("tcp-recycle-%d", names-1)
-	if c.Retired == 0 || !slices.Contains(left, last) {
-		t.Errorf("%d were retired, and these are left: %v", c.Retired, left)
+	if (Table{c}).Retired() == 0 || !slices.Contains(left, last) {
+		t.Errorf("%d were retired, and these are left: %v", Table{c}.Retired(), left)
 	}
 }

@@ -31,11 +31,13 @@ var handshakeMaps = []string{"handshakes", "handshakes_since"}
 // threads are in one. As with Uprobes, a hook is for every process that maps the
 // file.
 type Handshakes struct {
-	*Counters
+	Table
 	begin, end *ebpf.Program
 	multi      bool
 	files      map[FileID]*Executable
 }
+
+var tlsSlots = slotCells{each: 1, events: 1}
 
 // OpenHandshakes loads the programs and measures what a hit costs, on a function
 // of this process; no file is hooked yet.
@@ -52,32 +54,26 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 		}
 	}
 	p := &Program{
-		Name:      "tls",
-		load:      loadTls,
-		processes: true,
-		shares:    handshakeMaps,
-		row:       tlsRuns + 8,
-		read:      []string{"counts", "names"},
-		tell:      []string{"cache", "handshakes_since"},
-		sized:     map[string]func(int) uint32{"cache": cacheEntries},
-		events:    func(_ *Counters, row counts) uint64 { return row.sum(tlsRuns) },
-		totals: func(c *Counters, sums []uint64) {
-			for slot := range sums {
-				sums[slot] += c.counts().sum(slot)
-			}
+		Name: "tls",
+		spec: spec{
+			load: loadTls,
+			hooks: []hook{{
+				name:     "uprobe",
+				variants: []variant{{"begin_multi", self(true)}, {"begin_single", self(false)}},
+				trigger:  tick,
+			}},
+			sized:  map[string]func(int) uint32{"cache": cacheEntries},
+			shares: handshakeMaps,
 		},
-		forget: func(c *Counters, gone map[int]bool) (events uint64, err error) {
-			for slot := range gone {
-				events += c.counts().sum(slot)
-				c.counts().clear(slot)
-			}
-			return events, nil
+		layout: layout{
+			row:    tlsRuns + 8,
+			read:   []string{"counts", "names"},
+			tell:   []string{"cache", "handshakes_since"},
+			events: func(row counts) uint64 { return row.sum(tlsRuns) },
 		},
-		hooks: []hook{{
-			name:     "uprobe",
-			variants: []variant{{"begin_multi", self(true)}, {"begin_single", self(false)}},
-			trigger:  tick,
-		}},
+		filter: filter{
+			slots: tlsSlots,
+		},
 	}
 	var err error
 	if s.Counters, err = p.Open(h); err != nil {
@@ -95,11 +91,7 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 	if s.end, err = s.another(end); err != nil {
 		return nil, errors.Join(refused(h, "tls", err), s.Close())
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.close = append(s.close, s.end.Close)
+	s.onClose(s.end.Close)
 	s.forgetSelf()
 	s.since(now())
 	return s, nil
@@ -165,13 +157,13 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 		}
 		a.link, err = a.attach(s.host, a.program)
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.kernel.lock()
+	defer s.kernel.unlock()
+	l := s.links.lock()
+	defer s.links.unlock()
 	for i := range hooks {
-		if l := hooks[i].link; l != nil && (s.detached || err != nil) {
-			err = errors.Join(err, l.Close())
+		if k := hooks[i].link; k != nil && (l.detached || err != nil) {
+			err = errors.Join(err, k.Close())
 			hooks[i].link = nil
 		}
 	}
@@ -179,7 +171,7 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 		return errors.Join(fmt.Errorf("attach uprobes to %s: %w", x, oneLine{err}), x.Close())
 	}
 	s.files[x.ID] = x
-	s.hooks = append(hooks, s.hooks...)
+	l.hooks = append(hooks, l.hooks...)
 	return nil
 }
 
@@ -188,25 +180,16 @@ func (s *Handshakes) Hooked(id FileID) (yes bool, files int) { return s.files[id
 
 // Forget removes the hooks of the files that gone reports.
 func (s *Handshakes) Forget(gone func(*Executable) bool) error {
-	kernel.Lock()
-	defer kernel.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.kernel.lock()
+	defer s.kernel.unlock()
+	l := s.links.lock()
+	defer s.links.unlock()
 	var errs []error
 	for id, x := range s.files {
 		if !gone(x) {
 			continue
 		}
-		kept := s.hooks[:0:0]
-		for _, a := range s.hooks {
-			switch {
-			case a.name != x.String():
-				kept = append(kept, a)
-			case a.link != nil:
-				errs = append(errs, a.link.Close())
-			}
-		}
-		s.hooks = kept
+		errs = append(errs, l.forget(x.String()))
 		delete(s.files, id)
 		errs = append(errs, x.Close())
 	}
@@ -215,7 +198,7 @@ func (s *Handshakes) Forget(gone func(*Executable) bool) error {
 
 // HitSeconds is what a hit costs in seconds, measured when s was opened; a
 // handshake has two or, where it would block, more. 0 is not known.
-func (s *Handshakes) HitSeconds() float64 { return s.calibrated }
+func (s *Handshakes) HitSeconds() float64 { return s.calibratedCost() }
 
 // Close removes all hooks and closes the files.
 func (s *Handshakes) Close() error {
@@ -230,27 +213,5 @@ func (s *Handshakes) Close() error {
 // Handshaken emits the number of handshakes of each process with any since
 // opening, and returns how many were folded.
 func (s *Handshakes) Handshaken(emit func(process string, n uint64)) (folded uint64) {
-	kernel.Lock()
-	defer kernel.Unlock()
-	cells, raw := s.counts(), s.maps["names"]
-	var sum [slots]uint64
-	s.Retired = s.retired
-	for slot := range slots {
-		switch n := cells.sum(slot); {
-		case n == 0:
-		case limbo(slot):
-			s.Retired += n
-		default:
-			if slot == otherSlot {
-				folded += n
-			}
-			sum[s.names.of(raw, slot)] += n
-		}
-	}
-	for slot, n := range sum {
-		if n > 0 {
-			emit(s.names.label[slot], n)
-		}
-	}
-	return folded
+	return tlsSlots.byName(s.Counters, func(process string, n []uint64) { emit(process, n[0]) })[0]
 }

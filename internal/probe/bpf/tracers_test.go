@@ -2,10 +2,13 @@ package bpf
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 func TestTracers(t *testing.T) {
@@ -13,7 +16,7 @@ func TestTracers(t *testing.T) {
 	openProgram(t, Switches, Limits{})
 	got, err := Tracers()
 	if errors.Is(err, unix.EPERM) {
-		t.Skipf("%v: needs CAP_SYS_ADMIN", err)
+		probetest.Skip(t, "", fmt.Errorf("needs CAP_SYS_ADMIN: %w", err))
 	}
 	if err != nil {
 		t.Fatal(err)

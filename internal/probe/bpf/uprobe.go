@@ -78,7 +78,7 @@ func (p Place) cookie() uint64 {
 // file, not to a process: it is there for every process that maps the file, now
 // or later, and for as long as the file is hooked.
 type Uprobes struct {
-	*Counters
+	Table
 	program *ebpf.Program // of all hooks
 	multi   bool
 	files   map[FileID]*hooked
@@ -90,6 +90,9 @@ type hooked struct {
 	file   *Executable
 	places map[uint64]bool // by offset
 }
+
+// uprobeSlots has the hits of the self-test, which are no events, at the end.
+var uprobeSlots = slotCells{each: runtimes * transitions, events: selfRuntime * transitions}
 
 // OpenUprobes loads the program and measures what a hit costs, on a function of
 // this process; no file is hooked yet.
@@ -109,37 +112,25 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 		}
 	}
 	p := &Program{
-		Name:      "uprobe",
-		load:      loadUprobe,
-		processes: true,
-		row:       uprobeRow,
-		read:      []string{"counts", "names", "tables"},
-		tell:      []string{"cache"},
-		sized:     map[string]func(int) uint32{"cache": cacheEntries},
-		events:    func(_ *Counters, row counts) uint64 { return row.sum(uprobeTotal) },
-		totals: func(c *Counters, sums []uint64) {
-			for slot := range sums {
-				for _, n := range c.counts().transitions(slot) {
-					sums[slot] += n
-				}
-			}
+		Name: "uprobe",
+		spec: spec{
+			load: loadUprobe,
+			hooks: []hook{{
+				name:     "uprobe",
+				variants: []variant{{"uprobe_multi", self(true)}, {"uprobe_single", self(false)}},
+				trigger:  tick,
+			}},
+			sized: map[string]func(int) uint32{"cache": cacheEntries},
 		},
-		forget: func(c *Counters, gone map[int]bool) (events uint64, err error) {
-			for slot := range gone {
-				for i, n := range c.counts().transitions(slot) {
-					if i < selfRuntime*transitions {
-						events += n
-					}
-					c.counts().clear(slot*runtimes*transitions + i)
-				}
-			}
-			return events, nil
+		layout: layout{
+			row:    uprobeRow,
+			read:   []string{"counts", "names", "tables"},
+			tell:   []string{"cache"},
+			events: func(row counts) uint64 { return row.sum(uprobeTotal) },
 		},
-		hooks: []hook{{
-			name:     "uprobe",
-			variants: []variant{{"uprobe_multi", self(true)}, {"uprobe_single", self(false)}},
-			trigger:  tick,
-		}},
+		filter: filter{
+			slots: uprobeSlots,
+		},
 	}
 	if !multi {
 		p.hooks[0].variants = p.hooks[0].variants[1:]
@@ -149,10 +140,6 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 		return nil, err
 	}
 	if !u.recorded {
-		kernel.Lock()
-		defer kernel.Unlock()
-		u.mu.Lock()
-		defer u.mu.Unlock()
 		u.forgetSelf()
 	}
 	return u, nil
@@ -166,17 +153,21 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 func tick() {}
 
 // forgetSelf takes the hook of the self-test away, beside what follows: it takes the
-// kernel long. Closing c waits for it. The locks are held.
+// kernel long. Closing c waits for it.
 func (c *Counters) forgetSelf() {
-	gone, l := make(chan error, 1), c.hooks[0].link
-	c.hooks = nil
-	go func() { gone <- l.Close() }()
-	c.close = append(c.close, func() error { return <-gone })
+	c.kernel.lock()
+	defer c.kernel.unlock()
+	l := c.links.lock()
+	defer c.links.unlock()
+	gone, self := make(chan error, 1), l.hooks[0].link
+	l.hooks = nil
+	go func() { gone <- self.Close() }()
+	c.onClose(func() error { return <-gone })
 }
 
 // HitSeconds is what a hit costs in seconds, measured when u was opened; 0 is
 // not known.
-func (u *Uprobes) HitSeconds() float64 { return u.calibrated }
+func (u *Uprobes) HitSeconds() float64 { return u.calibratedCost() }
 
 // PID is the id of this process as Tables has them, or 0 where it is not known.
 func (u *Uprobes) PID() int { return int(u.counts().sum(uprobeSelfPID)) }
@@ -221,19 +212,19 @@ func (u *Uprobes) hook(x *Executable, places ...Place) error {
 		// By its descriptor, so that it is this file whatever its name means by then.
 		return attachUprobes(p, u.multi, "/proc/self/fd/"+strconv.Itoa(int(x.file.Fd())), places...)
 	}}
-	l, err := a.attach(u.host, u.program)
+	hit, err := a.attach(u.host, u.program)
 	if err != nil {
 		return err
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.detached {
-		err, l = l.Close(), nil
+	u.kernel.lock()
+	defer u.kernel.unlock()
+	l := u.links.lock()
+	defer u.links.unlock()
+	if l.detached {
+		err, hit = hit.Close(), nil
 	}
-	a.link = l
-	u.hooks = append(u.hooks, a)
+	a.link = hit
+	l.hooks = append(l.hooks, a)
 	return err
 }
 
@@ -258,25 +249,16 @@ func (u *Uprobes) Hooked(id FileID) (yes bool, files int) { return u.files[id] !
 
 // Forget removes the hooks of the files that gone reports.
 func (u *Uprobes) Forget(gone func(*Executable) bool) error {
-	kernel.Lock()
-	defer kernel.Unlock()
-	u.mu.Lock()
-	defer u.mu.Unlock()
+	u.kernel.lock()
+	defer u.kernel.unlock()
+	l := u.links.lock()
+	defer u.links.unlock()
 	var errs []error
 	for id, f := range u.files {
 		if !gone(f.file) {
 			continue
 		}
-		kept := u.hooks[:0:0]
-		for _, a := range u.hooks {
-			switch {
-			case a.name != f.file.String():
-				kept = append(kept, a)
-			case a.link != nil:
-				errs = append(errs, a.link.Close())
-			}
-		}
-		u.hooks = kept
+		errs = append(errs, l.forget(f.file.String()))
 		delete(u.files, id)
 		errs = append(errs, f.file.Close())
 	}
@@ -304,45 +286,17 @@ func (u *Uprobes) Close() error {
 	return errors.Join(errs...)
 }
 
-// transitions are the cells of a slot.
-func (c counts) transitions(slot int) (n [runtimes * transitions]uint64) {
-	for i := range n {
-		n[i] = c.sum(slot*len(n) + i)
-	}
-	return n
-}
-
 // Transitions emits for each process and runtime with any the numbers of calls
 // since opening, by Transition. It returns how many were folded.
 func (u *Uprobes) Transitions(emit func(process string, runtime int, n [transitions]uint64)) (folded uint64) {
-	kernel.Lock()
-	defer kernel.Unlock()
-	cells, raw := u.counts(), u.maps["names"]
-	var sum [slots][selfRuntime][transitions]uint64
-	u.Retired = u.retired
-	for slot := range slots {
-		n := cells.transitions(slot)
-		for i, n := range n[:selfRuntime*transitions] {
-			switch {
-			case n == 0:
-			case limbo(slot):
-				u.Retired += n
-			default:
-				if slot == otherSlot {
-					folded += n
-				}
-				sum[u.names.of(raw, slot)][i/transitions][i%transitions] += n
-			}
-		}
-	}
-	for slot := range sum {
-		for runtime, n := range sum[slot] {
+	return sumOf(uprobeSlots.byName(u.Counters, func(process string, cells []uint64) {
+		for runtime := range selfRuntime {
+			n := [transitions]uint64(cells[runtime*transitions:])
 			if n != [transitions]uint64{} {
-				emit(u.names.label[slot], runtime, n)
+				emit(process, runtime, n)
 			}
 		}
-	}
-	return folded
+	})[:uprobeSlots.events])
 }
 
 // Tables shows the tables of functions that were noted since the last call: the

@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/teescope/teescope/internal/host"
 )
 
 //go:noinline
@@ -27,7 +25,7 @@ func TestUprobesAreExact(t *testing.T) {
 	}
 	for _, multi := range []bool{true, false} {
 		t.Run(fmt.Sprintf("multi %v", multi), func(t *testing.T) {
-			u, err := openUprobes(host.Local(), multi)
+			u, err := openUprobes(local, multi)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +42,7 @@ func TestUprobesAreExact(t *testing.T) {
 			}
 			t.Logf("a hit costs %.3g s", u.HitSeconds())
 			hook := func(f func(), kind Transition) {
-				x, err := OpenExecutable(host.Local(), exe, 0)
+				x, err := OpenExecutable(local, exe, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,7 +109,7 @@ func TestPlaceOfAFunction(t *testing.T) {
 	if err := os.WriteFile(file, code, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	x, err := OpenExecutable(host.Local(), file, 0)
+	x, err := OpenExecutable(local, file, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +144,7 @@ func FuzzFunctions(f *testing.F) {
 		if err := os.WriteFile(file, b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		x, err := OpenExecutable(host.Local(), file, 0)
+		x, err := OpenExecutable(local, file, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,6 @@ type Function struct{ Path, Symbol string }
 // say by their sections where they go.
 type User struct {
 	*Counters
-	tables map[string]*ebpf.Map
 	// ran is the map and the place in its values that counts runs of the
 	// programs, "" where the object has none.
 	ran          string
@@ -242,19 +241,18 @@ func (f Function) one(path string, p *ebpf.Program, ret bool) (link.Link, error)
 // Open loads the object into the kernel and attaches its programs, one by one;
 // at says where uprobes go, by program.
 func (o *UserObject) Open(h *host.Host, at map[string]Function) (*User, error) {
-	u := &User{Counters: &Counters{host: h, maps: map[string][]byte{}}}
-	u.program = &Program{Name: o.name, row: 1, events: func(_ *Counters, row counts) uint64 { return row.sum(0) }}
+	u := &User{Counters: &Counters{host: h, kernel: kernelOf(h), maps: map[string][]byte{}}}
+	u.program = &Program{Name: o.name, layout: layout{row: 1, events: func(row counts) uint64 { return row.sum(0) }}}
 	if err := u.load(h, o, at); err != nil {
 		return nil, errors.Join(err, u.release())
 	}
-	kernel.Lock()
-	defer kernel.Unlock()
-	u.opened()
+	defer u.kernel.unlock()
+	u.kernel.lock().add(u.Counters)
 	return u, nil
 }
 
 func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
-	types := kernelTypes()
+	types := u.kernel.typeCache()
 	if _, err := types.Kernel(); err != nil {
 		return noTypes(err)
 	}
@@ -265,7 +263,7 @@ func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
 		return refused(h, o.name, err)
 	}
 	u.tables = coll.Maps
-	u.close = append(u.close, func() error { coll.Close(); return nil })
+	u.onClose(func() error { coll.Close(); return nil })
 	for _, m := range coll.Maps {
 		if info, err := m.Info(); err == nil {
 			n, _ := info.Memlock()
@@ -273,6 +271,7 @@ func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
 		}
 	}
 	var lost []error
+	var hooks []attached
 	for _, name := range slices.Sorted(maps.Keys(o.spec.Programs)) {
 		var function *Function
 		if f, ok := at[name]; ok {
@@ -282,25 +281,27 @@ func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
 		if err != nil {
 			return fmt.Errorf("attach %s: %w", name, err)
 		}
-		p, err := loadProgram(o.spec, name, coll.Maps, types)
+		p, err := u.kernel.loadProgram(o.spec, name, coll.Maps, types)
 		if err != nil {
 			lost = append(lost, fmt.Errorf("program %s: %w", name, verdict(err)))
 			continue
 		}
-		u.close = append(u.close, p.Close)
+		u.onClose(p.Close)
 		links, err := attach(h, p)
 		if err != nil {
 			lost = append(lost, fmt.Errorf("program %s: attach: %w", name, oneLine{err}))
 			continue
 		}
 		for i, l := range links {
-			u.hooks = append(u.hooks, attached{name: name, program: p, link: l, attach: again(attach, i)})
+			hooks = append(hooks, attached{name: name, program: p, link: l, attach: again(attach, i)})
 		}
 	}
+	u.links.lock().hooks = hooks
+	u.links.unlock()
 	if err := errors.Join(lost...); err != nil {
 		u.Lost = &probe.Problem{Err: fmt.Errorf("load %s into the kernel: %w", o.name, oneLine{err}), Remedy: userRemedy(err)}
 	}
-	if len(u.hooks) == 0 {
+	if len(hooks) == 0 {
 		return u.Lost
 	}
 	return nil
@@ -416,9 +417,7 @@ func (u *User) CountRuns(table string, offset, size int) {
 
 // Calibrate makes Spent reckon with the seconds that an event costs.
 func (u *User) Calibrate(seconds float64) {
-	kernel.Lock()
-	defer kernel.Unlock()
-	u.calibrated = seconds
+	u.calibrate(seconds)
 }
 
 // Spent is as that of Counters. Maps that are not per CPU do not tell where the
@@ -434,13 +433,13 @@ func (u *User) Spent() (events float64, seconds []float64) {
 			binary.NativeEndian.PutUint64(rows[cpu*8:], sum)
 		}
 	})
-	kernel.Lock()
+	r := u.kernel.lock()
 	if err == nil {
 		u.maps["counts"] = rows
 	}
 	rows = u.maps["counts"]
-	body, dispatch := u.perEvent()
-	kernel.Unlock()
+	body, dispatch := r.perEvent(u.Counters)
+	u.kernel.unlock()
 	for row := range (counts{rows, 1}).rows() {
 		n := float64(row.sum(0))
 		events += n

@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cilium/ebpf/link"
@@ -51,7 +50,11 @@ type Waits struct {
 	stop chan struct{}
 	done chan struct{}
 
-	mu   sync.Mutex
+	locked[waitSums]
+}
+
+// waitSums is what the walks have found until now.
+type waitSums struct {
 	sums map[Wait]*waited
 	// folded is the time in seconds of waits that found no place.
 	folded float64
@@ -75,7 +78,7 @@ type Walked struct {
 // OpenWaits loads the program and begins to walk. On a fixture it takes the
 // recorded walk once, for a second.
 func OpenWaits(h *host.Host) (*Waits, error) {
-	w := &Waits{host: h, sums: map[Wait]*waited{}, stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Waits{host: h, locked: locked[waitSums]{v: waitSums{sums: map[Wait]*waited{}}}, stop: make(chan struct{}), done: make(chan struct{})}
 	if h.Maps != nil {
 		close(w.done)
 		return w, w.replay()
@@ -84,11 +87,11 @@ func OpenWaits(h *host.Host) (*Waits, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object waits: %w", err)
 	}
-	types := kernelTypes()
+	types := kernelOf(h).typeCache()
 	if _, err := types.Kernel(); err != nil {
 		return nil, noTypes(err)
 	}
-	p, err := loadProgram(spec, "waits", nil, types)
+	p, err := kernelOf(h).loadProgram(spec, "waits", nil, types)
 	if err != nil {
 		return nil, refused(h, "waits", err)
 	}
@@ -146,9 +149,8 @@ func (w *Waits) run() {
 		at := now()
 		threads, err := w.walk(one, buf)
 		if err != nil {
-			w.mu.Lock()
-			w.err = err
-			w.mu.Unlock()
+			w.lock().err = err
+			w.unlock()
 			every, last = 10*time.Second, at
 			continue
 		}
@@ -231,28 +233,28 @@ func countRecords(one map[wait]uint64, b []byte) (n uint64) {
 
 // add makes a walk stand for the time since the one before it.
 func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.err = nil
-	w.walked.Walks++
-	w.walked.Threads += threads
-	w.walked.Seconds += since.Seconds()
-	w.walked.CPU += cpu.Seconds()
+	t := w.lock()
+	defer w.unlock()
+	t.err = nil
+	t.walked.Walks++
+	t.walked.Threads += threads
+	t.walked.Seconds += since.Seconds()
+	t.walked.CPU += cpu.Seconds()
 	at := w.host.Now()
 	for k, n := range one {
 		key := Wait{label(k.process[:], 0), waitStates[k.state], ""}
 		if k.nr >= 0 {
 			key.Call = SyscallName(int(k.nr))
 		}
-		s := w.sums[key]
-		if s == nil && len(w.sums) >= maxWaits {
-			w.folded += float64(n) * since.Seconds()
+		s := t.sums[key]
+		if s == nil && len(t.sums) >= maxWaits {
+			t.folded += float64(n) * since.Seconds()
 			key.Process, key.Call = Other, Other
-			s = w.sums[key]
+			s = t.sums[key]
 		}
 		if s == nil {
 			s = &waited{}
-			w.sums[key] = s
+			t.sums[key] = s
 		}
 		s.seconds += float64(n) * since.Seconds()
 		s.at = at
@@ -262,26 +264,26 @@ func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duratio
 // Waited emits the time in seconds that threads have waited since opening, and
 // returns how much of it was folded. The error says why walks do not work now.
 func (w *Waits) Waited(emit func(Wait, float64)) (folded float64, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	t := w.lock()
+	defer w.unlock()
 	at := w.host.Now()
-	crowded := len(w.sums) > maxWaits/4*3
+	crowded := len(t.sums) > maxWaits/4*3
 	byName := func(a, b Wait) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.State, b.State), cmp.Compare(a.Call, b.Call))
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(w.sums), byName) {
-		if crowded && at.Sub(w.sums[k].at) > mostIdle {
-			delete(w.sums, k)
+	for _, k := range slices.SortedFunc(maps.Keys(t.sums), byName) {
+		if crowded && at.Sub(t.sums[k].at) > mostIdle {
+			delete(t.sums, k)
 			continue
 		}
-		emit(k, w.sums[k].seconds)
+		emit(k, t.sums[k].seconds)
 	}
-	return w.folded, w.err
+	return t.folded, t.err
 }
 
 // Walked is what the walks were until now.
 func (w *Waits) Walked() Walked {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.walked
+	t := w.lock()
+	defer w.unlock()
+	return t.walked
 }

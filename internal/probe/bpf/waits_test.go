@@ -10,8 +10,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/teescope/teescope/internal/host"
 )
 
 // Operations of futex(2), include/uapi/linux/futex.h.
@@ -31,7 +29,7 @@ func futex(word uintptr, op, value int, timeout *unix.Timespec) {
 func openTestWaits(t testing.TB) *Waits {
 	t.Helper()
 	needKernel(t)
-	w, err := OpenWaits(host.Local())
+	w, err := OpenWaits(local)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -176,7 +177,7 @@ func TestLocal(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			r, err := s.Open(host.Local(), nil)
 			if err != nil {
-				t.Skipf("%v (%s)", err, probe.Remedy(err))
+				probetest.Skip(t, s.Name, fmt.Errorf("%w (%s)", err, probe.Remedy(err)))
 			}
 			defer r.Close()
 			seen := map[string]bool{}
@@ -201,7 +202,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(s.Name, func(b *testing.B) {
 			r, err := s.Open(host.Local(), nil)
 			if err != nil {
-				b.Skip(err)
+				probetest.Skip(b, s.Name, err)
 			}
 			defer r.Close()
 			b.ReportAllocs()
@@ -373,3 +374,17 @@ func sourceOf(path string) *probe.Source {
 }
 
 func label(path string) string { return strings.TrimSuffix(filepath.Base(path), ".txtar") }
+
+// TestFileNames: source NAME is in the file NAME.go.
+func TestFileNames(t *testing.T) {
+	for _, s := range All {
+		text, err := os.ReadFile(s.Name + ".go")
+		if err != nil {
+			t.Errorf("%s: want its file to be called %s.go", s.Name, s.Name)
+			continue
+		}
+		if !regexp.MustCompile(`Name: +"` + s.Name + `",\n\s+Doc:`).Match(text) {
+			t.Errorf("%s: want its declaration in %s.go", s.Name, s.Name)
+		}
+	}
+}

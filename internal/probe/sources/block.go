@@ -12,8 +12,8 @@ import (
 
 var (
 	blockLatency = &metric.Desc{Name: "tee_block_io_latency_seconds", Kind: metric.Histogram, Labels: []string{"device", "operation"},
-		Help: "Time in seconds from when the driver of a block device got a request to when the device had done all of it, without the time in the queue before (tracepoints block:block_rq_issue, block:block_rq_complete)."}
-	blockRequests = counter("tee_block_requests_total", "Requests that a block device completed since the monitor started, failed ones among them (tracepoint block:block_rq_complete).", "device", "operation")
+		Help: "Time in seconds from issuing a request to a block device to its completion, excluding time in the I/O scheduler's queue (tracepoints block:block_rq_issue, block:block_rq_complete)."}
+	blockRequests = counter("tee_block_requests_total", "Requests that a block device completed since the monitor started, including failed ones (tracepoint block:block_rq_complete).", "device", "operation")
 	blockBytes    = counter("tee_block_bytes_total", "Bytes of the requests that a block device completed without an error since the monitor started (tracepoint block:block_rq_complete).", "device", "operation")
 	blockErrors   = counter("tee_block_errors_total", "Requests that a block device completed with an error since the monitor started (tracepoint block:block_rq_complete).", "device", "operation")
 )
@@ -29,8 +29,8 @@ var block = probe.Source{
 		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Cost:    "about 0.75 us for each request: 0.3 us and 0.35 us in the two programs and twice 50 ns to get there (kernel run-time statistics, synchronous 4 KiB requests to a loop device, Linux 6.18 in a VM); 145 kB for each CPU, at most 8 MiB",
-	Blind:   "time in the I/O scheduler's queue and in file systems; requests of drivers that have no request queue (device mapper, md: their disks' requests are seen), and what drivers say to devices on queues without a disk; while the budget lets it see a part of the time, latencies longer than a window",
+	Cost:    "per request: see the table of event costs in docs/performance.md; 145 kB for each CPU, at most 8 MiB",
+	Blind:   "time in the I/O scheduler's queue and in file systems; requests of drivers without a request queue (device mapper, md; requests to their disks are seen), and driver commands on queues without a disk; while the budget allows only sampling, latencies longer than a window",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		c, err := bpf.Block.Open(h)
 		if err != nil {
@@ -60,7 +60,7 @@ func (b *blockReader) Read(ctx context.Context, emit func(metric.Sample)) error 
 }
 
 func (b *blockReader) send(_ *counters, emit emitter) (folded uint64) {
-	folded, b.lost = b.Block(func(device string, operation int, io *bpf.BlockIO) {
+	folded, b.lost = bpf.BlockCounts{Counters: b.Counters}.ByDevice(func(device string, operation int, io *bpf.BlockIO) {
 		l := b.label(device, bpf.BlockOperations[operation])
 		emit.send(blockRequests, float64(io.Requests), l...)
 		emit.send(blockBytes, float64(io.Bytes), l...)

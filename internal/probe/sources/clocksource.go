@@ -13,12 +13,12 @@ import (
 
 var (
 	clocksourceInfo = gauge("tee_clocksource_info",
-		"Always 1, with the kernel's clock source as a label, from sysfs current_clocksource; what is read without leaving the guest (tsc, kvm-clock, hyperv_clocksource_tsc_page, arch_sys_counter) is cheap, acpi_pm and hpet exit for each reading.",
+		"Always 1, with the kernel's clock source as a label, from sysfs current_clocksource; tsc, kvm-clock, hyperv_clocksource_tsc_page and arch_sys_counter are read inside the guest and are cheap; acpi_pm and hpet cause an exit for each reading.",
 		"name")
 	clocksourceAvailable = gauge("tee_clocksource_available",
 		"Always 1, for each clock source that the kernel could use, from sysfs available_clocksource.", "name")
 	clocksourceChanges = counter("tee_clocksource_changes_total",
-		"Changes of the clock source that readings since the monitor started have seen; the kernel leaves tsc when it finds it unstable.")
+		"Changes of the clock source seen since the monitor started; the kernel abandons tsc when it finds it unstable.")
 )
 
 const clocksourceDir = "/sys/devices/system/clocksource/clocksource0"
@@ -28,7 +28,7 @@ const clocksourceMax = 16
 
 var clocksource = probe.Source{
 	Name:    "clocksource",
-	Doc:     "The kernel's clock source, on which the cost of reading the time hangs",
+	Doc:     "The kernel's clock source, which determines the cost of reading the time",
 	Metrics: []*metric.Desc{clocksourceInfo, clocksourceAvailable, clocksourceChanges},
 	Cost:    "two small files at each reading",
 	Blind:   "changes that are undone between two readings",

@@ -15,11 +15,11 @@ import (
 )
 
 var commandCPU = counter("teescope_command_cpu_seconds_total",
-	"CPU time in seconds of a command that teescope runs for its answers, its children included.", "command")
+	"CPU time in seconds of a command that teescope runs to collect data, including its children.", "command")
 
-// commands asks commands for what no file says, beside the readings: a reading
-// takes the newest answer and never waits, however long a command takes or if
-// it never ends. At most one runs at a time.
+// commands runs commands in the background for values that no file has. A reading
+// takes the newest answer and never waits, even for a command that never ends. At
+// most one runs at a time.
 type commands[T any] struct {
 	host *host.Host
 	// name is the command's own, for messages, package what brings it.
@@ -42,7 +42,7 @@ type commands[T any] struct {
 	cpu      time.Duration
 }
 
-// runner runs one command and returns what it prints, also beside an error.
+// runner runs one command and returns its output, also with an error.
 type runner func(argv []string) ([]byte, error)
 
 // firstAnswer is how long the first reading of all waits, since without it a
@@ -76,7 +76,7 @@ func (c *commands[T]) latest(ctx context.Context) (T, error) {
 	switch {
 	case c.stop != nil && asked > c.limit+commandGrace:
 		return none, &probe.Problem{Err: fmt.Errorf("%s has not answered for %v and cannot be ended", c.name, asked.Round(time.Second)),
-			Remedy: "see the kernel log; the driver that it asks may hang"}
+			Remedy: "check the kernel log; the driver that it queries may hang"}
 	case c.err != nil:
 		return none, c.problem(c.err)
 	case !c.answered:

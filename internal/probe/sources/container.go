@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -41,14 +42,14 @@ var (
 	ctrThrottledS  = containerCounter("cpu_cfs_throttled_seconds", "Time in seconds for which the CPU quota stopped tasks")
 	ctrPeriod      = containerGauge("spec_cpu_period", "Length of a scheduling period in microseconds")
 	ctrQuota       = containerGauge("spec_cpu_quota", "CPU time allowed per period in microseconds; absent without a limit")
-	ctrMemUsage    = containerGauge("memory_usage_bytes", "Memory charged in bytes, page cache included")
-	ctrMemWorking  = containerGauge("memory_working_set_bytes", "Memory charged in bytes, less page cache that was not used lately")
+	ctrMemUsage    = containerGauge("memory_usage_bytes", "Memory charged in bytes, including page cache")
+	ctrMemWorking  = containerGauge("memory_working_set_bytes", "Memory charged in bytes, excluding page cache not used recently")
 	ctrMemRSS      = containerGauge("memory_rss", "Anonymous memory in bytes")
 	ctrMemCache    = containerGauge("memory_cache", "Page cache in bytes")
 	ctrMemFailures = containerCounter("memory_failures", "Page faults by type, and whether those of child cgroups are included (scope)", "failure_type", "scope")
 	ctrMemLimit    = containerGauge("spec_memory_limit_bytes", "Memory limit in bytes; absent without one")
 	ctrProcesses   = containerGauge("processes", "Processes in the cgroup itself, not in its children")
-	ctrThreads     = containerGauge("threads", "Threads, those of child cgroups included")
+	ctrThreads     = containerGauge("threads", "Threads, including those of child cgroups")
 	ctrReads       = containerCounter("fs_reads_bytes", "Bytes read from block devices", "device")
 	ctrWrites      = containerCounter("fs_writes_bytes", "Bytes written to block devices", "device")
 )
@@ -79,9 +80,9 @@ func containerGauge(name, what string) *metric.Desc {
 var container = probe.Source{
 	Name:    "container",
 	Doc:     "CPU, memory, I/O and network by container and systemd unit, from cgroup v1 and v2, under cAdvisor's names",
-	Needs:   []probe.Need{{Capability: "cap_sys_ptrace", For: "which network namespace a process of another user is in, for the network counters of containers", Optional: true}},
+	Needs:   []probe.Need{{Capability: "cap_sys_ptrace", For: "to find the network namespace of another user's process, for the network counters of containers", Optional: true}},
 	Kernels: "5.4 for cgroup v1, 5.15 for all that is read of v2.",
-	Blind:   "What a confidential VM started by a container does inside: its processes are not in the host's cgroups.",
+	Blind:   "Activity inside a confidential VM started by a container: its processes are not in the host's cgroups.",
 	Metrics: func() []*metric.Desc {
 		out := []*metric.Desc{ctrCPU, ctrCPUUser, ctrCPUSystem, ctrPeriods, ctrThrottled, ctrThrottledS, ctrPeriod, ctrQuota,
 			ctrMemUsage, ctrMemWorking, ctrMemRSS, ctrMemCache, ctrMemFailures, ctrMemLimit, ctrProcesses, ctrThreads, ctrReads, ctrWrites}
@@ -120,7 +121,7 @@ func (c *containers) read(ctx context.Context, out emitter) error {
 	}
 	shown := c.pick(all)
 	if len(shown) < len(all) {
-		err = fmt.Errorf("%d of %d cgroups are not shown on their own: their use is part of their parents'", len(all)-len(shown), len(all))
+		err = fmt.Errorf("%d of %d cgroups have no series of their own: their parents include their use", len(all)-len(shown), len(all))
 	}
 	r := round{emitter: out, networks: map[string]bool{}}
 	r.pods, err = podNames(c.Host, err)
@@ -282,7 +283,7 @@ func parseLogName(s string) (id string, p podName, ok bool) {
 		return "", p, false
 	}
 	i := strings.LastIndexByte(parts[2], '-')
-	if i < 0 || !isContainerID(parts[2][i+1:]) {
+	if i < 0 || !machine.IsContainerID(parts[2][i+1:]) {
 		return "", p, false
 	}
 	return parts[2][i+1:], podName{namespace: parts[1], pod: parts[0], container: parts[2][:i]}, true

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/probe"
 )
 
@@ -39,23 +40,21 @@ type cgroups struct {
 
 // cgroupTrees finds the hierarchies among the host's mounts.
 func cgroupTrees(h *host.Host) (*cgroups, error) {
-	mounts, err := hostMounts(h)
+	mounts, err := cgroupMounts(h)
 	if err != nil {
 		return nil, err
 	}
 	c := &cgroups{Host: h, v1: map[string]tree{}}
 	for _, m := range mounts {
-		t := tree{mount: unescape(m.MountPoint), root: unescape(m.Root)}
+		t := tree{mount: m.Point, root: m.Root}
 		if strings.HasPrefix(t.root, "/..") { // above our cgroup namespace
 			t.root = "/"
 		}
-		switch m.FSType {
-		case "cgroup2":
-			if c.v2 == nil {
-				c.v2 = &t
-			}
-		case "cgroup":
-			for option := range m.SuperOptions {
+		switch {
+		case m.V2 && c.v2 == nil:
+			c.v2 = &t
+		case !m.V2:
+			for _, option := range m.Controllers {
 				if _, ok := c.v1[option]; !ok && slices.Contains([]string{"cpuacct", "cpu", "memory", "pids", "blkio"}, option) {
 					c.v1[option] = t
 				}
@@ -123,7 +122,7 @@ func (c *cgroups) list() (map[string]*group, error) {
 	at := func(id string) *group {
 		g := out[id]
 		if g == nil {
-			g = &group{id: id, name: containerName(id), v1: map[string]string{}}
+			g = &group{id: id, name: machine.ContainerName(id), v1: map[string]string{}}
 			out[id] = g
 		}
 		return g
@@ -187,7 +186,7 @@ func (c *cgroups) walk(t tree, visit func(id, dir string)) error {
 }
 
 // unlessGone drops an error that only means that a folder was removed
-// meanwhile, as happens all the time to cgroups and processes.
+// during the reading, as cgroups and processes often are.
 func (c *cgroups) unlessGone(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) {
 		if there, lookErr := c.Exists(dir); lookErr == nil && !there {
@@ -195,39 +194,4 @@ func (c *cgroups) unlessGone(dir string, err error) error {
 		}
 	}
 	return err
-}
-
-// containerName tells containers from other cgroups by the last part of the
-// path, as the runtimes name it:
-//
-//	docker-ID.scope  cri-containerd-ID.scope  crio-ID.scope  nerdctl-ID.scope  libpod-ID.scope   systemd driver
-//	docker/ID  kubepods/.../podUID/ID  default/ID  libpod_parent/libpod-ID                       cgroupfs driver
-//	kubepods-burstable-podUID.slice:cri-containerd:ID                                            containerd, mixed up
-//	lxc.payload.NAME  lxc/NAME                                                                   LXC
-//
-// with an ID of 64 hexadecimal digits. The cgroups of conmon and of lxc.monitor
-// belong to the runtime.
-func containerName(id string) string {
-	dir, last := path.Split(id)
-	if name, ok := strings.CutPrefix(last, "lxc.payload."); ok {
-		return name
-	}
-	if dir == "/lxc/" {
-		return last
-	}
-	last = strings.TrimSuffix(last, ".scope")
-	if i := strings.LastIndexAny(last, "-:"); i >= 0 {
-		if strings.HasSuffix(last[:i], "conmon") {
-			return ""
-		}
-		last = last[i+1:]
-	}
-	if isContainerID(last) {
-		return last
-	}
-	return ""
-}
-
-func isContainerID(s string) bool {
-	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }

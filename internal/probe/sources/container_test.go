@@ -7,41 +7,9 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 )
-
-func TestContainerName(t *testing.T) {
-	id := strings.Repeat("0123456789abcdef", 4)
-	for path, want := range map[string]string{
-		"/":                                      "",
-		"/docker":                                "",
-		"/docker/" + id:                          id,
-		"/system.slice/docker-" + id + ".scope":  id,
-		"/machine.slice/libpod-" + id + ".scope": id,
-		"/machine.slice/libpod-conmon-" + id + ".scope":                                       "",
-		"/machine.slice/libpod-" + id + ".scope/container":                                    "",
-		"/libpod_parent/libpod-" + id:                                                         id,
-		"/libpod_parent/conmon":                                                               "",
-		"/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope":                 id,
-		"/kubepods.slice/kubepods-pod1.slice/crio-" + id + ".scope":                           id,
-		"/kubepods.slice/kubepods-pod1.slice/crio-conmon-" + id + ".scope":                    "",
-		"/kubepods/burstable/pod1c0ffee/" + id:                                                id,
-		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1c0ffee.slice":        "",
-		"/system.slice/nerdctl-" + id + ".scope":                                              id,
-		"/default/" + id:                                                                      id,
-		"/system.slice/containerd.service/kubepods-burstable-pod1.slice:cri-containerd:" + id: id,
-		"/lxc.payload.web":                                                                    "web",
-		"/lxc.monitor.web":                                                                    "",
-		"/lxc/web":                                                                            "web",
-		"/system.slice/redis-server.service":                                                  "",
-		"/process_api/85ad52621c14656d3ab80231387ac2e7":                                       "",
-		"/docker/" + strings.ToUpper(id):                                                      "",
-	} {
-		if got := containerName(path); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
-	}
-}
 
 func TestParseLogName(t *testing.T) {
 	id := strings.Repeat("ab", 32)
@@ -70,7 +38,7 @@ func TestCgroupLimit(t *testing.T) {
 	}
 	named := 0
 	for id := range ids {
-		if containerName(id) != "" {
+		if machine.ContainerName(id) != "" {
 			named++
 		}
 	}
@@ -138,9 +106,6 @@ func FuzzNames(f *testing.F) {
 	f.Add("/docker/" + strings.Repeat("a", 64))
 	f.Add("pod_ns_c-" + strings.Repeat("a", 64) + ".log")
 	f.Fuzz(func(t *testing.T, s string) {
-		if name := containerName(s); !strings.Contains(s, name) {
-			t.Errorf("%q names %q", s, name)
-		}
 		if id, p, ok := parseLogName(s); ok && s != p.pod+"_"+p.namespace+"_"+p.container+"-"+id+".log" {
 			t.Errorf("%q read as %q %+v", s, id, p)
 		}

@@ -12,30 +12,30 @@ import (
 
 var (
 	conversionCalls = counter("tee_private_memory_conversions_total",
-		"Calls since the monitor started that made private memory of the confidential VM shared with the hypervisor, or shared memory private (functions set_memory_decrypted, set_memory_encrypted).",
+		"Calls since the monitor started that converted the confidential VM's memory from private to shared with the hypervisor, or back (functions set_memory_decrypted, set_memory_encrypted).",
 		"direction")
 	conversionBytes = counter("tee_private_memory_converted_bytes_total",
-		"Memory in bytes that these calls were asked to convert.", "direction")
+		"Memory in bytes that these calls requested to convert.", "direction")
 	conversionFailures = counter("tee_private_memory_conversion_failures_total",
-		"Calls among them that failed; the kernel does not use such memory again.", "direction")
+		"Failed calls; the kernel does not reuse their memory.", "direction")
 	conversionTime = &metric.Desc{Name: "tee_private_memory_conversion_duration_seconds", Kind: metric.Histogram, Labels: []string{"direction"},
-		Help: "Time in seconds that a conversion took (both ends of the same functions)."}
+		Help: "Duration of a conversion in seconds (entry and exit of the same functions)."}
 	acceptCalls = counter("tee_memory_acceptances_total",
-		"Calls since the monitor started that accepted memory which the confidential VM was given, on the way of whoever needed it first (function accept_memory).")
+		"Calls since the monitor started that accepted memory given to the confidential VM, made by the first task that needs it (function accept_memory).")
 	acceptTime = &metric.Desc{Name: "tee_memory_acceptance_duration_seconds", Kind: metric.Histogram,
-		Help: "Time in seconds that such a call took (both ends of accept_memory)."}
+		Help: "Duration of such a call in seconds (entry and exit of accept_memory)."}
 )
 
-// conversions are dear, as each goes through the hypervisor and flushes caches
+// conversions are expensive: each goes through the hypervisor and flushes caches
 // and TLBs: drivers that convert for every I/O are a common cause of slow guests.
 var conversions = probe.Source{
 	Name:    "conversions",
-	Doc:     "Memory of this confidential VM that changes between private and shared, or is accepted",
+	Doc:     "Memory of this confidential VM converted between private and shared, or accepted",
 	Metrics: []*metric.Desc{conversionCalls, conversionBytes, conversionFailures, conversionTime, acceptCalls, acceptTime},
 	Needs:   functionNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, and CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS or CONFIG_KPROBES; CCA guests 6.13, acceptance 6.5 with CONFIG_UNACCEPTED_MEMORY",
-	Cost:    "two runs for each call, below a microsecond beside tens of them for the call; 2.7 kB for each CPU; not measured on TEE hardware",
-	Blind:   "conversions of the early boot, of firmware and of a paravisor; calls of another task that fall on the same of 256 places are counted but not timed",
+	Cost:    "two runs for each call: under a microsecond, while the call takes tens of them; 2.7 kB for each CPU; not measured on TEE hardware",
+	Blind:   "conversions in early boot, by firmware and by a paravisor; concurrent calls that collide in a table of 256 entries are counted but not timed",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if _, err := confidentialGuest(facts); err != nil {
 			return nil, err
@@ -43,12 +43,13 @@ var conversions = probe.Source{
 		_, err := readUnaccepted(h)
 		acceptance := err == nil
 		return openProgram(bpf.GuestMemory(acceptance), func(c *counters, emit emitter) uint64 {
-			c.sendConversions("to_shared", c.ToShared(), emit)
-			c.sendConversions("to_private", c.ToPrivate(), emit)
+			counts := bpf.GuestMemoryCounts{Counters: c.Counters}
+			c.sendConversions("to_shared", counts.ToShared(), emit)
+			c.sendConversions("to_private", counts.ToPrivate(), emit)
 			if !acceptance {
 				return 0
 			}
-			s := c.Accepted()
+			s := counts.Accepted()
 			if s.Begun {
 				emit.send(acceptCalls, float64(s.Calls))
 			}

@@ -19,14 +19,14 @@ import (
 type counters struct {
 	*bpf.Counters
 	decode func(*counters, emitter) (folded uint64)
-	// labels holds the label values of every series, so that a read of thousands
-	// of them does not allocate them anew.
+	// labels holds the label values of every series, so reading thousands of them does
+	// not allocate.
 	labels map[[3]string][]string
 	// folded is what decode returned last.
 	folded uint64
-	// late, where set, is what was missed beside the kernel's own count of that.
+	// late, where set, returns missed events that the kernel's own count lacks.
 	late func() uint64
-	// full is what helps when a table is full; restarting, where it is "".
+	// full is the remedy for a full table; "" means a restart.
 	full string
 }
 
@@ -60,7 +60,7 @@ func openProgram(p *bpf.Program, decode func(*counters, emitter) uint64) func(*h
 
 // Read implements probe.Reader. A hook that could not be attached is an error
 // for as long as the source is open: the others still deliver. So is a full
-// table in each round in which new names could not be told apart.
+// table in each round that counted new names as other.
 func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 	missed, err := c.Missed()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -120,7 +121,7 @@ func TestNVIDIASmi(t *testing.T) {
 	defer cancel()
 	out, err := h.Exec(ctx, host.Cmd{Argv: tee.NVIDIAQuery})
 	if err != nil {
-		t.Skipf("no card to ask: %v", err)
+		probetest.Skip(t, "graphics cards", err)
 	}
 	log, err := tee.ParseNVIDIA(out.Stdout)
 	if err != nil || len(log.GPUs) == 0 || log.Driver == "" {
@@ -266,5 +267,15 @@ func BenchmarkInterrupts(b *testing.B) {
 		if _, err := parseIRQs(text, func(name, text string, n uint64) { table.sum(table.label(name, text)).next += n }); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestNameCutInALetter: a name that the kernel cuts inside a letter is the same of every source.
+func TestNameCutInALetter(t *testing.T) {
+	const path = "/usr/bin/fourteen-bytes\u00e9" // the letter is bytes 15 and 16
+	stat := "7 (fourteen-bytes\xc3) S" + strings.Repeat(" 0", 30)
+	name, _, ok := parseStat(stat)
+	if gpu := processName(path); !ok || name != "fourteen-bytes?" || gpu != name {
+		t.Errorf("%q by the kernel, %q by the driver", name, gpu)
 	}
 }

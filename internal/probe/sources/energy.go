@@ -25,7 +25,7 @@ var raplZones = map[string]*metric.Desc{
 }
 
 func raplDesc(zone, what string) *metric.Desc {
-	return counter("node_rapl_"+zone+"_joules_total", "Energy that "+what+" has used in joules, from /sys/class/powercap.", "index", "path")
+	return counter("node_rapl_"+zone+"_joules_total", "Energy used by "+what+" in joules, from /sys/class/powercap.", "index", "path")
 }
 
 var energy = probe.Source{
@@ -33,10 +33,10 @@ var energy = probe.Source{
 	Doc:     "Energy of processors and memory by RAPL, Intel's and AMD's, under node_exporter's names",
 	Metrics: []*metric.Desc{raplZones["package"], raplZones["core"], raplZones["uncore"], raplZones["dram"], raplZones["psys"]},
 	Needs: []probe.Need{{Capability: "cap_dac_read_search",
-		For: "energy_uj, which only root may read since Linux 5.10, as it tells secrets of others (CVE-2020-8694)"}},
+		For: "energy_uj, which only root may read since Linux 5.10, because it leaks other users' secrets (CVE-2020-8694)"}},
 	Kernels: "3.13 with CONFIG_INTEL_RAPL, 5.8 for AMD",
 	Cost:    "three small files a zone; a machine has two to six zones",
-	Blind: "virtual machines, which are shown no counters; the energy of one process or enclave; everything outside processor and memory. " +
+	Blind: "virtual machines, which have no counters; the energy of one process or enclave; everything outside processor and memory. " +
 		"With SGX in use the processor itself blurs the counters (Intel's filtering after PLATYPUS)",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		zones, err := h.Glob(raplZonePattern)
@@ -65,7 +65,7 @@ type raplCounter struct{ last, base uint64 }
 
 // add takes a reading, in microjoules, of a counter that wraps at limit, which
 // takes minutes at full load. A step back from further below the limit is a
-// counter that was set to zero, and this one starts anew too.
+// counter that was reset, and this one restarts too.
 func (c *raplCounter) add(v, limit uint64) uint64 {
 	switch {
 	case v >= c.last:
@@ -97,7 +97,7 @@ func (r *rapl) read(_ context.Context, out emitter) error {
 		limit, lerr := r.host.ReadUint(dir + "/max_energy_range_uj")
 		v, verr := r.host.ReadUint(dir + "/energy_uj")
 		if errors.Is(verr, fs.ErrPermission) {
-			verr = &probe.Problem{Err: verr, Remedy: "run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10 the counter is root's, as it tells secrets of other users"}
+			verr = &probe.Problem{Err: verr, Remedy: "run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10 only root may read the counter, because it leaks other users' secrets"}
 		}
 		if lerr != nil || verr != nil {
 			err = cmp.Or(err, verr, lerr)

@@ -12,22 +12,22 @@ import (
 )
 
 var pageFaults = counter("tee_page_faults_total",
-	"Page faults since the monitor started, by process name, by space in which they happened and by cause, a partition of the x86 error code: no_page_found and write on a page that is not there, instruction_fetch from one, write_protection and protection on one that is, and other for reserved bits, protection keys, shadow stacks and SGX (tracepoints exceptions:page_fault_user and page_fault_kernel).",
+	"Page faults since the monitor started, by process name, by space in which they happened and by cause, decoded from the x86 error code: no_page_found and write on a page that is not there, instruction_fetch from one, write_protection and protection on one that is, and other for reserved bits, protection keys, shadow stacks and SGX (tracepoints exceptions:page_fault_user and page_fault_kernel).",
 	"process", "space", "cause")
 
 var pidFaults = counter("tee_pid_page_faults_total",
-	"Page faults since the source was narrowed to process ids, by id, name of the process now, space and cause; they are part of tee_page_faults_total too (tracepoints exceptions:page_fault_user and page_fault_kernel).",
+	"Page faults since the source was narrowed to process ids, by id, name of the process now, space and cause; also included in tee_page_faults_total (tracepoints exceptions:page_fault_user and page_fault_kernel).",
 	"pid", "process", "space", "cause")
 
 var faults = probe.Source{
 	Name:    "faults",
-	Doc:     "page faults by process, space and cause, counted in the kernel; x86 only",
+	Doc:     "Page faults by process, space and cause, counted in the kernel; x86 only",
 	Metrics: []*metric.Desc{pageFaults, pidFaults, retiredEvents},
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86 only",
-	Cost: "80 ns a fault, about 10 of them in the program, on a machine where a fault takes 1.4 us (CPU time of a pinned loop, Linux 6.18 in a VM, make bench). " +
+	Cost: "per fault: see the table of event costs in docs/performance.md. " +
 		"105 kB for each CPU, at most 8 MiB",
-	Blind: "faults inside production enclaves show as accesses to the enclave's page range with no instruction or cause of the enclave's own; faults of a guest in memory that its hypervisor has not given it (EPT or NPT violations) are seen on the host only, as exits of the virtual machine",
+	Blind: "the instruction and cause of faults inside production enclaves: only the enclave's page range shows; a guest's faults on memory that its hypervisor has not mapped (EPT or NPT violations): only the host sees them, as exits of the virtual machine",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("page faults by cause on %s: the tracepoints exist on x86 only", runtime.GOARCH)
@@ -37,10 +37,11 @@ var faults = probe.Source{
 }
 
 var openFaults = openByProcess(bpf.Faults, nil, func(c *counters, emit emitter) uint64 {
-	folded := c.Faults(func(process string, space, cause int, n uint64) {
+	counts := bpf.FaultCounts{Counters: c.Counters}
+	folded := counts.ByProcess(func(process string, space, cause int, n uint64) {
 		emit.send(pageFaults, float64(n), c.label(process, bpf.Spaces[space], bpf.Causes[cause])...)
 	})
-	c.OwnFaults(func(pid int, process string, space, cause int, n uint64) {
+	counts.Own(func(pid int, process string, space, cause int, n uint64) {
 		emit.send(pidFaults, float64(n), c.label(strconv.Itoa(pid), process, bpf.Spaces[space], bpf.Causes[cause])...)
 	})
 	return folded

@@ -17,27 +17,27 @@ import (
 )
 
 var (
-	gpuInfo = gauge("tee_gpu_info", "Always 1, with what the card is as labels, from nvidia-smi -q -x.",
+	gpuInfo = gauge("tee_gpu_info", "Always 1, with the card's identity as labels, from nvidia-smi -q -x.",
 		"gpu", "uuid", "name", "pci", "vbios", "driver")
 	gpuMode = gauge("tee_gpu_confidential_compute_mode",
-		"1 for the card's mode of confidential computing: off, on, devtools (on, with debuggers let in) or protected-pcie, from nvidia-smi conf-compute; absent where the driver does not say.", "gpu", "mode")
+		"1 for the card's confidential computing mode: off, on, devtools (on, with debuggers allowed) or protected-pcie, from nvidia-smi conf-compute; absent where the driver does not say.", "gpu", "mode")
 	gpuReady = gauge("tee_gpu_confidential_compute_ready",
-		"Whether the cards of a confidential machine take work, 1 or 0, from nvidia-smi conf-compute; set by whoever attested them.")
+		"Whether the cards of a confidential machine accept work, 1 or 0, from nvidia-smi conf-compute; the attesting party sets it.")
 	gpuPlatform = gauge("tee_gpu_confidential_compute_info",
-		"Always 1, with the driver's words for what processor and cards are capable of, for several cards together and for the keys' environment as labels, from nvidia-smi conf-compute.",
+		"Always 1, with the driver's words for the capabilities of processor and cards, for multi-GPU mode and for the keys' environment as labels, from nvidia-smi conf-compute.",
 		"cpu", "gpus", "multi_gpu", "environment")
 	gpuMemory          = gauge("tee_gpu_memory_size_bytes", "Memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
-	gpuMemoryUsed      = gauge("tee_gpu_memory_used_bytes", "Memory of the card in use in bytes, from nvidia-smi -q -x.", "gpu")
-	gpuProtected       = gauge("tee_gpu_protected_memory_size_bytes", "Memory of the card that confidential computing protects in bytes, from nvidia-smi -q -x; 0 with the mode off.", "gpu")
-	gpuProtectedUsed   = gauge("tee_gpu_protected_memory_used_bytes", "Protected memory of the card in use in bytes, from nvidia-smi -q -x.", "gpu")
+	gpuMemoryUsed      = gauge("tee_gpu_memory_used_bytes", "Used memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
+	gpuProtected       = gauge("tee_gpu_protected_memory_size_bytes", "Memory of the card protected by confidential computing in bytes, from nvidia-smi -q -x; 0 with the mode off.", "gpu")
+	gpuProtectedUsed   = gauge("tee_gpu_protected_memory_used_bytes", "Used protected memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
 	gpuProcessMemory   = gauge("tee_gpu_process_memory_bytes", "Memory on the card by process name in bytes, from nvidia-smi -q -x; beyond 16 names the smallest are counted under other.", "gpu", "process")
 	gpuBusy            = gauge("tee_gpu_utilization_ratio", "Share of the driver's last sample period, at most a second, in which a part of the card was busy, as a ratio, from nvidia-smi -q -x.", "gpu", "engine")
-	gpuPower           = gauge("tee_gpu_power_watts", "Power that the card draws in watts, from nvidia-smi -q -x.", "gpu")
+	gpuPower           = gauge("tee_gpu_power_watts", "Power draw of the card in watts, from nvidia-smi -q -x.", "gpu")
 	gpuPowerLimit      = gauge("tee_gpu_power_limit_watts", "Power limit in force in watts, from nvidia-smi -q -x.", "gpu")
 	gpuTemperature     = gauge("tee_gpu_temperature_celsius", "Temperature in degrees Celsius, from nvidia-smi -q -x.", "gpu", "sensor")
 	gpuClock           = gauge("tee_gpu_clock_hertz", "Clock in hertz, from nvidia-smi -q -x.", "gpu", "clock")
-	gpuLimited         = counter("tee_gpu_clock_limited_seconds_total", "Time in seconds for which clocks were held down since the driver was loaded, by reason, from nvidia-smi -q -x.", "gpu", "reason")
-	gpuTransfer        = gauge("tee_gpu_pcie_bytes_per_second", "PCIe traffic in bytes per second in the 20 ms before the driver was asked, sent (tx) and received (rx) by the card, from nvidia-smi -q -x.", "gpu", "direction")
+	gpuLimited         = counter("tee_gpu_clock_limited_seconds_total", "Time in seconds for which clocks were throttled since the driver was loaded, by reason, from nvidia-smi -q -x.", "gpu", "reason")
+	gpuTransfer        = gauge("tee_gpu_pcie_bytes_per_second", "PCIe traffic in bytes per second in the 20 ms before the query, sent (tx) and received (rx) by the card, from nvidia-smi -q -x.", "gpu", "direction")
 	gpuBounce          = gauge("tee_gpu_bounce_bytes_per_second", "PCIe traffic of a card in confidential mode, all of which is encrypted and goes through bounce buffers, in bytes per second, as tee_gpu_pcie_bytes_per_second.", "gpu", "direction")
 	gpuReplays         = counter("tee_gpu_pcie_replays_total", "Transfers that the PCIe link repeated, from nvidia-smi -q -x.", "gpu")
 	gpuLinkGeneration  = gauge("tee_gpu_pcie_link_generation", "Generation at which the PCIe link runs now, from nvidia-smi -q -x.", "gpu")
@@ -61,14 +61,14 @@ const (
 // a static program that loads no library of the driver.
 var gpu = probe.Source{
 	Name: "gpu",
-	Doc:  "NVIDIA cards: mode of confidential computing, memory, load and PCIe traffic, asked of nvidia-smi every 30 seconds",
+	Doc:  "NVIDIA cards: confidential computing mode, memory, load and PCIe traffic, from nvidia-smi every 30 seconds",
 	Metrics: []*metric.Desc{gpuInfo, gpuMode, gpuReady, gpuPlatform, gpuMemory, gpuMemoryUsed, gpuProtected, gpuProtectedUsed,
 		gpuProcessMemory, gpuBusy, gpuPower, gpuPowerLimit, gpuTemperature, gpuClock, gpuLimited, gpuTransfer, gpuBounce, gpuReplays,
 		gpuLinkGeneration, gpuLinkWidth, gpuErrors, gpuMIG, gpuMemoryEncrypted, commandCPU},
 	Kernels: "any with NVIDIA's driver, 535 or later for confidential computing",
-	Cost: "a reading takes the newest answer and waits for none; the runs of nvidia-smi themselves, two every 30 seconds and two more in confidential mode, " +
-		"are in teescope_command_cpu_seconds_total. Without nvidia-persistenced each of them initializes idle cards anew, which takes seconds",
-	Blind: "in confidential mode the card's performance counters are off, and PCIe traffic may be absent; whether a card was attested is not said, only whether somebody set it ready; " +
+	Cost: "a reading uses the newest answer and does not wait; the runs of nvidia-smi, two every 30 seconds and two more in confidential mode, " +
+		"are in teescope_command_cpu_seconds_total. Without nvidia-persistenced each run initializes idle cards again, which takes seconds",
+	Blind: "in confidential mode the card's performance counters are off, and PCIe traffic may be absent; whether a card was attested is unknown, only whether it was set ready; " +
 		"PCIe traffic is 20 ms in 30 seconds; cards given to a virtual machine are seen in that machine only; cards of other makers are not read",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		loaded, err := h.Exists("/proc/driver/nvidia/version")
@@ -78,7 +78,7 @@ var gpu = probe.Source{
 		if !loaded {
 			if left, err := h.Exists("/proc/driver/nvidia"); err != nil || left {
 				return nil, errors.Join(err, &probe.Problem{Err: errors.New("read /proc/driver/nvidia/version: the NVIDIA driver shows no version"),
-					Remedy: "load the driver anew, see the kernel log"})
+					Remedy: "reload the driver and check the kernel log"})
 			}
 			return nil, probe.NotHere("no NVIDIA driver is loaded")
 		}
@@ -259,5 +259,5 @@ const folded = "other"
 // path: its last element, of which the kernel keeps 15 bytes.
 func processName(command string) string {
 	name := path.Base(strings.TrimSpace(command))
-	return strings.ToValidUTF8(name[:min(len(name), 15)], "")
+	return metric.Label(name[:min(len(name), 15)])
 }

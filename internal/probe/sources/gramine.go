@@ -22,7 +22,7 @@ import (
 )
 
 var gramineSignals = counter("tee_sgx_gramine_signals_total",
-	"Signals that Gramine passed into enclaves by the log's name: sync are exceptions of the enclave's own, async come from outside; from its statistics (sgx.enable_stats).", "process", "kind")
+	"Signals that Gramine delivered to enclaves, by the log's name: sync are the enclave's own exceptions, async come from outside; from its statistics (sgx.enable_stats).", "process", "kind")
 
 // gramineFiles are the logs that are followed unless a setting names others.
 var gramineFiles = []string{"/var/log/gramine/*.log"}
@@ -36,10 +36,10 @@ var gramine = probe.Source{
 	Doc:     "Entries into and exits from Gramine's enclaves, from the statistics in its logs; process is the log's name",
 	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, gramineSignals},
 	OptIn:   true,
-	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "logs of other users", Optional: true}},
-	Kernels: "any; Gramine with sgx.enable_stats = true, whose error output goes to a log",
-	Cost:    "reading what the logs have gained; Gramine's own counting is always on",
-	Blind:   "threads that have not ended: send the process SIGUSR1, which newer versions of Gramine know, to have them counted now",
+	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read logs of other users", Optional: true}},
+	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log",
+	Cost:    "reading what was appended to the logs; Gramine's own counting is always on",
+	Blind:   "threads that have not ended: with newer versions of Gramine, send the process SIGUSR1 to count them now",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		return &gramineReader{host: h, files: gramineFiles, logs: map[string]*gramineLog{}}, nil
 	},
@@ -146,7 +146,7 @@ func (g *gramineReader) emit(out emitter) {
 		if !l.seen {
 			continue
 		}
-		process := strings.ToValidUTF8(strings.TrimSuffix(path.Base(name), path.Ext(name)), "\uFFFD")
+		process := metric.Label(strings.TrimSuffix(path.Base(name), path.Ext(name)))
 		if sums[process] == nil && len(sums) >= gramineLogs {
 			process = bpf.Other
 		}

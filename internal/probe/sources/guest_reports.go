@@ -10,12 +10,12 @@ import (
 
 var (
 	attestations = counter("tee_attestations_total",
-		"Attestation evidence that the guest's kernel was asked for since the monitor started: tdreport is for this machine, quote, report and token for others (functions tdx_mcall_get_report0, tdx_report_new, sev_report_new, arm_cca_report_new).",
+		"Requests for attestation evidence to the guest's kernel since the monitor started: tdreport is for this machine, quote, report and token for others (functions tdx_mcall_get_report0, tdx_report_new, sev_report_new, arm_cca_report_new).",
 		"kind", "call")
 	attestationFailures = counter("tee_attestation_failures_total",
-		"Attestation evidence that could not be made since the monitor started (results of the same functions).", "kind", "call")
+		"Failed requests for attestation evidence since the monitor started (results of the same functions).", "kind", "call")
 	attestationTime = &metric.Desc{Name: "tee_attestation_duration_seconds", Kind: metric.Histogram, Labels: []string{"kind", "call"},
-		Help: "Time in seconds that making attestation evidence took, failed ones among them; the kernel looks for a TDX quote once a second, which its times show."}
+		Help: "Duration of a request for attestation evidence in seconds, including failed ones; the kernel polls for a TDX quote once a second, so quotes take whole seconds."}
 )
 
 // guestReports times attestation where every way to ask for it passes.
@@ -25,7 +25,7 @@ var guestReports = probe.Source{
 	Metrics: []*metric.Desc{attestations, attestationFailures, attestationTime},
 	Needs:   functionNeeds[:2],
 	Kernels: "Linux 6.7 and later (CCA: 6.13) with CONFIG_TSM_REPORTS, CONFIG_DEBUG_INFO_BTF_MODULES and CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, the driver's module loaded before; tdreport since 6.2",
-	Cost:    "two runs for each report, below a microsecond beside milliseconds to seconds; 3.6 kB for each CPU; not measured on TEE hardware",
+	Cost:    "two runs for each report: under a microsecond, while a report takes milliseconds to seconds; 3.6 kB for each CPU; not measured on TEE hardware",
 	Blind:   "evidence that a paravisor's virtual TPM makes, and SEV-SNP reports asked for by ioctl on /dev/sev-guest",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		guest, err := confidentialGuest(facts)
@@ -38,7 +38,7 @@ var guestReports = probe.Source{
 		}
 		return openProgram(bpf.GuestReports(ways...), func(c *counters, emit emitter) uint64 {
 			for _, w := range ways {
-				s := c.Report(w)
+				s := bpf.GuestReportCounts{Counters: c.Counters}.Report(w)
 				l := c.label(guest.Kind, bpf.Reports[w])
 				if s.Begun {
 					emit.send(attestations, float64(s.Calls), l...)

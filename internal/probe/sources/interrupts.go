@@ -17,18 +17,18 @@ import (
 var (
 	softirqs = counter("node_softirqs_total", "Soft interrupts on all CPUs by vector, from /proc/softirqs.", "vector")
 	irqs     = counter("node_interrupts_total",
-		"Interrupts on all CPUs: those of the architecture by their short name, those of devices under type device by device, a device's queues together, from /proc/interrupts.", "type", "info", "devices")
+		"Interrupts on all CPUs: architecture interrupts by their short name; device interrupts as type device, by device, with a device's queues summed; from /proc/interrupts.", "type", "info", "devices")
 )
 
 // interruptCounts is node_exporter's interrupts and softirqs without the label
 // cpu, whose product with the lines would be thousands of series.
 var interruptCounts = probe.Source{
 	Name:    "interrupts",
-	Doc:     "Interrupts by kind and device and soft interrupts by vector, under node_exporter's names",
+	Doc:     "Interrupts by kind and device, and soft interrupts by vector, under node_exporter's names",
 	Metrics: []*metric.Desc{softirqs, irqs},
 	Kernels: "any",
 	Cost:    "two files whose size is CPUs times lines: 0.5 ms a reading with 2 CPUs and 36 lines; with 128 CPUs and 400 lines teescope's part alone is 1.6 ms (BenchmarkInterrupts)",
-	Blind:   "the time spent: node_cpu_seconds_total has it as irq and softirq, with irq at 0 on kernels without CONFIG_IRQ_TIME_ACCOUNTING; on which CPU. Counts of a CPU from before it was taken out are kept, those of the reading in which it goes or comes are lost",
+	Blind:   "the time spent: node_cpu_seconds_total has it as irq and softirq, with irq at 0 on kernels without CONFIG_IRQ_TIME_ACCOUNTING; which CPU handled an interrupt. Counts of a CPU that goes offline are kept; those of the reading in which it goes or comes are lost",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		hard := irqTable{host: h, file: "/proc/interrupts", desc: irqs, label: irqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}
 		soft := irqTable{host: h, file: "/proc/softirqs", desc: softirqs, label: softirqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}
@@ -219,5 +219,5 @@ func withoutQueue(device string) string {
 
 // bounded cuts what the kernel says to what a label may hold.
 func bounded(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), 64)], "")
+	return metric.Label(s[:min(len(s), 64)])
 }

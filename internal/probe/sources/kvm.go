@@ -17,34 +17,34 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-const vmLabels = "vm is the machine's UUID, name or process id as in tee_vm_info, other beyond 64 at once, ended the sum of those that are gone; type is what protects it"
+const vmLabels = "vm is the machine's UUID, name or process id as in tee_vm_info, other beyond 64 at once, ended the sum of machines that have ended; type is its protection"
 
 var (
 	vmExits = counter("tee_vm_exits_total",
-		"Exits of virtual CPUs from their guest since the monitor started, by the hardware's reason (Intel SDM appendix C, AMD APM appendix C; Intel's tdcall and AMD's vmgexit are calls of confidential guests); "+vmLabels+" (tracepoint kvm:kvm_exit).",
+		"Exits of virtual CPUs from their guest since the monitor started, by the hardware's reason (Intel SDM appendix C, AMD APM appendix C; Intel's tdcall and AMD's vmgexit are calls by confidential guests); "+vmLabels+" (tracepoint kvm:kvm_exit).",
 		"vm", "type", "reason")
 	vmUserExits = counter("tee_vm_userspace_exits_total",
 		"Returns of KVM_RUN to the process that runs a virtual machine, by reason, KVM_EXIT_* in lower case; memory_fault, hypercall and tdx are conversions and calls of confidential guests. Labels as in tee_vm_exits_total (tracepoint kvm:kvm_userspace_exit).",
 		"vm", "type", "reason")
 	vmGuestExits = counter("tee_vm_vmgexits_total",
-		"Calls of SEV-ES and SEV-SNP guests to their host through the GHCB, by what they ask. Labels as in tee_vm_exits_total (tracepoint kvm:kvm_vmgexit_enter).",
+		"Calls of SEV-ES and SEV-SNP guests to their host through the GHCB, by request. Labels as in tee_vm_exits_total (tracepoint kvm:kvm_vmgexit_enter).",
 		"vm", "type", "reason")
 	vmTDCalls = counter("tee_vm_tdvmcalls_total",
-		"Calls of TDX guests to their host, by what they ask. Labels as in tee_vm_exits_total (function handle_tdvmcall of kvm_intel).",
+		"Calls of TDX guests to their host, by request. Labels as in tee_vm_exits_total (function handle_tdvmcall of kvm_intel).",
 		"vm", "type", "reason")
 	vmRMPFaults = counter("tee_vm_rmp_faults_total",
 		"Faults on SEV-SNP's reverse map table, by outcome: resolved, or failed where a huge page could not be split. Labels as in tee_vm_exits_total (tracepoint kvm:kvm_rmp_fault).",
 		"vm", "type", "outcome")
 	vmPrivate = counter("tee_vm_private_memory_lookups_total",
-		"Lookups of pages of private memory (guest_memfd), one for each fault that maps one, whatever its size. Labels as in tee_vm_exits_total (function kvm_gmem_get_pfn).",
+		"Lookups of private memory pages (guest_memfd): one for each fault that maps a page of any size. Labels as in tee_vm_exits_total (function kvm_gmem_get_pfn).",
 		"vm", "type")
 	vmAway = &metric.Desc{Name: "tee_vm_exit_duration_seconds", Kind: metric.Histogram, Labels: []string{"type", "handled"},
-		Help: "Time from an exit of a virtual CPU to its next entry in seconds, the time in which its thread waits for a CPU included, by what protects the machine and by who handled the exit: kernel, userspace, or halted for an idle guest (tracepoints kvm:kvm_exit and kvm:kvm_entry)."}
+		Help: "Time from an exit of a virtual CPU to its next entry in seconds, including the time its thread waits for a CPU, by the machine's protection and by what handled the exit: kernel, userspace, or halted for an idle guest (tracepoints kvm:kvm_exit and kvm:kvm_entry)."}
 )
 
 var kvmLevels = []probe.Level{
 	{Name: "counts", Doc: "exits by machine and reason"},
-	{Name: "latency", Doc: "and how long virtual CPUs stay out of their guest"},
+	{Name: "latency", Doc: "also how long virtual CPUs stay out of their guest"},
 }
 
 var kvm = probe.Source{
@@ -53,13 +53,13 @@ var kvm = probe.Source{
 	Metrics: []*metric.Desc{vmExits, vmUserExits, vmGuestExits, vmTDCalls, vmRMPFaults, vmPrivate, vmAway},
 	Levels:  kvmLevels,
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "loading the programs", Open: true},
-		{Capability: "cap_perfmon", For: "attaching them", Open: true},
-		{Capability: "cap_dac_read_search", For: "tracefs, without which exits have no reason", Optional: true, Open: true},
+		{Capability: "cap_bpf", For: "to load the programs", Open: true},
+		{Capability: "cap_perfmon", For: "to attach them", Open: true},
+		{Capability: "cap_dac_read_search", For: "to read tracefs, without which exits have no reason", Optional: true, Open: true},
 	},
-	Kernels: "5.15 with BTF and KVM, of which the modules may be loaded later; SEV-ES calls since 5.11, reverse map faults since 6.11, private memory since 6.8, TDX since 6.16 with fentry.",
-	Cost:    "About 100 ns for an exit and 50 ns for the record it is read from, where the exit itself takes 1 us and more; level latency about 200 ns more. By the kernel's BPF statistics less their own cost, with returns to user space 15 us apart.",
-	Blind:   "What a TDX guest exits to its TDX module for, which the host never sees; and all exits where KVM runs guests without hardware support, which is noticed and said.",
+	Kernels: "5.15 with BTF and KVM, whose modules may be loaded later; SEV-ES calls since 5.11, reverse map faults since 6.11, private memory since 6.8, TDX since 6.16 with fentry.",
+	Cost:    "per exit: see the table of event costs in docs/performance.md.",
+	Blind:   "A TDX guest's exits to its TDX module, which the host never sees; and all exits where KVM runs guests without hardware support, which is reported.",
 	Open:    openKVM,
 }
 

@@ -21,8 +21,8 @@ func describePerf(name, what, event string) perfDescs {
 	event = " (perf event " + event + ")."
 	return perfDescs{
 		counter("tee_"+name+"_total", what+" on all CPUs since the monitor started"+event),
-		counter("tee_process_"+name+"_total", what+" by the processes that the source is narrowed to, while it is, by process name"+event, "process"),
-		counter("tee_pid_"+name+"_total", what+" by a process while the source is narrowed to its id, by id and name; they are part of tee_process_"+name+"_total too"+event, "pid", "process"),
+		counter("tee_process_"+name+"_total", what+" by the processes that the source is narrowed to, by process name"+event, "process"),
+		counter("tee_pid_"+name+"_total", what+" by a process while the source is narrowed to its id, by id and name; also included in tee_process_"+name+"_total"+event, "pid", "process"),
 	}
 }
 
@@ -44,22 +44,22 @@ var llcSets = []perfSet{
 		describePerf("llc_misses", "Misses of the last-level cache", "PERF_COUNT_HW_CACHE_MISSES")),
 	perfSetOf(unix.PERF_TYPE_HARDWARE, []uint64{unix.PERF_COUNT_HW_INSTRUCTIONS, unix.PERF_COUNT_HW_CPU_CYCLES},
 		describePerf("instructions", "Instructions retired", "PERF_COUNT_HW_INSTRUCTIONS"),
-		describePerf("cycles", "CPU cycles, without those in which a CPU was halted,", "PERF_COUNT_HW_CPU_CYCLES")),
+		describePerf("cycles", "CPU cycles, excluding those in which a CPU was halted,", "PERF_COUNT_HW_CPU_CYCLES")),
 }
 
 // llc counts and never samples: a sample on every miss, as some exporters take,
 // costs more than the miss.
 var llc = probe.Source{
 	Name:    "llc",
-	Doc:     "Last-level cache references and misses, instructions and cycles, of all CPUs and of the processes that it is narrowed to",
+	Doc:     "Last-level cache references and misses, instructions and cycles, of all CPUs and of the processes that the source is narrowed to",
 	Metrics: slices.Concat(llcSets[0].descs(), llcSets[1].descs()),
 	Needs: []probe.Need{
-		{Capability: "cap_perfmon", For: "to count on whole CPUs and in processes of other users, also in those that come later"},
+		{Capability: "cap_perfmon", For: "to count on whole CPUs and in processes of other users, including processes that start later"},
 		{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
 	},
 	Kernels: "Linux 5.13 and later with CONFIG_PERF_EVENTS, on a CPU or hypervisor with performance counters",
-	Cost:    "none for an event, as the hardware counts; a reading interrupts each CPU twice; processes that it is narrowed to pay for saving and restoring the counters at each switch between threads, and 4 descriptors for each thread (not measured: no machine at hand had counters)",
-	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON and VMs without virtual counters have none; a host's counters have no part of a trust domain that has counters of its own; on AMD Zen the kernel's two cache events are those of the second-level cache; of processes, what they did before they were seen at a reading; where several programs use the counters each has them for a part of the time, and the rest is extrapolated",
+	Cost:    "none for an event, because the hardware counts; a reading interrupts each CPU twice; processes that the source is narrowed to pay for saving and restoring the counters at each switch between threads, and 4 descriptors for each thread (not measured: no machine at hand had counters)",
+	Blind:   "production SGX enclaves, where the hardware stops the counters (enclaves in debug mode are counted); TDX guests without the attribute PERFMON and VMs without virtual counters have none; a host's counters exclude trust domains with counters of their own; on AMD Zen the kernel's two cache events are those of the second-level cache; processes before the first reading that sees them; where several programs share the counters, each has them for part of the time, and the rest is extrapolated",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		r, err := openPerf(h, llcSets, func(err error) error { return perfProblem(h, facts, err) })
 		if err != nil {
@@ -89,7 +89,7 @@ func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
 		why := "the kernel knows no performance counters of this CPU"
 		switch {
 		case has(facts, "tdx", tee.Guest):
-			why = "this trust domain was made without the attribute PERFMON, so it has no performance counters"
+			why = "this trust domain was created without the attribute PERFMON, so it has no performance counters"
 		case ecx&hypervisor != 0:
 			why = "the hypervisor gives this VM no performance counters"
 		}
@@ -102,9 +102,9 @@ func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
 	case errors.Is(err, unix.EMFILE):
 		p.Remedy = "raise the limit of open files (LimitNOFILE), or narrow the source to fewer processes"
 	case errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL):
-		p.Remedy = "another program may hold the counters for itself alone (NMI watchdog, a pinned perf event): end it"
+		p.Remedy = "another program may hold the counters exclusively (NMI watchdog, a pinned perf event): stop it"
 	default:
-		p.Remedy = "report the message together with the kernel's version"
+		p.Remedy = "report this message with the kernel's version"
 	}
 	return p
 }

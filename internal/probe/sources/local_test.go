@@ -14,6 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // The tests of this file run on the real kernel and compare a source with
@@ -24,7 +25,7 @@ func values(t *testing.T, s *probe.Source) map[string]float64 {
 	t.Helper()
 	r, err := s.Open(host.Local(), nil)
 	if err != nil {
-		t.Skipf("source %s: %v (%s)", s.Name, err, probe.Remedy(err))
+		probetest.Skip(t, s.Name, fmt.Errorf("%w (%s)", err, probe.Remedy(err)))
 	}
 	defer r.Close()
 	out := map[string]float64{}
@@ -41,7 +42,7 @@ func number(t *testing.T, path string, field int) float64 {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	words := strings.Fields(string(b))
 	v, err := strconv.ParseFloat(words[field], 64)
@@ -62,7 +63,7 @@ func between(t *testing.T, name string, lo, v, hi float64) {
 func TestLocalNetwork(t *testing.T) {
 	devices, err := filepath.Glob("/sys/class/net/*/statistics")
 	if err != nil || len(devices) == 0 {
-		t.Skip("no network device in sysfs")
+		t.Fatal("no network device in sysfs")
 	}
 	fields := map[string]string{"rx_bytes": "receive_bytes", "tx_packets": "transmit_packets", "rx_dropped": "receive_drop"}
 	for _, d := range devices {
@@ -81,7 +82,7 @@ func TestLocalNetwork(t *testing.T) {
 func TestLocalDisk(t *testing.T) {
 	stats, err := filepath.Glob("/sys/block/*/stat")
 	if err != nil || len(stats) == 0 {
-		t.Skip("no disk in sysfs")
+		t.Fatal("no disk in sysfs")
 	}
 	checked := 0
 	for _, path := range stats {
@@ -152,7 +153,7 @@ func TestLocalMemoryAndSystem(t *testing.T) {
 func TestLocalContainer(t *testing.T) {
 	trees, err := cgroupTrees(host.Local())
 	if err != nil {
-		t.Skip(err)
+		probetest.Skip(t, "control groups", err)
 	}
 	id := fmt.Sprintf("/teescope-test-%d/%064x", os.Getpid(), os.Getpid())
 	var procs []string
@@ -166,7 +167,7 @@ func TestLocalContainer(t *testing.T) {
 	for m := range mounts {
 		dir := filepath.Join(m, id)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Skipf("make a cgroup: %v (run as root)", err)
+			probetest.Skip(t, "control groups", fmt.Errorf("make a cgroup: %w", err))
 		}
 		t.Cleanup(func() {
 			for _, d := range []string{dir, filepath.Dir(dir)} {

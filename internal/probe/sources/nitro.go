@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -21,9 +22,9 @@ import (
 
 var (
 	nitroCPUs = gauge("tee_nitro_pool_cpus",
-		"CPUs of the pool for enclaves, by state here: offline ones are given away, online ones are the instance's still, from module parameter ne_cpus and /sys/devices/system/cpu/online.", "state")
+		"CPUs of the pool for enclaves, by state here: offline ones are reserved for enclaves, online ones still belong to the instance, from module parameter ne_cpus and /sys/devices/system/cpu/online.", "state")
 	nitroHugepages = gauge("tee_nitro_hugepages_bytes",
-		"Huge pages of the instance in bytes, from which enclaves have their memory, by size of the page and whether they are used, from /sys/kernel/mm/hugepages.", "page_bytes", "state")
+		"Huge pages of the instance in bytes, which hold the memory of enclaves, by page size and whether they are used, from /sys/kernel/mm/hugepages.", "page_bytes", "state")
 	nitroEnclaves = gauge("tee_nitro_enclaves",
 		"Enclaves by state and whether they run in debug mode, which opens them to the instance, from nitro-cli describe-enclaves.", "state", "debug")
 	nitroInfo = gauge("tee_nitro_enclave_info",
@@ -40,11 +41,11 @@ const nitroModule = "/sys/module/nitro_enclaves"
 
 var nitro = probe.Source{
 	Name:    "nitro",
-	Doc:     "AWS Nitro Enclaves on their parent instance: CPUs and memory set aside, and the enclaves, asked of nitro-cli every minute",
+	Doc:     "AWS Nitro Enclaves on their parent instance: CPUs and memory set aside, and the enclaves, from nitro-cli every minute",
 	Metrics: []*metric.Desc{nitroCPUs, nitroHugepages, nitroEnclaves, nitroInfo, nitroEnclaveCPUs, nitroEnclaveMemory, commandCPU},
 	Kernels: "5.10 (CONFIG_NITRO_ENCLAVES)",
-	Cost:    "a reading is six to ten small files; nitro-cli runs once a minute beside the readings, its CPU time is in teescope_command_cpu_seconds_total. It sees the enclaves of others only as root or in the group ne",
-	Blind:   "the inside of an enclave: CPU time, memory and exits there are hidden from the instance; what it sends over the vsock is its own to tell",
+	Cost:    "a reading is six to ten small files; nitro-cli runs once a minute in the background; its CPU time is in teescope_command_cpu_seconds_total. It sees the enclaves of others only as root or in the group ne",
+	Blind:   "the inside of an enclave: CPU time, memory and exits there are hidden from the instance; its traffic over the vsock",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if err := findNitro(h); err != nil {
 			return nil, err
@@ -78,7 +79,7 @@ func findNitro(h *host.Host) error {
 		return probe.NotHere("the driver nitro_enclaves is not loaded")
 	case !device:
 		return &probe.Problem{Err: errors.New("look for /dev/nitro_enclaves: the driver is loaded but its device is not here"),
-			Remedy: "in a container, pass the device in; elsewhere see the kernel log"}
+			Remedy: "in a container, pass the device in; elsewhere check the kernel log"}
 	}
 	return nil
 }
@@ -87,11 +88,11 @@ func findNitro(h *host.Host) error {
 // the pool (drivers/virt/nitro_enclaves/ne_misc_dev.c), so those that are online
 // are a sign of a pool that was taken back by hand.
 func readPool(h *host.Host, out emitter) error {
-	pool, err := cpuList(h, nitroModule+"/parameters/ne_cpus")
+	pool, err := machine.ReadCPUList(h, nitroModule+"/parameters/ne_cpus")
 	if err != nil {
 		return err
 	}
-	online, err := cpuList(h, "/sys/devices/system/cpu/online")
+	online, err := machine.OnlineCPUs(h)
 	if err != nil {
 		return err
 	}
@@ -104,20 +105,6 @@ func readPool(h *host.Host, out emitter) error {
 	out.send(nitroCPUs, float64(len(pool)-kept), "offline")
 	out.send(nitroCPUs, float64(kept), "online")
 	return nil
-}
-
-// cpuList reads a file that holds a list of CPUs; one of none reads as an empty
-// line or as "(null)", by kernel version.
-func cpuList(h *host.Host, file string) ([]int, error) {
-	text, err := h.ReadString(file)
-	if err != nil || text == "" || text == "(null)" {
-		return nil, err
-	}
-	list, err := parseCPUList(text)
-	if err != nil {
-		return nil, fmt.Errorf("parse %s: %w", file, err)
-	}
-	return list, nil
 }
 
 // readHugepages reads the pools of all page sizes

@@ -8,10 +8,10 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -20,7 +20,7 @@ import (
 
 // retiredEvents keeps sums exact where series end.
 var retiredEvents = counter("teescope_retired_events_total",
-	"Events of process names whose series ended because they did nothing for minutes while the table of names was nearly full: the sum of a source's series and this is all that it counted.",
+	"Events of process names whose series ended because they were idle for minutes while the table of names was nearly full. The sum of a source's series and this value is everything it counted.",
 	"source")
 
 // processNeeds is what the sources that count by process need.
@@ -34,6 +34,7 @@ var processNeeds = []probe.Need{
 // and has levels.
 type byProcess struct {
 	counters
+	table  bpf.Table
 	host   *host.Host
 	levels []probe.Level
 
@@ -50,13 +51,14 @@ func openByProcess(p *bpf.Program, levels []probe.Level, decode func(*counters, 
 		if err != nil {
 			return nil, err
 		}
+		table := bpf.Table{Counters: c}
 		return &byProcess{
 			counters: counters{Counters: c, labels: map[[3]string][]string{}, decode: func(c *counters, emit emitter) uint64 {
 				folded := decode(c, emit)
-				emit.send(retiredEvents, float64(c.Retired), c.label(p.Name)...)
+				emit.send(retiredEvents, float64(table.Retired()), c.label(p.Name)...)
 				return folded
-			}, full: "names that do nothing for minutes give their places up; to empty the tables now, switch the source off and on"},
-			host: h, levels: levels,
+			}, full: "names that are idle for minutes are removed; to empty the tables now, switch the source off and on"},
+			table: table, host: h, levels: levels,
 		}, nil
 	}
 }
@@ -65,7 +67,7 @@ func openByProcess(p *bpf.Program, levels []probe.Level, decode func(*counters, 
 func (p *byProcess) Read(ctx context.Context, emit func(metric.Sample)) error {
 	narrowing := p.follow()
 	err := p.counters.Read(ctx, emit)
-	if p.Recycle() != nil && err != nil {
+	if p.table.Recycle() != nil && err != nil {
 		// Only where the table is full does it matter that it stays so.
 		err = errors.Join(err, errors.New("places cannot be given to newer names, as changing a map needs CAP_BPF before Linux 5.19"))
 	}
@@ -82,7 +84,7 @@ func (p *byProcess) Adjust(level string, scope probe.Scope) error {
 	p.mu.Unlock()
 	var err error
 	if alone {
-		err = p.Widen() // no process is counted on its own any more
+		err = p.table.Widen() // no process is counted on its own any more
 	}
 	if !same {
 		err = errors.Join(err, p.follow())
@@ -95,13 +97,13 @@ func (p *byProcess) Adjust(level string, scope probe.Scope) error {
 func (p *byProcess) follow() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.Time(p.scope.Process)
+	p.table.Time(p.scope.Process)
 	if len(p.scope.PIDs) == 0 && p.scope.Cgroup == nil && p.scope.Container == nil {
 		if !p.narrowed {
 			return nil
 		}
 		p.narrowed = false
-		return p.Widen()
+		return p.table.Widen()
 	}
 	p.narrowed = true
 	search := memberSearch{host: p.host, scope: p.scope}
@@ -109,7 +111,7 @@ func (p *byProcess) follow() error {
 	if err != nil {
 		return err
 	}
-	err = p.Narrow(processes, search.find)
+	err = p.table.Narrow(processes, search.find)
 	for _, pid := range p.scope.PIDs {
 		if !slices.Contains(search.found, pid) {
 			search.errs = append(search.errs, fmt.Errorf("process %d has ended, or is not in the control group or container asked for", pid))
@@ -164,7 +166,7 @@ func (s *memberSearch) find(pid int) (bpf.Member, bool) {
 	if !ok || err != nil {
 		return bpf.Member{}, false
 	}
-	if m.Name = strings.ToValidUTF8(m.Name, "\uFFFD"); m.Name == "" {
+	if m.Name = metric.Label(m.Name); m.Name == "" {
 		m.Name = bpf.Unnamed
 	}
 	s.found = append(s.found, pid)
@@ -180,29 +182,16 @@ func (s *memberSearch) inScope(pid int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	groups := processGroups(text)
-	return (s.scope.Cgroup == nil || slices.ContainsFunc(groups, s.scope.Cgroup.MatchString)) &&
-		(s.scope.Container == nil || slices.ContainsFunc(groups, func(g string) bool { return inContainer(g, s.scope.Container) })), nil
-}
-
-// processGroups are the paths in /proc/PID/cgroup, one for each hierarchy, as
-// lines "number:controllers:path" (cgroups(7)). A path may hold anything but a
-// line feed.
-func processGroups(text string) (paths []string) {
-	for line := range strings.Lines(text) {
-		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
-		if len(parts) == 3 && strings.HasPrefix(parts[2], "/") && !slices.Contains(paths, parts[2]) {
-			paths = append(paths, parts[2])
-		}
-	}
-	return paths
+	groups := machine.ParseMemberships(text)
+	return (s.scope.Cgroup == nil || slices.ContainsFunc(groups, func(g machine.Membership) bool { return s.scope.Cgroup.MatchString(g.Path) })) &&
+		(s.scope.Container == nil || slices.ContainsFunc(groups, func(g machine.Membership) bool { return inContainer(g.Path, s.scope.Container) })), nil
 }
 
 // inContainer reports whether a control group is that of a matching container,
 // or below it.
 func inContainer(group string, want *regexp.Regexp) bool {
 	for g := path.Clean(group); g != "/" && g != "."; g = path.Dir(g) {
-		if name := containerName(g); name != "" && want.MatchString(name) {
+		if name := machine.ContainerName(g); name != "" && want.MatchString(name) {
 			return true
 		}
 	}

@@ -3,9 +3,8 @@ package sources
 import (
 	"context"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -43,13 +42,8 @@ func witness(h *host.Host) string {
 	return "/proc/self"
 }
 
-func hostMounts(h *host.Host) ([]*procfs.MountInfo, error) {
-	fs, err := procfs.NewFS(h.Path("/proc"))
-	if err != nil {
-		return nil, err
-	}
-	if witness(h) == "/proc/1" {
-		return fs.GetProcMounts(1)
-	}
-	return fs.GetMounts()
+// cgroupMounts are the hierarchies of control groups that the witness sees.
+func cgroupMounts(h *host.Host) ([]machine.CgroupMount, error) {
+	s, err := h.ReadString(witness(h) + "/mountinfo")
+	return machine.ParseCgroupMounts(s), err
 }

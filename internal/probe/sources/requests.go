@@ -10,30 +10,30 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/teescope/teescope/internal/app"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/servers"
 	"github.com/teescope/teescope/internal/tee"
 )
 
 var requestsTotal = counter("tee_requests_total",
-	"Requests that servers say they have answered, by the name of the process in the configuration and by kind of server; what they answered before they were asked first is part of it, a restart takes nothing away.",
+	"Requests that servers report as answered, by the process name in the configuration and by kind of server; includes requests answered before the first reading, and does not fall when a server restarts.",
 	"process", "app")
 
 var requests = probe.Source{
 	Name:    "requests",
-	Doc:     "requests that servers count themselves (Redis, nginx, PostgreSQL, memcached, any with a page of metrics), so that time can be divided by them",
+	Doc:     "Requests that servers count themselves (Redis, nginx, PostgreSQL, memcached, any with a page of metrics), so that time can be divided by them",
 	Metrics: []*metric.Desc{requestsTotal},
 	OptIn:   true,
-	Cost:    "a connection and a question to each server at each reading, all at once and beside the other sources",
+	Cost:    "one connection and one query to each server at each reading, all in parallel with the other sources",
 	Blind:   "requests of servers that the configuration does not name under `requests`",
-	Open:    openRequests(func() []app.Target { return nil }),
+	Open:    openRequests(func() []servers.Target { return nil }),
 }
 
 // Requests is the source that asks the targets which the configuration names, at
 // each reading those that it names then.
-func Requests(targets func() []app.Target) *probe.Source {
+func Requests(targets func() []servers.Target) *probe.Source {
 	s := requests
 	s.Open = openRequests(targets)
 	return &s
@@ -42,19 +42,19 @@ func Requests(targets func() []app.Target) *probe.Source {
 // IsRequests reports whether a source is the one that Requests takes the place of.
 func IsRequests(s *probe.Source) bool { return s.Name == requests.Name }
 
-func openRequests(targets func() []app.Target) func(*host.Host, []tee.Facts) (probe.Reader, error) {
+func openRequests(targets func() []servers.Target) func(*host.Host, []tee.Facts) (probe.Reader, error) {
 	return func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if len(targets()) == 0 {
 			return nil, &probe.Problem{Err: errors.New("the configuration names no server"), Remedy: "name servers under `requests` in the configuration"}
 		}
 		ctx, stop := context.WithCancel(context.Background())
-		return &requestsReader{host: h, targets: targets, ctx: ctx, stop: stop, asked: map[app.Target]*inquiry{}, sums: map[requestLabels]*requestSum{}}, nil
+		return &requestsReader{host: h, targets: targets, ctx: ctx, stop: stop, asked: map[servers.Target]*inquiry{}, sums: map[requestLabels]*requestSum{}}, nil
 	}
 }
 
 const (
-	// answerWait is how long a reading waits for servers, so that one that blocks
-	// keeps nobody else waiting; what comes later is taken by the next reading.
+	// answerWait limits a reading's wait for servers, so a blocked one does not delay
+	// the others; the next reading takes a later answer.
 	answerWait = 300 * time.Millisecond
 	// answerLimit ends a question.
 	answerLimit = 2 * time.Second
@@ -62,10 +62,10 @@ const (
 
 type requestsReader struct {
 	host    *host.Host
-	targets func() []app.Target
+	targets func() []servers.Target
 	ctx     context.Context
 	stop    context.CancelFunc
-	asked   map[app.Target]*inquiry
+	asked   map[servers.Target]*inquiry
 	sums    map[requestLabels]*requestSum
 }
 
@@ -142,10 +142,10 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 	return errors.Join(errs...)
 }
 
-func labelsOf(t app.Target) requestLabels { return requestLabels{t.Process, t.App.Name} }
+func labelsOf(t servers.Target) requestLabels { return requestLabels{t.Process, t.App.Name} }
 
 // ask asks a target, unless a question to it is under way or its answer waits.
-func (r *requestsReader) ask(t app.Target) {
+func (r *requestsReader) ask(t servers.Target) {
 	q := r.asked[t]
 	if q == nil {
 		q = &inquiry{taken: true}
@@ -170,7 +170,7 @@ func (r *requestsReader) ask(t app.Target) {
 
 // take waits for the answer and returns what was counted since the last one, which
 // is all that the server has answered where it is the first one: it joins. A server
-// that counts less than before has started anew.
+// that counts less than before has restarted.
 func (q *inquiry) take(wait context.Context, now time.Time) (more float64, joins bool, err error) {
 	select {
 	case <-q.ended:

@@ -12,11 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/teescope/teescope/internal/app"
-	"github.com/teescope/teescope/internal/app/kinds"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/servers"
 )
 
 // requestsOf is the source with a fixture's targets.
@@ -26,15 +25,15 @@ func requestsOf(t *testing.T, text string) *probe.Source {
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		t.Fatalf("targets: %v", err)
 	}
-	var targets []app.Target
+	var targets []servers.Target
 	for _, x := range list {
-		i := slices.IndexFunc(kinds.All, func(a *app.App) bool { return a.Name == x.App })
+		i := slices.IndexFunc(servers.All, func(a *servers.App) bool { return a.Name == x.App })
 		if i < 0 {
 			t.Fatalf("targets: no app %s", x.App)
 		}
-		targets = append(targets, app.Target{App: kinds.All[i], Process: x.Process, Address: x.Address})
+		targets = append(targets, servers.Target{App: servers.All[i], Process: x.Process, Address: x.Address})
 	}
-	return Requests(func() []app.Target { return targets })
+	return Requests(func() []servers.Target { return targets })
 }
 
 // TestRequests plays servers that answer, restart, fail and block, by the clock of a
@@ -44,7 +43,7 @@ func TestRequests(t *testing.T) {
 		answers := map[string]float64{"a": 100, "b": 10, "c": 7}
 		errs := map[string]error{}
 		late := make(chan struct{})
-		fake := &app.App{Name: "fake", Read: func(ctx context.Context, _ *host.Host, t app.Target) (float64, error) {
+		fake := &servers.App{Name: "fake", Read: func(ctx context.Context, _ *host.Host, t servers.Target) (float64, error) {
 			if t.Address == "blocks" {
 				<-ctx.Done()
 				return 0, errors.New("i/o timeout")
@@ -58,11 +57,11 @@ func TestRequests(t *testing.T) {
 			}
 			return answers[t.Address], errs[t.Address]
 		}}
-		target := func(process, address string) app.Target {
-			return app.Target{App: fake, Process: process, Address: address}
+		target := func(process, address string) servers.Target {
+			return servers.Target{App: fake, Process: process, Address: address}
 		}
-		targets := []app.Target{target("web", "a"), target("web", "b"), target("db", "c")}
-		r, err := Requests(func() []app.Target { return targets }).Open(host.Local(), nil)
+		targets := []servers.Target{target("web", "a"), target("web", "b"), target("db", "c")}
+		r, err := Requests(func() []servers.Target { return targets }).Open(host.Local(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,10 +94,10 @@ func TestRequests(t *testing.T) {
 		read("web fake 176; db fake 7")
 		answers["d"], answers["a"] = 1e6+3, 7
 		read("web fake 180; db fake 7")
-		targets = slices.DeleteFunc(targets, func(t app.Target) bool { return t.Address == "d" })
+		targets = slices.DeleteFunc(targets, func(t servers.Target) bool { return t.Address == "d" })
 		answers["b"] = 21
 		read("web fake 181; db fake 7")
-		targets = []app.Target{target("db", "c"), target("web", "late")}
+		targets = []servers.Target{target("db", "c"), target("web", "late")}
 		answers["c"] = 9
 		err = r.Read(t.Context(), func(s metric.Sample) {
 			if s.Labels[0] != "db" || s.Value != 9 {
@@ -111,14 +110,14 @@ func TestRequests(t *testing.T) {
 		close(late)
 		<-r.(*requestsReader).asked[targets[1]].ended
 		read("db fake 9; web fake 42") // what came between two readings is taken
-		targets = []app.Target{target("db", "blocks")}
+		targets = []servers.Target{target("db", "blocks")}
 		began := time.Now()
 		if err := r.Read(t.Context(), func(s metric.Sample) { t.Errorf("%+v", s) }); err == nil || time.Since(began) >= answerLimit {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		<-r.(*requestsReader).asked[targets[0]].ended
 		read("fake at blocks: it has not answered within 2s")
-		targets = []app.Target{target("db", "deadline")}
+		targets = []servers.Target{target("db", "deadline")}
 		read("fake at deadline: it has not answered within 2s")
 	})
 }

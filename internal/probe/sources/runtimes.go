@@ -100,20 +100,20 @@ var openEnclaveFunctions = []runtimeFunction{
 
 var runtimes = probe.Source{
 	Name:    "runtimes",
-	Doc:     "entries into and exits from unmodified enclaves, by uprobes on the untrusted runtimes of the Intel SGX SDK, Gramine, Occlum, Open Enclave and EGo",
+	Doc:     "Entries into and exits from unmodified enclaves, by uprobes on the untrusted runtimes of the Intel SGX SDK, Gramine, Occlum, Open Enclave and EGo",
 	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, retiredEvents},
 	OptIn:   true,
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "loading the program that counts"},
-		{Capability: "cap_perfmon", For: "attaching uprobes"},
-		{Capability: "cap_sys_ptrace", For: "finding runtimes in the memory maps of other users' processes", Optional: true},
-		{Capability: "cap_dac_read_search", For: "reading the symbols of files that only their owners may read", Optional: true},
-		{Capability: "cap_sys_admin", For: "hooking files that were deleted or replaced while a process still uses them, through /proc/PID/map_files", Optional: true},
+		{Capability: "cap_bpf", For: "to load the program that counts"},
+		{Capability: "cap_perfmon", For: "to attach uprobes"},
+		{Capability: "cap_sys_ptrace", For: "to find runtimes in the memory maps of other users' processes", Optional: true},
+		{Capability: "cap_dac_read_search", For: "to read the symbols of files that only their owners may read", Optional: true},
+		{Capability: "cap_sys_admin", For: "to hook files that were deleted or replaced while a process still uses them, through /proc/PID/map_files", Optional: true},
 	},
-	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; one link for all functions of a file from 6.6 on (uprobe.multi), one for each before.",
-	Cost:    "A trap of the processor for each call: 9 to 18 us on the virtual machine it was developed on (Linux 6.18, self-test of 4,800 calls), a microsecond or so is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total go by that. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
+	Kernels: "Linux 5.15 with CONFIG_UPROBE_EVENTS and BTF; from 6.6 on one link for all functions of a file (uprobe.multi), before that one link each.",
+	Cost:    "A trap for each call: 9 to 18 us on the development VM (Linux 6.18, self-test of 4,800 calls), about a microsecond is expected on bare metal. The source measures it when it is switched on; the budget and teescope_source_cpu_seconds_total use that value. Finding runtimes reads the memory map of each new process twice and of all processes once a minute.",
 	Blind: "Entries are calls by the host (ECALL) and exits are calls by the enclave (OCALL): the EEXIT that ends an ECALL and the EENTER that ends an OCALL are not counted again. " +
-		"Asynchronous exits show in Gramine only: elsewhere the enclave comes back to a bare ENCLU instruction, which must not be hooked. " +
+		"Asynchronous exits show in Gramine only: elsewhere the enclave returns to a bare ENCLU instruction, which must not be hooked. " +
 		"Switchless calls make no transition and are not counted, nor are those switchless ECALLs that fall back to one. " +
 		"Exits of a stripped Intel SDK library are counted on the functions of the OCALL table, from the round after the first ECALL. " +
 		"Not seen: SCONE and other runtimes without symbols, enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
@@ -142,7 +142,7 @@ type transitions struct {
 	inUse  map[uint64]bool   // inodes
 	lost   map[string]string // reason by file
 	// most are the exits of each process and runtime, retired the events of names
-	// that are told apart no more, folded those of names that never were.
+	// that no longer have series, folded those of names that never had.
 	most            map[runtimeProcess]float64
 	retired, folded uint64
 }
@@ -190,10 +190,10 @@ func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
 		}
 	})
 	events, _ := r.Spent()
-	out.send(retiredEvents, float64(r.Retired), "runtimes")
-	if r.Retired != r.retired {
+	out.send(retiredEvents, float64(r.Retired()), "runtimes")
+	if r.Retired() != r.retired {
 		clear(r.most)
-		r.retired = r.Retired
+		r.retired = r.Retired()
 	}
 	if len(r.lost) == 0 && events+float64(missed) > 0 {
 		out.send(probe.Coverage, events/(events+float64(missed)))
@@ -206,7 +206,7 @@ func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
 	if rerr := r.Recycle(); more { // only where the table is full does it matter that it stays so
 		err = errors.Join(err, rerr, &probe.Problem{
 			Err:    fmt.Errorf("the table of processes in the kernel is full: %d events of newer names are counted as %s; sums stay exact", folded, bpf.Other),
-			Remedy: "names that do nothing for some minutes give their places back",
+			Remedy: "names that are idle for some minutes are removed",
 		})
 	}
 	return err
@@ -217,7 +217,7 @@ func (r *transitions) problem() error {
 	if len(r.lost) == 0 {
 		if _, files := r.Hooked(bpf.FileID{}); files == 0 && r.host.IsLocal() {
 			return &probe.Problem{Err: errors.New("find the runtime of an enclave: none runs, and none is in the usual places"),
-				Remedy: fmt.Sprintf("start the enclave; it is looked for in each round, and each call of it will cost %.2g us more", r.HitSeconds()*1e6)}
+				Remedy: fmt.Sprintf("start the enclave; teescope looks for it in each round, and each of its calls will cost %.2g us more", r.HitSeconds()*1e6)}
 		}
 		return nil
 	}
@@ -275,8 +275,8 @@ func (r *transitions) usual() {
 	}
 }
 
-// process hooks the runtimes that a process has mapped. One that ends meanwhile
-// is no loss.
+// process hooks the runtimes that a process has mapped. A process that has ended is
+// no loss.
 func (r *transitions) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	b, err := r.host.ReadFile(dir + "/maps")
@@ -312,7 +312,7 @@ func (r *transitions) process(pid int) {
 	}
 	if enclave && !found {
 		name, _ := r.host.ReadString(dir + "/comm")
-		r.lost["process "+strings.ToValidUTF8(cmp.Or(name, strconv.Itoa(pid)), "\uFFFD")] = "it has enclaves, but none of the known runtimes with symbols"
+		r.lost["process "+metric.Label(cmp.Or(name, strconv.Itoa(pid)))] = "it has enclaves, but none of the known runtimes with symbols"
 	}
 }
 
@@ -389,7 +389,7 @@ func placesOf(x *bpf.Executable, runtime int, functions map[string]uint64) (plac
 func (r *transitions) table(pid int, functions []uint64) {
 	// The kernel's process ids are those of the first PID namespace.
 	if self, err := r.host.Readlink("/proc/self"); err != nil || self != strconv.Itoa(r.PID()) {
-		r.lost["OCALL tables"] = "/proc is of another PID namespace, so their processes cannot be found"
+		r.lost["OCALL tables"] = "/proc is of another PID namespace, so the processes cannot be found"
 		return
 	}
 	dir := "/proc/" + strconv.Itoa(pid)

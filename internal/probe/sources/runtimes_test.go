@@ -16,6 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // compile builds a program or library of testdata/runtimes.
@@ -27,7 +28,7 @@ func compile(t *testing.T, out string, args ...string) string {
 	cmd := exec.Command("gcc", append([]string{"-O2", "-o", out}, args...)...)
 	cmd.Dir = "testdata/runtimes"
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("gcc %v: %v: %s", args, err, text)
+		probetest.Skip(t, "a C compiler", fmt.Errorf("gcc %v: %w: %s", args, err, text))
 	}
 	return out
 }
@@ -86,7 +87,7 @@ func hooking(t *testing.T) (*transitions, *time.Time) {
 	h.Now = func() time.Time { return now }
 	r, err := runtimes.Open(h, nil)
 	if err != nil {
-		t.Skipf("source runtimes: %v (%s)", err, probe.Remedy(err))
+		probetest.Skip(t, "runtimes", fmt.Errorf("%w (%s)", err, probe.Remedy(err)))
 	}
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
@@ -253,7 +254,7 @@ func TestRuntimesInContainers(t *testing.T) {
 		script := fmt.Sprintf(`mount -t tmpfs none %s && cd %[1]s && mkdir up work at && mount -t overlay overlay -o lowerdir=%s/image,upperdir=up,workdir=work at && exec at/rt-boxed 10 2`,
 			box, dir)
 		if out, err := exec.Command("unshare", "-m", "sh", "-c", strings.Replace(script, "exec at/rt-boxed 10 2", "true", 1)).CombinedOutput(); err != nil {
-			t.Skipf("no overlay in a mount namespace: %v: %s", err, out)
+			probetest.Skip(t, "mounts", fmt.Errorf("no overlay in a mount namespace: %w: %s", err, out))
 		}
 		boxes = append(boxes, converse(t, "unshare", "-m", "sh", "-c", script))
 	}

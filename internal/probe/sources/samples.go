@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -14,26 +15,26 @@ import (
 
 var (
 	sampledCPU = counter("tee_sampled_cpu_seconds_total",
-		"CPU time in seconds since the monitor started, by process name and by what its threads did when a sampling clock ticked, 97 times a second on each CPU: in user space (user; with call tls_handshake as far as the source tls knows, and guest for a virtual CPU in its guest), in a system call (kernel, with its name, or tls_handshake where a handshake made it), in a page fault (fault), in an interrupt or another exception (interrupt), or as a thread of the kernel (thread); each sample counts for the time between two ticks (perf event cpu-clock).",
+		"CPU time in seconds since the monitor started, by process name and by what its threads did when a sampling clock ticked, 97 times a second on each CPU: in user space (user; with call tls_handshake where the source tls sees one, and guest for a virtual CPU in its guest), in a system call (kernel, with its name, or tls_handshake where a handshake made it), in a page fault (fault), in an interrupt or another exception (interrupt), or as a thread of the kernel (thread); each sample counts for the time between two ticks (perf event cpu-clock).",
 		"process", "mode", "call")
 	sampleInterval = gauge("tee_sample_interval_seconds",
-		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, where it is the mean of the last round. A number of seconds divided by it is the number of samples, which says how certain the seconds are.",
+		"Time in seconds that one sample stands for, by clock: cpu for tee_sampled_cpu_seconds_total, wait for tee_sampled_wait_seconds_total, where it is the mean of the last round. Seconds divided by this interval are the number of samples, which says how certain the seconds are.",
 		"clock")
 )
 
 var samples = probe.Source{
 	Name:    "samples",
-	Doc:     "CPU time by process and by what it was spent in: user space, each system call, page faults, interrupts; from samples",
+	Doc:     "CPU time by process and by what it was spent on: user space, each system call, page faults, interrupts; from samples",
 	Metrics: []*metric.Desc{sampledCPU, sampleInterval, retiredEvents},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the programs", Open: true},
-		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures, and to open a perf event of each CPU; where kernel.perf_event_paranoid is 3, as on Debian, the latter takes cap_sys_admin", Open: true},
+		{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures, and to open a perf event of each CPU; where kernel.perf_event_paranoid is 3, as on Debian, the latter needs cap_sys_admin", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_PERF_EVENTS, x86-64 only",
-	Cost: "97 ticks a second on each CPU, an idle one too, of 12.5 us each, of which 2.4 us in the program: 0.12 % of a core, on a virtual machine that the timer's interrupt leaves (Linux 6.18, BenchmarkTick). The source measures a tick when it is opened; the budget and teescope_source_cpu_seconds_total go by that. " +
+	Cost: "97 ticks a second on each CPU, an idle one too, of 12.5 us each, 2.4 us of them in the program: 0.12 % of a core, on a VM that the timer's interrupt exits (Linux 6.18, BenchmarkTick). The source measures a tick when it is opened; the budget and teescope_source_cpu_seconds_total use that value. " +
 		"64 kB for each CPU, at most 8 MiB, and 1.3 MB",
-	Blind: "what runs with interrupts off: the tick comes when they are on again, so the way into and out of the kernel counts for what follows, as 40 of the 130 ns of an empty system call do for user space (Linux 6.18 in a VM, TestCauses); interrupts themselves but for their soft part, and what they interrupt in a system call counts for the call; " +
-		"interrupts cannot be told from page faults under lockdown in confidentiality mode and on processors with FRED, all are fault there; the inside of enclaves is user space; the tail of rt_sigreturn is interrupt. While the machine itself is not run (steal) ticks are late: they are missed events",
+	Blind: "what runs with interrupts off: the tick comes when they are on again, so the way into and out of the kernel counts for what follows, so 40 of the 130 ns of an empty system call count for user space (Linux 6.18 in a VM, TestCauses); interrupts themselves but for their soft part, and what they interrupt in a system call counts for the call; " +
+		"interrupts cannot be told from page faults under lockdown in confidentiality mode and on processors with FRED, all are fault there; the inside of enclaves is user space; the tail of rt_sigreturn is interrupt. While the hypervisor does not run the machine (steal), ticks are late and count as missed events",
 	Open: openSamples,
 }
 
@@ -48,12 +49,12 @@ func openSamples(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 	return &sampler{
 		counters: counters{
 			Counters: s.Counters, labels: map[[3]string][]string{}, late: s.Late,
-			full: "names that do nothing for minutes give their places up; to empty the tables now, switch the source off and on",
+			full: "names that are idle for minutes are removed; to empty the tables now, switch the source off and on",
 			decode: func(c *counters, emit emitter) uint64 {
 				folded := s.Sampled(func(process string, in bpf.Activity, call string, n float64) {
 					emit.send(sampledCPU, n*bpf.SamplePeriod.Seconds(), c.label(process, string(in), call)...)
 				})
-				emit.send(retiredEvents, float64(c.Retired), c.label("samples")...)
+				emit.send(retiredEvents, float64(s.Retired()), c.label("samples")...)
 				emit.send(sampleInterval, bpf.SamplePeriod.Seconds(), c.label("cpu")...)
 				return folded
 			},
@@ -71,15 +72,15 @@ type sampler struct {
 
 // Read implements probe.Reader.
 func (s *sampler) Read(ctx context.Context, emit func(metric.Sample)) error {
-	online, following := cpuList(s.host, "/sys/devices/system/cpu/online")
+	online, following := machine.OnlineCPUs(s.host)
 	if following == nil {
 		following = s.samples.Follow(online)
 	}
 	if following != nil {
-		following = &probe.Problem{Err: following, Remedy: "the clock of a CPU that has come takes CAP_PERFMON or, where kernel.perf_event_paranoid is 3, CAP_SYS_ADMIN: restart teescope"}
+		following = &probe.Problem{Err: following, Remedy: "the clock of a CPU that came online needs CAP_PERFMON or, where kernel.perf_event_paranoid is 3, CAP_SYS_ADMIN: restart teescope"}
 	}
 	err := s.counters.Read(ctx, emit)
-	if rerr := s.Recycle(); err != nil { // only where the table is full does it matter that it stays so
+	if rerr := s.samples.Recycle(); err != nil { // only where the table is full does it matter that it stays so
 		err = errors.Join(err, rerr)
 	}
 	return errors.Join(err, following)

@@ -16,24 +16,24 @@ import (
 
 var (
 	overheadCPU = counter("teescope_overhead_cpu_seconds_total",
-		"CPU time in seconds that teescope costs: userspace is its own process (/proc/self/stat); body is its BPF programs, from short windows of the kernel's run-time statistics times all counted events; dispatch is the way into them, calibrated when they were attached. Body and dispatch are estimates, absent until the first window is over.",
+		"CPU time that teescope uses in seconds: userspace is its own process (/proc/self/stat); body is its BPF programs, from short windows of the kernel's run-time statistics times all counted events; dispatch is the cost of entering them, calibrated at attachment. Body and dispatch are estimates, absent until the first window has ended.",
 		"part")
 	memoryBytes = gauge("teescope_memory_bytes",
-		"Memory in bytes that teescope uses: rss is what its process has in RAM (/proc/self/status), bpf_maps what the kernel accounts for its maps.",
+		"Memory in bytes that teescope uses: rss is its process's resident memory (/proc/self/status), bpf_maps the kernel's accounting of its maps.",
 		"kind")
 )
 
 var self = probe.Source{
 	Name:    "self",
-	Doc:     "what teescope itself costs: CPU time in its process and in its BPF programs, and memory",
+	Doc:     "What teescope itself uses: CPU time in its process and in its BPF programs, and memory",
 	Metrics: []*metric.Desc{overheadCPU, memoryBytes},
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "empty programs, to measure what calling one costs", Optional: true, Open: true},
-		{Capability: "cap_sys_admin", For: "the kernel's run-time statistics for a fifth of a second, to measure what an event costs in each program; where it is kept, once a minute", Optional: true, Open: true},
+		{Capability: "cap_bpf", For: "to load empty programs that measure what calling one costs", Optional: true, Open: true},
+		{Capability: "cap_sys_admin", For: "to switch on the kernel's run-time statistics for a fifth of a second, which measures an event's cost in each program; once a minute where the capability is kept", Optional: true, Open: true},
 	},
 	Kernels: "Any for user space; 5.11 for the programs.",
 	Cost:    "10 us a reading; the statistics cost every program on the machine 50 ns a run while they are on (measured; 200 ms at the start, and each minute with --privileges keep).",
-	Blind:   "What programs of other tools cost, and what the processor's caches lose.",
+	Blind:   "The cost of other tools' programs, and cache pollution caused by teescope.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		s := &selfReader{host: h}
 		if h.IsLocal() {

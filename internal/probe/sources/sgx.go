@@ -19,33 +19,33 @@ import (
 // statistics have in common; only one of the two is open on a machine.
 var (
 	sgxEnclaves = gauge("tee_sgx_enclaves",
-		"Enclaves that exist, from the SGX driver; in-tree those counted since the monitor started, and those that were there before as far as /proc/PID/maps tells them apart.")
+		"Enclaves that exist, from the SGX driver; in-tree, those counted since the monitor started plus earlier ones that /proc/PID/maps shows.")
 	enclavesCreated     = counter("tee_sgx_enclaves_created_total", "Enclaves created (ECREATE), from the SGX driver.")
 	enclavesInitialized = counter("tee_sgx_enclaves_initialized_total", "Enclaves initialized (EINIT), from the SGX driver.")
-	enclavesRemoved     = counter("tee_sgx_enclaves_removed_total", "Enclaves removed, from the SGX driver; in-tree those among them that were opened and never created.")
+	enclavesRemoved     = counter("tee_sgx_enclaves_removed_total", "Enclaves removed, from the SGX driver; in-tree, including those opened but never created.")
 	pagesAllocated      = counter("tee_sgx_epc_pages_allocated_total", "EPC pages handed out by the allocator, from the SGX driver.")
-	pagesAdded          = counter("tee_sgx_epc_pages_added_total", "Pages added to enclaves (EADD), from the SGX driver; in-tree those that were given a page to be added.")
+	pagesAdded          = counter("tee_sgx_epc_pages_added_total", "Pages added to enclaves (EADD), from the SGX driver; in-tree, pages allocated to be added.")
 	pagesEvicted        = counter("tee_sgx_epc_pages_evicted_total", "EPC pages written out to memory (EWB), from the SGX driver.")
 	pagesLoadedBack     = counter("tee_sgx_epc_pages_loaded_back_total", "Evicted pages loaded back into the EPC (ELDU), from the SGX driver.")
-	pagesReclaimed      = counter("tee_sgx_epc_pages_reclaimed_total", "EPC pages taken by the reclaimer, from the SGX driver; in-tree these are the pages evicted.")
+	pagesReclaimed      = counter("tee_sgx_epc_pages_reclaimed_total", "EPC pages taken by the reclaimer, from the SGX driver; in-tree, these are the pages evicted.")
 	pagesMarkedOld      = counter("tee_sgx_epc_pages_marked_old_total", "EPC pages whose accessed bit the reclaimer cleared, from the SGX driver.")
 )
 
 var (
 	pagesFreed = counter("tee_sgx_epc_pages_freed_total",
-		"EPC pages given back to the allocator (kernel function sgx_free_epc_page).")
+		"EPC pages returned to the allocator (kernel function sgx_free_epc_page).")
 	allocationFailures = counter("tee_sgx_epc_allocation_failures_total",
-		"Requests for an EPC page that failed, by reason: busy is no free page where the caller may not reclaim, so that a fault is tried again; no_memory is an EPC that is used up (kernel function sgx_alloc_epc_page).", "reason")
+		"Requests for an EPC page that failed, by reason: busy means no free page where the caller may not reclaim, so the fault is retried; no_memory means that the EPC is used up (kernel function sgx_alloc_epc_page).", "reason")
 	reclaimBatches = counter("tee_sgx_epc_reclaim_batches_total",
-		"Batches of at most 16 pages that were looked at to be reclaimed, by context: background is the thread ksgxd, direct one that needs a page (kernel function sgx_reclaim_pages).", "context")
+		"Batches of at most 16 pages examined for reclaim, by context: background is the thread ksgxd, direct is a thread that needs a page (kernel function sgx_reclaim_pages).", "context")
 	reclaimTime = &metric.Desc{Name: "tee_sgx_epc_reclaim_duration_seconds", Kind: metric.Histogram, Labels: []string{"context"},
-		Help: "Time that a batch of reclaiming took in seconds; direct is time that an application waits (kernel function sgx_reclaim_pages)."}
+		Help: "Duration of a reclaim batch in seconds; in context direct an application waits for it (kernel function sgx_reclaim_pages)."}
 	sgxFaults = counter("tee_sgx_enclave_faults_total",
-		"Page faults on enclave memory by result; resolved includes those that are tried again because no EPC page was free (kernel function sgx_vma_fault).", "result")
+		"Page faults on enclave memory by result; resolved includes faults that are retried because no EPC page was free (kernel function sgx_vma_fault).", "result")
 	faultTime = &metric.Desc{Name: "tee_sgx_enclave_fault_duration_seconds", Kind: metric.Histogram,
-		Help: "Time that the driver took for a page fault on enclave memory in seconds, loading the page back included (kernel function sgx_vma_fault)."}
+		Help: "Time the driver spent on a page fault on enclave memory in seconds, including loading the page back (kernel function sgx_vma_fault)."}
 	sgxProcessPages = counter("tee_sgx_process_epc_pages_total",
-		"EPC pages by the process that they were allocated for or loaded back for (kernel functions sgx_alloc_epc_page, sgx_encl_eldu).", "process", "operation")
+		"EPC pages allocated or loaded back, by the process that needed them (kernel functions sgx_alloc_epc_page, sgx_encl_eldu).", "process", "operation")
 	sgxProcessFaults = counter("tee_sgx_process_enclave_faults_total",
 		"Page faults on enclave memory by process (kernel function sgx_vma_fault).", "process")
 	sgxHook = gauge("tee_sgx_hook_live",
@@ -83,13 +83,13 @@ var sgx = probe.Source{
 		pagesAllocated, pagesAdded, pagesFreed, pagesEvicted, pagesLoadedBack, pagesReclaimed, pagesMarkedOld,
 		allocationFailures, reclaimBatches, reclaimTime, sgxFaults, faultTime, sgxProcessPages, sgxProcessFaults, sgxHook},
 	Needs: []probe.Need{
-		{Capability: "cap_bpf", For: "loading its programs", Open: true},
-		{Capability: "cap_perfmon", For: "attaching them", Open: true},
-		{Capability: "cap_sys_ptrace", For: "counting the enclaves that were there before", Optional: true, Open: true},
+		{Capability: "cap_bpf", For: "to load its programs", Open: true},
+		{Capability: "cap_perfmon", For: "to attach them", Open: true},
+		{Capability: "cap_sys_ptrace", For: "to count the enclaves that existed before", Optional: true, Open: true},
 	},
-	Kernels: "5.17 with fentry (CONFIG_DEBUG_INFO_BTF, CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS), 5.15 with kprobes (CONFIG_KPROBE_EVENTS); CONFIG_X86_SGX; seen to fire on functions of the same signatures on 6.1 and 6.12",
-	Cost:    "not measured on SGX hardware; as programs of this size elsewhere, some 0.1 to 0.2 us for each page handed out, written out or loaded back and each fault, which take the driver microseconds; nothing while no enclave pages",
-	Blind:   "what happens inside enclaves; EPC that a virtual machine's kernel pages (only its allocation shows); the resident pages of a process; with kretprobes one page in 511 too many is counted as added",
+	Kernels: "5.17 with fentry (CONFIG_DEBUG_INFO_BTF, CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS), 5.15 with kprobes (CONFIG_KPROBE_EVENTS); CONFIG_X86_SGX; tested on functions with the same signatures on 6.1 and 6.12",
+	Cost:    "not measured on SGX hardware; like programs of this size elsewhere, 0.1 to 0.2 us for each page allocated, written out or loaded back and each fault, while the driver spends microseconds; nothing while no enclave pages",
+	Blind:   "what happens inside enclaves; EPC paged by a virtual machine's kernel (only its allocation shows); the resident pages of a process; kretprobes count one page in 511 too many as added",
 	Open:    openSGX,
 }
 
@@ -106,7 +106,7 @@ func openSGX(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &sgxReader{counters: &counters{Counters: c, labels: map[[3]string][]string{}}, host: h, attached: true}
+	r := &sgxReader{counts: bpf.SGXCounts{Counters: c}, counters: &counters{Counters: c, labels: map[[3]string][]string{}}, host: h, attached: true}
 	r.decode = func(_ *counters, out emitter) uint64 { return r.emit(out) }
 	r.seed()
 	return r, nil
@@ -115,7 +115,8 @@ func openSGX(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 // sgxReader adds the enclaves that exist to what the programs count.
 type sgxReader struct {
 	*counters
-	host *host.Host
+	counts bpf.SGXCounts
+	host   *host.Host
 
 	mu       sync.Mutex
 	attached bool
@@ -166,8 +167,8 @@ func (r *sgxReader) seed() {
 
 // counted is how many enclave objects came more than went.
 func (r *sgxReader) counted() (int64, bool) {
-	opened, live := r.SGXTotal(bpf.SGXOpened)
-	removed, _ := r.SGXTotal(bpf.SGXRemoved)
+	opened, live := r.counts.Total(bpf.SGXOpened)
+	removed, _ := r.counts.Total(bpf.SGXRemoved)
 	return int64(opened) - int64(removed), live
 }
 
@@ -194,13 +195,13 @@ func (r *sgxReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.unseen != nil {
-		err = errors.Join(err, &probe.Problem{Err: fmt.Errorf("count the enclaves that were there before: %w", r.unseen), Remedy: probe.Remedy(r.unseen)})
+		err = errors.Join(err, &probe.Problem{Err: fmt.Errorf("count the enclaves that existed before: %w", r.unseen), Remedy: probe.Remedy(r.unseen)})
 	}
 	return err
 }
 
 func (r *sgxReader) live() (names []string) {
-	r.SGXHooks(func(name string, live bool) {
+	r.counts.Hooks(func(name string, live bool) {
 		if live {
 			names = append(names, name)
 		}
@@ -213,18 +214,18 @@ func (r *sgxReader) emit(out emitter) (folded uint64) {
 		out.send(sgxEnclaves, n)
 	}
 	for _, c := range sgxCounters {
-		if n, ok := r.SGXTotal(c.event); ok {
+		if n, ok := r.counts.Total(c.event); ok {
 			out.send(c.desc, float64(n), c.labels...)
 		}
 	}
-	r.SGXHooks(func(name string, live bool) {
+	r.counts.Hooks(func(name string, live bool) {
 		v := 0.0
 		if live {
 			v = 1
 		}
 		out.send(sgxHook, v, r.label(name)...)
 	})
-	fault, background, direct := r.SGXTimes()
+	fault, background, direct := r.counts.Times()
 	sendTimes(out, faultTime, fault)
 	sendTimes(out, reclaimTime, background, "background")
 	sendTimes(out, reclaimTime, direct, "direct")
@@ -239,9 +240,9 @@ func sendTimes(out emitter, d *metric.Desc, l *bpf.Latency, labels ...string) {
 
 func (r *sgxReader) byProcess(out emitter) (folded uint64) {
 	var allocated, loaded uint64
-	pages, faults := r.SGXLive(bpf.SGXPages), r.SGXLive(bpf.SGXFaults)
-	loads := r.SGXLive(bpf.SGXLoads)
-	folded = r.SGXByProcess(func(process string, a, l, f uint64) {
+	pages, faults := r.counts.Live(bpf.SGXPages), r.counts.Live(bpf.SGXFaults)
+	loads := r.counts.Live(bpf.SGXLoads)
+	folded = r.counts.ByProcess(func(process string, a, l, f uint64) {
 		allocated += a
 		loaded += l
 		if pages {

@@ -14,6 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 func TestWrapping(t *testing.T) {
@@ -197,7 +198,7 @@ func TestLegacyStub(t *testing.T) {
 	h := host.Local()
 	const trigger = "/sys/module/isgx/parameters/trigger"
 	if _, err := h.Stat(trigger); err != nil {
-		t.Skipf("the module of e2e/kernels/stub is not loaded: %v", err)
+		probetest.Skip(t, "stub of SGX", err)
 	}
 	r, err := sgxLegacy.Open(h, nil)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 var (
 	swiotlbSize = gauge("tee_swiotlb_size_bytes", "Size of the bounce buffer pool in bytes, from debugfs swiotlb/io_tlb_nslabs.")
 	swiotlbUsed = gauge("tee_swiotlb_used_bytes", "Bounce buffers in use in bytes, from debugfs swiotlb/io_tlb_used; near the size, I/O fails.")
-	swiotlbMax  = gauge("tee_swiotlb_used_max_bytes", "Most bounce buffers in use at once since boot in bytes, from debugfs swiotlb/io_tlb_used_hiwater.")
-	swiotlbSeen = gauge("tee_swiotlb_used_max_seen_bytes", "Most bounce buffers that a reading found in use since the monitor started in bytes; a lower bound of the kernel's own mark, which kernel lockdown hides.")
+	swiotlbMax  = gauge("tee_swiotlb_used_max_bytes", "Maximum of bounce buffers in use at once since boot in bytes, from debugfs swiotlb/io_tlb_used_hiwater.")
+	swiotlbSeen = gauge("tee_swiotlb_used_max_seen_bytes", "Maximum of bounce buffers that a reading found in use since the monitor started in bytes; a lower bound of the kernel's own maximum, which kernel lockdown hides.")
 )
 
 const (
@@ -34,10 +34,10 @@ var swiotlb = probe.Source{
 	Name:    "swiotlb",
 	Doc:     "Bounce buffers, through which a confidential VM does its I/O",
 	Metrics: []*metric.Desc{swiotlbSize, swiotlbUsed, swiotlbMax, swiotlbSeen},
-	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read debugfs, where a user other than root runs teescope"}},
-	Kernels: "Linux 5.15 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_FS, debugfs mounted; the kernel's own mark since 6.3 and not under lockdown",
+	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read debugfs, where teescope does not run as root"}},
+	Kernels: "Linux 5.15 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_FS, debugfs mounted; the kernel's own maximum since 6.3 and not under lockdown",
 	Cost:    "three small files at each reading",
-	Blind:   "what happens between two readings, other than the kernel's own mark; pools that devices have of their own",
+	Blind:   "changes between two readings, except for the kernel's own maximum; pools that belong to one device",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if err := findSwiotlb(h, facts); err != nil {
 			return nil, err

@@ -13,36 +13,37 @@ var (
 		"System calls entered since the monitor started, by process name and call; compat is any call of a 32-bit program (tracepoint raw_syscalls:sys_enter).",
 		"process", "syscall")
 	pidSyscalls = counter("tee_pid_syscalls_total",
-		"System calls entered since the source was narrowed to process ids, by id, name of the process now and call; they are part of tee_syscalls_total too (tracepoint raw_syscalls:sys_enter).",
+		"System calls entered since the source was narrowed to process ids, by id, name of the process now and call; also included in tee_syscalls_total (tracepoint raw_syscalls:sys_enter).",
 		"pid", "process", "syscall")
 	syscallDuration = &metric.Desc{Name: "tee_syscall_duration_seconds", Kind: metric.Histogram, Labels: []string{"syscall"},
-		Help: "Time in seconds from when a system call is entered to when it returns, waiting included, by call; the 63 calls that were seen first, and other for the rest; level latency only (tracepoints raw_syscalls:sys_enter and sys_exit)."}
+		Help: "Time in seconds from entering a system call to its return, including waiting, by call: the first 63 calls seen, other for the rest; level latency only (tracepoints raw_syscalls:sys_enter and sys_exit)."}
 )
 
 var syscallLevels = []probe.Level{
 	{Name: "count", Doc: "numbers of calls"},
-	{Name: "latency", Doc: "how long calls take, too: costs about four times as much"},
+	{Name: "latency", Doc: "also how long calls take: costs about four times as much"},
 }
 
 var syscalls = probe.Source{
 	Name:    "syscalls",
-	Doc:     "system calls by process and call, counted in the kernel",
+	Doc:     "System calls by process and call, counted in the kernel",
 	Metrics: []*metric.Desc{syscallsTotal, syscallDuration, pidSyscalls, retiredEvents},
 	Levels:  syscallLevels,
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
-	Cost: "90 ns a call at level count, 12 of them in the program, and 250 ns at level latency, on a machine where an empty call takes 205 ns (CPU time of a pinned loop, Linux 6.18 in a VM, make bench). " +
+	Cost: "per call: see the table of event costs in docs/performance.md. " +
 		"64 kB for each CPU for counts and 54 kB for times, at most 8 MiB each, and 1.5 MB",
-	Blind: "system calls of a process that an enclave's runtime makes for it look like the process's own; calls that a library OS such as Gramine handles inside an enclave or that a guest of gVisor makes never reach the kernel; calls that do not return (exit) have no duration",
+	Blind: "system calls made by an enclave's runtime look like the process's own; calls that a library OS such as Gramine handles inside an enclave or that a guest of gVisor makes never reach the kernel; calls that do not return (exit) have no duration",
 	Open: openByProcess(bpf.Syscalls, syscallLevels, func(c *counters, emit emitter) uint64 {
-		folded := c.Syscalls(func(process, syscall string, n uint64) {
+		counts := bpf.SyscallCounts{Counters: c.Counters}
+		folded := counts.ByProcess(func(process, syscall string, n uint64) {
 			emit.send(syscallsTotal, float64(n), c.label(process, syscall)...)
 		})
-		c.OwnSyscalls(func(pid int, process, syscall string, n uint64) {
+		counts.Own(func(pid int, process, syscall string, n uint64) {
 			emit.send(pidSyscalls, float64(n), c.label(strconv.Itoa(pid), process, syscall)...)
 		})
 		if c.Level() > 0 {
-			c.SyscallTimes(func(syscall string, l *bpf.Latency) {
+			counts.Times(func(syscall string, l *bpf.Latency) {
 				emit(metric.Sample{Desc: syscallDuration, Labels: c.label(syscall), Hist: histogram(l)})
 			})
 		}

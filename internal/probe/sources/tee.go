@@ -10,7 +10,7 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-var teeInfoDesc = gauge("tee_info", "Always 1, with what was detected of each TEE as labels; absent where there is none.",
+var teeInfoDesc = gauge("tee_info", "Always 1, with the detected properties of each TEE as labels; absent where there is none.",
 	"kind", "variant", "role", "active")
 
 var teeInfo = probe.Source{

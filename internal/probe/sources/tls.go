@@ -26,17 +26,17 @@ var tlsHandshakes = counter("tee_tls_handshakes_total",
 
 var tls = probe.Source{
 	Name:    "tls",
-	Doc:     "TLS handshakes by process, by uprobes on OpenSSL; with the source samples, the CPU time that they take too",
+	Doc:     "TLS handshakes by process, by uprobes on OpenSSL; with the source samples, also their CPU time",
 	Metrics: []*metric.Desc{tlsHandshakes, retiredEvents},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the programs", Open: true},
 		{Capability: "cap_perfmon", For: "to attach uprobes"},
 		{Capability: "cap_sys_ptrace", For: "to find libssl in the memory maps of other users' processes", Optional: true},
 	},
-	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; before 6.6 what is not hooked at the start takes CAP_SYS_ADMIN; not 6.11, 6.13, nor 6.12 before 6.12.20, where a hooked return is a system call that seccomp filters do not know and end the process for",
-	Cost:    "Two traps of the processor for a handshake, and two more for each time that it would have blocked: 10 us for one at the entry, on the virtual machine it was developed on (Linux 6.18, self-test of 4,800 calls), which the source measures when it is opened; one at the return was not measured apart. Finding libraries reads the memory map of each new process twice and of all processes once a minute.",
-	Blind: "handshakes that are made by reading or writing at once, without SSL_connect, SSL_accept or SSL_do_handshake; programs that have OpenSSL linked in, and all others: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with a library of its own; those inside enclaves. " +
-		"While the budget lets it count for a part of the time only, the source samples divides the user space of the rest as that of this part; 20 ms after a pause are left out, and a part of less shows none",
+	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; before 6.6 hooking a library after the start needs CAP_SYS_ADMIN; not 6.11, 6.13, nor 6.12 before 6.12.20: there a hooked return is a system call that seccomp filters do not know, so they end the process",
+	Cost:    "Two traps for a handshake, and two more each time it would block: 10 us for one at the entry, on the development VM (Linux 6.18, self-test of 4,800 calls); the source measures it when it is opened. One at the return was not measured separately. Finding libraries reads the memory map of each new process twice and of all processes once a minute.",
+	Blind: "handshakes made by the first read or write, without SSL_connect, SSL_accept or SSL_do_handshake; programs that link OpenSSL statically, and other libraries: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with its own library; handshakes inside enclaves. " +
+		"While the budget allows only sampling, the source samples divides the user space of the rest in the same ratio; it leaves out 20 ms after a pause, and shorter windows show none",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("TLS handshakes on %s: uprobes are placed on x86-64 only", runtime.GOARCH)
@@ -61,7 +61,7 @@ var tls = probe.Source{
 			lost:       map[string]string{},
 		}
 		r.counters = counters{Counters: s.Counters, labels: map[[3]string][]string{}, decode: r.decode,
-			full: "names that do nothing for minutes give their places up"}
+			full: "names that are idle for minutes are removed"}
 		r.find()
 		return r, nil
 	},
@@ -113,7 +113,7 @@ func (r *handshakes) decode(c *counters, emit emitter) (folded uint64) {
 	folded = r.Handshaken(func(process string, n uint64) {
 		emit.send(tlsHandshakes, float64(n), c.label(process)...)
 	})
-	emit.send(retiredEvents, float64(c.Retired), c.label("tls")...)
+	emit.send(retiredEvents, float64(r.Handshakes.Retired()), c.label("tls")...)
 	return folded
 }
 
@@ -124,7 +124,7 @@ func (r *handshakes) problem() error {
 	r.mu.Unlock()
 	if refused != nil {
 		return &probe.Problem{Err: fmt.Errorf("hook OpenSSL again after a pause for the budget: %w", refused),
-			Remedy: "before Linux 6.6 that takes CAP_SYS_ADMIN: start teescope with --privileges keep, or give it a larger --budget"}
+			Remedy: "before Linux 6.6 this needs CAP_SYS_ADMIN: start teescope with --privileges keep, or give it a larger --budget"}
 	}
 	if len(r.lost) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (r *handshakes) problem() error {
 	if n := len(reasons) - 3; n > 0 {
 		text += fmt.Sprintf("; and %d more", n)
 	}
-	return &probe.Problem{Err: errors.New("hook OpenSSL: " + text), Remedy: "run as root; a library that was replaced is hooked when the process that still has the old one is restarted"}
+	return &probe.Problem{Err: errors.New("hook OpenSSL: " + text), Remedy: "run as root; a replaced library is hooked once the process that uses the old one restarts"}
 }
 
 // find hooks the libraries that processes have mapped.
@@ -181,8 +181,8 @@ func (r *handshakes) usual() {
 	}
 }
 
-// process hooks the libraries that a process has mapped. One that ends meanwhile
-// is no loss.
+// process hooks the libraries that a process has mapped. A process that has ended is
+// no loss.
 func (r *handshakes) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	b, err := r.search.host.ReadFile(dir + "/maps")

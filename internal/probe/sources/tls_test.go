@@ -12,6 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // The library of a process that runs is found and hooked, and every handshake is
@@ -19,11 +20,11 @@ import (
 func TestTLSHandshakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "causes")
 	if text, err := exec.Command("cc", "-O2", "-pthread", "-o", path, "../../../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {
-		t.Skipf("build causes (it needs libssl-dev): %v: %s", err, text)
+		probetest.Skip(t, "OpenSSL", fmt.Errorf("build causes: %w: %s", err, text))
 	}
 	r, err := tls.Open(host.Local(), nil)
 	if err != nil {
-		t.Skipf("%v (%s)", err, probe.Remedy(err))
+		probetest.Skip(t, "tls", fmt.Errorf("%w (%s)", err, probe.Remedy(err)))
 	}
 	defer r.Close()
 	count := func() map[string]float64 {

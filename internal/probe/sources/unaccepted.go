@@ -11,9 +11,9 @@ import (
 
 var (
 	unacceptedBytes = gauge("tee_unaccepted_memory_bytes",
-		"Memory in bytes that the confidential VM was given but has not yet accepted, from /proc/meminfo; it falls while the guest runs.")
+		"Memory given to the confidential VM but not yet accepted in bytes, from /proc/meminfo; it falls while the guest runs.")
 	acceptedBytes = counter("tee_memory_accepted_bytes_total",
-		"Memory in bytes that the confidential VM has accepted since the monitor started, as far as /proc/meminfo shows less unaccepted than at the reading before.")
+		"Memory that the confidential VM accepted since the monitor started in bytes: the sum of falls of unaccepted memory between readings of /proc/meminfo.")
 )
 
 // unaccepted is there since Linux 6.5 with CONFIG_UNACCEPTED_MEMORY, also
@@ -24,7 +24,7 @@ var unaccepted = probe.Source{
 	Metrics: []*metric.Desc{unacceptedBytes, acceptedBytes},
 	Kernels: "Linux 6.5 and later with CONFIG_UNACCEPTED_MEMORY",
 	Cost:    "one small file at each reading",
-	Blind:   "memory that firmware or the boot accepted, which with accept_memory=eager is all",
+	Blind:   "memory accepted by firmware or during boot; with accept_memory=eager that is all",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		last, err := readUnaccepted(h)
 		if err != nil {

@@ -50,8 +50,8 @@ type userMetric struct {
 	// follow one another from Value on. Sum is where the sum is.
 	Bounds []float64   `yaml:"bounds"`
 	Sum    *userNumber `yaml:"sum"`
-	// Series is how many are told apart; what the others count goes under "other",
-	// or, where Overflow is "drop", nowhere.
+	// Series limits the number of series; further ones are counted as "other", or
+	// dropped where Overflow is "drop".
 	Series   int    `yaml:"series"`
 	Overflow string `yaml:"overflow"`
 
@@ -142,7 +142,7 @@ func UserProbes(h *host.Host, folder string) ([]*probe.Source, error) {
 	return out, nil
 }
 
-// safe refuses what anyone may write: whoever writes a probe has it loaded into
+// safe refuses a file that anyone may write: a probe's author gets code loaded into
 // the kernel.
 func safe(h *host.Host, file string) error {
 	fi, err := h.Stat(file)
@@ -227,7 +227,7 @@ func parseUserProbe(b []byte, name string) (*userProbe, error) {
 		}
 		text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  ", "")
 		text = goType.ReplaceAllString(text, "")
-		return nil, errors.New(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "))
+		return nil, errors.New(strings.Join(strings.Fields(metric.Label(text)), " "))
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the file holds more than one document")
@@ -367,7 +367,7 @@ func (m *userMetric) check(bad func(text string, key ...any) error) error {
 	if !strings.HasSuffix(help, ".") {
 		help += "."
 	}
-	m.desc = &metric.Desc{Name: m.Name, Help: strings.ToValidUTF8(help, "\uFFFD"), Kind: kind, Labels: labels}
+	m.desc = &metric.Desc{Name: m.Name, Help: metric.Label(help), Kind: kind, Labels: labels}
 	if err := m.desc.Check(); err != nil {
 		return bad(err.Error(), "name")
 	}
@@ -442,14 +442,14 @@ func (p *userProbe) claim(taken map[string]string, file string) error {
 func (p *userProbe) source(folder string) *probe.Source {
 	s := &probe.Source{
 		Name:  "user_" + p.Name,
-		Doc:   strings.ToValidUTF8(p.Doc, "\uFFFD"),
+		Doc:   metric.Label(p.Doc),
 		OptIn: !p.On,
 		Needs: []probe.Need{
-			{Capability: "cap_bpf", For: "loading the programs"},
-			{Capability: "cap_perfmon", For: "attaching the programs"},
+			{Capability: "cap_bpf", For: "to load the programs"},
+			{Capability: "cap_perfmon", For: "to attach the programs"},
 		},
 		Kernels: "Linux 5.15 with BTF, and what the probe attaches to.",
-		Cost:    "The probe's own; see docs/probes.md. The budget holds it where the probe names its events, and does not see it otherwise.",
+		Cost:    "The probe's own; see docs/probes.md. The budget limits it only where the probe names its events.",
 		Blind:   "What its author left out.",
 		Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 			if !h.IsLocal() {

@@ -67,7 +67,7 @@ func (g *governedUser) Spent() (float64, []float64) { return g.user.Spent() }
 type userReader struct {
 	user  *bpf.User
 	probe *userProbe
-	// series holds the series of each metric that are told apart, by their labels.
+	// series holds the series of each metric by their labels.
 	series []map[string]*userSeries
 }
 
@@ -199,8 +199,8 @@ func (t *userTable) of(labels []string, value float64) *userSeries {
 	return s
 }
 
-// number is the sum of a metric over the CPUs; of a histogram, the number of
-// observations beside it.
+// number is the sum of a metric over the CPUs; of a histogram, also the number
+// of observations.
 func (m *userMetric) number(values [][]byte) (n float64, hist *metric.Hist) {
 	if m.desc.Kind != metric.Histogram {
 		for _, v := range values {
@@ -229,7 +229,7 @@ func (l *userLabel) decode(key []byte) string {
 	switch l.Type {
 	case "string", "comm":
 		text, _, _ := bytes.Cut(b, []byte{0})
-		s := strings.ToValidUTF8(string(text), "\uFFFD")
+		s := metric.Label(string(text))
 		if l.Type == "comm" {
 			return cmp.Or(s, bpf.Unnamed)
 		}
@@ -249,7 +249,7 @@ func (l *userLabel) decode(key []byte) string {
 	case l.Type == "syscall":
 		return bpf.SyscallName(-1)
 	case n < uint64(len(l.Names)):
-		return strings.ToValidUTF8(l.Names[n], "\uFFFD")
+		return metric.Label(l.Names[n])
 	}
 	return strconv.FormatUint(n, 10)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // exampleProbes is the folder of docs/probes.md's examples.
@@ -50,10 +51,7 @@ func opened(t *testing.T, s *probe.Source) probe.Reader {
 	t.Helper()
 	r, err := s.Open(host.Local(), nil)
 	if err != nil {
-		if os.Geteuid() != 0 {
-			t.Skipf("source %s: %v (%s)", s.Name, err, probe.Remedy(err))
-		}
-		t.Fatalf("source %s: %v (%s)", s.Name, err, probe.Remedy(err))
+		probetest.Skip(t, s.Name, fmt.Errorf("%w (%s)", err, probe.Remedy(err)))
 	}
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
@@ -100,7 +98,7 @@ func TestExampleProbesCountExactly(t *testing.T) {
 			}
 		}
 		run(25)
-		label := strings.ToValidUTF8(name, "\uFFFD")
+		label := metric.Label(name)
 		got, err := series(t, r, "tee_user_execs_total")
 		if err != nil || got[label].Value != 25 {
 			t.Errorf("%v of %q (%v), want 25", got[label].Value, label, err)
@@ -152,7 +150,7 @@ func object(t *testing.T, folder, name, yaml string, flags ...string) {
 	args := append([]string{"-target", "bpf", "-O2", "-mcpu=v3", "-I" + exampleProbes(t), "-c", "testdata/userprobe/probes.bpf.c",
 		"-o", filepath.Join(folder, name+".o")}, flags...)
 	if out, err := exec.Command("clang", args...).CombinedOutput(); err != nil {
-		t.Skipf("clang: %v: %s", err, out)
+		probetest.Skip(t, "clang", fmt.Errorf("clang: %w: %s", err, out))
 	}
 	probeFile(t, folder, name, yaml)
 }
@@ -381,12 +379,12 @@ func TestUserLabels(t *testing.T) {
 		key   []byte
 		want  string
 	}{
-		{userLabel{Type: "string", Size: 8}, key, "ab\uFFFDc"},
+		{userLabel{Type: "string", Size: 8}, key, "ab?c"},
 		{userLabel{Type: "comm", Size: 4, Offset: 4}, key, "(unnamed)"},
 		{userLabel{Type: "hex", Size: 3, Offset: 1}, key, "62ff63"},
 		{userLabel{Type: "ipv4", Size: 4}, []byte{127, 0, 0, 1}, "127.0.0.1"},
 		{userLabel{Type: "u32", Size: 4}, number, "2"},
-		{userLabel{Type: "u32", Size: 4, Names: []string{"a", "b", "c\xff"}}, number, "c\uFFFD"},
+		{userLabel{Type: "u32", Size: 4, Names: []string{"a", "b", "c\xff"}}, number, "c?"},
 		{userLabel{Type: "u32", Size: 4, Names: []string{"a", "b"}}, number, "2"},
 		{userLabel{Type: "u64", Size: 8}, bytes.Repeat([]byte{0xff}, 8), "18446744073709551615"},
 		{userLabel{Type: "syscall", Size: 4}, bytes.Repeat([]byte{0xff}, 4), "unknown"},

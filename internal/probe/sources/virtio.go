@@ -18,11 +18,11 @@ import (
 
 var (
 	virtioInflight = gauge("tee_virtio_block_inflight_requests",
-		"Requests that a virtio disk has been given and not completed, by direction, from /sys/block/DEVICE/inflight.", "device", "direction")
+		"Requests submitted to a virtio disk and not completed, by direction, from /sys/block/DEVICE/inflight.", "device", "direction")
 	virtioDepth = gauge("tee_virtio_block_queue_requests",
 		"Requests that a virtio disk can hold, over all its queues; more wait, from /sys/block/DEVICE/queue/nr_requests and mq.", "device")
 	virtioBytes = gauge("tee_virtio_net_transmit_inflight_bytes",
-		"Bytes handed to a virtio network device and not yet sent, over all its queues, from sysfs byte_queue_limits/inflight; only from Linux 6.11 on does its driver count them.", "device")
+		"Bytes handed to a virtio network device and not yet sent, over all its queues, from sysfs byte_queue_limits/inflight; its driver counts them since Linux 6.11.", "device")
 	virtioLimit = gauge("tee_virtio_net_transmit_limit_bytes",
 		"Bytes that a virtio network device may be handed before its queues stop, from sysfs byte_queue_limits/limit.", "device")
 	virtioTimeouts = counter("tee_virtio_net_transmit_timeouts_total",
@@ -41,7 +41,7 @@ var virtio = probe.Source{
 	Metrics: []*metric.Desc{virtioInflight, virtioDepth, virtioBytes, virtioLimit, virtioTimeouts},
 	Kernels: "Linux 5.15 and later; bytes in flight need CONFIG_BQL",
 	Cost:    "two small files and a folder for each disk, three for each transmit queue of a network, at each reading",
-	Blind:   "what happens between two readings; descriptors in use, which no file shows; disks behind virtio-scsi, NVMe and VMBus; devices beyond 64 of a kind",
+	Blind:   "changes between two readings; descriptors in use, which no file shows; disks behind virtio-scsi, NVMe and VMBus; devices beyond 64 of a kind",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		disks, nets, err := virtioDevices(h)
 		if err == nil && len(disks)+len(nets) == 0 {

@@ -21,15 +21,15 @@ import (
 
 var (
 	vmInfo = gauge("tee_vm_info",
-		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, else its name, else its process id, and the label by which its other series go; type is what protects it, from the options of QEMU, Cloud Hypervisor or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
+		"Always 1 for each virtual machine of KVM on this host: vm is its UUID, else its name, else its process id, and labels its other series; type is its protection, from the options of QEMU, Cloud Hypervisor or Firecracker. The same machine seen from inside is tee_guest_info with that uuid.",
 		"vm", "uuid", "name", "type", "pid", "monitor")
-	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by what protects them.", "type")
+	vmCount = gauge("tee_vms", "Virtual machines of KVM that run on this host, by protection.", "type")
 	vmStats = counter("tee_vm_kvm_events_total",
-		"Events of a virtual machine that KVM itself counts, since the machine started, over all its CPUs; the statistic exits is all exits, of which others are parts. From debugfs kvm/THREAD-FD, else the machine's binary statistics, else QMP query-stats.",
+		"Events of a virtual machine counted by KVM since the machine started, over all its CPUs; the statistic exits includes all exits, and others are parts of it. From debugfs kvm/THREAD-FD, else the machine's binary statistics, else QMP query-stats.",
 		"vm", "type", "event")
 	vmMapped      = gauge("tee_vm_mapped_bytes", "Memory that KVM has mapped into a virtual machine in bytes, by size of page. From KVM's statistics pages_4k, pages_2m and pages_1g.", "vm", "type", "page")
 	vmPrivateSize = gauge("tee_vm_private_memory_size_bytes",
-		"Size of the files of private memory (guest_memfd) of a virtual machine in bytes. How much of it is populated no kernel says; tee_vm_private_memory_lookups_total shows the populating.",
+		"Size of the files of private memory (guest_memfd) of a virtual machine in bytes. No kernel reports how much of it is populated; tee_vm_private_memory_lookups_total shows the populating.",
 		"vm", "type")
 )
 
@@ -45,15 +45,15 @@ const (
 
 var vm = probe.Source{
 	Name:    "vm",
-	Doc:     "Virtual machines of KVM on this host: who they are, what protects them, and KVM's own statistics",
+	Doc:     "Virtual machines of KVM on this host: their identity, their protection, and KVM's own statistics",
 	Metrics: []*metric.Desc{vmInfo, vmCount, vmStats, vmMapped, vmPrivateSize},
 	Needs: []probe.Need{
-		{Capability: "cap_dac_read_search", For: "debugfs, which lists machines and has their statistics", Optional: true},
-		{Capability: "cap_sys_ptrace", For: "open files of the processes that run machines: machines where debugfs is not mounted, binary statistics where lockdown closes debugfs, size of private memory", Optional: true},
+		{Capability: "cap_dac_read_search", For: "to read debugfs, which lists machines and has their statistics", Optional: true},
+		{Capability: "cap_sys_ptrace", For: "to see open files of the processes that run machines: machines where debugfs is not mounted, binary statistics where lockdown closes debugfs, size of private memory", Optional: true},
 	},
 	Kernels: "Any with KVM; binary statistics since 5.14, which QEMU 8.1 and later keep open; private memory since 6.8.",
 	Cost:    "About 5 us for each statistic read from debugfs, 40 us for each virtual CPU with binary statistics; a walk through all open files every 30 s without debugfs.",
-	Blind:   "How much private memory a machine has populated, which no kernel reports; what protects machines of monitors other than QEMU, Cloud Hypervisor and Firecracker.",
+	Blind:   "How much private memory a machine has populated, which no kernel reports; the protection of machines of monitors other than QEMU, Cloud Hypervisor and Firecracker.",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		loaded, err := kvmLoaded(h)
 		if err != nil {

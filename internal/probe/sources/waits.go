@@ -13,21 +13,21 @@ import (
 )
 
 var sampledWaits = counter("tee_sampled_wait_seconds_total",
-	"Time in seconds since the monitor started that threads were not on a CPU, summed over the threads of a process name, by what they waited for: a CPU (cpu), something uninterruptible such as a disk (disk), a lock in user space (lock: in futex without a time limit, for a word that says locked and waited for), anything else (sleep), and by the system call that they were in; walks over all threads at random moments, each for the time since the one before (BPF iterator over tasks).",
+	"Time in seconds since the monitor started that threads were not on a CPU, summed over the threads of a process name, by what they waited for: a CPU (cpu), something uninterruptible such as a disk (disk), a lock in user space (lock: in futex without a time limit, on a word marked locked with waiters), anything else (sleep), and by the system call that they were in. From walks over all threads at random moments, each standing for the time since the previous one (BPF iterator over tasks).",
 	"process", "state", "call")
 
 var waits = probe.Source{
 	Name:    "waits",
-	Doc:     "time that threads wait, by process, by what for and in which system call; from samples",
+	Doc:     "Time that threads wait, by process, cause and system call; from samples",
 	Metrics: []*metric.Desc{sampledWaits, sampleInterval},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the program; before Linux 5.19 for every walk", Open: true},
 		{Capability: "cap_perfmon", For: "to load a program that reads the kernel's structures", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86-64 only",
-	Cost:    "a walk takes 0.5 us a thread right after another, and 1 to 2 us at its usual distance, of a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would take more than 0.2 % of one core, or 0.5 % while and until 30 s after threads were seen to wait for a lock",
-	Blind: "what happens between two walks, and who holds a lock; waiting for a lock by spinning or with a time limit is not lock, nor is it where the lock is a variable of the very function that waits for it. Not a lock, though it looks like one: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
-		"Waiting for requests of io_uring, the futex of 32-bit programs, threads of PID namespaces that teescope's own cannot see. disk is all that is uninterruptible: also locks in the kernel, and the parent of a vfork",
+	Cost:    "a walk costs 0.5 us a thread right after another walk, and 1 to 2 us at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would cost more than 0.2 % of one core, or 0.5 % until 30 s after threads last waited for a lock",
+	Blind: "what happens between two walks, and who holds a lock; waiting for a lock by spinning or with a time limit does not count as lock, nor does a lock in a local variable of the waiting function. Counted as a lock, though it is none: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
+		"Waiting for requests of io_uring, the futex of 32-bit programs, threads of PID namespaces that teescope's own cannot see. disk includes everything uninterruptible: also locks in the kernel, and the parent of a vfork",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("samples of waiting on %s: the arguments of system calls are known on x86-64 only", runtime.GOARCH)
@@ -68,7 +68,7 @@ func (w *waiting) Read(_ context.Context, emit func(metric.Sample)) error {
 	out.send(probe.Folded, folded)
 	if err != nil {
 		return &probe.Problem{Err: fmt.Errorf("sample what threads wait for: %w", err),
-			Remedy: "before Linux 5.19 a walk takes CAP_BPF: start teescope as root, with --privileges least"}
+			Remedy: "before Linux 5.19 a walk needs CAP_BPF: start teescope as root, with --privileges least"}
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -25,10 +25,10 @@ func documents() map[string]report.Document {
 		return report.Document{Experiments: e, Made: day.Add(8 * time.Hour)}
 	}
 	overhead := one(startup())
-	overhead.Findings = []analysis.Finding{{
-		Rule: "enclave-exits", Subject: "startup", Title: "startup leaves its enclave 41,000 times a second", Severity: analysis.Warning, Confidence: analysis.Medium,
+	overhead.Findings = []findings.Finding{{
+		Rule: "enclave-exits", Subject: "startup", Title: "startup leaves its enclave 41,000 times a second", Severity: findings.Warning, Confidence: findings.Medium,
 		Share: &[2]float64{0.31, 0.44}, Remedy: "Batch system calls, or use exitless calls where a core can be spared.",
-	}, {Rule: "memory", Subject: "machine", Title: "No memory pressure during the runs", Severity: analysis.Info, Confidence: analysis.High}}
+	}, {Rule: "memory", Subject: "machine", Title: "No memory pressure during the runs", Severity: findings.Info, Confidence: findings.High}}
 	platforms := one(machines())
 	platforms.Prices = []report.Price{
 		{Name: "c3-standard-8", PerHour: 0.4176, Currency: "USD", Date: "2026-11-02", Source: "list price, us-central1"},
@@ -217,8 +217,8 @@ func startup() *result.Experiment {
 	m := b.compare("native", "gramine-sgx", "default", "startup_memory_bytes", false, 0.01)
 	m.Cost, m.CostLow, m.CostHigh, m.Verdict, m.Material = nil, nil, nil, "", false
 	b.e.Attribution = []result.Attribution{
-		{Baseline: "native", Treatment: "gramine-sgx", Case: "default", Counter: "tee_page_faults_total", Delta: 741, UnitCost: num(2.1e-5), Share: num(0.594), Unexplained: num(0.283)},
-		{Baseline: "native", Treatment: "gramine-sgx", Case: "default", Counter: "tee_sgx_enclave_exits_total", Delta: 412, UnitCost: num(7.8e-6), Share: num(0.123), Unexplained: num(0.283)},
+		{Baseline: "native", Treatment: "gramine-sgx", Case: "default", Counter: "tee_page_faults_total", Metric: "tee_page_faults_total", Delta: 741, UnitCost: num(2.1e-5), Share: num(0.594), Unexplained: num(0.283)},
+		{Baseline: "native", Treatment: "gramine-sgx", Case: "default", Counter: "tee_sgx_enclave_exits_total", Metric: "tee_sgx_enclave_exits_total", Delta: 412, UnitCost: num(7.8e-6), Share: num(0.123), Unexplained: num(0.283)},
 		{Baseline: "native", Treatment: "gramine-sgx", Case: "default", Counter: "tee_context_switches_total", Delta: 8, Reason: "no unit cost was measured on this host"},
 	}
 	b.e.Guards = []result.Guard{

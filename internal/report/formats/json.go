@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/teescope/teescope/internal/analysis"
+	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 )
@@ -21,7 +21,7 @@ func writeJSON(w io.Writer, doc report.Document) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(struct {
 		Experiments []*result.Experiment `json:"experiments"`
-		Findings    []analysis.Finding   `json:"findings"`
+		Findings    []findings.Finding   `json:"findings"`
 		Prices      []report.Price       `json:"prices"`
 	}{orEmpty(doc.Experiments), orEmpty(doc.Findings), orEmpty(doc.Prices)})
 }

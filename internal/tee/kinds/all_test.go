@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -149,3 +150,13 @@ func fixtures(t *testing.T) []string {
 }
 
 func name(path string) string { return strings.TrimSuffix(filepath.Base(path), ".txtar") }
+
+// TestFileNames: kind NAME is in the file NAME.go, dashes as underscores.
+func TestFileNames(t *testing.T) {
+	for _, m := range All {
+		file := strings.ReplaceAll(m.Name, "-", "_") + ".go"
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s: want its file to be called %s", m.Name, file)
+		}
+	}
+}

@@ -1,9 +1,8 @@
 package kinds
 
 import (
-	"strings"
-
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -31,7 +30,7 @@ func detectCCA(h *host.Host) (tee.Facts, error) {
 		return c.absent("not an Arm CPU")
 	}
 	if files, err := h.ReadDir("/sys"); err != nil || len(files) == 0 {
-		c.doubt("look for /sys/devices/platform/arm-cca-dev: sysfs is not there")
+		c.doubt("look for /sys/devices/platform/arm-cca-dev: sysfs is not mounted")
 	}
 	return c.absent("the kernel made no device arm-cca-dev")
 }
@@ -39,15 +38,10 @@ func detectCCA(h *host.Host) (tee.Facts, error) {
 // arm reports whether /proc/cpuinfo is that of a 64-bit Arm kernel. Not being
 // able to read it is a doubt.
 func (c *clues) arm() bool {
-	s, err := c.ReadString("/proc/cpuinfo")
+	info, err := machine.ReadCPUInfo(c.Host)
 	if err != nil {
 		c.doubts = append(c.doubts, err)
 	}
-	for line := range strings.Lines(s) {
-		// On s390x "features" is in lower case.
-		if key, _, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "Features" {
-			return true
-		}
-	}
-	return false
+	_, ok := info.Value("Features") // on s390x in lower case
+	return ok
 }

@@ -1,13 +1,14 @@
 package kinds
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -56,32 +57,26 @@ func (c *clues) text(name string) (string, bool) {
 // /proc/cpuinfo that is missing or has no flags line is a doubt: every x86
 // kernel writes one.
 func (c *clues) flag(names ...string) bool {
-	s, err := c.ReadString("/proc/cpuinfo")
+	info, err := machine.ReadCPUInfo(c.Host)
 	if err != nil {
 		c.doubts = append(c.doubts, err)
 		return false
 	}
-	for line := range strings.Lines(s) {
-		key, val, _ := strings.Cut(line, ":")
-		if strings.TrimSpace(key) != "flags" {
-			continue
-		}
-		var found []string
-		for _, f := range strings.Fields(val) {
-			for _, n := range names {
-				if f == n {
-					found = append(found, f)
-				}
-			}
-		}
-		if found == nil {
-			return false
-		}
-		c.saw("/proc/cpuinfo flags", "%s", strings.Join(found, " "))
-		return true
+	flags, ok := info.Value("flags")
+	if !ok {
+		c.doubt("read /proc/cpuinfo: no flags line")
+		return false
 	}
-	c.doubt("read /proc/cpuinfo: no flags line")
-	return false
+	var found []string
+	for _, f := range strings.Fields(flags) {
+		if slices.Contains(names, f) {
+			found = append(found, f)
+		}
+	}
+	if found != nil {
+		c.saw("/proc/cpuinfo flags", "%s", strings.Join(found, " "))
+	}
+	return found != nil
 }
 
 // attestation notes where a guest's evidence can be had: files of the platform,
@@ -125,13 +120,9 @@ func (c *clues) x86() bool {
 	return last > 0
 }
 
-// guest reports the hypervisor bit (CPUID leaf 1 ECX bit 31). Without it this
-// is no virtual machine, and the leaves and registers of confidential guests
-// mean something else.
-func (c *clues) guest() bool {
-	_, _, ecx, _ := c.CPUID(1, 0)
-	return ecx&(1<<31) != 0
-}
+// guest reports the hypervisor bit. Without it this is no virtual machine, and
+// the leaves and registers of confidential guests mean something else.
+func (c *clues) guest() bool { return machine.Guest(c.Host) }
 
 // isolation is the type of a Hyper-V isolated partition: 0 none, 2 SEV-SNP,
 // 3 TDX. Behind a paravisor, as on Azure, the vendor's own leaves are hidden and
@@ -139,7 +130,7 @@ func (c *clues) guest() bool {
 // that of systemd's confidential-virt.c).
 func (c *clues) isolation() uint32 {
 	last, b, cx, d := c.CPUID(0x40000000, 0)
-	if letters(b, cx, d) != "Microsoft Hv" || last < 0x4000000c {
+	if machine.Letters(b, cx, d) != "Microsoft Hv" || last < 0x4000000c {
 		return 0
 	}
 	// Bit 22: isolated partition. Bit 12: the root partition, which manages
@@ -151,11 +142,15 @@ func (c *clues) isolation() uint32 {
 	return config & 0xf
 }
 
-// letters spells registers as CPUID signatures do.
-func letters(regs ...uint32) string {
-	var b []byte
-	for _, r := range regs {
-		b = binary.LittleEndian.AppendUint32(b, r)
+// yes reads a file that answers 1 or 0.
+func (c *clues) yes(name string) (bool, error) {
+	s, err := c.ReadString(name)
+	if err != nil {
+		return false, err
 	}
-	return string(b)
+	if s != "0" && s != "1" {
+		return false, fmt.Errorf("read %s: want 0 or 1, not %.20q", name, s)
+	}
+	c.saw(name, "%s", s)
+	return s == "1", nil
 }

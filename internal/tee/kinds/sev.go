@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -94,7 +95,7 @@ func (c *clues) sevVariant(snp bool) (variant, why string, err error) {
 		c.saw("CPUID 0x4000000C", "Hyper-V isolation type 2, SEV-SNP")
 		return "sev-snp", "", nil
 	}
-	if _, b, cx, d := c.CPUID(0, 0); letters(b, d, cx) != "AuthenticAMD" {
+	if _, b, cx, d := c.CPUID(0, 0); machine.Letters(b, d, cx) != "AuthenticAMD" {
 		return "", "not an AMD CPU", nil
 	}
 	last, _, _, _ := c.CPUID(0x80000000, 0)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -26,7 +27,7 @@ func detectTDX(h *host.Host) (tee.Facts, error) {
 	if c.guest() {
 		// The signature is in EBX, EDX, ECX order, unlike a vendor's.
 		last, _, _, _ := h.CPUID(0, 0)
-		if _, b, cx, d := h.CPUID(0x21, 0); last >= 0x21 && letters(b, d, cx) == "IntelTDX    " {
+		if _, b, cx, d := h.CPUID(0x21, 0); last >= 0x21 && machine.Letters(b, d, cx) == "IntelTDX    " {
 			found = true
 			c.saw("CPUID 0x21", "IntelTDX")
 		}

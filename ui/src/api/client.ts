@@ -1,5 +1,5 @@
 // The server's two APIs. Every failure is an Error whose message a person can read.
-import type { AnalysisSilence, Dashboard, Dashboards, Error as ApiError, Silences, SourceSetting } from "./types";
+import type { FindingsSilence, Dashboard, Dashboards, Error as ApiError, Silences, ProbeSetting } from "./types";
 import type { MatrixRow, VectorRow } from "../query/series";
 import type { Window } from "../state/window";
 
@@ -20,12 +20,12 @@ export function asking(name: string, params: Record<string, string | number>): s
 }
 
 /** Switches a source, or changes its level of detail, what it is narrowed to or its sampling. */
-export async function setSource(name: string, setting: SourceSetting): Promise<void> {
+export async function setSource(name: string, setting: ProbeSetting): Promise<void> {
   await send("POST", `sources/${encodeURIComponent(name)}`, setting);
 }
 
 /** Adds a silence, which the server gives its id. */
-export async function addSilence(s: Omit<AnalysisSilence, "id">): Promise<Silences> {
+export async function addSilence(s: Omit<FindingsSilence, "id">): Promise<Silences> {
   return (await send("POST", "silences", s)) as Silences;
 }
 

@@ -13,7 +13,7 @@ export interface TeeEvidence {
 export interface TeeFacts {
   /** Kind is the Kind's Name ("sgx", "tdx", "sev"), filled in by the package's Detect. */
   kind: string;
-  /** Variant tells members of a family apart ("in-tree", "isgx", "sev-es", "sev-snp"). */
+  /** Variant distinguishes members of a family ("in-tree", "isgx", "sev-es", "sev-snp"). */
   variant?: string;
   role: TeeRole;
   /** Active: usable now. A capable CPU with the driver absent is not active. */
@@ -49,7 +49,7 @@ export interface Platform {
   privileged: boolean;
   version: string;
   started?: string;
-  /** Interval is the time between two readings in seconds; absent where nothing is stored. */
+  /** Interval is the time between two readings in seconds; absent without a store. */
   interval?: number;
   tees: TEE[] | null;
 }
@@ -60,7 +60,7 @@ export interface SourceLevel {
   doc: string;
 }
 
-/** SourceNeed is a capability and what the source wants it for. */
+/** SourceNeed is a capability and what the source needs it for. */
 export interface SourceNeed {
   capability: string;
   for: string;
@@ -81,27 +81,27 @@ export interface Source {
   pids?: number[];
   cgroup?: string;
   container?: string;
-  /** Levels are the levels of detail to choose from, the cheapest first. Level is the one in force, Wanted the one asked for: they differ where the budget has no room. */
+  /** Levels are the levels of detail, the cheapest first. Level is the one in force, Wanted the one that was set: they differ where the budget does not allow it. */
   levels?: SourceLevel[];
   level?: string;
   wanted?: string;
-  /** Sample is the largest part of the time in which the source may count; 0 where it cannot be sampled. */
+  /** Sample is the largest share of the time in which the source may count; 0 where it cannot be sampled. */
   sample?: number;
-  /** Files are the patterns of files that were set for it. */
+  /** Files are the patterns of files set for it. */
   files?: string[];
-  /** Error is the standard error of the scaled number of events, relative to it. */
+  /** Error is the relative standard error of the scaled number of events. */
   error?: number;
   /** off until it is switched on */
   optIn?: boolean;
-  /** Narrows: it takes PIDs, control groups and containers. */
+  /** Narrows: it can be narrowed to PIDs, control groups and containers. */
   narrows?: boolean;
-  /** Kernels, Cost and CannotSee are sentences: where it works, what it costs, and what it is blind to. */
+  /** Kernels, Cost and CannotSee are sentences: where it works, what it costs, and what it does not see. */
   kernels?: string;
   cost?: string;
   cannotSee?: string;
-  /** Needs is what the process must be allowed for it. */
+  /** Needs are the capabilities it needs. */
   needs?: SourceNeed[];
-  /** Coverage is the share of all events that were counted; absent where it is not known. Missed and Folded are absent where nothing is read. */
+  /** Coverage is the share of all events that were counted; absent where unknown. Missed and Folded are absent where nothing is read. */
   coverage?: number;
   missed?: number;
   folded?: number;
@@ -109,61 +109,48 @@ export interface Source {
   metrics: string[] | null;
 }
 
-/** SourceSetting is the body of POST sources/{name}; an absent field leaves things as they are. */
-export interface SourceSetting {
-  on?: boolean;
-  level?: string;
-  process?: string;
-  pids?: number[];
-  cgroup?: string;
-  container?: string;
-  sample?: number;
-  /** Files are patterns of files, for a source that reads logs. */
-  files?: string[];
-}
-
 /** Severity orders findings. */
-export type AnalysisSeverity = "info" | "warning" | "critical";
+export type FindingsSeverity = "info" | "warning" | "critical";
 
 /** Confidence says how sure a finding is. */
-export type AnalysisConfidence = "high" | "medium" | "low";
+export type FindingsConfidence = "high" | "medium" | "low";
 
 /** Evidence is one number behind a finding, with the query that gives it. */
-export interface AnalysisEvidence {
+export interface FindingsEvidence {
   text: string;
   value: number;
-  /** Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "" for a plain number. */
+  /** Unit is a unit for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "" for a plain number. */
   unit: string;
   expr: string;
 }
 
 /** Finding is a cause seen on a subject. */
-export interface AnalysisFinding {
+export interface FindingsFinding {
   rule: string;
   /** Subject is what shows it: a process name, a container, "machine". With Rule it identifies the finding. */
   subject: string;
-  /** Title is the verdict in one sentence, with the main number. */
+  /** Title is the verdict in one sentence: subject, verb, number, unit, cause. */
   title: string;
-  severity: AnalysisSeverity;
+  severity: FindingsSeverity;
   /** High when a rule leaves it out */
-  confidence: AnalysisConfidence;
-  evidence: AnalysisEvidence[] | null;
-  /** Share is the interval of the share of the subject's time that the cause takes, where it is known, as ratios. */
+  confidence: FindingsConfidence;
+  evidence: FindingsEvidence[] | null;
+  /** Share is the interval of the cause's share in the subject's time, as ratios; nil where unknown. */
   share?: [number, number];
-  /** Cost is what it costs to leave it as it is, in a sentence with its number; "" where that is not known. */
+  /** Cost is a sentence with the number that the cause costs; "" where unknown. */
   cost?: string;
   remedy: string;
   reference: string;
 }
 
 /** State of a finding over time. */
-export type AnalysisState = "open" | "closed";
+export type FindingsState = "open" | "closed";
 
 /** Record is a finding with its history, as the API serves it. */
-export interface AnalysisRecord extends AnalysisFinding {
+export interface FindingsRecord extends FindingsFinding {
   /** ID is stable: the same rule and subject opened at the same time. */
   id: string;
-  state: AnalysisState;
+  state: FindingsState;
   since: string;
   /** LastSeen is the last evaluation in which the rule held; Until is set once closed. */
   lastSeen: string;
@@ -172,15 +159,15 @@ export interface AnalysisRecord extends AnalysisFinding {
   silenced?: string;
 }
 
-/** Answer is what the last evaluation of a rule said. */
-export type AnalysisAnswer = "fires" | "silent" | "cannot tell";
+/** Answer is the result of a rule's last evaluation. */
+export type FindingsAnswer = "fires" | "silent" | "cannot tell";
 
 /** RuleStat is a rule with the outcome of its last evaluation. */
-export interface AnalysisRuleStat {
+export interface FindingsRuleStat {
   name: string;
   title: string;
   doc: string;
-  answer: AnalysisAnswer;
+  answer: FindingsAnswer;
   reason?: string;
   at?: string;
   /** Windows are the long and the short one, in seconds. */
@@ -190,59 +177,63 @@ export interface AnalysisRuleStat {
 /** Findings is the answer of GET findings. */
 export interface Findings {
   /** open ones first, then the newest closed ones */
-  findings: AnalysisRecord[] | null;
-  rules: AnalysisRuleStat[] | null;
+  findings: FindingsRecord[] | null;
+  rules: FindingsRuleStat[] | null;
   at: string;
 }
 
 /** Amount is an estimate with its 95 % interval, in the unit of its place. */
-export interface CostAmount {
+export interface ExplainAmount {
   value: number;
   low: number;
   high: number;
 }
 
 /** Part is the kind of time that a row is part of. */
-export type CostPart = "user" | "kernel" | "wait";
+export type ExplainPart = "user" | "kernel" | "wait";
 
-/** Origin says where a unit cost comes from. */
-export type CostOrigin = "calibrated" | "measured" | "literature";
+/** Origin says where a unit cost comes from, best first. */
+export type ExplainOrigin = "measured" | "calibrated";
 
 /** Unit is what one event costs, in seconds. */
-export interface CostUnit extends CostAmount {
-  origin: CostOrigin;
+export interface ExplainUnit extends ExplainAmount {
+  origin: ExplainOrigin;
   /** How says in a sentence how it was found. */
   how: string;
 }
 
 /** Row is a line of the tree. Rates, times and shares are per Tree.Per. */
-export interface CostRow {
+export interface ExplainRow {
   /** ID is stable ("syscall:futex", "faults", "lock", "own"). */
   id: string;
   title: string;
-  part: CostPart;
+  part: ExplainPart;
   /** Rate is how often it happens and Unit what one costs; both are absent for time that is not made of events. */
-  rate?: CostAmount;
-  unit?: CostUnit;
+  rate?: ExplainAmount;
+  unit?: ExplainUnit;
+  /** Base is the rate in the baseline, of a comparison's rows. */
+  base?: ExplainAmount;
   /** Time in seconds, and its share of the tree's active time. */
-  time: CostAmount;
-  share: CostAmount;
+  time: ExplainAmount;
+  share: ExplainAmount;
   /** Cause is the name of the rule that is about it, "" for the process's own work, and Advice what to do. */
   cause?: string;
   advice?: string;
-  evidence: AnalysisEvidence[] | null;
+  evidence: FindingsEvidence[] | null;
   /** Rows are what it is made of, where that is known. Their times may add up to more than its own: that is overshoot, and said in Tree.Checks. */
-  rows?: CostRow[];
+  rows?: ExplainRow[];
+  /** Reason says what the numbers rest on, or why one is missing. */
+  reason?: string;
 }
 
 /** Unseen is time of which a sampling clock saw nothing: 0, with the upper end of its interval. Both are zero where the clock's samples are not known. */
-export interface CostUnseen {
-  cpu: CostAmount;
-  wait: CostAmount;
+export interface ExplainUnseen {
+  cpu: ExplainAmount;
+  wait: ExplainAmount;
 }
 
 /** Check is a comparison of what is explained with what was measured otherwise. */
-export interface CostCheck {
+export interface ExplainCheck {
   text: string;
   /** cores */
   explained: number;
@@ -252,50 +243,61 @@ export interface CostCheck {
   holds: boolean;
 }
 
-/** Tree is where the time of a subject went in a window. */
-export interface CostTree {
-  /** process */
+/** Tree is where the time of a process went in a window, or what an operation takes longer in one arm of an experiment than in another. */
+export interface ExplainTree {
+  /** process, or the arm that is compared */
   subject: string;
   instance?: string;
+  /** Baseline and Case are those of a comparison. Its rates, times and Active are what the treatment has more than the baseline, and negative where it has less. */
+  baseline?: string;
+  case?: string;
   from: string;
   to: string;
-  /** Per is "second" or "request", and Requests the number of requests a second, with the counter that it comes from, where there is one. */
+  /** Per is "second", "request" or, of a comparison, "operation"; Requests is the number of requests a second, with the counter that it comes from, where there is one. */
   per: string;
-  requests?: AnalysisEvidence;
+  requests?: FindingsEvidence;
   /** Active is the time in which the subject had work: on a CPU, or waiting for a lock or for a disk; in thread-seconds. Waiting for work is no part of it. */
-  active: CostAmount;
+  active: ExplainAmount;
   /** Queued is the time in which threads could run and had no CPU; absent where there was none, or it is not known. It is no part of Active, as it depends on what else runs on the machine. */
-  queued?: CostAmount;
+  queued?: ExplainAmount;
   /** Rows are sorted by share. Unexplained is what was measured less what the rows explain: negative when they explain too much. */
-  rows: CostRow[] | null;
-  unexplained: CostAmount;
-  unexplainedShare: CostAmount;
+  rows: ExplainRow[] | null;
+  unexplained: ExplainAmount;
+  unexplainedShare: ExplainAmount;
   /** Unseen is what a row that is not there may take. */
-  unseen?: CostUnseen;
-  checks: CostCheck[] | null;
+  unseen?: ExplainUnseen;
+  /** Uncosted are the counters of a comparison that have no share, with the reason. */
+  uncosted?: ExplainRow[];
+  checks: ExplainCheck[] | null;
   /** Blind says in sentences what could not be seen. */
   blind: string[] | null;
 }
 
-/** Cause is a reason why a process takes the time that it takes. */
-export interface Cause {
+/** FoundCause is a cause of the time that a process takes: rows of its tree that speak for the same rule. */
+export interface ExplainFoundCause {
   rule: string;
   /** a sentence with the number */
   title: string;
-  /** of the process's active time */
-  share: CostAmount;
+  /** of the active time; of waiting for a CPU, of both together */
+  share: ExplainAmount;
   /** Rows are the ids of the tree's rows that it is made of. */
   rows: string[] | null;
+  /** what to do about it */
   advice: string;
 }
 
 /** Explanation is the answer of GET explain?process=NAME&from=TIME&to=TIME, with instance= where several machines are stored and per=request where the process has a counter of requests. */
 export interface Explanation {
-  tree: CostTree;
+  tree: ExplainTree;
   /** Causes are the rows of the tree that are something to act on, the largest first. */
-  causes: Cause[] | null;
+  causes: ExplainFoundCause[] | null;
   /** Findings are those about the process that were open in the window. */
-  findings: AnalysisRecord[] | null;
+  findings: FindingsRecord[] | null;
+}
+
+/** ResultExplanation is the answer of GET results/{id}/explanation and comparisons/explanation: a tree for each comparison of the primary metric. */
+export interface ResultExplanation {
+  trees: ExplainTree[] | null;
 }
 
 /** Window is a span of time, from From to To. */
@@ -328,10 +330,10 @@ export interface Distributions {
   boxes: AnomalyBox[] | null;
 }
 
-/** Silence keeps findings from being told to anyone; they are still shown, and marked. */
-export interface AnalysisSilence {
+/** Silence stops notifications about findings; they are still shown, and marked. */
+export interface FindingsSilence {
   id: string;
-  /** Rule is a rule's name, "" for all; Subject matches the whole of the subjects that it is about (RE2), "" for all. */
+  /** Rule is a rule's name, "" for all; Subject matches the whole of the subjects (RE2), "" for all. */
   rule: string;
   subject: string;
   until: string;
@@ -340,7 +342,7 @@ export interface AnalysisSilence {
 
 /** Silences is the answer of GET, POST and DELETE silences. */
 export interface Silences {
-  silences: AnalysisSilence[] | null;
+  silences: FindingsSilence[] | null;
 }
 
 /** Annotation is an element of GET annotations?from=TIME&to=TIME, with the fields of Grafana's annotations; times are in milliseconds since 1970. */
@@ -360,7 +362,7 @@ export type PanelKind = "graph" | "area" | "histogram" | "gauge" | "value" | "ta
 export interface Panel {
   title: string;
   query: string;
-  /** Unit is a word for printing: "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "". */
+  /** Unit is one of "1/s", "ratio", "cores", "bytes", "bytes/s", "seconds", or "". */
   unit: string;
   kind: PanelKind;
 }
@@ -371,16 +373,16 @@ export interface Dashboard {
   panels: Panel[] | null;
 }
 
-/** Dashboards is the answer of GET dashboards and the body of PUT dashboards: the users' own, as they are kept in the data directory. */
+/** Dashboards is the answer of GET dashboards and the body of PUT dashboards: those made on the page, as stored in the data folder. */
 export interface Dashboards {
   dashboards: Dashboard[] | null;
-  /** Locked are those of the configuration file, which the page cannot change. */
+  /** Locked are those of the configuration file; the page cannot change them. */
   locked?: Dashboard[];
 }
 
 /** Overhead is the answer of GET overhead: what the monitor itself costs. */
 export interface Overhead {
-  /** CPU maps a part (body, dispatch, userspace, commands) to the share of one core over the last minute; a part that is not known is absent. */
+  /** CPU maps a part (body, dispatch, userspace, commands) to its share of one core in the last minute; an unknown part is absent. */
   cpu: { [key: string]: number } | null;
   /** Missing explains the absent parts, and the absent "memory" and "series". */
   missing?: { [key: string]: string };
@@ -388,7 +390,7 @@ export interface Overhead {
   series?: number;
   /** Budget is the share of each core that the monitor may use. */
   budget: number;
-  /** StoreError says that the store has lost or may lose samples, "" when all is well. */
+  /** StoreError says why the store has lost or may lose samples, "" if it has not. */
   storeError?: string;
 }
 
@@ -456,7 +458,7 @@ export interface ResultComparison {
   ladder_step: number;
 }
 
-/** ResultSummary is one result in a list. GET results/{id} has the whole document, as `teescope schema result` describes it. */
+/** ResultSummary is one result in a list. GET results/{id} returns the whole document, as `teescope schema result` describes it. */
 export interface ResultSummary {
   id: string;
   name: string;
@@ -474,16 +476,54 @@ export interface ResultSummary {
   comparisons: ResultComparison[] | null;
 }
 
-/** Results is the answer of GET results: all finished benchmark results, the newest first. */
+/** Results is the answer of GET results: all finished benchmark results, newest first. */
 export interface Results {
   results: ResultSummary[] | null;
-  /** Problems are files that could not be read, each with its reason. */
+  /** Problems are the files that could not be read, each with the reason. */
   problems?: string[];
+}
+
+/** Drawing is a plot for a page that declares the colours by their role, as custom properties. */
+export interface ReportDrawing {
+  /** Section of the result that it belongs to: costs, start, scaling, runs, ladder or counters. */
+  section: string;
+  name: string;
+  /** Title is the question that it answers, Alt what can be seen, in words. */
+  title: string;
+  alt: string;
+  /** Wide and Narrow are the SVG for screens of 720 px and more, and for smaller ones. */
+  wide: string;
+  narrow: string;
+}
+
+/** Drawings is the answer of GET results/{id}/drawings and comparisons/drawings: the plots of a result as reports have them, in the colours that the page declares. */
+export interface Drawings {
+  drawings: ReportDrawing[] | null;
 }
 
 /** Error is the body of every failed request. */
 export interface Error {
   error: string;
+}
+
+/** Setting changes a source at run time, from the page, the API and the sources section of the configuration; an absent field changes nothing. */
+export interface ProbeSetting {
+  /** On switches the source on or off. */
+  on?: boolean;
+  /** Level is the name of one of the source's levels of detail. */
+  level?: string;
+  /** Process is an unanchored regular expression: only series of matching process names are kept. "" removes the filter. */
+  process?: string;
+  /** PIDs narrows the source to these process ids, which get series of their own. An empty list removes the filter. */
+  pids?: number[];
+  /** Cgroup is an unanchored regular expression for the paths of control groups. "" removes the filter. */
+  cgroup?: string;
+  /** Container is an unanchored regular expression for the names and ids of containers. "" removes the filter. */
+  container?: string;
+  /** Sample is the largest part of the time in which the source may count, above 0 and at most 1. */
+  sample?: number;
+  /** Files are patterns of the files to read, for a source that reads logs. An empty list means the source's own. */
+  files?: string[];
 }
 
 /** Tool is the program that made the document. */
@@ -860,10 +900,16 @@ export interface ResultAttribution {
   baseline: string;
   treatment: string;
   case: string;
+  /** Counter is the counter as PromQL writes it, for people; Metric and Labels say the same to programs, and are missing in documents before version 1.2. */
   counter: string;
+  metric?: string;
+  labels?: { [key: string]: string };
   /** Base is what the baseline has per operation, Delta by how much the treatment has more. Of the counter Dearer, Delta is how many system calls both arms make per operation, and UnitCost by how much one costs more in the treatment. */
   baseline_per_operation?: number;
   delta_per_operation: number;
+  /** DeltaLow and DeltaHigh are the 95 % interval of the pairs' centre, where there are enough of them. */
+  delta_low_per_operation?: number;
+  delta_high_per_operation?: number;
   /** Seconds is Delta at UnitCost, or Delta itself of a counter of time that is spent waiting. The largest come first. */
   unit_cost_seconds: number | null;
   /** UnitLow and UnitHigh are, of the counter Dearer, by how much a call costs more at least and at most: the extremes of the few jobs that were measured in each arm. They bound what was seen and are no confidence interval. */
@@ -881,7 +927,7 @@ export interface ResultAttribution {
 /** Level of a guard's message. */
 export type ResultLevel = "info" | "warn" | "invalid";
 
-/** Guard is a refusal rule that spoke. */
+/** Guard is a guard that spoke: a reason to refuse or to doubt a verdict. */
 export interface ResultGuard {
   id: string;
   level: ResultLevel;
@@ -922,7 +968,7 @@ export interface ResultUnitCost {
 export interface ResultUnitCosts {
   measured_at: string;
   units: ResultUnitCost[] | null;
-  /** Traced are the tracepoints on which programs of others ran meanwhile: what these took is part of the costs. */
+  /** Traced are the tracepoints on which other programs ran during the calibration: what these took is part of the costs. */
   traced?: string[];
   /** Reason says why there are none. */
   missing_reason?: string;

@@ -1,5 +1,5 @@
 // Findings as marked stretches of time on charts.
-import type { AnalysisSeverity, Annotation } from "../api/types";
+import type { FindingsSeverity, Annotation } from "../api/types";
 import { formatMoment } from "../format/time";
 import type { Span } from "../state/place";
 import { count } from "../words/verdict";
@@ -7,13 +7,13 @@ import { useCursorTime } from "./cursor";
 
 export interface Mark extends Span {
   title: string;
-  level: AnalysisSeverity;
+  level: FindingsSeverity;
 }
 
 /** A chart with more stripes than this shows none of them. */
 const most = 40;
 
-const levels: AnalysisSeverity[] = ["critical", "warning", "info"];
+const levels: FindingsSeverity[] = ["critical", "warning", "info"];
 
 /** The annotations that touch the window, cut to it. One without an end has not ended. */
 export function marksOf(annotations: Annotation[] | null, w: Span): Mark[] {

@@ -1,35 +1,35 @@
 // Estimates with their intervals: how they read, and how two differ.
-import type { CostAmount } from "../api/types";
+import type { ExplainAmount } from "../api/types";
 import { formatValue, type Unit } from "../format/number";
-import type { Per } from "../state/place";
 
 /** "41.2 %"; with its interval "41.2 % (38 % to 44.4 %)". */
-export function formatAmount(a: CostAmount, unit: Unit, interval = true): string {
+export function formatAmount(a: ExplainAmount, unit: Unit, interval = true): string {
   const value = formatValue(a.value, unit);
   return interval ? `${value} (${formatRange(a, unit)})` : value;
 }
 
 /** "38 % to 44.4 %", or the one value where both ends read the same. */
-export function formatRange(a: CostAmount, unit: Unit): string {
+export function formatRange(a: ExplainAmount, unit: Unit): string {
   // What is left of a subtraction is no number to show: 6.7e-14 % is none.
   const tiny = Math.max(Math.abs(a.low), Math.abs(a.high)) * 1e-6;
   const [low, high] = [a.low, a.high].map((v) => formatValue(Math.abs(v) < tiny ? 0 : v, unit));
   return low === high ? low! : `${low} to ${high}`;
 }
 
-/** How often something happens: "1.2 k/s", or "3.4 per request". */
-export function formatRate(a: CostAmount, per: Per): string {
-  return per === "second" ? formatValue(a.value, "1/s") : `${formatValue(a.value, "")} per request`;
+/** How often something happens: "1.2 k/s", "3.4 per request" or, of a comparison, "+16 per operation". */
+export function formatRate(a: ExplainAmount, per: string): string {
+  if (per === "operation") return `${formatSigned(a.value, "")} per operation`;
+  return per === "second" ? formatValue(a.value, "1/s") : `${formatValue(a.value, "")} per ${per}`;
 }
 
 /** Time per second or request: "410 ms per second". */
-export function formatTime(a: CostAmount, per: Per): string {
+export function formatTime(a: ExplainAmount, per: string): string {
   return `${formatValue(a.value, "seconds")} per ${per}`;
 }
 
 /** The difference of two independent estimates. Its interval comes from theirs,
  * lopsided ones included (MOVER; Zou and Donner, Statistics in Medicine 27, 2008). */
-export function minus(a: CostAmount, b: CostAmount): CostAmount {
+export function minus(a: ExplainAmount, b: ExplainAmount): ExplainAmount {
   const value = a.value - b.value;
   return {
     value,
@@ -39,7 +39,7 @@ export function minus(a: CostAmount, b: CostAmount): CostAmount {
 }
 
 /** The interval leaves open whether there is any difference. */
-export function unclear(a: CostAmount): boolean {
+export function unclear(a: ExplainAmount): boolean {
   return a.low <= 0 && a.high >= 0;
 }
 

@@ -1,11 +1,11 @@
 // A share of time as a bar, with its interval as a line across the end.
-import type { CostAmount, CostPart } from "../api/types";
+import type { ExplainAmount, ExplainPart } from "../api/types";
 
 interface Props {
-  amount: CostAmount;
+  amount: ExplainAmount;
   scale: { min: number; max: number };
   /** Null is what nothing explains: it is drawn hatched. */
-  part: CostPart | null;
+  part: ExplainPart | null;
 }
 
 /** The number is said beside it: the bar is for eyes only. */

@@ -1,6 +1,6 @@
 // Two cost trees side by side, with the difference of each row.
 import { Fragment } from "react";
-import type { CostTree } from "../api/types";
+import type { ExplainTree } from "../api/types";
 import { formatValue, rawValue } from "../format/number";
 import { formatMoment } from "../format/time";
 import type { Per } from "../state/place";
@@ -9,14 +9,14 @@ import { ShareBar } from "./bar";
 import { kindOf, pairTrees, restId, scaleOf, type Pair, type Side } from "./rows";
 
 interface Props {
-  before: CostTree;
-  after: CostTree;
+  before: ExplainTree;
+  after: ExplainTree;
   open: ReadonlySet<string>;
   toggle: (id: string) => void;
 }
 
 /** "redis-server, 14:02:00 to 14:05:00", the process only where the trees differ in it. */
-export function nameOfTree(t: CostTree, other: CostTree): string {
+export function nameOfTree(t: ExplainTree, other: ExplainTree): string {
   const [from, to] = [Date.parse(t.from) / 1000, Date.parse(t.to) / 1000];
   const times = `${formatMoment(from, 0)} to ${formatMoment(to, 0)}`;
   return t.subject === other.subject ? times : `${t.subject}, ${times}`;

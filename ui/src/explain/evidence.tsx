@@ -1,12 +1,12 @@
 // The numbers behind a statement, each with the query that gives it at that time.
-import type { AnalysisEvidence } from "../api/types";
+import type { FindingsEvidence } from "../api/types";
 import { formatValue, rawValue, unitOf } from "../format/number";
 import { PlaceLink } from "../frame/link";
 import { goTo, type Span } from "../state/place";
 import { usePlace } from "../state/use-place";
 import { Sentence } from "../words/term";
 
-export function Evidence({ evidence, window }: { evidence: AnalysisEvidence[] | null; window: Span }) {
+export function Evidence({ evidence, window }: { evidence: FindingsEvidence[] | null; window: Span }) {
   const place = usePlace();
   if (!evidence?.length) return <p className="dim">No numbers of its own stand behind this.</p>;
   return (

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import type { CostAmount, CostRow, CostTree, Explanation } from "../api/types";
+import type { ExplainAmount, ExplainRow, ExplainTree, Explanation } from "../api/types";
 import { formatAmount, formatRange, formatRate, formatSigned, minus, unclear } from "./amount";
 import { byShare, pairTrees, restId, scaleOf } from "./rows";
 import { verdictOn, verdictOnBoth, wholeOf } from "./words";
 
-const amount = (value: number, half = value * 0.1): CostAmount => ({ value, low: value - half, high: value + half });
-const row = (id: string, share: number, o: Partial<CostRow> = {}): CostRow => ({ id, title: id, part: "kernel", time: amount(share), share: amount(share), evidence: null, ...o });
-const tree = (rows: CostRow[], o: Partial<CostTree> = {}): CostTree => ({
+const amount = (value: number, half = value * 0.1): ExplainAmount => ({ value, low: value - half, high: value + half });
+const row = (id: string, share: number, o: Partial<ExplainRow> = {}): ExplainRow => ({ id, title: id, part: "kernel", time: amount(share), share: amount(share), evidence: null, ...o });
+const tree = (rows: ExplainRow[], o: Partial<ExplainTree> = {}): ExplainTree => ({
   subject: "redis",
   from: "2026-11-21T12:00:00Z",
   to: "2026-11-21T12:05:00Z",
@@ -19,7 +19,7 @@ const tree = (rows: CostRow[], o: Partial<CostTree> = {}): CostTree => ({
   blind: null,
   ...o,
 });
-const explanation = (t: CostTree, o: Partial<Explanation> = {}): Explanation => ({ tree: t, causes: null, findings: null, ...o });
+const explanation = (t: ExplainTree, o: Partial<Explanation> = {}): Explanation => ({ tree: t, causes: null, findings: null, ...o });
 
 test("an estimate reads with its interval", () => {
   expect(formatAmount({ value: 0.412, low: 0.38, high: 0.444 }, "ratio")).toBe("41.2 % (38 % to 44.4 %)");

@@ -1,16 +1,16 @@
 // The rows of cost trees, alone and in pairs.
-import type { CostAmount, CostPart, CostRow, CostTree } from "../api/types";
+import type { ExplainAmount, ExplainPart, ExplainRow, ExplainTree } from "../api/types";
 import { minus } from "./amount";
 
 /** What each kind of time is called. */
-export const parts: Record<CostPart, string> = {
+export const parts: Record<ExplainPart, string> = {
   user: "outside of the kernel",
   kernel: "in the kernel",
   wait: "waiting",
 };
 
 /** What a row's time is: "in the kernel", for a system call with that said as well. */
-export function kindOf(id: string, part: CostPart | null): string {
+export function kindOf(id: string, part: ExplainPart | null): string {
   if (part === null) return "";
   return id.startsWith("syscall:") ? `system call, ${parts[part]}` : (parts[part] ?? part);
 }
@@ -19,13 +19,13 @@ export function kindOf(id: string, part: CostPart | null): string {
 export const restId = "the rest";
 
 /** The largest part of the time first; the server sorts as well, but not the rows within rows. */
-export function byShare(rows: CostRow[] | null | undefined): CostRow[] {
+export function byShare(rows: ExplainRow[] | null | undefined): ExplainRow[] {
   return (rows ?? []).toSorted((a, b) => b.share.value - a.share.value || (a.id < b.id ? -1 : 1));
 }
 
 /** What the bars of a tree span: all of the time, and more where an interval does. */
-export function scaleOf(trees: CostTree[]): { min: number; max: number } {
-  const shares: CostAmount[] = trees.flatMap((t) => [...(t.rows ?? []).map((r) => r.share), t.unexplainedShare]);
+export function scaleOf(trees: ExplainTree[]): { min: number; max: number } {
+  const shares: ExplainAmount[] = trees.flatMap((t) => [...(t.rows ?? []).map((r) => r.share), t.unexplainedShare]);
   // More than twice the whole would leave nothing to see of the others.
   return { min: Math.max(-1, Math.min(0, ...shares.map((s) => s.low))), max: Math.min(2, Math.max(1, ...shares.map((s) => s.high))) };
 }
@@ -36,18 +36,18 @@ export function scaleOf(trees: CostTree[]): { min: number; max: number } {
 export interface Pair {
   id: string;
   title: string;
-  part: CostPart | null;
+  part: ExplainPart | null;
   before: Side | null;
   after: Side | null;
-  difference: CostAmount | null;
+  difference: ExplainAmount | null;
   pairs: Pair[];
 }
 
-export type Side = Pick<CostRow, "time" | "share"> & Partial<Pick<CostRow, "rate" | "unit">>;
+export type Side = Pick<ExplainRow, "time" | "share"> & Partial<Pick<ExplainRow, "rate" | "unit">>;
 
 /** The rows of two trees side by side, what changed most first; the rest comes last. */
-export function pairTrees(before: CostTree, after: CostTree): Pair[] {
-  const rest = (t: CostTree): Side => ({ time: t.unexplained, share: t.unexplainedShare });
+export function pairTrees(before: ExplainTree, after: ExplainTree): Pair[] {
+  const rest = (t: ExplainTree): Side => ({ time: t.unexplained, share: t.unexplainedShare });
   return [
     ...pairRows(before.rows ?? [], after.rows ?? [], sampled(before) === sampled(after)),
     { id: restId, title: "Not explained", part: null, before: rest(before), after: rest(after), difference: minus(after.unexplained, before.unexplained), pairs: [] },
@@ -55,11 +55,11 @@ export function pairTrees(before: CostTree, after: CostTree): Pair[] {
 }
 
 /** The sampling clock saw the process, so that times are measured. */
-function sampled(t: CostTree): boolean {
+function sampled(t: ExplainTree): boolean {
   return (t.unseen?.cpu.high ?? 0) > 0;
 }
 
-function pairRows(before: CostRow[], after: CostRow[], alike: boolean): Pair[] {
+function pairRows(before: ExplainRow[], after: ExplainRow[], alike: boolean): Pair[] {
   const earlier = new Map(before.map((r) => [r.id, r]));
   const later = new Map(after.map((r) => [r.id, r]));
   const ids = new Set([...later.keys(), ...earlier.keys()]);

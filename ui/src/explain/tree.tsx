@@ -1,8 +1,8 @@
 // The cost tree: where the time of a process went, a row for each part.
 import { Fragment, useState } from "react";
-import type { CostRow, CostTree } from "../api/types";
+import type { ExplainRow, ExplainTree } from "../api/types";
 import { formatValue, rawValue } from "../format/number";
-import type { Per, Span } from "../state/place";
+import type { Span } from "../state/place";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 import { formatRange, formatRate, formatTime } from "./amount";
@@ -11,7 +11,7 @@ import { Evidence } from "./evidence";
 import { byShare, kindOf, scaleOf } from "./rows";
 
 interface Props {
-  tree: CostTree;
+  tree: ExplainTree;
   /** Ids of the rows that are open. */
   open: ReadonlySet<string>;
   toggle: (id: string) => void;
@@ -20,10 +20,10 @@ interface Props {
 export function Tree({ tree, open, toggle }: Props) {
   const scale = scaleOf([tree]);
   const window: Span = { from: Date.parse(tree.from) / 1000, to: Date.parse(tree.to) / 1000 };
-  const per = tree.per as Per;
+  const per = tree.per;
   const shared = { tree, per, scale, window, open, toggle };
   return (
-    <table className="data cost" role="table" aria-label={`Where the time of ${tree.subject} went`}>
+    <table className="data cost" role="table" aria-label={tree.baseline ? `What explains the difference: ${tree.subject} against ${tree.baseline}` : `Where the time of ${tree.subject} went`}>
       <thead role="rowgroup">
         <tr role="row">
           <th role="columnheader" scope="col">
@@ -39,7 +39,7 @@ export function Tree({ tree, open, toggle }: Props) {
             Time
           </th>
           <th role="columnheader" scope="col">
-            Share of its time
+            {tree.baseline ? "Share of the difference" : "Share of its time"}
           </th>
         </tr>
       </thead>
@@ -67,9 +67,9 @@ export function Tree({ tree, open, toggle }: Props) {
 }
 
 interface RowProps extends Props {
-  row: CostRow;
+  row: ExplainRow;
   level: number;
-  per: Per;
+  per: string;
   scale: { min: number; max: number };
   window: Span;
 }
@@ -120,7 +120,7 @@ function RowLines(props: RowProps) {
   );
 }
 
-function Share({ share, scale, part }: { share: CostRow["share"]; scale: RowProps["scale"]; part: CostRow["part"] | null }) {
+function Share({ share, scale, part }: { share: ExplainRow["share"]; scale: RowProps["scale"]; part: ExplainRow["part"] | null }) {
   return (
     <span className="share" title={rawValue(share.value, "ratio")}>
       <ShareBar amount={share} scale={scale} part={part} />
@@ -131,7 +131,7 @@ function Share({ share, scale, part }: { share: CostRow["share"]; scale: RowProp
   );
 }
 
-function Detail({ row, window }: { row: CostRow; window: Span }) {
+function Detail({ row, window }: { row: ExplainRow; window: Span }) {
   return (
     <>
       {row.advice && (
@@ -144,6 +144,11 @@ function Detail({ row, window }: { row: CostRow; window: Span }) {
         <p>
           <strong>What one costs: {row.unit.origin}. </strong>
           <Sentence text={sentence(row.unit.how)} />
+        </p>
+      )}
+      {row.reason && (
+        <p>
+          <Sentence text={sentence(row.reason)} />
         </p>
       )}
       <Evidence evidence={row.evidence} window={window} />

@@ -1,5 +1,5 @@
 // What an explanation comes to, in sentences.
-import type { CostTree, Explanation } from "../api/types";
+import type { ExplainTree, Explanation } from "../api/types";
 import { formatValue } from "../format/number";
 import { formatLength } from "../format/time";
 import type { Per } from "../state/place";
@@ -25,7 +25,7 @@ export function verdictOn(e: Explanation): Verdict {
 }
 
 /** How much time there is to explain, and how much of it is not explained. */
-export function wholeOf(tree: CostTree): string {
+export function wholeOf(tree: ExplainTree): string {
   const per = tree.per as Per;
   const length = formatLength((Date.parse(tree.to) - Date.parse(tree.from)) / 1000);
   const requests = tree.requests ? `, at ${formatValue(tree.requests.value, "")} requests per second` : "";
@@ -38,7 +38,7 @@ export function wholeOf(tree: CostTree): string {
 }
 
 /** What two trees come to: more or less time, for the work of a second or request. */
-export function verdictOnBoth(before: CostTree, after: CostTree): string {
+export function verdictOnBoth(before: ExplainTree, after: ExplainTree): string {
   const d = minus(after.active, before.active);
   const per = after.per;
   const who = before.subject === after.subject ? after.subject : `${after.subject}, beside ${before.subject},`;

@@ -1,4 +1,4 @@
-// Box plots of a query: how its values are spread, window by window.
+// Box plots of a query's values, window by window.
 import { useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
@@ -34,7 +34,7 @@ export function BoxPlots({ expr, unit, tools, ...rest }: Props) {
   const picker = (
     <>
       {tools}
-      <select aria-label="Into how many windows" value={windows} onChange={(e) => setWindows(Number(e.target.value))}>
+      <select aria-label="Number of windows" value={windows} onChange={(e) => setWindows(Number(e.target.value))}>
         {[1, 2, 6, 12, 24].map((n) => (
           <option key={n} value={n}>
             {n === 1 ? "one box" : `${n} windows`}

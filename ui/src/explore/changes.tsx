@@ -1,12 +1,10 @@
-// What changed between two windows, among all series, without anyone having
-// written a rule for it.
+// What changed between two windows, among all series, without a rule.
 import { useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
 import type { AnomalyChange, AnomalyChanges } from "../api/types";
 import { BeforePicker } from "../explain/picker";
-import { formatTimes } from "../format/measure";
-import { formatValue, rawValue, unitOf } from "../format/number";
+import { formatTimes, formatValue, rawValue, unitOf } from "../format/number";
 import { formatLength, formatMoment, formatSince } from "../format/time";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
@@ -30,17 +28,17 @@ export function Changes() {
     <section className="card" aria-labelledby="changes" data-loading={data.loading}>
       <div className="section-head">
         <h2 id="changes">What changed</h2>
-        <p>{before ? `${spanText(before)} beside ${spanText(now)}; the most unusual change is first.` : "All series of two windows beside each other."}</p>
+        <p>{before ? `${spanText(before)} against ${spanText(now)}, the most unusual change first.` : "Compares all series of two windows."}</p>
       </div>
       <BeforePicker />
       {data.error && <Problem message={data.error} retry={data.retry} stale={data.data !== null} />}
-      {!before && <p className="empty">Choose the earlier window. The later one is the time range above.</p>}
-      {before && !data.data && !data.error && <p className="empty">Comparing all series. This takes some seconds.</p>}
+      {!before && <p className="empty">Choose the earlier window; the later one is the time range above.</p>}
+      {before && !data.data && !data.error && <p className="empty">Comparing all series, which takes some seconds.</p>}
       {before && data.data && (
         <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
-          {process !== "" && <p className="note">Only processes that match {process}, as the filter above says.</p>}
+          {process !== "" && <p className="note">Only processes matching {process}, the filter above.</p>}
           <p>
-            {list.length === 0 ? `None of ${data.data.compared} series changed beyond its own spread.` : `${list.length} of ${data.data.compared} series changed beyond their own spread.`}
+            {list.length === 0 ? `None of ${data.data.compared} series changed beyond its usual spread.` : `${list.length} of ${data.data.compared} series changed beyond their usual spread.`}
           </p>
           {list.length > 0 && (
             <div className="scroll" tabIndex={0} role="group" aria-label="Changes">
@@ -57,7 +55,7 @@ export function Changes() {
                     <th scope="col" className="num">
                       Times
                     </th>
-                    <th scope="col" className="num" title="The difference in units of the spread within the windows">
+                    <th scope="col" className="num" title="The difference, in units of the spread within the windows">
                       Unusual by
                     </th>
                   </tr>
@@ -99,7 +97,7 @@ function ChangeRow({ change: c }: { change: AnomalyChange }) {
         {c.text}
         {(c.since !== null || c.alike > 0) && (
           <div className="small dim">
-            {[c.since === null ? "" : `since about ${formatSince(c.since)}`, c.alike > 0 ? `${c.alike} more series of ${c.metric} changed as well` : ""].filter(Boolean).join("; ")}
+            {[c.since === null ? "" : `since about ${formatSince(c.since)}`, c.alike > 0 ? `${c.alike} more series of ${c.metric} also changed` : ""].filter(Boolean).join("; ")}
           </div>
         )}
         <div>

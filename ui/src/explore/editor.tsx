@@ -1,5 +1,5 @@
 // The editor of queries: CodeMirror with the completion of Prometheus' own page.
-// It is large, so that it is loaded when it is wanted.
+// It is large, so it loads on first use.
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";

@@ -1,4 +1,4 @@
-// A field for a query: plain text until the editor is there.
+// A field for a query: plain text until the editor has loaded.
 import { lazy, Suspense } from "react";
 import "./explore.css";
 

@@ -1,8 +1,8 @@
-// One finding: the verdict, what to do, the numbers behind it, and its past.
+// One finding: the verdict, the advice, its evidence and its history.
 import { useEffect, useRef, useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
-import type { AnalysisConfidence, AnalysisRecord, AnalysisSilence, Findings } from "../api/types";
+import type { FindingsConfidence, FindingsRecord, FindingsSilence, Findings } from "../api/types";
 import { QueryChart } from "../charts/charts";
 import { Evidence } from "../explain/evidence";
 import { formatValue, unitOf } from "../format/number";
@@ -20,17 +20,17 @@ import { SilenceForm } from "./silences";
 import { around } from "./spans";
 import { lengthOf } from "./timeline";
 
-const confidences: Record<AnalysisConfidence, string> = {
-  high: "sure: measured directly and in full",
-  medium: "fairly sure: from an estimate, or from a sign that may have another cause",
-  low: "a guess worth a look",
+const confidences: Record<FindingsConfidence, string> = {
+  high: "high: measured directly and in full",
+  medium: "medium: an estimate, or a sign that may have another cause",
+  low: "low: a guess worth a look",
 };
 
 export interface FindingProps {
-  finding: AnalysisRecord;
+  finding: FindingsRecord;
   /** The rule's title. */
   title: string;
-  silences: AnalysisSilence[];
+  silences: FindingsSilence[];
   /** The subject is a process, whose time can be explained. */
   explainable: boolean;
 }
@@ -66,18 +66,18 @@ export function FindingDetail({ finding: f, title, silences, explainable }: Find
       )}
       {f.cost && (
         <p>
-          <strong>If it stays as it is. </strong>
+          <strong>Cost. </strong>
           <Sentence text={sentence(f.cost)} />
         </p>
       )}
       {f.confidence && (
         <p>
-          <strong>How sure. </strong>
+          <strong>Confidence. </strong>
           {sentence(confidences[f.confidence] ?? f.confidence)}
         </p>
       )}
       <h3>Evidence</h3>
-      {/* A query gives the number again at the moment at which the rule held last. */}
+      {/* At the time when the rule last held, a query returns the same number. */}
       <Evidence evidence={f.evidence} window={{ from: window.from, to: Date.parse(f.lastSeen) / 1000 || window.to }} />
       {first?.expr && f.state === "open" && <QueryChart title={`${f.subject}: ${first.text}`} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
       <History finding={f} />
@@ -89,29 +89,29 @@ export function FindingDetail({ finding: f, title, silences, explainable }: Find
       <div className="row finding-actions">
         {explainable && (
           <PlaceLink to={{ ...goTo(place, "explain", f.subject), fixed: window }} className="button">
-            Explain {f.subject} at that time
+            Explain {f.subject} for this time
           </PlaceLink>
         )}
-        <PlaceLink to={{ fixed: window }}>Show this time on the charts</PlaceLink>
+        <PlaceLink to={{ fixed: window }}>Show charts of this time</PlaceLink>
         {f.state === "open" && !f.silenced && <SilenceForm finding={f} title={title} />}
       </div>
     </article>
   );
 }
 
-/** The other times at which the same rule spoke of the same subject. */
-function History({ finding: f }: { finding: AnalysisRecord }) {
+/** Other findings of the same rule about the same subject. */
+function History({ finding: f }: { finding: FindingsRecord }) {
   const place = usePlace();
   const { tick } = useMachine();
   const [open, setOpen] = useState(false);
   const name = asking("findings", { rule: f.rule, subject: literal(f.subject), limit: 50 });
-  const past = useResource<AnalysisRecord[]>(open ? name : null, async (s) => ((await getDocument<Findings>(name, s)).findings ?? []).filter((r) => r.id !== f.id && r.rule === f.rule && r.subject === f.subject));
+  const past = useResource<FindingsRecord[]>(open ? name : null, async (s) => ((await getDocument<Findings>(name, s)).findings ?? []).filter((r) => r.id !== f.id && r.rule === f.rule && r.subject === f.subject));
   return (
     <details onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>Other times</summary>
+      <summary>Earlier and later findings</summary>
       {past.error && <Problem message={past.error} retry={past.retry} />}
-      {past.loading && <p className="dim">Reading the history.</p>}
-      {past.data?.length === 0 && <p className="dim">This is the only time that is on record.</p>}
+      {past.loading && <p className="dim">Loading the history.</p>}
+      {past.data?.length === 0 && <p className="dim">No other finding is on record.</p>}
       <ul className="evidence">
         {(past.data ?? []).map((p) => (
           <li key={p.id}>

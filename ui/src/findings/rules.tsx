@@ -1,29 +1,29 @@
-// Every rule with its answer; "cannot tell" is an answer, with its reason.
+// Every rule with its answer; "not checked" is an answer, with its reason.
 import { useState } from "react";
-import type { AnalysisAnswer, AnalysisRuleStat } from "../api/types";
+import type { FindingsAnswer, FindingsRuleStat } from "../api/types";
 import { formatLength } from "../format/time";
 import { IconGood, IconUnknown, IconWarning } from "../frame/icons";
 import { firstSentence, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 
-const answers: Record<AnalysisAnswer, { icon: typeof IconGood; look: string }> = {
-  fires: { icon: IconWarning, look: "chip-bad" },
-  "cannot tell": { icon: IconUnknown, look: "chip-warn" },
-  silent: { icon: IconGood, look: "chip-good" },
+const answers: Record<FindingsAnswer, { word: string; icon: typeof IconGood; look: string }> = {
+  fires: { word: "fires", icon: IconWarning, look: "chip-bad" },
+  "cannot tell": { word: "not checked", icon: IconUnknown, look: "chip-warn" },
+  silent: { word: "silent", icon: IconGood, look: "chip-good" },
 };
-const order = Object.keys(answers) as AnalysisAnswer[];
+const order = Object.keys(answers) as FindingsAnswer[];
 
-export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
-  const [only, setOnly] = useState<AnalysisAnswer | "">("");
+export function Rules({ rules }: { rules: FindingsRuleStat[] }) {
+  const [only, setOnly] = useState<FindingsAnswer | "">("");
   const shown = rules.filter((r) => only === "" || r.answer === only).sort((a, b) => order.indexOf(a.answer) - order.indexOf(b.answer) || (a.title < b.title ? -1 : 1));
   return (
     <section className="card" aria-labelledby="rules">
       <div className="section-head">
-        <h2 id="rules">What is looked for</h2>
+        <h2 id="rules">Checks</h2>
         <div className="ranges" role="group" aria-label="Rules by answer">
           {(["", ...order] as const).map((a) => (
             <button key={a} type="button" aria-pressed={only === a} onClick={() => setOnly(a)}>
-              {a === "" ? `all ${rules.length}` : `${a} ${rules.filter((r) => r.answer === a).length}`}
+              {a === "" ? `all ${rules.length}` : `${answers[a].word} ${rules.filter((r) => r.answer === a).length}`}
             </button>
           ))}
         </div>
@@ -32,7 +32,7 @@ export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
         <table className="data rules" role="table">
           <thead role="rowgroup">
             <tr role="row">
-              {["Rule", "Says", "What it looks for"].map((h) => (
+              {["Rule", "Answer", "What it looks for"].map((h) => (
                 <th key={h} role="columnheader" scope="col">
                   {h}
                 </th>
@@ -50,8 +50,8 @@ export function Rules({ rules }: { rules: AnalysisRuleStat[] }) {
   );
 }
 
-function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
-  const { icon: Icon, look } = answers[r.answer];
+function RuleRow({ rule: r }: { rule: FindingsRuleStat }) {
+  const { word, icon: Icon, look } = answers[r.answer];
   const { first, rest } = firstSentence(r.doc);
   return (
     <tr role="row" data-rule={r.name} data-answer={r.answer}>
@@ -60,7 +60,7 @@ function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
       </th>
       <td role="cell">
         <span className={`chip ${look}`}>
-          <Icon /> {r.answer}
+          <Icon /> {word}
         </span>
         {r.reason && <div className="small dim">{sentence(r.reason)}</div>}
       </td>
@@ -68,7 +68,7 @@ function RuleRow({ rule: r }: { rule: AnalysisRuleStat }) {
         <Sentence text={first} />
         <details className="small">
           <summary>In full</summary>
-          <Sentence text={rest} /> It looks at the last {formatLength(r.windows[0])} and the last {formatLength(r.windows[1])}.
+          <Sentence text={rest} /> It covers the last {formatLength(r.windows[0])} and the last {formatLength(r.windows[1])}.
         </details>
       </td>
     </tr>

@@ -1,8 +1,8 @@
-// Silences: findings that nobody is to be told of for a while. They stay on the page.
+// Silences: findings that send no notifications for a while. They stay on the page.
 import { useState, type FormEvent } from "react";
 import { addSilence, endSilence, getDocument } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
-import type { AnalysisRecord, AnalysisSilence, Silences } from "../api/types";
+import type { FindingsRecord, FindingsSilence, Silences } from "../api/types";
 import { formatLength, formatSince } from "../format/time";
 import { Problem } from "../frame/problem";
 import { literal } from "../query/promql";
@@ -17,19 +17,19 @@ const lengths: [string, number][] = [
   ["30 days", 2592000],
 ];
 
-export function useSilences(): Resource<AnalysisSilence[]> {
+export function useSilences(): Resource<FindingsSilence[]> {
   const { tick } = useMachine();
-  return useResource<AnalysisSilence[]>(`silences ${tick}`, async (s) => (await getDocument<Silences | null>("silences", s))?.silences ?? []);
+  return useResource<FindingsSilence[]>(`silences ${tick}`, async (s) => (await getDocument<Silences | null>("silences", s))?.silences ?? []);
 }
 
 /** What a silence covers, in words. */
-export function coverOf(s: AnalysisSilence, titles: Map<string, string>): string {
+export function coverOf(s: FindingsSilence, titles: Map<string, string>): string {
   const what = s.rule === "" ? "Every finding" : (titles.get(s.rule) ?? s.rule);
   return s.subject === "" ? `${what}, of all subjects` : `${what}, of subjects that match ${s.subject}`;
 }
 
 /** The button of a finding, and the form that it opens. */
-export function SilenceForm({ finding: f, title }: { finding: AnalysisRecord; title: string }) {
+export function SilenceForm({ finding: f, title }: { finding: FindingsRecord; title: string }) {
   const { refresh } = useMachine();
   const [open, setOpen] = useState(false);
   const [failed, setFailed] = useState("");
@@ -97,7 +97,7 @@ export function SilenceForm({ finding: f, title }: { finding: AnalysisRecord; ti
   );
 }
 
-export function SilenceList({ silences, titles }: { silences: Resource<AnalysisSilence[]>; titles: Map<string, string> }) {
+export function SilenceList({ silences, titles }: { silences: Resource<FindingsSilence[]>; titles: Map<string, string> }) {
   const { tick } = useMachine();
   const [failed, setFailed] = useState("");
   const list = (silences.data ?? []).filter((s) => Date.parse(s.until) / 1000 > tick);
@@ -112,8 +112,8 @@ export function SilenceList({ silences, titles }: { silences: Resource<AnalysisS
   };
   return (
     <section className="card" aria-labelledby="silences">
-      <h2 id="silences">{list.length === 0 ? "Nothing is silenced" : count(list.length, "silence")}</h2>
-      {list.length === 0 && !silences.error && <p className="dim">A silenced finding is still shown here; nobody is notified of it.</p>}
+      <h2 id="silences">{list.length === 0 ? "No silences" : count(list.length, "silence")}</h2>
+      {list.length === 0 && !silences.error && <p className="dim">A silenced finding stays on this page but sends no notification.</p>}
       {silences.error && <Problem message={silences.error} retry={silences.retry} stale={silences.data !== null} />}
       {failed && (
         <p className="note-warn" role="alert">
@@ -127,7 +127,7 @@ export function SilenceList({ silences, titles }: { silences: Resource<AnalysisS
               <strong>{coverOf(s, titles)}</strong>
               <br />
               <span className="dim">
-                until {formatSince(s.until)}, for another {formatLength(Date.parse(s.until) / 1000 - tick)}
+                until {formatSince(s.until)}, {formatLength(Date.parse(s.until) / 1000 - tick)} left
                 {s.comment && `: ${s.comment}`}
               </span>
             </span>

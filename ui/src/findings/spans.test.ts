@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { AnalysisRecord } from "../api/types";
+import type { FindingsRecord } from "../api/types";
 import { around, spanOf, tracksOf } from "./spans";
 
 const at = (seconds: number) => new Date(seconds * 1000).toISOString();
-const finding = (id: string, since: number, until: number | null, o: Partial<AnalysisRecord> = {}): AnalysisRecord => ({
+const finding = (id: string, since: number, until: number | null, o: Partial<FindingsRecord> = {}): FindingsRecord => ({
   id,
   rule: "syscall_storm",
   subject: "redis",

@@ -1,22 +1,22 @@
 // Findings on a time axis.
-import type { AnalysisRecord } from "../api/types";
+import type { FindingsRecord } from "../api/types";
 import type { Span } from "../state/place";
 
 /** When a finding began and ended, in Unix seconds; one that is open has not ended by now. */
-export function spanOf(f: AnalysisRecord, now: number): Span {
+export function spanOf(f: FindingsRecord, now: number): Span {
   const from = Date.parse(f.since) / 1000;
   return { from, to: Math.max(from, f.until ? Date.parse(f.until) / 1000 : now) };
 }
 
 /** The window that shows how a finding came and went: as much again on each side. */
-export function around(f: AnalysisRecord, now: number): Span {
+export function around(f: FindingsRecord, now: number): Span {
   const { from, to } = spanOf(f, now);
   const margin = Math.max(120, Math.min(1800, (to - from) / 2));
   return { from: Math.floor(from - margin), to: Math.ceil(Math.min(now, to + margin)) };
 }
 
 export interface Bar {
-  finding: AnalysisRecord;
+  finding: FindingsRecord;
   /** Share of the axis, 0 to 1. */
   left: number;
   width: number;
@@ -34,9 +34,9 @@ export interface Track {
 
 /** The findings that touch the window as lines, those of the latest finding
  * first, and how many lie outside of it. */
-export function tracksOf(findings: AnalysisRecord[], w: Span, now: number): { tracks: Track[]; outside: AnalysisRecord[] } {
+export function tracksOf(findings: FindingsRecord[], w: Span, now: number): { tracks: Track[]; outside: FindingsRecord[] } {
   const tracks = new Map<string, Track>();
-  const outside: AnalysisRecord[] = [];
+  const outside: FindingsRecord[] = [];
   for (const f of findings.toSorted((a, b) => b.since.localeCompare(a.since))) {
     const { from, to } = spanOf(f, now);
     if (to < w.from || from > w.to) {

@@ -1,8 +1,8 @@
-// When findings were open: a line for each rule and subject.
+// When findings were open: one line for each rule and subject.
 import { formatLength, formatMoment, formatSince } from "../format/time";
 import { Severity } from "../frame/level";
 import { PlaceLink } from "../frame/link";
-import type { AnalysisRecord } from "../api/types";
+import type { FindingsRecord } from "../api/types";
 import { useMachine } from "../state/machine";
 import { goTo, type Span } from "../state/place";
 import { usePlace } from "../state/use-place";
@@ -12,7 +12,7 @@ import { spanOf, tracksOf } from "./spans";
 /** More lines than this are a wall, not a picture. */
 const most = 40;
 
-export function Timeline({ findings, titles }: { findings: AnalysisRecord[]; titles: Map<string, string> }) {
+export function Timeline({ findings, titles }: { findings: FindingsRecord[]; titles: Map<string, string> }) {
   const place = usePlace();
   const { window: w, tick } = useMachine();
   const { tracks, outside } = tracksOf(findings, w, tick);
@@ -23,9 +23,9 @@ export function Timeline({ findings, titles }: { findings: AnalysisRecord[]; tit
       <div className="section-head">
         <h2 id="timeline">When</h2>
         <p>
-          {formatMoment(w.from, w.to - w.from)} to {formatMoment(w.to, w.to - w.from)}, the time range above.
+          {formatMoment(w.from, w.to - w.from)} to {formatMoment(w.to, w.to - w.from)}.
         </p>
-        {outside.length > 0 && <PlaceLink to={{ fixed: all }}>{`Show ${outside.length} more that ${outside.length === 1 ? "was" : "were"} at other times`}</PlaceLink>}
+        {outside.length > 0 && <PlaceLink to={{ fixed: all }}>{`Show ${outside.length} more from other times`}</PlaceLink>}
       </div>
       {tracks.length === 0 ? (
         <p className="dim">No finding in this time range.</p>
@@ -55,12 +55,12 @@ export function Timeline({ findings, titles }: { findings: AnalysisRecord[]; tit
           ))}
         </ul>
       )}
-      {tracks.length > most && <p className="note">{tracks.length - most} lines more are not drawn; a shorter time range shows them.</p>}
+      {tracks.length > most && <p className="note">{tracks.length - most} more lines are not drawn; choose a shorter time range to see them.</p>}
     </section>
   );
 }
 
-export function lengthOf(f: AnalysisRecord, now: number): string {
+export function lengthOf(f: FindingsRecord, now: number): string {
   const { from, to } = spanOf(f, now);
   return formatLength(to - from);
 }

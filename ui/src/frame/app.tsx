@@ -61,14 +61,14 @@ function Frame() {
   return (
     <div className="frame">
       <a className="skip" href="#content">
-        Skip to the content
+        Skip to content
       </a>
       <Rail />
       <TopBar />
       <main id="content" tabIndex={-1}>
         {platform.error && <Problem message={platform.error} retry={platform.retry} stale={platform.data !== null} />}
         {annotations.error && !platform.error && <p className="note note-warn">Findings are not marked on the charts: {annotations.error}</p>}
-        <Suspense fallback={<p className="empty">Opening {label}.</p>}>
+        <Suspense fallback={<p className="empty">Loading {label}.</p>}>
           <View />
         </Suspense>
       </main>

@@ -1,4 +1,4 @@
-// What went wrong, and the way to try again.
+// What went wrong, and a button to try again.
 import { IconWarning } from "./icons";
 
 export function Problem({ message, retry, stale = false }: { message: string; retry: () => void; stale?: boolean }) {
@@ -7,7 +7,7 @@ export function Problem({ message, retry, stale = false }: { message: string; re
       <IconWarning />
       <span>
         {message}
-        {stale && " What is shown is from before."}
+        {stale && " The page shows older data."}
       </span>
       <button type="button" className="text-button" onClick={retry}>
         Try again

@@ -1,4 +1,4 @@
-// Badges for numbers that are estimates or missing; open, they say it in full.
+// Badges for numbers that are estimates or missing, with details behind them.
 import type { Source } from "../api/types";
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
@@ -10,11 +10,11 @@ import { IconInfo, IconWarning } from "./icons";
 import { PlaceLink } from "./link";
 
 interface Props {
-  /** The metrics that are shown: what is said of their sources belongs here. */
+  /** The metrics shown, whose sources the remarks are about. */
   metrics: string[];
-  /** What the monitor said beside the values. */
+  /** The monitor's warnings about the values. */
   warnings: string[];
-  /** Says it in full from the start. */
+  /** Details are open from the start. */
   open?: boolean;
 }
 
@@ -39,7 +39,7 @@ export function Remarks({ metrics, warnings, open = false }: Props) {
         </p>
       ))}
       <p className="note">
-        <PlaceLink to={goTo(place, "overhead")}>What each source counts, and its settings</PlaceLink>
+        <PlaceLink to={goTo(place, "overhead")}>Sources and their settings</PlaceLink>
       </p>
     </details>
   );

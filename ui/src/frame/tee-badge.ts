@@ -1,4 +1,4 @@
-// What the badge says of this machine's trusted execution environment.
+// The badge of this machine's trusted execution environment.
 import type { TEE } from "../api/types";
 
 export interface Badge {
@@ -14,12 +14,12 @@ export function teeName(kind: string, variant?: string): string {
   return names[variant ?? ""] ?? names[kind] ?? kind;
 }
 
-/** What a detector looks for: hosts of a kind are looked for apart from its guests. */
+/** A detector's name: hosts and guests of a kind have separate ones. */
 export function kindName(kind: string): string {
   return teeName(kind) + (kind.endsWith("-host") ? " host" : "");
 }
 
-/** Detection reads what kernel and CPU say; only attestation would verify it. */
+/** Detection reads kernel and CPU; only attestation would verify them. */
 export function badgeOf(tees: TEE[] | null): Badge {
   const list = tees ?? [];
   const here = list.filter((t) => t.state === "here" && t.facts);
@@ -33,11 +33,11 @@ export function badgeOf(tees: TEE[] | null): Badge {
     return {
       text: `${name}, detected${debug ? ", debug" : ""}${more}`,
       level: "here",
-      title: "Detected from what the kernel and the CPU say. Nothing was attested.",
+      title: "Detected from the kernel and the CPU; nothing was attested.",
     };
   }
   const unsure = list.filter((t) => t.state === "could not tell");
-  if (unsure.length > 0) return { text: "TEE: could not tell", level: "unknown", title: unsure.map((t) => `${kindName(t.kind)}: ${t.reason ?? "no reason given"}`).join("\n") };
+  if (unsure.length > 0) return { text: "TEE: unknown", level: "unknown", title: unsure.map((t) => `${kindName(t.kind)}: ${t.reason ?? "no reason given"}`).join("\n") };
   if (list.length === 0) return { text: "TEE: not known yet", level: "unknown", title: "" };
   return { text: "no TEE here", level: "none", title: `Looked for ${list.map((t) => kindName(t.kind)).join(", ")}.` };
 }

@@ -49,7 +49,7 @@ function ProcessFilter() {
     const timer = setTimeout(() => move({ process: text }, "replace"), 300);
     return () => clearTimeout(timer);
   }, [text]);
-  // The server decides what is a valid expression: its syntax is RE2, not the browser's.
+  // The server checks the expression: its syntax is RE2, not the browser's.
   const selector = select("tee_process_cpu_seconds_total", [...own(w), ...processFilter(process)]);
   const matching = useResource(w.instance === "" ? null : `${selector} ${Math.floor(w.to / 30)} ${w.to - w.from}`, (s) => labelValues("process", selector, w, s));
   const names = matching.data ?? [];
@@ -165,7 +165,7 @@ function Share() {
   const { window: w } = useMachine();
   const [said, setSaid] = useState("");
   const copy = async () => {
-    // A link to a moving window shows others something else: this one stays.
+    // A link to a moving window would show others something else, so this one is fixed.
     const url = window.location.origin + window.location.pathname + formatPlace({ ...here(), fixed: { from: w.from, to: w.to } });
     try {
       await navigator.clipboard.writeText(url);
@@ -191,7 +191,7 @@ function ThemeButton() {
   const { theme } = usePlace();
   const next: Theme = themes[(themes.indexOf(theme) + 1) % themes.length]!;
   const Icon = themeIcons[theme];
-  const label = `Theme: ${theme === "auto" ? "as the system" : theme}`;
+  const label = `Theme: ${theme === "auto" ? "system" : theme}`;
   return (
     <button type="button" className="icon-button" aria-label={label} title={label} onClick={() => move({ theme: next }, "replace")}>
       <Icon />

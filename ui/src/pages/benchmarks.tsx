@@ -15,18 +15,18 @@ import { sentence } from "../words/empty";
 export default function Benchmarks() {
   const { subject, beside } = usePlace();
   const { tick } = useMachine();
-  // A benchmark takes minutes: looking for a new one every half minute is enough.
+  // A benchmark takes minutes, so a check every half minute is enough.
   const list = useResource<Results>(`results ${Math.floor(tick / 30)}`, (s) => getDocument("results", s));
   if (subject !== "") return <One key={[subject, ...beside].join(" ")} ids={[subject, ...beside]} list={list.data} />;
   return (
     <>
       {list.error && <Problem message={list.error} retry={list.retry} stale={list.data !== null} />}
-      {list.data ? <ResultList results={list.data.results ?? []} problems={list.data.problems ?? []} /> : !list.error && <p className="empty">Reading the results.</p>}
+      {list.data ? <ResultList results={list.data.results ?? []} problems={list.data.problems ?? []} /> : !list.error && <p className="empty">Loading the results.</p>}
     </>
   );
 }
 
-/** A document, or why there is none: that is an answer too. */
+/** A document, or the reason why there is none. */
 type Answer = { doc: ResultExperiment } | { refused: string };
 
 function One({ ids, list }: { ids: string[]; list: Results | null }) {
@@ -64,17 +64,17 @@ function One({ ids, list }: { ids: string[]; list: Results | null }) {
         </ul>
       )}
       {answer.error && <Problem message={answer.error} retry={answer.retry} stale={data !== null} />}
-      {!data && !answer.error && <p className="empty">Reading the {several ? "results" : "result"}.</p>}
+      {!data && !answer.error && <p className="empty">Loading the {several ? "results" : "result"}.</p>}
       {data && "refused" in data && (
         <section className="verdict conclusion" aria-label="Refused" data-refused>
           <div>
-            <h2>{several ? "These results cannot be put side by side" : "This result cannot be shown"}</h2>
+            <h2>{several ? "These results cannot be compared" : "This result cannot be shown"}</h2>
             <p>{sentence(data.refused)}</p>
-            {several && <p>Results can be compared when they are of the same job: the same workload, version, parameters and data. Tick others in the list.</p>}
+            {several && <p>Choose results of one job: the same workload, version, parameters and data.</p>}
           </div>
         </section>
       )}
-      {doc && <Detail doc={doc} address={`api/teescope/v1/${call}`} />}
+      {doc && <Detail doc={doc} call={call} />}
     </>
   );
 }

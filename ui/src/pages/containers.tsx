@@ -1,4 +1,4 @@
-// Containers and the other cgroups: what they use and where they are held back.
+// Containers and other cgroups: their usage and their limits.
 import { useState } from "react";
 import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
@@ -48,7 +48,7 @@ const columns: { key: Key; title: string; unit: Unit; query: (w: Window, m: Matc
   },
 ];
 
-// Devices on top of disks would count the same bytes again.
+// Devices on top of disks would count the same bytes twice.
 const disks: Match = { label: "device", op: "!~", value: "/dev/(loop|ram|dm-|md|zram).*" };
 
 function inner(w: Window, m: Match[]): string {
@@ -87,7 +87,7 @@ export default function Containers() {
   });
   const known = rows.data ?? [];
   const containers = known.filter((r) => r.isContainer);
-  // On a machine without containers the units of systemd are what there is to see.
+  // A machine without containers shows the units of systemd.
   const wide = everything || containers.length === 0;
   const sorted = (wide ? known : containers).toSorted((a, b) => (b.values[sort] ?? -1) - (a.values[sort] ?? -1) || (a.id < b.id ? -1 : 1));
   const shown = all ? sorted : sorted.slice(0, 30);
@@ -100,14 +100,14 @@ export default function Containers() {
         {chosen ? (
           <PlaceLink to={goTo(place, "containers")}>All containers</PlaceLink>
         ) : (
-          rows.data && known.length > 0 && <p>{containers.length === 0 ? `No container runs here; these are the ${known.length} cgroups of the system.` : `${count(containers.length, "container")} among ${known.length} cgroups.`} Averages over the time range; memory at its end.</p>
+          rows.data && known.length > 0 && <p>{containers.length === 0 ? `No container runs here; the table shows the ${known.length} cgroups of the system.` : `${count(containers.length, "container")} among ${known.length} cgroups.`} Averages over the time range; memory at its end.</p>
         )}
       </div>
       {rows.error && <Problem message={rows.error} retry={rows.retry} stale={rows.data !== null} />}
       {drawn.length > 0 && <Charts rows={drawn} />}
       <section className="card" aria-label="Containers">
         {!rows.data ? (
-          !rows.error && <p className="empty">Reading the last {formatLength(w.to - w.from)}.</p>
+          !rows.error && <p className="empty">Loading the last {formatLength(w.to - w.from)}.</p>
         ) : known.length === 0 ? (
           <p className="empty">{emptyReason({ sources: sources.data, metrics: ["container_cpu_usage_seconds_total"], process: "", window: w })}</p>
         ) : (
@@ -149,7 +149,7 @@ export default function Containers() {
               )}
               {containers.length > 0 && (
                 <label className="small dim">
-                  <input type="checkbox" checked={everything} onChange={(e) => setEverything(e.target.checked)} /> with the cgroups of the system
+                  <input type="checkbox" checked={everything} onChange={(e) => setEverything(e.target.checked)} /> include the cgroups of the system
                 </label>
               )}
             </div>

@@ -1,4 +1,4 @@
-// Panels of the users' own, kept by the monitor.
+// The users' own panels, stored by the monitor.
 import { useRef, useState, type ReactNode } from "react";
 import { AnswerError, getDashboards, keepDashboards, type KeptDashboards } from "../api/client";
 import { useResource } from "../api/resource";
@@ -15,16 +15,15 @@ import { goTo } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { count } from "../words/verdict";
 
-/** What is being written: a new dashboard, or a panel of a dashboard, which is new or
- * was there before. */
+/** The open form: a new dashboard, or a new or existing panel of one. */
 type Editing = "dashboard" | { of: string; panel: Panel | null } | null;
 
-const changedMeanwhile = "Somebody else changed the dashboards meanwhile, so nothing was saved. They are shown as they are now: look, then do it again.";
+const changedMeanwhile = "Nothing was saved: somebody else has changed the dashboards. Check the current version, then try again.";
 
 export default function DashboardsPage() {
   const place = usePlace();
   const read = useResource<KeptDashboards>("dashboards", getDashboards);
-  // What the last change left, or was refused for.
+  // The result of the last change, or why it was refused.
   const [newer, setNewer] = useState<KeptDashboards | null>(null);
   const [editing, setEditing] = useState<Editing>(null);
   const [arranging, setArranging] = useState(false);
@@ -37,7 +36,7 @@ export default function DashboardsPage() {
   const shown = all.find((d) => d.name === place.subject) ?? all[0];
   const mine = shown !== undefined && own.includes(shown);
 
-  /** Changes what is shown here, and nothing if that is no longer what the monitor keeps. */
+  /** Changes the dashboards, unless the monitor's version is no longer the one shown. */
   const change = async (f: (list: Dashboard[], taken: string[]) => Dashboard[]) => {
     if (!kept) return;
     try {
@@ -51,7 +50,7 @@ export default function DashboardsPage() {
     setFailed("");
   };
   const attempt = (f: (list: Dashboard[]) => Dashboard[]) => {
-    // A second click was at what the first one is about to move.
+    // A second click meant the layout before the first one.
     if (busy.current) return;
     busy.current = true;
     change(f)
@@ -92,7 +91,7 @@ export default function DashboardsPage() {
     <>
       <div className="section-head">
         <h2>{shown?.name ?? "Dashboards"}</h2>
-        <p>{shown ? `${count(shown.panels?.length ?? 0, "panel")}${mine ? "" : ", from the configuration file, which the page does not change"}.` : "Panels of your own, kept by this monitor."}</p>
+        <p>{shown ? `${count(shown.panels?.length ?? 0, "panel")}${mine ? "" : ", from the configuration file (read-only here)"}.` : "Your own panels, stored by this monitor."}</p>
       </div>
       {all.length > 1 && (
         <nav className="tabs ranges" aria-label="Dashboards">
@@ -153,8 +152,8 @@ export default function DashboardsPage() {
       )}
       {editing === "dashboard" && <PanelForm heading="New dashboard, with its first panel" panel={emptyPanel} name="" save={savePanel} cancel={() => setEditing(null)} />}
       {editing && editing !== "dashboard" && <PanelForm heading={editing.panel ? `Panel ${editing.panel.title}` : "New panel"} panel={editing.panel ?? emptyPanel} save={savePanel} cancel={() => setEditing(null)} />}
-      {kept && !shown && editing === null && <p className="empty">There is no dashboard yet. A panel is a title, a PromQL query, and a way to draw it.</p>}
-      {!kept && !read.error && <p className="empty">Reading the dashboards.</p>}
+      {kept && !shown && editing === null && <p className="empty">No dashboards yet. A panel is a title, a PromQL query and a chart type.</p>}
+      {!kept && !read.error && <p className="empty">Loading the dashboards.</p>}
       <ul className="grid board">
         {(shown?.panels ?? []).map((p, i) => (
           <li key={`${shown?.name} ${i} ${p.kind} ${p.query}`}>

@@ -1,7 +1,7 @@
-// Why a process takes the time that it takes: the causes in words, then the tree.
+// Where the time of a process goes: the causes in words, then the tree.
 import { asking, getDocument } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
-import type { Cause, Explanation } from "../api/types";
+import type { ExplainFoundCause, Explanation } from "../api/types";
 import { formatRange } from "../explain/amount";
 import { Comparison } from "../explain/compare";
 import { BeforePicker, Candidates, PerPicker, ProcessPicker } from "../explain/picker";
@@ -32,10 +32,10 @@ export default function ExplainPage() {
   return (
     <>
       <div className="section-head">
-        <h2>{subject === "" ? "Explain" : `Why ${subject} takes its time`}</h2>
+        <h2>{subject === "" ? "Explain" : `Where the time of ${subject} goes`}</h2>
         {subject !== "" && (
           <p>
-            <PlaceLink to={goTo(place, "processes", subject)}>What it asks of the kernel</PlaceLink>
+            <PlaceLink to={goTo(place, "processes", subject)}>Its requests to the kernel</PlaceLink>
           </p>
         )}
       </div>
@@ -57,7 +57,7 @@ function useExplanation(process: string, { from, to }: Span, per: Per): Resource
   return useResource<Explanation>(process === "" || w.instance === "" ? null : name, (s) => getDocument(name, s));
 }
 
-/** What an answer looks like before it is there, and where it failed. */
+/** An answer that is not there yet, or failed. */
 function Pending({ answer }: { answer: Resource<Explanation> }) {
   const { subject, per } = usePlace();
   const { window: w } = useMachine();
@@ -79,7 +79,7 @@ function Pending({ answer }: { answer: Resource<Explanation> }) {
 function One({ answer }: { answer: Resource<Explanation> }) {
   const { subject } = usePlace();
   const [open, toggle, setOpen] = useOpen();
-  // Of another process is no old state of this one.
+  // An answer about another process is not an old state of this one.
   const e = answer.data?.tree.subject === subject ? answer.data : null;
   return (
     <>
@@ -90,7 +90,7 @@ function One({ answer }: { answer: Resource<Explanation> }) {
           <section className="card" aria-labelledby="tree">
             <div className="section-head">
               <h2 id="tree">Where its time goes</h2>
-              <p>Open a row for the numbers behind it.</p>
+              <p>Open a row to see its numbers.</p>
             </div>
             {e.tree.rows?.length ? <Tree tree={e.tree} open={open} toggle={toggle} /> : <Nothing explanation={e} />}
             <Key />
@@ -123,7 +123,7 @@ function Both({ then, now }: { then: Resource<Explanation>; now: Resource<Explan
           <section className="card" aria-labelledby="tree">
             <div className="section-head">
               <h2 id="tree">What changed</h2>
-              <p>The row that changed most is first.</p>
+              <p>The largest change is first.</p>
             </div>
             {a.tree.rows?.length || b.tree.rows?.length ? <Comparison before={b.tree} after={a.tree} open={open} toggle={toggle} /> : <Nothing explanation={a} />}
             <Key />
@@ -161,7 +161,7 @@ function VerdictOf({ explanation: e, show }: { explanation: Explanation; show: (
   );
 }
 
-function CauseText({ cause: c, show }: { cause: Cause; show: (ids: string[]) => void }) {
+function CauseText({ cause: c, show }: { cause: ExplainFoundCause; show: (ids: string[]) => void }) {
   return (
     <>
       {c.rows && c.rows.length > 0 && (
@@ -183,7 +183,7 @@ function CauseText({ cause: c, show }: { cause: Cause; show: (ids: string[]) => 
 
 function Nothing({ explanation: e }: { explanation: Explanation }) {
   const blind = e.tree.blind ?? [];
-  return <p className="empty">{`No time of ${e.tree.subject} is known in this window${blind.length > 0 ? `: ${blind.join(" ")}` : ". It did not run, or the monitor did not."}`}</p>;
+  return <p className="empty">{`No time of ${e.tree.subject} is known in this window${blind.length > 0 ? `: ${blind.join(" ")}` : ". Either it or the monitor did not run."}`}</p>;
 }
 
 function Key() {
@@ -207,17 +207,17 @@ function Key() {
   );
 }
 
-/** Whether the numbers agree with what was measured otherwise, and what could not be seen. */
+/** Whether the numbers agree with independent measurements, and the blind spots. */
 function Doubts({ of: list, names = [] }: { of: Explanation[]; names?: string[] }) {
   const said = (i: number, text: string) => (names[i] ? `${names[i]}: ${text}` : text);
   const checks = list.flatMap((e, i) => (e.tree.checks ?? []).map((c) => ({ ...c, text: said(i, c.text) })));
-  // What is so of both sides is said once.
+  // Blind spots of both sides are listed once.
   const blind = [...new Set(list.flatMap((e, i) => (e.tree.blind ?? []).map((b) => (list.every((o) => o.tree.blind?.includes(b)) ? b : said(i, b)))))];
   const broken = checks.filter((c) => !c.holds).length;
   if (checks.length === 0 && blind.length === 0) return null;
   return (
     <section className="card" aria-labelledby="doubts">
-      <h2 id="doubts">{checks.length === 0 ? "What could not be seen" : broken === 0 ? "The numbers agree with what was measured otherwise" : `${broken} of ${checks.length} checks of these numbers do not hold`}</h2>
+      <h2 id="doubts">{checks.length === 0 ? "Blind spots" : broken === 0 ? "The numbers agree with independent measurements" : `${broken} of ${checks.length} checks of these numbers fail`}</h2>
       <ul className="checks">
         {checks
           .toSorted((a, b) => Number(a.holds) - Number(b.holds))
@@ -225,7 +225,7 @@ function Doubts({ of: list, names = [] }: { of: Explanation[]; names?: string[] 
             <li key={i} data-holds={c.holds}>
               <span className={c.holds ? "holds" : "breaks"}>{c.holds ? <IconGood /> : <IconWarning />}</span>
               <span>
-                <strong>{c.holds ? "holds" : "does not hold"}: </strong>
+                <strong>{c.holds ? "passes" : "fails"}: </strong>
                 <Sentence text={sentence(c.text)} />{" "}
                 <span className="dim small">
                   explained {formatValue(c.explained, "cores")}, measured {formatValue(c.measured, "cores")}
@@ -255,7 +255,7 @@ function Findings({ of: e }: { of: Explanation }) {
   if (list.length === 0) return null;
   return (
     <section className="card" aria-labelledby="found">
-      <h2 id="found">Findings about it in this window</h2>
+      <h2 id="found">Findings in this window</h2>
       <ul className="candidates">
         {list.map((f) => (
           <li key={f.id}>

@@ -1,4 +1,4 @@
-// Any query, for what no other page shows.
+// Any PromQL query, and changes between two windows.
 import { useEffect, useState } from "react";
 import { labelValues, queryAt } from "../api/client";
 import { useResource } from "../api/resource";
@@ -19,8 +19,8 @@ import { move, usePlace } from "../state/use-place";
 const examples: [string, string][] = [
   ["The ten busiest pairs of process and system call", "topk(10, sum by (process, syscall) (rate(tee_syscalls_total[1m])))"],
   ["Page faults by cause", "sum by (cause) (rate(tee_page_faults_total[1m]))"],
-  ["Share of context switches that were voluntary", 'sum(rate(tee_context_switches_total{kind="voluntary"}[1m])) / sum(rate(tee_context_switches_total[1m]))'],
-  ["How much of the events each source counts", "teescope_source_coverage_ratio"],
+  ["Share of voluntary context switches", 'sum(rate(tee_context_switches_total{kind="voluntary"}[1m])) / sum(rate(tee_context_switches_total[1m]))'],
+  ["Share of events that each source counts", "teescope_source_coverage_ratio"],
 ];
 
 const labels: Record<View, string> = { graph: "Graph and table", distribution: "Distribution", changes: "What changed" };
@@ -35,7 +35,7 @@ export default function Explore() {
     <>
       <div className="section-head">
         <h2>Explore</h2>
-        <p>Any PromQL query over what the monitor keeps, and what changed without one.</p>
+        <p>Run any PromQL query on the stored series, or list what changed.</p>
       </div>
       <form
         className="card"
@@ -49,11 +49,11 @@ export default function Explore() {
           <button type="submit" className="button">
             Run
           </button>
-          <span className="dim small">Enter runs it, Shift and Enter make a new line.</span>
+          <span className="dim small">Enter runs the query; Shift+Enter starts a new line.</span>
           <MetricPicker insert={(name) => setText((t) => (t === "" ? name : `${t} ${name}`))} />
         </div>
       </form>
-      <nav className="tabs ranges" aria-label="What is shown">
+      <nav className="tabs ranges" aria-label="View">
         {views.map((v) => (
           <PlaceLink key={v} to={{ view: v }} current={place.view === v}>
             {labels[v]}
@@ -80,7 +80,7 @@ function MetricPicker({ insert }: { insert: (name: string) => void }) {
     <label className="small dim">
       Metric{" "}
       <select value="" disabled={!names.data} onChange={(e) => insert(e.target.value)}>
-        <option value="">{names.data ? `insert one of ${names.data.length}` : "asking"}</option>
+        <option value="">{names.data ? `insert one of ${names.data.length}` : "loading"}</option>
         {(names.data ?? []).map((n) => (
           <option key={n}>{n}</option>
         ))}
@@ -93,7 +93,7 @@ function Examples() {
   const place = usePlace();
   return (
     <section className="card" aria-labelledby="examples">
-      <h2 id="examples">To begin with</h2>
+      <h2 id="examples">Examples</h2>
       <ul>
         {examples.map(([what, expr]) => (
           <li key={expr}>
@@ -114,7 +114,7 @@ function Answer({ expr }: { expr: string }) {
   const now = useResource(`${expr} ${w.to}`, (s) => queryAt(expr, w.to, s));
   return (
     <div className="card-list">
-      <Panel title="Over the time range" unit="" metrics={[]} data={data} height={260} remarksOpen note={(data.data?.folded ?? 0) > 0 && <p className="note">{data.data?.folded} more series, with smaller averages, are not drawn.</p>} />
+      <Panel title="Over the time range" unit="" metrics={[]} data={data} height={260} remarksOpen note={(data.data?.folded ?? 0) > 0 && <p className="note">{data.data?.folded} more series with smaller averages are not drawn.</p>} />
       <section className="card" aria-labelledby="values">
         <h2 id="values">At the end of the range</h2>
         {now.error && !data.error && <Problem message={now.error} retry={now.retry} />}

@@ -1,8 +1,8 @@
-// What was found: when, open, closed, and what every rule says.
+// Findings: when, open and closed, and the answer of every rule.
 import { useEffect, useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
-import type { AnalysisRecord, Findings } from "../api/types";
+import type { FindingsRecord, Findings } from "../api/types";
 import { FindingDetail, type FindingProps } from "../findings/detail";
 import "../findings/findings.css";
 import { Rules } from "../findings/rules";
@@ -16,7 +16,7 @@ import { usePlace } from "../state/use-place";
 import { steady } from "../state/window";
 import { count, openFindings } from "../words/verdict";
 
-/** So many open findings, the worst, are shown in full, and so many closed ones in a line. */
+/** The worst open findings are shown in full, the newest closed ones in a line each. */
 const inFull = 5;
 const inLines = 100;
 
@@ -27,7 +27,7 @@ export default function FindingsPage() {
   const f = findings.data;
   const history = useHistory();
   const latest = f?.findings ?? [];
-  // What the window shows of the past beside what is open or was lately.
+  // The window's past findings, next to those that are open or closed recently.
   const near = [...latest, ...(history.data ?? []).filter((r) => !latest.some((l) => l.id === r.id))];
   const linked = useLinked(place.subject, f === null || near.some((r) => r.id === place.subject));
   const all = [...near, ...(linked.data ?? []).filter((r) => r.id === place.subject && !near.some((n) => n.id === r.id))];
@@ -42,13 +42,13 @@ export default function FindingsPage() {
   return (
     <>
       <div className="section-head">
-        <h2>{f ? (open.length === 0 ? "Nothing is open" : `${count(open.length, "finding")} open`) : "Findings"}</h2>
-        {f && <p>{`${count(rules.length, "check")}, ${blind === 0 ? "all with an answer" : `${blind} of them cannot tell`}; evaluated at ${formatSince(f.at)}`}</p>}
+        <h2>{f ? (open.length === 0 ? "No open findings" : `${count(open.length, "finding")} open`) : "Findings"}</h2>
+        {f && <p>{`${rules.length - blind} of ${count(rules.length, "check")} ran at ${formatSince(f.at)}${blind === 0 ? "" : `; ${blind} ${blind === 1 ? "needs" : "need"} hardware or sources that are not here`}.`}</p>}
       </div>
       {findings.error && <Problem message={findings.error} retry={findings.retry} stale={f !== null} />}
       {history.error && <Problem message={history.error} retry={history.retry} stale={history.data !== null} />}
       {linked.error && <Problem message={linked.error} retry={linked.retry} />}
-      {place.subject !== "" && linked.data?.length === 0 && !linked.loading && !all.some((r) => r.id === place.subject) && <p className="note">The finding that this address names is not on record any more.</p>}
+      {place.subject !== "" && linked.data?.length === 0 && !linked.loading && !all.some((r) => r.id === place.subject) && <p className="note">The finding of this link is no longer on record.</p>}
       {open.slice(0, inFull).map((r) => (
         <FindingDetail key={r.id} finding={r} {...shared(r.rule, r.subject)} />
       ))}
@@ -66,11 +66,11 @@ export default function FindingsPage() {
           <h2 id="closed">Closed</h2>
         </div>
         {closed.length === 0 ? (
-          <p className="dim">None, as far back as findings are kept.</p>
+          <p className="dim">No closed findings on record.</p>
         ) : (
           listed.map((r) => <Folded key={r.id} finding={r} chosen={r.id === place.subject} {...shared(r.rule, r.subject)} />)
         )}
-        {closed.length > listed.length && <p className="note">{closed.length - listed.length} older ones are not listed.</p>}
+        {closed.length > listed.length && <p className="note">{closed.length - listed.length} older findings are not listed.</p>}
       </section>
       <SilenceList silences={silences} titles={titles} />
       <Rules rules={rules} />
@@ -78,7 +78,7 @@ export default function FindingsPage() {
   );
 }
 
-/** A finding in one line that opens; what is in it is read once it is open. */
+/** A finding in one line; its details are read once it is open. */
 function Folded({ chosen, ...detail }: FindingProps & { chosen: boolean }) {
   const { tick } = useMachine();
   const [open, setOpen] = useState(chosen);
@@ -96,16 +96,16 @@ function Folded({ chosen, ...detail }: FindingProps & { chosen: boolean }) {
   );
 }
 
-/** The finding that the address names, where it is none of those at hand: alerts
- * and annotations link to findings that closed long ago. */
+/** The finding of the link, when it is not loaded yet: alerts and annotations link
+ * to findings that closed long ago. */
 function useLinked(id: string, atHand: boolean) {
   const name = asking("findings", { id });
-  return useResource<AnalysisRecord[]>(id === "" || atHand ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
+  return useResource<FindingsRecord[]>(id === "" || atHand ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
 }
 
 /** The findings of the page's window, as far back as they are kept. */
 function useHistory() {
   const { window: w } = useMachine();
   const name = asking("findings", { ...steady(w) });
-  return useResource<AnalysisRecord[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
+  return useResource<FindingsRecord[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
 }

@@ -1,4 +1,4 @@
-// The machine below the processes.
+// The machine that runs the processes.
 import { LinesChart, QueryChart } from "../charts/charts";
 import { diskBusy, fileSystems, node } from "../charts/node";
 import { formatValue } from "../format/number";

@@ -1,5 +1,5 @@
-// What the monitor costs against what it promised, what that takes from its
-// sources, and the sources with their switches.
+// The monitor's cost against its budget, what that costs its sources, and the
+// sources with their settings.
 import type { Overhead } from "../api/types";
 import { LinesChart, QueryChart } from "../charts/charts";
 import { formatValue, rawValue } from "../format/number";
@@ -15,8 +15,8 @@ import { costOf, count } from "../words/verdict";
 
 const parts: Record<string, string> = {
   userspace: "reading, storing and answering",
-  body: "eBPF programs, as the kernel's own statistics show",
-  dispatch: "getting into these programs, estimated",
+  body: "eBPF programs, by the kernel's own statistics",
+  dispatch: "entering these programs, estimated",
 };
 
 export default function OverheadPage() {
@@ -40,7 +40,7 @@ export default function OverheadPage() {
   );
 }
 
-/** The budget over time, and where the cost comes from. */
+/** The budget over time, and the parts of the cost. */
 function Cost({ w }: { w: Window }) {
   const match = own(w);
   const rate = (metric: string) => `rate(${select(metric, match)}[${rateWindow(w)}])`;
@@ -48,11 +48,11 @@ function Cost({ w }: { w: Window }) {
   return (
     <div className="grid grid-wide">
       <LinesChart
-        title="Busiest core: used by the monitor, and the budget"
+        title="Busiest core: monitor and budget"
         unit="ratio"
         metrics={["teescope_budget_used_ratio"]}
         lines={[
-          { name: "used, most of any second", expr: `max(${select("teescope_budget_used_ratio", match)})` },
+          { name: "used, highest second", expr: `max(${select("teescope_budget_used_ratio", match)})` },
           { name: "budget", expr: `max(${select("teescope_budget_ratio", match)})` },
         ]}
       />
@@ -63,12 +63,12 @@ function Cost({ w }: { w: Window }) {
   );
 }
 
-/** What the budget takes now, and what would bring it back. */
+/** What the budget costs now, and how to get it back. */
 function Loss({ budget }: { budget: number }) {
   const { sources } = useMachine();
   const { lost, back, sources: names } = lossOf(sources.data ?? [], budget);
   return (
-    <section className="card" aria-label="What the budget takes" id="loss" data-lost={names.join(" ")}>
+    <section className="card" aria-label="Losses to the budget" id="loss" data-lost={names.join(" ")}>
       <p>{lost}</p>
       {back && <p className="dim">{back}</p>}
     </section>
@@ -91,15 +91,15 @@ function Parts({ overhead: o }: { overhead: Overhead }) {
                 {parts[part] && <span className="small">: {parts[part]}</span>}
               </dt>
               <dd title={rawValue(v, "ratio")} data-part={part} data-value={v ?? ""}>
-                {v === undefined ? `Not known. ${sentence(o.missing?.[part] ?? "")}` : `${formatValue(v, "ratio")} of one core`}
+                {v === undefined ? `Unknown. ${sentence(o.missing?.[part] ?? "")}` : `${formatValue(v, "ratio")} of one core`}
               </dd>
             </div>
           );
         })}
         <dt>memory</dt>
-        <dd title={o.rssBytes ? rawValue(o.rssBytes, "bytes") : undefined}>{o.rssBytes ? formatValue(o.rssBytes, "bytes") : `Not known. ${sentence(o.missing?.["memory"] ?? "")}`}</dd>
+        <dd title={o.rssBytes ? rawValue(o.rssBytes, "bytes") : undefined}>{o.rssBytes ? formatValue(o.rssBytes, "bytes") : `Unknown. ${sentence(o.missing?.["memory"] ?? "")}`}</dd>
         <dt>series in the store</dt>
-        <dd title={o.series ? rawValue(o.series, "") : undefined}>{o.series ? formatValue(o.series, "") : `Not known. ${sentence(o.missing?.["series"] ?? "")}`}</dd>
+        <dd title={o.series ? rawValue(o.series, "") : undefined}>{o.series ? formatValue(o.series, "") : `Unknown. ${sentence(o.missing?.["series"] ?? "")}`}</dd>
       </dl>
     </section>
   );
@@ -119,12 +119,12 @@ function CostLine({ overhead: o, cpus }: { overhead: Overhead; cpus: number }) {
       <div>
         <h2>
           {cost === null
-            ? "What the monitor costs is not known yet."
-            : `The monitor takes ${formatValue(cost, "ratio")} of one core, ${over ? "more than" : "within"} its budget of ${formatValue(budget, "ratio")} on ${cpus === 1 ? "this machine with one CPU" : `these ${cpus} CPUs`}.`}
+            ? "The monitor's cost is not known yet."
+            : `The monitor uses ${formatValue(cost, "ratio")} of one core, ${over ? "above" : "within"} its budget of ${formatValue(budget, "ratio")} on ${cpus === 1 ? "this machine with one CPU" : `these ${cpus} CPUs`}.`}
         </h2>
         <p>
-          {over && "Switching off a source or narrowing it below makes it cheaper. "}
-          {cost !== null && unknown > 0 && `${count(unknown, "part")} of the cost ${unknown === 1 ? "is" : "are"} not known and not in this sum.`}
+          {over && "Switch off or limit a source below to lower it. "}
+          {cost !== null && unknown > 0 && `${count(unknown, "part")} of the cost ${unknown === 1 ? "is" : "are"} unknown and not included.`}
         </p>
       </div>
     </section>

@@ -1,7 +1,7 @@
-// The first page: the verdict, the findings, then what processes and machine do.
+// The first page: verdict, findings, processes, machine.
 import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
-import type { AnalysisRecord } from "../api/types";
+import type { FindingsRecord } from "../api/types";
 import { LinesChart, QueryChart, TEEPanel, TopChart } from "../charts/charts";
 import { node } from "../charts/node";
 import { Spark } from "../charts/spark";
@@ -50,7 +50,7 @@ export function Overview() {
       <section aria-labelledby="what-processes-do">
         <div className="section-head">
           <h2 id="what-processes-do">Processes</h2>
-          <p>The five busiest of each, by name; rates are per second.</p>
+          <p>The five busiest by name, in rates per second.</p>
         </div>
         <div className="grid">
           <TopChart title="System calls per second" unit="1/s" counter={counters.syscalls} by="process" matches={filter} target={toProcess} />
@@ -125,7 +125,7 @@ function FindingStrip() {
 }
 
 /** Leads to the explanation of a process at that time, else to the finding. */
-function FindingCard({ finding: f, explainable }: { finding: AnalysisRecord; explainable: boolean }) {
+function FindingCard({ finding: f, explainable }: { finding: FindingsRecord; explainable: boolean }) {
   const place = usePlace();
   const { tick } = useMachine();
   const first = f.evidence?.[0];
@@ -139,18 +139,18 @@ function FindingCard({ finding: f, explainable }: { finding: AnalysisRecord; exp
       {first && <Spark expr={first.expr} label={first.text} />}
       <span className="row small">
         <span className="dim">{f.subject}</span>
-        {f.share && <span title="Share of its time that this takes, as an interval; the evidence says of which time">{`${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of its time`}</span>}
+        {f.share && <span title="Interval of its share of the time; the evidence says of which time">{`${formatValue(f.share[0], "ratio")} to ${formatValue(f.share[1], "ratio")} of its time`}</span>}
       </span>
     </PlaceLink>
   );
 }
 
-/** What is blind or off, in words, and what the monitor costs. */
+/** Unavailable and disabled sources in words, and the monitor's cost. */
 function Footer() {
   const place = usePlace();
   const { sources, overhead } = useMachine();
   const all = sources.data ?? [];
-  // What the budget takes is said in one sentence, what waits to be asked for in another.
+  // The budget's losses are one sentence, sources that are off by default another.
   const loss = lossOf(all, overhead.data?.budget ?? 0);
   const silent = all.filter((s) => !loss.sources.includes(s.name) && (s.state === "unavailable" || (s.state === "off" && !s.optIn) || s.blind));
   const partly = all.filter((s) => !loss.sources.includes(s.name) && s.state === "degraded" && !s.blind);
@@ -160,22 +160,22 @@ function Footer() {
     <footer className="footer">
       {silent.map((s) => (
         <p key={s.name}>
-          <strong>{s.name}</strong> {s.state === "off" ? "is switched off." : because(s.blind ? "is hidden by the hardware or hypervisor" : "is unavailable", s)}
+          <strong>{s.name}</strong> {s.state === "off" ? "is switched off." : because(s.blind ? "is hidden by hardware or hypervisor" : "is unavailable", s)}
         </p>
       ))}
       {partly.map((s) => (
         <p key={s.name}>
-          <strong>{s.name}</strong> {because("shows only a part", s)}
+          <strong>{s.name}</strong> {because("is incomplete", s)}
         </p>
       ))}
       {loss.sources.length > 0 && overhead.data && <p>{loss.lost}</p>}
-      {waiting.length > 0 && <p>Off until asked for: {waiting.map((s) => s.name).join(", ")}.</p>}
-      {sources.data && silent.length + partly.length + loss.sources.length === 0 && <p>Every source that this machine has{waiting.length > 0 && " and that was asked for"} is on and complete.</p>}
+      {waiting.length > 0 && <p>Off by default: {waiting.map((s) => s.name).join(", ")}.</p>}
+      {sources.data && silent.length + partly.length + loss.sources.length === 0 && <p>Every available source{waiting.length > 0 && " that is on by default"} is on and complete.</p>}
       {o && (
         <p>
           The monitor: {o.rssBytes && `${formatValue(o.rssBytes, "bytes")} of memory, `}
-          {o.series ? `${formatValue(o.series, "")} series` : "no reading is stored yet"}.{" "}
-          <PlaceLink to={goTo(place, "overhead")}>What it costs, and how to make it cost less</PlaceLink>
+          {o.series ? `${formatValue(o.series, "")} series` : "no reading stored yet"}.{" "}
+          <PlaceLink to={goTo(place, "overhead")}>Cost of the monitor, and how to lower it</PlaceLink>
         </p>
       )}
       {o?.storeError && <Problem message={sentence(o.storeError)} retry={overhead.retry} />}

@@ -1,4 +1,4 @@
-// All processes by name with what they ask of the kernel, and one in detail.
+// All processes by name with their requests to the kernel, and one in detail.
 import { useState } from "react";
 import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
@@ -74,7 +74,7 @@ function Table() {
       <div className="section-head">
         <h2>Processes</h2>
         <p>
-          {rows.data ? `${sorted.length} names did something in these ${formatLength(w.to - w.from)}. ` : ""}Averages over the time range; processes of one name are taken together.
+          {rows.data ? `${sorted.length} names were active in these ${formatLength(w.to - w.from)}. ` : ""}Averages over the time range; processes of one name are added up.
         </p>
       </div>
       {rows.error && <Problem message={rows.error} retry={rows.retry} stale={rows.data !== null} />}
@@ -83,7 +83,7 @@ function Table() {
         {rows.data && sorted.length === 0 ? (
           <p className="empty">{emptyReason({ sources: sources.data, metrics: columns.map((c) => c.counter.metric), process: place.process, window: w })}</p>
         ) : !rows.data ? (
-          <p className="empty">Reading the last {formatLength(w.to - w.from)}.</p>
+          <p className="empty">Loading the last {formatLength(w.to - w.from)}.</p>
         ) : (
           <div className={`scroll ${rows.loading ? "dimmed panel-body" : "panel-body"}`} tabIndex={0} role="group" aria-label="Table of processes">
             <table className="data" id="processes">
@@ -139,7 +139,7 @@ function CallMap() {
   const place = usePlace();
   const { window: whole } = useMachine();
   const [ref, seen] = useSeen();
-  // Every call of every process over a day is more than the monitor reads at once.
+  // All calls of all processes over a day exceed one query of the monitor.
   const w = { ...whole, from: Math.max(whole.from, whole.to - 3600) };
   const expr = `topk(2000, ${increaseBy({ metric: "tee_syscalls_total" }, "process, syscall", processFilter(place.process), w)})`;
   const data = useResource(seen ? `${expr} ${keyOf(w)}` : null, async (signal) => {
@@ -161,7 +161,7 @@ function CallMap() {
         {g && (
           <>
             <HeatMap caption={w.from > whole.from ? "Averages over the last hour of the time range" : "Averages over the time range"} grid={g} unit="1/s" corner="Process" rowName={(name) => <PlaceLink to={goTo(place, "processes", name)}>{name}</PlaceLink>} />
-            {(g.rowsLeft > 0 || g.columnsLeft > 0) && <p className="note">{`${count(g.rowsLeft, "process name")} and ${count(g.columnsLeft, "call")} with fewer calls are left out.`}</p>}
+            {(g.rowsLeft > 0 || g.columnsLeft > 0) && <p className="note">{`${count(g.rowsLeft, "process name")} and ${count(g.columnsLeft, "call")} with fewer calls are not shown.`}</p>}
             {w.from > whole.from && <p className="note">Averages over the last hour of the time range.</p>}
           </>
         )}
@@ -203,7 +203,7 @@ function Detail({ name }: { name: string }) {
           </h3>
           <Remarks metrics={["tee_syscalls_total"]} warnings={calls.data?.warnings ?? []} />
           {calls.error && <Problem message={calls.error} retry={calls.retry} stale={calls.data !== null} />}
-          {calls.data && calls.data.rows.length === 0 && <p className="empty">{name} made no system call in these {formatLength(w.to - w.from)}, or they are not counted.</p>}
+          {calls.data && calls.data.rows.length === 0 && <p className="empty">{name} made no system call in these {formatLength(w.to - w.from)}, or calls are not counted.</p>}
           {calls.data && calls.data.rows.length > 0 && (
             <table className="data" id="calls">
               <thead>

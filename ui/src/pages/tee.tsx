@@ -1,4 +1,4 @@
-// What this machine's trusted execution environments are, and how we know.
+// This machine's trusted execution environments, with evidence.
 import type { TEE } from "../api/types";
 import { LinesChart, TEEPanel } from "../charts/charts";
 import { latency, subjects, teeCharts, type About, type TEEChart } from "../charts/tee";
@@ -11,7 +11,7 @@ import { Sentence } from "../words/term";
 export default function TEEPage() {
   const { platform, sources, window: w } = useMachine();
   const p = platform.data;
-  if (!p) return <p className="empty">Asking what this machine is.</p>;
+  if (!p) return <p className="empty">Loading the machine's description.</p>;
   const tees = p.tees ?? [];
   const badge = badgeOf(tees);
   const here = tees.filter((t) => t.state === "here");
@@ -27,7 +27,7 @@ export default function TEEPage() {
           <h2>
             <Sentence text={headline(tees)} />
           </h2>
-          <p>{here.length > 0 ? "Detected from what the kernel and the CPU say. A hypervisor could lie in both; nothing here was attested." : `What was looked for, and what was found instead, is below.`}</p>
+          <p>{here.length > 0 ? "Detected from the kernel and the CPU. A hypervisor could fake both; nothing was attested." : "The checks and their results are below."}</p>
         </div>
       </section>
       {here.map((t) => (
@@ -56,7 +56,7 @@ export default function TEEPage() {
       <Blind />
       <section className="card" aria-labelledby="answers">
         <div className="section-head">
-          <h2 id="answers">What was looked for</h2>
+          <h2 id="answers">Checks</h2>
         </div>
         <div className="scroll" tabIndex={0} role="group" aria-label="Answers by kind">
           <table className="data answers">
@@ -88,24 +88,24 @@ export default function TEEPage() {
   );
 }
 
-/** Charts that stand on one time axis are more than one. */
+/** Several charts share one time axis. */
 function stacked(charts: TEEChart[]): boolean {
   return charts.filter((c) => c.axis).length > 1;
 }
 
-/** What the hardware or the hypervisor hides, with the reason. */
+/** What hardware or hypervisor hide, with the reason. */
 function Blind() {
   const { sources } = useMachine();
   const blind = (sources.data ?? []).filter((s) => s.blind);
   if (blind.length === 0) return null;
   return (
     <section className="card" aria-labelledby="blind">
-      <h2 id="blind">Blind here</h2>
+      <h2 id="blind">Unavailable counters</h2>
       <ul className="evidence">
         {blind.map((s) => (
           <li key={s.name} data-blind={s.name}>
             <span className="chip chip-warn">
-              <IconWarning /> {s.name}: blind here
+              <IconWarning /> {s.name}: unavailable here
             </span>{" "}
             <Sentence text={because(s.doc.replace(/\.$/, ""), { reason: blindReason(s), remedy: s.remedy })} />
           </li>
@@ -123,12 +123,12 @@ function says({ kind, variant, role }: NonNullable<TEE["facts"]>): string {
 function headline(tees: TEE[]): string {
   const here = tees.flatMap((t) => (t.state === "here" && t.facts ? [t.facts] : []));
   const active = here.filter((f) => f.active);
-  const debug = active.some((f) => f.debug) ? " It runs in debug mode, which opens its protection." : "";
+  const debug = active.some((f) => f.debug) ? " It runs in debug mode, which disables its protection." : "";
   if (active.length > 0) return active.map(says).join(" ") + debug;
   if (here.length > 0) return here.map((f) => `${teeName(f.kind, f.variant)} is here but not active.`).join(" ");
   const unsure = tees.filter((t) => t.state === "could not tell");
-  if (unsure.length > 0) return `Could not tell whether there is ${unsure.map((t) => kindName(t.kind)).join(" or ")} here.`;
-  return "There is no TEE here.";
+  if (unsure.length > 0) return `Unknown whether this machine has ${unsure.map((t) => kindName(t.kind)).join(" or ")}.`;
+  return "This machine has no TEE.";
 }
 
 function Answer({ state }: { state: string }) {
@@ -151,7 +151,7 @@ function Facts({ tee }: { tee: TEE }) {
           {teeName(f.kind, f.variant)} {f.role}
         </h2>
         <span className={`chip ${f.active ? "chip-good" : "chip-warn"}`}>{f.active ? "active" : "not active"}</span>
-        {f.debug && <span className="chip chip-bad">debug: protection is open</span>}
+        {f.debug && <span className="chip chip-bad">debug: no protection</span>}
         {f.variant && <span className="chip">{f.variant}</span>}
       </div>
       {f.why && <p>{sentence(f.why)}</p>}
@@ -159,8 +159,8 @@ function Facts({ tee }: { tee: TEE }) {
         <table className="data">
           <thead>
             <tr>
-              <th scope="col">Read from</th>
-              <th scope="col">It said</th>
+              <th scope="col">Source</th>
+              <th scope="col">Value</th>
             </tr>
           </thead>
           <tbody>

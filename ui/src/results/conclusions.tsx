@@ -1,8 +1,7 @@
 // The verdicts, one sentence each, with what they rest on, what weakens them and
 // what would settle them.
 import type { ResultComparison, ResultExperiment } from "../api/types";
-import { formatTimes } from "../format/measure";
-import { formatValue } from "../format/number";
+import { formatTimes, formatValue } from "../format/number";
 import { armsText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, noRatio, replicates } from "../words/benchmark";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
@@ -43,8 +42,8 @@ export function Conclusions({ doc }: { doc: ResultExperiment }) {
 
 export function whyNothing(doc: ResultExperiment): string {
   if ((doc.runs ?? []).length === 0) return "Nothing has run yet.";
-  if ((doc.environments ?? []).length < 2) return "There is one environment, and nothing to compare it with. Run it again with a second --env, or put it beside another result of the same job.";
-  return (doc.comparisons ?? []).length > 0 ? "No comparison is of the primary metric." : "The document holds runs and no comparison of them.";
+  if ((doc.environments ?? []).length < 2) return "There is only one environment. Run it again with a second --env, or compare it with another result of the same job.";
+  return (doc.comparisons ?? []).length > 0 ? "No comparison is of the primary metric." : "The document holds runs but no comparison.";
 }
 
 function Conclusion({ doc, c }: { doc: ResultExperiment; c: ResultComparison }) {

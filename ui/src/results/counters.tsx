@@ -1,10 +1,10 @@
-// What the monitor's sources counted during the runs, arm beside arm. Each counter
-// has a scale of its own: their magnitudes have nothing to do with each other.
+// What the monitor's sources counted during the runs, arm beside arm.
 import { useState } from "react";
 import type { ResultExperiment } from "../api/types";
 import { formatMeasure, rawMeasure } from "../format/measure";
 import { countersOf, type Counted } from "./document";
-import { armLook, ArmName, PlotTable } from "./marks";
+import { ArmName } from "./marks";
+import { Table } from "./tables";
 
 const first = 10;
 
@@ -16,41 +16,27 @@ export function Counters({ doc, kase }: { doc: ResultExperiment; kase: string })
   const shown = all ? rows : rows.filter((r) => r.arms.some((a) => (a.value ?? 0) > 0)).slice(0, first);
   return (
     <>
-      <PlotTable
-        caption={`Counters ${per(rows[0]!)}`}
-        heads={["Counter", "By environment"]}
-        axis={null}
-        rows={shown.map((r) => {
-          const top = Math.max(...r.arms.map((a) => a.value ?? 0));
-          return {
-            key: `${r.name} ${r.scope}`,
-            label: (
-              <>
-                {r.name}
-                <span className="small dim block">
-                  {per(r)}, {r.scope === "machine" ? "of the whole machine, others included" : "of the workload's processes"}
-                </span>
-              </>
-            ),
-            height: 20 * r.arms.length + 6,
-            plot: r.arms.map((a, i) => (
-              <Bar key={envs[i]} arm={a} i={i} share={a.value !== null && top > 0 ? a.value / top : 0} title={`${envs[i]}: ${rawMeasure(a.value, "")}`} />
-            )),
-            figure: r.arms.map((a, i) => (
-              <span key={envs[i]} className="counter-line" title={[rawMeasure(a.value, ""), a.reason].filter(Boolean).join("; ")}>
-                <ArmName name={envs[i]!} index={i} />
-                <span className={a.value === null ? "small dim" : undefined}>
-                  {armText(a, r.scope)}
-                  {isPart(a, r.scope) && <span className="small dim block">{a.reason || "a part is seen"}</span>}
-                </span>
+      <Table name={`Counters ${per(rows[0]!)}`} columns={["Counter", ...envs.map((env, i) => ({ key: env, head: <ArmName name={env} index={i} />, number: true }))]}>
+        {shown.map((r) => (
+          <tr key={`${r.name} ${r.scope}`}>
+            <th scope="row">
+              {r.name}
+              <span className="small dim block">
+                {per(r)}, {r.scope === "machine" ? "of the whole machine, including other programs" : "of the workload's processes"}
               </span>
-            )),
-          };
-        })}
-      />
+            </th>
+            {r.arms.map((a, i) => (
+              <td key={envs[i]} className={a.value === null ? "num missing" : "num"} title={[rawMeasure(a.value, ""), a.reason].filter(Boolean).join("; ")}>
+                {armText(a, r.scope)}
+                {isPart(a, r.scope) && <span className="small dim block">{a.reason || "a part is seen"}</span>}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </Table>
       {rows.length > shown.length && (
         <p className="note">
-          {rows.length - shown.length} more counters moved less, or saw nothing.{" "}
+          {rows.length - shown.length} more counters changed less, or saw nothing.{" "}
           <button type="button" className="text-button" onClick={() => setAll(true)}>
             Show all {rows.length}
           </button>
@@ -73,16 +59,4 @@ function armText(a: Counted["arms"][number], scope: string): string {
 /** What is counted of the whole machine holds more than the workload, not less. */
 function isPart(a: Counted["arms"][number], scope: string): boolean {
   return a.value !== null && a.trust === "partial" && scope !== "machine";
-}
-
-/** An outline where there may be more than was seen. */
-function Bar({ arm, i, share, title }: { arm: Counted["arms"][number]; i: number; share: number; title: string }) {
-  if (arm.value === null || arm.value === 0) return null;
-  const colour = `var(--${armLook(i).tone})`;
-  const partial = arm.trust === "partial";
-  return (
-    <rect x="0" width={`${Math.max(0.4, 99 * share)}%`} y={6 + 20 * i} height="12" fill={partial ? "none" : colour} stroke={colour} strokeWidth={partial ? 2 : 0}>
-      <title>{title}</title>
-    </rect>
-  );
 }

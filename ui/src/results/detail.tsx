@@ -8,19 +8,19 @@ import { Sentence } from "../words/term";
 import { Conclusions } from "./conclusions";
 import { Command } from "./command";
 import { Counters } from "./counters";
-import { caseIds, metricLabel, primaryOf, rungsOf, sweepsOf, tellingCase } from "./document";
-import { Forest } from "./forest";
-import { Ladder } from "./ladder";
+import { caseIds, metricLabel, primaryOf, sweepsOf, tellingCase } from "./document";
+import { Attribution } from "./attribution";
+import { drawingsOf, Figures, useDrawings } from "./drawings";
 import { Meanwhile } from "./meanwhile";
-import { Scaling } from "./scaling";
-import { Strips } from "./strips";
-import { Attribution, brief, Comparisons, Differences, Environments, Guards, HarnessCost, Medians, Missing, References, Runs } from "./tables";
+import { brief, Comparisons, Differences, Environments, Guards, HarnessCost, Medians, Missing, References, Runs, Spread, SweepTable } from "./tables";
 
-export function Detail({ doc, address }: { doc: ResultExperiment; address: string }) {
+/** Call is the name of the document under the API. */
+export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
   const cases = caseIds(doc);
   const [kase, setCase] = useState(tellingCase(doc));
   const [metric, setMetric] = useState(primaryOf(doc));
   const sweeps = sweepsOf(doc);
+  const drawings = useDrawings(call, kase, metric);
   const ran = (doc.runs ?? []).length > 0;
   const caseChoice = cases.length > 1 && (
     <label className="small dim">
@@ -46,7 +46,7 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
               <h2 id="costs">Cost ratios</h2>
               <p>Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.</p>
             </div>
-            <Forest doc={doc} />
+            <Figures drawings={drawings} section="costs" none="No ratio to draw: each comparison below says why." />
             <details>
               <summary>All comparisons, with their medians</summary>
               <Comparisons doc={doc} />
@@ -62,24 +62,34 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
           </>
         )}
       </section>
-      {rungsOf(doc, kase).length > 0 && (
+      {drawingsOf(drawings, "start").length > 0 && (
+        <section className="card" aria-labelledby="start">
+          <div className="section-head">
+            <h2 id="start">Start</h2>
+            <p>Where the time until the first answer goes. Building is not included.</p>
+          </div>
+          <Figures drawings={drawings} section="start" />
+        </section>
+      )}
+      {drawingsOf(drawings, "ladder").length > 0 && (
         <section className="card" aria-labelledby="ladder">
           <div className="section-head">
             <h2 id="ladder">Ladder</h2>
             <p>What each layer adds, from the baseline upwards.</p>
             {caseChoice}
           </div>
-          <Ladder doc={doc} kase={kase} />
+          <Figures drawings={drawings} section="ladder" />
         </section>
       )}
       {sweeps.length > 0 && (
         <section className="card" aria-labelledby="scaling">
           <div className="section-head">
             <h2 id="scaling">Scaling</h2>
-            <p>How each arm grows on its own, and what it costs at each point: an efficiency alone can hide a slow start.</p>
+            <p>How each arm scales, and what it costs at each point. An efficiency alone can hide a slow first point.</p>
           </div>
+          <Figures drawings={drawings} section="scaling" />
           {sweeps.map((s) => (
-            <Scaling key={s.other} doc={doc} sweep={s} />
+            <SweepTable key={s.other} doc={doc} sweep={s} />
           ))}
         </section>
       )}
@@ -101,7 +111,8 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
               </label>
             )}
           </div>
-          <Strips doc={doc} kase={kase} metric={metric} />
+          <Figures drawings={drawings} section="runs" />
+          <Spread doc={doc} kase={kase} metric={metric} />
         </section>
       )}
       {ran && doc.design.kind !== "unpaired" && <Meanwhile doc={doc} />}
@@ -109,10 +120,11 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
         <section className="card" aria-labelledby="why">
           <div className="section-head">
             <h2 id="why">Why</h2>
-            <p>Counters of the monitor during the runs. What a counter shows beside a cost is a lead, not a proof.</p>
+            <p>Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.</p>
             {caseChoice}
           </div>
-          <Attribution doc={doc} />
+          <Attribution document={call} />
+          <Figures drawings={drawings} section="counters" />
           <Counters doc={doc} kase={kase} />
         </section>
       )}
@@ -126,14 +138,14 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
       <section className="card" aria-labelledby="guards">
         <div className="section-head">
           <h2 id="guards">Guards that spoke</h2>
-          <p>Rules that refuse or weaken a verdict, with what would help.</p>
+          <p>Reasons to refuse or to doubt a verdict, with what would help.</p>
         </div>
         <Guards doc={doc} />
       </section>
       <section className="card" aria-labelledby="harness">
         <div className="section-head">
           <h2 id="harness">What the harness itself costs</h2>
-          <p>It is subtracted from nothing.</p>
+          <p>It is not subtracted from any value.</p>
         </div>
         <HarnessCost doc={doc} />
       </section>
@@ -141,7 +153,7 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
         <section className="card" aria-labelledby="published">
           <div className="section-head">
             <h2 id="published">Published figures</h2>
-            <p>What others measured, elsewhere and otherwise. They decide nothing here.</p>
+            <p>What others measured, on other machines and in other ways. They decide nothing here.</p>
           </div>
           <References doc={doc} />
         </section>
@@ -177,7 +189,7 @@ export function Detail({ doc, address }: { doc: ResultExperiment; address: strin
           ))}
         </dl>
         <p>
-          <a href={address} download={`${doc.name || doc.workload.name}.json`}>
+          <a href={`api/teescope/v1/${call}`} download={`${doc.name || doc.workload.name}.json`}>
             Download the document as JSON
           </a>
         </p>

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ResultCounter, ResultExperiment, ResultRun, ResultSummary } from "../api/types";
 import { home } from "../state/place";
 import { comparison } from "../words/sample";
-import { armsOf, causeName, choicesOf, countersOf, curvesOf, efficiencyOf, median, metricLabel, missingOf, narrow, quantity, readings, rungsOf, sweepsOf, tellingOf, whyMissing, windowOfRuns } from "./document";
+import { armsOf, choicesOf, countersOf, curvesOf, efficiencyOf, median, metricLabel, missingOf, narrow, quantity, readings, sweepsOf, tellingOf, whyMissing, windowOfRuns } from "./document";
 
 const run = (env: string, kase: string, value: number | null, o: Partial<ResultRun> = {}): ResultRun =>
   ({
@@ -60,13 +60,6 @@ test("efficiency is against the arm's own first point", () => {
   expect(efficiencyOf(vm!, "lower").points).toEqual([]);
 });
 
-test("a ladder chains its steps, and a missing one leaves none", () => {
-  const steps = [comparison({ treatment: "vm", cost_ratio: 2, ladder_step: 1 }), comparison({ baseline: "vm", cost_ratio: 1.5, ladder_step: 2 }), comparison({ cost_ratio: 3.1 })];
-  expect(rungsOf(doc({ comparisons: steps }), "default").map((r) => [r.from, r.to, r.total])).toEqual([[1, 2, false], [2, 3, false], [1, 3.1, true]]);
-  expect(rungsOf(doc({ comparisons: steps.slice(1) }), "default")).toEqual([]);
-  expect(rungsOf(doc({ comparisons: steps.slice(0, 1) }), "default")).toEqual([]);
-});
-
 test("a counter is the sum over processes and the median over runs, and trust is the least", () => {
   const counter = (process: string, value: number | null, o: Partial<ResultCounter> = {}): ResultCounter => ({ name: "tee_syscalls_total", labels: { process, syscall: "read" }, value, per_operation: null, scope: "process", trust: "full", ...o });
   const runs = [
@@ -94,7 +87,6 @@ test("a counter is the sum over processes and the median over runs, and trust is
   const three = [0, 1, 2].map((pair) => run("native", "default", 1, { run_id: `r${pair}`, counters: pair === 0 ? [total, once] : [total] }));
   const named = countersOf(doc({ runs: three }), "default").find((r) => r.name === "syscalls, mmap")!;
   expect(named.arms.map((a) => a.value)).toEqual([0, null, null]);
-  expect(causeName('tee_page_faults_total{cause="write",space="user"}')).toBe("page faults, write, user");
 });
 
 test("counters of a server are for a hundred of its requests", () => {

@@ -82,12 +82,7 @@ export function whyMissing(e: Doc, env: string, kase: string, metric: string): s
     const why = r.metrics?.find((m) => m.name === metric)?.missing_reason || r.missing?.[metric] || (r.status === "ok" ? "" : `the run ${r.status}: ${r.reason ?? "no reason given"}`);
     if (why) return why;
   }
-  return "no run reports it and none says why";
-}
-
-/** The rows of the forest plot: primary metrics first, in the document's order. */
-export function forestRows(e: Doc): ResultComparison[] {
-  return [...primaries(e), ...(e.comparisons ?? []).filter((c) => !c.primary && c.cost_ratio !== null)];
+  return "no run reports it or says why";
 }
 
 /** A parameter with numeric values that changes from case to case while all
@@ -158,34 +153,6 @@ export function efficiencyOf(c: Curve, better: string): Curve {
   if (!first) return { env: c.env, points: [] };
   const speedup = (v: number) => (better === "higher" ? v / first.value : first.value / v);
   return { env: c.env, points: c.points.map((p) => ({ at: p.at, value: speedup(p.value) / (p.at / first.at) })).filter((p) => Number.isFinite(p.value)) };
-}
-
-/** A step of a ladder, with the cost where its bar begins and ends. */
-export interface Rung {
-  c: ResultComparison;
-  from: number;
-  to: number;
-  /** The top against the baseline, beside steps between neighbours. */
-  total: boolean;
-}
-
-/** Chains the steps: one against the baseline begins at 1, one against another
- * layer where that layer ends. Empty when a step is missing. */
-export function rungsOf(e: Doc, kase: string): Rung[] {
-  const base = e.environments?.[0]?.env_id ?? "";
-  const here = primaries(e).filter((c) => c.case === kase && c.cost_ratio !== null && c.cost_ratio > 0);
-  const ends = new Map([[base, 1]]);
-  const out: Rung[] = [];
-  for (const c of here.filter((c) => c.ladder_step > 0).toSorted((a, b) => a.ladder_step - b.ladder_step)) {
-    const from = ends.get(c.baseline);
-    if (from === undefined) return [];
-    ends.set(c.treatment, from * c.cost_ratio!);
-    out.push({ c, from, to: from * c.cost_ratio!, total: false });
-  }
-  const top = out.at(-1)?.c.treatment;
-  const total = here.find((c) => c.ladder_step === 0 && c.baseline === base && c.treatment === top);
-  if (total) out.push({ c: total, from: 1, to: total.cost_ratio!, total: true });
-  return out.length > 1 ? out : [];
 }
 
 /** A counter in all arms: medians of its runs, each the sum over processes, per
@@ -268,12 +235,6 @@ function moved(c: Counted): number {
 export function counterName(name: string, labels: { [key: string]: string }): string {
   const kept = Object.entries(labels).filter(([k, v]) => k !== "process" && v !== "").toSorted(([a], [b]) => (a < b ? -1 : 1));
   return [spaced(name.replace(/^tee_/, "").replace(/_total$/, "")), ...kept.map(([, v]) => v)].join(", ");
-}
-
-/** The same of a counter in the notation of an attribution: `name{label="value"}`. */
-export function causeName(counter: string): string {
-  const [name = "", rest = ""] = counter.split("{", 2);
-  return counterName(name, Object.fromEntries([...rest.matchAll(/([\w]+)="((?:[^"\\]|\\.)*)"/g)].map((m) => [m[1]!, m[2]!])));
 }
 
 /** Whether the arms stood on the machine that a monitor watches, as far as can

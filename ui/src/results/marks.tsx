@@ -1,5 +1,4 @@
-// The small pieces that plots of results are drawn with.
-import type { ReactNode } from "react";
+// The marks that tell arms and verdicts apart.
 import { armShapes, looks, type Kind, type Shape } from "../words/benchmark";
 
 const paths: Record<Exclude<Shape, "disc" | "ring">, string> = {
@@ -18,18 +17,6 @@ export function Glyph({ shape, tone }: { shape: Shape; tone: string }) {
   if (shape === "ring") return <circle r="4.5" fill="var(--surface)" stroke={colour} strokeWidth="2" />;
   const line = shape === "cross" || shape === "plus";
   return <path d={paths[shape]} fill={line ? "none" : colour} stroke={line ? colour : "none"} strokeWidth="2.2" />;
-}
-
-/** A symbol at a place in percent of the plot's width, with its value on hover. */
-export function Mark({ x, y = "50%", shift = 0, shape, tone, title, scale = 1 }: { x: number; y?: string; shift?: number; shape: Shape; tone: string; title: string; scale?: number }) {
-  return (
-    <svg className="mark" x={`${x}%`} y={y}>
-      <g transform={`translate(0 ${shift}) scale(${scale})`}>
-        <title>{title}</title>
-        <Glyph shape={shape} tone={tone} />
-      </g>
-    </svg>
-  );
 }
 
 /** A symbol in a line of text. */
@@ -64,86 +51,3 @@ export function VerdictChip({ kind, material = false }: { kind: Kind; material?:
     </span>
   );
 }
-
-/** Rows of label, plot, figure and a word, all plots on one axis: a table to a
- * screen reader, and on a narrow screen the plot below its label. */
-export interface PlotRow {
-  key: string;
-  label: ReactNode;
-  plot: ReactNode;
-  figure: ReactNode;
-  last?: ReactNode;
-  strong?: boolean;
-  /** Height of the plot in pixels, where it needs more than a line. */
-  height?: number;
-}
-
-export function PlotTable({ caption, heads, axis, rows, note }: { caption: string; heads: [string, string, string] | [string, string]; axis: ReactNode; rows: PlotRow[]; note?: ReactNode }) {
-  const [first, figure, last] = heads;
-  return (
-    <div className="plot-table-box">
-      {note && <div className="plot-legend">{note}</div>}
-      <div className={last === undefined ? "plot-table three" : "plot-table"} role="table" aria-label={caption}>
-        <div role="row" className="plot-row plot-head">
-          <span role="columnheader" className="plot-label">
-            {first}
-          </span>
-          <span role="columnheader" className="plot-cell">
-            <span className="hidden">Plot</span>
-            <svg aria-hidden="true">{axis}</svg>
-          </span>
-          <span role="columnheader" className="plot-figure">
-            {figure}
-          </span>
-          {last !== undefined && (
-            <span role="columnheader" className="plot-last">
-              {last}
-            </span>
-          )}
-        </div>
-        {rows.map((r) => (
-          <div role="row" className="plot-row" key={r.key} data-key={r.key}>
-            <span role="rowheader" className={r.strong ? "plot-label strong" : "plot-label"}>
-              {r.label}
-            </span>
-            <span role="cell" className="plot-cell" style={r.height ? { minHeight: r.height } : undefined}>
-              {/* The cells beside it say the same in text. */}
-              <svg aria-hidden="true">{r.plot}</svg>
-            </span>
-            <span role="cell" className="plot-figure">
-              {r.figure}
-            </span>
-            {last !== undefined && (
-              <span role="cell" className="plot-last">
-                {r.last}
-              </span>
-            )}
-          </div>
-        ))}
-      </div>
-    </div>
-  );
-}
-
-/** Ticks with their text, for the head of a plot table. */
-export function AxisHead({ ticks, title }: { ticks: { at: number; text: string }[]; title: string }) {
-  return (
-    <>
-      <text x="50%" y="11" textAnchor="middle" className="axis-text">
-        {title}
-      </text>
-      {ticks.map((t) => (
-        <text key={t.text + t.at} x={`${t.at}%`} y="28" textAnchor={t.at < 6 ? "start" : t.at > 94 ? "end" : "middle"} className="axis-text">
-          {t.text}
-        </text>
-      ))}
-      <Grid ticks={ticks} from="32" />
-    </>
-  );
-}
-
-/** Lines at the ticks, through the height of a row. */
-export function Grid({ ticks, from = "0" }: { ticks: { at: number }[]; from?: string }) {
-  return ticks.map((t) => <line key={t.at} x1={`${t.at}%`} x2={`${t.at}%`} y1={from} y2="100%" className="grid-line" />);
-}
-

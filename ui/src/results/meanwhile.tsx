@@ -30,7 +30,7 @@ export function Meanwhile({ doc }: { doc: ResultExperiment }) {
       <div className="section-head">
         <h2 id="over-time">Runs over time</h2>
         <p>
-          {formatSince(new Date(w.from * 1000).toISOString())}, {formatLength(w.to - w.from)}. What this machine's monitor saw meanwhile is below, on the same axis.
+          {formatSince(new Date(w.from * 1000).toISOString())}, {formatLength(w.to - w.from)}. What this machine's monitor saw during that time is below, on the same axis.
         </p>
         {zoomed && (
           <button type="button" className="text-button" onClick={() => move({ fixed: null })}>
@@ -66,7 +66,7 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
       {watched.error && <Problem message={watched.error} retry={watched.retry} />}
       {share === 0 && (
         <p className="empty">
-          The monitor was not running in this window, or has dropped it since: there is nothing to show beside these runs. The counters of the runs themselves are under “Why”.
+          The monitor was not running in this window, or has dropped its data since. The counters of the runs are under “Why”.
         </p>
       )}
       {share !== null && share > 0 && (

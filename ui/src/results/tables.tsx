@@ -1,30 +1,36 @@
 // The tables of a result: comparisons, causes, differences, guards, the harness's
 // own cost, published figures, environments, what is missing, every run.
 import type { ReactNode } from "react";
-import type { ResultAttribution, ResultComparison, ResultEnvironment, ResultExperiment, ResultLevel, ResultMetric } from "../api/types";
+import type { ResultComparison, ResultEnvironment, ResultExperiment, ResultLevel, ResultMetric } from "../api/types";
 import { formatMeasure, rawMeasure, spaced } from "../format/measure";
 import { formatValue } from "../format/number";
 import { levelIcons } from "../frame/level";
 import { armsText, costText, kindOf, levelOf, noRatio, referenceText, securityText } from "../words/benchmark";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
-import { caseIds, causeName, descOf, inOrder, median, metricLabel, missingOf, readings, whyMissing } from "./document";
+import { caseIds, curvesOf, descOf, efficiencyOf, inOrder, isParallel, median, metricLabel, missingOf, primaryOf, readings, whyMissing, type Curve, type Sweep } from "./document";
 import { ArmName, VerdictChip } from "./marks";
 
 type Doc = ResultExperiment;
 
-/** A table of the page; columns named with a leading "#" hold numbers. */
-export function Table({ name, columns, children }: { name: string; columns: string[]; children: ReactNode }) {
+/** The head of a column: text, which a leading "#" makes one of numbers, or more than text. */
+type Column = string | { key: string; head: ReactNode; number: boolean };
+
+/** A table of the page. */
+export function Table({ name, columns, children }: { name: string; columns: Column[]; children: ReactNode }) {
   return (
     <div className="scroll" tabIndex={0} role="group" aria-label={name}>
       <table className="data">
         <thead>
           <tr>
-            {columns.map((c) => (
-              <th key={c} scope="col" className={c.startsWith("#") ? "num" : undefined}>
-                {c.replace("#", "")}
-              </th>
-            ))}
+            {columns.map((c) => {
+              const column = typeof c === "string" ? { key: c, head: c.replace("#", ""), number: c.startsWith("#") } : c;
+              return (
+                <th key={column.key} scope="col" className={column.number ? "num" : undefined}>
+                  {column.head}
+                </th>
+              );
+            })}
           </tr>
         </thead>
         <tbody>{children}</tbody>
@@ -110,44 +116,73 @@ export function Medians({ doc }: { doc: Doc }) {
   );
 }
 
-/** The row of the system calls that both arms make, and that cost more in one. */
-const DEARER = 'tee_syscalls_total{each="dearer"}';
-
-/** Between what the cost of one was seen, of rows that have it. */
-function costRange(a: ResultAttribution): [number, number] | undefined {
-  return a.unit_cost_low_seconds === undefined || a.unit_cost_high_seconds === undefined ? undefined : [a.unit_cost_low_seconds, a.unit_cost_high_seconds];
+/** The runs of each arm, in numbers. */
+export function Spread({ doc, kase, metric }: { doc: Doc; kase: string; metric: string }) {
+  const { unit } = descOf(doc, metric);
+  return (
+    <Table name={`All runs: ${metricLabel(doc, metric)}`} columns={["Environment", "#Median", "#From", "#To", "#Runs", "#Not counted"]}>
+      {(doc.environments ?? []).map((v, i) => {
+        const { good, out } = readings(doc, v.env_id, kase, metric);
+        const values = good.map((r) => r.value);
+        const end = (f: (...v: number[]) => number) => (values.length === 0 ? null : f(...values));
+        return (
+          <tr key={v.env_id}>
+            <th scope="row">
+              <ArmName name={v.env_id} index={i} />
+            </th>
+            <Num v={median(values)} unit={unit} why={whyMissing(doc, v.env_id, kase, metric)} />
+            <Num v={end(Math.min)} unit={unit} />
+            <Num v={end(Math.max)} unit={unit} />
+            <td className="num">{values.length || "none"}</td>
+            <td className="num">{out.length || "none"}</td>
+          </tr>
+        );
+      })}
+    </Table>
+  );
 }
 
-/** The causes of which the share is known. */
-export function Attribution({ doc }: { doc: Doc }) {
-  const all = doc.attribution ?? [];
-  const known = all.filter((a) => all.some((o) => o.explained_share !== null && o.baseline === a.baseline && o.treatment === a.treatment && o.case === a.case));
-  if (known.length === 0) return null;
-  const rest = known.filter((a, i) => a.unexplained_share !== null && known.findIndex((o) => armsText(o) === armsText(a) && o.case === a.case) === i);
+/** A sweep in numbers: the value of each arm, its efficiency where the parameter is
+ * a number of workers, and its cost. */
+export function SweepTable({ doc, sweep }: { doc: Doc; sweep: Sweep }) {
+  const metric = primaryOf(doc);
+  const { unit, better } = descOf(doc, metric);
+  const [base = "", ...others] = (doc.environments ?? []).map((v) => v.env_id);
+  const curves = curvesOf(doc, sweep, metric);
+  const efficiency = isParallel(sweep.param) && better !== "none" ? curves.map((c) => efficiencyOf(c, better)) : [];
+  const costs = (doc.comparisons ?? []).filter((c) => c.metric === metric && c.baseline === base && sweep.points.some((p) => p.case === c.case));
+  const name = [`${metricLabel(doc, metric)} over ${spaced(sweep.param)}`, sweep.other].filter(Boolean).join(", ");
+  const columns = [spaced(sweep.param), ...curves.map((c) => `#${c.env}`), ...efficiency.map((c) => `#${c.env}, efficiency`), ...(costs.length > 0 ? others.map((env) => `#${env}, cost`) : [])];
   return (
-    <Table name="What explains the difference" columns={["Cause", "Arms", "Case", "#More per operation", "#Cost of one", "#Share"]}>
-      {known.map((a, i) => (
-        <tr key={i}>
-          <th scope="row">{causeName(a.counter)}</th>
-          <td>{armsText(a)}</td>
-          <td>{a.case}</td>
-          <Num v={a.delta_per_operation} unit="" prefix={a.delta_per_operation > 0 && a.counter !== DEARER ? "+" : ""} />
-          <Num v={a.unit_cost_seconds} unit="seconds" why={a.missing_reason ?? "no unit cost is known"} range={costRange(a)} />
-          <Num v={a.explained_share} unit="ratio" why={a.missing_reason ?? "no unit cost is known"} />
-        </tr>
-      ))}
-      {rest.map((a) => (
-        <tr key={`rest ${armsText(a)} ${a.case}`} className="hatched">
-          <th scope="row">unexplained</th>
-          <td>{armsText(a)}</td>
-          <td>{a.case}</td>
-          <td className="num">–</td>
-          <td className="num">–</td>
-          <Num v={a.unexplained_share} unit="ratio" />
+    <Table name={name} columns={columns}>
+      {sweep.points.map((p) => (
+        <tr key={p.case}>
+          <th scope="row">{p.written}</th>
+          {curves.map((c) => (
+            <Num key={c.env} v={valueAt(c, p.at)} unit={unit} />
+          ))}
+          {efficiency.map((c) => (
+            <Num key={c.env} v={valueAt(c, p.at)} unit="ratio" />
+          ))}
+          {costs.length > 0 &&
+            others.map((env) => {
+              const c = costs.find((o) => o.treatment === env && o.case === p.case);
+              const cost = c && costText(c, better);
+              return (
+                <td key={env} className="num" title={cost?.raw}>
+                  {cost ? cost.text : "missing"}
+                  {c?.verdict === "invalid" && <span className="small dim">, refused</span>}
+                </td>
+              );
+            })}
         </tr>
       ))}
     </Table>
   );
+}
+
+function valueAt(c: Curve, at: number): number | null {
+  return c.points.find((p) => p.at === at)?.value ?? null;
 }
 
 /** All fields in which an arm differs from what it is compared with. */
@@ -177,7 +212,7 @@ export function Differences({ doc }: { doc: Doc }) {
 export function Guards({ doc }: { doc: Doc }) {
   const order = { invalid: 0, warn: 1, info: 2 };
   const all = (doc.guards ?? []).toSorted((a, b) => order[a.level] - order[b.level]);
-  if (all.length === 0) return <p className="dim">None: every rule that could refuse or weaken the verdict was silent.</p>;
+  if (all.length === 0) return <p className="dim">None: every guard that could refuse or weaken the verdict was silent.</p>;
   const one = (g: (typeof all)[number], i: number) => (
     <li key={i} data-guard={g.id}>
       <Level level={g.level} /> <code>{g.id}</code>

@@ -1,4 +1,4 @@
-// All sources: what each is like, and its switches.
+// All sources: their states and settings.
 import { Switch } from "@mantine/core";
 import "@mantine/core/styles/Switch.css";
 import type { ReactNode } from "react";
@@ -23,7 +23,7 @@ export function SourceList({ sources, changed }: { sources: Resource<Source[]>; 
     <section className="card" aria-labelledby="sources">
       <div className="section-head">
         <h2 id="sources">Sources</h2>
-        <p>A source that is off costs nothing; what it would have counted is not known afterwards. Settings last until the monitor ends or reads its configuration again.</p>
+        <p>A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration.</p>
       </div>
       {sources.error && <Problem message={sources.error} retry={sources.retry} stale={sources.data !== null} />}
       <ul className="sources">
@@ -33,7 +33,7 @@ export function SourceList({ sources, changed }: { sources: Resource<Source[]>; 
       </ul>
       {absent.length > 0 && (
         <details>
-          <summary>{count(absent.length, "source")} for what this machine does not have</summary>
+          <summary>{count(absent.length, "source")} for hardware or software that is not here</summary>
           <dl className="facts absent">
             {absent.map((s) => (
               <div key={s.name} style={{ display: "contents" }} data-source={s.name} data-state={s.state}>
@@ -77,7 +77,7 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
         {s.level !== undefined && on && (
           <span className={`chip ${s.level === s.wanted ? "" : "chip-warn"}`} data-level={s.level}>
             level {s.level}
-            {s.wanted !== undefined && s.level !== s.wanted && `, asked for ${s.wanted}`}
+            {s.wanted !== undefined && s.level !== s.wanted && `, ${s.wanted} requested`}
           </span>
         )}
       </div>
@@ -88,7 +88,7 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
       {on && s.reason && (
         <p className="small">
           {sentence(blindReason(s) ?? "")}
-          {s.remedy && <span className="dim"> What helps: {s.remedy}</span>}
+          {s.remedy && <span className="dim"> Fix: {s.remedy}</span>}
         </p>
       )}
       {narrowed(s) && <p className="small" data-narrowed="">Only {narrowedTo(s)}.</p>}
@@ -126,7 +126,7 @@ function Settings({ source: s, changed }: { source: Source; changed: () => void 
           setting={(level) => ({ level })}
           hint={
             <>
-              {s.level !== s.wanted && <strong>Works at {s.level}: the budget has no room for {s.wanted}. </strong>}
+              {s.level !== s.wanted && <strong>Runs at {s.level}: the budget does not allow {s.wanted}. </strong>}
               {levels.map((l) => (
                 <span key={l.name} className="level-doc">
                   <b>{l.name}</b>: {l.doc}.{" "}
@@ -143,13 +143,13 @@ function Settings({ source: s, changed }: { source: Source; changed: () => void 
           value={s.sample === undefined ? "" : String(Number((s.sample * 100).toPrecision(6)))}
           placeholder="100"
           setting={(text) => ({ sample: text.trim() === "" ? 1 : parsePercent(text) })}
-          hint="At most this part of the time, in windows at random; counters are scaled to all events. The budget may make it less."
+          hint="Count at most this part of the time, in random windows; counters are scaled up. The budget may lower it."
         />
       )}
       {canNarrow(s) && (
         <>
-          <TextSetting {...common} label={`Process filter of ${s.name}`} value={s.process ?? ""} placeholder="all processes" setting={(process) => ({ process })} hint="Only processes whose name matches this regular expression, anywhere in the name." />
-          <TextSetting {...common} label={`Process ids of ${s.name}`} value={(s.pids ?? []).join(", ")} placeholder="all" setting={(text) => ({ pids: parsePIDs(text) })} hint="Only these, such as 812, 4711. Each has series of its own too." />
+          <TextSetting {...common} label={`Process filter of ${s.name}`} value={s.process ?? ""} placeholder="all processes" setting={(process) => ({ process })} hint="Only processes whose name matches this regular expression anywhere." />
+          <TextSetting {...common} label={`Process ids of ${s.name}`} value={(s.pids ?? []).join(", ")} placeholder="all" setting={(text) => ({ pids: parsePIDs(text) })} hint="Only these, such as 812, 4711. Each also gets its own series." />
           <TextSetting {...common} label={`Control groups of ${s.name}`} value={s.cgroup ?? ""} placeholder="all" setting={(cgroup) => ({ cgroup })} hint="Only processes in control groups whose path matches this regular expression." />
           <TextSetting {...common} label={`Containers of ${s.name}`} value={s.container ?? ""} placeholder="all" setting={(container) => ({ container })} hint="Only processes in containers whose name or id matches this regular expression." />
         </>
@@ -167,23 +167,23 @@ function Details({ source: s, reads }: { source: Source; reads: boolean }) {
             <Sentence text="Coverage" />
           </dt>
           <dd>
-            {s.coverage === undefined ? "Not known." : `${formatValue(s.coverage, "ratio")} of the events`}
-            {s.error !== undefined && `, standard error of the scaled sum ${roughly(s.error)}`}
+            {s.coverage === undefined ? "Unknown." : `${formatValue(s.coverage, "ratio")} of the events`}
+            {s.error !== undefined && `; standard error of the scaled sum ${roughly(s.error)}`}
           </dd>
           <dt>Missed</dt>
-          <dd title={rawValue(s.missed, "")}>{s.missed === undefined ? "Not known." : `${formatValue(s.missed, "")} events seen but not counted`}</dd>
+          <dd title={rawValue(s.missed, "")}>{s.missed === undefined ? "Unknown." : `${formatValue(s.missed, "")} events seen but not counted`}</dd>
           <dt>
             <Sentence text="Folded" />
           </dt>
-          <dd title={rawValue(s.folded, "")}>{s.folded === undefined ? "Not known." : `${formatValue(s.folded, "")} events under the name other`}</dd>
+          <dd title={rawValue(s.folded, "")}>{s.folded === undefined ? "Unknown." : `${formatValue(s.folded, "")} events under the name other`}</dd>
           <dt>Series</dt>
           <dd title={rawValue(s.series, "")}>{formatValue(s.series, "")}</dd>
         </>
       )}
       <dt>Cannot see</dt>
       <dd>
-        {s.blind && <p>{sentence(blindReason(s) ?? "anything")}</p>}
-        {s.cannotSee ? <Sentence text={s.cannotSee} /> : !s.blind && "Nothing that is known."}
+        {s.blind && <p>{sentence(blindReason(s) ?? "any event")}</p>}
+        {s.cannotSee ? <Sentence text={s.cannotSee} /> : !s.blind && "No known blind spots."}
       </dd>
       {s.cost && (
         <>

@@ -1,16 +1,16 @@
 // One setting of a source: a field that is sent on its own, with the monitor's
-// complaint beside it.
+// complaint next to it.
 import { useEffect, useId, useState, type ReactNode } from "react";
 import { setSource } from "../api/client";
-import type { Source, SourceSetting } from "../api/types";
+import type { Source, ProbeSetting } from "../api/types";
 import { sentence } from "../words/empty";
 import { complaint } from "../words/source";
 
 /** Sends settings of a source, one at a time, and keeps the last complaint. */
-export function useSetting(source: Source, changed: () => void): { error: string | null; busy: boolean; send: (make: () => SourceSetting) => Promise<void> } {
+export function useSetting(source: Source, changed: () => void): { error: string | null; busy: boolean; send: (make: () => ProbeSetting) => Promise<void> } {
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
-  const send = async (make: () => SourceSetting) => {
+  const send = async (make: () => ProbeSetting) => {
     setBusy(true);
     try {
       await setSource(source.name, make());
@@ -33,11 +33,11 @@ interface Field {
 }
 
 interface TextProps extends Field {
-  /** What is in force, as it would be typed. */
+  /** The current value, as it would be typed. */
   value: string;
   placeholder: string;
-  /** The setting of what was typed; throws an Error whose message says what is wrong. */
-  setting: (text: string) => SourceSetting;
+  /** The setting for the typed text; throws an Error that says what is wrong. */
+  setting: (text: string) => ProbeSetting;
 }
 
 export function TextSetting({ source, changed, label, hint, value, placeholder, setting }: TextProps) {
@@ -85,7 +85,7 @@ export function TextSetting({ source, changed, label, hint, value, placeholder, 
 interface ChoiceProps extends Field {
   value: string;
   choices: string[];
-  setting: (choice: string) => SourceSetting;
+  setting: (choice: string) => ProbeSetting;
 }
 
 export function ChoiceSetting({ source, changed, label, hint, value, choices, setting }: ChoiceProps) {

@@ -1,5 +1,5 @@
-// What the whole page knows: the machine, its sources, the findings, the cost,
-// and the window that all charts share.
+// Shared by all pages: the machine, its sources, the findings, the cost, and the
+// window of all charts.
 import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
 import { asking, getDocument, queryAt } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
@@ -13,7 +13,7 @@ export interface Machine {
   findings: Resource<Findings>;
   overhead: Resource<Overhead>;
   window: Window;
-  /** What is marked on charts of the window. */
+  /** Marks on the charts of the window. */
   annotations: Resource<Annotation[]>;
   /** Changes with every refresh; part of the key of what is read "now". */
   tick: number;
@@ -36,7 +36,7 @@ export function MachineProvider({ children }: { children: ReactNode }) {
   useEffect(() => {
     if (place.refresh === 0) return;
     const timer = setInterval(() => {
-      // A tab that nobody looks at costs the monitor nothing.
+      // A hidden tab asks nothing.
       if (!document.hidden) refresh();
     }, place.refresh * 1000);
     const onShow = () => !document.hidden && refresh();
@@ -71,7 +71,7 @@ export function MachineProvider({ children }: { children: ReactNode }) {
 
 function useAnnotations(w: Window): Resource<Annotation[]> {
   const { from, to } = steady(w);
-  // A finding of the last half minute is marked, too.
+  // The extra minute includes findings that are newer than the last step.
   const name = asking("annotations", { from, to: w.live ? to + 60 : to });
   return useResource<Annotation[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Annotation[] | null>(name, s)) ?? []);
 }

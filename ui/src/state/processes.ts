@@ -1,4 +1,4 @@
-// Which names are those of processes.
+// Names of processes.
 import { labelValues } from "../api/client";
 import { useResource } from "../api/resource";
 import { own, select } from "../query/promql";
@@ -6,8 +6,8 @@ import { useMachine } from "./machine";
 
 const week = 7 * 86400;
 
-/** The names of processes of the last week: subjects of findings whose time can be
- * explained, as that of a machine or a device cannot. */
+/** The process names of the last week: only processes can be explained, not
+ * machines or devices. */
 export function useProcesses(wanted: boolean): Set<string> {
   const { window: w } = useMachine();
   const selector = select("tee_process_cpu_seconds_total", own(w));

@@ -9,7 +9,7 @@ export interface Window {
   step: number;
   /** The window ends now and moves. */
   live: boolean;
-  /** When the monitor started, if known: before it there may be nothing. */
+  /** When the monitor started, if known; there may be no samples before. */
   started: number | null;
   /** The machine that is shown, as the label of its series; "" is not known yet. */
   instance: string;
@@ -25,7 +25,7 @@ export function stepFor(seconds: number): number {
   return steps.find((s) => seconds / s <= mostPoints) ?? 86400;
 }
 
-/** What is known of the monitor that a window looks at. */
+/** The properties of the monitor that a window needs. */
 export type Monitor = Pick<Window, "started" | "instance" | "interval">;
 
 /** The window of a place at a moment; first is the time of the oldest sample,
@@ -33,7 +33,7 @@ export type Monitor = Pick<Window, "started" | "instance" | "interval">;
 export function windowOf(p: Place, now: number, first: number | null, monitor: Monitor): Window {
   if (p.fixed) {
     const step = stepFor(p.fixed.to - p.fixed.from);
-    // A fixed window is not rounded: it is a measurement's window as well.
+    // A fixed window is not rounded: it can be the window of a measurement.
     return { from: p.fixed.from, to: p.fixed.to, step, live: false, ...monitor };
   }
   const oldest = first ?? monitor.started ?? now - ranges["15m"];
@@ -50,11 +50,10 @@ export function gridOf(w: Window): number[] {
   return out;
 }
 
-/** Seconds by which what is dear to compute moves with a moving window. */
+/** Seconds by which the window of costly answers moves. */
 const stride = 30;
 
-/** The part of a window that a costly answer is asked for: a moving window moves
- * in strides, so that not every refresh asks again. */
+/** The span for costly answers: it moves in strides, so not every refresh asks again. */
 export function steady(w: Window): Span {
   if (!w.live) return { from: w.from, to: w.to };
   const to = Math.floor(w.to / stride) * stride;

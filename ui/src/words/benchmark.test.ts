@@ -19,11 +19,11 @@ test("the headline leaves its verdict to the chip and names its case among sever
 });
 
 test("a cost is said with its interval and its bound, or why there is none", () => {
-  expect(costText(comparison(), "lower").text).toBe("3.12x [2.90, 3.41]");
-  expect(costText(comparison({ bound: "ge" }), "lower").text).toBe("≥ 3.12x [2.90, 3.41]");
-  expect(costText(comparison({ bound: "ge" }), "higher").text).toBe("≤ 3.12x [2.90, 3.41]");
+  expect(costText(comparison(), "lower").text).toBe("3.12x [2.9, 3.41]");
+  expect(costText(comparison({ bound: "ge" }), "lower").text).toBe("≥ 3.12x [2.9, 3.41]");
+  expect(costText(comparison({ bound: "ge" }), "higher").text).toBe("≤ 3.12x [2.9, 3.41]");
   expect(costText(comparison({ cost_ci_low: null }), "lower").text).toBe("3.12x, interval missing");
-  expect(costText(comparison({ cost_ratio: null }), "none").text).toBe("ratio 3.12x [2.90, 3.41]");
+  expect(costText(comparison({ cost_ratio: null }), "none").text).toBe("ratio 3.12x [2.9, 3.41]");
   expect(costText(comparison({ cost_ratio: null, ratio: null, reasons: ["no values", "too few"] }), "lower")).toMatchObject({ text: "missing", missing: "no values; too few" });
 });
 
@@ -42,6 +42,6 @@ test("protection is never claimed beyond what was seen", () => {
 });
 
 test("published figures and commands read back", () => {
-  expect([referenceText(1.2, 3.4, "cost_ratio"), referenceText(0, 0, "seconds"), referenceText(0.002, 0.002, "seconds")]).toEqual(["1.200x to 3.40x", "missing: the source gives no figure", "2 ms"]);
+  expect([referenceText(1.2, 3.4, "cost_ratio"), referenceText(0, 0, "seconds"), referenceText(0.002, 0.002, "seconds")]).toEqual(["1.2x to 3.4x", "missing: the source gives no figure", "2 ms"]);
   expect(shellLine(["teescope", "--param", "a=1|2", "it's"])).toBe(`teescope --param 'a=1|2' 'it'\\''s'`);
 });

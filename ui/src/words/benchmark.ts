@@ -1,11 +1,11 @@
-// The words and looks of benchmark results: those of the reports, so that page
-// and report say the same.
+// The words and looks of benchmark results, the same as in reports.
 import type { ResultComparison, ResultGrade, ResultGuard, ResultKind, ResultLevel, ResultTEE, StatsVerdict } from "../api/types";
-import { formatMeasure, formatTimes, spaced } from "../format/measure";
+import { formatMeasure, spaced } from "../format/measure";
+import { formatTimes, formatTimesOf } from "../format/number";
 
 export type Shape = "disc" | "square" | "triangle" | "diamond" | "inverted" | "ring" | "plus" | "cross";
 
-/** The verdict's look: a word, a shape and a tone, of which one alone suffices. */
+/** The look of a verdict: a word, a shape and a tone; each alone identifies it. */
 export interface Look {
   word: string;
   shape: Shape;
@@ -14,14 +14,14 @@ export interface Look {
   means: string;
 }
 
-/** Platform: a cost or a gain between machines, which may be called neither. None: not judged. */
+/** Platform is a cost or gain between different machines; none is not judged. */
 export type Kind = StatsVerdict | "platform" | "none";
 
 export const looks: Record<Kind, Look> = {
-  cost: { word: "cost", shape: "triangle", tone: "bad", means: "worse, and the whole interval says so" },
-  gain: { word: "gain", shape: "inverted", tone: "good", means: "better, and the whole interval says so" },
+  cost: { word: "cost", shape: "triangle", tone: "bad", means: "worse: the whole interval is above 1" },
+  gain: { word: "gain", shape: "inverted", tone: "good", means: "better: the whole interval is below 1" },
   equivalent: { word: "equivalent", shape: "square", tone: "accent", means: "no difference that matters: the interval lies within the margin" },
-  inconclusive: { word: "inconclusive", shape: "ring", tone: "warn", means: "these runs cannot tell; more pairs would" },
+  inconclusive: { word: "inconclusive", shape: "ring", tone: "warn", means: "these runs do not decide it; more pairs would" },
   invalid: { word: "invalid", shape: "cross", tone: "text-dim", means: "refused: a guard says why" },
   platform: { word: "platform difference", shape: "diamond", tone: "text-dim", means: "a difference of machines, not the cost of a TEE" },
   none: { word: "not judged", shape: "diamond", tone: "text-dim", means: "only the primary metric has a verdict" },
@@ -61,7 +61,7 @@ export function levelOf(l: ResultLevel): { word: string; severity: "info" | "war
   return l === "warn" ? { word: "warning", severity: "warning" } : { word: "note", severity: "info" };
 }
 
-/** The sentence of a comparison; the chip beside it says the verdict's word. */
+/** The sentence of a comparison, without the verdict's word, which the chip shows. */
 export function headlineOf(c: ResultComparison, cases = 1): string {
   const word = looks[kindOf(c)].word;
   const said = c.headline.trim() || `${c.treatment} against ${c.baseline} on ${spaced(c.metric)}: ${word}`;
@@ -74,14 +74,13 @@ export function noRatio(c: ResultComparison): string {
   return (c.reasons ?? []).filter((r) => r.trim() !== "").join("; ") || "the document gives no reason";
 }
 
-/** "3.12x [2.90, 3.41]", with ≤ or ≥ where an arm stood at a ceiling; better is
+/** "3.12x [2.9, 3.41]", with ≤ or ≥ where an arm stood at a ceiling; better is
  * that of the metric. Missing has its reason. */
 export function costText(c: ResultComparison, better: string): { text: string; raw: string; missing: string } {
-  const bare = (v: number) => formatTimes(v).slice(0, -1);
-  const range = (lo: number | null, hi: number | null) => (lo === null || hi === null ? ", interval missing" : ` [${bare(lo)}, ${bare(hi)}]`);
-  if (c.cost_ratio !== null) return { text: boundOf(c, better) + formatTimes(c.cost_ratio) + range(c.cost_ci_low, c.cost_ci_high), raw: `${c.cost_ratio}, from ${c.cost_ci_low} to ${c.cost_ci_high}`, missing: "" };
+  const ranged = (v: number, lo: number | null, hi: number | null) => (lo === null || hi === null ? `${formatTimes(v)}, interval missing` : formatTimesOf(v, lo, hi));
+  if (c.cost_ratio !== null) return { text: boundOf(c, better) + ranged(c.cost_ratio, c.cost_ci_low, c.cost_ci_high), raw: `${c.cost_ratio}, from ${c.cost_ci_low} to ${c.cost_ci_high}`, missing: "" };
   // Where neither direction is better, a ratio is no cost.
-  if (c.ratio !== null) return { text: `ratio ${formatTimes(c.ratio)}${range(c.ci_low, c.ci_high)}`, raw: `${c.ratio}, from ${c.ci_low} to ${c.ci_high}`, missing: "" };
+  if (c.ratio !== null) return { text: `ratio ${ranged(c.ratio, c.ci_low, c.ci_high)}`, raw: `${c.ratio}, from ${c.ci_low} to ${c.ci_high}`, missing: "" };
   return { text: "missing", raw: "no value", missing: noRatio(c) };
 }
 
@@ -100,8 +99,8 @@ export function armsText(c: Pick<ResultComparison, "baseline" | "treatment">): s
   return `${c.treatment || "unnamed"} against ${c.baseline || "unnamed"}`;
 }
 
-/** The reasons of a comparison and the guards that concern it, and what helps.
- * What the headline says already is left out. */
+/** The reasons of a comparison and the guards that concern it, and what helps;
+ * without what the headline already says. */
 export function doubtsOf(c: ResultComparison, guards: ResultGuard[], headline: string): { said: string[]; next: string[] } {
   const mine = guards.filter((g) => g.level !== "info" && (!g.case || g.case === c.case) && (!g.treatment || g.treatment === c.treatment) && (!g.metric || g.metric === c.metric));
   const said = new Set([...(c.reasons ?? []), ...mine.map((g) => g.message)].filter((t) => t.trim() !== "" && !headline.includes(t)));

@@ -1,4 +1,4 @@
-// Why a chart has nothing to draw, and what would change it.
+// Why a chart is empty, and what would change that.
 import type { Source } from "../api/types";
 import { formatLength } from "../format/time";
 import { sourcesOf } from "../state/sources";
@@ -15,12 +15,12 @@ interface Situation {
 export function emptyReason({ sources, metrics, process, window }: Situation): string {
   const behind = sourcesOf(sources, metrics);
   const working = behind.filter((s) => s.state === "available" || s.state === "degraded");
-  // Of several, one that could deliver says more than one that this machine cannot have.
+  // A source that could deliver explains more than one that this machine cannot have.
   const source = behind.find((s) => s.state !== "not here") ?? behind[0];
   if (source && working.length === 0) {
     switch (source.state) {
       case "off":
-        return `The source ${source.name} is ${source.optIn ? "off until it is asked for" : "switched off"}. It can be switched on under Overhead.`;
+        return `The source ${source.name} is ${source.optIn ? "off by default" : "switched off"}. Switch it on under Overhead.`;
       case "not here":
         return because("This machine does not have this", { reason: source.reason });
       default:
@@ -28,34 +28,34 @@ export function emptyReason({ sources, metrics, process, window }: Situation): s
     }
   }
   const unseen = working.find((s) => s.blind);
-  if (unseen && working.every((s) => s.blind)) return because(`The source ${unseen.name} is blind here`, { reason: blindReason(unseen), remedy: unseen.remedy });
+  if (unseen && working.every((s) => s.blind)) return because(`Counters of ${unseen.name} are unavailable here`, { reason: blindReason(unseen), remedy: unseen.remedy });
   const narrowed = working.find((s) => s.process || s.cgroup || s.container || s.pids?.length);
   if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
-  if (process !== "") return `No process that matches ${process} did this in the last ${formatLength(window.to - window.from)}. A wider range or another filter may show more.`;
-  if (narrowed) return `No samples. The source ${narrowed.name} only counts ${narrowedTo(narrowed)}; that is set under Overhead.`;
+  if (process !== "") return `No process matching ${process} did this in the last ${formatLength(window.to - window.from)}. Try a wider range or another filter.`;
+  if (narrowed) return `No samples. The source ${narrowed.name} only counts ${narrowedTo(narrowed)}; see its settings under Overhead.`;
   if (window.started !== null && window.to - window.started < 60) return "No samples yet. The monitor has just started; the first rates appear after two readings.";
   return `No samples in this window of ${formatLength(window.to - window.from)}.`;
 }
 
-/** "processes that match redis, in containers that match web". */
+/** "processes matching redis, in containers matching web". */
 export function narrowedTo(s: Source): string {
   const parts = [
-    s.process ? `processes that match ${s.process}` : "processes",
+    s.process ? `processes matching ${s.process}` : "processes",
     s.pids?.length ? `with the process ids ${s.pids.join(", ")}` : "",
-    s.cgroup ? `in control groups that match ${s.cgroup}` : "",
-    s.container ? `in containers that match ${s.container}` : "",
+    s.cgroup ? `in control groups matching ${s.cgroup}` : "",
+    s.container ? `in containers matching ${s.container}` : "",
   ];
   return parts.filter(Boolean).join(", ").replace("processes, ", "processes ");
 }
 
-/** "X is unavailable: why. What helps: how." Reasons and remedies are shown as
- * they are, since either may begin with a path or a command. */
+/** "X is unavailable: why. Fix: how." Reasons and remedies are shown
+ * unchanged, because either may begin with a path or a command. */
 export function because(what: string, s: { reason?: string | undefined; remedy?: string | undefined }): string {
-  return `${what}${s.reason ? `: ${s.reason}` : ""}.${s.remedy ? ` What helps: ${s.remedy}` : ""}`;
+  return `${what}${s.reason ? `: ${s.reason}` : ""}.${s.remedy ? ` Fix: ${s.remedy}` : ""}`;
 }
 
 /** Error texts start lower case and have no full stop; on the page they are
- * sentences. The name of a metric or file stays as it is. */
+ * sentences. The name of a metric or file stays unchanged. */
 export function sentence(s: string): string {
   const t = s.trim();
   if (t === "") return "";
@@ -73,5 +73,5 @@ export function firstSentence(text: string): { first: string; rest: string } {
 
 /** The reason of a source; "budget", which is a label's value, in words. */
 export function blindReason(s: Source): string | undefined {
-  return s.blind && s.reason === "budget" ? "the budget has no room for counting these events" : s.reason;
+  return s.blind && s.reason === "budget" ? "the budget does not allow counting these events" : s.reason;
 }

@@ -1,5 +1,5 @@
-// What limits the numbers of a chart or a table: a source that saw a part of the
-// events only, or none. Said where the numbers are, in a few words and in full.
+// What limits the numbers of a chart or a table: a source that counted only part of
+// the events, or none. Shown next to the numbers, in a few words and in full.
 import type { Source } from "../api/types";
 import { formatValue } from "../format/number";
 import { because, blindReason, sentence } from "./empty";
@@ -8,11 +8,11 @@ export interface Remark {
   kind: "estimate" | "blind" | "other";
   /** A few words, for a badge. */
   short: string;
-  /** The same in sentences: what is so now, then what was so in the window. */
+  /** The same in sentences: the present state, then that of the window. */
   text: string[];
 }
 
-/** From this share of its events on, a source counts as complete. */
+/** A source that counts at least this share of its events is complete. */
 export const complete = 0.995;
 
 /** "counts 24 % of events, scaled, ± 3 %"; the error is one standard error of the sum. */
@@ -20,13 +20,13 @@ export function estimateWords(coverage: number, error: number | undefined): stri
   return `counts ${roughly(coverage)} of events, scaled${error === undefined ? "" : `, ± ${roughly(error)}`}`;
 }
 
-/** An estimated ratio has two digits at most: more would be a precision that it has not. */
+/** An estimated ratio with two digits, its real precision. */
 export function roughly(ratio: number): string {
   return formatValue(Number(ratio.toPrecision(2)), "ratio");
 }
 
-/** The remarks on values of these sources, with what the monitor answered beside
- * the values. What sources are like now belongs to a window that ends now only. */
+/** The remarks on values of these sources, with the monitor's warnings. The present
+ * state of a source only concerns a window that ends now. */
 export function remarksOf(behind: Source[], warnings: string[], live: boolean): Remark[] {
   const bySource = new Map<string, Remark>();
   for (const s of live ? behind : []) {

@@ -12,20 +12,20 @@ test("an estimate says its coverage and its error, with two digits at most", () 
   expect(estimateWords(0.5, undefined)).toBe("counts 50 % of events, scaled");
 });
 
-const counted = "source syscalls counted down to 0.97 % of its events in a part of this time; counters are scaled to all events";
+const counted = "source syscalls counted down to 0.97 % of its events for part of this time; counters are scaled up";
 
 test("what is so now and what was so in the window is one remark for each source", () => {
   expect(remarksOf([source()], [], true)).toEqual([]);
   const [one, ...more] = remarksOf([sampled()], [counted], true);
   expect(more).toEqual([]);
   expect(one).toMatchObject({ kind: "estimate", short: "counts 24 % of events, scaled, ± 3.1 %" });
-  expect(one?.text).toEqual(["Now syscalls: it counts 24 % of the time, to keep the budget. What helps: raise --budget", `S${counted.slice(1)}.`]);
+  expect(one?.text).toEqual(["Now syscalls: it counts 24 % of the time, to keep the budget. Fix: raise --budget", `S${counted.slice(1)}.`]);
 });
 
 test("in a window that is over, only what was so then counts", () => {
   expect(remarksOf([sampled()], [], false)).toEqual([]);
   expect(remarksOf([sampled()], [counted], false)).toMatchObject([{ kind: "estimate", short: "syscalls partly estimated" }]);
-  expect(remarksOf([], ["source block was blind in a part of this time: budget", "something else"], false)).toMatchObject([
+  expect(remarksOf([], ["source block was blind for part of this time: budget", "something else"], false)).toMatchObject([
     { kind: "blind", short: "block blind for a time" },
     { kind: "other", text: ["Something else."] },
   ]);
@@ -34,15 +34,15 @@ test("in a window that is over, only what was so then counts", () => {
 test("several sources are told apart by name, blind ones say why", () => {
   const remarks = remarksOf([sampled(), source({ name: "block", state: "degraded", blind: true, reason: "budget" })], [], true);
   expect(remarks.map((r) => r.short)).toEqual(["syscalls counts 24 % of events, scaled, ± 3.1 %", "block blind here"]);
-  expect(remarks[1]?.text[0]).toBe("Now block: the budget has no room for counting these events.");
+  expect(remarks[1]?.text[0]).toBe("Now block: the budget does not allow counting these events.");
 });
 
 test("what the budget takes is said in one sentence each, and what brings it back", () => {
-  expect(lossOf([source()], 0.01)).toEqual({ sources: [], lost: "The budget takes nothing away: every source that is on counts all that it was asked to.", back: "" });
+  expect(lossOf([source()], 0.01)).toEqual({ sources: [], lost: "The budget costs nothing now: every enabled source counts all its events.", back: "" });
   const all = lossOf([sampled(), sampled({ name: "faults", coverage: 0.5, error: 0.1 }), source({ name: "switches", level: "count", wanted: "latency" }), source({ name: "block", state: "degraded", blind: true, reason: "budget", coverage: 0 })], 0.01);
   expect(all.sources).toEqual(["block", "switches", "syscalls", "faults"]);
   expect(all.lost).toBe(
-    "To keep 1 % of each core: block is off: what it would count is absent. switches works at level count instead of latency. syscalls counts 24 % of its events and faults counts 50 % of its events; the numbers are scaled to all events, with a standard error of up to 10 %.",
+    "To stay within 1 % of each core: block is off; its numbers are missing. switches runs at level count instead of latency. syscalls counts 24 % of its events and faults counts 50 % of its events; the numbers are scaled up, with a standard error of up to 10 %.",
   );
   expect(all.back).toContain("--budget");
 });
@@ -67,9 +67,9 @@ test("an opt-in source is not one that was switched off", () => {
 test("process ids and percentages are read, and what is neither is named", () => {
   expect(parsePIDs(" 12, 34 56 ")).toEqual([12, 34, 56]);
   expect(parsePIDs("")).toEqual([]);
-  expect(() => parsePIDs("12, -3")).toThrow("-3 is no process id");
+  expect(() => parsePIDs("12, -3")).toThrow("-3 is not a process id");
   expect([parsePercent("25"), parsePercent(" 12.5 %")]).toEqual([0.25, 0.125]);
-  expect(() => parsePercent("half")).toThrow("half is no number");
+  expect(() => parsePercent("half")).toThrow("half is not a number");
 });
 
 test("a complaint loses what stands beside it", () => {

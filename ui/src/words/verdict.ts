@@ -1,6 +1,6 @@
-// The sentence on top of the page: what is wrong, or that nothing is, and how
-// much of that can be said at all.
-import type { AnalysisRecord, Findings, Overhead } from "../api/types";
+// The sentence on top of the page: what is wrong, or that nothing is, and how many
+// checks that rests on.
+import type { FindingsRecord, Findings, Overhead } from "../api/types";
 import { formatValue } from "../format/number";
 import { formatLength, formatSince } from "../format/time";
 
@@ -14,7 +14,7 @@ export interface Verdict {
 const order = { critical: 0, warning: 1, info: 2 };
 
 /** Open findings, the worst first, then the longest standing. */
-export function openFindings(f: Findings | null): AnalysisRecord[] {
+export function openFindings(f: Findings | null): FindingsRecord[] {
   return (f?.findings ?? [])
     .filter((r) => r.state === "open")
     .sort((a, b) => order[a.severity] - order[b.severity] || a.since.localeCompare(b.since));
@@ -27,7 +27,7 @@ export function verdictOf(findings: Findings | null, overhead: Overhead | null, 
   const open = openFindings(findings);
   const problems = open.filter((r) => r.severity !== "info");
   const watching = watchLine(overhead, processes);
-  const doubt = blind.length === 0 ? "" : `${count(blind.length, "check")} of ${rules.length} cannot tell.`;
+  const doubt = blind.length === 0 ? "" : `${rules.length - blind.length} of ${count(rules.length, "check")} ran; ${blind.length === 1 ? "1 needs" : `${blind.length} need`} data that is not here.`;
   const worst = problems[0];
   if (worst) {
     const since = `since ${formatSince(worst.since, now)}`;
@@ -39,7 +39,7 @@ export function verdictOf(findings: Findings | null, overhead: Overhead | null, 
     const why = blind.find((r) => r.reason)?.reason;
     return {
       level: "unknown",
-      headline: "Cannot tell yet whether anything is wrong.",
+      headline: "Not enough data yet to tell whether anything is wrong.",
       detail: [rules.length === 0 ? "No check has run so far." : `None of the ${rules.length} checks has an answer${why ? `, for example: ${why.replace(/\.$/, "")}` : ""}.`, watching].filter(Boolean).join(" "),
     };
   }

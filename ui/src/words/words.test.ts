@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { AnalysisRecord, Findings, Source, TEE } from "../api/types";
+import type { FindingsRecord, Findings, Source, TEE } from "../api/types";
 import { badgeOf } from "../frame/tee-badge";
 import type { Window } from "../state/window";
 import { containerName } from "./container";
@@ -9,20 +9,20 @@ import { openFindings, verdictOf } from "./verdict";
 
 const now = new Date("2026-05-02T15:00:00Z");
 const rule = (answer: "fires" | "silent" | "cannot tell", reason?: string) => ({ name: "r", title: "R", doc: "", answer, at: "", windows: [300, 60] as [number, number], ...(reason ? { reason } : {}) });
-const finding = (o: Partial<AnalysisRecord>): AnalysisRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
+const finding = (o: Partial<FindingsRecord>): FindingsRecord => ({ id: "1", rule: "r", subject: "redis", title: "redis is slow.", severity: "warning", confidence: "high", evidence: null, remedy: "", reference: "", state: "open", since: now.toISOString(), lastSeen: now.toISOString(), ...o });
 const cost = { cpu: { body: 0.002, userspace: 0.001 }, rssBytes: 1, series: 1, budget: 0.01 };
 const say = (f: Partial<Findings>) => verdictOf({ findings: null, rules: null, at: "", ...f }, cost, 212, now);
 
 test("the verdict says nothing is wrong only when checks had an answer", () => {
   expect(say({ rules: [rule("silent")] })).toMatchObject({ level: "good", headline: "Nothing wrong in the last 5 min.", detail: "Watching 212 process names at a cost of 0.3 % of one core." });
-  expect(say({ rules: [rule("silent"), rule("cannot tell")] }).detail).toContain("1 check of 2 cannot tell.");
-  expect(say({ rules: [rule("cannot tell", "no samples")] })).toMatchObject({ level: "unknown", headline: "Cannot tell yet whether anything is wrong." });
+  expect(say({ rules: [rule("silent"), rule("cannot tell")] }).detail).toContain("1 of 2 checks ran; 1 needs data that is not here.");
+  expect(say({ rules: [rule("cannot tell", "no samples")] })).toMatchObject({ level: "unknown", headline: "Not enough data yet to tell whether anything is wrong." });
   expect(say({}).level).toBe("unknown");
 });
 
 test("the verdict speaks of no more time than was watched, and of problems that ended in it", () => {
   const ago = (minutes: number) => new Date(now.getTime() - minutes * 60_000).toISOString();
-  const headline = (f: AnalysisRecord[], started?: string) => verdictOf({ findings: f, rules: [rule("silent")], at: "" }, null, null, now, started).headline;
+  const headline = (f: FindingsRecord[], started?: string) => verdictOf({ findings: f, rules: [rule("silent")], at: "" }, null, null, now, started).headline;
   expect(headline([], ago(0.5))).toBe("Nothing wrong in the last 30 s.");
   expect(headline([], ago(600))).toBe("Nothing wrong in the last 5 min.");
   expect(headline([finding({ state: "closed", until: ago(2) })], ago(600))).toBe("Nothing wrong now; 1 problem ended in the last 5 min.");
@@ -44,12 +44,12 @@ const why = (o: Partial<Source>, process = "", window = w) => emptyReason({ sour
 test("an empty chart says why", () => {
   expect(why({ state: "off" })).toContain("switched off");
   expect(why({ state: "not here", reason: "CPUID has no SGX bit" })).toBe("This machine does not have this: CPUID has no SGX bit.");
-  expect(why({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })).toBe("The source syscalls is unavailable: no BTF. What helps: modprobe x");
-  expect(why({}, "nope")).toContain("No process that matches nope");
-  expect(why({ state: "off", optIn: true })).toContain("off until it is asked for");
-  expect(why({ process: "redis", pids: [7, 8] })).toContain("only counts processes that match redis, with the process ids 7, 8;");
-  expect(why({ cgroup: "web" })).toContain("only counts processes in control groups that match web;");
-  expect(why({ state: "degraded", blind: true, reason: "budget", remedy: "raise --budget" })).toBe("The source syscalls is blind here: the budget has no room for counting these events. What helps: raise --budget");
+  expect(why({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })).toBe("The source syscalls is unavailable: no BTF. Fix: modprobe x");
+  expect(why({}, "nope")).toContain("No process matching nope");
+  expect(why({ state: "off", optIn: true })).toContain("off by default");
+  expect(why({ process: "redis", pids: [7, 8] })).toContain("only counts processes matching redis, with the process ids 7, 8;");
+  expect(why({ cgroup: "web" })).toContain("only counts processes in control groups matching web;");
+  expect(why({ state: "degraded", blind: true, reason: "budget", remedy: "raise --budget" })).toBe("Counters of syscalls are unavailable here: the budget does not allow counting these events. Fix: raise --budget");
   expect(emptyReason({ sources: [source({ name: "a", state: "not here", reason: "no CPU" }), source({ name: "b", state: "off" })], metrics: ["m"], process: "", window: w })).toContain("The source b is switched off");
   expect(why({}, "", { ...w, started: 290 })).toContain("just started");
   expect(why({}, "", { ...w, started: 400 })).toContain("before the monitor started");
@@ -71,7 +71,7 @@ test("the badge never claims more than detection", () => {
   expect(badgeOf([tee({ state: "here", facts })]).text).toBe("SEV-SNP guest, detected");
   expect(badgeOf([tee({ state: "here", facts: { ...facts, debug: true } })]).text).toContain("debug");
   expect(badgeOf([tee({ state: "here", facts: { ...facts, active: false } })]).level).toBe("inactive");
-  expect(badgeOf([tee({ state: "could not tell", reason: "no permission" }), tee({})])).toMatchObject({ level: "unknown", text: "TEE: could not tell" });
+  expect(badgeOf([tee({ state: "could not tell", reason: "no permission" }), tee({})])).toMatchObject({ level: "unknown", text: "TEE: unknown" });
 });
 
 test("a container has the shortest name that finds it", () => {

@@ -7,7 +7,7 @@ import java.util.regex.Pattern;
 import java.util.zip.CRC32;
 
 /**
- * The work for one line and the answer to it. {@code internal/work/ack.go} does the same with the
+ * The work for one line and the answer to it. {@code internal/worker/ack.go} does the same with the
  * same answers and says what they mean; a test puts 10,000 lines through both.
  */
 public final class Message {

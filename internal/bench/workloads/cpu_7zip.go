@@ -1,0 +1,264 @@
+package workloads
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// half are the metrics of one of the two tests that 7-Zip's benchmark makes, in
+// the order of its columns.
+type half struct{ speed, usage, perUse, rating *metric.Desc }
+
+func sevenZipHalf(name, what string) half {
+	d := func(suffix, unit, help string) *metric.Desc {
+		return &metric.Desc{Name: name + suffix, Unit: unit, Kind: metric.Gauge, Better: metric.Higher, Help: help}
+	}
+	return half{
+		speed:  d("_bytes_per_second", "bytes_per_second", what+" speed in bytes of plain data per second (column Speed, mean of the passes)."),
+		usage:  d("_cpu_ratio", "ratio", what+": CPU time divided by wall time, 2 is two busy CPUs (column Usage)."),
+		perUse: d("_per_cpu_instructions_per_second", "instructions_per_second", what+" rating divided by the CPU use, in nominal instructions per second (column R/U)."),
+		rating: d("_instructions_per_second", "instructions_per_second", what+" rating in nominal instructions per second (column Rating); 7-Zip's own scale, not retired instructions."),
+	}
+}
+
+var (
+	sevenZipCompress   = sevenZipHalf("compression", "LZMA compression")
+	sevenZipDecompress = sevenZipHalf("decompression", "LZMA decompression")
+	sevenZipTotal      = half{
+		usage: &metric.Desc{Name: "total_cpu_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Higher,
+			Help: "CPU time divided by wall time over both tests (line Tot)."},
+		perUse: &metric.Desc{Name: "total_per_cpu_instructions_per_second", Unit: "instructions_per_second", Kind: metric.Gauge, Better: metric.Higher,
+			Help: "Total rating divided by the CPU use, in nominal instructions per second (line Tot)."},
+		rating: &metric.Desc{Name: "total_instructions_per_second", Unit: "instructions_per_second", Kind: metric.Gauge, Better: metric.Higher,
+			Help: "Mean of the compression and decompression ratings, in nominal instructions per second (line Tot)."},
+	}
+	sevenZipFrequency = &metric.Desc{Name: "cpu_single_thread_hertz", Unit: "hertz", Kind: metric.Gauge, Better: metric.Higher,
+		Help: "CPU frequency as 7-Zip estimates it before the test, from a chain of dependent additions on one thread: the median of its readings."}
+)
+
+// sevenZip is the benchmark of 7-Zip and p7zip. Its format is not specified; the
+// columns are those of the table's head (7-Zip's help, "b (Benchmark) command"),
+// the same from 16.02 to 26.02.
+//
+// Ratings are comparable within one version of 7-Zip only, so the version is part
+// of the digest of the work. With one thread the encoder runs alone; with more,
+// each LZMA encoder brings a thread of its own for the match finder, so that the
+// step from 1 to 2 threads is no step of scaling.
+var sevenZip = bench.Workload{
+	Name: "cpu-7zip",
+	Doc: "The benchmark of 7-Zip: LZMA compression, which depends on memory latency and the TLB, and decompression, " +
+		"which leans on the integer units, by number of threads.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "threads", Doc: "Threads of the benchmark (-mmt).", Default: "1"},
+		{Name: "dictionary", Doc: "Largest dictionary as a power of two, 22 is 4 MiB (-md); with threads it sets the memory. A pass begins at 22, or at 18 when that is less.", Default: "22"},
+		{Name: "passes", Doc: "How often the benchmark is repeated within a run.", Default: "1"},
+		{Name: "program", Doc: "The 7-Zip program, by name or path; 7z or 7za with the older p7zip package.", Default: "7zz", Subject: true},
+	},
+	Metrics: func(bench.Params) []*metric.Desc {
+		c, d, t := sevenZipCompress, sevenZipDecompress, sevenZipTotal
+		return []*metric.Desc{t.rating, t.perUse, t.usage, c.speed, c.rating, c.perUse, c.usage, d.speed, d.rating, d.perUse, d.usage, sevenZipFrequency}
+	},
+	Primary:  func(bench.Params) *metric.Desc { return sevenZipTotal.rating },
+	Sweep:    threadSweep(runtime.NumCPU()),
+	Tools:    []bench.Tool{{Command: "7zz", Package: "7zip"}},
+	Estimate: sevenZipEstimate,
+	Job: func(p bench.Params) (bench.Job, error) {
+		threads, err1 := p.Int("threads", 1)
+		dictionary, err2 := p.Int("dictionary", 18)
+		passes, err3 := p.Int("passes", 1)
+		err := errors.Join(err1, err2, err3)
+		switch {
+		case err != nil:
+			return bench.Job{}, err
+		case dictionary > 31:
+			return bench.Job{}, fmt.Errorf("parameter dictionary=%d: want 18 (256 KiB) to 31 (2 GiB)", dictionary)
+		case p["program"] == "":
+			return bench.Job{}, errors.New("parameter program is empty: want 7zz, 7z or a path")
+		}
+		return bench.Job{Inside: host.Cmd{Argv: []string{p["program"], "b", strconv.FormatInt(passes, 10),
+			fmt.Sprintf("-mmt%d", threads), fmt.Sprintf("-md%d", dictionary)}}}, nil
+	},
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		t := readSevenZip(o.Inside.Stdout)
+		return t.found.samples, errors.Join(t.found.missing...)
+	},
+	Check: checkSevenZip,
+}
+
+// threadSweep doubles the threads up to the CPUs of this machine; with one CPU
+// there is nothing to sweep.
+func threadSweep(cpus int) map[string][]string {
+	var out []string
+	for n := 1; n < cpus; n *= 2 {
+		out = append(out, strconv.Itoa(n))
+	}
+	if out == nil {
+		return nil
+	}
+	return map[string][]string{"threads": append(out, strconv.Itoa(cpus))}
+}
+
+// sevenZipEstimate: a pass takes about 7 s at 4 MiB and somewhat more with larger
+// dictionaries; no disk is used.
+func sevenZipEstimate(p bench.Params) (time.Duration, int64) {
+	passes, err := p.Int("passes", 1)
+	if err != nil {
+		passes = 1
+	}
+	return time.Duration(passes) * 7 * time.Second, 0
+}
+
+// sevenZipTable is what one output of the benchmark says.
+type sevenZipTable struct {
+	version     string // "26.02"; "" when the first lines do not say
+	threads     string
+	dictionary  string
+	rows        int
+	whole, good bool // the line Tot is there; no line speaks of an error
+	found       reading
+}
+
+// readSevenZip reads the table line by line. A line counts when its end has
+// arrived, so that a cut number is no number.
+func readSevenZip(out []byte) (t sevenZipTable) {
+	const kib, million = 1 << 10, 1e6
+	t.good = true
+	var compress, decompress, frequency []float64 // speeds of each row; readings
+	var averages, total []float64
+	for line := range bytes.Lines(out) {
+		text, whole := bytes.CutSuffix(line, []byte("\n"))
+		if !whole {
+			break
+		}
+		s := strings.TrimSpace(string(text))
+		key, rest, _ := strings.Cut(s, ":")
+		switch {
+		case strings.HasPrefix(s, "7-Zip") && t.version == "":
+			t.version = sevenZipVersion(s)
+		case strings.HasPrefix(strings.ToUpper(s), "ERROR"):
+			t.good = false
+		case strings.HasPrefix(s, "RAM usage:"):
+			if _, n, ok := strings.Cut(s, "# Benchmark threads:"); ok {
+				t.threads = strings.TrimSpace(n)
+			}
+		case (key == "CPU Freq" || key == "1T CPU Freq (MHz)") && frequency == nil:
+			frequency = sevenZipNumbers(rest) // later lines are of several threads, with their use
+		case key == "Avr":
+			averages = sevenZipNumbers(rest)
+		case key == "Tot":
+			total, t.whole = sevenZipNumbers(rest), true
+		default:
+			if _, err := strconv.ParseUint(key, 10, 8); err != nil || averages != nil {
+				continue
+			}
+			t.rows++
+			t.dictionary = key
+			if v := sevenZipNumbers(rest); len(v) == 8 {
+				compress, decompress = append(compress, v[0]), append(decompress, v[4])
+			}
+		}
+	}
+	// Before 21.00 the line Avr has no speeds; the rows have them in every version.
+	const noSpeeds = "a row of 7-Zip's table is not there or has other columns"
+	t.found.value(sevenZipCompress.speed, mean(compress, t.rows)*kib, noSpeeds)
+	t.found.value(sevenZipDecompress.speed, mean(decompress, t.rows)*kib, noSpeeds)
+	switch len(averages) {
+	case 6:
+	case 8:
+		averages = slices.Concat(averages[1:4], averages[5:])
+	default:
+		averages = slices.Repeat([]float64{math.NaN()}, 6)
+	}
+	if len(total) != 3 {
+		total = slices.Repeat([]float64{math.NaN()}, 3)
+	}
+	for i, h := range []half{sevenZipCompress, sevenZipDecompress, sevenZipTotal} {
+		v := append(averages, total...)[3*i:]
+		why := "7-Zip's line Avr is not there or has other columns"
+		if h == sevenZipTotal {
+			why = "7-Zip's line Tot is not there or has other columns"
+		}
+		t.found.value(h.usage, v[0]/100, why)
+		t.found.value(h.perUse, v[1]*million, why)
+		t.found.value(h.rating, v[2]*million, why)
+	}
+	slices.Sort(frequency)
+	if n := len(frequency); n > 0 {
+		t.found.value(sevenZipFrequency, (frequency[(n-1)/2]+frequency[n/2])/2*million, "7-Zip printed a frequency of 0")
+	} else {
+		t.found.lack(sevenZipFrequency, "7-Zip printed no frequency for one thread")
+	}
+	return t
+}
+
+// mean is that of n values, and no number when there are not as many.
+func mean(v []float64, n int) float64 {
+	if len(v) != n || n == 0 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(n)
+}
+
+// sevenZipVersion finds "26.02" in "7-Zip (z) 26.02 (x64) : Copyright …".
+func sevenZipVersion(s string) string {
+	s, _, _ = strings.Cut(s, " : ")
+	for _, word := range strings.Fields(s) {
+		if _, err := strconv.ParseFloat(word, 64); err == nil && strings.Contains(word, ".") {
+			return word
+		}
+	}
+	return ""
+}
+
+// sevenZipNumbers reads columns; nil when one is no number above 0, so that a
+// table that has changed is not read by position.
+func sevenZipNumbers(s string) []float64 {
+	var out []float64
+	for _, word := range strings.Fields(strings.ReplaceAll(s, "|", " ")) {
+		v, err := strconv.ParseFloat(word, 64)
+		if err != nil || !(v > 0) || math.IsInf(v, 0) {
+			return nil
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// checkSevenZip: 7-Zip compares checksums of what it has decompressed and ends
+// with an error when they differ; what is left to see is that it did what it was
+// asked to do, to the end.
+func checkSevenZip(o bench.Outcome) (string, error) {
+	t, p := readSevenZip(o.Inside.Stdout), o.Params
+	switch {
+	case !t.good:
+		return "", errors.New("7-Zip reports an error: its own check of the decompressed data failed, or there was not enough memory")
+	case !t.whole:
+		return "", errors.New("7-Zip's table has no end (no line Tot)")
+	case t.version == "":
+		return "", errors.New("7-Zip does not report its version, without which its ratings cannot be compared")
+	case t.threads != p["threads"]:
+		return "", fmt.Errorf("7-Zip ran %q threads, want %s", t.threads, p["threads"])
+	case t.dictionary != p["dictionary"]:
+		return "", fmt.Errorf("7-Zip's last dictionary was %q, want %s", t.dictionary, p["dictionary"])
+	}
+	if passes, err := p.Int("passes", 1); err != nil || t.rows == 0 || t.rows%int(passes) != 0 {
+		return "", fmt.Errorf("7-Zip's table has %d rows, which are not %s equal passes", t.rows, p["passes"])
+	}
+	return digest("cpu-7zip", t.version, t.threads, t.dictionary, p["passes"]), nil
+}

@@ -1,0 +1,364 @@
+package workloads
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var (
+	messagesPerSecond = loadGauge("messages_per_second", "messages_per_second", metric.Higher,
+		"Messages of all clients over the time from the common start to the last answer, on the harness's clock.")
+	messagesTotal = &metric.Desc{Name: "messages_total", Unit: "messages", Kind: metric.Counter,
+		Help: "Messages answered in the whole run, including the warm-up: they divide its counters."}
+	measuredSeconds = loadGauge("measured_seconds", "seconds", metric.Lower, "Time from the common start of the clients to the last answer.")
+
+	serverStartSeconds    = loadGauge("server_start_seconds", "seconds", metric.Lower, "Time from starting the process or enclave to the first answer: the sum of load, listen, first handshake and first answer; building is not included.")
+	listenSeconds         = loadGauge("listen_seconds", "seconds", metric.Lower, "Time from the main function to a listening socket, in seconds on the harness's clock: reading the key, making the TLS context.")
+	firstHandshakeSeconds = loadGauge("first_handshake_seconds", "seconds", metric.Lower, "Time of the first connection to the server, including the TLS handshake, by a client that has already made others.")
+	firstMessageSeconds   = loadGauge("first_message_seconds", "seconds", metric.Lower, "Time from the first message to its answer.")
+	buildSeconds          = loadGauge("build_seconds", "seconds", metric.Lower, "Time to build the server, as recorded by the build; not part of any other time.")
+	warmupSeconds         = loadGauge("warmup_seconds", "seconds", metric.Lower, "Time under full load until the rate of answers stopped rising.")
+	peakRSSBytes          = loadGauge("peak_rss_bytes", "bytes", metric.Lower, "Largest resident set of the server as its kernel reports it; in an enclave, that of the library OS.")
+	programBytes          = loadGauge("program_bytes", "bytes", metric.Lower, "Size of the files needed to run the server: the executable, or the classes and the library of the JVM.")
+
+	messageTime = newTiming("message", "the time from the sending of a message to its answer", func(r *load.Report) string { return r.Service }, false)
+)
+
+// tlsScaling is the TLS server of the Java benchmark for Gramine-SGX, in Java and in
+// Go (workloads/java, internal/worker/ack.go): strong scaling divides a number of
+// messages among the clients, weak scaling gives each the same number.
+//
+// The published form is connect=inside, pause=10ms, warm=10, threads=10, tls=1.2: with
+// its pause a client sends at most 100 messages a second whatever the server can do,
+// so that all arms tie, and from 11 clients on they wait for a thread.
+var tlsScaling = bench.Workload{
+	Name:    "tls-scaling",
+	Doc:     "Messages to a TLS server in Java or Go from a growing number of clients, strong or weak scaling, with its start split into parts.",
+	Version: 1,
+	Params: []bench.Param{
+		{Name: "server", Default: "go", Values: []string{"go", "jvm", "native-dynamic", "native-static"}, Subject: true,
+			Doc: "The server: the Go one in teescope-work, or the Java one on a JVM or as a native image with glibc or musl."},
+		{Name: "programs", Path: true, Subject: true, Doc: "Folder with the Java servers, workloads/java/target after make -C workloads/java jar (or native-dynamic, native-static)."},
+		{Name: "java", Default: "java", Subject: true, Doc: "The java command in the environment; Gramine needs its real path, like /usr/lib/jvm/java-17-openjdk-amd64/bin/java."},
+		{Name: "jvm-flags", Text: true, Subject: true, Doc: "Flags of the JVM, split into words as a shell does: for example -Xint or -XX:TieredStopAtLevel=1."},
+		{Name: "scaling", Default: "strong", Values: []string{"strong", "weak"}, Doc: "Strong: strong-total messages are divided among the clients. Weak: each sends weak-per-client."},
+		{Name: "clients", Default: "1", Doc: "Clients, each with a connection of its own and one message at a time."},
+		{Name: "strong-total", Default: "20000", Doc: "Messages of all clients together (strong scaling)."},
+		{Name: "weak-per-client", Default: "5000", Doc: "Messages of each client (weak scaling)."},
+		{Name: "threads", Default: "auto", Doc: "Connections that the server serves at once; auto is one per client."},
+		{Name: "tls", Default: "1.3", Values: []string{"1.2", "1.3"}, Doc: "TLS version; the cipher is AES-128-GCM, the key P-256."},
+		{Name: "connect", Default: "before", Values: []string{"before", "inside"}, Doc: "Whether clients connect before the measured time or in it."},
+		{Name: "warm", Default: "5s", Doc: "Warm-up before the measured time: a time in which all clients send, extended by the same time while their rate still rises, up to six times; or a number of messages of one client."},
+		{Name: "pause", Default: "0s", Doc: "Pause of a client after each answer."},
+	},
+	Metrics: func(p bench.Params) []*metric.Desc {
+		out := []*metric.Desc{messagesPerSecond, measuredSeconds, messagesTotal, serverStartSeconds, loadSeconds, listenSeconds, firstHandshakeSeconds,
+			firstMessageSeconds, buildSeconds, warmupSeconds, peakRSSBytes, programBytes, loadCPU}
+		for _, t := range []*timing{messageTime, scalingHandshake(p)} {
+			out = append(out, t.mean)
+			for _, q := range t.quantiles {
+				out = append(out, q.desc)
+			}
+			if t.max != nil {
+				out = append(out, t.max)
+			}
+		}
+		return out
+	},
+	Primary:    func(bench.Params) *metric.Desc { return messagesPerSecond },
+	Operations: messagesTotal,
+	Sweep:      map[string][]string{"scaling": {"strong", "weak"}, "clients": {"1", "2", "4", "8", "16"}},
+	Estimate: func(p bench.Params) (time.Duration, int64) {
+		size, err := scalingSizeOf(p)
+		warm, _, err2 := scalingWarm(p)
+		pause, err3 := time.ParseDuration(p["pause"])
+		if errors.Join(err, err2, err3) != nil {
+			return time.Second, 0 // Job says what is wrong
+		}
+		const one = 200 * time.Microsecond // on one of few cores
+		return 2*time.Second + warm + time.Duration(size.total())*one + time.Duration(size.total()/size.clients)*pause, 0
+	},
+	Job: scalingJob,
+	Parse: func(o bench.Outcome) ([]metric.Sample, error) {
+		r, err := readScaling(o)
+		if err != nil {
+			return nil, err
+		}
+		var found reading
+		const none = "no message was answered"
+		found.derived(messagesPerSecond, float64(r.Requests)/r.Seconds, none)
+		found.value(measuredSeconds, r.Seconds, none)
+		found.value(messagesTotal, float64(r.Answered), none)
+		found.scalingStart(o, r)
+		if r.BuildSeconds != nil {
+			found.value(buildSeconds, *r.BuildSeconds, "the note is no number")
+		} else {
+			found.lack(buildSeconds, "no build of this server left a note of its time")
+		}
+		if s, cut, err := scalingSteady(r); err != nil {
+			found.lack(warmupSeconds, err.Error())
+		} else if !*s.Attained {
+			found.lack(warmupSeconds, "the rate was still rising at the end of the warm-up")
+		} else {
+			found.derived(warmupSeconds, cut, none)
+		}
+		found.scalingEnd(o)
+		found.derived(loadCPU, r.CPUSeconds/(r.Seconds+float64(len(r.Windows))*r.Width)/float64(r.Cores), none)
+		found.timing(messageTime, r.Service)
+		found.timing(scalingHandshake(o.Params), r.Handshake)
+		return found.samples, errors.Join(found.missing...)
+	},
+	Series: func(o bench.Outcome) (bench.Series, error) {
+		r, err := readScaling(o)
+		if err != nil {
+			return bench.Series{}, err
+		}
+		s, _, err := scalingSteady(r)
+		return s, err
+	},
+	Check: func(o bench.Outcome) (string, error) {
+		r, err := readScaling(o)
+		if err != nil {
+			return "", err
+		}
+		size, err := scalingSizeOf(o.Params)
+		if err != nil {
+			return "", err
+		}
+		began := map[string]string{"before": "connected", "inside": "unconnected"}[o.Params["connect"]]
+		switch {
+		case int64(r.Connections) != size.clients || int64(r.Requests) != size.total():
+			return "", fmt.Errorf("%d clients had %d answers, want %d and %d", r.Connections, r.Requests, size.clients, size.total())
+		case len(r.Errors) > 0:
+			return "", fmt.Errorf("not all messages were answered: %v", r.Errors)
+		case r.Began != began:
+			return "", fmt.Errorf("the clients began %q, want %q", r.Began, began)
+		case r.Digest == "" || r.Versions["tls"] != "TLS "+o.Params["tls"]:
+			return "", fmt.Errorf("the digest is %q and the version %q, want one of answers, and TLS %s", r.Digest, r.Versions["tls"], o.Params["tls"])
+		}
+		return digest("tls-scaling", r.Digest, r.Versions["tls"], r.Versions["cipher"], strconv.FormatFloat(r.PauseSeconds, 'g', -1, 64)), nil
+	},
+}
+
+// scalingSize is how much is sent.
+type scalingSize struct {
+	clients, strong, each int64 // strong is 0 in weak scaling, each in strong
+}
+
+func (s scalingSize) total() int64 { return max(s.strong, s.clients*s.each) }
+
+// scalingHandshake is the time of handshakes, of which there is one for each client.
+func scalingHandshake(p bench.Params) *timing {
+	n, err := p.Int("clients", 1)
+	if err != nil {
+		return loadHandshake // Job says what is wrong
+	}
+	return loadHandshake.of(n)
+}
+
+// scalingSizeOf bounds the number of messages, whose times are kept one by one.
+func scalingSizeOf(p bench.Params) (s scalingSize, err error) {
+	if s.clients, err = p.Int("clients", 1); err != nil {
+		return s, err
+	}
+	if p["scaling"] == "weak" {
+		s.each, err = p.Int("weak-per-client", 1)
+	} else {
+		s.strong, err = p.Int("strong-total", s.clients)
+	}
+	if err == nil && (s.clients > mostClients || max(s.strong, s.each) > load.MostMessages || s.total() > load.MostMessages) {
+		err = fmt.Errorf("parameters clients=%d, %s scaling: want at most %d clients and %d messages", s.clients, p["scaling"], mostClients, load.MostMessages)
+	}
+	return s, err
+}
+
+// scalingWarm reads the warm-up, a time or a number of messages.
+func scalingWarm(p bench.Params) (time.Duration, int64, error) {
+	if n, err := p.Int("warm", 0); err == nil {
+		return 0, n, nil
+	}
+	d, err := p.Seconds("warm")
+	if err != nil || d < 100*time.Millisecond {
+		return 0, 0, fmt.Errorf("parameter warm=%q: want a time of at least 100ms, or a number of messages", p["warm"])
+	}
+	return d, 0, nil
+}
+
+// warmMost is how many times as long the warm-up may become.
+const warmMost = "6"
+
+// The names under which the server knows certificate and key, and the client the server.
+const (
+	scalingCert   = "server.pem"
+	scalingKey    = "server.key"
+	scalingServer = "server.test"
+)
+
+func scalingJob(p bench.Params) (bench.Job, error) {
+	size, err := scalingSizeOf(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	warm, _, err := scalingWarm(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	pause, err := time.ParseDuration(p["pause"])
+	if err != nil || pause < 0 {
+		return bench.Job{}, fmt.Errorf("parameter pause=%q: want a time like 10ms, or 0s", p["pause"])
+	}
+	threads := size.clients
+	if p["threads"] != "auto" {
+		if threads, err = p.Int("threads", 1); err != nil {
+			return bench.Job{}, err
+		}
+	}
+	switch {
+	case p["connect"] == "before" && threads < size.clients:
+		return bench.Job{}, fmt.Errorf("parameter threads=%d: %d clients that connect before they begin need as many threads; want threads=auto or connect=inside", threads, size.clients)
+	case p["connect"] == "inside" && warm > 0:
+		return bench.Job{}, fmt.Errorf("parameter warm=%q: clients that connect inside the measured time cannot send before; want a number of messages", p["warm"])
+	}
+	cert, key, err := load.Certificate(load.BenchmarkSecret, scalingServer)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	program, file, note, err := scalingProgram(p)
+	if err != nil {
+		return bench.Job{}, err
+	}
+	job := bench.Job{
+		Inside: host.Cmd{Argv: append(program, "--host", "{host}", "--port", "{port}", "--threads", fmt.Sprint(threads), "--tls", p["tls"],
+			"--cert", "{work}/"+scalingCert, "--key", "{work}/"+scalingKey), Dir: "{work}", Ready: "ready"},
+		Files: append([]bench.File{file, {Name: scalingCert, Data: cert}, {Name: scalingKey, Data: key}}, loadFiles...),
+		Outside: &host.Cmd{Argv: []string{"{work}/teescope-work", "tlsclient", "--address", "{host}:{port}", "--ca", "{work}/" + scalingCert,
+			"--server-name", scalingServer, "--tls", p["tls"], "--clients", fmt.Sprint(size.clients), "--connect", p["connect"], "--warm", p["warm"], "--pause", pause.String()}},
+	}
+	if warm > 0 {
+		job.Outside.Argv = append(job.Outside.Argv, "--warm-most", warmMost)
+	}
+	if size.each > 0 {
+		job.Outside.Argv = append(job.Outside.Argv, "--per-client", fmt.Sprint(size.each))
+	} else {
+		job.Outside.Argv = append(job.Outside.Argv, "--messages", fmt.Sprint(size.strong))
+	}
+	if note != "" {
+		job.Outside.Argv = append(job.Outside.Argv, "--build", note)
+	}
+	return job, nil
+}
+
+// scalingProgram is the server's command, the file that it needs, and where its build
+// noted its time.
+func scalingProgram(p bench.Params) (argv []string, file bench.File, note string, err error) {
+	if p["server"] == "go" { // under a name of its own, by which its counters are told from the clients'
+		return []string{"{work}/tls-bench-go", "tlsserver"}, bench.File{Name: "tls-bench-go", From: bench.Worker, Exec: true}, "", nil
+	}
+	if p["programs"] == "" {
+		return nil, bench.File{}, "", fmt.Errorf("parameter programs: want the folder with the server %s: make -C workloads/java jar makes workloads/java/target", p["server"])
+	}
+	name := "native-bench-" + strings.TrimPrefix(p["server"], "native-")
+	argv = []string{"{work}/" + name}
+	if p["server"] == "jvm" {
+		flags, err := words(p["jvm-flags"])
+		if err != nil {
+			return nil, bench.File{}, "", fmt.Errorf("parameter jvm-flags: %w", err)
+		}
+		name = "tls-bench.jar"
+		argv = append(append([]string{p["java"]}, flags...), "-cp", "{work}/"+name, "server.BenchServer")
+	}
+	from := path.Join(p["programs"], name)
+	return argv, bench.File{Name: name, From: from, Exec: true}, from + ".build", nil
+}
+
+// readScaling reads the client's report, which is all that it prints.
+func readScaling(o bench.Outcome) (*load.Scaling, error) {
+	d := json.NewDecoder(bytes.NewReader(o.Outside.Stdout))
+	d.DisallowUnknownFields()
+	var r load.Scaling
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("report of the clients: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("report of the clients: there is more than one document")
+	}
+	if !(r.Seconds > 0) || r.Cores < 1 || r.Connections < 1 || r.Requests < 1 || r.Width < 0 || r.FirstHandshake <= 0 || r.FirstAnswer <= 0 {
+		return nil, errors.New("report of the clients: seconds, cores, connections, requests and the first times are above 0")
+	}
+	return &r, nil
+}
+
+// scalingSteady finds the end of the warm-up, which the clients prolong until it has one
+// or they have waited long enough.
+func scalingSteady(r *load.Scaling) (s bench.Series, end float64, err error) {
+	at, warm, known := load.WarmUp(r.Windows)
+	if !known || !(r.Width > 0) {
+		return s, 0, errors.New("a warm-up by number of messages is too short to show a steady state")
+	}
+	s.Width, s.Method, s.Attained = r.Width, "the last quarter of the warm-up is no more than a ninth faster than the one before", &warm
+	for _, answers := range r.Windows {
+		s.Values = append(s.Values, answers/r.Width)
+	}
+	return s, float64(at) * r.Width, nil
+}
+
+// scalingStart reads how the server started: two lines of its own, then what the
+// first client saw.
+func (r *reading) scalingStart(o bench.Outcome, rep *load.Scaling) {
+	r.value(firstHandshakeSeconds, rep.FirstHandshake, "")
+	r.value(firstMessageSeconds, rep.FirstAnswer, "")
+	var loaded, ready time.Duration
+	for _, l := range o.Inside.Lines {
+		switch {
+		case l.Text == "loaded" && loaded == 0:
+			loaded = l.At
+		case l.Text == "ready" && ready == 0:
+			ready = l.At
+		}
+	}
+	if loaded <= 0 || ready < loaded {
+		const why = `the server did not say "loaded" and then "ready"`
+		for _, d := range []*metric.Desc{loadSeconds, listenSeconds, serverStartSeconds} {
+			r.lack(d, why)
+		}
+		return
+	}
+	r.value(loadSeconds, loaded.Seconds(), "")
+	r.value(listenSeconds, (ready - loaded).Seconds(), "")
+	r.derived(serverStartSeconds, ready.Seconds()+rep.FirstHandshake+rep.FirstAnswer, "")
+}
+
+// scalingEnd reads the server's last line.
+func (r *reading) scalingEnd(o bench.Outcome) {
+	var end struct {
+		PeakRSS float64 `json:"peak_rss_bytes"`
+		Program float64 `json:"program_bytes"`
+	}
+	why := "the system under the server does not say it"
+	if lines := o.Inside.Lines; len(lines) == 0 || json.Unmarshal([]byte(lines[len(lines)-1].Text), &end) != nil {
+		end.PeakRSS, end.Program = 0, 0
+		why = "the server was ended before it could say what it did"
+	}
+	for _, v := range []struct {
+		desc  *metric.Desc
+		bytes float64
+	}{{peakRSSBytes, end.PeakRSS}, {programBytes, end.Program}} {
+		if v.bytes > 0 {
+			r.value(v.desc, v.bytes, "")
+		} else {
+			r.lack(v.desc, why)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/web"
+)
+
+// busiest is how many processes are explained at once.
+const busiest = 3
+
+// trees asks where the time of the processes in question went: of the one that
+// --process names, of the busiest ones that match it, or of the busiest of all.
+// What the monitor refuses is a problem and no error.
+func (x explainer) trees(ctx context.Context, base *url.URL, out *explained) error {
+	last := min(time.Duration(x.last), explain.Longest)
+	subjects, err := x.busy(ctx, base, out.At, last)
+	if err != nil {
+		return err
+	}
+	if len(subjects) == 0 && x.process != "" {
+		subjects = []subject{{x.process, x.instance}} // the monitor knows which names there are
+	}
+	for _, s := range subjects {
+		e, err := x.tree(ctx, base, s, out.At.Add(-last), out.At)
+		var then web.Explanation
+		if err == nil && x.before.set() {
+			then, err = x.tree(ctx, base, s, out.At.Add(-x.before.from), out.At.Add(-x.before.to))
+		}
+		var no *notAnswered
+		switch {
+		case errors.As(err, &no):
+			out.Problems = append(out.Problems, no.reason)
+			continue
+		case err != nil:
+			return err
+		}
+		out.Explanations = append(out.Explanations, e)
+		if x.before.set() {
+			out.Before = append(out.Before, then)
+		}
+	}
+	return nil
+}
+
+func (x explainer) tree(ctx context.Context, base *url.URL, s subject, from, to time.Time) (e web.Explanation, err error) {
+	u := base.JoinPath("api/teescope/v1/explain")
+	u.RawQuery = url.Values{
+		"process": {s.process}, "instance": {s.instance}, "per": {x.per},
+		"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)},
+	}.Encode()
+	err = ask(ctx, u, &e)
+	return e, err
+}
+
+// subject is a process of a machine.
+type subject struct{ process, instance string }
+
+// busy returns the processes whose threads had the most work in the window, those
+// that ran where nothing is sampled.
+func (x explainer) busy(ctx context.Context, base *url.URL, at time.Time, window time.Duration) ([]subject, error) {
+	which := `process!="other"`
+	if x.process != "" {
+		which = fmt.Sprintf("process=~%q", "(?s).*(?:"+x.process+").*")
+	}
+	if x.instance != "" {
+		which += fmt.Sprintf(",instance=%q", x.instance)
+	}
+	w := findings.PromDuration(window)
+	work := map[subject]float64{}
+	for _, expr := range []string{
+		fmt.Sprintf(`sum by (process, instance) (rate({__name__=~"tee_sampled_(cpu|wait)_seconds_total",mode!="thread",state!="sleep",%s}[%s]))`, which, w),
+		fmt.Sprintf("sum by (process, instance) (rate(tee_process_cpu_seconds_total{%s}[%s]))", which, w),
+	} {
+		u := base.JoinPath("api/v1/query")
+		u.RawQuery = url.Values{"query": {expr}, "time": {at.Format(time.RFC3339Nano)}}.Encode()
+		var a vector
+		if err := ask(ctx, u, &a); err != nil {
+			return nil, err
+		}
+		for _, r := range a.Data.Result {
+			v, err := strconv.ParseFloat(strings.Trim(string(r.Value[1]), `"`), 64)
+			if err != nil {
+				return nil, fmt.Errorf("read the monitor's answer from %s: %w; is it a teescope monitor?", u.Redacted(), err)
+			}
+			if v > 0 {
+				work[subject{r.Metric["process"], r.Metric["instance"]}] = v
+			}
+		}
+		if len(work) > 0 {
+			break
+		}
+	}
+	list := slices.SortedFunc(maps.Keys(work), func(a, b subject) int {
+		return cmp.Or(cmp.Compare(work[b], work[a]), strings.Compare(a.process, b.process), strings.Compare(a.instance, b.instance))
+	})
+	if exact := slices.DeleteFunc(slices.Clone(list), func(s subject) bool { return s.process != x.process }); len(exact) > 0 {
+		return exact, nil
+	}
+	return list[:min(busiest, len(list))], nil
+}
+
+// ago is a flag that takes an earlier window, 2h..1h.
+type ago struct{ from, to time.Duration }
+
+func (a *ago) set() bool { return a.from != 0 }
+
+func (a *ago) String() string {
+	if !a.set() {
+		return ""
+	}
+	return a.from.String() + ".." + a.to.String()
+}
+
+// Type names the value in the help text.
+func (a *ago) Type() string { return "from..to" }
+
+// Set parses the flag.
+func (a *ago) Set(v string) error {
+	first, second, ok := strings.Cut(v, "..")
+	var from, to duration
+	if !ok || from.Set(first) != nil || to.Set(second) != nil || from <= to {
+		return fmt.Errorf("%q: want a window like 2h..1h, from two hours until one hour ago", v)
+	}
+	a.from, a.to = time.Duration(from), time.Duration(to)
+	return nil
+}

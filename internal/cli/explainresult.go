@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/explain/prices"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/verdict"
+)
+
+// result explains a benchmark's result: where the difference between its arms comes
+// from.
+func (x explainer) result(w io.Writer, path string) error {
+	e, err := result.Read(path)
+	if err != nil {
+		return err
+	}
+	if e.UnitCosts == nil {
+		e.UnitCosts = costsNow(e, x.data)
+	}
+	verdict.Conclude(e, judged())
+	if x.json {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Comparisons []result.Comparison  `json:"comparisons"`
+			Attribution []result.Attribution `json:"attribution"`
+			Trees       []explain.Tree       `json:"trees"`
+		}{e.Comparisons, e.Attribution, known.Trees(e)})
+	}
+	_, err = io.WriteString(w, compared(e))
+	return err
+}
+
+// costsNow are the unit costs of a data folder, for a result that holds none and whose
+// baseline ran on this machine.
+func costsNow(e *result.Experiment, data string) *result.UnitCosts {
+	costs, err := prices.Load(host.Local(), data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("the result holds no unit costs, and %s no calibration; `teescope calibrate --data %s` makes one", data, data)
+	case err == nil && len(e.Environments) > 0:
+		if why := elsewhere(&e.Environments[0], costs.Fingerprint); why != "" {
+			err = errors.New(why)
+		}
+	}
+	if err != nil {
+		return unitCosts{err: err}.forResult()
+	}
+	return unitCosts{Calibration: costs}.forResult()
+}
+
+// elsewhere says why costs of a machine are not those of an arm; "" where they are.
+func elsewhere(env *result.Environment, f machine.Fingerprint) string {
+	switch {
+	case env.Hardware.CPUModel == "" || env.Software.Kernel == "":
+		return env.ID + " did not say what machine it is"
+	case !strings.Contains(f.CPU, env.Hardware.CPUModel) || !strings.HasPrefix(f.Kernel, env.Software.Kernel+" "):
+		return fmt.Sprintf("%s ran on kernel %s of another machine or guest", env.ID, env.Software.Kernel)
+	}
+	return ""
+}
+
+// compared writes the verdicts of a result, and for each where the difference comes
+// from.
+func compared(e *result.Experiment) string {
+	var t text
+	for i := range e.Comparisons {
+		c := &e.Comparisons[i]
+		if !c.Primary {
+			continue
+		}
+		t.Wrap("", c.Headline)
+		if c.Cause != "" {
+			t.Wrap("", "cause: "+c.Cause)
+		}
+		if tree := known.Compared(e, c); len(tree.Rows)+len(tree.Uncosted) > 0 {
+			t.Tree(tree, nil)
+		} else {
+			t.Line("")
+		}
+	}
+	if len(e.Attribution) == 0 {
+		t.Line("The runs hold no counters per operation: nothing says where a difference comes from.")
+	}
+	return t.String()
+}

@@ -1,0 +1,83 @@
+package causes
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/explain"
+)
+
+// speaks returns the name of the first cause that an event speaks for.
+func speaks(e explain.Event, c explain.Circumstances) string {
+	for _, x := range All {
+		if x.Speaks != nil && x.Speaks(e, c) {
+			return x.Name
+		}
+	}
+	return ""
+}
+
+func TestSpeaks(t *testing.T) {
+	event := func(metric, label, value string) explain.Event {
+		return explain.EventOf(metric, map[string]string{label: value})
+	}
+	call := func(name string) explain.Event { return event(explain.CallCount, "syscall", name) }
+	for _, c := range []struct {
+		event explain.Event
+		when  explain.Circumstances
+		want  string
+	}{
+		{call("clock_gettime"), explain.Circumstances{}, "vdso_bypass"},
+		{call("clock_gettime"), explain.Circumstances{Rare: true}, ""},
+		{call("futex"), explain.Circumstances{Contended: true}, "lock_contention"},
+		{call("futex"), explain.Circumstances{Contended: true, Rare: true}, "lock_contention"},
+		{call("futex"), explain.Circumstances{}, "context_switch_storm"},
+		{call("futex"), explain.Circumstances{Rare: true}, ""},
+		{call("madvise"), explain.Circumstances{}, "page_fault_storm"},
+		{call("fdatasync"), explain.Circumstances{Rare: true}, "logging"},
+		{call("getppid"), explain.Circumstances{}, "syscall_storm"},
+		{call("sched_yield"), explain.Circumstances{}, "syscall_storm"},
+		{call("getppid"), explain.Circumstances{Rare: true}, ""},
+		{call("read"), explain.Circumstances{}, ""},
+		{call("read"), explain.Circumstances{Entering: true}, "syscall_storm"},
+		{call("epoll_wait"), explain.Circumstances{}, ""},
+		{call("other"), explain.Circumstances{}, ""},
+		{explain.EventOf(explain.CallCount, nil), explain.Circumstances{Entering: true}, ""},
+		{event(explain.SwitchCount, "kind", "voluntary"), explain.Circumstances{}, "context_switch_storm"},
+		{event(explain.SwitchCount, "kind", "voluntary"), explain.Circumstances{Contended: true}, "lock_contention"},
+		{event(explain.SwitchCount, "kind", "involuntary"), explain.Circumstances{Contended: true}, "context_switch_storm"},
+		{explain.EventOf(explain.SwitchCount, nil), explain.Circumstances{}, ""},
+		{event(explain.FaultCount, "cause", "write"), explain.Circumstances{}, "page_fault_storm"},
+		{explain.EventOf(explain.FaultCount, nil), explain.Circumstances{}, ""},
+		{event(explain.WaitSamples, "state", "lock"), explain.Circumstances{}, "lock_contention"},
+		{event(explain.WaitSamples, "state", "sleep"), explain.Circumstances{}, ""},
+		{event(explain.WaitSamples, "state", "disk"), explain.Circumstances{}, "io_saturation"},
+		{explain.EventOf(explain.WaitSamples, map[string]string{"state": "disk", "call": "fsync"}), explain.Circumstances{}, "logging"},
+		{event(explain.CPUSamples, "call", "tls_handshake"), explain.Circumstances{}, "tls_handshakes"},
+		{event(explain.CPUSamples, "mode", "user"), explain.Circumstances{}, ""},
+	} {
+		if got := speaks(c.event, c.when); got != c.want {
+			t.Errorf("%s %+v speaks for %q, want %q", c.event, c.when, got, c.want)
+		}
+	}
+}
+
+// TestWords holds what sentences that are put together from them rely on.
+func TestWords(t *testing.T) {
+	names := map[string]bool{}
+	for _, c := range All {
+		if c.Name == "" || names[c.Name] {
+			t.Errorf("%q: a name is one cause's", c.Name)
+		}
+		names[c.Name] = true
+		if !strings.HasSuffix(c.Remedy, ".") {
+			t.Errorf("%s: the remedy %q is no sentence", c.Name, c.Remedy)
+		}
+		if (c.What == "") != (c.Fix == "") || strings.HasSuffix(c.What, ".") || strings.HasSuffix(c.Fix, ".") {
+			t.Errorf("%s: %q and %q are parts of one sentence", c.Name, c.What, c.Fix)
+		}
+		if (c.Doing == "") != (c.Speaks == nil) || strings.HasSuffix(c.Doing, ".") {
+			t.Errorf("%s: %q ends a sentence about events that speak for it", c.Name, c.Doing)
+		}
+	}
+}

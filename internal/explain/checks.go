@@ -1,0 +1,84 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+)
+
+// bookkeeping is the part by which two accounts of the same time may differ: the
+// scheduler books a thread's time when it leaves its CPU, and the clock sees it at
+// its ticks.
+const bookkeeping = 0.03
+
+// stolenShare is the part of CPU time that the host took, beside what it left; 0
+// where it is not known.
+func (l *Ledger) stolenShare() float64 {
+	if !(l.stolen > 0 && l.stolen < 1) {
+		return 0
+	}
+	return l.stolen / (1 - l.stolen)
+}
+
+// checks compare what is explained with what was measured otherwise. A check that
+// fails is the explanation's fault, not the process's, and is shown with it.
+func (l *Ledger) checks(rows []row) []Check {
+	out := []Check{}
+	add := func(holds bool, explained, measured Amount, format string, args ...any) {
+		out = append(out, Check{Text: fmt.Sprintf(format, args...), Explained: explained.Value, Measured: measured.Value, Holds: holds})
+	}
+	if l.has(CPUSamples) && l.has(CPUAccount) {
+		clock, account := l.sampled("cpu", l.total(CPUSamples, everything)), l.rated("switches", l.alone(CPUAccount))
+		// The clock ticks while a host has taken the CPU, and the scheduler may know that time and leave it out.
+		slack := (bookkeeping + l.stolenShare()) * account.Value
+		add(clock.overlaps(around(account.Value, account.below()+slack, account.above()+slack)), clock, account,
+			"CPU time by the sampling clock, against the scheduler's own account")
+	}
+	var kernel, calls, hidden, taken Amount
+	for _, row := range rows {
+		name, isCall := strings.CutPrefix(row.ID, callID)
+		if isCall || row.ID == "faults" {
+			kernel = kernel.plus(row.Time)
+		}
+		if isCall && len(row.Rows) > 0 {
+			entry := row.Rows[0].Time
+			calls = calls.plus(entry)
+			if entry.Low > row.Time.High {
+				add(false, entry, row.Time, "entering and leaving %s at its price, against the time measured in it", name)
+			}
+		}
+		if row.ID == "faults" {
+			for _, part := range row.Rows {
+				taken = taken.plus(part.Time)
+			}
+			if len(row.Rows) > 0 && l.has(CPUSamples) {
+				add(taken.Low <= row.Time.High, taken, row.Time, "page faults at their price, against the time measured in them")
+			}
+		}
+	}
+	if !l.has(CPUSamples) {
+		return out // prices are all there is: nothing to compare them with
+	}
+	kernel = kernel.plus(l.sampled("cpu", l.total(CPUSamples, func(e Event) bool {
+		return unattributed(e) || e.Label("mode") == "kernel" && inRegion(e)
+	})))
+	if calls.Value > 0 {
+		price := calls.plus(taken)
+		add(price.Low <= kernel.High, price, kernel, "system calls and page faults at their price, against all time measured in the kernel")
+	}
+	if cost, ok := l.unit("switch_same_core"); ok && l.alone(SwitchCount) > 0 {
+		price := l.rated("switches", l.alone(SwitchCount)).times(cost)
+		add(price.Low <= kernel.High, price, kernel, "context switches at their price, which is part of the time measured in the kernel")
+	}
+	if unseen, ok := l.unit("syscall_unseen"); ok {
+		for _, e := range l.events(CallCount) {
+			hidden = hidden.plus(l.rated("syscalls", l.counted[e]).times(unseen))
+		}
+	}
+	if unseen, ok := l.unit("fault_unseen"); ok && l.faultRate() > 0 {
+		hidden = hidden.plus(l.rated("faults", l.faultRate()).times(unseen))
+	}
+	if user := l.sampled("cpu", l.counted[event(CPUSamples, "mode", "user")]); hidden.Value > 0 {
+		add(hidden.Low <= user.High, hidden, user, "the part of system calls and page faults that the clock takes for the process's own, against what it took for that")
+	}
+	return out
+}

@@ -1,0 +1,198 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// Compared is the tree of a comparison: what an operation takes longer in the
+// treatment than in the baseline, from the rows that the document keeps.
+func (k *Catalog) Compared(e *result.Experiment, c *result.Comparison) Tree {
+	if k == nil {
+		k = &Catalog{}
+	}
+	t := Tree{Subject: c.Treatment, Baseline: c.Baseline, Case: c.Case, Per: "operation", From: e.StartedAt, To: e.StartedAt, Rows: []Row{}, Checks: []Check{}, Blind: []string{}}
+	if e.EndedAt != nil {
+		t.To = *e.EndedAt
+	}
+	for _, a := range RowsOf(e.Attribution, c) {
+		if ev := eventOf(&a); ev == event(CPUAccount) || waiting(ev) {
+			t.Active = t.Active.plus(extent(a.Delta, a.DeltaLow, a.DeltaHigh))
+		}
+	}
+	var explained []Amount
+	var kept *float64
+	rest := 1.0 // or as the document keeps it
+	for _, a := range RowsOf(e.Attribution, c) {
+		row := k.compared(e, &a)
+		if a.Share == nil {
+			t.Uncosted = append(t.Uncosted, row)
+			continue
+		}
+		row.Share = exactly(*a.Share)
+		rest -= *a.Share
+		if a.Unexplained != nil {
+			kept = a.Unexplained
+		}
+		if t.Active.Value != 0 {
+			low, high := row.Time.Low/t.Active.Value, row.Time.High/t.Active.Value
+			row.Share.Low, row.Share.High = min(low, high, *a.Share), max(low, high, *a.Share)
+		}
+		explained = append(explained, row.Time)
+		t.Rows = append(t.Rows, row)
+	}
+	if len(t.Rows) == 0 {
+		return t
+	}
+	t.Rows = foldCounters(t.Rows)
+	t.Unexplained = t.Active.minus(sum(explained...))
+	if kept != nil {
+		rest = *kept
+	}
+	t.UnexplainedShare = exactly(rest)
+	if t.Active.Value != 0 {
+		share := t.Unexplained.scaled(1 / t.Active.Value)
+		t.UnexplainedShare = Amount{rest, min(rest, share.Low, share.High), max(rest, share.Low, share.High)}
+	}
+	return t
+}
+
+// SmallCounters is the id of the row of a comparison's counters that explain little.
+const SmallCounters = "counters"
+
+// foldCounters puts the counters that explain little into one row, the last.
+func foldCounters(rows []Row) []Row {
+	var out []Row
+	other := Row{ID: SmallCounters, Part: Kernel}
+	for _, r := range rows {
+		if math.Abs(r.Share.Value) >= smallShare {
+			out = append(out, r)
+			continue
+		}
+		other.Rows = append(other.Rows, r)
+		other.Time, other.Share = other.Time.plus(r.Time), other.Share.plus(r.Share)
+	}
+	if len(other.Rows) < 2 {
+		return rows
+	}
+	other.Title = fmt.Sprintf("%d other counters", len(other.Rows))
+	return append(out, other)
+}
+
+// Trees are those of a document's primary comparisons.
+func (k *Catalog) Trees(e *result.Experiment) []Tree {
+	out := []Tree{}
+	for i := range e.Comparisons {
+		if c := &e.Comparisons[i]; c.Primary {
+			out = append(out, k.Compared(e, c))
+		}
+	}
+	return out
+}
+
+// RowsOf are the rows of a comparison.
+func RowsOf(all []result.Attribution, c *result.Comparison) []result.Attribution {
+	return slices.DeleteFunc(slices.Clone(all), func(a result.Attribution) bool {
+		return a.Baseline != c.Baseline || a.Treatment != c.Treatment || a.Case != c.Case
+	})
+}
+
+// compared is the row of an attribution, without its share.
+func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
+	ev := eventOf(a)
+	r := Row{ID: a.Counter, Title: ev.Title(), Part: Kernel, Cause: a.Cause, Reason: a.Reason}
+	if ev.Metric == "" {
+		r.Title = a.Counter
+	}
+	if x := k.named(a.Cause); x != nil {
+		r.Advice = x.Remedy
+	}
+	amount := extent(a.Delta, a.DeltaLow, a.DeltaHigh)
+	if a.Seconds != nil {
+		r.Time = exactly(*a.Seconds)
+	}
+	if strings.HasSuffix(ev.Metric, "_seconds_total") {
+		r.Time = amount
+		if waiting(ev) {
+			r.Part = Wait
+		}
+		return r
+	}
+	r.Rate = &amount
+	if a.Base != nil {
+		was := exactly(*a.Base)
+		r.Base = &was
+	}
+	if a.UnitCost == nil {
+		return r
+	}
+	unit := Unit{Amount: extent(*a.UnitCost, a.UnitLow, a.UnitHigh), Origin: Calibrated}
+	if ev == costlierCalls {
+		unit.Origin, unit.How = Measured, "what a system call that does nothing costs in either arm, one less the other"
+	} else if p := k.price(ev); p != nil {
+		unit.How = p.How
+		if e.UnitCosts != nil {
+			for _, u := range e.UnitCosts.Units {
+				if u.Event == p.Event && u.Low <= *a.UnitCost && *a.UnitCost <= u.High {
+					unit.Low, unit.High = u.Low, u.High
+				}
+			}
+		}
+	}
+	r.Unit = &unit
+	r.Time = product(amount, unit.Amount)
+	return r
+}
+
+// extent is an amount with its bounds where both are there.
+func extent(v float64, low, high *float64) Amount {
+	if low == nil || high == nil {
+		return exactly(v)
+	}
+	return Amount{v, min(v, *low), max(v, *high)}
+}
+
+// product is a difference, which may be negative, times a price.
+func product(a, each Amount) Amount {
+	if a.Value < 0 {
+		p := Amount{-a.Value, -a.High, -a.Low}.times(each)
+		return Amount{-p.Value, -p.High, -p.Low}
+	}
+	return a.times(each)
+}
+
+// Title is the event in words.
+func (e Event) Title() string {
+	switch {
+	case e == costlierCalls:
+		return "system calls, at another price"
+	case e.Metric == CallCount && e.Label("syscall") != "":
+		return e.Label("syscall")
+	case e.Metric == CallCount:
+		return "system calls"
+	case e.Metric == SwitchCount && e.Label("kind") != "":
+		return e.Label("kind") + " switches"
+	case e.Metric == FaultCount && e.Label("cause") != "":
+		return strings.TrimSuffix(strings.TrimSuffix("page faults ("+plain(e.Label("cause"))+", "+e.Label("space"), ", user"), ", ") + ")"
+	case e.Metric == WaitSamples && e.Label("call") != "":
+		return strings.TrimSpace("waiting, " + e.Label("state") + ", in " + e.Label("call"))
+	case e.Metric == CPUAccount:
+		return "CPU time"
+	}
+	name := metric.Words(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(e.Metric, "tee_"), "_total"), "_seconds"))
+	var kinds []string
+	for _, l := range e.labels {
+		if l.value != "" && l.name != "space" {
+			kinds = append(kinds, plain(l.value))
+		}
+	}
+	if kinds != nil {
+		name += " (" + strings.Join(kinds, ", ") + ")"
+	}
+	return name
+}

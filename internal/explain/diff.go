@@ -1,0 +1,85 @@
+package explain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Difference is a row of two trees, such as those of two windows or of two arms of
+// an experiment.
+type Difference struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Part  Part   `json:"part"`
+	// Before and After are times in seconds per the trees' Per; Tree.Unseen where a tree
+	// has no such row, as a call that was never made.
+	Before Amount `json:"before"`
+	After  Amount `json:"after"`
+	// Change is After less Before, and Clear that 0 is outside of its interval.
+	Change Amount `json:"change"`
+	Clear  bool   `json:"clear"`
+}
+
+// Unexplained is the id of the difference between what two trees leave unexplained.
+const Unexplained = "unexplained"
+
+// Diff puts two trees side by side, the largest change first and what is unexplained
+// last. Trees per second and per request have no difference: they are refused, and so
+// are trees of which one holds measured times and the other prices alone.
+func Diff(before, after Tree) ([]Difference, error) {
+	if before.Per != after.Per {
+		return nil, refuse("one tree is per %s, the other per %s: ask for both alike", before.Per, after.Per)
+	}
+	if (before.Unseen.CPU.High > 0) != (after.Unseen.CPU.High > 0) {
+		return nil, refuse("the sampling clock saw the process in one of the windows only: measured times and mere prices have no difference")
+	}
+	var out []Difference
+	at := map[string]int{}
+	place := func(row Row) *Difference {
+		i, known := at[row.ID]
+		if !known {
+			i = len(out)
+			at[row.ID] = i
+			out = append(out, Difference{ID: row.ID, Title: row.Title, Part: row.Part, Before: before.Unseen.of(row.Part), After: after.Unseen.of(row.Part)})
+		}
+		return &out[i]
+	}
+	for _, row := range apart(before.Rows, after.Rows) {
+		place(row).Before = row.Time
+	}
+	for _, row := range apart(after.Rows, before.Rows) {
+		place(row).After = row.Time
+	}
+	out = append(out, Difference{ID: Unexplained, Title: "not explained", Before: before.Unexplained, After: after.Unexplained})
+	for i := range out {
+		d := &out[i]
+		d.Change = d.After.minus(d.Before)
+		d.Clear = d.Change.Low > 0 || d.Change.High < 0
+	}
+	slices.SortStableFunc(out[:len(out)-1], func(a, b Difference) int {
+		return cmp.Compare(math.Abs(b.Change.Value), math.Abs(a.Change.Value))
+	})
+	return out, nil
+}
+
+// apart takes those calls out of the row of small ones that are rows of their own
+// in the other tree.
+func apart(rows, other []Row) []Row {
+	var out []Row
+	for _, row := range rows {
+		if row.ID == SmallCalls {
+			rest := Amount{}
+			for _, part := range row.Rows {
+				if slices.ContainsFunc(other, func(o Row) bool { return o.ID == part.ID }) {
+					out = append(out, part)
+				} else {
+					rest = rest.plus(part.Time)
+				}
+			}
+			row.Title, row.Time = "small system calls", rest
+		}
+		out = append(out, row)
+	}
+	return out
+}

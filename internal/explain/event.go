@@ -1,0 +1,113 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Event is a kind of event, or of time: a metric with the labels that say which
+// kind. Whose it is, process and machine, is no part of it. Events are comparable,
+// so they are keys of maps.
+type Event struct {
+	Metric string
+	labels [maxLabels]label // sorted by name; unused ones are zero and come last
+}
+
+type label struct{ name, value string }
+
+// maxLabels is more than any metric of ours has.
+const maxLabels = 8
+
+// whose are the labels that tell owners apart, not kinds of events.
+var whose = []string{"process", "instance", "job", "__name__"}
+
+// EventOf returns the kind of a series. Labels without a value are left out, as in
+// PromQL; so are those beyond the first eight by name.
+func EventOf(name string, labels map[string]string) Event {
+	e := Event{Metric: name}
+	var list []label
+	for k, v := range labels {
+		if v != "" && !slices.Contains(whose, k) {
+			list = append(list, label{k, v})
+		}
+	}
+	slices.SortFunc(list, func(a, b label) int { return strings.Compare(a.name, b.name) })
+	copy(e.labels[:], list)
+	return e
+}
+
+// event is EventOf with labels as pairs of name and value.
+func event(name string, pairs ...string) Event {
+	labels := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		labels[pairs[i]] = pairs[i+1]
+	}
+	return EventOf(name, labels)
+}
+
+// Label returns the value of a label, "" where there is none.
+func (e Event) Label(name string) string {
+	for _, l := range e.labels {
+		if l.name == name {
+			return l.value
+		}
+	}
+	return ""
+}
+
+// Labels returns the labels as a map, nil where there are none.
+func (e Event) Labels() map[string]string {
+	var out map[string]string
+	for _, l := range e.labels {
+		if l.name == "" {
+			break
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[l.name] = l.value
+	}
+	return out
+}
+
+// Total is the event of the metric as a whole.
+func (e Event) Total() Event { return Event{Metric: e.Metric} }
+
+// String writes the event as PromQL does: name{label="value"}. It is for people and
+// never parsed.
+func (e Event) String() string {
+	var list []string
+	for _, l := range e.labels {
+		if l.name != "" {
+			list = append(list, fmt.Sprintf("%s=%q", l.name, l.value))
+		}
+	}
+	if list == nil {
+		return e.Metric
+	}
+	return e.Metric + "{" + strings.Join(list, ",") + "}"
+}
+
+// The metrics that become rows, or divide them.
+const (
+	CPUSamples     = "tee_sampled_cpu_seconds_total"
+	WaitSamples    = "tee_sampled_wait_seconds_total"
+	CallCount      = "tee_syscalls_total"
+	FaultCount     = "tee_page_faults_total"
+	CPUAccount     = "tee_process_cpu_seconds_total"
+	SwitchCount    = "tee_context_switches_total"
+	HandshakeCount = "tee_tls_handshakes_total"
+	RequestCount   = "tee_requests_total"
+)
+
+// Regions are what the sampling clock tells apart and is no system call, by the
+// value of its label call.
+var Regions = map[string]string{"tls_handshake": "TLS handshakes (OpenSSL)", "guest": "running virtual machines"}
+
+// inRegion reports whether sampled CPU time counts for a region: the region's
+// system calls are part of it.
+func inRegion(e Event) bool {
+	call := e.Label("call")
+	return e.Label("mode") == "user" && call != "" || e.Label("mode") == "kernel" && Regions[call] != ""
+}

@@ -1,0 +1,146 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// Window says where the time of a process went in a window. The time in a call is
+// measured: it is what the sampling clock saw in it. A calibrated price stands beside
+// it and checks it. What neither explains is Tree.Unexplained. A Refusal is the error
+// of a question that cannot be answered as it was asked.
+func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (Tree, error) {
+	if err := q.check(); err != nil {
+		return Tree{}, err
+	}
+	var err error
+	if q.Instance, err = q.machine(ctx, db); err != nil {
+		return Tree{}, err
+	}
+	asked := q
+	if q, err = q.known(ctx, db); err != nil {
+		return Tree{}, err
+	}
+	l, err := k.read(ctx, db, q)
+	if err != nil {
+		return Tree{}, err
+	}
+	if !l.has(CPUSamples) && !l.has(CPUAccount) {
+		return Tree{}, refuse("the CPU time of %q was not measured in this window: the sources samples and switches were off, or are not here (`teescope doctor` says why)", q.Process)
+	}
+	t := Tree{Subject: q.Process, Instance: q.Instance, From: q.From, To: q.To, Per: "second"}
+	rows := l.rows()
+	l.account(&t, rows)
+	t.Queued = l.waited("cpu", l.total(WaitSamples, with("state", "cpu")))
+	contended := slices.ContainsFunc(rows, func(r row) bool { return r.ID == "lock" && r.Share.Value >= leastContention })
+	for i := range rows {
+		l.judge(&rows[i], contended)
+		t.Rows = append(t.Rows, rows[i].Row)
+	}
+	if l.has(CPUSamples) {
+		t.Unseen.CPU = l.sampled("cpu", 0)
+	}
+	if l.has(WaitSamples) {
+		t.Unseen.Wait = l.sampled("wait", 0)
+	}
+	t.Checks = l.checks(rows)
+	t.Blind = l.blind(t)
+	if q.From.After(asked.From) {
+		t.Blind = append(t.Blind, "The process was first seen at "+q.From.Format(time.TimeOnly)+": the window begins there.")
+	}
+	t.Rows = l.fold(t.Rows)
+	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Compare(b.Share.Value, a.Share.Value) })
+	requested := l.alone(RequestCount)
+	if requested > 0 {
+		requests := perSecond("requests of "+q.Process, requested, l.rate(RequestCount))
+		t.Requests = &requests
+	}
+	divisor := 1.0
+	if q.PerRequest {
+		if t.Requests == nil {
+			return Tree{}, refuse("no requests of %q were counted in this window: per request needs a server that teescope can ask, or a counter that the configuration names", q.Process)
+		}
+		t.Per, divisor = "request", requested
+	}
+	finish(t.Rows, t.Active, divisor)
+	for _, a := range []*Amount{&t.Active, &t.Queued, &t.Unexplained, &t.Unseen.CPU, &t.Unseen.Wait} {
+		*a = a.scaled(1 / divisor)
+	}
+	return t, nil
+}
+
+// leastContention is the share of waiting for locks from which on futex calls are
+// taken as part of it.
+const leastContention = 0.01
+
+// account adds the rows up beside what was measured, and gives them their shares.
+// The measure of CPU time is the scheduler's own account, which is exact, where
+// every switch was counted; else it is the samples themselves, and what is left is
+// what they could not attribute.
+func (l *Ledger) account(t *Tree, rows []row) {
+	var all, computing []Amount
+	for _, r := range rows {
+		all = append(all, r.Time)
+		if r.Part != Wait {
+			computing = append(computing, r.Time)
+		}
+	}
+	explained := sum(computing...)
+	if _, partly := l.coverage["switches"]; !l.has(CPUSamples) || !partly && l.has(CPUAccount) {
+		t.Unexplained = l.rated("switches", l.alone(CPUAccount)).minus(explained)
+	} else {
+		t.Unexplained = l.sampled("cpu", l.total(CPUSamples, unattributed))
+		shift := l.total(CPUSamples, everything) - explained.Value - t.Unexplained.Value
+		t.Unexplained = t.Unexplained.plus(exactly(shift))
+	}
+	if math.Abs(t.Unexplained.Value) < rounding*explained.Value {
+		t.Unexplained.Value = 0
+	}
+	t.Active = sum(all...).plus(t.Unexplained)
+	for i := range rows {
+		others := slices.Delete(slices.Clone(all), i, i+1)
+		rows[i].Share = all[i].shareBeside(sum(append(others, t.Unexplained)...))
+	}
+	if t.Active.Value > 0 {
+		t.UnexplainedShare = t.Unexplained.scaled(1 / t.Active.Value)
+	}
+}
+
+// rounding is what is left of a difference of equal numbers.
+const rounding = 1e-12
+
+// unattributed is time of which nothing says what it was for: in the kernel without
+// a call, or folded as the table of what threads do was full.
+func unattributed(e Event) bool {
+	switch e.Label("mode") {
+	case "user", "fault", "interrupt", "thread":
+		return false
+	case "kernel":
+		return e.Label("call") == ""
+	}
+	return true
+}
+
+// finish gives the parts of rows their shares, and divides what is per second.
+func finish(rows []Row, active Amount, divisor float64) {
+	for i := range rows {
+		row := &rows[i]
+		if row.Share == (Amount{}) && active.Value > 0 {
+			row.Share = row.Time.scaled(1 / active.Value)
+		}
+		row.Time = row.Time.scaled(1 / divisor)
+		if row.Rate != nil {
+			rate := row.Rate.scaled(1 / divisor)
+			row.Rate = &rate
+		}
+		if row.Evidence == nil {
+			row.Evidence = []findings.Evidence{}
+		}
+		finish(row.Rows, active, divisor)
+	}
+}

@@ -1,0 +1,93 @@
+package explain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Ledger is what was counted and measured of one subject, beside what one event
+// costs: of a process in a window, per second, or of the difference between two arms
+// of an experiment, per operation. It is the only place where a price meets a count.
+type Ledger struct {
+	*Catalog
+	// counted has events, and of metrics of time seconds. A difference has those that
+	// the treatment has more than the baseline.
+	counted map[Event]float64
+	// units are the calibrated costs in force, in seconds, by Price.Event.
+	units map[string]Amount
+
+	window     // zero for a difference
+	difference // zero for a window
+}
+
+func newLedger(k *Catalog) *Ledger {
+	return &Ledger{Catalog: k, counted: map[Event]float64{}, units: map[string]Amount{}}
+}
+
+// unit is a calibrated cost; one without all its numbers is not known.
+func (l *Ledger) unit(event string) (Amount, bool) {
+	a := l.units[event]
+	return a, 0 < a.Low && a.Low <= a.Value && a.Value <= a.High
+}
+
+// has reports whether anything of a metric was counted.
+func (l *Ledger) has(metric string) bool {
+	for e := range l.counted {
+		if e.Metric == metric {
+			return true
+		}
+	}
+	return false
+}
+
+// events are those of a metric, in the order of their labels.
+func (l *Ledger) events(metric string) []Event {
+	var out []Event
+	for e := range l.counted {
+		if e.Metric == metric {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, Event.compare)
+	return out
+}
+
+// total is the sum over the events of a metric that match.
+func (l *Ledger) total(metric string, match func(Event) bool) float64 {
+	s := 0.0
+	for _, e := range l.events(metric) {
+		if match(e) {
+			s += l.counted[e]
+		}
+	}
+	return s
+}
+
+// alone is the total of a metric that has no kinds, NaN where it was not counted.
+func (l *Ledger) alone(metric string) float64 {
+	if !l.has(metric) {
+		return math.NaN()
+	}
+	return l.total(metric, everything)
+}
+
+func everything(Event) bool { return true }
+
+// with matches events by the value of a label.
+func with(name, value string) func(Event) bool {
+	return func(e Event) bool { return e.Label(name) == value }
+}
+
+func (e Event) compare(o Event) int {
+	if c := strings.Compare(e.Metric, o.Metric); c != 0 {
+		return c
+	}
+	for i := range e.labels {
+		if c := cmp.Or(strings.Compare(e.labels[i].name, o.labels[i].name), strings.Compare(e.labels[i].value, o.labels[i].value)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}

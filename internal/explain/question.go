@@ -1,0 +1,155 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// Question is what Explain is asked.
+type Question struct {
+	Process string
+	// Instance is the machine; it may be left out where only one has such a process.
+	Instance string
+	From, To time.Time
+	// PerRequest divides by the process's own requests instead of seconds.
+	PerRequest bool
+}
+
+// Longest is the longest window that can be asked about: each reading in it is
+// looked at once.
+const Longest = 24 * time.Hour
+
+// shortest has two readings at the default interval of 5 s, whatever their phase.
+const shortest = 10 * time.Second
+
+// Refusal is the error of a question that cannot be answered as it was asked.
+type Refusal struct {
+	// NotFound: what is asked about is not there.
+	NotFound bool
+	Reason   string
+}
+
+func (r *Refusal) Error() string { return r.Reason }
+
+func refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
+
+func (q Question) check() error {
+	switch window := q.To.Sub(q.From); {
+	case q.Process == "":
+		return refuse("name a process")
+	case window < shortest:
+		return refuse("from %s to %s: want a window of at least %v", q.From.Format(time.RFC3339), q.To.Format(time.RFC3339), shortest)
+	case window > Longest:
+		return refuse("a window of %v is too long; want at most %v", window.Round(time.Second), Longest)
+	}
+	return nil
+}
+
+// processSeries have the label process and are there for every process that did
+// something.
+const processSeries = `__name__=~"tee_sampled_cpu_seconds_total|tee_process_cpu_seconds_total|tee_syscalls_total"`
+
+// machine returns the machine that the question is about.
+func (q Question) machine(ctx context.Context, db findings.Querier) (string, error) {
+	// Names stay out of the selection, so that a wrong one can be answered with its neighbours.
+	points, err := db.Query(ctx, fmt.Sprintf("count by (instance, process) (last_over_time({%s}[%s]))",
+		processSeries, findings.PromDuration(q.To.Sub(q.From))), q.To)
+	if err != nil {
+		return "", err
+	}
+	var names, machines []string
+	for _, p := range points {
+		name, instance := p.Labels["process"], p.Labels["instance"]
+		switch {
+		case name != q.Process:
+			names = append(names, name)
+		case q.Instance == "" || q.Instance == instance:
+			machines = append(machines, instance)
+		default:
+			names = append(names, name+" on "+instance)
+		}
+	}
+	slices.Sort(machines)
+	switch len(machines) {
+	case 1:
+		return machines[0], nil
+	case 0:
+		return "", &Refusal{NotFound: true, Reason: q.unknown(names)}
+	}
+	return "", refuse("there is a process %q on several machines; name one of %s as instance", q.Process, strings.Join(machines, ", "))
+}
+
+// known narrows the window to the time from when on the process was seen, so that
+// rates are not means over a time in which it did not run, or the monitor did not.
+func (q Question) known(ctx context.Context, db findings.Querier) (Question, error) {
+	window := q.To.Sub(q.From)
+	step := max(5*time.Second, (window / 720).Truncate(time.Second))
+	points, err := db.Query(ctx, fmt.Sprintf("min_over_time(timestamp(count({%s,%s}))[%s:%s])",
+		processSeries, matchers("process", q.Process, "instance", q.Instance), findings.PromDuration(window), findings.PromDuration(step)), q.To)
+	if err != nil {
+		return q, err
+	}
+	if len(points) == 1 {
+		first := time.UnixMilli(int64(points[0].Value * 1000)).In(q.To.Location())
+		if latest := q.To.Add(-shortest); first.After(latest) {
+			first = latest
+		}
+		if first.Sub(q.From) > 2*step {
+			q.From = first
+		}
+	}
+	return q, nil
+}
+
+// unknown says that there is no such process, and which there are.
+func (q Question) unknown(names []string) string {
+	why := fmt.Sprintf("no process %q was seen between %s and %s", q.Process, q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
+	if q.Instance != "" {
+		why += fmt.Sprintf(" on %q", q.Instance)
+	}
+	if len(names) == 0 {
+		return why + ", nor any other: was the monitor running then?"
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	slices.SortStableFunc(names, func(a, b string) int {
+		return cmp.Compare(distance(q.Process, a), distance(q.Process, b))
+	})
+	var quoted []string
+	for _, n := range names[:min(5, len(names))] {
+		quoted = append(quoted, fmt.Sprintf("%q", n))
+	}
+	return why + "; there were " + strings.Join(quoted, ", ")
+}
+
+// distance is how many letters have to be changed, added or taken away to make
+// one name the other, case aside (Levenshtein 1966); 0 when one holds the other.
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	if strings.Contains(a, b) || strings.Contains(b, a) {
+		return 0
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,91 @@
+package explain
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// callID begins the id of a system call's row.
+const callID = "syscall:"
+
+// folded is the name under which calls are counted that found the table of names
+// full: the time in them is in the rows of the calls that they are.
+const folded = "other"
+
+// calls has a row for each system call: the time sampled in it, and below it what
+// getting in and out costs. Where nothing is sampled, that price is all there is.
+func calls(l *Ledger) []row {
+	if !l.has(CPUSamples) {
+		return pricedCalls(l)
+	}
+	names := map[string]bool{}
+	for _, e := range l.events(CPUSamples) {
+		// Kernel time without a call is explained by nothing, and stays in the rest.
+		if e.Label("mode") == "kernel" && e.Label("call") != "" && !inRegion(e) {
+			names[e.Label("call")] = true
+		}
+	}
+	unseen, hides := l.unit("syscall_unseen")
+	for _, e := range l.events(CallCount) {
+		if name := e.Label("syscall"); name != "" && hides && l.counted[e] > 0 {
+			names[name] = true
+		}
+	}
+	var out []row
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		e := event(CallCount, "syscall", name)
+		r := row{event: e, Row: Row{ID: callID + name, Title: name, Part: Kernel, Evidence: l.cpuEvidence("kernel", name)}}
+		r.Time = l.sampled("cpu", l.counted[event(CPUSamples, "mode", "kernel", "call", name)])
+		if v := l.counted[e]; v > 0 {
+			rate := l.rated("syscalls", v)
+			r.unseen(rate, unseen, hides)
+			r.Rate = &rate
+			r.Evidence = append(r.Evidence, l.callEvidence(e))
+			switch {
+			case name == folded:
+				r.Title = "calls not told apart"
+			case l.partly(e):
+			default:
+				r.Unit = measured(r.Time, rate, "these calls")
+				if entry, ok := l.entry(e, rate); ok {
+					r.Rows = inside(r.Time, entry, Row{ID: "inside:" + name, Title: "the call's own work", Part: Kernel})
+				}
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// partly says whether some of a call's time is in the row of a region that may have
+// made it: then its time and its rate are not of the same calls. Regions make ordinary
+// calls, which speak for no cause, and ask for randomness.
+func (l *Ledger) partly(e Event) bool {
+	within := l.total(CPUSamples, func(e Event) bool { return e.Label("mode") == "kernel" && inRegion(e) })
+	return within > 0 && (l.cause(e, Circumstances{}) == nil || e.Label("syscall") == "getrandom")
+}
+
+// entry prices getting into a call and out again: what a call that does nothing costs.
+func (l *Ledger) entry(e Event, rate Amount) (Row, bool) {
+	return l.priced("entry:"+e.Label("syscall"), "getting in and out", l.price(e), rate, l.callEvidence(e))
+}
+
+func pricedCalls(l *Ledger) (out []row) {
+	for _, e := range l.events(CallCount) {
+		name := e.Label("syscall")
+		if v := l.counted[e]; v > 0 && name != "" {
+			if entry, ok := l.entry(e, l.rated("syscalls", v)); ok {
+				entry.ID, entry.Title = callID+name, name+" (entry only)"
+				out = append(out, row{Row: entry, event: e})
+			}
+		}
+	}
+	return out
+}
+
+func (l *Ledger) callEvidence(e Event) findings.Evidence {
+	call := e.Label("syscall")
+	return perSecond(call+" calls", l.counted[e], l.rate(CallCount, matchers("syscall", call)))
+}

@@ -1,0 +1,45 @@
+package explain
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// regions has a row for each part of a program that the sampling clock tells apart,
+// its system calls included.
+func regions(l *Ledger) (out []row) {
+	times := map[string]float64{}
+	for _, e := range l.events(CPUSamples) {
+		if inRegion(e) {
+			times[e.Label("call")] += l.counted[e]
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(times)) {
+		r := row{event: event(CPUSamples, "call", name),
+			Row: Row{ID: "region:" + name, Title: cmp.Or(Regions[name], name), Part: User, Time: l.sampled("cpu", times[name]),
+				Evidence: []findings.Evidence{cores("CPU time in "+name+", its system calls included", times[name], l.rate(CPUSamples, matchers("call", name)))}}}
+		if v := l.alone(HandshakeCount); name == "tls_handshake" && v > 0 {
+			rate := exactly(v)
+			r.Rate, r.Unit = &rate, measured(r.Time, rate, "handshakes")
+			r.Evidence = append(r.Evidence, perSecond("TLS handshakes", v, l.rate(HandshakeCount)))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// otherModes has a row for what a CPU does beside programs and the kernel for them.
+func otherModes(l *Ledger) (out []row) {
+	for _, m := range []struct{ mode, id, title string }{
+		{"interrupt", "interrupts", "interrupts"},
+		{"thread", "thread", "kernel thread"},
+	} {
+		if v := l.total(CPUSamples, with("mode", m.mode)); v > 0 {
+			out = append(out, row{Row: Row{ID: m.id, Title: m.title, Part: Kernel, Time: l.sampled("cpu", v), Evidence: l.modeEvidence(m.mode)}})
+		}
+	}
+	return out
+}

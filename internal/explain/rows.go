@@ -1,0 +1,148 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// kinds are what the time of a process is divided into, each in a file of its own
+// (row_NAME.go). Their times are cores and threads, not yet with their shares.
+var kinds = []func(*Ledger) []row{
+	calls,
+	faults,
+	regions,
+	otherModes,
+	waits,
+}
+
+// row is a Row in the making.
+type row struct {
+	Row
+	// event is what a cause is asked about; the zero Event has none.
+	event Event
+	// hidden is the part of the time of a system call or page fault that the sampling
+	// clock took for the process's own: on the way in and out interrupts are off, and the
+	// clock's interrupt comes when the kernel has been left.
+	hidden Amount
+}
+
+// unseen moves that part into the row, where it is calibrated.
+func (r *row) unseen(rate, unit Amount, calibrated bool) {
+	if calibrated {
+		r.hidden = rate.times(unit)
+		r.Time = r.Time.plus(r.hidden)
+	}
+}
+
+// rows are all rows of a window.
+func (l *Ledger) rows() []row {
+	var out []row
+	for _, kind := range kinds {
+		out = append(out, kind(l)...)
+	}
+	if !l.has(CPUSamples) {
+		return out
+	}
+	own := l.sampled("cpu", l.counted[event(CPUSamples, "mode", "user")])
+	for _, r := range out {
+		own = own.minus(r.hidden)
+	}
+	// Where more is hidden than was seen in user mode, the rows explain too much, which the rest shows.
+	if own.Value > 0 {
+		out = append(out, row{Row: Row{ID: "own", Title: "own computing", Part: User, Time: own, Evidence: l.cpuEvidence("user", "")}})
+	}
+	return out
+}
+
+// priced is a part of a row that is known by its price alone.
+func (l *Ledger) priced(id, title string, price *Price, rate Amount, evidence ...findings.Evidence) (Row, bool) {
+	if price == nil {
+		return Row{}, false
+	}
+	each, ok := l.unit(price.Event)
+	unit := Unit{each, Calibrated, price.How}
+	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Unit: &unit, Time: rate.times(each), Evidence: evidence}, ok
+}
+
+// measured is what one event costs by the time that was sampled in all of them.
+func measured(time, rate Amount, what string) *Unit {
+	return &Unit{time.over(rate), Measured, "time in " + what + " by the sampling clock, divided by their number"}
+}
+
+// inside splits a time into a part that is priced and the rest of it. A price above
+// the time leaves no rest, and fails a check.
+func inside(whole Amount, part, rest Row) []Row {
+	rest.Time = whole.minus(part.Time)
+	if rest.Time.Value <= 0 {
+		return []Row{part}
+	}
+	return []Row{part, rest}
+}
+
+// SmallCalls is the id of the row of the calls that take little.
+const SmallCalls = "syscalls"
+
+// smallShare is the share of the active time below which calls are not told apart.
+const smallShare = 0.005
+
+// fold puts the calls that take little into one row.
+func (l *Ledger) fold(rows []Row) []Row {
+	var out, small []Row
+	for _, r := range rows {
+		if strings.HasPrefix(r.ID, callID) && r.Share.Value < smallShare {
+			small = append(small, r)
+		} else {
+			out = append(out, r)
+		}
+	}
+	if len(small) < 2 {
+		return rows
+	}
+	other := Row{ID: SmallCalls, Title: fmt.Sprintf("%d other system calls", len(small)), Part: Kernel, Rows: small}
+	v := 0.0
+	var names []string
+	for _, r := range small {
+		other.Time, other.Share = other.Time.plus(r.Time), other.Share.plus(r.Share)
+		name := strings.TrimPrefix(r.ID, callID)
+		v += l.counted[event(CPUSamples, "mode", "kernel", "call", name)]
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if v > 0 {
+		match := fmt.Sprintf("call=~%q", strings.Join(names, "|"))
+		other.Evidence = []findings.Evidence{cores("CPU time in them", v, l.rate(CPUSamples, matchers("mode", "kernel"), match))}
+	}
+	return append(out, other)
+}
+
+func cores(text string, v float64, expr string) findings.Evidence {
+	return findings.Evidence{Text: text, Value: v, Unit: "cores", Expr: "sum(" + expr + ")"}
+}
+
+func perSecond(text string, v float64, expr string) findings.Evidence {
+	return findings.Evidence{Text: text, Value: v, Unit: "1/s", Expr: "sum(" + expr + ")"}
+}
+
+// cpuEvidence is what the sampling clock saw, if it saw it at all.
+func (l *Ledger) cpuEvidence(mode, call string) []findings.Evidence {
+	v, seen := l.counted[event(CPUSamples, "mode", mode, "call", call)]
+	if !seen {
+		return nil
+	}
+	what := "CPU time in " + call
+	if mode == "user" {
+		what = strings.TrimSpace("CPU time outside the kernel " + call)
+	}
+	return []findings.Evidence{cores(what, v, l.rate(CPUSamples, matchers("mode", mode, "call", call)))}
+}
+
+func (l *Ledger) modeEvidence(mode string) []findings.Evidence {
+	return []findings.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, with("mode", mode)), l.rate(CPUSamples, matchers("mode", mode)))}
+}
+
+// plain is a label's value in words.
+func plain(value string) string { return metric.Words(value) }

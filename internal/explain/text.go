@@ -1,0 +1,283 @@
+package explain
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Text is an explanation for a terminal, written line by line. What comes from
+// processes, such as their names, must not control the reader's terminal, so only
+// printable characters are written.
+type Text struct{ strings.Builder }
+
+// Line writes a formatted line.
+func (t *Text) Line(format string, args ...any) {
+	t.WriteString(Printable(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// Printable replaces each character that is not printable.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// width is how many columns a line has at most.
+const width = 100
+
+// Wrap writes words in lines of at most 100 columns, the first one after indent, the
+// others two columns further in.
+func (t *Text) Wrap(indent, words string) {
+	line := indent
+	for i, w := range strings.Fields(words) {
+		switch {
+		case i == 0:
+		case utf8.RuneCountInString(line+" "+w) > width:
+			t.Line("%s", line)
+			line = indent + "  "
+		default:
+			line += " "
+		}
+		line += w
+	}
+	t.Line("%s", line)
+}
+
+// Column writes a line of a table without the spaces at its end.
+func (t *Text) Column(format string, args ...any) {
+	t.Line("%s", strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
+// The columns of a tree: what, share as a bar and as a number with its interval,
+// time, rate, and the cost of one. They fill 98 of 100 places.
+const treeRow = "%-27s %-10s %-20s %9s %13s %14s"
+
+// Tree writes where the time went, the causes first, and what it is worth.
+func (t *Text) Tree(tree Tree, causes []FoundCause) {
+	for i, c := range causes {
+		t.Wrap("", fmt.Sprintf("%d. %s", i+1, c.Title))
+		t.Wrap("   ", "what to do: "+c.Advice)
+	}
+	if tree.Baseline == "" && len(causes) == 0 {
+		t.Wrap("", tree.Summary(causes))
+	}
+	if tree.Baseline != "" {
+		t.Line("")
+	} else if len(causes) > 0 {
+		t.Line("")
+	}
+	t.head(tree)
+	if len(tree.Rows) > 0 {
+		t.Line("")
+		what, rate := "share of active time", "rate"
+		if tree.Baseline != "" {
+			what, rate = "share of the difference", "more per op."
+		}
+		t.Column("%-27s %-31s %9s %13s %14s", "", what, "time", rate, "each")
+		t.rows("", tree.Rows, tree.Per)
+		t.row("not explained", "░", tree.UnexplainedShare, tree.Unexplained, "", "")
+	}
+	t.uncosted(tree)
+	t.Line("")
+	for _, c := range tree.Checks {
+		verdict := "holds"
+		if !c.Holds {
+			verdict = "FAILS"
+		}
+		t.Wrap("", fmt.Sprintf("check %s: %s: %s of %s cores.", verdict, c.Text, metric.Digits(c.Explained), metric.Digits(c.Measured)))
+	}
+	for _, b := range tree.Blind {
+		t.Wrap("", "note: "+b)
+	}
+	if len(tree.Checks)+len(tree.Blind) > 0 {
+		t.Line("")
+	}
+}
+
+// head says whose time it is, and how much.
+func (t *Text) head(tree Tree) {
+	if tree.Baseline != "" {
+		words := fmt.Sprintf("%s against %s, %s:", tree.Subject, tree.Baseline, tree.Case)
+		switch {
+		case len(tree.Rows) == 0:
+			words += " nothing explains a difference."
+		case tree.Active.Value < 0:
+			words += fmt.Sprintf(" an operation takes %s less, on CPUs and waiting.", tree.Active.scaled(-1).time())
+		default:
+			words += fmt.Sprintf(" an operation takes %s more, on CPUs and waiting.", tree.Active.time())
+		}
+		t.Wrap("", words)
+		return
+	}
+	requests := ""
+	if tree.Requests != nil {
+		requests = fmt.Sprintf(", at %s requests a second", metric.Count(tree.Requests.Value))
+	}
+	t.Wrap("", fmt.Sprintf("%s, %s to %s%s. Its threads together had work for %s a %s.", tree.whose(),
+		tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), requests, tree.Active.time(), tree.Per))
+	if tree.Queued.Value > 0 {
+		t.Wrap("", fmt.Sprintf("They also waited %s a %s for a free CPU.", tree.Queued.time(), tree.Per))
+	}
+}
+
+// whose is a tree's process, and its machine where that is known.
+func (t Tree) whose() string {
+	if t.Instance == "" {
+		return t.Subject
+	}
+	return t.Subject + " on " + t.Instance
+}
+
+func (t *Text) rows(indent string, rows []Row, per string) {
+	for _, r := range rows {
+		rate, each := "", ""
+		if r.Rate != nil {
+			rate = metric.Count(r.Rate.Value)
+			if per == "second" {
+				rate += "/s"
+			}
+		}
+		if r.Unit != nil {
+			each = metric.Value(r.Unit.Value, "seconds") + r.Unit.spread()
+		}
+		t.row(indent+r.Title, "█", r.Share, r.Time, rate, each)
+		if r.Reason != "" {
+			t.Wrap(indent+"  ", "("+r.Reason+")")
+		}
+		if r.ID != SmallCalls && r.ID != SmallCounters {
+			t.rows(indent+"  ", r.Rows, per)
+		}
+	}
+}
+
+func (t *Text) row(title, block string, share, time Amount, rate, each string) {
+	t.Column(treeRow, fit(title, 27), bar(share.Value, block), tenths(share), metric.Value(time.Value, "seconds"), rate, each)
+}
+
+// tenths prints a share with its interval to one decimal, as a column needs it.
+func tenths(a Amount) string {
+	return fmt.Sprintf("%.1f %% [%.1f, %.1f]", 100*a.Value, 100*a.Low, 100*a.High)
+}
+
+// mostUncosted is how many counters without a share are printed.
+const mostUncosted = 16
+
+// uncosted writes the counters of a comparison that have no share, and why where it
+// could be otherwise.
+func (t *Text) uncosted(tree Tree) {
+	if len(tree.Uncosted) == 0 {
+		return
+	}
+	const row = "%-58s %13s %13s"
+	t.Line("")
+	t.Column(row, "counters without a share, per operation", "baseline", "difference")
+	for _, r := range tree.Uncosted[:min(mostUncosted, len(tree.Uncosted))] {
+		was, more := "", metric.Value(r.Time.Value, "seconds")
+		if r.Rate != nil {
+			more = metric.Value(r.Rate.Value, "")
+		}
+		if r.Base != nil {
+			was = metric.Value(r.Base.Value, "")
+		}
+		t.Column(row, fit(r.Title, 58), was, more)
+	}
+	if n := len(tree.Uncosted) - mostUncosted; n > 0 {
+		t.Line("%d more counters are in the result.", n)
+	}
+	said := map[string]bool{notPriced: true, isMeasure: true, "": true}
+	for _, r := range tree.Uncosted {
+		if !said[r.Reason] && !strings.HasSuffix(r.Reason, notPriced) {
+			said[r.Reason] = true
+			t.Wrap("", "note: no share for "+r.Title+": "+r.Reason+".")
+		}
+	}
+}
+
+// time prints an amount of seconds with its interval.
+func (a Amount) time() string {
+	s := metric.Value(a.Value, "seconds")
+	if a.Low < a.High {
+		s += " [" + metric.Value(a.Low, "seconds") + ", " + metric.Value(a.High, "seconds") + "]"
+	}
+	return s
+}
+
+// spread is the larger side of an interval, relative to its value.
+func (a Amount) spread() string {
+	if a.Value <= 0 || a.Low == a.High {
+		return ""
+	}
+	return fmt.Sprintf(" ±%.0f %%", math.Ceil(100*max(a.High-a.Value, a.Value-a.Low)/a.Value))
+}
+
+// fit cuts a title that is too long for its column.
+func fit(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
+
+// barWidth is how many places a whole takes.
+const barWidth = 10
+
+// bar draws a ratio; less than a tenth of a place is a line.
+func bar(v float64, block string) string {
+	n := int(math.Round(min(1, max(0, v)) * barWidth))
+	if n == 0 && v > 0 {
+		return "▏"
+	}
+	return strings.Repeat(block, n)
+}
+
+// Summary says in a sentence what takes a process's time.
+func (t Tree) Summary(causes []FoundCause) string {
+	if len(causes) > 0 {
+		return causes[0].Title
+	}
+	if len(t.Rows) == 0 || t.Unexplained.Value > t.Rows[0].Time.Value {
+		return fmt.Sprintf("%s: no cause found; %s of its active time is not explained.", t.Subject, metric.Percent(t.UnexplainedShare.Value))
+	}
+	return fmt.Sprintf("%s: no cause takes 5 %% of its active time; most of it is %s (%s).", t.Subject, t.Rows[0].Title, metric.Percent(t.Rows[0].Share.Value))
+}
+
+// Differences lays a window next to an earlier one. An error says why they do not
+// compare.
+func (t *Text) Differences(before, after Tree) error {
+	list, err := Diff(before, after)
+	if err != nil {
+		return err
+	}
+	const row = "%-27s %11s %11s %11s  %s"
+	t.Line("Compared with %s to %s, time a %s:", before.From.Format(time.TimeOnly), Clock(before.To, before.From), after.Per)
+	t.Column(row, "", "before", "now", "change", "95 % interval of the change")
+	for _, d := range list {
+		doubt := ""
+		if !d.Clear {
+			doubt = " (may be none)"
+		}
+		t.Column(row, fit(d.Title, 27), metric.Value(d.Before.Value, "seconds"), metric.Value(d.After.Value, "seconds"), metric.Value(d.Change.Value, "seconds"),
+			metric.Value(d.Change.Low, "seconds")+" to "+metric.Value(d.Change.High, "seconds")+doubt)
+	}
+	t.Line("")
+	return nil
+}
+
+// Clock prints a point in time in the zone of now, which is the monitor's, with the
+// date when it is of another day.
+func Clock(t, now time.Time) string {
+	t = t.In(now.Location())
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04:05 MST")
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}

@@ -1,0 +1,138 @@
+// Package explain says where time went: how often something happened times what
+// one costs, beside the time that was measured, with the rest that nothing explains.
+//
+// A Ledger holds what was counted. It is filled from stored series over a window
+// (Catalog.Window), or from the counters of a benchmark's runs (Catalog.Difference).
+// Both become a Tree, which the command line, the page, the API and reports show.
+// What events cost and what makes programs slow are members, in explain/prices and
+// explain/causes; a Catalog holds both lists.
+package explain
+
+import (
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// Amount is an estimate with its 95 % interval, in the unit of its place.
+type Amount struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Origin says where a unit cost comes from, best first.
+type Origin string
+
+// The origins: the measured time of these very events, and known events timed on this
+// host. Figures of the literature stand with the prices, and are in no tree.
+const (
+	Measured   Origin = "measured"
+	Calibrated Origin = "calibrated"
+)
+
+// Unit is what one event costs, in seconds.
+type Unit struct {
+	Amount
+	Origin Origin `json:"origin"`
+	// How says in a sentence how it was found.
+	How string `json:"how"`
+}
+
+// Part is the kind of time that a row is part of.
+type Part string
+
+// The parts of the time in which a process has work: computing outside the
+// kernel, computing inside it, and waiting for a lock or a disk.
+const (
+	User   Part = "user"
+	Kernel Part = "kernel"
+	Wait   Part = "wait"
+)
+
+// Row is a line of the tree. Rates, times and shares are per Tree.Per.
+type Row struct {
+	// ID is stable ("syscall:futex", "faults", "lock", "own").
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	Part  Part   `json:"part"`
+	// Rate is how often it happens and Unit what one costs; both are absent for time
+	// that is not made of events.
+	Rate *Amount `json:"rate,omitempty"`
+	Unit *Unit   `json:"unit,omitempty"`
+	// Base is the rate in the baseline, of a comparison's rows.
+	Base *Amount `json:"base,omitempty"`
+	// Time in seconds, and its share of the tree's active time.
+	Time  Amount `json:"time"`
+	Share Amount `json:"share"`
+	// Cause is the name of the rule that is about it, "" for the process's own work,
+	// and Advice what to do.
+	Cause    string              `json:"cause,omitempty"`
+	Advice   string              `json:"advice,omitempty"`
+	Evidence []findings.Evidence `json:"evidence"`
+	// Rows are what it is made of, where that is known. Their times may add up to
+	// more than its own: that is overshoot, and said in Tree.Checks.
+	Rows []Row `json:"rows,omitempty"`
+	// Reason says what the numbers rest on, or why one is missing.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Check is a comparison of what is explained with what was measured otherwise.
+type Check struct {
+	Text      string  `json:"text"`
+	Explained float64 `json:"explained"` // cores
+	Measured  float64 `json:"measured"`  // cores
+	// Holds: the two agree within their intervals, and no more is explained than measured.
+	Holds bool `json:"holds"`
+}
+
+// Unseen is time of which a sampling clock saw nothing: 0, with the upper end of its
+// interval. Both are zero where the clock's samples are not known.
+type Unseen struct {
+	CPU  Amount `json:"cpu"`
+	Wait Amount `json:"wait"`
+}
+
+// of is that of a part of the time.
+func (u Unseen) of(p Part) Amount {
+	if p == Wait {
+		return u.Wait
+	}
+	return u.CPU
+}
+
+// Tree is where the time of a process went in a window, or what an operation takes
+// longer in one arm of an experiment than in another.
+type Tree struct {
+	Subject  string `json:"subject"` // process, or the arm that is compared
+	Instance string `json:"instance,omitempty"`
+	// Baseline and Case are those of a comparison. Its rates, times and Active are what
+	// the treatment has more than the baseline, and negative where it has less.
+	Baseline string    `json:"baseline,omitempty"`
+	Case     string    `json:"case,omitempty"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	// Per is "second", "request" or, of a comparison, "operation"; Requests is the number of requests a second, with
+	// the counter that it comes from, where there is one.
+	Per      string             `json:"per"`
+	Requests *findings.Evidence `json:"requests,omitempty"`
+	// Active is the time in which the subject had work: on a CPU, or waiting for a lock
+	// or for a disk; in thread-seconds. Waiting for work is no part of it.
+	Active Amount `json:"active"`
+	// Queued is the time in which threads could run and had no CPU; absent where there
+	// was none, or it is not known. It is no part of Active, as it depends on what
+	// else runs on the machine.
+	Queued Amount `json:"queued,omitzero"`
+	// Rows are sorted by share. Unexplained is what was measured less what the rows
+	// explain: negative when they explain too much.
+	Rows             []Row  `json:"rows"`
+	Unexplained      Amount `json:"unexplained"`
+	UnexplainedShare Amount `json:"unexplainedShare"`
+	// Unseen is what a row that is not there may take.
+	Unseen Unseen `json:"unseen,omitzero"`
+	// Uncosted are the counters of a comparison that have no share, with the reason.
+	Uncosted []Row   `json:"uncosted,omitempty"`
+	Checks   []Check `json:"checks"`
+	// Blind says in sentences what could not be seen.
+	Blind []string `json:"blind"`
+}

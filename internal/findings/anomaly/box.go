@@ -1,0 +1,88 @@
+package anomaly
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// What one call of Boxes may ask for.
+const (
+	MaxWindows = 48
+	// perBox is the number of moments of a window at which the expression is evaluated,
+	// at most; leastStep the time between two, at least: the monitor's default interval.
+	perBox    = 240
+	leastStep = 5 * time.Second
+	maxSeries = 100
+	// whisker is how far a whisker may reach, in interquartile ranges.
+	whisker     = 1.5
+	maxOutliers = 50
+)
+
+// Boxes divides the time from one moment to another into windows of equal length
+// and describes the values that each series of a PromQL expression had in each, at
+// moments 5 s apart or at 240 moments, whichever is less. A window without values
+// has no box. Values that are infinite are left out.
+func Boxes(ctx context.Context, q findings.RangeQuerier, expr string, from, to time.Time, windows int) ([]Box, error) {
+	if windows < 1 || windows > MaxWindows {
+		return nil, fmt.Errorf("%d windows: want 1 to %d", windows, MaxWindows)
+	}
+	span := to.Sub(from)
+	if span < time.Duration(windows)*leastStep {
+		return nil, fmt.Errorf("from %s to %s in %d windows: each window must be %s or longer", from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), windows, leastStep)
+	}
+	width := span / time.Duration(windows)
+	step := max(leastStep, width/perBox)
+	series, err := q.QueryRange(ctx, expr, from.Add(step), to, step)
+	if err != nil {
+		return nil, err
+	}
+	if len(series) > maxSeries {
+		return nil, fmt.Errorf("query %s gives %d series, more than the limit of %d: aggregate, or select fewer", expr, len(series), maxSeries)
+	}
+	out := []Box{}
+	for _, s := range series {
+		values := make([][]float64, windows)
+		for i, v := range s.Values {
+			if k := int((s.At[i].Sub(from) - 1) / width); k < windows && !math.IsInf(v, 0) { // a moment ends the step before it
+				values[k] = append(values[k], v)
+			}
+		}
+		for k, v := range values {
+			if len(v) == 0 {
+				continue
+			}
+			b := box(v)
+			b.Labels, b.Window = s.Labels, Window{from.Add(time.Duration(k) * width), from.Add(time.Duration(k+1) * width)}
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+// box describes at least one finite value (Tukey, Exploratory Data Analysis, 1977,
+// chapter 2), with quartiles as most programs compute them, see quantile.
+func box(x []float64) Box {
+	x = slices.Sorted(slices.Values(x))
+	b := Box{N: len(x), Min: x[0], Max: x[len(x)-1], Q1: quantile(x, 0.25), Median: quantile(x, 0.5), Q3: quantile(x, 0.75), Outliers: []float64{}}
+	reach := whisker * (b.Q3 - b.Q1)
+	b.Low, b.High = b.Max, b.Min
+	for _, v := range x {
+		b.Mean += v / float64(len(x))
+		if v < b.Q1-reach || v > b.Q3+reach {
+			b.Outliers = append(b.Outliers, v)
+			continue
+		}
+		b.Low, b.High = min(b.Low, v), max(b.High, v)
+	}
+	slices.SortStableFunc(b.Outliers, func(u, v float64) int {
+		return cmp.Compare(math.Abs(v-b.Median), math.Abs(u-b.Median))
+	})
+	b.Outliers = b.Outliers[:min(maxOutliers, len(b.Outliers))]
+	return b
+}

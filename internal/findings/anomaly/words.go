@@ -1,0 +1,84 @@
+package anomaly
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// owners are the labels that say whose a series is, the first that is there.
+var owners = []string{"process", "container", "pod", "name", "device"}
+
+func owner(labels map[string]string) string {
+	for _, l := range owners {
+		if labels[l] != "" {
+			return labels[l]
+		}
+	}
+	return ""
+}
+
+// sentence says the change: "redis-server: futex syscalls 40 -> 4,100/s".
+func (x candidate) sentence(machine bool) string {
+	who := cmp.Or(x.owner, "machine")
+	if machine && x.Labels["instance"] != "" {
+		who += " on " + x.Labels["instance"]
+	}
+	what := x.what()
+	switch {
+	case x.Before == nil:
+		return fmt.Sprintf("%s: %s: none -> %s", who, what, amount(*x.After, x.Unit))
+	case x.After == nil:
+		return fmt.Sprintf("%s: %s: %s -> none", who, what, amount(*x.Before, x.Unit))
+	}
+	before, after := amount(*x.Before, x.Unit), amount(*x.After, x.Unit)
+	if unit := strings.TrimLeft(after, "−-0123456789.,e"); strings.HasSuffix(before, unit) {
+		before = strings.TrimSuffix(before, unit) // once is enough
+	}
+	return fmt.Sprintf("%s: %s %s -> %s", who, what, before, after)
+}
+
+// what was measured: the values of the labels that tell the series from the others
+// of its owner, and the metric's name without its prefix and its unit.
+func (x candidate) what() string {
+	var words []string
+	for _, l := range slices.Sorted(maps.Keys(x.Labels)) {
+		v := x.Labels[l]
+		if l == "job" || l == "instance" || l == "__name__" || v == "" || v == x.owner && slices.Contains(owners, l) {
+			continue
+		}
+		if _, err := strconv.ParseFloat(v, 64); err == nil {
+			v = l + " " + v
+		}
+		words = append(words, v)
+	}
+	n := x.family
+	for _, prefix := range []string{"tee_", "node_", "container_"} {
+		n = strings.TrimPrefix(n, prefix)
+	}
+	for _, suffix := range []string{"_total", "_seconds", "_bytes", "_ratio"} {
+		n = strings.TrimSuffix(n, suffix)
+	}
+	words = append(words, strings.ReplaceAll(n, "_", " "))
+	return strings.Join(words, " ")
+}
+
+// amount prints a value as a sentence needs it: plain numbers and rates with their
+// thousands apart.
+func amount(v float64, unit string) string {
+	if stem, rate := strings.CutSuffix(unit, "/s"); stem == "1" {
+		if rate {
+			return metric.Count(v) + "/s"
+		}
+		return metric.Count(v)
+	}
+	if unit == "cores" {
+		return metric.Count(v) + " cores"
+	}
+	return metric.Value(v, unit)
+}

@@ -1,0 +1,65 @@
+package findings
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Filter selects findings. The zero value selects all.
+type Filter struct {
+	// From and To are a span of time; a finding that was open in a part of it is
+	// selected. A zero time is no bound.
+	From, To time.Time
+	ID, Rule string
+	// Subject is matched as it is; Whole makes one for the whole of a subject.
+	Subject *regexp.Regexp
+	State   State
+	// Limit is how many are selected at most, the first ones in Sort's order; 0 is
+	// no bound.
+	Limit int
+}
+
+// Select returns the findings that the filter selects, in Sort's order.
+func (f Filter) Select(list []Record) []Record {
+	out := []Record{}
+	for _, r := range list {
+		if f.selects(&r) {
+			out = append(out, r)
+		}
+	}
+	Sort(out)
+	if f.Limit > 0 && len(out) > f.Limit {
+		out = out[:f.Limit]
+	}
+	return out
+}
+
+func (f Filter) selects(r *Record) bool {
+	switch {
+	case !f.To.IsZero() && r.Since.After(f.To),
+		!f.From.IsZero() && r.Until != nil && r.Until.Before(f.From),
+		f.ID != "" && f.ID != r.ID,
+		f.Rule != "" && f.Rule != r.Rule,
+		f.Subject != nil && !f.Subject.MatchString(r.Subject),
+		f.State != "" && f.State != r.State:
+		return false
+	}
+	return true
+}
+
+// Sort puts the open findings first, the most severe and then the newest before
+// the others, and after them the closed ones, those that closed last first.
+func Sort(list []Record) {
+	slices.SortFunc(list, func(a, b Record) int {
+		switch {
+		case a.State != b.State:
+			return strings.Compare(string(b.State), string(a.State)) // "open" comes after "closed"
+		case a.Until != nil && b.Until != nil:
+			return cmp.Or(b.Until.Compare(*a.Until), b.Since.Compare(a.Since), strings.Compare(a.ID, b.ID))
+		}
+		return cmp.Or(cmp.Compare(b.Severity.rank(), a.Severity.rank()), b.Since.Compare(a.Since), strings.Compare(a.ID, b.ID))
+	})
+}

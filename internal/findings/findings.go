@@ -1,0 +1,171 @@
+// Package findings turns stored series into findings. A Rule looks for one cause over
+// a window and reports it in words, with numbers and their queries. The package also
+// keeps their history and silences. It knows neither the store nor the web: rules
+// name metrics as text, as PromQL does. The rules are in findings/rules.
+package findings
+
+import (
+	"context"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// Querier evaluates PromQL at a point in time. The store implements it.
+type Querier interface {
+	Query(ctx context.Context, expr string, at time.Time) ([]metric.Point, error)
+}
+
+// RangeQuerier also evaluates PromQL at every step from one time to another,
+// inclusive. The store implements it.
+type RangeQuerier interface {
+	Querier
+	QueryRange(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Series, error)
+}
+
+// Rule looks for one cause. The engine does not run it when a metric of Needs has no
+// series in the window; its answer is then CannotTell, never "fine".
+type Rule struct {
+	Name string
+	// Title is a few words for lists ("System call storm"). Doc says what the rule looks
+	// for, its threshold and the threshold's origin.
+	Title, Doc string
+	Needs      []string
+	// Thresholds are the limits of Run; users can set each, for all subjects or for some.
+	Thresholds []Threshold
+	// Run reports one finding per subject that shows the cause in the pass's window.
+	// An error means that the rule was not checked.
+	Run func(context.Context, *Pass) error
+	// Remedy is the advice, Reference a URL or a title to read more.
+	Remedy, Reference string
+}
+
+// Threshold is a number that a rule compares with.
+type Threshold struct {
+	Name, Doc string
+	// Unit is one of Evidence's; a setting in another one is refused.
+	Unit    string
+	Default float64
+}
+
+// Pass is one evaluation of one rule on one window.
+type Pass struct {
+	Querier
+	Rule     *Rule
+	From, To time.Time
+	// Interval is the longest time between two readings.
+	Interval time.Duration
+	Facts    []tee.Facts
+	Report   func(Finding)
+
+	limits []Limit
+}
+
+// Severity orders findings.
+type Severity string
+
+// The severities.
+const (
+	Info     Severity = "info"
+	Warning  Severity = "warning"
+	Critical Severity = "critical"
+)
+
+// Confidence says how sure a finding is.
+type Confidence string
+
+// The levels of confidence: High is measured directly and in full; Medium is an
+// estimate, or a sign that may have another cause; Low is a guess worth a look.
+const (
+	High   Confidence = "high"
+	Medium Confidence = "medium"
+	Low    Confidence = "low"
+)
+
+// Evidence is one number behind a finding, with the query that gives it.
+type Evidence struct {
+	Text  string  `json:"text"`
+	Value float64 `json:"value"`
+	// Unit is a unit for printing: "1/s", "ratio", "cores", "bytes", "bytes/s",
+	// "seconds", or "" for a plain number.
+	Unit string `json:"unit"`
+	Expr string `json:"expr"`
+}
+
+// Finding is a cause seen on a subject.
+type Finding struct {
+	Rule string `json:"rule"`
+	// Subject is what shows it: a process name, a container, "machine". With
+	// Rule it identifies the finding.
+	Subject string `json:"subject"`
+	// Title is the verdict in one sentence: subject, verb, number, unit, cause.
+	Title      string     `json:"title"`
+	Severity   Severity   `json:"severity"`
+	Confidence Confidence `json:"confidence"` // High when a rule leaves it out
+	Evidence   []Evidence `json:"evidence"`
+	// Share is the interval of the cause's share in the subject's time, as ratios; nil
+	// where unknown.
+	Share *[2]float64 `json:"share,omitempty"`
+	// Cost is a sentence with the number that the cause costs; "" where unknown.
+	Cost      string `json:"cost,omitempty"`
+	Remedy    string `json:"remedy"`
+	Reference string `json:"reference"`
+}
+
+// State of a finding over time.
+type State string
+
+// A finding is open from the evaluation in which its rule holds on both windows until
+// the rule has not held for the closing delay.
+const (
+	Open   State = "open"
+	Closed State = "closed"
+)
+
+// Record is a finding with its history, as the API serves it.
+type Record struct {
+	Finding
+	// ID is stable: the same rule and subject opened at the same time.
+	ID    string    `json:"id"`
+	State State     `json:"state"`
+	Since time.Time `json:"since"`
+	// LastSeen is the last evaluation in which the rule held; Until is set once closed.
+	LastSeen time.Time  `json:"lastSeen"`
+	Until    *time.Time `json:"until,omitempty"`
+	// Silenced is the id of the silence that covers it, "" for none.
+	Silenced string `json:"silenced,omitempty"`
+}
+
+// Silence stops notifications about findings; they are still shown, and marked.
+type Silence struct {
+	ID string `json:"id"`
+	// Rule is a rule's name, "" for all; Subject matches the whole of the subjects
+	// (RE2), "" for all.
+	Rule    string    `json:"rule"`
+	Subject string    `json:"subject"`
+	Until   time.Time `json:"until"`
+	Comment string    `json:"comment"`
+}
+
+// Answer is the result of a rule's last evaluation.
+type Answer string
+
+// The answers.
+const (
+	Fires      Answer = "fires"
+	Silent     Answer = "silent"
+	CannotTell Answer = "cannot tell"
+)
+
+// RuleStat is a rule with the outcome of its last evaluation.
+type RuleStat struct {
+	Name   string    `json:"name"`
+	Title  string    `json:"title"`
+	Doc    string    `json:"doc"`
+	Answer Answer    `json:"answer"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+	// Windows are the long and the short one, in seconds.
+	Windows [2]float64 `json:"windows"`
+}

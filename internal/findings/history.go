@@ -1,0 +1,267 @@
+package findings
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// HistoryOptions say where and how long findings are kept.
+type HistoryOptions struct {
+	Path string
+	// Max is how many closed findings are kept, the newest, and Retention for how
+	// long after their end; open ones are kept always.
+	Max       int
+	Retention time.Duration
+	// Now is the clock; Log gets what goes wrong.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// History is the history of findings on disk. Each line is a finding as it was
+// when it opened, changed its severity or its silence, or closed; the last one
+// counts. Once a minute a short line says when the open ones were last seen. Its methods may
+// be called from several goroutines.
+type History struct {
+	opts HistoryOptions
+
+	mu      sync.Mutex // guards what follows
+	file    *Journal
+	pending [][]byte             // lines that the disk has not taken yet
+	written map[string]marked    // open findings, as their last line has them
+	open    map[string]time.Time // open findings, and when each was last seen
+	seen    time.Time            // of the last line that says so
+	short   int64                // size of the file when it was last made short
+	failing bool
+}
+
+// marked is what makes a finding worth a new line while it is open.
+type marked struct {
+	severity Severity
+	silenced string
+}
+
+// line is one line of the file; one field is set.
+type line struct {
+	Record *Record `json:"record,omitempty"`
+	// Seen says of open findings, by id, when each was last seen.
+	Seen map[string]time.Time `json:"seen,omitempty"`
+}
+
+// seenEvery is how old the time at which an open finding was last seen may be in
+// the file, and so after a crash.
+const seenEvery = time.Minute
+
+// OpenHistory opens the history, or begins one, and returns what it holds.
+func OpenHistory(o HistoryOptions) (*History, []Record, error) {
+	h := &History{opts: o, written: map[string]marked{}}
+	past := newFold()
+	var err error
+	if h.file, err = OpenJournal(o.Path, past.line); err != nil {
+		return nil, nil, fmt.Errorf("open the history of findings: %w", err)
+	}
+	if past.damaged > 0 {
+		o.Log.Warn("lines of the history of findings cannot be read and are left out", "file", o.Path, "lines", past.damaged)
+	}
+	list := h.kept(past)
+	for _, r := range list {
+		if r.State == Open {
+			h.written[r.ID] = marked{r.Severity, r.Silenced}
+		}
+	}
+	return h, list, nil
+}
+
+// Keep writes what an evaluation changed, and which findings it saw open. What
+// the disk does not take is tried again with the next call.
+func (h *History) Keep(changed, open []Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range changed {
+		h.add(r)
+	}
+	h.open = make(map[string]time.Time, len(open))
+	for _, r := range open {
+		if m, ok := h.written[r.ID]; !ok || m != (marked{r.Severity, r.Silenced}) {
+			h.add(r)
+		}
+		h.open[r.ID] = r.LastSeen
+	}
+	now := h.opts.Now()
+	if since := now.Sub(h.seen); len(h.open) > 0 && (since >= seenEvery || since < 0) {
+		h.seen = now
+		h.put(line{Seen: h.open})
+	}
+	h.flush()
+}
+
+// add puts a finding into line.
+func (h *History) add(r Record) {
+	if r.State == Open {
+		h.written[r.ID] = marked{r.Severity, r.Silenced}
+	} else {
+		delete(h.written, r.ID)
+	}
+	h.put(line{Record: &r})
+}
+
+func (h *History) put(l line) {
+	b, err := json.Marshal(l)
+	if err != nil {
+		h.opts.Log.Error("a finding has no form on disk", "error", err)
+		return
+	}
+	h.pending = append(h.pending, b)
+	if n := len(h.pending) - h.opts.Max; n > 0 { // a disk that was full for days
+		h.pending = slices.Delete(h.pending, 0, n)
+	}
+}
+
+func (h *History) flush() {
+	var err error
+	if len(h.pending) > 0 {
+		if err = h.file.Append(h.pending...); err == nil {
+			h.pending = nil
+		}
+	}
+	if err == nil && h.file.Size() > 2*h.short+1<<20 {
+		err = h.shorten()
+	}
+	switch {
+	case err != nil && !h.failing:
+		h.opts.Log.Error("keep findings on disk; they are kept in memory and tried again", "error", err)
+	case err == nil && h.failing && len(h.pending) == 0:
+		h.opts.Log.Warn("findings are kept on disk again")
+	}
+	h.failing = err != nil
+}
+
+// shorten writes the file anew with one line for each finding that is kept.
+func (h *History) shorten() error {
+	past := newFold()
+	if err := h.file.Read(past.line); err != nil {
+		return err
+	}
+	var lines [][]byte
+	for _, r := range h.kept(past) {
+		b, err := json.Marshal(line{Record: &r})
+		if err != nil {
+			return err
+		}
+		lines = append(lines, b)
+	}
+	if err := h.file.Replace(lines...); err != nil {
+		return err
+	}
+	h.short = h.file.Size()
+	return nil
+}
+
+// kept are the findings of a fold that are neither too old nor too many, in the
+// order of their beginning.
+func (h *History) kept(past *fold) []Record {
+	oldest := h.opts.Now().Add(-h.opts.Retention)
+	var open, closed []Record
+	for _, r := range past.byID {
+		switch {
+		case r.State == Open:
+			open = append(open, *r)
+		case r.Until.After(oldest):
+			closed = append(closed, *r)
+		}
+	}
+	slices.SortFunc(closed, func(a, b Record) int { return b.Until.Compare(*a.Until) })
+	out := append(open, closed[:min(len(closed), h.opts.Max)]...)
+	slices.SortFunc(out, func(a, b Record) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// All returns the findings, each as it was last known, in the order of their
+// beginning.
+func (h *History) All() ([]Record, error) {
+	h.mu.Lock()
+	pending := slices.Clone(h.pending)
+	h.mu.Unlock()
+	past := newFold()
+	if err := h.file.Read(past.line); err != nil {
+		return nil, fmt.Errorf("read the history of findings: %w", err)
+	}
+	for _, b := range pending {
+		past.line(b)
+	}
+	return h.kept(past), nil
+}
+
+// Unsaved is the number of lines that the disk has not taken yet.
+func (h *History) Unsaved() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.pending)
+}
+
+// Close writes when the open findings were last seen, and closes the file.
+func (h *History) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.open) > 0 {
+		h.put(line{Seen: h.open})
+	}
+	h.flush()
+	return h.file.Close()
+}
+
+// fold brings lines together: the last state of each finding.
+type fold struct {
+	byID    map[string]*Record
+	open    map[[2]string]*Record // by rule and subject, the last that opened
+	damaged int
+}
+
+func newFold() *fold {
+	return &fold{byID: map[string]*Record{}, open: map[[2]string]*Record{}}
+}
+
+// line takes one line of the file.
+func (f *fold) line(b []byte) {
+	var l line
+	if json.Unmarshal(b, &l) != nil || (l.Record == nil) == (l.Seen == nil) {
+		f.damaged++
+		return
+	}
+	if l.Seen != nil {
+		for id, at := range l.Seen {
+			if r := f.byID[id]; r != nil && r.State == Open && at.After(r.LastSeen) {
+				r.LastSeen = at
+			}
+		}
+		return
+	}
+	r := l.Record
+	switch {
+	case r.ID == "" || r.State != Open && r.State != Closed:
+		f.damaged++
+		return
+	case r.State == Open:
+		r.Until = nil
+		k := [2]string{r.Rule, r.Subject}
+		if old := f.open[k]; old != nil && old.ID != r.ID && old.State == Open {
+			end(old) // the line that closed it is lost
+		}
+		f.open[k] = r
+	case r.Until == nil:
+		end(r)
+	}
+	f.byID[r.ID] = r
+}
+
+// end closes a finding at the time at which it was last seen.
+func end(r *Record) {
+	until := r.LastSeen
+	r.State, r.Until = Closed, &until
+}

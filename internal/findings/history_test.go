@@ -1,0 +1,267 @@
+package findings
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// history is a history with a clock and a log that the test sees.
+type history struct {
+	*History
+	path string
+	now  time.Time
+	log  bytes.Buffer
+	past []Record
+}
+
+func start(t *testing.T, path string, now time.Time, change func(*HistoryOptions)) *history {
+	t.Helper()
+	h := &history{path: path, now: now}
+	o := HistoryOptions{Path: path, Max: 100, Retention: 24 * time.Hour, Now: func() time.Time { return h.now },
+		Log: slog.New(slog.NewTextHandler(&h.log, nil))}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	if h.History, h.past, err = OpenHistory(o); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func minute(n int) time.Time { return time.Unix(0, 0).Add(time.Duration(n) * time.Minute).UTC() }
+
+// opened is a finding that opened at a minute and was last seen at another.
+func opened(id string, since, seen int) Record {
+	return Record{ID: id, State: Open, Since: minute(since), LastSeen: minute(seen),
+		Finding: Finding{Rule: "heat", Subject: id, Severity: Warning, Title: "Hot."}}
+}
+
+func closed(id string, since, until int) Record {
+	r, end := opened(id, since, until), minute(until)
+	r.State, r.Until = Closed, &end
+	return r
+}
+
+// text is what matters of findings, in their order.
+func text(list []Record) string {
+	var out []string
+	for _, r := range list {
+		s := fmt.Sprintf("%s %s seen %s", r.ID, r.State, r.LastSeen.UTC().Format("15:04"))
+		if r.Until != nil {
+			s += " until " + r.Until.UTC().Format("15:04")
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestFindingsSurvive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "findings.jsonl")
+	h := start(t, path, minute(1), nil)
+	if len(h.past) != 0 {
+		t.Errorf("a new history has %s", text(h.past))
+	}
+	h.Keep([]Record{opened("a", 1, 1), opened("b", 1, 1)}, []Record{opened("a", 1, 1), opened("b", 1, 1)})
+	h.now = minute(5)
+	h.Keep([]Record{closed("b", 1, 4)}, []Record{opened("a", 1, 5)})
+
+	// Not closed, as after a kill; a second one that does not end well either.
+	const want = "a open seen 00:05, b closed seen 00:04 until 00:04"
+	if again := start(t, path, minute(6), nil); text(again.past) != want {
+		t.Errorf("after a kill: %s", text(again.past))
+	}
+	if list, err := h.All(); err != nil || text(list) != want {
+		t.Errorf("all: %s, %v", text(list), err)
+	}
+
+	h.now = minute(5).Add(15 * time.Second)
+	late := opened("a", 1, 5)
+	late.LastSeen = h.now
+	h.Keep(nil, []Record{late}) // within a minute of the last one: only in memory
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, path, minute(6), nil)
+	if r := again.past[0]; r.LastSeen != h.now {
+		t.Errorf("after an orderly end a was last seen at %s", r.LastSeen)
+	}
+}
+
+// TestFindingsLines: an open finding costs a line when something about it changed,
+// and all of them a short one a minute.
+func TestFindingsLines(t *testing.T) {
+	h := start(t, filepath.Join(t.TempDir(), "f"), minute(1), nil)
+	lines := func() int {
+		b, err := os.ReadFile(h.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(b, []byte("\n"))
+	}
+	a := opened("a", 1, 1)
+	for _, step := range []struct {
+		what   string
+		change func()
+		more   int
+	}{
+		{"opens", func() {}, 2},
+		{"goes on", func() { h.now = h.now.Add(15 * time.Second) }, 0},
+		{"a minute later", func() { h.now = h.now.Add(time.Minute) }, 1},
+		{"becomes worse", func() { a.Severity = Critical }, 1},
+		{"is silenced", func() { a.Silenced = "s" }, 1},
+		{"another value", func() { a.Title = "Hotter." }, 0},
+		{"the clock is set back", func() { h.now = h.now.Add(-time.Hour) }, 1},
+	} {
+		before := 0
+		if step.what != "opens" {
+			before = lines()
+		}
+		step.change()
+		h.Keep(nil, []Record{a})
+		if got := lines() - before; got != step.more {
+			t.Errorf("%s: %d lines, want %d", step.what, got, step.more)
+		}
+	}
+}
+
+func TestFindingsAreBounded(t *testing.T) {
+	h := start(t, filepath.Join(t.TempDir(), "f"), minute(0), func(o *HistoryOptions) { o.Max = 3 })
+	open := opened("still", 0, 0)
+	open.Title = strings.Repeat("Long. ", 20_000) // so that a few lines are too many
+	for i := range 40 {
+		h.now = minute(i)
+		r := closed(fmt.Sprint("r", i), i, i)
+		r.Title = open.Title
+		h.Keep([]Record{r}, []Record{open})
+	}
+	const want = "still open seen 00:00, r37 closed seen 00:37 until 00:37, r38 closed seen 00:38 until 00:38, r39 closed seen 00:39 until 00:39"
+	if list, err := h.All(); err != nil || text(list) != want {
+		t.Errorf("kept %s, %v", text(list), err)
+	}
+	if h.file.Size() > 3<<20 {
+		t.Errorf("the file grew to %d bytes", h.file.Size())
+	}
+	h.now = minute(38).Add(24 * time.Hour)
+	if list, err := h.All(); err != nil || text(list) != "still open seen 00:00, r39 closed seen 00:39 until 00:39" {
+		t.Errorf("a day later: %s, %v", text(list), err)
+	}
+}
+
+// TestFindingsDiskFull: what was on disk stays, what is new waits, and all is said once.
+func TestFindingsDiskFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	h := start(t, path, minute(1), nil)
+	h.Keep([]Record{closed("a", 1, 1)}, nil)
+	good := h.file.f
+	ro, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.file.f = ro // every write fails
+	for i := range 3 {
+		h.Keep([]Record{closed(fmt.Sprint("b", i), 2, 2)}, nil)
+	}
+	if h.Unsaved() != 3 || strings.Count(h.log.String(), "level=ERROR") != 1 {
+		t.Errorf("%d unsaved; log:\n%s", h.Unsaved(), &h.log)
+	}
+	list, err := h.All()
+	if err != nil || len(list) != 4 {
+		t.Errorf("all, while the disk is full: %s, %v", text(list), err)
+	}
+	if again := start(t, path, minute(2), nil); text(again.past) != "a closed seen 00:01 until 00:01" {
+		t.Errorf("on disk: %s", text(again.past))
+	}
+	h.file.f = good
+	h.Keep(nil, nil)
+	if h.Unsaved() != 0 || !strings.Contains(h.log.String(), "kept on disk again") {
+		t.Errorf("%d unsaved; log:\n%s", h.Unsaved(), &h.log)
+	}
+	if again := start(t, path, minute(2), nil); len(again.past) != 4 {
+		t.Errorf("with room again: %s", text(again.past))
+	}
+}
+
+// TestFindingsDamaged: what cannot be read is left out, and said.
+func TestFindingsDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte(strings.Join([]string{
+		`{"record":{"id":"a","rule":"heat","subject":"x","state":"open","since":"1970-01-01T00:01:00Z","lastSeen":"1970-01-01T00:02:00Z"}}`,
+		`{"record":{"id":"a"`,
+		`null`, `{}`, `[]`, "\x00\x00", `{"record":{"id":"","state":"open"}}`, `{"record":{"id":"z","state":"ajar"}}`,
+		`{"seen":{"a":"1970-01-01T00:03:00Z","unknown":"1970-01-01T00:03:00Z"}}`,
+		`{"record":{"id":"b","rule":"heat","subject":"x","state":"open","since":"1970-01-01T00:04:00Z","lastSeen":"1970-01-01T00:04:00Z"}}`,
+		`{"record":{"id":"c","rule":"heat","subject":"y","state":"closed","since":"1970-01-01T00:04:00Z","lastSeen":"1970-01-01T00:05:00Z"}}`,
+	}, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, path, minute(6), nil)
+	// The line that closed a is lost, but b is the same finding, later.
+	if want := "a closed seen 00:03 until 00:03, b open seen 00:04, c closed seen 00:05 until 00:05"; text(h.past) != want {
+		t.Errorf("got  %s\nwant %s", text(h.past), want)
+	}
+	if !strings.Contains(h.log.String(), "lines=7") {
+		t.Errorf("log: %s", &h.log)
+	}
+}
+
+func FuzzFindings(f *testing.F) {
+	f.Add([]byte(`{"record":{"id":"a","state":"closed","since":"1970-01-01T00:01:00Z"}}`), []byte(`{"seen":{"a":"1970-01-01T00:03:00Z"}}`))
+	f.Add([]byte(`{"record":null,"seen":{}}`), []byte(`{"record":{"id":"a","state":"open","until":"1970-01-01T00:01:00Z"}}`))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		past := newFold()
+		past.line(a)
+		past.line(b)
+		h := &History{opts: HistoryOptions{Max: 1, Now: func() time.Time { return minute(0) }, Retention: time.Hour}}
+		for _, r := range h.kept(past) {
+			if (r.State == Closed) != (r.Until != nil) {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
+// TestOrder: the past is in the order in which it began, whatever the file's.
+func TestOrder(t *testing.T) {
+	h := start(t, filepath.Join(t.TempDir(), "f"), minute(9), nil)
+	h.Keep([]Record{closed("c", 3, 5), closed("a", 1, 8), closed("b", 2, 4)}, nil)
+	list, err := h.All()
+	if err != nil || !slices.IsSortedFunc(list, func(x, y Record) int { return x.Since.Compare(y.Since) }) || len(list) != 3 {
+		t.Errorf("%s, %v", text(list), err)
+	}
+}
+
+// BenchmarkAll reads a full history.
+func BenchmarkAll(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "f")
+	h, _, err := OpenHistory(HistoryOptions{Path: path, Max: 5000, Retention: 1000 * time.Hour, Now: func() time.Time { return minute(0) }, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 50 {
+		var list []Record
+		for j := range 100 {
+			r := closed(fmt.Sprint(i, "-", j), i, i)
+			for range 4 {
+				r.Evidence = append(r.Evidence, Evidence{Text: "system calls a second over the window", Value: 12345, Unit: "1/s",
+					Expr: `sum by (process, instance) (rate(tee_syscalls_total{process="redis-server",instance="vm"}[5m]))`})
+			}
+			list = append(list, r)
+		}
+		h.Keep(list, nil)
+	}
+	b.SetBytes(h.file.Size())
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, err := h.All(); err != nil || len(list) != 5000 {
+			b.Fatal(len(list), err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package findings
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// Limit is a user's setting of a threshold.
+type Limit struct {
+	Rule, Threshold string
+	// Subject matches the whole of the subjects that it holds for; nil is all. Of
+	// several settings that match, the last counts.
+	Subject *regexp.Regexp
+	Value   float64
+}
+
+// Limit is the value of the rule's threshold of that name for a subject. A rule
+// asks for its own thresholds only; another name is a mistake in its code.
+func (p *Pass) Limit(threshold, subject string) float64 {
+	v := p.Rule.threshold(threshold).Default
+	for _, l := range p.limits {
+		if l.Rule == p.Rule.Name && l.Threshold == threshold && (l.Subject == nil || l.Subject.MatchString(subject)) {
+			v = l.Value
+		}
+	}
+	return v
+}
+
+// Least is the lowest value that the threshold has for any subject: for a query
+// that finds candidates, which Limit then judges one by one.
+func (p *Pass) Least(threshold string) float64 {
+	v := p.Rule.threshold(threshold).Default
+	for _, l := range p.limits {
+		if l.Rule == p.Rule.Name && l.Threshold == threshold {
+			v = min(v, l.Value)
+		}
+	}
+	return v
+}
+
+func (r *Rule) threshold(name string) Threshold {
+	i := slices.IndexFunc(r.Thresholds, func(t Threshold) bool { return t.Name == name })
+	if i < 0 {
+		panic(fmt.Sprintf("rule %s has no threshold %q", r.Name, name))
+	}
+	return r.Thresholds[i]
+}

@@ -1,0 +1,97 @@
+package notify
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// Format is a receiver's protocol.
+type Format struct {
+	// Name is its name in configurations.
+	Name string
+	// path is appended to the receiver's URL.
+	path string
+	// repeats: open findings are sent again from time to time.
+	repeats bool
+	// labelled: the severity is part of the identity, so another severity is another
+	// alert.
+	labelled bool
+	encode   func(*sender, []findings.Record) ([]byte, error)
+}
+
+// Alertmanager takes alerts by its API, version 2
+// (https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml). It
+// ends an alert that is not repeated.
+var Alertmanager = &Format{Name: "alertmanager", path: "/api/v2/alerts", repeats: true, labelled: true, encode: alerts}
+
+// Webhook takes one finding at a time, when it opens, changes its severity or
+// closes: the JSON of a Record, with the machine and its page.
+var Webhook = &Format{Name: "webhook", encode: hook}
+
+// lifetimes is the number of missed repetitions after which an alert ends, as in
+// Prometheus.
+const lifetimes = 4
+
+// alert is postableAlert of Alertmanager's API.
+type alert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL,omitempty"`
+}
+
+func alerts(s *sender, list []findings.Record) ([]byte, error) {
+	out := make([]alert, len(list))
+	for i, r := range list {
+		a := alert{
+			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": s.opts.Instance},
+			Annotations: map[string]string{"summary": r.Title, "advice": r.Remedy, "evidence": evidence(r.Evidence),
+				"cost": r.Cost, "reference": r.Reference, "confidence": string(r.Confidence)},
+			StartsAt: r.Since, EndsAt: s.opts.Now().Add(lifetimes * s.opts.Repeat), GeneratorURL: s.link(r),
+		}
+		for k, v := range a.Annotations {
+			if v == "" {
+				delete(a.Annotations, k)
+			}
+		}
+		if r.Until != nil {
+			a.EndsAt = *r.Until
+		}
+		if a.EndsAt.Before(a.StartsAt) { // the clock was set back; such an alert would be refused
+			a.EndsAt = a.StartsAt
+		}
+		out[i] = a
+	}
+	return json.Marshal(out)
+}
+
+// evidence is a line for each number.
+func evidence(list []findings.Evidence) string {
+	lines := make([]string, len(list))
+	for i, e := range list {
+		lines[i] = strings.TrimSpace(e.Text+": "+strconv.FormatFloat(e.Value, 'g', 4, 64)+" "+e.Unit) + " (" + e.Expr + ")"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func hook(s *sender, list []findings.Record) ([]byte, error) {
+	return json.Marshal(struct {
+		findings.Record
+		Instance string `json:"instance"`
+		Page     string `json:"page,omitempty"`
+	}{list[0], s.opts.Instance, s.link(list[0])})
+}
+
+// link is where the page shows a finding.
+func (s *sender) link(r findings.Record) string {
+	if s.page == "" {
+		return ""
+	}
+	return strings.TrimSuffix(s.page, "/") + "/?page=findings&subject=" + url.QueryEscape(r.ID)
+}

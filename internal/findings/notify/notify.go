@@ -1,0 +1,218 @@
+// Package notify sends findings to an Alertmanager or to webhooks. Each receiver has a
+// queue on disk, so neither its absence nor a restart loses a message. Messages arrive
+// in order and at least once.
+//
+// Severity and silences decide whether a finding is sent when it is first seen, not
+// while it waits. If its opening was sent, its closing is sent too, whatever its
+// severity or silence is by then.
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Receiver is one destination.
+type Receiver struct {
+	// Name is unique; it names the queue's file, and the receiver in metrics and log.
+	Name   string
+	Format *Format
+	URL    string
+	// Client sends to it; nil is http.DefaultClient. Its timeout and its handling of
+	// redirects are replaced.
+	Client *http.Client
+}
+
+// Options of a Notifier. Start from DefaultOptions; Dir, Now and Log are needed.
+type Options struct {
+	// Dir is the folder of the queues.
+	Dir string
+	Now func() time.Time
+	Log *slog.Logger
+	// Instance is this machine's name, for the readers.
+	Instance string
+	// Max is the size of a receiver's queue; a full queue drops its oldest message.
+	Max int
+	// Repeat is how often open findings are sent again to receivers that need it.
+	Repeat time.Duration
+	// Timeout is how long one request may take.
+	Timeout time.Duration
+	// Wait is how long to wait after the first failure, doubled with each further
+	// one up to WaitMost. Each wait is drawn between half and all of it, so
+	// that many monitors do not retry at once.
+	Wait, WaitMost time.Duration
+}
+
+// DefaultOptions are all options that have a default.
+func DefaultOptions() Options {
+	return Options{Max: 5000, Repeat: time.Minute, Timeout: 10 * time.Second, Wait: time.Second, WaitMost: time.Minute}
+}
+
+// The metrics of the notifier.
+var (
+	sentDesc = &metric.Desc{Name: "teescope_notifications_total", Kind: metric.Counter, Labels: []string{"receiver", "outcome"},
+		Help: "Requests to a receiver of findings, by outcome: sent, failed (retried) and refused (by the receiver, given up); and messages dropped from a full queue."}
+	queueDesc = &metric.Desc{Name: "teescope_notification_queue_length", Kind: metric.Gauge, Labels: []string{"receiver"}, Better: metric.Lower,
+		Help: "Messages about findings that wait for a receiver."}
+)
+
+// Metrics lists what Collect emits.
+var Metrics = []*metric.Desc{sentDesc, queueDesc}
+
+// outcome of a message or of an attempt to send it.
+type outcome int
+
+const (
+	sent outcome = iota
+	failed
+	rejected
+	dropped
+)
+
+func (o outcome) String() string { return [...]string{"sent", "failed", "refused", "dropped"}[o] }
+
+// counts are a receiver's, by outcome.
+type counts [dropped + 1]atomic.Uint64
+
+// Notifier sends findings to receivers. Its methods may be called from several goroutines.
+type Notifier struct {
+	opts Options
+
+	mu      sync.Mutex // guards what follows
+	least   findings.Severity
+	senders []*sender
+	counts  map[string]*counts // by receiver; they survive a change of settings
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// New returns a notifier without receivers.
+func New(o Options) *Notifier {
+	return &Notifier{opts: o, counts: map[string]*counts{}, stop: func() {}}
+}
+
+// Settings are what may change while a notifier runs.
+type Settings struct {
+	Receivers []Receiver
+	// Least is the lowest severity that is sent.
+	Least findings.Severity
+	// Page is the URL of the page, for links; "" gives none.
+	Page string
+}
+
+// Use applies settings. Messages keep waiting for the receiver of the same name. The
+// error names receivers whose queue cannot be opened; the others work.
+func (n *Notifier) Use(set Settings) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	errs := []error{n.halt()}
+	ctx, stop := context.WithCancel(context.Background())
+	n.least, n.stop = set.Least, stop
+	for _, r := range set.Receivers {
+		q, err := openQueue(filepath.Join(n.opts.Dir, r.Name+".jsonl"), n.opts.Max)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("open the queue of receiver %s: %w", r.Name, err))
+			continue
+		}
+		if q.damaged > 0 {
+			n.opts.Log.Warn("damaged lines of a notification queue are ignored", "receiver", r.Name, "lines", q.damaged)
+		}
+		if n.counts[r.Name] == nil {
+			n.counts[r.Name] = new(counts)
+		}
+		s := newSender(r, n.opts, set.Page, q, n.counts[r.Name])
+		n.senders = append(n.senders, s)
+		n.running.Go(func() { s.run(ctx) })
+	}
+	return errors.Join(errs...)
+}
+
+// halt stops the senders and closes their queues.
+func (n *Notifier) halt() error {
+	n.stop()
+	n.running.Wait()
+	var errs []error
+	for _, s := range n.senders {
+		errs = append(errs, s.queue.close())
+	}
+	n.senders = nil
+	return errors.Join(errs...)
+}
+
+// Close stops sending; waiting messages are sent after the next start.
+func (n *Notifier) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.halt()
+}
+
+// Tell takes the changes of an evaluation and all findings that are open after it. It
+// returns when the messages are on disk, and does not wait for receivers.
+func (n *Notifier) Tell(changed, open []findings.Record) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	closed := map[string]findings.Record{}
+	for _, r := range changed {
+		if r.State == findings.Closed {
+			closed[r.ID] = r
+		}
+	}
+	now := map[string]findings.Record{}
+	for _, r := range open {
+		now[r.ID] = r
+	}
+	for _, s := range n.senders {
+		told := s.queue.isTold()
+		for _, r := range open {
+			last, known := told[r.ID]
+			news := !known && r.Severity.AtLeast(n.least) || known && last.Severity != r.Severity
+			if !news || r.Silenced != "" {
+				continue
+			}
+			if known && s.Format.labelled {
+				last.State, last.Until = findings.Closed, &r.LastSeen
+				s.put(last)
+			}
+			s.put(r)
+		}
+		for _, id := range slices.Sorted(maps.Keys(told)) {
+			if _, still := now[id]; still {
+				continue
+			}
+			r, ok := closed[id]
+			if !ok { // it closed while the monitor was down
+				r = told[id]
+				until := r.LastSeen
+				r.State, r.Until = findings.Closed, &until
+			}
+			s.put(r)
+		}
+		s.keepTelling(open)
+	}
+}
+
+// Collect emits the metrics.
+func (n *Notifier) Collect(emit func(metric.Sample)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(n.counts)) {
+		for o := range n.counts[name] {
+			emit(metric.Sample{Desc: sentDesc, Labels: []string{name, outcome(o).String()}, Value: float64(n.counts[name][o].Load())})
+		}
+	}
+	for _, s := range n.senders {
+		emit(metric.Sample{Desc: queueDesc, Labels: []string{s.Name}, Value: float64(s.queue.length())})
+	}
+}

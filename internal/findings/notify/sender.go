@@ -1,0 +1,245 @@
+package notify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// sender sends to one receiver, one message after the other.
+type sender struct {
+	Receiver
+	opts   Options
+	page   string
+	queue  *queue
+	counts *counts
+	wake   chan struct{} // a message waits
+
+	mu     sync.Mutex
+	open   []findings.Record // what is to be told again and again
+	unkept bool              // the disk does not take the queue, and that was said
+	full   bool              // the queue overflows, and that was said
+
+	failures int // in a row; only touched by run
+}
+
+func newSender(r Receiver, o Options, page string, q *queue, c *counts) *sender {
+	client := *cmp.Or(r.Client, http.DefaultClient)
+	client.Timeout, client.CheckRedirect = o.Timeout, sameServer
+	r.Client = &client
+	return &sender{Receiver: r, opts: o, page: page, queue: q, counts: c, wake: make(chan struct{}, 1)}
+}
+
+// sameServer follows a redirect that keeps method and body, to the same server
+// only: another server must not see secret headers.
+func sameServer(next *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	if len(via) > 5 || next.Method != http.MethodPost || next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// put queues a message.
+func (s *sender) put(r findings.Record) {
+	lost, err := s.queue.put(r)
+	s.counts[dropped].Add(uint64(lost))
+	s.mu.Lock()
+	if lost > 0 && !s.full {
+		s.opts.Log.Error("too many notifications wait, the oldest are dropped", "receiver", s.Name, "waiting", s.opts.Max)
+	}
+	s.full = lost > 0
+	s.mu.Unlock()
+	s.kept(err)
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// kept logs once that the disk does not take the queue, and once that it does again.
+func (s *sender) kept(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil && !s.unkept:
+		s.opts.Log.Error("keep notifications on disk; they wait in memory, and a restart would lose them", "receiver", s.Name, "error", err)
+	case err == nil && s.unkept:
+		s.opts.Log.Warn("notifications are kept on disk again", "receiver", s.Name)
+	}
+	s.unkept = err != nil
+}
+
+// keepTelling sets the findings that are sent again: open ones that the receiver
+// knows and no silence covers.
+func (s *sender) keepTelling(open []findings.Record) {
+	told := s.queue.isTold()
+	var list []findings.Record
+	for _, r := range open {
+		if _, known := told[r.ID]; known && r.Silenced == "" {
+			list = append(list, r)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = list
+}
+
+// run sends until ctx ends.
+func (s *sender) run(ctx context.Context) {
+	again := time.NewTicker(s.opts.Repeat)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		if m, ok := s.queue.head(); ok {
+			s.tell(ctx, m)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-again.C:
+			s.mu.Lock()
+			list := s.open
+			s.mu.Unlock()
+			if s.Format.repeats && len(list) > 0 {
+				s.outcome(s.post(ctx, list)) // the next time comes by itself
+			}
+		}
+	}
+}
+
+// tell delivers the first message, or waits before the next attempt.
+func (s *sender) tell(ctx context.Context, m message) {
+	err := s.post(ctx, []findings.Record{m.Record})
+	if ctx.Err() != nil {
+		return // it is not known whether that arrived; it is told again
+	}
+	if s.outcome(err) != failed {
+		s.kept(s.queue.done(m))
+		return
+	}
+	wait := time.NewTimer(s.pause(err))
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wait.C:
+	}
+}
+
+// outcome counts the outcome of a request, and logs changes.
+func (s *sender) outcome(err error) outcome {
+	o := sent
+	var no refusal
+	switch {
+	case errors.As(err, &no):
+		o = rejected
+		s.opts.Log.Error("a receiver refuses a notification; it is dropped", "receiver", s.Name, "error", err)
+	case err != nil:
+		o = failed
+		if s.failures++; s.failures == 1 {
+			s.opts.Log.Warn("a receiver does not take notifications; they wait and are retried", "receiver", s.Name, "error", err)
+		}
+	}
+	if o != failed && s.failures > 0 {
+		s.failures = 0
+		s.opts.Log.Warn("a receiver takes notifications again", "receiver", s.Name)
+	}
+	s.counts[o].Add(1)
+	return o
+}
+
+// pause is the wait after a failure: what the receiver asked for, or longer each time.
+func (s *sender) pause(err error) time.Duration {
+	var later busy
+	if errors.As(err, &later) && later.after > 0 {
+		return min(later.after, longestPause)
+	}
+	wait := s.opts.Wait << min(s.failures-1, 20)
+	wait = min(max(wait, s.opts.Wait), s.opts.WaitMost)
+	return wait/2 + rand.N(wait/2+1)
+}
+
+// longestPause is the longest pause that a receiver may ask for.
+const longestPause = time.Hour
+
+// refusal is an answer that a retry would not change.
+type refusal struct{ error }
+
+// busy is an answer that asks for a later retry; after is 0 where it states no time.
+type busy struct {
+	error
+	after time.Duration
+}
+
+// post makes one request. Its errors leave out the URL, whose path may be secret.
+func (s *sender) post(ctx context.Context, list []findings.Record) error {
+	body, err := s.Format.encode(s, list)
+	if err != nil {
+		return refusal{fmt.Errorf("encode: %w", err)}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(s.URL, "/")+s.Format.path, bytes.NewReader(body))
+	if err != nil {
+		return refusal{withoutURL(err)}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.Client.Do(req)
+	if err != nil {
+		return withoutURL(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // so that the connection can be used again
+	switch code := resp.StatusCode; {
+	case code/100 == 2:
+		return nil
+	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code/100 != 4:
+		return busy{answer(resp, text), retryAfter(resp.Header.Get("Retry-After"), s.opts.Now())}
+	}
+	return refusal{answer(resp, text)}
+}
+
+// answer is a receiver's answer in one line.
+func answer(resp *http.Response, body []byte) error {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "\uFFFD")), " ")
+	if r := []rune(text); len(r) > 200 {
+		text = string(r[:200]) + "..."
+	}
+	switch {
+	case resp.StatusCode/100 == 3:
+		return fmt.Errorf("the answer is %s, a redirect to another server; configure the final URL", resp.Status)
+	case text == "":
+		return fmt.Errorf("the answer is %s", resp.Status)
+	}
+	return fmt.Errorf("the answer is %s: %s", resp.Status, text)
+}
+
+func withoutURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// retryAfter reads the header of RFC 9110, section 10.2.3: seconds or a date; 0
+// when it is missing or malformed.
+func retryAfter(v string, now time.Time) time.Duration {
+	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, t.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,210 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/findings/anomaly"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var unusual = &findings.Rule{
+	Name:  "anomaly",
+	Title: "Unusual level",
+	Doc: "For 10 minutes, a process has had a rate of system calls, context switches, page faults or CPU time that is unusual for this hour: " +
+		"at least 6 robust standard deviations and a factor of two from the median of the hour of the day (UTC; weekends apart after two weeks of history), " +
+		"and beyond any level that it kept for 5 minutes, except on one day a week, by a margin that is wider for a shorter history. At most one in twenty " +
+		"ordinary days gives a false finding. The rule needs a day of history; after a day a new level is usual.",
+	Needs: []string{"tee_process_cpu_seconds_total"},
+	Thresholds: []findings.Threshold{
+		{Name: "ratio", Doc: "how many times above or below the usual", Unit: "ratio", Default: 2},
+		{Name: "events", Doc: "smallest difference in events", Unit: "1/s", Default: 1000},
+		{Name: "cpu", Doc: "smallest difference in CPU time", Unit: "cores", Default: 0.1},
+	},
+	Remedy: "See what else changed at that time with `teescope changes`: a new version, a different load, a neighbour. An intended new level " +
+		"becomes the usual one within a day.",
+	Reference: "Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993)",
+	Run:       findUnusual,
+}
+
+type usualRate struct{ series, threshold, unit, what string }
+
+// usualRates are what is compared with its history: the totals of processes that
+// the store records, so that weeks of them can be read.
+var usualRates = []usualRate{
+	{"process:tee_syscalls:rate1m", "events", "1/s", "system calls a second"},
+	{"process:tee_context_switches:rate1m", "events", "1/s", "context switches a second"},
+	{"process:tee_page_faults:rate1m", "events", "1/s", "page faults a second"},
+	{"process:tee_process_cpu_seconds:rate1m", "cpu", "cores", "cores of CPU time"},
+}
+
+const (
+	// usualSpan is the history that is read of a candidate, a reading a minute, and
+	// usualChecks of how many at most: 15 days of one take some 6 ms.
+	usualSpan   = 15 * 24 * time.Hour
+	usualChecks = 4
+	// yesterday is the half hour around this time of the day before.
+	yesterday = "[30m] offset 1425m"
+)
+
+// strange is a rate of a process that is not what it was a day before, and then
+// one that left its baseline.
+type strange struct {
+	anomaly.Departure
+	subject, series, unit, what string
+
+	limits anomaly.Sensitivity
+	fold   float64 // by which it is above or below the day before, as a logarithm
+}
+
+// findUnusual looks closely at few series: those that are farthest from what they
+// were yesterday at this time.
+func findUnusual(ctx context.Context, p *findings.Pass) error {
+	q, ok := p.Querier.(findings.RangeQuerier)
+	if !ok {
+		return errors.New("the store gives no history")
+	}
+	call, err := namer(ctx, p, "tee_process_cpu_seconds_total")
+	if err != nil {
+		return err
+	}
+	var all []strange
+	history := false
+	for _, r := range usualRates {
+		found, known, err := departed(ctx, p, r, call)
+		if err != nil {
+			return err
+		}
+		all, history = append(all, found...), history || known
+	}
+	if !history {
+		return errors.New("less than a day of history: the usual levels are not known yet")
+	}
+	slices.SortFunc(all, func(a, b strange) int {
+		return cmp.Or(cmp.Compare(b.fold, a.fold), strings.Compare(a.series, b.series))
+	})
+	var found []strange
+	for _, s := range all[:min(usualChecks, len(all))] {
+		if s.Departure, ok, err = depart(ctx, q, s.series, p.To, s.limits); err != nil {
+			return err
+		}
+		if ok {
+			found = append(found, s)
+		}
+	}
+	return reportUnusual(ctx, p, found)
+}
+
+// departed returns the processes whose rate is, in all readings of the last
+// minutes, far from its mean of yesterday; known: yesterday there were readings.
+func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name, instance string) string) (out []strange, known bool, err error) {
+	past, err := p.Query(ctx, fmt.Sprintf("avg_over_time(%s%s)", r.series, yesterday), p.To)
+	if err != nil || len(past) == 0 {
+		return nil, false, err
+	}
+	was := map[string]float64{}
+	for _, pt := range past {
+		was[findings.Selector(r.series, pt.Labels)] = pt.Value
+	}
+	for _, side := range []string{"min", "max"} {
+		now, err := p.Query(ctx, fmt.Sprintf("%s_over_time(%s[%s])", side, r.series, holds), p.To)
+		if err != nil {
+			return nil, true, err
+		}
+		for _, pt := range now {
+			s := strange{series: findings.Selector(r.series, pt.Labels), unit: r.unit, what: r.what}
+			before, ok := was[s.series]
+			low, high := before, pt.Value
+			if side == "max" {
+				low, high = high, low
+			}
+			if !ok || high-low < p.Least(r.threshold) || high < p.Least("ratio")*low {
+				continue
+			}
+			s.subject = call(pt.Labels["process"], pt.Labels["instance"])
+			s.limits = anomaly.Sensitivity{Ratio: p.Limit("ratio", s.subject), Floor: p.Limit(r.threshold, s.subject), Score: anomaly.Score}
+			s.fold = math.Log((high + s.limits.Floor) / (low + s.limits.Floor))
+			out = append(out, s)
+		}
+	}
+	return out, true, nil
+}
+
+var holds = findings.PromDuration(anomaly.Holds)
+
+// depart compares a series with its own history. Too little of that is no departure.
+func depart(ctx context.Context, q findings.RangeQuerier, series string, now time.Time, s anomaly.Sensitivity) (d anomaly.Departure, ok bool, err error) {
+	read := func(from, to time.Time) (metric.Series, error) {
+		got, err := q.QueryRange(ctx, series, from, to, time.Minute)
+		if err != nil || len(got) == 0 {
+			return metric.Series{}, err
+		}
+		return got[0], nil
+	}
+	start := now.Add(-anomaly.Holds)
+	history, err := read(start.Add(-usualSpan), start)
+	if err != nil {
+		return d, false, err
+	}
+	window, err := read(start.Add(time.Minute), now)
+	if err != nil {
+		return d, false, err
+	}
+	b, err := anomaly.Learn(history, s)
+	if errors.Is(err, anomaly.ErrShort) {
+		return d, false, nil
+	}
+	if err != nil {
+		return d, false, err
+	}
+	d, ok = b.Judge(window)
+	return d, ok, nil
+}
+
+// reportUnusual makes one finding for each process, about the rate that is
+// farthest off; the others are evidence.
+func reportUnusual(ctx context.Context, p *findings.Pass, found []strange) error {
+	slices.SortStableFunc(found, func(a, b strange) int { return cmp.Compare(math.Abs(b.Score), math.Abs(a.Score)) })
+	told := map[string]bool{}
+	for _, s := range found {
+		if told[s.subject] {
+			continue
+		}
+		told[s.subject] = true
+		e := evidence{pass: p}
+		for _, o := range found {
+			if o.subject != s.subject {
+				continue
+			}
+			word, function := "lowest", "min_over_time"
+			if o.Score < 0 {
+				word, function = "highest", "max_over_time"
+			}
+			e.add(ctx, fmt.Sprintf("%s, %s reading of the last %s", o.what, word, holds), o.unit, fmt.Sprintf("%s(%s[%s])", function, o.series, holds))
+			e.add(ctx, o.what+", mean of the half hour around this time yesterday", o.unit, fmt.Sprintf("avg_over_time(%s%s)", o.series, yesterday))
+		}
+		if e.err != nil {
+			return e.err
+		}
+		confidence := findings.Medium
+		if s.Days < 7 {
+			confidence = findings.Low
+		}
+		p.Report(findings.Finding{
+			Subject: s.subject,
+			Title: fmt.Sprintf("%s has had %s %s for %.0f minutes; %s is usual (%s to %s in nine of ten readings of %.1f days).", s.subject,
+				metric.Count(s.Held), s.what, p.To.Sub(s.Since).Minutes(), metric.Count(s.Usual), metric.Count(s.Low), metric.Count(s.High), s.Days),
+			Severity:   findings.Info,
+			Confidence: confidence,
+			Evidence:   e.list,
+		})
+	}
+	return nil
+}

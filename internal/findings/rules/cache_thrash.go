@@ -1,0 +1,102 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var cacheThrash = &findings.Rule{
+	Name:  "cache_thrash",
+	Title: "Last-level cache misses",
+	Doc: "A process that the source llc is limited to, or else the whole machine, misses the last-level cache at least 20 times in 1,000 instructions and " +
+		"completes at most 0.5 instructions a cycle, while it runs for at least a billion cycles a second; over either window and over its newest half minute. " +
+		"At 0.5 a thousand instructions need 2,000 cycles: 20 misses account for all of them at 100 cycles each, which is what remains of 200 to 300 " +
+		"when two or three overlap. Memory encryption makes each miss more expensive but no hit, so a TEE slows down such programs most. " +
+		"The rule needs performance counters, and SGX hides the counts of production enclaves. On AMD Zen the kernel's two events are those of the " +
+		"second-level cache.",
+	Needs: []string{"tee_llc_misses_total", "tee_llc_references_total", "tee_instructions_total", "tee_cycles_total"},
+	Thresholds: []findings.Threshold{
+		{Name: "misses", Doc: "misses in 1,000 instructions", Unit: "", Default: 20},
+		{Name: "ipc", Doc: "instructions a cycle, at most", Unit: "ratio", Default: 0.5},
+		{Name: "cycles", Doc: "cycles, below which there is too little work to judge", Unit: "1/s", Default: 1e9},
+	},
+	Remedy: "Find the data with `perf mem record -p PID` or `perf c2c record -p PID` (lines that cores take from each other). Make the working set smaller or " +
+		"its layout denser, process it in blocks, use huge pages, keep threads on their node, and keep other tenants out of the cache (resctrl).",
+	Reference: "https://man7.org/linux/man-pages/man2/perf_event_open.2.html (PERF_COUNT_HW_CACHE_MISSES) and https://docs.kernel.org/filesystems/resctrl.html",
+	Run:       findCacheThrash,
+}
+
+// Counters of processes, where the source is narrowed to some, and of the machine.
+var cacheScopes = []struct{ prefix, by string }{
+	{"tee_process_", "job, instance, process"},
+	{"tee_", "job, instance"},
+}
+
+func findCacheThrash(ctx context.Context, p *findings.Pass) error {
+	told := map[string]bool{} // machines of which a process is named
+	for _, scope := range cacheScopes {
+		rate := func(metric string, labels map[string]string, w string) string {
+			selector := onMachine(scope.prefix+metric, labels)
+			if process, ok := labels["process"]; ok {
+				selector = with(selector, fmt.Sprintf("process=%q", process))
+			}
+			return fmt.Sprintf("sum by (%s) (rate(%s[%s]))", scope.by, selector, w)
+		}
+		misses := func(labels map[string]string, w string) string {
+			return "1000 * " + rate("llc_misses_total", labels, w) + " / " + rate("instructions_total", labels, w)
+		}
+		points, err := p.Query(ctx, fmt.Sprintf("%s and %s >= %g", held(p, func(w string) string { return misses(nil, w) }, p.Least("misses")),
+			rate("cycles_total", nil, window(p)), p.Least("cycles")), p.To)
+		if err != nil {
+			return err
+		}
+		for _, pt := range points {
+			machine := onMachine("", pt.Labels)
+			name, isProcess := pt.Labels["process"]
+			if !isProcess {
+				if name = "machine"; told[machine] {
+					continue
+				}
+			}
+			subject, err := named(ctx, p, name, "tee_llc_misses_total", pt.Labels["instance"])
+			if err != nil {
+				return err
+			}
+			ipc := func(w string) string {
+				return rate("instructions_total", pt.Labels, w) + " / " + rate("cycles_total", pt.Labels, w)
+			}
+			e, mean := evidence{pass: p}, ", mean of the last "+window(p)
+			missed := e.add(ctx, "misses of the last-level cache in 1,000 instructions, mean of the last "+window(p), "", misses(pt.Labels, window(p)))
+			missedNow := e.add(ctx, "misses of the last-level cache in 1,000 instructions, mean of the last "+newest(p), "", misses(pt.Labels, newest(p)))
+			done := e.add(ctx, "instructions a cycle, mean of the last "+window(p), "ratio", ipc(window(p)))
+			doneNow := e.add(ctx, "instructions a cycle, mean of the last "+newest(p), "ratio", ipc(newest(p)))
+			e.add(ctx, "share of its references that missed"+mean, "ratio", rate("llc_misses_total", pt.Labels, window(p))+" / "+rate("llc_references_total", pt.Labels, window(p)))
+			lost := e.add(ctx, "misses of the last-level cache"+mean, "1/s", rate("llc_misses_total", pt.Labels, window(p)))
+			cycles := e.add(ctx, "cycles"+mean, "1/s", rate("cycles_total", pt.Labels, window(p)))
+			if e.err != nil {
+				return e.err
+			}
+			if !(min(missed, missedNow) >= p.Limit("misses", subject)) || !(max(done, doneNow) <= p.Limit("ipc", subject)) || cycles < p.Limit("cycles", subject) {
+				continue
+			}
+			told[machine] = true
+			who := subject
+			if !isProcess {
+				who = "The " + subject
+			}
+			p.Report(findings.Finding{
+				Subject:    subject,
+				Title:      fmt.Sprintf("%s completes only %s instructions a cycle: %s in 1,000 of them miss the last-level cache.", who, metric.Count(done), metric.Count(missed)),
+				Severity:   findings.Warning,
+				Confidence: findings.Medium,
+				Evidence:   e.list,
+				Cost: fmt.Sprintf("%s cache lines a second come from memory; each nanosecond that a miss takes longer, for example by encryption, costs up to %s.",
+					metric.Count(lost), metric.Value(lost*1e-9, "cores")),
+			})
+		}
+	}
+	return nil
+}

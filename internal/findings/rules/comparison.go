@@ -1,0 +1,378 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// comparison is a rule that only compares the results of queries with limits, as a
+// value. Its queries hold placeholders:
+//
+//	$here        matchers of the subject's labels; none in the search for candidates
+//	$window      the pass's window
+//	$newest      the newest part of it
+//	$over        the window or its newest part, as the number says
+//	$only        "and on (...)", which keeps the subject's element of a vector
+//	$THRESHOLD   the lowest value that the threshold has for any subject
+//	$$           a dollar sign
+//
+// A finding's sentences hold numbers, labels and words by their name in braces, and
+// {subject}.
+type comparison struct {
+	findings.Rule // without Run
+	// signs are the ways in which the cause shows. A subject has one finding: the first
+	// sign gives its title, the others add evidence.
+	signs []sign
+}
+
+// sign is one way in which a cause shows. Its candidates are the elements of value
+// that reach the threshold least over the window and over its newest part; where
+// narrows them. Without a value, where is the whole query.
+type sign struct {
+	value, least, where string
+	below               bool     // lower values are worse
+	keep                []string // the labels in $here; nil is job and instance, everything is allLabels
+	subject             func(labels map[string]string) string
+	of                  string // metric; a subject is named with its instance where this one has several
+	words               map[string]string
+	numbers             []number
+	cases               []outcome // the first that holds is the finding
+	details             []number  // evidence of a subject that is reported
+	share               [2]string // numbers: the bounds of the share of the subject's time
+	trust               string    // sources, as alternatives of a regular expression
+	remedy              string    // "" is the rule's
+	// unknown is the answer when nothing is found and the first number of a candidate
+	// is missing; nil is silence.
+	unknown func(subject string) error
+}
+
+// number is a piece of evidence: the one value of its query.
+type number struct {
+	name             string
+	text, unit, expr string
+	over             string // a span: appended to the text, and $over in the query
+	after            string // a number: without it, or where it is 0, this one is left out
+	each             string // a query: the number is given once for each element, whose labels are placeholders
+	// derived computes a number from others instead; it is no evidence.
+	derived func(of func(name string) float64) float64
+}
+
+// The spans of numbers.
+const (
+	whole = "$window"
+	last  = "$newest"
+)
+
+var allLabels = []string{}
+
+// limit holds when each of the numbers, separated by spaces, is at least the
+// threshold, or as op says (">", "<", "known"); times is a number that the threshold multiplies.
+// Without a threshold, least is the limit.
+type limit struct {
+	numbers, threshold, op, times string
+	least                         float64
+}
+
+// outcome is what a finding says when all its limits hold. Of the titles and of the
+// costs the first is taken whose numbers are all above 0, of the titles at least the last.
+type outcome struct {
+	when       []limit
+	severity   findings.Severity
+	confidence findings.Confidence
+	raise      []limit // makes it as severe as raised
+	raised     findings.Severity
+	titles     []string
+	costs      []string
+}
+
+// machine is the subject of most signs.
+func machine(map[string]string) string { return "machine" }
+
+// monitor is the subject of signs of the monitor itself.
+func monitor(map[string]string) string { return "teescope" }
+
+// rule is the comparison for the engine.
+func (c comparison) rule() *findings.Rule {
+	r := c.Rule
+	r.Run = c.find
+	return &r
+}
+
+func (c comparison) find(ctx context.Context, p *findings.Pass) error {
+	found := map[string]*findings.Finding{}
+	var unknown error
+	for _, s := range c.signs {
+		points, err := p.Query(ctx, s.candidates(p), p.To)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(points, func(a, b metric.Point) int {
+			if s.below {
+				return cmp.Compare(a.Value, b.Value)
+			}
+			return cmp.Compare(b.Value, a.Value)
+		})
+		seen := map[string]bool{}
+		for _, pt := range points {
+			j, err := s.judge(ctx, p, pt.Labels, seen)
+			if err != nil {
+				return err
+			}
+			if j.missing && s.unknown != nil {
+				unknown = s.unknown(j.subject)
+			}
+			if j.finding == nil {
+				continue
+			}
+			seen[j.subject] = true
+			if first := found[j.subject]; first != nil {
+				first.Evidence = append(first.Evidence, j.finding.Evidence...)
+			} else {
+				found[j.subject] = j.finding
+			}
+		}
+	}
+	for _, f := range found {
+		p.Report(*f)
+	}
+	if len(found) > 0 {
+		return nil
+	}
+	return unknown
+}
+
+// candidates is the query for the elements that reach the lowest limits of all subjects.
+func (s sign) candidates(p *findings.Pass) string {
+	x := expansion{pass: p}
+	where := x.query(s.where, "")
+	if s.value == "" {
+		return where
+	}
+	return held(p, func(w string) string { return x.query(s.value, w) }, p.Least(s.least)) + where
+}
+
+// judgement is what a sign says of one candidate.
+type judgement struct {
+	subject string
+	finding *findings.Finding // nil when a limit does not hold
+	missing bool              // the first number is
+}
+
+// judge compares a candidate with the limits of its own subject, unless it was seen.
+func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[string]bool) (judgement, error) {
+	name, err := s.named(ctx, p, labels)
+	j := judgement{subject: name}
+	if err != nil || seen[name] {
+		return j, err
+	}
+	x := expansion{pass: p, here: s.here(labels), subject: name, labels: labels, words: s.words,
+		values: map[string]float64{}, units: map[string]string{}}
+	e := evidence{pass: p}
+	x.gather(ctx, &e, s.numbers)
+	if e.err != nil {
+		return j, e.err
+	}
+	if first := s.numbers[0].name; math.IsNaN(x.of(first)) {
+		j.missing = true
+	}
+	i := slices.IndexFunc(s.cases, func(o outcome) bool { return x.hold(o.when) })
+	if i < 0 {
+		return j, nil
+	}
+	o := s.cases[i]
+	x.gather(ctx, &e, s.details)
+	f := &findings.Finding{Subject: name, Severity: o.severity, Confidence: o.confidence, Remedy: s.remedy, Title: x.first(o.titles), Cost: x.first(o.costs)}
+	if f.Title == "" {
+		f.Title, _ = x.sentence(o.titles[len(o.titles)-1])
+	}
+	if len(o.raise) > 0 && x.hold(o.raise) {
+		f.Severity = o.raised
+	}
+	if low, high := x.of(s.share[0]), x.of(s.share[1]); s.share[0] != "" && low >= 0 && low <= high && high <= 1 {
+		f.Share = &[2]float64{low, high}
+	}
+	if s.trust != "" {
+		if trust := e.trust(ctx, labels, s.trust); f.Confidence == "" {
+			f.Confidence = trust
+		}
+	}
+	f.Evidence, j.finding = e.list, f
+	return j, e.err
+}
+
+// here are the matchers of a candidate's labels.
+func (s sign) here(labels map[string]string) string {
+	keep := s.keep
+	switch {
+	case keep == nil:
+		keep = []string{"job", "instance"}
+	case len(keep) == 0:
+		keep = slices.Collect(maps.Keys(labels))
+	}
+	kept := map[string]string{}
+	for _, l := range keep {
+		if v, ok := labels[l]; ok {
+			kept[l] = v
+		}
+	}
+	return strings.Trim(findings.Selector("", kept), "{}")
+}
+
+func (s sign) named(ctx context.Context, p *findings.Pass, labels map[string]string) (string, error) {
+	name := s.subject(labels)
+	if s.of == "" {
+		return name, nil
+	}
+	return named(ctx, p, name, s.of, labels["instance"])
+}
+
+// expansion fills in the placeholders for one subject.
+type expansion struct {
+	pass          *findings.Pass
+	here, subject string
+	labels, words map[string]string
+	values        map[string]float64
+	units         map[string]string
+}
+
+var (
+	inQuery    = regexp.MustCompile(`\$here,?|\$\$|\$[a-z_]+`)
+	inSentence = regexp.MustCompile(`\{[a-z_]+\}`)
+)
+
+func (x expansion) query(text, over string) string {
+	return x.element(text, over, nil, strconv.Quote)
+}
+
+// element fills in a query or a text; labels are those of an element of number.each.
+func (x expansion) element(text, over string, labels map[string]string, value func(string) string) string {
+	return inQuery.ReplaceAllStringFunc(text, func(found string) string {
+		switch name := found[1:]; name {
+		case "here", "here,":
+			if x.here == "" {
+				return ""
+			}
+			return x.here + strings.TrimPrefix(name, "here")
+		case "window":
+			return window(x.pass)
+		case "newest":
+			return newest(x.pass)
+		case "only":
+			return only(withoutName(x.labels))
+		case "over":
+			return x.element(over, "", nil, value)
+		case "$":
+			return name
+		default:
+			if v, ok := labels[name]; ok {
+				return value(v)
+			}
+			if v, ok := x.words[name]; ok {
+				return v
+			}
+			return fmt.Sprintf("%g", x.pass.Least(name))
+		}
+	})
+}
+
+func raw(v string) string { return v }
+
+// gather evaluates the numbers in their order.
+func (x expansion) gather(ctx context.Context, e *evidence, numbers []number) {
+	for _, n := range numbers {
+		switch {
+		case n.derived != nil:
+			x.values[n.name], x.units[n.name] = n.derived(x.of), n.unit
+			continue
+		case n.after != "" && !(x.of(n.after) > 0):
+			x.values[n.name] = math.NaN()
+			continue
+		}
+		elements := []metric.Point{{}}
+		if n.each != "" && e.err == nil {
+			elements, e.err = x.pass.Query(ctx, x.query(n.each, n.over), x.pass.To)
+		}
+		if n.over != "" {
+			n.text += ", mean of the last $over"
+		}
+		for _, pt := range elements {
+			v := e.add(ctx, x.element(n.text, n.over, pt.Labels, raw), n.unit, x.element(n.expr, n.over, pt.Labels, strconv.Quote))
+			x.values[n.name], x.units[n.name] = v, n.unit
+		}
+	}
+}
+
+// of is a number by its name, NaN where it is missing.
+func (x expansion) of(name string) float64 {
+	if v, ok := x.values[name]; ok {
+		return v
+	}
+	return math.NaN()
+}
+
+// hold reports whether all limits hold; one of a missing number does not.
+func (x expansion) hold(limits []limit) bool {
+	for _, l := range limits {
+		bound := l.least
+		if l.threshold != "" {
+			bound = x.pass.Limit(l.threshold, x.subject)
+		}
+		if l.times != "" {
+			bound *= x.of(l.times)
+		}
+		for _, name := range strings.Fields(l.numbers) {
+			v := x.of(name)
+			if holds := l.op == "" && v >= bound || l.op == ">" && v > bound || l.op == "<" && v < bound || l.op == "known" && !math.IsNaN(v); !holds {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// first is the first sentence whose numbers are all above 0, or "".
+func (x expansion) first(sentences []string) string {
+	for _, s := range sentences {
+		if out, ok := x.sentence(s); ok {
+			return out
+		}
+	}
+	return ""
+}
+
+// sentence fills in a sentence; ok when its numbers are all above 0.
+func (x expansion) sentence(text string) (out string, ok bool) {
+	ok = true
+	out = inSentence.ReplaceAllStringFunc(x.element(text, "", nil, raw), func(found string) string {
+		name := strings.Trim(found, "{}")
+		if name == "subject" {
+			return x.subject
+		}
+		if v, number := x.values[name]; number {
+			ok = ok && v > 0
+			return spoken(v, x.units[name])
+		}
+		return cmp.Or(x.words[name], x.labels[name])
+	})
+	return out, ok
+}
+
+// spoken prints a number as a sentence needs it: rates and plain numbers without a
+// unit, which the sentence says.
+func spoken(v float64, unit string) string {
+	switch unit {
+	case "", "1/s":
+		return metric.Count(v)
+	}
+	return metric.Value(v, unit)
+}

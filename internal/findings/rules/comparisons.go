@@ -1,0 +1,620 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// comparisons are the rules that only compare queries with limits. A new one is a value
+// here and its fixtures.
+var comparisons = []comparison{
+	{
+		Rule: findings.Rule{
+			Name:  "enclave_churn",
+			Title: "Enclave churn",
+			Doc: "At least one enclave is created every 10 seconds, over either window and over its newest half minute, and enclaves live for less than 30 seconds on average: " +
+				"the number of enclaves divided by those created a second (Little's law). Creating an enclave copies and measures each of its pages, " +
+				"so the start can take longer than the work.",
+			Needs: []string{pagesAdded, "tee_sgx_enclaves"},
+			Thresholds: []findings.Threshold{
+				{Name: "made", Doc: "enclaves created", Unit: "1/s", Default: 0.1},
+				{Name: "life", Doc: "average life of an enclave, less than", Unit: "seconds", Default: 30},
+			},
+			Remedy: "Reuse enclaves: use a pool, or a server instead of one program for each task. Make enclaves that must start small: use a smaller heap, " +
+				"or one that grows (SGX2: sgx.edmm_enable in Gramine, a small HeapInitSize in the Intel SDK).",
+			// Intel says there that an enclave with a heap of 1 GB takes several seconds to start.
+			Reference: "https://www.intel.com/content/www/us/en/support/articles/000089477/software/development-software.html",
+		},
+		signs: []sign{{
+			value: enclavesMade("sum by (job, instance)"), least: "made",
+			subject: machine, of: pagesAdded,
+			numbers: []number{
+				{name: "rate", text: "enclaves created", unit: "1/s", expr: enclavesMade("sum"), over: last},
+				{name: "mean", text: "enclaves created", unit: "1/s", expr: enclavesMade("sum"), over: whole},
+				{name: "alive", text: "enclaves that exist", expr: "avg_over_time(tee_sgx_enclaves{$here}[$over])", over: whole},
+				{name: "life", text: "average life of an enclave", unit: "seconds",
+					expr: "sum(avg_over_time(tee_sgx_enclaves{$here}[$window])) / " + strings.ReplaceAll(enclavesMade("sum"), "$over", "$window")},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "rate mean", threshold: "made"}, {numbers: "life", op: "<", threshold: "life"}},
+				severity: findings.Warning,
+				titles:   []string{"{rate} enclaves a second are created on the {subject} and live for {life} on average."},
+				costs:    []string{"{added} are copied into the EPC and measured, {each} for each enclave; Intel states several seconds for 1 GB (from literature, not measured here)."},
+			}},
+			details: []number{
+				{name: "added", text: "EPC filled for new enclaves", unit: "bytes/s", expr: fmt.Sprintf("sum(rate(%s{$here}[$window])) * 4096", pagesAdded)},
+				{name: "each", unit: "bytes", derived: func(of func(string) float64) float64 { return of("added") / of("mean") }},
+			},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "bounce_buffers",
+			Title: "Bounce buffers run out",
+			Doc: "At least 70 % of the bounce buffer pool (SWIOTLB), which carries all I/O of a confidential VM, was in use at a reading of the last half minute, or a mapping did not fit. " +
+				"A mapping needs adjacent slots, so one can fail long before the pool is full; then I/O waits or fails. " +
+				"A pool that was 90 % full at any time since boot is information.",
+			Needs: []string{poolSize, poolUsed},
+			Thresholds: []findings.Threshold{
+				{Name: "used", Doc: "share of the pool that is in use", Unit: "ratio", Default: 0.7},
+				{Name: "high_water", Doc: "largest share of the pool in use since boot", Unit: "ratio", Default: 0.9},
+				{Name: "failures", Doc: "mappings that did not fit", Unit: "1/s", Default: 0.001},
+			},
+			Remedy: "Enlarge the pool with the kernel option swiotlb=SLOTS of 2 KiB each (swiotlb=524288 is 1 GiB; the default in a confidential VM is 6 % of its memory, at most 1 GiB). " +
+				"Or reduce requests in flight (queue depth, number and size of network queues), or use a kernel with CONFIG_SWIOTLB_DYNAMIC.",
+			Reference: "https://docs.kernel.org/core-api/swiotlb.html",
+		},
+		signs: []sign{{
+			where:   "sum by (job, instance) (" + poolSize + ") > 0",
+			subject: machine, of: poolSize,
+			numbers: []number{
+				{name: "used", text: "largest share of the pool in use at a reading of the last $newest", unit: "ratio",
+					expr: "max(max_over_time(" + poolUsed + "{$here}[$newest])) / max(" + poolSize + "{$here})"},
+				{name: "mark", text: "largest share of the pool in use since boot, as the kernel recorded it", unit: "ratio",
+					expr: "max(tee_swiotlb_used_max_bytes{$here}) / max(" + poolSize + "{$here})"},
+				{name: "size", text: "size of the pool", unit: "bytes", expr: "max(" + poolSize + "{$here})"},
+				{name: "failures", text: "mappings that did not fit", unit: "1/s", expr: "sum(rate(tee_swiotlb_mapping_failures_total{$here}[$over]))", over: last},
+				{name: "free", unit: "bytes", derived: func(of func(string) float64) float64 { return (1 - of("used")) * of("size") }},
+			},
+			cases: []outcome{
+				{
+					when:     []limit{{numbers: "failures", threshold: "failures"}},
+					severity: findings.Critical,
+					titles:   []string{"{failures} mappings a second do not fit into the {subject}'s bounce buffers of {size}: I/O waits or fails."},
+					costs:    []string{"{failures} requests a second to disks or networks are delayed or lost (measured)."},
+				},
+				{
+					when:     []limit{{numbers: "used", threshold: "used"}},
+					severity: findings.Warning,
+					titles:   []string{"The {subject} uses {used} of its {size} of bounce buffers."},
+					costs:    []string{"Nothing is lost yet; I/O waits or fails once another {free} are in flight.", "Nothing is lost yet; I/O waits or fails beyond 100 %."},
+				},
+				{
+					when:     []limit{{numbers: "mark", threshold: "high_water"}},
+					severity: findings.Info,
+					titles:   []string{"The {subject}'s bounce buffers were {mark} full at some time since boot."},
+				},
+			},
+			details: []number{{text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$newest]))"}},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "bounced_io",
+			Title: "I/O through bounce buffers",
+			Doc: "At least 100 MB a second pass through bounce buffers, over either window and over its newest half minute: the kernel copies each byte once more, because the host's devices " +
+				"cannot reach the private memory of a confidential VM. The cost of a copy is calibrated on this machine; at 100 MB a second it is a few percent of a core. " +
+				"Confidential I/O has this price, so the finding is information until the copies alone use 5 % of the CPU time in use.",
+			Needs: []string{bounced},
+			Thresholds: []findings.Threshold{
+				{Name: "bounced", Doc: "bytes that request bounce buffers", Unit: "bytes/s", Default: 100e6},
+				{Name: "share", Doc: "share of copies in the CPU time in use, for a warning", Unit: "ratio", Default: 0.05},
+			},
+			Remedy: "Move fewer bytes: compress, cache, keep data in memory, read only what you need. Encrypt once: disk encryption below and TLS above a bounce buffer make three passes over each byte. " +
+				"Devices that are trusted with private memory (TDISP, trusted I/O) need no bounce buffers.",
+			Reference: "https://docs.kernel.org/core-api/swiotlb.html and Li et al.: Bifrost: Analysis and Optimization of Network I/O Tax in Confidential Virtual Machines (USENIX ATC 2023), " +
+				"https://www.usenix.org/conference/atc23/presentation/lidingji",
+		},
+		signs: []sign{{
+			value: "sum by (job, instance) (rate(" + bounced + "{$here}[$over]))", least: "bounced",
+			subject: machine, of: bounced, trust: "swiotlb_bounces",
+			numbers: []number{
+				{name: "rate", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$over]))", over: last},
+				{name: "mean", text: "bytes that request bounce buffers", unit: "bytes/s", expr: "sum(rate(" + bounced + "{$here}[$over]))", over: whole},
+				{text: "bytes of networks and disks in the same time", unit: "bytes/s",
+					expr: `(sum(rate(node_network_receive_bytes_total{$here,device!="lo"}[$newest])) + sum(rate(node_network_transmit_bytes_total{$here,device!="lo"}[$newest])))` +
+						` + ((sum(rate(node_disk_read_bytes_total{$here}[$newest])) + sum(rate(node_disk_written_bytes_total{$here}[$newest]))) or vector(0))`},
+				{name: "copy", text: "CPU time of one copy of them, at the calibrated cost of a page", unit: "cores", expr: copied("median")},
+				{name: "low", text: "that as a share of all CPU time in use, at least", unit: "ratio", expr: copied("low") + " / " + inUse, after: "copy"},
+				{name: "high", text: "that as a share of all CPU time in use, at most", unit: "ratio", expr: copied("high") + " / " + inUse, after: "copy"},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "rate mean", threshold: "bounced"}},
+				severity: findings.Info,
+				raise:    []limit{{numbers: "low", threshold: "share"}}, raised: findings.Warning,
+				titles: []string{"The {subject} copies {rate} of I/O through bounce buffers."},
+				costs: []string{
+					"One copy of each byte, the minimum, costs {copy} at the cost calibrated on this machine.",
+					"The cost of the copies is unknown here; others measured over 50 % of the CPU cycles of network servers in confidential VMs for bounce buffers and packets (from literature, Bifrost).",
+				},
+			}},
+			share: [2]string{"low", "high"},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "memory_conversions",
+			Title: "Repeated memory conversions",
+			Doc: "A confidential VM makes memory shared with the hypervisor and private again, each at least 100 times a second, over either window and over its newest half minute. " +
+				"Each conversion calls the hypervisor, changes page tables of guest and host, and flushes TLBs; buffers that are kept need it once. Memory that stays shared does not count.",
+			Needs: []string{conversions},
+			Thresholds: []findings.Threshold{
+				{Name: "conversions", Doc: "conversions in the rarer direction", Unit: "1/s", Default: 100},
+				{Name: "share", Doc: "share of conversions in the CPU time in use that is critical", Unit: "ratio", Default: 0.1},
+			},
+			Remedy: "Find the driver with `bpftrace -e 'kprobe:set_memory_decrypted { @[kstack] = count(); }'`. The usual cause is a driver that allocates coherent DMA buffers for each request: " +
+				"load it with larger pools, keep its queues and devices open, or use a kernel whose driver takes buffers from the bounce pool instead.",
+			Reference: tdxDocument + " (shared memory conversions) and https://docs.kernel.org/arch/x86/amd-memory-encryption.html",
+		},
+		signs: []sign{{
+			where:   "count by (job, instance) (" + conversions + ")",
+			subject: machine, of: conversions, trust: "conversions",
+			numbers: []number{
+				{name: "shared_now", text: "conversions to_shared", unit: "1/s", expr: converted("to_shared"), over: last},
+				{name: "shared", text: "conversions to_shared", unit: "1/s", expr: converted("to_shared"), over: whole},
+				{name: "private_now", text: "conversions to_private", unit: "1/s", expr: converted("to_private"), over: last},
+				{name: "private", text: "conversions to_private", unit: "1/s", expr: converted("to_private"), over: whole},
+				{name: "rarer", unit: "1/s", derived: func(of func(string) float64) float64 {
+					return min(of("shared_now"), of("shared"), of("private_now"), of("private"))
+				}},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "rarer", threshold: "conversions"}}, // missing where one direction is not visible
+				severity: findings.Warning,
+				raise:    []limit{{numbers: "share", threshold: "share"}}, raised: findings.Critical,
+				titles: []string{"The {subject} makes memory shared and private again {rarer} times a second."},
+				costs:  []string{"Conversions use {time} (measured)."},
+			}},
+			details: []number{
+				{text: "memory converted", unit: "bytes/s", expr: "sum(rate(tee_private_memory_converted_bytes_total{$here}[$newest]))"},
+				{name: "time", text: "time in conversions", unit: "cores", expr: "sum(rate(tee_private_memory_conversion_duration_seconds_sum{$here}[$newest]))"},
+				{name: "share", text: "that as a share of all CPU time in use", unit: "ratio",
+					expr: "sum(rate(tee_private_memory_conversion_duration_seconds_sum{$here}[$newest])) / " + inUse, after: "time"},
+				{text: "conversions that failed, whose memory the kernel does not use again", unit: "1/s", expr: "sum(rate(tee_private_memory_conversion_failures_total{$here}[$newest]))"},
+			},
+			share: [2]string{"share", "share"},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "unaccepted_memory",
+			Title: "Memory still being accepted",
+			Doc: "This confidential VM accepts at least 16 MiB of memory a second over either window, and has more to accept. A guest accepts memory when it first needs it, " +
+				"each time with calls to the hypervisor or to the TDX module, so programs that run soon after boot are slower than they will be, and measurements include that. " +
+				"Memory that nobody needs stays unaccepted and costs nothing.",
+			Needs: []string{unaccepted, "tee_memory_accepted_bytes_total"},
+			Thresholds: []findings.Threshold{
+				{Name: "accepted", Doc: "memory accepted", Unit: "bytes/s", Default: 16 << 20},
+			},
+			Remedy: "Wait, or accept all memory before the work begins: boot with accept_memory=eager, or touch it once (`stress-ng --vm`, mlock, prealloc of the application). " +
+				"Do not compare results measured during that time.",
+			Reference: "https://docs.kernel.org/admin-guide/kernel-parameters.html (accept_memory) and Shutemov: Implement support for unaccepted memory, http://mail.spinics.net/lists/linux-efi/msg23652.html",
+		},
+		signs: []sign{{
+			value: "sum by (job, instance) (rate(tee_memory_accepted_bytes_total{$here}[$over]))", least: "accepted",
+			where:   " and sum by (job, instance) (" + unaccepted + ") > 0",
+			subject: machine, of: unaccepted,
+			numbers: []number{
+				{name: "left", text: "memory not accepted yet", unit: "bytes", expr: "sum(" + unaccepted + "{$here})"},
+				{name: "rate", text: "memory accepted", unit: "bytes/s", expr: "sum(rate(tee_memory_accepted_bytes_total{$here}[$over]))", over: last},
+				{name: "mean", text: "memory accepted", unit: "bytes/s", expr: "sum(rate(tee_memory_accepted_bytes_total{$here}[$over]))", over: whole},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "rate mean", threshold: "accepted"}},
+				severity: findings.Info,
+				titles:   []string{"The {subject} still accepts memory at {rate}; {left} are left."},
+				costs: []string{
+					"Accepting memory uses {time} (measured).",
+					"The cost of accepting is unknown here; its author saw guests of 4 GB boot 2.5 times and of 64 GB 4 times as fast when it is postponed (from literature), and that work happens now.",
+				},
+			}},
+			details: []number{
+				{text: "time until all is accepted at this rate", unit: "seconds", expr: "sum(" + unaccepted + "{$here}) / sum(rate(tee_memory_accepted_bytes_total{$here}[$newest]))"},
+				{name: "time", text: "time of tasks that first have to accept memory", unit: "cores", expr: "sum(rate(tee_memory_acceptance_duration_seconds_sum{$here}[$newest]))"},
+				{name: "share", text: "that as a share of all CPU time in use", unit: "ratio",
+					expr: "sum(rate(tee_memory_acceptance_duration_seconds_sum{$here}[$newest])) / " + inUse, after: "time"},
+			},
+			share: [2]string{"share", "share"},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "cpu_steal",
+			Title: "CPU steal",
+			Doc: "The host gave at least 5 % of a virtual machine's CPU time to others while the machine wanted to run, over either window and over its newest half minute. " +
+				"That exceeds the usual cost of a confidential VM, so results measured during that time say little. " +
+				"On bare metal steal is always 0.",
+			Needs: []string{"node_cpu_seconds_total"},
+			Thresholds: []findings.Threshold{
+				{Name: "share", Doc: "share of a machine's CPU time that is stolen", Unit: "ratio", Default: 0.05},
+				{Name: "share_critical", Doc: "such a share that is critical", Unit: "ratio", Default: 0.20},
+			},
+			Remedy: "Ask for dedicated CPUs or another host: this one is overcommitted. Do not compare results measured during that time. " +
+				"A guest throttled by its own quota (burstable instance types) looks the same.",
+			Reference: "https://docs.kernel.org/filesystems/proc.html (steal, under /proc/stat)",
+		},
+		signs: []sign{{
+			value: stolen, least: "share",
+			subject: machine, of: "node_cpu_seconds_total",
+			numbers: []number{
+				{name: "stolen", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: whole},
+				{name: "now", text: "share of CPU time stolen", unit: "ratio", expr: stolen, over: last},
+				{name: "cores", text: "CPU time stolen", unit: "cores", expr: `sum(rate(node_cpu_seconds_total{$here,mode="steal"}[$over]))`, over: whole},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "stolen now", threshold: "share"}},
+				severity: findings.Warning,
+				raise:    []limit{{numbers: "stolen", threshold: "share_critical"}}, raised: findings.Critical,
+				titles: []string{"The {subject} loses {stolen} of its CPU time to its host."},
+				costs:  []string{"The {subject} wanted {cores} more than it got."},
+			}},
+			share: [2]string{"stolen", "stolen"},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "cpu_throttling",
+			Title: "CPU throttling",
+			Doc: "A container or unit exhausted its CPU quota in at least 25 % of the scheduling periods in which it had work, over either window and over its newest half " +
+				"minute; the share is that of Kubernetes' usual alert CPUThrottlingHigh. Three quarters are critical. A group with work in less than one period " +
+				"a second is left out, because its share says little. Groups without a quota are never throttled and show no periods.",
+			Needs: []string{cfsPeriods, cfsThrottled},
+			Thresholds: []findings.Threshold{
+				{Name: "share", Doc: "share of the periods that exhausted the quota", Unit: "ratio", Default: 0.25},
+				{Name: "share_critical", Doc: "such a share that is critical", Unit: "ratio", Default: 0.75},
+				{Name: "periods", Doc: "periods in which the group had work", Unit: "1/s", Default: 1},
+			},
+			Remedy: "Raise the quota (resources.limits.cpu, CPUQuota=, cpu.max), or remove it where nobody else needs the CPU. Use as many threads as the quota has cores " +
+				"(GOMAXPROCS, -XX:ActiveProcessorCount, worker_processes), because many threads exhaust a period's quota in its first milliseconds. " +
+				"A longer period or cpu.max.burst allows short bursts. Do not compare results measured during that time.",
+			Reference: "https://docs.kernel.org/scheduler/sched-bwc.html and https://runbooks.prometheus-operator.dev/runbooks/kubernetes/cputhrottlinghigh/",
+		},
+		signs: []sign{{
+			value: throttled, least: "share",
+			where: " and rate(" + cfsPeriods + "[$window]) >= $periods",
+			keep:  allLabels, subject: groupName, of: cfsPeriods,
+			numbers: []number{
+				{name: "ran", text: "share of the periods that exhausted the quota", unit: "ratio", expr: throttled, over: whole},
+				{name: "now", text: "share of the periods that exhausted the quota", unit: "ratio", expr: throttled, over: last},
+				{name: "periods", text: "periods in which it had work", unit: "1/s", expr: "sum(rate(" + cfsPeriods + "{$here}[$over]))", over: whole},
+				{name: "stopped", text: "time for which its tasks were stopped in the last $window, summed over CPUs", unit: "seconds", expr: "sum(increase(" + cfsSeconds + "{$here}[$window]))"},
+				{text: "CPU time that it used", unit: "cores", expr: "sum(rate(container_cpu_usage_seconds_total{$here}[$over]))", over: whole},
+				{name: "quota", text: "its quota", unit: "cores", expr: "container_spec_cpu_quota{$here} / container_spec_cpu_period{$here}"},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "ran now", threshold: "share"}, {numbers: "periods", threshold: "periods"}},
+				severity: findings.Warning,
+				raise:    []limit{{numbers: "ran", threshold: "share_critical"}}, raised: findings.Critical,
+				titles: []string{
+					"{subject} is throttled in {ran} of its scheduling periods: its quota is {quota}.",
+					"{subject} is throttled in {ran} of its scheduling periods.",
+				},
+				costs: []string{"Its tasks were stopped for {stopped} in the last $window, summed over CPUs."},
+			}},
+		}},
+	},
+	{
+		// redis-benchmark with two threads and redis-server, all pinned to one CPU, make tasks
+		// wait for the CPU 50 to 89 % of the time, unpinned on two CPUs 3 to 42 %; so below 90 %
+		// the CPU is well used rather than short. Waiting for memory is reclaim and never wanted:
+		// systemd-oomd begins to kill at 60 % by default, and a tenth of the time is felt long before.
+		Rule: findings.Rule{
+			Name:  "pressure",
+			Title: "Machine under pressure",
+			Doc: "Some task waits for memory at least 10 % of the time, or for the CPU 90 %, by the kernel's pressure stall information, " +
+				"over either window and over its newest half minute. The CPU's limit is high because a busy server and its load generator on one CPU reach 89 %. " +
+				"The rule io_saturation covers waiting for I/O.",
+			Needs: []string{"node_pressure_memory_waiting_seconds_total", "node_pressure_cpu_waiting_seconds_total"},
+			Thresholds: []findings.Threshold{
+				{Name: "memory", Doc: "share of time in which a task waits for memory", Unit: "ratio", Default: 0.10},
+				{Name: "cpu", Doc: "share of time in which a task waits for a CPU", Unit: "ratio", Default: 0.90},
+			},
+			Remedy:    "Take load off the machine, or give it more of what is short.",
+			Reference: "https://docs.kernel.org/accounting/psi.html",
+		},
+		signs: []sign{ // the worse one first
+			strain("memory", "memory", findings.Critical,
+				"Make the working set smaller, raise the limit of the container, or give the VM more memory: pages are reclaimed and read again."),
+			strain("cpu", "the CPU", findings.Warning, causes.CPUPressure.Remedy),
+		},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "network_loss",
+			Title: "Network loss",
+			Doc: "A machine that sends at least 100 TCP segments a second retransmits 1 % of them; or its network devices drop at least 1 % of the " +
+				"packets and 10 a second; or a listening socket refuses at least one connection a second because its queue is full; or, as information, at least half " +
+				"of the connections and 50 a second end in a reset. Over either window and over its newest half minute. At a loss of 1 % a TCP connection keeps about 12 " +
+				"segments in flight however fast the network is (Mathis and others, 1997). Counters are those of the monitor's network namespace.",
+			Needs: []string{tcpAgain, tcpOut},
+			Thresholds: []findings.Threshold{
+				{Name: "retransmits", Doc: "share of the TCP segments sent again", Unit: "ratio", Default: 0.01},
+				{Name: "segments", Doc: "TCP segments sent, below which that share says little", Unit: "1/s", Default: 100},
+				{Name: "drops", Doc: "share of the packets that network devices drop", Unit: "ratio", Default: 0.01},
+				{Name: "dropped", Doc: "packets dropped, below which that share says little", Unit: "1/s", Default: 10},
+				{Name: "refused", Doc: "connections refused by full queues", Unit: "1/s", Default: 1},
+				{Name: "resets", Doc: "share of the connections that end in a reset", Unit: "ratio", Default: 0.5},
+				{Name: "reset", Doc: "connections reset, below which that share says little", Unit: "1/s", Default: 50},
+			},
+			Remedy: whereLost,
+			Reference: "https://docs.kernel.org/networking/snmp_counter.html and Mathis, Semke, Mahdavi, Ott: The Macroscopic Behavior of the TCP Congestion Avoidance " +
+				"Algorithm (CCR 1997), https://doi.org/10.1145/263932.264023",
+		},
+		signs: []sign{ // in the order of their weight
+			loss{
+				share: "retransmits", floor: "segments", total: true,
+				part: []string{tcpAgain}, whole: []string{tcpOut},
+				severity: findings.Warning, text: "TCP segments sent again", wholes: "TCP segments sent",
+				title: "The {subject} retransmits {share} of its TCP segments.",
+				cost:  "At such a loss a TCP connection keeps about {flight} segments in flight, however fast the network is (1.22 / sqrt(loss), Mathis 1997).",
+				remedy: "Find where segments get lost: check whether drops of this machine's devices or queues coincide, test the path (`mtr -T`), " +
+					"and suspect policers of cloud networks and small receive rings of virtual ones.",
+			}.sign(),
+			loss{
+				share: "drops", floor: "dropped",
+				part:     []string{"node_network_receive_drop_total", "node_network_transmit_drop_total"},
+				whole:    []string{"node_network_receive_packets_total", "node_network_transmit_packets_total"},
+				severity: findings.Warning, text: "packets dropped by network devices", wholes: "packets of network devices",
+				title: "The {subject}'s network devices drop {share} of the packets.",
+				remedy: "Use larger rings (`ethtool -G`), more queues (`ethtool -L`) or a larger net.core.netdev_max_backlog, and relieve the CPU of soft interrupts: " +
+					"packets arrive faster than they are taken, or nobody wants them. In a confidential VM a full bounce buffer also drops packets.",
+			}.sign(),
+			loss{
+				floor:    "refused",
+				part:     []string{"node_netstat_TcpExt_ListenDrops"},
+				severity: findings.Warning, text: "connections refused by full queues",
+				title: "The {subject} refuses {rate} connections a second, because a listening socket's queue is full.",
+				remedy: "Lengthen the backlog (listen(2), net.core.somaxconn, net.ipv4.tcp_max_syn_backlog), accept with more workers, or keep connections open: " +
+					"a server does not accept connections as fast as they come.",
+			}.sign(),
+			loss{
+				share: "resets", floor: "reset",
+				part:     []string{"node_netstat_Tcp_EstabResets"},
+				whole:    []string{"node_netstat_Tcp_ActiveOpens", "node_netstat_Tcp_PassiveOpens"},
+				severity: findings.Info, text: "TCP connections that ended in a reset", wholes: "TCP connections opened",
+				title: "Of the {subject}'s TCP connections, {share} end in a reset.",
+				remedy: "See on which side and when with tee_tcp_resets_sent_total and tee_tcp_resets_received_total. Load generators and health checks close connections with data unread or " +
+					"with SO_LINGER set to 0 on purpose; a middlebox or a timeout also cuts them.",
+			}.sign(),
+		},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "blind_counters",
+			Title: "Blind counters",
+			Doc: "Hardware or hypervisor hides what an enabled source would read, such as performance counters in a production enclave, a trust domain or a plain " +
+				"virtual machine. Hidden values are missing; they are not 0. This is information, because no setting on this machine brings the values, and it must have been so in all of " +
+				"either window. Sources that the monitor's budget restricts are not meant. No threshold: there is nothing to compare.",
+			Needs: []string{"teescope_source_up"},
+			Remedy: "Measure on a machine that shows the counters: bare metal, a virtual machine with a virtual PMU, " +
+				"an enclave in debug mode (not for production), a trust domain with the attribute PERFMON. Or switch the source off if you do not need its values.",
+			Reference: "docs/metrics.md, \"Cannot see\" of each source; Intel SDM volume 3D, Enclave Code Debug and Profiling, Interaction with Performance Monitoring",
+		},
+		signs: []sign{{
+			where: fmt.Sprintf("min_over_time(%[1]s[$window]) == 1 and %[1]s == 1", `teescope_source_blind{reason!="`+budgetReason+`"}`),
+			keep:  []string{"job", "instance", "source"}, of: "teescope_source_up",
+			subject: func(labels map[string]string) string { return labels["source"] },
+			numbers: []number{
+				{name: "share", text: "share of the readings in the last $window without its counters", unit: "ratio",
+					expr: "sum(count_over_time(teescope_source_blind{$here}[$window])) / sum(count_over_time(teescope_source_up{$here}[$window]))"},
+				{text: "1 where it delivers the rest of its values", expr: "sum(teescope_source_up{$here})"},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "share", least: 0.5}}, // else it has just begun, or comes and goes
+				severity: findings.Info,
+				titles:   []string{"Counters of the source {subject} have been unavailable for $window: {reason}."},
+			}},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "over_budget",
+			Title: "Monitor over budget",
+			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds what --budget allows for each CPU times the number of CPUs, " +
+				"over either window and over its newest half minute. Measurements include that cost.",
+			Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
+			Thresholds: []findings.Threshold{
+				{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
+			},
+			Remedy: "Switch off sources that you do not need, on the page or in the configuration file; read less often (--interval); ask for shorter histories; or allow more with --budget. " +
+				"The kernel side stays within the budget automatically: sources first drop detail, then count only part of the time. The excess is in user space.",
+			Reference: "https://docs.kernel.org/admin-guide/sysctl/kernel.html#bpf-stats-enabled",
+		},
+		signs: []sign{{
+			where: fmt.Sprintf("%s > $factor * %s and %s > $factor * %s", strings.ReplaceAll(overhead, "$over", whole), allowed, strings.ReplaceAll(overhead, "$over", last), allowed),
+			of:    "teescope_overhead_cpu_seconds_total", subject: monitor,
+			numbers: []number{
+				{name: "total", text: "CPU time of the monitor", unit: "cores", expr: overhead, over: whole},
+				{name: "now", text: "CPU time of the monitor", unit: "cores", expr: overhead, over: last},
+				{name: "allowed", text: "its budget on this machine", unit: "cores", expr: allowed},
+				{text: "CPU time of its part $part", unit: "cores", over: last,
+					each: "sort(sum by (part) (rate(teescope_overhead_cpu_seconds_total{$here}[$over])))",
+					expr: "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part=$part}[$over]))"},
+				{name: "excess", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("allowed") }},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "total now", op: ">", threshold: "factor", times: "allowed"}},
+				severity: findings.Warning,
+				titles:   []string{"{subject} itself uses {total}; its budget on this machine is {allowed}."},
+				costs:    []string{"It uses {excess} more than its budget allows."},
+			}},
+		}},
+	},
+	{
+		Rule: findings.Rule{
+			Name:  "lost_samples",
+			Title: "Samples lost",
+			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full or a write failed. " +
+				"Charts have a gap there, and rates across it are means. The finding appears once the store takes samples again; until then the page shows the store's error.",
+			Needs: []string{"teescope_store_lost_samples_total"},
+			Thresholds: []findings.Threshold{
+				{Name: "samples", Doc: "samples lost within 15 minutes", Unit: "", Default: 1},
+			},
+			Remedy:    "Free space on the disk that holds --data, keep less (--retention), or move the store to a larger disk.",
+			Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
+		},
+		signs: []sign{{
+			where: lost + " >= $samples",
+			keep:  allLabels, of: "teescope_store_lost_samples_total", subject: monitor,
+			numbers: []number{
+				{name: "lost", text: "samples lost in the last 15m", expr: lost},
+				{text: "samples lost since the monitor started", expr: "teescope_store_lost_samples_total{$here}"},
+				{text: "failed writes after which the log was repaired", expr: "teescope_store_wal_errors_total{$here}"},
+			},
+			cases: []outcome{{
+				when:     []limit{{numbers: "lost", threshold: "samples"}},
+				severity: findings.Warning,
+				titles:   []string{"{subject} lost {lost} samples in the last 15 minutes: charts have a gap there."},
+			}},
+		}},
+	},
+}
+
+const (
+	pagesAdded       = "tee_sgx_epc_pages_added_total"
+	poolSize         = "tee_swiotlb_size_bytes"
+	poolUsed         = "tee_swiotlb_used_bytes"
+	bounced          = "tee_swiotlb_bounced_bytes_total"
+	conversions      = "tee_private_memory_conversions_total"
+	unaccepted       = "tee_unaccepted_memory_bytes"
+	cfsPeriods       = "container_cpu_cfs_periods_total"
+	cfsThrottled     = "container_cpu_cfs_throttled_periods_total"
+	cfsSeconds       = "container_cpu_cfs_throttled_seconds_total"
+	tcpOut, tcpAgain = "node_netstat_Tcp_OutSegs", "node_netstat_Tcp_RetransSegs"
+
+	// budgetReason is the reason of a source that the monitor's own budget restricts.
+	budgetReason = "budget"
+	whereLost    = "Look where with `nstat -az`, `ip -s -s link`, `ethtool -S DEVICE` and `dropwatch -l kas`."
+
+	// inUse is the CPU time per second that the machine used.
+	inUse     = `sum(rate(node_cpu_seconds_total{$here,mode!~"idle|iowait|steal"}[$newest]))`
+	stolen    = `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over])) / sum by (job, instance) (rate(node_cpu_seconds_total{$here}[$over]))`
+	throttled = "rate(" + cfsThrottled + "{$here}[$over]) / rate(" + cfsPeriods + "{$here}[$over])"
+	overhead  = "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here}[$over]))"
+	allowed   = `sum by (job, instance) (teescope_budget_ratio{$here}) * count by (job, instance) (node_cpu_seconds_total{$here,mode="idle"})`
+	// lost compares the counter with its value 15 minutes ago, 0 where it had none: while
+	// nothing can be stored, the counter has no samples either.
+	lost = "teescope_store_lost_samples_total{$here} - (teescope_store_lost_samples_total{$here} offset 15m or teescope_store_lost_samples_total{$here} * 0)"
+)
+
+// enclavesMade are the enclaves created a second, by what the kernel counts of them.
+func enclavesMade(aggregate string) string {
+	return fmt.Sprintf("(%[1]s (rate(tee_sgx_enclaves_initialized_total{$here}[$over])) or %[1]s (rate(tee_sgx_enclaves_created_total{$here}[$over])))", aggregate)
+}
+
+// copied is the CPU time per second of one copy of all bounced bytes.
+func copied(bound string) string {
+	return fmt.Sprintf(`sum(rate(%s{$here}[$newest])) / 4096 * avg(tee_unit_cost_seconds{$here,event="copy_page",bound=%q})`, bounced, bound)
+}
+
+func converted(direction string) string {
+	return fmt.Sprintf("sum(rate(%s{$here,direction=%q}[$over]))", conversions, direction)
+}
+
+// groupName is what people call a control group: its container in its pod, the name
+// that a container runtime gave it, else its path.
+func groupName(labels map[string]string) string {
+	if pod := labels["pod"]; pod != "" {
+		return labels["namespace"] + "/" + pod + "/" + cmp.Or(labels["container"], "pod")
+	}
+	return cmp.Or(labels["name"], labels["id"])
+}
+
+// strain is a resource for which tasks wait, by the kernel's pressure stall
+// information: the share of time in which at least one task waits.
+func strain(resource, words string, severity findings.Severity, remedy string) sign {
+	waits := fmt.Sprintf("rate(node_pressure_%s_waiting_seconds_total{$here}[$over])", resource)
+	text := "share of time in which a task waited for " + words
+	return sign{
+		value: waits, least: resource,
+		of: fmt.Sprintf("node_pressure_%s_waiting_seconds_total", resource), subject: machine,
+		numbers: []number{
+			{name: "share", text: text, unit: "ratio", expr: waits, over: whole},
+			{name: "now", text: text, unit: "ratio", expr: waits, over: last},
+		},
+		cases: []outcome{{
+			when:     []limit{{numbers: "share now", threshold: resource}},
+			severity: severity,
+			titles:   []string{"Tasks of the {subject} wait for " + words + " {share} of the time."},
+			costs:    []string{"At least one task stands still {share} of the time."},
+		}},
+		remedy: remedy,
+	}
+}
+
+// loss is one way in which a network loses something: a share of a whole, or without
+// one a rate.
+type loss struct {
+	share, floor string   // thresholds; share is "" for a rate
+	total        bool     // floor is of the whole, not of the part
+	part, whole  []string // counters, added up
+	severity     findings.Severity
+	text, wholes string // for evidence
+	title, cost  string
+	remedy       string
+}
+
+func (l loss) sign() sign {
+	part := rates(l.part)
+	s := sign{
+		value: part, least: l.floor,
+		of: tcpOut, subject: machine,
+		numbers: []number{
+			{name: "rate", text: l.text, unit: "1/s", expr: part, over: whole},
+			{name: "now", text: l.text, unit: "1/s", expr: part, over: last},
+		},
+		remedy: l.remedy + " " + whereLost,
+	}
+	out := outcome{
+		when:     []limit{{numbers: "rate now", threshold: l.floor}},
+		severity: l.severity,
+		titles:   []string{l.title},
+		costs:    []string{cmp.Or(l.cost, "That is {rate} a second.")},
+	}
+	if l.share != "" {
+		all := rates(l.whole)
+		enough, floor := "rate", part
+		if l.total {
+			enough, floor = "all", all
+		}
+		s.value, s.least = part+" / "+all, l.share
+		s.where = " and " + strings.ReplaceAll(floor, "$over", whole) + " >= $" + l.floor
+		s.numbers = append(s.numbers,
+			number{name: "share", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: whole},
+			number{name: "share_now", text: "their share in the " + l.wholes, unit: "ratio", expr: part + " / " + all, over: last},
+			number{name: "all", text: l.wholes, unit: "1/s", expr: all, over: whole},
+			number{name: "flight", derived: func(of func(string) float64) float64 { return math.Round(1.22 / math.Sqrt(of("share"))) }})
+		out.when = []limit{{numbers: "share share_now", threshold: l.share}, {numbers: enough, threshold: l.floor}}
+	}
+	s.cases = []outcome{out}
+	return s
+}
+
+// rates is the query for the sum of counters a second by machine; the loopback
+// device is no network.
+func rates(counters []string) string {
+	var out []string
+	for _, c := range counters {
+		matchers := "$here"
+		if strings.HasPrefix(c, "node_network_") {
+			matchers += `,device!="lo"`
+		}
+		out = append(out, fmt.Sprintf("sum by (job, instance) (rate(%s{%s}[$over]))", c, matchers))
+	}
+	return "(" + strings.Join(out, " + ") + ")"
+}

@@ -1,0 +1,81 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Measured on two CPUs, and pinned to one, with one to 50 connections: redis-server,
+// redis-benchmark, nginx and wrk switch up to 44,000 times a second, but never
+// more than 0.55 times for each call that moves data, since a sleep has a message
+// to wait for. Twice as many switches as such calls are about something else.
+var contextSwitchStorm = &findings.Rule{
+	Name:  "context_switch_storm",
+	Title: "Context switch storm",
+	Doc: "A process is switched out at least 10,000 times a second, voluntarily or involuntarily, and at least twice " +
+		"for each of its calls that move data; redis-server, nginx and their load generators stay below 0.55 at any rate. " +
+		"The rate must hold as the mean of either window and in every reading of the last 20 s. " +
+		"Kernel threads, which make no system calls, are left out.",
+	Needs: []string{"tee_context_switches_total", "tee_syscalls_total"},
+	Thresholds: []findings.Threshold{
+		{Name: "rate", Doc: "switches of one kind, voluntary or not, of a process", Unit: "1/s", Default: 10_000},
+		{Name: "factor", Doc: "such switches for each call that moves data", Unit: "ratio", Default: 2},
+	},
+	Remedy:    causes.ContextSwitchStorm.Remedy,
+	Reference: "https://docs.kernel.org/scheduler/index.html and " + teemon,
+	Run:       findContextSwitchStorms,
+}
+
+var switchRemedies = map[string]string{
+	"voluntary": "Hand work over in batches, use fewer threads, or split the lock: its threads sleep and wake each other for very little work " +
+		"(a contended lock, a queue handed over item by item, very short sleeps).",
+	"involuntary": "Use fewer threads, give it its own CPUs, or replace sched_yield by a real wait: more threads want to run than there " +
+		"are CPUs, or it yields in a loop.",
+}
+
+func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
+	const switches = "tee_context_switches_total"
+	found, err := storms(ctx, p, switches, `process!="other"`, "rate", "kind")
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, s := range found {
+		process, kind := s.labels["process"], s.labels["kind"]
+		who := s.of("")
+		if seen[who] {
+			continue // its more frequent kind is the one that is named
+		}
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, %s", kind, process, s.when()), "1/s", s.rate(s.series))
+		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
+		calls := e.add(ctx, "all its system calls, in the same time", "1/s", "("+s.rate(s.of("tee_syscalls_total"))+" or vector(0))")
+		if e.err != nil {
+			return e.err
+		}
+		if dominates := rate >= p.Limit("factor", s.subject)*useful; !dominates || calls == 0 {
+			continue
+		}
+		seen[who] = true
+		e.add(ctx, fmt.Sprintf("%s context switches, mean of the last %s", kind, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		f := findings.Finding{
+			Subject:    s.subject,
+			Title:      fmt.Sprintf("%s makes %s %s context switches a second.", s.subject, metric.Count(rate), kind),
+			Severity:   findings.Warning,
+			Confidence: e.trust(ctx, s.labels, "switches|syscalls"),
+			Remedy:     switchRemedies[kind] + " " + p.Rule.Remedy,
+		}
+		if price := e.priced(ctx, "switch_same_core", s.rate(s.series), s.labels); price != "" {
+			f.Cost = fmt.Sprintf("The switches alone use %s; cache pollution is not included.", price)
+		}
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}

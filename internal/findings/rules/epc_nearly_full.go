@@ -1,0 +1,87 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+const epcFree, epcSize = "tee_sgx_epc_free_bytes", "tee_sgx_epc_bytes"
+
+var epcNearlyFull = &findings.Rule{
+	Name:  "epc_nearly_full",
+	Title: "EPC nearly full",
+	Doc: "At most 5 % of the Enclave Page Cache is free, or free EPC fell in each third of the last 15 minutes and at that trend is used up within the hour. " +
+		"Once the EPC is full, the kernel pages and enclaves slow down abruptly. " +
+		"One enclave that starts is a step, not a trend; a monitor younger than 15 minutes sees no trend yet.",
+	Needs: []string{epcFree, epcSize},
+	Thresholds: []findings.Threshold{
+		{Name: "free", Doc: "share of the EPC that is free, at most", Unit: "ratio", Default: 0.05},
+		{Name: "horizon", Doc: "time within which the trend uses up the EPC", Unit: "seconds", Default: 3600},
+	},
+	Remedy: "Stop idle enclaves, give enclaves smaller heaps, or move some to another machine before this one pages. " +
+		"Growth may be a leak inside an enclave with dynamic memory (SGX2): tee_sgx_process_epc_pages_total shows which process allocates.",
+	Reference: sgxDocument + " (EPC, and the reclaimer ksgxd)",
+	Run:       findEPCNearlyFull,
+}
+
+func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
+	points, err := p.Query(ctx, fmt.Sprintf("sum by (job, instance) (%s)", epcSize)+" > 0", p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		subject, err := named(ctx, p, "machine", epcFree, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		free, size := "sum("+onMachine(epcFree, pt.Labels)+")", "sum("+onMachine(epcSize, pt.Labels)+")"
+		e := evidence{pass: p}
+		share := e.add(ctx, "share of the EPC that is free", "ratio", free+" / "+size)
+		now := e.add(ctx, "free EPC", "bytes", free)
+		e.add(ctx, "size of the EPC", "bytes", size)
+		f := findings.Finding{Subject: subject, Severity: findings.Warning}
+		left, err := e.left(ctx, onMachine(epcFree, pt.Labels))
+		if err != nil {
+			return err
+		}
+		switch {
+		case share <= p.Limit("free", subject):
+			f.Title = fmt.Sprintf("The EPC of the %s is nearly full: %s of it (%s) is free.", subject, metric.Percent(share), metric.Value(now, "bytes"))
+		case left <= p.Limit("horizon", subject):
+			f.Title = fmt.Sprintf("The EPC of the %s will be full in %s minutes at the rate of the last 15 minutes.", subject, metric.Count(left/60))
+			f.Confidence = findings.Medium // a trend need not go on
+		default:
+			continue
+		}
+		e.add(ctx, "enclaves", "", "sum("+onMachine("tee_sgx_enclaves", pt.Labels)+")")
+		f.Cost = "Once it is full, each page written out and loaded back costs about 40,000 cycles (from literature, VAULT, not measured here)."
+		if out := e.add(ctx, "pages being written out", "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), newest(p))); out > 0 {
+			f.Title += " Pages are already being written out."
+		}
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}
+
+// left is the time in seconds after which nothing is free if the trend of the last
+// 15 minutes goes on; NaN without a trend.
+func (e *evidence) left(ctx context.Context, free string) (float64, error) {
+	trend := fmt.Sprintf("sum(deriv(%s[15m]))", free)
+	falls := trend + " < 0"
+	for _, third := range []string{"", " offset 5m", " offset 10m"} {
+		falls += fmt.Sprintf(" and sum(deriv(%s[5m]%s)) < 0", free, third)
+	}
+	points, err := e.pass.Query(ctx, falls, e.pass.To)
+	if err != nil || len(points) == 0 {
+		return math.NaN(), err
+	}
+	e.add(ctx, "trend of free EPC over the last 15m", "bytes/s", trend)
+	return e.add(ctx, "time until none is free at this trend", "seconds", fmt.Sprintf("sum(%s) / -%s", free, trend)), nil
+}

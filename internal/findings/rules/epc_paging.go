@@ -1,0 +1,100 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/explain/prices"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+const (
+	pagesBack    = "tee_sgx_epc_pages_loaded_back_total"
+	pagesEvicted = "tee_sgx_epc_pages_evicted_total"
+)
+
+var epcPaging = &findings.Rule{
+	Name:  "epc_paging",
+	Title: "EPC paging",
+	Doc: "Enclaves need more protected memory than there is, so the kernel writes pages of the Enclave Page Cache out, encrypted, and loads them back " +
+		"when they are accessed. At least 1,000 pages a second are loaded back, over either window and over its newest half minute; at 40,000 cycles each, " +
+		"as others measured, that is 1.3 % of a core at 3 GHz, during all of which a thread waits. Pages written out and not loaded " +
+		"back are information only: new enclaves push others out once.",
+	Needs: []string{pagesBack, pagesEvicted},
+	Thresholds: []findings.Threshold{
+		{Name: "loaded_back", Doc: "pages loaded back that are a warning", Unit: "1/s", Default: 1_000},
+		{Name: "loaded_back_critical", Doc: "pages loaded back that are critical", Unit: "1/s", Default: 20_000},
+		{Name: "evicted", Doc: "pages written out that are worth an information", Unit: "1/s", Default: 1_000},
+	},
+	Remedy: "Make the working sets of the enclaves fit: run fewer or smaller enclaves at a time, use a smaller heap (sgx.enclave_size in Gramine, kernel_heap_size in Occlum), " +
+		"and keep data outside that need not be inside, encrypted by the application. Reserve more EPC in the firmware (PRMRR size) where the processor allows it.",
+	Reference: sgxDocument + " (EPC, and the reclaimer ksgxd) and " + prices.EPCSwap.Source,
+	Run:       findEPCPaging,
+}
+
+func findEPCPaging(ctx context.Context, p *findings.Pass) error {
+	rate := func(metric string) func(string) string {
+		return func(window string) string {
+			return fmt.Sprintf("sum by (job, instance) (rate(%s[%s]))", metric, window)
+		}
+	}
+	points, err := p.Query(ctx, "("+held(p, rate(pagesBack), p.Least("loaded_back"))+") or ("+held(p, rate(pagesEvicted), p.Least("evicted"))+")", p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		subject, err := named(ctx, p, "machine", pagesBack, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		e := evidence{pass: p}
+		back := e.add(ctx, "pages loaded back, mean of the last "+newest(p), "1/s", sumRate(onMachine(pagesBack, pt.Labels), newest(p)))
+		out := e.add(ctx, "pages written out, mean of the last "+newest(p), "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), newest(p)))
+		meanBack := e.add(ctx, "pages loaded back, mean of the last "+window(p), "1/s", sumRate(onMachine(pagesBack, pt.Labels), window(p)))
+		meanOut := e.add(ctx, "pages written out, mean of the last "+window(p), "1/s", sumRate(onMachine(pagesEvicted, pt.Labels), window(p)))
+		f := findings.Finding{Subject: subject, Severity: findings.Warning}
+		switch limit := p.Limit("loaded_back", subject); {
+		case min(back, meanBack) >= limit:
+			f.Title = fmt.Sprintf("Enclaves of the %s load %s EPC pages a second back, because the EPC is too small.", subject, metric.Count(back))
+			if back >= p.Limit("loaded_back_critical", subject) {
+				f.Severity = findings.Critical
+			}
+			f.Cost = prices.EPCSwap.Cost(back, back)
+		case min(out, meanOut) >= p.Limit("evicted", subject):
+			f.Severity = findings.Info
+			f.Title = fmt.Sprintf("The %s writes %s EPC pages a second out and loads %s back.", subject, metric.Count(out), metric.Count(back))
+		default:
+			continue
+		}
+		const faults = "tee_sgx_enclave_fault_duration_seconds_sum"
+		waited := e.add(ctx, "CPU time of the SGX driver for page faults on enclave memory, including loading back", "cores", sumRate(onMachine(faults, pt.Labels), newest(p)))
+		if waited > 0 {
+			f.Cost = fmt.Sprintf("The SGX driver uses %s for page faults on enclave memory (measured).", metric.Value(waited, "cores"))
+			f.Share = e.shareOf(ctx, "that as a share of all CPU time in use on the machine", sumRate(onMachine(faults, pt.Labels), newest(p)), pt.Labels)
+		}
+		e.add(ctx, "time that threads spend reclaiming pages for themselves (direct)", "cores",
+			sumRate(onMachine("tee_sgx_epc_reclaim_duration_seconds_sum", pt.Labels, `context="direct"`), newest(p)))
+		if err := e.topProcess(ctx, pt.Labels); err != nil {
+			return err
+		}
+		f.Confidence = e.trust(ctx, pt.Labels, "sgx")
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}
+
+// topProcess adds the process for which most pages are loaded back.
+func (e *evidence) topProcess(ctx context.Context, labels map[string]string) error {
+	loads := onMachine("tee_sgx_process_epc_pages_total", labels, `operation="loaded_back"`)
+	points, err := e.pass.Query(ctx, fmt.Sprintf("topk(1, sum by (process) (rate(%s[%s])) > 0)", loads, newest(e.pass)), e.pass.To)
+	if err != nil || len(points) == 0 {
+		return err
+	}
+	process := points[0].Labels["process"]
+	e.add(ctx, "pages loaded back for the process "+process+", the most of any process", "1/s", sumRate(with(loads, fmt.Sprintf("process=%q", process)), newest(e.pass)))
+	return nil
+}

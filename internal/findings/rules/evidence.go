@@ -1,0 +1,100 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// evidence gathers the numbers behind a finding. Each is the result of its
+// query, so that a reader who runs the query at the same time sees the same
+// number. The first error stays in err and makes further calls do nothing.
+type evidence struct {
+	pass *findings.Pass
+	list []findings.Evidence
+	err  error
+}
+
+// add evaluates expr, which gives one number or none, notes it and returns it;
+// NaN, which is above and below nothing, when there is none. A query is listed once.
+func (e *evidence) add(ctx context.Context, text, unit, expr string) float64 {
+	if e.err != nil {
+		return math.NaN()
+	}
+	points, err := e.pass.Query(ctx, expr, e.pass.To)
+	switch {
+	case err != nil:
+		e.err = err
+	case len(points) > 1:
+		e.err = fmt.Errorf("query %s: gives %d series, want one number", expr, len(points))
+	case len(points) == 1 && !math.IsInf(points[0].Value, 0): // a division by 0 is no number either
+		if !slices.ContainsFunc(e.list, func(o findings.Evidence) bool { return o.Expr == expr }) {
+			e.list = append(e.list, findings.Evidence{Text: text, Value: points[0].Value, Unit: unit, Expr: expr})
+		}
+		return points[0].Value
+	}
+	return math.NaN()
+}
+
+// with adds matchers to a selector.
+func with(selector string, matchers ...string) string {
+	head, inner, _ := strings.Cut(strings.TrimSuffix(selector, "}"), "{")
+	if inner != "" {
+		matchers = append([]string{inner}, matchers...)
+	}
+	return head + "{" + strings.Join(matchers, ",") + "}"
+}
+
+// window is the pass's window as PromQL writes it.
+func window(p *findings.Pass) string { return findings.PromDuration(p.To.Sub(p.From)) }
+
+// newest is the newest part of the window: a cause must hold there too, so that
+// a finding does not outlive its cause by a whole window.
+func newest(p *findings.Pass) string {
+	return findings.PromDuration(min(p.To.Sub(p.From)/2, recent(p)))
+}
+
+// recent is the shortest time that is sure to hold two readings, half a minute at
+// least.
+func recent(p *findings.Pass) time.Duration { return max(30*time.Second, 2*p.Interval) }
+
+// ofProcess selects a metric of the process of the machine whose labels are given.
+func ofProcess(metric string, labels map[string]string, matchers ...string) string {
+	process := map[string]string{}
+	for _, l := range []string{"job", "instance", "process"} {
+		if v, ok := labels[l]; ok {
+			process[l] = v
+		}
+	}
+	return with(findings.Selector(metric, process), matchers...)
+}
+
+// namer returns how subjects are called: by their name alone, or followed by the
+// machine when series of the metric from more than one are in the store.
+func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, instance string) string, error) {
+	points, err := p.Query(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric), p.To)
+	if err != nil {
+		return nil, err
+	}
+	several := len(points) == 1 && points[0].Value > 1
+	return func(name, instance string) string {
+		if several {
+			return name + " on " + instance
+		}
+		return name
+	}, nil
+}
+
+// named is what namer calls a single subject.
+func named(ctx context.Context, p *findings.Pass, name, metric, instance string) (string, error) {
+	call, err := namer(ctx, p, metric)
+	if err != nil {
+		return "", err
+	}
+	return call(name, instance), nil
+}

@@ -1,0 +1,83 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/teescope/teescope/internal/explain/prices"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+const guestExceptions = "tee_guest_exceptions_total"
+
+var guestExitStorm = &findings.Rule{
+	Name:  "guest_exit_storm",
+	Title: "Exits of this confidential VM",
+	Doc: "The kernel of this TDX guest handles at least 10,000 virtualization exceptions (#VE) a second for one reason, over either window and over its newest half minute. " +
+		"Each is followed by a call to the hypervisor, through the TDX module and back. Exits without an exception, for interrupts and most halts, are not included; " +
+		"guests of other kinds do not see their exits at all: use vm_exit_storm on their host.",
+	Needs: []string{guestExceptions},
+	Thresholds: []findings.Threshold{
+		{Name: "exceptions", Doc: "virtualization exceptions for one reason", Unit: "1/s", Default: 10_000},
+		{Name: "critical", Doc: "such exceptions that are critical", Unit: "1/s", Default: 100_000},
+	},
+	Remedy:    "Find the code with `bpftrace -e 'kprobe:tdx_handle_virt_exception { @[kstack, ustack] = count(); }'` in the guest.",
+	Reference: tdxDocument + " (#VE) and " + prices.VMExit.Source,
+	Run:       findGuestExitStorms,
+}
+
+func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
+	points, err := p.Query(ctx, "sort_desc("+held(p, func(window string) string {
+		return fmt.Sprintf("sum by (job, instance, kind, reason) (rate(%s[%s]))", guestExceptions, window)
+	}, p.Least("exceptions"))+")", p.To)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, pt := range points {
+		subject, err := named(ctx, p, "machine", guestExceptions, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		reason, one := pt.Labels["reason"], findings.Selector(guestExceptions, pt.Labels)
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, newest(p)), "1/s", sumRate(one, newest(p)))
+		mean := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, window(p)), "1/s", sumRate(one, window(p)))
+		if seen[subject] || min(rate, mean) < p.Limit("exceptions", subject) {
+			continue // the most frequent reason is the one that is named
+		}
+		seen[subject] = true
+		e.add(ctx, "all virtualization exceptions", "1/s", sumRate(onMachine(guestExceptions, pt.Labels), newest(p)))
+		f := findings.Finding{
+			Subject:  subject,
+			Title:    fmt.Sprintf("The %s, a %s guest, calls its hypervisor %s times a second because of %s.", subject, strings.ToUpper(pt.Labels["kind"]), metric.Count(rate), reason),
+			Severity: findings.Warning,
+			Cost:     prices.VMExit.Cost(rate, rate),
+			Remedy:   exitRemedies[guestExitKind(reason)],
+		}
+		if rate >= p.Limit("critical", subject) {
+			f.Severity = findings.Critical
+		}
+		if f.Remedy != "" {
+			f.Remedy += " " + p.Rule.Remedy
+		}
+		f.Confidence = e.trust(ctx, pt.Labels, "guest_exits")
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}
+
+// guestExitKind maps reasons to remedies. An EPT violation that a TDX guest gets to
+// see is an access to a device (arch/x86/coco/tdx/tdx.c, virt_exception_kernel):
+// those in its private memory end it.
+func guestExitKind(reason string) string {
+	if reason == "ept_violation" {
+		return "io"
+	}
+	return exitKinds[reason]
+}

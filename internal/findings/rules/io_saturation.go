@@ -1,0 +1,112 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+const (
+	ioWaiting = "node_pressure_io_waiting_seconds_total"
+	diskBusy  = "node_disk_io_time_seconds_total"
+)
+
+var ioSaturation = &findings.Rule{
+	Name:  "io_saturation",
+	Title: "I/O saturation",
+	Doc: "Some task waits for I/O at least 60 % of the time, by the kernel's pressure stall information, or a disk is busy at least 90 % of the time and needs " +
+		"20 ms for a request, including its queue; over either window and over its newest half minute. Busy time alone says little about a device that works on many " +
+		"requests at once (iostat(1)), so latency decides: 20 ms is more than the 13 ms that a hard disk with 7,200 rpm needs without a queue. " +
+		"Without pressure stall information the rule checks disks only, and never answers that all is well.",
+	Thresholds: []findings.Threshold{
+		{Name: "waiting", Doc: "share of time in which a task waits for I/O", Unit: "ratio", Default: 0.60},
+		{Name: "busy", Doc: "share of time in which a disk is busy", Unit: "ratio", Default: 0.90},
+		{Name: "latency", Doc: "time of a request to such a busy disk, including its queue", Unit: "seconds", Default: 0.020},
+	},
+	Needs:     []string{diskBusy},
+	Remedy:    causes.IOSaturation.Remedy,
+	Reference: "https://docs.kernel.org/accounting/psi.html and https://man7.org/linux/man-pages/man1/iostat.1.html",
+	Run:       findIOSaturation,
+}
+
+func findIOSaturation(ctx context.Context, p *findings.Pass) error {
+	waiting, err := p.Query(ctx, held(p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", ioWaiting, w) }, p.Least("waiting")), p.To)
+	if err != nil {
+		return err
+	}
+	busy, err := p.Query(ctx, held(p, func(w string) string { return fmt.Sprintf("rate(%s[%s])", diskBusy, w) }, p.Least("busy")), p.To)
+	if err != nil {
+		return err
+	}
+	told := map[string]bool{} // subjects
+	for _, pt := range slices.Concat(waiting, busy) {
+		subject, err := named(ctx, p, "machine", diskBusy, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		if told[subject] {
+			continue
+		}
+		f, err := ioFinding(ctx, p, subject, pt.Labels)
+		if err != nil {
+			return err
+		}
+		if f.Title != "" {
+			told[subject] = true
+			p.Report(f)
+		}
+	}
+	if len(told) > 0 {
+		return nil
+	}
+	known, err := p.Query(ctx, fmt.Sprintf("count(count_over_time(%s[%s]) >= 2)", ioWaiting, window(p)), p.To)
+	if err == nil && len(known) == 0 {
+		err = errors.New("no disk is saturated, but waiting for I/O is not checked: needs " + ioWaiting + " (pressure stall information), two readings of it")
+	}
+	return err
+}
+
+// ioFinding is about the machine whose labels are given; its title is "" when the rule
+// is silent. A disk is named where one is busy.
+func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) (findings.Finding, error) {
+	e, mean := evidence{pass: p}, ", mean of the last "+window(p)
+	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", sumRate(onMachine(ioWaiting, labels), window(p)))
+	waitsNow := e.add(ctx, "share of time in which a task waited for I/O, mean of the last "+newest(p), "ratio", sumRate(onMachine(ioWaiting, labels), newest(p)))
+	f := findings.Finding{Subject: subject, Severity: findings.Warning}
+	if min(waits, waitsNow) >= p.Limit("waiting", subject) {
+		f.Title = fmt.Sprintf("Tasks of the %s wait for I/O %s of the time.", subject, metric.Percent(waits))
+		f.Cost = fmt.Sprintf("At least one task stands still %s of the time.", metric.Percent(waits))
+	}
+	disks, err := p.Query(ctx, fmt.Sprintf("topk(1, rate(%s[%s]))", onMachine(diskBusy, labels), window(p)), p.To)
+	if err != nil {
+		return f, err
+	}
+	for _, d := range disks {
+		name := d.Labels["device"]
+		of := func(metric, w string) string {
+			return sumRate(onMachine(metric, labels, fmt.Sprintf("device=%q", name)), w)
+		}
+		latency := func(w string) string {
+			return fmt.Sprintf("(%s + %s) / (%s + %s)", of("node_disk_read_time_seconds_total", w), of("node_disk_write_time_seconds_total", w),
+				of("node_disk_reads_completed_total", w), of("node_disk_writes_completed_total", w))
+		}
+		busy := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, window(p)), "ratio", of(diskBusy, window(p)))
+		busyNow := e.add(ctx, fmt.Sprintf("share of time in which the disk %s was busy, mean of the last %s", name, newest(p)), "ratio", of(diskBusy, newest(p)))
+		took := e.add(ctx, "time of a request to it, including its queue"+mean, "seconds", latency(window(p)))
+		e.add(ctx, "requests queued or in progress"+mean, "", of("node_disk_io_time_weighted_seconds_total", window(p)))
+		e.add(ctx, "99th percentile of the time in the device itself"+mean, "seconds",
+			fmt.Sprintf("histogram_quantile(0.99, sum by (le) (rate(%s[%s])))", onMachine("tee_block_io_latency_seconds_bucket", labels, fmt.Sprintf("device=%q", name)), window(p)))
+		e.add(ctx, "bytes read and written by it"+mean, "bytes/s", of("node_disk_read_bytes_total", window(p))+" + "+of("node_disk_written_bytes_total", window(p)))
+		if f.Title == "" && min(busy, busyNow) >= p.Limit("busy", subject) && took >= p.Limit("latency", subject) {
+			f.Title = fmt.Sprintf("The disk %s of the %s is busy %s of the time and needs %s for a request.", name, subject, metric.Percent(busy), metric.Value(took, "seconds"))
+			f.Cost = fmt.Sprintf("Each request to the disk waits %s.", metric.Value(took, "seconds"))
+		}
+	}
+	f.Evidence = e.list
+	return f, e.err
+}

@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// syncCalls wait until data is on the device; writeCalls can wait for a device, too,
+// when they meet a full log or too many dirty pages. Those that write to sockets
+// never do, so of writeCalls only the time in which a thread waits for a disk counts.
+const (
+	syncCalls  = "fsync|fdatasync|sync_file_range|msync|syncfs|sync"
+	writeCalls = "write|pwrite64|writev|pwritev|pwritev2|io_uring_enter"
+)
+
+var logging = &findings.Rule{
+	Name:  "logging",
+	Title: "Logging is the bottleneck",
+	Doc: "A process spends at least 20 % of the time in which it has work writing to disk: in fsync and the like, on the CPU or waiting, and waiting for a disk " +
+		"inside write and the like; on average at least a tenth of a thread does so. Over either window and over its newest half minute, by samples of " +
+		"all threads. The CPU time of write itself is left out, because in a server most of it is for sockets. " +
+		"At least 10 synchronising calls a second mean that each request or message waits for the device (commit logs, audit logs, a logger that " +
+		"flushes every line); fewer mean that the process writes more than the disk can take.",
+	Needs: []string{sampledWait, sampledCPU},
+	Thresholds: []findings.Threshold{
+		{Name: "share", Doc: "share of writing to disk in the time in which a process has work", Unit: "ratio", Default: 0.20},
+		{Name: "writing", Doc: "threads that write to disk, on average", Unit: "", Default: 0.1},
+		{Name: "syncs", Doc: "synchronising calls above which they are named as the reason", Unit: "1/s", Default: 10},
+	},
+	Remedy:    causes.Logging.Remedy,
+	Reference: "https://man7.org/linux/man-pages/man2/fsync.2.html",
+	Run:       findLogging,
+}
+
+func findLogging(ctx context.Context, p *findings.Pass) error {
+	calls := fmt.Sprintf("call=~%q", syncCalls+"|"+writeCalls)
+	points, err := p.Query(ctx, fmt.Sprintf(`sum by (job, instance, process) (rate(%s{state="disk",process!="other",%s}[%s])) > 0`, sampledWait, calls, window(p)), p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		process := pt.Labels["process"]
+		waits := func(w string) string { return sumRate(ofProcess(sampledWait, pt.Labels, `state="disk"`, calls), w) }
+		syncs := func(w string) string {
+			return sumRate(ofProcess(sampledCPU, pt.Labels, `mode="kernel"`, fmt.Sprintf("call=~%q", syncCalls)), w)
+		}
+		writing := func(w string) string { return fmt.Sprintf("(%s + (%s or vector(0)))", waits(w), syncs(w)) }
+		if pt.Value < p.Least("writing")/2 {
+			continue // waiting is most of it: the rest cannot make up for so little
+		}
+		subject, err := named(ctx, p, process, sampledWait, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
+		share, around := e.sampled(ctx, fmt.Sprintf("share of writing to disk in the time in which %s has work%s", process, mean),
+			writing, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
+		now := e.add(ctx, "share of writing to disk, mean of the last "+newest(p), "ratio", writing(newest(p))+" / "+active(pt.Labels, newest(p)))
+		busy := e.add(ctx, "threads that write to disk"+mean, "", writing(window(p)))
+		rate := e.add(ctx, "its synchronising calls"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", syncCalls)), window(p)))
+		e.add(ctx, "its writing calls, including those to sockets"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, fmt.Sprintf("syscall=~%q", writeCalls)), window(p)))
+		e.add(ctx, "share of time in which a task of the machine waited for I/O"+mean, "ratio",
+			fmt.Sprintf("rate(%s[%s])", onMachine("node_pressure_io_waiting_seconds_total", pt.Labels), window(p)))
+		if e.err != nil {
+			return e.err
+		}
+		if !(min(share, now) >= p.Limit("share", subject)) || busy < p.Limit("writing", subject) {
+			continue
+		}
+		f := findings.Finding{
+			Subject:    subject,
+			Title:      fmt.Sprintf("%s spends %s of its active time writing to disk.", subject, metric.Percent(share)),
+			Severity:   findings.Warning,
+			Confidence: findings.Medium,
+			Evidence:   e.list,
+			Share:      around,
+			Cost:       fmt.Sprintf("On average %s of its threads wait for it at any moment.", metric.Count(busy)),
+		}
+		switch {
+		case rate >= p.Limit("syncs", subject):
+			f.Cost = fmt.Sprintf("Each of its %s synchronising calls a second blocks a thread for %s on average.", metric.Count(rate), metric.Value(busy/rate, "seconds"))
+		case rate >= 0:
+			f.Remedy = p.Rule.Remedy + " It hardly synchronises: it writes more than the disk can take."
+		}
+		p.Report(f)
+	}
+	return nil
+}

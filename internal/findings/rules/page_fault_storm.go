@@ -1,0 +1,116 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var pageFaultStorm = &findings.Rule{
+	Name:  "page_fault_storm",
+	Title: "Page fault storm",
+	Doc: "A process takes at least 20,000 page faults a second in user space, or in the kernel on its behalf, as the mean of either window " +
+		"and in every reading of the last 20 s. The number is from TEEMon's analysis script, which does not state a time; redis-server and " +
+		"nginx under full load take fewer than 10 a second. In an enclave or a " +
+		"confidential VM a fault can also load, accept or convert a page first, with an exit.",
+	Needs: []string{"tee_page_faults_total"},
+	Thresholds: []findings.Threshold{
+		{Name: "rate", Doc: "page faults of a process in one space, user or kernel", Unit: "1/s", Default: 20_000},
+		{Name: "rate_critical", Doc: "such page faults that are critical", Unit: "1/s", Default: 200_000},
+	},
+	Remedy:    causes.PageFaultStorm.Remedy,
+	Reference: "https://docs.kernel.org/admin-guide/mm/concepts.html and " + teemon,
+	Run:       findPageFaultStorms,
+}
+
+// spaces say where a fault happened and what that means.
+var spaces = map[string]struct{ where, remedy string }{
+	"user":   {"in user space", ""},
+	"kernel": {"in the kernel", "Reuse buffers: the kernel takes these faults while it copies data from or to memory that is not there yet, because the process passes fresh buffers to read, recv and the like. "},
+}
+
+// faultRemedies by what the error code says.
+var faultRemedies = map[string]string{
+	"no_page_found":     "Most of these faults are first accesses to pages: memory is mapped, used and unmapped again, or it was paged out.",
+	"write_protection":  "Most of these faults are writes to read-only pages: copies after a fork (for a snapshot, say), or a garbage collector's write barrier.",
+	"protection":        "Most of these faults violate a page's protection: a garbage collector or a sandbox uses mprotect.",
+	"write":             "Most of these faults are first writes to pages: memory is mapped, used and unmapped again.",
+	"instruction_fetch": "Most of these faults fetch code that is generated, newly mapped, or was paged out.",
+}
+
+func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
+	const faults = "tee_page_faults_total"
+	found, err := storms(ctx, p, faults, `process!="other"`, "rate", "space")
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, s := range found {
+		process, where := s.labels["process"], spaces[s.labels["space"]]
+		who := s.of("")
+		if seen[who] {
+			continue // the space with more of them is the one that is named
+		}
+		seen[who] = true
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("page faults of %s %s, %s", process, where.where, s.when()), "1/s", s.rate(s.series))
+		cause, err := topCause(ctx, p, s)
+		if err != nil {
+			return err
+		}
+		if cause != "" {
+			e.add(ctx, "share of the cause "+cause, "ratio", s.rate(with(s.series, fmt.Sprintf("cause=%q", cause)))+" / "+s.rate(s.series))
+		}
+		all := s.rate(s.of(faults))
+		e.add(ctx, "its page faults in user space and in the kernel, in the same time", "1/s", all)
+		e.add(ctx, "faults for each second of its CPU time", "1/s", all+" / "+s.rate(s.of("tee_process_cpu_seconds_total")))
+		e.add(ctx, fmt.Sprintf("page faults %s, mean of the last %s", where.where, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		f := findings.Finding{
+			Subject:    s.subject,
+			Title:      fmt.Sprintf("%s takes %s page faults a second %s.", s.subject, metric.Count(rate), where.where),
+			Severity:   findings.Warning,
+			Confidence: e.trust(ctx, s.labels, "faults"),
+			Remedy:     where.remedy + p.Rule.Remedy,
+		}
+		if rate >= p.Limit("rate_critical", s.subject) {
+			f.Severity = findings.Critical
+		}
+		if r, ok := faultRemedies[cause]; ok {
+			f.Remedy += " " + r
+		}
+		f.Cost, f.Share = s.faultCost(ctx, &e, cause)
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}
+
+// faultCost says what the faults cost: the time in which they were sampled, with its
+// share in the process's CPU time, else the calibrated cost of faults of that cause.
+func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string, *[2]float64) {
+	if s.labels["space"] == "user" { // those in the kernel are sampled as part of the system call
+		in := func(w string) string { return sumRate(s.of(sampledCPU, `mode="fault"`), w) }
+		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
+			_, share := e.sampled(ctx, "share of page faults in its CPU time", in, s.cpuTime, "cpu", s.labels)
+			return fmt.Sprintf("Page faults use %s, by samples.", metric.Value(took, "cores")), share
+		}
+	}
+	if price := e.priced(ctx, "fault_"+cause, s.rate(with(s.series, fmt.Sprintf("cause=%q", cause))), s.labels); price != "" {
+		return fmt.Sprintf("Faults of the cause %s cost %s.", cause, price), nil
+	}
+	return "", nil
+}
+
+// topCause is the most frequent cause of a process's faults during the spell.
+func topCause(ctx context.Context, p *findings.Pass, s storm) (string, error) {
+	points, err := p.Query(ctx, fmt.Sprintf("topk(1, sum by (cause) (rate(%s[%s])))", s.series, findings.PromDuration(s.spell)), p.To)
+	if err != nil || len(points) == 0 {
+		return "", err
+	}
+	return points[0].Labels["cause"], nil
+}

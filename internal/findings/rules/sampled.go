@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// The times that the sampling clocks saw, by process and what it did.
+const (
+	sampledCPU  = "tee_sampled_cpu_seconds_total"
+	sampledWait = "tee_sampled_wait_seconds_total"
+)
+
+// active is the query for the time per second in which the process's threads had
+// work: they ran, or waited for a CPU, a disk or a lock. Sleep is left out, since
+// most of it is waiting for somebody to ask for something.
+func active(labels map[string]string, window string) string {
+	return fmt.Sprintf("((%s or vector(0)) + (%s or vector(0)))",
+		sumRate(ofProcess(sampledCPU, labels), window),
+		sumRate(ofProcess(sampledWait, labels, `state!="sleep"`), window))
+}
+
+// sampled notes the share that one sampled time has in another over the window and
+// returns it with its 95 % interval; nil while it is not known how far apart the
+// samples are. The clocks are "cpu" and "wait", of which the coarser one decides.
+//
+// A walk over the threads finds many of them in the same state or none, so that its
+// samples say less than their number: where it takes part, the interval is at least as
+// wide as the spread between parts of the window makes it.
+func (e *evidence) sampled(ctx context.Context, text string, part, whole func(window string) string, clocks string, labels map[string]string) (float64, *[2]float64) {
+	w, seconds := window(e.pass), e.pass.To.Sub(e.pass.From).Seconds()
+	share := e.add(ctx, text, "ratio", part(w)+" / "+whole(w))
+	interval := onMachine("tee_sample_interval_seconds", labels, fmt.Sprintf("clock=~%q", clocks))
+	covered := fmt.Sprintf("(min(min_over_time(%s[%s])) or vector(1))", onMachine("teescope_source_coverage_ratio", labels, `source=~"samples|waits"`), w)
+	n := e.add(ctx, "samples behind that share", "", fmt.Sprintf("%s * %g / scalar(max(%s)) * %s", whole(w), seconds, interval, covered))
+	if !(share >= 0 && share <= 1 && n >= 1) {
+		return share, nil
+	}
+	around := wilson(share, n)
+	step := max(10, math.Ceil(seconds/20))
+	if parts := math.Floor(seconds / step); strings.Contains(clocks, "wait") && parts >= 2 {
+		of := fmt.Sprintf("%gs", step)
+		spread := e.add(ctx, "standard deviation of that share between parts of the window", "ratio",
+			fmt.Sprintf("stddev_over_time((%s / %s)[%s:%s])", part(of), whole(of), w, of))
+		half := distuv.StudentsT{Sigma: 1, Nu: parts - 1}.Quantile(0.975) / math.Sqrt(parts-1) * spread
+		if half >= 0 {
+			around = [2]float64{min(around[0], max(0, share-half)), max(around[1], min(1, share+half))}
+		}
+	}
+	return share, &around
+}
+
+// wilson is the 95 % interval of a share that was seen in n independent samples
+// (E. B. Wilson, Journal of the American Statistical Association 22, 1927).
+func wilson(share, n float64) [2]float64 {
+	const z = 1.96
+	middle := (share + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
+	return [2]float64{max(0, middle-half), min(1, middle+half)}
+}
+
+// trust is High where the sources counted every event in the window, and Medium
+// where one of them counted a part and scaled it up, which is then noted.
+func (e *evidence) trust(ctx context.Context, labels map[string]string, sources string) findings.Confidence {
+	covered := e.add(ctx, "smallest share of the events that was counted; the counts are scaled up", "ratio",
+		fmt.Sprintf("min(min_over_time(%s[%s])) < 1", onMachine("teescope_source_coverage_ratio", labels, fmt.Sprintf("source=~%q", sources)), window(e.pass)))
+	if math.IsNaN(covered) {
+		return findings.High
+	}
+	return findings.Medium
+}
+
+// priced is the CPU time per second of events at the unit cost that was calibrated
+// on the machine, from its low to its high bound ("1.2 % to 1.5 % of a core"); ""
+// where it was not calibrated. rate is a query for events per second.
+func (e *evidence) priced(ctx context.Context, event, rate string, labels map[string]string) string {
+	bound := func(name string) float64 {
+		unit := onMachine("tee_unit_cost_seconds", labels, fmt.Sprintf("event=%q,bound=%q", event, name))
+		return e.add(ctx, fmt.Sprintf("that times the calibrated cost of %s, %s bound", event, name), "cores", fmt.Sprintf("%s * scalar(%s)", rate, unit))
+	}
+	low, high := bound("low"), bound("high")
+	if math.IsNaN(low) || math.IsNaN(high) {
+		return ""
+	}
+	return metric.Percent(low) + " to " + metric.Percent(high) + " of a core"
+}

@@ -1,0 +1,122 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// storm is a counter of one process that runs high: as the mean of the whole
+// window, and without a break up to now.
+type storm struct {
+	labels  map[string]string
+	subject string
+	series  string // selects its counters
+	// spell is for how long it had run high a step ago, at most twelve steps. The
+	// numbers in a finding are means over it: over a window that began before the
+	// storm or went on after its end a mean would be too low.
+	spell, step time.Duration
+}
+
+// A storm is followed back in steps, of which six are sure to hold two readings: 5 s
+// at the default interval of as many. The shortest spell that is reported has two
+// steps.
+const (
+	stepsOfRecent = 6
+	shortestSpell = 2
+	longestSpell  = 12
+)
+
+// storms returns what makes at least as many events a second as the threshold
+// says, the highest first; where holds the matchers of the series in question. A
+// storm is one process of one machine and one value of each of the labels in by.
+// What was folded into the process "other" is many processes, and named by nobody.
+//
+// Since the mean over the whole window has to reach the threshold, a storm that has
+// just begun must be higher the longer the window is: with 5 minutes, 10 times
+// the threshold is seen after 30 s, and 5 times after a minute.
+func storms(ctx context.Context, p *findings.Pass, name, where, threshold string, by ...string) ([]storm, error) {
+	by = append([]string{"job", "instance", "process"}, by...)
+	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (rate(%s{%s}[%s])) >= %g`,
+		strings.Join(by, ", "), name, where, window(p), p.Least(threshold)), p.To)
+	if err != nil || len(points) == 0 {
+		return nil, err
+	}
+	call, err := namer(ctx, p, name)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(points, func(a, b metric.Point) int { return cmp.Compare(b.Value, a.Value) })
+	var out []storm
+	for _, pt := range points {
+		s := storm{labels: pt.Labels, subject: call(pt.Labels["process"], pt.Labels["instance"]), series: findings.Selector(name, pt.Labels)}
+		floor := p.Limit(threshold, s.subject)
+		if pt.Value < floor {
+			continue
+		}
+		s.step = recent(p) / stepsOfRecent
+		steps, err := spell(ctx, p, s.series, floor, s.step)
+		if err != nil {
+			return nil, err
+		}
+		if steps >= shortestSpell {
+			s.spell = time.Duration(steps) * s.step
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+// spell returns for how many steps the series had made at least floor events a second
+// without a break, as of a step ago; 0 when they do not any more. It looks at the
+// last two readings before now, before a step ago and so on. The oldest and the
+// newest pair that are high may hold the beginning and the end of the storm and are
+// left out, so that a mean over the spell is of the storm alone.
+func spell(ctx context.Context, p *findings.Pass, series string, floor float64, step time.Duration) (int, error) {
+	for back := range longestSpell + 2 {
+		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[%s] offset %s))", series, findings.PromDuration(recent(p)), findings.PromDuration(time.Duration(back)*step)), p.To)
+		if err != nil {
+			return 0, err
+		}
+		if len(points) == 0 || points[0].Value < floor {
+			return max(0, back-2), nil
+		}
+	}
+	return longestSpell, nil
+}
+
+// of selects other counters of the same process of the same machine.
+func (s storm) of(name string, matchers ...string) string {
+	return ofProcess(name, s.labels, matchers...)
+}
+
+// rate is the query for the events per second of some series during the spell.
+func (s storm) rate(series string) string {
+	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, findings.PromDuration(s.spell), findings.PromDuration(s.step))
+}
+
+// when says in words what time rate is about.
+func (s storm) when() string {
+	return fmt.Sprintf("mean of %s until %s ago", findings.PromDuration(s.spell), findings.PromDuration(s.step))
+}
+
+// usefulCalls move data in or out of a process. They are what a server is for,
+// and the yardstick for what else it does in the kernel. The last two stand for
+// calls that were not told apart, those of 32-bit programs and the fold of
+// many, which may be useful and get the benefit of the doubt.
+const usefulCalls = "read|write|pread64|pwrite64|readv|writev|preadv|pwritev|preadv2|pwritev2|" +
+	"sendto|recvfrom|sendmsg|recvmsg|sendmmsg|recvmmsg|sendfile|splice|tee|vmsplice|copy_file_range|" +
+	"io_uring_enter|io_submit|io_getevents|io_pgetevents|" +
+	"compat|other"
+
+// useful is the query for the process's useful calls per second during the
+// spell: 0 when it has never made one.
+func (s storm) useful() string {
+	return "(" + s.rate(s.of("tee_syscalls_total", `syscall=~"`+usefulCalls+`"`)) + " or vector(0))"
+}

@@ -1,0 +1,189 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Measured with redis-server 7.0 and nginx 1.22 under redis-benchmark and wrk, in
+// one to 50 connections, with and without pipelining and keep-alive: the call
+// most frequent call besides the useful ones is epoll_ctl in redis-benchmark, exactly
+// 5 for each sendto and recvfrom, 2.5 for each useful call; then wrk with 2.0,
+// redis-server with 1.7 (setsockopt) and nginx with 0.5 (newfstatat). In TEEMon's
+// case (section 6.4) clock_gettime was called ten times as often as read and
+// write. The factor lies between 2.5 and 5.
+//
+// A call that is critical: at 8,200 cycles for leaving and entering an enclave,
+// 100,000 a second are more than a fifth of a core of 3.5 GHz.
+var syscallStorm = &findings.Rule{
+	Name:  "syscall_storm",
+	Title: "System call storm",
+	Doc: "A process makes one system call at least 10,000 times a second and at least 4 times as often as all its calls " +
+		"that move data (read, write, send, receive and the like) together. Event loops stay below: the highest factor measured " +
+		"is 2.5, epoll_ctl in redis-benchmark. The rate must hold as the mean of either window and in every reading of the " +
+		"last 20 s; a monitor of any age finds a storm of 100,000 calls a second within a minute. " +
+		"Programs that walk file trees are information only. The rule vdso_bypass covers calls that the vDSO answers.",
+	Needs: []string{"tee_syscalls_total"},
+	Thresholds: []findings.Threshold{
+		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
+		{Name: "rate_critical", Doc: "calls of one kind by a process that are critical", Unit: "1/s", Default: 100_000},
+		{Name: "factor", Doc: "such calls for each call that moves data", Unit: "ratio", Default: 4},
+	},
+	Remedy:    causes.SyscallStorm.Remedy,
+	Reference: teemon,
+	Run:       findSyscallStorms,
+}
+
+const teemon = "TEEMon: A continuous performance monitoring framework for TEEs (Middleware 2020), section 6.4, https://arxiv.org/abs/2012.06554"
+
+func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
+	found, err := storms(ctx, p, "tee_syscalls_total", `process!="other",syscall!~"`+usefulCalls+"|"+vdsoCalls+`"`, "rate", "syscall")
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, s := range found {
+		who := s.of("")
+		if seen[who] {
+			continue // its highest call is the one that is named
+		}
+		call, process := s.labels["syscall"], s.labels["process"]
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, process, s.when()), "1/s", s.rate(s.series))
+		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
+		if e.err != nil {
+			return e.err
+		}
+		if dominates := rate >= p.Limit("factor", s.subject)*useful; !dominates {
+			continue
+		}
+		seen[who] = true
+		versus := "and never reads, writes, sends or receives"
+		if useful > 0 {
+			ratio := e.add(ctx, call+" calls for each call that moves data", "ratio", s.rate(s.series)+" / "+s.useful())
+			versus = metric.Count(ratio) + " times as often as it reads, writes, sends and receives"
+		}
+		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
+		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		c := classOf(call)
+		f := findings.Finding{
+			Subject:    s.subject,
+			Title:      fmt.Sprintf("%s calls %s %s times a second, %s.", s.subject, call, metric.Count(rate), versus),
+			Severity:   findings.Warning,
+			Confidence: e.trust(ctx, s.labels, "syscalls"),
+			Remedy:     c.remedy + " " + p.Rule.Remedy + " " + insideEnclave,
+			Reference:  c.reference,
+		}
+		switch {
+		case c.ordinary:
+			f.Severity = findings.Info
+		case rate >= p.Limit("rate_critical", s.subject):
+			f.Severity = findings.Critical
+		}
+		f.Cost, f.Share = s.callCost(ctx, &e, call)
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}
+
+// The figure is that of HotCalls (ISCA 2017, https://doi.org/10.1145/3140659.3080208).
+const insideEnclave = "Inside an enclave runtime each such call is also an exit from the enclave: 8,200 cycles and more instead of some 150."
+
+// callCost says what a process's calls of one kind cost: the time in which they were
+// sampled, with its share in the process's CPU time, else what entering the kernel
+// costs alone.
+func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, *[2]float64) {
+	in := func(w string) string {
+		return sumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
+	}
+	if took := e.add(ctx, "CPU time inside "+call+", by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
+		_, share := e.sampled(ctx, "share of "+call+" in its CPU time", in, s.cpuTime, "cpu", s.labels)
+		return fmt.Sprintf("The kernel uses %s inside this call, by samples.", metric.Value(took, "cores")), share
+	}
+	if price := e.priced(ctx, "syscall", s.rate(s.series), s.labels); price != "" {
+		return fmt.Sprintf("Entering and leaving the kernel for it uses %s, without the work of the call.", price), nil
+	}
+	return "", nil
+}
+
+// cpuTime is the query for all its CPU time, by samples.
+func (s storm) cpuTime(window string) string { return sumRate(s.of(sampledCPU), window) }
+
+// class is what is known about why some calls are made too often.
+type class struct {
+	calls     string // separated by spaces
+	remedy    string
+	reference string
+	ordinary  bool // the work of ordinary programs, and no fault in itself
+}
+
+var classes = []class{
+	{
+		calls: causes.LockCalls,
+		remedy: "Hold the lock for less time, split it, use fewer threads, or let the lock spin " +
+			"longer before it sleeps: threads contend for a lock or a queue. Inside an enclave use the runtime's own locks.",
+		reference: "https://man7.org/linux/man-pages/man7/futex.7.html",
+	},
+	{
+		calls:     "sched_yield",
+		remedy:    "Wait on a futex, a condition variable or an eventfd: a thread spins and yields instead of sleeping until there is work.",
+		reference: "https://man7.org/linux/man-pages/man2/sched_yield.2.html",
+	},
+	{
+		calls: "epoll_wait epoll_pwait epoll_pwait2 poll ppoll select pselect6",
+		remedy: "Look for a timeout of zero, or for a descriptor that stays ready because nobody reads or closes it: the event loop " +
+			"turns without work.",
+		reference: "https://man7.org/linux/man-pages/man7/epoll.7.html",
+	},
+	{
+		calls:     "epoll_ctl",
+		remedy:    "Register descriptors once and keep connections open: they are added, changed and removed for each message.",
+		reference: "https://man7.org/linux/man-pages/man7/epoll.7.html",
+	},
+	{
+		calls:     "nanosleep clock_nanosleep",
+		remedy:    "Sleep longer, or wait for the event itself: a loop polls with very short sleeps.",
+		reference: "https://man7.org/linux/man-pages/man2/clock_nanosleep.2.html",
+	},
+	{
+		calls:     "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getpgid getsid getrusage times uname sysinfo",
+		remedy:    "Ask once and keep the answer: it hardly ever changes.",
+		reference: teemon,
+	},
+	{
+		calls:     "rt_sigprocmask rt_sigaction sigaltstack rt_sigreturn",
+		remedy:    "Use _setjmp, or handle the signal with a signalfd: a hot path saves and restores signal masks (sigsetjmp, coroutine switches), or a signal arrives all the time.",
+		reference: "https://man7.org/linux/man-pages/man3/setjmp.3.html",
+	},
+	{
+		calls:     causes.MemoryCalls,
+		remedy:    "Let the allocator keep memory (for glibc: mallopt with M_TRIM_THRESHOLD and M_MMAP_THRESHOLD), or reuse buffers: memory is taken from the kernel and given back all the time.",
+		reference: "https://man7.org/linux/man-pages/man3/mallopt.3.html",
+	},
+	{
+		calls: "stat fstat lstat newfstatat statx access faccessat faccessat2 open openat openat2 close lseek getdents getdents64 readlink readlinkat",
+		remedy: "In a server, keep descriptors and answers (nginx: open_file_cache): the process asks about files rather than reading " +
+			"them, like programs that walk file trees.",
+		reference: "https://nginx.org/en/docs/http/ngx_http_core_module.html#open_file_cache",
+		ordinary:  true,
+	},
+}
+
+func classOf(call string) class {
+	for _, c := range classes {
+		for _, name := range strings.Fields(c.calls) {
+			if name == call {
+				return c
+			}
+		}
+	}
+	return class{remedy: "Check why the process makes this call: it moves no data.", reference: teemon}
+}

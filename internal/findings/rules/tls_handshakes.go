@@ -1,0 +1,78 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var tlsHandshakes = &findings.Rule{
+	Name:  "tls_handshakes",
+	Title: "TLS handshakes",
+	Doc: "A process makes at least 10 TLS handshakes a second and spends at least 20 % of its CPU time in them, by samples of what runs inside libssl's " +
+		"handshake, over either window and over its newest half minute. A connection that stays open pays for one handshake only, so below that share handshakes are " +
+		"the price of new visitors; above it connections are not reused, or sessions not resumed. Programs with their own TLS library " +
+		"(Go, Rust's rustls, BoringSSL inside a binary) are not covered.",
+	Needs: []string{"tee_tls_handshakes_total", sampledCPU},
+	Thresholds: []findings.Threshold{
+		{Name: "share", Doc: "share of handshakes in the CPU time of a process", Unit: "ratio", Default: 0.20},
+		{Name: "rate", Doc: "handshakes of a process", Unit: "1/s", Default: 10},
+	},
+	Remedy:    causes.TLSHandshakes.Remedy,
+	Reference: "https://nginx.org/en/docs/http/ngx_http_ssl_module.html and RFC 8446, section 2.2 (resumption), https://www.rfc-editor.org/rfc/rfc8446#section-2.2",
+	Run:       findTLSHandshakes,
+}
+
+func findTLSHandshakes(ctx context.Context, p *findings.Pass) error {
+	const handshakes = "tee_tls_handshakes_total"
+	points, err := p.Query(ctx, held(p, func(w string) string {
+		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{process!="other"}[%s]))`, handshakes, w)
+	}, p.Least("rate")), p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		process := pt.Labels["process"]
+		subject, err := named(ctx, p, process, handshakes, pt.Labels["instance"])
+		if err != nil {
+			return err
+		}
+		made := sumRate(ofProcess(handshakes, pt.Labels), window(p))
+		inside := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels, `call="tls_handshake"`), w) }
+		all := func(w string) string { return sumRate(ofProcess(sampledCPU, pt.Labels), w) }
+		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
+		share, around := e.sampled(ctx, fmt.Sprintf("share of handshakes in the CPU time of %s%s", process, mean),
+			inside, all, "cpu", pt.Labels)
+		now := e.add(ctx, "share of handshakes, mean of the last "+newest(p), "ratio", inside(newest(p))+" / "+all(newest(p)))
+		rate := e.add(ctx, "its handshakes"+mean, "1/s", made)
+		took := e.add(ctx, "its CPU time in handshakes, by samples"+mean, "cores", inside(window(p)))
+		e.add(ctx, "CPU time of one of them"+mean, "seconds", inside(window(p))+" / "+made)
+		opened := sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"accept|accept4|connect"`), window(p))
+		each := e.add(ctx, "handshakes for each connection that it accepts or opens"+mean, "ratio", made+" / "+opened)
+		e.add(ctx, "its calls that move data, for each handshake"+mean, "ratio",
+			sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"`+usefulCalls+`"`), window(p))+" / "+made)
+		if e.err != nil {
+			return e.err
+		}
+		if !(min(share, now) >= p.Limit("share", subject)) || rate < p.Limit("rate", subject) {
+			continue
+		}
+		f := findings.Finding{
+			Subject:    subject,
+			Title:      fmt.Sprintf("%s spends %s of its CPU time on %s TLS handshakes a second.", subject, metric.Percent(share), metric.Count(rate)),
+			Severity:   findings.Warning,
+			Confidence: findings.Medium,
+			Evidence:   e.list,
+			Share:      around,
+			Cost:       fmt.Sprintf("The handshakes use %s, and %s of CPU time each.", metric.Value(took, "cores"), metric.Value(took/rate, "seconds")),
+		}
+		if each >= 0.9 {
+			f.Remedy = p.Rule.Remedy + " Nearly every connection makes its own handshake."
+		}
+		p.Report(f)
+	}
+	return nil
+}

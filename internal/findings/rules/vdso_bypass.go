@@ -1,0 +1,112 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// vdsoCalls are what the vDSO of x86-64 answers without entering the kernel, when it
+// can (vdso(7)).
+var vdsoCalls = causes.VDSOCalls
+
+// fastClocks are the clock sources that the vDSO reads (arch/x86/kernel/tsc.c,
+// arch/x86/kernel/pvclock.c, drivers/clocksource/hyperv_timer.c,
+// drivers/clocksource/arm_arch_timer.c; those of other architectures have one only).
+const fastClocks = "tsc|tsc-early|kvm-clock|hyperv_clocksource_tsc_page|arch_sys_counter|tod|timebase|riscv_clocksource"
+
+var vdsoBypass = &findings.Rule{
+	Name:  "vdso_bypass",
+	Title: "Calls around the vDSO",
+	Doc: "A process asks the kernel for the time or for its CPU at least 10,000 times a second, by a call that the vDSO answers in user space for " +
+		"programs that use it; a server that does makes almost none at any load. The rate must hold as the mean of either window and in " +
+		"every reading of the last 20 s. At about 200 ns for entering the kernel it is 0.2 % of a core, and at 8,200 cycles for leaving an enclave 2.3 % of " +
+		"one at 3.5 GHz; ten times the rate is critical. The rule syscall_storm leaves these calls to this one. Clocks of CPU time " +
+		"(CLOCK_PROCESS_CPUTIME_ID and the like), which no vDSO answers, are counted too: they look the same.",
+	Needs: []string{"tee_syscalls_total"},
+	Thresholds: []findings.Threshold{
+		{Name: "rate", Doc: "calls of one kind by a process", Unit: "1/s", Default: 10_000},
+		{Name: "rate_critical", Doc: "calls of one kind by a process that are critical", Unit: "1/s", Default: 100_000},
+	},
+	Remedy:    causes.VDSOBypass.Remedy,
+	Reference: "https://man7.org/linux/man-pages/man7/vdso.7.html and " + teemon,
+	Run:       findVDSOBypass,
+}
+
+func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
+	found, err := storms(ctx, p, "tee_syscalls_total", `process!="other",syscall=~"`+vdsoCalls+`"`, "rate", "syscall")
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, s := range found {
+		who := s.of("")
+		if seen[who] {
+			continue // its most frequent call is the one that is named
+		}
+		seen[who] = true
+		call := s.labels["syscall"]
+		e := evidence{pass: p}
+		rate := e.add(ctx, fmt.Sprintf("%s calls of %s, %s", call, s.labels["process"], s.when()), "1/s", s.rate(s.series))
+		useful := e.add(ctx, "its calls that move data, in the same time", "1/s", s.useful())
+		e.add(ctx, "share of "+call+" in all its calls", "ratio", s.rate(s.series)+" / "+s.rate(s.of("tee_syscalls_total")))
+		e.add(ctx, fmt.Sprintf("%s calls, mean of the last %s", call, window(p)), "1/s", fmt.Sprintf("sum(rate(%s[%s]))", s.series, window(p)))
+		why, err := whyAround(ctx, p, &e, s.labels)
+		if err != nil {
+			return err
+		}
+		f := findings.Finding{
+			Subject:    s.subject,
+			Title:      fmt.Sprintf("%s asks the kernel %s times a second with %s, which the vDSO could answer.", s.subject, metric.Count(rate), call),
+			Severity:   findings.Warning,
+			Confidence: e.trust(ctx, s.labels, "syscalls"),
+			Remedy:     p.Rule.Remedy + " " + why + " " + insideEnclave,
+		}
+		if useful > 0 {
+			f.Title = strings.TrimSuffix(f.Title, ".") + fmt.Sprintf(": %s for each call that moves data.", metric.Count(rate/useful))
+		}
+		if rate >= p.Limit("rate_critical", s.subject) {
+			f.Severity = findings.Critical
+		}
+		f.Cost, f.Share = s.callCost(ctx, &e, call)
+		if f.Evidence = e.list; e.err != nil {
+			return e.err
+		}
+		p.Report(f)
+	}
+	return nil
+}
+
+// whyAround says what keeps the vDSO from answering, as far as the machine's clock
+// source tells.
+func whyAround(ctx context.Context, p *findings.Pass, e *evidence, labels map[string]string) (string, error) {
+	const bypass = "a static binary that does not look for the vDSO, a sandbox or tracer that removes it, or an enclave runtime without its own clock"
+	points, err := p.Query(ctx, onMachine("tee_clocksource_info", labels), p.To)
+	if err != nil {
+		return "", err
+	}
+	if len(points) > 0 {
+		name := points[0].Labels["name"]
+		e.add(ctx, "1 for the clock source of the machine, "+name, "", onMachine("tee_clocksource_info", labels, fmt.Sprintf("name=%q", name)))
+		if !isOneOf(name, fastClocks) {
+			return fmt.Sprintf("User space may be unable to read the machine's clock source, %s, so every program's question enters the kernel: see the rule clock_source.", name), nil
+		}
+		return fmt.Sprintf("User space can read the machine's clock source, %s, so something bypasses the vDSO: %s.", name, bypass), nil
+	}
+	return "Either something bypasses the vDSO (" + bypass + ") or user space cannot read the clock source: see " +
+		"/sys/devices/system/clocksource/clocksource0/current_clocksource.", nil
+}
+
+// isOneOf reports whether the name is one of the alternatives of a matcher.
+func isOneOf(name, alternatives string) bool {
+	for a := range strings.SplitSeq(alternatives, "|") {
+		if a == name {
+			return true
+		}
+	}
+	return false
+}

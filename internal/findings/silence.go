@@ -1,0 +1,181 @@
+package findings
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// ErrNoSilence means that there is no silence of an id.
+var ErrNoSilence = errors.New("no such silence")
+
+// The bounds of one silence, and of all.
+const (
+	silencesMax    = 1000
+	silenceTextMax = 1000 // bytes of a pattern, and of a comment
+	silenceLongest = 366 * 24 * time.Hour
+)
+
+// Silences are the current silences. A nil one is empty. Its methods may be
+// called from several goroutines.
+type Silences struct {
+	now  func() time.Time
+	keep func([]Silence) error
+
+	changing sync.Mutex   // held while a change is being kept
+	mu       sync.RWMutex // guards what follows
+	rules    []*Rule
+	list     []compiled
+}
+
+// compiled is a silence with its compiled pattern.
+type compiled struct {
+	Silence
+	subject *regexp.Regexp
+}
+
+// NewSilences returns the silences of a list that have not ended. keep stores every
+// change before it takes effect. The error names the silences of the list that are
+// invalid, for example those about a rule of another version; the others stay.
+func NewSilences(list []Silence, rules []*Rule, now func() time.Time, keep func([]Silence) error) (*Silences, error) {
+	s := &Silences{rules: rules, now: now, keep: keep}
+	var errs []error
+	for _, x := range list {
+		if !x.Until.After(now()) {
+			continue
+		}
+		c, err := s.compile(x)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("silence %q: %w", x.ID, err))
+			continue
+		}
+		s.list = append(s.list, c)
+	}
+	return s, errors.Join(errs...)
+}
+
+// Know replaces the rules that a new silence may name. Current silences stay.
+func (s *Silences) Know(rules []*Rule) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = rules
+}
+
+// compile checks a silence.
+func (s *Silences) compile(x Silence) (compiled, error) {
+	s.mu.RLock()
+	rules := s.rules
+	s.mu.RUnlock()
+	c := compiled{Silence: x}
+	if x.Rule != "" && !slices.ContainsFunc(rules, func(r *Rule) bool { return r.Name == x.Rule }) {
+		return c, fmt.Errorf("rule %q: no such rule; leave it out to silence all rules", x.Rule)
+	}
+	for name, text := range map[string]string{"subject": x.Subject, "comment": x.Comment} {
+		if len(text) > silenceTextMax || !utf8.ValidString(text) {
+			return c, fmt.Errorf("%s: want text of at most %d bytes", name, silenceTextMax)
+		}
+	}
+	if x.Subject != "" {
+		var err error
+		if c.subject, err = Whole(x.Subject); err != nil {
+			return c, fmt.Errorf("subject: %w", err)
+		}
+	}
+	now := s.now()
+	if !x.Until.After(now) || x.Until.Sub(now) > silenceLongest {
+		return c, errors.New("until: want a time in the future, at most a year away")
+	}
+	return c, nil
+}
+
+// Whole compiles a pattern that matches the whole of a text (RE2).
+func Whole(pattern string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(pattern); err != nil {
+		return nil, err // an error about the pattern as given, not about the group around it
+	}
+	return regexp.Compile("^(?s:" + pattern + ")$")
+}
+
+// Add starts a silence under a new id.
+func (s *Silences) Add(x Silence) (Silence, error) {
+	x.ID = strings.ToLower(rand.Text()[:16])
+	c, err := s.compile(x)
+	if err != nil {
+		return x, err
+	}
+	return x, s.change(func(list []compiled) ([]compiled, error) {
+		if len(list) >= silencesMax {
+			return nil, fmt.Errorf("there are %d silences already; delete some", len(list))
+		}
+		return append(list, c), nil
+	})
+}
+
+// Remove ends a silence; the error wraps ErrNoSilence when the id is unknown.
+func (s *Silences) Remove(id string) error {
+	return s.change(func(list []compiled) ([]compiled, error) {
+		i := slices.IndexFunc(list, func(c compiled) bool { return c.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: %q", ErrNoSilence, id)
+		}
+		return slices.Delete(list, i, i+1), nil
+	})
+}
+
+// change edits the list, stores it, and then uses it; until then the old one applies.
+func (s *Silences) change(edit func([]compiled) ([]compiled, error)) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	next, err := edit(s.inForce())
+	if err != nil {
+		return err
+	}
+	if err := s.keep(plain(next)); err != nil {
+		return fmt.Errorf("store the silences: %w", err)
+	}
+	s.mu.Lock()
+	s.list = next
+	s.mu.Unlock()
+	return nil
+}
+
+// inForce is a copy of the list without ended silences.
+func (s *Silences) inForce() []compiled {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	now := s.now()
+	return slices.DeleteFunc(slices.Clone(s.list), func(c compiled) bool { return !c.Until.After(now) })
+}
+
+// List returns the silences in force, the oldest first.
+func (s *Silences) List() []Silence { return plain(s.inForce()) }
+
+func plain(list []compiled) []Silence {
+	out := make([]Silence, len(list))
+	for i, c := range list {
+		out[i] = c.Silence
+	}
+	return out
+}
+
+// Covering is the id of the first current silence of a finding, "" for none.
+func (s *Silences) Covering(f Finding) string {
+	if s == nil {
+		return ""
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	now := s.now()
+	for _, c := range s.list {
+		if (c.Rule == "" || c.Rule == f.Rule) && (c.subject == nil || c.subject.MatchString(f.Subject)) && c.Until.After(now) {
+			return c.ID
+		}
+	}
+	return ""
+}

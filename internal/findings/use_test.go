@@ -1,0 +1,106 @@
+package findings_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// above holds while the temperature is above its threshold.
+func above(name string) *findings.Rule {
+	r := &findings.Rule{
+		Name: name, Title: name, Doc: "Above.", Needs: []string{"temperature"}, Remedy: "Wait.", Reference: "thermometer(1)",
+		Thresholds: []findings.Threshold{{Name: "degrees", Doc: "temperature", Default: 90}},
+	}
+	r.Run = func(ctx context.Context, p *findings.Pass) error {
+		points, err := p.Query(ctx, "temperature", p.To)
+		for _, pt := range points {
+			if pt.Value > p.Limit("degrees", "a") {
+				p.Report(findings.Finding{Subject: "a", Severity: findings.Warning, Title: "Hot."})
+			}
+		}
+		return err
+	}
+	return r
+}
+
+// TestUse: other rules, windows and limits hold from the next evaluation on, and a
+// finding goes on under its id while its rule is there.
+func TestUse(t *testing.T) {
+	c := &clock{at: time.Minute}
+	var told []string
+	e := start(t, c, "load 15s\n  temperature 100x100\n", []*findings.Rule{above("warm")}, func(o *findings.Options) {
+		o.Observe = func(r findings.Record) { told = append(told, fmt.Sprintf("%s %s %s", c.at, r.State, r.Rule)) }
+	})
+	evaluate := func(want ...string) {
+		t.Helper()
+		told = nil
+		e.Evaluate(t.Context())
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		c.at += 15 * time.Second
+	}
+	limit := func(degrees float64) findings.Options {
+		o := findings.DefaultOptions()
+		o.CloseAfter = 30 * time.Second
+		o.Limits = []findings.Limit{{Rule: "warm", Threshold: "degrees", Value: degrees}}
+		return o
+	}
+	evaluate("1m0s open warm")
+	first := e.Records()[0].ID
+
+	o := limit(95)
+	o.Windows = findings.Windows{Long: 10 * time.Minute, Short: 2 * time.Minute}
+	both := []*findings.Rule{above("warm"), above("cold")}
+	e.Use(both, o)
+	if s := e.Rules(); len(s) != 2 || s[0].Answer != findings.Fires || s[0].Windows != [2]float64{600, 120} || s[1].Answer != findings.CannotTell {
+		t.Errorf("rules %+v", s)
+	}
+	evaluate("1m15s open cold")
+	if i := slices.IndexFunc(e.Records(), func(r findings.Record) bool { return r.ID == first }); i < 0 || e.Records()[i].State != findings.Open {
+		t.Errorf("the open finding did not go on under its id: %+v", e.Records())
+	}
+
+	e.Use(both, limit(110))
+	evaluate()
+	evaluate("1m45s closed warm")
+
+	e.Use([]*findings.Rule{above("warm")}, limit(90))
+	evaluate("2m0s closed cold", "2m0s open warm")
+	for _, r := range e.Records() {
+		if r.State == findings.Open && (r.ID == first || !r.Since.Equal(c.now().Add(-15*time.Second))) {
+			t.Errorf("what opened anew is %+v", r)
+		}
+	}
+}
+
+// TestUsePace: Run keeps to the time between two evaluations as it was set last.
+func TestUsePace(t *testing.T) {
+	c := &clock{at: time.Minute}
+	o := findings.DefaultOptions()
+	evaluated := make(chan struct{}, 1)
+	rules := []*findings.Rule{above("warm")}
+	e := start(t, c, "load 15s\n  temperature 100x100\n", rules, func(o *findings.Options) {
+		o.Every = time.Hour
+		o.Evaluated = func(_, _ []findings.Record) {
+			select {
+			case evaluated <- struct{}{}:
+			default:
+			}
+		}
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = e.Run(ctx) }()
+	for _, o.Every = range []time.Duration{2 * time.Hour, time.Millisecond} {
+		e.Use(rules, o)
+	}
+	<-evaluated
+	stop()
+	<-done
+}

@@ -1,0 +1,151 @@
+package bpf
+
+import (
+	"errors"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// locked is a value that is reached only while its lock is held.
+type locked[T any] struct {
+	mu sync.Mutex
+	v  T
+}
+
+func (l *locked[T]) lock() *T { l.mu.Lock(); return &l.v }
+func (l *locked[T]) unlock()  { l.mu.Unlock() }
+
+// kernel is what the programs that are open on one host share. Locks are taken in
+// the order joining, registry, links of a Counters.
+type kernel struct {
+	locked[registry]
+	// joining serialises opening the table of members.
+	joining sync.Mutex
+	// mounting serialises mounting tracefs.
+	mounting sync.Mutex
+	// quiet keeps loading, which uses the CPU for milliseconds, away from
+	// measuring: the many that load hold it for reading, one that measures for writing.
+	quiet sync.RWMutex
+}
+
+// kernelOf is that of a host: made for the first program opened there.
+func kernelOf(h *host.Host) *kernel {
+	if h.Shared == nil { // a fixture, whose programs share nothing
+		return &kernel{}
+	}
+	k, _ := h.Shared.LoadOrStore(kernelKey{}, &kernel{})
+	return k.(*kernel)
+}
+
+type kernelKey struct{}
+
+// begin says that n more objects are about to be open.
+func (k *kernel) begin(n int) {
+	defer k.unlock()
+	k.lock().opening += n
+}
+
+// typeCache is the kernel's type information, as the last user left it or anew.
+func (k *kernel) typeCache() *btf.Cache {
+	r := k.lock()
+	defer k.unlock()
+	types := r.types.Value()
+	if types == nil {
+		types = btf.NewCache()
+		r.types = weak.Make(types)
+	}
+	return types
+}
+
+// registry knows the open programs and the maps that they share.
+type registry struct {
+	// types is the kernel's type information. Sources that are opened at the same
+	// time share it; then the garbage collector frees it, as it is larger than all
+	// else together.
+	types weak.Pointer[btf.Cache]
+	// table holds the maps of the process table while tableUsers > 0.
+	table      map[string]*ebpf.Map
+	tableUsers int
+	open       map[*Counters]bool
+	// opening is the number of objects that use the table and are not in open yet:
+	// they do not notice that a slot is given to another name.
+	opening int
+	// shared holds the maps that open objects have in common, by name.
+	shared map[string]*sharedMap
+	// members keeps the table of members while inheriting is not empty; noMembers
+	// says why it cannot.
+	members    *Counters
+	noMembers  error
+	inheriting map[*Counters]bool
+	// limbo holds the slots that were taken back, and how often tended was set
+	// since: programs that still use one have long ended after the second time.
+	limbo  map[int]int
+	tended time.Time
+	// dispatch is the way into a program on a tracepoint other than sys_enter in
+	// seconds, once a Meter has measured it.
+	dispatch float64
+}
+
+// ledger is what an open program has spent, and how it uses the process table.
+type ledger struct {
+	cost
+	places
+}
+
+// of is the ledger of c.
+func (r *registry) of(c *Counters) *ledger { return &c.guarded }
+
+// add puts c among what is open.
+func (r *registry) add(c *Counters) {
+	if r.open == nil {
+		r.open = map[*Counters]bool{}
+	}
+	r.open[c] = true
+}
+
+// users are the open objects that share the process table.
+func (r *registry) users(yield func(*Counters) bool) {
+	for o := range r.open {
+		if o.program.slots != nil && !yield(o) {
+			return
+		}
+	}
+}
+
+// drop frees all of c but its hooks, which are detached.
+func (r *registry) drop(c *Counters) error {
+	var errs []error
+	for i := len(c.close) - 1; i >= 0; i-- {
+		errs = append(errs, c.close[i](r))
+	}
+	for _, b := range c.mapped {
+		errs = append(errs, unix.Munmap(b))
+	}
+	c.close, c.mapped, c.maps = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// dropTable frees the process table after its last user.
+func (r *registry) dropTable() error {
+	r.tableUsers--
+	if r.tableUsers > 0 {
+		return nil
+	}
+	var errs []error
+	if r.members != nil {
+		delete(r.open, r.members)
+		errs = append(errs, r.members.unhook(), r.drop(r.members))
+	}
+	for _, m := range r.table {
+		errs = append(errs, m.Close())
+	}
+	r.table, r.members, r.noMembers = nil, nil, nil
+	return errors.Join(errs...)
+}

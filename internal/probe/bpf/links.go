@@ -1,0 +1,198 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cilium/ebpf"
+)
+
+// links are the hooks of a program, which come and go.
+type links struct {
+	hooks    []attached
+	detached bool
+	level    int
+}
+
+// remove detaches all hooks for good and at once: to be sure that no CPU still runs
+// a program takes the kernel up to tens of milliseconds for each.
+func (l *links) remove() error {
+	var all sync.WaitGroup
+	errs := make([]error, len(l.hooks))
+	for i := range l.hooks {
+		if a := &l.hooks[i]; a.link != nil {
+			all.Go(func() { errs[i] = a.link.Close() })
+		}
+	}
+	all.Wait()
+	l.hooks, l.detached = nil, true
+	return errors.Join(errs...)
+}
+
+// detach detaches all hooks, which stay loaded.
+func (l *links) detach() error {
+	var errs []error
+	for i := range l.hooks {
+		if a := &l.hooks[i]; a.link != nil {
+			errs = append(errs, a.link.Close())
+			a.link = nil
+		}
+	}
+	l.detached = true
+	return errors.Join(errs...)
+}
+
+// attach attaches what the level in force has. The first hook comes last: it
+// begins what others end, and a beginning whose end is not seen would stay.
+func (l *links) attach(c *Counters) error {
+	for _, name := range c.program.reset {
+		clear(c.maps[name])
+	}
+	c.control(controlSince, now())
+	var errs []error
+	for i := len(l.hooks) - 1; i >= 0; i-- {
+		a := &l.hooks[i]
+		if a.link != nil || a.from > l.level {
+			continue
+		}
+		k, err := a.attach(c.host, a.program)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("attach %s: %w", a.name, err))
+			continue
+		}
+		a.link = k
+	}
+	l.detached = false
+	return errors.Join(errs...)
+}
+
+// attached is the number of hooks that are attached.
+func (l *links) attached() (n int) {
+	for _, a := range l.hooks {
+		if a.link != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// forget removes the hooks of that name.
+func (l *links) forget(name string) error {
+	var errs []error
+	kept := l.hooks[:0:0]
+	for _, a := range l.hooks {
+		switch {
+		case a.name != name:
+			kept = append(kept, a)
+		case a.link != nil:
+			errs = append(errs, a.link.Close())
+		}
+	}
+	l.hooks = kept
+	return errors.Join(errs...)
+}
+
+// Detach takes the programs out of the kernel's way; they stay loaded, and the
+// counters stay.
+func (c *Counters) Detach() error {
+	defer c.links.unlock()
+	return c.links.lock().detach()
+}
+
+// Attach puts the programs back. Being loaded, they need no capability for it.
+// An error leaves those attached that could be.
+func (c *Counters) Attach() error {
+	defer c.links.unlock()
+	return c.links.lock().attach(c)
+}
+
+// has reports whether a hook is in use; on a fixture all are.
+func (c *Counters) has(hook string) bool {
+	l := c.links.lock()
+	defer c.links.unlock()
+	return c.recorded || slices.ContainsFunc(l.hooks, func(a attached) bool { return a.name == hook })
+}
+
+// programs are those of the hooks in use, once for each hook.
+func (c *Counters) programs() (out []*ebpf.Program) {
+	l := c.links.lock()
+	defer c.links.unlock()
+	for i := range l.hooks {
+		out = append(out, l.hooks[i].program)
+	}
+	return out
+}
+
+// Level is the level of detail in force.
+func (c *Counters) Level() int {
+	defer c.links.unlock()
+	return c.links.lock().level
+}
+
+// Incomplete says which hooks are missing at the level in force, or is nil.
+func (c *Counters) Incomplete() error {
+	if level := c.Level(); level < len(c.lost) {
+		return errors.Join(c.Lost, c.lost[level])
+	}
+	return c.Lost
+}
+
+// SetLevel changes the level of detail. Being loaded, the programs need no
+// capability for it. What was counted stays; what happens while they change
+// places, well below a millisecond, is not seen.
+func (c *Counters) SetLevel(level int) error {
+	if level < 0 || level > 0 && level >= c.program.levels {
+		return fmt.Errorf("set level %d of %s: it has %d", level, c.program.Name, max(1, c.program.levels))
+	}
+	defer c.kernel.unlock()
+	return c.kernel.lock().setLevel(c, level)
+}
+
+// setLevel is SetLevel for a level that there is.
+func (r *registry) setLevel(c *Counters, level int) error {
+	l := c.links.lock()
+	defer c.links.unlock()
+	if level == l.level {
+		return nil
+	}
+	if c.recorded {
+		l.level = level
+		return nil
+	}
+	cost := &r.of(c).cost
+	cost.charged = r.charge(c)
+	detached := l.detached
+	err := l.detach()
+	cost.levels[l.level] = cost.price
+	cost.price = cost.levels[level]
+	l.level = level
+	for i := range l.hooks {
+		l.hooks[i].use(level)
+	}
+	if detached {
+		return err
+	}
+	trigger := c.trigger()
+	var before float64
+	if trigger != nil && cost.calibrated == 0 {
+		before = perCall(trigger)
+	}
+	err = errors.Join(err, l.attach(c))
+	if before > 0 {
+		// One trigger passes every hook once.
+		cost.calibrated = max(0, perCall(trigger)-before) / float64(l.attached())
+	}
+	return err
+}
+
+// trigger makes one event of each hook, or is nil.
+func (c *Counters) trigger() func() {
+	for i := range c.program.hooks {
+		if t := c.program.hooks[i].trigger; t != nil {
+			return t
+		}
+	}
+	return nil
+}

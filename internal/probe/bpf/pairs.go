@@ -1,0 +1,108 @@
+package bpf
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+)
+
+// pairTally is the tally of a program that counts by slot and number, in cells that
+// are given out to the pairs that occur.
+type pairTally struct{}
+
+// eachPair yields the slot, the number and the count of every pair that was
+// given out, and for number numbers those of a slot that found no pair left.
+func eachPair(c *Counters, yield func(slot, nr, pair int, n uint64)) {
+	cells, keys := c.counts(), c.maps["keys"]
+	for slot := range allSlots {
+		yield(slot, numbers, slot, cells.sum(slot))
+	}
+	for pair := allSlots; (pair+1)*8 <= len(keys); pair++ {
+		key := binary.NativeEndian.Uint64(keys[pair*8:])
+		if key == 0 || key > allSlots*numbers {
+			continue // not given out yet, or taken back
+		}
+		yield(int(key-1)/numbers, int(key-1)%numbers, pair, cells.sum(pair))
+	}
+}
+
+func (pairTally) totals(c *Counters, sums []uint64) {
+	eachPair(c, func(slot, _, _ int, n uint64) {
+		if slot < len(sums) {
+			sums[slot] += n
+		}
+	})
+}
+
+// crowded reports whether three quarters of all pairs are taken.
+func (pairTally) crowded(c *Counters) bool {
+	taken := 0
+	eachPair(c, func(_, _, pair int, _ uint64) {
+		if pair >= allSlots {
+			taken++
+		}
+	})
+	return taken*4 > 3*(cmp.Or(int(c.limits.Pairs), pairs)-allSlots)
+}
+
+// forget empties the pairs of slots and gives them back.
+func (pairTally) forget(c *Counters, gone map[int]bool) (events uint64, err error) {
+	cells, keys, table := c.counts(), c.maps["keys"], c.maps["pairs"]
+	eachPair(c, func(slot, nr, pair int, n uint64) {
+		if !gone[slot] {
+			return
+		}
+		events += n
+		cells.clear(pair)
+		if nr == numbers {
+			return
+		}
+		binary.NativeEndian.PutUint64(keys[pair*8:], 0)
+		binary.NativeEndian.PutUint16(table[(slot*numbers+nr)*2:], 0)
+		if e := c.tables["pairs_free"].Update(nil, uint32(pair), ebpf.UpdateAny); e != nil {
+			err = errors.Join(err, fmt.Errorf("give back a place in a table of %s: %w", c.program.Name, e))
+		}
+	})
+	return events, err
+}
+
+// call is a system call of the processes in a slot.
+type call struct{ slot, nr int }
+
+// byName emits what each process has counted under each number, numbers for
+// what found no pair left, and returns how much of it was folded.
+func (pairTally) byName(c *Counters, emit func(process string, nr int, n uint64)) (folded uint64) {
+	r := c.kernel.lock()
+	defer c.kernel.unlock()
+	p, raw := &r.of(c).places, c.maps["names"]
+	if p.calls == nil {
+		p.calls = map[call]uint64{}
+	}
+	clear(p.calls)
+	order := p.order[:0]
+	p.retiredThen = p.retired
+	eachPair(c, func(slot, nr, _ int, n uint64) {
+		switch {
+		case n == 0 || slot >= slots:
+			return
+		case r.inLimbo(slot):
+			p.retiredThen += n
+			return
+		case slot == otherSlot || nr == numbers:
+			folded += n
+		}
+		k := call{p.names.of(raw, slot), nr}
+		if _, ok := p.calls[k]; !ok {
+			order = append(order, k)
+		}
+		p.calls[k] += n
+	})
+	p.order = order
+	for _, k := range order {
+		emit(p.names.label[k.slot], k.nr, p.calls[k])
+	}
+	return folded
+}

@@ -1,0 +1,83 @@
+package bpf
+
+// assumed is what an event costs in seconds until it is measured: more than any
+// program here does on machines that were measured, so that a budget errs to the
+// safe side.
+const assumed = 150e-9
+
+// cost is what a program's events cost.
+type cost struct {
+	price
+	// charged is what was spent until the level last changed, and levels what is
+	// known of the cost at the other levels.
+	charged charged
+	levels  []price
+}
+
+// price is what an event costs in seconds; 0 is not known.
+type price struct {
+	// calibrated is dispatch and body, where that could be measured when the hook
+	// was attached; body is its part in the program, once a Meter has measured it.
+	calibrated, body float64
+}
+
+// charged is what each row of counters had cost at some moment.
+type charged struct {
+	events  []uint64
+	seconds []float64
+}
+
+// perEvent is what an event of c costs in seconds: the program and the way into it.
+func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
+	switch l := r.of(c); {
+	case l.calibrated > 0 && l.body > 0:
+		return l.body, max(0, l.calibrated-l.body)
+	case l.calibrated > 0:
+		return 0, l.calibrated
+	case l.body > 0:
+		return l.body, r.dispatch
+	}
+	return 0, assumed
+}
+
+// charge is what c has cost until now.
+func (r *registry) charge(c *Counters) charged {
+	body, dispatch := r.perEvent(c)
+	before := r.of(c).charged
+	var now charged
+	for row := range c.counts().rows() {
+		i := len(now.events)
+		n := c.program.events(row)
+		events, seconds := n, 0.0
+		if i < len(before.events) {
+			events, seconds = n-before.events[i], before.seconds[i]
+		}
+		now.events = append(now.events, n)
+		now.seconds = append(now.seconds, seconds+float64(events)*(body+dispatch))
+	}
+	return now
+}
+
+// calibrate sets what an event costs in seconds, dispatch and body.
+func (c *Counters) calibrate(seconds float64) {
+	defer c.kernel.unlock()
+	c.kernel.lock().of(c).calibrated = seconds
+}
+
+// calibratedCost is what calibrate has set, or 0.
+func (c *Counters) calibratedCost() float64 {
+	defer c.kernel.unlock()
+	return c.kernel.lock().of(c).calibrated
+}
+
+// Spent is the number of events counted since opening, and the seconds that
+// each CPU, or group of CPUs that share a row, has spent on counting them.
+func (c *Counters) Spent() (events float64, seconds []float64) {
+	r := c.kernel.lock()
+	defer c.kernel.unlock()
+	now := r.charge(c)
+	for _, n := range now.events {
+		events += float64(n)
+	}
+	return events, now.seconds
+}

@@ -1,0 +1,128 @@
+package bpf
+
+// Table is what programs have in common that count by process: it narrows them to
+// some processes, and gives out the slots of the process table again.
+type Table struct{ *Counters }
+
+// Retired is the number of events of names that lost their slot, as of the last
+// time that the counts were read.
+func (c Table) Retired() uint64 {
+	defer c.kernel.unlock()
+	return c.kernel.lock().of(c.Counters).retiredThen
+}
+
+// places is how a program uses the process table.
+type places struct {
+	names names
+	// retired counts events of names that lost their slot, without those of slots in
+	// limbo; retiredThen has those too, as of when the counts were last read.
+	retired, retiredThen uint64
+	// watched is what each slot had counted when it was last seen to change.
+	watched []watched
+	// owners are the processes with cells of their own.
+	owners [MaxOwners]owner
+	// sums and calls are kept for the next reading.
+	sums  []uint64
+	calls map[call]uint64
+	order []call
+}
+
+// tally is how a program counts by slot of the process table.
+type tally interface {
+	// totals adds what each slot has counted to sums.
+	totals(c *Counters, sums []uint64)
+	// forget empties the cells of slots and returns what they had counted.
+	forget(c *Counters, gone map[int]bool) (events uint64, err error)
+	// crowded reports whether a table of the tally's own is nearly full.
+	crowded(c *Counters) bool
+}
+
+// slotCells is the tally of a program that has the same cells for each slot: each of
+// them, of which the first few count events.
+type slotCells struct{ each, events int }
+
+// of is the cell i of a slot, over all rows.
+func (t slotCells) of(c counts, slot, i int) uint64 { return c.sum(slot*t.each + i) }
+
+func (t slotCells) totals(c *Counters, sums []uint64) {
+	cells := c.counts()
+	for slot := range sums {
+		for i := range t.events {
+			sums[slot] += t.of(cells, slot, i)
+		}
+	}
+}
+
+func (t slotCells) forget(c *Counters, gone map[int]bool) (events uint64, err error) {
+	cells := c.counts()
+	for slot := range gone {
+		for i := range t.each {
+			if i < t.events {
+				events += t.of(cells, slot, i)
+			}
+			cells.clear(slot*t.each + i)
+		}
+	}
+	return events, nil
+}
+
+func (slotCells) crowded(*Counters) bool { return false }
+
+// byName emits the cells of each process name that has counted something. It
+// returns those that were folded. The slices are valid until emit returns.
+func (t slotCells) byName(c *Counters, emit func(process string, cells []uint64)) (folded []uint64) {
+	r := c.kernel.lock()
+	defer c.kernel.unlock()
+	p, all, raw := &r.of(c).places, c.counts(), c.maps["names"]
+	if p.sums == nil {
+		p.sums = make([]uint64, slots*t.each)
+	}
+	clear(p.sums)
+	p.retiredThen = p.retired
+	folded = make([]uint64, t.each)
+	for slot := range slots {
+		for i := range t.each {
+			n := t.of(all, slot, i)
+			switch {
+			case n == 0:
+				continue
+			case r.inLimbo(slot):
+				if i < t.events {
+					p.retiredThen += n
+				}
+				continue
+			case slot == otherSlot:
+				folded[i] = n
+			}
+			p.sums[p.names.of(raw, slot)*t.each+i] += n
+		}
+	}
+	for slot := range slots {
+		cells := p.sums[slot*t.each : (slot+1)*t.each]
+		if sumOf(cells) > 0 {
+			emit(p.names.label[slot], cells)
+		}
+	}
+	return folded
+}
+
+// byOwner emits the cells of each process that is counted on its own.
+func (t slotCells) byOwner(c *Counters, emit func(pid int, process string, cells []uint64)) {
+	r := c.kernel.lock()
+	defer c.kernel.unlock()
+	all, cells := c.counts(), make([]uint64, t.each)
+	r.of(c).eachOwner(func(slot int, o *owner) {
+		for i := range cells {
+			cells[i] = t.of(all, slot, i)
+		}
+		emit(o.pid, o.name, cells)
+	})
+}
+
+// sumOf is the sum of some cells.
+func sumOf(cells []uint64) (n uint64) {
+	for _, v := range cells {
+		n += v
+	}
+	return n
+}

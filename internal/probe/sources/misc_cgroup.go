@@ -1,0 +1,223 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	miscCapacity = gauge("tee_misc_cgroup_capacity", "How much of a resource the host has, from misc.capacity: sev and sev_es are address space ids (ASIDs) of SEV guests and of SEV-ES and SEV-SNP guests, tdx key ids of TDX guests.", "resource")
+	miscCurrent  = gauge("tee_misc_cgroup_current", "How much of a resource a cgroup and those below it use, from misc.current.", "cgroup", "resource")
+	miscMax      = gauge("tee_misc_cgroup_max", "How much of a resource a cgroup may use, from misc.max; absent where it has no limit.", "cgroup", "resource")
+	miscEvents   = counter("tee_misc_cgroup_max_events_total", "Requests for a resource refused because of the limit of a cgroup or one below it, from misc.events.", "cgroup", "resource")
+)
+
+// miscCgroups bounds the series: cgroups that use or limit something.
+const miscCgroups = 64
+
+var miscCgroup = probe.Source{
+	Name:    "misc_cgroup",
+	Doc:     "Host resources of confidential guests that cgroups limit: ids of encryption keys",
+	Metrics: []*metric.Desc{miscCapacity, miscCurrent, miscMax, miscEvents},
+	Kernels: "5.13 with CONFIG_CGROUP_MISC; sev and sev_es with SEV on the host, tdx since 6.16.",
+	Cost:    "Three small files for each cgroup that uses one of the resources, and their parents.",
+	Blind:   "Cgroups beyond the first 64 that use a resource; limits of cgroups whose parents use nothing.",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		m, err := findMisc(h)
+		if err != nil {
+			return nil, err
+		}
+		capacity, err := m.file("misc.capacity")
+		if err != nil {
+			return nil, err
+		}
+		if len(capacity) == 0 {
+			return nil, probe.NotHere("the misc controller has no resources: no SEV and no TDX on this host")
+		}
+		return reading(m.read), nil
+	},
+}
+
+// misc is the cgroup controller of that name.
+type misc struct {
+	*host.Host
+	mount string
+}
+
+// findMisc looks for the controller in the v2 tree and among those of v1.
+func findMisc(h *host.Host) (*misc, error) {
+	mounts, err := cgroupMounts(h)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		if !m.V2 && !slices.Contains(m.Controllers, "misc") {
+			continue
+		}
+		ok, err := h.Exists(path.Join(m.Point, "misc.capacity"))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return &misc{h, m.Point}, nil
+		}
+	}
+	return nil, probe.NotHere("no misc controller in the cgroup file systems (Linux 5.13, CONFIG_CGROUP_MISC)")
+}
+
+func (m *misc) read(_ context.Context, out emitter) error {
+	capacity, err := m.file("misc.capacity")
+	if err != nil {
+		return err
+	}
+	for _, r := range slices.Sorted(maps.Keys(capacity)) {
+		out.send(miscCapacity, float64(capacity[r]), r)
+	}
+	shown := 0
+	return m.walk("/", &shown, out)
+}
+
+// walk goes down where something is used: usage counts for all above it.
+func (m *misc) walk(group string, shown *int, out emitter) error {
+	if *shown == miscCgroups {
+		return fmt.Errorf("more than %d cgroups use confidential guests' resources; the first are shown", miscCgroups)
+	}
+	used, busy, err := m.group(group, out)
+	if err != nil {
+		if group != "/" && errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile, or without the controller
+		}
+		return err
+	}
+	if used {
+		*shown++
+	}
+	if !busy && group != "/" {
+		return nil
+	}
+	list, err := m.ReadDir(path.Join(m.mount, group))
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if e.IsDir() {
+			if err := m.walk(path.Join(group, e.Name()), shown, out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// group emits one cgroup's values. used: it has some; busy: what is below it may too.
+func (m *misc) group(group string, out emitter) (used, busy bool, err error) {
+	current, err := m.file(path.Join(group, "misc.current"))
+	if err != nil {
+		// The root has the file since Linux 6.8.
+		if group == "/" && errors.Is(err, fs.ErrNotExist) {
+			return false, true, nil
+		}
+		return false, false, err
+	}
+	for _, n := range current {
+		busy = busy || n > 0
+	}
+	limits, events := map[string]uint64{}, map[string]uint64{}
+	if group != "/" {
+		if limits, err = m.file(path.Join(group, "misc.max")); err != nil {
+			return false, false, err
+		}
+		// Since Linux 5.15.
+		if events, err = m.file(path.Join(group, "misc.events")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, false, err
+		}
+	}
+	if !busy && len(limits) == 0 {
+		return false, false, nil
+	}
+	for _, r := range slices.Sorted(maps.Keys(current)) {
+		out.send(miscCurrent, float64(current[r]), group, r)
+		if n, ok := limits[r]; ok {
+			out.send(miscMax, float64(n), group, r)
+		}
+		if n, ok := events[r+".max"]; ok {
+			out.send(miscEvents, float64(n), group, r)
+		}
+	}
+	return true, busy, nil
+}
+
+// file reads "name value" lines; "max" is no limit and left out.
+func (m *misc) file(name string) (map[string]uint64, error) {
+	name = path.Join(m.mount, name)
+	s, err := m.ReadString(name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := parseMisc(s)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", name, err)
+	}
+	return out, nil
+}
+
+func parseMisc(s string) (map[string]uint64, error) {
+	out := map[string]uint64{}
+	for line := range strings.Lines(s) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 {
+			return nil, fmt.Errorf("line %q: want a name and a number", strings.TrimSpace(line))
+		}
+		if fields[1] == "max" {
+			continue
+		}
+		n, err := strconv.ParseUint(fields[1], 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		out[fields[0]] = n
+	}
+	return out, nil
+}
+
+// taken is how much of each resource is used on the whole host: what the root
+// says, or on older kernels the cgroups below it together.
+func (m *misc) taken() (map[string]uint64, error) {
+	out, err := m.file("misc.current")
+	if !errors.Is(err, fs.ErrNotExist) {
+		return out, err
+	}
+	list, err := m.ReadDir(m.mount)
+	if err != nil {
+		return nil, err
+	}
+	out = map[string]uint64{}
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		one, err := m.file(path.Join(e.Name(), "misc.current"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for r, n := range one {
+			out[r] += n
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,240 @@
+package sources
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// perfSet is a group of events that the hardware counts together, so their
+// ratios are right, with their metrics for the machine, for the processes of a name,
+// and for one process.
+type perfSet struct {
+	events             []host.PerfEvent
+	host, process, pid []*metric.Desc
+}
+
+// descs lists the set's metrics.
+func (s perfSet) descs() []*metric.Desc { return slices.Concat(s.host, s.process, s.pid) }
+
+// perfCounters is the Reader of performance counters in counting mode: of every
+// CPU, and of the processes that it is narrowed to.
+type perfCounters struct {
+	host *host.Host
+	sets []perfSet
+	// explain turns the error of opening a counter into one with advice.
+	explain func(error) error
+	// note is an error of every reading, or nil: what the counters cannot see.
+	note error
+	// scope is what it is narrowed to from the next look at the processes on.
+	scope atomic.Pointer[probe.Scope]
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	cpus    map[int]counting
+	machine [][]float64 // by set and event
+	has     []bool      // by set: whether some CPU ever had it
+	failed  error       // why a set could not be opened in this reading
+	watched watched
+
+	// Of the current reading, over all groups; and whether any value was ever extrapolated.
+	enabled, running time.Duration
+	estimated        bool
+}
+
+// openPerf opens the counters of every CPU; without any of them it fails.
+func openPerf(h *host.Host, sets []perfSet, explain func(error) error) (*perfCounters, error) {
+	p := &perfCounters{host: h, sets: sets, explain: explain, cpus: map[int]counting{}, machine: zeros(sets), has: make([]bool, len(sets))}
+	err := p.openCPUs()
+	if err == nil && !slices.Contains(p.has, true) {
+		err = explain(cmp.Or(p.failed, errors.New("no CPU is online")))
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// zeros is a value for each event.
+func zeros(sets []perfSet) [][]float64 {
+	out := make([][]float64, len(sets))
+	for i, s := range sets {
+		out[i] = make([]float64, len(s.events))
+	}
+	return out
+}
+
+// Read implements probe.Reader.
+func (p *perfCounters) Read(_ context.Context, emit func(metric.Sample)) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.enabled, p.running, p.failed = 0, 0, nil
+	err := p.openCPUs()
+	for _, c := range p.cpus {
+		p.count(c, p.machine)
+	}
+	err = cmp.Or(err, p.countProcesses())
+	trust := metric.Measured
+	if p.estimated {
+		trust = metric.Estimated
+	}
+	send := func(descs []*metric.Desc, values []float64, labels ...string) {
+		for i, d := range descs {
+			emit(metric.Sample{Desc: d, Labels: labels, Value: values[i], Trust: trust})
+		}
+	}
+	for i, s := range p.sets {
+		if !p.has[i] {
+			continue
+		}
+		send(s.host, p.machine[i])
+		for _, key := range p.watched.order {
+			if key.pid == "" {
+				send(s.process, p.watched.totals[key][i], key.process)
+			} else {
+				send(s.pid, p.watched.totals[key][i], key.pid, key.process)
+			}
+		}
+	}
+	if p.enabled > 0 {
+		emitter(emit).send(probe.Coverage, p.running.Seconds()/p.enabled.Seconds())
+	}
+	if n := p.watched.folded(); n > 0 {
+		emitter(emit).send(probe.Folded, n)
+	}
+	if p.failed != nil {
+		err = cmp.Or(err, p.explain(p.failed))
+	}
+	return cmp.Or(err, p.note)
+}
+
+// Close implements probe.Reader.
+func (p *perfCounters) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, c := range p.cpus {
+		errs = append(errs, c.Close())
+	}
+	for _, w := range p.watched.now {
+		errs = append(errs, w.Close())
+	}
+	p.cpus, p.watched = nil, watched{}
+	return errors.Join(errs...)
+}
+
+// openCPUs opens the groups of CPUs that came online, and closes those of CPUs
+// that went offline; their counts stay in the sum.
+func (p *perfCounters) openCPUs() error {
+	online, err := machine.OnlineCPUs(p.host)
+	if err != nil {
+		return err
+	}
+	for _, cpu := range online {
+		if p.cpus[cpu] == nil {
+			p.cpus[cpu] = make(counting, len(p.sets))
+		}
+		p.open(p.cpus[cpu], host.PerfTarget{CPU: cpu})
+	}
+	for cpu, c := range p.cpus {
+		if !slices.Contains(online, cpu) {
+			p.count(c, p.machine)
+			err = cmp.Or(err, c.Close())
+			delete(p.cpus, cpu)
+		}
+	}
+	return err
+}
+
+// counting is the open groups of one CPU or thread: one for each set, nil where
+// it is not open.
+type counting []*openGroup
+
+// openGroup is an open group and what it said last.
+type openGroup struct {
+	host.PerfGroup
+	last host.PerfReading
+}
+
+// open opens the groups of a target that are not open. A CPU that is about to
+// go (ENODEV) and a thread that has ended (ESRCH) are no fault.
+func (p *perfCounters) open(c counting, target host.PerfTarget) {
+	for i, s := range p.sets {
+		if c[i] != nil {
+			continue
+		}
+		g, err := p.host.Perf(target, s.events...)
+		if err == nil {
+			c[i] = &openGroup{PerfGroup: g}
+			p.has[i] = true
+		} else if !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.ESRCH) {
+			p.failed = cmp.Or(p.failed, err)
+		}
+	}
+}
+
+// count adds to each of totals what the groups counted since the last time. Where they
+// shared the hardware's counters with others it is extrapolated from the time in
+// which they had them. A group that had none waits until it has: the growth then
+// stands for the whole time. So totals never fall. A group that stops counting is
+// closed, and opened again in the next reading.
+func (p *perfCounters) count(c counting, totals ...[][]float64) {
+	for i, g := range c {
+		if g == nil {
+			continue
+		}
+		now, err := g.Read()
+		if err != nil || len(now.Values) != len(p.sets[i].events) {
+			_ = g.Close()
+			c[i] = nil
+			continue
+		}
+		enabled, running := now.Enabled-g.last.Enabled, now.Running-g.last.Running
+		p.enabled += max(0, enabled)
+		if running <= 0 {
+			continue
+		}
+		p.running += min(running, enabled)
+		scale := 1.0
+		if running < enabled {
+			scale = enabled.Seconds() / running.Seconds()
+			p.estimated = true
+		}
+		for k, v := range now.Values {
+			for _, t := range totals {
+				t[i][k] += float64(v-g.was(k)) * scale
+			}
+		}
+		g.last = now
+	}
+}
+
+// was is the last value of an event, 0 before the first reading.
+func (g *openGroup) was(event int) uint64 {
+	if event < len(g.last.Values) {
+		return g.last.Values[event]
+	}
+	return 0
+}
+
+// Close closes the groups.
+func (c counting) Close() error {
+	var errs []error
+	for _, g := range c {
+		if g != nil {
+			errs = append(errs, g.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

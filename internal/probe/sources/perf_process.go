@@ -1,0 +1,266 @@
+package sources
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+)
+
+const (
+	// maxWatched and maxDescriptors bound what a wide filter opens.
+	maxWatched     = 64
+	maxDescriptors = 1024
+	// maxNames bounds the series: processes that end leave theirs behind.
+	maxNames = 256
+)
+
+// watched is the processes that performance counters are narrowed to.
+type watched struct {
+	// scope is what it was when the processes were last looked at.
+	scope probe.Scope
+	now   map[int]*watchedProcess
+	// totals are by set and event; order is that in which the keys came.
+	totals map[processKey][][]float64
+	order  []processKey
+}
+
+// processKey is the label values of a series of processes. pid is empty for the
+// sum over all of a name, which processes asked for by their id are in too.
+type processKey struct{ process, pid string }
+
+// watchedProcess is a process with the counters of its threads. Threads that
+// they make are counted with them.
+type watchedProcess struct {
+	name    string
+	started uint64 // ticks after boot: a process id alone may be another's by now
+	threads []counting
+	fds     int
+	left    int // threads without counters, because there were too many
+}
+
+// Close closes the counters of all threads.
+func (w *watchedProcess) Close() error {
+	var errs []error
+	for _, t := range w.threads {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Adjust implements probe.Adjustable. Processes begin to be counted at once;
+// what could not be is said by the next reading.
+func (p *perfCounters) Adjust(_ string, scope probe.Scope) error {
+	p.scope.Store(&scope)
+	if p.mu.TryLock() { // else a reading that hangs would hang this too
+		defer p.mu.Unlock()
+		_ = p.countProcesses()
+	}
+	return nil
+}
+
+// candidate is a running process that the scope holds.
+type candidate struct {
+	pid     int
+	name    string
+	started uint64
+}
+
+// countProcesses brings the watched processes up to date and adds what they
+// counted since the last time. A process that has ended adds its last.
+func (p *perfCounters) countProcesses() error {
+	w := &p.watched
+	for pid, x := range w.now {
+		totals := p.series(pid, x.name)
+		for _, t := range x.threads {
+			p.count(t, totals...)
+		}
+	}
+	found, err := p.candidates()
+	if err != nil {
+		return err
+	}
+	fds := 0
+	for pid, x := range w.now {
+		i := slices.IndexFunc(found, func(c candidate) bool { return c.pid == pid && c.started == x.started })
+		if i < 0 {
+			err = cmp.Or(err, x.Close())
+			delete(w.now, pid)
+			continue
+		}
+		x.name = found[i].name // it may have a new one
+		fds += x.fds
+	}
+	left := 0
+	for _, c := range found {
+		if w.now[c.pid] != nil {
+			left += w.now[c.pid].left
+			continue
+		}
+		if len(w.now) == maxWatched {
+			left++
+			continue
+		}
+		x, xerr := p.watch(c, maxDescriptors-fds)
+		if xerr != nil || x.fds == 0 && x.left == 0 { // refused, or ended
+			err = cmp.Or(err, xerr)
+			continue
+		}
+		if w.now == nil {
+			w.now = map[int]*watchedProcess{}
+		}
+		w.now[c.pid] = x
+		p.series(c.pid, c.name) // at 0 from now on
+		fds += x.fds
+		left += x.left
+	}
+	if err == nil && left > 0 {
+		err = &probe.Problem{
+			Err:    fmt.Errorf("%d processes or threads that match have no counters of their own: there are at most %d processes with %d counters; the host's counters have them", left, maxWatched, maxDescriptors),
+			Remedy: "narrow the source to fewer processes",
+		}
+	}
+	return err
+}
+
+// series are the sums that a process counts in.
+func (p *perfCounters) series(pid int, name string) [][][]float64 {
+	out := [][][]float64{p.totals(processKey{process: name})}
+	if slices.Contains(p.watched.scope.PIDs, pid) {
+		if t := p.totals(processKey{name, strconv.Itoa(pid)}); t != nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// totals are the sums of a series, which it makes where it is new. When there
+// are too many, names share one, and single processes have none.
+func (p *perfCounters) totals(key processKey) [][]float64 {
+	w := &p.watched
+	if _, ok := w.totals[key]; !ok && len(w.order) >= maxNames {
+		if key.pid != "" {
+			return nil
+		}
+		key.process = bpf.Other
+	}
+	if t, ok := w.totals[key]; ok {
+		return t
+	}
+	if w.totals == nil {
+		w.totals = map[processKey][][]float64{}
+	}
+	t := zeros(p.sets)
+	w.totals[key] = t
+	w.order = append(w.order, key)
+	return t
+}
+
+// folded is how many events series without a place of their own have counted.
+func (w *watched) folded() (n float64) {
+	for _, set := range w.totals[processKey{process: bpf.Other}] {
+		for _, v := range set {
+			n += v
+		}
+	}
+	return n
+}
+
+// watch opens counters for the threads of a process, with at most so many
+// descriptors. A process none of which can be counted has no series, and is tried
+// again at the next reading, which says why.
+func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
+	dir := fmt.Sprintf("/proc/%d/task", c.pid)
+	tasks, err := p.host.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	each := 0
+	for _, s := range p.sets {
+		each += len(s.events)
+	}
+	x := &watchedProcess{name: c.name, started: c.started}
+	for _, task := range tasks {
+		thread, err := strconv.Atoi(task.Name())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("list %s: %w", dir, err), x.Close())
+		}
+		if x.fds+each > fds {
+			x.left++
+			continue
+		}
+		t := make(counting, len(p.sets))
+		p.open(t, host.PerfTarget{Thread: thread})
+		if slices.ContainsFunc(t, func(g *openGroup) bool { return g != nil }) {
+			x.threads = append(x.threads, t)
+			x.fds += each
+		}
+	}
+	return x, nil
+}
+
+// candidates lists the processes that the scope holds, by id; without a scope
+// there are none. Kernel threads do nothing for a process. What has ended, and
+// what cannot be looked at, is none.
+func (p *perfCounters) candidates() ([]candidate, error) {
+	if s := p.scope.Load(); s != nil {
+		p.watched.scope = *s
+	}
+	scope := p.watched.scope
+	if scope.Process == nil && len(scope.PIDs) == 0 && scope.Cgroup == nil && scope.Container == nil {
+		return nil, nil
+	}
+	search := memberSearch{host: p.host, scope: scope}
+	pids, err := search.candidates()
+	if err != nil {
+		return nil, err
+	}
+	var out []candidate
+	for _, pid := range pids {
+		text, err := p.host.ReadString(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		name, started, ok := parseStat(text)
+		if !ok || scope.Process != nil && !scope.Process.MatchString(name) {
+			continue
+		}
+		if in, err := search.inScope(pid); err == nil && in {
+			out = append(out, candidate{pid, name, started})
+		}
+	}
+	slices.SortFunc(out, func(a, b candidate) int { return cmp.Compare(a.pid, b.pid) })
+	return out, nil
+}
+
+// parseStat takes the name of a process, as the programs in the kernel have it,
+// and its start in ticks after boot from /proc/PID/stat (proc_pid_stat(5)). ok is
+// false for a kernel thread, whose flags have PF_KTHREAD.
+func parseStat(s string) (name string, started uint64, ok bool) {
+	const kernelThread = 0x00200000
+	first, last := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')') // the name may hold anything
+	if first < 0 || last < first {
+		return "", 0, false
+	}
+	rest := strings.Fields(s[last+1:]) // from field 3 on
+	if len(rest) < 20 {
+		return "", 0, false
+	}
+	flags, ferr := strconv.ParseUint(rest[9-3], 10, 64)
+	started, serr := strconv.ParseUint(rest[22-3], 10, 64)
+	if ferr != nil || serr != nil || flags&kernelThread != 0 {
+		return "", 0, false
+	}
+	if name = metric.Label(s[first+1 : last]); name == "" {
+		name = bpf.Unnamed
+	}
+	return name, started, true
+}

@@ -1,0 +1,142 @@
+package sources
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	cgroupEPC      = gauge("tee_sgx_cgroup_epc_bytes", "EPC held by a control group and those below it in bytes, from misc.current of the misc controller.", "cgroup")
+	cgroupEPCLimit = gauge("tee_sgx_cgroup_epc_limit_bytes", "Limit of the EPC of a control group and those below it in bytes, from misc.max; absent where there is no limit.", "cgroup")
+)
+
+// sgxCgroup reads a resource that mainline has not: kernels with the patch
+// series that limits EPC by control group give it to the misc controller.
+var sgxCgroup = probe.Source{
+	Name:    "sgx_cgroup",
+	Doc:     "EPC by control group, where the misc controller supports it",
+	Metrics: []*metric.Desc{cgroupEPC, cgroupEPCLimit},
+	Kernels: "those with the out-of-tree EPC patches for control groups and CONFIG_CGROUP_MISC",
+	Cost:    "two small files per control group and reading",
+	Blind:   "control groups with EPC beyond the first 256; a reading reports them",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		t, err := epcTree(h)
+		if err != nil {
+			return nil, err
+		}
+		capacity, err := h.ReadFile(path.Join(t.mount, "misc.capacity"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, probe.NotHere("the misc controller has no resources here: no %s/misc.capacity", t.mount)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, ok, err := parseMiscEPC(capacity); err != nil || !ok {
+			return nil, cmp.Or(err, probe.NotHere("%s/misc.capacity has no %s", t.mount, miscEPC))
+		}
+		return reading(func(_ context.Context, out emitter) error { return readSGXCgroups(h, t, out) }), nil
+	},
+}
+
+// epcTree is the hierarchy that has the misc controller.
+func epcTree(h *host.Host) (tree, error) {
+	mounts, err := cgroupMounts(h)
+	if err != nil {
+		return tree{}, err
+	}
+	var found *tree
+	for _, m := range mounts {
+		v1 := slices.Contains(m.Controllers, "misc")
+		if v1 || m.V2 && found == nil {
+			found = &tree{mount: m.Point, root: m.Root}
+		}
+		if v1 {
+			break // a controller is in one hierarchy only
+		}
+	}
+	if found == nil {
+		return tree{}, probe.NotHere("no hierarchy of control groups has the misc controller")
+	}
+	if strings.HasPrefix(found.root, "/..") { // above our cgroup namespace
+		found.root = "/"
+	}
+	return *found, nil
+}
+
+// maxSGXCgroups bounds the series.
+const maxSGXCgroups = 256
+
+func readSGXCgroups(h *host.Host, t tree, out emitter) error {
+	c := &cgroups{Host: h}
+	var first error
+	number := 0
+	err := c.walk(t, func(id, dir string) {
+		used, ok, err := readMiscEPC(h, path.Join(dir, "misc.current"))
+		if err != nil {
+			// The root and groups without the controller have no such file.
+			if !errors.Is(err, fs.ErrNotExist) {
+				first = cmp.Or(first, c.unlessGone(dir, err))
+			}
+			return
+		}
+		if !ok || used == 0 {
+			return
+		}
+		if number++; number > maxSGXCgroups {
+			first = cmp.Or(first, fmt.Errorf("more than %d control groups hold EPC: the rest is in the groups above them", maxSGXCgroups))
+			return
+		}
+		out.send(cgroupEPC, float64(used), id)
+		limit, ok, err := readMiscEPC(h, path.Join(dir, "misc.max"))
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			first = cmp.Or(first, c.unlessGone(dir, err))
+		case err == nil && ok:
+			out.send(cgroupEPCLimit, float64(limit), id)
+		}
+	})
+	return cmp.Or(err, first)
+}
+
+func readMiscEPC(h *host.Host, name string) (uint64, bool, error) {
+	b, err := h.ReadFile(name)
+	if err != nil {
+		return 0, false, err
+	}
+	v, ok, err := parseMiscEPC(b)
+	if err != nil {
+		err = fmt.Errorf("parse %s: %w", name, err)
+	}
+	return v, ok, err
+}
+
+const miscEPC = "sgx_epc"
+
+// parseMiscEPC finds the bytes of EPC among the lines "RESOURCE NUMBER" of a misc
+// file (Documentation/admin-guide/cgroup-v2.rst, "Misc"); ok is false where
+// there is no such line or its value is "max".
+func parseMiscEPC(b []byte) (v uint64, ok bool, err error) {
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name != miscEPC || value == "max" {
+			continue
+		}
+		if v, err = strconv.ParseUint(value, 10, 64); err != nil {
+			return 0, false, fmt.Errorf("resource %s: %w", name, err)
+		}
+		return v, true, nil
+	}
+	return 0, false, nil
+}

@@ -1,0 +1,189 @@
+package sources
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	enclaveVirtual = gauge("tee_sgx_enclave_virtual_bytes",
+		"Address space of all enclaves in bytes, not the EPC that they hold; mappings of the SGX device in /proc/PID/maps, or sizes in /proc/sgx_enclaves.")
+	processEnclaves = gauge("tee_sgx_process_enclaves",
+		"Enclaves by process name; from /proc/PID/maps, where adjacent enclaves of one process look like one, or /proc/sgx_enclaves.", "process")
+	processMapped = gauge("tee_sgx_process_enclave_virtual_bytes",
+		"Address space of enclaves in bytes by process name, not the EPC that they hold; mappings of the SGX device in /proc/PID/maps, or sizes in /proc/sgx_enclaves.", "process")
+)
+
+// sgxMappings looks through the mappings of every process, which takes some
+// 20 us each and milliseconds for those with many: nothing to do unasked.
+var sgxMappings = probe.Source{
+	Name:    "sgx_mappings",
+	Doc:     "Enclaves and their address space by process, from /proc/PID/maps",
+	Metrics: []*metric.Desc{enclaveVirtual, processEnclaves, processMapped},
+	OptIn:   true,
+	Needs:   []probe.Need{{Capability: "cap_sys_ptrace", For: "to read the mappings of other users' processes"}},
+	Kernels: "any with an SGX driver, in-tree (5.11, CONFIG_X86_SGX) or not",
+	Cost:    "one read of /proc/PID/maps per process and reading: about 20 us each, and about 1 us per mapping",
+	Blind:   "how much of the address space is in the EPC; the number of enclaves with adjacent mappings; enclaves of virtual machines",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		if ok, err := hasDevice(h, enclaveDevices); err != nil || !ok {
+			return nil, cmp.Or(err, probe.NotHere("no SGX driver: no device for enclaves"))
+		}
+		return reading(func(_ context.Context, out emitter) error {
+			found, err := scanSGX(h)
+			if err != nil {
+				return err
+			}
+			emitSGXProcesses(out, found, false)
+			return nil
+		}), nil
+	},
+}
+
+// enclaveDevices are the devices that enclaves are mapped from: of the in-tree
+// driver, of the DCAP driver in two ages, and of isgx.
+var enclaveDevices = []string{"/dev/sgx_enclave", "/dev/sgx/enclave", "/dev/sgx", "/dev/isgx"}
+
+func hasDevice(h *host.Host, devices []string) (bool, error) {
+	for _, d := range devices {
+		if ok, err := h.Exists(d); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// sgxProcess is what is known of the enclaves of a process.
+type sgxProcess struct {
+	process         string
+	number          int
+	bytes, resident uint64
+}
+
+// scanSGX finds the enclaves of all processes in their mappings. A process
+// whose mappings may not be read is an error, as it may have any number.
+func scanSGX(h *host.Host) ([]sgxProcess, error) {
+	files, err := h.Glob("/proc/[0-9]*/maps")
+	if err != nil {
+		return nil, err
+	}
+	var out []sgxProcess
+	for _, f := range files {
+		b, err := h.ReadFile(f)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // it ended meanwhile
+		}
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, &probe.Problem{Err: err, Remedy: "grant CAP_SYS_PTRACE"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		e, err := parseSGXMappings(b)
+		if err != nil {
+			return nil, fmt.Errorf("parse %s: %w", f, err)
+		}
+		if e.number > 0 {
+			e.process = commOf(h, strings.TrimSuffix(strings.TrimPrefix(f, "/proc/"), "/maps"))
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// commOf is the name of a process, as the programs in the kernel give it.
+func commOf(h *host.Host, pid string) string {
+	b, err := h.ReadFile("/proc/" + pid + "/comm")
+	name := metric.Label(strings.TrimSuffix(string(b), "\n"))
+	if err != nil || name == "" {
+		return bpf.Unnamed
+	}
+	return name
+}
+
+// parseSGXMappings finds the enclaves in /proc/PID/maps (proc_pid_maps(5)). Several
+// mappings of the device make up one enclave, with holes or anonymous mappings
+// between them where it has no pages yet; a file's mapping between two ends it.
+func parseSGXMappings(text []byte) (sgxProcess, error) {
+	var e sgxProcess
+	inside := false
+	for line := range bytes.Lines(text) {
+		fields := bytes.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		low, high, ok := bytes.Cut(fields[0], []byte("-"))
+		first, err := strconv.ParseUint(string(low), 16, 64)
+		last, herr := strconv.ParseUint(string(high), 16, 64)
+		if !ok || len(fields) < 5 || last < first || cmp.Or(err, herr) != nil {
+			return sgxProcess{}, fmt.Errorf("%.60q is no mapping", line)
+		}
+		switch {
+		case len(fields) > 5 && slices.Contains(enclaveDevices, string(fields[5])):
+			if !inside {
+				e.number++
+			}
+			inside = true
+			e.bytes += last - first
+		case len(fields) > 5:
+			inside = false
+		}
+	}
+	return e, nil
+}
+
+// topProcesses bounds the series by process.
+const topProcesses = 32
+
+// emitSGXProcesses sums up by process name; beyond the largest the rest is "other".
+// What is resident is sent where the driver tells.
+func emitSGXProcesses(out emitter, found []sgxProcess, resident bool) {
+	by := map[string]*sgxProcess{}
+	var all uint64
+	add := func(process string, e *sgxProcess) {
+		if by[process] == nil {
+			by[process] = &sgxProcess{process: process}
+		}
+		sum := by[process]
+		sum.number += e.number
+		sum.bytes += e.bytes
+		sum.resident += e.resident
+	}
+	for i := range found {
+		add(found[i].process, &found[i])
+		all += found[i].bytes
+	}
+	out.send(enclaveVirtual, float64(all))
+	bySize := func(a, b *sgxProcess) int {
+		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.process, b.process))
+	}
+	if list := slices.SortedFunc(maps.Values(by), bySize); len(list) > topProcesses {
+		for _, e := range list[topProcesses:] {
+			delete(by, e.process)
+			add(bpf.Other, e)
+		}
+	}
+	for _, e := range slices.SortedFunc(maps.Values(by), bySize) {
+		out.send(processEnclaves, float64(e.number), e.process)
+		out.send(processMapped, float64(e.bytes), e.process)
+		if resident {
+			out.send(processResident, float64(e.resident), e.process)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package sources
+
+import (
+	"context"
+	"errors"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/bpf"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var (
+	tcpAttempts = counter("tee_tcp_connects_total",
+		"TCP connections that a process started to open since the monitor started, by process name (tracepoint sock:inet_sock_set_state).", "process")
+	tcpFailures = counter("tee_tcp_connect_failures_total",
+		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts those whose start was not seen (tracepoint sock:inet_sock_set_state).", "process")
+)
+
+// tcpConnect runs for every change of state of every connection, which a busy
+// server has by the ten thousands, so it is on by request.
+var tcpConnect = probe.Source{
+	Name:    "tcp_connect",
+	Doc:     "TCP connections opened, and those that fail, by process, counted in the kernel",
+	Metrics: []*metric.Desc{tcpAttempts, tcpFailures, retiredEvents},
+	OptIn:   true,
+	Needs:   tcpNeeds,
+	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
+	Cost:    "about 0.25 us for each state change of a connection: two where it fails, about six with both ends on the machine (kernel run-time statistics, refused connections, Linux 6.18 in a VM)",
+	Blind:   "connections whose start fell in a time when it was off or detached: their failures count as other; non-TCP protocols; connections of a TEE that has a network stack of its own",
+	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
+		c, err := bpf.TCPConnect.Open(h)
+		if err != nil {
+			return nil, err
+		}
+		return &connectReader{counters{Counters: c, decode: sendConnects, labels: map[[3]string][]string{}}}, nil
+	},
+}
+
+// connectReader shares the table of process names, and so has to tend it.
+type connectReader struct{ counters }
+
+// Read implements probe.Reader.
+func (c *connectReader) Read(ctx context.Context, emit func(metric.Sample)) error {
+	err := c.counters.Read(ctx, emit)
+	if rerr := (bpf.Table{Counters: c.Counters}).Recycle(); err != nil { // only where the table is full does it matter that it stays so
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+func sendConnects(c *counters, emit emitter) (folded uint64) {
+	folded = bpf.ConnectCounts{Counters: c.Counters}.ByProcess(func(process string, attempts, failures uint64) {
+		l := c.label(process)
+		emit.send(tcpAttempts, float64(attempts), l...)
+		emit.send(tcpFailures, float64(failures), l...)
+	})
+	emit.send(retiredEvents, float64(bpf.Table{Counters: c.Counters}.Retired()), c.label("tcp_connect")...)
+	return folded
+}

@@ -1,0 +1,208 @@
+package verdict
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/explain/causes"
+	"github.com/teescope/teescope/internal/explain/prices"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// The counters of these tests, written as PromQL does.
+const (
+	cpuSeconds  = explain.CPUAccount
+	waitSeconds = explain.WaitSamples
+	syscalls    = explain.CallCount
+	switches    = explain.SwitchCount
+	pageFaults  = explain.FaultCount
+)
+
+var labelled = regexp.MustCompile(`(\w+)="([^"]*)"`)
+
+// catalog is what attributions know.
+var catalog = &explain.Catalog{Prices: prices.Catalog(), Causes: causes.All}
+
+// counted gives all runs of an arm counters of the process app per operation,
+// beside the total of each metric; cpu is CPU time in seconds.
+func (l *lab) counted(env string, cpu float64, counters map[string]float64) *lab {
+	return l.each(env, func(r *result.Run) {
+		totals := map[string]float64{cpuSeconds: cpu}
+		add := func(name string, labels map[string]string, v float64) {
+			r.Counters = append(r.Counters, result.Counter{Name: name, Labels: labels, PerOperation: &v, Scope: "process", Trust: result.Full})
+		}
+		add(cpuSeconds, map[string]string{"process": "app-" + env}, cpu)
+		for counter, v := range counters {
+			name, _, _ := strings.Cut(counter, "{")
+			labels := map[string]string{"process": "app-" + env}
+			for _, m := range labelled.FindAllStringSubmatch(counter, -1) {
+				labels[m[1]] = m[2]
+			}
+			totals[name] += v
+			add(name, labels, v)
+		}
+		for _, name := range []string{syscalls, switches, waitSeconds, pageFaults} {
+			totals[name] += 0
+		}
+		for name, v := range totals {
+			add(name, nil, v)
+		}
+	})
+}
+
+// TestCause: what most of a difference goes into is named, with what mends it,
+// also where one arm has none of it.
+func TestCause(t *testing.T) {
+	costs := &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 2e-7}, {Event: "switch_same_core", Seconds: 1e-6}, {Event: "fault_write", Seconds: 5e-7}}}
+	read := syscalls + `{syscall="read"}`
+	for _, c := range []struct {
+		name        string
+		cost        float64 // of the treatment
+		base, treat map[string]float64
+		cpu         [2]float64
+		unexplained float64
+		want        []string // words of the sentence; none: there is none
+	}{
+		{"clock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="clock_gettime"}`: 16}, [2]float64{10e-6, 14e-6}, 0.2,
+			[]string{"Of the time by which an operation takes longer in gramine-sgx, at least 80 % goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
+		{"lock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2, waitSeconds + `{call="futex",state="lock"}`: 20e-6, waitSeconds + `{call="read",state="sleep"}`: 1}, [2]float64{10e-6, 14e-6}, 1.4 / 24,
+			[]string{"94.2 %", "waiting for locks", "+20 µs asleep in futex per operation, +2 voluntary switches per operation at 1 µs", "hold the lock for less time"}},
+		{"wake-ups without locks", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2}, [2]float64{10e-6, 14e-6}, 0.35,
+			[]string{"65 %", "putting threads to sleep", "+2 voluntary switches"}},
+		{"faults of a gain", 0.5, map[string]float64{pageFaults + `{cause="write",space="user"}`: 10}, map[string]float64{read: 1}, [2]float64{15e-6, 5e-6}, 0.52,
+			[]string{"Of the time that an operation saves in gramine-sgx, 50 % went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
+		{"nothing but reads", 2, map[string]float64{read: 1}, map[string]float64{read: 11}, [2]float64{10e-6, 14e-6}, 0.5, nil},
+		{"no difference", 1.01, map[string]float64{read: 1}, map[string]float64{read: 2}, [2]float64{10e-6, 10.1e-6}, math.NaN(), nil},
+	} {
+		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, c.cost, 0.001)
+		l.counted("native", c.cpu[0], c.base).counted("gramine-sgx", c.cpu[1], c.treat)
+		l.UnitCosts = costs
+		l.conclude(Options{Diff: differ, Catalog: catalog})
+		said := l.Comparisons[0].Cause
+		if (said == "") != (c.want == nil) {
+			t.Errorf("%s: said %q", c.name, said)
+		}
+		for _, w := range c.want {
+			if !strings.Contains(said, w) {
+				t.Errorf("%s: said %q, want %q in it", c.name, said, w)
+			}
+		}
+		rests, last := 0, math.Inf(1)
+		for _, a := range l.Attribution {
+			if a.Unexplained != nil {
+				rests++
+				if math.Abs(*a.Unexplained-c.unexplained) > 1e-9 {
+					t.Errorf("%s: %v is unexplained, want %v", c.name, *a.Unexplained, c.unexplained)
+				}
+			}
+			if (a.Share == nil) == (a.Reason == "") {
+				t.Errorf("%s: %s has the share %v and the reason %q", c.name, a.Counter, a.Share, a.Reason)
+			}
+			w := -1.0
+			if a.Seconds != nil {
+				w = math.Abs(*a.Seconds)
+			}
+			if w > last {
+				t.Errorf("%s: %s comes after what is less", c.name, a.Counter)
+			} else {
+				last = w
+			}
+		}
+		if want := 1; math.IsNaN(c.unexplained) && rests != 0 || !math.IsNaN(c.unexplained) && rests != want {
+			t.Errorf("%s: %d rests", c.name, rests)
+		}
+	}
+}
+
+// TestUncalibrated: without prices differences stand, with the reason.
+func TestUncalibrated(t *testing.T) {
+	for why, costs := range map[string]*result.UnitCosts{
+		"the result holds no unit costs":              nil,
+		"the machine was too busy":                    {Reason: "the machine was too busy"},
+		"syscall is not calibrated on this machine":   {Units: []result.UnitCost{{Event: "fault_write", Seconds: 1e-6}}},
+		"the CPU time of the workload was not counte": {Units: []result.UnitCost{{Event: "syscall", Seconds: 1e-6}}},
+	} {
+		l := latency()
+		one := 1.0
+		l.each("", func(r *result.Run) {
+			r.Counters = []result.Counter{{Name: syscalls, PerOperation: &one, Trust: result.Full}}
+		})
+		l.UnitCosts = costs
+		l.conclude(Options{Catalog: catalog})
+		if a := l.Attribution[0]; a.Share != nil || !strings.Contains(a.Reason, why) || l.Comparisons[0].Cause != "" {
+			t.Errorf("%s: %+v", why, a)
+		}
+	}
+}
+
+// TestDearerNowhere: arms that are the same environment have the same system calls; where one
+// was measured beside another load, they are no dearer for that.
+func TestDearerNowhere(t *testing.T) {
+	call := syscalls + `{syscall="clock_gettime"}`
+	for _, same := range []bool{true, false} {
+		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 2, 0.001)
+		l.counted("native", 10e-6, map[string]float64{call: 1}).counted("gramine-sgx", 14e-6, map[string]float64{call: 16})
+		base, treat := l.Environment("native"), l.Environment("gramine-sgx")
+		base.Call, treat.Call = &result.CallCost{Seconds: 2.7e-7, Low: 2.4e-7, High: 2.8e-7, Seen: 1}, &result.CallCost{Seconds: 2.2e-7, Low: 2.2e-7, High: 2.3e-7, Seen: 1}
+		if same {
+			treat.Launcher, treat.Fingerprint = base.Launcher, base.Fingerprint
+		}
+		l.conclude(Options{Diff: differ, Catalog: catalog})
+		if rows := slices.ContainsFunc(l.Attribution, func(a result.Attribution) bool { return a.Counter == result.Dearer }); rows == same {
+			t.Errorf("same environment %v: a row for calls that cost another price: %v", same, rows)
+		}
+	}
+}
+
+// TestDearer: calls that cost more in one arm explain what they cost more, also where the
+// arm's own are not seen; what is seen of it then is no cause beside it.
+func TestDearer(t *testing.T) {
+	read, wake := syscalls+`{syscall="read"}`, syscalls+`{syscall="futex"}`
+	for _, c := range []struct {
+		name        string
+		call        result.CallCost // of the treatment; the baseline's is 100 ns
+		unexplained float64
+		assumed     bool
+	}{
+		{"hidden", result.CallCost{Seconds: 1.1e-6, Low: 1e-6, High: 1.2e-6}, 0.5, true},
+		{"hidden, too dear", result.CallCost{Seconds: 3.1e-6, Low: 3e-6, High: 3.2e-6}, -0.5, true},
+		{"seen", result.CallCost{Seconds: 1.1e-6, Low: 1e-6, High: 1.2e-6, Seen: 1}, 1 - (4e-6+2*2e-7)/4e-6, false},
+		{"partly seen", result.CallCost{Seconds: 1.1e-6, Low: 1e-6, High: 1.2e-6, Seen: 0.5}, 1 - 2*2e-7/4e-6, false},
+		{"no spread", result.CallCost{Seconds: 1.1e-7, Low: 0.9e-7, High: 1.2e-7, Seen: 1}, 1 - 2*2e-7/4e-6, false},
+	} {
+		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, 2, 0.001)
+		l.counted("native", 10e-6, map[string]float64{read: 2}).counted("gramine-sgx", 14e-6, map[string]float64{read: 1, wake: 3})
+		l.UnitCosts = &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 2e-7}}}
+		l.Environment("native").Call = &result.CallCost{Seconds: 1e-7, Low: 0.9e-7, High: 1.1e-7, Seen: 1}
+		l.Environment("gramine-sgx").Call = &c.call
+		l.conclude(Options{Diff: differ, Catalog: catalog})
+		rests := 0
+		for _, a := range l.Attribution {
+			if a.Counter == result.Dearer && strings.Contains(a.Reason, "assumed") != c.assumed {
+				t.Errorf("%s: assumed: %q", c.name, a.Reason)
+			}
+			if a.Counter == result.Dearer && (math.Abs(*a.UnitLow-(c.call.Low-1.1e-7)) > 1e-12 || math.Abs(*a.UnitHigh-(c.call.High-0.9e-7)) > 1e-12 || *a.UnitLow > *a.UnitCost || *a.UnitCost > *a.UnitHigh) {
+				t.Errorf("%s: a call costs %g more, from %g to %g", c.name, *a.UnitCost, *a.UnitLow, *a.UnitHigh)
+			}
+			if a.Counter != result.Dearer && (a.UnitLow != nil || a.UnitHigh != nil) {
+				t.Errorf("%s: %s has a range", c.name, a.Counter)
+			}
+			if a.Counter == wake && (a.Share == nil) != c.assumed {
+				t.Errorf("%s: the arm's own calls have the share %v", c.name, a.Share)
+			}
+			if a.Unexplained != nil {
+				rests++
+				if math.Abs(*a.Unexplained-c.unexplained) > 1e-9 {
+					t.Errorf("%s: %v is unexplained, want %v", c.name, *a.Unexplained, c.unexplained)
+				}
+			}
+		}
+		if rests != 1 {
+			t.Errorf("%s: %d rests", c.name, rests)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// Guard is one reason to refuse a verdict or to doubt it. It speaks, is silent, or
+// says that it could not check; what is unknown never counts as fine.
+type Guard struct {
+	ID, Doc string
+	// Effect on the verdict, in words.
+	Effect string
+	// Help says how to silence it by a better measurement.
+	Help  string
+	check func(*pass)
+}
+
+// Guards are asked in this order: first those about the job and the arms, then
+// those about runs, values and intervals.
+var Guards = []Guard{
+	missingMetric, differentJob, severalDimensions, changedMeanwhile, specValue,
+	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp,
+	tooFewPairs, failedRuns, noSteadyState, disturbed, clockSource, errorRate, outliers, bimodal,
+	impossibleValue, saturated, cacheAnswered, clientLimited, bottleneck, suspectBaseline, linearity,
+	wideInterval, noiseFloor, otherPlatform, sameHostClient,
+}
+
+// effect of a guard that spoke on the comparisons in its scope.
+type effect uint8
+
+const (
+	tell     effect = iota // a note; the verdict stands
+	warn                   // a warning; the verdict stands, with the warning as a reason
+	doubt                  // cost, gain or equivalent becomes inconclusive
+	refuse                 // the verdict is invalid; the ratio stays
+	withdraw               // invalid, and the ratio is removed: the values do not belong together
+)
+
+// scope says which comparisons are meant; an empty field means all. arm is on either side.
+type scope struct{ cas, base, treat, arm, metric string }
+
+func (k *contest) scope() scope { return scope{cas: k.cas.ID, base: k.base.ID, treat: k.treat.ID} }
+
+// arms is the scope of a contest in all cases.
+func (k *contest) arms() scope { return scope{base: k.base.ID, treat: k.treat.ID} }
+
+func (s scope) of(metric string) scope { s.metric = metric; return s }
+func (s scope) in(cas string) scope    { s.cas = cas; return s }
+
+func (s scope) has(c *result.Comparison) bool {
+	return (s.cas == "" || s.cas == c.Case) && (s.base == "" || s.base == c.Baseline) &&
+		(s.treat == "" || s.treat == c.Treatment) && (s.metric == "" || s.metric == c.Metric) &&
+		(s.arm == "" || s.arm == c.Baseline || s.arm == c.Treatment)
+}
+
+// spoken is what a guard said, where, and with which effect.
+type spoken struct {
+	result.Guard
+	scope  scope
+	effect effect
+}
+
+// values are the numbers of a message, by name.
+type values = map[string]float64
+
+// say records what the current guard says; the same words about the same arms
+// are recorded once.
+func (p *pass) say(e effect, s scope, v values, format string, args ...any) {
+	f := spoken{scope: s, effect: e, Guard: result.Guard{ID: p.guard.ID, Level: result.Note, Message: fmt.Sprintf(format, args...),
+		Help: p.guard.Help, Case: s.cas, Treatment: s.treat, Metric: s.metric, Values: v}}
+	if s.arm != "" && s.arm != p.e.Environments[0].ID {
+		f.Treatment = s.arm
+	}
+	switch e {
+	case warn, doubt:
+		f.Level = result.Warn
+	case refuse, withdraw:
+		f.Level = result.Refuse
+	}
+	if !slices.ContainsFunc(p.spoken, func(o spoken) bool {
+		return o.ID == f.ID && o.Message == f.Message && o.scope == f.scope
+	}) {
+		p.spoken = append(p.spoken, f)
+	}
+}
+
+// unknown says that the guard could not check, and why.
+func (p *pass) unknown(s scope, format string, args ...any) {
+	p.say(tell, s, nil, "cannot tell: "+format, args...)
+}
+
+// settle writes the guards and applies them to the comparisons, most severe first,
+// so the first reason of a comparison is the decisive one.
+func (p *pass) settle() {
+	var all []spoken
+	for _, g := range p.e.Guards { // of others, such as the engine
+		if slices.ContainsFunc(Guards, func(r Guard) bool { return r.ID == g.ID }) {
+			continue
+		}
+		f := spoken{Guard: g, scope: scope{cas: g.Case, treat: g.Treatment, metric: g.Metric}}
+		switch g.Level {
+		case result.Refuse:
+			f.effect = refuse
+		case result.Warn:
+			f.effect = warn
+		}
+		all = append(all, f)
+	}
+	all = append(all, p.spoken...)
+	p.e.Guards = nil
+	for _, f := range all {
+		p.e.Guards = append(p.e.Guards, f.Guard)
+	}
+	slices.SortStableFunc(all, func(a, b spoken) int { return int(b.effect) - int(a.effect) })
+	decisive := make([]int, len(p.e.Comparisons)) // reasons that decided
+	for _, f := range all {
+		for i := range p.e.Comparisons {
+			if c := &p.e.Comparisons[i]; f.effect > tell && f.scope.has(c) {
+				if f.effect > warn {
+					c.Reasons = slices.Insert(slices.Clone(c.Reasons), decisive[i], f.Message)
+					decisive[i]++
+				} else {
+					c.Reasons = append(c.Reasons, f.Message)
+				}
+				f.effect.on(c)
+				p.doubted[i] = p.doubted[i] || f.effect == doubt
+			}
+		}
+	}
+}
+
+// on removes from a comparison what the guard forbids it to say.
+func (e effect) on(c *result.Comparison) {
+	switch e {
+	case doubt:
+		if c.Primary && c.Verdict != stats.Invalid {
+			c.Verdict, c.Material = stats.Inconclusive, false
+		}
+	case refuse, withdraw:
+		c.Verdict, c.Material, c.PairsNeeded = stats.Invalid, false, 0
+	}
+	if e == withdraw {
+		c.Ratio, c.Low, c.High, c.Cost, c.CostLow, c.CostHigh, c.BootLow, c.BootHigh = nil, nil, nil, nil, nil, nil, nil, nil
+		c.MDE, c.SDLog = nil, nil
+	}
+}
+
+// comparison returns the comparison of a contest and a metric, or nil.
+func (p *pass) comparison(k *contest, metric string) *result.Comparison {
+	s := k.scope().of(metric)
+	for i := range p.e.Comparisons {
+		if c := &p.e.Comparisons[i]; s.has(c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// primary is the declaration of the primary metric, or nil.
+func (p *pass) primary() *result.MetricDesc { return p.e.Desc(p.e.Design.Primary) }

@@ -1,0 +1,107 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// full is the share of a resource's time above which it is taken for used up.
+const full = 0.90
+
+// limits are what may limit the throughput of a server, by the metric that says how
+// much of it was used. The CPUs of the machine stand last: with all of them busy, who
+// used most is the answer.
+var limits = []struct {
+	metric, name string
+	// foreign: it is not the server under test that stood at its limit.
+	foreign bool
+}{
+	{"client_cpu_ratio", "the load generator", true},
+	{"softirq_busiest_ratio", "one CPU's soft interrupts (the network)", true},
+	{"log_busy_ratio", "writing the log", false},
+	{"server_cpu_ratio", "the CPU time of the server under test", false},
+	{"origin_cpu_ratio", "the CPU time of the server behind it", true},
+}
+
+// allCPUs is the metric of what the whole machine used.
+const allCPUs = "machine_cpu_ratio"
+
+var bottleneck = Guard{
+	ID: "bottleneck",
+	Doc: "What limited the throughput of a server under test: the load generator, the soft interrupts of one CPU, writing the log, " +
+		"its own CPU time or that of the server behind it (each above 0.9), or all CPUs together, with who used them.",
+	Effect: "a note if it was the server under test; a warning if it was something else, because the ratio then describes that",
+	Help:   "give client and server CPUs of their own, spread network interrupts over CPUs, log less, or use more connections if nothing was used up",
+	check: func(p *pass) {
+		if p.named(allCPUs) == "" { // no workload of this kind
+			return
+		}
+		for _, k := range p.contests {
+			for _, env := range []*result.Environment{k.base, k.treat} {
+				p.limited(k, env)
+			}
+		}
+	},
+}
+
+// limited says what limited one arm of a contest.
+func (p *pass) limited(k *contest, env *result.Environment) {
+	s := scope{cas: k.cas.ID, arm: env.ID}
+	used := values{}
+	var unseen []string
+	for _, l := range limits {
+		name := p.named(l.metric)
+		if name == "" {
+			continue
+		}
+		v := p.median(k.cas, env.ID, name)
+		if math.IsNaN(v) {
+			if slices.ContainsFunc(p.runs(k.cas.ID, env.ID), func(r *result.Run) bool { return r.Metric(name) != nil }) {
+				unseen = append(unseen, l.name)
+			}
+			continue // or there is no such thing in this arm
+		}
+		used[l.metric] = v
+		if v > full {
+			e := tell
+			if l.foreign {
+				e = warn
+			}
+			p.say(e, s, used, "the bottleneck of %s in %s was %s: %s of its time was used", k.cas.ID, env.ID, l.name, metric.Percent(v))
+			return
+		}
+	}
+	all := p.median(k.cas, env.ID, p.named(allCPUs))
+	switch {
+	case all > full:
+		used[allCPUs] = all
+		p.say(warn, s, used, "all CPUs were busy in %s in %s (%s), of which each may use some and used of these %s: the server might do more with CPUs of its own", k.cas.ID, env.ID, metric.Percent(all), shares(used))
+	case math.IsNaN(all):
+		p.unknown(s, "what limited %s in %s: the environment does not say what its CPUs did", k.cas.ID, env.ID)
+	case unseen != nil:
+		p.unknown(s, "whether it was %s that limited %s in %s: it was not seen, and nothing else was used up", strings.Join(unseen, " or "), k.cas.ID, env.ID)
+	default:
+		p.say(tell, s, used, "nothing was used up in %s in %s (all CPUs %s): too few connections, waiting, or a lock set the rate", k.cas.ID, env.ID, metric.Percent(all))
+	}
+}
+
+// shares says how much each used of the CPUs that it may use, the largest first. These are not
+// the same CPUs for all: the load generator has those of its threads, maybe on another
+// machine. So they do not add up, and none is called the one that used most.
+func shares(used values) string {
+	var who []string
+	for _, l := range limits {
+		if strings.HasSuffix(l.metric, "_cpu_ratio") && !math.IsNaN(used[l.metric]) && used[l.metric] > 0 {
+			who = append(who, l.metric)
+		}
+	}
+	slices.SortFunc(who, func(a, b string) int { return int(math.Copysign(1, used[b]-used[a])) })
+	for i, m := range who {
+		who[i] = strings.TrimSuffix(m, "_cpu_ratio") + " " + metric.Percent(used[m])
+	}
+	return strings.Join(who, ", ")
+}

@@ -1,0 +1,111 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+// The shares of a ceiling at which an arm stands at it, and beyond which a value
+// cannot be true. The payload of TCP is 94 % of the line rate at an MTU of 1500
+// (1448 of 1538 bytes), so a full link shows less than its speed.
+const (
+	atCeiling    = 0.90
+	aboveCeiling = 1.02
+	cacheAnswers = 0.90 // of the bytes asked for, seen at the block layer
+	clientBusy   = 0.90 // of the load generator's CPUs
+	lateRequests = 0.01 // sent more than 1 ms after their time
+)
+
+// against is how far a value has come to a ceiling: 1 is at it, above is impossible.
+func against(c result.Ceiling, v float64, better int8) float64 {
+	if better < 0 {
+		return c.Value / v
+	}
+	return v / c.Value
+}
+
+// ceilings calls f for every ceiling that is known for an arm's primary or other
+// compared metric, with how far the arm has come to it.
+func (p *pass) ceilings(k *contest, env *result.Environment, f func(c result.Ceiling, d *result.MetricDesc, v, share float64)) {
+	for _, c := range p.e.Design.Ceilings {
+		if d := p.e.Desc(c.Metric); (c.Env == "" || c.Env == env.ID) && better(d) != 0 && c.Value > 0 {
+			if v := p.median(k.cas, env.ID, c.Metric); !math.IsNaN(v) {
+				f(c, d, v, against(c, v, better(d)))
+			}
+		}
+	}
+}
+
+var impossibleValue = Guard{
+	ID:     "impossible-value",
+	Doc:    "A value is better than the device or link can physically deliver: a cache answered, or the number comes from the wrong column.",
+	Effect: "invalid, without a ratio",
+	Help:   "bypass or drop the caches of guest and host; use more data than memory; check which column the number comes from",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			for _, env := range []*result.Environment{k.base, k.treat} {
+				p.ceilings(k, env, func(c result.Ceiling, d *result.MetricDesc, v, share float64) {
+					if share > aboveCeiling {
+						p.say(withdraw, scope{cas: k.cas.ID, arm: env.ID, metric: d.Name}, values{"value": v, "ceiling": c.Value},
+							"%s of %s in %s is %s, %s times what is possible (%s: %s)", d.Name, k.cas.ID, env.ID, metric.Value(v, d.Unit), metric.Digits(share), c.Source, metric.Value(c.Value, d.Unit))
+					}
+				})
+			}
+		}
+	},
+}
+
+var saturated = Guard{
+	ID:     "saturated",
+	Doc:    "An arm reached a known ceiling (link, quota, device). What it could do without is unknown, so the ratio is a bound.",
+	Effect: "a bound if one arm is at the ceiling; invalid if both are, because the ratio compares the ceiling with itself",
+	Help:   "raise the ceiling (a faster link, more clients, a larger quota) or lower the load until neither arm is near it",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			at := map[string]bool{} // "b" or "t" and the metric
+			for side, env := range map[string]*result.Environment{"b": k.base, "t": k.treat} {
+				p.ceilings(k, env, func(_ result.Ceiling, d *result.MetricDesc, _, share float64) {
+					if share >= atCeiling && share <= aboveCeiling {
+						at[side+d.Name] = true
+					}
+				})
+			}
+			for _, d := range p.metrics() {
+				b, t := at["b"+d.Name], at["t"+d.Name]
+				c := p.comparison(k, d.Name)
+				s := k.scope().of(d.Name)
+				switch {
+				case b && t:
+					p.say(refuse, s, nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, d.Name, k.cas.ID, p.ceilingOf(d))
+				case b || t:
+					// The better value of the arm at its ceiling would move the ratio one way only.
+					if c.Bound = result.AtMost; t == (better(d) > 0) {
+						c.Bound = result.AtLeast
+					}
+					arm := k.base.ID
+					if t {
+						arm = k.treat.ID
+					}
+					e := warn
+					if c.Primary && c.Verdict != stats.Cost && b || c.Primary && c.Verdict != stats.Gain && t {
+						e = doubt // what lies beyond the ceiling may undo the verdict
+					}
+					p.say(e, s, nil, "%s stands at the ceiling of %s in %s (%s): the ratio is a bound", arm, d.Name, k.cas.ID, p.ceilingOf(d))
+				}
+			}
+		}
+	},
+}
+
+func (p *pass) ceilingOf(d *result.MetricDesc) string {
+	for _, c := range p.e.Design.Ceilings {
+		if c.Metric == d.Name {
+			return fmt.Sprintf("%s: %s", c.Source, metric.Value(c.Value, d.Unit))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,36 @@
+package verdict
+
+import (
+	"math"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var clientLimited = Guard{
+	ID:     "client-limited",
+	Doc:    "The load generator was the bottleneck: its CPUs were busy (client_cpu_ratio above 0.9) or it sent more than 1 % of the requests late (late_ratio above 0.01).",
+	Effect: "invalid",
+	Help:   "give the client more cores, run it elsewhere, or lower the rate",
+	check: func(p *pass) {
+		for _, r := range []struct {
+			metric string
+			limit  float64
+			what   string
+		}{{"client_cpu_ratio", clientBusy, "of its CPUs were busy"}, {"late_ratio", lateRequests, "of the requests were sent late"}} {
+			name := p.named(r.metric)
+			if name == "" {
+				continue
+			}
+			for _, k := range p.contests {
+				for _, env := range []string{k.base.ID, k.treat.ID} {
+					switch v := p.median(k.cas, env, name); {
+					case math.IsNaN(v):
+						p.unknown(scope{cas: k.cas.ID, arm: env}, "whether the client was the bottleneck of %s in %s: no run has %s", k.cas.ID, env, name)
+					case v > r.limit:
+						p.say(refuse, scope{cas: k.cas.ID, arm: env}, values{"ratio": v}, "the client was the bottleneck of %s in %s: %s %s", k.cas.ID, env, metric.Percent(v), r.what)
+					}
+				}
+			}
+		}
+	},
+}

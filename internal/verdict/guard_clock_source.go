@@ -1,0 +1,55 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// clocksAgree is how far a cost by the clock inside may be from that by the
+// harness's; the lines that carry it from one to the other arrive with some jitter.
+const clocksAgree = 0.03
+
+var clockSource = Guard{
+	ID:     "clock-source",
+	Doc:    "Runs were timed by different clocks, or the clock inside disagrees with the harness's (clock_disagreement_ratio above 0.03). Clock sources differ in cost and rate, and a TEE's host can bend them.",
+	Effect: "invalid if the harness's clock changed; inconclusive if two clocks disagree; a warning if the arms read different clocks inside",
+	Help:   "pin the clock source (clocksource= on the kernel's command line); the kernel log says why the old one was given up",
+	check: func(p *pass) {
+		disagreement := p.named("clock_disagreement_ratio")
+		for _, k := range p.contests {
+			for _, env := range []string{k.base.ID, k.treat.ID} {
+				if v := p.median(k.cas, env, disagreement); math.Abs(v) > clocksAgree {
+					p.say(doubt, scope{cas: k.cas.ID, arm: env}, values{"disagreement": v}, "the clock inside %s and the harness's disagree by %s in %s", env, metric.Percent(v), k.cas.ID)
+				} else if disagreement != "" && math.IsNaN(v) {
+					p.unknown(scope{cas: k.cas.ID, arm: env}, "whether the clock inside %s agrees with the harness's in %s: no run has %s", env, k.cas.ID, disagreement)
+				}
+			}
+			var seen []string
+			blind := 0
+			for _, u := range k.duos {
+				for _, r := range []*result.Run{u.base, u.treat} {
+					switch {
+					case r == nil:
+					case r.Clock == "":
+						blind++
+					case !slices.Contains(seen, r.Clock):
+						seen = append(seen, r.Clock)
+					}
+				}
+			}
+			switch {
+			case len(seen) > 1:
+				p.say(refuse, k.scope(), nil, "runs of %s were timed by different clocks: %s", k.cas.ID, strings.Join(seen, ", "))
+			case blind > 0:
+				p.unknown(k.scope(), "which clock timed %s of %s", counted(blind, "run"), k.cas.ID)
+			}
+			if b, t := k.base.Software.ClockSource, k.treat.Software.ClockSource; b != "" && t != "" && b != t {
+				p.say(warn, k.arms(), nil, "%s reads the clock source %s, %s reads %s: times taken inside carry their different cost", k.base.ID, b, k.treat.ID, t)
+			}
+		}
+	},
+}

@@ -1,0 +1,137 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+var disturbed = Guard{
+	ID: "disturbed",
+	Doc: "Something other than the job affected the runs: steal, foreign load, throttling, swap, memory pressure, EPC paging, or a cause that the engine logged. " +
+		"Disturbed pairs are set aside if six others remain, and stay in the file; the verdict is made with and without them.",
+	Effect: "inconclusive if setting pairs aside changes the verdict, or if none can be set aside and the CPU time that others used (more in one arm, or more than half of it) might explain the ratio; else a warning",
+	Help:   "stop other programs, use a host of your own, or run at another time",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			p.interference(k)
+			p.paging(k)
+		}
+	},
+}
+
+func (p *pass) interference(k *contest) {
+	d := p.primary()
+	noun := pick(k.unpaired, "run", "pair")
+	var which []string
+	n := 0
+	for _, u := range k.duos {
+		if u.cause == "" {
+			continue
+		}
+		if n++; len(which) < 3 {
+			which = append(which, fmt.Sprintf("%s %d (%s)", noun, u.pair, u.cause))
+		}
+	}
+	v := values{"disturbed": float64(n), "pairs": float64(len(k.duos))}
+	text := fmt.Sprintf("%d of %d %ss of %s against %s in %s were disturbed: %s", n, len(k.duos), noun, k.treat.ID, k.base.ID, k.cas.ID, strings.Join(which, ", "))
+	switch {
+	case n == 0:
+	case k.aside && better(d) != 0:
+		with, without := p.statistics(k, d, true), p.statistics(k, d, false)
+		if with.Verdict != without.Verdict {
+			p.say(doubt, k.scope(), v, "%s; without them the verdict is %q (%s), with them %q (%s)", text, without.Verdict, metric.Times(without.Ratio), with.Verdict, metric.Times(with.Ratio))
+			break
+		}
+		p.say(warn, k.scope(), v, "%s; they are set aside, the verdict is the same with them (%s) and without (%s)", text, metric.Times(with.Ratio), metric.Times(without.Ratio))
+	default:
+		p.say(warn, k.scope(), v, "%s; too few others remain, so none is set aside", text)
+		p.hopeless(k)
+	}
+	for _, arm := range []*result.Environment{k.base, k.treat} {
+		var blind []string
+		why := noReason
+		for _, r := range p.runs(k.cas.ID, arm.ID) {
+			for _, name := range []string{"steal_ratio", "foreign_cpu_ratio", "throttle_events", "swap_bytes", "memory_pressure_ratio"} {
+				if reading(r, name) != nil || slices.Contains(blind, name) {
+					continue
+				}
+				blind = append(blind, name)
+				if w := r.Interference.Missing[name]; w != "" {
+					why = w
+				}
+			}
+		}
+		if len(blind) > 0 {
+			p.unknown(scope{arm: arm.ID}, "whether runs in %s were disturbed by %s: %s", arm.ID, strings.Join(blind, ", "), why)
+		}
+	}
+}
+
+// reading of a disturbance by its name in the document; nil where it is not known.
+func reading(r *result.Run, name string) *float64 {
+	i := &r.Interference
+	return map[string]*float64{"steal_ratio": i.StealRatio, "foreign_cpu_ratio": i.ForeignCPU, "throttle_events": i.ThrottleEvents,
+		"swap_bytes": i.SwapBytes, "memory_pressure_ratio": i.MemoryPressure}[name]
+}
+
+// hopeless judges disturbance that had to be left in and that does not cancel in
+// the pair: more in one arm, or so much that a run is mostly waiting. Where others
+// take the share f of the CPUs, a run takes up to 1/(1-f) times as long as alone
+// if they are shared fairly (a run that is bound to a busy CPU may take longer), so
+// a verdict stands that would survive such a factor, and another is taken back.
+func (p *pass) hopeless(k *contest) {
+	for _, l := range []struct {
+		name     string
+		one, all float64
+	}{{"steal_ratio", p.o.Limits.Steal, p.o.Limits.HopelessSteal}, {"foreign_cpu_ratio", p.o.Limits.Foreign, p.o.Limits.HopelessForeign}} {
+		base, treat := p.typical(k.base.ID, k.cas.ID, l.name), p.typical(k.treat.ID, k.cas.ID, l.name)
+		most := max(base, treat)
+		if math.IsNaN(most) || math.Abs(base-treat) <= l.one && most <= l.all {
+			continue
+		}
+		factor := 1 / (1 - min(most, 0.99))
+		v := values{"baseline": base, "treatment": treat, "factor": factor}
+		text := fmt.Sprintf("%s in %s is typically %s in %s and %s in %s, which may be a factor of up to %s", l.name, k.cas.ID, metric.Percent(base), k.base.ID, metric.Percent(treat), k.treat.ID, metric.Digits(factor))
+		c := p.comparison(k, p.e.Design.Primary)
+		if c != nil && c.Low != nil && (*c.Low > factor || *c.High < 1/factor) {
+			p.say(warn, k.scope(), v, "%s; the interval lies beyond it", text)
+			continue
+		}
+		p.say(doubt, k.scope(), v, "%s: this does not cancel in a pair", text)
+	}
+}
+
+// typical is the median of a disturbance over the runs of a case in an arm.
+func (p *pass) typical(env, cas, name string) float64 {
+	var x []float64
+	for _, r := range p.runs(cas, env) {
+		if v := reading(r, name); v != nil {
+			x = append(x, *v)
+		}
+	}
+	return stats.Median(x)
+}
+
+// paging warns of SGX pages that were evicted during the runs: the enclave did
+// not fit, which is a cost of its own unless it is what the experiment is about.
+func (p *pass) paging(k *contest) {
+	for _, arm := range []string{k.base.ID, k.treat.ID} {
+		pages, runs := 0.0, 0
+		for _, r := range p.runs(k.cas.ID, arm) {
+			for _, c := range r.Counters {
+				if c.Name == "tee_sgx_epc_pages_evicted_total" && c.Value != nil && *c.Value > 0 {
+					pages, runs = pages+*c.Value, runs+1
+				}
+			}
+		}
+		if runs > 0 {
+			p.say(warn, scope{cas: k.cas.ID, arm: arm}, values{"pages": pages}, "%s EPC pages were evicted in %d runs of %s in %s: paging is part of the number", metric.Count(pages), runs, k.cas.ID, arm)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package verdict
+
+import (
+	"github.com/teescope/teescope/internal/result"
+)
+
+var failedRuns = Guard{
+	ID:     "failed-runs",
+	Doc:    "Runs failed or gave no value of the primary metric. The survivors may be the lucky ones: if an arm lost more than a fifth of its runs, the rest is not representative.",
+	Effect: "inconclusive if an arm lost more than a fifth, else a warning",
+	Help:   "read why the runs failed; a job that fails in one arm only is a result of its own",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			for _, arm := range []string{k.base.ID, k.treat.ID} {
+				runs, lost, why := p.runs(k.cas.ID, arm), 0, ""
+				for _, r := range runs {
+					m := r.Metric(p.e.Design.Primary)
+					if unsteady(r) || r.Status != result.Failed && m != nil && m.Value != nil {
+						continue
+					}
+					lost, why = lost+1, reason(r, m)
+				}
+				if lost == 0 || lost == len(runs) { // all: missing-metric
+					continue
+				}
+				e := warn
+				if 5*lost > len(runs) {
+					e = doubt
+				}
+				p.say(e, scope{cas: k.cas.ID, arm: arm}, values{"lost": float64(lost), "runs": float64(len(runs))},
+					"%d of %d runs of %s in %s gave no value, the last because: %s", lost, len(runs), k.cas.ID, arm, why)
+			}
+		}
+	},
+}

@@ -1,0 +1,56 @@
+package verdict
+
+import (
+	"math"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+var missingMetric = Guard{
+	ID:     "missing-metric",
+	Doc:    "An arm has no usable value of the primary metric, or the metric has no direction. A missing value is never 0 and never fine.",
+	Effect: "invalid",
+	Help:   "read the runs' missing_reason and raw output; choose another primary metric if the workload does not report this one",
+	check: func(p *pass) {
+		name := p.e.Design.Primary
+		if d := p.primary(); better(d) == 0 {
+			p.say(refuse, scope{}, nil, "the primary metric %q is not declared with a direction, so nothing can be worse or better", name)
+			return
+		}
+		for _, k := range p.contests {
+			for _, arm := range []string{k.base.ID, k.treat.ID} {
+				got, why, odd := 0, "there are no runs", math.NaN()
+				for _, r := range p.runs(k.cas.ID, arm) {
+					m := r.Metric(name)
+					switch {
+					case m == nil || m.Value == nil:
+						why = reason(r, m)
+					case !(*m.Value > 0):
+						odd = *m.Value
+					default:
+						got++
+					}
+				}
+				if !math.IsNaN(odd) {
+					p.say(withdraw, k.scope().of(name), values{"value": odd}, "%s of %s in %s is %s: a ratio needs values above 0", name, k.cas.ID, arm, p.value(odd, name))
+				}
+				if got == 0 && math.IsNaN(odd) {
+					p.say(refuse, k.scope(), nil, "no run of %s in %s has %s: %s", k.cas.ID, arm, name, why)
+				}
+			}
+		}
+	},
+}
+
+// reason says why a run has no value.
+func reason(r *result.Run, m *result.Metric) string {
+	switch {
+	case r.Status == result.Failed && r.Reason != "":
+		return r.Reason
+	case m != nil && m.Reason != "":
+		return m.Reason
+	case r.Missing["metrics"] != "":
+		return r.Missing["metrics"]
+	}
+	return noReason
+}

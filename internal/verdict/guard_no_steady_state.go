@@ -1,0 +1,39 @@
+package verdict
+
+import (
+	"github.com/teescope/teescope/internal/result"
+)
+
+func unsteady(r *result.Run) bool { return r.Warmup != nil && !r.Warmup.Steady }
+
+var noSteadyState = Guard{
+	ID:     "no-steady-state",
+	Doc:    "Runs never reached a steady state, so their mean is the mean of a warm-up. They give no ratio.",
+	Effect: "invalid if at least half of an arm's runs never settled, else a warning",
+	Help:   "make the runs longer; the series in the report shows what keeps changing",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			for _, arm := range []string{k.base.ID, k.treat.ID} {
+				runs, n, blind := p.runs(k.cas.ID, arm), 0, ""
+				for _, r := range runs {
+					if unsteady(r) {
+						n++
+					}
+					if r.Warmup == nil && r.Missing["warmup"] != "" {
+						blind = r.Missing["warmup"]
+					}
+				}
+				s := scope{cas: k.cas.ID, arm: arm}
+				v := values{"unsteady": float64(n), "runs": float64(len(runs))}
+				switch {
+				case blind != "":
+					p.unknown(s, "whether %s settled in %s: %s", k.cas.ID, arm, blind)
+				case 2*n >= len(runs) && n > 0:
+					p.say(withdraw, s, v, "%d of %d runs of %s in %s reached no steady state", n, len(runs), k.cas.ID, arm)
+				case n > 0:
+					p.say(warn, s, v, "%d of %d runs of %s in %s reached no steady state and do not count", n, len(runs), k.cas.ID, arm)
+				}
+			}
+		}
+	},
+}

@@ -1,0 +1,46 @@
+package verdict
+
+import (
+	"math"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+var outliers = Guard{
+	ID:     "outliers",
+	Doc:    "Runs lie far from the others of their arm (modified z-score of the logarithm above 3.5; a warning above 10). They are shown and never deleted.",
+	Effect: "a note or a warning; the estimator is robust against a few",
+	Help:   "read the run's interference and raw output; with more pairs a single one matters less",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			for _, env := range []string{k.base.ID, k.treat.ID} {
+				runs, x := p.logs(k.cas.ID, env)
+				for i, z := range stats.Flags(x) {
+					if !(math.Abs(z) > stats.NoteScore) || len(x) < stats.MinPairs {
+						continue
+					}
+					e := tell
+					if math.Abs(z) > stats.WarnScore {
+						e = warn
+					}
+					p.say(e, scope{cas: k.cas.ID, arm: env, metric: p.e.Design.Primary}, values{"value": math.Exp(x[i]), "z": z},
+						"run %s has %s where %s in %s has a median of %s (modified z-score %s)", runs[i].ID, p.value(math.Exp(x[i]), p.e.Design.Primary), k.cas.ID, env, p.value(math.Exp(stats.Median(x)), p.e.Design.Primary), metric.Digits(z))
+				}
+			}
+		}
+	},
+}
+
+// logs are the logarithms of the primary metric of a case in an arm.
+func (p *pass) logs(cas, env string) ([]*result.Run, []float64) {
+	var runs []*result.Run
+	var x []float64
+	for _, r := range p.runs(cas, env) {
+		if v, ok := value(r, p.e.Design.Primary); ok && v > 0 {
+			runs, x = append(runs, r), append(x, math.Log(v))
+		}
+	}
+	return runs, x
+}

@@ -1,0 +1,101 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+var teeEvidence = Guard{
+	ID:     "tee-evidence",
+	Doc:    "An arm is declared to run in a TEE, but neither detection from inside nor its launcher showed that the TEE was on.",
+	Effect: "invalid: this is not what the TEE costs",
+	Help:   "let the launcher give evidence (a quote, a report, the loader's output), or run where the TEE is visible from inside",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			for _, e := range []*result.Environment{k.base, k.treat} {
+				switch t := &e.TEE; {
+				case t.Type == "" || t.Type == "unknown":
+					p.unknown(k.arms(), "whether %s runs in a TEE: %s", e.ID, missing(e, "tee.type"))
+				case t.Type != "none" && !shown(t):
+					p.say(refuse, k.arms(), nil, "%s is declared to run in %s, but nothing shows that it was on", e.ID, t.Type)
+				}
+			}
+		}
+	},
+}
+
+// shown: something other than a declaration says that the TEE was on.
+func shown(t *result.TEE) bool {
+	inside := slices.ContainsFunc(t.Facts, func(f tee.Facts) bool { return f.Active && f.Role == tee.Guest })
+	return t.Active && (inside || len(t.Evidence) > 0)
+}
+
+// on: the arm runs in a TEE, as far as is known.
+func on(t *result.TEE) bool {
+	return t.Type != "" && t.Type != "none" && t.Type != "unknown" && t.Active
+}
+
+var teeInBaseline = Guard{
+	ID:     "tee-in-baseline",
+	Doc:    "The baseline itself runs in a TEE. The ratio is then not the cost of the TEE, although it may be the cost of another change inside it.",
+	Effect: "invalid if one launcher made both arms, one meant to be without the TEE; otherwise a warning",
+	Help:   "use a baseline with the TEE off on the same host; to compare two builds inside a TEE, declare the build as the subject",
+	check: func(p *pass) {
+		if len(p.e.Environments) < 2 || p.e.Design.Calibration || !subjectIsEnvironment(p.e) {
+			return
+		}
+		base := &p.e.Environments[0]
+		if base.TEE.Type == "" || base.TEE.Type == "unknown" {
+			p.unknown(scope{}, "whether the baseline %s runs in a TEE: %s", base.ID, missing(base, "tee.type"))
+		}
+		if !on(&base.TEE) {
+			return
+		}
+		for _, k := range p.contests {
+			if k.base != base {
+				continue
+			}
+			switch t := k.treat; {
+			case on(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && p.o.Diff == nil:
+				p.unknown(k.arms(), "in what %s and %s differ, which both run in %s: they were not compared", base.ID, t.ID, base.TEE.Type)
+			case on(&t.TEE) && t.TEE.Type == base.TEE.Type && t.Launcher == base.Launcher && !settingsDiffer(k.changed):
+				p.say(refuse, k.arms(), nil, "both %s and %s run in %s with equal settings: the arm that should be without it has it on", base.ID, t.ID, base.TEE.Type)
+			default:
+				p.say(warn, k.arms(), nil, "the baseline %s runs in %s, so the ratio is not the cost of %s", base.ID, base.TEE.Type, base.TEE.Type)
+			}
+		}
+	},
+}
+
+func subjectIsEnvironment(e *result.Experiment) bool {
+	return e.Design.Subject == "environment" || e.Design.Subject == ""
+}
+
+func settingsDiffer(changed []result.Difference) bool {
+	return slices.ContainsFunc(changed, func(d result.Difference) bool { return strings.HasPrefix(d.Field, "tee.settings") })
+}
+
+var teeDebug = Guard{
+	ID:     "tee-debug",
+	Doc:    "A TEE is open for debugging (SGX DEBUG attribute, TDX debug attribute, SNP debug policy). Its protection is off and its speed may differ from production.",
+	Effect: "invalid against an arm that is not; a warning if both are",
+	Help:   "build and launch it for production; compare debug arms only with each other",
+	check: func(p *pass) {
+		for _, k := range p.contests {
+			b, t := &k.base.TEE, &k.treat.TEE
+			for _, e := range []*result.Environment{k.base, k.treat} {
+				switch {
+				case e.TEE.Debug && b.Debug && t.Debug:
+					p.say(warn, k.arms(), nil, "%s is a debug %s, as the arm it is compared with: neither speaks for production", e.ID, e.TEE.Type)
+				case e.TEE.Debug:
+					p.say(refuse, k.arms(), nil, "%s is a debug %s and must not be read as production", e.ID, e.TEE.Type)
+				case e.TEE.Type != "none" && !shown(&e.TEE):
+					p.unknown(k.arms(), "whether %s is open for debugging: nothing was read from its TEE", e.ID)
+				}
+			}
+		}
+	},
+}

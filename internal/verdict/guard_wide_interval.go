@@ -1,0 +1,27 @@
+package verdict
+
+import (
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/stats"
+)
+
+var wideInterval = Guard{
+	ID:     "wide-interval",
+	Doc:    "The interval contains 1 and reaches beyond the margin, so neither a cost nor equivalence can be claimed. The message says which effect these pairs would have found, and how many would settle it.",
+	Effect: "a note: the verdict is inconclusive by its interval",
+	Help:   "run the stated number of pairs, or choose a wider margin before looking at the result",
+	check: func(p *pass) {
+		for i := range p.e.Comparisons {
+			c := &p.e.Comparisons[i]
+			if !c.Primary || c.Low == nil || !(*c.Low < 1 && *c.High > 1) || *c.Low > 1/(1+c.Margin) && *c.High < 1+c.Margin {
+				continue
+			}
+			if c.Verdict != stats.Inconclusive { // the 90 % interval lies within the margin
+				continue
+			}
+			v := values{"low": *c.Low, "high": *c.High, "pairs_needed": float64(c.PairsNeeded)}
+			p.say(tell, scope{cas: c.Case, base: c.Baseline, treat: c.Treatment, metric: c.Metric}, v,
+				"%s against %s in %s is %s, with a margin of %s; %s", c.Treatment, c.Baseline, c.Case, metric.TimesOf(*c.Ratio, *c.Low, *c.High), metric.Percent(c.Margin), settling(c))
+		}
+	},
+}

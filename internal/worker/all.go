@@ -1,0 +1,19 @@
+package worker
+
+// All is every command, in the order of the usage text.
+var All = []*Command{
+	&loadCommand,
+	&foreign,
+	&gateway,
+	&origin,
+	&tlsServer,
+	&tlsClient,
+	&certificate,
+	&iperf,
+	&wireGuard,
+	&attestation,
+	&channelCommand,
+	&clockServer,
+	&lockServer,
+	&faultServer,
+}

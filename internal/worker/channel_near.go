@@ -1,0 +1,282 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/teescope/teescope/internal/channel"
+)
+
+// variants are what the measurement compares.
+func (m *measurement) variants(ctx context.Context) ([]*variant, error) {
+	switch m.measure {
+	case "handshake":
+		return m.handshakes(ctx)
+	case "codec":
+		return m.codec(ctx, m.cycles)
+	}
+	config, err := clientTLS(false)
+	if err != nil {
+		return nil, err
+	}
+	var out []*variant
+	for _, p := range []struct {
+		name       string
+		protection byte
+	}{{"plain", plainText}, {"channel", channelKeys}, {"tls", tlsKeys}} {
+		use := map[string]byte{"echo": useEcho, "stream": useStream}[m.measure]
+		s, _, err := m.near(ctx, wanted{p.protection, use, byte(m.cipher), serverEvidence}, nil, config)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		v := &variant{name: p.name + "_" + m.measure, window: m.stream(s), session: s}
+		if m.measure == "echo" {
+			v.window = m.echo(s)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// near connects to the far side and makes a session; the time of the session alone
+// is returned, without that of the connection.
+func (m *measurement) near(ctx context.Context, w wanted, ticket *channel.Ticket, config *tls.Config) (messenger, time.Duration, error) {
+	c, err := m.wiring.dial(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if t, ok := c.(*net.TCPConn); ok && w.use == useHandshake {
+		_ = t.SetLinger(0) // thousands of connections would leave no port free
+	}
+	said := []byte{w.protection, w.use, w.suite, w.evidence}
+	if _, err := c.Write(said); err != nil {
+		return nil, 0, err
+	}
+	if _, err := io.ReadFull(c, said[:1]); err != nil {
+		return nil, 0, fmt.Errorf("the far side: %w", err)
+	}
+	began := monotonic()
+	var s messenger
+	switch w.protection {
+	case plainText:
+		s = channel.Unprotected(c, channel.Config{})
+	case tlsKeys, tlsAgain:
+		t := tls.Client(c, config)
+		if err := t.HandshakeContext(ctx); err != nil {
+			return nil, 0, err
+		}
+		m.tls = tls.CipherSuiteName(t.ConnectionState().CipherSuite)
+		s = channel.Unprotected(t, channel.Config{})
+	default:
+		cfg := channel.Config{Suite: channel.Suite(w.suite), Resume: ticket, Unverified: w.evidence == noEvidence}
+		if w.evidence != noEvidence {
+			cfg.Verify = m.proof.verify
+		}
+		if w.evidence == bothEvidence {
+			cfg.Attest = m.proof.attest
+		}
+		if s, err = channel.Client(ctx, c, cfg); err != nil {
+			return nil, 0, err
+		}
+	}
+	if w.use == useHandshake { // both sides are done when this has come
+		if _, err := s.Receive(nil); err != nil {
+			return nil, 0, err
+		}
+	}
+	return s, monotonic().Sub(began), nil
+}
+
+// handshakes are sessions that are made and closed again.
+func (m *measurement) handshakes(ctx context.Context) ([]*variant, error) {
+	attested := byte(serverEvidence)
+	if m.mutual {
+		attested = bothEvidence
+	}
+	full, err := clientTLS(false)
+	if err != nil {
+		return nil, err
+	}
+	again, err := clientTLS(true)
+	if err != nil {
+		return nil, err
+	}
+	session := func(name string, w wanted, config *tls.Config, resume bool) *variant {
+		var ticket *channel.Ticket
+		one := func() (time.Duration, error) {
+			s, took, err := m.near(ctx, w, ticket, config)
+			if err != nil {
+				return 0, err
+			}
+			if c, ok := s.(*channel.Conn); ok && resume {
+				if ticket != nil && !c.Resumed() {
+					m.wrong++
+				}
+				ticket = c.Ticket()
+			}
+			_ = s.Close() // the far side may have closed first
+			return took, nil
+		}
+		timed := each(one)
+		return &variant{name: name, window: func(d time.Duration, took func(time.Duration)) (uint64, time.Duration, error) {
+			if resume { // a fresh one comes before, which is not counted: the other variants' sessions push a ticket out
+				ticket = nil
+				if _, err := one(); err != nil {
+					return 0, 0, err
+				}
+			}
+			return timed(d, took)
+		}}
+	}
+	suite := byte(m.cipher)
+	return []*variant{
+		session("bare_handshake", wanted{channelKeys, useHandshake, suite, noEvidence}, nil, false),
+		session("attested_handshake", wanted{channelKeys, useHandshake, suite, attested}, nil, false),
+		session("resumed_handshake", wanted{channelKeys, useHandshake, suite, attested}, nil, true),
+		session("tls_handshake", wanted{tlsKeys, useHandshake, 0, noEvidence}, full, false),
+		session("tls_resumed_handshake", wanted{tlsAgain, useHandshake, 0, noEvidence}, again, true),
+		{name: "x25519_handshake", window: each(exchange)},
+	}, nil
+}
+
+// exchange is the X25519 operations of both sides: two keys, two shared secrets.
+func exchange() (time.Duration, error) {
+	began := monotonic()
+	a, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return 0, err
+	}
+	b, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return 0, err
+	}
+	ab, err := a.ECDH(b.PublicKey())
+	if err != nil {
+		return 0, err
+	}
+	ba, err := b.ECDH(a.PublicKey())
+	if err == nil && !bytes.Equal(ab, ba) {
+		err = errors.New("the shared secrets differ")
+	}
+	return monotonic().Sub(began), err
+}
+
+// tensorWidth is the elements in a row of a tensor message, the hidden size of the
+// original experiment's model.
+const tensorWidth = 768
+
+// parts are a new message: its parts, and its data, in which messages are numbered.
+func (m *measurement) parts() (parts [][]byte, data []byte, err error) {
+	data = make([]byte, m.size)
+	if _, err := rand.Read(data); err != nil {
+		return nil, nil, err
+	}
+	if m.message == "bytes" {
+		return [][]byte{data}, data, nil
+	}
+	parts, err = channel.Tensor{Name: "hidden_states", DType: channel.F32,
+		Shape: []uint32{uint32(m.size / 4 / tensorWidth), tensorWidth}, Data: data}.Parts()
+	return parts, data, err
+}
+
+// number writes the number of a message at both ends of its data.
+func number(data []byte, seq uint64) {
+	binary.LittleEndian.PutUint64(data, seq)
+	binary.LittleEndian.PutUint64(data[len(data)-8:], seq)
+}
+
+// numbered reports whether a message has its number at its end, and at its start
+// where it is no tensor.
+func numbered(msg []byte, seq uint64) bool {
+	if len(msg) < 16 || binary.LittleEndian.Uint64(msg[len(msg)-8:]) != seq {
+		return false
+	}
+	if t, err := channel.ParseTensor(msg); err == nil {
+		msg = t.Data
+	}
+	return binary.LittleEndian.Uint64(msg) == seq
+}
+
+// echo sends messages one at a time, each when the one before has come back. The first
+// of a window is compared in full, outside its time.
+func (m *measurement) echo(s messenger) func(time.Duration, func(time.Duration)) (uint64, time.Duration, error) {
+	parts, data, err := m.parts()
+	var back []byte
+	seq := uint64(0)
+	one := each(func() (time.Duration, error) {
+		seq++
+		number(data, seq)
+		began := monotonic()
+		if err := s.Send(parts...); err != nil {
+			return 0, err
+		}
+		var err error
+		if back, err = s.Receive(back); err != nil {
+			return 0, err
+		}
+		took := monotonic().Sub(began)
+		if !numbered(back, seq) {
+			m.wrong++
+		}
+		return took, nil
+	})
+	return func(d time.Duration, took func(time.Duration)) (uint64, time.Duration, error) {
+		if err != nil {
+			return 0, 0, err
+		}
+		n, sum, err := one(d, took)
+		if err == nil && !bytes.Equal(back, bytes.Join(parts, nil)) {
+			m.wrong++
+		}
+		return n, sum, err
+	}
+}
+
+// stream sends messages without waiting, until the far side has said that it has
+// received all of them.
+func (m *measurement) stream(s messenger) func(time.Duration, func(time.Duration)) (uint64, time.Duration, error) {
+	parts, data, err := m.parts()
+	whole := uint64(0)
+	for _, p := range parts {
+		whole += uint64(len(p))
+	}
+	return func(d time.Duration, _ func(time.Duration)) (uint64, time.Duration, error) {
+		if err != nil {
+			return 0, 0, err
+		}
+		n := uint64(0)
+		began := monotonic()
+		for ; monotonic().Sub(began) < d; n++ {
+			number(data, n)
+			if err := s.Send(parts...); err != nil {
+				return n, 0, err
+			}
+		}
+		if err := s.Send(nil); err != nil {
+			return n, 0, err
+		}
+		answer, err := s.Receive(nil)
+		if err != nil {
+			return n, 0, err
+		}
+		took := monotonic().Sub(began)
+		var got sunk
+		if err := json.Unmarshal(answer, &got); err != nil {
+			return n, 0, fmt.Errorf("the far side's answer: %w", err)
+		}
+		if got.Bytes != n*whole || got.Wrong > 0 {
+			m.wrong += 1 + got.Wrong
+		}
+		return n, took, nil
+	}
+}

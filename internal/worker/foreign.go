@@ -1,0 +1,150 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/load/protocols"
+)
+
+// foreign runs a load generator of others, in as many processes at once as wanted. What
+// they say is passed on as it is; what they cannot know of each other is noted beside.
+var foreign = Command{
+	Name: "foreign",
+	Doc:  "run another load generator in several processes at once, and print what each reports",
+	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
+		var r foreignRun
+		f.StringVar(&r.address, "address", "", "the server, HOST:PORT, which is waited for")
+		f.StringVar(&r.page, "stats-address", "", "the server's page of counts, HOST:PORT")
+		f.StringVar(&r.command, "command", "", "the load generator's command, as a JSON array of its words")
+		count(f, &r.processes, "processes", 1, 1, load.MostForeign, "how many of them run at once")
+		count(f, &r.cores, "cores", 1, 1, mostCores, "how many CPUs one of them can fill")
+		holdFlag(f, &r.hold)
+		return r.run
+	},
+}
+
+// foreignRun is such a run with its flags.
+type foreignRun struct {
+	address, page, command string
+	processes, cores       int
+	hold                   bool
+}
+
+// Bounds on the CPUs of a machine, and on what is kept of each output, in bytes.
+const (
+	mostCores         = 1 << 16
+	mostForeignOutput = 64 << 10
+)
+
+func (r *foreignRun) run(ctx context.Context, s Streams) error {
+	var argv []string
+	if err := json.Unmarshal([]byte(r.command), &argv); err != nil || len(argv) == 0 {
+		return fmt.Errorf("-command %q: want a JSON array of words", r.command)
+	}
+	h := host.Local()
+	if _, err := h.LookPath(argv[0]); err != nil {
+		return fmt.Errorf("the load generator: %w (it is needed where the load runs; Debian has ab in apache2-utils, wrk in wrk, h2load in nghttp2-client)", err)
+	}
+	for _, address := range []string{r.address, r.page} {
+		if err := await(ctx, address); err != nil {
+			return fmt.Errorf("the server: %w", err)
+		}
+	}
+	wait := func(context.Context, bool) error { return nil }
+	if r.hold {
+		wait = counting(s)
+	}
+	if err := wait(ctx, true); err != nil {
+		return err
+	}
+	before, err := r.counts(ctx)
+	if err != nil {
+		return err
+	}
+	outputs, err := r.all(ctx, h, argv)
+	if err != nil {
+		return err
+	}
+	after, err := r.counts(ctx)
+	if err != nil {
+		return err
+	}
+	if err := wait(ctx, false); err != nil {
+		return err
+	}
+	report := r.report(outputs)
+	for name := range after {
+		if strings.HasSuffix(name, "_total") {
+			after[name] -= before[name]
+		}
+	}
+	report.Server = after
+	return json.NewEncoder(s.Out).Encode(report)
+}
+
+// counts asks the server's page.
+func (r *foreignRun) counts(ctx context.Context) (map[string]float64, error) {
+	page := find(protocols.Statistics, func(p *load.Statistics) bool { return p.Name == "counts" })
+	counts, _, err := page.Read(ctx, &load.Options{StatisticsAddress: r.page})
+	if err != nil {
+		return nil, fmt.Errorf("ask the server for its counts: %w", err)
+	}
+	return counts, nil
+}
+
+// all runs the processes to their ends; when one fails the others are ended.
+func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]host.Output, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	outputs := make([]host.Output, r.processes)
+	ended := make(chan struct{}, r.processes)
+	started := 0
+	for i := range outputs {
+		p, err := h.Start(ctx, host.Cmd{Argv: argv})
+		if err != nil {
+			cancel(fmt.Errorf("start load generator %d: %w", i+1, err))
+			break
+		}
+		started++
+		go func() {
+			var err error
+			if outputs[i], err = p.Wait(); err != nil {
+				// What is wrong comes first; usage texts follow it.
+				said, _, _ := bytes.Cut(bytes.TrimSpace(outputs[i].Stderr), []byte("\n"))
+				cancel(fmt.Errorf("load generator %d: %w: %s", i+1, err, said))
+			}
+			ended <- struct{}{}
+		}()
+	}
+	for range started {
+		<-ended
+	}
+	return outputs, context.Cause(ctx)
+}
+
+// report notes when the processes ran, by the clock of this program.
+func (r *foreignRun) report(outputs []host.Output) *load.Foreign {
+	out := &load.Foreign{Cores: min(r.processes*r.cores, runtime.NumCPU())}
+	var cpu time.Duration
+	var began, ended []time.Time
+	for _, o := range outputs {
+		began, ended = append(began, o.Began), append(ended, o.Began.Add(o.Wall))
+		cpu += o.User + o.System
+		out.Outputs = append(out.Outputs, string(o.Stdout[max(0, len(o.Stdout)-mostForeignOutput):]))
+	}
+	first, last := slices.MinFunc(began, time.Time.Compare), slices.MaxFunc(ended, time.Time.Compare)
+	allBegan, oneEnded := slices.MaxFunc(began, time.Time.Compare), slices.MinFunc(ended, time.Time.Compare)
+	out.Seconds, out.Together = last.Sub(first).Seconds(), max(oneEnded.Sub(allBegan), 0).Seconds()
+	out.CPUSeconds = cpu.Seconds()
+	return out
+}

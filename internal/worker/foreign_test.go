@@ -1,0 +1,70 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/load"
+)
+
+// TestForeign: what each process prints is kept, with the server's counts over the time
+// of all of them.
+func TestForeign(t *testing.T) {
+	asked := 0.0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		fmt.Fprintf(w, `{"cpus": 2, "asked_total": %g}`, 10*asked)
+	}))
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	var errs bytes.Buffer
+	run := func(more ...string) (string, error) {
+		f := flag.NewFlagSet("foreign", flag.ContinueOnError)
+		do := foreign.Flags(f)
+		if err := f.Parse(append([]string{"-address", address, "-stats-address", address}, more...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := inBounds(f); err != nil {
+			return "", err
+		}
+		var out bytes.Buffer
+		errs.Reset()
+		err := do(t.Context(), Streams{In: strings.NewReader("go on\ngo on\n"), Out: &out, Err: &errs})
+		return out.String(), err
+	}
+	said, err := run("-processes", "3", "-command", `["sh", "-c", "echo from $1", "-", "a b"]`)
+	var r load.Foreign
+	if err != nil || json.Unmarshal([]byte(said), &r) != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if len(r.Outputs) != 3 || r.Outputs[2] != "from a b\n" || r.Cores < 1 || !(r.Seconds > 0) || r.Together > r.Seconds {
+		t.Errorf("it says %s", said)
+	}
+	if r.Server["cpus"] != 2 || r.Server["asked_total"] != 10 {
+		t.Errorf("the server's counts are %v", r.Server)
+	}
+	if errs.Len() > 0 {
+		t.Errorf("without -hold it says %q", errs.String())
+	}
+	// Whoever counts is told before the first and after the last of the requests.
+	if _, err := run("-hold", "-command", `["true"]`); err != nil || errs.String() != load.Begins+"\n"+load.Ends+"\n" {
+		t.Errorf("with -hold it says %q: %v", errs.String(), err)
+	}
+	for _, c := range []struct{ flags, want string }{
+		{"-command []", "words"},
+		{"-command ab", "words"},
+		{`-command ["none-such"]`, "none-such"},
+		{`-command ["true"] -processes 0`, "processes"},
+		{`-command ["sh","-c","echo$IFS'no/way'>&2;exit$IFS'3'"] -processes 2`, "no/way"},
+	} {
+		if _, err := run(strings.Fields(c.flags)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error is %v, want it to name %s", c.flags, err, c.want)
+		}
+	}
+}

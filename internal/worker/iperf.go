@@ -1,0 +1,344 @@
+package worker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// iperf measures a link with iperf3, and the CPU time during that measurement.
+var iperf = Command{
+	Name: "iperf",
+	Doc:  "measure a link between two network namespaces with iperf3, plain or through user-space WireGuard",
+	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
+		var l link
+		f.BoolVar(&l.udp, "udp", false, "UDP instead of TCP")
+		count(f, &l.streams, "streams", 1, 1, mostStreams, "streams at once")
+		f.Float64Var(&l.rate, "rate", 0, "what is offered in bits per second, all streams together; 0 is as much as they can")
+		f.StringVar(&l.congestion, "congestion", "cubic", "congestion control of TCP; \"\" is the machine's own")
+		count(f, &l.mtu, "mtu", 1500, 1280, 65535, "largest packet of the link in bytes, a tunnel's is 80 less")
+		f.BoolVar(&l.offload, "offload", true, "let the kernel pass up to 64 KiB over the link at once; =false for packets of the MTU at most")
+		f.BoolVar(&l.tunnel, "wireguard", false, "send through a WireGuard tunnel over the link")
+		f.DurationVar(&l.omit, "omit", time.Second, "time at the start that does not count, in whole seconds")
+		f.DurationVar(&l.measure, "measure", 10*time.Second, "time that counts, in whole seconds")
+		return l.run
+	},
+}
+
+// mostStreams is what iperf3 takes (its MAX_STREAMS).
+const mostStreams = 128
+
+// link is what is measured.
+type link struct {
+	udp, offload, tunnel bool
+	streams, mtu         int
+	rate                 float64
+	congestion           string
+	omit, measure        time.Duration
+}
+
+// linkReport is the document of a run. Cores are CPU seconds per second of wall,
+// over the middle nine tenths of the measured time.
+type linkReport struct {
+	Client json.RawMessage `json:"client"` // iperf3's own documents
+	Server json.RawMessage `json:"server"`
+	// Processes are the cores of "client", "server" and, with a tunnel, of its ends
+	// "tunnel-near" and "tunnel-far".
+	Processes map[string]float64 `json:"process_cores"`
+	// Machine are the cores of all that runs here: "busy", of them "softirq", and
+	// besides "steal". Absent where the kernel does not count them.
+	Machine map[string]float64 `json:"machine_cores,omitempty"`
+	Tunnel  *tunnelEnd         `json:"tunnel,omitempty"`
+}
+
+const (
+	iperfPort     = 5201
+	wireGuardPort = 51820
+	// tunnelBytes are what WireGuard adds to a packet at most: IPv6 40, UDP 8,
+	// its own 32 (wg-quick(8)).
+	tunnelBytes = 80
+	// segmentHeaders are IPv4's and TCP's with timestamps, 52 bytes: a datagram gets as
+	// much payload as a segment, which is iperf3's own choice where the kernel
+	// tells it the segment (gVisor's tells 536 always).
+	segmentHeaders = 52
+	// patience is what everything besides the measurement may take.
+	patience = 20 * time.Second
+)
+
+func (l *link) run(ctx context.Context, s Streams) error {
+	switch {
+	case l.omit%time.Second != 0 || l.measure%time.Second != 0 || l.omit < 0 || l.measure <= 0:
+		return fmt.Errorf("omit %s and measure %s: want whole seconds", l.omit, l.measure)
+	case l.rate < 0:
+		return fmt.Errorf("a rate of %g bits/s: want 0 for no limit, or more", l.rate)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, l.omit+l.measure+patience, errors.New("iperf3 did not finish in time"))
+	defer cancel()
+	r, err := l.report(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return fmt.Errorf("%w: %w", cause, err)
+	} else if err != nil {
+		return err
+	}
+	return json.NewEncoder(s.Out).Encode(r)
+}
+
+func (l *link) report(ctx context.Context) (*linkReport, error) {
+	j, err := join(ctx, l.mtu, l.offload)
+	if err != nil {
+		return nil, err
+	}
+	defer j.close()
+	target := farLink
+	running := map[string]int{} // what they are: process IDs
+	r := &linkReport{}
+	if l.tunnel {
+		target = farTunnel
+		if r.Tunnel, err = l.dig(ctx, j, running); err != nil {
+			return nil, err
+		}
+	}
+	server, err := j.far.start(ctx, host.Cmd{Argv: []string{"iperf3", "--server", "--one-off", "--json", "--interval", l.interval(), "--port", strconv.Itoa(iperfPort)}})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	if err := listening(ctx, server, iperfPort); err != nil {
+		return nil, err
+	}
+	client, err := j.near.start(ctx, l.client(target))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Stop()
+	running["client"], running["server"] = client.PID, server.PID
+	if err := l.watch(ctx, client, running, r); err != nil {
+		return nil, err
+	}
+	if r.Client, err = document(client); err != nil {
+		return nil, err
+	}
+	if r.Server, err = document(server); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// client is iperf3's other end.
+func (l *link) client(target string) host.Cmd {
+	argv := []string{"iperf3", "--client", target, "--port", strconv.Itoa(iperfPort), "--json",
+		"--omit", seconds(l.omit), "--time", seconds(l.measure), "--parallel", strconv.Itoa(l.streams),
+		"--interval", l.interval()}
+	switch {
+	case l.udp:
+		argv = append(argv, "--udp", "--length", strconv.Itoa(l.path()-segmentHeaders))
+	case l.congestion != "":
+		argv = append(argv, "--congestion", l.congestion)
+	}
+	if l.udp || l.rate > 0 { // UDP's own default is 1 Mbit/s
+		argv = append(argv, "--bitrate", strconv.FormatFloat(l.rate/float64(l.streams), 'f', 0, 64))
+	}
+	return host.Cmd{Argv: argv}
+}
+
+// interval is that of iperf3's reports, of which a run has ten where iperf3 makes as
+// short ones: whether it drifts is seen in them.
+func (l *link) interval() string {
+	const shortest, longest = 100 * time.Millisecond, time.Second
+	return strconv.FormatFloat(min(max(l.measure/10, shortest), longest).Seconds(), 'f', 2, 64)
+}
+
+// path is the largest packet of the way that is measured, in bytes.
+func (l *link) path() int {
+	if l.tunnel {
+		return l.mtu - tunnelBytes
+	}
+	return l.mtu
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
+
+// dig makes the tunnel: a process at each end of the link.
+func (l *link) dig(ctx context.Context, j *joined, running map[string]int) (*tunnelEnd, error) {
+	self, err := host.Local().Beside("teescope-work")
+	if err != nil {
+		return nil, fmt.Errorf("find the worker for the tunnel: %w", err)
+	}
+	var keys [2]*ecdh.PrivateKey
+	for i := range keys {
+		if keys[i], err = ecdh.X25519().GenerateKey(rand.Reader); err != nil {
+			return nil, fmt.Errorf("make a key for the tunnel: %w", err)
+		}
+	}
+	said := new(tunnelEnd)
+	for i, end := range []struct {
+		name             string
+		at               *namespace
+		own, peer, inner string
+	}{
+		{"tunnel-near", j.near, nearTunnel, farLink, farTunnel},
+		{"tunnel-far", j.far, farTunnel, nearLink, nearTunnel},
+	} {
+		config := fmt.Sprintf("private_key=%x\nlisten_port=%d\npublic_key=%x\nendpoint=%s:%d\nallowed_ip=%s/32\n",
+			keys[i].Bytes(), wireGuardPort, keys[1-i].PublicKey().Bytes(), end.peer, wireGuardPort, end.inner)
+		p, err := end.at.start(ctx, host.Cmd{Argv: []string{self, wireGuard.Name, "--device", "wg", "--mtu", strconv.Itoa(l.path())}, Stdin: []byte(config)})
+		if err != nil {
+			return nil, err
+		}
+		running[end.name] = p.PID
+		line, err := firstLine(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", end.name, err)
+		}
+		if err := json.Unmarshal([]byte(line), said); err != nil {
+			return nil, fmt.Errorf("%s said %.80q: %w", end.name, line, err)
+		}
+		for _, c := range []string{"address add " + end.own + "/24 dev wg", "link set dev wg up"} {
+			if err := end.at.ip(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return said, nil
+}
+
+// watch reads the CPU's clocks while the client runs.
+func (l *link) watch(ctx context.Context, client *host.Process, running map[string]int, r *linkReport) error {
+	edge := l.measure / 20
+	var at [2]time.Time
+	var of [2]map[string]time.Duration
+	var machine [2]map[string]float64
+	for i, wait := range []time.Duration{l.omit + edge, l.measure - 2*edge} {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-client.Done():
+			_, err := document(client)
+			return cmp.Or(err, errors.New("iperf3 ended before its time"))
+		case <-time.After(wait):
+		}
+		at[i], of[i] = host.Local().Now(), map[string]time.Duration{}
+		machine[i] = machineTime()
+		for name, pid := range running {
+			t, err := processTime(pid)
+			if err != nil {
+				return fmt.Errorf("read the CPU time of %s: %w", name, err)
+			}
+			of[i][name] = t
+		}
+	}
+	wall := at[1].Sub(at[0]).Seconds()
+	r.Processes = map[string]float64{}
+	for name := range running {
+		r.Processes[name] = (of[1][name] - of[0][name]).Seconds() / wall
+	}
+	if machine[1]["busy"] > machine[0]["busy"] { // a kernel that does not count says 0
+		r.Machine = map[string]float64{}
+		for name := range machine[1] {
+			r.Machine[name] = (machine[1][name] - machine[0][name]) / wall
+		}
+	}
+	return nil
+}
+
+// processTime is the CPU time of a process, user and system, by its clock
+// (clock_getcpuclockid(3)): in nanoseconds, where /proc counts hundredths of a second.
+func processTime(pid int) (time.Duration, error) {
+	const scheduler = 2 // CPUCLOCK_SCHED
+	var t unix.Timespec
+	err := unix.ClockGettime(int32(^pid<<3|scheduler), &t)
+	return time.Duration(t.Nano()), err
+}
+
+// machineTime is the CPU time of all CPUs in seconds by kind (proc_stat(5)); nil
+// where it cannot be read.
+func machineTime() map[string]float64 {
+	text, err := host.Local().ReadString("/proc/stat")
+	first, _, _ := strings.Cut(text, "\n")
+	fields := strings.Fields(first)
+	if err != nil || len(fields) < 9 || fields[0] != "cpu" {
+		return nil
+	}
+	const perSecond = 100 // USER_HZ
+	var v [8]float64      // user, nice, system, idle, iowait, irq, softirq, steal
+	for i := range v {
+		if v[i], err = strconv.ParseFloat(fields[i+1], 64); err != nil {
+			return nil
+		}
+		v[i] /= perSecond
+	}
+	return map[string]float64{"busy": v[0] + v[1] + v[2] + v[5] + v[6], "softirq": v[6], "steal": v[7]}
+}
+
+// listening waits until a process listens on a TCP port of its namespace
+// (proc_net_tcp.rst): a connection to find that out would be the one that an iperf3
+// with --one-off serves.
+func listening(ctx context.Context, p *host.Process, port int) error {
+	socket, listen := fmt.Sprintf(":%04X", port), "0A"
+	for {
+		for _, file := range []string{"tcp", "tcp6"} {
+			b, _ := host.Local().ReadFile(fmt.Sprintf("/proc/%d/net/%s", p.PID, file))
+			for line := range bytes.Lines(b) {
+				if f := strings.Fields(string(line)); len(f) > 3 && strings.HasSuffix(f[1], socket) && f[3] == listen {
+					return nil
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.Done():
+			out, err := p.Wait()
+			return fmt.Errorf("the server of iperf3 did not start: %w: %.300s%.300s", err, out.Stdout, out.Stderr)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// poll is how often a wait looks again.
+const poll = 5 * time.Millisecond
+
+// firstLine waits for a process's first line.
+func firstLine(ctx context.Context, p *host.Process) (string, error) {
+	for {
+		if lines := p.Lines(); len(lines) > 0 {
+			return lines[0].Text, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-p.Done():
+			out, err := p.Wait()
+			return "", fmt.Errorf("it ended: %w: %.300s", err, out.Stderr)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// document is what an iperf3 that ends has printed; its errors are in there too.
+func document(p *host.Process) (json.RawMessage, error) {
+	out, err := p.Wait()
+	var said struct {
+		Error string `json:"error"`
+	}
+	switch bad := json.Unmarshal(out.Stdout, &said); {
+	case bad != nil:
+		return nil, errors.Join(fmt.Errorf("iperf3 printed no document: %w: %.300s", bad, out.Stderr), err)
+	case said.Error != "":
+		return nil, fmt.Errorf("iperf3: %s", said.Error)
+	}
+	return out.Stdout, err
+}

@@ -1,0 +1,242 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/teescope/teescope/internal/load"
+	"github.com/teescope/teescope/internal/load/protocols"
+)
+
+var loadCommand = Command{
+	Name: "load",
+	Doc:  "put load on a server and time its answers",
+	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
+		var o load.Options
+		var t loadTLS
+		var asJSON, hold, open bool
+		var arrivals string
+		protocol := f.String("protocol", "http1", "one of "+strings.Join(protocolNames(), ", "))
+		statistics := f.String("stats", "", "ask the server for its own counters, as one of "+strings.Join(statisticsNames(), ", "))
+		f.StringVar(&o.StatisticsAddress, "stats-address", "", "where to ask for them, if not at --address")
+		f.StringVar(&o.Address, "address", "", "the server, as `HOST:PORT` or the path of a Unix socket")
+		f.BoolVar(&t.on, "tls", false, "use TLS 1.2 or 1.3 (not postgres)")
+		f.StringVar(&t.ca, "ca", "", "`FILE` of the certificates (PEM) that the server's is signed by; without it, those of the system")
+		f.StringVar(&t.name, "server-name", "", "name in the server's certificate, and in HTTP's Host; without it, that of --address")
+		f.StringVar(&t.most, "tls-max", "1.3", "newest version of TLS: 1.2 or 1.3")
+		f.BoolVar(&t.resume, "resume", false, "resume TLS sessions")
+		f.BoolVar(&o.Fresh, "no-keep-alive", false, "make a connection for each request")
+		count(f, &o.Connections, "connections", 8, 1, load.MostConnections, "connections at once")
+		count(f, &o.Pipeline, "pipeline", 1, 1, load.MostPipeline, "requests under way on each connection")
+		count(f, &o.Threads, "threads", 1, 1, load.MostConnections, "threads, each of which can fill a CPU, and has a connection or more")
+		f.Float64Var(&o.Rate, "rate", 0, "offer so many `REQUESTS` per second on a schedule (open loop); 0 sends as fast as is answered (closed loop)")
+		f.StringVar(&arrivals, "arrivals", "constant", "how they are spread: constant or poisson")
+		f.Uint64Var(&o.Seed, "seed", 1, "of keys and of poisson arrivals")
+		f.DurationVar(&o.Warm, "warm", time.Second, "time before what is measured")
+		f.DurationVar(&o.Measure, "measure", 10*time.Second, "time that is measured")
+		f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")
+		f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "longest wait for an answer")
+		f.StringVar(&o.Ask.Path, "path", "/", "what to get (http1, http2)")
+		f.StringVar(&o.Ask.Command, "command", "", "what to ask, with {key} for a number (resp, memcached, postgres, mongodb), or the line to send (line)")
+		count(f, &o.Ask.Keys, "keys", 1, 1, load.MostKeys, "keys that {key} stands for (resp, memcached, postgres, mongodb)")
+		count(f, &o.Ask.Bytes, "value-size", 64, 1, load.MostBuffered, "bytes of a value (resp, memcached, mongodb) or of a message (raw)")
+		f.BoolVar(&o.Populate, "populate", false, "put a value under every key first (resp, memcached, mongodb)")
+		f.StringVar(&o.Ask.User, "user", "postgres", "user (postgres)")
+		f.StringVar(&o.Ask.Database, "database", "postgres", "database (postgres)")
+		f.StringVar(&o.Ask.Password, "password", "", "password (postgres, resp); it can be seen in the list of processes")
+		holdFlag(f, &hold)
+		f.BoolVar(&asJSON, "json", false, "print the whole report as one JSON document")
+		return func(ctx context.Context, s Streams) error {
+			if o.Protocol = find(protocols.All, func(p *load.Protocol) bool { return p.Name == *protocol }); o.Protocol == nil {
+				return fmt.Errorf("protocol %q: want one of %s", *protocol, strings.Join(protocolNames(), ", "))
+			}
+			if o.Statistics = find(protocols.Statistics, func(p *load.Statistics) bool { return p.Name == *statistics }); o.Statistics == nil && *statistics != "" {
+				return fmt.Errorf("stats %q: want one of %s", *statistics, strings.Join(statisticsNames(), ", "))
+			}
+			if open, o.Poisson = o.Rate > 0, arrivals == "poisson"; !o.Poisson && arrivals != "constant" {
+				return fmt.Errorf("arrivals %q: want constant or poisson", arrivals)
+			}
+			if o.Poisson && !open {
+				return errors.New("arrivals are those of an open loop: give a rate")
+			}
+			if err := t.into(&o); err != nil {
+				return err
+			}
+			if hold {
+				o.Counting = counting(s)
+			}
+			r, err := load.Run(ctx, o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(s.Out).Encode(r)
+			}
+			return printLoad(s.Out, r)
+		}
+	},
+}
+
+// holdFlag declares the flag of a load that waits for the process that counts its effects.
+func holdFlag(f *flag.FlagSet, into *bool) {
+	f.BoolVar(into, "hold", false, "with nothing under way, before and after the requests that are counted, say so on standard error and wait for a line on standard input, or its end")
+}
+
+// counting announces the start to the process that counts the load's effects, and waits for a line.
+func counting(s Streams) func(context.Context, bool) error {
+	lines := make(chan struct{})
+	in := bufio.NewScanner(s.In)
+	return func(ctx context.Context, begins bool) error {
+		line := load.Ends
+		if begins {
+			line = load.Begins
+		}
+		if _, err := fmt.Fprintln(s.Err, line); err != nil {
+			return fmt.Errorf("say that requests are counted: %w", err)
+		}
+		go func() {
+			in.Scan()
+			select {
+			case lines <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}()
+		select {
+		case <-lines:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// find is the first of a list for which is holds, nil where there is none.
+func find[T any](list []*T, is func(*T) bool) *T {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+func protocolNames() []string {
+	var out []string
+	for _, p := range protocols.All {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+func statisticsNames() []string {
+	var out []string
+	for _, p := range protocols.Statistics {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// loadTLS are the flags about TLS.
+type loadTLS struct {
+	on, resume     bool
+	ca, name, most string
+}
+
+// sessions is how many TLS sessions are kept to be resumed.
+const sessions = 4096
+
+// into sets what the flags about address and TLS say.
+func (t *loadTLS) into(o *load.Options) error {
+	o.Network = "tcp"
+	if strings.HasPrefix(o.Address, "/") {
+		o.Network = "unix"
+		o.Ask.Host = "localhost"
+	} else if name, _, err := net.SplitHostPort(o.Address); err != nil {
+		return fmt.Errorf("address %q: want HOST:PORT, or the path of a Unix socket", o.Address)
+	} else {
+		o.Ask.Host = name
+	}
+	if t.name != "" {
+		o.Ask.Host = t.name
+	}
+	if !t.on {
+		if t.ca != "" || t.resume {
+			return errors.New("flags ca and resume need TLS: add tls")
+		}
+		return nil
+	}
+	if o.Protocol.Name == "postgres" {
+		return errors.New("postgres: TLS is not supported here; leave out tls")
+	}
+	c := &tls.Config{ServerName: o.Ask.Host, MinVersion: tls.VersionTLS12}
+	switch t.most {
+	case "1.2":
+		c.MaxVersion = tls.VersionTLS12
+	case "1.3":
+		c.MaxVersion = tls.VersionTLS13
+	default:
+		return fmt.Errorf("tls-max %q: want 1.2 or 1.3", t.most)
+	}
+	if o.Protocol.ALPN != "" {
+		c.NextProtos = []string{o.Protocol.ALPN}
+	}
+	if t.resume {
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(sessions)
+	}
+	if t.ca != "" {
+		pem, err := os.ReadFile(t.ca)
+		if err != nil {
+			return fmt.Errorf("read the certificates of ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("file %s of ca: there is no certificate in it", t.ca)
+		}
+	}
+	o.TLS = c
+	return nil
+}
+
+// printLoad writes the report for people.
+func printLoad(w io.Writer, r *load.Report) error {
+	fmt.Fprintf(w, "%s, %s loop, %d connections, %g s\n", r.Protocol, r.Loop, r.Connections, r.Seconds)
+	fmt.Fprintf(w, "answered  %.1f requests/s, %.3g MB/s\n", float64(r.Requests)/r.Seconds, float64(r.Received)/r.Seconds/1e6)
+	if r.Loop == "open" {
+		fmt.Fprintf(w, "offered   %.1f requests/s; late for the client's sake: %d\n", r.Rate, r.Late)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		fmt.Fprintf(w, "error     %d x %s", r.Errors[kind], kind)
+		if said := r.Words[kind]; said != "" {
+			fmt.Fprintf(w, ", the first: %s", said)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "client    %.2f of %d cores\n", r.CPUSeconds/r.Seconds, r.Cores)
+	for _, t := range []struct{ name, encoded string }{{"response", r.Response}, {"service", r.Service}, {"connect", r.Connect}, {"handshake", r.Handshake}} {
+		if t.encoded == "" {
+			continue
+		}
+		h, err := hdrhistogram.Decode([]byte(t.encoded))
+		if err != nil {
+			return fmt.Errorf("decode the histogram of %s: %w", t.name, err)
+		}
+		us := func(v int64) float64 { return float64(v) / 1e3 }
+		fmt.Fprintf(w, "%-9s p50 %.1f us, p99 %.1f us, p99.9 %.1f us, max %.1f us, of %d\n", t.name,
+			us(h.ValueAtPercentile(50)), us(h.ValueAtPercentile(99)), us(h.ValueAtPercentile(99.9)), us(h.Max()), h.TotalCount())
+	}
+	_, err := fmt.Fprintf(w, "answers   %s\n", r.Digest)
+	return err
+}

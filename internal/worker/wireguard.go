@@ -1,0 +1,137 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
+	"golang.zx2c4.com/wireguard/tun"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// wireGuardModule is WireGuard in user space, by its own authors.
+const wireGuardModule = "golang.zx2c4.com/wireguard"
+
+// wireGuard is one end of a tunnel, in the network namespace that it is started in.
+var wireGuard = Command{
+	Name: "wireguard",
+	Doc:  "one end of a WireGuard tunnel in user space; its configuration (wg's cross-platform interface) comes from standard input",
+	Flags: func(f *flag.FlagSet) func(context.Context, Streams) error {
+		name := f.String("device", "wg", "name of the tunnel's device, which is made and goes with the program")
+		mtu := f.Uint("mtu", 1420, "largest packet of the tunnel in bytes")
+		return func(ctx context.Context, s Streams) error { return serveWireGuard(ctx, s, *name, *mtu) }
+	},
+}
+
+// mostConfig bounds the configuration: a key, a port and a few peers.
+const mostConfig = 64 << 10
+
+func serveWireGuard(ctx context.Context, s Streams, name string, mtu uint) error {
+	config, err := io.ReadAll(io.LimitReader(s.In, mostConfig))
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	link, offload, err := openTunnel(name)
+	if err != nil {
+		return err
+	}
+	if err := setMTU(ctx, name, mtu); err != nil {
+		return errors.Join(err, link.Close())
+	}
+	d := device.NewDevice(link, unrouted{conn.NewDefaultBind()}, &device.Logger{
+		Verbosef: device.DiscardLogf,
+		Errorf:   func(format string, args ...any) { fmt.Fprintf(s.Err, format+"\n", args...) },
+	})
+	defer d.Close()
+	if err := d.IpcSetOperation(bytes.NewReader(config)); err != nil {
+		return fmt.Errorf("configure the tunnel: %w", err)
+	}
+	if err := d.Up(); err != nil {
+		return fmt.Errorf("start the tunnel: %w", err)
+	}
+	if err := json.NewEncoder(s.Out).Encode(tunnelEnd{Version: moduleVersion(wireGuardModule), Offload: offload}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.Wait():
+		return errors.New("the tunnel's device went away")
+	}
+}
+
+// unrouted is a bind for which the library does not listen to changes of routes, which
+// it does for its own alone: there are none here, and gVisor's kernel does not tell them.
+type unrouted struct{ conn.Bind }
+
+// tunnelEnd is what a tunnel says when it works.
+type tunnelEnd struct {
+	Version string `json:"version"`
+	// Offload: segments of up to 64 KiB pass between the kernel and the tunnel at
+	// once, which is worth a factor (virtio headers, since 2023).
+	Offload bool `json:"offload"`
+}
+
+// openTunnel makes a TUN device, with offloads where the kernel has them (gVisor's
+// has not). See Documentation/networking/tuntap.rst.
+func openTunnel(name string) (t tun.Device, offload bool, err error) {
+	ifr, err := unix.NewIfreq(name)
+	if err != nil {
+		return nil, false, fmt.Errorf("name a device %q: %w", name, err)
+	}
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false, fmt.Errorf("open /dev/net/tun: %w (a tunnel needs it: the kernel's tun module, or the device in the container)", err)
+	}
+	ifr.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
+	if errors.Is(err, unix.EINVAL) {
+		ifr.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, ifr)
+	} else {
+		offload = err == nil
+	}
+	if err == nil {
+		t, _, err = tun.CreateUnmonitoredTUNFromFD(fd)
+	} else {
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("make a TUN device: %w (it needs CAP_NET_ADMIN)", err)
+	}
+	return t, offload, nil
+}
+
+// setMTU sets a device's largest packet: by netlink, since not every kernel has the
+// ioctl (gVisor has not).
+func setMTU(ctx context.Context, name string, mtu uint) error {
+	out, err := host.Local().Exec(ctx, host.Cmd{Argv: []string{"ip", "link", "set", "dev", name, "mtu", strconv.FormatUint(uint64(mtu), 10)}})
+	if err != nil {
+		return fmt.Errorf("set the MTU of %s to %d bytes: %w: %s", name, mtu, err, strings.TrimSpace(string(out.Stderr)))
+	}
+	return nil
+}
+
+// moduleVersion is the version of a module that is built in; "unknown" where the
+// build does not say.
+func moduleVersion(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == path {
+				return m.Version
+			}
+		}
+	}
+	return "unknown"
+}
