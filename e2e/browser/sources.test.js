@@ -102,7 +102,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     const { page, check, item, reloaded } = await settings("switches");
     try {
       const level = page.getByRole("combobox", { name: "Level of detail of switches" });
-      await item.getByText(/latency: how long threads wait/).waitFor();
+      await item.getByText(/latency: also how long threads wait for a CPU/).waitFor();
       await level.focus();
       await page.keyboard.press("ArrowDown");
       await until("the monitor was asked", async () => (await source("switches")).wanted === "latency");
