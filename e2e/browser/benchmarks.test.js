@@ -98,7 +98,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     await page.getByRole("group", { name: "All runs: load" }).getByRole("row", { name: /^native / }).waitFor();
     await page.getByRole("img", { name: /^Counters per run/ }).waitFor();
     await page.getByRole("group", { name: "Counters per run" }).getByRole("row", { name: /syscalls/ }).first().waitFor();
-    for (const title of ["What differs between the environments", "Guards that spoke", "What the harness itself costs"]) await page.getByRole("region", { name: title }).waitFor();
+    for (const title of ["What differs between the environments", "Guard warnings", "What the harness itself costs"]) await page.getByRole("region", { name: title }).waitFor();
     const nullRun = await page.getByRole("region", { name: "What the harness itself costs" }).getByRole("row", { name: /^container/ }).getByTitle(/^mean /).getAttribute("title");
     assert.ok(nullRun.startsWith(`mean ${ladder.environments[1].null_run_seconds.mean}`), nullRun);
     await page.getByRole("region", { name: "How to do it again" }).getByText("teescope bench run startup --env native --env container --env runsc", { exact: false }).waitFor();

@@ -32,7 +32,7 @@ describe("the page", { skip: missing({ redis: true }) }, () => {
     }
     const inked = await chart(page, calls).locator("canvas").evaluate((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v !== 0));
     assert.ok(inked, "the canvas is blank");
-    await until("the verdict has an answer", async () => /Nothing wrong|problem|Cannot tell/.test(await page.getByRole("region", { name: "Verdict" }).innerText()));
+    await until("the verdict has an answer", async () => /Nothing wrong|problem|Not enough data/.test(await page.getByRole("region", { name: "Verdict" }).innerText()));
     // The chart holds the busiest processes only, and others run beside this; with the filter, redis stays.
     await page.getByRole("combobox", { name: /Process filter/ }).fill(redis.name);
     const now = async () => (await legend(page, calls))[redis.name]?.now;

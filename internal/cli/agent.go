@@ -15,7 +15,7 @@ func agentCommand(env Env) *cobra.Command {
 	var costs bool
 	c := &cobra.Command{
 		Use:   "agent",
-		Short: "Serve the metrics of this machine to a Prometheus or a monitor elsewhere",
+		Short: "Serve this machine's metrics to a Prometheus or a monitor elsewhere",
 		Long: `Agent opens the sources and serves /metrics. It stores nothing: each scrape reads
 the sources once.`,
 		Example: "  teescope agent --listen 127.0.0.1:9781",

@@ -24,7 +24,7 @@ import (
 
 // unitCostDesc is what an explanation multiplies rates with.
 var unitCostDesc = &metric.Desc{Name: "tee_unit_cost_seconds", Kind: metric.Gauge, Labels: []string{"event", "bound"},
-	Help: "What one event costs on this host in seconds, measured before anything watched it: bound is median, or low and high, between which 95 % of the batches lie. Events are syscall (a null system call), syscall_unseen (its part that sampling takes for the program's), fault_CAUSE by the causes of tee_page_faults_total, fault_unseen (the part of a fault that sampling takes for the program's), fault_file, switch_same_core, switch_cross_core, wakeup, copy_page (4 KiB) and vm_exit_cpuid; `teescope calibrate` says how each is measured."}
+	Help: "Cost of one event on this host in seconds, measured before anything was attached: bound is median, or low and high, between which 95 % of the batches lie. Events are syscall (a null system call), syscall_unseen (its part that sampling takes for the program's), fault_CAUSE by the causes of tee_page_faults_total, fault_unseen (the part of a fault that sampling takes for the program's), fault_file, switch_same_core, switch_cross_core, wakeup, copy_page (4 KiB) and vm_exit_cpuid; `teescope calibrate` says how each is measured."}
 
 func calibrateCommand(env Env) *cobra.Command {
 	var asJSON bool
@@ -32,7 +32,7 @@ func calibrateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure what a system call, a page fault, a switch ... costs on this host",
-		Long: `Calibrate measures unit costs, by which explanations multiply rates. It takes a
+		Long: `Calibrate measures unit costs, by which explanations multiply rates. It uses a
 second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
 calibrates automatically when it first starts on a machine, before it attaches
 anything. Stop monitors and other tracers first: their probes are part of what
@@ -63,7 +63,7 @@ is measured.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print data instead of a table")
-	c.Flags().StringVar(&data, "data", "", "folder of a monitor's store, whose next start is to use these costs")
+	c.Flags().StringVar(&data, "data", "", "folder of a monitor's store; the monitor uses these costs from its next start")
 	return c
 }
 
@@ -128,7 +128,7 @@ func calibrated(ctx context.Context, h *host.Host, found []tee.Detection, dir st
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			log.Warn("no unit costs: explanations say how often, and not how much", "error", oneLine(err))
+			log.Warn("no unit costs: explanations have counts, but no costs", "error", oneLine(err))
 		}
 		return unitCosts{err: err}
 	}
@@ -184,7 +184,7 @@ func (u unitCosts) absent() string {
 	case u.err != nil:
 		return oneLine(u.err)
 	case u.Calibration == nil:
-		return "no calibration was asked for"
+		return "calibration was not requested"
 	}
 	return ""
 }

@@ -21,11 +21,11 @@ func changesCommand(env Env) *cobra.Command {
 	var f changesFlags
 	c := &cobra.Command{
 		Use:   "changes",
-		Short: "Rank what changed between two windows, over all series that a monitor has stored",
+		Short: "Rank what changed between two windows, over all series in a monitor's store",
 		Long: `Changes compares the last minutes with the time before them, for every series in the
-monitor's store and without a rule that says what to look for. A change is ranked by its
-size in units of the spread within the windows. A monitor behind TLS and basic
-authentication is asked as "teescope explain --help" says.`,
+monitor's store. It needs no rules. Changes are ranked by their size relative to the
+spread within the windows. For a monitor behind TLS and basic authentication, see
+"teescope explain --help".`,
 		Example: "  teescope changes\n  teescope changes --last 5m --before 2h --process redis",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -35,8 +35,8 @@ authentication is asked as "teescope explain --help" says.`,
 	fs := c.Flags()
 	fs.StringVar(&f.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
 	f.last, f.before = duration(10*time.Minute), duration(time.Hour)
-	fs.Var(&f.last, "last", "the window to explain, up to now")
-	fs.Var(&f.before, "before", "the window before it, to compare with")
+	fs.Var(&f.last, "last", "window to explain; it ends now")
+	fs.Var(&f.before, "before", "length of the window before it, to compare with")
 	fs.StringVar(&f.process, "process", "", "only processes that match this regular expression (unanchored)")
 	fs.IntVar(&f.top, "top", 20, "number of changes to list")
 	fs.BoolVar(&f.json, "json", false, "print data instead of text")
@@ -86,7 +86,7 @@ func listChanges(found anomaly.Changes, now time.Time) string {
 	t.Line("%s, compared with %s: %d series", window(found.After), window(found.Before), found.Compared)
 	t.Line("")
 	if len(found.Changes) == 0 {
-		t.Wrap("", fmt.Sprintf("Nothing changed by more than %d times the spread within the windows.", anomaly.LeastScore))
+		t.Wrap("", fmt.Sprintf("No change exceeds %d times the spread within the windows.", anomaly.LeastScore))
 	}
 	for i, c := range found.Changes {
 		words := fmt.Sprintf("%d. %s", i+1, c.Text)

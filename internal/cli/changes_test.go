@@ -70,7 +70,7 @@ Not compared:
 	}
 	answer.Changes, answer.Unable, f.json = nil, nil, false
 	out.Reset()
-	if err := f.run(t.Context(), &out, now); err != nil || !strings.Contains(out.String(), "Nothing changed by more than 3 times the spread") {
+	if err := f.run(t.Context(), &out, now); err != nil || !strings.Contains(out.String(), "No change exceeds 3 times the spread") {
 		t.Errorf("nothing: %v, %s", err, out.String())
 	}
 	for name, tt := range map[string]struct {

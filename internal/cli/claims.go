@@ -16,9 +16,9 @@ func claimsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "claims FILE.csv...",
 		Short: "Check the claims of a published table against its own numbers",
-		Long: `Claims reads published tables with the claims made of them, and computes every claim and
-every derived cell again from the table's own cells. A contradiction is printed with its
-arithmetic and, where there is one, with a reading of the cells that gives the claimed
+		Long: `Claims reads published tables and the claims made about them, and recomputes every claim
+and every derived cell from the table's own cells. A contradiction is printed with its
+arithmetic and, if there is one, with a reading of the cells that gives the claimed
 number. Differences that rounding explains are not contradictions. The file format is
 described in experiments/claims/README.md.
 

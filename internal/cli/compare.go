@@ -100,7 +100,7 @@ func compareCommand(env Env) *cobra.Command {
 	var format, prices, untried string
 	c := &cobra.Command{
 		Use:   "compare A.json [B.json]...",
-		Short: "Print ratio, interval, verdict and grade of one result or several",
+		Short: "Print the ratio, interval, verdict and grade of one or more results",
 		Long: `Compare prints what can be concluded. Within one interleaved result, that is a cost or
 a gain with its interval. Separate files are not paired, so a drift of the machine
 between them looks like an effect: grade B at best. Only grades A and B are overhead.

@@ -24,7 +24,7 @@ func doctorCommand(env Env) *cobra.Command {
 	var root, probes string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show what this machine is and which sources work here, and why others do not",
+		Short: "Show what this machine is, which sources work here, and why others do not",
 		Long: `Doctor opens every source, reads it once and closes it, so its answers are tested,
 not guessed. It runs without root too, and says what root would add.`,
 		Example: "  teescope doctor\n  teescope doctor --json | jq '.sources[] | select(.state != \"available\")'",
@@ -57,7 +57,7 @@ not guessed. It runs without root too, and says what root would add.`,
 }
 
 func probesFlag(c *cobra.Command, folder *string) {
-	c.Flags().StringVar(folder, "probes", "/etc/teescope/probes", "folder of your own probes, one NAME.yaml each (docs/probes.md)")
+	c.Flags().StringVar(folder, "probes", "/etc/teescope/probes", "folder with your own probes, one NAME.yaml each (docs/probes.md)")
 }
 
 func hostRootFlag(c *cobra.Command, root *string) {

@@ -26,7 +26,7 @@ func explainCommand(env Env) *cobra.Command {
 	var x explainer
 	c := &cobra.Command{
 		Use:   "explain [RESULT.json]",
-		Short: "Say what a running monitor found, and where time goes: of a process, or between two arms",
+		Short: "Show a monitor's findings, and where the time of a process or a benchmark goes",
 		Long: `Explain asks a running monitor for its findings: the open ones, and those that
 closed recently. Checks that could not run are listed with the reason, so silence
 is not taken for health.
@@ -38,12 +38,12 @@ earlier one.
 
 With a RESULT.json of bench run it shows where the difference between the arms
 comes from: how much more often something happened, what one costs, and the rest
-that nothing explains. Costs are those calibrated when the benchmark ran, or this
-machine's where an old result holds none.
+that nothing explains. It uses the costs calibrated when the benchmark ran, or
+this machine's if an old result holds none.
 
-A monitor behind TLS and basic authentication is asked with --server
-https://USER:PASSWORD@HOST:PORT; the environment variable SSL_CERT_FILE names a
-certificate of its own that is to be trusted.`,
+For a monitor behind TLS and basic authentication, use --server
+https://USER:PASSWORD@HOST:PORT. If its certificate is self-signed, name it in
+the environment variable SSL_CERT_FILE.`,
 		Example: "  teescope explain\n  teescope explain --process redis-server --last 1h\n" +
 			"  teescope explain --process redis-server --per request --before 2h..1h",
 		Args: cobra.MaximumNArgs(1),

@@ -23,7 +23,7 @@ var (
 	findingDesc = &metric.Desc{Name: "teescope_finding_open", Kind: metric.Gauge, Labels: []string{"rule", "subject", "severity"},
 		Help: "1 for each finding that is open, silenced or not."}
 	unsavedDesc = &metric.Desc{Name: "teescope_findings_unsaved", Kind: metric.Gauge, Better: metric.Lower,
-		Help: "Lines of the history of findings that the disk has not taken yet."}
+		Help: "Lines of the history of findings that are not on disk yet."}
 )
 
 // findingMetrics lists them.
@@ -47,7 +47,7 @@ func (m *monitor) act(ao *findings.Options) error {
 	}
 	silences, err := openSilences(filepath.Join(m.data, "silences.json"), m.config.Analysis.rules(), m.host.Now)
 	if err != nil {
-		m.log.Warn("some silences cannot be taken over", "error", oneLine(err))
+		m.log.Warn("some silences cannot be loaded", "error", oneLine(err))
 	}
 	no := notify.DefaultOptions()
 	no.Dir, no.Now, no.Log, no.Instance = filepath.Join(m.data, "queue"), m.host.Now, m.log, m.platform.Hostname

@@ -54,7 +54,7 @@ func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 	case <-done:
 		return found, p, nil
 	case <-time.After(patience):
-		return nil, web.Platform{}, fmt.Errorf("look at the machine: no end after %v: it waits for %s; what blocks is a driver, or a file system whose server is away",
+		return nil, web.Platform{}, fmt.Errorf("look at the machine: still waiting after %v for %s; a driver blocks, or a file system whose server is gone",
 			patience, cmp.Or(strings.Join(h.Blocked(patience/2), ", "), "something other than a file"))
 	}
 }

@@ -32,7 +32,7 @@ func monitorCommand(env Env) *cobra.Command {
 	var m monitor
 	c := &cobra.Command{
 		Use: "monitor",
-		Long: `Monitor reads the sources every --interval, stores what they give, evaluates the rules
+		Long: `Monitor reads the sources every --interval, stores the readings, evaluates the rules
 and serves the page. Findings go to the page, to the log, and to the receivers of --config.`,
 		Short: "Watch this machine: store, findings, page and API in one process",
 		Example: "  teescope monitor\n" +
@@ -53,7 +53,7 @@ and serves the page. Findings go to the page, to the log, and to the receivers o
 	f.StringVar(&m.data, "data", dataDir(), "folder for the store, the findings and the results")
 	m.retention = duration(15 * 24 * time.Hour)
 	f.Var(&m.retention, "retention", "how long to keep samples (like 36h or 15d)")
-	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between two readings")
+	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between readings")
 	return c
 }
 
@@ -115,7 +115,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.acting.close()) }()
 	if m.boards, err = openDashboards(filepath.Join(m.data, "dashboards.json")); err != nil {
-		m.log.Warn("read the dashboards made on the page; they are not shown", "error", oneLine(err))
+		m.log.Warn("cannot read the dashboards made on the page; they are not shown", "error", oneLine(err))
 	}
 	if err := m.configure(m.config); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (m *monitor) rulesOptions(c config) findings.Options {
 // which of its rules cannot be evaluated.
 func (m *monitor) configure(c config) error {
 	for _, err := range c.Analysis.doubts(m.emitted, c.scrape != nil && len(c.scrape.Jobs()) > 0) {
-		m.log.Warn("a rule of the configuration is not evaluated; the others are", "error", oneLine(err))
+		m.log.Warn("a rule in the configuration is not evaluated; the others are", "error", oneLine(err))
 	}
 	m.boards.lock(c.Dashboards)
 	err := m.notifier.Use(c.Notify.settings(m.url()))
@@ -248,12 +248,12 @@ func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	limitMemory()
 	if err := m.store.Append(at, m.withOwn(samples)); err != nil {
 		if !m.failing.Swap(true) {
-			m.log.Error("store a round; the next one is tried again", "error", oneLine(err))
+			m.log.Error("cannot store a round; the next one will be tried", "error", oneLine(err))
 		}
 		return
 	}
 	if m.failing.Swap(false) {
-		m.log.Warn("the store takes samples again")
+		m.log.Warn("the store accepts samples again")
 	}
 	m.rounds.Add(1)
 }

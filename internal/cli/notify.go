@@ -69,7 +69,7 @@ func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 		for i, r := range section.list {
 			to, key, err := r.receiver(section.format, dir)
 			if err == nil && names[to.Name] {
-				key, err = "name", fmt.Errorf("there are two receivers %q; give each a name of its own", to.Name)
+				key, err = "name", fmt.Errorf("two receivers are named %q; give each its own name", to.Name)
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", strings.TrimSuffix(at(section.key, strconv.Itoa(i), key), "."), err)
@@ -96,7 +96,7 @@ func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.R
 			r.HTTP.HTTPHeaders = &httpconfig.Headers{Headers: map[string]httpconfig.Header{}}
 		}
 		if _, twice := r.HTTP.HTTPHeaders.Headers[name]; twice {
-			return to, "headers_from", fmt.Errorf("%s is in http_headers as well", name)
+			return to, "headers_from", fmt.Errorf("%s is also in http_headers", name)
 		}
 		r.HTTP.HTTPHeaders.Headers[name] = httpconfig.Header{Files: []string{file}}
 	}

@@ -111,7 +111,7 @@ func (o *observer) open() {
 	// One source that cannot be set as configured, for instance because its process
 	// has ended, does not keep the others from starting.
 	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
-		o.log.Warn("apply the configuration to the sources; the others go on", "error", oneLine(err))
+		o.log.Warn("cannot apply the configuration to a source; the others go on", "error", oneLine(err))
 	}
 	for _, st := range o.engine.Status() {
 		// What the hardware hides has no remedy; the page shows it.
@@ -152,7 +152,7 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 			err = errors.Join(c.apply(o.engine, pattern(o.filter)), then(c))
 		}
 		if err != nil {
-			o.log.Error("reload the configuration; what could not be applied stays as it was", "error", oneLine(err))
+			o.log.Error("cannot apply all of the configuration; the rest stays as it was", "error", oneLine(err))
 			continue
 		}
 		o.log.Warn("configuration reloaded", "file", o.file)

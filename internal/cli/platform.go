@@ -35,14 +35,14 @@ var components = []component{
 	{"CPU, one thread", "cpu-7zip", bench.Params{"threads": "1"}, nil},
 	{"CPU, all threads", "cpu-7zip", bench.Params{"threads": strconv.Itoa(runtime.NumCPU())}, nil},
 	{"memory latency", "memory", bench.Params{"access": "latency", "size": "64MiB"}, func(v float64) string {
-		return fmt.Sprintf("a core that only misses does %s loads a second", metric.Value(1/v, ""))
+		return fmt.Sprintf("a core whose every load misses does %s loads a second", metric.Value(1/v, ""))
 	}},
 	{"memory copy, one core", "memory", bench.Params{"access": "copy", "size": "64MiB"}, nil},
 	{"kernel entry", "syscall", bench.Params{"mechanism": "null"}, func(v float64) string {
-		return fmt.Sprintf("100,000 calls a second take %.3g %% of a core before they do anything", v*1e5*100)
+		return fmt.Sprintf("100,000 calls a second cost %.3g %% of a core before they do any work", v*1e5*100)
 	}},
 	{"clock", "syscall", bench.Params{"mechanism": "vdso"}, func(v float64) string {
-		return fmt.Sprintf("100,000 readings a second take %.3g %% of a core", v*1e5*100)
+		return fmt.Sprintf("100,000 readings a second cost %.3g %% of a core", v*1e5*100)
 	}},
 	{"page fault", "syscall", bench.Params{"mechanism": "fault"}, func(v float64) string {
 		return fmt.Sprintf("touching 1 GiB for the first time takes %.3g s", v*(1<<30)/4096)
@@ -81,7 +81,7 @@ func runnable(w io.Writer, h *host.Host, plans []*bench.Plan) ([]*bench.Plan, er
 		out = append(out, p)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("platform: nothing of the suite can run here; the lines above say what is missing")
+		return nil, errors.New("platform: no part of the suite can run here; the lines above say what is missing")
 	}
 	return out, nil
 }

@@ -83,7 +83,7 @@ func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
 	}
 	maps.DeleteFunc(swept, func(_ string, v map[string]bool) bool { return len(v) < 2 })
 	if swept[param] == nil {
-		return nil, fmt.Errorf("the result has fewer than two values of it; it has several of: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(swept)), ", "), "nothing"))
+		return nil, fmt.Errorf("the result has fewer than two values of it; parameters with several values: %s", cmp.Or(strings.Join(slices.Sorted(maps.Keys(swept)), ", "), "nothing"))
 	}
 	by := map[string]*sweep{}
 	for _, c := range e.Comparisons {

@@ -125,7 +125,7 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 		line = "privileges: " + strings.Join(names, ", ")
 	}
 	if p == none {
-		line += "; no further source can be switched on"
+		line += "; no more sources can be switched on"
 		if len(lost) > 0 {
 			line += "; no longer read: " + strings.Join(slices.Sorted(maps.Keys(lost)), "; ")
 		}

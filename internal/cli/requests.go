@@ -41,7 +41,7 @@ func checkRequests(list []requestsConfig, root *yaml.Node) error {
 		case i == mostTargets:
 			return fmt.Errorf("%s: %d servers; want at most %d", at(i, "process"), len(list), mostTargets)
 		case r.Process == "":
-			return errors.New(at(i, "process") + ": want the name of the server's process, as in /proc/PID/comm")
+			return errors.New(at(i, "process") + ": want the server's process name, as in /proc/PID/comm")
 		case k < 0:
 			var names []string
 			for _, a := range servers.All {

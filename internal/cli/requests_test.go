@@ -21,7 +21,7 @@ requests:
 		t.Errorf("%+v", c.targets)
 	}
 	for in, want := range map[string]string{
-		"requests:\n- app: redis\n":                                                    "line 2: requests: process: want the name of the server's process, as in /proc/PID/comm",
+		"requests:\n- app: redis\n":                                                    "line 2: requests: process: want the server's process name, as in /proc/PID/comm",
 		"requests:\n- process: a\n  app: mysql\n":                                      `line 3: requests: app: "mysql": want one of redis, nginx, postgresql, memcached, openmetrics`,
 		"requests:\n- process: a\n":                                                    `line 2: requests: app: "": want one of redis, nginx, postgresql, memcached, openmetrics`,
 		"requests:\n- process: a\n  app: redis\n  address: nowhere\n":                  `line 4: requests: address: "nowhere": want HOST:PORT or the absolute path of a unix socket`,

@@ -34,10 +34,10 @@ func byteScales(per string) map[string]float64 {
 var examples = map[string]string{
 	"":        "a plain number like 3",
 	"ratio":   "a share or a factor like 20 % or 0.2",
-	"1/s":     "a number a second like 20k/s",
+	"1/s":     "a rate like 20k/s",
 	"cores":   "CPU time like 0.5 cores",
 	"bytes":   "a size like 64MiB",
-	"bytes/s": "bytes a second like 10MB/s",
+	"bytes/s": "a data rate like 10MB/s",
 	"seconds": "a time like 5ms",
 }
 
@@ -78,7 +78,7 @@ func guessUnit(text string) (string, error) {
 			return unit, nil
 		}
 	}
-	return "", fmt.Errorf("%q: want a number with a unit, such as 20k/s, 20 %%, 5ms, 64MiB, 10MB/s or 3 cores, or a plain one", text)
+	return "", fmt.Errorf("%q: want a number, plain or with a unit, such as 20k/s, 20 %%, 5ms, 64MiB, 10MB/s or 3 cores", text)
 }
 
 // formatAmount writes a value as parseAmount reads it.

@@ -101,7 +101,7 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 			return at(append([]string{"rules", name, "subjects", strconv.Itoa(i)}, keys...)...)
 		}
 		if s.Match == "" {
-			return fmt.Errorf("%s: lacks match, the subjects that it is about", here())
+			return fmt.Errorf("%s: lacks match, the subjects that the thresholds apply to", here())
 		}
 		match, err := findings.Whole(s.Match)
 		if err != nil {
@@ -140,7 +140,7 @@ func listed(list []findings.Threshold) string {
 		names = append(names, t.Name)
 	}
 	if len(names) == 0 {
-		return ", and no other"
+		return "; it has none"
 	}
 	return "; it has " + strings.Join(names, ", ")
 }
@@ -177,9 +177,9 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	case !ruleName.MatchString(o.Name):
 		return fmt.Errorf("%s: %q: want letters, digits, _ and -", here("name"), o.Name)
 	case taken(o.Name):
-		return fmt.Errorf("%s: there is a rule %s already", here("name"), o.Name)
+		return fmt.Errorf("%s: a rule named %s already exists", here("name"), o.Name)
 	case o.Above.IsZero() == o.Below.IsZero():
-		return fmt.Errorf("%s: wants either above or below", here())
+		return fmt.Errorf("%s: want either above or below", here())
 	case o.For < 0:
 		return fmt.Errorf("%s: %v; want a time like 5m", here("for"), o.For)
 	case o.Severity != "" && !slices.Contains(severities, o.Severity):
@@ -258,7 +258,7 @@ func (a analysisConfig) doubts(emitted func(metric string) bool, scraped bool) [
 			}
 			why := "no source of this monitor emits it, and no target is scraped"
 			if scraped {
-				why = "no source of this monitor emits it; it has to come from a scraped target"
+				why = "no source of this monitor emits it; a scraped target must provide it"
 			}
 			out = append(out, fmt.Errorf("line %d: analysis.own[%d].expr: rule %s reads %s: %s", o.line, i, o.Name, m, why))
 		}

@@ -20,11 +20,11 @@ func topCommand(env Env) *cobra.Command {
 		Use:   "top",
 		Short: "Show what a running monitor sees now, by process, in the terminal",
 		Long: `Top asks a running monitor again and again and shows its open findings and a table
-of processes. What this machine cannot tell has no column; a value with ~ is an
-estimate, from a part of the events or from samples. Rates are means of the last
-15 seconds, or of the last minute where readings are further apart.
+of processes. Columns that this machine has no data for are left out; ~ marks an
+estimate from samples or from part of the events. Rates are means over the last
+15 seconds, or over the last minute if readings are further apart.
 
-Where the output is no terminal, or a simple one (TERM=dumb), it prints a table
+If the output is not a terminal, or a simple one (TERM=dumb), it prints a table
 each time.
 
 Keys: s c f w or < > choose the column to sort by, / filters processes by a
@@ -38,8 +38,8 @@ regular expression, up and down scroll, q ends.`,
 	f := c.Flags()
 	f.StringVar(&t.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
 	f.StringVar(&t.process, "process", "", "only processes that match this regular expression (unanchored)")
-	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between two tables")
-	f.BoolVar(&t.once, "once", false, "print one table and end")
+	f.DurationVar(&t.interval, "interval", 2*time.Second, "time between tables")
+	f.BoolVar(&t.once, "once", false, "print one table and exit")
 	return c
 }
 

@@ -177,7 +177,7 @@ func (m topModel) plain() string {
 func (m topModel) above(shown int) []string {
 	lines := m.snapshot.header(shown, m.filter)
 	if m.err != nil {
-		lines = append(lines, "NO ANSWER, what follows is old: "+oneLine(m.err))
+		lines = append(lines, "NO ANSWER, the values below are old: "+oneLine(m.err))
 	}
 	return append(lines, m.snapshot.strip(max(1, min(4, m.height-8)))...)
 }
@@ -218,7 +218,7 @@ func (m topModel) screen() (lines []string, head int) {
 // footer is the keys, or the filter while it is typed.
 func (m topModel) footer() string {
 	if m.typing {
-		note := "enter keeps it, esc gives it up"
+		note := "enter applies it, esc discards it"
 		if m.bad != "" {
 			note = m.bad
 		}

@@ -200,7 +200,7 @@ func designFacts(e *result.Experiment) []Fact {
 		f = append(f, Fact{"What it does", e.Workload.Doc})
 	}
 	if o := e.Origin; o != nil {
-		for _, x := range []Fact{{"Parameters from", o.Source}, {"What misleads there, and what is different here", o.Corrects}} {
+		for _, x := range []Fact{{"Parameters from", o.Source}, {"What misleads in the original, and what differs here", o.Corrects}} {
 			if x.Text != "" {
 				f = append(f, x)
 			}

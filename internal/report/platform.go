@@ -49,7 +49,7 @@ func platforms(doc Document) []Section {
 	if len(cols) < 3 && (len(cols) < 2 || len(doc.Prices) == 0) { // two are told apart by their differences; prices need the table
 		return nil
 	}
-	s := Section{ID: "platforms", Title: "Platforms", Lead: "What each environment is, and what the primary metric of each workload is there (medians)."}
+	s := Section{ID: "platforms", Title: "Platforms", Lead: "Each environment, with the primary metric of each workload (medians)."}
 	t := newTable("Platforms", "")
 	t.Columns[0] = "environment"
 	for _, c := range cols {
@@ -98,7 +98,7 @@ func platforms(doc Document) []Section {
 	}
 	for _, e := range doc.Experiments {
 		if e.Design.Grade == result.GradeD {
-			s.Notes = append(s.Notes, Remark{Mark: "!", Level: "warning", Name: "grade D", Text: "The hosts differ. These are differences of platforms; none of them may be called the overhead of a TEE.", Help: "Run the same job with the TEE on and off on one host."})
+			s.Notes = append(s.Notes, Remark{Mark: "!", Level: "warning", Name: "grade D", Text: "The hosts differ. These are platform differences; none is the overhead of a TEE.", Help: "Run the same job with the TEE on and off on one host."})
 			break
 		}
 	}
@@ -297,7 +297,7 @@ func environments(e *result.Experiment) Section {
 	row("time to open", func(v *result.Environment) Cell {
 		return Or(v.OpenSeconds, "seconds", or(v.Missing["open_seconds"], "not timed"))
 	})
-	row("an empty run, subtracted from nothing", func(v *result.Environment) Cell {
+	row("an empty run (not subtracted)", func(v *result.Environment) Cell {
 		if v.NullSeconds == nil {
 			return Missing("not measured, or only the environment's own programs run there")
 		}

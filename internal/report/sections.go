@@ -116,7 +116,7 @@ func countCell(n int, why string) Cell {
 func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Section {
 	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.", Plots: plots["counters"]}
 	if t := attribution(doc, e); len(t.Rows) > 0 {
-		s.Lead += " A system call is priced as one that does nothing, which is the least it can cost."
+		s.Lead += " A system call is priced as an empty one, the minimum it can cost."
 		s.Tables = append(s.Tables, t)
 	}
 	kase := tellingCase(e)
@@ -254,7 +254,7 @@ func differences(e *result.Experiment) Section {
 }
 
 func guards(e *result.Experiment) Section {
-	s := Section{ID: "guards", Title: "Guards that spoke", Lead: "Reasons to refuse or to doubt a verdict, with what would help."}
+	s := Section{ID: "guards", Title: "Guard warnings", Lead: "Reasons to refuse or to doubt a verdict, with what would help."}
 	for i := range e.Guards {
 		g := &e.Guards[i]
 		mark, level := levelMark(g.Level)
@@ -274,7 +274,7 @@ func guards(e *result.Experiment) Section {
 }
 
 func references(e *result.Experiment) Section {
-	s := Section{ID: "published", Title: "Published figures", Lead: "What others measured, on other machines and in other ways. They decide nothing here; cost ratios among them are the grey bands of the plot."}
+	s := Section{ID: "published", Title: "Published figures", Lead: "What others measured, on other machines and with other methods. It does not affect the verdicts; published cost ratios are the grey bands of the plot."}
 	t := newTable("Published figures", "TEE", "workload", "figure", "kind", "source", "caveat")
 	for _, r := range e.References {
 		low, high := referenceValue(r.Low, r.Unit), referenceValue(r.High, r.Unit)
@@ -300,7 +300,7 @@ func referenceValue(v float64, unit string) string {
 	return metric.Value(v, unit)
 }
 
-// missing lists what could not be had, with its reason.
+// missing lists what is unavailable, with its reason.
 func missing(e *result.Experiment) Section {
 	s := Section{ID: "missing", Title: "What is missing", Lead: "Unavailable fields and values. None of them counts as 0.", Detail: true}
 	t := newTable("Missing", "what", "where", "why")

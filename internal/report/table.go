@@ -17,7 +17,7 @@ type Cell struct {
 	Number     bool
 }
 
-// Missing is the cell of a value that could not be had.
+// Missing is the cell of a value that is unavailable.
 func Missing(reason string) Cell {
 	if reason == "" {
 		reason = "no reason was recorded"

@@ -418,7 +418,7 @@ const (
 	Literature Provenance = "literature"
 )
 
-// Metric is one value of a run. Value is null when it could not be had; Reason
+// Metric is one value of a run. Value is null when it is unavailable; Reason
 // says why.
 type Metric struct {
 	Name      string     `json:"name"`

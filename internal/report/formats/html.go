@@ -11,7 +11,7 @@ import (
 
 var html = &report.Format{
 	Name:  "html",
-	Doc:   "One self-contained page with plots: no script, no request to anywhere, light and dark, to be printed.",
+	Doc:   "One self-contained page with plots: no scripts, no network requests, light and dark, printable.",
 	Write: writeHTML,
 }
 

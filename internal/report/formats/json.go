@@ -11,7 +11,7 @@ import (
 
 var jsonFormat = &report.Format{
 	Name:  "json",
-	Doc:   "The documents themselves with findings and prices, as one JSON object. Missing is null with a reason beside it.",
+	Doc:   "The documents themselves with findings and prices, as one JSON object. Missing values are null, with a reason.",
 	Write: writeJSON,
 }
 

@@ -15,7 +15,7 @@ import (
 
 var openmetrics = &report.Format{
 	Name:  "openmetrics",
-	Doc:   "OpenMetrics 1.0 text with the prefix teescope_bench_, to be drawn beside the monitor's series. What is missing is named in teescope_bench_missing.",
+	Doc:   "OpenMetrics 1.0 text with the prefix teescope_bench_, to draw next to the monitor's series. teescope_bench_missing names missing values.",
 	Write: writeOpenMetrics,
 }
 
@@ -115,7 +115,7 @@ func (x *exposition) experiment(e *result.Experiment) {
 	}
 	for i := range e.Guards {
 		g := &e.Guards[i]
-		x.family(prefix+"_guard", "gauge", "", "A guard that spoke: 1.").add("",
+		x.family(prefix+"_guard", "gauge", "", "A guard that warned or refused: 1.").add("",
 			append(base[:4:4], "guard", word(g.ID), "level", word(string(g.Level)), "case", or(g.Case, "all"), "treatment", or(g.Treatment, "all"), "metric", or(g.Metric, "all")), 1)
 	}
 }
@@ -133,7 +133,7 @@ func (x *exposition) environment(id string, v *result.Environment) {
 }
 
 func (x *exposition) runs(e *result.Experiment, base labels) {
-	f := x.family(prefix+"_runs", "gauge", "", "Runs by what became of them.")
+	f := x.family(prefix+"_runs", "gauge", "", "Runs by outcome.")
 	for i := range e.Environments {
 		for _, s := range []result.Status{result.OK, result.Failed, result.Excluded} {
 			n := 0
@@ -235,10 +235,10 @@ func (x *exposition) comparison(e *result.Experiment, c *result.Comparison, base
 		{"ratio", "Treatment divided by baseline, of the values as measured.", c.Ratio},
 		{"ci_low_ratio", "Lower end of the interval of the ratio.", c.Low},
 		{"ci_high_ratio", "Upper end of the interval of the ratio.", c.High},
-		{"cost_ratio", "The ratio turned so that above 1 is worse.", c.Cost},
+		{"cost_ratio", "The ratio, inverted if needed so that above 1 is worse.", c.Cost},
 		{"cost_ci_low_ratio", "Lower end of the interval of the cost ratio.", c.CostLow},
 		{"cost_ci_high_ratio", "Upper end of the interval of the cost ratio.", c.CostHigh},
-		{"minimum_detectable_effect_ratio", "Smallest change that the pairs would find four times in five.", c.MDE},
+		{"minimum_detectable_effect_ratio", "Smallest change that the pairs would detect with 80 % power.", c.MDE},
 		{"noise_floor_ratio", "Difference that this host shows between equal arms.", c.NoiseFloor},
 	} {
 		if floatWord(v.value) == missingWord {
@@ -260,7 +260,7 @@ func (x *exposition) comparison(e *result.Experiment, c *result.Comparison, base
 }
 
 func (x *exposition) missing(l labels, why string) {
-	x.family(prefix+"_missing", "gauge", "", "A value that could not be had: 1, with the reason.").add("", append(l[:len(l):len(l)], "reason", orNone(why)), 1)
+	x.family(prefix+"_missing", "gauge", "", "An unavailable value: 1, with the reason.").add("", append(l[:len(l):len(l)], "reason", orNone(why)), 1)
 }
 
 // unitSuffix ends a family's name as its UNIT line demands.

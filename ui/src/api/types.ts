@@ -813,7 +813,7 @@ export interface ResultHistogram {
   sum: number;
 }
 
-/** Metric is one value of a run. Value is null when it could not be had; Reason says why. */
+/** Metric is one value of a run. Value is null when it is unavailable; Reason says why. */
 export interface ResultMetric {
   name: string;
   value: number | null;

@@ -70,7 +70,7 @@ export const node = {
     ],
   }),
   load: (w: Window): LinesSpec => ({
-    title: "Tasks that run or want to",
+    title: "Running and blocked tasks, and load",
     unit: "",
     metrics: ["node_load1", "node_procs_running"],
     lines: [

@@ -126,7 +126,7 @@ export function Panel({ unit, data, target, area = false, note, ...box }: Props)
           <p className="hidden" aria-live="polite">{spoken}</p>
           <MarkLine marks={marks} />
           <Legend caption={title} data={chart} strokes={lineStrokes} unit={unit} target={target} />
-          {band && <p className="note">Around each line: what it is with 95 % certainty, by the sum of all that the source counts. A process that does little is less certain.</p>}
+          {band && <p className="note">The band is the 95 % interval of the source's total. Processes with few events are less certain than it shows.</p>}
           {note}
         </>
       )}

@@ -51,7 +51,7 @@ export function BoxPlots({ expr, unit, tools, ...rest }: Props) {
         ))}
         {all.length > shown.length && <p className="note">{all.length - shown.length} more series are not drawn.</p>}
         {skipped > 1 && <p className="note">One of {skipped} readings is looked at: peaks that were shorter may not be among the values.</p>}
-        <p className="note">The box holds the middle half of the values and the line in it is the median; the whiskers end at the last values within 1.5 times the height of the box, and points are values beyond.</p>
+        <p className="note">Box: the middle half of the values. Line: the median. Whiskers: values within 1.5 box heights. Points: values beyond.</p>
       </PanelBox>
     </div>
   );

@@ -33,7 +33,7 @@ export function Changes() {
       <BeforePicker />
       {data.error && <Problem message={data.error} retry={data.retry} stale={data.data !== null} />}
       {!before && <p className="empty">Choose the earlier window; the later one is the time range above.</p>}
-      {before && !data.data && !data.error && <p className="empty">Comparing all series, which takes some seconds.</p>}
+      {before && !data.data && !data.error && <p className="empty">Comparing all series; this takes a few seconds.</p>}
       {before && data.data && (
         <div className={data.loading ? "panel-body dimmed" : "panel-body"}>
           {process !== "" && <p className="note">Only processes matching {process}, the filter above.</p>}

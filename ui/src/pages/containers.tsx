@@ -149,7 +149,7 @@ export default function Containers() {
               )}
               {containers.length > 0 && (
                 <label className="small dim">
-                  <input type="checkbox" checked={everything} onChange={(e) => setEverything(e.target.checked)} /> include the cgroups of the system
+                  <input type="checkbox" checked={everything} onChange={(e) => setEverything(e.target.checked)} /> include system cgroups
                 </label>
               )}
             </div>

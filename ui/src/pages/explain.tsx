@@ -183,7 +183,7 @@ function CauseText({ cause: c, show }: { cause: ExplainFoundCause; show: (ids: s
 
 function Nothing({ explanation: e }: { explanation: Explanation }) {
   const blind = e.tree.blind ?? [];
-  return <p className="empty">{`No time of ${e.tree.subject} is known in this window${blind.length > 0 ? `: ${blind.join(" ")}` : ". Either it or the monitor did not run."}`}</p>;
+  return <p className="empty">{`No data on where the time of ${e.tree.subject} went in this window${blind.length > 0 ? `: ${blind.join(" ")}` : ". Either it or the monitor did not run."}`}</p>;
 }
 
 function Key() {

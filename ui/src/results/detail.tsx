@@ -137,7 +137,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
       </section>
       <section className="card" aria-labelledby="guards">
         <div className="section-head">
-          <h2 id="guards">Guards that spoke</h2>
+          <h2 id="guards">Guard warnings</h2>
           <p>Reasons to refuse or to doubt a verdict, with what would help.</p>
         </div>
         <Guards doc={doc} />
@@ -153,7 +153,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
         <section className="card" aria-labelledby="published">
           <div className="section-head">
             <h2 id="published">Published figures</h2>
-            <p>What others measured, on other machines and in other ways. They decide nothing here.</p>
+            <p>What others measured, on other machines and with other methods. It does not affect the verdicts.</p>
           </div>
           <References doc={doc} />
         </section>
@@ -176,7 +176,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
       <section className="card" aria-labelledby="again">
         <h2 id="again">How to do it again</h2>
         {doc.design.kind === "unpaired" && <p>The command of the first result; the others have theirs on their own pages.</p>}
-        {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The command is missing: the document does not hold it.</p>}
+        {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The document does not contain the command.</p>}
         <dl className="facts">
           <dt>Tool</dt>
           <dd>{`${doc.tool.name} ${doc.tool.version}`.trim()}</dd>
@@ -219,7 +219,7 @@ function Facts({ doc }: { doc: ResultExperiment }) {
     ["Workload", `${w.name}${w.version > 0 ? ` version ${w.version}` : ""}`],
     ["What it does", w.doc],
     ["Parameters from", doc.origin?.source ?? ""],
-    ["What misleads there, and what is different here", doc.origin?.corrects ?? ""],
+    ["What misleads in the original, and what differs here", doc.origin?.corrects ?? ""],
     ["Design", `${designText(doc.design.kind)}${doc.design.calibration ? ", both arms the same on purpose (A/A)" : ""}`],
     ["Grade", doc.design.grade ? `${doc.design.grade}, ${gradeMeans(doc.design.grade)}` : gradeMeans("")],
     ["Environments", envs.join(", ")],

@@ -241,10 +241,10 @@ export function counterName(name: string, labels: { [key: string]: string }): st
  * be told; a reason when it cannot be the same. */
 export function elsewhere(v: ResultEnvironment | undefined, here: { cpuModel: string; kernel: string } | null): string {
   if (!v || !here || v.hardware.cpu_model === "" || here.cpuModel === "" || v.hardware.cpu_model === here.cpuModel) return "";
-  return `The runs were on ${v.hardware.cpu_model}, and this machine is ${here.cpuModel}: the charts are not of the machine of the runs.`;
+  return `The runs were on ${v.hardware.cpu_model}, but this machine is ${here.cpuModel}: the charts do not show the machine of the runs.`;
 }
 
-/** What could not be had, with its reason; runs are counted. */
+/** What is unavailable, with its reason; runs are counted. */
 export function missingOf(e: Doc): { what: string; where: string; why: string }[] {
   const out = (e.environments ?? []).flatMap((v) => Object.entries(v.missing ?? {}).map(([what, why]) => ({ what, where: v.env_id, why, runs: 0 })));
   const rows = new Map<string, (typeof out)[number]>();

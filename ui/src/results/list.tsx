@@ -63,7 +63,7 @@ function Empty() {
       <p>A benchmark that runs on this machine, with this monitor's data folder, appears here when it ends. For example, what it costs to start a process in gVisor:</p>
       <Command text="teescope bench run startup --env native --env runsc" />
       <p className="dim">
-        <code>teescope bench list</code> shows what else can be measured, and where. A result from another place appears when its file is put into the folder <code>results</code> below the monitor's data folder.
+        <code>teescope bench list</code> shows what else can be measured, and where. To show a result from elsewhere, copy its file into the folder <code>results</code> in the monitor's data folder.
       </p>
     </section>
   );

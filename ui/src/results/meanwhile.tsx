@@ -71,14 +71,14 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
       )}
       {share !== null && share > 0 && (
         <>
-          {share < 0.9 && <p className="note note-warn">The monitor was running in {formatValue(share, "ratio")} of this window; gaps are gaps.</p>}
+          {share < 0.9 && <p className="note note-warn">The monitor ran for {formatValue(share, "ratio")} of this window; the charts have gaps elsewhere.</p>}
           {other !== "" && <p className="note note-warn">{other}</p>}
           {arms && (
             <p>
-              <PlaceLink to={{ ...goTo(place, "explain"), ...arms }}>Explain a process in both arms, side by side</PlaceLink>: the last pair of runs that went well.
+              <PlaceLink to={{ ...goTo(place, "explain"), ...arms }}>Explain a process in both arms, side by side</PlaceLink>: the last successful pair of runs.
             </p>
           )}
-          {process !== "" && <p className="note">Only processes that match {process}, as the filter above says.</p>}
+          {process !== "" && <p className="note">Only processes matching {process}, the filter above.</p>}
           <TopChart title="System calls per second" unit="1/s" counter={counters.syscalls} by="process" matches={filter} height={130} />
           <TopChart title="Context switches per second" unit="1/s" counter={counters.switches} by="process" matches={filter} height={130} />
           <TopChart title="Page faults per second" unit="1/s" counter={counters.faults} by="process" matches={filter} height={130} />

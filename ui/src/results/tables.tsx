@@ -212,7 +212,7 @@ export function Differences({ doc }: { doc: Doc }) {
 export function Guards({ doc }: { doc: Doc }) {
   const order = { invalid: 0, warn: 1, info: 2 };
   const all = (doc.guards ?? []).toSorted((a, b) => order[a.level] - order[b.level]);
-  if (all.length === 0) return <p className="dim">None: every guard that could refuse or weaken the verdict was silent.</p>;
+  if (all.length === 0) return <p className="dim">None: no guard refused or weakened the verdict.</p>;
   const one = (g: (typeof all)[number], i: number) => (
     <li key={i} data-guard={g.id}>
       <Level level={g.level} /> <code>{g.id}</code>
@@ -273,7 +273,7 @@ export function HarnessCost({ doc }: { doc: Doc }) {
                 </span>
               </td>
             ) : (
-              <Num v={null} unit="seconds" why={v.missing?.["null_run_seconds"] ?? "this environment takes only its own programs"} />
+              <Num v={null} unit="seconds" why={v.missing?.["null_run_seconds"] ?? "this environment runs only its own programs"} />
             )}
             <Num v={v.first_run_seconds} unit="seconds" why={v.missing?.["first_run_seconds"] ?? "it failed or was not timed"} />
             <Num v={monitor} unit="ratio" why={(doc.runs ?? []).find((r) => r.env_id === v.env_id)?.interference.missing?.["monitor_cpu_seconds"] ?? "not measured"} />

@@ -5,7 +5,7 @@ import { estimateWords, remarksOf } from "./remarks";
 import { canNarrow, canSample, complaint, parsePercent, parsePIDs, stateWords } from "./source";
 
 const source = (o: Partial<Source> = {}): Source => ({ name: "syscalls", doc: "", state: "available", coverage: 1, missed: 0, folded: 0, series: 1, sample: 1, metrics: ["m"], ...o });
-const sampled = (o: Partial<Source> = {}) => source({ state: "degraded", coverage: 0.2412, error: 0.0313, reason: "it counts 24 % of the time, to keep the budget", remedy: "raise --budget", ...o });
+const sampled = (o: Partial<Source> = {}) => source({ state: "degraded", coverage: 0.2412, error: 0.0313, reason: "it counts 24 % of the time, to stay within the budget", remedy: "raise --budget", ...o });
 
 test("an estimate says its coverage and its error, with two digits at most", () => {
   expect(estimateWords(0.2412, 0.0313)).toBe("counts 24 % of events, scaled, ± 3.1 %");
@@ -19,7 +19,7 @@ test("what is so now and what was so in the window is one remark for each source
   const [one, ...more] = remarksOf([sampled()], [counted], true);
   expect(more).toEqual([]);
   expect(one).toMatchObject({ kind: "estimate", short: "counts 24 % of events, scaled, ± 3.1 %" });
-  expect(one?.text).toEqual(["Now syscalls: it counts 24 % of the time, to keep the budget. Fix: raise --budget", `S${counted.slice(1)}.`]);
+  expect(one?.text).toEqual(["Now syscalls: it counts 24 % of the time, to stay within the budget. Fix: raise --budget", `S${counted.slice(1)}.`]);
 });
 
 test("in a window that is over, only what was so then counts", () => {
