@@ -6,16 +6,16 @@
  *   issue     block:block_rq_issue     the driver gets the request
  *   complete  block:block_rq_complete  the device has answered, for all or a part
  *
- * Requests and bytes are counted when they complete, whether their beginning
- * was seen or not; the latency only where it was. A request that the driver gave
- * back and got again counts from the last time.
+ * Requests and bytes are counted at completion, even if the issue was not seen;
+ * the latency is counted only if it was. A request that the driver gave back
+ * and was issued again counts from the last issue.
  */
 #include "common.h"
 
 enum { OP_READ, OP_WRITE, OP_FLUSH, OP_DISCARD, OP_OTHER, OPERATIONS };
 
 enum {
-	DEVICES = 33, /* 32 with a name, and those that have no place */
+	DEVICES = 33, /* 32 named ones, and one for devices without a slot */
 	NO_DEVICE = 0,
 	PENDING = 8192,
 
@@ -27,11 +27,11 @@ enum {
 	CELLS = LATENCY + HIST_CELLS,
 
 	/*
-	 * Cells of a row, before those. Each is one program's own: a completion
-	 * interrupts a beginning, and must not add to the same cell.
+	 * Cells of a row, before those. Each belongs to one program: a
+	 * completion interrupts an issue, and must not add to the same cell.
 	 */
 	ISSUED = 0,
-	LOST, /* requests whose beginning found no place */
+	LOST, /* requests that found no free entry at issue */
 	COMPLETED,
 	FIRST,
 	STRIDE = FIRST + DEVICES * OPERATIONS * CELLS,
@@ -104,7 +104,7 @@ struct {
 	__type(value, __u32);
 } devices_used SEC(".maps");
 
-/* A slot is given out once and stays the name's. */
+/* A slot is given out once and then belongs to that name. */
 static __always_inline __u32 device_slot(const struct device *name)
 {
 	__u32 zero = 0, slot, *p = bpf_map_lookup_elem(&device_slots, name);
@@ -174,13 +174,13 @@ static __always_inline int complete(struct request *rq, __u32 error, __u32 bytes
 		disk = READ(typed, q, disk);
 	else if (bpf_core_field_exists(rq->rq_disk))
 		disk = READ(typed, rq, rq_disk);
-	/* Queues without a disk carry what drivers say to their devices. */
+	/* Queues without a disk carry drivers' commands to their devices. */
 	if (!disk)
 		return 0;
 	op = operation(READ(typed, rq, cmd_flags));
 	/*
-	 * A write of nothing asked for a flush (fsync of a device): the flush is a
-	 * request of its own, and this one never was with the driver.
+	 * An empty write requested a flush (fsync of a device): the flush is a
+	 * separate request, and this one was never issued to the driver.
 	 */
 	if (!bytes && op == OP_WRITE)
 		return 0;
@@ -214,7 +214,7 @@ int issue_btf(__u64 *args) { return issue(args[0]); }
 SEC("raw_tp/block_rq_issue")
 int issue_raw(__u64 *args) { return issue(args[0]); }
 
-/* The status has a byte since Linux 5.16, before it was an error number. */
+/* The status is a byte since Linux 5.16; before, it was an error number. */
 SEC("tp_btf/block_rq_complete")
 int complete_btf(__u64 *args) { return complete((void *)args[0], (__u8)args[1], args[2], 1); }
 

@@ -6,8 +6,8 @@
  *   bounced  swiotlb:swiotlb_bounced, once for each mapping that asks for a buffer
  *   full     the return of swiotlb_tbl_map_single: no room for a mapping
  *
- * A device gets a slot of its own when it first bounces; when all are taken,
- * and where its name cannot be read, it is counted in slot OTHER.
+ * A device gets its own slot when it first bounces. If all are taken or its
+ * name cannot be read, it is counted in slot OTHER.
  */
 #include "common.h"
 
@@ -77,7 +77,7 @@ static __always_inline __u32 new_device(struct device_name *key)
 	*name = *key;
 	if (!bpf_map_update_elem(&devices, key, &slot, BPF_NOEXIST))
 		return slot;
-	/* Another CPU was faster, and this slot stays empty. */
+	/* Another CPU was faster; this slot stays empty. */
 	p = bpf_map_lookup_elem(&devices, key);
 	return p ? *p : OTHER;
 }
@@ -129,7 +129,7 @@ static __always_inline int returned(__u64 address)
 	return 0;
 }
 
-/* The number of arguments has changed over the versions, so the result's place is asked for. */
+/* The number of arguments differs by version, so a helper finds the result. */
 SEC("fexit/swiotlb_tbl_map_single")
 int full_fexit(__u64 *args)
 {

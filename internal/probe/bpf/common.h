@@ -52,10 +52,10 @@ struct task_struct {
 } KERNEL_TYPE;
 
 /*
- * Counters are banked: one row per CPU, so that no two CPUs write to the same
- * cache line, and plain additions do (a program does not interrupt itself: the
- * kernel skips the run and counts it as missed). Where a row per CPU would be
- * too large CPUs share rows, and add atomically. Both set by the loader.
+ * Counters are banked: one row per CPU, so no two CPUs write to the same cache
+ * line and plain additions suffice (a program does not interrupt itself: the
+ * kernel skips the run and counts it as missed). If a row per CPU would be too
+ * large, CPUs share rows and add atomically. The loader sets both.
  */
 const volatile __u32 bank_mask = ~0u;
 const volatile __u8 banks_shared = 0;
@@ -87,9 +87,9 @@ static __always_inline void add(void *counts, __u32 stride, __u32 cpu, __u32 cel
 	} counts SEC(".maps")
 
 /*
- * A histogram of times: log-linear, four cells to a power of two, so that the
- * middle of a cell is at most 12.5 % away from what was counted in it. Cell 0 is
- * below HIST_LEAST nanoseconds, the last but one above all, the last the sum.
+ * A histogram of times: log-linear, four cells to a power of two, so the middle
+ * of a cell is within 12.5 % of every time counted in it. Cell 0 is below
+ * HIST_LEAST nanoseconds, the last but one above all, the last the sum.
  */
 enum {
 	HIST_LEAST_BITS = 8,

@@ -1,8 +1,8 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Programs that do nothing: what calling a program costs at all is measured
- * with them.
+ * Programs that do nothing, to measure what calling a program
+ * costs.
  */
 #include "common.h"
 
@@ -13,7 +13,7 @@
 EMPTY(socket, "socket")
 EMPTY(rename, "raw_tp/task_rename")
 
-/* One for each program whose cost the benchmark takes apart, under its name. */
+/* One for each program whose cost the benchmark splits up, under its name. */
 EMPTY(sys_enter_btf, "tp_btf/sys_enter")
 EMPTY(sys_enter_raw, "raw_tp/sys_enter")
 EMPTY(sys_enter_classic, "tracepoint/raw_syscalls/sys_enter")

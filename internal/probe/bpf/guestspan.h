@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Calls of kernel functions with their number, how many failed and how long
- * they took. An object that includes it defines SPANS, the number of functions.
+ * Calls of kernel functions: their number, how many failed and how long they
+ * took. An object that includes it defines SPANS, the number of functions.
  *
- * The two ends of a function are hooks of their own: where only the entry can be
- * had, calls are still counted.
+ * The two ends of a function are separate hooks: if only the entry is
+ * available, calls are still counted.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 enum {
 	SPAN_CALLS,  /* entries */
-	SPAN_UNITS,  /* what the entries asked for, such as pages */
+	SPAN_UNITS,  /* amount requested at entry, such as pages */
 	SPAN_DONE,   /* returns */
 	SPAN_FAILED, /* returns with an error */
 	SPAN_HIST,
@@ -24,7 +24,7 @@ enum {
 
 COUNTS(STRIDE);
 
-/* The call that a task is in. One that another task's overwrites is counted, but not timed. */
+/* A task's current call; if overwritten by another task's, it is not timed. */
 struct begun {
 	__u64 task;
 	__u64 span;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The threads that are in a TLS handshake, which one object notes and another
- * looks up. The entry ends with the thread.
+ * The threads in a TLS handshake: one object notes them, another looks them up.
+ * The entry ends with the thread.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ struct {
 } handshakes SEC(".maps");
 
 /*
- * Since when entries and returns are seen without a gap; 0 while no one looks, and in the
- * far future while they are not seen for some time.
+ * Since when entries and returns are seen without a gap; 0 while nobody looks,
+ * and in the far future while they are not seen for some time.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -33,7 +33,7 @@ struct {
 
 enum handshaking { NOT_SHAKING, SHAKING, MAYBE_SHAKING };
 
-/* Nanoseconds after which few handshakes are left that began before. */
+/* Nanoseconds after which few earlier handshakes are still running. */
 enum { SETTLED = 20000000 };
 
 /* Whether a thread whose stack is at sp is in a handshake. */

@@ -1,13 +1,13 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What KVM does for each virtual machine: exits by hardware reason, returns to
- * the process that runs it by reason, requests of confidential guests, faults of
- * the reverse map table and lookups of private memory.
+ * KVM by virtual machine: exits by hardware reason, returns to the process that
+ * runs it by reason, requests of confidential guests, faults of the reverse map
+ * table and lookups of private memory.
  *
- * The reason of an exit is no argument of the tracepoint kvm_exit since Linux
- * 5.16 but is in its record, so perf builds the record first; without tracefs
- * exits are counted without their reason.
+ * Since Linux 5.16 an exit's reason is in the record of the tracepoint kvm_exit
+ * but not in its arguments, so perf builds the record first; without tracefs
+ * exits are counted without a reason.
  */
 #include "kvm.h"
 
@@ -15,19 +15,19 @@
 enum {
 	EXIT = 0,             /* by exit_cell */
 	EXIT_CELLS = 256,
-	EXIT_UNTOLD = 255,    /* the reason could not be had */
-	VMGEXIT = EXIT + EXIT_CELLS, /* what a guest asks by VMGEXIT, the same codes */
+	EXIT_UNTOLD = 255,    /* the reason is unavailable */
+	VMGEXIT = EXIT + EXIT_CELLS, /* requests of a guest by VMGEXIT, the same codes */
 	USER = VMGEXIT + EXIT_CELLS,
 	USER_CELLS = 64,
 	USER_ERROR = 62,
 	USER_RESTART = 63,
 	TDVMCALL = USER + USER_CELLS,
 	TDVMCALL_CELLS = 80,
-	TDVMCALL_KVM = 78,    /* not of the TDX specification: a hypercall of KVM */
+	TDVMCALL_KVM = 78,    /* not in the TDX specification: a KVM hypercall */
 	RMP = TDVMCALL + TDVMCALL_CELLS,
 	RMP_FAILED,           /* the huge page could not be split */
 	PRIVATE,              /* a page of guest_memfd was looked up */
-	RUNS,                 /* of slot OTHER_VM: runs of all programs on a CPU */
+	RUNS,                 /* in slot OTHER_VM: runs of all programs on a CPU */
 	KVM_CELLS = RUNS + 5,
 	STRIDE = VM_SLOTS * KVM_CELLS,
 };
@@ -46,8 +46,8 @@ static __always_inline int count(__u32 cell)
 }
 
 /*
- * svm_cell makes AMD's codes dense: up to 0xbf as they are, the nested page
- * faults and what is beside them at 0x400, then those that software defines at
+ * svm_cell makes AMD's codes dense: up to 0xbf unchanged, then the nested page
+ * faults and their neighbours at 0x400, then software-defined ones at
  * 0x80000000 (AMD APM volume 2 appendix C; GHCB specification section 4).
  */
 static __always_inline __u32 svm_cell(__u64 code)
@@ -69,7 +69,7 @@ static __always_inline __u32 vmx_cell(__u32 reason)
 	return reason < EXIT_UNTOLD - 1 ? reason : EXIT_UNTOLD - 1;
 }
 
-/* events/kvm/kvm_exit/format on x86, the same since the record has isa (2.6.36). */
+/* events/kvm/kvm_exit/format on x86, unchanged since isa is in it (2.6.36). */
 struct kvm_exit_record {
 	__u64 common;
 	__u32 exit_reason;
@@ -84,7 +84,7 @@ int kvm_exit_x86(struct kvm_exit_record *r)
 	return count(EXIT + (r->isa == ISA_VMX ? vmx_cell(r->exit_reason) : svm_cell(r->exit_reason)));
 }
 
-/* The same on arm64: how the guest was left, and for a trap its exception class. */
+/* The same on arm64: the exit code, and for a trap its exception class. */
 struct kvm_exit_arm_record {
 	__u64 common;
 	__u32 ret;
@@ -144,8 +144,8 @@ struct vcpu_tdx {
 } KERNEL_TYPE;
 
 /*
- * handle_tdvmcall of arch/x86/kvm/vmx/tdx.c; its argument is the first member of
- * vcpu_tdx. R10 says whose call it is, 0 for TDX's own, R11 which one (Intel
+ * handle_tdvmcall of arch/x86/kvm/vmx/tdx.c; its argument is the first member
+ * of vcpu_tdx. R10 says whose call it is (0: TDX's own), R11 which one (Intel
  * TDX Guest-Host Communication Interface, section 3).
  */
 SEC("fentry/handle_tdvmcall")

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The table of virtual machines: a small number, the slot, for each process
- * that runs virtual CPUs. Slot OTHER_VM is for those beyond VMS at once. User
- * space takes the key of a process that has ended out of the table and knows
- * what its slot had counted until then, so that another may have it.
+ * that runs virtual CPUs. Slot OTHER_VM is for those beyond VMS at once. When a
+ * process has ended, user space deletes its key and remembers what its slot had
+ * counted until then, so the slot can be reused.
  */
 #pragma once
 
@@ -35,7 +35,7 @@ struct {
 	__type(value, struct vm_table);
 } vms SEC(".maps");
 
-/* vm_slot is the slot of the process that runs now, which is taken if need be. */
+/* vm_slot returns the current process's slot, and takes one if needed. */
 static __noinline __u32 vm_slot(void)
 {
 	struct task_struct___vm *task = (void *)bpf_get_current_task_btf();

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * How long virtual CPUs stay out of their guest, on kvm:kvm_exit and
- * kvm:kvm_entry, by virtual machine and by what happened in between: the
- * kernel alone, the process that runs the machine, or an idle guest that waits.
+ * kvm:kvm_entry, by virtual machine and by what happened in between: only the
+ * kernel, the process that runs the machine, or an idle guest.
  */
 #include "kvm.h"
 
@@ -13,10 +13,10 @@ enum {
 	HALTED,
 	HANDLED,
 	VM_TIMES = HANDLED * HIST_CELLS,
-	RUNS = VM_TIMES, /* of slot OTHER_VM: runs of all programs on a CPU */
+	RUNS = VM_TIMES, /* in slot OTHER_VM: runs of all programs on a CPU */
 	VM_CELLS = VM_TIMES + 1,
 	STRIDE = VM_SLOTS * VM_CELLS,
-	VCPUS = 4096, /* remembered at once; of two that share an entry one is not timed */
+	VCPUS = 4096, /* remembered at once; if two share an entry, one is not timed */
 };
 
 COUNTS(STRIDE);
@@ -102,7 +102,7 @@ int kvm_userspace_exit_btf(__u64 *args) { return during(USERSPACE); }
 SEC("raw_tp/kvm_userspace_exit")
 int kvm_userspace_exit_raw(__u64 *args) { return during(USERSPACE); }
 
-/* A guest that has nothing to do: kvm_vcpu_halt() ends with it, on every architecture. */
+/* An idle guest: kvm_vcpu_halt() ends with it, on every architecture. */
 SEC("tp_btf/kvm_vcpu_wakeup")
 int kvm_vcpu_wakeup_btf(__u64 *args) { return during(HALTED); }
 

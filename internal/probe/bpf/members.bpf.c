@@ -1,8 +1,8 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Keeps the table of members while sources are narrowed to control groups: what
- * a member forks is one too, and a process that is gone is forgotten, on
+ * Maintains the table of members while sources are narrowed to control groups:
+ * a member's children become members, and ended processes are removed, on
  * sched:sched_process_fork and sched_process_free. The latter comes after the
  * last switch away from the process, which still counts.
  */

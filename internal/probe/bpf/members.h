@@ -2,8 +2,8 @@
 /*
  * The processes that objects are narrowed to, by thread-group id. User space
  * fills the table; while it is in use, children inherit (members.bpf.c). An
- * entry holds for the process that it was made for only: the time at which that
- * was started is compared, so that a reused id is another process.
+ * entry is valid only for the process it was made for: the start time is
+ * compared, so a reused id is recognized as another process.
  */
 #pragma once
 
@@ -17,14 +17,14 @@ enum {
 	SOURCES,
 
 	MEMBERS = 4096,
-	OWNERS = 64, /* processes that one object counts on their own too */
+	OWNERS = 64, /* processes that an object also counts individually */
 	TICK = 10000000, /* nanoseconds in a tick of /proc/PID/stat */
 };
 
 struct member {
 	__u64 start;         /* in ticks after boot, field 22 of /proc/PID/stat */
 	__u8 sources;        /* bits: whose programs count it */
-	__u8 children;       /* bits: whose programs count what it forks */
+	__u8 children;       /* bits: objects that count its children */
 	__u8 own[SOURCES];   /* 0, or one more than the number of its own cells */
 	__u8 pad[3];
 };

@@ -34,7 +34,7 @@ struct folio___6_1 {
 
 enum pageflags { PG_head };
 
-/* A typed program reads the kernel's memory directly, others ask for a copy. */
+/* A typed program reads the kernel's memory directly; others copy it. */
 #define READ(typed, p, field) ((typed) ? (p)->field : BPF_CORE_READ(p, field))
 
 static __always_inline __u64 pages(struct folio *folio, int typed)
@@ -85,9 +85,9 @@ SEC("raw_tp/block_dirty_buffer")
 int buffer_dirty_raw(__u64 *args) { return count(BUFFER_DIRTY, 1); }
 
 /*
- * A large read fetches its pages in several steps, and each asks for all that is
- * left: 4 MiB in one read(2) would count seventeen times. So the step that a
- * task took last is remembered, and a later one towards the same end adds nothing.
+ * A large read fetches its pages in several steps, and each requests everything
+ * left: 4 MiB in one read(2) would count seventeen times. So a task's last step
+ * is remembered, and a later step towards the same end adds nothing.
  */
 struct step {
 	__u64 task;

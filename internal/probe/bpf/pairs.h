@@ -3,9 +3,9 @@
  * Counters of pairs of a process and a number below NUMBERS, such as that of a
  * system call.
  *
- * A pair gets a dense index when first seen, so that the counters are as small
- * as what happens rather than as what could. Cell s, below SLOTS, is "other" of
- * the process in slot s: what it does when all pairs are taken.
+ * A pair gets a dense index when first seen, so the size of the counters
+ * depends on what happens, not on what could. Cell s, below SLOTS, is "other"
+ * of the process in slot s: its events when all pairs are taken.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 enum {
 	NUMBERS = 512,
 	PAIRS = 8184,
-	RUNS = PAIRS, /* cells from here on are the object's own; the first is the number of its runs */
+	RUNS = PAIRS, /* cells from here on belong to the object; the first is the number of its runs */
 	STRIDE = PAIRS + 8,
 	TS_COMPAT = 2, /* arch/x86/include/asm/thread_info.h: a 32-bit call, whose numbers mean something else */
 };
@@ -51,7 +51,7 @@ struct {
 	__type(value, __u32);
 } pairs_used SEC(".maps");
 
-/* Pairs whose slot was taken back. */
+/* Pairs whose slot was reclaimed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, PAIRS);
@@ -59,8 +59,8 @@ struct {
 } pairs_free SEC(".maps");
 
 /*
- * Two CPUs that see a pair first at once both take an index; the reader adds
- * what has the same key.
+ * Two CPUs that see a new pair at once both take an index; the reader adds
+ * equal keys up.
  */
 static __noinline __u32 new_pair(__u32 slot, __u32 nr)
 {
@@ -95,7 +95,7 @@ static __always_inline void count(__u32 slot, __u32 nr, __u32 cpu, __u64 events)
 	add(&counts, STRIDE, cpu, pair, events);
 }
 
-/* compat reports whether the system call that task is in is one of a 32-bit program. */
+/* compat reports whether task is in a 32-bit program's system call. */
 static __always_inline int compat(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT;

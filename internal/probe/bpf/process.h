@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The table of processes: a small number, the slot, for each name that a
- * thread-group leader has. Nothing has to be cleaned up when a process ends, and
- * what it did stays counted. When all slots are taken, new names share slot
- * OTHER, until user space takes slots back whose names did nothing for long.
+ * The table of processes: a small number, the slot, for each name of a
+ * thread-group leader. Nothing has to be cleaned up when a process ends, and
+ * its events stay counted. When all slots are taken, new names share slot
+ * OTHER, until user space reclaims slots of names that were long inactive.
  *
- * The table is shared by all objects. In front of it each object has a small
- * cache per CPU, keyed by the name itself: a rename is seen at the next event,
- * and no process id can be mistaken for its predecessor's.
+ * All objects share the table. In front of it each object has a small cache per
+ * CPU, keyed by the name itself: a rename is seen at the next event, and no
+ * process id can be mistaken for its predecessor's.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 enum {
 	PROCESSES = 1024,
-	/* Slots above are those of single processes, which count there once more. */
+	/* Slots from here on are those of single processes. */
 	SLOTS = PROCESSES + OWNERS,
 	OTHER = 0,
 	CACHE_BITS = 6,
@@ -50,7 +50,7 @@ struct {
 	__type(value, union name);
 } names SEC(".maps");
 
-enum { TAKEN = COMM - 1 }; /* the byte of a name in that map which says that the slot is */
+enum { TAKEN = COMM - 1 }; /* the byte of a name in that map that marks the slot */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -59,7 +59,7 @@ struct {
 	__type(value, __u32);
 } slots_used SEC(".maps");
 
-/* Slots that were taken back, to be given out again. */
+/* Reclaimed slots, to be given out again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, PROCESSES);
@@ -75,9 +75,9 @@ struct {
 	__type(value, struct cached);
 } cache SEC(".maps");
 
-/* What user space tells an object's programs while they run. */
+/* Settings by user space for an object's programs while they run. */
 struct control {
-	__u64 since;    /* times that began before are not counted; bpf_ktime_get_ns */
+	__u64 since;    /* times that began earlier are not counted; bpf_ktime_get_ns */
 	__u32 narrowed; /* only members count */
 	__u32 by_name;  /* only processes in wanted are timed */
 };
@@ -111,7 +111,7 @@ static __always_inline volatile struct control *controls(void)
 
 /*
  * Kernel threads append a CPU or work queue to their name after a slash
- * (kworker/3:1, ksoftirqd/0): without it one large machine would fill the table.
+ * (kworker/3:1, ksoftirqd/0): with it, one large machine would fill the table.
  */
 static __always_inline void tidy(union name *to, const union name *from, int kthread)
 {
@@ -166,7 +166,7 @@ static __noinline __u32 find_slot(const union name *from, int kthread)
 	name->text[TAKEN] = 1;
 	if (!bpf_map_update_elem(&slots, &key, &slot, BPF_NOEXIST))
 		return slot;
-	/* Another CPU was faster, and this slot is for another name. */
+	/* Another CPU was faster, and this slot has another name. */
 	name->text[TAKEN] = 0;
 	bpf_map_push_elem(&slots_free, &slot, 0);
 	p = bpf_map_lookup_elem(&slots, &key);
@@ -175,7 +175,7 @@ static __noinline __u32 find_slot(const union name *from, int kthread)
 
 /*
  * process_slot is the slot of the process that leader leads. The last byte of a
- * name is always zero, so that the cache can keep the kind of task in it.
+ * name is always zero, so the cache can keep the kind of task in it.
  */
 static __always_inline __u32 process_slot(struct task_struct *leader, int kthread, __u32 cpu)
 {
@@ -203,9 +203,9 @@ static __always_inline __u32 process_slot(struct task_struct *leader, int kthrea
 }
 
 /*
- * outside reports whether an event of the process that leader leads does not
- * count because source is narrowed to others. own is the slot in which it counts
- * once more, or 0.
+ * outside reports whether an event of leader's process does not count because
+ * source is narrowed to others. own is the slot in which it also counts, or
+ * 0.
  */
 static __always_inline int outside(struct task_struct *leader, int source, __u32 *own)
 {
@@ -224,8 +224,8 @@ static __always_inline int outside(struct task_struct *leader, int source, __u32
 }
 
 /*
- * timed reports whether times of the process in slot are counted. A name is not
- * before user space has looked at it: a histogram keeps what got in.
+ * timed reports whether times of the process in slot are counted. A name's
+ * times are not until user space has checked it: a histogram never forgets.
  */
 static __always_inline int timed(__u32 slot)
 {

@@ -56,9 +56,9 @@ enum {
 COUNTS(STRIDE);
 
 /*
- * Calls under way, by thread: what their end needs to know of their beginning.
- * Each function has its own table, so that one whose end is not seen, and whose
- * table therefore fills up, spoils no other.
+ * Calls under way, by thread, with what their end needs to know of the
+ * beginning. Each function has its own table, so one whose end is not seen, and
+ * whose table therefore fills up, affects no other.
  */
 struct call {
 	__u64 at;
@@ -79,7 +79,7 @@ CALLS(faults);
 
 /*
  * The time of the first call since the programs were attached. User space sets
- * it to zero before it attaches them again: calls that began earlier may have
+ * it to zero before it attaches them again, because earlier calls may have
  * ended unseen.
  */
 struct {
@@ -96,9 +96,9 @@ static __always_inline void count(enum event e)
 }
 
 /*
- * count_by adds to a cell of the current process. Each program that calls it has
- * its own part of the cache: on a preemptible kernel one may come in the middle
- * of another.
+ * count_by adds to a cell of the current process. Each program that calls it
+ * has its own part of the cache: on a preemptible kernel one may interrupt
+ * another.
  */
 static __always_inline void count_by(__u32 what)
 {
@@ -237,7 +237,7 @@ AT_EXIT(sgx_alloc_epc_page)
 	if (!is_error(returned)) {
 		count_by(ALLOCATED_BY);
 		c = bpf_map_lookup_elem(&ioctls, &thread);
-		/* A page without an owner is one of the driver's version arrays. */
+		/* A page without an owner is a version array of the driver. */
 		if (c && c->command == SGX_ADD_PAGES && first)
 			count(ADDED);
 	} else if (returned == -EBUSY) {

@@ -26,7 +26,7 @@ const volatile __u8 level = 0;
 
 COUNTS(STRIDE);
 
-/* What the task that runs on a CPU looked like when it was switched in. */
+/* A CPU's current task, as it was when switched in. */
 struct running {
 	__u64 seen;
 	__u64 pid;
@@ -54,7 +54,7 @@ struct {
 	__type(value, __u64);
 } times SEC(".maps");
 
-/* When a thread that waits became able to run. */
+/* When a waiting thread became runnable. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -76,7 +76,7 @@ static __always_inline void runs(struct task_struct *task, __u32 cpu)
 	__u64 *at;
 
 	if (!task->pid)
-		return; /* the idle task waits for nothing */
+		return; /* the idle task never waits */
 	at = bpf_task_storage_get(&ready, task, 0, 0);
 	if (!at || !control || *at <= control->since)
 		return;
@@ -89,7 +89,7 @@ struct task_struct___prio {
 } KERNEL_TYPE;
 
 /*
- * The fair scheduler alone remembers what a task had run when it was switched in
+ * Only the fair scheduler remembers what a task had run when it was switched in
  * (set_next_entity() in kernel/sched/fair.c): it has the priorities from
  * MAX_RT_PRIO on (include/linux/sched/prio.h).
  */
@@ -98,7 +98,7 @@ static __always_inline int remembers(struct task_struct *task)
 	return ((struct task_struct___prio *)task)->prio >= 100;
 }
 
-/* count adds what prev did; it returns whether prev can go on running, and is to be timed. */
+/* count adds prev's turn; it returns whether prev is runnable and timed. */
 static __always_inline int count(struct task_struct *prev, __u32 cpu, struct running *was)
 {
 	__u64 total = prev->se.sum_exec_runtime, ns = prev->se.prev_sum_exec_runtime;
@@ -131,7 +131,7 @@ static __always_inline int count(struct task_struct *prev, __u32 cpu, struct run
 		add(&counts, STRIDE, cpu, own * KINDS + CPU_NS, total - ns);
 		add(&counts, STRIDE, cpu, own * KINDS + kind, 1);
 	}
-	/* Preempted on its way to sleep, it still waits for a CPU. */
+	/* Preempted while going to sleep, it still waits for a CPU. */
 	return level && (waiting || kind == INVOLUNTARY) && timed(slot);
 }
 
@@ -155,7 +155,7 @@ int sched_switch_btf(__u64 *args)
 	return 0;
 }
 
-/* It gets numbers, not pointers to tasks, and so cannot reach the storage of one that it did not look up. */
+/* It gets numbers, not task pointers, so it cannot reach another's storage. */
 SEC("raw_tp/sched_switch")
 int sched_switch_raw(__u64 *args)
 {

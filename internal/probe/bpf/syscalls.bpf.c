@@ -7,8 +7,8 @@
 #include "pairs.h"
 
 enum {
-	NR_COMPAT = 510,  /* any call of a 32-bit program */
-	NR_UNKNOWN = 511, /* a number that no table has */
+	NR_COMPAT = 510,  /* any system call of a 32-bit program */
+	NR_UNKNOWN = 511, /* a number outside all tables */
 };
 
 const volatile __u8 level = 0;
@@ -26,7 +26,7 @@ struct {
 	__type(value, struct call);
 } calls SEC(".maps");
 
-/* Histograms by number: the first numbers that are seen get one each, all others share number 0. */
+/* Histograms by number: the first seen get one each, the others share 0. */
 enum {
 	TIMED = 64,
 	EXITS = TIMED * HIST_CELLS,
@@ -41,7 +41,7 @@ struct {
 	__type(value, __u64);
 } times SEC(".maps");
 
-/* The histogram of each number, and how many have one. */
+/* The histogram of each number, and how many are in use. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -118,7 +118,7 @@ int sys_enter_btf(__u64 *args) { return enter(args[1]); }
 SEC("raw_tp/sys_enter")
 int sys_enter_raw(__u64 *args) { return enter(args[1]); }
 
-/* The tracepoint's record. Its header is longer on PREEMPT_RT, whose types say so. */
+/* The tracepoint's record; on PREEMPT_RT its header is longer. */
 struct trace_event_raw_sys_enter {
 	long id;
 } KERNEL_TYPE;

@@ -8,9 +8,9 @@
  *   sent        tcp:tcp_send_reset         resets sent
  *   received    tcp:tcp_receive_reset      resets received
  *
- * All of it happens in interrupts and timers, where the current process is not
- * the connection's, so it is counted by the phase that the connection was in.
- * Each program has cells of its own: one may interrupt another.
+ * All of this happens in interrupts and timers, where the current process is
+ * not the connection's, so it is counted by the connection's phase. Each
+ * program has its own cells, because one may interrupt another.
  */
 #include "common.h"
 
@@ -51,12 +51,12 @@ enum {
 	TCP_NEW_SYN_RECV,
 };
 
-/* A typed program reads the kernel's memory directly, others ask for a copy. */
+/* A typed program reads the kernel's memory directly; others copy it. */
 #define READ(typed, p, field) ((typed) ? (p)->field : BPF_CORE_READ(p, field))
 
 static __always_inline __u32 phase(struct sock *sk, int typed)
 {
-	/* Resets answer packets that belong to no connection, too. */
+	/* Resets also answer packets that belong to no connection. */
 	if (!sk)
 		return NONE;
 	switch (READ(typed, sk, __sk_common.skc_state)) {
@@ -92,12 +92,12 @@ static __always_inline int retransmit(struct sock *sk, struct sk_buff *skb, int 
 	return count(RETRANSMITTED, sk, segments ? segments : 1, typed);
 }
 
-/* The tracepoint's record, which has an error since its arguments have one. */
+/* The tracepoint's record; it has an error if the arguments have one. */
 struct trace_event_raw_tcp_retransmit_skb {
 	int err;
 } KERNEL_TYPE;
 
-/* Since Linux 6.17 the tracepoint is passed too where nothing could be sent. */
+/* Since Linux 6.17 the tracepoint also fires if nothing could be sent. */
 static __always_inline int sent(__u64 *args)
 {
 	struct trace_event_raw_tcp_retransmit_skb *record = 0;

@@ -4,8 +4,8 @@
  * Connections that processes open and that fail, on sock:inet_sock_set_state.
  *
  * A connection fails in an interrupt or a timer, where the current process is
- * anyone, but it begins in connect(2): so the process is remembered by socket
- * until the outcome is known.
+ * arbitrary, but it begins in connect(2). So the process is remembered by
+ * socket until the outcome is known.
  */
 #include "process.h"
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * TLS handshakes by process, on entry to and return from OpenSSL's
- * SSL_do_handshake. One that is entered again because it would have blocked is
- * counted when it succeeds.
+ * SSL_do_handshake. A handshake that is re-entered because it would have
+ * blocked counts when it succeeds.
  */
 #include "process.h"
 #include "handshakes.h"
@@ -22,7 +22,7 @@ struct pt_regs {
 	unsigned long orig_ax, ip, cs, flags, sp, ss;
 };
 
-/* Another thread may run the same program on this CPU before this one is through. */
+/* Another thread may run this program on this CPU before it has finished. */
 static __always_inline void bump(__u32 cell)
 {
 	__u32 i = (bpf_get_smp_processor_id() & bank_mask) * STRIDE + cell;
@@ -37,7 +37,7 @@ static __always_inline int begin(struct pt_regs *regs)
 	struct handshake *h = bpf_task_storage_get(&handshakes, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	bump(RUNS);
-	/* A frame that the stack has grown back over was left without a return. */
+	/* A frame that the stack has grown back over ended without a return. */
 	if (h && regs->sp >= h->sp && bpf_get_attach_cookie(regs) != SELF) {
 		h->sp = regs->sp;
 		h->at = bpf_ktime_get_ns();

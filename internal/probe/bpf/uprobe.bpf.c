@@ -1,9 +1,9 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Calls of functions of user programs, by process, by runtime and by what the
- * call means: an entry into an enclave, an exit, an asynchronous exit. One
- * program serves every uprobe; the cookie of the hook says what a hit means.
+ * Calls of functions of user programs, by process, by runtime and by meaning:
+ * an entry into an enclave, an exit, an asynchronous exit. One program serves
+ * every uprobe; the hook's cookie says what a hit means.
  */
 #include "process.h"
 
@@ -17,9 +17,9 @@ enum {
 
 	/* Flags of a cookie, above runtime (8 bits) and kind (8 bits). */
 	TABLE = 1,     /* the third argument points at a table of functions: tell user space */
-	IF_OCALL = 2,  /* counts only where the first argument's high 16 bits are OE_CODE_OCALL */
+	IF_OCALL = 2,  /* counts only if the first argument's high 16 bits are OE_CODE_OCALL */
 	MARK = 4,      /* counts nothing: the process belongs to the cookie's runtime */
-	MARKED = 8,    /* counts for the runtime that the process belongs to, if it was marked */
+	MARKED = 8,    /* counts for the process's runtime, if it was marked */
 	OE_CODE_OCALL = 3, /* Open Enclave, include/openenclave/internal/calls.h */
 
 	TABLES = 32,
@@ -30,13 +30,13 @@ enum {
 
 COUNTS(ROW);
 
-/* Where arguments of a call are, arch/x86/include/uapi/asm/ptrace.h. */
+/* Locations of a call's arguments, arch/x86/include/uapi/asm/ptrace.h. */
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
 };
 
 struct owner {
-	__u64 started; /* a process id alone may be its successor's */
+	__u64 started; /* an id alone may be its successor's */
 	__u64 runtime;
 };
 
@@ -81,8 +81,8 @@ struct {
 } tables_used SEC(".maps");
 
 /*
- * note_table copies a table into the ring when a process is first seen with
- * it. One that is not in memory yet is tried again at the next call.
+ * note_table copies a table into the ring when a process is first seen with it.
+ * If the table is not in memory yet, the next call tries again.
  */
 static __noinline int note_table(__u64 at, __u64 started, __u32 tgid)
 {

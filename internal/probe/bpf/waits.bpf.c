@@ -1,12 +1,12 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What threads wait for: a walk over all of them (iter/task) that writes a record
- * for each one which is not on a CPU. User space reads the walk at random moments
- * and adds the records up. Threads of the kernel's own are left out.
+ * What threads wait for: a walk over all threads (iter/task) that writes a
+ * record for each one not on a CPU. User space reads the walk at random moments
+ * and adds the records up. Kernel threads are left out.
  *
- * The system call that a thread sleeps in, and its arguments, are in the frame at
- * the bottom of its kernel stack.
+ * The system call that a thread sleeps in, and its arguments, are in the frame
+ * at the bottom of its kernel stack.
  */
 #include "common.h"
 
@@ -14,7 +14,7 @@ enum {
 	/* include/linux/sched.h */
 	TASK_INTERRUPTIBLE = 0x1,
 	TASK_UNINTERRUPTIBLE = 0x2,
-	TASK_WAKING = 0x200, /* woken, and on no run queue yet: another CPU has to hear of it first */
+	TASK_WAKING = 0x200, /* woken, but on no run queue yet: another CPU must see it first */
 	TASK_NOLOAD = 0x400,
 	TASK_ASLEEP = TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE | TASK_WAKING,
 	PF_KTHREAD = 0x00200000,
@@ -30,9 +30,9 @@ enum {
 	FUTEX_LOCK_PI2 = 13,
 	FUTEX_COMMANDS = 127, /* the others are flags */
 
-	/* What mutexes of glibc (lowlevellock.h) and of Rust set their word to when someone waits. */
+	/* The word of a glibc (lowlevellock.h) or Rust mutex with waiters. */
 	LOCKED_WITH_WAITERS = 2,
-	/* musl's, and the robust ones of glibc: this bit, and below it who has it. */
+	/* musl's, and glibc's robust ones: this bit, and below it the owner. */
 	HAS_WAITERS = 1u << 31,
 	/* musl's condition variables wait for a 2 as well, which is a variable of the function that waits. */
 	FRAME = 1024,
@@ -70,7 +70,7 @@ struct bpf_iter__task {
 	struct task_struct___waits *task;
 } KERNEL_TYPE;
 
-/* Whether a thread in futex(2) waits for a lock: without a time limit, and for a word as locks have it. */
+/* Whether a thread in futex(2) waits for a lock: no timeout, a lock's word. */
 static __always_inline int for_lock(struct pt_regs *regs)
 {
 	__u32 op = regs->si & FUTEX_COMMANDS, value = regs->dx;
