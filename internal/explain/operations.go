@@ -21,7 +21,8 @@ type operation struct {
 
 // operations sums a run's counters over the processes of the workload, which have
 // other names in other environments. A failed run has none. A total of a metric
-// stands beside its kinds; without one, the sum over processes is the total.
+// stands beside its kinds; without one, the sum over processes is the total. Host-wide
+// counters are never among them: they count everything else on the machine too.
 func operations(r *result.Run) map[Event]operation {
 	out := map[Event]operation{}
 	if r == nil || r.Status == result.Failed {
