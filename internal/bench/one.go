@@ -123,7 +123,7 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		if counted, cerr = s.o.Counters.End(ctx, out.Processes); cerr != nil {
 			r.Missing["counters"] = cerr.Error()
 		}
-		r.Counters = counted.Counters
+		r.Counters, r.HostCounters = counted.Counters, counted.Host
 	}
 	r.Interference = s.watch.End(workCPU(out, counted))
 	r.Interference.MonitorCPU = counted.Cost
@@ -270,10 +270,12 @@ func (s *session) perOperation(r *result.Run) {
 	if m == nil || m.Value == nil || *m.Value <= 0 {
 		return
 	}
-	for i := range r.Counters {
-		if c := &r.Counters[i]; c.Value != nil {
-			v := *c.Value / *m.Value
-			c.PerOperation = &v
+	for _, list := range [][]result.Counter{r.Counters, r.HostCounters} {
+		for i := range list {
+			if c := &list[i]; c.Value != nil {
+				v := *c.Value / *m.Value
+				c.PerOperation = &v
+			}
 		}
 	}
 }

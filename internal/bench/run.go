@@ -28,6 +28,8 @@ type Counters interface {
 // Counted is what the counters say of a run.
 type Counted struct {
 	Counters []result.Counter
+	// Host are events of the whole machine, for result.Run.HostCounters.
+	Host []result.Counter
 	// CPU are the CPU seconds of the workload's processes from Begin to End, and
 	// Cost those that the counting itself took in the kernel; nil where that is not known.
 	CPU, Cost *float64

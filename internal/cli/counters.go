@@ -34,6 +34,7 @@ type runCounters struct {
 type reading struct {
 	series   map[string]metric.Sample
 	coverage map[*metric.Desc]float64
+	ran      map[*metric.Desc]bool // counted by a source that delivers and sees its events
 }
 
 // openCounters attaches the sources that count events. The others describe the machine,
@@ -88,14 +89,16 @@ func (c *runCounters) Window(ctx context.Context, begins bool) {
 
 func (c *runCounters) read(ctx context.Context) reading {
 	_, samples := c.engine.Collect(ctx)
-	r := reading{map[string]metric.Sample{}, map[*metric.Desc]float64{}}
+	r := reading{map[string]metric.Sample{}, map[*metric.Desc]float64{}, map[*metric.Desc]bool{}}
 	for _, s := range samples {
 		if s.Hist == nil {
 			r.series[seriesKey(s)] = s
 		}
 	}
 	for _, st := range c.engine.Status() {
+		up := (st.State == probe.Available || st.State == probe.Degraded) && !st.Blind && (st.Coverage != nil || st.Series > 0)
 		for _, d := range st.Source.Metrics {
+			r.ran[d] = r.ran[d] || up
 			if st.Coverage != nil {
 				r.coverage[d] = *st.Coverage
 			}
@@ -125,6 +128,11 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	}
 	var out []result.Counter
 	totals := map[*metric.Desc]float64{}
+	for d := range now.ran {
+		if eventCounter(d) && c.counted(d, now) {
+			totals[d] = 0 // unless there is more
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(now.series)) {
 		s := now.series[key]
 		delta := s.Value - c.from.series[key].Value
@@ -148,7 +156,13 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
 		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now, shared))
 	}
-	return bench.Counted{Counters: out, CPU: c.cpu(end, processes), Cost: c.cost(end)}, nil
+	return bench.Counted{Counters: out, Host: c.hostWide(now, processes), CPU: c.cpu(end, processes), Cost: c.cost(end)}, nil
+}
+
+// counted reports whether events by process were counted from the beginning of the window
+// to its end, so that none was seen where there is no series.
+func (c *runCounters) counted(d *metric.Desc, now reading) bool {
+	return slices.Contains(d.Labels, "process") && !sources.WhenNarrowed(d) && c.from.ran[d] && now.ran[d]
 }
 
 // processCPU is the counter of CPU time by process.

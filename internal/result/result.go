@@ -385,8 +385,13 @@ type Run struct {
 	Metrics []Metric `json:"metrics"`
 	// OutputDigest is what the workload's own check made of its answer; equal
 	// digests are equal work.
-	OutputDigest string         `json:"output_digest"`
-	Counters     []Counter      `json:"counters"`
+	OutputDigest string    `json:"output_digest"`
+	Counters     []Counter `json:"counters"`
+	// HostCounters are events of the whole machine, which include everything else that ran
+	// on it, so they explain nothing about the workload. Without labels they are totals over
+	// all processes. With the label helper they are those of kernel threads and virtual
+	// machine monitors whose names match its pattern; a helper that is not listed had none.
+	HostCounters []Counter      `json:"host_counters,omitempty"`
 	Interference Interference   `json:"interference"`
 	Clock        string         `json:"clock_source"`
 	Errors       map[string]int `json:"errors"`

@@ -72,6 +72,12 @@ var llc = probe.Source{
 	},
 }
 
+// WhenNarrowed reports whether sources give a metric only of what they are narrowed to.
+func WhenNarrowed(d *metric.Desc) bool {
+	return slices.Contains(d.Labels, "pid") ||
+		slices.ContainsFunc(llcSets, func(s perfSet) bool { return slices.Contains(s.process, d) })
+}
+
 // has reports whether a TEE is active in a role.
 func has(facts []tee.Facts, kind string, role tee.Role) bool {
 	return slices.ContainsFunc(facts, func(f tee.Facts) bool { return f.Kind == kind && f.Role == role && f.Active })

@@ -887,6 +887,8 @@ export interface ResultRun {
   /** OutputDigest is what the workload's own check made of its answer; equal digests are equal work. */
   output_digest: string;
   counters: ResultCounter[] | null;
+  /** HostCounters are events of the whole machine, which include everything else that ran on it, so they explain nothing about the workload. Without labels they are totals over all processes. With the label helper they are those of kernel threads and virtual machine monitors whose names match its pattern; a helper that is not listed had none. */
+  host_counters?: ResultCounter[];
   interference: ResultInterference;
   clock_source: string;
   errors: { [key: string]: number } | null;

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/tee"
+)
+
+// fakeReader gives samples that a test changes between readings.
+type fakeReader struct {
+	samples []metric.Sample
+	err     error
+}
+
+func (f *fakeReader) Read(_ context.Context, emit func(metric.Sample)) error {
+	for _, s := range f.samples {
+		emit(s)
+	}
+	return f.err
+}
+
+func (f *fakeReader) Close() error { return nil }
+
+func fakeCounter(name string, labels ...string) *metric.Desc {
+	return &metric.Desc{Name: name, Help: "Events.", Labels: labels}
+}
+
+// counting are counters of sources that a test makes up; a source that is an error does
+// not open.
+func counting(t *testing.T, readers map[string]any, metrics map[string][]*metric.Desc) *runCounters {
+	t.Helper()
+	var list []*probe.Source
+	for name, r := range readers {
+		list = append(list, &probe.Source{Name: name, Doc: "A fake.", Metrics: metrics[name], Open: func(*host.Host, []tee.Facts) (probe.Reader, error) {
+			if err, failed := r.(error); failed {
+				return nil, err
+			}
+			return r.(probe.Reader), nil
+		}})
+	}
+	slices.SortFunc(list, func(a, b *probe.Source) int { return strings.Compare(a.Name, b.Name) })
+	h := &host.Host{Root: t.TempDir(), Now: func() time.Time { return time.Unix(100, 0) }}
+	c := &runCounters{host: h, engine: probe.Open(h, nil, list, nil)}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// written is a counter as text: name{labels} value scope trust note.
+func written(list []result.Counter) []string {
+	var out []string
+	for _, k := range list {
+		value := "missing"
+		if k.Value != nil {
+			value = fmt.Sprint(*k.Value)
+		}
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s%v %s %s %s %s", k.Name, k.Labels, value, k.Scope, k.Trust, k.Note)))
+	}
+	return out
+}
+
+func check(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestHostWide: the counters of the whole machine and of helpers come apart from the
+// workload's, and what was not counted has a reason.
+func TestHostWide(t *testing.T) {
+	faults, switches := fakeCounter("tee_page_faults_total", "process", "space"), fakeCounter("tee_context_switches_total", "process", "kind")
+	cpu, misses := fakeCounter("tee_process_cpu_seconds_total", "process"), fakeCounter("tee_llc_misses_total")
+	evicted := fakeCounter("tee_sgx_epc_pages_evicted_total")
+	at := func(d *metric.Desc, v float64, labels ...string) metric.Sample {
+		return metric.Sample{Desc: d, Labels: labels, Value: v}
+	}
+	f := &fakeReader{samples: []metric.Sample{at(faults, 5, "redis", "user"), at(faults, 100, "init", "user")}}
+	s := &fakeReader{samples: []metric.Sample{at(switches, 7, "kswapd0", "voluntary"), at(cpu, 2, "redis")}}
+	c := counting(t, map[string]any{"faults": f, "switches": s,
+		"llc": &probe.Problem{Err: errors.New("the hypervisor gives this VM none"), Blind: true}, "sgx": probe.NotHere("no SGX")},
+		map[string][]*metric.Desc{"faults": {faults}, "switches": {switches, cpu}, "llc": {misses}, "sgx": {evicted}})
+	f.samples = []metric.Sample{at(faults, 15, "redis", "user"), at(faults, 2, "redis", "kernel"), at(faults, 130, "init", "user")}
+	s.samples = []metric.Sample{
+		at(switches, 10, "kswapd0", "voluntary"), at(switches, 4, "kswapd1", "voluntary"), at(switches, 9, "vhost-4711", "voluntary"), at(switches, 1, "redis", "involuntary"),
+		at(switches, 20, "qemu-system-x86", "voluntary"), at(switches, 30, "other", "voluntary"), at(cpu, 2.5, "redis"), at(cpu, 1, "init"), at(cpu, 0, "kswapd0"),
+	}
+	s.err = errors.New("one hook is lost")
+	got, err := c.End(t.Context(), []string{"redis"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "host-wide", written(got.Host), []string{
+		"tee_page_faults_totalmap[] 42 machine full",
+		"tee_context_switches_totalmap[] 67 machine partial source switches is degraded: one hook is lost",
+		"tee_context_switches_totalmap[helper:kswapd*] 7 machine partial source switches is degraded: one hook is lost",
+		"tee_context_switches_totalmap[helper:qemu-system-*] 20 machine partial source switches is degraded: one hook is lost",
+		"tee_context_switches_totalmap[helper:vhost*] 9 machine partial source switches is degraded: one hook is lost",
+		"tee_process_cpu_seconds_totalmap[] 1.5 machine partial source switches is degraded: one hook is lost",
+		"tee_llc_misses_totalmap[] missing machine none source llc is unavailable: the hypervisor gives this VM none",
+	})
+	check(t, "of the workload", written(got.Counters), []string{
+		"tee_context_switches_totalmap[kind:involuntary process:redis] 1 process partial the share of missed events is unknown",
+		"tee_page_faults_totalmap[process:redis space:kernel] 2 process full",
+		"tee_page_faults_totalmap[process:redis space:user] 10 process full",
+		"tee_process_cpu_seconds_totalmap[process:redis] 0.5 process partial the share of missed events is unknown",
+		"tee_context_switches_totalmap[] 1 process partial the share of missed events is unknown",
+		"tee_page_faults_totalmap[] 12 process full",
+		"tee_process_cpu_seconds_totalmap[] 0.5 process partial the share of missed events is unknown",
+	})
+}
+
+// TestNoneCounted: what a source counts by process is 0 where no process had any, and absent
+// where the source did not run, sees nothing, or only counts what it is narrowed to.
+func TestNoneCounted(t *testing.T) {
+	entries, blind, gone := fakeCounter("tee_sgx_enclave_entries_total", "process"), fakeCounter("tee_blind_total", "process"), fakeCounter("tee_gone_total", "process")
+	silent, machine, pid := fakeCounter("tee_silent_total", "process"), fakeCounter("tee_machine_total"), fakeCounter("tee_pid_entries_total", "pid", "process")
+	absent, late := fakeCounter("tee_absent_total", "process"), &fakeReader{err: errors.New("not yet")}
+	begun := fakeCounter("tee_late_total", "process")
+	c := counting(t, map[string]any{
+		"runs": &fakeReader{}, "late": late, "absent": probe.NotHere("no driver"), "gone": errors.New("permission denied"),
+		"blind": &fakeReader{err: &probe.Problem{Err: errors.New("opaque"), Blind: true}}, "silent": &fakeReader{err: errors.New("it hangs")},
+	}, map[string][]*metric.Desc{"runs": {entries, machine, pid}, "late": {begun}, "absent": {absent}, "gone": {gone}, "blind": {blind}, "silent": {silent}})
+	late.err = nil
+	got, err := c.End(t.Context(), []string{"redis"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "counters", written(got.Counters), []string{"tee_sgx_enclave_entries_totalmap[] 0 process full"})
+	if len(got.Host) != 0 {
+		t.Errorf("host-wide counters of no source: %v", written(got.Host))
+	}
+}
+
+func TestWhenNarrowed(t *testing.T) {
+	var got []string
+	for _, s := range sources.All {
+		for _, d := range s.Metrics {
+			if eventCounter(d) && !slices.Contains(d.Labels, "pid") && sources.WhenNarrowed(d) {
+				got = append(got, d.Name)
+			}
+		}
+	}
+	check(t, "narrowed", got, []string{"tee_process_llc_references_total", "tee_process_llc_misses_total", "tee_process_instructions_total", "tee_process_cycles_total"})
+}
+
+func TestHelperOf(t *testing.T) {
+	for process, want := range map[string]string{"ksgxd": "ksgxd", "kswapd12": "kswapd*", "vhost-99": "vhost*", "qemu-system-x86": "", "qemu-system-aar": "qemu-system-*", "cloud-hyperviso": "cloud-hyperviso*", "redis-server": ""} {
+		if got := helperOf(process, []string{"qemu-system-x86"}); got != want {
+			t.Errorf("%s: %q, want %q", process, got, want)
+		}
+	}
+}
