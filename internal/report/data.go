@@ -184,6 +184,7 @@ func primaries(e *result.Experiment) []*result.Comparison {
 // the operations are known.
 type counted struct {
 	name, scope string
+	metric      string // whose total has the name
 	per         string // what it is divided by: "operation", "100 requests", "run"
 	part        bool   // of a total: one kind of system call, say
 	arms        []arm
@@ -207,6 +208,18 @@ func portion(e *result.Experiment) (per string, times float64) {
 // counters of a case: those of the workload's processes first, and of these the
 // ones that differ most between the first arm and the others.
 func counters(e *result.Experiment, kase string) []counted {
+	out := tabulate(e, kase, false, func(r *result.Run) []result.Counter { return r.Counters })
+	// A count of the whole machine counts others too.
+	slices.SortStableFunc(out, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(b.scope, a.scope), cmp.Compare(b.moved(), a.moved()))
+	})
+	return out
+}
+
+// tabulate are the medians of a list of counters of a case's runs, in the order in which the
+// runs name them. A part of a total that an arm never names is 0 where none says so, else
+// unknown.
+func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Run) []result.Counter) []counted {
 	type cell struct {
 		perOp, whole []float64
 		trust        result.Trust
@@ -222,7 +235,7 @@ func counters(e *result.Experiment, kase string) []counted {
 		if env < 0 || r.Case != kase || r.Status != result.OK {
 			continue
 		}
-		sums, order := tallies(r)
+		sums, order := tallies(list(r))
 		runs, arms = append(runs, sums), append(arms, env)
 		for _, k := range order {
 			if cells[k] == nil {
@@ -237,9 +250,9 @@ func counters(e *result.Experiment, kase string) []counted {
 		for _, k := range keys {
 			x := &cells[k][arms[i]]
 			t, named := sums[k]
-			if !named && k.part && x.trust != "" {
+			if !named && k.part && (none || x.trust != "") {
 				// The source names only what there was: beside a total, what is not named
-				// did not happen in this run. An arm that never named it stays empty.
+				// did not happen in this run.
 				t = sums[k.total()].none()
 			}
 			x.perOp, x.whole = append(x.perOp, t.perOp...), append(x.whole, t.whole...)
@@ -248,7 +261,7 @@ func counters(e *result.Experiment, kase string) []counted {
 	var out []counted
 	portion, times := portion(e)
 	for _, k := range keys {
-		row := counted{name: k.name, scope: k.scope, part: k.part, per: "run"}
+		row := counted{name: k.name, scope: k.scope, metric: k.metric, part: k.part, per: "run"}
 		perOp := slices.ContainsFunc(cells[k], func(x cell) bool { return len(x.perOp) > 0 })
 		if perOp {
 			row.per = portion
@@ -272,10 +285,6 @@ func counters(e *result.Experiment, kase string) []counted {
 		}
 		out = append(out, row)
 	}
-	// A count of the whole machine counts others too.
-	slices.SortStableFunc(out, func(a, b counted) int {
-		return cmp.Or(cmp.Compare(b.scope, a.scope), cmp.Compare(b.moved(), a.moved()))
-	})
 	return out
 }
 
@@ -300,10 +309,10 @@ func (t tally) none() tally {
 	return tally{perOp: make([]float64, len(t.perOp)), whole: make([]float64, len(t.whole))}
 }
 
-// tallies sums the counters of a run over its processes. A series that only
+// tallies sums counters of a run over its processes. A series that only
 // repeats the total, one process's share of a metric without other labels, is
 // left out where the total is there.
-func tallies(r *result.Run) (sums map[counterKey]tally, order []counterKey) {
+func tallies(counters []result.Counter) (sums map[counterKey]tally, order []counterKey) {
 	sums = map[counterKey]tally{}
 	add := func(to []float64, v *float64) []float64 {
 		switch {
@@ -314,8 +323,8 @@ func tallies(r *result.Run) (sums map[counterKey]tally, order []counterKey) {
 		}
 		return []float64{to[0] + *v}
 	}
-	for i := range r.Counters {
-		c := &r.Counters[i]
+	for i := range counters {
+		c := &counters[i]
 		k := counterKey{counterName(c), c.Scope, counterName(&result.Counter{Name: c.Name}), len(c.Labels) > 0}
 		t, seen := sums[k]
 		if !seen {

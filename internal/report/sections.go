@@ -131,6 +131,9 @@ func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Sec
 		}
 		s.Tables = append(s.Tables, t)
 	}
+	if t := hostTable(e, kase); len(t.Rows) > 0 {
+		s.Tables = append(s.Tables, t)
+	}
 	return s
 }
 

@@ -1,0 +1,117 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// hostTable has the events of the whole machine and of its helpers beside those of the
+// workload, as figure 11 of the TEEMon paper (Middleware 2020).
+func hostTable(e *result.Experiment, kase string) *Table {
+	host := tabulate(e, kase, true, func(r *result.Run) []result.Counter { return r.HostCounters })
+	own := tabulate(e, kase, true, ofWorkload)
+	cols := []string{"counter", "of"}
+	for i := range e.Environments {
+		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
+	}
+	t := newTable("", cols...)
+	row := func(k counted, of string) {
+		_, kind, _ := strings.Cut(k.name, ", ")
+		name, unit := or(hostNames[k.metric], k.metric), ""
+		if strings.HasSuffix(k.metric, " seconds") {
+			unit = "seconds"
+		}
+		if kind == userSpace {
+			name += ", " + kind
+		}
+		cells := []Cell{{Text: name}, {Text: of}}
+		for _, a := range k.arms {
+			c := Or(a.value, unit, a.reason)
+			if a.trust == result.Partial && a.value != nil {
+				c.Text = k.limit() + c.Text
+			}
+			cells = append(cells, c)
+		}
+		t.add(cells...)
+	}
+	for _, total := range host {
+		if total.part {
+			continue
+		}
+		for _, k := range own {
+			switch {
+			case k.metric != total.metric:
+			case k.scope == "machine":
+				row(k, "processes with names of the workload's")
+			default:
+				row(k, "the workload")
+			}
+		}
+		for _, k := range host {
+			if k.metric != total.metric || k.part && !k.any() {
+				continue
+			}
+			k.scope = "" // it is of the machine, so no limit of something else
+			of := "the whole machine"
+			if k.part {
+				_, of, _ = strings.Cut(k.name, ", ")
+			}
+			row(k, of)
+		}
+		if t.Caption == "" || total.any() {
+			t.Caption = "Host-wide, per " + total.per
+		}
+	}
+	if len(CaseIDs(e)) > 1 {
+		t.Caption += ", case " + kase
+	}
+	t.Caption += ". The whole machine includes everything else on it: load generator, teescope, other programs."
+	return t.align()
+}
+
+// hostNames are better names of some counters than counterName makes.
+var hostNames = map[string]string{"process cpu seconds": "CPU time", "llc misses": "last-level cache misses", "sgx epc pages evicted": "EPC pages evicted"}
+
+// userSpace names the page faults that the workload's own code caused.
+const userSpace = "in user space"
+
+// ofWorkload are the workload's totals of what is counted host-wide, and its page faults in
+// user space.
+func ofWorkload(r *result.Run) []result.Counter {
+	wanted, byProcess := map[string]bool{}, map[string]bool{}
+	for i := range r.HostCounters {
+		wanted[r.HostCounters[i].Name] = true
+	}
+	for i := range r.Counters {
+		c := &r.Counters[i]
+		byProcess[c.Name] = byProcess[c.Name] || c.Scope == "process" || c.Labels["process"] != ""
+	}
+	var faults, totals []result.Counter
+	for _, c := range r.Counters {
+		switch {
+		case !wanted[c.Name] || !byProcess[c.Name]:
+		case len(c.Labels) == 0:
+			totals = append(totals, c)
+			if c.Name == explain.FaultCount && c.Value != nil { // a run names no faults where there were none
+				zero := 0.0
+				c.Labels, c.Value = map[string]string{"space": userSpace}, &zero
+				if c.PerOperation != nil {
+					c.PerOperation = &zero
+				}
+				faults = append(faults, c)
+			}
+		case c.Labels["space"] == "user":
+			c.Labels = map[string]string{"space": userSpace}
+			faults = append(faults, c)
+		}
+	}
+	return append(faults, totals...)
+}
+
+// any reports whether there was any in some arm.
+func (c counted) any() bool {
+	return slices.ContainsFunc(c.arms, func(a arm) bool { return a.value != nil && *a.value != 0 })
+}
