@@ -2,7 +2,7 @@
 import { useState } from "react";
 import type { ResultExperiment } from "../api/types";
 import { formatMeasure, rawMeasure } from "../format/measure";
-import { countersOf, type Counted } from "./document";
+import { countersOf, hostWideOf, type Counted } from "./document";
 import { ArmName } from "./marks";
 import { Table } from "./tables";
 
@@ -25,12 +25,7 @@ export function Counters({ doc, kase }: { doc: ResultExperiment; kase: string })
                 {per(r)}, {r.scope === "machine" ? "of the whole machine, including other programs" : "of the workload's processes"}
               </span>
             </th>
-            {r.arms.map((a, i) => (
-              <td key={envs[i]} className={a.value === null ? "num missing" : "num"} title={[rawMeasure(a.value, ""), a.reason].filter(Boolean).join("; ")}>
-                {armText(a, r.scope)}
-                {isPart(a, r.scope) && <span className="small dim block">{a.reason || "a part is seen"}</span>}
-              </td>
-            ))}
+            <Arms row={r} envs={envs} unit="" />
           </tr>
         ))}
       </Table>
@@ -46,14 +41,46 @@ export function Counters({ doc, kase }: { doc: ResultExperiment; kase: string })
   );
 }
 
+/** Events of the whole machine beside those of the workload; nothing where none were counted. */
+export function HostWide({ doc, kase }: { doc: ResultExperiment; kase: string }) {
+  const envs = (doc.environments ?? []).map((v) => v.env_id);
+  const rows = hostWideOf(doc, kase);
+  if (rows.length === 0) return null;
+  const name = `Host-wide, ${per(rows.find((r) => r.arms.some((a) => a.value !== null)) ?? rows[0]!)}`;
+  return (
+    <>
+      <h3>{name}</h3>
+      <p className="note">The whole machine includes everything else on it: load generator, teescope, other programs.</p>
+      <Table name={name} columns={["Counter", "Of", ...envs.map((env, i) => ({ key: env, head: <ArmName name={env} index={i} />, number: true }))]}>
+        {rows.map((r) => (
+          <tr key={`${r.name} ${r.of}`}>
+            <th scope="row">{r.name}</th>
+            <td>{r.of}</td>
+            <Arms row={r} envs={envs} unit={r.unit} />
+          </tr>
+        ))}
+      </Table>
+    </>
+  );
+}
+
+function Arms({ row, envs, unit }: { row: Counted; envs: string[]; unit: string }) {
+  return row.arms.map((a, i) => (
+    <td key={envs[i]} className={a.value === null ? "num missing" : "num"} title={[rawMeasure(a.value, unit), a.reason].filter(Boolean).join("; ")}>
+      {armText(a, row.scope, unit)}
+      {isPart(a, row.scope) && <span className="small dim block">{a.reason || "a part is seen"}</span>}
+    </td>
+  ));
+}
+
 function per(r: Counted): string {
   return `per ${r.per}`;
 }
 
 /** A counter that sees a part of the workload saw at least so much. */
-function armText(a: Counted["arms"][number], scope: string): string {
+function armText(a: Counted["arms"][number], scope: string, unit: string): string {
   if (a.value === null) return `missing: ${a.reason}`;
-  return `${isPart(a, scope) ? "≥ " : ""}${formatMeasure(a.value, "")}`;
+  return `${isPart(a, scope) ? "≥ " : ""}${formatMeasure(a.value, unit)}`;
 }
 
 /** What is counted of the whole machine holds more than the workload, not less. */

@@ -7,7 +7,7 @@ import { designText, gradeMeans, shellLine } from "../words/benchmark";
 import { Sentence } from "../words/term";
 import { Conclusions } from "./conclusions";
 import { Command } from "./command";
-import { Counters } from "./counters";
+import { Counters, HostWide } from "./counters";
 import { caseIds, metricLabel, primaryOf, sweepsOf, tellingCase } from "./document";
 import { Attribution } from "./attribution";
 import { drawingsOf, Figures, useDrawings } from "./drawings";
@@ -126,6 +126,7 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
           <Attribution document={call} />
           <Figures drawings={drawings} section="counters" />
           <Counters doc={doc} kase={kase} />
+          <HostWide doc={doc} kase={kase} />
         </section>
       )}
       <section className="card" aria-labelledby="differs">

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ResultCounter, ResultExperiment, ResultRun, ResultSummary } from "../api/types";
 import { home } from "../state/place";
 import { comparison } from "../words/sample";
-import { armsOf, choicesOf, countersOf, curvesOf, efficiencyOf, median, metricLabel, missingOf, narrow, quantity, readings, sweepsOf, tellingOf, whyMissing, windowOfRuns } from "./document";
+import { armsOf, choicesOf, countersOf, curvesOf, efficiencyOf, hostWideOf, median, metricLabel, missingOf, narrow, quantity, readings, sweepsOf, tellingOf, whyMissing, windowOfRuns } from "./document";
 
 const run = (env: string, kase: string, value: number | null, o: Partial<ResultRun> = {}): ResultRun =>
   ({
@@ -71,6 +71,8 @@ test("a counter is the sum over processes and the median over runs, and trust is
   expect(countersOf(doc({ runs }), "default")).toEqual([
     {
       name: "syscalls, read",
+      metric: "tee_syscalls_total",
+      kind: "read",
       scope: "process",
       per: "run",
       arms: [
@@ -96,6 +98,30 @@ test("counters of a server are for a hundred of its requests", () => {
   const seen = (unit: string) => countersOf(doc({ runs, workload: workload(unit) }), "default").map((c) => [c.per, c.arms[0]!.value]);
   expect(seen("requests")).toEqual([["100 requests", 3]]);
   expect(seen("operations")).toEqual([["operation", 0.03]]);
+});
+
+test("the whole machine and its helpers stand beside the workload", () => {
+  const counter = (name: string, value: number | null, labels: { [key: string]: string } = {}): ResultCounter => ({ name, labels, value, per_operation: value, scope: "process", trust: "full" });
+  const faults = "tee_page_faults_total";
+  const none: ResultCounter = { ...counter("tee_llc_misses_total", null), scope: "machine", trust: "none", note: "no performance counters" };
+  const ofMachine: ResultCounter = { ...counter("tee_llc_misses_total", 7), scope: "machine", trust: "partial" };
+  const runs = [
+    run("native", "default", 1, { counters: [counter(faults, 0), ofMachine], host_counters: [counter(faults, 6), counter(faults, 0, { helper: "kswapd*" }), none] }),
+    run("vm", "default", 1, {
+      counters: [counter(faults, 1, { process: "a", space: "user" }), counter(faults, 2, { process: "b", space: "user" }), counter(faults, 5, { process: "b", space: "kernel" }), counter(faults, 8)],
+      host_counters: [counter(faults, 90), counter(faults, 4, { helper: "vhost*" }), none],
+    }),
+  ];
+  const rows = hostWideOf(doc({ runs, environments: ["native", "vm"].map((env_id) => ({ env_id })) as never }), "default");
+  expect(rows.map((r) => [r.name, r.of, ...r.arms.map((a) => a.value)])).toEqual([
+    ["page faults, in user space", "the workload", 0, 3],
+    ["page faults", "the workload", 0, 8],
+    ["page faults", "the whole machine", 6, 90],
+    ["page faults", "vhost*", 0, 4],
+    ["last-level cache misses", "the whole machine", null, null],
+  ]);
+  expect(rows.at(-1)!.arms[0]!.reason).toBe("no performance counters");
+  expect(hostWideOf(doc({ runs: [run("native", "default", 1)] }), "default")).toEqual([]);
 });
 
 test("what is missing keeps its reason and counts its runs", () => {

@@ -159,6 +159,9 @@ export function efficiencyOf(c: Curve, better: string): Curve {
  * operation where the operations are known. */
 export interface Counted {
   name: string;
+  metric: string;
+  /** Which part of the metric's total it is, "" for the total. */
+  kind: string;
   scope: string;
   /** What it is divided by. */
   per: "run" | "operation" | "100 requests";
@@ -168,30 +171,77 @@ export interface Counted {
 /** Counters of a case: those of the workload's processes before those that hold
  * others too, and those first that differ most between the first arm and the rest. */
 export function countersOf(e: Doc, kase: string): Counted[] {
+  const rows = tabulate(e, kase, (r) => r.counters ?? []);
+  const moves = new Map(rows.map((r) => [r, moved(r)]));
+  return rows.sort((a, b) => Number(a.scope === "machine") - Number(b.scope === "machine") || moves.get(b)! - moves.get(a)!);
+}
+
+/** A row of the host-wide table: of whom it counts, and in which unit. */
+export type HostCounted = Counted & { of: string; unit: string };
+
+/** Better names of some counters than counterName makes. */
+const hostNames: { [metric: string]: string } = { tee_process_cpu_seconds_total: "CPU time", tee_llc_misses_total: "last-level cache misses", tee_sgx_epc_pages_evicted_total: "EPC pages evicted" };
+
+/** Events of the whole machine and of its helpers beside those of the workload, as in
+ * figure 11 of the TEEMon paper. */
+export function hostWideOf(e: Doc, kase: string): HostCounted[] {
+  const host = tabulate(e, kase, (r) => r.host_counters ?? [], true);
+  const own = tabulate(e, kase, ofWorkload, true);
+  const row = (c: Counted, of: string): HostCounted => ({
+    ...c,
+    of,
+    name: (hostNames[c.metric] ?? counterName(c.metric, {})) + (c.kind === userSpace ? `, ${userSpace}` : ""),
+    unit: c.metric.endsWith("_seconds_total") ? "seconds" : "",
+  });
+  return host
+    .filter((c) => c.kind === "")
+    .flatMap((total) => [
+      ...own.filter((c) => c.metric === total.metric).map((c) => row(c, c.scope === "machine" ? "processes with names of the workload's" : "the workload")),
+      row({ ...total, scope: "host" }, "the whole machine"),
+      ...host.filter((c) => c.metric === total.metric && c.kind !== "" && c.arms.some((a) => a.value)).map((c) => row({ ...c, scope: "host" }, c.kind)),
+    ]);
+}
+
+/** Names the page faults that the workload's own code caused. */
+const userSpace = "in user space";
+
+/** The workload's totals of what is counted host-wide, and its page faults in user space. */
+function ofWorkload(r: ResultRun): ResultCounter[] {
+  const all = r.counters ?? [];
+  const wanted = new Set((r.host_counters ?? []).map((c) => c.name));
+  const byProcess = new Set(all.filter((c) => c.scope === "process" || c.labels?.process).map((c) => c.name));
+  const counted = all.filter((c) => wanted.has(c.name) && byProcess.has(c.name));
+  const faults = counted.filter((c) => c.labels?.space === "user").map((c) => ({ ...c, labels: { space: userSpace } }));
+  // A run names no faults where there were none.
+  const none = counted.filter((c) => c.name === "tee_page_faults_total" && isTotal(c) && c.value !== null).map((c) => ({ ...c, labels: { space: userSpace }, value: 0, per_operation: c.per_operation === null ? null : 0 }));
+  return [...none, ...faults, ...counted.filter(isTotal)];
+}
+
+/** The medians of a list of counters of a case's runs. A part of a total that an arm never
+ * names is 0 where none says so, else unknown. */
+function tabulate(e: Doc, kase: string, list: (r: ResultRun) => ResultCounter[], none = false): Counted[] {
   const envs = (e.environments ?? []).map((v) => v.env_id);
   const runs = (e.runs ?? []).filter((r) => r.case === kase && r.status === "ok" && envs.includes(r.env_id));
-  const found = new Map<string, { name: string; scope: string; metric: string; cells: Map<string, ResultCounter[]>[] }>();
+  const found = new Map<string, { name: string; kind: string; scope: string; metric: string; cells: Map<string, ResultCounter[]>[] }>();
   for (const r of runs) {
-    for (const c of r.counters ?? []) {
+    for (const c of list(r)) {
       const name = counterName(c.name, c.labels ?? {});
       const key = `${name} ${c.scope}`;
-      const row = found.get(key) ?? { name, scope: c.scope, metric: c.name, cells: envs.map(() => new Map()) };
+      const row = found.get(key) ?? { name, kind: kindsOfCounter(c.labels ?? {}).join(", "), scope: c.scope, metric: c.name, cells: envs.map(() => new Map()) };
       const cell = row.cells[envs.indexOf(r.env_id)]!;
       cell.set(r.run_id, [...(cell.get(r.run_id) ?? []), c]);
       found.set(key, row);
     }
   }
-  const totals = new Set(runs.flatMap((r) => (r.counters ?? []).filter(isTotal).map((c) => `${r.run_id} ${c.name}`)));
-  const rows = [...found.values()].map(({ name, scope, metric, cells }): Counted => {
+  const totals = new Set(runs.flatMap((r) => list(r).filter((c) => isTotal(c) && c.value !== null).map((c) => `${r.run_id} ${c.name}`)));
+  return [...found.values()].map(({ name, kind, scope, metric, cells }): Counted => {
     const perOperation = cells.some((cell) => [...cell.values()].some((cs) => cs.some((c) => c.per_operation !== null)));
     // A source names only what there was: beside a total, what is not named did not
     // happen in that run. An arm that never named it stays empty.
     const silent = (cell: (typeof cells)[number], env: string) => runs.filter((r) => r.env_id === env && !cell.has(r.run_id) && totals.has(`${r.run_id} ${metric}`)).length;
     const per = perOperation ? portion(e) : "run";
-    return { name, scope, per, arms: cells.map((cell, i) => armOf([...cell.values()], per, silent(cell, envs[i]!))) };
+    return { name, kind, metric, scope, per, arms: cells.map((cell, i) => armOf([...cell.values()], per, silent(cell, envs[i]!), none)) };
   });
-  const moves = new Map(rows.map((r) => [r, moved(r)]));
-  return rows.sort((a, b) => Number(a.scope === "machine") - Number(b.scope === "machine") || moves.get(b)! - moves.get(a)!);
 }
 
 /** What counters are shown for: an operation, or a hundred of the requests of a
@@ -206,7 +256,7 @@ function isTotal(c: ResultCounter): boolean {
   return Object.keys(c.labels ?? {}).length === 0;
 }
 
-function armOf(runs: ResultCounter[][], per: Counted["per"], silent: number): Counted["arms"][number] {
+function armOf(runs: ResultCounter[][], per: Counted["per"], silent: number, none: boolean): Counted["arms"][number] {
   const ranks: ResultTrust[] = ["none", "partial", "full"];
   const all = runs.flat();
   const trust = ranks.find((t) => all.some((c) => c.trust === t)) ?? "";
@@ -218,7 +268,7 @@ function armOf(runs: ResultCounter[][], per: Counted["per"], silent: number): Co
     const values = (total.length > 0 ? total : series).map((c) => (per === "run" ? c.value : c.per_operation)).filter((v) => v !== null);
     return values.length === 0 ? [] : [times * values.reduce((a, b) => a + b, 0)];
   });
-  const value = sums.length === 0 ? null : median([...sums, ...Array<number>(silent).fill(0)]);
+  const value = sums.length === 0 && !(none && silent > 0) ? null : median([...sums, ...Array<number>(silent).fill(0)]);
   return { value, trust, reason: value === null ? (note ?? "not counted in this arm") : (note ?? "") };
 }
 
@@ -233,8 +283,13 @@ function moved(c: Counted): number {
 
 /** "syscalls, read" for tee_syscalls_total{syscall="read"}. */
 export function counterName(name: string, labels: { [key: string]: string }): string {
+  return [spaced(name.replace(/^tee_/, "").replace(/_total$/, "")), ...kindsOfCounter(labels)].join(", ");
+}
+
+/** The values of a counter's labels but whose it is. */
+function kindsOfCounter(labels: { [key: string]: string }): string[] {
   const kept = Object.entries(labels).filter(([k, v]) => k !== "process" && v !== "").toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return [spaced(name.replace(/^tee_/, "").replace(/_total$/, "")), ...kept.map(([, v]) => v)].join(", ");
+  return kept.map(([, v]) => v);
 }
 
 /** Whether the arms stood on the machine that a monitor watches, as far as can
