@@ -73,23 +73,25 @@ func testPackages(ctx context.Context) (all []testPackage, err error) {
 	return all, nil
 }
 
-// unit reports whether the package's tests run in stage unit. Those of e2e and deploy
-// have stages of their own.
-func (p testPackage) unit() bool {
+// besideCode reports whether the package's tests run in stage unit or race. Those of e2e
+// and deploy have stages of their own.
+func (p testPackage) besideCode() bool {
 	room, _, _ := strings.Cut(short(p.path), "/")
 	return room != "e2e" && room != "deploy"
 }
 
-// unit runs tests and benchmarks with one link for each package.
+// eachOnce lets a package's tests and benchmarks run with one link.
+var eachOnce = []string{"-bench", ".", "-benchtime", "1x"}
+
+// unit runs what the race detector would be too slow for.
 func unit(ctx context.Context, t *tally) error {
-	return testsOf(ctx, t, testPackage.unit, "-bench", ".", "-benchtime", "1x")
+	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && p.linksPrometheus }, eachOnce...)
 }
 
-// race runs the tests of stage unit again where the detector is cheap. Those of e2e run a
-// binary without it.
+// race runs the other packages. Tests of e2e run a binary without the detector.
 func race(ctx context.Context, t *tally) error {
-	return testsOf(ctx, t, func(p testPackage) bool { return p.unit() && !p.linksPrometheus }, "-race",
-		"-timeout", "20m", "-exec", "env CGO_ENABLED=0") // programs that the tests build come from the cache
+	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && !p.linksPrometheus }, append([]string{"-race",
+		"-timeout", "20m", "-exec", "env CGO_ENABLED=0"}, eachOnce...)...) // programs that the tests build come from the cache
 }
 
 // testsOf runs the tests of the packages that want chooses.
