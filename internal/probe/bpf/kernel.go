@@ -30,6 +30,10 @@ type kernel struct {
 	joining sync.Mutex
 	// mounting serialises mounting tracefs.
 	mounting sync.Mutex
+	// relocating serialises loading programs: the types of a kernel module are decoded
+	// together with the kernel's, which another program may be decoding
+	// (github.com/cilium/ebpf 0.22, btf.decoder.inflateType).
+	relocating sync.Mutex
 	// quiet keeps loading, which uses the CPU for milliseconds, away from
 	// measuring: the many that load hold it for reading, one that measures for writing.
 	quiet sync.RWMutex

@@ -369,6 +369,8 @@ func (hk *hook) timed(h *host.Host, v variant, p *ebpf.Program) (l link.Link, pe
 func (k *kernel) loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
 	k.quiet.RLock()
 	defer k.quiet.RUnlock()
+	k.relocating.Lock()
+	defer k.relocating.Unlock()
 	p, ok := spec.Programs[name]
 	if !ok {
 		return nil, fmt.Errorf("no program %s in the object", name)
