@@ -76,6 +76,13 @@ func (a Amount) shareBeside(rest Amount) Amount {
 	return r
 }
 
+// within is the amount with an interval of so much of its value to either side.
+func (a Amount) within(half float64) Amount {
+	r := around(a.Value, half*a.Value, half*a.Value)
+	r.Low = max(0, r.Low)
+	return r
+}
+
 // overlaps says whether two amounts may be the same.
 func (a Amount) overlaps(b Amount) bool { return a.Low <= b.High && b.Low <= a.High }
 

@@ -36,7 +36,7 @@ func (l *Ledger) checks(rows []row) []Check {
 	var kernel, calls, hidden, taken Amount
 	for _, row := range rows {
 		name, isCall := strings.CutPrefix(row.ID, callID)
-		if isCall || row.ID == "faults" {
+		if isCall || row.ID == "faults" || row.within == "faults" {
 			kernel = kernel.plus(row.Time)
 		}
 		if isCall && len(row.Rows) > 0 {
@@ -57,6 +57,10 @@ func (l *Ledger) checks(rows []row) []Check {
 	}
 	if !l.has(CPUSamples) {
 		return out // prices are all there is: nothing to compare them with
+	}
+	if driver := exactly(max(0, l.alone(EnclaveFaults))).times(l.faultTime); driver.Value > 0 {
+		sampled := l.sampled("cpu", l.total(CPUSamples, with("mode", "fault")))
+		add(driver.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, driver, sampled, "faults on enclave memory by the SGX driver's clock, against the time sampled in page faults")
 	}
 	kernel = kernel.plus(l.sampled("cpu", l.total(CPUSamples, func(e Event) bool {
 		return unattributed(e) || e.Label("mode") == "kernel" && inRegion(e)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -138,8 +139,9 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 		unit.How = p.How
 		if e.UnitCosts != nil {
 			for _, u := range e.UnitCosts.Units {
-				if u.Event == p.Event && u.Low <= *a.UnitCost && *a.UnitCost <= u.High {
-					unit.Low, unit.High = u.Low, u.High
+				per := cmp.Or(p.Per, 1)
+				if low, high := u.Low/per, u.High/per; u.Event == p.Event && low <= *a.UnitCost && *a.UnitCost <= high {
+					unit.Low, unit.High = low, high
 				}
 			}
 		}

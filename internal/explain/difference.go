@@ -180,6 +180,9 @@ func (l *Ledger) compareCalls(a Arms) {
 	}
 	made := l.was[total] + delta
 	hidden := treat.Seen <= mostSeen
+	if hidden && delta > 0 {
+		return // the kernel sees more calls than the baseline makes: the worker's calls go another way than the workload's
+	}
 	if hidden {
 		made = l.was[total]
 	}
@@ -283,7 +286,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	if !ok {
 		return cmp.Or(l.uncalibrated, price.Event+" is not calibrated on this machine")
 	}
-	return took(each)
+	return took(each.scaled(1 / cmp.Or(price.Per, 1)))
 }
 
 // What is said of most counters that have no share.

@@ -101,6 +101,26 @@ const (
 	RequestCount   = "tee_requests_total"
 )
 
+// The metrics of what a TEE does: of the process, and of its whole machine.
+const (
+	EnclaveFaults     = "tee_sgx_process_enclave_faults_total"
+	EnclavePages      = "tee_sgx_process_epc_pages_total"
+	EnclaveEntries    = "tee_sgx_enclave_entries_total"
+	EnclaveExits      = "tee_sgx_enclave_exits_total"
+	EnclaveAsyncExits = "tee_sgx_enclave_async_exits_total"
+
+	EnclaveFaultTime = "tee_sgx_enclave_fault_duration_seconds"
+	ReclaimTime      = "tee_sgx_epc_reclaim_duration_seconds"
+	ReclaimerCPU     = "tee_sgx_reclaimer_cpu_seconds_total"
+	VMExitTime       = "tee_vm_exit_duration_seconds"
+	GuestExceptions  = "tee_guest_exceptions_total"
+	BouncedBytes     = "tee_swiotlb_bounced_bytes_total"
+	ConversionTime   = "tee_private_memory_conversion_duration_seconds"
+	AcceptedBytes    = "tee_memory_accepted_bytes_total"
+	StagedBytes      = "tee_gpu_bounce_bytes_per_second"
+	BusyCPU          = "node_cpu_seconds_total"
+)
+
 // Regions are what the sampling clock tells apart and is no system call, by the
 // value of its label call.
 var Regions = map[string]string{"tls_handshake": "TLS handshakes (OpenSSL)", "guest": "running virtual machines"}

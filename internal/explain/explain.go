@@ -40,8 +40,13 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 	contended := slices.ContainsFunc(rows, func(r row) bool { return r.ID == "lock" && r.Share.Value >= leastContention })
 	for i := range rows {
 		l.judge(&rows[i], contended)
-		t.Rows = append(t.Rows, rows[i].Row)
+		if r := rows[i].Row; r.Reason != "" && r.Unit == nil {
+			t.Uncosted = append(t.Uncosted, r)
+		} else {
+			t.Rows = append(t.Rows, r)
+		}
 	}
+	t.Machine = l.ofMachine()
 	if l.has(CPUSamples) {
 		t.Unseen.CPU = l.sampled("cpu", 0)
 	}
@@ -55,6 +60,7 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 	}
 	t.Rows = l.fold(t.Rows)
 	slices.SortStableFunc(t.Rows, func(a, b Row) int { return cmp.Compare(b.Share.Value, a.Share.Value) })
+	t.TEE = t.group()
 	requested := l.alone(RequestCount)
 	if requested > 0 {
 		requests := perSecond("requests of "+q.Process, requested, l.rate(RequestCount))
@@ -68,6 +74,7 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 		t.Per, divisor = "request", requested
 	}
 	finish(t.Rows, t.Active, divisor)
+	finish(t.Uncosted, t.Active, divisor)
 	for _, a := range []*Amount{&t.Active, &t.Queued, &t.Unexplained, &t.Unseen.CPU, &t.Unseen.Wait} {
 		*a = a.scaled(1 / divisor)
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ type Ledger struct {
 	// counted has events, and of metrics of time seconds. A difference has those that
 	// the treatment has more than the baseline.
 	counted map[Event]float64
+	// shared has what is counted for the whole machine of a process, per second.
+	shared map[Event]float64
 	// units are the calibrated costs in force, in seconds, by Price.Event.
 	units map[string]Amount
 
@@ -23,13 +26,29 @@ type Ledger struct {
 }
 
 func newLedger(k *Catalog) *Ledger {
-	return &Ledger{Catalog: k, counted: map[Event]float64{}, units: map[string]Amount{}}
+	return &Ledger{Catalog: k, counted: map[Event]float64{}, shared: map[Event]float64{}, units: map[string]Amount{}}
 }
 
 // unit is a calibrated cost; one without all its numbers is not known.
 func (l *Ledger) unit(event string) (Amount, bool) {
 	a := l.units[event]
 	return a, 0 < a.Low && a.Low <= a.Value && a.Value <= a.High
+}
+
+// of is the best unit cost of an event that counters count: calibrated or, where this
+// machine has none, of the literature.
+func (l *Ledger) of(p *Price) (Unit, bool) {
+	if p == nil {
+		return Unit{}, false
+	}
+	if each, ok := l.unit(p.Event); ok {
+		return Unit{each.scaled(1 / cmp.Or(p.Per, 1)), Calibrated, p.How}, true
+	}
+	if p.Literature == nil {
+		return Unit{}, false
+	}
+	return Unit{p.Literature.seconds().scaled(1 / cmp.Or(p.Per, 1)), Published,
+		fmt.Sprintf("%s, measured on %s, taken for a clock of 3 GHz (2 to 4); this machine's own cost is not known", p.Literature.Name, p.Literature.On)}, true
 }
 
 // has reports whether anything of a metric was counted.
@@ -43,9 +62,11 @@ func (l *Ledger) has(metric string) bool {
 }
 
 // events are those of a metric, in the order of their labels.
-func (l *Ledger) events(metric string) []Event {
+func (l *Ledger) events(metric string) []Event { return eventsIn(l.counted, metric) }
+
+func eventsIn(counted map[Event]float64, metric string) []Event {
 	var out []Event
-	for e := range l.counted {
+	for e := range counted {
 		if e.Metric == metric {
 			out = append(out, e)
 		}

@@ -17,6 +17,8 @@ var kinds = []func(*Ledger) []row{
 	regions,
 	otherModes,
 	waits,
+	enclaveFaults,
+	transitions,
 }
 
 // row is a Row in the making.
@@ -28,7 +30,12 @@ type row struct {
 	// clock took for the process's own: on the way in and out interrupts are off, and the
 	// clock's interrupt comes when the kernel has been left.
 	hidden Amount
+	// within is the id of the row in whose sampled time this one's is, "" for none.
+	within string
 }
+
+// own is the id of the row of what a process computes for itself.
+const own = "own"
 
 // unseen moves that part into the row, where it is calibrated.
 func (r *row) unseen(rate, unit Amount, calibrated bool) {
@@ -47,15 +54,36 @@ func (l *Ledger) rows() []row {
 	if !l.has(CPUSamples) {
 		return out
 	}
-	own := l.sampled("cpu", l.counted[event(CPUSamples, "mode", "user")])
+	time := l.sampled("cpu", l.counted[event(CPUSamples, "mode", "user")])
 	for _, r := range out {
-		own = own.minus(r.hidden)
+		time = time.minus(r.hidden)
 	}
-	// Where more is hidden than was seen in user mode, the rows explain too much, which the rest shows.
-	if own.Value > 0 {
-		out = append(out, row{Row: Row{ID: "own", Title: "own computing", Part: User, Time: own, Evidence: l.cpuEvidence("user", "")}})
+	out = append(out, row{Row: Row{ID: own, Title: "own computing", Part: User, Time: time, Evidence: l.cpuEvidence("user", "")}})
+	for i := range out {
+		if j := slices.IndexFunc(out, func(o row) bool { return o.ID == out[i].within }); j >= 0 {
+			out[j].give(&out[i])
+		}
 	}
-	return out
+	// Where more is elsewhere than was seen, the rows explain too much, which the rest shows.
+	return slices.DeleteFunc(out, func(r row) bool { return (r.ID == own || r.ID == "faults") && r.Time.Value <= 0 })
+}
+
+// give takes the time of a part out of the row in whose sampled time it is. Events that
+// both count take their part of what is left, too: of entering the kernel, say.
+func (r *row) give(part *row) {
+	r.Time = r.Time.minus(part.Time)
+	if r.Rate == nil || part.Unit == nil || r.Time.Value <= 0 || r.Rate.Value < part.Rate.Value {
+		return
+	}
+	whole := r.Time
+	of := part.Rate.Value / r.Rate.Value
+	part.Time, r.Time = part.Time.plus(whole.scaled(of)), whole.scaled(1-of)
+	part.Unit = &Unit{part.Time.over(*part.Rate), Measured, part.Unit.How + "; with their part of the rest of the time sampled in " + r.Title}
+	rate := r.Rate.minus(*part.Rate)
+	r.Rows, r.Rate, r.Unit = nil, &rate, nil
+	if rate.Value > 0 {
+		r.Unit = measured(r.Time, rate, "the other "+r.Title)
+	}
 }
 
 // priced is a part of a row that is known by its price alone.

@@ -87,6 +87,7 @@ func (t *Text) Tree(tree Tree, causes []FoundCause) {
 		t.row("not explained", "░", tree.UnexplainedShare, tree.Unexplained, "", "")
 	}
 	t.uncosted(tree)
+	t.machine(tree.Machine)
 	t.Line("")
 	for _, c := range tree.Checks {
 		verdict := "holds"
@@ -126,6 +127,9 @@ func (t *Text) head(tree Tree) {
 		tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), requests, tree.Active.time(), tree.Per))
 	if tree.Queued.Value > 0 {
 		t.Wrap("", fmt.Sprintf("They also waited %s a %s for a free CPU.", tree.Queued.time(), tree.Per))
+	}
+	if tree.TEE != nil {
+		t.Wrap("", tree.TEE.Title)
 	}
 }
 
@@ -168,6 +172,45 @@ func tenths(a Amount) string {
 	return fmt.Sprintf("%.1f %% [%.1f, %.1f]", 100*a.Value, 100*a.Low, 100*a.High)
 }
 
+// machine writes what a TEE does on the whole machine.
+func (t *Text) machine(m *Machine) {
+	if m == nil {
+		return
+	}
+	t.Line("")
+	t.Wrap("", "The TEE on the whole machine; nothing says for which process:")
+	inUse := ""
+	if m.Busy > 0 {
+		inUse = fmt.Sprintf("share of %s in use", metric.Value(m.Busy, "cores"))
+	}
+	t.Column("%-27s %-31s %9s %13s %14s", "", inUse, "cores", "rate", "each")
+	for _, r := range m.Rows {
+		rate, each, share, cores := "", "", "", ""
+		if r.Rate != nil {
+			rate = metric.Count(r.Rate.Value) + "/s"
+		}
+		if r.Unit != nil {
+			each = metric.Value(r.Unit.Value, "seconds") + r.Unit.spread()
+		}
+		if r.Time.Value > 0 {
+			cores = metric.Digits(r.Time.Value)
+			if m.Busy > 0 {
+				share = tenths(r.Share)
+			}
+		}
+		t.Column(treeRow, fit(r.Title, 27), bar(r.Share.Value, "█"), share, cores, rate, each)
+		if r.Reason != "" {
+			t.Wrap("  ", "("+r.Reason+")")
+		}
+		for _, part := range r.Rows {
+			t.Column(treeRow, fit("  "+part.Title, 27), "", "", "", metric.Count(part.Rate.Value)+"/s", "")
+		}
+		if r.Advice != "" && r.Share.Value >= leastShare {
+			t.Wrap("  ", "what to do: "+r.Advice)
+		}
+	}
+}
+
 // mostUncosted is how many counters without a share are printed.
 const mostUncosted = 16
 
@@ -179,7 +222,11 @@ func (t *Text) uncosted(tree Tree) {
 	}
 	const row = "%-58s %13s %13s"
 	t.Line("")
-	t.Column(row, "counters without a share, per operation", "baseline", "difference")
+	if tree.Baseline == "" {
+		t.Column(row, "without a share", "", "a "+tree.Per)
+	} else {
+		t.Column(row, "counters without a share, per operation", "baseline", "difference")
+	}
 	for _, r := range tree.Uncosted[:min(mostUncosted, len(tree.Uncosted))] {
 		was, more := "", metric.Value(r.Time.Value, "seconds")
 		if r.Rate != nil {

@@ -24,11 +24,12 @@ type Amount struct {
 // Origin says where a unit cost comes from, best first.
 type Origin string
 
-// The origins: the measured time of these very events, and known events timed on this
-// host. Figures of the literature stand with the prices, and are in no tree.
+// The origins: the measured time of these very events, known events timed on this
+// host, and what others measured on other processors.
 const (
 	Measured   Origin = "measured"
 	Calibrated Origin = "calibrated"
+	Published  Origin = "literature"
 )
 
 // Unit is what one event costs, in seconds.
@@ -75,6 +76,25 @@ type Row struct {
 	Rows []Row `json:"rows,omitempty"`
 	// Reason says what the numbers rest on, or why one is missing.
 	Reason string `json:"reason,omitempty"`
+	// TEE: the row is what the trusted execution environment does.
+	TEE bool `json:"tee,omitempty"`
+}
+
+// Group is the sum of the rows that a TEE adds.
+type Group struct {
+	// Title is a sentence with the number and the rows.
+	Title string `json:"title"`
+	Share Amount `json:"share"`
+}
+
+// Machine is what the TEE does on the whole machine of a process, where no counter
+// says for which process.
+type Machine struct {
+	// Busy is the CPU time in use, in cores; 0 where it is not known.
+	Busy float64 `json:"busy"`
+	// Rows are sorted by time, which is in cores; a share is of Busy. A row without a unit
+	// cost says why.
+	Rows []Row `json:"rows"`
 }
 
 // Check is a comparison of what is explained with what was measured otherwise.
@@ -130,7 +150,11 @@ type Tree struct {
 	UnexplainedShare Amount `json:"unexplainedShare"`
 	// Unseen is what a row that is not there may take.
 	Unseen Unseen `json:"unseen,omitzero"`
-	// Uncosted are the counters of a comparison that have no share, with the reason.
+	// TEE is what the rows of the TEE add up to; nil where there are none.
+	TEE *Group `json:"tee,omitempty"`
+	// Machine is nil where a TEE does nothing that is counted for the whole machine.
+	Machine *Machine `json:"machine,omitempty"`
+	// Uncosted are the counters that have no share, with the reason.
 	Uncosted []Row   `json:"uncosted,omitempty"`
 	Checks   []Check `json:"checks"`
 	// Blind says in sentences what could not be seen.

@@ -24,6 +24,9 @@ type window struct {
 	coverage  map[string]float64 // by source, of those that saw a part
 	deviation map[string]float64 // standard error of their counts as a ratio, by source
 
+	busy      float64 // cores in use on the machine; 0 where it is not known
+	faultTime Amount  // mean of a fault on enclave memory, of all processes; zero where it is not known
+
 	stolen, present float64 // NaN where it is not known
 }
 
@@ -42,10 +45,7 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 	count := func(name string) func(metric.Point) {
 		return func(p metric.Point) { l.counted[EventOf(name, p.Labels)] = p.Value }
 	}
-	for _, part := range []struct {
-		expr string
-		take func(metric.Point)
-	}{
+	parts := []part{
 		{"sum by (mode, call) (" + l.rate(CPUSamples) + ")", count(CPUSamples)},
 		{"sum by (state, call) (" + l.rate(WaitSamples) + ")", count(WaitSamples)},
 		{"sum by (syscall) (" + l.rate(CallCount) + ")", count(CallCount)},
@@ -54,14 +54,28 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		{"sum(" + l.rate(SwitchCount) + ")", count(SwitchCount)},
 		{"sum(" + l.rate(HandshakeCount) + ")", count(HandshakeCount)},
 		{"sum(" + l.rate(RequestCount) + ")", count(RequestCount)},
-		{l.unsteady(), func(p metric.Point) { l.unrest[p.Labels["state"]] = p.Value }},
+		{"sum(" + l.rate(EnclaveFaults) + ")", count(EnclaveFaults)},
+		{"sum by (operation) (" + l.rate(EnclavePages) + ")", count(EnclavePages)},
+		{"sum by (runtime) (" + l.rate(EnclaveEntries) + ")", count(EnclaveEntries)},
+		{"sum by (runtime) (" + l.rate(EnclaveExits) + ")", count(EnclaveExits)},
+		{"sum by (runtime) (" + l.rate(EnclaveAsyncExits) + ")", count(EnclaveAsyncExits)},
+		{l.eachOf(EnclaveFaultTime)(l.span), func(p metric.Point) { l.faultTime = exactly(p.Value) }},
+		{l.unsteady(l.eachOf(EnclaveFaultTime)), func(p metric.Point) { l.faultTime = l.faultTime.within(p.Value) }},
+		{l.unsteady(l.waiting), func(p metric.Point) { l.unrest[p.Labels["state"]] = p.Value }},
 		{"avg by (clock) (" + l.mean("tee_sample_interval_seconds") + ")", func(p metric.Point) { l.tick[p.Labels["clock"]] = p.Value }},
 		{"avg by (event, bound) (" + l.mean("tee_unit_cost_seconds") + ")", l.takeUnit},
 		{"avg by (source) (" + l.mean("teescope_source_coverage_ratio") + ") < 0.999", func(p metric.Point) { l.coverage[p.Labels["source"]] = p.Value }},
 		{"avg by (source) (" + l.mean("teescope_source_standard_error_ratio") + ")", func(p metric.Point) { l.deviation[p.Labels["source"]] = p.Value }},
 		{l.stealing(), func(p metric.Point) { l.stolen = p.Value }},
 		{l.readings(), func(p metric.Point) { l.present = p.Value }},
-	} {
+		{busy.query(l), func(p metric.Point) { l.busy = p.Value }},
+	}
+	for _, kind := range machineKinds {
+		for _, series := range kind.reads {
+			parts = append(parts, part{series.query(l), func(p metric.Point) { l.shared[EventOf(series.name, p.Labels)] = p.Value }})
+		}
+	}
+	for _, part := range parts {
 		points, err := db.Query(ctx, part.expr, q.To)
 		if err != nil {
 			return nil, err
@@ -71,6 +85,12 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		}
 	}
 	return l, nil
+}
+
+// part is a query of a window and what takes each of its points.
+type part struct {
+	expr string
+	take func(metric.Point)
 }
 
 // userSpace selects the page faults that are taken outside the kernel.
@@ -108,18 +128,35 @@ func (w *window) readings() string {
 	return fmt.Sprintf("max(count_over_time(%s[%s])) / (max(max_over_time(count_over_time(%s[1m])[%s:30s]) >= 2) * %g)", up, w.span, up, w.span, w.seconds/60)
 }
 
-// unsteady is the query for half of the 95 % interval of waiting, relative to it, by
-// the spread between parts of the window. A walk over the threads finds many of
-// them in the same state or none, so its samples say less than their number.
-func (w *window) unsteady() string {
+// unsteady is the query for half of the 95 % interval of a rate or mean, relative to it,
+// by the spread between parts of the window.
+func (w *window) unsteady(over func(span string) string) string {
 	part := max(10, math.Ceil(w.seconds/20))
 	n := math.Floor(w.seconds / part)
 	if n < 2 {
 		return "vector(0) > 0" // nothing
 	}
 	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
-	rates := fmt.Sprintf("sum by (state) (rate(%s{%s}[%gs]))[%gs:%gs]", WaitSamples, w.process, part, n*part, part)
-	return fmt.Sprintf("%g * stddev_over_time(%s) / avg_over_time(%s)", t/math.Sqrt(n-1), rates, rates)
+	parts := fmt.Sprintf("(%s)[%gs:%gs]", over(fmt.Sprintf("%gs", part)), n*part, part)
+	return fmt.Sprintf("%g * stddev_over_time(%s) / avg_over_time(%s)", t/math.Sqrt(n-1), parts, parts)
+}
+
+// waiting is the query for time that threads wait. A walk over the threads finds many of
+// them in the same state or none, so its samples say less than their number.
+func (w *window) waiting(span string) string {
+	return fmt.Sprintf("sum by (state) (rate(%s{%s}[%s]))", WaitSamples, w.process, span)
+}
+
+// eachOf is the query for the mean of a histogram of the machine.
+func (w *window) eachOf(histogram string) func(span string) string {
+	return func(span string) string {
+		return fmt.Sprintf("sum(rate(%s_sum{%s}[%s])) / sum(rate(%s_count{%s}[%s]))", histogram, w.machine, span, histogram, w.machine, span)
+	}
+}
+
+// machineRate is the query for the rates of the machine's counters.
+func (w *window) machineRate(name string, more ...string) string {
+	return fmt.Sprintf("rate(%s{%s}[%s])", name, strings.Join(append([]string{w.machine}, more...), ","), w.span)
 }
 
 // takeUnit keeps one number of a calibrated cost.

@@ -124,6 +124,15 @@ func checkTree(t *testing.T, db findings.Querier, tree explain.Tree) {
 		}
 	}
 	walk(tree.Rows)
+	walk(tree.Uncosted)
+	if m := tree.Machine; m != nil {
+		walk(m.Rows)
+		for _, row := range m.Rows {
+			if !row.TEE || (row.Unit == nil && row.Time.Value == 0) != (row.Time.Value == 0) || row.Unit == nil && row.Time.Value == 0 && row.Reason == "" {
+				t.Errorf("row of the machine %+v", row)
+			}
+		}
+	}
 	seen := map[string]bool{}
 	for _, row := range tree.Rows {
 		all += row.Time.Value
@@ -167,6 +176,9 @@ func show(t explain.Tree) string {
 			if r.Cause != "" {
 				fmt.Fprintf(&b, "%s  cause %s\n", indent, r.Cause)
 			}
+			if r.Reason != "" {
+				fmt.Fprintf(&b, "%s  (%s)\n", indent, r.Reason)
+			}
 			for _, ev := range r.Evidence {
 				fmt.Fprintf(&b, "%s  - %s: %.6g %s\n%s    %s\n", indent, ev.Text, ev.Value, ev.Unit, indent, ev.Expr)
 			}
@@ -174,6 +186,17 @@ func show(t explain.Tree) string {
 		}
 	}
 	walk("", t.Rows)
+	if len(t.Uncosted) > 0 {
+		b.WriteString("without a share:\n")
+		walk("  ", t.Uncosted)
+	}
+	if t.TEE != nil {
+		fmt.Fprintf(&b, "tee: %s %s\n", amount(t.TEE.Share), t.TEE.Title)
+	}
+	if t.Machine != nil {
+		fmt.Fprintf(&b, "machine, %.4g cores in use:\n", t.Machine.Busy)
+		walk("  ", t.Machine.Rows)
+	}
 	fmt.Fprintf(&b, "unexplained %s, share %s\n", amount(t.Unexplained), amount(t.UnexplainedShare))
 	for _, c := range known.Found(t) {
 		fmt.Fprintf(&b, "cause: %s: %s [%s]\n", c.Rule, c.Title, strings.Join(c.Rows, ", "))

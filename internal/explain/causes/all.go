@@ -22,6 +22,12 @@ var All = []*explain.Cause{
 	&TLSHandshakes,
 	&SyscallStorm,
 	&CPUPressure,
+	&EPCPaging,
+	&EnclaveTransitions,
+	&GuestExits,
+	&VMExits,
+	&BounceBuffers,
+	&Conversions,
 }
 
 // called reports whether an event is a system call of a list.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
@@ -28,8 +29,7 @@ var enclaveTransitions = &findings.Rule{
 		{Name: "per_cpu_second", Doc: "the same for each second of CPU time of the process", Unit: "1/s", Default: 20_000},
 		{Name: "critical", Doc: "transitions that are critical", Unit: "1/s", Default: 100_000},
 	},
-	Remedy: "Do more for each call (larger buffers, batches, a clock and locks inside the enclave): the process's system calls are mostly calls out of the enclave and show what it " +
-		"asks its host for. Use calls without transitions: switchless calls of the Intel SDK, sgx.insecure__rpc_thread_num in Gramine.",
+	Remedy:    causes.EnclaveTransitions.Remedy,
 	Reference: "https://gramine.readthedocs.io/en/stable/performance.html and " + prices.EnclaveTransition.Source,
 	Run:       findEnclaveTransitions,
 }

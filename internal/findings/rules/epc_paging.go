@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
@@ -27,8 +28,7 @@ var epcPaging = &findings.Rule{
 		{Name: "loaded_back_critical", Doc: "pages loaded back that are critical", Unit: "1/s", Default: 20_000},
 		{Name: "evicted", Doc: "pages written out that are worth an information", Unit: "1/s", Default: 1_000},
 	},
-	Remedy: "Make the working sets of the enclaves fit: run fewer or smaller enclaves at a time, use a smaller heap (sgx.enclave_size in Gramine, kernel_heap_size in Occlum), " +
-		"and keep data outside that need not be inside, encrypted by the application. Reserve more EPC in the firmware (PRMRR size) where the processor allows it.",
+	Remedy:    causes.EPCPaging.Remedy,
 	Reference: sgxDocument + " (EPC, and the reclaimer ksgxd) and " + prices.EPCSwap.Source,
 	Run:       findEPCPaging,
 }

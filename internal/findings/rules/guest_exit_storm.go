@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
@@ -23,7 +24,7 @@ var guestExitStorm = &findings.Rule{
 		{Name: "exceptions", Doc: "virtualization exceptions for one reason", Unit: "1/s", Default: 10_000},
 		{Name: "critical", Doc: "such exceptions that are critical", Unit: "1/s", Default: 100_000},
 	},
-	Remedy:    "Find the code with `bpftrace -e 'kprobe:tdx_handle_virt_exception { @[kstack, ustack] = count(); }'` in the guest.",
+	Remedy:    causes.GuestExits.Remedy,
 	Reference: tdxDocument + " (#VE) and " + prices.VMExit.Source,
 	Run:       findGuestExitStorms,
 }

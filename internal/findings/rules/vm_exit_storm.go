@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/explain/prices"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
@@ -22,8 +23,7 @@ var vmExitStorm = &findings.Rule{
 		{Name: "exits", Doc: "exits of one machine for one reason", Unit: "1/s", Default: 50_000},
 		{Name: "critical", Doc: "such exits that are critical", Unit: "1/s", Default: 500_000},
 	},
-	Remedy: "See what the guest does with `perf kvm stat live -p PID` on the host, and with teescope in the guest: system calls, faults, interrupts. " +
-		"For a confidential guest, tee_vm_vmgexits_total and tee_vm_tdvmcalls_total show what it asks its host for.",
+	Remedy:    causes.VMExits.Remedy,
 	Reference: "https://www.qemu.org/2019/11/15/micro-optimizing-kvm-vmexits/ and " + prices.VMExit.Source,
 	Run:       findVMExitStorms,
 }

@@ -193,7 +193,7 @@ export interface ExplainAmount {
 export type ExplainPart = "user" | "kernel" | "wait";
 
 /** Origin says where a unit cost comes from, best first. */
-export type ExplainOrigin = "measured" | "calibrated";
+export type ExplainOrigin = "measured" | "calibrated" | "literature";
 
 /** Unit is what one event costs, in seconds. */
 export interface ExplainUnit extends ExplainAmount {
@@ -224,12 +224,29 @@ export interface ExplainRow {
   rows?: ExplainRow[];
   /** Reason says what the numbers rest on, or why one is missing. */
   reason?: string;
+  /** TEE: the row is what the trusted execution environment does. */
+  tee?: boolean;
 }
 
 /** Unseen is time of which a sampling clock saw nothing: 0, with the upper end of its interval. Both are zero where the clock's samples are not known. */
 export interface ExplainUnseen {
   cpu: ExplainAmount;
   wait: ExplainAmount;
+}
+
+/** Group is the sum of the rows that a TEE adds. */
+export interface ExplainGroup {
+  /** Title is a sentence with the number and the rows. */
+  title: string;
+  share: ExplainAmount;
+}
+
+/** Machine is what the TEE does on the whole machine of a process, where no counter says for which process. */
+export interface ExplainMachine {
+  /** Busy is the CPU time in use, in cores; 0 where it is not known. */
+  busy: number;
+  /** Rows are sorted by time, which is in cores; a share is of Busy. A row without a unit cost says why. */
+  rows: ExplainRow[] | null;
 }
 
 /** Check is a comparison of what is explained with what was measured otherwise. */
@@ -266,7 +283,11 @@ export interface ExplainTree {
   unexplainedShare: ExplainAmount;
   /** Unseen is what a row that is not there may take. */
   unseen?: ExplainUnseen;
-  /** Uncosted are the counters of a comparison that have no share, with the reason. */
+  /** TEE is what the rows of the TEE add up to; nil where there are none. */
+  tee?: ExplainGroup;
+  /** Machine is nil where a TEE does nothing that is counted for the whole machine. */
+  machine?: ExplainMachine;
+  /** Uncosted are the counters that have no share, with the reason. */
   uncosted?: ExplainRow[];
   checks: ExplainCheck[] | null;
   /** Blind says in sentences what could not be seen. */

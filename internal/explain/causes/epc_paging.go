@@ -1,0 +1,17 @@
+package causes
+
+import "github.com/teescope/teescope/internal/explain"
+
+// EPCPaging is enclave pages that are written out and loaded back, because the EPC is
+// too small for the enclaves.
+var EPCPaging = explain.Cause{
+	Name:  "epc_paging",
+	What:  "loading enclave pages back into the EPC",
+	Fix:   "make the working sets of the enclaves fit into the EPC",
+	Doing: "waiting for enclave pages to be loaded back into the EPC{often}",
+	Remedy: "Make the working sets of the enclaves fit: run fewer or smaller enclaves at a time, use a smaller heap (sgx.enclave_size in Gramine, kernel_heap_size in Occlum), " +
+		"and keep data outside that need not be inside, encrypted by the application. Reserve more EPC in the firmware (PRMRR size) where the processor allows it.",
+	Speaks: func(e explain.Event, _ explain.Circumstances) bool {
+		return e.Metric == explain.EnclavePages && e.Label("operation") == "loaded_back"
+	},
+}

@@ -1,0 +1,41 @@
+package explain
+
+import (
+	"github.com/teescope/teescope/internal/findings"
+)
+
+// transitions has a row for calls into and out of enclaves, and one for asynchronous
+// exits, whose cost nothing tells.
+func transitions(l *Ledger) (out []row) {
+	entries, exits := l.total(EnclaveEntries, everything), l.total(EnclaveExits, everything)
+	if entries+exits > 0 {
+		// Some runtimes show calls into an enclave as entries and calls out of it as exits,
+		// others both halves of each call: the number of calls lies between.
+		most, least := entries+exits, max(entries, exits)
+		rate := Amount{(most + least) / 2, least, most}
+		r := row{event: event(EnclaveEntries), within: own, Row: Row{ID: "transitions", Title: "calls into and out of enclaves", Part: User, TEE: true, Rate: &rate}}
+		for _, side := range []struct {
+			text, metric string
+			v            float64
+		}{{"entries into enclaves", EnclaveEntries, entries}, {"exits from enclaves", EnclaveExits, exits}} {
+			if side.v > 0 {
+				r.Evidence = append(r.Evidence, perSecond(side.text, side.v, l.rate(side.metric)))
+			}
+		}
+		if unit, ok := l.of(l.priceNamed("enclave_transition")); ok {
+			r.Unit, r.Time = &unit, rate.times(unit.Amount)
+			if unit.Origin == Published {
+				r.Reason = "an order of magnitude: " + unit.How
+			}
+		} else {
+			r.Reason = notPriced
+		}
+		out = append(out, r)
+	}
+	if v := l.total(EnclaveAsyncExits, everything); v > 0 {
+		rate := exactly(v)
+		out = append(out, row{Row: Row{ID: "async_exits", Title: "asynchronous exits from enclaves", Part: User, TEE: true, Rate: &rate, Reason: notPriced,
+			Evidence: []findings.Evidence{perSecond("asynchronous exits", v, l.rate(EnclaveAsyncExits))}}})
+	}
+	return out
+}
