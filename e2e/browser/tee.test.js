@@ -89,6 +89,11 @@ describe("the page of confidential virtual machines", { skip: process.env.TEESCO
     'tee_private_memory_converted_bytes_total{direction="to_private"}': 3e6,
     'tee_vm_exits_total{vm="7",type="sev-snp",reason="npf"}': 900,
     'tee_vm_exits_total{vm="7",type="sev-snp",reason="vmgexit"}': 300,
+    // The monitor itself is taken for a process with enclaves.
+    'tee_sgx_process_enclave_faults_total{process="teescope"}': 500,
+    'tee_sgx_process_epc_pages_total{process="teescope",operation="loaded_back"}': 500,
+    "tee_sgx_enclave_fault_duration_seconds_sum{}": 500 * 4e-6,
+    "tee_sgx_enclave_fault_duration_seconds_count{}": 500,
   };
   const now = {
     "tee_swiotlb_size_bytes{}": 2 ** 30,
@@ -104,7 +109,7 @@ describe("the page of confidential virtual machines", { skip: process.env.TEESCO
     const line = (name, value) => name.replace("{", `{job="teescope",instance="${guest}",`).replace(",}", "}") + ` ${value}\n`;
     const server = http.createServer((_, answer) => {
       const seconds = (Date.now() - began) / 1000;
-      const counts = Object.entries(perSecond).map(([name, rate]) => line(name, Math.round(rate * seconds)));
+      const counts = Object.entries(perSecond).map(([name, rate]) => line(name, name.includes("_sum") ? rate * seconds : Math.round(rate * seconds)));
       answer.setHeader("Content-Type", "text/plain; version=0.0.4");
       answer.end([...counts, ...Object.entries(now).map(([name, value]) => line(name, value))].join(""));
     });
@@ -155,7 +160,28 @@ describe("the page of confidential virtual machines", { skip: process.env.TEESCO
     near((await last(page, titles[3])).to_shared, 4e6, "bytes shared");
     assert.deepEqual([(await last(page, titles[0])).used, (await last(page, titles[4])).unaccepted], [2 ** 28, 2 ** 33]);
     assert.equal(await chart(page, "99th-percentile latency").count(), 1);
+    await page.locator("[data-workload] [data-picture]").first().waitFor();
     assert.deepEqual(await barriers(page), []);
+    await check();
+  });
+
+  test("the TEE page leads with the picture of each workload, and the explanation has the TEE's rows", async () => {
+    const { page, check } = await machine({ sgx: { role: "host" } }, "&range=1m");
+    const workload = page.locator("[data-workload=teescope]");
+    await workload.locator("[data-picture] [data-segment=enclave_faults]").waitFor();
+    await workload.getByText(/^The TEE costs teescope .* of its active time: faults on enclave memory/).waitFor();
+    assert.equal(await page.locator("[data-workload]").count(), 1, "no other process has enclaves");
+    assert.deepEqual(await barriers(page), []);
+    await workload.getByRole("link", { name: "teescope" }).click();
+    const row = page.locator("table.cost tr[data-row=enclave_faults]");
+    await row.waitFor();
+    const share = Number(await row.getAttribute("data-share"));
+    assert.ok(share > 0 && share < 1, `share ${share}`);
+    assert.equal(Number(await page.locator("[data-tee]").getAttribute("data-tee")), share, "the TEE's rows add up");
+    // Where the TEE's events are of the whole machine, they have a table of their own.
+    await page.locator("tr[data-row=bounce_buffers]").waitFor();
+    await page.locator("tr[data-row='guest_exits:hlt']").waitFor();
+    assert.deepEqual([await barriers(page), await tooWide(page)], [[], []]);
     await check();
   });
 

@@ -85,8 +85,8 @@ function PairLines(props: LineProps) {
           )}
           <span className="small dim">{kindOf(p.id, p.part)}</span>
         </th>
-        <SideCell label="Before" side={p.before} {...{ per, scale }} part={p.part} />
-        <SideCell label="After" side={p.after} {...{ per, scale }} part={p.part} />
+        <SideCell label="Before" side={p.before} {...{ per, scale }} kind={p.kind} />
+        <SideCell label="After" side={p.after} {...{ per, scale }} kind={p.kind} />
         <td role="cell" className="num" data-label="Difference">
           <Difference pair={p} />
         </td>
@@ -96,12 +96,12 @@ function PairLines(props: LineProps) {
   );
 }
 
-function SideCell({ label, side, per, scale, part }: Pick<LineProps, "per" | "scale"> & { label: string; side: Side | null; part: Pair["part"] }) {
+function SideCell({ label, side, per, scale, kind }: Pick<LineProps, "per" | "scale"> & { label: string; side: Side | null; kind: Pair["kind"] }) {
   return (
     <td role="cell" data-label={label}>
       {side ? (
         <span className="share" title={rawValue(side.share.value, "ratio")}>
-          <ShareBar amount={side.share} scale={scale} part={part} />
+          <ShareBar amount={side.share} scale={scale} kind={kind} />
           <span className="share-text">
             <b>{formatValue(side.share.value, "ratio")}</b> <span className="small dim">{formatRange(side.share, "ratio")}</span>
           </span>

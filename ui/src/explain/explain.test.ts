@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ExplainAmount, ExplainRow, ExplainTree, Explanation } from "../api/types";
 import { formatAmount, formatRange, formatRate, formatSigned, minus, unclear } from "./amount";
-import { byShare, pairTrees, restId, scaleOf } from "./rows";
+import { byShare, pairTrees, restId, scaleOf, segmentsOf } from "./rows";
 import { verdictOn, verdictOnBoth, wholeOf } from "./words";
 
 const amount = (value: number, half = value * 0.1): ExplainAmount => ({ value, low: value - half, high: value + half });
@@ -92,4 +92,18 @@ test("two windows differ, or may not", () => {
   expect(verdictOnBoth(tree([]), tree([], { active: amount(1.5, 0.02) }))).toBe("redis takes 500 ms (472 ms to 528 ms) more per second.");
   expect(verdictOnBoth(tree([]), tree([], { active: amount(1.01, 0.02) }))).toContain("may be none");
   expect(verdictOnBoth(tree([], { subject: "other" }), tree([], { active: amount(0.5, 0.02) }))).toContain("redis, beside other, takes 500 ms");
+});
+
+test("the picture: the TEE first, small rows together, the rest last, and no part below zero", () => {
+  const t = tree([row("own", 0.5), row("transitions", 0.1, { tee: true }), row("enclave_faults", 0.2, { tee: true }), row("a", 0.005), row("b", 0.01), row("gain", -0.1)]);
+  expect(segmentsOf(t).map((s) => [s.id, s.kind])).toEqual([
+    ["enclave_faults", "tee"],
+    ["transitions", "tee"],
+    ["own", "kernel"],
+    ["small", "kernel"],
+    [restId, "rest"],
+  ]);
+  expect(segmentsOf(t)[3]).toMatchObject({ title: "2 others", time: 0.015, share: 0.015 });
+  expect(segmentsOf(tree([row("own", 1)], { unexplained: amount(-0.1), unexplainedShare: amount(-0.1) })).map((s) => s.id)).toEqual(["own"]);
+  expect(segmentsOf(tree([row("own", 0.9), row("a", 0.01)])).map((s) => s.id)).toEqual(["own", "a", restId]);
 });

@@ -30,6 +30,38 @@ export function scaleOf(trees: ExplainTree[]): { min: number; max: number } {
   return { min: Math.max(-1, Math.min(0, ...shares.map((s) => s.low))), max: Math.min(2, Math.max(1, ...shares.map((s) => s.high))) };
 }
 
+/** What a part of the picture is: a kind of time, what the TEE does, or what nothing explains. */
+export type Kind = ExplainPart | "tee" | "rest";
+
+/** The kind of a row. */
+export const kindOfRow = (row: Pick<ExplainRow, "tee" | "part">): Kind => (row.tee ? "tee" : row.part);
+
+/** A part of the picture of a tree: time in seconds, and its share. */
+export interface Segment {
+  id: string;
+  title: string;
+  kind: Kind;
+  time: number;
+  share: number;
+}
+
+/** From this share on a row is a part of its own. */
+const leastSegment = 0.015;
+
+/** The parts of a tree's picture: what the TEE does first, then by share, small ones together; the rest
+ * comes last. What is below zero, as a gain in a comparison, cannot be drawn as a part. */
+export function segmentsOf(tree: ExplainTree): Segment[] {
+  const segment = (r: ExplainRow): Segment => ({ id: r.id, title: r.title, kind: kindOfRow(r), time: r.time.value, share: r.share.value });
+  const all = byShare(tree.rows).map(segment).filter((s) => s.time > 0 && s.share > 0);
+  const [large, small] = [all.filter((s) => s.share >= leastSegment), all.filter((s) => s.share < leastSegment)];
+  const sum = (of: (s: Segment) => number) => small.reduce((n, s) => n + of(s), 0);
+  const out = [...large.filter((s) => s.kind === "tee"), ...large.filter((s) => s.kind !== "tee")];
+  if (small.length === 1) out.push(small[0]!);
+  else if (small.length > 1) out.push({ id: "small", title: `${small.length} others`, kind: small.every((s) => s.kind === "tee") ? "tee" : "kernel", time: sum((s) => s.time), share: sum((s) => s.share) });
+  if (tree.unexplained.value > 0 && tree.unexplainedShare.value > 0) out.push({ id: restId, title: "not explained", kind: "rest", time: tree.unexplained.value, share: tree.unexplainedShare.value });
+  return out;
+}
+
 /** A row in two trees. A side is null where its tree has no such row, and then no
  * difference is known: the time may be in that tree's rest. Nor is one known between
  * a measured time and a mere price. */
@@ -37,6 +69,7 @@ export interface Pair {
   id: string;
   title: string;
   part: ExplainPart | null;
+  kind: Kind;
   before: Side | null;
   after: Side | null;
   difference: ExplainAmount | null;
@@ -50,7 +83,7 @@ export function pairTrees(before: ExplainTree, after: ExplainTree): Pair[] {
   const rest = (t: ExplainTree): Side => ({ time: t.unexplained, share: t.unexplainedShare });
   return [
     ...pairRows(before.rows ?? [], after.rows ?? [], sampled(before) === sampled(after)),
-    { id: restId, title: "Not explained", part: null, before: rest(before), after: rest(after), difference: minus(after.unexplained, before.unexplained), pairs: [] },
+    { id: restId, title: "Not explained", part: null, kind: "rest", before: rest(before), after: rest(after), difference: minus(after.unexplained, before.unexplained), pairs: [] },
   ];
 }
 
@@ -70,6 +103,7 @@ function pairRows(before: ExplainRow[], after: ExplainRow[], alike: boolean): Pa
       id,
       title: known.title,
       part: known.part,
+      kind: kindOfRow(known),
       before: b ?? null,
       after: a ?? null,
       difference: a && b && alike ? minus(a.time, b.time) : null,

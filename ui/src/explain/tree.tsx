@@ -8,7 +8,7 @@ import { Sentence } from "../words/term";
 import { formatRange, formatRate, formatTime } from "./amount";
 import { ShareBar } from "./bar";
 import { Evidence } from "./evidence";
-import { byShare, kindOf, scaleOf } from "./rows";
+import { byShare, kindOf, kindOfRow, scaleOf, type Kind } from "./rows";
 
 interface Props {
   tree: ExplainTree;
@@ -58,7 +58,7 @@ export function Tree({ tree, open, toggle }: Props) {
             {formatTime(tree.unexplained, per)}
           </td>
           <td role="cell" data-label="Share">
-            <Share share={tree.unexplainedShare} scale={scale} part={null} />
+            <Share share={tree.unexplainedShare} scale={scale} kind="rest" />
           </td>
         </tr>
       </tbody>
@@ -86,7 +86,7 @@ function RowLines(props: RowProps) {
             <span className="cost-title">{row.title}</span>
           </button>
           <span className="small dim" style={{ marginInlineStart: `${level * 1.25 + 1.125}rem` }}>
-            {kindOf(row.id, row.part)}
+            {row.tee ? `the TEE, ${kindOf(row.id, row.part)}` : kindOf(row.id, row.part)}
           </span>
         </th>
         <td role="cell" className="num" data-label="How often" title={row.rate ? `${formatRange(row.rate, per === "second" ? "1/s" : "")} with 95 % confidence` : "This time is not made of events that are counted."}>
@@ -105,7 +105,7 @@ function RowLines(props: RowProps) {
           {formatTime(row.time, per)}
         </td>
         <td role="cell" data-label="Share">
-          <Share share={row.share} scale={scale} part={row.part} />
+          <Share share={row.share} scale={scale} kind={kindOfRow(row)} />
         </td>
       </tr>
       {isOpen && (
@@ -120,10 +120,10 @@ function RowLines(props: RowProps) {
   );
 }
 
-function Share({ share, scale, part }: { share: ExplainRow["share"]; scale: RowProps["scale"]; part: ExplainRow["part"] | null }) {
+function Share({ share, scale, kind }: { share: ExplainRow["share"]; scale: RowProps["scale"]; kind: Kind }) {
   return (
     <span className="share" title={rawValue(share.value, "ratio")}>
-      <ShareBar amount={share} scale={scale} part={part} />
+      <ShareBar amount={share} scale={scale} kind={kind} />
       <span className="share-text">
         <b>{formatValue(share.value, "ratio")}</b> <span className="small dim">{formatRange(share, "ratio")}</span>
       </span>

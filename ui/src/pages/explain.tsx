@@ -4,7 +4,9 @@ import { useResource, type Resource } from "../api/resource";
 import type { ExplainFoundCause, Explanation } from "../api/types";
 import { formatRange } from "../explain/amount";
 import { Comparison } from "../explain/compare";
+import { OfMachine } from "../explain/machine";
 import { BeforePicker, Candidates, PerPicker, ProcessPicker } from "../explain/picker";
+import { Picture } from "../explain/picture";
 import { parts } from "../explain/rows";
 import { Tree, useOpen } from "../explain/tree";
 import { verdictOn, verdictOnBoth, wholeOf } from "../explain/words";
@@ -92,9 +94,11 @@ function One({ answer }: { answer: Resource<Explanation> }) {
               <h2 id="tree">Where its time goes</h2>
               <p>Open a row to see its numbers.</p>
             </div>
+            <Picture trees={[{ tree: e.tree }]} />
             {e.tree.rows?.length ? <Tree tree={e.tree} open={open} toggle={toggle} /> : <Nothing explanation={e} />}
             <Key />
           </section>
+          {e.tree.machine && <OfMachine machine={e.tree.machine} />}
           <Doubts of={[e]} />
           <Findings of={e} />
         </div>
@@ -125,6 +129,12 @@ function Both({ then, now }: { then: Resource<Explanation>; now: Resource<Explan
               <h2 id="tree">What changed</h2>
               <p>The largest change is first.</p>
             </div>
+            <Picture
+              trees={[
+                { name: "Before", tree: b.tree },
+                { name: "After", tree: a.tree },
+              ]}
+            />
             {a.tree.rows?.length || b.tree.rows?.length ? <Comparison before={b.tree} after={a.tree} open={open} toggle={toggle} /> : <Nothing explanation={a} />}
             <Key />
           </section>
@@ -155,6 +165,7 @@ function VerdictOf({ explanation: e, show }: { explanation: Explanation; show: (
             ))}
           </ol>
         )}
+        {e.tree.tee && <p data-tee={e.tree.tee.share.value}>{e.tree.tee.title}</p>}
         <p>{v.detail}</p>
       </div>
     </section>
@@ -195,6 +206,10 @@ function Key() {
           {parts[p]}
         </span>
       ))}
+      <span>
+        <span className="share-fill share-tee" />
+        the TEE
+      </span>
       <span>
         <span className="share-fill share-rest" />
         not explained

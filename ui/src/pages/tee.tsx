@@ -2,6 +2,7 @@
 import type { TEE } from "../api/types";
 import { LinesChart, TEEPanel } from "../charts/charts";
 import { latency, subjects, teeCharts, type About, type TEEChart } from "../charts/tee";
+import { Workloads } from "../explain/workloads";
 import { IconGood, IconInfo, IconUnknown, IconWarning } from "../frame/icons";
 import { badgeOf, kindName, teeName } from "../frame/tee-badge";
 import { useMachine } from "../state/machine";
@@ -30,6 +31,7 @@ export default function TEEPage() {
           <p>{here.length > 0 ? "Detected from the kernel and the CPU. A hypervisor could fake both; nothing was attested." : "The checks and their results are below."}</p>
         </div>
       </section>
+      {here.some((t) => t.facts?.active && (t.kind === "sgx" || t.facts.role === "guest")) && <Workloads guest={here.some((t) => t.facts?.active && t.facts.role === "guest")} />}
       {here.map((t) => (
         <Facts key={t.kind} tee={t} />
       ))}

@@ -2,6 +2,7 @@
 import { getDocument } from "../api/client";
 import { useResource } from "../api/resource";
 import type { ResultExplanation } from "../api/types";
+import { Picture } from "../explain/picture";
 import { Tree, useOpen } from "../explain/tree";
 import "../explain/explain.css";
 import { Problem } from "../frame/problem";
@@ -19,6 +20,7 @@ export function Attribution({ document }: { document: string }) {
       <h3>
         {t.subject} against {t.baseline}, {t.case}
       </h3>
+      <Picture trees={[{ tree: t }]} />
       <Tree tree={t} open={open} toggle={toggle} />
     </section>
   ));
