@@ -26,17 +26,17 @@ func serverURL(server string) (*url.URL, error) {
 	return base, nil
 }
 
-// answerLimit, in bytes, has room for some ten thousand findings.
+// answerLimit, in bytes, is enough for some ten thousand findings.
 const answerLimit = 32 << 20
 
-// notAnswered is a monitor's answer with another status than 200, and its reason.
+// notAnswered is a monitor's answer with a status other than 200, and its reason.
 type notAnswered struct {
 	reason string
 	error
 }
 
-// ask decodes a monitor's answer to a GET into answer. Where the monitor itself
-// refused, the error is a notAnswered.
+// ask decodes a monitor's answer to a GET into answer. If the monitor itself refused,
+// the error is a notAnswered.
 func ask(ctx context.Context, u *url.URL, answer any) error {
 	shown := u.Redacted() // without the password
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)

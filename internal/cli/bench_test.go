@@ -22,8 +22,8 @@ func measure(t *testing.T, dir, name string, args ...string) string {
 	return path
 }
 
-// TestBenchBadInput: a mistake is named before anything starts, on one line,
-// with exit status 4, and leaves no file.
+// TestBenchBadInput: a mistake is reported before anything starts, on one line, with
+// exit status 4, and leaves no file.
 func TestBenchBadInput(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
@@ -121,7 +121,7 @@ func TestExperiments(t *testing.T) {
 	}
 	for _, e := range l.Experiments {
 		out, errs, code := run(t, "bench", "run", e.Name, "--dry-run")
-		// Status 4 is right where this machine lacks something, which is named.
+		// Status 4 is right if this machine lacks something, which is named.
 		if code != 0 && !strings.Contains(out, "cannot run here") || !strings.Contains(out, "runs, about") {
 			t.Errorf("%s: exit status %d: %s%s", e.Name, code, out, errs)
 		}
@@ -225,7 +225,7 @@ func TestRunCompareReport(t *testing.T) {
 	}
 }
 
-// TestCalibrate: identical arms give a noise floor, which a comparison takes.
+// TestCalibrate: identical arms give a noise floor, which a comparison accepts.
 func TestCalibrate(t *testing.T) {
 	dir := t.TempDir()
 	floor := filepath.Join(dir, "floor.json")
@@ -252,8 +252,8 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
-// TestArmThatAlwaysFails: the experiment ends early, says why, keeps what there
-// is, and its verdict is no number.
+// TestArmThatAlwaysFails: the experiment ends early, says why and keeps what it has;
+// its verdict is not a number.
 func TestArmThatAlwaysFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
@@ -313,8 +313,8 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// TestNameByFile: results of one name are told apart by their files, and a price
-// by that name is found.
+// TestNameByFile: results of one name are distinguished by their files, and a price is
+// found by that name.
 func TestNameByFile(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string

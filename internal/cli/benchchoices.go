@@ -96,11 +96,11 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 // maxSeed bounds seeds to what a JSON number holds exactly in every language.
 const maxSeed = 1 << 53
 
-// mostPairs is a hundred times what --publish runs. The order of all runs is drawn before
-// the first, so a mistyped number could take all memory.
+// mostPairs is a hundred times what --publish runs. The order of all runs is drawn
+// before the first, so a mistyped number could use up all memory.
 const mostPairs = 100 * bench.PublishPairs
 
-// fewPairs refuses more pairs than that, of an experiment and of its passes.
+// fewPairs refuses more pairs, in an experiment and in its passes.
 func fewPairs(c bench.Choice) error {
 	most := c.Pairs
 	if most == 0 {

@@ -14,7 +14,7 @@ import (
 // target is a platform on which an experiment can run.
 type target struct {
 	name, needs string
-	// setup is done once by hand, before the run.
+	// setup is done by hand, once, before the run.
 	setup []string
 	// envs are the environments there, in the notation of --env; the user replaces
 	// values in capitals.

@@ -19,7 +19,7 @@ type task struct {
 	path string
 }
 
-// finished is the result of a resumed task that has nothing left to do, nil for all
+// finished is the result of a resumed task that is already complete, nil for all
 // others.
 func (t task) finished(resume bool) (*result.Experiment, error) {
 	if !resume {
@@ -57,7 +57,7 @@ func (t task) run(ctx context.Context, o bench.Options, resume bool) (*result.Ex
 	return bench.Run(ctx, t.plan, o, t.path)
 }
 
-// following are the passes after a task; its result gives their load.
+// following are the passes after a task; its result determines their load.
 func (t task) following(e *result.Experiment) ([]task, error) {
 	var out []task
 	for i := range t.plan.Then {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestResumeByName: what is finished is not run again, and what is another experiment's is
-// left alone.
+// TestResumeByName: a finished experiment does not run again, and another experiment's
+// result is left alone.
 func TestResumeByName(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "result.json")
 	arms := []string{"--env", "a=fake", "--env", "b=fake", "--pairs", "1", "--out", out}
@@ -38,13 +38,13 @@ func TestResumeByName(t *testing.T) {
 	}
 }
 
-// TestResumeKnowsThePasses: the file says what follows, without the experiment's name. What
-// a fake prints gives no capacity, so that the passes end before they begin.
+// TestResumeKnowsThePasses: the file lists the passes, without the experiment's name.
+// The fake's output gives no capacity, so the passes end before they begin.
 func TestResumeKnowsThePasses(t *testing.T) {
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "mine.yaml"), filepath.Join(dir, "mine.json")
 	text := "name: mine\nworkload: clock-server\nenvironments: [a=fake, b=fake]\npairs: 3\nno_counters: true\nthen: [{name: half, loads: [50%]}]\n"
-	// The worker is looked for before the first run, and a fake starts none.
+	// The worker is looked up before the first run, and a fake starts none.
 	for name, content := range map[string]string{file: text, filepath.Join(dir, "teescope-work"): "#!/bin/sh\n"} {
 		if err := os.WriteFile(name, []byte(content), 0o700); err != nil {
 			t.Fatal(err)

@@ -96,15 +96,15 @@ func protection(found []tee.Detection) string {
 	return strings.Join(out, ", ")
 }
 
-// unitCosts are the calibration in force, or why there is none.
+// unitCosts are the current calibration, or the reason why there is none.
 type unitCosts struct {
 	*prices.Calibration
 	err error
 }
 
-// calibrated returns the unit costs that a data folder keeps, or measures them
-// where it keeps none of this machine; "" keeps none. It must run before anything
-// is attached.
+// calibrated returns the unit costs stored in a data folder. If it has none for this
+// machine, they are measured and stored; with "" they are not stored. It must run
+// before anything is attached.
 func (o *observer) calibrated(ctx context.Context, dir string) unitCosts {
 	return calibrated(ctx, o.host, o.found, dir, o.log)
 }
@@ -140,8 +140,8 @@ func calibrated(ctx context.Context, h *host.Host, found []tee.Detection, dir st
 	return unitCosts{c, nil}
 }
 
-// traced are the tracepoints that other monitors and tracers have programs on, as
-// far as this process may know.
+// traced are the tracepoints that other monitors and tracers have programs on, as far
+// as this process can see.
 func traced() []string {
 	names, err := bpf.Tracers()
 	if err != nil {
@@ -166,7 +166,7 @@ func (u unitCosts) samples(out []metric.Sample) []metric.Sample {
 	return out
 }
 
-// forResult is the calibration as a result keeps it.
+// forResult is the calibration as stored in a result.
 func (u unitCosts) forResult() *result.UnitCosts {
 	if u.Calibration == nil {
 		return &result.UnitCosts{Reason: u.absent()}
@@ -178,7 +178,7 @@ func (u unitCosts) forResult() *result.UnitCosts {
 	return out
 }
 
-// absent says why there is no cost of anything.
+// absent says why there are no unit costs.
 func (u unitCosts) absent() string {
 	switch {
 	case u.err != nil:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestClaims: what contradicts decides the exit status, for people and machines.
+// TestClaims: contradictions decide the exit status, in text and in JSON.
 func TestClaims(t *testing.T) {
 	const gateway, clean = "../../experiments/claims/phala-gateway.csv", "../claims/testdata/clean/phala-gateway.csv"
 
@@ -41,8 +41,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsBadFiles: a bad file is a tool error that names file and line, and
-// nothing is printed for the good ones.
+// TestClaimsBadFiles: a bad file is a tool error that names file and line, and nothing
+// is printed for the good ones.
 func TestClaimsBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.csv")

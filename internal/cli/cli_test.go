@@ -31,7 +31,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errb.String(), code
 }
 
-// TestHelp: every command has a sentence, an example and help on stdout.
+// TestHelp: every command has a summary, an example and help on stdout.
 func TestHelp(t *testing.T) {
 	for _, c := range []string{"", "doctor", "monitor", "agent", "explain", "bench", "bench list", "bench run", "bench calibrate", "bench plan", "bench commits", "compare", "gate",
 		"report", "history", "history add", "history show", "history detect", "claims", "schema"} {
@@ -72,7 +72,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestLimitFor: the limit never comes close to what is in use.
+// TestLimitFor: the limit always leaves room above what is in use.
 func TestLimitFor(t *testing.T) {
 	for live, want := range map[uint64]int64{0: 120 << 20, 40 << 20: 120 << 20, 100 << 20: 182 << 20, 1 << 30: (1536 + 32) << 20} {
 		if got := limitFor(live); got != want {
@@ -115,7 +115,7 @@ scrape_configs:
 	}
 }
 
-// TestConfigErrors: line, key and what was wanted, in the file's own terms.
+// TestConfigErrors: line, key and the expected value, in the file's own terms.
 func TestConfigErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"foo: 1\n":                                            "line 1: foo is not a known key",
@@ -165,7 +165,7 @@ func FuzzParseConfig(f *testing.F) {
 	})
 }
 
-// allMetrics is every declaration of the program, with the list that it is in.
+// allMetrics is every declared metric of the program, with its list.
 func allMetrics() map[string]*metric.Desc {
 	out := map[string]*metric.Desc{budgetDesc.Name: budgetDesc, unitCostDesc.Name: unitCostDesc}
 	for _, s := range sources.All {
@@ -181,8 +181,8 @@ func allMetrics() map[string]*metric.Desc {
 	return out
 }
 
-// TestRulesNameMetrics: rules speak of metrics as text, so that a renamed one
-// would silence its rule; here the lists meet.
+// TestRulesNameMetrics: rules name metrics as text, so a renamed metric would silence
+// its rule; here the lists meet.
 func TestRulesNameMetrics(t *testing.T) {
 	known := allMetrics()
 	for _, r := range rules.All {
@@ -202,10 +202,10 @@ func TestNaming(t *testing.T) {
 	}
 }
 
-// TestLookNamesWhatBlocks: a file that blocks before any source is open ends the
-// program with its name, not in silence for ever.
+// TestLookNamesWhatBlocks: if a file blocks before any source is open, the program ends
+// and names it instead of hanging.
 func TestLookNamesWhatBlocks(t *testing.T) {
-	t.Parallel() // it takes as long as look is patient
+	t.Parallel() // it takes as long as look's patience
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "proc"), 0o755); err != nil {
 		t.Fatal(err)
@@ -223,8 +223,7 @@ func TestLookNamesWhatBlocks(t *testing.T) {
 	}
 }
 
-// TestDoctorTable: one line and the same columns for every source, whatever is
-// said of it.
+// TestDoctorTable: one line and the same columns for every source, whatever its state.
 func TestDoctorTable(t *testing.T) {
 	d := diagnosis{Sources: []web.Source{
 		{Name: "a", State: "available"},

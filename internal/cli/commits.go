@@ -272,7 +272,7 @@ func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (
 	return b, nil
 }
 
-// lastWords is the last line of the first output that is not empty.
+// lastWords is the last line of the first non-empty output.
 func lastWords(outputs ...[]byte) string {
 	for _, o := range outputs {
 		if lines := strings.Split(strings.TrimSpace(string(o)), "\n"); lines[0] != "" {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// repository makes a repository with a commit for each content of the file run.
+// repository makes a repository with one commit for each content of the file run.
 func repository(t *testing.T, contents ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -70,8 +70,8 @@ func TestBenchCommits(t *testing.T) {
 	}
 }
 
-// TestBenchCommitsInvalid: a commit that crashes, and one that does other work, go into the
-// history with the reason, and lose none of the others.
+// TestBenchCommitsInvalid: a commit that crashes, and one that does other work, enter
+// the history with the reason, and affect no other.
 func TestBenchCommitsInvalid(t *testing.T) {
 	for name, c := range map[string]struct {
 		middle, why string

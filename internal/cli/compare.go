@@ -81,8 +81,8 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 	return es[0], nil
 }
 
-// nameByFile names results after their files where several have one name, as the same
-// workload on three machines does.
+// nameByFile names results after their files if several share a name, such as one
+// workload's results from three machines.
 func nameByFile(es []*result.Experiment, paths []string) {
 	names := map[string]int{}
 	for _, e := range es {

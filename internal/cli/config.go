@@ -32,8 +32,8 @@ type config struct {
 	Notify   notifyConfig             `yaml:"notify"`
 	// Dashboards are shown next to those made on the page, and cannot be changed there.
 	Dashboards []web.Dashboard `yaml:"dashboards"`
-	// Global and ScrapeConfigs are Prometheus' own sections. The store decodes them into
-	// scrape; here they are known keys only.
+	// Global and ScrapeConfigs are Prometheus' own sections. The store decodes them;
+	// here they are only known keys.
 	Global        yaml.Node `yaml:"global"`
 	ScrapeConfigs yaml.Node `yaml:"scrape_configs"`
 
@@ -162,8 +162,8 @@ func (a analysisConfig) options() findings.Options {
 	return o
 }
 
-// apply sets the sources to the file's settings, and to the defaults where the file
-// has none; process is the filter of the command line. It goes on after a source that
+// apply sets the sources to the file's settings, and to the defaults for everything
+// else; process is the filter of the command line. It continues after a source that
 // refuses.
 func (c *config) apply(e *probe.Engine, process string) error {
 	var errs []error
@@ -267,7 +267,7 @@ func keysAt(n *yaml.Node, line int) []string {
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
 	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
-	// wanted translates the decoder's Go types; all others are mappings.
+	// wanted translates the decoder's Go types; every other type is a mapping.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
 		"[]cli.requestsConfig": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
 		"[]cli.receiverConfig": "a list of receivers", "[]web.Dashboard": "a list of dashboards", "[]web.Panel": "a list of panels",

@@ -37,8 +37,8 @@ type reading struct {
 	ran      map[*metric.Desc]bool // counted by a source that delivers and sees its events
 }
 
-// openCounters attaches the sources that count events. The others describe the machine,
-// and a result has its own description.
+// openCounters attaches the sources that count events. The other sources describe the
+// machine, and a result has its own description.
 func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
 	var counting []*probe.Source
 	for _, s := range sources.All {
@@ -175,7 +175,8 @@ func (c *runCounters) cpu(end reading, processes []string) *float64 {
 	})
 }
 
-// cost is the CPU time in seconds that counting used in the kernel in the whole run.
+// cost is the CPU time in seconds that counting used in the kernel during the whole
+// run.
 func (c *runCounters) cost(end reading) *float64 {
 	return c.sum(end, func(s metric.Sample) bool {
 		key := seriesKey(s)
@@ -184,7 +185,7 @@ func (c *runCounters) cost(end reading) *float64 {
 	})
 }
 
-// sum adds up the growth of the chosen series in the whole run; nil without any.
+// sum adds up the growth of the chosen series over the whole run; nil without any.
 func (c *runCounters) sum(end reading, of func(metric.Sample) bool) *float64 {
 	var total *float64
 	for _, key := range slices.Sorted(maps.Keys(end.series)) {

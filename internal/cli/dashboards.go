@@ -12,8 +12,8 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// dashboards are the users', kept in a file, and those of the configuration, which
-// the page cannot change.
+// dashboards are the users', kept in a file, and the configuration's, which the page
+// cannot change.
 type dashboards struct {
 	path string
 
@@ -21,8 +21,8 @@ type dashboards struct {
 	all web.Dashboards
 }
 
-// openDashboards reads the users' dashboards. What is wrong with the file is in the
-// error; there are none then.
+// openDashboards reads the users' dashboards. If the file is damaged, the error says so
+// and there are none.
 func openDashboards(path string) (*dashboards, error) {
 	d := &dashboards{path: path}
 	d.all.Dashboards = []web.Dashboard{}
@@ -41,14 +41,14 @@ func (d *dashboards) Dashboards() web.Dashboards {
 	return d.all
 }
 
-// lock replaces those of the configuration.
+// lock replaces the configuration's dashboards.
 func (d *dashboards) lock(list []web.Dashboard) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all.Locked = list
 }
 
-// SetDashboards replaces the users'.
+// SetDashboards replaces the users' dashboards.
 func (d *dashboards) SetDashboards(list []web.Dashboard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,7 +69,8 @@ func (d *dashboards) SetDashboards(list []web.Dashboard) error {
 	return nil
 }
 
-// checkDashboards names the line of what is wrong with the configuration's.
+// checkDashboards returns the first fault in the configuration's dashboards, with its
+// line.
 func checkDashboards(root *yaml.Node, list []web.Dashboard) error {
 	err := web.CheckDashboards(list, nil, store.CheckExpr)
 	var at *web.DashboardError

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated documents")
 
-// TestDocs compares the generated documents with the code they are made from.
+// TestDocs compares the generated documents with the code that they are generated from.
 func TestDocs(t *testing.T) {
 	for name, want := range map[string]string{
 		"../../docs/metrics.md": metricsDoc(t),
@@ -87,7 +87,7 @@ func metricsDoc(t *testing.T) string {
 	return b.String()
 }
 
-// notes are the parts of a source's section that are no metrics.
+// notes are the parts of a source's section other than metrics.
 func notes(s *probe.Source) string {
 	var b strings.Builder
 	line := func(name, text string) {
@@ -120,7 +120,7 @@ func notes(s *probe.Source) string {
 	return ".\n" + b.String()
 }
 
-// rulesExample is the part of a configuration that is about rules.
+// rulesExample is the part of a configuration that concerns rules.
 const rulesExample = `analysis:
   every: 15s
   long: 5m
@@ -145,7 +145,7 @@ const rulesExample = `analysis:
     reference: https://wiki.example/disks
 `
 
-// TestRulesExample: what the document shows is accepted, and means something.
+// TestRulesExample: the document's example is accepted and takes effect.
 func TestRulesExample(t *testing.T) {
 	c, err := parseConfig([]byte(rulesExample), ".", sources.All)
 	if err != nil {
@@ -185,7 +185,7 @@ func rulesDoc() string {
 	return b.String()
 }
 
-// sentence gives a text the form of one: sources are named in a few words.
+// sentence makes a text a sentence: sources are named in a few words.
 func sentence(s string) string {
 	s = strings.ToUpper(s[:1]) + s[1:]
 	if strings.HasSuffix(s, ".") {
@@ -197,7 +197,7 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// cell makes a text fit for a table.
+// cell makes a text fit into a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 // TestKernelBound: the README states the oldest kernel on which a source that needs BTF
@@ -225,8 +225,8 @@ func TestKernelBound(t *testing.T) {
 	}
 }
 
-// TestArchitectureNamesEveryRoom: each package has its sentence on the map, and
-// the map names no package that is not there.
+// TestArchitectureNamesEveryRoom: the map has a sentence for each package, and names no
+// package that does not exist.
 func TestArchitectureNamesEveryRoom(t *testing.T) {
 	b, err := os.ReadFile("../../docs/architecture.md")
 	if err != nil {

@@ -82,7 +82,7 @@ type explained struct {
 	Explanations []web.Explanation `json:"explanations"`
 	// Before are those of the window of --before.
 	Before []web.Explanation `json:"before,omitempty"`
-	// Problems say why there are no more explanations.
+	// Problems say why explanations are missing.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -121,8 +121,8 @@ func (x explainer) run(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// explanationText writes findings and explanations for a reader. An explanation that
-// was asked for comes first.
+// explanationText writes findings and explanations for a reader. A requested
+// explanation comes first.
 func explanationText(found explained, x explainer) string {
 	var t text
 	if x.process != "" {
@@ -251,13 +251,14 @@ func span(d time.Duration) string {
 	return s
 }
 
-// known is what explanations know.
+// known is what explanations need to know.
 var known = &explain.Catalog{Prices: prices.Catalog(), Causes: causes.All}
 
-// explainWindow is the window of a question that names none.
+// explainWindow is the window of a request that names none.
 const explainWindow = 5 * time.Minute
 
-// explain answers GET explain: the tree, and what the rules found about the process in that window.
+// explain answers GET explain: the tree, and the findings about the process in that
+// window.
 func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanation, error) {
 	if q.To.IsZero() {
 		q.To = m.host.Now()
@@ -270,7 +271,7 @@ func (m *monitor) explain(ctx context.Context, q explain.Question) (web.Explanat
 		return web.Explanation{}, err
 	}
 	e := web.Explanation{Tree: t, Causes: known.Found(t)}
-	// Rules name the machine beside the process where there are several.
+	// Rules name the machine next to the process if there are several.
 	subject := regexp.MustCompile("^" + regexp.QuoteMeta(t.Subject) + "( on " + regexp.QuoteMeta(t.Instance) + ")?$")
 	e.Findings, err = m.history(findings.Filter{From: t.From, To: t.To, Subject: subject})
 	return e, err

@@ -29,9 +29,9 @@ func explainWith(t *testing.T, args ...string) (stdout string, err error) {
 	return out.String(), err
 }
 
-// monitorSaying is a monitor that gives these answers: findings in answer, the
-// processes with the most work in query, where the time of any of them went in
-// explain and, of an earlier window, in before. What is not there is not known.
+// monitorSaying is a monitor with constructed answers: findings in answer, the busiest
+// processes in query, the time of any process in explain and, for an earlier window, in
+// before. Anything else is not found.
 func monitorSaying(t *testing.T, parts map[string]string) string {
 	t.Helper()
 	const nobody = `{"status":"success","data":{"resultType":"vector","result":[]}}`
@@ -60,9 +60,9 @@ func monitorSaying(t *testing.T, parts map[string]string) string {
 	return s.URL + "/"
 }
 
-// TestExplain compares what is printed of a monitor's answers. A case is
-// testdata/explain/NAME.txtar: the files answer, query, explain and before are what
-// the monitor says, args the flags, want the output.
+// TestExplain compares the output for a monitor's answers. A case is
+// testdata/explain/NAME.txtar: the files answer, query, explain and before are the
+// monitor's answers, args the flags, want the output.
 func TestExplain(t *testing.T) {
 	files, err := filepath.Glob("testdata/explain/*.txtar")
 	if err != nil || len(files) == 0 {

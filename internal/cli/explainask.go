@@ -20,9 +20,9 @@ import (
 // busiest is how many processes are explained at once.
 const busiest = 3
 
-// trees asks where the time of the processes in question went: of the one that
-// --process names, of the busiest ones that match it, or of the busiest of all.
-// What the monitor refuses is a problem and no error.
+// trees asks where the time of the selected processes went: the one that --process
+// names, the busiest ones that match it, or the busiest of all. A refusal by the
+// monitor is a problem, not an error.
 func (x explainer) trees(ctx context.Context, base *url.URL, out *explained) error {
 	last := min(time.Duration(x.last), explain.Longest)
 	subjects, err := x.busy(ctx, base, out.At, last)
@@ -67,8 +67,8 @@ func (x explainer) tree(ctx context.Context, base *url.URL, s subject, from, to 
 // subject is a process of a machine.
 type subject struct{ process, instance string }
 
-// busy returns the processes whose threads had the most work in the window, those
-// that ran where nothing is sampled.
+// busy returns the processes whose threads had the most work in the window, or, if
+// nothing is sampled, those with the most CPU time.
 func (x explainer) busy(ctx context.Context, base *url.URL, at time.Time, window time.Duration) ([]subject, error) {
 	which := `process!="other"`
 	if x.process != "" {

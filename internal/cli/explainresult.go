@@ -40,8 +40,8 @@ func (x explainer) result(w io.Writer, path string) error {
 	return err
 }
 
-// costsNow are the unit costs of a data folder, for a result that holds none and whose
-// baseline ran on this machine.
+// costsNow are the unit costs of a data folder, for a result without any whose baseline
+// ran on this machine.
 func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 	costs, err := prices.Load(host.Local(), data)
 	switch {
@@ -58,7 +58,7 @@ func costsNow(e *result.Experiment, data string) *result.UnitCosts {
 	return unitCosts{Calibration: costs}.forResult()
 }
 
-// elsewhere says why costs of a machine are not those of an arm; "" where they are.
+// elsewhere says why a machine's costs do not apply to an arm; "" if they do.
 func elsewhere(env *result.Environment, f machine.Fingerprint) string {
 	switch {
 	case env.Hardware.CPUModel == "" || env.Software.Kernel == "":
@@ -69,8 +69,7 @@ func elsewhere(env *result.Environment, f machine.Fingerprint) string {
 	return ""
 }
 
-// compared writes the verdicts of a result, and for each where the difference comes
-// from.
+// compared writes the verdicts of a result, each with the origin of the difference.
 func compared(e *result.Experiment) string {
 	var t text
 	for i := range e.Comparisons {

@@ -18,7 +18,7 @@ import (
 // findingsKept is how many closed findings are kept on disk.
 const findingsKept = 5000
 
-// What the monitor says of findings.
+// The monitor's own metrics of findings.
 var (
 	findingDesc = &metric.Desc{Name: "teescope_finding_open", Kind: metric.Gauge, Labels: []string{"rule", "subject", "severity"},
 		Help: "1 for each finding that is open, silenced or not."}
@@ -29,16 +29,16 @@ var (
 // findingMetrics lists them.
 var findingMetrics = []*metric.Desc{findingDesc, unsavedDesc}
 
-// acting is what becomes of findings beside being shown: they are remembered,
-// silenced and told.
+// acting is what happens to findings besides being shown: history, silences and
+// notifications.
 type acting struct {
 	past     *findings.History
 	silences *findings.Silences
 	notifier *notify.Notifier
 }
 
-// act opens what findings are kept in, below the data folder, and ties it to the
-// options of the engine.
+// act opens the files of findings below the data folder, and connects them to the
+// engine's options.
 func (m *monitor) act(ao *findings.Options) error {
 	past, list, err := findings.OpenHistory(findings.HistoryOptions{Path: filepath.Join(m.data, "findings.jsonl"),
 		Max: findingsKept, Retention: time.Duration(m.retention), Now: m.host.Now, Log: m.log})
@@ -54,7 +54,7 @@ func (m *monitor) act(ao *findings.Options) error {
 	m.acting = acting{past, silences, notify.New(no)}
 	ao.Past, ao.Silences, ao.Observe = list, silences, m.logFinding
 	ao.Evaluated = func(changed, open []findings.Record) {
-		m.notifier.Tell(changed, open) // first: what the history lacks after a crash is told of as closed, not forgotten
+		m.notifier.Tell(changed, open) // first: after a crash, findings missing from the history are reported as closed, not forgotten
 		m.past.Keep(changed, open)
 	}
 	return nil
@@ -62,8 +62,8 @@ func (m *monitor) act(ao *findings.Options) error {
 
 func (a acting) close() error { return errors.Join(a.notifier.Close(), a.past.Close()) }
 
-// openSilences reads the silences that are kept in a file. What is wrong with some
-// is in the error; known are the rules that there are.
+// openSilences reads the silences kept in a file. The error lists invalid ones; known
+// are the existing rules.
 func openSilences(path string, known []*findings.Rule, now func() time.Time) (*findings.Silences, error) {
 	var kept web.Silences
 	err := load(path, &kept)
@@ -73,12 +73,11 @@ func openSilences(path string, known []*findings.Rule, now func() time.Time) (*f
 	return s, errors.Join(err, bad)
 }
 
-// settingsLimit is the most that a file of settings made on the page may hold.
+// settingsLimit is the maximum size of a file of settings made on the page.
 const settingsLimit = 4 << 20
 
-// load reads a file of settings made on the page; one that is not there is empty.
-// One that cannot be understood is moved aside, so that the next change does not
-// write over it.
+// load reads a file of settings made on the page; a missing file is empty. A damaged
+// file is moved aside, so the next change does not overwrite it.
 func load(path string, v any) error {
 	b, err := findings.ReadFile(path, settingsLimit)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,8 +104,8 @@ func save(path string, v any) error {
 	return nil
 }
 
-// history selects from all findings that are kept, as they are now. What charts ask
-// for again and again is in memory.
+// history selects from all stored findings, in their current state. Findings that
+// charts request often are in memory.
 func (m *monitor) history(f findings.Filter) ([]findings.Record, error) {
 	if m.analysis.Complete(f.From) {
 		return f.Select(m.analysis.Records()), nil
@@ -140,7 +139,7 @@ func (m *monitor) collectFindings(emit func(metric.Sample)) {
 	m.notifier.Collect(emit)
 }
 
-// logFinding says what opened and closed, unless a silence covers it.
+// logFinding logs findings that open and close, unless a silence covers them.
 func (m *monitor) logFinding(r findings.Record) {
 	if r.Silenced != "" {
 		return

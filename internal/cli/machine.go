@@ -35,12 +35,12 @@ func openHost(root string) (*host.Host, error) {
 	return h, nil
 }
 
-// patience is how long looking at the machine may take before the sources are
-// opened, which have a limit of their own. It takes milliseconds where no file blocks.
+// patience limits looking at the machine before the sources are opened, which have
+// their own limit. It takes milliseconds unless a file blocks.
 const patience = 5 * time.Second
 
-// look detects the TEEs and describes the machine. A file that blocks is named in
-// the error; what waits for it is left behind.
+// look detects the TEEs and describes the machine. If a file blocks, the error names
+// it; the blocked goroutine is abandoned.
 func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 	var found []tee.Detection
 	var p web.Platform
@@ -59,8 +59,8 @@ func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 	}
 }
 
-// describe gathers what the machine is. What cannot be read stays empty, which
-// the page shows as unknown.
+// describe collects facts of the machine. An unreadable one stays empty, which the page
+// shows as unknown.
 func describe(h *host.Host, found []tee.Detection) web.Platform {
 	text := func(name string) string { s, _ := h.ReadString(name); return s }
 	lockdown, _ := machine.Chosen(text("/sys/kernel/security/lockdown"))

@@ -9,10 +9,10 @@ import (
 // floor is the memory limit of a monitor with an ordinary number of series.
 const floor = 120 << 20
 
-// limitMemory keeps garbage from doubling the heap: near the limit the collector
-// runs more often. The limit follows the live heap, because below it the collector
-// would run without end and take the workload's CPU. So it is no hard bound.
-// GOMEMLIMIT takes precedence.
+// limitMemory keeps garbage from doubling the heap: near the limit the collector runs
+// more often. The limit follows the live heap, because below it the collector would run
+// without end and take the workload's CPU. So it is not a hard bound. GOMEMLIMIT takes
+// precedence.
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

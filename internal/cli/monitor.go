@@ -81,7 +81,7 @@ type monitor struct {
 	boards   *dashboards
 	costs    unitCosts
 	rounds   atomic.Int64 // readings stored
-	failing  atomic.Bool  // the last round could not be stored, and that was said
+	failing  atomic.Bool  // the last round could not be stored, and this was logged
 }
 
 // budgetDesc lets rules and dashboards compare the cost with the budget.
@@ -165,7 +165,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	return err
 }
 
-// reconfigure applies a configuration while the monitor runs: also windows, rules
+// reconfigure applies a configuration while the monitor runs, including windows, rules
 // and thresholds.
 func (m *monitor) reconfigure(c config) error {
 	rules := c.Analysis.rules()
@@ -174,8 +174,8 @@ func (m *monitor) reconfigure(c config) error {
 	return m.configure(c)
 }
 
-// rulesOptions are a configuration's options for the rules. Where a target is scraped
-// less often than the monitor reads, its interval counts.
+// rulesOptions are a configuration's options for the rules. If a target is scraped less
+// often than the monitor reads, its interval counts.
 func (m *monitor) rulesOptions(c config) findings.Options {
 	o := c.Analysis.options()
 	o.Interval = m.interval
@@ -227,13 +227,13 @@ func sourceOf(list []*probe.Source) map[string]string {
 	return out
 }
 
-// collect reads the sources for /metrics; the rounds are those that are stored.
+// collect reads the sources for /metrics: the same rounds that are stored.
 func (m *monitor) collect(ctx context.Context) []metric.Sample {
 	_, samples := m.engine.Peek(ctx)
 	return m.withOwn(samples)
 }
 
-// withOwn adds what the monitor says of itself.
+// withOwn adds the monitor's own metrics.
 func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	add := func(s metric.Sample) { samples = append(samples, s) }
 	m.store.Collect(add)
@@ -243,7 +243,7 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	return samples
 }
 
-// keep stores one round; a failure is logged when it begins and when it ends.
+// keep stores one round; a failure is logged when it starts and when it ends.
 func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	limitMemory()
 	if err := m.store.Append(at, m.withOwn(samples)); err != nil {

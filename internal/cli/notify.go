@@ -16,11 +16,12 @@ import (
 	"github.com/teescope/teescope/internal/findings/notify"
 )
 
-// notifyConfig is the section notify of the configuration file: who is told of findings.
+// notifyConfig is the section notify of the configuration file: the receivers of
+// findings.
 type notifyConfig struct {
 	MinSeverity findings.Severity `yaml:"min_severity"`
-	// Page is the URL at which readers of notifications reach the page; "" is that
-	// of the listener.
+	// Page is the URL by which readers of notifications reach the page; "" is the
+	// listener's.
 	Page         string           `yaml:"page"`
 	Alertmanager []receiverConfig `yaml:"alertmanager"`
 	Webhooks     []receiverConfig `yaml:"webhooks"`
@@ -28,8 +29,8 @@ type notifyConfig struct {
 	receivers []notify.Receiver
 }
 
-// receiverConfig is one receiver, with what Prometheus' scrape configurations say
-// of HTTP: basic_auth, authorization, tls_config, proxy_url, http_headers ...
+// receiverConfig is one receiver, with the HTTP settings of Prometheus' scrape
+// configurations: basic_auth, authorization, tls_config, proxy_url, http_headers ...
 type receiverConfig struct {
 	Name string `yaml:"name"` // "" takes one from the URL
 	URL  string `yaml:"url"`
@@ -38,16 +39,16 @@ type receiverConfig struct {
 	HTTP        httpconfig.HTTPClientConfig `yaml:",inline"`
 }
 
-// UnmarshalYAML starts from the defaults. It has the older form because the newer
-// one would let unknown keys pass.
+// UnmarshalYAML starts from the defaults. It has the older form because the newer one
+// would accept unknown keys.
 func (r *receiverConfig) UnmarshalYAML(unmarshal func(any) error) error {
 	type plain receiverConfig
 	r.HTTP = httpconfig.DefaultHTTPClientConfig
 	return unmarshal((*plain)(r))
 }
 
-// check names the line of what is wrong, and makes the receivers. Files that the
-// section names are relative to dir.
+// check returns the first fault with its line, and makes the receivers. File names in
+// the section are relative to dir.
 func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 	at := func(keys ...string) string {
 		return where(root, append([]string{"notify"}, keys...)...)
@@ -81,7 +82,7 @@ func (c *notifyConfig) check(root *yaml.Node, dir string) error {
 	return nil
 }
 
-// receiver makes a receiver, or says which key is wrong.
+// receiver makes a receiver, or returns the invalid key.
 func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.Receiver, key string, err error) {
 	u, err := webURL(r.URL)
 	if err != nil {
@@ -108,8 +109,8 @@ func (r receiverConfig) receiver(format *notify.Format, dir string) (to notify.R
 	return to, "", err
 }
 
-// webURL parses the URL of something that speaks HTTP. The error does not repeat
-// it: its path or password may be a secret.
+// webURL parses an HTTP URL. The error does not repeat it, because its path or password
+// may be a secret.
 func webURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -118,7 +119,7 @@ func webURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// fileSafe makes a name of a file from a host's.
+// fileSafe makes a file name from a host's.
 func fileSafe(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {

@@ -67,7 +67,7 @@ func TestNotifyConfig(t *testing.T) {
 	}
 }
 
-// TestDocumentedConfig: the examples of the guide are taken as they stand.
+// TestDocumentedConfig: the guide's examples are accepted unchanged.
 func TestDocumentedConfig(t *testing.T) {
 	b, err := os.ReadFile("../../docs/findings.md")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestDocumentedConfig(t *testing.T) {
 	}
 }
 
-// TestNotifyConfigErrors: line and key, and never the URL, which may be a secret.
+// TestNotifyConfigErrors: line and key, but never the URL, which may be a secret.
 func TestNotifyConfigErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"notify:\n  min_severity: loud\n":                                                                                            `line 2: notify.min_severity: "loud": want info, warning or critical`,
@@ -112,14 +112,14 @@ func TestNotifyConfigErrors(t *testing.T) {
 	}
 }
 
-// TestSecrets: what files hold reaches the receiver, over TLS with an authority of
-// its own, and reaches neither log nor metrics.
+// TestSecrets: the contents of secret files reach the receiver, over TLS with its own
+// authority, but neither log nor metrics.
 func TestSecrets(t *testing.T) {
 	got := make(chan http.Header, 10)
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		got <- r.Header
-		w.WriteHeader(http.StatusForbidden) // so that something is said
+		w.WriteHeader(http.StatusForbidden) // so that something is sent
 	}))
 	defer srv.Close()
 	dir := t.TempDir()
@@ -160,8 +160,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSettingsOfThePage: silences and dashboards outlive a restart, and a file that
-// cannot be understood is not written over.
+// TestSettingsOfThePage: silences and dashboards survive a restart, and a damaged file
+// is not overwritten.
 func TestSettingsOfThePage(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "silences.json")
@@ -193,7 +193,7 @@ func TestSettingsOfThePage(t *testing.T) {
 	if d, err = openDashboards(boards); err != nil || len(d.Dashboards().Dashboards) != 1 || len(d.Dashboards().Locked) != 0 {
 		t.Errorf("read again: %+v, %v", d.Dashboards(), err)
 	}
-	if err := os.Mkdir(boards+".new", 0o700); err != nil { // nothing can be written
+	if err := os.Mkdir(boards+".new", 0o700); err != nil { // no file can be written
 		t.Fatal(err)
 	}
 	if err := d.SetDashboards(nil); err == nil || !strings.Contains(err.Error(), web.ErrNotKept.Error()) || len(d.Dashboards().Dashboards) != 1 {
@@ -210,7 +210,8 @@ func TestSettingsOfThePage(t *testing.T) {
 	}
 }
 
-// TestLogIsOneLine: what a process calls itself steers neither the log nor who reads it.
+// TestLogIsOneLine: a process name can control neither the log nor its reader's
+// terminal.
 func TestLogIsOneLine(t *testing.T) {
 	var log bytes.Buffer
 	m := &monitor{observer: &observer{log: slog.New(slog.NewTextHandler(&log, nil))}}

@@ -108,13 +108,13 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 // open attaches the sources and logs which of them lack something.
 func (o *observer) open() {
 	o.engine = probe.Open(o.host, tee.Found(o.found), o.sources, o.filter)
-	// One source that cannot be set as configured, for instance because its process
-	// has ended, does not keep the others from starting.
+	// If one source cannot be set as configured, for instance because its process has
+	// ended, the others still start.
 	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
 		o.log.Warn("cannot apply the configuration to a source; the others go on", "error", oneLine(err))
 	}
 	for _, st := range o.engine.Status() {
-		// What the hardware hides has no remedy; the page shows it.
+		// What the hardware hides cannot be fixed; the page shows it.
 		if (st.State == probe.Unavailable || st.State == probe.Degraded) && !st.Blind {
 			o.log.Warn("source "+string(st.State), "source", st.Source.Name, "reason", st.Reason, "remedy", st.Remedy)
 		}
@@ -189,8 +189,8 @@ func (o *observer) Close() error {
 	return err
 }
 
-// options are the parts of the HTTP server that agent and monitor share; collect
-// reads one round.
+// options are the HTTP server's options that agent and monitor share; collect reads one
+// round.
 func (o *observer) options(collect func(context.Context) []metric.Sample) web.Options {
 	return web.Options{
 		Metrics:   func(ctx context.Context, b []byte) []byte { return metric.AppendText(b, collect(ctx)) },

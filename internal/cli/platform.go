@@ -27,7 +27,7 @@ const platformSuite = "platform"
 type component struct {
 	name, workload string
 	params         bench.Params
-	// insight says what the value means, by plain arithmetic on it.
+	// insight says what the value means, by simple arithmetic.
 	insight func(v float64) string
 }
 
@@ -70,7 +70,7 @@ func platformChoices(base bench.Choice) []bench.Choice {
 	return out
 }
 
-// runnable leaves out, and names, what this machine lacks something for.
+// runnable drops the components for which this machine lacks something, and names them.
 func runnable(w io.Writer, h *host.Host, plans []*bench.Plan) ([]*bench.Plan, error) {
 	var out []*bench.Plan
 	for _, p := range plans {
@@ -102,7 +102,7 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 		case e == nil && ctx.Err() != nil:
 			printPlatform(env.Stdout, done)
 			return err
-		case e == nil: // the others are no worse for it
+		case e == nil: // a failure does not affect the others
 			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, oneLine(err))
 			status = exitInvalid
 			continue

@@ -67,8 +67,8 @@ func predict(e *result.Experiment, setting string) (string, error) {
 	return t.String(), nil
 }
 
-// sweepsOf finds the comparisons of the primary metric in which a parameter has
-// several values.
+// sweepsOf returns the primary metric's comparisons in which a parameter has several
+// values.
 func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
 	cases := map[string]result.Case{}
 	swept := map[string]map[string]bool{} // the values of each parameter
@@ -124,7 +124,7 @@ func sweepsOf(e *result.Experiment, param string) ([]sweep, error) {
 }
 
 // follow lists the counters whose difference per operation correlates with the cost
-// over the settings, the closest first.
+// over the settings, strongest first.
 func (s sweep) follow(e *result.Experiment) (out []string) {
 	deltas := map[string]map[string]float64{}
 	for _, a := range e.Attribution {

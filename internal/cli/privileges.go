@@ -21,8 +21,8 @@ const (
 	// least keeps what the open sources need for every reading, and CAP_BPF and
 	// CAP_PERFMON, which switching a source on at run time needs.
 	least privileges = "least"
-	// none drops everything. Loaded programs go on and can be attached and detached,
-	// but no source can be opened.
+	// none drops everything. Loaded programs keep running and can be attached and
+	// detached, but no source can be opened.
 	none privileges = "none"
 	// keep drops nothing.
 	keep privileges = "keep"
@@ -43,8 +43,8 @@ func (p *privileges) Set(v string) error {
 }
 
 // drop gives up the capabilities that p does not keep, in all threads and for all
-// children, and sets PR_SET_NO_NEW_PRIVS (capabilities(7)). data is the folder that is
-// written to, "" for none. It returns a line with what is left and what was given up.
+// children, and sets PR_SET_NO_NEW_PRIVS (capabilities(7)). data is the folder to write
+// to, "" for none. It returns a line with the remaining and the dropped capabilities.
 func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 	if p == keep {
 		return "", nil
@@ -64,7 +64,7 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 			stay = append(stay, v)
 		}
 	}
-	lost := map[string]bool{} // what open sources can no longer read
+	lost := map[string]bool{} // files that open sources can no longer read
 	for _, s := range sources {
 		open := s.State == probe.Available || s.State == probe.Degraded
 		for _, n := range s.Source.Needs {

@@ -12,12 +12,12 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// progress prints where an experiment stands: on a terminal one line that is
-// overwritten, elsewhere a line for every tenth of the runs.
+// progress prints an experiment's progress: on a terminal one line that is overwritten,
+// otherwise a line for every tenth of the runs.
 type progress struct {
 	w        io.Writer
 	terminal bool
-	said     int // tenths of the way that lines were printed for
+	said     int // tenths of the runs already printed
 }
 
 func newProgress(w io.Writer) *progress {
@@ -59,7 +59,7 @@ func (p *progress) clear() {
 	}
 }
 
-// round rounds a duration for a reader: to 10 s above a minute, else to 1 s.
+// round rounds a duration for a reader: to 10 s above a minute, otherwise to 1 s.
 func round(d time.Duration) string {
 	if d > time.Minute {
 		return d.Round(10 * time.Second).String()

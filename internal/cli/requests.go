@@ -27,10 +27,10 @@ type requestsConfig struct {
 	Counter      string `yaml:"counter"`
 }
 
-// mostTargets bounds the connections that one reading makes.
+// mostTargets bounds the connections made by one reading.
 const mostTargets = 64
 
-// checkRequests names the line of what makes no sense in the section.
+// checkRequests returns the section's first fault, with its line.
 func checkRequests(list []requestsConfig, root *yaml.Node) error {
 	at := func(i int, key string) string {
 		return fmt.Sprintf("line %d: requests: %s", lineOf(root, "requests", strconv.Itoa(i), key), key)
@@ -80,7 +80,7 @@ func requestTargets(list []requestsConfig, dir string) []servers.Target {
 	return out
 }
 
-// asked are the servers of the configuration in force.
+// asked are the servers of the current configuration.
 type asked struct {
 	atomic.Pointer[[]servers.Target]
 }
@@ -92,7 +92,7 @@ func (a *asked) get() []servers.Target {
 	return nil
 }
 
-// into replaces the source without servers by one that asks those in force.
+// into replaces the source without servers by one that asks the current servers.
 func (a *asked) into(list []*probe.Source) []*probe.Source {
 	out := slices.Clone(list)
 	for i, s := range out {

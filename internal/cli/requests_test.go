@@ -38,8 +38,8 @@ requests:
 	}
 }
 
-// TestRequestsSource: the source that asks takes the place of the one that cannot,
-// and asks whom the configuration names at the time.
+// TestRequestsSource: the source with servers replaces the one without, and asks the
+// servers currently configured.
 func TestRequestsSource(t *testing.T) {
 	a := new(asked)
 	list := a.into(sources.All)

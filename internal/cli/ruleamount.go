@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// scales are the ways to write a value of one of analysis.Evidence's units, with what
-// each is in the base unit. Times are Go's durations.
+// scales are the ways to write a value in one of analysis.Evidence's units, with each
+// one's factor to the base unit. Times are Go's durations.
 var scales = map[string]map[string]float64{
 	"":        {"": 1},
 	"ratio":   {"": 1, "%": 0.01},
@@ -30,7 +30,7 @@ func byteScales(per string) map[string]float64 {
 	}
 }
 
-// examples say what is wanted of a value.
+// examples show how to write a value.
 var examples = map[string]string{
 	"":        "a plain number like 3",
 	"ratio":   "a share or a factor like 20 % or 0.2",
@@ -43,8 +43,8 @@ var examples = map[string]string{
 
 var numberAndUnit = regexp.MustCompile(`^([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(\S*)$`)
 
-// parseAmount reads a value with its unit, in the base unit. The unit is one of those
-// that scales knows; a value in another one is an error that says what is wanted.
+// parseAmount reads a value with its unit and returns it in the base unit. A unit that
+// scales lacks is an error, which says what is expected.
 func parseAmount(text, unit string) (float64, error) {
 	wrong := fmt.Errorf("%q: want %s", text, examples[unit])
 	text = strings.TrimSpace(text)
@@ -70,7 +70,7 @@ func parseAmount(text, unit string) (float64, error) {
 	return v * scale, nil
 }
 
-// guessUnit is the unit that a value is written in: the first that fits, "" for a
+// guessUnit is the unit in which a value is written: the first that fits, "" for a
 // plain number.
 func guessUnit(text string) (string, error) {
 	for _, unit := range []string{"", "ratio", "1/s", "cores", "bytes", "bytes/s", "seconds"} {
@@ -81,7 +81,7 @@ func guessUnit(text string) (string, error) {
 	return "", fmt.Errorf("%q: want a number, plain or with a unit, such as 20k/s, 20 %%, 5ms, 64MiB, 10MB/s or 3 cores", text)
 }
 
-// formatAmount writes a value as parseAmount reads it.
+// formatAmount writes a value in the form that parseAmount reads.
 func formatAmount(v float64, unit string) string {
 	if unit == "seconds" {
 		return time.Duration(math.Round(v * 1e9)).String()

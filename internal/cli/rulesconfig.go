@@ -17,13 +17,13 @@ import (
 	"github.com/teescope/teescope/internal/store"
 )
 
-// ruleConfig is what a configuration says of a built-in rule, at analysis.rules.NAME.
+// ruleConfig is the configuration of a built-in rule, at analysis.rules.NAME.
 type ruleConfig struct {
 	Off           bool `yaml:"off"`
 	windowsConfig `yaml:",inline"`
-	// Thresholds are values with their unit, by the threshold's name.
+	// Thresholds are values with their unit, by name.
 	Thresholds map[string]yaml.Node `yaml:"thresholds"`
-	// Subjects are thresholds for some subjects; of several that match the last counts.
+	// Subjects are thresholds for some subjects; if several match, the last one counts.
 	Subjects []subjectConfig `yaml:"subjects"`
 }
 
@@ -33,7 +33,7 @@ type subjectConfig struct {
 	Thresholds map[string]yaml.Node `yaml:"thresholds"`
 }
 
-// ownConfig is a rule of the user's, at analysis.own.
+// ownConfig is a user's own rule, at analysis.own.
 type ownConfig struct {
 	Name      string            `yaml:"name"`
 	Title     string            `yaml:"title"`
@@ -51,12 +51,12 @@ type ownConfig struct {
 	rule rules.Own
 }
 
-// place says where in a file a key is: "line 3: analysis.own[0].expr".
+// place returns where in a file a key is: "line 3: analysis.own[0].expr".
 type place func(keys ...string) string
 
-// settle checks what the file says of rules and keeps what follows from it: limits,
-// and own rules. An expression that cannot be evaluated is no error here: its rule
-// says so and the others go on. sources has the source of each metric.
+// settle checks the file's rules and stores the resulting limits and own rules. An
+// expression that cannot be evaluated is not an error here: its rule reports it, and
+// the others run. sources maps each metric to its source.
 func (a *analysisConfig) settle(root *yaml.Node, sources map[string]string) error {
 	at := func(keys ...string) string {
 		return where(root, append([]string{"analysis"}, keys...)...)
@@ -116,7 +116,7 @@ func (a *analysisConfig) settleRule(name string, at place) error {
 	return nil
 }
 
-// settleLimits keeps thresholds of a rule for the subjects that match; nil is all.
+// settleLimits stores a rule's thresholds for the subjects that match; nil matches all.
 func (a *analysisConfig) settleLimits(r *findings.Rule, match *regexp.Regexp, thresholds map[string]yaml.Node, at place) error {
 	for _, name := range slices.Sorted(maps.Keys(thresholds)) {
 		i := slices.IndexFunc(r.Thresholds, func(t findings.Threshold) bool { return t.Name == name })
@@ -133,7 +133,7 @@ func (a *analysisConfig) settleLimits(r *findings.Rule, match *regexp.Regexp, th
 	return nil
 }
 
-// listed says which thresholds there are.
+// listed names the existing thresholds.
 func listed(list []findings.Threshold) string {
 	var names []string
 	for _, t := range list {
@@ -192,7 +192,7 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	if o.Above.IsZero() {
 		key, limit = "below", &o.Below
 	}
-	text, negative := strings.CutPrefix(strings.TrimSpace(scalar(limit)), "-") // as of a slope
+	text, negative := strings.CutPrefix(strings.TrimSpace(scalar(limit)), "-") // such as a slope's
 	unit := o.Unit
 	if unit == "" {
 		var err error
@@ -215,7 +215,7 @@ func (a *analysisConfig) settleOwn(i int, at place) error {
 	return nil
 }
 
-// rules are the built-in rules that are not off, and after them the user's own.
+// rules are the enabled built-in rules, followed by the user's own.
 func (a analysisConfig) rules() []*findings.Rule {
 	var out []*findings.Rule
 	for _, r := range rules.All {
@@ -229,8 +229,8 @@ func (a analysisConfig) rules() []*findings.Rule {
 	return out
 }
 
-// tune puts windows and limits into the engine's options. A rule of the user's looks at
-// the time for which it must have held, whatever the others' windows are.
+// tune puts windows and limits into the engine's options. A user's rule covers the time
+// for which it must hold, whatever the other rules' windows.
 func (a analysisConfig) tune(o *findings.Options) {
 	o.PerRule = map[string]findings.Windows{}
 	for name, r := range a.Rules {
@@ -243,9 +243,9 @@ func (a analysisConfig) tune(o *findings.Options) {
 	o.Limits = a.limits
 }
 
-// doubts are what is to be said of the user's rules when they are loaded: those that
-// cannot be evaluated, and those that read a metric that nobody here emits. scraped
-// says whether such a metric may come from elsewhere.
+// doubts are warnings about the user's rules when they are loaded: rules that cannot be
+// evaluated, and rules that read a metric that nothing here emits. scraped says whether
+// such a metric may come from elsewhere.
 func (a analysisConfig) doubts(emitted func(metric string) bool, scraped bool) []error {
 	var out []error
 	for i, o := range a.Own {

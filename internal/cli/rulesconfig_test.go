@@ -100,8 +100,8 @@ func TestRulesConfig(t *testing.T) {
 	}
 }
 
-// TestRulesDoubts: what cannot be evaluated is named with its line, and the others are
-// there all the same.
+// TestRulesDoubts: a rule that cannot be evaluated is named with its line, and the
+// others are still loaded.
 func TestRulesDoubts(t *testing.T) {
 	c, err := parseConfig([]byte(rulesYAML), ".", sources.All)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/teescope/teescope/internal/schematest"
 )
 
-// TestConfigSchema makes the schema from the types, their comments and constants.
+// TestConfigSchema generates the schema from the types, their comments and constants.
 func TestConfigSchema(t *testing.T) {
 	b, err := schematest.Document{Title: "teescope configuration", Value: &config{}, Packages: []string{"cli", "findings", "probe", "web"},
 		YAML: true, Enums: true, Special: scalars}.Schema()
@@ -42,7 +42,7 @@ func scalars(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)`, Examples: []any{"15s", "5m"}}
-	case reflect.TypeFor[yaml.Node](): // an amount with its unit, or a section of Prometheus'
+	case reflect.TypeFor[yaml.Node](): // an amount with its unit, or one of Prometheus' sections
 		return &jsonschema.Schema{}
 	case reflect.TypeFor[httpconfig.URL]():
 		return &jsonschema.Schema{Type: "string"}
@@ -61,8 +61,8 @@ func scalars(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// TestConfigMatchesItsSchema: whatever the documents show as a configuration is
-// taken by the schema and by the program, and both refuse the same mistakes.
+// TestConfigMatchesItsSchema: schema and program accept every configuration shown in
+// the documents, and both refuse the same mistakes.
 func TestConfigMatchesItsSchema(t *testing.T) {
 	doc, err := validator.UnmarshalJSON(bytes.NewReader(configSchema))
 	if err != nil {

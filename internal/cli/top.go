@@ -99,7 +99,7 @@ func (t topper) print(ctx context.Context, w io.Writer, m topModel, base *url.UR
 	}
 }
 
-// interactive says whether keys can be read and the screen be written over.
+// interactive reports whether keys can be read and the screen can be overwritten.
 func interactive(env Env) bool {
 	return isTerminal(env.Stdin) && isTerminal(env.Stdout) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
 }

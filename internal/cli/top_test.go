@@ -21,10 +21,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// topCase is testdata/top/NAME.txtar: what a monitor answers (the files platform,
-// findings, overhead, query and coverage), the size of the terminal, the keys that
-// are pressed, and the screen that is wanted. A file like names a case whose answers
-// it shares.
+// topCase is testdata/top/NAME.txtar: the monitor's answers (the files platform,
+// findings, overhead, query and coverage), the size of the terminal, the pressed keys,
+// and the expected screen. A file like names a case whose answers it shares.
 type topCase struct {
 	file    string
 	archive *txtar.Archive
@@ -60,7 +59,7 @@ func topCases(t *testing.T) []topCase {
 	return out
 }
 
-// recorded is the case that others are made of.
+// recorded is the case that the others derive from.
 func recorded(t *testing.T) topCase {
 	t.Helper()
 	all := topCases(t)
@@ -117,7 +116,7 @@ func (c topCase) want(t *testing.T, name, got string) {
 	}
 }
 
-// key is a key by its name, or the character that it types.
+// key is a key by its name, or by the character it types.
 func key(name string) tea.KeyPressMsg {
 	named := map[string]tea.KeyPressMsg{
 		"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "left": {Code: tea.KeyLeft}, "right": {Code: tea.KeyRight},
@@ -139,7 +138,7 @@ func press(m topModel, keys ...string) topModel {
 	return m
 }
 
-// look makes the model that the command would begin with.
+// look makes the model that the command starts with.
 func (c topCase) look(t *testing.T) topModel {
 	t.Helper()
 	base, err := serverURL(c.serve(t))
@@ -179,7 +178,7 @@ func TestTopScreens(t *testing.T) {
 	}
 }
 
-// TestTopOnce compares what is printed where nobody looks at a terminal.
+// TestTopOnce compares the output without a terminal.
 func TestTopOnce(t *testing.T) {
 	for _, c := range topCases(t) {
 		t.Run(c.name(), func(t *testing.T) {
@@ -194,7 +193,8 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// TestTopRepeats: without a terminal it prints a table after each interval, until it is stopped.
+// TestTopRepeats: without a terminal, it prints a table after each interval until it is
+// stopped.
 func TestTopRepeats(t *testing.T) {
 	c := recorded(t)
 	ctx, stop := context.WithCancel(t.Context())

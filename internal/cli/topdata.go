@@ -48,8 +48,8 @@ var topColumns = []topColumn{
 		expr: `sum by (process, instance) ($r(tee_sgx_process_epc_pages_total))`},
 }
 
-// topQuery is one query for all columns, so that they are of the same moment; the
-// label column says which one a value belongs to.
+// topQuery is one query for all columns, so they are from the same moment; the label
+// column says which column a value belongs to.
 func topQuery() string {
 	var parts []string
 	for _, c := range topColumns {
@@ -58,8 +58,8 @@ func topQuery() string {
 	return strings.Join(parts, " or ")
 }
 
-// ratesIn replaces $r(METRIC): the rate over 15 s, which has two readings and more
-// at the monitor's own interval, or over a minute for what is scraped more seldom.
+// ratesIn replaces $r(METRIC): the rate over 15 s, which has at least two readings at
+// the monitor's own interval, or over a minute for metrics scraped less often.
 func ratesIn(expr string) string {
 	var b strings.Builder
 	for {
@@ -79,10 +79,10 @@ type topSnapshot struct {
 	platform web.Platform
 	findings web.Findings
 	overhead web.Overhead
-	// columns are those of which any process has a value.
+	// columns are those for which any process has a value.
 	columns []topColumn
 	rows    []topRow
-	// machines is how many machines the rows are of.
+	// machines is the number of machines in the rows.
 	machines int
 }
 
@@ -107,7 +107,7 @@ type vector struct {
 	}
 }
 
-// lookAround asks a monitor for all that a table needs.
+// lookAround asks a monitor for everything that a table needs.
 func lookAround(ctx context.Context, base *url.URL) (topSnapshot, error) {
 	var s topSnapshot
 	var processes, covered vector
@@ -153,7 +153,7 @@ func (s *topSnapshot) fill(processes, covered vector) error {
 			return fmt.Errorf("a value of %v: %w", r.Metric, err)
 		}
 		i := slices.IndexFunc(topColumns, func(c topColumn) bool { return c.name == r.Metric["column"] })
-		if i < 0 || v != v { // a share of no CPU time is no number
+		if i < 0 || v != v { // a share of no CPU time is undefined
 			continue
 		}
 		id := [2]string{r.Metric["process"], r.Metric["instance"]}
@@ -190,7 +190,8 @@ func sorted(rows []topRow, column string) []topRow {
 	return out
 }
 
-// compact prints a number with three or four digits ("0", "0.4", "372", "9870", "12.3k", "1.23M").
+// compact prints a number with three or four digits ("0", "0.4", "372", "9870",
+// "12.3k", "1.23M").
 func compact(v float64) string {
 	unit := ""
 	for _, u := range []string{"k", "M", "G", "T"} {
@@ -210,5 +211,5 @@ func compact(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64) + unit
 }
 
-// percentage prints what is in percent already.
+// percentage prints a value that is already in percent.
 func percentage(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }

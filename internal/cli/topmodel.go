@@ -23,8 +23,8 @@ type topModel struct {
 	width, height int
 
 	typing bool   // a filter is being typed
-	typed  string // as far as it is typed
-	bad    string // why what is typed is no filter yet
+	typed  string // the text typed so far
+	bad    string // why the typed text is not a filter yet
 	before *regexp.Regexp
 }
 
@@ -76,7 +76,7 @@ func (m topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // press acts on a key.
 func (m topModel) press(key string) (tea.Model, tea.Cmd) {
 	farthest := m.farthest()
-	m.offset = min(m.offset, farthest) // of a screen that has grown since, or a list that has shrunk
+	m.offset = min(m.offset, farthest) // the screen has grown, or the list has shrunk
 	switch key {
 	case "q":
 		return m, tea.Quit
@@ -108,7 +108,7 @@ func (m topModel) press(key string) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// typeFilter edits the filter; it holds at once, as far as it is one.
+// typeFilter edits the filter; it applies at once if it is valid.
 func (m topModel) typeFilter(k tea.KeyPressMsg) topModel {
 	switch k.String() {
 	case "esc":
@@ -147,7 +147,7 @@ func (m topModel) by() string {
 	return ""
 }
 
-// beside is the column so many places to the right of the one that is sorted by.
+// beside is the column that many places to the right of the sorted one.
 func (m topModel) beside(step int) string {
 	columns := m.snapshot.columns
 	if len(columns) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/web"
 )
 
-// header is what machine this is and what watching it costs, in lines.
+// header describes the machine and the monitor's cost, in lines.
 func (s topSnapshot) header(shown int, filter *regexp.Regexp) []string {
 	p := s.platform
 	first := fmt.Sprintf("teescope top  %s  %s  %d CPUs  %s", orUnknown(p.Hostname), orUnknown(p.Kernel), p.CPUs, s.findings.At.Format("15:04:05"))
@@ -41,7 +41,7 @@ func detections(tees []web.TEE) []tee.Detection {
 	return out
 }
 
-// own says what the monitor itself costs.
+// own describes the monitor's own cost.
 func own(o web.Overhead) string {
 	cpu := 0.0
 	for _, v := range o.CPU {
@@ -60,8 +60,8 @@ func own(o web.Overhead) string {
 	return out
 }
 
-// strip is a line for each open finding, at most limit lines, and says how many
-// more there are and how many rules were not checked.
+// strip is a line for each open finding, at most limit lines, with the number of
+// further findings and of rules not checked.
 func (s topSnapshot) strip(limit int) []string {
 	var out []string
 	for _, r := range s.findings.Findings {
@@ -88,8 +88,8 @@ func (s topSnapshot) strip(limit int) []string {
 	return out
 }
 
-// table is the head and the rows of processes in lines of at most width columns,
-// of which those on the right are left out that have no room; 0 is any width.
+// table is the header and the rows of processes, at most width columns wide; columns on
+// the right that do not fit are dropped; 0 is any width.
 func (s topSnapshot) table(rows []topRow, by string, width int) (head string, lines []string) {
 	name := prettytext.StringWidth("PROCESS")
 	for _, r := range rows {
@@ -141,7 +141,7 @@ func (s topSnapshot) table(rows []topRow, by string, width int) (head string, li
 	return head, lines
 }
 
-// pad makes text exactly as wide, and ends it with a dot where something is cut off.
+// pad makes text exactly that wide, with a dot at the end if it is cut off.
 func pad(text string, width int) string {
 	if prettytext.StringWidth(text) > width {
 		text = prettytext.Trim(text, max(0, width-1)) + "."
@@ -155,7 +155,7 @@ func (m topModel) matching() []topRow {
 	return sorted(rows, m.by())
 }
 
-// plain is a table for a log or a simple terminal: all processes that did something.
+// plain is a table for a log or a simple terminal: all processes with activity.
 func (m topModel) plain() string {
 	rows := slices.DeleteFunc(m.matching(), func(r topRow) bool {
 		for _, v := range r.values {
@@ -173,7 +173,7 @@ func (m topModel) plain() string {
 	return t.String()
 }
 
-// above are the lines above the table, of which so many rows are shown.
+// above are the lines above the table, which shows that many rows.
 func (m topModel) above(shown int) []string {
 	lines := m.snapshot.header(shown, m.filter)
 	if m.err != nil {
@@ -182,17 +182,17 @@ func (m topModel) above(shown int) []string {
 	return append(lines, m.snapshot.strip(max(1, min(4, m.height-8)))...)
 }
 
-// room is for how many rows the screen has place below so many lines, between the
-// table's head and the footer.
+// room is the number of rows that fit between the table's header, below that many
+// lines, and the footer.
 func (m topModel) room(above int) int { return max(0, m.height-above-2) }
 
-// farthest is by how many rows the table can be scrolled.
+// farthest is the number of rows by which the table can be scrolled.
 func (m topModel) farthest() int {
 	shown := len(m.matching())
 	return max(0, shown-m.room(len(m.above(shown))))
 }
 
-// screen is what the terminal shows, and which of its lines is the table's head.
+// screen is what the terminal shows, and the line number of the table's header.
 func (m topModel) screen() (lines []string, head int) {
 	rows := m.matching()
 	lines = m.above(len(rows))
