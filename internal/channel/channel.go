@@ -1,13 +1,12 @@
-// Package channel is an attested secure channel: messages between two peers over
-// any connection, encrypted, in order, and bound to evidence of what the peers are.
+// Package channel is an attested secure channel: messages between two peers over any
+// connection, encrypted, in order, and bound to evidence of what the peers are.
 //
-// It is made of standard parts. Keys come from the Noise Protocol Framework
-// (revision 34, pattern NN with X25519 and SHA-256, NNpsk0 for a resumed session),
-// records are sealed with AES-256-GCM or ChaCha20-Poly1305 under the keys of its
-// Split. NN itself authenticates nobody: each side proves what it is by evidence (a
-// TEE's quote) over Binding of the handshake's hash, which commits to both ephemeral
-// keys and to all that was negotiated. docs/channel.md says which properties follow,
-// and which are not claimed.
+// It consists of standard parts. Keys come from the Noise Protocol Framework (revision
+// 34, pattern NN with X25519 and SHA-256, NNpsk0 for a resumed session); records are
+// sealed with AES-256-GCM or ChaCha20-Poly1305 under the keys of its Split. NN itself
+// authenticates nobody: each side proves what it is by evidence (a TEE's quote) over
+// Binding of the handshake's hash, which commits to both ephemeral keys and everything
+// negotiated. docs/channel.md lists the resulting properties, and those not claimed.
 package channel
 
 import (
@@ -60,22 +59,22 @@ func (s Suite) cipher() noise.CipherFunc {
 var (
 	// ErrEvidence: the peer's evidence is missing or was not accepted.
 	ErrEvidence = errors.New("the peer's evidence was refused")
-	// ErrForged: a record was changed, replayed, left out or put elsewhere.
+	// ErrForged: a record was changed, replayed, omitted or moved.
 	ErrForged = errors.New("a record does not authenticate: it was changed, replayed or out of order")
-	// ErrTruncated: the connection ended before the peer said that it would.
+	// ErrTruncated: the connection ended without the peer's closing frame.
 	ErrTruncated = errors.New("the connection was cut: the peer did not close the session")
-	// ErrTooLarge: a message is larger than the limit of this side.
+	// ErrTooLarge: a message exceeds this side's limit.
 	ErrTooLarge = errors.New("the message is too large")
-	// ErrMalformed: what came is not of this protocol.
+	// ErrMalformed: the peer does not follow this protocol.
 	ErrMalformed = errors.New("not a frame of this protocol")
 	// ErrTimeout: a handshake or a message took too long.
 	ErrTimeout = errors.New("the time limit has passed")
-	// ErrRefused: the peer ended the session because of a fault that it saw.
+	// ErrRefused: the peer ended the session because of a fault it detected.
 	ErrRefused = errors.New("the peer refused")
 )
 
-// Config says how a side behaves. Suite, and Verify for a client, must be set; the
-// rest may be zero.
+// Config configures a side. Suite, and Verify for a client, are required; the rest may
+// be zero.
 type Config struct {
 	// Suite is the cipher; both sides must have the same.
 	Suite Suite
@@ -85,7 +84,8 @@ type Config struct {
 	// without it takes any client; a client without it must say Unverified.
 	Verify     func(ctx context.Context, evidence []byte, binding [64]byte) error
 	Unverified bool
-	// MaxMessage is the most bytes of a message in both directions; 0 is 32 MiB.
+	// MaxMessage is the maximum size of a message in bytes, in both directions; 0 is 32
+	// MiB.
 	MaxMessage int
 	// HandshakeTimeout limits the handshake with its evidence; 0 is 30 s.
 	// MessageTimeout limits each Send and each Receive, waiting included; 0 is none.
@@ -94,12 +94,12 @@ type Config struct {
 	// 0 is 2^20, which is 48 GiB of large records. A session of AES-GCM under one
 	// key stays far below the 2^24.5 records of RFC 8446, section 5.5.
 	RekeyAfter uint64
-	// Sessions keeps what a server needs to resume; nil resumes nothing.
+	// Sessions holds what a server needs to resume sessions; nil resumes none.
 	Sessions *Sessions
-	// Resume is a ticket of an earlier session with the same server. A server that
-	// does not know it any more makes a fresh handshake.
+	// Resume is a ticket of an earlier session with the same server. A server that no
+	// longer knows it makes a fresh handshake.
 	Resume *Ticket
-	// Counters counts what happens, nil nothing. Sides may share one.
+	// Counters counts sessions and faults; nil counts nothing. Sides may share one.
 	Counters *Counters
 	// Now is the clock of tickets; nil is the system's.
 	Now func() time.Time
@@ -108,7 +108,7 @@ type Config struct {
 // Counters count sessions, and faults by kind.
 type Counters struct {
 	Handshakes, Resumed, Rekeys atomic.Uint64
-	// Faults that this side saw. Refused are those that the peer reported.
+	// Faults that this side detected. Refused are those that the peer reported.
 	Evidence, Forged, Truncated, TooLarge, Malformed, Timeouts, Refused atomic.Uint64
 }
 
@@ -128,7 +128,7 @@ func (c *Counters) count(err error) {
 	}
 }
 
-// completed fills in what is zero and refuses what cannot be.
+// completed fills in zero fields and refuses invalid ones.
 func (c Config) completed(client bool) (Config, error) {
 	if c.Suite.cipher() == nil {
 		return c, fmt.Errorf("channel: no %v; there are %v and %v", c.Suite, AESGCM, ChaChaPoly)
@@ -145,7 +145,7 @@ func (c Config) completed(client bool) (Config, error) {
 	return c.limited(), nil
 }
 
-// limited fills in what a session needs after its handshake.
+// limited fills in the fields that a session needs after its handshake.
 func (c Config) limited() Config {
 	if c.MaxMessage == 0 {
 		c.MaxMessage = 32 << 20
@@ -162,9 +162,9 @@ func (c Config) limited() Config {
 	return c
 }
 
-// Conn is a session. One goroutine may send while another receives; Close may be
-// called at any time. After an error nothing more is sent or received, but for a message that
-// Send refused because it is larger than MaxMessage: nothing of it was sent.
+// Conn is a session. One goroutine may send while another receives; Close may be called
+// at any time. After an error nothing more is sent or received, except when Send
+// refuses a message larger than MaxMessage: nothing of it was sent.
 type Conn struct {
 	transport io.ReadWriteCloser
 	config    Config
@@ -180,17 +180,17 @@ type Conn struct {
 	next    *next // nil for a server
 }
 
-// Unprotected is a connection that carries the same messages in the same frames
-// without a handshake and without any protection: what measurements of a channel are
-// compared with. Of the configuration only the limits count.
+// Unprotected is a connection that carries the same messages in the same frames without
+// a handshake and without any protection: the baseline of the channel's measurements.
+// Only the limits of the configuration apply.
 func Unprotected(t io.ReadWriteCloser, c Config) *Conn { return newConn(t, c.limited()) }
 
 func newConn(t io.ReadWriteCloser, c Config) *Conn {
 	return &Conn{transport: t, config: c, out: sender{w: t}, in: receiver{r: t}}
 }
 
-// Evidence is what the peer proved itself with, in this session or in the one that
-// it resumes; empty when it gave none. It was verified only if Verify was set.
+// Evidence is the peer's evidence in this session, or in the one that it resumes; empty
+// if it gave none. It was verified only if Verify was set.
 func (c *Conn) Evidence() []byte { return c.peer }
 
 // Resumed reports whether the session continues an earlier one.
@@ -204,8 +204,7 @@ func (c *Conn) Ticket() *Ticket {
 	return c.next.ticket(c)
 }
 
-// Send sends one message, which is all parts one after the other. Nothing is copied
-// but by the cipher.
+// Send sends one message: all parts, one after the other. Only the cipher copies data.
 func (c *Conn) Send(parts ...[]byte) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
@@ -232,8 +231,8 @@ func (c *Conn) Send(parts ...[]byte) error {
 	return nil
 }
 
-// Receive reads the next message into buf, which grows where it must, and returns
-// it. io.EOF is the end of a session that the peer closed.
+// Receive reads the next message into buf, which grows if needed, and returns it.
+// io.EOF means that the peer closed the session.
 func (c *Conn) Receive(buf []byte) ([]byte, error) {
 	c.receiving.Lock()
 	defer c.receiving.Unlock()
@@ -322,8 +321,8 @@ func (c *Conn) Close() error {
 	return c.transport.Close()
 }
 
-// tell writes a last frame, unless a Send is under way: that ends by the close. A peer
-// that does not read must not hold this side.
+// tell writes a last frame, unless a Send is in progress, which the close ends. A peer
+// that does not read must not block this side.
 func (c *Conn) tell(k kind, body []byte) {
 	if !c.sending.TryLock() {
 		return
@@ -353,8 +352,8 @@ func (c *Conn) failed() error {
 	return nil
 }
 
-// fail ends the session because of err, which is counted, and told to the peer
-// where that helps it. The first fault stays.
+// fail ends the session because of err, counts it, and reports it to the peer if that
+// helps. The first fault is kept.
 func (c *Conn) fail(doing string, err error) error {
 	if c.late.Load() {
 		err = ErrTimeout

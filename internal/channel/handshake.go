@@ -30,15 +30,16 @@ import (
 const (
 	version  = 1
 	prologue = "teescope channel 1"
-	// idSize and shareSize are bytes of a ticket's name and of each side's part of its key.
+	// idSize and shareSize are the sizes in bytes of a ticket's name and of each side's
+	// part of its key.
 	idSize    = 16
 	shareSize = 32
-	// MostEvidence is the largest evidence in bytes: a proof is one record.
+	// MostEvidence is the maximum size of evidence in bytes: a proof is one record.
 	MostEvidence = maxBody - tagSize - shareSize
 )
 
-// side is who makes evidence; it is in the binding, so that nobody's evidence can be
-// sent back to him.
+// side is the side that makes evidence; it is part of the binding, so evidence cannot
+// be reflected to its maker.
 type side string
 
 const (
@@ -46,7 +47,7 @@ const (
 	serverSide side = "server"
 )
 
-// binding is what a side's evidence has to contain (the report data of a quote): a hash
+// binding is what a side's evidence must contain (the report data of a quote): a hash
 // of the handshake's hash, which commits to both ephemeral keys and the prologue.
 func binding(s side, handshake []byte) [64]byte {
 	return sha512.Sum512(fmt.Appendf(nil, "%s evidence of the %s\x00%s", prologue, s, handshake))
@@ -93,18 +94,18 @@ func open(ctx context.Context, t io.ReadWriteCloser, cfg Config, client bool, ru
 	return c, nil
 }
 
-// noise begins a Noise handshake whose prologue has what was said in the clear.
+// noise begins a Noise handshake whose prologue is everything sent in the clear.
 func (c *Conn) noise(initiator bool, said, psk []byte) (*noise.HandshakeState, error) {
 	return noise.NewHandshakeState(noise.Config{CipherSuite: noise.NewCipherSuite(&x25519{}, c.config.Suite.cipher(), noise.HashSHA256),
 		Pattern: noise.HandshakeNN, Initiator: initiator, Prologue: append([]byte(prologue), said...), PresharedKey: psk})
 }
 
-// x25519 is the framework's function 25519 for one handshake, by crypto/ecdh. It
-// remembers the ephemeral key: making one from its bytes, as noise.DH25519 has to,
+// x25519 is the framework's function 25519 for one handshake, using crypto/ecdh. It
+// keeps the ephemeral key: deriving it from its bytes again, as noise.DH25519 must,
 // takes as long as the key exchange itself.
 type x25519 struct{ key *ecdh.PrivateKey }
 
-// GenerateKeypair makes the handshake's one key.
+// GenerateKeypair makes the handshake's only key.
 func (x *x25519) GenerateKeypair(random io.Reader) (noise.DHKey, error) {
 	var err error
 	if x.key, err = ecdh.X25519().GenerateKey(random); err != nil {
@@ -209,8 +210,8 @@ func (c *Conn) accept(ctx context.Context) error {
 	return nil
 }
 
-// hello reads hellos until one can be answered, at most two: a client whose ticket is
-// not known begins afresh.
+// hello reads at most two hellos, until one can be answered: a client whose ticket is
+// unknown starts again.
 func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
 	for again := true; ; again = false {
 		k, body, err := c.clear()
@@ -246,7 +247,8 @@ func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
 			return nil, nil, err
 		}
 		if rest, _, _, err := hs.ReadMessage(nil, body[said:]); err != nil || len(rest) > 0 {
-			// Who does not know the key must not use up another's ticket.
+			// A client that does not know the key must not use up another client's
+			// ticket.
 			c.config.Sessions.put(ticket, c.config.Now())
 			return nil, nil, fmt.Errorf("%w: the client's hello", ErrForged)
 		}
@@ -254,7 +256,7 @@ func (c *Conn) hello() (*noise.HandshakeState, *Ticket, error) {
 	}
 }
 
-// clear reads a frame of the handshake, which has no protection yet.
+// clear reads a frame of the handshake, which is not protected yet.
 func (c *Conn) clear() (kind, []byte, error) {
 	k, size, err := c.in.header()
 	if err != nil {
@@ -271,7 +273,7 @@ func (c *Conn) clear() (kind, []byte, error) {
 	return k, body, nil
 }
 
-// prove appends this side's proof to what will be flushed and returns its share.
+// prove appends this side's proof to the output and returns its share.
 func (c *Conn) prove(ctx context.Context, s side, handshake []byte) ([]byte, error) {
 	proof := make([]byte, shareSize, shareSize+1024)
 	if _, err := rand.Read(proof); err != nil {
@@ -325,14 +327,14 @@ func (c *Conn) verify(ctx context.Context, s side, handshake []byte, ticket *Tic
 	return proof[:shareSize], nil
 }
 
-// next is what the ticket of the next session is made of.
+// next is the secret of the next session's ticket.
 type next struct {
 	client, server, handshake []byte
 	verified                  time.Time
 	trusted                   bool
 }
 
-// verified is when the peer's evidence was: resuming does not make it younger.
+// verified is when the peer's evidence was verified: resuming does not make it younger.
 func (c *Conn) verified(resumed *Ticket) time.Time {
 	if resumed != nil {
 		return resumed.verified
@@ -340,8 +342,8 @@ func (c *Conn) verified(resumed *Ticket) time.Time {
 	return c.config.Now()
 }
 
-// trusted reports whether the peer's evidence was verified, now or in the session that is
-// resumed.
+// trusted reports whether the peer's evidence was verified, in this session or the one
+// it resumes.
 func (c *Conn) trusted(resumed *Ticket) bool {
 	if resumed != nil {
 		return resumed.trusted

@@ -8,9 +8,9 @@ import (
 	"errors"
 )
 
-// Mock makes evidence without a TEE, for tests and for measurements of everything but
-// the quote: an Ed25519 signature of a measurement and the binding by a key that no
-// hardware protects. It proves nothing.
+// Mock makes evidence without a TEE, for tests and for measurements of everything
+// except the quote: an Ed25519 signature over a measurement and the binding, by a key
+// that no hardware protects. It proves nothing.
 type Mock struct {
 	Measurement [48]byte
 	key         ed25519.PrivateKey
@@ -18,7 +18,7 @@ type Mock struct {
 
 const mockHead = "teescope mock evidence, proves nothing\x00"
 
-// NewMock makes a Mock of which equal secrets make the same key, in any process.
+// NewMock makes a Mock; equal secrets give the same key, in any process.
 func NewMock(secret string) *Mock {
 	seed := sha256.Sum256([]byte(secret))
 	return &Mock{key: ed25519.NewKeyFromSeed(seed[:])}
@@ -30,7 +30,7 @@ func (m *Mock) Attest(_ context.Context, binding [64]byte) ([]byte, error) {
 	return append(said, ed25519.Sign(m.key, said)...), nil
 }
 
-// Verify is a Config.Verify that accepts this Mock's evidence alone.
+// Verify is a Config.Verify that accepts only this Mock's evidence.
 func (m *Mock) Verify(_ context.Context, evidence []byte, binding [64]byte) error {
 	want := append(append([]byte(mockHead), m.Measurement[:]...), binding[:]...)
 	signature, ok := bytes.CutPrefix(evidence, want)

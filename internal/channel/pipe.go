@@ -18,7 +18,7 @@ type end struct{ in, out *ring }
 func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }
 func (e *end) Write(p []byte) (int, error) { return e.out.write(p) }
 
-// Close ends both directions. What was written can still be read.
+// Close ends both directions. Written bytes can still be read.
 func (e *end) Close() error {
 	e.in.close()
 	e.out.close()
@@ -61,7 +61,7 @@ func (r *ring) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// stride is how much is written before the reader is woken.
+// stride is how many bytes are written before the reader is woken.
 const stride = 64 << 10
 
 func (r *ring) write(p []byte) (int, error) {

@@ -17,16 +17,17 @@ import (
 const (
 	headerSize = 4
 	tagSize    = 16
-	// recordSize is the plaintext of a full record: large enough that calls of the
-	// kernel and of the cipher do not count, small enough that it stays in a core's
-	// cache, and that the receiver opens one record while the next is sealed.
+	// recordSize is the plaintext of a full record: large enough that the overhead of
+	// system calls and cipher calls is negligible, and small enough that it stays in a
+	// core's cache and that the receiver opens one record while the next is sealed.
 	recordSize = 48 << 10
 	// maxBody is the largest body of a frame in a session (Noise, section 3).
 	maxBody = noise.MaxMsgLen
-	// maxPlain is the largest body without protection, what three bytes can say.
+	// maxPlain is the largest unprotected body, limited by the three bytes of its
+	// length.
 	maxPlain = 1<<24 - 1
-	// together is how much of an unprotected message is copied behind its header, so
-	// that a small one is one call of the kernel.
+	// together is how much of an unprotected message is copied behind its header, so a
+	// small message takes one system call.
 	together = 16 << 10
 )
 
@@ -37,11 +38,11 @@ const (
 	kindAccept                 // server to client, in the clear
 	kindAgain                  // server to client, in the clear: the ticket is not known
 	kindProof                  // evidence, and a share of the next session's key
-	kindPart                   // a piece of a message that goes on
+	kindPart                   // a part of a message, with more to come
 	kindLast                   // the last piece of a message
 	kindRekey                  // the sender's next record has a new key
-	kindClose                  // the sender has ended the session
-	kindRefuse                 // the sender has seen a fault; one byte says which
+	kindClose                  // the sender has closed the session
+	kindRefuse                 // the sender detected a fault; one byte says which
 )
 
 // codes of kindRefuse.
@@ -64,14 +65,14 @@ func refusal(why []byte) error {
 	if len(why) != 1 || int(why[0]) >= len(codes) || why[0] == 0 {
 		return fmt.Errorf("%w: a refusal without a reason", ErrMalformed)
 	}
-	return fmt.Errorf("%w: %s", ErrRefused, codes[why[0]].Error()) // the fault is the peer's to count
+	return fmt.Errorf("%w: %s", ErrRefused, codes[why[0]].Error()) // the peer counts this fault
 }
 
 // sender makes frames.
 type sender struct {
 	w       io.Writer
 	state   *noise.CipherState // nil: no protection
-	out     []byte             // frames that are not written yet
+	out     []byte             // frames not written yet
 	records uint64             // under the present key
 }
 
@@ -98,7 +99,7 @@ func (s *sender) flush() error {
 	return err
 }
 
-// control writes a frame of its own.
+// control writes a control frame.
 func (s *sender) control(k kind, body []byte) error {
 	if err := s.frame(k, body); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (s *sender) rekey() error {
 	return nil
 }
 
-// message writes a message, each full record as soon as it is sealed.
+// message writes a message; each full record is written as soon as it is sealed.
 func (s *sender) message(parts [][]byte) error {
 	for len(parts) > 1 && len(parts[len(parts)-1]) == 0 {
 		parts = parts[:len(parts)-1]
@@ -155,8 +156,8 @@ func (s *sender) message(parts [][]byte) error {
 	return s.flush()
 }
 
-// plain writes the head of a large body with the header, and the rest from where it
-// is, since there is no cipher that would move it.
+// plain writes the start of a large body together with the header, and the rest in
+// place, since no cipher copies it.
 func (s *sender) plain(k kind, body []byte) error {
 	head := min(len(body), together-headerSize)
 	if err := s.frame(k, body[:head]); err != nil {
@@ -178,12 +179,12 @@ func (s *sender) plain(k kind, body []byte) error {
 type receiver struct {
 	r        io.Reader
 	state    *noise.CipherState // nil: no protection
-	buf      []byte             // buf[from:to] was read and is not used yet
+	buf      []byte             // buf[from:to] was read but not used yet
 	from, to int
 }
 
-// Sizes of the buffer: what is enough for a handshake, and two frames of the largest
-// kind from the first large one on.
+// Buffer sizes: enough for a handshake; and two frames of the largest kind, from the
+// first large one on.
 const (
 	littleRoom = 2 << 10
 	room       = 2 * (headerSize + maxBody)
@@ -210,8 +211,8 @@ func (r *receiver) fill(n int) error {
 	return cut(err)
 }
 
-// cut is what an error of reading means: whatever ended the connection, the peer did
-// not say that it would.
+// cut is the meaning of a read error: whatever ended the connection, the peer did not
+// announce it.
 func cut(err error) error {
 	switch {
 	case err == nil:
@@ -223,7 +224,7 @@ func cut(err error) error {
 	}
 }
 
-// overhead is what a body has besides the plaintext.
+// overhead is the size of a body besides the plaintext.
 func (r *receiver) overhead() int {
 	if r.state == nil {
 		return 0
@@ -261,8 +262,8 @@ func (r *receiver) body(dst []byte, k kind, size int) ([]byte, error) {
 	return out, nil
 }
 
-// grown makes room for n bytes behind dst. Memory is taken a record at a time, or as
-// much again as is there: a peer cannot make this side hold more than it sends.
+// grown makes room for n bytes behind dst. It adds a record at a time, or doubles the
+// size: a peer cannot make this side hold more memory than it sends.
 func grown(dst []byte, n int) []byte {
 	if cap(dst)-len(dst) >= n {
 		return dst
@@ -270,7 +271,7 @@ func grown(dst []byte, n int) []byte {
 	return append(make([]byte, 0, max(2*cap(dst), len(dst)+n)), dst...)
 }
 
-// plainBody reads past the buffer, to where the message shall be.
+// plainBody reads directly into the message, past the buffer.
 func (r *receiver) plainBody(dst []byte, k kind, size int) ([]byte, error) {
 	if k != kindPart && k != kindLast && size > maxBody {
 		return nil, fmt.Errorf("%w: a frame of %d bytes", ErrMalformed, size)

@@ -12,14 +12,14 @@ type Ticket struct {
 	id       [idSize]byte
 	key      [32]byte
 	peer     []byte    // the peer's evidence
-	verified time.Time // when the peer's evidence was, or would have been
-	trusted  bool      // it was verified, and not just taken
+	verified time.Time // when the peer's evidence was verified, or would have been
+	trusted  bool      // it was verified, not only accepted
 }
 
-// resumable is how long evidence that was verified stands for further sessions.
+// resumable is how long verified evidence is valid for further sessions.
 const resumable = 10 * time.Minute
 
-// usable is the ticket, or nil where the handshake has to be fresh.
+// usable is the ticket, or nil if the handshake must be fresh.
 func (t *Ticket) usable(c Config) *Ticket {
 	if t == nil || !t.suits(c) || c.Now().Sub(t.verified) > resumable {
 		return nil
@@ -27,13 +27,13 @@ func (t *Ticket) usable(c Config) *Ticket {
 	return t
 }
 
-// suits reports whether a side that is so configured may resume the ticket's session: one
-// in which nothing was verified stands for nothing.
+// suits reports whether a side with this configuration may resume the ticket's session:
+// a session without verification cannot replace one with it.
 func (t *Ticket) suits(c Config) bool { return t.suite == c.Suite && (t.trusted || c.Verify == nil) }
 
-// Sessions are what a server keeps to resume sessions: the newest ones, each for
-// ten minutes after its client's evidence was verified, each for one use. A nil
-// Sessions keeps nothing. It serves any number of connections.
+// Sessions are a server's resumable sessions: the newest ones, each for ten minutes
+// after its client's evidence was verified, each usable once. A nil Sessions keeps
+// nothing. It serves any number of connections.
 type Sessions struct {
 	mu    sync.Mutex
 	most  int
@@ -46,7 +46,7 @@ func NewSessions(most int) *Sessions {
 	return &Sessions{most: most, byID: map[[idSize]byte]*list.Element{}}
 }
 
-// put keeps a ticket, and forgets those that are too old or too many.
+// put stores a ticket, and drops those that are too old or too many.
 func (s *Sessions) put(t *Ticket, now time.Time) {
 	if s == nil || t == nil {
 		return
@@ -62,7 +62,7 @@ func (s *Sessions) put(t *Ticket, now time.Time) {
 	}
 }
 
-// take removes and returns the ticket of that name, nil where there is none.
+// take removes and returns the ticket with that name, nil if there is none.
 func (s *Sessions) take(id [idSize]byte, now time.Time) *Ticket {
 	if s == nil {
 		return nil

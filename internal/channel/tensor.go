@@ -30,7 +30,7 @@ func (d DType) size() int {
 }
 
 // Tensor is a message of a model: a name, the type and the number of its elements, and
-// the elements, row by row and little-endian.
+// the elements, row-major and little-endian.
 type Tensor struct {
 	Name  string
 	DType DType
@@ -38,8 +38,8 @@ type Tensor struct {
 	Data  []byte
 }
 
-// What a tensor may have at most. The head ends at a multiple of 64 bytes, so that
-// elements lie in memory as vector instructions want them where the message does.
+// Limits of a tensor. The head ends at a multiple of 64 bytes, so elements are aligned
+// for vector instructions if the message is.
 const (
 	mostDims  = 32
 	mostName  = 255
@@ -48,7 +48,7 @@ const (
 	tensorTag = 0xa7 // the first byte of every tensor message
 )
 
-// bytes is the size of the data that shape and type ask for.
+// bytes is the size of the data, from shape and type.
 func (t Tensor) bytes() (uint64, error) {
 	n := uint64(t.DType.size())
 	if n == 0 {
@@ -63,7 +63,8 @@ func (t Tensor) bytes() (uint64, error) {
 	return n, nil
 }
 
-// Parts are the parts of the tensor's message, for Send: a new head, and Data as it is.
+// Parts are the parts of the tensor's message, for Send: a new head, and Data
+// unchanged.
 func (t Tensor) Parts() ([][]byte, error) {
 	if len(t.Shape) > mostDims || len(t.Name) > mostName {
 		return nil, fmt.Errorf("tensor %.40q of %d dimensions: at most %d, and %d bytes of name: %w", t.Name, len(t.Shape), mostDims, mostName, ErrTooLarge)

@@ -8,9 +8,9 @@ import (
 const (
 	// slackShare allows for numbers that were computed before they were rounded.
 	slackShare = 0.001
-	// aboutShare is what "about", "approximately" and ~ stand for.
+	// aboutShare is the tolerance of "about", "approximately" and ~.
 	aboutShare = 0.10
-	// linearShare is how far a linear scaling may be from the line.
+	// linearShare is the tolerance of linear scaling.
 	linearShare = 0.10
 	// maxFollows bounds the lines of one finding.
 	maxFollows = 6
@@ -18,7 +18,7 @@ const (
 
 var percent = unit{name: "%", scale: 0.01}
 
-// Check re-derives everything that the table says of itself.
+// Check re-derives everything that the table claims about itself.
 func (t *Table) Check() Report {
 	r := Report{Title: t.Title, Source: t.Source, Findings: []Finding{}}
 	t.implied(&r)
@@ -48,7 +48,7 @@ func (t *Table) Check() Report {
 	return r
 }
 
-// add takes a finding that has found something and bounds its length.
+// add appends a finding that is not empty, with its length bounded.
 func (r *Report) add(f Finding) {
 	if len(f.Follows) == 0 {
 		return
@@ -106,8 +106,8 @@ func (t *Table) derived(r *Report) {
 	}
 }
 
-// judge decides one statement. It fills the finding and returns how many
-// evaluations it rests on; without follows nothing contradicts it.
+// judge decides one statement. It fills the finding and returns the number of its
+// evaluations; if follows is empty, nothing contradicts it.
 func (t *Table) judge(s statement, f *Finding) (int, error) {
 	f.Kind = Arithmetic
 	switch s.what {
@@ -141,12 +141,12 @@ func (t *Table) judge(s statement, f *Finding) (int, error) {
 type point struct {
 	e *expr
 	q quantity
-	// row is that of the expression's first cell, so that an arm can be named.
+	// row is the row of the expression's first cell, used to name an arm.
 	row int
 }
 
-// points evaluates an expression once for each set of cells that it takes over
-// the rows which where leaves. Rows without all the cells are left out.
+// points evaluates an expression once for each set of cells over the rows selected by
+// where. Rows without all the cells are left out.
 func (t *Table) points(e *expr, where []selector) ([]point, error) {
 	var out []point
 	seen := map[string]bool{}
@@ -182,7 +182,7 @@ func (t *Table) points(e *expr, where []selector) ([]point, error) {
 	return out, nil
 }
 
-// both evaluates the two sides of a comparison in step.
+// both evaluates the two sides of a comparison together.
 func (t *Table) both(s statement) (l, r []point, err error) {
 	pair := &expr{op: "call", fn: "", args: s.args}
 	seen := map[string]bool{}
@@ -297,13 +297,13 @@ func things(noun string) string {
 	return noun + "s"
 }
 
-// holds reports whether some reading of the rounded numbers makes it true.
+// holds reports whether the statement is true for some reading of the rounded numbers.
 func (t *Table) holds(s statement, l quantity, r point, slack float64) bool {
 	lo, hi := r.q, r.q
 	literal := r.e.op == "num"
 	switch s.op {
 	case "=":
-		if literal && s.what == "claim" { // the number of a law is not a printed one
+		if literal && s.what == "claim" { // a law's number is not a printed one
 			lo = r.e.num.stated(r.e.unit)
 		}
 		return !apart(l, lo, slack)
@@ -325,8 +325,8 @@ func (t *Table) holds(s statement, l quantity, r point, slack float64) bool {
 	return l.hi >= lo.lo-slack*abs(lo.v)
 }
 
-// bound is the end of a range: rounded, but a bound of one digit is not half
-// of it wrong.
+// bound is the end of a range: rounded, but a bound of one digit is not off by half of
+// itself.
 func bound(e *expr) quantity {
 	q := exact(e.num.v*e.unit.scale, e.unit.dims)
 	d := min(e.num.ulp/2*e.unit.scale, 0.05*abs(q.v))
@@ -334,8 +334,8 @@ func bound(e *expr) quantity {
 	return q
 }
 
-// unitOf is the unit to print a comparison in: that of the claimed number, else
-// that of the first cell when it fits.
+// unitOf is the unit in which a comparison is printed: that of the claimed number,
+// otherwise that of the first cell if it fits.
 func (t *Table) unitOf(l, r *expr) unit {
 	if r.op == "num" && r.unit.name != "" {
 		return r.unit
@@ -355,7 +355,7 @@ func (t *Table) unitOf(l, r *expr) unit {
 	return base(q.dims)
 }
 
-// base is the plain unit of a dimension, for results that no cell has the unit of.
+// base is the plain unit of a dimension, for results whose unit no cell has.
 func base(d dims) unit {
 	u := one
 	u.dims = d

@@ -1,15 +1,15 @@
-// Package claims re-derives the headlines of a published table from the
-// table's own cells and says which of them the table contradicts.
+// Package claims re-derives the headlines of a published table from the table's own
+// cells and reports those that the table contradicts.
 //
-// A claims file is the table as CSV under a header of comment lines. The header
-// names the columns with unit and kind, gives the formulas of derived columns,
-// the laws and ceilings that the numbers must obey, and the claims made of
-// them, in the language that experiments/claims/README.md describes.
+// A claims file is the table as CSV under a header of comment lines. The header names
+// the columns with unit and kind, and gives the formulas of derived columns, the laws
+// and ceilings that the numbers must obey, and the claims about them, in the language
+// that experiments/claims/README.md describes.
 //
-// Every number is taken as printed: a cell is the interval of values that round
-// to it, and formulas are evaluated on intervals. A contradiction is therefore
-// one that no rounding explains. The package is pure: it reads bytes and
-// returns findings. What it does not do is judge how a number was measured.
+// Every number is taken as printed: a cell is the interval of values that round to it,
+// and formulas are evaluated on intervals. So rounding cannot explain a contradiction.
+// The package is pure: it reads bytes and returns findings. It does not judge how a
+// number was measured.
 package claims
 
 // Kind says what is wrong.
@@ -19,23 +19,23 @@ type Kind string
 const (
 	Arithmetic Kind = "arithmetic"          // the number does not follow from the cells
 	Average    Kind = "average"             // an average or a sum does not follow from the rows
-	Difference Kind = "difference-as-ratio" // a difference in the metric's unit is offered as a ratio or percentage
-	Points     Kind = "points-as-percent"   // a difference of percentages is offered as a percentage
+	Difference Kind = "difference-as-ratio" // a difference in the metric's unit is presented as a ratio or percentage
+	Points     Kind = "points-as-percent"   // a difference of percentages is presented as a percentage
 	Base       Kind = "wrong-base"          // the same cells, but another quotient of them
 	Column     Kind = "wrong-column"        // another column gives the number
 	Row        Kind = "wrong-row"           // another row gives the number
 	Metric     Kind = "wrong-metric"        // the number is of another metric, unit or magnitude
 	Unit       Kind = "unit"                // units that do not fit each other
-	Direction  Kind = "direction"           // called an advantage, and is a disadvantage
+	Direction  Kind = "direction"           // called an advantage, but it is a disadvantage
 	Best       Kind = "best"                // another arm is the best
 	Order      Kind = "order"               // two metrics of the same work rank the arms differently
-	Law        Kind = "law"                 // a law that ties the columns does not hold
+	Law        Kind = "law"                 // a law relating the columns does not hold
 	Ceiling    Kind = "ceiling"             // above what is possible
-	Impossible Kind = "impossible"          // negative, or a part larger than its whole
+	Impossible Kind = "impossible"          // negative, or a part larger than the whole
 	Scaling    Kind = "scaling"             // efficiency against a baseline that is out of line, or scaling that is not linear
 	FixedCost  Kind = "fixed-cost"          // much more work in the same time
 	Jobs       Kind = "unlike-jobs"         // the arms did not do the same work
-	Constant   Kind = "constant"            // one constant explains what is offered as measured
+	Constant   Kind = "constant"            // one constant explains supposedly measured values
 	Missing    Kind = "no-such-row"         // the table has no such row
 	Percentile Kind = "percentile"          // too few samples for the percentile
 )
@@ -43,34 +43,34 @@ const (
 // Finding is one contradiction, with its arithmetic.
 type Finding struct {
 	Kind Kind `json:"kind"`
-	// Line of the file: of the claim, law, ceiling or column.
+	// Line in the file of the claim, law, ceiling or column.
 	Line int `json:"line"`
-	// Text quotes the claim or says which rule was broken.
+	// Text quotes the claim, or names the broken rule.
 	Text string `json:"text"`
-	// Claimed is what the file says.
+	// Claimed is the statement in the file.
 	Claimed string `json:"claimed"`
-	// Follows is what the cells give instead: one line of arithmetic, with
-	// numbers and units, for each place where the two differ.
+	// Follows is what follows from the cells instead: one line of arithmetic, with
+	// numbers and units, for each place where they differ.
 	Follows []string `json:"follows"`
 	// Readings are other readings of the cells that give the claimed number.
 	Readings []string `json:"readings,omitempty"`
 }
 
-// Report is what the check of one file found.
+// Report is the result of checking one file.
 type Report struct {
 	Title  string `json:"title"`
 	Source string `json:"source"`
-	// Claims, Laws and Cells count what was checked: claims, laws and ceilings,
-	// cells of derived columns.
+	// Claims, Laws and Cells are the numbers of checked claims, of laws and ceilings,
+	// and of cells of derived columns.
 	Claims   int       `json:"claims"`
 	Laws     int       `json:"laws"`
 	Cells    int       `json:"derived_cells"`
 	Findings []Finding `json:"findings"`
-	// Undecided names what could not be checked, and why.
+	// Undecided lists what could not be checked, with reasons.
 	Undecided []string `json:"undecided,omitempty"`
 }
 
-// Table is a published table with what is said of it.
+// Table is a published table with the statements about it.
 type Table struct {
 	Title, Source string
 	Notes         []string

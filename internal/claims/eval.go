@@ -7,18 +7,17 @@ import (
 	"strings"
 )
 
-// errAbsent is why a formula has no value: a cell is absent, a divisor may be
-// zero, a row has no counterpart. It is no contradiction.
+// errAbsent is why a formula has no value: a cell is absent, a divisor may be zero, or
+// a row has no counterpart. It is not a contradiction.
 var errAbsent = errors.New("cannot be had")
 
-// errUnits is a formula whose units do not fit; that is a contradiction.
+// errUnits means that the units in a formula do not fit, which is a contradiction.
 type errUnits struct{ text string }
 
 func (e errUnits) Error() string { return e.text }
 
-// bind gives every cell of a formula its row. A cell without a selector is in
-// row r; with one it is in the row that the selector names and that is like r
-// in every other key.
+// bind gives every cell of a formula its row. A cell without a selector is in row r;
+// with one it is in the row that matches the selector and equals r in every other key.
 func (t *Table) bind(e *expr, r int) (*expr, error) {
 	b := *e
 	b.args = nil
@@ -122,8 +121,7 @@ func (e *expr) places() string {
 	return b.String()
 }
 
-// value is a cell as a quantity. What was set is exact, what was measured is
-// rounded.
+// value is a cell as a quantity: parameters are exact, measurements are rounded.
 func (t *Table) value(r, c int) (quantity, error) {
 	x, col := t.rows[r].cells[c], t.columns[c]
 	switch {
@@ -249,12 +247,12 @@ func (t *Table) keys(r, skip int) string {
 	return strings.Join(out, ", ")
 }
 
-// setting names a row without its arm.
+// setting names a row, except its arm.
 func (t *Table) setting(r int) string {
 	return t.keys(r, slices.IndexFunc(t.columns, func(c column) bool { return c.kind == arm }))
 }
 
-// number prints a cell as it stands, with its unit.
+// number prints a cell unchanged, with its unit.
 func (t *Table) number(r, c int) string {
 	x := t.rows[r].cells[c]
 	if t.columns[c].kind.text() || x.absent || x.foreign != "" {
@@ -263,7 +261,7 @@ func (t *Table) number(r, c int) string {
 	return x.num.text + x.unit.suffix(x.num.v)
 }
 
-// print is a bound formula with the numbers in place of the cells.
+// print is a bound formula with numbers in place of the cells.
 func (t *Table) print(e *expr) string { return t.printAt(e, 0) }
 
 func (t *Table) printAt(e *expr, level int) string {

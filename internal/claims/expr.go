@@ -39,8 +39,8 @@ var (
 
 const maxDepth = 40
 
-// parser reads the language of formulas and claims; the table gives it columns
-// and the values that selectors may name.
+// parser reads the language of formulas and claims; the table provides its columns and
+// the values that selectors may name.
 type parser struct {
 	t     *Table
 	s     string
@@ -70,7 +70,7 @@ func (p *parser) expect(tok string) error {
 	return nil
 }
 
-// peek returns the word that comes next, if one does.
+// peek returns the next word, if there is one.
 func (p *parser) peek() string {
 	p.space()
 	return word.FindString(p.s)
@@ -245,7 +245,7 @@ func (e *expr) firstCell() *expr {
 	return nil
 }
 
-// cells are all the cells of a formula, as they stand in it.
+// cells are all the cells of a formula, in order.
 func (e *expr) cells() []*expr {
 	if e.op == "cell" {
 		return []*expr{e}
@@ -346,12 +346,12 @@ func (t *Table) selectorOn(c int, op, value string) (selector, error) {
 	return sel, noRow{fmt.Sprintf("no row has %s%s%s; there are %s", col.name, op, value, t.values(c))}
 }
 
-// noRow is the error of a selector that matches nothing.
+// noRow is the error of a selector without a match.
 type noRow struct{ text string }
 
 func (e noRow) Error() string { return e.text }
 
-// same compares two numbers of base units, whatever the unit they came in.
+// same compares two numbers in base units, whatever their original units.
 func same(a, b float64) bool { return a == b || abs(a-b) <= 1e-9*max(abs(a), abs(b)) }
 
 func abs(v float64) float64 {
@@ -398,7 +398,7 @@ func (t *Table) names() string {
 	return strings.Join(out, ", ")
 }
 
-// values lists what stands in a key column.
+// values lists the values of a key column.
 func (t *Table) values(c int) string {
 	var out []string
 	for _, r := range t.rows {

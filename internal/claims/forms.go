@@ -41,7 +41,7 @@ func (t *Table) armOf(r int) string {
 	return ""
 }
 
-// best checks which arm is ahead, among the arms of each setting.
+// best checks which arm is ahead in each setting.
 func (t *Table) best(s statement, f *Finding) (int, error) {
 	ps, err := t.points(s.args[0], s.where)
 	if err != nil {
@@ -87,7 +87,7 @@ func (t *Table) best(s statement, f *Finding) (int, error) {
 		if s.form != "best" || len(f.Follows) > 1 || s.args[0].op != "cell" {
 			continue
 		}
-		for c, col := range t.columns { // is it the best by something else?
+		for c, col := range t.columns { // is it the best by another measure?
 			if c == first.col || col.better == 0 || len(f.Readings) == maxReadings {
 				continue
 			}
@@ -107,7 +107,7 @@ func ahead(a, b quantity, sign float64) bool {
 	return a.hi < b.lo
 }
 
-// clearly is ahead by more than a hundredth, for ranks of different metrics.
+// clearly is ahead by more than a hundredth, to rank different metrics.
 func clearly(a, b quantity, sign float64) bool { return ahead(a, b.widen(0.01), sign) }
 
 func (t *Table) leads(g []point, at, c int) bool {
@@ -124,7 +124,7 @@ func (t *Table) leads(g []point, at, c int) bool {
 	return true
 }
 
-// worth prints the value of a point, for a cell as it stands.
+// worth prints the value of a point, a single cell unchanged.
 func (t *Table) worth(p point) string {
 	if p.e.op == "cell" {
 		return t.number(p.e.row, p.e.col)
@@ -221,7 +221,7 @@ func (t *Table) spell(p point) string {
 	return t.print(p.e) + " = " + t.worth(p)
 }
 
-// varies checks that what is offered as measured is not one constant.
+// varies checks that supposedly measured values are not one constant.
 func (t *Table) varies(s statement, f *Finding) (int, error) {
 	ps, err := t.points(s.args[0], s.where)
 	if err != nil || len(ps) < 3 {
@@ -258,7 +258,7 @@ func roundest(lo, hi float64) float64 {
 	return (lo + hi) / 2
 }
 
-// exists checks that the table has the row that a text speaks of.
+// exists checks that the table has the row mentioned in a text.
 func (t *Table) exists(s statement, f *Finding) int {
 	if s.lit.at {
 		return 1
@@ -292,8 +292,8 @@ func (t *Table) whole(s statement, f *Finding) (int, error) {
 	return len(ps), err
 }
 
-// percentile checks that the samples reach the percentile: at least five are
-// needed above it for it to be more than the largest few.
+// percentile checks that there are enough samples for the percentile: with fewer than
+// five above it, it only describes the largest few.
 func (t *Table) percentile(s statement, f *Finding) (int, error) {
 	q := s.args[1].num.v / 100
 	ps, err := t.points(s.args[2], s.where)

@@ -8,7 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// implied checks what needs no claim: the kinds of the columns say it.
+// implied makes the checks that follow from the kinds of the columns, without a claim.
 func (t *Table) implied(r *Report) {
 	for c, col := range t.columns {
 		switch {
@@ -83,8 +83,8 @@ func (t *Table) jobs(r *Report, c int) {
 	r.add(f)
 }
 
-// scaling looks for super-linear scaling and for a first point that is out of
-// line with the steps between the others.
+// scaling looks for superlinear scaling and for a first point that is out of line with
+// the steps between the others.
 func (t *Table) scaling(r *Report, p, y int) {
 	ps, err := t.points(&expr{op: "cell", col: y}, nil)
 	if err != nil {
@@ -148,8 +148,8 @@ func firstStep(g []point, x func(point) float64) (d, lo, hi float64, ok bool) {
 	return d, lo, hi, true
 }
 
-// fixedCost looks for much more work that took the same time: then the time is
-// of something that does not depend on the work, and the rate is no throughput.
+// fixedCost looks for much more work in the same time: such a time measures something
+// that does not depend on the work, and the rate is not a throughput.
 func (t *Table) fixedCost(r *Report, w, y int) {
 	value, amount := t.columns[y], t.columns[w]
 	rate := value.better > 0 && value.unit.dims == dims{amount.unit.time - 1, amount.unit.bytes, amount.unit.money}

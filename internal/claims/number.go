@@ -36,7 +36,7 @@ func leadingNumber(s string) (number, string, error) {
 	return n, s[len(m):], nil
 }
 
-// quantity is a value with the interval that it may lie in, in base units.
+// quantity is a value in base units, with the interval of its possible values.
 type quantity struct {
 	v, lo, hi float64
 	noun      string
@@ -45,12 +45,12 @@ type quantity struct {
 
 func exact(v float64, d dims) quantity { return quantity{v: v, lo: v, hi: v, dims: d} }
 
-// rounded is what a measured cell may have been: half a last digit either way.
+// rounded is the range of a measured cell: half a last digit either way.
 func (n number) rounded(u unit) quantity {
 	return quantity{v: n.v * u.scale, lo: (n.v - n.ulp/2) * u.scale, hi: (n.v + n.ulp/2) * u.scale, noun: u.noun, dims: u.dims}
 }
 
-// stated is what a printed result may stand for: rounded, or cut off.
+// stated is the range of a printed result: rounded or truncated.
 func (n number) stated(u unit) quantity {
 	lo, hi := n.v-n.ulp/2, n.v+n.ulp
 	if n.v < 0 || n.v == 0 && strings.HasPrefix(n.text, "-") {
@@ -59,7 +59,7 @@ func (n number) stated(u unit) quantity {
 	return quantity{v: n.v * u.scale, lo: lo * u.scale, hi: hi * u.scale, noun: u.noun, dims: u.dims}
 }
 
-// prints reports whether x may have been printed as n, rounded or cut off.
+// prints reports whether x may have been printed as n, rounded or truncated.
 func (n number) prints(x float64) bool {
 	if n.v < 0 || strings.HasPrefix(n.text, "-") {
 		x, n.v = -x, -n.v
@@ -115,8 +115,8 @@ func bounds(p []float64) (lo, hi float64) {
 	return lo, hi
 }
 
-// apart reports whether two intervals have no value in common, with a share of
-// slack for numbers that were computed before they were rounded.
+// apart reports whether two intervals have no value in common, with a relative slack
+// for numbers computed before rounding.
 func apart(a, b quantity, slack float64) bool {
 	s := slack * math.Max(math.Abs(a.v), math.Abs(b.v))
 	return a.lo > b.hi+s || b.lo > a.hi+s
@@ -127,7 +127,7 @@ func show(v float64, u unit) string {
 	return group(v/u.scale) + u.suffix(v/u.scale)
 }
 
-// suffix is the unit after a number; what is counted has a plural.
+// suffix is the unit after a number; counted things have a plural.
 func (u unit) suffix(v float64) string {
 	switch {
 	case u.name == "" || u.name == "1":

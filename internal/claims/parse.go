@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of a claims file: a published table is far below them.
+// Limits of a claims file: published tables are far smaller.
 const (
 	maxBytes   = 1 << 20
 	maxRows    = 1000
@@ -83,7 +83,7 @@ func Parse(data []byte) (*Table, error) {
 	return t, nil
 }
 
-// split parts the header from the table; first is the line the table starts on.
+// split separates the header from the table; first is the table's first line.
 func split(s string) (head []header, body string, first int, err error) {
 	line := 0
 	for s != "" {

@@ -8,11 +8,10 @@ import (
 // maxReadings bounds how many other readings a finding offers.
 const maxReadings = 2
 
-// readings looks for another reading of the table that gives the printed number
-// exactly, from the nearest to the farthest: another quotient of the same cells,
-// another column, another row, another quotient in another column, the digits of
-// any cell. The farther ones have more candidates, so they need more digits to
-// be no coincidence.
+// readings looks for another reading of the table that gives exactly the printed
+// number, from near to far: another quotient of the same cells, another column, another
+// row, another quotient in another column, the digits of any cell. Farther ones have
+// more candidates, so they need more digits to rule out coincidence.
 func (t *Table) readings(e *expr, n number, u unit) (Kind, []string) {
 	if e.op == "cell" {
 		if own := t.sameDigits(e.row, e.col, n); own != "" {
@@ -97,8 +96,8 @@ func (t *Table) readings(e *expr, n number, u unit) (Kind, []string) {
 	return "", nil
 }
 
-// recolumn is a formula with all the cells of its first cell's column, and then
-// each cell alone, taken from column c.
+// recolumn returns the formula with all cells of its first cell's column taken from
+// column c, and then with each such cell replaced alone.
 func (t *Table) recolumn(e *expr, c int) []*expr {
 	cells := e.cells()
 	if len(cells) == 0 || cells[0].col == c {
@@ -200,8 +199,7 @@ func orPlain(name string) string {
 	return name
 }
 
-// subsets tries an average or a sum that leaves out one row, and the other
-// aggregates.
+// subsets tries an average or a sum without one row, and the other aggregates.
 func (t *Table) subsets(e *expr, n number, u unit) (Kind, []string) {
 	if n.digits < 2 || e.fn != "mean" && e.fn != "sum" {
 		return "", nil
@@ -230,8 +228,8 @@ func (t *Table) subsets(e *expr, n number, u unit) (Kind, []string) {
 	return "", nil
 }
 
-// elsewhere looks for a claimed value in every cell, first as the value that it
-// is, then by its digits alone.
+// elsewhere looks for a claimed value in every cell, first as the value itself, then by
+// its digits only.
 func (t *Table) elsewhere(e *expr, n number, u unit) (Kind, []string) {
 	for r := range t.rows {
 		for c, col := range t.columns {
@@ -250,7 +248,7 @@ func (t *Table) elsewhere(e *expr, n number, u unit) (Kind, []string) {
 	return "", nil
 }
 
-// place says how another cell differs from the one that a claim names.
+// place says how another cell differs from the claimed one.
 func (t *Table) place(e *expr, r, c int) Kind {
 	switch {
 	case t.columns[c].unit.dims != t.columns[e.col].unit.dims:
@@ -263,8 +261,8 @@ func (t *Table) place(e *expr, r, c int) Kind {
 	return Metric
 }
 
-// digits is a cell whose printed digits are those of the claim, a power of a
-// thousand apart or in another unit.
+// digits is a cell with the claim's printed digits, a power of a thousand away or in
+// another unit.
 func (t *Table) digits(e *expr, n number) []string {
 	at := t.digitsAt(e, n)
 	if at == nil {
@@ -274,7 +272,7 @@ func (t *Table) digits(e *expr, n number) []string {
 }
 
 func (t *Table) digitsAt(e *expr, n number) []int {
-	for _, own := range []bool{true, false} { // the row of the claim first
+	for _, own := range []bool{true, false} { // the claim's row first
 		for r := range t.rows {
 			for c, col := range t.columns {
 				if first := e.firstCell(); col.kind.text() || own != (first != nil && first.row == r) {

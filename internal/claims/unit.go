@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// dims are the exponents of time, bytes and money. Counted things (requests,
-// threads, tokens) have none, so that a rate times a time is a number of them
-// whatever they are called; their name is kept as the noun.
+// dims are the exponents of time, bytes and money. Counted things (requests, threads,
+// tokens) have none, so a rate times a time is a count of them under any name; the name
+// is kept as the noun.
 type dims struct{ time, bytes, money int8 }
 
 type unit struct {

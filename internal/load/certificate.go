@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// BenchmarkSecret makes the key of Certificate one that everybody knows: for
-// servers under test on the harness's own machine, whose certificate is a part of the job
-// and so the same in every run and arm. Nothing else may trust it.
+// BenchmarkSecret makes the key of Certificate public knowledge: it is for servers
+// under test on the harness's own machine, whose certificate is part of the job and so
+// identical in every run and arm. Nothing else may trust it.
 const BenchmarkSecret = "teescope benchmark: a key that everybody knows, for nothing else"
 
-// Certificate makes a self-signed server certificate for names and addresses, and
-// its P-256 key (PKCS #8), both in PEM. Clients trust the certificate itself. Equal
-// secrets give equal bytes; with "" the key is a new one.
+// Certificate makes a self-signed server certificate for names and addresses, and its
+// P-256 key (PKCS #8), both in PEM. Clients trust the certificate itself. Equal secrets
+// give equal bytes; with "" the key is new.
 func Certificate(secret string, names ...string) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if secret != "" {
-		// A SHA-256 value is a scalar of P-256 but for one in 2^32.
+		// A SHA-256 value is a valid P-256 scalar, except for one in 2^32.
 		scalar := sha256.Sum256([]byte(secret))
 		private, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), scalar[:])
 	}
@@ -35,7 +35,7 @@ func Certificate(secret string, names ...string) (cert, key []byte, err error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: "teescope server under test"},
-		// Long enough not to need a clock, also where a TEE has a wrong one.
+		// Valid so long that no clock is needed, even if a TEE's clock is wrong.
 		NotBefore:   time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC),
 		NotAfter:    time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
@@ -48,7 +48,8 @@ func Certificate(secret string, names ...string) (cert, key []byte, err error) {
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	// Without a source of randomness the signature is that of RFC 6979, the same each time.
+	// Without a source of randomness the signature follows RFC 6979 and is the same
+	// each time.
 	der, err := x509.CreateCertificate(nil, template, template, private.Public(), private)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a certificate for %q: %w", names, err)

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made is a connection that is ready for requests.
+// made is a connection ready for requests.
 type made struct {
 	conn    net.Conn
 	socket  *socket // below conn, nil where Go's poller has it
 	session Session
-	// took is the time to get here, handshake the part of TLS, 0 without.
+	// took is the time to connect, handshake its TLS part, 0 without TLS.
 	took, handshake time.Duration
 	resumed         bool
 }
@@ -40,7 +40,7 @@ func (o *Options) connect(ctx context.Context, d Dialect, seed uint64, ours bool
 	}
 	below := m.conn
 	_ = below.SetDeadline(began.Add(o.Timeout))
-	// HandshakeContext would close it at ctx's end, while this goroutine uses it.
+	// HandshakeContext would close it when ctx ends, while this goroutine uses it.
 	stop := context.AfterFunc(ctx, func() { _ = below.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if o.TLS != nil {
@@ -66,7 +66,7 @@ func (o *Options) connect(ctx context.Context, d Dialect, seed uint64, ours bool
 	return m, nil
 }
 
-// fault is an error that has a kind of its own, with what the server said of it.
+// fault is an error with its own kind, and the server's words about it.
 type fault struct{ kind, said string }
 
 func (f fault) Error() string {
@@ -76,7 +76,7 @@ func (f fault) Error() string {
 	return f.kind + ": " + f.said
 }
 
-// kindOf is the kind of an error, as reports count them.
+// kindOf is the kind of an error, as counted in reports.
 func kindOf(err error) string {
 	var own fault
 	var certificate *tls.CertificateVerificationError
@@ -104,18 +104,19 @@ func kindOf(err error) string {
 	return "protocol"
 }
 
-// alerted reports whether the other side has ended TLS with an alert. Those of crypto/tls
-// are of a type of its own, and told by the operation alone.
+// alerted reports whether the other side ended TLS with an alert. crypto/tls has an
+// unexported type for them, recognized only by the operation.
 func alerted(err error) bool {
 	var e *net.OpError
 	return errors.As(err, &e) && e.Op == "remote error"
 }
 
-// hopeless reports whether trying again cannot help.
+// hopeless reports whether retrying cannot help.
 func hopeless(err error) bool { return kindOf(err) == "certificate" || alerted(err) }
 
-// parting is the error of a connection on which writing failed, or nil, and then reading:
-// TLS may have read why the other side hung up, where writing only saw that it did.
+// parting picks the error of a broken connection: the read error if TLS read an alert
+// there or writing did not fail, else the write error, which only says that the other
+// side hung up.
 func parting(writing, reading error) error {
 	if writing != nil && !alerted(reading) {
 		return writing
@@ -123,8 +124,8 @@ func parting(writing, reading error) error {
 	return reading
 }
 
-// once asks the server one request on a connection and takes the answer, and returns how
-// many bytes went each way. Where the server took no request it may still have said why.
+// once sends the server one request on a connection, reads the answer, and returns how
+// many bytes went each way. If the server took no request, it may still have said why.
 func once(m *made, buf []byte) (a Answer, sent, received int, err error) {
 	sent, unsent := m.conn.Write(m.session.Request(nil))
 	var in []byte
@@ -155,7 +156,7 @@ func once(m *made, buf []byte) (a Answer, sent, received int, err error) {
 	}
 }
 
-// take lets the session have what it wants of b, up to the end of one answer.
+// take gives b to the session, up to the end of one answer.
 func take(s Session, b []byte) (used int, a Answer, err error) {
 	for {
 		n, a, err := s.Answer(b[used:])
@@ -166,10 +167,10 @@ func take(s Session, b []byte) (used int, a Answer, err error) {
 	}
 }
 
-// errTooLong is an answer beyond MostBuffered that the protocol wants in one piece.
+// errTooLong is an answer beyond MostBuffered that the protocol needs in one piece.
 var errTooLong = fmt.Errorf("an answer is longer than %d bytes", MostBuffered)
 
-// ready waits until the server answers a request rightly.
+// ready waits until the server answers a request correctly.
 func (o *Options) ready(ctx context.Context, d Dialect) error {
 	const first, most = 2 * time.Millisecond, 100 * time.Millisecond
 	began, pause := time.Now(), first
@@ -205,7 +206,7 @@ func (o *Options) ready(ctx context.Context, d Dialect) error {
 // spareDescriptors are those besides the connections'.
 const spareDescriptors = 64
 
-// descriptors makes room for n connections.
+// descriptors raises the limit for n connections.
 func descriptors(n int) error {
 	need := uint64(n + spareDescriptors)
 	var l unix.Rlimit

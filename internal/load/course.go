@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// stretch is a part of the load that nothing interrupts: it starts when nothing is under
-// way, and ends when all that was asked is answered. Times are nanoseconds from its start.
+// stretch is an uninterrupted part of the load: it starts with nothing in flight, and
+// ends when every request is answered. Times are nanoseconds from its start.
 type stretch struct {
 	from, to int64 // the measured time; no request is sent after it
 	width    int64 // of a window
 }
 
 // course is the load from its first request to its last: the warm-up, a pause in which
-// counters are read, the measured time with a little before it, and another pause.
+// counters are read, the measured time with a short lead, and another pause.
 //
-// Without the pauses no count of what a request causes is right: to read counters takes
-// some of the measured time, most of it on a busy machine, and what is under way when they
-// are read belongs to neither side.
+// Without the pauses, counts of what requests cause would be wrong: reading counters
+// uses some of the measured time, most of it on a busy machine, and requests in flight
+// during the reading belong to neither side.
 type course struct {
 	o      *Options
 	r      *Report
-	before map[string]float64 // what the server said first; nil until then
+	before map[string]float64 // the server's first statistics; nil until then
 }
 
-// lead is how long the load goes on after a pause before it is measured. The pause has emptied
-// the server's queue, which in a closed loop is again as long as it was after about the time
-// that the end of the warm-up took to be answered.
+// lead is how long the load runs after a pause before the measurement. The pause has
+// emptied the server's queue; in a closed loop it takes about as long to fill again as
+// the end of the warm-up took to be answered.
 func (o *Options) lead(drained time.Duration) time.Duration {
 	if o.Rate > 0 { // whose queue is what it is at that rate
 		drained = 0
@@ -35,8 +35,8 @@ func (o *Options) lead(drained time.Duration) time.Duration {
 	return max(drained, o.window())
 }
 
-// run makes both stretches of the load by a function that returns how many requests were
-// answered correctly in one. It lets watch observe the measured time.
+// run makes both stretches of the load with a function that returns the number of
+// correct answers in one. It lets watch observe the measured time.
 func (c *course) run(ctx context.Context, load func(s stretch, watch func(base time.Time) error) (uint64, error)) error {
 	o, r := c.o, c.r
 	warmed, lead := uint64(0), o.lead(0)
@@ -73,8 +73,8 @@ func (c *course) run(ctx context.Context, load func(s stretch, watch func(base t
 	return c.pause(ctx, false)
 }
 
-// pause has counters read. Asking the server, twice in all, is among what is counted: it
-// must be as close to the requests as can be, as servers say times too.
+// pause has counters read. Asking the server, twice in total, is counted too: it must
+// be as close to the requests as possible, because servers also report times.
 func (c *course) pause(ctx context.Context, begins bool) error {
 	asks := c.o.Statistics != nil && !c.o.Statistics.Late
 	if asks && !begins {
@@ -101,8 +101,8 @@ func (c *course) askLate(ctx context.Context) error {
 	return c.ask(ctx)
 }
 
-// ask asks the server for its statistics: what it says the first time, and from then on
-// by how much that has changed.
+// ask asks the server for its statistics: the values the first time, the changes since
+// then afterwards.
 func (c *course) ask(ctx context.Context) error {
 	s := c.o.Statistics
 	said, versions, err := s.Read(ctx, c.o)

@@ -1,17 +1,17 @@
 package load
 
-// MostForeign is how many of them run side by side at most.
+// MostForeign is the maximum number run in parallel.
 const MostForeign = 1024
 
-// Foreign is what load generators of others say that ran side by side, and what this
-// program saw of them.
+// Foreign is the output of other load generators run in parallel, and what this program
+// observed of them.
 type Foreign struct {
-	// Seconds is from the start of the first process to the end of the last, Together
-	// the part of it in which all of them ran.
+	// Seconds is the time from the start of the first process to the end of the last,
+	// Together the part of it in which all of them ran.
 	Seconds  float64 `json:"seconds"`
 	Together float64 `json:"together_seconds"`
-	// CPUSeconds is what all processes used of the CPU, Cores how many CPUs they
-	// could fill.
+	// CPUSeconds is the CPU time of all processes, Cores the number of CPUs that they
+	// could use.
 	CPUSeconds float64 `json:"cpu_seconds"`
 	Cores      int     `json:"cores"`
 	// Outputs are what each process printed.

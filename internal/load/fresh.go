@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fresh is the load in which each request has a connection of its own: as many
-// goroutines as connections, each of which connects, asks, takes the answer and
-// closes. Here the handshakes cost most, and Go's poller little.
+// fresh is the load with a new connection for each request: as many goroutines as
+// connections, each of which connects, asks, reads the answer and closes. Here the
+// handshakes dominate, and Go's poller costs little.
 type fresh struct {
 	o     *Options
 	d     Dialect
@@ -45,18 +45,18 @@ func (f *fresh) run(ctx context.Context) error {
 	for range f.o.Connections {
 		slots.Go(func() { f.slot(ctx, due) })
 	}
-	end := time.AfterFunc(time.Duration(f.rec.to)+f.o.patience(f.rec.stretch)-time.Since(f.base), cancel) // what still hangs then has no answer
+	end := time.AfterFunc(time.Duration(f.rec.to)+f.o.patience(f.rec.stretch)-time.Since(f.base), cancel) // requests still in flight then are unanswered
 	defer end.Stop()
 	slots.Wait()
 	cancel()
 	return <-paced
 }
 
-// pace says when requests are due. It sleeps in the kernel: Go's timers are
-// late by up to a millisecond.
+// pace waits until requests are due. It sleeps in the kernel: Go's timers are late by
+// up to a millisecond.
 func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 	defer close(due)
-	runtime.LockOSThread() // the slack is the thread's, which ends with this goroutine
+	runtime.LockOSThread() // the slack belongs to the thread, which ends with this goroutine
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	s := newSchedule(f.o.Rate, f.o.Poisson, f.o.Seed, 0, 1)
 	for ; s.due() < f.rec.to; s.advance() {
@@ -81,7 +81,7 @@ func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 	return nil
 }
 
-// slot makes one request after the other.
+// slot makes one request after another.
 func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 	const first, most = time.Millisecond, 100 * time.Millisecond
 	buf, pause := make([]byte, 64<<10), first
@@ -102,7 +102,7 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 		m, err := f.o.connect(ctx, f.d, f.o.Seed+f.count.Add(1), false)
 		if err != nil {
 			f.failed(q, ready, err, ctx)
-			time.Sleep(pause) // a server that refuses is not asked in a tight loop
+			time.Sleep(pause) // do not ask a refusing server in a tight loop
 			pause = min(2*pause, most)
 			continue
 		}
@@ -124,7 +124,7 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 	}
 }
 
-// carried counts the bytes of a request and its answer, of whatever came of them.
+// carried counts the bytes of a request and its answer, whatever the outcome.
 func (f *fresh) carried(sent, received int, now int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -157,7 +157,7 @@ func (f *fresh) done(q request, ready, now int64, m *made, a Answer) {
 	}
 }
 
-// failed counts a request that has failed.
+// failed counts a failed request.
 func (f *fresh) failed(q request, ready int64, err error, ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

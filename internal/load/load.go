@@ -14,25 +14,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lines that a program with a load prints before the first and after the last of the
-// requests in Report.Counted, while none is under way. Who counts what these requests
-// cause reads its counters then, and sends a line for the load to go on.
+// Lines that a program with a load prints before the first and after the last request
+// in Report.Counted, with none in flight. The counting program reads its counters then,
+// and sends a line for the load to continue.
 const (
 	Begins = "counting"
 	Ends   = "counted"
 )
 
-// Bounds of a load. There are no more ports towards one server than that; what is under way
-// on a connection is bounded so that a mistyped number does not take the memory.
+// Limits of a load. There are only so many ports towards one server; requests in flight
+// on a connection are bounded so that a mistyped number does not use up the memory.
 const (
 	MostConnections = 1 << 16
 	MostPipeline    = 1 << 10
 	MostRate        = 1e8 // requests per second
-	// MostKeys keeps keys in the digits that they are written with.
+	// MostKeys keeps keys within their number of digits.
 	MostKeys = 1_000_000_000
 )
 
-// lateAfter is how late a request may be sent without being counted as late.
+// lateAfter is the delay after which a request counts as sent late.
 const lateAfter = int64(time.Millisecond)
 
 // Options are a load.
@@ -41,53 +41,54 @@ type Options struct {
 	Ask      Ask
 	// Network is "tcp" or "unix".
 	Network, Address string
-	// TLS is nil for none. Its session cache, if any, resumes sessions.
+	// TLS is nil for none. If it has a session cache, sessions are resumed.
 	TLS *tls.Config
-	// Fresh makes a connection for each request.
+	// Fresh makes a new connection for each request.
 	Fresh bool
-	// Connections are open at once, Pipeline requests under way on each.
+	// Connections is the number of open connections, Pipeline the number of requests in
+	// flight on each.
 	Connections, Pipeline, Threads int
-	// Rate in requests per second makes the loop open; 0 is a closed one.
+	// Rate in requests per second makes the loop open; 0 means a closed loop.
 	Rate    float64
 	Poisson bool
 	Seed    uint64
-	// Warm passes before Measure is measured. Wait is the longest wait for a server
-	// that is not ready yet, Timeout that for one answer.
+	// Warm is the warm-up before Measure. Wait is the longest wait for a server that is
+	// not ready yet, Timeout that for one answer.
 	Warm, Measure, Wait, Timeout time.Duration
-	// Populate fills the server with the data that the protocol asks for.
+	// Populate fills the server with the data that the protocol requests.
 	Populate bool
-	// Statistics asks the server for its own; nil does not. It asks Address, unless
-	// StatisticsAddress is another.
+	// Statistics asks the server for its statistics; nil does not. It asks Address,
+	// unless StatisticsAddress is set.
 	Statistics        *Statistics
 	StatisticsAddress string
-	// Counting, when not nil, is called before the first and after the last of the
-	// requests in Report.Counted, while none is under way; the load waits for it.
+	// Counting, if not nil, is called before the first and after the last request in
+	// Report.Counted, with none in flight; the load waits for it.
 	Counting func(ctx context.Context, begins bool) error
 }
 
-// Statistics is a way to ask a server what it counts, one file each in load/protocols.
+// Statistics is a way to read a server's own counters, one file each in load/protocols.
 type Statistics struct {
 	Name, Doc string
-	// Read returns numbers and words by the server's names. Gauges are the names of
-	// those numbers that are levels; all others are counters.
+	// Read returns numbers and words under the server's names. Gauges are the names of
+	// the numbers that are levels; all others are counters.
 	Read   func(context.Context, *Options) (numbers map[string]float64, words map[string]string, err error)
 	Gauges []string
-	// Late: the server counts what a connection asked when that has ended. It is asked
-	// before the load makes its connections and after it has closed them.
+	// Late: the server counts a connection's requests when it ends. It is asked before
+	// the load makes its connections and after it has closed them.
 	Late bool
 }
 
-// The number of windows is such that a warm-up can be told in them.
+// Enough windows to detect a warm-up in them.
 const windows = 50
 
 func (o *Options) window() time.Duration {
 	return max(o.Measure/windows, time.Millisecond)
 }
 
-// seed is of the i-th connection.
+// seed is the seed of the i-th connection.
 func (o *Options) seed(i int) uint64 { return o.Seed*1_000_003 + uint64(i) }
 
-// check says what is wrong with the options.
+// check returns the first invalid option.
 func (o *Options) check() error {
 	switch {
 	case o.Connections < 1 || o.Connections > MostConnections:
@@ -122,8 +123,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	cores := min(o.Threads, runtime.NumCPU())
-	// One more than there are threads of load: who watches the clock, asks the server for
-	// its statistics and makes connections again must not wait for them.
+	// One more than the load's threads: the goroutines that watch the clock, read the
+	// server's statistics and reconnect must not wait for them.
 	runtime.GOMAXPROCS(cores + 1)
 	if o.Fresh { // whose goroutines run on any of them
 		cores = min(cores+1, runtime.NumCPU())
@@ -175,7 +176,8 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 	if !ok {
 		return 0, fmt.Errorf("protocol %s has no data to fill a server with", o.Protocol.Name)
 	}
-	// What it asks for is not there yet, so any answer says that it is ready.
+	// The data that it requests does not exist yet, so any answer means that it is
+	// ready.
 	began := time.Now()
 	for {
 		m, err := o.connect(ctx, d, 0, false)
@@ -197,7 +199,7 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 	}
 }
 
-// loops is the load over connections that stay.
+// loops is the load over persistent connections.
 func (o *Options) loops(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
 	workers := make([]*worker, o.Threads)
 	for i := range workers {
@@ -249,8 +251,8 @@ func (o *Options) loops(ctx context.Context, d Dialect, c *course) (*record, *hd
 	return total, times, err
 }
 
-// connecting is how many connections are made at once, and so how many threads
-// wait for handshakes.
+// connecting is how many connections are made in parallel, and so how many threads wait
+// for handshakes.
 const connecting = 32
 
 // connectAll makes the connections of all workers.
@@ -293,7 +295,7 @@ func (o *Options) connectAll(ctx context.Context, d Dialect, workers []*worker) 
 	return err
 }
 
-// freshly is the load in which each request has a connection of its own.
+// freshly is the load with a new connection for each request.
 func (o *Options) freshly(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
 	f := &fresh{o: o, d: d, rec: newRecord(), times: newHistogram()}
 	err := c.run(ctx, func(s stretch, watch func(base time.Time) error) (uint64, error) {
@@ -308,7 +310,7 @@ func (o *Options) freshly(ctx context.Context, d Dialect, c *course) (*record, *
 	return f.rec, f.times, err
 }
 
-// difference is how far counters have gone, and where levels stand.
+// difference is the growth of counters, and the current levels.
 func (s *Statistics) difference(before, after map[string]float64) map[string]float64 {
 	out := map[string]float64{}
 	for name, v := range after {
@@ -316,23 +318,23 @@ func (s *Statistics) difference(before, after map[string]float64) map[string]flo
 		switch {
 		case slices.Contains(s.Gauges, name):
 			out[name] = v
-		case ok && v >= b: // one that began anew has no difference
+		case ok && v >= b: // a counter that restarted has no difference
 			out[name] = v - b
 		}
 	}
 	return out
 }
 
-// cpuSeconds is what this process has used of the CPU (getrusage(2)).
+// cpuSeconds is the CPU time of this process (getrusage(2)).
 func cpuSeconds() float64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0 // it has no way to fail for the process itself
+		return 0 // it cannot fail for the process itself
 	}
 	return time.Duration(unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime)).Seconds()
 }
 
-// fill puts what was counted into the report.
+// fill puts the counts into the report.
 func (r *Report) fill(c *record, times *hdrhistogram.Histogram, open bool) error {
 	r.Requests, r.Due, r.Errors, r.Words = c.requests, c.due, c.errors.count, c.errors.words
 	r.Sent, r.Received, r.Late = c.sent, c.received, c.late

@@ -22,7 +22,7 @@ type line struct {
 	sent     uint64 // requests
 	under    []request
 	in, out  []byte
-	writable bool // it is asked to be told when there is room to write
+	writable bool // EPOLLOUT is requested
 	last     bool // the server takes no more requests
 	dead     bool
 	times    *hdrhistogram.Histogram
@@ -42,12 +42,12 @@ type worker struct {
 	epoll   int
 	wake    int // an eventfd that says that lines have arrived
 	buf     []byte
-	stop    int64 // when a stretch ends, whatever is under way
+	stop    int64 // when a stretch ends, even with requests in flight
 	redials sync.WaitGroup
 
 	mu      sync.Mutex
 	arrived []*line
-	lost    failures // connections that could not be made again, while measuring
+	lost    failures // connections that could not be replaced, while measuring
 }
 
 // ring is a queue of lines; it never holds more than there are slots.
@@ -110,8 +110,8 @@ func (w *worker) close() {
 	_ = unix.Close(w.wake)
 }
 
-// begin readies the worker, the i-th, for a stretch of the load. What the last one has
-// left without an answer is given up.
+// begin prepares the i-th worker for a stretch of the load. Requests still unanswered
+// from the last one are given up.
 func (w *worker) begin(base time.Time, s stretch, i int) {
 	for _, l := range w.lines {
 		if !l.dead && len(l.under) > 0 {
@@ -128,8 +128,8 @@ func (w *worker) begin(base time.Time, s stretch, i int) {
 	}
 }
 
-// run is the event loop, from base to the end of the measured time and until what was
-// asked in it is answered, for at most its patience longer.
+// run is the event loop, from base to the end of the measured time and until its
+// requests are answered, for at most its patience longer.
 func (w *worker) run() error {
 	// The kernel rounds sleeps of a thread up by its slack, by default 50 microseconds.
 	runtime.LockOSThread()
@@ -175,7 +175,7 @@ func (w *worker) run() error {
 				if err := w.admit(); err != nil {
 					return err
 				}
-			case w.lines[e.Fd].dead: // it died of an event before this one
+			case w.lines[e.Fd].dead: // an earlier event closed it
 			default:
 				w.event(w.lines[e.Fd], e.Events)
 			}
@@ -187,13 +187,12 @@ func (w *worker) run() error {
 	return err
 }
 
-// grace is what requests that are under way at the end of the measured time have
-// after it.
+// grace is the time for requests in flight at the end of the measured time.
 const grace = 2 * time.Second
 
-// patience is what requests that are under way at the end of a stretch have after it.
-// What the warm-up asked is waited for as long as for any answer: a server goes on
-// with a request whose connection is closed, and would do so in the measured time.
+// patience is the time for requests in flight at the end of a stretch. Requests of the
+// warm-up get the full answer timeout: a server continues a request after its
+// connection is closed, and would do so in the measured time.
 func (o *Options) patience(s stretch) time.Duration {
 	if s.from == s.to {
 		return o.Timeout
@@ -201,19 +200,19 @@ func (o *Options) patience(s stretch) time.Duration {
 	return grace
 }
 
-// owing reports whether requests of an open loop were due that will still be sent. Beyond
-// the server's capacity a warm-up would else be as long as its patience, and then leave what
-// was sent last.
+// owing reports whether requests of an open loop were due that will still be sent.
+// Otherwise a warm-up beyond the server's capacity would last as long as its patience,
+// and then abandon the last requests sent.
 func (w *worker) owing(now int64) bool {
 	return w.open() && w.sched.due() < w.rec.to && now < w.rec.to+int64(grace)
 }
 
-// finished reports whether all that was due is answered.
+// finished reports whether all due requests are answered.
 func (w *worker) finished(now int64) bool {
 	return !w.owing(now) && !slices.ContainsFunc(w.lines, func(l *line) bool { return len(l.under) > 0 })
 }
 
-// abandon counts what was due and has no answer.
+// abandon counts the due requests without an answer.
 func (w *worker) abandon() {
 	now := w.now()
 	if !w.open() {
@@ -229,8 +228,8 @@ func (w *worker) abandon() {
 	}
 }
 
-// epollWait waits for at most ns nanoseconds. Before Linux 5.11, which has no such
-// call, waits are of milliseconds, and the requests that are late for it are counted.
+// epollWait waits for at most ns nanoseconds. Before Linux 5.11, which lacks this call,
+// waits are in milliseconds, and late requests are counted.
 func epollWait(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
 	t := unix.NsecToTimespec(max(ns, 0))
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(&t)), 0, 0)
@@ -251,7 +250,7 @@ func epollWait(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
 	return count, nil
 }
 
-// enter has the loop hear of a line.
+// enter adds a line to the loop.
 func (w *worker) enter(l *line) error {
 	l.socket.patient = false
 	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, l.socket.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(l.index)})
@@ -261,7 +260,7 @@ func (w *worker) enter(l *line) error {
 	return nil
 }
 
-// start sends on a line, or makes its slots free for what is due.
+// start sends on a line, or frees its slots for due requests.
 func (w *worker) start(l *line) {
 	if !w.open() {
 		w.fill(l, w.o.Pipeline)
@@ -272,7 +271,7 @@ func (w *worker) start(l *line) {
 	}
 }
 
-// release makes a slot of a line free for a request.
+// release frees a slot of a line for a request.
 func (w *worker) release(l *line, now int64) {
 	if w.free.size == 0 {
 		w.since = now
@@ -280,12 +279,12 @@ func (w *worker) release(l *line, now int64) {
 	w.free.push(l)
 }
 
-// send sends what is due, as far as there are slots.
+// send sends due requests, as far as there are free slots.
 func (w *worker) send(now int64) {
 	for w.free.size > 0 && w.sched.due() <= now && w.owing(now) {
 		l := w.free.pop()
 		if l.dead || l.last {
-			continue // its successor has slots of its own
+			continue // its successor has its own slots
 		}
 		q := request{seq: l.sent, due: w.sched.due(), sent: w.now()}
 		w.sched.advance()
@@ -323,8 +322,8 @@ func (w *worker) write(l *line, now int64) {
 	w.watch(l)
 }
 
-// part gives a line up that takes no more requests. What the server said before it hung up
-// is taken first: it answers earlier requests, or says why.
+// part gives up a line that takes no more requests. What the server said before it hung
+// up is read first: it answers earlier requests, or says why.
 func (w *worker) part(l *line, unsent error) {
 	l.last = true
 	for !l.dead {
@@ -339,7 +338,7 @@ func (w *worker) part(l *line, unsent error) {
 	}
 }
 
-// watch asks for an event when there is room to write, while something waits for it.
+// watch requests an event for writability while data waits to be written.
 func (w *worker) watch(l *line) {
 	if want := len(l.socket.rest) > 0; want != l.writable {
 		e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(l.index)}
@@ -354,7 +353,7 @@ func (w *worker) watch(l *line) {
 	}
 }
 
-// event handles what epoll has said of a line.
+// event handles what epoll reported about a line.
 func (w *worker) event(l *line, events uint32) {
 	if events&unix.EPOLLOUT != 0 {
 		if _, err := l.socket.flush(); err != nil {
@@ -383,13 +382,13 @@ func (w *worker) event(l *line, events uint32) {
 		case err != nil:
 			w.lose(l, now, err)
 			return
-		case n < len(w.buf) && w.o.TLS == nil: // with TLS there may be more than the kernel knows of
+		case n < len(w.buf) && w.o.TLS == nil: // TLS may have buffered more than the kernel knows
 			return
 		}
 	}
 }
 
-// take handles answers, and sends what they make room for.
+// take handles answers, and sends the requests they make room for.
 func (w *worker) take(l *line, data []byte, now int64) {
 	if now >= w.rec.from && now < w.rec.to {
 		w.rec.received += uint64(len(data))
@@ -441,8 +440,8 @@ var (
 	errClosed  = fmt.Errorf("the server closed the connection: %w", io.EOF)
 )
 
-// answer finds the request of an answer; there is none when the server said more
-// than it was asked.
+// answer finds the request of an answer; there is none if the server sent more than was
+// requested.
 func (w *worker) answer(l *line, a Answer, now int64) bool {
 	for i, q := range l.under { // nearly always the first
 		if q.seq != a.Seq {
@@ -467,10 +466,10 @@ func (w *worker) ended(l *line, now int64) {
 	w.lose(l, now, errClosed)
 }
 
-// lose gives a line up: its requests have failed, and another takes its place.
+// lose gives up a line: its requests have failed, and another takes its place.
 func (w *worker) lose(l *line, now int64, err error) {
 	l.dead = true
-	_ = l.conn.Close() // which takes it out of the epoll set
+	_ = l.conn.Close() // which removes it from the epoll set
 	for _, q := range l.under {
 		w.rec.fail(q, now, w.open(), err, l.times)
 	}
@@ -478,7 +477,7 @@ func (w *worker) lose(l *line, now int64, err error) {
 	w.replace(l)
 }
 
-// replace begins to make a dead line's successor.
+// replace starts to make a dead line's successor.
 func (w *worker) replace(l *line) {
 	if w.now() < w.rec.to {
 		w.redials.Add(1)
@@ -486,7 +485,7 @@ func (w *worker) replace(l *line) {
 	}
 }
 
-// redial makes a line's successor, trying until the measured time is over.
+// redial makes a line's successor, retrying until the measured time is over.
 func (w *worker) redial(l *line) {
 	defer w.redials.Done()
 	const first, most = time.Millisecond, 100 * time.Millisecond
@@ -507,7 +506,7 @@ func (w *worker) redial(l *line) {
 	}
 }
 
-// join puts the lines that have arrived in the places of those that died.
+// join puts the lines that have arrived in place of the dead ones.
 func (w *worker) join() ([]*line, error) {
 	var b [8]byte
 	_, _ = unix.Read(w.wake, b[:])
@@ -516,7 +515,7 @@ func (w *worker) join() ([]*line, error) {
 	w.arrived = nil
 	w.mu.Unlock()
 	for _, l := range arrived {
-		// Slots of the line before may still be in the ring: they go first.
+		// Slots of the old line may still be in the ring: they go first.
 		if w.open() {
 			w.forget(w.lines[l.index])
 		}
@@ -528,7 +527,7 @@ func (w *worker) join() ([]*line, error) {
 	return arrived, nil
 }
 
-// admit sends on the lines that have arrived.
+// admit starts sending on the lines that have arrived.
 func (w *worker) admit() error {
 	arrived, err := w.join()
 	for _, l := range arrived {
@@ -537,7 +536,7 @@ func (w *worker) admit() error {
 	return err
 }
 
-// forget takes a line's slots out of the ring.
+// forget removes a line's slots from the ring.
 func (w *worker) forget(l *line) {
 	for range w.free.size {
 		if x := w.free.pop(); x != l {
@@ -546,7 +545,7 @@ func (w *worker) forget(l *line) {
 	}
 }
 
-// expire gives up lines that have been silent for too long.
+// expire gives up lines that were silent for too long.
 func (w *worker) expire(now int64) {
 	for _, l := range w.lines {
 		if !l.dead && len(l.under) > 0 && now-l.under[0].sent > int64(w.o.Timeout) {

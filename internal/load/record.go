@@ -8,8 +8,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Histograms hold 1 nanosecond to 10 minutes; three digits are right from 16
-// microseconds on, below it the resolution is 16 nanoseconds.
+// Histograms hold 1 nanosecond to 10 minutes; three digits are accurate from 16
+// microseconds on, below that the resolution is 16 nanoseconds.
 const (
 	finest  = 16
 	longest = 600e9
@@ -18,7 +18,7 @@ const (
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(finest, longest, digits) }
 
-// put counts a time; one out of range counts as the end of it.
+// put counts a time; a time out of range counts at the range's end.
 func put(h *hdrhistogram.Histogram, ns int64) {
 	_ = h.RecordValue(min(max(ns, 1), longest))
 }
@@ -35,7 +35,7 @@ func encode(h *hdrhistogram.Histogram) (string, error) {
 	return string(b), nil
 }
 
-// failures are errors by kind, with the words of the first of each where it has some.
+// failures are errors by kind, with the message of the first of each if there is one.
 type failures struct {
 	count map[string]uint64
 	words map[string]string
@@ -75,7 +75,8 @@ func (f *failures) merge(o failures) {
 	}
 }
 
-// record is what one thread has counted while measuring, and answered before and after.
+// record holds the counts of one thread: during the measurement, and the answers before
+// and after.
 type record struct {
 	stretch
 	windows []float64
@@ -99,15 +100,14 @@ func (r *record) measure(s stretch) {
 	r.stretch, r.windows = s, make([]float64, (s.to-s.from)/s.width)
 }
 
-// request is one that is under way. In a closed loop it is due when it is sent.
+// request is a request in flight. In a closed loop it is due when it is sent.
 type request struct {
 	seq       uint64
 	due, sent int64
 }
 
-// measured reports whether a request counts. An open loop measures those that were
-// due in the measured time, whenever they are answered; a closed loop those that were
-// answered in it.
+// measured reports whether a request counts. An open loop measures those due in the
+// measured time, whenever they are answered; a closed loop those answered in it.
 func (r *record) measured(q request, now int64, open bool) bool {
 	if open {
 		now = q.due
@@ -115,8 +115,8 @@ func (r *record) measured(q request, now int64, open bool) bool {
 	return now >= r.from && now < r.to
 }
 
-// answer counts a right answer. Times are those of the connection: from due in an
-// open loop, from sent in a closed one.
+// answer counts a correct answer. Times start when the request was due in an open loop,
+// when it was sent in a closed one.
 func (r *record) answer(q request, now int64, open bool, times *hdrhistogram.Histogram) {
 	r.answered++
 	if now >= r.from && now < r.to {
@@ -135,9 +135,9 @@ func (r *record) answer(q request, now int64, open bool, times *hdrhistogram.His
 	}
 }
 
-// fail counts a request that was not answered rightly. The time so far of one that was given
-// up is less than its answer would have taken, and is kept: without it the tail would be better
-// the more have no answer.
+// fail counts a failed request. The time so far of an abandoned one is shorter than its
+// answer would have taken, but it is kept: without it, more missing answers would
+// improve the tail.
 func (r *record) fail(q request, now int64, open bool, err error, times *hdrhistogram.Histogram) {
 	if !r.measured(q, now, open) {
 		return
@@ -150,25 +150,25 @@ func (r *record) fail(q request, now int64, open bool, err error, times *hdrhist
 	}
 }
 
-// unanswered counts a request of an open loop that has no answer at the end.
+// unanswered counts a request of an open loop without an answer at the end.
 func (r *record) unanswered(q request, now int64, times *hdrhistogram.Histogram) {
 	r.fail(q, now, true, fault{kind: unanswered}, times)
 }
 
-// The kinds of errors of requests that were given up: after Options.Timeout, and at the end.
+// The kinds of errors of abandoned requests: after Options.Timeout, and at the end.
 const (
 	timedOut   = "timeout"
 	unanswered = "unanswered"
 )
 
-// breach counts an answer to no request, which is nobody's failure but the server's.
+// breach counts an answer without a request, a failure of the server only.
 func (r *record) breach(now int64, err error) {
 	if now >= r.from && now < r.to {
 		r.errors.add(err)
 	}
 }
 
-// sending notes how late a request is; ready is since when it could have been sent.
+// sending records how late a request is; ready is since when it could have been sent.
 func (r *record) sending(q request, ready int64) {
 	if q.due < r.from || q.due >= r.to {
 		return
@@ -179,8 +179,7 @@ func (r *record) sending(q request, ready int64) {
 	}
 }
 
-// connected notes a connection that was made while measuring, or before it to be
-// used in it.
+// connected records a connection made while measuring, or before it for use in it.
 func (r *record) connected(c *made) {
 	put(r.connect, int64(c.took))
 	if c.handshake > 0 {
@@ -188,7 +187,7 @@ func (r *record) connected(c *made) {
 	}
 }
 
-// merge adds what another thread has counted.
+// merge adds another thread's counts.
 func (r *record) merge(o *record) {
 	if r.windows == nil {
 		r.windows = make([]float64, len(o.windows))

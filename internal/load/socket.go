@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a connected socket outside Go's poller. While it is patient it waits
-// for the kernel as any net.Conn does, for handshakes; then the event loop
-// takes it over, and a read that has nothing says so. A write always takes all:
-// what the kernel has no room for waits in rest.
+// socket is a connected socket outside Go's poller. While it is patient it waits for
+// the kernel as any net.Conn does, for handshakes. Then the event loop takes over, and
+// a read without data returns errAgain. A write always accepts everything: what the
+// kernel has no room for waits in rest.
 //
-// The event loop is what lets one thread serve a thousand connections on a schedule
-// of microseconds: Go's own poller rounds its waits up to a millisecond, and wakes a
+// The event loop lets one thread serve a thousand connections on a schedule of
+// microseconds: Go's own poller rounds its waits up to a millisecond, and wakes a
 // goroutine for each answer.
 type socket struct {
 	fd       int
@@ -30,8 +30,8 @@ type socket struct {
 	addr     [2]net.Addr
 }
 
-// errAgain says that there is nothing to read yet. Its kind, a temporary
-// net.Error, makes crypto/tls keep what it has read of a record and go on later.
+// errAgain means that there is nothing to read yet. It is a temporary net.Error, so
+// crypto/tls keeps the part of a record that it has read and continues later.
 var errAgain error = again{}
 
 type again struct{}
@@ -97,7 +97,7 @@ func (s *socket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// write writes what the kernel has room for, or all of it when patient.
+// write writes as much as the kernel has room for, or everything if patient.
 func (s *socket) write(b []byte) (done int, err error) {
 	for done < len(b) {
 		n, err := s.call(unix.SYS_WRITE, b[done:])
@@ -118,8 +118,9 @@ func (s *socket) write(b []byte) (done int, err error) {
 	return done, nil
 }
 
-// call is read(2) or write(2). Neither waits, so Go's scheduler is not told of them:
-// it would give the thread's place away when the kernel takes a while, as for a packet.
+// call is read(2) or write(2). Neither waits, so Go's scheduler is not notified: it
+// would hand the thread's processor to another if the kernel takes a while, as for a
+// packet.
 func (s *socket) call(trap uintptr, b []byte) (int, error) {
 	n, _, errno := unix.RawSyscall(trap, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 	if errno != 0 {
@@ -128,14 +129,14 @@ func (s *socket) call(trap uintptr, b []byte) (int, error) {
 	return int(n), nil
 }
 
-// flush writes what is left; it reports whether nothing is.
+// flush writes what is left, and reports whether nothing remains.
 func (s *socket) flush() (bool, error) {
 	n, err := s.write(s.rest)
 	s.rest = s.rest[:copy(s.rest, s.rest[n:])]
 	return len(s.rest) == 0, err
 }
 
-// await waits until the kernel is ready, in slices so that a new deadline counts.
+// await waits until the kernel is ready, in slices so that a new deadline takes effect.
 func (s *socket) await(events int16) error {
 	const slice = 50 * time.Millisecond
 	for {
@@ -155,7 +156,7 @@ func (s *socket) await(events int16) error {
 	}
 }
 
-// errTimeout is the end of the time that a server has for an answer.
+// errTimeout means that a server did not answer in time.
 var errTimeout error = timeout{}
 
 type timeout struct{}

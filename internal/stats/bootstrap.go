@@ -11,11 +11,11 @@ import (
 // about half a point.
 const resamples = 2000
 
-// pairBoot draws pairs with replacement and returns the sorted logarithms of
-// the ratio of medians (percentile bootstrap: Efron and Tibshirani, An
-// Introduction to the Bootstrap, 1993, chapter 13). It compares the centres of
-// the arms where the Hodges-Lehmann estimate takes the centre of the pairs'
-// differences, and so doubts an effect that only one of the two shows.
+// pairBoot draws pairs with replacement and returns the sorted logarithms of the ratio
+// of medians (percentile bootstrap: Efron and Tibshirani, An Introduction to the
+// Bootstrap, 1993, chapter 13). It compares the centres of the arms, the Hodges-Lehmann
+// estimate the centre of the pairs' differences, so it doubts an effect that only one
+// of the two shows.
 func pairBoot(base, treat []float64, seed uint64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	b, t := rank(base), rank(treat)
@@ -25,7 +25,7 @@ func pairBoot(base, treat []float64, seed uint64) []float64 {
 	})
 }
 
-// armBoot draws the runs of each arm for themselves.
+// armBoot draws the runs of each arm separately.
 func armBoot(base, treat []float64, seed uint64) []float64 {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	b, t := rank(base), rank(treat)
@@ -41,8 +41,8 @@ func replicate(statistic func() float64) []float64 {
 	return out
 }
 
-// draw makes len(times) draws with replacement and leaves in times how often
-// each index came up.
+// draw makes len(times) draws with replacement and leaves in times how often each index
+// was drawn.
 func draw(rng *rand.Rand, times []int) []int {
 	clear(times)
 	for range times {
@@ -51,7 +51,7 @@ func draw(rng *rand.Rand, times []int) []int {
 	return times
 }
 
-// ranked is a sample prepared to give medians of many resamples without sorting.
+// ranked is a sample prepared for computing medians of many resamples without sorting.
 type ranked struct {
 	value []float64 // sorted
 	index []int     // the place of value[i] in the sample

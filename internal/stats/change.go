@@ -8,16 +8,16 @@ import (
 
 // ChangeOptions of the search for change points; a zero field has the default named.
 type ChangeOptions struct {
-	// MaxP is the largest P value of a change: 0.001.
+	// MaxP is the maximum P value of a change; default 0.001.
 	MaxP float64
-	// MinRatio is the smallest change that counts, as a ratio minus 1: 0, any.
+	// MinRatio is the smallest change that counts, as a ratio minus 1; default 0, any.
 	MinRatio float64
-	// MinZ is the smallest robust z-score (see Change.Z) that agrees: 3.5.
-	// Negative turns this second rule off.
+	// MinZ is the smallest robust z-score (see Change.Z) that confirms a change;
+	// default 3.5. Negative turns this second rule off.
 	MinZ float64
 }
 
-// Change is a point from which on a history has another level.
+// Change is a point at which the level of a history changes.
 type Change struct {
 	// Index is that of the first value after the change.
 	Index int
@@ -31,24 +31,22 @@ type Change struct {
 	P, Z float64
 }
 
-// minSegment is the number of values that a change needs before and after it,
-// and weakening the factor on MaxP for splits that are only proposed. Chosen by
-// simulation: two bad runs in a row are no change, and a bulge of ten runs in a
-// hundred is found.
+// minSegment is the number of values that a change needs before and after it, and
+// weakening is the factor on MaxP for proposed splits. Chosen by simulation: two bad
+// runs in a row are not a change, and a bulge of ten runs in a hundred is found.
 const (
 	minSegment = 5
 	weakening  = 50
 )
 
-// ChangePoints finds where the level of a history of one metric changes, in the
-// logarithms of its values: E-Divisive (Matteson and James, JASA 109, 2014)
-// splits where the energy distance between the two sides is largest, again within
-// the parts, and Student's t-test decides in place of random permutations, so the
-// answer is deterministic (Fleming et al., "Hunter", ICPE 2023, arXiv 2301.03034).
-// As there, splits are first taken at a weaker level, 50 times MaxP, so that a
-// change that hides behind another is found, and the weakest are then merged until
-// all hold. A change needs 5 values on either side. Values that are not positive
-// and finite are left out.
+// ChangePoints finds where the level of a metric's history changes, in the logarithms
+// of its values. E-Divisive (Matteson and James, JASA 109, 2014) splits where the
+// energy distance between the two sides is largest, then again within the parts.
+// Student's t-test decides instead of random permutations, so the answer is
+// deterministic (Fleming et al., "Hunter", ICPE 2023, arXiv 2301.03034). As there,
+// splits are first made at a weaker level, 50 times MaxP, to find changes hidden behind
+// others; then the weakest are merged until all hold. A change needs 5 values on either
+// side. Values that are not positive and finite are left out.
 func ChangePoints(x []float64, o ChangeOptions) []Change {
 	if o.MaxP <= 0 {
 		o.MaxP = 0.001
@@ -84,13 +82,13 @@ func ChangePoints(x []float64, o ChangeOptions) []Change {
 	}
 }
 
-// holds: both rules agree and the change is large enough.
+// holds reports whether both rules agree and the change is large enough.
 func (c Change) holds(o ChangeOptions) bool {
 	return c.P <= o.MaxP && !(math.Abs(c.Z) < o.MinZ) &&
 		math.Abs(math.Log(c.Ratio)) >= math.Log1p(max(0, o.MinRatio))
 }
 
-// change describes the one at mid of the values x[low:high] with logarithms h.
+// change describes the change at mid of the values x[low:high] with logarithms h.
 func change(x, h []float64, low, mid, high int) Change {
 	before, after := Median(x[low:mid]), Median(x[mid:high])
 	return Change{
@@ -100,7 +98,7 @@ func change(x, h []float64, low, mid, high int) Change {
 	}
 }
 
-// split returns the places, counted from first, at which h falls into parts that
+// split returns the positions, counted from first, at which h splits into parts that
 // differ with a P value of at most maxP.
 func split(h []float64, first int, maxP float64) []int {
 	at := divide(h)

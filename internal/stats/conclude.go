@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// An effect counts as detectable when it is found four times in five, and
-// equivalence has two one-sided tests at 5 %, that is a 90 % interval (Schuirmann,
-// J. Pharmacokin. Biopharm. 15, 1987).
+// An effect counts as detectable at 80 % power. Equivalence takes two one-sided tests
+// at 5 %, that is a 90 % interval (Schuirmann, J. Pharmacokin. Biopharm. 15, 1987).
 const (
 	detection      = 0.80
 	tostConfidence = 0.90
@@ -59,8 +58,8 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 	return c
 }
 
-// judge gives the verdict: the rank interval claims, the bootstrap agrees or
-// not, and the noise floor allows it or not.
+// judge gives the verdict: the rank interval makes a claim, and the bootstrap and the
+// noise floor confirm or withdraw it.
 func (c *Comparison) judge(first, second, eq, eqBoot span, edge float64, o Options) {
 	claim := first.claim(edge, o.Better)
 	equivalent := eq.within(edge)
@@ -132,7 +131,7 @@ func (s span) claim(edge float64, better int8) claim {
 	return claim{Inconclusive, false}
 }
 
-// differs names what two claims differ about.
+// differs says in what two claims differ.
 func (a claim) differs(b claim) string {
 	if a.verdict != b.verdict {
 		return "the direction"
@@ -140,9 +139,10 @@ func (a claim) differs(b claim) string {
 	return "the margin"
 }
 
-// needed is the number of pairs that would settle a comparison that n have not:
-// enough to find an effect as large as the margin; where n was enough for that,
-// the effect lies near zero or near the margin, and enough to find half the margin.
+// needed is the number of pairs that would settle a comparison that n did not: enough
+// to find an effect as large as the margin. If n was already enough for that, the
+// effect is near zero or near the margin, and it is the number that finds half the
+// margin.
 func needed(sdLog, margin, alpha float64, n int) int {
 	for _, effect := range []float64{margin, margin / 2} {
 		if k := PairsFor(sdLog, effect, alpha, detection); k > n {

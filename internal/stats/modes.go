@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Bimodality is whether the runs of one arm fall into two groups.
+// Bimodality says whether the runs of one arm fall into two groups.
 type Bimodality struct {
 	Two bool
-	// Low and High are the medians of the two groups; NaN where there is one.
+	// Low and High are the medians of the two groups; NaN if there is one group.
 	Low, High float64
-	// Reason says which test saw two groups, or why none could be made.
+	// Reason says which test found two groups, or why no test could be made.
 	Reason string
 }
 
@@ -22,16 +22,15 @@ const (
 	minGroup = 3
 )
 
-// gapLimit is the width of the widest gap, in pooled standard deviations of the
-// groups beside it, that makes two groups. Normal samples of 8 values stay below
-// it in 99.4 of 100 cases, larger ones more often, by simulation.
+// gapLimit is the width of the widest gap, in pooled standard deviations of the groups
+// next to it, that makes two groups. By simulation, normal samples of 8 values stay
+// below it in 99.4 of 100 cases, larger ones more often.
 const gapLimit = 5
 
-// Modes looks for two groups of runs: a gap that is wide against the spread
-// within the groups beside it (each of at least 3 runs and a fifth of all), which
-// sees few runs far apart, or the dip test at 1 % (Hartigan and Hartigan, Ann.
-// Statist. 13, 1985), which sees many runs that overlap. The mean of two modes
-// describes no run.
+// Modes looks for two groups of runs, by two tests. A gap that is wide relative to the
+// spread within the groups next to it (each of at least 3 runs and a fifth of all)
+// finds few runs far apart. The dip test at 1 % (Hartigan and Hartigan, Ann. Statist.
+// 13, 1985) finds many runs that overlap. The mean of two modes describes no run.
 func Modes(x []float64) Bimodality {
 	b := Bimodality{Low: math.NaN(), High: math.NaN()}
 	if slices.ContainsFunc(x, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
@@ -57,8 +56,8 @@ func Modes(x []float64) Bimodality {
 	return b
 }
 
-// gap is the place and the relative width of the widest gap between two groups
-// of sorted values.
+// gap is the position and the relative width of the widest gap between two groups of
+// sorted values.
 func gap(x []float64) (at int, width float64) {
 	least := max(minGroup, len(x)/5)
 	at = least
@@ -76,11 +75,11 @@ func gap(x []float64) (at int, width float64) {
 	return at, 0
 }
 
-// dip is the largest distance between the empirical distribution of the sorted x
-// and the nearest unimodal one. Between the greatest convex minorant from the
-// left and the least concave majorant from the right lies the modal interval; it
-// shrinks to where the two are farthest apart until that is no farther than what
-// has been left behind (the algorithm of the paper, in steps of 1/n).
+// dip is the largest distance between the empirical distribution of the sorted x and
+// the nearest unimodal one. The modal interval lies between the greatest convex
+// minorant from the left and the least concave majorant from the right. It shrinks to
+// where the two are farthest apart, until that distance is no larger than the one
+// outside it (the algorithm of the paper, in steps of 1/n).
 func dip(x []float64) float64 {
 	low, high, found := 0, len(x)-1, 1.0
 	for {
@@ -124,7 +123,8 @@ func hull(x []float64, first int, sign float64) (value []float64, touch []bool) 
 	for i := 1; i < len(x); i++ {
 		for len(corner) > 1 {
 			a, b := corner[len(corner)-2], corner[len(corner)-1]
-			// b stays a corner if the way to it is less steep than the way on.
+			// b stays a corner if the slope up to it is smaller than the slope after
+			// it.
 			if sign*(float64(b-a)*(x[i]-x[b])-float64(i-b)*(x[b]-x[a])) < 0 {
 				break
 			}
@@ -150,7 +150,7 @@ func hull(x []float64, first int, sign float64) (value []float64, touch []bool) 
 }
 
 // dipLimits are the 99 % points of dip·sqrt(n) for uniform values, the unimodal
-// distribution that is hardest to tell from two modes, by simulation; they agree
+// distribution that is hardest to distinguish from two modes, by simulation; they agree
 // with the table of R's diptest (Maechler).
 var dipLimits = []struct{ n, limit float64 }{
 	{8, 0.489}, {10, 0.505}, {15, 0.527}, {20, 0.539}, {30, 0.556}, {50, 0.574}, {100, 0.590}, {200, 0.604}, {1000, 0.620},

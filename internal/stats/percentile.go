@@ -7,12 +7,12 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// PercentileInterval gives the ranks, from 1, of the order statistics of n
+// PercentileInterval returns the ranks, from 1, of the order statistics of n
 // independent observations that enclose their q-quantile with at least the given
-// confidence and at most half of the risk on either side: the number of
-// observations below the quantile is binomial, so P(X_(lo) <= Q <= X_(hi)) is at
-// least P(lo <= B < hi), whatever the distribution (David and Nagaraja, Order
-// Statistics, 7.1). Not ok where n is too small to have such a rank on each side.
+// confidence and at most half of the risk on either side. The number of observations
+// below the quantile is binomial, so P(X_(lo) <= Q <= X_(hi)) is at least P(lo <= B <
+// hi), whatever the distribution (David and Nagaraja, Order Statistics, 7.1). Not ok if
+// n is too small for such a rank on each side.
 func PercentileInterval(n int, q, confidence float64) (lo, hi int, ok bool) {
 	if n < 1 || !(q > 0 && q < 1) || !(confidence > 0 && confidence < 1) {
 		return 0, 0, false

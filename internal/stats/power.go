@@ -6,9 +6,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// hlEfficiency is the efficiency of the Hodges-Lehmann estimate relative to the
-// mean of normal values (Hodges and Lehmann, Ann. Math. Stat. 27, 1956); it is at
-// least 0.864 for any symmetric distribution and above 1 for heavy tails.
+// hlEfficiency is the efficiency of the Hodges-Lehmann estimate relative to the mean
+// for normal values (Hodges and Lehmann, Ann. Math. Stat. 27, 1956); it is at least
+// 0.864 for any symmetric distribution and above 1 for heavy tails.
 const hlEfficiency = 3 / math.Pi
 
 // maxPairs bounds PairsFor: no experiment has more.
@@ -33,14 +33,14 @@ func MDE(sdLog float64, n int, alpha, power float64) float64 {
 	return math.Expm1((t.Quantile(1-alpha/2) + t.Quantile(power)) * sdLog / math.Sqrt(float64(n)*hlEfficiency))
 }
 
-// PairsFor is the smallest number of pairs, at least MinPairs, whose MDE is at
-// most effect (a ratio minus 1). One million stands for that and more; 0 where
-// an argument makes no sense.
+// PairsFor is the smallest number of pairs, at least MinPairs, whose MDE is at most
+// effect (a ratio minus 1). One million means that or more; 0 means an invalid
+// argument.
 func PairsFor(sdLog, effect, alpha, power float64) int {
 	if !(effect > 0) || math.IsNaN(MDE(sdLog, MinPairs, alpha, power)) {
 		return 0
 	}
-	// Normal quantiles are below those of t, so this is where to start.
+	// Normal quantiles are below those of t, so the search starts there.
 	z := distuv.UnitNormal.Quantile(1-alpha/2) + distuv.UnitNormal.Quantile(power)
 	root := z * sdLog / math.Log1p(effect)
 	least := root * root / hlEfficiency

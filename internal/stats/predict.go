@@ -9,32 +9,32 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Setting is a value of a parameter and what was measured at it: Y from Pairs pairs
-// of runs.
+// Setting is a value of a parameter and the measurement there: Y from Pairs pairs of
+// runs.
 type Setting struct {
 	X, Y  float64
 	Pairs int
 }
 
-// Prediction is what a curve through measured settings says of another one.
+// Prediction is the value of a curve through measured settings at another setting.
 type Prediction struct {
-	// Curve is the one that was chosen: "y = a + b x" or "y = a x^b".
+	// Curve is the chosen curve: "y = a + b x" or "y = a x^b".
 	Curve string
 	// Value and its prediction interval.
 	Value, Low, High, Confidence float64
-	// Error is how far off the curve is at a setting that it was not shown: the root
-	// mean square of the logarithms of the ratios, as a ratio minus 1.
+	// Error is the curve's error at a setting left out of its fit: the root mean square
+	// of the logarithms of the ratios, as a ratio minus 1.
 	Error float64
-	// Beyond: the setting lies outside of those that were measured.
+	// Beyond: the setting lies outside the measured ones.
 	Beyond bool
 }
 
-// minSettings is the smallest number of settings that can show a curve: two go
-// into the curve, and two are left to say how well it fits.
+// minSettings is the smallest number of settings that can show a curve: two determine
+// the curve, and two show how well it fits.
 const minSettings = 4
 
-// beyond is how far outside of the measured settings a prediction may be, as a
-// share of their span.
+// beyond is how far outside the measured settings a prediction may be, as a share of
+// their span.
 const beyond = 0.5
 
 // curve is a straight line of transformed values.
@@ -43,13 +43,13 @@ type curve struct {
 	in, out func(float64) float64
 	back    func(float64) float64
 	// relative: the transformed values scatter in proportion to their size; otherwise
-	// alike everywhere.
+	// equally everywhere.
 	relative bool
 }
 
-// curves are for values whose scatter is a part of their size, as that of ratios is: around
-// a line that rises from 1 to 4 it is four times as wide at its end, and one width for all
-// would hold seven of ten further measurements there.
+// curves are for values whose scatter is proportional to their size, as for ratios:
+// around a line that rises from 1 to 4, the scatter is four times as wide at the end,
+// and one width for all would cover seven of ten further measurements there.
 var curves = []curve{
 	{"y = a + b x", identity, identity, identity, true},
 	{"y = a x^b", math.Log, math.Log, math.Exp, false},
@@ -57,14 +57,14 @@ var curves = []curve{
 
 func identity(x float64) float64 { return x }
 
-// Predict says what to expect at a setting that was not measured, with an interval
-// in which a further measurement there lies with the given confidence (Student's
-// t; Draper and Smith, Applied Regression Analysis, 1.4). The curve is a line or a
-// power law, weighted by the pairs behind each setting, whichever predicts the
-// measured settings better when each is left out in turn. The interval is of the
-// scatter around the curve, which is taken as a part of the value: that the world
-// bends elsewhere it cannot know, so settings farther outside than half of the
-// measured span are refused, and so are fewer than 4 settings.
+// Predict predicts the value at a setting that was not measured, with an interval that
+// contains a further measurement there with the given confidence (Student's t; Draper
+// and Smith, Applied Regression Analysis, 1.4). The curve is a line or a power law,
+// weighted by the pairs behind each setting: the one that better predicts the measured
+// settings, each left out in turn. The interval covers the scatter around the curve,
+// which is proportional to the value. It cannot know whether the curve bends elsewhere,
+// so settings more than half the measured span outside it are refused, and so are fewer
+// than 4 settings.
 func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 	settings = slices.SortedFunc(slices.Values(settings), func(a, b Setting) int { return cmp.Compare(a.X, b.X) })
 	for i, s := range settings {
@@ -85,11 +85,11 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 	best := Prediction{Error: math.Inf(1)}
 	for _, c := range curves {
 		if !within(c.in(x), c.in(low), c.in(high)) {
-			continue // a power law has no place for settings from 0 down, nor for some close to it
+			continue // a power law needs settings above 0, and not too close to it
 		}
 		p := c.predict(settings, x, confidence)
 		if !usable(p.Value) {
-			continue // as a line that falls below 0 there
+			continue // the line falls below 0 there
 		}
 		if p.Error = c.leftOut(settings); p.Error < best.Error {
 			best = p
@@ -103,7 +103,7 @@ func Predict(settings []Setting, x, confidence float64) (Prediction, error) {
 	return best, nil
 }
 
-// within: x is not too far outside of the settings from low to high.
+// within reports whether x is not too far outside the settings from low to high.
 func within(x, low, high float64) bool {
 	room := beyond * (high - low)
 	return x >= low-room && x <= high+room
@@ -137,8 +137,8 @@ func (c curve) fit(settings []Setting) line {
 	return l
 }
 
-// reweighted is how often the sizes that weights are made of are taken from the fit
-// anew (iteratively reweighted least squares; a third time changes nothing to speak of).
+// reweighted is how often the sizes behind the weights are recomputed from the fit
+// (iteratively reweighted least squares; a third time changes almost nothing).
 const reweighted = 3
 
 func (c curve) weighted(settings []Setting, weights []float64) line {
@@ -168,8 +168,8 @@ func (c curve) weighted(settings []Setting, weights []float64) line {
 	return l
 }
 
-// predict supposes that the further setting is measured with as many pairs as the
-// others have on average.
+// predict assumes that the further setting is measured with the mean number of pairs of
+// the others.
 func (c curve) predict(settings []Setting, x, confidence float64) Prediction {
 	l := c.fit(settings)
 	at := l.a + l.b*c.in(x)
@@ -183,9 +183,8 @@ func (c curve) predict(settings []Setting, x, confidence float64) Prediction {
 	return Prediction{Curve: c.name, Value: c.back(at), Low: c.back(at - half), High: c.back(at + half), Confidence: confidence}
 }
 
-// leftOut is the root mean square of the logarithms of prediction over measurement
-// for each setting, predicted from the others; infinite where a prediction is not
-// above 0.
+// leftOut is the root mean square of the logarithms of prediction over measurement for
+// each setting, predicted from the others; infinite if a prediction is not above 0.
 func (c curve) leftOut(settings []Setting) float64 {
 	squares := 0.0
 	for i, s := range settings {
@@ -200,10 +199,10 @@ func (c curve) leftOut(settings []Setting) float64 {
 	return math.Sqrt(squares)
 }
 
-// RankCorrelation is Spearman's rho of two series of equal length, with mean ranks
-// for ties, and its two-sided P value: exact from all orders for up to 8 values,
-// and from Student's t beyond (Kendall and Gibbons, Rank Correlation Methods, 1990).
-// NaN with fewer than 4 values, or where one series is constant.
+// RankCorrelation is Spearman's rho of two series of equal length, with mean ranks for
+// ties, and its two-sided P value: exact from all orders for up to 8 values, from
+// Student's t beyond (Kendall and Gibbons, Rank Correlation Methods, 1990). NaN with
+// fewer than 4 values, or if one series is constant.
 func RankCorrelation(x, y []float64) (rho, p float64) {
 	if len(x) != len(y) || len(x) < minSettings {
 		return math.NaN(), math.NaN()
@@ -228,7 +227,7 @@ func RankCorrelation(x, y []float64) (rho, p float64) {
 	return rho, float64(extreme) / float64(all)
 }
 
-// ranks from 1, ties sharing the mean of theirs.
+// ranks from 1; ties share their mean.
 func ranks(x []float64) []float64 {
 	out := make([]float64, len(x))
 	for i, v := range x {
@@ -257,7 +256,7 @@ func correlation(x, y []float64) float64 {
 	return xy / math.Sqrt(xx*yy)
 }
 
-// permute calls f with x in every order.
+// permute calls f with every permutation of x.
 func permute(x []float64, from int, f func([]float64)) {
 	if from == len(x) {
 		f(x)

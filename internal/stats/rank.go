@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// exactLimit is the largest sample whose null distribution is counted out;
-// above it the normal approximation is good to the third digit.
+// exactLimit is the largest sample whose null distribution is counted; above it the
+// normal approximation is accurate to three digits.
 const exactLimit = 50
 
 // contrasts are the pairwise means of one sample (Walsh averages) or the
@@ -125,10 +125,10 @@ func (c contrasts) interval(confidence float64) (low, high, attained float64, ok
 	return c.kth(k), c.kth(c.size + 1 - k), 1 - 2*c.null.cdf(k-1), true
 }
 
-// upper is the one-sided P value against "the centre is at most v": the chance
-// of a statistic as large as the number of contrasts above v. Contrasts equal to
-// v (zeros and ties) count against a difference, so P is the largest that any way
-// of breaking the ties would give, and agrees with the interval.
+// upper is the one-sided P value against "the centre is at most v": the probability of
+// a statistic as large as the number of contrasts above v. Contrasts equal to v (zeros
+// and ties) count against a difference, so P is the largest that any way of breaking
+// the ties would give, and agrees with the interval.
 func (c contrasts) upper(v float64) float64 { return c.null.cdf(c.atMost(v)) }
 
 // lower is the mirror of upper.

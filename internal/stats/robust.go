@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Median of x; of an even number the mean of the middle two, NaN of none or
-// where a value is NaN.
+// Median of x: for an even number of values the mean of the middle two; NaN without
+// values or if one is NaN.
 func Median(x []float64) float64 {
 	if len(x) == 0 || slices.ContainsFunc(x, math.IsNaN) {
 		return math.NaN()
@@ -23,18 +23,18 @@ func middle(x []float64) float64 {
 	return x[n/2-1]/2 + x[n/2]/2
 }
 
-// The modified z-scores that deserve a note and a warning. None is a reason to
+// The modified z-scores that justify a note and a warning. Neither is a reason to
 // delete a value.
 const (
 	NoteScore = 3.5
 	WarnScore = 10
 )
 
-// Flags returns the modified z-score of each value, 0.6745 (x-median)/MAD with
-// MAD the median absolute deviation; where more than half of the values are
-// equal (MAD 0) the mean absolute deviation stands in, (x-median)/(1.2533 MeanAD)
-// (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993). Values that are
-// not finite get NaN and do not count.
+// Flags returns the modified z-score of each value, 0.6745 (x-median)/MAD, where MAD is
+// the median absolute deviation. If more than half of the values are equal (MAD 0), it
+// uses the mean absolute deviation: (x-median)/(1.2533 MeanAD) (Iglewicz and Hoaglin,
+// How to Detect and Handle Outliers, 1993). Values that are not finite get NaN and do
+// not count.
 func Flags(x []float64) []float64 {
 	finite := slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 	centre, scale := robust(finite)
@@ -50,12 +50,12 @@ func Flags(x []float64) []float64 {
 	return out
 }
 
-// recent is the number of values that RobustZ looks back.
+// recent is how many values RobustZ looks back.
 const recent = 64
 
-// RobustZ is how many standard deviations x lies from the median of the last 64
-// values of history, with the deviation estimated as in Flags. NaN with fewer
-// than 6 values; infinite where the history is constant and x is not.
+// RobustZ is the distance of x from the median of the last 64 values of history, in
+// standard deviations estimated as in Flags. NaN with fewer than 6 values; infinite if
+// the history is constant and x differs.
 func RobustZ(history []float64, x float64) float64 {
 	history = history[max(0, len(history)-recent):]
 	if len(history) < MinPairs {

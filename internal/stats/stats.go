@@ -4,7 +4,7 @@
 // caller. Each function names its formula and its source.
 package stats
 
-// Verdict is what a comparison may conclude.
+// Verdict is the conclusion of a comparison.
 type Verdict string
 
 // The verdicts. Invalid is never returned by this package: a guard that trips

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// SteadyOptions say what is steady; a zero field has the default named.
+// SteadyOptions define steady; a zero field takes the stated default.
 type SteadyOptions struct {
 	// MaxSlope is the largest rise or fall of the fitted line from end to end, as
 	// a share of the mean, beyond what the noise around it explains: 0.01.
@@ -29,7 +29,7 @@ type Steadiness struct {
 	// if none were, of the last half.
 	Slope, Deviation float64
 	// MSER is the truncation point of MSER-5, in windows; -1 with fewer than 50
-	// windows, of which it would cut off a quarter for nothing.
+	// windows, of which it would needlessly cut off a quarter.
 	MSER int
 	// Reason says why there is no steady state.
 	Reason string
@@ -111,10 +111,10 @@ func trend(x []float64) (rise, unsure, deviation float64) {
 	return slope * (n - 1), math.Sqrt(residual/sxx) * (n - 1), deviation
 }
 
-// mser5 is the truncation point, in windows, that makes the squared standard
-// error of the remaining mean least, searched in the first half over means of 5
-// windows: min over d of sum (z_j - mean)² / (k-d)² (White, Simulation 69, 1997;
-// White, Cobb, Spratt, Winter Simulation Conference 2000).
+// mser5 is the truncation point, in windows, that minimizes the squared standard error
+// of the remaining mean, searched in the first half over means of 5 windows: min over d
+// of sum (z_j - mean)² / (k-d)² (White, Simulation 69, 1997; White, Cobb, Spratt,
+// Winter Simulation Conference 2000).
 func mser5(windows []float64) int {
 	const batch, least = 5, 10
 	k := len(windows) / batch

@@ -11,8 +11,8 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// countsStatistics reads the page on which the worker's own servers say what they and
-// what is around them have used.
+// countsStatistics reads the page on which the worker's own servers report the
+// resources that they and their surroundings have used.
 var countsStatistics = load.Statistics{
 	Name:   "counts",
 	Doc:    "A JSON object of numbers at http://--stats-address/, like the one of the worker's command gateway.",

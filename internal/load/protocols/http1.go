@@ -14,8 +14,8 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// http1 is HTTP/1.1 (RFC 9112). Its reader is our own: net/http makes an object for
-// each header, which would make the load generator what is measured.
+// http1 is HTTP/1.1 (RFC 9112). It has its own reader: net/http makes an object for
+// each header, so it would measure the load generator.
 var http1 = load.Protocol{
 	Name: "http1",
 	Doc:  "HTTP/1.1: GET of --path; every answer must have status 200 and the body of the first.",
@@ -44,7 +44,7 @@ func checkHTTP(a load.Ask) error {
 	return nil
 }
 
-// same is what the first right answer was, which all others must equal.
+// same is the first correct answer, which all others must equal.
 type same struct {
 	asked string
 	first atomic.Pointer[body]
@@ -75,7 +75,7 @@ func (s *same) wrong(status int, got body) string {
 	return ""
 }
 
-// Digest is over the path, and the length and checksum of what it gave.
+// Digest covers the path, and the length and checksum of its content.
 func (s *same) Digest() string {
 	b := s.first.Load()
 	if b == nil {
@@ -104,7 +104,7 @@ type http1Session struct {
 	got    body
 }
 
-// place is where in an answer the reader is.
+// place is the reader's position in an answer.
 type place int
 
 const (
@@ -119,7 +119,7 @@ const (
 
 func (s *http1Session) Request(b []byte) []byte { return append(b, s.d.request...) }
 
-// mostHead bounds an answer's head and each line of the chunked coding.
+// mostHead bounds an answer's header and each line of the chunked coding.
 const mostHead = 64 << 10
 
 var errHead = errors.New("HTTP/1.1: the head of an answer is malformed")
@@ -198,7 +198,7 @@ func (s *http1Session) add(b []byte) {
 	s.got.length += int64(len(b))
 }
 
-// ended makes the answer and begins the next.
+// ended completes the answer and begins the next.
 func (s *http1Session) ended() load.Answer {
 	a := load.Answer{Ended: true, Seq: s.seq, Wrong: s.d.wrong(s.status, s.got), Last: s.last}
 	*s = http1Session{d: s.d, seq: s.seq + 1}
@@ -213,7 +213,7 @@ func (s *http1Session) End() load.Answer {
 	return s.ended()
 }
 
-// head reads status line and headers; b ends with the last one's line end.
+// head reads the status line and headers; b ends with the last one's line end.
 func (s *http1Session) head(b []byte) error {
 	line, rest, _ := bytes.Cut(b, []byte("\r\n"))
 	// HTTP/1.x SP 3DIGIT SP reason

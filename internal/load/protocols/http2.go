@@ -38,14 +38,14 @@ type http2Dialect struct {
 	host, path string
 }
 
-// Windows of flow control: the largest that there are, so that the server waits for
-// the network alone. The connection's is renewed when half of it is used.
+// Flow control windows: the maximum, so the server waits only for the network. The
+// connection's window is renewed when half of it is used.
 const (
 	streamWindow     = 1<<31 - 1
 	connectionWindow = 1<<31 - 1
 	defaultWindow    = 1<<16 - 1
 	frameHead        = 9
-	mostFrame        = 1 << 14 // the least that everyone accepts; no more is asked for
+	mostFrame        = 1 << 14 // the minimum that everyone accepts; more is never requested
 )
 
 func (d *http2Dialect) Begin(_ context.Context, conn net.Conn, _ uint64) (load.Session, net.Conn, error) {
@@ -104,7 +104,7 @@ func (s *http2Session) Request(b []byte) []byte {
 // seq is the place of the request on a stream.
 func seq(id uint32) uint64 { return uint64(id-1) / 2 }
 
-// lastStream is the largest that is used of a connection's 2^30.
+// lastStream is the last stream used of a connection's 2^30.
 const lastStream = 1 << 30
 
 func (s *http2Session) Answer(b []byte) (int, load.Answer, error) {
@@ -121,8 +121,8 @@ func (s *http2Session) Answer(b []byte) (int, load.Answer, error) {
 	return n, a, err
 }
 
-// whole is the length of the first frame with the continuations of its headers, 0
-// where something is missing.
+// whole is the length of the first frame, including its header continuations; 0 if it
+// is incomplete.
 func whole(b []byte) (int, error) {
 	for at := 0; len(b)-at >= frameHead; {
 		size := int(b[at])<<16 | int(binary.BigEndian.Uint16(b[at+1:]))

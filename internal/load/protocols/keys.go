@@ -14,9 +14,9 @@ import (
 // keyed is a command with keys, for stores of values by key.
 type keyed struct {
 	words  []string // of the command; {key} in one is the key
-	reads  bool     // it asks for a value that was put there
+	reads  bool     // it requests a value stored earlier
 	keys   int
-	filler []byte // a value of another key has another beginning
+	filler []byte // a value of another key starts differently
 }
 
 // newKeyed reads a command; reads are the names of commands that return a value.
@@ -35,7 +35,7 @@ func newKeyed(a load.Ask, reads ...string) (*keyed, error) {
 	return k, nil
 }
 
-// keyDigits are written for every key, so that all requests have one length.
+// keyDigits is the fixed number of digits of a key, so all requests have one length.
 const keyDigits = 9
 
 // appendKey writes a key's number.
@@ -66,8 +66,7 @@ func wordLength(word string) int {
 	return len(word)
 }
 
-// value is what belongs to a key: its number, then letters that do not compress to
-// nothing.
+// value is the value of a key: its number, then letters that do not compress well.
 func value(key, size int) []byte {
 	b := appendKey(make([]byte, 0, max(size, keyDigits)), key)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -96,12 +95,12 @@ func (k *keyed) right(v []byte, key int) bool {
 	return bytes.Equal(v[:n], appendKey(digits[:0], key)[:n]) && bytes.Equal(v[n:], k.filler[n:])
 }
 
-// digest is over the command and its data, all of which was checked.
+// digest covers the command and its data, all of which was checked.
 func (k *keyed) digest() string {
 	return strings.Join(k.words, " ") + ": " + strconv.Itoa(k.keys) + " keys, values of " + strconv.Itoa(len(k.filler)) + " bytes"
 }
 
-// drawn are the keys that a connection has asked for and has no answer to yet.
+// drawn are the keys that a connection has requested and has no answer to yet.
 type drawn struct {
 	random *rand.Rand
 	keys   []int
@@ -115,8 +114,8 @@ func (d *drawn) draw(n int) int {
 	return key
 }
 
-// next is the key of the next answer; none is asked for where the server says
-// more than it was asked.
+// next is the key of the next answer; there is none if the server sent more than was
+// requested.
 func (d *drawn) next() (key int, asked bool) {
 	if len(d.keys) == 0 {
 		return 0, false

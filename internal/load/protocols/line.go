@@ -11,7 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// line is any protocol of a line for a line.
+// line is any protocol that answers each line with a line.
 var line = load.Protocol{
 	Name: "line",
 	Doc:  "Lines: --command is sent as a line; the server must always answer with the same line.",

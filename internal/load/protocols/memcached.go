@@ -27,7 +27,7 @@ var memcached = load.Protocol{
 	},
 }
 
-// mostKey is the longest key that memcached takes.
+// mostKey is the longest key that memcached accepts.
 const mostKey = 250
 
 type memcachedDialect struct{ *keyed }
@@ -67,7 +67,8 @@ func (s *memcachedSession) Request(b []byte) []byte {
 
 var errMemcached = errors.New("memcached: the answer is malformed")
 
-// memcachedLine takes a line from the front of b, and n bytes with its end: 0 where it is not whole.
+// memcachedLine takes a line from the front of b, and n bytes with its end: 0 if it is
+// incomplete.
 func memcachedLine(b []byte) (line []byte, n int, err error) {
 	end := bytes.IndexByte(b, '\n')
 	switch {
@@ -116,7 +117,7 @@ func (s *memcachedSession) Answer(b []byte) (int, load.Answer, error) {
 	return s.answered(whole, name, b[n:n+size], "")
 }
 
-// answered ends the answer to the oldest request, with what it names and holds.
+// answered ends the answer to the oldest request, with its names and contents.
 func (s *memcachedSession) answered(n int, name, value []byte, wrong string) (int, load.Answer, error) {
 	key, asked := s.next()
 	if !asked {
@@ -133,5 +134,5 @@ func (s *memcachedSession) answered(n int, name, value []byte, wrong string) (in
 	return n, a, nil
 }
 
-// End: an answer that is not whole is none.
+// End: an incomplete answer is none.
 func (s *memcachedSession) End() load.Answer { return load.Answer{} }

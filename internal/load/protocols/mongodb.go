@@ -16,9 +16,9 @@ import (
 )
 
 // mongodb is the wire protocol of MongoDB: OP_MSG with one command in BSON (MongoDB's
-// manual, "MongoDB Wire Protocol"). Messages and documents are written and read by the
-// driver's own packages for them; its client, which keeps a pool, a session and a monitor
-// of its own, would be what is measured.
+// manual, "MongoDB Wire Protocol"). The driver's own packages read and write messages
+// and documents; its client, which has a pool, a session and a monitor, would dominate
+// the measurement.
 var mongodb = load.Protocol{
 	Name: "mongodb",
 	Doc:  "MongoDB without authentication: --command is find, DATABASE.COLLECTION, and an _id in which {key} is one of --keys keys; _id and value of every answer are checked.",
@@ -41,7 +41,8 @@ type mongoDialect struct {
 	database, collection string
 }
 
-// Begin says hello, as every client does: who answers otherwise is no MongoDB.
+// Begin says hello, as every client does: a server that answers otherwise is not
+// MongoDB.
 func (d *mongoDialect) Begin(_ context.Context, conn net.Conn, seed uint64) (load.Session, net.Conn, error) {
 	if _, err := mongoAsk(conn, "admin", "hello"); err != nil {
 		return nil, nil, err
@@ -51,8 +52,8 @@ func (d *mongoDialect) Begin(_ context.Context, conn net.Conn, seed uint64) (loa
 
 func (d *mongoDialect) Digest() string { return "mongodb " + d.digest() }
 
-// mongoBatch is how many documents are inserted at once, mongoBatchBytes about how large
-// these may be together: a message has at most 48 MB.
+// mongoBatch is the number of documents inserted at once, mongoBatchBytes about their
+// maximum total size: a message has at most 48 MB.
 const (
 	mongoBatch      = 1000
 	mongoBatchBytes = 8 << 20
@@ -121,7 +122,7 @@ func appendMongo(b []byte, id int32, database, command, value string, more func(
 	return bsoncore.UpdateLength(b, start, int32(len(b))-start)
 }
 
-// mongoAsk asks a command without arguments and waits for its answer.
+// mongoAsk sends a command without arguments and waits for its answer.
 func mongoAsk(conn net.Conn, database, command string) (bsoncore.Document, error) {
 	answer, err := mongoAnswer(conn, appendMongo(nil, 1, database, command, "", nil))
 	if err != nil {
@@ -134,7 +135,7 @@ func mongoAsk(conn net.Conn, database, command string) (bsoncore.Document, error
 func mongoAnswer(conn net.Conn, message []byte) (bsoncore.Document, error) {
 	_, unsent := conn.Write(message)
 	b := make([]byte, mongoHead, 4<<10)
-	if _, err := io.ReadFull(conn, b); err != nil { // where writing failed, too: the server may have said why
+	if _, err := io.ReadFull(conn, b); err != nil { // even if writing failed: the server may have said why
 		return nil, cmp.Or(unsent, err)
 	}
 	size, err := mongoSize(b)
@@ -166,8 +167,8 @@ func mongoSize(b []byte) (int, error) {
 	return int(size), nil
 }
 
-// mongoMessage reads a whole OP_MSG with one document: the number of the request that it
-// answers, and the document, which is sound.
+// mongoMessage reads a whole OP_MSG with one document: the number of the request that
+// it answers, and the document, which has been validated.
 func mongoMessage(b []byte) (to int32, answer bsoncore.Document, err error) {
 	_, _, to, code, rest, ok := wiremessage.ReadHeader(b)
 	if !ok || code != wiremessage.OpMsg {
@@ -188,7 +189,7 @@ func mongoMessage(b []byte) (to int32, answer bsoncore.Document, err error) {
 	return to, answer, nil
 }
 
-// mongoOK reports whether a command went well.
+// mongoOK reports whether a command succeeded.
 func mongoOK(answer bsoncore.Document) bool {
 	ok, known := answer.Lookup("ok").AsFloat64OK()
 	return known && ok == 1 && answer.Lookup("writeErrors").Type == 0
@@ -255,5 +256,5 @@ func (s *mongoSession) wrong(answer bsoncore.Document, key int) string {
 	return ""
 }
 
-// End: an answer that is not whole is none.
+// End: an incomplete answer is none.
 func (s *mongoSession) End() load.Answer { return load.Answer{} }

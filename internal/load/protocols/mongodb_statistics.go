@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// mongodbNumbers are what is taken of serverStatus, by their places in it (MongoDB's
-// manual, "serverStatus"); those of one storage engine are not there with another.
+// mongodbNumbers are the values read from serverStatus, by their paths (MongoDB's
+// manual, "serverStatus"); those of one storage engine are missing with another.
 var mongodbNumbers = []string{
 	"opcounters/insert", "opcounters/query", "opcounters/update", "opcounters/delete", "opcounters/getmore", "opcounters/command",
 	"metrics/commands/find/total", "metrics/commands/find/failed",
@@ -21,13 +21,13 @@ var mongodbNumbers = []string{
 	mongodbConnections, mongodbCache,
 }
 
-// Those of them that are levels.
+// The levels among them.
 const (
 	mongodbConnections = "connections/current"
 	mongodbCache       = "wiredTiger/cache/bytes currently in the cache"
 )
 
-// mongodbStatistics names numbers by their places; times in microseconds become seconds,
+// mongodbStatistics names numbers by their paths; times in microseconds become seconds,
 // as extra_info/user_time_seconds.
 var mongodbStatistics = load.Statistics{
 	Name: "mongodb", Doc: "The serverStatus of MongoDB, without authentication.",
@@ -48,7 +48,7 @@ var mongodbStatistics = load.Statistics{
 	},
 }
 
-// mongodbStatus takes the numbers out of an answer to serverStatus.
+// mongodbStatus extracts the numbers from an answer to serverStatus.
 func mongodbStatus(status bsoncore.Document) map[string]float64 {
 	out := map[string]float64{}
 	for _, name := range mongodbNumbers {

@@ -15,9 +15,9 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// postgres asks simple queries (PostgreSQL's manual, "Frontend/Backend Protocol").
-// The driver pgx connects, authenticates and encodes; answers are read by their
-// message heads.
+// postgres sends simple queries (PostgreSQL's manual, "Frontend/Backend Protocol"). The
+// driver pgx connects, authenticates and encodes; answers are read by their message
+// headers.
 var postgres = load.Protocol{
 	Name: "postgres",
 	Doc:  "PostgreSQL: --command is a simple query, in which {key} is a number from 0 to --keys less 1; every answer must have as many rows as the first.",
@@ -37,7 +37,7 @@ type postgresDialect struct {
 	rows atomic.Int64 // of the first answer, and one more; 0 before it
 }
 
-// postgresName is by what the server knows connections of ours.
+// postgresName is the application name by which the server knows our connections.
 const postgresName = "teescope-load"
 
 // postgresConfig is how pgx makes what it needs of a connection that is there.

@@ -54,8 +54,8 @@ func (d *respDialect) Begin(_ context.Context, conn net.Conn, seed uint64) (load
 	return &respSession{d: d, drawn: newDrawn(seed)}, conn, nil
 }
 
-// ask sends one command and takes its answer; an error reply is an error. A server that takes
-// no commands may say why before it hangs up.
+// ask sends one command and reads its answer; an error reply is an error. A server that
+// accepts no commands may say why before it hangs up.
 func ask(conn net.Conn, words ...string) (reply, error) {
 	_, unsent := conn.Write(appendCommand(nil, words...))
 	var in []byte
@@ -115,11 +115,11 @@ func (d *respDialect) Populate(ctx context.Context, conn net.Conn) (uint64, erro
 	})
 }
 
-// fillBatch is how many keys are set without waiting for answers.
+// fillBatch is the number of keys set without waiting for answers.
 const fillBatch = 1000
 
-// fillKeys writes every key and takes as many answers; taken returns the length of a
-// whole answer, or 0.
+// fillKeys writes every key and reads as many answers; taken returns the length of a
+// complete answer, or 0.
 func fillKeys(ctx context.Context, conn net.Conn, keys int, write func([]byte, int) []byte, taken func([]byte) (int, error)) (uint64, error) {
 	buf := make([]byte, 64<<10)
 	var out, in []byte
@@ -134,7 +134,7 @@ func fillKeys(ctx context.Context, conn net.Conn, keys int, write func([]byte, i
 		}
 		_, unsent := conn.Write(out)
 		for left := to - from; left > 0; {
-			n, err := conn.Read(buf) // where writing failed, too: the server may have said why
+			n, err := conn.Read(buf) // even if writing failed: the server may have said why
 			if err != nil {
 				return uint64(to - left), cmp.Or(unsent, err)
 			}
@@ -196,12 +196,12 @@ func (s *respSession) Answer(b []byte) (int, load.Answer, error) {
 	return n, a, nil
 }
 
-// quoted is what a server says, for people.
+// quoted is a server's message, for people.
 func quoted[T []byte | string](said T) string { return fmt.Sprintf("%.200q", said) }
 
 func (s *respSession) End() load.Answer { return load.Answer{} }
 
-// reply is a reply; text is its line, or a string's bytes. Of an array only the kind
+// reply is a reply; text is its line, or a string's bytes. For an array only the kind
 // is kept.
 type reply struct {
 	kind byte
@@ -210,10 +210,10 @@ type reply struct {
 
 var errReply = errors.New("RESP: the reply is malformed")
 
-// mostElements bounds the arrays, with those within them, of one reply.
+// mostElements bounds the arrays of one reply, including nested ones.
 const mostElements = 1 << 20
 
-// parseReply takes one reply from the front of b: 0 bytes where it is not whole.
+// parseReply takes one reply from the front of b: 0 bytes if it is incomplete.
 func parseReply(b []byte) (int, reply, error) {
 	n, r, err := parseElement(b)
 	if err != nil || n == 0 || r.kind != '*' {
@@ -241,7 +241,7 @@ func parseReply(b []byte) (int, reply, error) {
 	return n, r, nil
 }
 
-// elements is the length of an array; that of none, -1, is 0.
+// elements is the length of an array; a null array, -1, has none.
 func elements(text []byte) (int, error) {
 	n, err := strconv.Atoi(string(text))
 	if err != nil || n < -1 || n > mostElements {

@@ -18,8 +18,8 @@ var (
 	postgresStatistics  = statistics(&servers.PostgreSQL, "postgres", "The sums of pg_stat_database of PostgreSQL.", "")
 )
 
-// statistics has a load ask a server in the way that package servers knows; page is
-// the path where the server speaks HTTP.
+// statistics lets a load ask a server through package servers; page is the path if the
+// server speaks HTTP.
 func statistics(app *servers.App, name, doc, page string) load.Statistics {
 	return load.Statistics{
 		Name: name, Doc: doc, Gauges: app.Gauges, Late: app.Late,
@@ -48,7 +48,7 @@ func statistics(app *servers.App, name, doc, page string) load.Statistics {
 	}
 }
 
-// dial connects to where the statistics are, without TLS.
+// dial connects to the statistics' address, without TLS.
 func dial(ctx context.Context, o *load.Options) (net.Conn, error) {
 	d := net.Dialer{Timeout: o.Timeout}
 	c, err := d.DialContext(ctx, o.Network, cmp.Or(o.StatisticsAddress, o.Address))
@@ -58,7 +58,7 @@ func dial(ctx context.Context, o *load.Options) (net.Conn, error) {
 	return c, c.SetDeadline(time.Now().Add(o.Timeout))
 }
 
-// dialed calls f with a connection to where the statistics are.
+// dialed calls f with a connection to the statistics' address.
 func dialed(ctx context.Context, o *load.Options, f func(net.Conn) error) error {
 	c, err := dial(ctx, o)
 	if err != nil {
@@ -68,7 +68,7 @@ func dialed(ctx context.Context, o *load.Options, f func(net.Conn) error) error 
 	return f(c)
 }
 
-// versionOf picks the server's version out of its words.
+// versionOf extracts the server's version from its words.
 func versionOf(words map[string]string, name string) map[string]string {
 	if v := words[name]; v != "" {
 		return map[string]string{name: v}

@@ -428,7 +428,7 @@ export interface ResultDifference {
 /** Bound says that a ratio is only a limit, because an arm stood at a ceiling. */
 export type ResultBound = "none" | "le" | "ge";
 
-/** Verdict is what a comparison may conclude. */
+/** Verdict is the conclusion of a comparison. */
 export type StatsVerdict = "cost" | "gain" | "equivalent" | "inconclusive" | "invalid";
 
 /** Comparison is one treatment against one baseline for one metric of one case. */
