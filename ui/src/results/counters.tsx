@@ -56,18 +56,24 @@ export function HostWide({ doc, kase }: { doc: ResultExperiment; kase: string })
           <tr key={`${r.name} ${r.of}`}>
             <th scope="row">{r.name}</th>
             <td>{r.of}</td>
-            <Arms row={r} envs={envs} unit={r.unit} />
+            <Arms row={r} envs={envs} unit={r.unit} brief />
           </tr>
         ))}
       </Table>
+      {[...new Set(rows.flatMap((r) => r.arms.filter((a) => a.value === null).map((a) => `${r.name}, missing: ${a.reason}`)))].map((why) => (
+        <p key={why} className="note">
+          {why}
+        </p>
+      ))}
     </>
   );
 }
 
-function Arms({ row, envs, unit }: { row: Counted; envs: string[]; unit: string }) {
+/** The values of a row; brief where the reason of a missing one is said elsewhere. */
+function Arms({ row, envs, unit, brief = false }: { row: Counted; envs: string[]; unit: string; brief?: boolean }) {
   return row.arms.map((a, i) => (
     <td key={envs[i]} className={a.value === null ? "num missing" : "num"} title={[rawMeasure(a.value, unit), a.reason].filter(Boolean).join("; ")}>
-      {armText(a, row.scope, unit)}
+      {brief && a.value === null ? "missing" : armText(a, row.scope, unit)}
       {isPart(a, row.scope) && <span className="small dim block">{a.reason || "a part is seen"}</span>}
     </td>
   ));
