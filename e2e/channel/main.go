@@ -1,8 +1,7 @@
 // Command channel compares the attested channel with the plain transport and with Go's
-// TLS 1.3: each round runs every case once, in random order, and in each the three take
-// turns in one process. Ratios are of the same round. It is part of `make bench`;
-// docs/performance.md holds its output, which means something for the machine it was
-// made on only.
+// TLS 1.3: each round runs every case once, in random order, and in each case the three
+// take turns in one process. Ratios are within a round. It is part of `make bench`;
+// docs/performance.md holds its output, which is only valid for the machine it ran on.
 package main
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// comparison is a line of the table: of two variants of a case.
+// comparison is a line of the table: two variants of a case.
 type comparison struct {
 	args      []string
 	what      string
@@ -97,7 +96,7 @@ func run(ctx context.Context, out io.Writer, comparisons []comparison, worker st
 			cases = append(cases, c.args)
 		}
 	}
-	costs := map[string][]float64{} // seconds of an operation by case and variant, one of each round
+	costs := map[string][]float64{} // seconds of an operation by case and variant, one for each round
 	sizes := map[string]int{}
 	order := rand.New(rand.NewPCG(1, 0))
 	for round := range rounds {

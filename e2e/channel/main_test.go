@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestOnce measures everything once and shortly, so that the measurement does not rot; its
+// TestOnce measures everything once, briefly, so the measurement does not rot; its
 // numbers mean nothing.
 func TestOnce(t *testing.T) {
 	bin := os.Getenv("TEESCOPE_BIN")

@@ -1,9 +1,9 @@
 // Command demo shows in three minutes what teescope is for: a monitor watches a
-// redis-server under load, a program starts a system call storm, a finding
-// opens, is explained, and closes when the storm is over. `make demo` runs it.
+// redis-server under load, a program starts a system call storm, a finding opens, is
+// explained, and closes when the storm is over. `make demo` runs it.
 //
-// Everything it starts listens on loopback ports that the kernel chose, keeps
-// its data in a temporary folder and ends with it, also on Ctrl-C.
+// Everything it starts listens on loopback ports chosen by the kernel, keeps its data
+// in a temporary folder and ends with it, even on Ctrl-C.
 package main
 
 import (
@@ -128,7 +128,7 @@ func demo(ctx context.Context) (err error) {
 	return nil
 }
 
-// stage holds the running programs, in the order of their start.
+// stage holds the running programs, in their starting order.
 type stage struct{ running []*program }
 
 type program struct {
@@ -151,8 +151,8 @@ func (p *program) stop() {
 	}
 }
 
-// start runs a program in a process group of its own, so that Ctrl-C reaches
-// this one only and what was started ends in order. A nil stdout is thrown away.
+// start runs a program in its own process group, so Ctrl-C reaches only this one and
+// the others end in order. A nil stdout is discarded.
 func (s *stage) start(ctx context.Context, stdout io.Writer, name string, args ...string) (*program, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdout = stdout
@@ -167,7 +167,7 @@ func (s *stage) start(ctx context.Context, stdout io.Writer, name string, args .
 	return p, nil
 }
 
-// clear ends what still runs, the last first.
+// clear ends the running programs, the last first.
 func (s *stage) clear() {
 	for i := len(s.running) - 1; i >= 0; i-- {
 		s.running[i].stop()
@@ -266,7 +266,7 @@ func getJSON(ctx context.Context, url string, into any) error {
 	return json.NewDecoder(r.Body).Decode(into)
 }
 
-// explain shows what `teescope explain` prints, indented.
+// explain shows the output of `teescope explain`, indented.
 func explain(ctx context.Context, url string) error {
 	out, err := exec.CommandContext(ctx, "bin/teescope", "explain", "--server", url).CombinedOutput()
 	if err != nil {
@@ -293,7 +293,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// terminal reports whether somebody can press Enter there.
+// terminal reports whether a person can press Enter there.
 func terminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil

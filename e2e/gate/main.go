@@ -29,7 +29,7 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// The gate's margin, and what is to be found beyond it with which probability.
+// The gate's margin, and the effect to detect beyond it, with its power.
 const (
 	margin = 0.03
 	effect = 0.10
@@ -113,8 +113,8 @@ func (t *selftest) run(ctx context.Context, out string, w io.Writer) (bool, erro
 func allowed(gates int) int { return gates * 5 / 100 }
 func needed(gates int) int  { return int(math.Ceil(float64(gates) * 19 / 20)) }
 
-// pilot runs the build against its copy and sets the number of pairs: enough to
-// find 10 % beyond the margin in all but one of a hundred experiments.
+// pilot runs the build against its copy and sets the number of pairs: enough to find 10
+// % beyond the margin in all but one of a hundred experiments.
 func (t *selftest) pilot(ctx context.Context, w io.Writer) (float64, error) {
 	e, _, err := t.gate(ctx, "pilot", "two", 10)
 	if err != nil {
@@ -132,8 +132,8 @@ func (t *selftest) pilot(ctx context.Context, w io.Writer) (float64, error) {
 	return 0, errors.New("the pilot has no comparison; see `teescope bench run` in this file for its command")
 }
 
-// gates runs n experiments and judges each; it returns the alarms, and how
-// often each exit status was given.
+// gates runs n experiments and judges each; it returns the alarms, and the number of
+// each exit status.
 func (t *selftest) gates(ctx context.Context, kind, head string, n int) (int, map[int]int, error) {
 	statuses := map[int]int{}
 	for i := range n {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSelftest makes one gate of each kind, so that the self-test cannot rot.
-// What they decide is not judged: the machine is shared.
+// TestSelftest makes one gate of each kind, so the self-test cannot rot. It does not
+// judge the gates' decisions: the machine is shared.
 func TestSelftest(t *testing.T) {
 	bin := os.Getenv("TEESCOPE_BIN")
 	if bin == "" {

@@ -1,8 +1,8 @@
-// Command generator measures what our load generator can drive, beside wrk (HTTP) and
-// redis-benchmark (RESP): the same request, on as many connections, to the same server,
-// in pairs of random order. Each generator has one CPU, and the server another. It is
-// part of `make bench`; docs/performance.md holds its output, which means something for the
-// machine it was made on only.
+// Command generator compares the throughput of our load generator with wrk (HTTP) and
+// redis-benchmark (RESP): the same request, on the same number of connections, to the
+// same server, in pairs of random order. Each generator has one CPU, and the server
+// another. It is part of `make bench`; docs/performance.md holds its output, which is
+// only valid for the machine it ran on.
 package main
 
 import (
@@ -33,7 +33,7 @@ type options struct {
 	bin     string
 	pairs   int
 	measure time.Duration
-	// The CPUs of the server and of the generators, as taskset(1) has them.
+	// The CPUs of the server and of the generators, in taskset(1)'s notation.
 	server, client string
 }
 
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// contest is one request on so many connections, by another generator and by ours.
+// contest is one request on that many connections, by another generator and by ours.
 type contest struct {
 	name        string
 	connections int
@@ -79,12 +79,12 @@ func wrk(o options, port string, connections int, _ float64) []string {
 	return []string{"wrk", "-t1", "-c" + strconv.Itoa(connections), "-d" + o.measure.String(), "http://127.0.0.1:" + port + "/file"}
 }
 
-// The keys are the same: twelve digits, of a thousand.
+// Both use the same keys: twelve digits, out of a thousand.
 const keys = 1000
 
 func redisBenchmark(pipeline string) func(options, string, int, float64) []string {
 	return func(o options, port string, connections int, perSecond float64) []string {
-		n := max(10_000, int(perSecond*o.measure.Seconds())) // it takes a number and no time
+		n := max(10_000, int(perSecond*o.measure.Seconds())) // it takes a number, not a time
 		return []string{"redis-benchmark", "-p", port, "-c", strconv.Itoa(connections), "-P", pipeline, "-n", strconv.Itoa(n), "-r", strconv.Itoa(keys), "-t", "get", "-q"}
 	}
 }
@@ -133,7 +133,7 @@ func (o options) run(ctx context.Context) error {
 	return nil
 }
 
-// side is what one generator did: requests per second of time, and of its own CPU.
+// side is the result of one generator: requests per second of time, and of its own CPU.
 type side struct{ rate, perCPU []float64 }
 
 func (o options) contest(ctx context.Context, c contest) error {
@@ -164,7 +164,8 @@ func (o options) contest(ctx context.Context, c contest) error {
 		_ = server.Process.Signal(syscall.SIGTERM)
 		_ = server.Wait()
 	}()
-	// Ours waits for the server and fills it, so it comes first; these runs do not count.
+	// Ours waits for the server and fills it, so it runs first; these runs do not
+	// count.
 	warm, _, err := o.ours(ctx, c, port)
 	if err != nil {
 		return err
@@ -208,8 +209,8 @@ func (o options) pinned(ctx context.Context, argv []string) (stdout []byte, cpu 
 	return out.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// other is a run of the other generator; its rate is per second of the time that it
-// measures, and its CPU time is of the whole run, most of which that is.
+// other is a run of the other generator. Its rate is per second of the time that it
+// measures; its CPU time covers the whole run, which is mostly that.
 func (o options) other(ctx context.Context, c contest, port string, perSecond float64) (rate, perCPU float64, err error) {
 	began := time.Now()
 	out, cpu, err := o.pinned(ctx, c.other(o, port, c.connections, perSecond))

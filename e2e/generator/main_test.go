@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOnce runs one short pair of each comparison, so that the measurement does not rot;
-// its numbers mean nothing.
+// TestOnce runs one short pair of each comparison, so the measurement does not rot; its
+// numbers mean nothing.
 func TestOnce(t *testing.T) {
 	bin := os.Getenv("TEESCOPE_BIN")
 	if bin == "" {

@@ -13,8 +13,8 @@ import (
 // scrapeEvery is how often an agent is read, as a Prometheus would.
 const scrapeEvery = 5 * time.Second
 
-// agent measures an agent that is scraped: on this machine as it is, and while
-// control groups and processes with ever new names come and go.
+// agent measures an agent that is scraped: on this machine as it is, and while control
+// groups and processes with new names come and go.
 func (o options) agent() error {
 	a, err := o.start("metrics: ", "agent", "--listen", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +44,7 @@ func (o options) agent() error {
 	return o.churned(a)
 }
 
-// churned lets control groups and processes come and go beside an agent. Whatever
+// churned creates and removes control groups and processes next to an agent. Whatever
 // grows with their number has grown by the end of the first third.
 func (o options) churned(a *running) error {
 	dir, err := os.MkdirTemp("", "perf")
@@ -71,7 +71,7 @@ func (o options) churned(a *running) error {
 	return nil
 }
 
-// scraped reads an agent for a while, and meanwhile does something again and again.
+// scraped reads an agent for a while, and repeats meanwhile during that time.
 func (m *running) scraped(d time.Duration, meanwhile func() error) error {
 	next := time.Now()
 	for end := next.Add(d); time.Now().Before(end); {
@@ -98,7 +98,7 @@ type churn struct {
 	processes, groups int
 }
 
-// cgroupRoots are the hierarchies in which groups can be made.
+// cgroupRoots are the hierarchies in which groups can be created.
 func cgroupRoots() (roots []string, err error) {
 	for _, d := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/cpu"} {
 		if _, err := os.Stat(filepath.Join(d, "cgroup.procs")); err == nil {
@@ -111,7 +111,7 @@ func cgroupRoots() (roots []string, err error) {
 	return roots, nil
 }
 
-// turn makes a group in each hierarchy and ten processes of new names in them, and
+// turn creates a group in each hierarchy and ten processes with new names in them, and
 // removes the groups of twenty turns ago.
 func (c *churn) turn() error {
 	c.groups++
@@ -128,7 +128,7 @@ func (c *churn) turn() error {
 		if err := os.Symlink("/bin/sh", name); err != nil {
 			return err
 		}
-		// It moves itself into the newest groups, so that it is seen there.
+		// It moves itself into the newest groups, so it is seen there.
 		script := ""
 		for _, g := range c.made[len(c.made)-len(c.cgroups):] {
 			script += "echo $$ > " + g + "/cgroup.procs; "
@@ -145,8 +145,7 @@ func (c *churn) turn() error {
 	return nil
 }
 
-// clear removes all groups but the newest. One that is still busy is tried again
-// the next time.
+// clear removes all groups except the newest. A busy one is retried the next time.
 func (c *churn) clear(keep int) {
 	for len(c.made) > keep && os.Remove(c.made[0]) == nil {
 		c.made = c.made[1:]

@@ -1,7 +1,7 @@
-// Command perf measures what the built monitor costs and prints a table: size,
-// start, idle CPU, memory, scrape, and a day of stored data. It is part of
-// `make bench`; docs/performance.md holds its output. Timings are medians of
-// several runs on whatever machine it runs on, and mean nothing on another.
+// Command perf measures what the built monitor costs and prints a table: size, start,
+// idle CPU, memory, scrape, and a day of stored data. It is part of `make bench`;
+// docs/performance.md holds its output. Timings are medians of several runs and only
+// valid for the machine they ran on.
 package main
 
 import (
@@ -104,7 +104,7 @@ func zipped(b []byte) int {
 // running is a monitor or an agent and the time it took to be ready.
 type running struct {
 	*exec.Cmd
-	url   string // what it printed: of the page, or of the metrics
+	url   string // its output: the page's address, or the metrics'
 	start time.Duration
 }
 
@@ -112,7 +112,7 @@ func (o options) monitor(data string) (*running, error) {
 	return o.start("page: ", "monitor", "--listen", "127.0.0.1:0", "--data", data)
 }
 
-// start runs the binary, whose output has its URL behind a word.
+// start runs the binary, which prints its URL after a word.
 func (o options) start(word string, args ...string) (*running, error) {
 	m := &running{Cmd: exec.Command(o.bin, args...)}
 	out, err := m.StdoutPipe()
@@ -314,7 +314,7 @@ func resident(pid int) (string, error) {
 	return fmt.Sprintf("%.0f MiB (%.0f of it anonymous, the rest mapped files)", mib[0], mib[1]), nil
 }
 
-// recordings are the series that the page's first view reads over a long range.
+// recordings are the series that the page's first view reads for a long range.
 var recordings = []string{
 	"process:tee_syscalls:rate1m", "process:tee_context_switches:rate1m", "process:tee_page_faults:rate1m",
 	"process:tee_process_cpu_seconds:rate1m",
@@ -334,8 +334,8 @@ func overview() (list []query) {
 	return list
 }
 
-// panel are the queries of the system calls of one process by call, which nothing is
-// recorded of: which five are the busiest, then these and the rest.
+// panel are the queries of one process's system calls by call, which have no recorded
+// series: first the busiest five, then these and the rest.
 func (o options) panel() []query {
 	const top = `syscall_0|syscall_1|syscall_2|syscall_3|syscall_4`
 	rate := func(match string) string {
@@ -347,8 +347,8 @@ func (o options) panel() []query {
 	}
 }
 
-// day fills a store with synthetic data, starts the monitor on it, and asks
-// what the page asks.
+// day fills a store with synthetic data, starts the monitor on it, and makes the page's
+// queries.
 func (o options) day() error {
 	data, err := os.MkdirTemp("", "perf")
 	if err != nil {
@@ -417,7 +417,8 @@ func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
 func (o options) length() time.Duration { return time.Duration(o.hours) * time.Hour }
 
-// step is the page's: 300 points or a little more, and no closer than the recorded series.
+// step is the page's step: 300 points or a little more, and no closer than the recorded
+// series.
 func (o options) step() int { return max(30, o.hours*3600/300) }
 
 func (o options) fill(dir string, end time.Time) error {

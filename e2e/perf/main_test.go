@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestOnce measures everything for a moment, so that the measurement does not rot; its
-// numbers mean nothing.
+// TestOnce measures everything briefly, so the measurement does not rot; its numbers
+// mean nothing.
 func TestOnce(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to count in the kernel")

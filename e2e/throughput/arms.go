@@ -18,16 +18,16 @@ import (
 	"time"
 )
 
-// arm is what runs beside a server.
+// arm is what runs next to a server.
 type arm struct {
 	name, doc string
-	// commands are started one after the other; DIR, BIN and PORT are replaced,
-	// PORT by a free one that all share.
+	// commands are started one after the other; DIR, BIN and PORT are replaced, PORT by
+	// one free port for all.
 	commands [][]string
-	// files are written into DIR before.
+	// files are written into DIR first.
 	files map[string]string
-	// metrics is the path at PORT that is read every five seconds, as a Prometheus
-	// would, "" for none.
+	// metrics is the path at PORT that is read every five seconds, as by a Prometheus;
+	// "" for none.
 	metrics string
 }
 
@@ -62,7 +62,7 @@ func (a arm) possible(bin string) error {
 	return nil
 }
 
-// watching is an arm that runs.
+// watching is a running arm.
 type watching struct {
 	processes []*exec.Cmd
 	dir, url  string
@@ -124,7 +124,7 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// answers waits until the arm's port does.
+// answers waits until the arm's port answers.
 func (w *watching) answers(ctx context.Context) error {
 	var err error
 	for range 1200 {
@@ -154,7 +154,7 @@ func (w *watching) scrape(path string) {
 				return
 			case <-t.C:
 			}
-			if r, err := http.Get(w.url + path); err == nil { // a missed scrape shows as what it is: less work
+			if r, err := http.Get(w.url + path); err == nil { // a missed scrape shows as less work, which it is
 				_, _ = io.Copy(io.Discard, r.Body)
 				_ = r.Body.Close()
 			}
@@ -226,8 +226,8 @@ func (w *watching) rss() (float64, error) {
 
 var covered = regexp.MustCompile(`(?m)^teescope_source_coverage_ratio\{source="syscalls"\} (\S+)`)
 
-// coverage is the part of all system calls that was counted, NaN where the arm
-// does not say.
+// coverage is the share of all system calls that was counted, NaN if the arm does not
+// report it.
 func (w *watching) coverage() float64 {
 	r, err := http.Get(w.url + "/metrics")
 	if err != nil {

@@ -1,10 +1,9 @@
-// Command throughput measures what watching costs the watched: servers under
-// load with nothing beside them, with an agent inside its budget, with an agent
-// that counts everything, with a whole monitor, and with the classic stack of
-// node_exporter and Prometheus where it is installed. Each round runs every arm
-// once, in random order, and each arm is compared with "off" of the same round.
-// It is part of `make bench`; docs/performance.md holds its output, which means
-// something for the machine it was made on only.
+// Command throughput measures what monitoring costs the monitored: servers under load
+// alone, next to an agent within its budget, next to an agent that counts everything,
+// next to a whole monitor, and next to the classic stack of node_exporter and
+// Prometheus if it is installed. Each round runs every arm once, in random order, and
+// compares each arm with "off" of the same round. It is part of `make bench`;
+// docs/performance.md holds its output, which is only valid for the machine it ran on.
 package main
 
 import (
@@ -53,8 +52,8 @@ func main() {
 	}
 }
 
-// run measures one server after the other; one that is not installed is left out
-// and said.
+// run measures one server after the other; one that is not installed is left out, with
+// a note.
 func (o options) run(ctx context.Context, serverNames, armNames []string) error {
 	var use []arm
 	for _, name := range armNames {
@@ -101,7 +100,7 @@ func (o options) run(ctx context.Context, serverNames, armNames []string) error 
 	return nil
 }
 
-// measurement is one run of an arm; a value that is not known is NaN.
+// measurement is one run of an arm; an unknown value is NaN.
 type measurement struct{ rate, coverage, cpu, rss float64 }
 
 func (o options) server(ctx context.Context, name string, s server, use []arm, out *csv.Writer) error {
@@ -143,7 +142,8 @@ func (o options) server(ctx context.Context, name string, s server, use []arm, o
 	return nil
 }
 
-// one starts what an arm has beside the server, loads the server, and stops it again.
+// one starts an arm's programs next to the server, loads the server, and stops them
+// again.
 func (o options) one(ctx context.Context, load load, a arm) (measurement, error) {
 	m := measurement{coverage: math.NaN(), cpu: math.NaN(), rss: math.NaN()}
 	w, err := a.start(ctx, o.bin)

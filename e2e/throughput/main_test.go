@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestOnce runs two short rounds, so that the measurement does not rot; its
-// numbers mean nothing.
+// TestOnce runs two short rounds, so the measurement does not rot; its numbers mean
+// nothing.
 func TestOnce(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to count in the kernel")

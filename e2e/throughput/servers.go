@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// load puts a server under load for about so long and returns requests a second,
-// as the client counts them.
+// load puts a server under load for about that long and returns requests a second, as
+// counted by the client.
 type load func(context.Context, time.Duration) (float64, error)
 
 // server starts one; the function it returns stops it.
@@ -62,7 +62,7 @@ func background(ctx context.Context, port string, cmd *exec.Cmd, dir string) (fu
 	return nil, fmt.Errorf("%s does not answer: %w", cmd.Path, err)
 }
 
-// rate runs a client and finds its rate in what it prints.
+// rate runs a client and finds its rate in the output.
 func rate(ctx context.Context, pattern *regexp.Regexp, name string, args ...string) (float64, error) {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
@@ -92,7 +92,7 @@ func redis(ctx context.Context) (load, func(), error) {
 	run := func(ctx context.Context, n int) (float64, error) {
 		return rate(ctx, redisRate, "redis-benchmark", "-p", port, "-c", "50", "-n", strconv.Itoa(n), "-t", "get", "-q")
 	}
-	// The client takes a number of requests and no time.
+	// The client takes a number of requests, not a time.
 	perSecond, err := run(ctx, 100_000)
 	if err != nil {
 		stop()
@@ -134,7 +134,7 @@ func nginx(ctx context.Context) (load, func(), error) {
 
 var pgRate = regexp.MustCompile(`tps = ([\d.]+) \(without`)
 
-// postgres runs as the user that the package made, as it refuses to run as root.
+// postgres runs as the package's user, because it refuses to run as root.
 func postgres(ctx context.Context) (load, func(), error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	who, err := user.Lookup("postgres")
@@ -177,7 +177,7 @@ func postgres(ctx context.Context) (load, func(), error) {
 	}
 	client := filepath.Join(bin, "pgbench")
 	login := []string{"-h", "127.0.0.1", "-p", port, "-U", "postgres"}
-	for range 50 { // it listens before it takes connections
+	for range 50 { // it listens before it accepts connections
 		out, ierr := exec.CommandContext(ctx, client, append([]string{"-i", "-s", "5", "-q"}, append(login, "postgres")...)...).CombinedOutput()
 		if err = ierr; err == nil {
 			break

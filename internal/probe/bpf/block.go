@@ -19,8 +19,8 @@ const (
 	noDevice     = 0
 )
 
-// BlockOperations are the label values of what is asked of a block device, in
-// the order of block.bpf.c.
+// BlockOperations are the label values of block operations, in the order of
+// block.bpf.c.
 var BlockOperations = [...]string{"read", "write", "flush", "discard", Other}
 
 // Block counts requests to block devices by device and operation.
@@ -28,7 +28,7 @@ var Block = &Program{
 	Name: "block",
 	spec: spec{
 		load: loadBlock,
-		// Before the completions, so that no request completes without a beginning.
+		// Before the completions, so no request completes without an issue.
 		hooks: []hook{
 			{name: "block:block_rq_issue", variants: []variant{{"issue_btf", typed}, {"issue_raw", raw("block_rq_issue")}}},
 			{name: "block:block_rq_complete", variants: []variant{{"complete_btf", typed}, {"complete_raw", raw("block_rq_complete")}}},
@@ -44,8 +44,8 @@ var Block = &Program{
 	},
 }
 
-// BlockIO is what a block device did of one operation since the program was
-// attached. Latency has those requests only that began since then.
+// BlockIO is the I/O of a block device by one operation since the program was attached.
+// Latency only has requests issued since then.
 type BlockIO struct {
 	Requests, Bytes, Errors uint64
 	Latency                 Latency
@@ -54,10 +54,10 @@ type BlockIO struct {
 // BlockCounts reads the counters of Block.
 type BlockCounts struct{ *Counters }
 
-// ByDevice emits for each device and operation what was done; operation is an
-// index of BlockOperations. It returns how many requests of devices without a
-// place in the table were folded, and how many have no latency because too many
-// were under way. The value that emit is given is valid until it returns.
+// ByDevice emits the I/O of each device and operation; operation is an index of
+// BlockOperations. It returns how many requests of devices without a place in the table
+// were folded, and how many have no latency because too many were in flight. The value
+// passed to emit is valid until emit returns.
 func (c BlockCounts) ByDevice(emit func(device string, operation int, io *BlockIO)) (folded, lost uint64) {
 	cells, names := c.counts(), c.maps["devices"]
 	if !c.has("block:block_rq_complete") {

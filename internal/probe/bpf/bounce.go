@@ -30,7 +30,7 @@ const (
 	hookFull    = "swiotlb_tbl_map_single"
 )
 
-// Bounce counts the bounce buffers that devices ask for, and those they do not get.
+// Bounce counts the bounce buffers that devices request, and those they do not get.
 var Bounce = &Program{
 	Name: "bounce",
 	spec: spec{
@@ -66,11 +66,10 @@ func returnOf(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) 
 // BounceCounts reads the counters of Bounce.
 type BounceCounts struct{ *Counters }
 
-// ByDevice emits for each device the mappings that asked for a bounce buffer and
-// their bytes, since the program was attached; those that BounceFull counts did
-// not get it. Of those under Other, folded are
-// of devices for which the table had no room, and nameless of devices whose
-// name the kernel did not let be read.
+// ByDevice emits for each device the mappings that requested a bounce buffer and their
+// bytes, since the program was attached; those in BounceFull did not get one. Of those
+// under Other, folded are of devices for which the table had no room, and nameless of
+// devices whose name the kernel did not let us read.
 func (c BounceCounts) ByDevice(emit func(device string, mappings, bytes uint64)) (folded, nameless uint64) {
 	if !c.has(hookBounced) {
 		return 0, 0
@@ -87,7 +86,8 @@ func (c BounceCounts) ByDevice(emit func(device string, mappings, bytes uint64))
 			continue
 		}
 		name := deviceName(raw, slot)
-		// Two names may become the same text, when bytes that are no UTF-8 are replaced.
+		// Two names may become the same text, because bytes that are not UTF-8 are
+		// replaced.
 		i := slices.IndexFunc(totals, func(t total) bool { return t.device == name })
 		if i < 0 {
 			i = len(totals)
@@ -106,7 +106,7 @@ func (c BounceCounts) ByDevice(emit func(device string, mappings, bytes uint64))
 	return n, 0
 }
 
-// deviceName is the name in a slot, or Other for slot 0 and for what is no name.
+// deviceName is the name in a slot, or Other for slot 0 and for invalid names.
 func deviceName(raw []byte, slot int) string {
 	at := slot * bounceNameLen
 	if slot == 0 || at+bounceNameLen > len(raw) {
@@ -119,8 +119,8 @@ func deviceName(raw []byte, slot int) string {
 	return metric.Label(string(text))
 }
 
-// Full is the number of mappings that got no bounce buffer because the
-// pool was full, since the program was attached; false where that is not counted.
+// Full is the number of mappings that got no bounce buffer because the pool was full,
+// since the program was attached; false if that is not counted.
 func (c BounceCounts) Full() (uint64, bool) {
 	return c.counts().sum(bounceFull), c.has(hookFull)
 }

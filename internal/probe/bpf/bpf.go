@@ -1,12 +1,12 @@
-// Package bpf counts kernel events in the kernel. A Program is one object of C
-// code with its hooks; opening it attaches them and returns Counters, arrays
-// that kernel and this process share, so that reading costs no system call.
+// Package bpf counts kernel events in the kernel. A Program is one object of C code
+// with its hooks; opening it attaches them and returns Counters, arrays shared by
+// kernel and this process, so reading needs no system call.
 //
-// It is the only user of cilium/ebpf. It knows the layout of the arrays and
-// nothing of metrics: what the numbers are called is up to probe/sources.
+// Only this package uses cilium/ebpf. It knows the layout of the arrays but no metrics:
+// probe/sources names the numbers.
 //
-// The programs need Linux 5.15 with BTF (CONFIG_DEBUG_INFO_BTF) and the
-// capabilities CAP_BPF and CAP_PERFMON; page faults only happen on x86 hooks.
+// The programs need Linux 5.15 with BTF (CONFIG_DEBUG_INFO_BTF) and the capabilities
+// CAP_BPF and CAP_PERFMON; page faults only happen on x86 hooks.
 package bpf
 
 import (
@@ -30,29 +30,30 @@ type Program struct {
 	filter
 }
 
-// spec is what to load, and where to attach it.
+// spec says what to load, and where to attach it.
 type spec struct {
 	load func() (*ebpf.CollectionSpec, error)
-	// hooks are attached one by one; losing one leaves the others.
+	// hooks are attached one by one; losing one does not affect the others.
 	hooks []hook
-	// levels is the number of levels of detail, of which 0 is the cheapest; no
-	// number is one. The constant "level" tells a program for which it is loaded.
+	// levels is the number of levels of detail, of which 0 is the cheapest; 0 levels
+	// means one. The constant "level" tells a program its level.
 	levels int
-	// sized gives the number of entries of maps that depend on the number of CPUs.
+	// sized returns the number of entries of maps whose size depends on the number of
+	// CPUs.
 	sized map[string]func(cpus int) uint32
-	// shares names maps that objects have in common while any is open.
+	// shares names maps that objects share while any of them is open.
 	shares []string
 }
 
-// layout is how the maps are read and written.
+// layout describes how the maps are read and written.
 type layout struct {
 	// row is the number of cells that one CPU has in the map "counts".
 	row int
 	// more gives the cells of a row in further banked maps, by name.
 	more map[string]int
-	// read names the maps that user space maps, "counts" among them; write those
-	// that it also changes. A fixture records both. Through those in tell, user
-	// space controls the programs.
+	// read names the maps that user space maps, including "counts"; write those that it
+	// also changes. A fixture records both. User space controls the programs through
+	// those in tell.
 	read, write, tell []string
 	// reset names maps that remember the last event; they are emptied before the
 	// programs are attached again.
@@ -61,9 +62,10 @@ type layout struct {
 	events func(row counts) uint64
 }
 
-// filter is what narrows a program to some processes.
+// filter narrows a program to some processes.
 type filter struct {
-	// slots is how it counts by slot of the process table; nil: it has no such table.
+	// slots is how it counts by slot of the process table; nil: it does not use that
+	// table.
 	slots tally
 	// source is the object's number in members.h.
 	source int
@@ -73,9 +75,9 @@ type filter struct {
 // the default.
 type Limits struct {
 	Processes, Pairs uint32
-	// Bytes bounds the banked counters; CPUs share rows where it is exceeded.
+	// Bytes bounds the banked counters; beyond it CPUs share rows.
 	Bytes int
-	// Idle is for how long a name must have done nothing to lose its slot.
+	// Idle is how long a name must be inactive to lose its slot.
 	Idle time.Duration
 	// Period is the time between two samples of a CPU.
 	Period time.Duration
@@ -84,8 +86,8 @@ type Limits struct {
 // defaultBytes bounds the counters of one object.
 const defaultBytes = 8 << 20
 
-// Counters is an open Program: what all of them have in common. A type for each
-// kind of reading embeds it.
+// Counters is an open Program: the common part. A type for each kind of reading embeds
+// it.
 type Counters struct {
 	program *Program
 	host    *host.Host
@@ -93,7 +95,7 @@ type Counters struct {
 	limits  Limits
 	// Lost says which hooks of level 0 could not be attached, or is nil.
 	Lost error
-	// lost says what each level lacks besides.
+	// lost says what each level additionally lacks.
 	lost []error
 
 	// recorded: the maps are a fixture's.
@@ -102,16 +104,16 @@ type Counters struct {
 	mapped   [][]byte
 	// tables are the maps that user space changes by system call.
 	tables map[string]*ebpf.Map
-	// memory is that of the maps in bytes; the first user counts the shared ones.
+	// memory is that of the maps in bytes; the first user counts shared ones.
 	memory uint64
 	close  []func(*registry) error
 
 	links locked[links]
-	// guarded is reached through registry.of, so only while the registry is locked.
+	// guarded is reached through registry.of, so only with the registry locked.
 	guarded ledger
 }
 
-// onClose adds what Close has to do; the last added is done first.
+// onClose adds an action to Close; the last added runs first.
 func (c *Counters) onClose(f func() error) {
 	c.close = append(c.close, func(*registry) error { return f() })
 }
@@ -119,9 +121,8 @@ func (c *Counters) onClose(f func() error) {
 // tableMaps are the maps of the process table, shared between objects.
 var tableMaps = []string{"slots", "names", "slots_used", "slots_free", "members"}
 
-// Open loads the program's object into the kernel and attaches its hooks. The
-// error is a probe.Problem that says what stands in the way. On a fixture it
-// returns the recorded maps.
+// Open loads the program's object into the kernel and attaches its hooks. The error is
+// a probe.Problem with the obstacle. On a fixture it returns the recorded maps.
 func (p *Program) Open(h *host.Host) (*Counters, error) { return p.open(h, Limits{}) }
 
 func (p *Program) open(h *host.Host, limits Limits) (*Counters, error) {
@@ -182,8 +183,8 @@ func (c *Counters) unhook() error {
 	return c.links.lock().remove()
 }
 
-// Missed is the number of events for which the kernel did not run a program
-// because one was running on that CPU already.
+// Missed is the number of events for which the kernel did not run a program because one
+// was already running on that CPU.
 func (c *Counters) Missed() (uint64, error) {
 	l := c.links.lock()
 	defer c.links.unlock()
@@ -209,7 +210,7 @@ func (c *Counters) Events() uint64 {
 	return n
 }
 
-// What the map "control" of process.h holds, as offsets in bytes.
+// The contents of the map "control" of process.h, as offsets in bytes.
 const (
 	controlSince    = 0
 	controlNarrowed = 8

@@ -29,8 +29,7 @@ func (c counts) rows() func(func(counts) bool) {
 	}
 }
 
-// sum adds a cell over all rows. Each load is of 8 aligned bytes, so it never
-// sees half of an update.
+// sum adds a cell over all rows. Each load is of 8 aligned bytes, so it is never torn.
 func (c counts) sum(cell int) uint64 {
 	var n uint64
 	for i := cell * 8; i+8 <= len(c.bytes); i += c.row * 8 {
@@ -39,15 +38,15 @@ func (c counts) sum(cell int) uint64 {
 	return n
 }
 
-// clear empties a cell in all rows. No program may be adding to it.
+// clear empties a cell in all rows. No program may add to it at the same time.
 func (c counts) clear(cell int) {
 	for i := cell * 8; i+8 <= len(c.bytes); i += c.row * 8 {
 		binary.NativeEndian.PutUint64(c.bytes[i:], 0)
 	}
 }
 
-// rows is the number of rows for so many CPUs: one each, or the largest power
-// of two that stays within max bytes.
+// rows is the number of rows for that many CPUs: one each, or the largest power of two
+// that stays within max bytes.
 func rows(cpus, row, max int) int {
 	if fit := max / (row * 8); fit < cpus {
 		return 1 << (bits.Len(uint(fit)|1) - 1)

@@ -65,7 +65,7 @@ func (c FaultCounts) ByProcess(emit func(process string, space, cause int, n uin
 	}))
 }
 
-// Own emits the same for each process that is counted on its own.
+// Own emits the same for each process that is also counted individually.
 func (c FaultCounts) Own(emit func(pid int, process string, space, cause int, n uint64)) {
 	faultSlots.byOwner(c.Counters, func(pid int, process string, cells []uint64) {
 		eachFault(cells, func(space, cause int, n uint64) { emit(pid, process, space, cause, n) })

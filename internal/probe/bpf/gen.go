@@ -1,6 +1,5 @@
 package bpf
 
-// Each program's own file says how its object is built: for every little-endian
-// machine, as what differs between machines is looked up when it is loaded.
-//
+// Each program's own file says how its object is built: one for every little-endian
+// machine, because machine-specific values are resolved at load time.
 //go:generate go run gennames.go

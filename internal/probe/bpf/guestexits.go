@@ -15,9 +15,9 @@ const (
 	hookHypercall = "tdx:tdx_hypercall_enter"
 )
 
-// GuestExits counts the virtualization exceptions of a TDX guest. With
-// hypercalls it also counts all calls to the hypervisor, which only kernels of
-// some vendors have a tracepoint for.
+// GuestExits counts the virtualization exceptions of a TDX guest. With hypercalls it
+// also counts all calls to the hypervisor, for which only some vendors' kernels have a
+// tracepoint.
 func GuestExits(hypercalls bool) *Program {
 	hooks := []hook{{name: hookVE, variants: []variant{
 		{"ve_fentry", typed},
@@ -53,24 +53,24 @@ func GuestExits(hypercalls bool) *Program {
 // GuestExitCounts reads the counters of GuestExits.
 type GuestExitCounts struct{ *Counters }
 
-// Exceptions emits the virtualization exceptions by exit reason, as numbered
-// in arch/x86/include/uapi/asm/vmx.h; the last one has all numbers above too.
+// Exceptions emits the virtualization exceptions by exit reason, as numbered in
+// arch/x86/include/uapi/asm/vmx.h; the last one includes all higher numbers.
 func (c GuestExitCounts) Exceptions(emit func(reason int, n uint64)) {
 	c.emitCells(0, exitReasons, emit)
 }
 
-// Hypercalls emits the calls to the hypervisor by exit reason, or by
-// sub-function, of which the first 15 from 0x10000 on have numbers of their own.
+// Hypercalls emits the calls to the hypervisor by exit reason, or by sub-function: the
+// first 15 from 0x10000 on have their own numbers.
 func (c GuestExitCounts) Hypercalls(exit, call func(number int, n uint64)) {
 	c.emitCells(guestHypercalls, exitReasons, exit)
 	c.emitCells(guestHypercalls+exitReasons, guestCalls, func(i int, n uint64) { call(firstGuestCall+i, n) })
 }
 
-// firstGuestCall is the first sub-function that is no exit reason (Intel TDX
+// firstGuestCall is the first sub-function that is not an exit reason (Intel TDX
 // Guest-Host Communication Interface, table of TDG.VP.VMCALL).
 const firstGuestCall = 0x10000
 
-// emitCells emits cells that have counted something.
+// emitCells emits nonzero cells.
 func (c GuestExitCounts) emitCells(from, number int, emit func(int, uint64)) {
 	for i := range number {
 		if n := c.counts().sum(from + i); n > 0 {

@@ -7,9 +7,9 @@ import "slices"
 // Functions of guestmemory.bpf.c, in its order.
 var memoryFunctions = [...]string{"set_memory_decrypted", "set_memory_encrypted", "accept_memory"}
 
-// GuestMemory counts how memory of a confidential VM changes hands. With
-// acceptance it also counts the calls that take memory into use, which kernels
-// have that accept it while they run (CONFIG_UNACCEPTED_MEMORY).
+// GuestMemory counts memory of a confidential VM that is shared, made private or
+// accepted. With acceptance it also counts the calls that accept memory; only kernels
+// that accept memory at run time have them (CONFIG_UNACCEPTED_MEMORY).
 func GuestMemory(acceptance bool) *Program {
 	hooks := slices.Concat(spanHooks("to_shared", memoryFunctions[0], true), spanHooks("to_private", memoryFunctions[1], true))
 	if acceptance {
@@ -39,5 +39,5 @@ func (c GuestMemoryCounts) ToShared() Span { return c.span(0, memoryFunctions[0]
 // ToPrivate are the calls that made shared pages private, in pages.
 func (c GuestMemoryCounts) ToPrivate() Span { return c.span(1, memoryFunctions[1]) }
 
-// Accepted are the calls that took memory into use, of no unit.
+// Accepted are the calls that accepted memory, without a unit.
 func (c GuestMemoryCounts) Accepted() Span { return c.span(2, memoryFunctions[2]) }

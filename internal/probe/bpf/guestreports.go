@@ -20,8 +20,8 @@ const (
 
 var reportFunctions = [...]string{"tdx_mcall_get_report0", "tdx_report_new", "sev_report_new", "arm_cca_report_new"}
 
-// GuestReports returns the programs that count attestation evidence made in
-// these ways. All but TDReport are in modules, which have to be loaded before.
+// GuestReports returns the programs that count attestation evidence made in these ways.
+// All except TDReport are in modules, which must be loaded first.
 func GuestReports(ways ...Report) *Program {
 	names := [...]string{"tdx_report", "tdx_quote", "sev_report", "cca_token"}
 	var hooks []hook
@@ -46,5 +46,5 @@ func GuestReports(ways ...Report) *Program {
 // GuestReportCounts reads the counters of GuestReports.
 type GuestReportCounts struct{ *Counters }
 
-// Report is what was counted of one way to make evidence.
+// Report returns the counts of one way to make evidence.
 func (c GuestReportCounts) Report(r Report) Span { return c.span(int(r), reportFunctions[r]) }

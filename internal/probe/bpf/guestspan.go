@@ -10,21 +10,21 @@ const (
 	spanCells = spanHist + histCells
 )
 
-// Span is what was counted of a kernel function since the program was attached.
+// Span holds the counts of a kernel function since the program was attached.
 type Span struct {
-	// Calls and what they asked for, in the function's own unit; Begun says that
-	// they are counted.
+	// Calls and the amount that they requested, in the function's own unit; Begun says
+	// that they are counted.
 	Calls, Units uint64
 	Begun        bool
-	// Failed are the calls that returned an error, Time how long calls took;
-	// Ended says that they are counted.
+	// Failed are the calls that returned an error, Time is how long calls took; Ended
+	// says that they are counted.
 	Failed uint64
 	Time   Latency
 	Ended  bool
 }
 
-// span reads the i-th function of an object, whose entry and return are the hooks
-// of that name.
+// span reads the i-th function of an object, whose entry and return are the hooks with
+// those names.
 func (c *Counters) span(i int, function string) (s Span) {
 	cells := c.counts()
 	if s.Begun = c.has(entryOf(function)); s.Begun {
@@ -40,9 +40,9 @@ func (c *Counters) span(i int, function string) (s Span) {
 func entryOf(function string) string { return function + " entry" }
 func exitOf(function string) string  { return function + " return" }
 
-// spanHooks are the hooks of a function at its two ends, whose programs begin
-// with name; kprobes says that the object has such programs too. The return
-// comes first, as a call that begins before it is attached would never end.
+// spanHooks are the hooks of a function's two ends, whose programs begin with name;
+// kprobes says that the object has such programs too. The return comes first, because a
+// call that begins before it is attached would never end.
 func spanHooks(name, function string, kprobes bool) []hook {
 	entry, exit := []variant{{name + "_fentry", typed}}, []variant{{name + "_fexit", typed}}
 	if kprobes {

@@ -13,7 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// locked is a value that is reached only while its lock is held.
+// locked is a value that is only accessed while its lock is held.
 type locked[T any] struct {
 	mu sync.Mutex
 	v  T
@@ -22,8 +22,8 @@ type locked[T any] struct {
 func (l *locked[T]) lock() *T { l.mu.Lock(); return &l.v }
 func (l *locked[T]) unlock()  { l.mu.Unlock() }
 
-// kernel is what the programs that are open on one host share. Locks are taken in
-// the order joining, registry, links of a Counters.
+// kernel is shared by the programs open on one host. Locks are taken in the order
+// joining, registry, links of a Counters.
 type kernel struct {
 	locked[registry]
 	// joining serialises opening the table of members.
@@ -34,12 +34,12 @@ type kernel struct {
 	// together with the kernel's, which another program may be decoding
 	// (github.com/cilium/ebpf 0.22, btf.decoder.inflateType).
 	relocating sync.Mutex
-	// quiet keeps loading, which uses the CPU for milliseconds, away from
-	// measuring: the many that load hold it for reading, one that measures for writing.
+	// quiet keeps loading, which uses the CPU for milliseconds, away from measuring:
+	// loaders hold it for reading, a measurement for writing.
 	quiet sync.RWMutex
 }
 
-// kernelOf is that of a host: made for the first program opened there.
+// kernelOf returns a host's kernel: it is made for the first program opened there.
 func kernelOf(h *host.Host) *kernel {
 	if h.Shared == nil { // a fixture, whose programs share nothing
 		return &kernel{}
@@ -50,13 +50,13 @@ func kernelOf(h *host.Host) *kernel {
 
 type kernelKey struct{}
 
-// begin says that n more objects are about to be open.
+// begin announces n more objects about to be opened.
 func (k *kernel) begin(n int) {
 	defer k.unlock()
 	k.lock().opening += n
 }
 
-// typeCache is the kernel's type information, as the last user left it or anew.
+// typeCache is the kernel's type information, cached or newly read.
 func (k *kernel) typeCache() *btf.Cache {
 	r := k.lock()
 	defer k.unlock()
@@ -70,34 +70,34 @@ func (k *kernel) typeCache() *btf.Cache {
 
 // registry knows the open programs and the maps that they share.
 type registry struct {
-	// types is the kernel's type information. Sources that are opened at the same
-	// time share it; then the garbage collector frees it, as it is larger than all
-	// else together.
+	// types is the kernel's type information. Sources that are opened at the same time
+	// share it; then the garbage collector frees it, because it is larger than
+	// everything else together.
 	types weak.Pointer[btf.Cache]
 	// table holds the maps of the process table while tableUsers > 0.
 	table      map[string]*ebpf.Map
 	tableUsers int
 	open       map[*Counters]bool
-	// opening is the number of objects that use the table and are not in open yet:
-	// they do not notice that a slot is given to another name.
+	// opening is the number of objects that use the table and are not in open yet: they
+	// do not notice when a slot gets another name.
 	opening int
-	// shared holds the maps that open objects have in common, by name.
+	// shared holds the maps shared by open objects, by name.
 	shared map[string]*sharedMap
 	// members keeps the table of members while inheriting is not empty; noMembers
 	// says why it cannot.
 	members    *Counters
 	noMembers  error
 	inheriting map[*Counters]bool
-	// limbo holds the slots that were taken back, and how often tended was set
-	// since: programs that still use one have long ended after the second time.
+	// limbo holds the reclaimed slots, with how often tended was set since: programs
+	// that still use one have long ended after the second time.
 	limbo  map[int]int
 	tended time.Time
-	// dispatch is the way into a program on a tracepoint other than sys_enter in
-	// seconds, once a Meter has measured it.
+	// dispatch is the cost of entering a program on a tracepoint other than sys_enter
+	// in seconds, once a Meter has measured it.
 	dispatch float64
 }
 
-// ledger is what an open program has spent, and how it uses the process table.
+// ledger records what an open program has spent, and how it uses the process table.
 type ledger struct {
 	cost
 	places
@@ -106,7 +106,7 @@ type ledger struct {
 // of is the ledger of c.
 func (r *registry) of(c *Counters) *ledger { return &c.guarded }
 
-// add puts c among what is open.
+// add adds c to the open ones.
 func (r *registry) add(c *Counters) {
 	if r.open == nil {
 		r.open = map[*Counters]bool{}
@@ -123,7 +123,7 @@ func (r *registry) users(yield func(*Counters) bool) {
 	}
 }
 
-// drop frees all of c but its hooks, which are detached.
+// drop frees all of c except its hooks, which are detached.
 func (r *registry) drop(c *Counters) error {
 	var errs []error
 	for i := len(c.close) - 1; i >= 0; i-- {

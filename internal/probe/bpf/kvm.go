@@ -39,11 +39,11 @@ const (
 	timesCells   = timesRuns + 1
 )
 
-// Handled says what happened between an exit and the next entry.
+// Handled says how an exit was handled until the next entry.
 var Handled = [handledKinds]string{"kernel", "userspace", "halted"}
 
 // KVM counts what KVM does for each virtual machine. Hooks that only confidential
-// guests of one vendor reach are taken where the machine may start such guests.
+// guests of one vendor reach are used if the machine can start such guests.
 func KVM(sev, private, tdx bool) *Program {
 	exit := variant{"kvm_exit_x86", classic("kvm", "kvm_exit")}
 	if runtime.GOARCH == "arm64" {
@@ -82,7 +82,7 @@ func KVM(sev, private, tdx bool) *Program {
 	return p
 }
 
-// KVMTimes takes the time between exits and entries of virtual CPUs.
+// KVMTimes measures the time between exits and entries of virtual CPUs.
 var KVMTimes = &Program{
 	Name: "kvmtimes",
 	spec: spec{
@@ -109,30 +109,30 @@ type VM struct {
 	// Start is when it started, in ticks as in field 22 of /proc/PID/stat; the
 	// kernel's table keeps the lower 32 bits.
 	Start uint32
-	// Ended is set, and all else zero, for the sum of machines that have ended: the
-	// kind that they were of.
+	// Ended is set, with all else zero, for the sum of machines that have ended: their
+	// kind.
 	Ended string
 }
 
 // OtherVMs are the machines beyond the 64 that run at once.
 var OtherVMs = VM{}
 
-// Alive says whether a machine's process still runs and, where it does not,
-// which kind it was of, which is not "".
+// Alive reports whether a machine's process still runs and, if not, which kind it was,
+// which is not "".
 type Alive func(VM) (alive bool, kind string)
 
 // VMs reads the counters of virtual machines.
 type VMs struct {
 	*Counters
-	// before is what a slot had counted for machines that have ended since; ended
-	// is their sum by kind.
+	// before is what a slot had counted for machines that have since ended; ended is
+	// their sum by kind.
 	before [vmSlots][]uint64
 	ended  map[string][]uint64
 	exits  []string // names of exit reasons
 }
 
-// NotTold is the reason of exits that were counted without theirs, which is in
-// the tracepoint's record alone.
+// NotTold is the reason of exits counted without theirs, which is only in the
+// tracepoint's record.
 const NotTold = "not_told"
 
 // ISA is the kind of virtualisation whose exits are counted.
@@ -150,8 +150,8 @@ func NewVMs(c *Counters, isa ISA) *VMs {
 	return &VMs{Counters: c, exits: [...][]string{VMX: vmxReasons[:], SVM: svmReasons[:], ARM: armReasons[:]}[isa]}
 }
 
-// cells emits the cells of every machine that has counted something. The slot of
-// a machine that is not alive any more is given back.
+// cells emits the nonzero cells of every machine. The slot of an ended machine is given
+// back.
 func (m *VMs) cells(n int, alive Alive, emit func(VM, []uint64)) {
 	if m.ended == nil {
 		m.ended = map[string][]uint64{}
@@ -208,8 +208,8 @@ func plus(a, b []uint64) []uint64 {
 	return a
 }
 
-// Machine is what was counted of one machine since the program was attached; all
-// but the totals are by reason, and reasons that were not seen are left out.
+// Machine holds the counts of one machine since the program was attached; all except
+// the totals are by reason, without unseen reasons.
 type Machine struct {
 	VM
 	Exits, Userspace, VMGExits, TDVMCalls map[string]uint64
@@ -219,7 +219,7 @@ type Machine struct {
 	PrivateLookups uint64
 }
 
-// Machines emits what was counted of each machine of which something was.
+// Machines emits the counts of each machine that has any.
 func (m *VMs) Machines(alive Alive, emit func(Machine)) {
 	m.cells(kvmCells, alive, func(vm VM, cells []uint64) {
 		named := func(first, n int, name func(int) string) map[string]uint64 {
@@ -243,8 +243,8 @@ func (m *VMs) Machines(alive Alive, emit func(Machine)) {
 	})
 }
 
-// Times emits the times out of the guest of each machine, by what happened
-// meanwhile, as an index of Handled.
+// Times emits the times out of the guest of each machine, by how the exit was handled,
+// as an index of Handled.
 func (m *VMs) Times(alive Alive, emit func(VM, int, *Latency)) {
 	m.cells(timesCells, alive, func(vm VM, cells []uint64) {
 		for kind := range handledKinds {

@@ -2,8 +2,8 @@ package bpf
 
 import "fmt"
 
-// Names of why a virtual CPU left its guest. What the tables lack is
-// unknown_NUMBER: newer hardware has reasons that this file does not.
+// Names of the reasons why a virtual CPU left its guest. A reason missing from the
+// tables is unknown_NUMBER: newer hardware has more.
 
 // vmxReasons are the basic exit reasons of Intel's VMX (SDM volume 3, appendix C).
 var vmxReasons = [...]string{
@@ -20,8 +20,8 @@ var vmxReasons = [...]string{
 	85: "msr_write_imm",
 }
 
-// svmReasons are the exit codes of AMD's SVM (APM volume 2, appendix C) and those
-// that software defines for VMGEXIT (GHCB specification, section 4), by cell.
+// svmReasons are the exit codes of AMD's SVM (APM volume 2, appendix C) and the
+// software-defined ones for VMGEXIT (GHCB specification, section 4), by cell.
 var svmReasons = [...]string{
 	0x0: "read_cr0", 0x2: "read_cr2", 0x3: "read_cr3", 0x4: "read_cr4", 0x8: "read_cr8", 0x10: "write_cr0",
 	0x12: "write_cr2", 0x13: "write_cr3", 0x14: "write_cr4", 0x18: "write_cr8", 0x20: "read_dr0", 0x21: "read_dr1",
@@ -44,8 +44,8 @@ var svmReasons = [...]string{
 	0xd9: "guest_request", 0xda: "ext_guest_request", 0xdb: "ap_creation", 0xf8: "hypervisor_feature",
 }
 
-// armReasons are the exception classes of the Arm architecture's ESR_EL2, and
-// from 64 on how the guest was left without a trap (asm/kvm_asm.h).
+// armReasons are the exception classes of the Arm architecture's ESR_EL2, and from 64
+// on the exits without a trap (asm/kvm_asm.h).
 var armReasons = [...]string{
 	0x00: "unknown_class", 0x01: "wfx", 0x07: "fp_simd", 0x08: "vmrs", 0x09: "pauth", 0x0e: "illegal_state", 0x11: "svc32", 0x12: "hvc32",
 	0x13: "smc32", 0x15: "svc64", 0x16: "hvc64", 0x17: "smc64", 0x18: "system_register", 0x19: "sve", 0x1a: "eret", 0x1d: "sme",
@@ -54,8 +54,8 @@ var armReasons = [...]string{
 	64: "interrupt", 65: "serror_at_el1", 67: "illegal_return",
 }
 
-// userReasons are the KVM_EXIT_* of include/uapi/linux/kvm.h, and what KVM_RUN
-// returns without one: an error, or a signal that is to be handled first.
+// userReasons are the KVM_EXIT_* of include/uapi/linux/kvm.h, and the returns of
+// KVM_RUN without one: an error, or a signal to be handled first.
 var userReasons = [...]string{
 	0: "unknown", 1: "exception", 2: "io", 3: "hypercall", 4: "debug", 5: "hlt", 6: "mmio", 7: "irq_window_open", 8: "shutdown",
 	9: "fail_entry", 10: "intr", 11: "set_tpr", 12: "tpr_access", 13: "s390_sieic", 14: "s390_reset", 15: "dcr", 16: "nmi",
@@ -67,15 +67,15 @@ var userReasons = [...]string{
 }
 
 // tdvmcalls are the calls of a TDX guest to its host (Intel TDX Guest-Host
-// Communication Interface, section 3): those that stand for an instruction go by
-// the exit reason that it would have had.
+// Communication Interface, section 3); a call that stands for an instruction has the
+// name of the corresponding exit reason.
 var tdvmcalls = [...]string{
 	10: "cpuid", 12: "hlt", 30: "io_instruction", 31: "msr_read", 32: "msr_write", 36: "mwait_instruction", 48: "mmio", 54: "wbinvd",
 	64: "get_info", 65: "map_gpa", 66: "get_quote", 67: "report_fatal_error", 68: "setup_event_notify", 69: "service",
 	tdvmcallKVM: "kvm_hypercall", tdvmcallCells - 1: "unknown",
 }
 
-// reason is the name that a table has for a cell.
+// reason is a table's name for a cell.
 func reason(table []string, cell int) string {
 	if cell < len(table) && table[cell] != "" {
 		return table[cell]

@@ -12,8 +12,8 @@ const (
 	histCells     = histSum + 1
 )
 
-// LatencyBounds are the upper bounds in seconds of the buckets that Buckets
-// returns: powers of two from 1.024 us to 0.268 s, which are bounds of cells too.
+// LatencyBounds are the upper bounds in seconds of the buckets that Buckets returns:
+// powers of two from 1.024 us to 0.268 s, which are also bounds of cells.
 var LatencyBounds = func() (b []float64) {
 	for i := range 19 {
 		b = append(b, math.Ldexp(1, histLeastBits+2+i)/1e9)
@@ -21,8 +21,8 @@ var LatencyBounds = func() (b []float64) {
 	return b
 }()
 
-// Latency is a histogram of times as a program counts them: four cells to a
-// power of two from 256 ns to 17 s.
+// Latency is a histogram of times as counted by a program: four cells to a power of two
+// from 256 ns to 17 s.
 type Latency struct{ cells [histCells]uint64 }
 
 // addTo adds the histogram that starts at cell, over all rows, to l.
@@ -43,7 +43,7 @@ func (l *Latency) Count() (n uint64) {
 // Sum is the sum of all times in seconds.
 func (l *Latency) Sum() float64 { return float64(l.cells[histSum]) / 1e9 }
 
-// Buckets are the counts between LatencyBounds, not cumulated, and above all.
+// Buckets are the counts between LatencyBounds, not cumulative, and above all.
 func (l *Latency) Buckets() []uint64 {
 	out := make([]uint64, len(LatencyBounds)+1)
 	for i, n := range l.cells[:histSum] {
@@ -52,7 +52,7 @@ func (l *Latency) Buckets() []uint64 {
 	return out
 }
 
-// bucketOf is the bucket that a cell lies in as a whole.
+// bucketOf is the bucket that contains a whole cell.
 func bucketOf(cell int) int {
 	if cell == 0 {
 		return 0
@@ -60,16 +60,16 @@ func bucketOf(cell int) int {
 	return min(max(0, (cell-1)>>histSubBits-1), len(LatencyBounds))
 }
 
-// Sub takes earlier's counts away, which leaves what was counted since.
+// Sub subtracts earlier's counts.
 func (l *Latency) Sub(earlier *Latency) {
 	for i, n := range earlier.cells {
 		l.cells[i] -= min(n, l.cells[i])
 	}
 }
 
-// Quantile is the time in seconds below which a part q of the times lies, with
-// an error of at most 12.5 % between 256 ns and 17 s, or NaN where none was
-// counted. Outside that range it is the range's end.
+// Quantile is the time in seconds below which a share q of the times lies, with an
+// error of at most 12.5 % between 256 ns and 17 s; NaN if none was counted. Outside
+// that range it is the range's end.
 func (l *Latency) Quantile(q float64) float64 {
 	n := l.Count()
 	if n == 0 {

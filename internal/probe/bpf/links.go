@@ -9,15 +9,15 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// links are the hooks of a program, which come and go.
+// links are the hooks of a program, which are attached and detached.
 type links struct {
 	hooks    []attached
 	detached bool
 	level    int
 }
 
-// remove detaches all hooks for good and at once: to be sure that no CPU still runs
-// a program takes the kernel up to tens of milliseconds for each.
+// remove detaches all hooks for good and in parallel: for each one the kernel needs up
+// to tens of milliseconds to be sure that no CPU still runs a program.
 func (l *links) remove() error {
 	var all sync.WaitGroup
 	errs := make([]error, len(l.hooks))
@@ -44,8 +44,8 @@ func (l *links) detach() error {
 	return errors.Join(errs...)
 }
 
-// attach attaches what the level in force has. The first hook comes last: it
-// begins what others end, and a beginning whose end is not seen would stay.
+// attach attaches the hooks of the current level. The first hook comes last: it begins
+// what others end, and a beginning whose end is not seen would stay.
 func (l *links) attach(c *Counters) error {
 	for _, name := range c.program.reset {
 		clear(c.maps[name])
@@ -94,15 +94,14 @@ func (l *links) forget(name string) error {
 	return errors.Join(errs...)
 }
 
-// Detach takes the programs out of the kernel's way; they stay loaded, and the
-// counters stay.
+// Detach detaches the programs; they stay loaded, and the counters stay.
 func (c *Counters) Detach() error {
 	defer c.links.unlock()
 	return c.links.lock().detach()
 }
 
-// Attach puts the programs back. Being loaded, they need no capability for it.
-// An error leaves those attached that could be.
+// Attach attaches the programs again. Because they are loaded, this needs no
+// capability. After an error, those that could be attached stay attached.
 func (c *Counters) Attach() error {
 	defer c.links.unlock()
 	return c.links.lock().attach(c)
@@ -125,13 +124,13 @@ func (c *Counters) programs() (out []*ebpf.Program) {
 	return out
 }
 
-// Level is the level of detail in force.
+// Level is the current level of detail.
 func (c *Counters) Level() int {
 	defer c.links.unlock()
 	return c.links.lock().level
 }
 
-// Incomplete says which hooks are missing at the level in force, or is nil.
+// Incomplete says which hooks are missing at the current level, or is nil.
 func (c *Counters) Incomplete() error {
 	if level := c.Level(); level < len(c.lost) {
 		return errors.Join(c.Lost, c.lost[level])
@@ -139,9 +138,9 @@ func (c *Counters) Incomplete() error {
 	return c.Lost
 }
 
-// SetLevel changes the level of detail. Being loaded, the programs need no
-// capability for it. What was counted stays; what happens while they change
-// places, well below a millisecond, is not seen.
+// SetLevel changes the level of detail. Because the programs are loaded, this needs no
+// capability. Counts stay; events during the exchange, well below a millisecond, are
+// not seen.
 func (c *Counters) SetLevel(level int) error {
 	if level < 0 || level > 0 && level >= c.program.levels {
 		return fmt.Errorf("set level %d of %s: it has %d", level, c.program.Name, max(1, c.program.levels))
@@ -150,7 +149,7 @@ func (c *Counters) SetLevel(level int) error {
 	return c.kernel.lock().setLevel(c, level)
 }
 
-// setLevel is SetLevel for a level that there is.
+// setLevel is SetLevel for an existing level.
 func (r *registry) setLevel(c *Counters, level int) error {
 	l := c.links.lock()
 	defer c.links.unlock()
@@ -181,7 +180,7 @@ func (r *registry) setLevel(c *Counters, level int) error {
 	}
 	err = errors.Join(err, l.attach(c))
 	if before > 0 {
-		// One trigger passes every hook once.
+		// One trigger reaches every hook once.
 		cost.calibrated = max(0, perCall(trigger)-before) / float64(l.attached())
 	}
 	return err

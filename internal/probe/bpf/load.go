@@ -15,14 +15,14 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// hook is one place in the kernel where a program counts. Its variants are
-// tried in order until one loads and attaches: being loaded does not mean that
-// the kernel lets it be attached.
+// hook is one place in the kernel where a program counts. Its variants are tried in
+// order until one loads and attaches: loading successfully does not mean that the
+// kernel lets it be attached.
 type hook struct {
 	name     string
 	variants []variant
-	// trigger makes one event on the calling thread, to calibrate what being
-	// attached costs; nil where that cannot be done cheaply.
+	// trigger makes one event on the calling thread, to calibrate the cost of being
+	// attached; nil if that has no cheap way.
 	trigger func()
 	// from is the lowest level of detail that has the hook.
 	from int
@@ -40,10 +40,10 @@ type attached struct {
 	program *ebpf.Program
 	attach  func(*host.Host, *ebpf.Program) (link.Link, error)
 	link    link.Link // nil while detached
-	// perEvent is what the hook's trigger takes longer in seconds than before.
+	// perEvent is how much longer the hook's trigger takes in seconds than before.
 	perEvent float64
-	// from is the lowest level that has the hook, and levels the program of each
-	// level from there on, where there are several.
+	// from is the lowest level that has the hook, and levels the program of each level
+	// from there on, if there are several.
 	from   int
 	levels []*ebpf.Program
 }
@@ -63,8 +63,8 @@ func (a *attached) loaded() []*ebpf.Program {
 	return slices.Compact(slices.Clone(a.levels))
 }
 
-// typed attaches a program of a kind that names its hook itself and reads the
-// kernel's structures directly: tp_btf and fentry.
+// typed attaches a program of a kind that names its own hook and reads the kernel's
+// structures directly: tp_btf and fentry.
 func typed(_ *host.Host, p *ebpf.Program) (link.Link, error) {
 	return link.AttachTracing(link.TracingOptions{Program: p})
 }
@@ -97,8 +97,8 @@ func kprobe(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) {
 	return func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return link.Kprobe(symbol, p, nil) }
 }
 
-// attach loads the object's maps, then each hook. It fails when no hook is left.
-// Several objects are attached at once.
+// attach loads the object's maps, then each hook. It fails if no hook is left. Several
+// objects are attached in parallel.
 func (c *Counters) attach(h *host.Host, limits Limits) error {
 	spec, err := c.program.load()
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *Counters) prepare(h *host.Host, spec *ebpf.CollectionSpec, types *btf.C
 	return maps, r.mapArrays(c, maps)
 }
 
-// size adapts the maps to the number of CPUs that this kernel may ever have.
+// size adapts the maps to the maximum number of CPUs of this kernel.
 func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -212,7 +212,7 @@ func (r *registry) makeMaps(c *Counters, spec *ebpf.CollectionSpec, types *btf.C
 	opts := ebpf.CollectionOptions{Cache: types}
 	opts.MapReplacements = map[string]*ebpf.Map{}
 	for name, m := range r.table {
-		// Objects without the table may have maps of their own under its names.
+		// Objects without the table may use its names for their own maps.
 		if only.Maps[name] != nil && (c.program.slots != nil || name == "members") {
 			opts.MapReplacements[name] = m
 		}
@@ -256,7 +256,7 @@ type sharedMap struct {
 	users int
 }
 
-// share makes a map of c the one that others with that name get too.
+// share makes a map of c available to others with that name.
 func (r *registry) share(c *Counters, name string) error {
 	s := r.shared[name]
 	if s == nil {
@@ -297,7 +297,8 @@ func (r *registry) mapArrays(c *Counters, maps map[string]*ebpf.Map) error {
 		size := int(m.MaxEntries()) * int(m.ValueSize())
 		page := unix.Getpagesize()
 		prot := unix.PROT_READ
-		// What a slot of the process table counted is emptied before it is given out again.
+		// A slot's counts in the process table are cleared before it is given out
+		// again.
 		if c.program.slots != nil || !slices.Contains(c.program.read, name) {
 			prot |= unix.PROT_WRITE
 		}
@@ -311,10 +312,10 @@ func (r *registry) mapArrays(c *Counters, maps map[string]*ebpf.Map) error {
 	return nil
 }
 
-// open loads and attaches the first variant that the kernel takes, and loads it
-// for each level. A level for which it cannot be loaded is noted in lost, and
-// works with the program of the one below. A hook of a higher level is detached
-// again: it was seen to work.
+// open loads and attaches the first variant that the kernel accepts, and loads it for
+// each level. A level for which it cannot be loaded is noted in lost, and uses the
+// program of the level below. A hook of a higher level is detached again: it has been
+// shown to work.
 func (hk *hook) open(h *host.Host, levels int, load func(program string, level int) (*ebpf.Program, error), lost []error) (attached, error) {
 	var errs []error
 	for _, v := range hk.variants {
@@ -348,8 +349,8 @@ func (hk *hook) open(h *host.Host, levels int, load func(program string, level i
 	return attached{}, fmt.Errorf("hook %s: %w", hk.name, errors.Join(errs...))
 }
 
-// timed attaches a variant and, where the hook has a trigger, measures what an
-// event takes longer in seconds than before.
+// timed attaches a variant and, if the hook has a trigger, measures how much longer an
+// event takes in seconds.
 func (hk *hook) timed(h *host.Host, v variant, p *ebpf.Program) (l link.Link, perEvent float64, err error) {
 	if hk.trigger == nil {
 		l, err = v.attach(h, p)
@@ -365,7 +366,7 @@ func (hk *hook) timed(h *host.Host, v variant, p *ebpf.Program) (l link.Link, pe
 	return l, max(0, perCall(hk.trigger)-before), nil
 }
 
-// loadProgram loads one program of an object, with maps that exist already.
+// loadProgram loads one program of an object, with existing maps.
 func (k *kernel) loadProgram(spec *ebpf.CollectionSpec, name string, maps map[string]*ebpf.Map, types *btf.Cache) (*ebpf.Program, error) {
 	k.quiet.RLock()
 	defer k.quiet.RUnlock()

@@ -17,22 +17,22 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// The kernel's run-time statistics cost every program on the machine about
-// 50 ns a run, so they are on for a short window only.
+// The kernel's run-time statistics cost every program on the machine about 50 ns a run,
+// so they are only on for a short window.
 const (
 	window = 200 * time.Millisecond
 	every  = time.Minute
 )
 
-// Meter estimates what the open programs cost: nanoseconds per run in short
-// windows of the kernel's statistics, times the events that the programs
-// counted since they were attached.
+// Meter estimates the cost of the open programs: nanoseconds per run in short windows
+// of the kernel's statistics, times the events that the programs counted since they
+// were attached.
 //
-// The statistics time the body of a program with two clock reads that they
-// time along; what an empty program takes is subtracted. They do not see
-// dispatch, the way into the program, which is measured from outside once: for
-// system calls when the program is attached, by what a call takes before and
-// after, for other tracepoints with an empty program.
+// The statistics time the body of a program, including their own two clock reads; the
+// time of an empty program is subtracted. They do not see dispatch, the way into the
+// program, which is measured from outside once: for system calls when the program is
+// attached, by the time of a call before and after; for other tracepoints with an empty
+// program.
 type Meter struct {
 	host   *host.Host
 	kernel *kernel
@@ -41,7 +41,7 @@ type Meter struct {
 	locked[gauge]
 }
 
-// gauge is what the windows have shown until now.
+// gauge holds the results of the windows so far.
 type gauge struct {
 	stats          io.Closer // open during a window
 	timer          *time.Timer
@@ -92,8 +92,8 @@ func NewMeter(h *host.Host) (*Meter, error) {
 	return m, nil
 }
 
-// Costs adds up what the programs have cost until now, and opens a window when
-// it is time for one. The error says why costs are not known.
+// Costs adds up what the programs have cost so far, and opens a window when one is due.
+// The error says why costs are unknown.
 func (m *Meter) Costs() (Costs, error) {
 	g := m.lock()
 	defer m.unlock()
@@ -126,7 +126,7 @@ func (g *gauge) begin(m *Meter) {
 	g.last = m.host.Now()
 	if g.stats, g.err = ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); g.err != nil {
 		g.stats = nil
-		if g.known { // the capability was dropped on purpose: the figures of the start stay
+		if g.known { // the capability was dropped on purpose: the initial figures stay
 			g.err = nil
 			return
 		}
@@ -134,7 +134,7 @@ func (g *gauge) begin(m *Meter) {
 			Remedy: "start it as root, or with CAP_SYS_ADMIN, which is dropped afterwards"}
 		return
 	}
-	// Now, as the capability to run it may be gone when the window ends.
+	// Now, because the capability to run it may be gone when the window ends.
 	if g.clock, g.err = m.clockReads(); g.err != nil {
 		g.err = errors.Join(g.err, g.stats.Close())
 		g.stats = nil
@@ -145,7 +145,7 @@ func (g *gauge) begin(m *Meter) {
 	g.timer = time.AfterFunc(window, m.end)
 }
 
-// end closes the window and takes the costs from it.
+// end closes the window and computes the costs from it.
 func (m *Meter) end() {
 	g := m.lock()
 	defer m.unlock()
@@ -163,8 +163,8 @@ func (m *Meter) end() {
 			ns += float64(after[p].Runtime - g.before[p].Runtime)
 			n += float64(after[p].RunCount - g.before[p].RunCount)
 		}
-		// No program costs nothing: what is not above the clock reads was not
-		// measured, and the last window's figure stays.
+		// No program is free: a time not above the clock reads was not measured, and
+		// the last window's figure stays.
 		if perRun := ns/n/1e9 - g.clock; n > 0 && perRun > 0 {
 			r.of(o).body = perRun
 			g.known = true
@@ -173,8 +173,8 @@ func (m *Meter) end() {
 	g.before = nil
 }
 
-// clockReads is what the statistics report for a program that does nothing, in
-// seconds: the least of several batches, as in perCall.
+// clockReads is what the statistics report for an empty program, in seconds: the
+// minimum of several batches, as in perCall.
 func (m *Meter) clockReads() (float64, error) {
 	const batches, calls = 20, 50
 	least := 0.0
@@ -203,8 +203,8 @@ func (m *Meter) clockReads() (float64, error) {
 	return least, nil
 }
 
-// runs returns the statistics of all open programs. One that cannot be read is
-// left out, and then has no runs in the window.
+// runs returns the statistics of all open programs. An unreadable one is left out, and
+// then has no runs in the window.
 func (r *registry) runs() map[*ebpf.Program]ebpf.ProgramStats {
 	out := map[*ebpf.Program]ebpf.ProgramStats{}
 	for o := range r.open {
@@ -230,9 +230,9 @@ func (m *Meter) Close() error {
 	return errors.Join(err, m.empty.Close())
 }
 
-// perCall is the CPU time of one call of f in seconds: the least of several
-// batches, as what disturbs only ever adds. A batch is long beside a reading of
-// the clock, which takes half a microsecond, and no longer than it has to be.
+// perCall is the CPU time of one call of f in seconds: the minimum of several batches,
+// because disturbances only add. A batch is long compared with a clock reading of half
+// a microsecond, and no longer than necessary.
 func perCall(f func()) float64 {
 	const batches, few, many, long = 12, 20, 400, 200e-6
 	runtime.LockOSThread()
@@ -265,8 +265,8 @@ func threadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// renameThread gives the calling thread the name that it has, which passes the
-// tracepoint task:task_rename.
+// renameThread gives the calling thread its current name, which triggers the tracepoint
+// task:task_rename.
 func renameThread() {
 	var name [commLen]byte
 	p := unsafe.Pointer(&name[0])

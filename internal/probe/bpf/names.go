@@ -12,24 +12,24 @@ const (
 	otherSlot = 0
 	commLen   = 16
 
-	// Other is the process, and the system call, of what a full table folded.
+	// Other is the process, and the system call, that a full table folds into.
 	Other = "other"
-	// Unnamed stands for a process that has set its name to nothing.
+	// Unnamed stands for a process with an empty name.
 	Unnamed = "(unnamed)"
 )
 
-// names turns slots into label values. A slot's name does not change before it is
-// taken back, so each is looked at once; then all are looked at anew. Two slots
-// may have the same label, as when bytes that are no UTF-8 are replaced: the
-// first one stands for both.
+// names turns slots into label values. A slot's name does not change until it is
+// reclaimed, so each is looked up once; then all are looked up again. Two slots may
+// have the same label, because bytes that are not UTF-8 are replaced: the first one
+// stands for both.
 type names struct {
 	label [slots]string
 	first [slots]int
 	slot  map[string]int
 }
 
-// of returns the slot whose label stands for the given one. It may only be
-// called for a slot that has counted something: its name is written by then.
+// of returns the slot whose label stands for the given one. Call it only for a slot
+// that has counted something: its name is written by then.
 func (n *names) of(raw []byte, slot int) int {
 	if n.label[slot] != "" {
 		return n.first[slot]

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxMembers is the number of processes that can be told apart, MEMBERS of
-	// members.h; MaxOwners that of processes with counts of their own, OWNERS.
+	// MaxMembers is the maximum number of distinct processes, MEMBERS of members.h;
+	// MaxOwners that of processes with their own counts, OWNERS.
 	MaxMembers = 4096
 	MaxOwners  = 64
 )
@@ -49,14 +49,14 @@ var members = &Program{
 
 // Member is a process that Counters are narrowed to.
 type Member struct {
-	// Start is when it was started, field 22 of /proc/PID/stat: an id that is used
-	// again is another process.
+	// Start is when it was started, field 22 of /proc/PID/stat: a reused id is another
+	// process.
 	Start uint64
-	// Name is what it is called now.
+	// Name is its current name.
 	Name string
-	// Own: what it does is counted on its own too; see Own.
+	// Own: it is also counted individually; see Own.
 	Own bool
-	// Children: what it starts from now on is a member too.
+	// Children: processes that it starts from now on are members too.
 	Children bool
 }
 
@@ -68,22 +68,22 @@ type member struct {
 	_                 [3]uint8
 }
 
-// owner is a process with cells of its own; process 0 is none.
+// owner is a process with its own cells; process 0 is none.
 type owner struct {
 	pid   int
 	start uint64
 	name  string
-	// left counts how often the table was tended since the process was taken off
-	// the list; its cells are emptied after the second time.
+	// left counts how often the table was tended since the process was removed from the
+	// list; its cells are emptied after the second time.
 	left int
 	gone bool
 }
 
-// Narrow makes c count only processes that find says are members. It asks for
-// those listed and for those that the table has, which are children of members.
-// It has to be called again to notice others that became or are no longer one.
-// What a listed process did on its own stays known when it has ended.
-// The error says what is not as asked; the rest is.
+// Narrow makes c count only processes that find reports as members. It asks about those
+// listed and those in the table that are children of members. Call it again to notice
+// processes that became or ceased to be members. The individual counts of a listed
+// process remain after it has ended. The error says what could not be done; the rest is
+// done.
 func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error {
 	r := c.kernel.lock()
 	defer c.kernel.unlock()
@@ -138,8 +138,8 @@ func (c Table) Widen() error {
 	return err
 }
 
-// enroll writes one process into the table, or takes it off; own is what places.own
-// returned for it.
+// enroll adds one process to the table or removes it; own is what places.own returned
+// for it.
 func (c Table) enroll(table *ebpf.Map, pid int, m Member, ok bool, own uint8) error {
 	if table == nil {
 		return nil
@@ -179,7 +179,7 @@ func (c Table) enroll(table *ebpf.Map, pid int, m Member, ok bool, own uint8) er
 	return nil
 }
 
-// own finds or gives out cells for a process that is counted on its own too, and
+// own finds or gives out cells for a process that is also counted individually, and
 // returns one more than their number, or 0.
 func (p *places) own(pid int, m Member, ok bool) uint8 {
 	free := -1
@@ -206,7 +206,7 @@ func (p *places) own(pid int, m Member, ok bool) uint8 {
 	return uint8(free + 1)
 }
 
-// eachOwner yields the processes that are counted on their own, with their slots.
+// eachOwner yields the processes that are counted individually, with their slots.
 func (p *places) eachOwner(yield func(slot int, o *owner)) {
 	for i := range p.owners {
 		if o := &p.owners[i]; o.pid != 0 && !o.gone {
@@ -215,8 +215,8 @@ func (p *places) eachOwner(yield func(slot int, o *owner)) {
 	}
 }
 
-// inherit says whether c wants children of members to be members, and attaches
-// what that takes while someone does.
+// inherit says whether c wants children of members to be members, and attaches the
+// programs for it while anyone does.
 func (r *registry) inherit(c *Counters, want bool) error {
 	if c.recorded {
 		return nil
@@ -235,9 +235,9 @@ func (r *registry) inherit(c *Counters, want bool) error {
 	return errors.Join(r.setLevel(r.members, level), r.members.Incomplete())
 }
 
-// openMembers loads what keeps the table of members, unless that was tried.
-// Without it, children are noticed at the next call of Narrow only. The caller uses
-// the table of processes.
+// openMembers loads the programs that maintain the table of members, unless that was
+// tried before. Without them, children are noticed only at the next call of Narrow. The
+// caller uses the table of processes.
 func (k *kernel) openMembers(h *host.Host) {
 	k.joining.Lock()
 	defer k.joining.Unlock()
@@ -262,8 +262,8 @@ func (k *kernel) openMembers(h *host.Host) {
 	r.add(c)
 }
 
-// Time makes c count times of those processes only whose name matches, or of
-// all for nil. A name counts from the first call after it was first seen.
+// Time makes c count times only of processes whose name matches, or of all for nil. A
+// name counts from the first call after it was first seen.
 func (c Table) Time(process *regexp.Regexp) {
 	wanted := c.maps["wanted"]
 	if len(wanted) < slots {

@@ -40,8 +40,8 @@ var PageCache = &Program{
 // PageCacheCounts reads the counters of PageCache.
 type PageCacheCounts struct{ *Counters }
 
-// Pages emits the pages of each operation that is being counted, since the
-// program was attached; operation is an index of Operations.
+// Pages emits the pages of each counted operation since the program was attached;
+// operation is an index of Operations.
 func (c PageCacheCounts) Pages(emit func(operation int, pages uint64)) {
 	for i, name := range Operations {
 		if c.has(name) {

@@ -9,12 +9,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// pairTally is the tally of a program that counts by slot and number, in cells that
-// are given out to the pairs that occur.
+// pairTally is the tally of a program that counts by slot and number, in cells that are
+// given out to occurring pairs.
 type pairTally struct{}
 
-// eachPair yields the slot, the number and the count of every pair that was
-// given out, and for number numbers those of a slot that found no pair left.
+// eachPair yields the slot, the number and the count of every pair given out, and under
+// the number numbers those of a slot that found no free pair.
 func eachPair(c *Counters, yield func(slot, nr, pair int, n uint64)) {
 	cells, keys := c.counts(), c.maps["keys"]
 	for slot := range allSlots {
@@ -23,7 +23,7 @@ func eachPair(c *Counters, yield func(slot, nr, pair int, n uint64)) {
 	for pair := allSlots; (pair+1)*8 <= len(keys); pair++ {
 		key := binary.NativeEndian.Uint64(keys[pair*8:])
 		if key == 0 || key > allSlots*numbers {
-			continue // not given out yet, or taken back
+			continue // not given out yet, or reclaimed
 		}
 		yield(int(key-1)/numbers, int(key-1)%numbers, pair, cells.sum(pair))
 	}
@@ -48,7 +48,7 @@ func (pairTally) crowded(c *Counters) bool {
 	return taken*4 > 3*(cmp.Or(int(c.limits.Pairs), pairs)-allSlots)
 }
 
-// forget empties the pairs of slots and gives them back.
+// forget empties the pairs of slots and reclaims them.
 func (pairTally) forget(c *Counters, gone map[int]bool) (events uint64, err error) {
 	cells, keys, table := c.counts(), c.maps["keys"], c.maps["pairs"]
 	eachPair(c, func(slot, nr, pair int, n uint64) {
@@ -72,8 +72,8 @@ func (pairTally) forget(c *Counters, gone map[int]bool) (events uint64, err erro
 // call is a system call of the processes in a slot.
 type call struct{ slot, nr int }
 
-// byName emits what each process has counted under each number, numbers for
-// what found no pair left, and returns how much of it was folded.
+// byName emits each process's count under each number, under numbers if no pair was
+// free, and returns how much of it was folded.
 func (pairTally) byName(c *Counters, emit func(process string, nr int, n uint64)) (folded uint64) {
 	r := c.kernel.lock()
 	defer c.kernel.unlock()

@@ -20,7 +20,7 @@ func noTypes(err error) error {
 	}
 }
 
-// refused explains why the kernel did not take an object or some of its hooks.
+// refused explains why the kernel rejected an object or some of its hooks.
 func refused(h *host.Host, object string, err error) error {
 	var verifier *ebpf.VerifierError
 	reason := err
@@ -31,10 +31,10 @@ func refused(h *host.Host, object string, err error) error {
 	locked, _ := h.ReadString("/sys/kernel/security/lockdown")
 	paranoid, _ := h.ReadUint("/proc/sys/kernel/perf_event_paranoid")
 	switch {
-	// The library guesses at old kernels where a probe of its own is refused.
+	// If one of the library's own probes is refused, it suspects an old kernel.
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported)) && !capable():
 		p.Remedy = "run as root, or grant CAP_BPF and CAP_PERFMON"
-	// What the program may not call there is refused as invalid, too.
+	// Calls that the program may not make there are refused as invalid, too.
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL)) && strings.Contains(locked, "[confidentiality]"):
 		p.Remedy = "kernel lockdown is in confidentiality mode; boot with lockdown=integrity or none"
 	case errors.Is(err, unix.EPERM):
@@ -61,7 +61,7 @@ func capable() bool {
 	return has(unix.CAP_SYS_ADMIN) || has(unix.CAP_BPF) && has(unix.CAP_PERFMON)
 }
 
-// oneLine prints an error of several lines, as errors.Join makes them, on one.
+// oneLine puts a multi-line error, as from errors.Join, on one line.
 type oneLine struct{ error }
 
 func (e oneLine) Error() string {
@@ -73,8 +73,8 @@ func (e oneLine) Error() string {
 // Unwrap makes errors.Is see the cause.
 func (e oneLine) Unwrap() error { return e.error }
 
-// lastLine is the line of a verifier log that says what was wrong; the
-// statistics after it start with "processed".
+// lastLine is the line of a verifier log with the fault; the statistics after it start
+// with "processed".
 func lastLine(log []string) string {
 	for i := len(log) - 1; i >= 0; i-- {
 		if s := strings.TrimSpace(log[i]); s != "" && !strings.HasPrefix(s, "processed ") {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// Idle is for how long a process name must have done nothing before its slot
-	// is given to another, once three quarters of all slots are taken.
+	// Idle is how long a process name must be inactive before its slot is given to
+	// another, once three quarters of all slots are taken.
 	Idle = 5 * time.Minute
-	// tend is how often at most the process table is tended. No program runs for
-	// nearly as long, so that none works with what it read two times ago.
+	// tend is the minimum time between two cleanings of the process table. No program
+	// runs nearly as long, so none still uses what it read two cleanings ago.
 	tend = time.Second
 	// takenByte says in the map names that a slot is given out, TAKEN of process.h.
 	takenByte = commLen - 1
@@ -24,16 +24,16 @@ const (
 	entryBytes, entrySlot = 24, 16
 )
 
-// watched is what a slot had counted when it was last seen to change.
+// watched is a slot's count when it was last seen to change.
 type watched struct {
 	total uint64
 	since time.Time
 }
 
-// Recycle takes slots of the process table back whose names have done nothing
-// for long, when it is nearly full, and gives them out again once no program can
-// be using them. What they had counted moves to Retired. It is to be called in
-// every round; an error means that the table stays as it is.
+// Recycle reclaims slots of the process table whose names were long inactive, when it
+// is nearly full, and gives them out again once no program can be using them. Their
+// counts move to Retired. Call it in every round; an error means that the table is
+// unchanged.
 func (c Table) Recycle() error {
 	if c.recorded || c.program.slots == nil {
 		return nil
@@ -48,8 +48,8 @@ func (c Table) Recycle() error {
 	return errors.Join(r.free(c.maps["names"]), r.retire(now, c.maps["names"]))
 }
 
-// free ends the limbo of slots that have been in it for long enough: their cells
-// are read for the last time.
+// free ends the limbo of slots that have been in it long enough: their cells are read
+// for the last time.
 func (r *registry) free(raw []byte) error {
 	gone := map[int]bool{}
 	for slot := range r.limbo {
@@ -88,13 +88,13 @@ func (r *registry) free(raw []byte) error {
 		}
 	}
 	if len(gone) > 0 {
-		// Who was told that the table is full may ask again.
+		// Programs that were told that the table is full may ask again.
 		r.flush(func(slot int) bool { return slot == otherSlot })
 	}
 	return errors.Join(errs...)
 }
 
-// disown empties the cells of processes that are no longer counted on their own.
+// disown empties the cells of processes that are no longer counted individually.
 func (r *registry) disown(c *Counters) error {
 	gone := map[int]bool{}
 	l := r.of(c)
@@ -113,8 +113,8 @@ func (r *registry) disown(c *Counters) error {
 	return err
 }
 
-// retire takes back the slots of names that have done nothing for long, if the
-// table is three quarters full.
+// retire reclaims the slots of names that were long inactive, if the table is three
+// quarters full.
 func (r *registry) retire(now time.Time, raw []byte) error {
 	crowded := false
 	held := 0
@@ -132,7 +132,7 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 		}
 		return nil
 	}
-	// Names that look alike are one series, which ends as a whole or not at all.
+	// Names that look alike are one series, which ends completely or not at all.
 	busy := map[string]bool{Other: true}
 	for o := range r.users {
 		r.watch(o, now, func(slot int) { busy[label(raw, slot)] = true })
@@ -152,7 +152,7 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 	return errors.Join(errs...)
 }
 
-// watch calls busy for each slot that has counted something not long ago.
+// watch calls busy for each slot that has counted something recently.
 func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) {
 	var sums [slots]uint64
 	c.program.slots.totals(c, sums[:])
@@ -171,7 +171,7 @@ func (r *registry) watch(c *Counters, now time.Time, busy func(slot int)) {
 	}
 }
 
-// unname takes the name out of the table, so that no program finds the slot any more.
+// unname removes the name from the table, so no program finds the slot.
 func (r *registry) unname(name []byte, slot uint32) error {
 	var key [commLen]byte
 	copy(key[:takenByte], name)
@@ -186,13 +186,13 @@ func (r *registry) unname(name []byte, slot uint32) error {
 	return nil
 }
 
-// flush makes all programs forget that names have the slots in question.
+// flush makes all programs forget that names have these slots.
 func (r *registry) flush(in func(slot int) bool) {
 	for o := range r.users {
 		for b := o.maps["cache"]; len(b) >= entryBytes; b = b[entryBytes:] {
 			p := (*uint64)(unsafe.Pointer(&b[entrySlot]))
 			if v := atomic.LoadUint64(p); v > 0 && in(int(v-1)) {
-				// Unless a program has just put another there.
+				// Unless a program has just stored another there.
 				atomic.CompareAndSwapUint64(p, v, 0)
 			}
 		}
@@ -205,5 +205,5 @@ func taken(names []byte, slot int) bool {
 	return i < len(names) && names[i] != 0
 }
 
-// inLimbo reports whether a slot was taken back, so that what it counts is retired.
+// inLimbo reports whether a slot was reclaimed, so its counts are retired.
 func (r *registry) inLimbo(slot int) bool { _, ok := r.limbo[slot]; return ok }

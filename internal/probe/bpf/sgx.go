@@ -20,15 +20,15 @@ import (
 // SGXEvent is something that the in-tree SGX driver did.
 type SGXEvent int
 
-// The events, in the order of sgx.bpf.c; those of an allocation that failed are
-// the reasons, those of reclaiming are batches of at most 16 pages.
+// The events, in the order of sgx.bpf.c; those of a failed allocation are the reasons,
+// those of reclaiming are batches of at most 16 pages.
 const (
 	SGXOpened SGXEvent = iota // enclave objects: each is released once, created or not
 	SGXCreated
 	SGXInitialized
 	SGXRemoved
 	SGXAdded
-	SGXBusy // no free page where the caller may not reclaim: a fault that is tried again
+	SGXBusy // no free page where the caller may not reclaim: a fault that is retried
 	SGXNoMemory
 	SGXInterrupted
 	SGXFailed
@@ -37,13 +37,13 @@ const (
 	SGXMarkedOld
 	SGXReclaimedBackground
 	SGXReclaimedDirect
-	SGXFaultsResolved // being tried again is among them: the driver returns the same
+	SGXFaultsResolved // includes retries: the driver returns the same
 	SGXFaultsFailed
 	sgxRuns
 	sgxEvents
 )
 
-// What is counted by process, in the order of sgx.bpf.c.
+// Counts by process, in the order of sgx.bpf.c.
 const (
 	sgxAllocatedBy = iota
 	sgxLoadedBy
@@ -60,8 +60,8 @@ const (
 	sgxRow               = sgxReclaimDirect + histCells
 )
 
-// The driver's functions that are watched, and where. All are internal to the
-// kernel, so any may be missing from one.
+// The watched functions of the driver, and where. All are internal to the kernel, so
+// any may be missing in some kernel.
 var sgxFunctions = []struct {
 	name        string
 	entry, exit bool
@@ -105,8 +105,8 @@ var sgxSlots = slotCells{each: sgxBy, events: sgxBy}
 // Page Cache, faults and reclaiming.
 var SGX = sgxProgram("")
 
-// sgxProgram is SGX at functions whose names have a prefix, which is how a test
-// sees the programs fire on a machine without SGX.
+// sgxProgram is SGX at functions whose names have a prefix, which lets a test see the
+// programs fire on a machine without SGX.
 func sgxProgram(prefix string) *Program {
 	p := &Program{
 		Name: "sgx",
@@ -137,7 +137,7 @@ func sgxProgram(prefix string) *Program {
 		},
 	}
 	for _, f := range sgxFunctions {
-		// Entries come first, so that no exit finds a call that began unseen.
+		// Entries come first, so no exit finds a call whose beginning was not seen.
 		if f.entry {
 			p.hooks = append(p.hooks, hook{name: f.name + " entry", variants: []variant{
 				{f.name + "_fentry", typed},
@@ -154,8 +154,8 @@ func sgxProgram(prefix string) *Program {
 	return p
 }
 
-// atSymbol attaches to a function, or to the one copy of it that the compiler
-// made with fewer or constant arguments and named with a suffix.
+// atSymbol attaches to a function, or to the only copy of it that the compiler made
+// with fewer or constant arguments, named with a suffix.
 func atSymbol(name string, attach func(string, *ebpf.Program, *link.KprobeOptions) (link.Link, error)) func(*host.Host, *ebpf.Program) (link.Link, error) {
 	return func(h *host.Host, p *ebpf.Program) (link.Link, error) {
 		l, err := attach(name, p, nil)
@@ -178,8 +178,8 @@ type symbol struct {
 	address uint64
 }
 
-// symbols returns the kernel's symbols whose names match, with address 0 where
-// the kernel hides addresses from this process.
+// symbols returns the kernel's symbols whose names match, with address 0 if the kernel
+// hides addresses from this process.
 func symbols(h *host.Host, match func(string) bool) ([]symbol, error) {
 	f, err := os.Open(h.Path("/proc/kallsyms"))
 	if err != nil {
@@ -222,8 +222,8 @@ func parseSymbol(line string) (s symbol, ok bool) {
 // SGXCounts reads the counters of SGX.
 type SGXCounts struct{ *Counters }
 
-// Total is how often an event has happened since the programs were attached;
-// ok is false where a hook that it takes is not live.
+// Total is how often an event has happened since the programs were attached; ok is
+// false if a hook that it needs is not live.
 func (c SGXCounts) Total(e SGXEvent) (n uint64, ok bool) {
 	for _, hook := range sgxFeeds[e] {
 		if !c.has(hook) {
@@ -233,9 +233,9 @@ func (c SGXCounts) Total(e SGXEvent) (n uint64, ok bool) {
 	return c.counts().sum(sgxFirstEvent + int(e)), true
 }
 
-// ByProcess emits for each process that had any the EPC pages allocated for
-// it, those loaded back, and its faults on enclave memory; what is not live is
-// 0. It returns how many were folded.
+// ByProcess emits for each process that had any the EPC pages allocated for it, those
+// loaded back, and its faults on enclave memory; a count that is not live is 0. It
+// returns how many were folded.
 func (c SGXCounts) ByProcess(emit func(process string, allocated, loaded, faults uint64)) (folded uint64) {
 	return sumOf(sgxSlots.byName(c.Counters, func(process string, n []uint64) {
 		emit(process, n[sgxAllocatedBy], n[sgxLoadedBy], n[sgxFaultsBy])
@@ -255,9 +255,9 @@ const (
 // Live reports whether a count by process is counted.
 func (c SGXCounts) Live(n SGXCount) bool { return c.has(string(n)) }
 
-// Times returns how long faults on enclave memory took, and batches of
-// reclaiming by the kernel's thread and by those that wanted a page; nil where
-// the hooks at both ends are not live.
+// Times returns how long faults on enclave memory took, and batches of reclaiming by
+// the kernel's thread and by threads that wanted a page; nil if the hooks at either end
+// are not live.
 func (c SGXCounts) Times() (fault, background, direct *Latency) {
 	cells := c.counts()
 	read := func(function string, cell int) *Latency {
