@@ -119,7 +119,7 @@ static void compute(uint64_t rounds)
 	(void)sink;
 }
 
-/* Computing for so long, by the clock that costs no system call. */
+/* Computes for that long, by the clock that needs no system call. */
 static void compute_for(uint64_t ns)
 {
 	uint64_t end = wall() + ns;
@@ -157,7 +157,7 @@ static void memory(void)
 		area = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (area == MAP_FAILED)
 			die("map memory");
-		/* Every page is to be a fault of its own. */
+		/* Every page must be a separate fault. */
 		madvise(area, PAGES * page, MADV_NOHUGEPAGE);
 	}
 	began = cpu();
@@ -176,7 +176,7 @@ static atomic_bool contested;
 static atomic_ullong rivals_cpu, rivals_queued;
 
 /*
- * How long the thread has waited for a CPU until now, which is no waiting for a
+ * How long the thread has waited for a CPU so far, which is not waiting for a
  * lock (Documentation/scheduler/sched-stats.rst).
  */
 static uint64_t queued(void)
@@ -259,7 +259,7 @@ static void lock_slice(void)
 static struct sockaddr_in server = { .sin_family = AF_INET };
 static SSL_CTX *client;
 
-/* A key and a certificate that it signs itself. */
+/* A key and its self-signed certificate. */
 static SSL_CTX *server_context(void)
 {
 	SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
@@ -294,7 +294,7 @@ static void serve(int listening)
 		if (fd < 0)
 			die("accept a connection");
 		SSL_set_fd(ssl, fd);
-		/* The client hangs up when it is through. */
+		/* The client hangs up when it has finished. */
 		if (SSL_accept(ssl) == 1)
 			(void)!read(fd, &end, 1);
 		ERR_clear_error();
@@ -355,7 +355,7 @@ static void handshake(void)
 
 static uint64_t began_cpu;
 
-/* The time of all threads until now. */
+/* The time of all threads so far. */
 static uint64_t active(void) { return cpu() - began_cpu + rivals_cpu + spent[LOCK]; }
 
 static enum cause next(void)

@@ -106,7 +106,7 @@ static void *worker(void *unused)
 	pthread_barrier_wait(&begin);
 	getppids(NULL);
 	pthread_barrier_wait(&end);
-	/* The others stay until all is counted. */
+	/* The others stay until everything is counted. */
 	if (unused)
 		pause();
 	return unused;
@@ -266,7 +266,7 @@ static long status_field(const char *text, const char *name)
 	return at ? atol(at + strlen(name)) : 0;
 }
 
-/* Switches of all threads: /proc/PID/status has those of one. */
+/* Switches of all threads: /proc/PID/status only has those of one. */
 static struct counts counted(void)
 {
 	struct counts c = { 0 };

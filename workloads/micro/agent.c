@@ -84,7 +84,7 @@ static void put(const void *b, size_t n)
 static void frame(char tag, const void *b, size_t n)
 {
 	unsigned char head[5] = { tag, n >> 24, n >> 16, n >> 8, n };
-	/* One write where it fits: each is a packet or an interrupt. */
+	/* One write if it fits: each is a packet or an interrupt. */
 	char all[sizeof head + 4096];
 	memcpy(all, head, sizeof head);
 	if (n <= sizeof all - sizeof head) {
@@ -122,8 +122,8 @@ static uint32_t length(const char *b)
 	return (uint32_t)u[0] << 24 | u[1] << 16 | u[2] << 8 | u[3];
 }
 
-/* field walks the fields of a request: it returns the tag of the next one, or 0
- * after the last. */
+/* field walks through the fields of a request: it returns the tag of the
+ * next one, or 0 after the last. */
 static char field(char **at, char *stop, char **value, size_t *n)
 {
 	if (stop - *at < 6)
@@ -154,7 +154,7 @@ static void put_file(char *at, char *stop)
 		mkdir(name, 0755);
 		*s = '/';
 	}
-	unlink(name); /* a program that runs cannot be written (ETXTBSY) */
+	unlink(name); /* a running program cannot be written (ETXTBSY) */
 	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
 	if (fd < 0) {
 		refuse(name);
@@ -180,7 +180,7 @@ struct job {
 	int talk, says, warns; /* its standard input (-1: closed), output and error */
 };
 
-/* answer looks for the ready line in what the program says. */
+/* answer looks for the ready line in the program's output. */
 static void answer(struct job *j, const char *b, size_t n)
 {
 	for (size_t i = 0; j->talk >= 0 && i < n; i++) {
@@ -203,7 +203,7 @@ static void answer(struct job *j, const char *b, size_t n)
 	}
 }
 
-/* forward sends on what there is; it returns 0 at the end of the stream. */
+/* forward sends available output; it returns 0 at the end of the stream. */
 static int forward(struct job *j, int fd, char tag)
 {
 	static char b[65536];
@@ -218,8 +218,8 @@ static int forward(struct job *j, int fd, char tag)
 	return 1;
 }
 
-/* input makes the program's standard input: all of it at once, or an end of a
- * pipe whose other end waits for the ready line. */
+/* input makes the program's standard input: all of it at once, or one end of
+ * a pipe whose other end waits for the ready line. */
 static int input(struct job *j)
 {
 	j->talk = -1;
@@ -245,7 +245,7 @@ static int input(struct job *j)
 
 static void nothing(int sig) { (void)sig; }
 
-/* started forks and returns whether the program could be executed. */
+/* started forks and returns whether the program was executed. */
 static int started(struct job *j, char *at, char *stop)
 {
 	int o[2], e[2], trouble[2], stdin_fd = input(j);
@@ -325,7 +325,7 @@ static void run_job(char *at, char *stop)
 	}
 	frame('K', NULL, 0);
 
-	/* SIGCHLD is blocked but for the time in ppoll, so that no end is missed. */
+	/* SIGCHLD is blocked except in ppoll, so no end is missed. */
 	sigset_t none;
 	sigemptyset(&none);
 	int status = 0, ended = 0;
@@ -342,7 +342,7 @@ static void run_job(char *at, char *stop)
 			}
 		if (ended && fds[0].fd < 0 && fds[1].fd < 0)
 			break;
-		/* A pipe that someone holds open after the end is given a second of silence. */
+		/* A pipe held open after the end gets a second of silence. */
 		struct timespec patience = { .tv_sec = 1 };
 		int ready = ppoll(fds, 3, ended ? &patience : NULL, &none);
 		if (ready < 0)

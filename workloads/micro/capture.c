@@ -40,8 +40,8 @@ enum { LIMIT = 1 << 20 };
 
 static unsigned long entries;
 
-/* escaped prints bytes as one line's worth of ASCII. In names a space is
- * escaped too, since it ends them. */
+/* escaped prints bytes as ASCII on one line. In names a space is escaped
+ * too, because it ends them. */
 static void escaped(const char *s, size_t n, int name)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -85,8 +85,8 @@ static void failed(const char *path, int err)
 	printf(" %d %s\n", err, strerror(err));
 }
 
-/* contents prints a file. Its size is not asked for: files of /proc say 0 and
- * those of /sys a page. */
+/* contents prints a file. It does not ask for the size: files of /proc
+ * report 0 and those of /sys a page. */
 static void contents(const char *path)
 {
 	static char buf[LIMIT + 1];
@@ -183,7 +183,7 @@ static void upward(const char *mount, const char *root, char *group, const char 
 }
 
 /* own prints a file of this process's own cgroups and of those above them,
- * which limit it too. Both kinds of hierarchy may be mounted (proc(5),
+ * which also limit it. Both kinds of hierarchy may be mounted (proc(5),
  * cgroups(7)). */
 static void own(const char *name)
 {
@@ -306,7 +306,7 @@ static void msr(uint32_t reg)
 
 static void affinity(void)
 {
-	/* Larger than cpu_set_t: that ends at 1024 CPUs. */
+	/* Larger than cpu_set_t, which ends at 1024 CPUs. */
 	static unsigned char mask[8192];
 	char text[4096];
 	size_t n = 0;
@@ -324,8 +324,8 @@ static void affinity(void)
 	entry("fact", "affinity", text, n);
 }
 
-/* libc prints the environment's own C library: glibc names itself and its version
- * in its text. This program is linked with musl and uses none of it. */
+/* libc prints the environment's own C library: glibc has its name and
+ * version in its text. This program is linked with musl and does not use it. */
 static void libc(void)
 {
 	static const char *const places[] = {

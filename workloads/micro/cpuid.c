@@ -1,10 +1,10 @@
 //go:build ignore
 
-/* cpuid asks the processor what it is. In a virtual machine the hypervisor
- * answers (Intel SDM volume 3C, "Instructions That Cause VM Exits
- * Unconditionally"; AMD's is intercepted by choice, which all make), so that each
- * is an exit of the guest of the simplest kind. In a TDX or SEV-ES guest it also
- * is an exception, whose handler asks for the exit. */
+/* cpuid executes CPUID. In a virtual machine the hypervisor answers (Intel
+ * SDM volume 3C, "Instructions That Cause VM Exits Unconditionally"; on AMD
+ * intercepting is optional, but all do), so each is an exit of the guest of
+ * the simplest kind. In a TDX or SEV-ES guest it is also an exception, whose
+ * handler requests the exit. */
 #include "measure.h"
 
 #include <cpuid.h>
@@ -26,7 +26,7 @@ static int run(int argc, char **argv)
 	if (argc != 1 + window_args)
 		return usage(&cpuid_mode);
 	__cpuid(1, a, b, c, d);
-	if (!(c >> 31)) { /* the bit by which hypervisors say that they are there */
+	if (!(c >> 31)) { /* the bit by which hypervisors identify themselves */
 		fprintf(stderr, "micro: no hypervisor is here; want a virtual machine\n");
 		return 1;
 	}

@@ -25,10 +25,10 @@ enum { MFD_NOEXEC_SEAL = 8, MFD_EXEC = 16 };
 
 enum {
 	fresh_bytes = 64 << 20,
-	copied_bytes = 2 << 20, /* of which each renewal makes every page */
+	copied_bytes = 2 << 20, /* each renewal makes every page */
 	file_bytes = 8 << 20,
-	/* A fault in a file maps the pages around it that are in memory, 64 KiB of them
-	 * unless set otherwise (fault_around_bytes of mm/memory.c). */
+	/* A fault in a file maps surrounding pages that are in memory, 64
+	 * KiB of them by default (fault_around_bytes of mm/memory.c). */
 	around = 64 << 10,
 };
 
@@ -40,7 +40,7 @@ static void fresh(size_t bytes)
 	if (area && munmap(area, bytes))
 		fail("unmap memory");
 	area = map(bytes);
-	madvise(area, bytes, MADV_NOHUGEPAGE); /* a kernel without huge pages says no */
+	madvise(area, bytes, MADV_NOHUGEPAGE); /* fails on a kernel without huge pages */
 }
 
 static void unread(void) { fresh(fresh_bytes); }
@@ -53,7 +53,7 @@ static uint64_t read_pages(uint64_t n)
 	return wrong;
 }
 
-static pid_t keeper; /* a child that does nothing but share our memory */
+static pid_t keeper; /* a child that only shares our memory */
 
 static void dismiss(void)
 {
@@ -75,7 +75,7 @@ static void share(void)
 		raise(SIGSTOP);
 		_exit(0);
 	}
-	/* It must not start while we are being measured. */
+	/* It must not start while we measure. */
 	if (keeper < 0 || waitpid(keeper, &status, WUNTRACED) < 0)
 		fail("fork");
 }

@@ -24,8 +24,8 @@
 /* Of linux/futex.h, which comes with the kernel and not with every C library. */
 enum { FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129 };
 
-/* Nothing is ever written to the words: waiting asks for 0, and is refused where
- * it asks for 1. */
+/* The words are never written: waiting asks for 0, and is refused for
+ * 1. */
 static uint32_t bell __attribute__((aligned(128))), nobody __attribute__((aligned(128)));
 
 static long wake(uint32_t *word)
@@ -51,7 +51,7 @@ static void *sleeper(void *cpu)
 	return NULL;
 }
 
-enum { settle = 20000 }; /* nanoseconds in which a thread that was woken sleeps again */
+enum { settle = 20000 }; /* nanoseconds until a woken thread sleeps again */
 
 static void wake_windows(const char *where, uint64_t windows, uint64_t n)
 {
@@ -62,7 +62,7 @@ static void wake_windows(const char *where, uint64_t windows, uint64_t n)
 	if (errno)
 		fail("start a thread");
 	pin(cpu[0]);
-	measure_by(CLOCK_THREAD_CPUTIME_ID); /* whoever takes the CPU from us is no part of a call */
+	measure_by(CLOCK_THREAD_CPUTIME_ID); /* a preemption is not part of a call */
 	uint64_t total = 0;
 	for (uint64_t w = 0; w < windows; w++) {
 		uint64_t woke = 0, none = 0, done = 0;

@@ -1,6 +1,6 @@
 //go:build ignore
 
-/* What the worker does as the first program of a guest, before it is an agent. */
+/* The worker as the first program of a guest, before it becomes an agent. */
 #include "guest.h"
 #include "micro.h"
 
@@ -40,11 +40,11 @@ static void load(void)
 		fclose(list);
 }
 
-/* data makes /data: the file system on the disk that TEESCOPE_DISK= names on
- * the kernel's command line, else memory. */
+/* data makes /data: the file system on the disk named by TEESCOPE_DISK= on
+ * the kernel's command line, otherwise memory. */
 static void data(void)
 {
-	const char *disk = getenv("TEESCOPE_DISK"); /* what the kernel does not know becomes init's environment */
+	const char *disk = getenv("TEESCOPE_DISK"); /* parameters unknown to the kernel become init's environment */
 	mkdir("/data", 0755);
 	if (!disk) {
 		mount_at("tmpfs", "/data");

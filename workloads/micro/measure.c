@@ -4,8 +4,8 @@
 
 #include <sys/mman.h>
 
-/* A window is cut into parts, so that an interruption spoils one of them and the
- * median of the parts is not moved. */
+/* A window is cut into parts, so an interruption distorts one of them but
+ * not the median of the parts. */
 enum { parts = 5 };
 
 /* work does n operations in equal parts and adds to t. With a window of 0 or
@@ -63,12 +63,12 @@ struct tally measure(const struct load *l, char **argv)
 		if (!fixed)
 			n = calibrate(l, want);
 		else if (!work(l, n, -1, &ignored))
-			break; /* on a clock that stands still this would not end */
+			break; /* on a clock that stands still this would never end */
 	} while (now() - from < warmup);
 	for (uint64_t w = 0; w < windows; w++) {
 		took = work(l, n, w, &t);
-		/* What an operation costs may change for good: a sandbox may take seconds
-		 * until its clock needs no system call. */
+		/* The cost of an operation may change for good: a sandbox
+		 * may take seconds until its clock needs no system call. */
 		if (!fixed && (took < want / 2 || took > want * 4))
 			n = scaled(n, want, took);
 	}

@@ -4,14 +4,14 @@
 
 #include "micro.h"
 
-/* A load is what is done over and over. */
+/* A load is the repeated operation. */
 struct load {
-	/* operate does n operations and returns how many of them went wrong. */
+	/* operate does n operations and returns how many of them failed. */
 	uint64_t (*operate)(uint64_t n);
-	/* renew makes room for the operations of one stretch, outside its time;
-	 * NULL where nothing is used up. */
+	/* renew prepares the operations of one stretch, outside its time;
+	 * NULL if nothing is used up. */
 	void (*renew)(void);
-	/* stretch is how many operations one renewal is good for; 0: any number. */
+	/* stretch is the number of operations per renewal; 0: any number. */
 	uint64_t stretch;
 };
 
@@ -19,7 +19,7 @@ struct tally {
 	uint64_t operations, wrong;
 };
 
-/* WINDOW_ARGS is the usage of what measure reads from argv. */
+/* WINDOW_ARGS is the usage text of measure's arguments. */
 #define WINDOW_ARGS "WINDOWS MILLISECONDS OPERATIONS WARMUP"
 enum { window_args = 4 };
 
@@ -34,7 +34,7 @@ enum { window_args = 4 };
  * around it, NANOSECONDS being this program's view. */
 struct tally measure(const struct load *l, char **argv);
 
-/* finish prints the last line, which says that the output is whole. */
+/* finish prints the last line, which marks the output as complete. */
 void finish(struct tally t);
 
 /* map returns bytes of fresh zeroed memory or ends the program. */

@@ -10,7 +10,7 @@
 #include "measure.h"
 
 typedef uint64_t pair __attribute__((vector_size(16)));
-enum { lanes = 4 };		/* pairs in a block of 64 bytes, written out for want of an unrolling compiler */
+enum { lanes = 4 };		/* pairs in a block of 64 bytes, written out because the compiler does not unroll */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
 /* Word i holds start + i * step. The numbers are odd and have no other meaning. */
@@ -79,10 +79,10 @@ struct node {
 static struct node *nodes;
 static uint64_t at, steps;
 
-/* Sattolo's algorithm: a random permutation that is one cycle through all nodes
- * (Information Processing Letters 22, 1986). The generator is xorshift64
- * (Marsaglia, Journal of Statistical Software 8(14), 2003) from a fixed seed, so
- * that the way is the same in every run. */
+/* Sattolo's algorithm: a random permutation that is one cycle through all
+ * nodes (Information Processing Letters 22, 1986). The generator is
+ * xorshift64 (Marsaglia, Journal of Statistical Software 8(14), 2003) with a
+ * fixed seed, so every run has the same order. */
 static void cycle(void)
 {
 	uint64_t x = start;

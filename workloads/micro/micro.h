@@ -1,5 +1,5 @@
-/* The tiny worker: one static program with one mode per file, so that neither a
- * language runtime nor a dynamic linker is part of what is measured. */
+/* The tiny worker: one static program with one mode per file, so neither a
+ * language runtime nor a dynamic linker is measured. */
 #ifndef MICRO_H
 #define MICRO_H
 
@@ -15,24 +15,24 @@ struct mode {
 	int (*run)(int argc, char **argv);
 };
 
-/* run_mode runs the mode that argv[0] names and returns its exit status, or says
- * which there are. */
+/* run_mode runs the mode that argv[0] names and returns its exit status, or
+ * lists the modes. */
 int run_mode(int argc, char **argv);
 
 /* fail prints "micro: WHAT: errno's text" to stderr and ends with status 1. */
 _Noreturn void fail(const char *what);
 
-/* usage says how a mode is called and returns the exit status for that. */
+/* usage prints how to call a mode and returns the exit status for that. */
 int usage(const struct mode *m);
 
-/* number reads a whole number of at least least, or ends with status 2. */
+/* number reads a whole number not below least, or ends with status 2. */
 uint64_t number(const char *s, uint64_t least);
 
-/* now is CLOCK_MONOTONIC in nanoseconds, or the clock that was given to measure_by. */
+/* now is CLOCK_MONOTONIC in nanoseconds, or the clock set by measure_by. */
 uint64_t now(void);
 void measure_by(clockid_t clock);
 
-/* say prints a line and flushes, so that the harness can time its arrival. */
+/* say prints a line and flushes, so the harness can time its arrival. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 extern const struct mode null_mode, pause_mode, syscall_mode, wakeup_mode, memory_mode, startup_mode;

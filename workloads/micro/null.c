@@ -1,6 +1,6 @@
 //go:build ignore
 
-/* null does nothing: what is left of a run's time is the harness's own cost. */
+/* null does nothing: the rest of a run's time is the harness's own cost. */
 #include "micro.h"
 
 static int run(int argc, char **argv)

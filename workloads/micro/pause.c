@@ -1,8 +1,8 @@
 //go:build ignore
 
-/* pause sleeps until it is told to end: the first process of a container that is
- * kept between jobs. As such it gets no default action for signals, and orphans
- * of the jobs become its children, of which it wants to hear nothing. */
+/* pause sleeps until it is told to end: the first process of a container
+ * that is kept between jobs. As such it has no default actions for signals,
+ * and orphans of the jobs become its children, which it ignores. */
 #include "micro.h"
 
 #include <signal.h>

@@ -11,9 +11,9 @@ void pin(int cpu);
 /* placement reports whether where is one of PLACES. */
 int placement(const char *where);
 
-/* place chooses a CPU for each of two threads out of those allowed: one and the
- * same, two threads of one core, two cores, or -1 for wherever the scheduler
- * likes. It says which; where there are no such CPUs it ends the program. */
+/* place chooses a CPU for each of two threads from those allowed: the same
+ * one, two threads of one core, two cores, or -1 for the scheduler's choice.
+ * It prints the choice; if there are no such CPUs it ends the program. */
 void place(const char *where, int cpu[2]);
 
 #endif

@@ -82,7 +82,7 @@ static uint64_t write_pages(uint64_t n)
 	return wrong;
 }
 
-/* The loop of write_pages, in pages that are there since. */
+/* The loop of write_pages, in pages that now exist. */
 static uint64_t write_again(uint64_t n)
 {
 	uint64_t wrong = 0;
@@ -91,8 +91,8 @@ static uint64_t write_again(uint64_t n)
 	return wrong;
 }
 
-/* until repeats f for a while, with what it needs made ready outside of the time
- * and of the samples; it returns how often, and the time in *spent. */
+/* until repeats f for a while, with renewals outside the time and the
+ * samples; it returns how often, and the time in *spent. */
 static uint64_t until(const struct load *l, int sampling, uint64_t want, uint64_t *wrong, uint64_t *spent)
 {
 	uint64_t n = 0;

@@ -1,7 +1,7 @@
 //go:build ignore
 
-/* startup says when it is loaded and when it is ready, and answers one question:
- * how long until the first useful byte. */
+/* startup reports when it is loaded and when it is ready, and answers one
+ * question: how long until the first useful byte. */
 #include "measure.h"
 
 #include <unistd.h>

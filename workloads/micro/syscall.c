@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The call of least work that no libc and no kernel answers from memory: its
- * answer must be the same each time. */
+/* The cheapest call that neither libc nor the kernel answers from memory:
+ * its answer must be the same each time. */
 static uint64_t null_call(uint64_t n)
 {
 	long parent = getppid();
@@ -26,8 +26,8 @@ static int64_t nanoseconds(const struct timespec *t)
 	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
-/* Through the C library, which asks the vDSO where there is one. An answer that
- * lies before the last one is wrong. */
+/* Through the C library, which asks the vDSO if there is one. An answer
+ * earlier than the last one is wrong. */
 static uint64_t clock_vdso(uint64_t n)
 {
 	struct timespec t;

@@ -1,7 +1,7 @@
 //go:build ignore
 
 /* wakeup passes a number back and forth between two threads that sleep in
- * between. The partner adds one, so that a reply cannot be made up. */
+ * between. The partner adds one, so a reply cannot be made up. */
 #include "measure.h"
 #include "place.h"
 
@@ -17,7 +17,7 @@ enum { FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129 };
 /* A way holds one direction; no message is 0. */
 struct way {
 	uint32_t word; /* futex */
-	int in, out;   /* pipe, or twice the same eventfd */
+	int in, out;   /* pipe, or the same eventfd twice */
 } __attribute__((aligned(128)));
 
 static struct way there, back;
@@ -119,8 +119,8 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* sample times the 2n wake-ups of n trips, after the windows, which reading the
- * clock would make longer. */
+/* sample times the 2n wake-ups of n trips, after the windows, because
+ * reading the clock would make those longer. */
 static uint64_t sample(uint64_t trip)
 {
 	uint64_t n = 2 * trip;

@@ -34,7 +34,7 @@ static struct sysinfo info;
 static struct utsname uts;
 static struct rusage usage;
 
-/* Every call does its work in the kernel: none is taken by the vDSO. */
+/* Every call does its work in the kernel; the vDSO answers none. */
 static const struct call {
 	const char *name;
 	long nr, args[4];

@@ -14,7 +14,7 @@ import (
 // microJob runs a mode of the tiny worker (folder workloads/micro).
 func microJob(args ...string) (bench.Job, error) {
 	if micro.Program == nil {
-		return bench.Job{}, fmt.Errorf("no tiny worker was built for %s: build workloads/micro/*.c with a static C compiler for it, add micro_%s.go beside micro_amd64.go, and build teescope again",
+		return bench.Job{}, fmt.Errorf("no tiny worker was built for %s: build workloads/micro/*.c with a static C compiler for it, add micro_%s.go next to micro_amd64.go, and build teescope again",
 			runtime.GOARCH, runtime.GOARCH)
 	}
 	return bench.Job{
