@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -93,6 +94,10 @@ func (c *runCounters) read(ctx context.Context) reading {
 	for _, s := range samples {
 		if s.Hist == nil {
 			r.series[seriesKey(s)] = s
+		} else if slices.Contains(explain.Timed, s.Desc.Name) {
+			for _, part := range partsOf(s) {
+				r.series[seriesKey(part)] = part
+			}
 		}
 	}
 	for _, st := range c.engine.Status() {
@@ -105,6 +110,18 @@ func (c *runCounters) read(ctx context.Context) reading {
 		}
 	}
 	return r
+}
+
+// partsOf are the sum and the number of a histogram as counters.
+func partsOf(s metric.Sample) []metric.Sample {
+	part := func(name string, v float64) metric.Sample {
+		return metric.Sample{Desc: &metric.Desc{Name: s.Desc.Name + name, Kind: metric.Counter, Labels: s.Desc.Labels}, Labels: s.Labels, Value: v}
+	}
+	n := uint64(0)
+	for _, c := range s.Hist.Counts {
+		n += c
+	}
+	return []metric.Sample{part("_sum", s.Hist.Sum), part("_count", float64(n))}
 }
 
 func seriesKey(s metric.Sample) string {

@@ -82,6 +82,8 @@ type Circumstances struct {
 	Entering bool
 	// Rare: there are too few events for their number to be the matter.
 	Rare bool
+	// Paging: most faults on enclave memory load a page back.
+	Paging bool
 }
 
 // cause returns what an event speaks for, nil for the process's own work.

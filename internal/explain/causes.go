@@ -26,7 +26,8 @@ func (l *Ledger) judge(r *row, contended bool) {
 		// What entering takes is not known where it is not calibrated.
 		Entering: len(r.Rows) > 0 && r.Rows[0].Time.Value >= r.Time.Value/2,
 		// Where none were counted, the time in it speaks for it.
-		Rare: r.Rate != nil && r.Rate.Value < stormRate,
+		Rare:   r.Rate != nil && r.Rate.Value < stormRate,
+		Paging: l.paging(),
 	})
 	if c != nil {
 		r.Cause, r.Advice = c.Name, c.Remedy

@@ -133,9 +133,17 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 		return r
 	}
 	unit := Unit{Amount: extent(*a.UnitCost, a.UnitLow, a.UnitHigh), Origin: Calibrated}
-	if ev == costlierCalls {
+	switch p := k.price(ev); {
+	case ev == costlierCalls:
 		unit.Origin, unit.How = Measured, "what a system call that does nothing costs in either arm, one less the other"
-	} else if p := k.price(ev); p != nil {
+	case ev.Metric == EnclaveFaults:
+		unit.Origin, unit.How = Measured, faultsTimed
+	case ev.Metric == EnclaveEntries || ev.Metric == EnclaveExits:
+		unit.How = "a call into an enclave or out of it, of which this is one half or the whole"
+		if a.Reason != "" {
+			unit.Origin = Published
+		}
+	case p != nil:
 		unit.How = p.How
 		if e.UnitCosts != nil {
 			for _, u := range e.UnitCosts.Units {
@@ -185,6 +193,12 @@ func (e Event) Title() string {
 		return strings.TrimSpace("waiting, " + e.Label("state") + ", in " + e.Label("call"))
 	case e.Metric == CPUAccount:
 		return "CPU time"
+	case e.Metric == EnclaveFaults:
+		return "faults on enclave memory"
+	case e.Metric == EnclaveEntries && e.Label("runtime") != "":
+		return "enclave entries (" + plain(e.Label("runtime")) + ")"
+	case e.Metric == EnclaveExits && e.Label("runtime") != "":
+		return "enclave exits (" + plain(e.Label("runtime")) + ")"
 	}
 	name := metric.Words(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(e.Metric, "tee_"), "_total"), "_seconds"))
 	var kinds []string

@@ -38,6 +38,24 @@ type difference struct {
 	hidden   bool
 }
 
+// timed reports whether a counter is a part of a histogram.
+func timed(e Event) bool {
+	return slices.ContainsFunc(Timed, func(name string) bool { return e.Metric == name+"_sum" || e.Metric == name+"_count" })
+}
+
+// mean is what one event of a histogram took over all runs, 0 where there was none.
+func mean(histogram string, runs []map[Event]operation) float64 {
+	var sum, n float64
+	for _, run := range runs {
+		sum += run[event(histogram+"_sum")].seen
+		n += run[event(histogram+"_count")].seen
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
+}
+
 // Difference lists for every counter by how much two arms differ per operation: the
 // median over the pairs (of unpaired arms, the difference of medians), with what that
 // is at its price, the largest first. A counter that one arm did not give, or that
@@ -114,8 +132,11 @@ func (k *Catalog) between(costs *result.UnitCosts, a Arms) *Ledger {
 			}
 		}
 	}
+	l.faultTime = exactly(mean(EnclaveFaultTime, slices.Concat(bases, treats)))
 	for e := range events {
-		l.compare(e, bases, treats, a.Unpaired)
+		if !timed(e) {
+			l.compare(e, bases, treats, a.Unpaired)
+		}
 	}
 	l.compareCalls(a)
 	return l
@@ -232,7 +253,7 @@ func (l *Ledger) explain(a *result.Attribution, e Event) {
 		a.Reason = "the counter sees only part of the workload, or others too"
 	}
 	contended := l.total(WaitSamples, func(e Event) bool { return e.Label("state") == "lock" && l.counted[e] > 0 }) > 0
-	if c := l.cause(e, Circumstances{Contended: contended}); c != nil && e != costlierCalls {
+	if c := l.cause(e, Circumstances{Contended: contended, Paging: l.paging()}); c != nil && e != costlierCalls {
 		a.Cause = c.Name
 	}
 	why := l.cost(a, e)
@@ -277,9 +298,25 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 		return "it is the environment's own, and a part of what a system call costs in it"
 	case e.Metric == CPUAccount:
 		return isMeasure
+	case e == e.Total() && l.divided(e.Metric):
+		return notPriced
+	case e.Metric == EnclaveFaults && l.faultTime.Value > 0:
+		return took(l.faultTime)
+	case e.Metric == EnclaveEntries || e.Metric == EnclaveExits:
+		unit, ok := l.of(l.priceNamed("enclave_transition"))
+		if !ok {
+			return notPriced
+		}
+		// A call is one of these events where a runtime shows it once, or two.
+		each := Amount{0.75 * unit.Value, unit.Low / 2, unit.High}
+		a.UnitLow, a.UnitHigh = &each.Low, &each.High
+		if unit.Origin == Published {
+			a.Reason = strings.TrimPrefix(a.Reason+"; an order of magnitude: "+unit.How, "; ")
+		}
+		return took(each)
 	}
 	price := l.price(e)
-	if price == nil || e == e.Total() && l.divided(e.Metric) {
+	if price == nil {
 		return notPriced
 	}
 	each, ok := l.units[price.Event]

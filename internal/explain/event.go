@@ -121,6 +121,10 @@ const (
 	BusyCPU          = "node_cpu_seconds_total"
 )
 
+// Timed are the histograms whose sum and number a run keeps, beside its counters: what
+// one event takes.
+var Timed = []string{EnclaveFaultTime}
+
 // Regions are what the sampling clock tells apart and is no system call, by the
 // value of its label call.
 var Regions = map[string]string{"tls_handshake": "TLS handshakes (OpenSSL)", "guest": "running virtual machines"}

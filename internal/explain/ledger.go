@@ -21,6 +21,10 @@ type Ledger struct {
 	// units are the calibrated costs in force, in seconds, by Price.Event.
 	units map[string]Amount
 
+	// faultTime is what a fault on enclave memory takes the SGX driver, in seconds: the mean over all
+	// processes. It is zero where it is not known.
+	faultTime Amount
+
 	window     // zero for a difference
 	difference // zero for a window
 }
@@ -92,6 +96,12 @@ func (l *Ledger) alone(metric string) float64 {
 		return math.NaN()
 	}
 	return l.total(metric, everything)
+}
+
+// paging reports whether most faults on enclave memory load a page back.
+func (l *Ledger) paging() bool {
+	faults := l.total(EnclaveFaults, everything)
+	return faults > 0 && l.total(EnclavePages, with("operation", "loaded_back")) >= faults/2
 }
 
 func everything(Event) bool { return true }

@@ -4,6 +4,9 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
+// faultsTimed says where the time of one comes from.
+const faultsTimed = "time of the SGX driver in faults on enclave memory, of all processes, divided by their number"
+
 // enclaveFaults has a row for page faults on enclave memory: how many the process has,
 // and what one takes the SGX driver. Where most load a page back, the EPC is too small.
 func enclaveFaults(l *Ledger) []row {
@@ -11,21 +14,17 @@ func enclaveFaults(l *Ledger) []row {
 	if !(v > 0) {
 		return nil
 	}
-	back := event(EnclavePages, "operation", "loaded_back")
 	rate := exactly(v)
 	r := row{event: event(EnclaveFaults), within: "faults", Row: Row{ID: "enclave_faults", Title: "faults on enclave memory", Part: Kernel, TEE: true, Rate: &rate,
 		Evidence: []findings.Evidence{perSecond("page faults on enclave memory", v, l.rate(EnclaveFaults))}}}
-	if loaded := l.counted[back]; loaded > 0 {
+	if loaded := l.total(EnclavePages, with("operation", "loaded_back")); loaded > 0 {
 		r.Evidence = append(r.Evidence, perSecond("pages loaded back into the EPC", loaded, l.rate(EnclavePages, matchers("operation", "loaded_back"))))
-		if loaded >= v/2 {
-			r.event = back
-		}
 	}
 	if l.faultTime.Value <= 0 {
 		r.Reason = "what one takes was not measured"
 		return []row{r}
 	}
-	r.Unit = &Unit{l.faultTime, Measured, "time of the SGX driver in faults on enclave memory, of all processes in this window, divided by their number"}
+	r.Unit = &Unit{l.faultTime, Measured, faultsTimed}
 	r.Time = rate.times(l.faultTime)
 	r.Evidence = append(r.Evidence, findings.Evidence{Text: "mean time of the SGX driver for one", Value: l.faultTime.Value, Unit: "seconds", Expr: l.eachOf(EnclaveFaultTime)(l.span)})
 	return []row{r}

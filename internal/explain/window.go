@@ -24,8 +24,7 @@ type window struct {
 	coverage  map[string]float64 // by source, of those that saw a part
 	deviation map[string]float64 // standard error of their counts as a ratio, by source
 
-	busy      float64 // cores in use on the machine; 0 where it is not known
-	faultTime Amount  // mean of a fault on enclave memory, of all processes; zero where it is not known
+	busy float64 // cores in use on the machine; 0 where it is not known
 
 	stolen, present float64 // NaN where it is not known
 }

@@ -33,7 +33,7 @@ func (l *lab) counted(env string, cpu float64, counters map[string]float64) *lab
 	return l.each(env, func(r *result.Run) {
 		totals := map[string]float64{cpuSeconds: cpu}
 		add := func(name string, labels map[string]string, v float64) {
-			r.Counters = append(r.Counters, result.Counter{Name: name, Labels: labels, PerOperation: &v, Scope: "process", Trust: result.Full})
+			r.Counters = append(r.Counters, result.Counter{Name: name, Labels: labels, Value: &v, PerOperation: &v, Scope: "process", Trust: result.Full})
 		}
 		add(cpuSeconds, map[string]string{"process": "app-" + env}, cpu)
 		for counter, v := range counters {
@@ -58,6 +58,7 @@ func (l *lab) counted(env string, cpu float64, counters map[string]float64) *lab
 // also where one arm has none of it.
 func TestCause(t *testing.T) {
 	costs := &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 2e-7}, {Event: "switch_same_core", Seconds: 1e-6}, {Event: "fault_write", Seconds: 5e-7}, {Event: "copy_page", Seconds: 2e-7}}}
+	faults, entries := explain.EnclaveFaults, explain.EnclaveEntries+`{runtime="gramine"}`
 	bounced := explain.BouncedBytes + `{device="vda"}`
 	read := syscalls + `{syscall="read"}`
 	for _, c := range []struct {
@@ -78,6 +79,10 @@ func TestCause(t *testing.T) {
 			[]string{"Of the time that an operation saves in gramine-sgx, 50 % went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
 		{"bounce buffers", 2, map[string]float64{read: 1, bounced: 0}, map[string]float64{read: 1, bounced: 81920}, [2]float64{10e-6, 14e-6}, 0,
 			[]string{"100 % goes into copying data through bounce buffers", "+8.19e+04 swiotlb bounced bytes (vda) per operation at"}},
+		{"EPC paging", 2, map[string]float64{faults: 0, explain.EnclavePages + `{operation="loaded_back"}`: 0}, map[string]float64{faults: 0.3, explain.EnclavePages + `{operation="loaded_back"}`: 0.3, explain.EnclaveFaultTime + "_sum": 3e-6, explain.EnclaveFaultTime + "_count": 0.3}, [2]float64{10e-6, 14e-6}, 0.25,
+			[]string{"75 % goes into loading enclave pages back into the EPC", "+0.3 faults on enclave memory per operation at 10 µs", "fit into the EPC"}},
+		{"enclave transitions", 2, map[string]float64{entries: 0}, map[string]float64{entries: 1}, [2]float64{10e-6, 14e-6}, 1 - 0.75*4.2e-6/4e-6,
+			[]string{"78.8 % goes into calls into and out of enclaves", "+1 enclave entries (gramine) per operation at 3.15 µs"}},
 		{"nothing but reads", 2, map[string]float64{read: 1}, map[string]float64{read: 11}, [2]float64{10e-6, 14e-6}, 0.5, nil},
 		{"no difference", 1.01, map[string]float64{read: 1}, map[string]float64{read: 2}, [2]float64{10e-6, 10.1e-6}, math.NaN(), nil},
 	} {
@@ -102,7 +107,7 @@ func TestCause(t *testing.T) {
 					t.Errorf("%s: %v is unexplained, want %v", c.name, *a.Unexplained, c.unexplained)
 				}
 			}
-			if (a.Share == nil) == (a.Reason == "") {
+			if a.Metric != explain.EnclaveEntries && (a.Share == nil) == (a.Reason == "") {
 				t.Errorf("%s: %s has the share %v and the reason %q", c.name, a.Counter, a.Share, a.Reason)
 			}
 			w := -1.0
