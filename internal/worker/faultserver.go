@@ -22,7 +22,7 @@ var faultServer = Command{
 		var s faulty
 		f.StringVar(&s.address, "address", "127.0.0.1:7", "address to listen on")
 		f.StringVar(&s.fault, "fault", "none", "none; deaf (never listens); mute (does not answer); dies (exits); wrong (answers wrongly); reset (resets connections)")
-		f.Uint64Var(&s.after, "after", 0, "messages that are answered rightly before, on all connections together")
+		f.Uint64Var(&s.after, "after", 0, "messages answered correctly before the fault, on all connections together")
 		count(f, &s.bytes, "bytes", 64, 1, 1<<20, "length of a message")
 		f.StringVar(&s.keys.certificate, "certificate", "", "certificate in PEM; empty is no TLS")
 		f.StringVar(&s.keys.key, "key", "", "its key in PEM")

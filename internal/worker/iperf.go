@@ -27,7 +27,7 @@ var iperf = Command{
 		var l link
 		f.BoolVar(&l.udp, "udp", false, "UDP instead of TCP")
 		count(f, &l.streams, "streams", 1, 1, mostStreams, "streams at once")
-		f.Float64Var(&l.rate, "rate", 0, "what is offered in bits per second, all streams together; 0 is as much as they can")
+		f.Float64Var(&l.rate, "rate", 0, "offered bits per second, all streams together; 0 is unlimited")
 		f.StringVar(&l.congestion, "congestion", "cubic", "congestion control of TCP; \"\" is the machine's own")
 		count(f, &l.mtu, "mtu", 1500, 1280, 65535, "largest packet of the link in bytes, a tunnel's is 80 less")
 		f.BoolVar(&l.offload, "offload", true, "let the kernel pass up to 64 KiB over the link at once; =false for packets of the MTU at most")

@@ -44,7 +44,7 @@ var loadCommand = Command{
 		count(f, &o.Connections, "connections", 8, 1, load.MostConnections, "connections at once")
 		count(f, &o.Pipeline, "pipeline", 1, 1, load.MostPipeline, "requests under way on each connection")
 		count(f, &o.Threads, "threads", 1, 1, load.MostConnections, "threads, each of which can fill a CPU, and has a connection or more")
-		f.Float64Var(&o.Rate, "rate", 0, "offer so many `REQUESTS` per second on a schedule (open loop); 0 sends as fast as is answered (closed loop)")
+		f.Float64Var(&o.Rate, "rate", 0, "offer `REQUESTS` per second on a schedule (open loop); 0 sends as fast as answers come (closed loop)")
 		f.StringVar(&arrivals, "arrivals", "constant", "how they are spread: constant or poisson")
 		f.Uint64Var(&o.Seed, "seed", 1, "of keys and of poisson arrivals")
 		f.DurationVar(&o.Warm, "warm", time.Second, "time before what is measured")
@@ -94,7 +94,7 @@ var loadCommand = Command{
 
 // holdFlag declares the flag of a load that waits for the process that counts its effects.
 func holdFlag(f *flag.FlagSet, into *bool) {
-	f.BoolVar(into, "hold", false, "with nothing under way, before and after the requests that are counted, say so on standard error and wait for a line on standard input, or its end")
+	f.BoolVar(into, "hold", false, "before and after the counted requests, with none in flight, report it on standard error and wait for a line on standard input, or its end")
 }
 
 // counting announces the start to the process that counts the load's effects, and waits for a line.

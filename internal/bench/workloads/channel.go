@@ -121,11 +121,11 @@ var (
 	channelOverX25519 = loadGauge("bare_over_x25519_ratio", "ratio", metric.Lower,
 		"A fresh handshake without evidence over the X25519 operations of both sides, in the same run.")
 	channelPerCore = loadGauge("channel_stream_per_core_bytes_per_second", "bytes_per_second", metric.Higher,
-		"Bytes over the channel in a second of CPU time, that of the sealing and the opening side together.")
+		"Bytes over the channel per second of CPU time, the sealing and the opening side together.")
 	measuredShare = loadGauge("inference_share_ratio", "ratio", metric.Lower,
-		"Share of a message and its echo over the channel in them and an inference, whose time was measured elsewhere.")
+		"Time of a message and its echo over the channel, as a share of it and an inference, whose time was measured elsewhere.")
 	assumedShare = loadGauge("assumed_inference_share_ratio", "ratio", metric.Lower,
-		"Share of a message and its echo over the channel in them and an inference whose time is an assumption.")
+		"Time of a message and its echo over the channel, as a share of it and an inference, whose time is assumed.")
 )
 
 func inferenceShare(p bench.Params) *metric.Desc {

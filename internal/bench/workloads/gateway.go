@@ -21,7 +21,7 @@ import (
 // accounts for; what the layers below use in addition is in the run's counters.
 var (
 	gatewayCost = loadGauge("gateway_cpu_per_request_seconds", "seconds", metric.Lower,
-		"CPU time of the gateway's processes per request, in seconds; of the server itself where nothing is in front of it.")
+		"CPU time of the gateway's processes per request, in seconds; of the server itself if nothing is in front of it.")
 	gatewayCPU = loadGauge("server_cpu_ratio", "ratio", metric.Lower, "CPU time of the gateway's processes, as a share of all CPUs that it may use.")
 	originCPU  = loadGauge("origin_cpu_ratio", "ratio", metric.Lower, "CPU time of the server behind the gateway, as a share of all CPUs that it may use.")
 	machineCPU = loadGauge("machine_cpu_ratio", "ratio", metric.Lower, "Share of the time of all CPUs that was used by anything, excluding stolen time.")

@@ -19,24 +19,24 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Output of other load generators, combined as their users do it, next to what can
-// be seen from outside of them.
+// Output of other load generators, combined as their users do it, next to what can be
+// observed from outside.
 var (
 	foreignRate = loadGauge("requests_per_second", "requests_per_second", metric.Higher,
-		"Requests that were answered rightly, of all processes, over the time from the start of the first to the end of the last, starting and connecting with it.")
+		"Correctly answered requests of all processes, over the time from the first start to the last end, including starting and connecting.")
 	foreignSaid = loadGauge("said_requests_per_second", "requests_per_second", metric.Higher,
-		"Sum of the rates that the processes say: each divides by a time of its own, so that it is more than was ever answered in a second of all where they did not run together.")
+		"Sum of the rates that the processes report. Each divides by its own time, so the sum is above the true rate if they did not run together.")
 	foreignTogether = loadGauge("together_ratio", "ratio", metric.Higher,
-		"Share of the time from the first start to the last end in which all processes ran; in the rest the load was smaller than what is said of it.")
+		"Share of the time from the first start to the last end in which all processes ran; in the rest the load was smaller than stated.")
 	foreignMean = loadGauge("said_mean_seconds", "seconds", metric.Lower,
-		"Mean of the mean response times that the processes say. In a closed loop it is the number of connections over the rate, and says nothing that the rate does not.")
+		"Mean of the mean response times that the processes report. In a closed loop it is the number of connections divided by the rate, so it adds nothing to the rate.")
 	foreignTail = loadGauge("said_p99_seconds", "seconds", metric.Lower,
-		"Mean of the 99th percentiles that the processes say; of more than one process that is no percentile of anything.")
+		"Mean of the 99th percentiles that the processes report; with more than one process it is not a percentile of anything.")
 )
 
-// gatewayLoad is the gateway under a load generator of the user's. Its figures are what
-// that program says: they are there to be compared with what it published, and a rate has
-// no steady state that could be looked at.
+// gatewayLoad is the gateway under the user's load generator. Its figures are that
+// program's own, for comparison with published ones; a single rate has no steady state to
+// check.
 var gatewayLoad = bench.Workload{
 	Name: "gateway-load",
 	Doc: "The same gateway under any load generator (ab, wrk, h2load) in one or more processes at once: the usual sum of their own figures, " +

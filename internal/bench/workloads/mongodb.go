@@ -22,7 +22,7 @@ var mongodb = mongodbServer.workload()
 // mongod itself is in no package archive that we could reach.
 var mongodbServer = dataServer{
 	name:     "mongodb",
-	doc:      "MongoDB where it is installed (not run by us), filled with documents, asked for one at random by its _id: requests, latency, its own CPU time and cache.",
+	doc:      "MongoDB if it is installed (not run by us), under queries for one random document by its _id: requests, latency, its own CPU time and cache.",
 	tools:    []bench.Tool{{Command: "mongod", Package: "mongodb-org-server, which is not in Debian but in MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/)"}},
 	params:   []bench.Param{{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB."}},
 	pipeline: "1", protocol: "mongodb", command: "find test.data key:{key}", stats: "mongodb",

@@ -136,7 +136,7 @@ func answerSize(p bench.Params) (int64, error) {
 }
 
 var nginxDropped = loadGauge("dropped_connections_ratio", "ratio", metric.Lower,
-	"Share of the connections accepted in the measured time that nginx did not handle (stub_status: accepts less handled), as where its worker_connections are used up.")
+	"Share of the connections accepted in the measured time that nginx did not handle (stub_status: accepts less handled), for example because its worker_connections are used up.")
 
 // nginxStatic serves one static file. Its own count of requests is beside that of the load.
 var nginxStatic = bench.Workload{

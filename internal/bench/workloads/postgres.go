@@ -17,7 +17,7 @@ var postgres = postgresServer.workload()
 // switches between them and in the memory that they share.
 var postgresServer = dataServer{
 	name:     "postgres",
-	doc:      "PostgreSQL, filled with one table, asked for one row at random by its key in a simple query: requests, latency, share of pages found in its buffers.",
+	doc:      "PostgreSQL with one table, under simple queries for one random row by its key: requests, latency, share of pages found in its buffers.",
 	tools:    []bench.Tool{{Command: "postgres", Package: "postgresql", Outside: "/usr/lib/postgresql/*/bin/postgres"}},
 	params:   []bench.Param{{Name: "buffers", Default: "256MiB", Doc: "Shared memory for pages (shared_buffers)."}},
 	pipeline: "1", protocol: "postgres", stats: "postgres",

@@ -18,7 +18,7 @@ var redis = redisServer.workload()
 // what they take, connections among them, is a metric.
 var redisServer = dataServer{
 	name:  "redis",
-	doc:   "Redis, filled with keys in memory, asked for them by GET at random with a fixed pipeline: requests, latency, its own CPU time and memory.",
+	doc:   "Redis with keys in memory, under random GETs with a fixed pipeline: requests, latency, its own CPU time and memory.",
 	tools: []bench.Tool{{Command: "redis-server", Package: "redis-server"}},
 	params: []bench.Param{
 		{Name: "io-threads", Default: "1", Doc: "Threads that read and write for the connections (Redis 6 and later); commands run in one."},

@@ -1,11 +1,11 @@
-// Package sources holds what teescope can read, one file per source. A source
-// names its metrics and how to open it; opening only looks whether the machine
-// has the thing, reading does the work.
+// Package sources holds what teescope can read, one file per source. A source names its
+// metrics and how to open it; opening only checks whether the machine has the thing,
+// reading does the work.
 package sources
 
 import "github.com/teescope/teescope/internal/probe"
 
-// All lists every source, in the order in which reports show them.
+// All lists every source, in the order of reports.
 var All = []*probe.Source{
 	&teeInfo,
 	&syscalls,

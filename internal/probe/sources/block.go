@@ -18,8 +18,8 @@ var (
 	blockErrors   = counter("tee_block_errors_total", "Requests that a block device completed with an error since the monitor started (tracepoint block:block_rq_complete).", "device", "operation")
 )
 
-// block is the one place where the time of encryption and of bounce buffers
-// shows by device: a confidential VM's disk answers later by as much.
+// block is the only place where the time of encryption and of bounce buffers shows by
+// device: a confidential VM's disk answers that much later.
 var block = probe.Source{
 	Name:    "block",
 	Doc:     "Latency, requests and bytes by block device and operation, counted in the kernel",
@@ -42,8 +42,8 @@ var block = probe.Source{
 	},
 }
 
-// blockReader adds to what was missed the requests that got no latency because
-// too many were under way at once.
+// blockReader adds to the missed events the requests without a latency because too many
+// were in flight at once.
 type blockReader struct {
 	counters
 	lost uint64

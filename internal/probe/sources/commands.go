@@ -17,25 +17,24 @@ import (
 var commandCPU = counter("teescope_command_cpu_seconds_total",
 	"CPU time in seconds of a command that teescope runs to collect data, including its children.", "command")
 
-// commands runs commands in the background for values that no file has. A reading
-// takes the newest answer and never waits, even for a command that never ends. At
-// most one runs at a time.
+// commands runs commands in the background for values that no file has. A reading uses
+// the newest answer and never waits, even for a command that never ends. At most one
+// runs at a time.
 type commands[T any] struct {
 	host *host.Host
-	// name is the command's own, for messages, package what brings it.
+	// name is the command's name, for messages, package the one that provides it.
 	name, install string
-	// every is the time from one start to the next, limit what all commands of
-	// one answer may take together before they are ended.
+	// every is the time from one start to the next, limit the total time of one
+	// answer's commands before they are ended.
 	every, limit time.Duration
-	// ask runs the commands by run and makes an answer of what they print.
+	// ask runs the commands through run and turns their output into an answer.
 	ask func(run runner) (T, error)
 
 	mu      sync.Mutex
-	stop    context.CancelFunc // of what runs now; nil where nothing does
+	stop    context.CancelFunc // of the current run; nil if there is none
 	ended   chan struct{}      // closed at its end
 	started time.Time
-	// answer is the newest, if there was any; err is of the last attempt, which
-	// hides it.
+	// answer is the newest one, if any; err is the last attempt's, and hides it.
 	answer   T
 	answered bool
 	err      error
@@ -45,15 +44,15 @@ type commands[T any] struct {
 // runner runs one command and returns its output, also with an error.
 type runner func(argv []string) ([]byte, error)
 
-// firstAnswer is how long the first reading of all waits, since without it a
-// program that reads once would never see anything.
+// firstAnswer is how long the very first reading waits; otherwise a program that reads
+// once would never see anything.
 const firstAnswer = 500 * time.Millisecond
 
-// commandGrace is more than package host takes to end a command that can be ended.
+// commandGrace is longer than package host takes to end a command that can be ended.
 const commandGrace = 10 * time.Second
 
-// latest returns the newest answer and starts the next question when it is due.
-// An error says why there is none, or that it is too old to be shown.
+// latest returns the newest answer, and starts the next run when it is due. An error
+// says why there is none, or that it is too old to be shown.
 func (c *commands[T]) latest(ctx context.Context) (T, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +91,7 @@ func (c *commands[T]) spent() time.Duration {
 	return c.cpu
 }
 
-// start asks; the lock is held.
+// start starts a run; the lock is held.
 func (c *commands[T]) start() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
 	ended := make(chan struct{})
@@ -139,8 +138,8 @@ func said(err error, out host.Output) error {
 	return err
 }
 
-// problem says what would help. A command that is missing is no sign that the
-// machine lacks what it would tell of.
+// problem adds a remedy. A missing command does not mean that the machine lacks what it
+// reports.
 func (c *commands[T]) problem(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &probe.Problem{Err: fmt.Errorf("%s is not installed here", c.name), Remedy: c.install}
@@ -148,8 +147,8 @@ func (c *commands[T]) problem(err error) error {
 	return err
 }
 
-// Close ends what runs. A command that cannot be ended, as it waits in the
-// kernel, is left to itself.
+// Close ends the current run. A command that cannot be ended, because it waits in the
+// kernel, is abandoned.
 func (c *commands[T]) Close() error {
 	c.mu.Lock()
 	stop, ended := c.stop, c.ended
@@ -165,7 +164,7 @@ func (c *commands[T]) Close() error {
 	return nil
 }
 
-// asking is a Reader of what commands say.
+// asking is a Reader of commands' output.
 type asking[T any] struct {
 	reading
 	*commands[T]

@@ -22,15 +22,15 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// cgroupLimit bounds the cgroups that are shown, and with them series and work.
-// Containers come first, then what is high in the tree. What is left out is not
-// lost: a cgroup's use is part of its parent's.
+// cgroupLimit bounds the cgroups shown, and so series and work. Containers come first,
+// then cgroups high in the tree. Nothing omitted is lost: a cgroup's use is part of its
+// parent's.
 const cgroupLimit = 400
 
-// containerLabels are cAdvisor's. The id is the path of the cgroup. The name is
-// the container's id, or the name that LXC gave it. Namespace, pod and container
-// come from the names of the kubelet's links in /var/log/containers and are
-// empty elsewhere. There is no image label: that takes asking the runtime.
+// containerLabels are cAdvisor's. The id is the path of the cgroup. The name is the
+// container's id, or the name that LXC gave it. Namespace, pod and container come from
+// the names of the kubelet's links in /var/log/containers and are empty elsewhere.
+// There is no image label: it would require asking the runtime.
 var containerLabels = []string{"id", "name", "namespace", "pod", "container"}
 
 var (
@@ -153,8 +153,8 @@ func (c *containers) pick(all map[string]*group) []*group {
 	return out
 }
 
-// readGroup reads each resource from the v1 tree where there is one and from
-// the v2 tree otherwise: in a hybrid setup the v2 tree has only the rest.
+// readGroup reads each resource from the v1 tree if there is one, otherwise from the v2
+// tree: in a hybrid setup the v2 tree has only the rest.
 func (c *containers) readGroup(r *round, g *group) error {
 	pod := r.pods[g.name]
 	labels := []string{g.id, g.name, pod.namespace, pod.pod, pod.container}
@@ -196,7 +196,7 @@ func (c *containers) readProcesses(r *round, g *group, send sender) error {
 	dir := g.anyDir()
 	b, err := c.ReadFile(path.Join(dir, "cgroup.procs"))
 	if errors.Is(err, errors.ErrUnsupported) {
-		return nil // a threaded cgroup has no processes of its own
+		return nil // a threaded cgroup has no processes itself
 	}
 	if err != nil {
 		return c.unlessGone(dir, err)
@@ -208,15 +208,15 @@ func (c *containers) readProcesses(r *round, g *group, send sender) error {
 	return nil
 }
 
-// somePID is a process of a container, "" if there is none to be seen. crun and
-// systemd put a container's processes one level down.
+// somePID is a process of a container, "" if none is visible. crun and systemd put a
+// container's processes one level down.
 func (c *containers) somePID(dir string, procs []byte) string {
 	for _, sub := range []string{"", "container", "init.scope", "init"} {
 		if sub != "" {
 			procs, _ = c.ReadFile(path.Join(dir, sub, "cgroup.procs"))
 		}
 		line, _, _ := bytes.Cut(procs, []byte("\n"))
-		// 0 is a process outside the PID namespace that we see.
+		// 0 is a process outside our PID namespace.
 		if _, err := strconv.ParseUint(string(line), 10, 32); err == nil && string(line) != "0" {
 			return string(line)
 		}
@@ -224,9 +224,9 @@ func (c *containers) somePID(dir string, procs []byte) string {
 	return ""
 }
 
-// readNetwork shows a network namespace through one of its processes. One that
-// several containers share, as those of a pod do, is shown once, with the first;
-// the host's is not shown at all.
+// readNetwork shows a network namespace through one of its processes. If several
+// containers share one, as in a pod, it is shown once, with the first; the host's is
+// not shown.
 func (c *containers) readNetwork(r *round, pid string, send sender) error {
 	ns, err := c.Readlink("/proc/" + pid + "/ns/net")
 	if errors.Is(err, fs.ErrPermission) {
@@ -255,7 +255,7 @@ func (c *containers) readNetwork(r *round, pid string, send sender) error {
 	return nil
 }
 
-// podName is who a container is in Kubernetes.
+// podName identifies a container in Kubernetes.
 type podName struct{ namespace, pod, container string }
 
 // podNames reads the names of the kubelet's links to container logs, by
@@ -274,8 +274,8 @@ func podNames(h *host.Host, before error) (map[string]podName, error) {
 	return out, before
 }
 
-// parseLogName takes POD_NAMESPACE_CONTAINER-ID.log apart (kubelet,
-// pkg/kubelet/kuberuntime/legacy.go). Names of Kubernetes have no underscore.
+// parseLogName splits POD_NAMESPACE_CONTAINER-ID.log (kubelet,
+// pkg/kubelet/kuberuntime/legacy.go). Names in Kubernetes have no underscore.
 func parseLogName(s string) (id string, p podName, ok bool) {
 	s, ok = strings.CutSuffix(s, ".log")
 	parts := strings.Split(s, "_")

@@ -24,17 +24,17 @@ type tree struct {
 	root  string // the cgroup that the mount point shows, "/" but in containers
 }
 
-// cgroups are the hierarchies of a machine: one per v1 controller that is in
-// use, and the one of v2. A machine may have both ("hybrid").
+// cgroups are the hierarchies of a machine: one for each v1 controller in use, and the
+// v2 one. A machine may have both ("hybrid").
 type cgroups struct {
 	*host.Host
 	v1 map[string]tree
 	v2 *tree
-	// What the kernel was built with, seen at the root of the v1 trees.
+	// Kernel build options, as seen at the root of the v1 trees.
 	v1Quota bool
 	v1IO    string
-	// v2Top says that the v2 mount shows the real root, which has no limits and
-	// fewer files, and not that of a cgroup namespace.
+	// v2Top says that the v2 mount shows the real root, which has no limits and fewer
+	// files, and not a cgroup namespace's root.
 	v2Top bool
 }
 
@@ -67,7 +67,7 @@ func cgroupTrees(h *host.Host) (*cgroups, error) {
 	return c, c.look()
 }
 
-// look finds out what the kernel was built with and where we are.
+// look finds out how the kernel was built and where we are.
 func (c *cgroups) look() error {
 	var err error
 	if t, ok := c.v1["cpu"]; ok {
@@ -76,7 +76,7 @@ func (c *cgroups) look() error {
 		}
 	}
 	if t, ok := c.v1["blkio"]; ok {
-		// The recursive file is there since Linux 5.2 with the throttling policy.
+		// The recursive file exists since Linux 5.2 with the throttling policy.
 		for _, name := range []string{"blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"} {
 			found, err := c.Exists(path.Join(t.mount, name))
 			if err != nil {
@@ -104,8 +104,8 @@ type group struct {
 	top      bool // the root of the v2 tree
 }
 
-// anyDir is a folder with the cgroup's processes. Hybrid setups may leave them
-// out of the v2 tree.
+// anyDir is a folder with the cgroup's processes. Hybrid setups may not list them in
+// the v2 tree.
 func (g *group) anyDir() string {
 	for _, controller := range slices.Sorted(maps.Keys(g.v1)) {
 		return g.v1[controller]
@@ -167,8 +167,8 @@ func (c *cgroups) walk(t tree, visit func(id, dir string)) error {
 			continue // removed meanwhile
 		}
 		visit(path.Join(t.root, strings.TrimPrefix(dir, t.mount)), dir)
-		// A folder of cgroupfs has one link for each folder in it and two of its
-		// own, so that leaves need not be listed.
+		// A folder of cgroupfs has one link for each subfolder and two of its own, so
+		// leaves need not be listed.
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink == 2 {
 			continue
 		}
@@ -185,8 +185,8 @@ func (c *cgroups) walk(t tree, visit func(id, dir string)) error {
 	return nil
 }
 
-// unlessGone drops an error that only means that a folder was removed
-// during the reading, as cgroups and processes often are.
+// unlessGone drops an error that only means that a folder was removed during the
+// reading, as often happens to cgroups and processes.
 func (c *cgroups) unlessGone(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) {
 		if there, lookErr := c.Exists(dir); lookErr == nil && !there {

@@ -30,8 +30,8 @@ var resources = []resource{
 	{"blkio", "io", ioV1, ioV2},
 }
 
-// number reads a file of one number; ok is false for "max" and "-1", which
-// stand for no limit.
+// number reads a file with one number; ok is false for "max" and "-1", which mean no
+// limit.
 func (c *cgroups) number(dir, file string) (v float64, ok bool, err error) {
 	s, err := c.ReadString(path.Join(dir, file))
 	if err != nil || s == "max" || s == "-1" {
@@ -167,8 +167,8 @@ func sendQuota(send sender, quota, period, periods, throttled, seconds float64) 
 	send(ctrThrottledS, seconds)
 }
 
-// noLimitV1 is where a v1 memory limit means none: the kernel shows the largest
-// number of pages in bytes, a little less than 2^63.
+// noLimitV1 is the v1 memory limit that means none: the kernel shows the largest number
+// of pages in bytes, slightly below 2^63.
 const noLimitV1 = 1 << 62
 
 func memoryV1(c *cgroups, g *group, _ *round, send sender) error {
@@ -317,8 +317,8 @@ func ioV2(c *cgroups, g *group, r *round, send sender) error {
 	})
 }
 
-// parseIOStat reads lines "8:0 rbytes=1 wbytes=2 rios=3 ...". A line may hold
-// the device alone.
+// parseIOStat reads lines "8:0 rbytes=1 wbytes=2 rios=3 ...". A line may hold only the
+// device.
 func parseIOStat(b []byte, emit func(device string, read, written float64)) error {
 	for line := range bytes.Lines(b) {
 		w := strings.Fields(string(line))
@@ -346,8 +346,8 @@ func parseIOStat(b []byte, emit func(device string, read, written float64)) erro
 	return nil
 }
 
-// disk is cAdvisor's device label: the device file, or the number where
-// /proc/diskstats does not have it.
+// disk is cAdvisor's device label: the device file, or the number if /proc/diskstats
+// does not list it.
 func (r *round) disk(number string) string {
 	if name, ok := r.disks[number]; ok {
 		return name

@@ -26,8 +26,8 @@ var (
 		Help: "Duration of such a call in seconds (entry and exit of accept_memory)."}
 )
 
-// conversions are expensive: each goes through the hypervisor and flushes caches
-// and TLBs: drivers that convert for every I/O are a common cause of slow guests.
+// conversions are expensive: each goes through the hypervisor and flushes caches and
+// TLBs. Drivers that convert for every I/O are a common cause of slow guests.
 var conversions = probe.Source{
 	Name:    "conversions",
 	Doc:     "Memory of this confidential VM converted between private and shared, or accepted",

@@ -14,17 +14,17 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// counters is the Reader of a BPF program: what decode makes of its maps, and
-// what the program missed and folded.
+// counters is the Reader of a BPF program: the samples that decode makes of its maps,
+// and the events that the program missed and folded.
 type counters struct {
 	*bpf.Counters
 	decode func(*counters, emitter) (folded uint64)
 	// labels holds the label values of every series, so reading thousands of them does
 	// not allocate.
 	labels map[[3]string][]string
-	// folded is what decode returned last.
+	// folded is decode's last result.
 	folded uint64
-	// late, where set, returns missed events that the kernel's own count lacks.
+	// late, if set, returns missed events that the kernel's own count lacks.
 	late func() uint64
 	// full is the remedy for a full table; "" means a restart.
 	full string
@@ -58,9 +58,9 @@ func openProgram(p *bpf.Program, decode func(*counters, emitter) uint64) func(*h
 	}
 }
 
-// Read implements probe.Reader. A hook that could not be attached is an error
-// for as long as the source is open: the others still deliver. So is a full
-// table in each round that counted new names as other.
+// Read implements probe.Reader. A hook that could not be attached is an error as long
+// as the source is open: the others still deliver. So is a full table, in each round
+// that counted new names as other.
 func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 	missed, err := c.Missed()
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
 	series := 0
 	folded := c.decode(c, func(s metric.Sample) { series++; emit(s) })
 	if len(c.labels) > 2*series+1000 {
-		clear(c.labels) // most are of series that have ended
+		clear(c.labels) // most belong to series that have ended
 	}
 	lost := c.Incomplete()
 	if events := c.Events(); lost == nil && events+missed > 0 {

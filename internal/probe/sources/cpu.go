@@ -55,13 +55,13 @@ var cpu = probe.Source{
 	},
 }
 
-// hotplugSeconds is how far idle time must fall before it means that the CPU
-// went offline and came back, which restarts its counters.
+// hotplugSeconds is how far idle time must fall to mean that the CPU went offline and
+// came back, which restarts its counters.
 const hotplugSeconds = 3
 
-// steady keeps counters from stepping back. The kernel computes idle, iowait
-// and steal on the fly and may show a little less than before (proc(5) says so
-// of iowait), which Prometheus would take for a restart from zero.
+// steady keeps counters from decreasing. The kernel computes idle, iowait and steal on
+// the fly and may show slightly less than before (proc(5) says so for iowait), which
+// Prometheus would interpret as a restart from zero.
 func steady(last, now procfs.CPUStat) procfs.CPUStat {
 	if last.Idle-now.Idle >= hotplugSeconds {
 		return now

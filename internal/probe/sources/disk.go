@@ -17,9 +17,9 @@ var diskIgnored = regexp.MustCompile(`^(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\
 
 const sector = 512 // bytes, in /proc/diskstats whatever the device says
 
-// diskFields are the columns of /proc/diskstats (Documentation/admin-guide/iostats.rst).
-// since is the number of columns a line must have for the field to be there:
-// 14 always, 18 from Linux 4.18, 20 from 5.5.
+// diskFields are the columns of /proc/diskstats
+// (Documentation/admin-guide/iostats.rst). since is the number of columns that a line
+// needs for the field to exist: 14 always, 18 from Linux 4.18, 20 from 5.5.
 var diskFields = []struct {
 	desc  *metric.Desc
 	since int

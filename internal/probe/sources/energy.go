@@ -51,8 +51,8 @@ var energy = probe.Source{
 	},
 }
 
-// raplZonePattern leaves out intel-rapl-mmio, which counts the same packages by
-// another way and would count them twice.
+// raplZonePattern leaves out intel-rapl-mmio, which counts the same packages through
+// another interface and would count them twice.
 const raplZonePattern = "/sys/class/powercap/intel-rapl:*"
 
 type rapl struct {
@@ -60,12 +60,12 @@ type rapl struct {
 	zones map[string]*raplCounter // by path
 }
 
-// raplCounter is a counter that goes on where the kernel's starts at zero again.
+// raplCounter is a counter that continues when the kernel's wraps to zero.
 type raplCounter struct{ last, base uint64 }
 
-// add takes a reading, in microjoules, of a counter that wraps at limit, which
-// takes minutes at full load. A step back from further below the limit is a
-// counter that was reset, and this one restarts too.
+// add adds a reading, in microjoules, of a counter that wraps at limit, which takes
+// minutes at full load. A decrease from further below the limit means that the counter
+// was reset, and this one restarts too.
 func (c *raplCounter) add(v, limit uint64) uint64 {
 	switch {
 	case v >= c.last:
@@ -111,9 +111,9 @@ func (r *rapl) read(_ context.Context, out emitter) error {
 	return err
 }
 
-// raplZone splits a zone's name as node_exporter does: "package-1" is number 1,
-// and of names without a number the first is 0. A die's zone ("package-0-die-1")
-// is a package, numbered in the order of appearance.
+// raplZone splits a zone's name as node_exporter does: "package-1" is number 1, and for
+// names without a number the first is 0. A die's zone ("package-0-die-1") is a package,
+// numbered in the order of appearance.
 func raplZone(name string, used map[string]int) (*metric.Desc, int) {
 	kind, rest, numbered := strings.Cut(name, "-")
 	index := used[kind]

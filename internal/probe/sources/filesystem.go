@@ -19,8 +19,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// What is left out, node_exporter's defaults: mounts that hold no files of
-// their own, and those that belong to containers.
+// Exclusions, node_exporter's defaults: mounts without files of their own, and those of
+// containers.
 var (
 	mountsIgnored = regexp.MustCompile(`^/(dev|proc|run/credentials/.+|sys|var/lib/docker/.+|var/lib/containers/storage/.+)($|/)`)
 	typesIgnored  = regexp.MustCompile(`^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|fusectl|hugetlbfs|iso9660|mqueue|nsfs|overlay|proc|procfs|pstore|rpc_pipefs|securityfs|selinuxfs|squashfs|erofs|sysfs|tracefs)$`)
@@ -53,9 +53,9 @@ var filesystem = probe.Source{
 // statfsPatience is how long one round waits for all file systems together.
 const statfsPatience = 500 * time.Millisecond
 
-// mounts remembers the statfs calls that have not come back, as from a network
-// file system whose server is away. Such a mount is asked again only when the
-// call returned, so that no more than one thread hangs on each.
+// mounts remembers the statfs calls that have not returned, such as on a network file
+// system whose server is gone. Such a mount is queried again only after the call
+// returned, so at most one thread hangs on each.
 type mounts struct {
 	host     *host.Host
 	pending  map[string]chan statfsResult
@@ -72,7 +72,7 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	if err != nil {
 		return err
 	}
-	// The first process sees the machine's mounts, also when this one runs in a
+	// The first process sees the machine's mounts, even if this one runs in a
 	// container; with hidepid only root may look there.
 	all, err := fs.GetProcMounts(1)
 	if err != nil {
@@ -81,7 +81,7 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	if err != nil {
 		return err
 	}
-	// The last mount on a path is the one that is seen.
+	// The last mount on a path is the visible one.
 	last := map[string]*procfs.MountInfo{}
 	for _, mi := range all {
 		mi.MountPoint = unescape(mi.MountPoint)
@@ -103,7 +103,7 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	return err
 }
 
-// question is a statfs call that runs in a goroutine of its own.
+// question is a statfs call that runs in its own goroutine.
 type question struct {
 	mount  *procfs.MountInfo
 	result chan statfsResult
@@ -123,7 +123,7 @@ func (m *mounts) ask(mi *procfs.MountInfo) question {
 	return question{mi, c, false}
 }
 
-// answer waits until ctx ends, and not at all for what hung before.
+// answer waits until ctx ends, but not for a call that hung before.
 func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) {
 	if !q.old {
 		select {
@@ -133,14 +133,14 @@ func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) 
 		}
 	}
 	select {
-	case r := <-q.result: // one that is there counts, however late
+	case r := <-q.result: // an available answer counts, however late
 		return m.told(q, r)
 	default:
 		return unix.Statfs_t{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mount.MountPoint)
 	}
 }
 
-// told takes the answer to a question.
+// told receives the answer to a question.
 func (m *mounts) told(q question, r statfsResult) (unix.Statfs_t, error) {
 	delete(m.pending, q.mount.MountPoint)
 	if errors.Is(r.err, fs.ErrPermission) {
@@ -169,6 +169,6 @@ func send(out emitter, mi *procfs.MountInfo, st unix.Statfs_t, err error) {
 	out.send(fsError, 0, labels...)
 }
 
-// unescape undoes what /proc/PID/mountinfo does to space, tab, line feed and
+// unescape reverts the escapes in /proc/PID/mountinfo: space, tab, line feed and
 // backslash in names.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace

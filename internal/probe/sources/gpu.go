@@ -47,18 +47,18 @@ var (
 	gpuMemoryEncrypted = gauge("tee_gpu_memory_encrypted", "Whether the card encrypts its memory chips, 1 or 0, from nvidia-smi -q -x; absent on cards that cannot.", "gpu")
 )
 
-// gpuEvery is the cadence of the questions, each of which costs the driver some
+// gpuEvery is the interval of the queries, each of which keeps the driver busy for some
 // tenths of a second.
 const gpuEvery = 30 * time.Second
 
-// What is shown at most; no machine has as many cards.
+// Limits of what is shown; no machine has as many cards.
 const (
 	maxGPUs         = 64
 	maxGPUProcesses = 16
 )
 
-// gpu asks the program that comes with the driver, so that teescope itself stays
-// a static program that loads no library of the driver.
+// gpu runs the driver's own program, so teescope remains a static program that loads no
+// driver library.
 var gpu = probe.Source{
 	Name: "gpu",
 	Doc:  "NVIDIA cards: confidential computing mode, memory, load and PCIe traffic, from nvidia-smi every 30 seconds",
@@ -113,8 +113,8 @@ func askCards(run runner) (cards, error) {
 	if len(c.GPUs) == 0 {
 		return c, errors.New("nvidia-smi lists no card")
 	}
-	// What the driver does not answer stays unsaid: with cards that lack the
-	// feature these commands fail.
+	// Whatever the driver does not answer is left out: for cards that lack the feature
+	// these commands fail.
 	conf, _ := run(tee.ConfComputeQuery)
 	if c.conf = tee.ParseConfCompute(conf); c.conf.State == "" {
 		status, _ := run(tee.ConfComputeStatus)
@@ -210,7 +210,7 @@ func (c cards) card(out emitter, g tee.GPU, index string) {
 	}
 }
 
-// first is the first quantity that was said.
+// first is the first quantity in the answer.
 func first(qs ...tee.Quantity) tee.Quantity {
 	for _, q := range qs {
 		if _, ok := q.Value(); ok {
@@ -255,8 +255,8 @@ func largest(ps []tee.GPUProcess) []holder {
 // folded is the label value of what did not fit.
 const folded = "other"
 
-// processName is what the kernel would call the process that was started by this
-// path: its last element, of which the kernel keeps 15 bytes.
+// processName is the kernel's name of the process started by this path: its last
+// element, truncated to 15 bytes.
 func processName(command string) string {
 	name := path.Base(strings.TrimSpace(command))
 	return metric.Label(name[:min(len(name), 15)])

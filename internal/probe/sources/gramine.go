@@ -24,13 +24,13 @@ import (
 var gramineSignals = counter("tee_sgx_gramine_signals_total",
 	"Signals that Gramine delivered to enclaves, by the log's name: sync are the enclave's own exceptions, async come from outside; from its statistics (sgx.enable_stats).", "process", "kind")
 
-// gramineFiles are the logs that are followed unless a setting names others.
+// gramineFiles are the logs followed by default.
 var gramineFiles = []string{"/var/log/gramine/*.log"}
 
-// gramine reads what Gramine prints of itself with sgx.enable_stats = true in
-// the manifest: a block for each thread when it ends or, on SIGUSR1, of all
-// threads, whose counters then start at zero. So the sum over the threads is
-// right, and the blocks with process totals are not added to it.
+// gramine reads the statistics that Gramine prints with sgx.enable_stats = true in the
+// manifest: a block for each thread when it ends or, on SIGUSR1, for all threads, whose
+// counters then start at zero. So the sum over the threads is right, and the blocks
+// with process totals are not added to it.
 var gramine = probe.Source{
 	Name:    "gramine",
 	Doc:     "Entries into and exits from Gramine's enclaves, from the statistics in its logs; process is the log's name",
@@ -45,7 +45,7 @@ var gramine = probe.Source{
 	},
 }
 
-// Bounds of a reading: what a log has more is read at the next.
+// Limits of one reading: the rest of a log is read at the next one.
 const (
 	gramineLogs  = 32
 	gramineChunk = 1 << 20
@@ -58,8 +58,8 @@ type gramineReader struct {
 	logs  map[string]*gramineLog
 }
 
-// Follow changes which files are read, as patterns of path.Match; none are the
-// usual ones. What was counted stays.
+// Follow sets which files are read, as patterns of path.Match; none means the default
+// ones. Counts stay.
 func (g *gramineReader) Follow(patterns []string) error {
 	for _, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil {
@@ -103,7 +103,7 @@ func (g *gramineReader) Read(_ context.Context, emit func(metric.Sample)) error 
 	return first
 }
 
-// follow reads what a log has gained, at most so many bytes.
+// follow reads a log's new data, up to that many bytes.
 func (g *gramineReader) follow(name string, left int) (read int, err error) {
 	info, err := g.host.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -173,22 +173,22 @@ var gramineCounters = [5]string{"# of EENTERs:", "# of EEXITs:", "# of AEXs:", "
 // gramineStats are their numbers.
 type gramineStats [len(gramineCounters)]uint64
 
-// gramineLog is a log as far as it has been read.
+// gramineLog is a log and the position up to which it was read.
 type gramineLog struct {
 	offset int64
 	inode  uint64
-	rest   []byte // the beginning of a line whose end is not written yet
-	// missing are the lines of the current thread's block that are to come.
+	rest   []byte // the start of an incomplete line
+	// missing are the lines of the current thread's block still to come.
 	missing []string
 	seen    bool
 	sum     gramineStats
 }
 
-// gramineLine bounds a line; of a longer one the beginning is dropped.
+// gramineLine bounds a line; the start of a longer one is dropped.
 const gramineLine = 4096
 
-// feed takes the next part of the log. Other lines may be between those of a
-// block, as an application writes to the same file.
+// feed takes the next part of the log. Other lines may appear inside a block, because
+// the application writes to the same file.
 func (l *gramineLog) feed(b []byte) {
 	for len(b) > 0 {
 		line, after, ended := bytes.Cut(b, []byte("\n"))

@@ -20,7 +20,7 @@ var (
 		"kind", "reason")
 )
 
-// guestExits is the guest's own view of its exits, which only TDX gives.
+// guestExits is the guest's own view of its exits, which only TDX provides.
 var guestExits = probe.Source{
 	Name:    "guest_exits",
 	Doc:     "Exits of this confidential VM by reason, as seen by its own kernel",
@@ -64,7 +64,7 @@ func (c *counters) sendHypercalls(kind string, emit emitter) {
 	})
 }
 
-// functionNeeds is what sources need that attach to functions of the kernel.
+// functionNeeds lists the needs of sources that attach to kernel functions.
 var functionNeeds = []probe.Need{
 	{Capability: "cap_bpf", For: "to load the programs", Open: true},
 	{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures", Open: true},
@@ -96,19 +96,20 @@ func hiddenExits(guest tee.Facts) string {
 	case guest.Variant == "sev":
 		return "the hypervisor handles them, without the guest's part"
 	}
-	// arch/x86/coco/sev is built without ftrace, and its handlers are noinstr:
-	// neither fentry nor kprobes take a function of it (seen on Linux 6.1 and 6.12).
+	// arch/x86/coco/sev is built without ftrace, and its handlers are noinstr, so
+	// neither fentry nor kprobes can attach to its functions (seen on Linux 6.1 and
+	// 6.12).
 	return "nothing can be attached to the kernel's handlers of #VC exceptions"
 }
 
-// exitReasons are the reasons that a TDX guest's kernel meets
-// (arch/x86/include/uapi/asm/vmx.h; which raise an exception: Intel TDX module
-// base architecture specification, instructions that cause #VE).
+// exitReasons are the reasons that a TDX guest's kernel sees
+// (arch/x86/include/uapi/asm/vmx.h; which raise an exception: Intel TDX module base
+// architecture specification, instructions that cause #VE).
 var exitReasons = map[int]string{
 	10: "cpuid", 12: "hlt", 13: "invd", 14: "invlpg", 15: "rdpmc", 16: "rdtsc", 18: "vmcall", 28: "cr_access", 29: "dr_access",
 	30: "io", 31: "rdmsr", 32: "wrmsr", 36: "mwait", 37: "monitor_trap", 39: "monitor", 40: "pause", 48: "ept_violation",
 	49: "ept_misconfig", 54: "wbinvd", 55: "xsetbv", 57: "rdrand", 58: "invpcid", 61: "rdseed", 67: "umwait", 68: "tpause", 77: "tdcall",
-	95: "exit_other", // the last cell of the counters, which has all above too
+	95: "exit_other", // the last cell of the counters, which includes all above
 }
 
 func exitReason(n int) string {

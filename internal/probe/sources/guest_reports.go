@@ -18,7 +18,7 @@ var (
 		Help: "Duration of a request for attestation evidence in seconds, including failed ones; the kernel polls for a TDX quote once a second, so quotes take whole seconds."}
 )
 
-// guestReports times attestation where every way to ask for it passes.
+// guestReports times attestation at a point that every way to request it passes.
 var guestReports = probe.Source{
 	Name:    "guest_reports",
 	Doc:     "Attestation evidence made for this confidential VM, and how long it took",
@@ -53,8 +53,8 @@ var guestReports = probe.Source{
 	},
 }
 
-// reportWays are the ways of a guest to make evidence. Their functions are in
-// modules: before one is loaded there is nothing to attach to, and nothing to count.
+// reportWays are a guest's ways to make evidence. Their functions are in modules:
+// before one is loaded there is nothing to attach to, and nothing to count.
 func reportWays(h *host.Host, guest tee.Facts) ([]bpf.Report, error) {
 	driver, module, ways := "/dev/tdx_guest", "tdx_guest", []bpf.Report{bpf.TDReport, bpf.TDXQuote}
 	switch {

@@ -20,8 +20,8 @@ var (
 		"Interrupts on all CPUs: architecture interrupts by their short name; device interrupts as type device, by device, with a device's queues summed; from /proc/interrupts.", "type", "info", "devices")
 )
 
-// interruptCounts is node_exporter's interrupts and softirqs without the label
-// cpu, whose product with the lines would be thousands of series.
+// interruptCounts is node_exporter's interrupts and softirqs without the label cpu,
+// which would multiply the lines to thousands of series.
 var interruptCounts = probe.Source{
 	Name:    "interrupts",
 	Doc:     "Interrupts by kind and device, and soft interrupts by vector, under node_exporter's names",
@@ -46,20 +46,20 @@ type irqTable struct {
 	host *host.Host
 	file string
 	desc *metric.Desc
-	// label makes label values of a line's name and its text.
+	// label makes label values from a line's name and text.
 	label func(name, text string) []string
 
 	cpus  int
 	order []string
 	sums  map[string]*irqSum // by label values, joined
-	kinds map[bool]int       // series of devices and of all else
+	kinds map[bool]int       // series of devices and of all others
 }
 
-// maxIRQs bounds the series of devices, and those of all else; what comes later
-// is counted as other.
+// maxIRQs bounds the series of devices, and those of all others; later ones are counted
+// as other.
 const maxIRQs = 64
 
-// irqSum is the events of a series: over all readings, and in the last.
+// irqSum is the events of a series: over all readings, and in the last one.
 type irqSum struct {
 	labels     []string
 	rest       bool // of what did not fit
@@ -100,7 +100,8 @@ func (t *irqTable) read(out emitter) (rest uint64, err error) {
 	return rest, nil
 }
 
-// sum finds the series of label values, or that of the rest where there are too many.
+// sum finds the series with these label values, or the series other if there are too
+// many.
 func (t *irqTable) sum(labels []string) *irqSum {
 	key := strings.Join(labels, "\x00")
 	if s := t.sums[key]; s != nil {
@@ -123,9 +124,9 @@ func (t *irqTable) sum(labels []string) *irqSum {
 	return s
 }
 
-// add takes the reading over. Each CPU's count has 32 bits, so a step back by
-// more than half of that is a wrap. Where CPUs have come or gone, or a device was
-// taken out, the step says nothing of what happened since.
+// add adds the reading. Each CPU's count has 32 bits, so a decrease by more than half
+// of that is a wrap. If CPUs were added or removed, or a device was removed, the
+// difference does not show what happened since.
 func (s *irqSum) add(sameCPUs bool) {
 	switch d := s.next - s.last; {
 	case s.total == 0 && s.last == 0:
@@ -139,9 +140,9 @@ func (s *irqSum) add(sameCPUs bool) {
 	s.last = s.next
 }
 
-// parseIRQs calls line for each line with the sum over CPUs, and returns the
-// number of CPUs in the header. Lines that have one count for all CPUs are taken
-// too; a cell that is no number begins the line's text.
+// parseIRQs calls line for each line with the sum over CPUs, and returns the number of
+// CPUs in the header. Lines with one count for all CPUs are included; a cell that is
+// not a number starts the line's text.
 func parseIRQs(b []byte, line func(name, text string, n uint64)) (cpus int, err error) {
 	header, rest, _ := bytes.Cut(b, []byte("\n"))
 	if cpus = len(bytes.Fields(header)); cpus == 0 || !bytes.Contains(header, []byte("CPU")) {
@@ -183,10 +184,10 @@ func softirqLabels(name, _ string) []string {
 	return []string{bounded(strings.ToLower(name))}
 }
 
-// irqDevice is the type of all interrupts that have a number.
+// irqDevice is the type of all numbered interrupts.
 const irqDevice = "device"
 
-// irqLabels tells the architecture's interrupts, whose text explains them, from
+// irqLabels distinguishes the architecture's interrupts, whose text explains them, from
 // devices', whose text ends in two spaces and the devices (kernel/irq/proc.c).
 func irqLabels(name, text string) []string {
 	if strings.Trim(name, "0123456789") != "" {
@@ -197,7 +198,7 @@ func irqLabels(name, text string) []string {
 		devices = strings.TrimSpace(text[i:])
 	}
 	if irqTrigger.MatchString(devices) {
-		devices = "unclaimed" // no driver, so that the text ends before
+		devices = "unclaimed" // no driver, so the text ends earlier
 	}
 	return []string{irqDevice, "", bounded(withoutQueue(devices))}
 }
@@ -207,7 +208,7 @@ var (
 	irqQueue   = regexp.MustCompile(`^(.*?)([-._]|\dq|comp)\d+$`)
 )
 
-// withoutQueue takes the number of a queue off a device's name ("nvme0q12",
+// withoutQueue removes a queue's number from a device's name ("nvme0q12",
 // "eth0-TxRx-3", "virtio1-input.0", "mlx5_comp7@pci:0000:17:00.0").
 func withoutQueue(device string) string {
 	short, _, _ := strings.Cut(device, "@")
@@ -217,7 +218,7 @@ func withoutQueue(device string) string {
 	return device
 }
 
-// bounded cuts what the kernel says to what a label may hold.
+// bounded truncates the kernel's text to a label's maximum.
 func bounded(s string) string {
 	return metric.Label(s[:min(len(s), 64)])
 }

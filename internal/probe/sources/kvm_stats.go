@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// kvmStats are the statistics that KVM keeps of each machine and that are read;
-// their names are the same in debugfs, in the binary statistics and over QMP
-// (arch/*/kvm: kvm_vm_stats_desc and kvm_vcpu_stats_desc). No kernel has all.
+// kvmStats are the KVM statistics of a machine that are read; their names are the same
+// in debugfs, in the binary statistics and over QMP (arch/*/kvm: kvm_vm_stats_desc and
+// kvm_vcpu_stats_desc). No kernel has all.
 var kvmStats = []string{
 	"exits", "io_exits", "mmio_exits", "signal_exits", "irq_window_exits", "nmi_window_exits", "request_irq_exits", "halt_exits", "irq_exits",
 	"notify_window_exits", "irq_injections", "nmi_injections", "hypercalls", "insn_emulation", "insn_emulation_fail", "fpu_reload", "host_state_reload",
@@ -18,16 +18,15 @@ var kvmStats = []string{
 	"preemption_reported", "mmu_shadow_zapped", "nested_run", "hvc_exit_stat", "wfi_exit_stat", "wfe_exit_stat", "mmio_exit_user", "mmio_exit_kernel",
 }
 
-// kvmPages are those that say how much memory is mapped, with the size of a page.
+// kvmPages are those that count mapped memory, with the size of a page.
 var kvmPages = map[string]uint64{"pages_4k": 4 << 10, "pages_2m": 2 << 20, "pages_1g": 1 << 30}
 
-// statsLimit bounds what is read of one set of statistics.
+// statsLimit bounds the bytes read of one set of statistics.
 const statsLimit = 1 << 20
 
 // parseStats reads KVM's binary statistics (Documentation/virt/kvm/api.rst,
-// KVM_GET_STATS_FD): a header, descriptors, and 64-bit values. It returns the id
-// of the machine or virtual CPU and the statistics of one value; histograms are
-// left out.
+// KVM_GET_STATS_FD): a header, descriptors, and 64-bit values. It returns the id of the
+// machine or virtual CPU and the single-value statistics; histograms are left out.
 func parseStats(b []byte) (id string, stats map[string]uint64, err error) {
 	const headerSize, descSize = 24, 16
 	if len(b) < headerSize {
@@ -66,8 +65,8 @@ func cString(b []byte) string {
 	return string(b)
 }
 
-// askQMP speaks QEMU's machine protocol: it waits for the greeting, negotiates,
-// and asks for the statistics of the machine and of its CPUs, which it adds up
+// askQMP speaks QEMU's machine protocol: it waits for the greeting, negotiates, and
+// requests the statistics of the machine and of its CPUs, which it adds up
 // (query-stats, QEMU 7.1 and later; docs/interop/qmp-spec.rst).
 func askQMP(c io.ReadWriter) (map[string]uint64, error) {
 	in := json.NewDecoder(io.LimitReader(c, statsLimit))
@@ -98,7 +97,7 @@ func askQMP(c io.ReadWriter) (map[string]uint64, error) {
 	return sum, nil
 }
 
-// answerQMP skips events, which come at any time.
+// answerQMP skips events, which can arrive at any time.
 func answerQMP(in *json.Decoder) (json.RawMessage, error) {
 	for {
 		var m struct {
@@ -118,7 +117,7 @@ func answerQMP(in *json.Decoder) (json.RawMessage, error) {
 	}
 }
 
-// addQMP adds the statistics of an answer; that to qmp_capabilities has none.
+// addQMP adds the statistics in an answer; the answer to qmp_capabilities has none.
 func addQMP(sum map[string]uint64, answer json.RawMessage) error {
 	if string(answer) == "{}" {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// perfDescs are the metrics of one event: of the machine, of the processes of a
-// name, and of one process. They differ in name, so that a sum over any is right.
+// perfDescs are the metrics of one event: for the machine, for the processes of a name,
+// and for one process. Their names differ, so a sum over any of them is right.
 type perfDescs struct{ host, process, pid *metric.Desc }
 
 func describePerf(name, what, event string) perfDescs {
@@ -35,9 +35,9 @@ func perfSetOf(kind uint32, configs []uint64, descs ...perfDescs) (s perfSet) {
 	return s
 }
 
-// llcSets are two groups of two: the ratios that matter, misses to references
-// and instructions to cycles, are of events that count together, and two counters
-// are free more often than four.
+// llcSets are two groups of two: the important ratios, misses to references and
+// instructions to cycles, are between events that count together, and two counters are
+// free more often than four.
 var llcSets = []perfSet{
 	perfSetOf(unix.PERF_TYPE_HARDWARE, []uint64{unix.PERF_COUNT_HW_CACHE_REFERENCES, unix.PERF_COUNT_HW_CACHE_MISSES},
 		describePerf("llc_references", "References to the last-level cache", "PERF_COUNT_HW_CACHE_REFERENCES"),
@@ -72,7 +72,8 @@ var llc = probe.Source{
 	},
 }
 
-// WhenNarrowed reports whether sources give a metric only of what they are narrowed to.
+// WhenNarrowed reports whether sources emit a metric only for the processes that they
+// are narrowed to.
 func WhenNarrowed(d *metric.Desc) bool {
 	return slices.Contains(d.Labels, "pid") ||
 		slices.ContainsFunc(llcSets, func(s perfSet) bool { return slices.Contains(s.process, d) })

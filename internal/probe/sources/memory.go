@@ -16,10 +16,10 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// meminfo are the fields of /proc/meminfo by node_exporter's metric name, which
-// is the field's with "(x)" as "_x", and with _bytes where the field is in kB.
-// A field that a kernel lacks is absent; one that is not listed is ignored, so
-// that what is emitted is known beforehand.
+// meminfo are the fields of /proc/meminfo by node_exporter's metric name: the field's
+// name with "(x)" as "_x", and with _bytes if the field is in kB. A field that a kernel
+// lacks is absent; unlisted ones are ignored, so the emitted metrics are known
+// beforehand.
 var meminfo = table("node_memory_", "/proc/meminfo", metric.Gauge, `
 	MemTotal_bytes MemFree_bytes MemAvailable_bytes Buffers_bytes Cached_bytes SwapCached_bytes Active_bytes
 	Inactive_bytes Active_anon_bytes Inactive_anon_bytes Active_file_bytes Inactive_file_bytes Unevictable_bytes
@@ -57,7 +57,7 @@ var memory = probe.Source{
 	},
 }
 
-// fields are metrics that are named after the fields of one file.
+// fields are metrics named after the fields of one file.
 type fields struct {
 	order []*metric.Desc
 	names map[string]*metric.Desc // by name without the prefix
@@ -103,9 +103,9 @@ func parseMeminfo(b []byte, emit func(string, float64)) error {
 	})
 }
 
-// parseFlat reads lines "name 123", the shape of /proc/vmstat and of many cgroup
-// files. They have up to 200 lines and are read for every cgroup, so only the
-// values of the given names are parsed; emit gets the index of the name.
+// parseFlat reads lines "name 123", the format of /proc/vmstat and of many cgroup
+// files. They have up to 200 lines and are read for every cgroup, so only the values of
+// the given names are parsed; emit gets the index of the name.
 func parseFlat(b []byte, names []string, emit func(i int, v float64)) error {
 	for line := range bytes.Lines(b) {
 		name, val, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))

@@ -89,7 +89,7 @@ func (m *misc) read(_ context.Context, out emitter) error {
 	return m.walk("/", &shown, out)
 }
 
-// walk goes down where something is used: usage counts for all above it.
+// walk descends where something is used: usage also counts for all levels above.
 func (m *misc) walk(group string, shown *int, out emitter) error {
 	if *shown == miscCgroups {
 		return fmt.Errorf("more than %d cgroups use confidential guests' resources; the first are shown", miscCgroups)
@@ -97,7 +97,7 @@ func (m *misc) walk(group string, shown *int, out emitter) error {
 	used, busy, err := m.group(group, out)
 	if err != nil {
 		if group != "/" && errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile, or without the controller
+			return nil // removed since, or without the controller
 		}
 		return err
 	}
@@ -121,11 +121,11 @@ func (m *misc) walk(group string, shown *int, out emitter) error {
 	return nil
 }
 
-// group emits one cgroup's values. used: it has some; busy: what is below it may too.
+// group emits one cgroup's values. used: it has some; busy: something below it may too.
 func (m *misc) group(group string, out emitter) (used, busy bool, err error) {
 	current, err := m.file(path.Join(group, "misc.current"))
 	if err != nil {
-		// The root has the file since Linux 6.8.
+		// The root has had the file since Linux 6.8.
 		if group == "/" && errors.Is(err, fs.ErrNotExist) {
 			return false, true, nil
 		}
@@ -159,7 +159,7 @@ func (m *misc) group(group string, out emitter) (used, busy bool, err error) {
 	return true, busy, nil
 }
 
-// file reads "name value" lines; "max" is no limit and left out.
+// file reads "name value" lines; "max" means no limit and is left out.
 func (m *misc) file(name string) (map[string]uint64, error) {
 	name = path.Join(m.mount, name)
 	s, err := m.ReadString(name)
@@ -192,8 +192,8 @@ func parseMisc(s string) (map[string]uint64, error) {
 	return out, nil
 }
 
-// taken is how much of each resource is used on the whole host: what the root
-// says, or on older kernels the cgroups below it together.
+// taken is how much of each resource the whole host uses: the root's value, or on older
+// kernels the sum of the cgroups below it.
 func (m *misc) taken() (map[string]uint64, error) {
 	out, err := m.file("misc.current")
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -47,10 +47,10 @@ func netCounter(name, what string) *metric.Desc {
 	return counter("node_network_"+name+"_total", what+", from /proc/net/dev.", "device")
 }
 
-// netstat are the fields of /proc/net/snmp and /proc/net/netstat that
-// node_exporter shows by default, less ICMP and IPv6, and with the failures that
-// the source tcp counts in the kernel. They are untyped there
-// too: CurrEstab and Forwarding are no counters, and the files do not say.
+// netstat are the fields of /proc/net/snmp and /proc/net/netstat that node_exporter
+// shows by default, without ICMP and IPv6, and with the failures that the source tcp
+// counts in the kernel. They are untyped there too: CurrEstab and Forwarding are not
+// counters, and the files do not say.
 var netstat = table("node_netstat_", "/proc/net/snmp or /proc/net/netstat", metric.Untyped, `
 	Ip_Forwarding IpExt_InOctets IpExt_OutOctets
 	Tcp_ActiveOpens Tcp_PassiveOpens Tcp_AttemptFails Tcp_EstabResets Tcp_CurrEstab Tcp_InSegs Tcp_OutSegs Tcp_RetransSegs Tcp_InErrs Tcp_OutRsts

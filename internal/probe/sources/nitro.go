@@ -33,8 +33,8 @@ var (
 	nitroEnclaveMemory = gauge("tee_nitro_enclave_memory_bytes", "Memory of an enclave in bytes, from nitro-cli describe-enclaves.", "enclave")
 )
 
-// maxEnclaves bounds the series; an instance runs four at most today. The rest
-// is summed as other.
+// maxEnclaves bounds the series; today an instance runs at most four. The rest is
+// summed as other.
 const maxEnclaves = 32
 
 const nitroModule = "/sys/module/nitro_enclaves"
@@ -65,7 +65,7 @@ var nitro = probe.Source{
 	},
 }
 
-// findNitro tells a parent instance from what is none.
+// findNitro distinguishes a parent instance from other machines.
 func findNitro(h *host.Host) error {
 	driver, err := h.Exists(nitroModule)
 	if err != nil {
@@ -84,9 +84,9 @@ func findNitro(h *host.Host) error {
 	return nil
 }
 
-// readPool counts the pool's CPUs. The driver takes them offline when it is given
-// the pool (drivers/virt/nitro_enclaves/ne_misc_dev.c), so those that are online
-// are a sign of a pool that was taken back by hand.
+// readPool counts the pool's CPUs. The driver takes them offline when the pool is
+// allocated (drivers/virt/nitro_enclaves/ne_misc_dev.c), so online ones mean that the
+// pool was taken back by hand.
 func readPool(h *host.Host, out emitter) error {
 	pool, err := machine.ReadCPUList(h, nitroModule+"/parameters/ne_cpus")
 	if err != nil {
@@ -158,7 +158,8 @@ func parseEnclaves(b []byte) ([]enclave, error) {
 		return nil, fmt.Errorf("parse nitro-cli describe-enclaves: %w", err)
 	}
 	for i, e := range list {
-		// What names a series must be there, once, and of a size that a list may have.
+		// Fields that name a series must exist, be unique, and be of a size fit for a
+		// list.
 		if e.ID == "" || len(e.ID) > 64 || len(e.Name) > 256 || e.CPUs > 1<<16 || e.MiB > 1<<40 {
 			return nil, fmt.Errorf("parse nitro-cli describe-enclaves: enclave %d: no or an odd id, name or size", i)
 		}
@@ -167,10 +168,10 @@ func parseEnclaves(b []byte) ([]enclave, error) {
 	return slices.CompactFunc(list, func(a, b enclave) bool { return a.ID == b.ID }), nil
 }
 
-// debug is the flag of an enclave that the instance may look into.
+// debug says whether the instance may look into the enclave (debug mode).
 func (e enclave) debug() string { return strconv.FormatBool(strings.Contains(e.Flags, "DEBUG_MODE")) }
 
-// state is one of those that nitro-cli knows, in lower case.
+// state is one of nitro-cli's states, in lower case.
 func (e enclave) state() string {
 	if s := strings.ToLower(e.State); slices.Contains([]string{"empty", "running", "terminating"}, s) {
 		return s

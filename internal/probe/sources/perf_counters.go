@@ -17,9 +17,9 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// perfSet is a group of events that the hardware counts together, so their
-// ratios are right, with their metrics for the machine, for the processes of a name,
-// and for one process.
+// perfSet is a group of events that the hardware counts together, so their ratios are
+// right, with their metrics for the machine, for the processes of a name, and for one
+// process.
 type perfSet struct {
 	events             []host.PerfEvent
 	host, process, pid []*metric.Desc
@@ -28,16 +28,16 @@ type perfSet struct {
 // descs lists the set's metrics.
 func (s perfSet) descs() []*metric.Desc { return slices.Concat(s.host, s.process, s.pid) }
 
-// perfCounters is the Reader of performance counters in counting mode: of every
-// CPU, and of the processes that it is narrowed to.
+// perfCounters is the Reader of performance counters in counting mode: for every CPU,
+// and for the processes that it is narrowed to.
 type perfCounters struct {
 	host *host.Host
 	sets []perfSet
-	// explain turns the error of opening a counter into one with advice.
+	// explain adds advice to an error of opening a counter.
 	explain func(error) error
 	// note is an error of every reading, or nil: what the counters cannot see.
 	note error
-	// scope is what it is narrowed to from the next look at the processes on.
+	// scope is its narrowing from the next search for processes on.
 	scope atomic.Pointer[probe.Scope]
 
 	// mu guards what follows.
@@ -48,12 +48,13 @@ type perfCounters struct {
 	failed  error       // why a set could not be opened in this reading
 	watched watched
 
-	// Of the current reading, over all groups; and whether any value was ever extrapolated.
+	// The current reading, over all groups; and whether any value was ever
+	// extrapolated.
 	enabled, running time.Duration
 	estimated        bool
 }
 
-// openPerf opens the counters of every CPU; without any of them it fails.
+// openPerf opens the counters of every CPU, and fails if none can be opened.
 func openPerf(h *host.Host, sets []perfSet, explain func(error) error) (*perfCounters, error) {
 	p := &perfCounters{host: h, sets: sets, explain: explain, cpus: map[int]counting{}, machine: zeros(sets), has: make([]bool, len(sets))}
 	err := p.openCPUs()
@@ -134,8 +135,8 @@ func (p *perfCounters) Close() error {
 	return errors.Join(errs...)
 }
 
-// openCPUs opens the groups of CPUs that came online, and closes those of CPUs
-// that went offline; their counts stay in the sum.
+// openCPUs opens the groups of CPUs that came online, and closes those of CPUs that
+// went offline; their counts remain in the sum.
 func (p *perfCounters) openCPUs() error {
 	online, err := machine.OnlineCPUs(p.host)
 	if err != nil {
@@ -157,18 +158,18 @@ func (p *perfCounters) openCPUs() error {
 	return err
 }
 
-// counting is the open groups of one CPU or thread: one for each set, nil where
-// it is not open.
+// counting holds the open groups of one CPU or thread: one for each set, nil if it is
+// not open.
 type counting []*openGroup
 
-// openGroup is an open group and what it said last.
+// openGroup is an open group and its last values.
 type openGroup struct {
 	host.PerfGroup
 	last host.PerfReading
 }
 
-// open opens the groups of a target that are not open. A CPU that is about to
-// go (ENODEV) and a thread that has ended (ESRCH) are no fault.
+// open opens the closed groups of a target. A CPU that is going offline (ENODEV) and a
+// thread that has ended (ESRCH) are not errors.
 func (p *perfCounters) open(c counting, target host.PerfTarget) {
 	for i, s := range p.sets {
 		if c[i] != nil {
@@ -184,11 +185,11 @@ func (p *perfCounters) open(c counting, target host.PerfTarget) {
 	}
 }
 
-// count adds to each of totals what the groups counted since the last time. Where they
-// shared the hardware's counters with others it is extrapolated from the time in
-// which they had them. A group that had none waits until it has: the growth then
-// stands for the whole time. So totals never fall. A group that stops counting is
-// closed, and opened again in the next reading.
+// count adds to each of totals what the groups counted since the last time. If they
+// shared the hardware's counters with others, it is extrapolated from the time in which
+// they had them. A group that had none waits until it has: the growth then stands for
+// the whole time. So totals never fall. A group that stops counting is closed, and
+// opened again in the next reading.
 func (p *perfCounters) count(c counting, totals ...[][]float64) {
 	for i, g := range c {
 		if g == nil {

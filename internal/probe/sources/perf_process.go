@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// maxWatched and maxDescriptors bound what a wide filter opens.
+	// maxWatched and maxDescriptors limit what a wide filter opens.
 	maxWatched     = 64
 	maxDescriptors = 1024
-	// maxNames bounds the series: processes that end leave theirs behind.
+	// maxNames bounds the series: ended processes leave theirs behind.
 	maxNames = 256
 )
 
-// watched is the processes that performance counters are narrowed to.
+// watched holds the processes that performance counters are narrowed to.
 type watched struct {
-	// scope is what it was when the processes were last looked at.
+	// scope is the narrowing at the last search for processes.
 	scope probe.Scope
 	now   map[int]*watchedProcess
-	// totals are by set and event; order is that in which the keys came.
+	// totals are by set and event; order is the order of new keys.
 	totals map[processKey][][]float64
 	order  []processKey
 }
 
-// processKey is the label values of a series of processes. pid is empty for the
-// sum over all of a name, which processes asked for by their id are in too.
+// processKey holds the label values of a series of processes. pid is empty for the sum
+// over a name, which includes processes selected by id.
 type processKey struct{ process, pid string }
 
 // watchedProcess is a process with the counters of its threads. Threads that
 // they make are counted with them.
 type watchedProcess struct {
 	name    string
-	started uint64 // ticks after boot: a process id alone may be another's by now
+	started uint64 // ticks after boot: a process id alone may have been reused
 	threads []counting
 	fds     int
 	left    int // threads without counters, because there were too many
@@ -56,26 +56,26 @@ func (w *watchedProcess) Close() error {
 	return errors.Join(errs...)
 }
 
-// Adjust implements probe.Adjustable. Processes begin to be counted at once;
-// what could not be is said by the next reading.
+// Adjust implements probe.Adjustable. Processes are counted at once; the next reading
+// reports those that could not be.
 func (p *perfCounters) Adjust(_ string, scope probe.Scope) error {
 	p.scope.Store(&scope)
-	if p.mu.TryLock() { // else a reading that hangs would hang this too
+	if p.mu.TryLock() { // else a reading that hangs would block this too
 		defer p.mu.Unlock()
 		_ = p.countProcesses()
 	}
 	return nil
 }
 
-// candidate is a running process that the scope holds.
+// candidate is a running process within the scope.
 type candidate struct {
 	pid     int
 	name    string
 	started uint64
 }
 
-// countProcesses brings the watched processes up to date and adds what they
-// counted since the last time. A process that has ended adds its last.
+// countProcesses updates the watched processes and adds what they counted since the
+// last time. An ended process adds its last counts.
 func (p *perfCounters) countProcesses() error {
 	w := &p.watched
 	for pid, x := range w.now {
@@ -96,7 +96,7 @@ func (p *perfCounters) countProcesses() error {
 			delete(w.now, pid)
 			continue
 		}
-		x.name = found[i].name // it may have a new one
+		x.name = found[i].name // it may have been renamed
 		fds += x.fds
 	}
 	left := 0
@@ -142,8 +142,8 @@ func (p *perfCounters) series(pid int, name string) [][][]float64 {
 	return out
 }
 
-// totals are the sums of a series, which it makes where it is new. When there
-// are too many, names share one, and single processes have none.
+// totals returns the sums of a series, creating a new one. When there are too many,
+// names share one, and single processes have none.
 func (p *perfCounters) totals(key processKey) [][]float64 {
 	w := &p.watched
 	if _, ok := w.totals[key]; !ok && len(w.order) >= maxNames {
@@ -174,9 +174,9 @@ func (w *watched) folded() (n float64) {
 	return n
 }
 
-// watch opens counters for the threads of a process, with at most so many
-// descriptors. A process none of which can be counted has no series, and is tried
-// again at the next reading, which says why.
+// watch opens counters for the threads of a process, with at most that many
+// descriptors. If nothing of a process can be counted, it has no series, and the next
+// reading tries again and says why.
 func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 	dir := fmt.Sprintf("/proc/%d/task", c.pid)
 	tasks, err := p.host.ReadDir(dir)
@@ -207,9 +207,9 @@ func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 	return x, nil
 }
 
-// candidates lists the processes that the scope holds, by id; without a scope
-// there are none. Kernel threads do nothing for a process. What has ended, and
-// what cannot be looked at, is none.
+// candidates lists the processes within the scope, by id; without a scope there are
+// none. Kernel threads do nothing for a process. Ended and unreadable processes are
+// left out.
 func (p *perfCounters) candidates() ([]candidate, error) {
 	if s := p.scope.Load(); s != nil {
 		p.watched.scope = *s
@@ -241,9 +241,9 @@ func (p *perfCounters) candidates() ([]candidate, error) {
 	return out, nil
 }
 
-// parseStat takes the name of a process, as the programs in the kernel have it,
-// and its start in ticks after boot from /proc/PID/stat (proc_pid_stat(5)). ok is
-// false for a kernel thread, whose flags have PF_KTHREAD.
+// parseStat reads the name of a process, as the programs in the kernel have it, and its
+// start in ticks after boot from /proc/PID/stat (proc_pid_stat(5)). ok is false for a
+// kernel thread, whose flags have PF_KTHREAD.
 func parseStat(s string) (name string, started uint64, ok bool) {
 	const kernelThread = 0x00200000
 	first, last := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')') // the name may hold anything

@@ -41,7 +41,7 @@ var pressure = probe.Source{
 		if ok, err := h.Exists("/proc/pressure"); err != nil || !ok {
 			return nil, noPSI(err)
 		}
-		// With psi=0 some kernels have the files and refuse to read them.
+		// With psi=0 some kernels have the files but refuse to read them.
 		if _, err := h.ReadFile("/proc/pressure/cpu"); errors.Is(err, errors.ErrUnsupported) {
 			return nil, noPSI(nil)
 		}

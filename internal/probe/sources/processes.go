@@ -23,15 +23,15 @@ var retiredEvents = counter("teescope_retired_events_total",
 	"Events of process names whose series ended because they were idle for minutes while the table of names was nearly full. The sum of a source's series and this value is everything it counted.",
 	"source")
 
-// processNeeds is what the sources that count by process need.
+// processNeeds are the needs of the sources that count by process.
 var processNeeds = []probe.Need{
 	{Capability: "cap_bpf", For: "to load the programs", Open: true},
 	{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures", Open: true},
 	{Capability: "cap_sys_ptrace", For: "to narrow it to control groups or containers where /proc hides other users' processes (hidepid)", Optional: true},
 }
 
-// byProcess is the Reader of a program that counts by process: it can be narrowed
-// and has levels.
+// byProcess is the Reader of a program that counts by process. It can be narrowed and
+// has levels.
 type byProcess struct {
 	counters
 	table  bpf.Table
@@ -68,7 +68,7 @@ func (p *byProcess) Read(ctx context.Context, emit func(metric.Sample)) error {
 	narrowing := p.follow()
 	err := p.counters.Read(ctx, emit)
 	if p.table.Recycle() != nil && err != nil {
-		// Only where the table is full does it matter that it stays so.
+		// Only if the table is full does it matter that it stays so.
 		err = errors.Join(err, errors.New("places cannot be given to newer names, as changing a map needs CAP_BPF before Linux 5.19"))
 	}
 	return errors.Join(err, narrowing)
@@ -84,7 +84,7 @@ func (p *byProcess) Adjust(level string, scope probe.Scope) error {
 	p.mu.Unlock()
 	var err error
 	if alone {
-		err = p.table.Widen() // no process is counted on its own any more
+		err = p.table.Widen() // no process is counted individually any more
 	}
 	if !same {
 		err = errors.Join(err, p.follow())
@@ -93,7 +93,7 @@ func (p *byProcess) Adjust(level string, scope probe.Scope) error {
 	return errors.Join(err, p.SetLevel(max(0, at)), p.Incomplete())
 }
 
-// follow looks which processes the source is narrowed to now.
+// follow finds the processes that the source is narrowed to now.
 func (p *byProcess) follow() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *byProcess) follow() error {
 	return errors.Join(append(search.errs, err)...)
 }
 
-// memberSearch finds the processes that a scope is about.
+// memberSearch finds the processes within a scope.
 type memberSearch struct {
 	host  *host.Host
 	scope probe.Scope
@@ -146,7 +146,7 @@ func (s *memberSearch) candidates() ([]int, error) {
 	return out, nil
 }
 
-// find reports whether a process is meant.
+// find reports whether a process is within the scope.
 func (s *memberSearch) find(pid int) (bpf.Member, bool) {
 	own := len(s.scope.PIDs) > 0
 	if own && !slices.Contains(s.scope.PIDs, pid) {
@@ -173,7 +173,7 @@ func (s *memberSearch) find(pid int) (bpf.Member, bool) {
 	return m, true
 }
 
-// inScope reports whether a process is in the control group and container meant.
+// inScope reports whether a process is in the scope's control group and container.
 func (s *memberSearch) inScope(pid int) (bool, error) {
 	if s.scope.Cgroup == nil && s.scope.Container == nil {
 		return true, nil
@@ -187,8 +187,7 @@ func (s *memberSearch) inScope(pid int) (bool, error) {
 		(s.scope.Container == nil || slices.ContainsFunc(groups, func(g machine.Membership) bool { return inContainer(g.Path, s.scope.Container) })), nil
 }
 
-// inContainer reports whether a control group is that of a matching container,
-// or below it.
+// inContainer reports whether a control group is a matching container's, or below it.
 func inContainer(group string, want *regexp.Regexp) bool {
 	for g := path.Clean(group); g != "/" && g != "."; g = path.Dir(g) {
 		if name := machine.ContainerName(g); name != "" && want.MatchString(name) {

@@ -32,9 +32,9 @@ func gauge(name, help string, labels ...string) *metric.Desc {
 	return &metric.Desc{Name: name, Help: help, Kind: metric.Gauge, Labels: labels}
 }
 
-// witness is the process whose mounts and network stand for the host's: process
-// 1, so that a container with the host's PID namespace sees what the host sees,
-// or ourselves where /proc hides it (hidepid).
+// witness is the process whose mounts and network stand for the host's: process 1, so a
+// container with the host's PID namespace sees what the host sees, or this process if
+// /proc hides it (hidepid).
 func witness(h *host.Host) string {
 	if ok, err := h.Exists("/proc/1"); ok && err == nil {
 		return "/proc/1"

@@ -31,15 +31,15 @@ var requests = probe.Source{
 	Open:    openRequests(func() []servers.Target { return nil }),
 }
 
-// Requests is the source that asks the targets which the configuration names, at
-// each reading those that it names then.
+// Requests is the source that asks the targets named in the configuration; each reading
+// uses the current ones.
 func Requests(targets func() []servers.Target) *probe.Source {
 	s := requests
 	s.Open = openRequests(targets)
 	return &s
 }
 
-// IsRequests reports whether a source is the one that Requests takes the place of.
+// IsRequests reports whether a source is the one that Requests replaces.
 func IsRequests(s *probe.Source) bool { return s.Name == requests.Name }
 
 func openRequests(targets func() []servers.Target) func(*host.Host, []tee.Facts) (probe.Reader, error) {
@@ -69,12 +69,12 @@ type requestsReader struct {
 	sums    map[requestLabels]*requestSum
 }
 
-// requestLabels are the labels of a series, which may be of several servers.
+// requestLabels are the labels of a series, which may cover several servers.
 type requestLabels struct{ process, app string }
 
-// requestSum is what all servers of a series have counted. It outlives those that the
-// configuration names no more, and what a server had answered before it joined others
-// is no part of it: either would look like requests of this moment.
+// requestSum is what all servers of a series have counted. It outlives servers removed
+// from the configuration, and excludes what a server had answered before it joined
+// others: either would look like requests of this moment.
 type requestSum struct {
 	total float64
 	sent  bool
@@ -132,7 +132,7 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 			sum.total += more
 		}
 	}
-	// The sum of some servers is not that of all of them.
+	// The sum of some servers is not the sum of all.
 	for _, l := range order {
 		if sum := r.sums[l]; !bad[l] {
 			sum.sent = true
@@ -144,7 +144,7 @@ func (r *requestsReader) Read(ctx context.Context, emit func(metric.Sample)) err
 
 func labelsOf(t servers.Target) requestLabels { return requestLabels{t.Process, t.App.Name} }
 
-// ask asks a target, unless a question to it is under way or its answer waits.
+// ask asks a target, unless a question is in flight or its answer is waiting.
 func (r *requestsReader) ask(t servers.Target) {
 	q := r.asked[t]
 	if q == nil {
@@ -160,7 +160,8 @@ func (r *requestsReader) ask(t servers.Target) {
 		ctx, stop := context.WithTimeout(r.ctx, answerLimit)
 		defer stop()
 		q.answer, q.err = t.App.Read(ctx, r.host, t)
-		// A connection's deadline can pass a moment before the context's, which is the same.
+		// A connection's deadline can pass a moment before the context's, with the same
+		// meaning.
 		var late interface{ Timeout() bool }
 		if q.err != nil && (ctx.Err() != nil || errors.As(q.err, &late) && late.Timeout()) {
 			q.err = fmt.Errorf("it has not answered within %v", answerLimit)
@@ -168,15 +169,15 @@ func (r *requestsReader) ask(t servers.Target) {
 	}()
 }
 
-// take waits for the answer and returns what was counted since the last one, which
-// is all that the server has answered where it is the first one: it joins. A server
-// that counts less than before has restarted.
+// take waits for the answer and returns the growth since the last one. The first answer
+// returns the whole count, with joins set. A server that counts less than before has
+// restarted.
 func (q *inquiry) take(wait context.Context, now time.Time) (more float64, joins bool, err error) {
 	select {
 	case <-q.ended:
 	case <-wait.Done():
 		select {
-		case <-q.ended: // both: an answer that is there counts
+		case <-q.ended: // both are ready: an available answer counts
 		default:
 			return 0, false, fmt.Errorf("it has not answered for %v", now.Sub(q.since).Round(time.Millisecond))
 		}
@@ -193,7 +194,7 @@ func (q *inquiry) take(wait context.Context, now time.Time) (more float64, joins
 	return more, joins, nil
 }
 
-// printable keeps what a server says on one line of a terminal.
+// printable keeps a server's text on one line of a terminal.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -207,7 +208,7 @@ func printable(s string) string {
 	return s
 }
 
-// Close implements probe.Reader. Questions under way end by themselves.
+// Close implements probe.Reader. Questions in flight end by themselves.
 func (r *requestsReader) Close() error {
 	r.stop()
 	return nil

@@ -20,31 +20,30 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// enclaveRuntime is the untrusted part of an enclave runtime: the files it is
-// in and the functions that a processor passes on its way into and out of an
-// enclave.
+// enclaveRuntime is the untrusted part of an enclave runtime: its files, and the
+// functions executed on the way into and out of an enclave.
 type enclaveRuntime struct {
 	name string
-	// files are patterns of the last parts of a file's path, usual those of
-	// paths where it is looked for without a process that uses it.
+	// files are patterns for the last parts of a file's path, usual those for paths
+	// that are searched even if no process uses them.
 	files, usual []string
-	// linked: it is part of the programs that use it, which have any name. They
-	// are known by the SGX device that they map.
+	// linked: it is part of the programs that use it, which have any name. They are
+	// recognized by the SGX device that they map.
 	linked    bool
 	functions []runtimeFunction
 }
 
-// runtimeFunction is a function by the names that it has had.
+// runtimeFunction is a function with all the names that it has had.
 type runtimeFunction struct {
 	names      []string
 	transition bpf.Transition
 	mode       bpf.Mode
 }
 
-// Sources: urts.lds and enter_enclave.S of the Intel SDK, host_entry.S of
-// Gramine, host/sgx/calls.c of Open Enclave, occlum_pal_api.h of Occlum. The
-// labels at which enclaves come back from an asynchronous exit are bare ENCLU
-// instructions in all but Gramine, and no hook may be on one.
+// Sources: urts.lds and enter_enclave.S of the Intel SDK, host_entry.S of Gramine,
+// host/sgx/calls.c of Open Enclave, occlum_pal_api.h of Occlum. The labels at which
+// enclaves return from an asynchronous exit are bare ENCLU instructions in all except
+// Gramine, and must not be hooked.
 var enclaveRuntimes = []enclaveRuntime{
 	{
 		name:  "intel_sgx_sdk",
@@ -56,8 +55,8 @@ var enclaveRuntimes = []enclaveRuntime{
 		},
 	},
 	{
-		// Not "gramine": Gramine's own statistics, which count instructions rather
-		// than calls, have that name.
+		// Not "gramine": that is the name of Gramine's own statistics, which count
+		// instructions rather than calls.
 		name:  "gramine_loader",
 		files: []string{"gramine/sgx/loader"},
 		usual: []string{"/usr/lib/x86_64-linux-gnu/gramine/sgx/loader", "/usr/lib64/gramine/sgx/loader",
@@ -70,7 +69,8 @@ var enclaveRuntimes = []enclaveRuntime{
 		},
 	},
 	{
-		// Over the SDK, whose library counts for it in processes that called this one.
+		// Takes precedence over the SDK, whose library counts for it in processes that
+		// called this one.
 		name:  "occlum",
 		files: []string{"libocclum-pal.so*", "libocclum-pal_sim.so*"},
 		usual: []string{"/opt/occlum/build/lib/libocclum-pal*.so*"},
@@ -135,14 +135,14 @@ var runtimes = probe.Source{
 type transitions struct {
 	*bpf.Uprobes
 	host *host.Host
-	// search finds new processes; looked are the files that were examined since it
-	// last looked at everything, and whether they are a runtime's.
+	// search finds new processes; looked are the files examined since the last full
+	// search, and whether they belong to a runtime.
 	search processSearch
 	looked map[fileKey]bool
 	inUse  map[uint64]bool   // inodes
 	lost   map[string]string // reason by file
-	// most are the exits of each process and runtime, retired the events of names
-	// that no longer have series, folded those of names that never had.
+	// most are the exits of each process and runtime, retired the events of names that
+	// no longer have series, folded those of names that never had one.
 	most            map[runtimeProcess]float64
 	retired, folded uint64
 }
@@ -171,8 +171,9 @@ func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
 			return
 		}
 		label := enclaveRuntimes[runtime].name
-		// What runs at exits of both kinds is counted after the asynchronous one,
-		// so that the difference can be short for a moment; a counter never falls.
+		// A program for exits of both kinds counts after the one for asynchronous
+		// exits, so the difference can be too small for a moment; a counter never
+		// falls.
 		exits := float64(n[bpf.Exit])
 		if n[bpf.Either] > n[bpf.AsyncExit] {
 			exits += float64(n[bpf.Either] - n[bpf.AsyncExit])
@@ -203,7 +204,7 @@ func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
 	err = r.problem()
 	more := folded > r.folded
 	r.folded = folded
-	if rerr := r.Recycle(); more { // only where the table is full does it matter that it stays so
+	if rerr := r.Recycle(); more { // only if the table is full does it matter that it stays so
 		err = errors.Join(err, rerr, &probe.Problem{
 			Err:    fmt.Errorf("the table of processes in the kernel is full: %d events of newer names are counted as %s; sums stay exact", folded, bpf.Other),
 			Remedy: "names that are idle for some minutes are removed",
@@ -233,8 +234,7 @@ func (r *transitions) problem() error {
 		Remedy: "install the runtime with its symbols (not stripped), and run as root"}
 }
 
-// find hooks what is new: files in the usual places, and those that processes
-// have mapped.
+// find hooks new files: those in the usual places, and those mapped by processes.
 func (r *transitions) find() {
 	if !r.host.IsLocal() {
 		return
@@ -252,7 +252,7 @@ func (r *transitions) find() {
 	}
 	r.Tables(r.table)
 	if all && complete {
-		// Files that are gone and that no process uses any more.
+		// Deleted files that no process uses any more.
 		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
 			r.lost["hooks"] = err.Error()
 		}
@@ -275,8 +275,8 @@ func (r *transitions) usual() {
 	}
 }
 
-// process hooks the runtimes that a process has mapped. A process that has ended is
-// no loss.
+// process hooks the runtimes that a process has mapped. A process that has ended does
+// not matter.
 func (r *transitions) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	b, err := r.host.ReadFile(dir + "/maps")
@@ -316,8 +316,8 @@ func (r *transitions) process(pid int) {
 	}
 }
 
-// hook hooks the functions of a runtime in a file, and reports whether the file
-// is one of the runtime.
+// hook hooks the functions of a runtime in a file, and reports whether the file belongs
+// to the runtime.
 func (r *transitions) hook(x *bpf.Executable, runtime int) bool {
 	have, files := r.Hooked(x.ID)
 	if have || files >= mostFiles {
@@ -357,8 +357,8 @@ func without(functions []string, stripped bool) string {
 	return text
 }
 
-// placesOf finds the functions of a runtime among those of a file, and names
-// those that it lacks.
+// placesOf finds a runtime's functions among those of a file, and names the missing
+// ones.
 func placesOf(x *bpf.Executable, runtime int, functions map[string]uint64) (places []bpf.Place, lacking []string) {
 	async := false
 	for _, f := range enclaveRuntimes[runtime].functions {
@@ -369,14 +369,14 @@ func placesOf(x *bpf.Executable, runtime int, functions map[string]uint64) (plac
 			}
 		}
 		if f.transition == bpf.Either && !async {
-			ok = false // the exits could not be told apart
+			ok = false // the exits could not be distinguished
 		}
 		switch {
 		case ok:
 			async = async || f.transition == bpf.AsyncExit
 			places = append(places, bpf.Place{Offset: offset, Runtime: runtime, Transition: f.transition, Mode: f.mode})
 		case f.transition == bpf.Exit && f.mode&bpf.Marked != 0 && len(places) > 0:
-			// The hidden function of the SDK; the OCALL table leads to the same calls.
+			// The SDK's hidden function; the OCALL table leads to the same calls.
 			places[0].Mode |= bpf.NoteTable
 		default:
 			lacking = append(lacking, f.names[0])
@@ -418,8 +418,8 @@ func (r *transitions) table(pid int, functions []uint64) {
 	}
 }
 
-// runtimeOf is the index of the runtime that a file may be of, or -1. A process
-// with enclaves may have one in any file.
+// runtimeOf is the index of the runtime that a file may belong to, or -1. A process
+// with enclaves may have a runtime in any file.
 func runtimeOf(file string, enclave bool) int {
 	parts := strings.Split(file, "/")
 	for i, rt := range enclaveRuntimes {
@@ -459,7 +459,7 @@ func (m mappedFile) sgx() bool {
 	return false
 }
 
-// parseMappedFiles reads /proc/PID/maps; lines that it does not understand are left out.
+// parseMappedFiles reads /proc/PID/maps; lines in another format are left out.
 func parseMappedFiles(b []byte) (out []mappedFile) {
 	for line := range strings.Lines(string(b)) {
 		var m mappedFile
@@ -477,7 +477,7 @@ func parseMappedFiles(b []byte) (out []mappedFile) {
 			continue
 		}
 		m.exec, m.device = fields[1][2] == 'x', fields[3]
-		// seq_path escapes line feeds; a name that has them is not one of ours.
+		// seq_path escapes line feeds; a name with line feeds is not one of ours.
 		m.path = strings.TrimSuffix(strings.TrimLeft(fields[5], " "), " (deleted)")
 		out = append(out, m)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// Metrics that the in-tree driver's functions and the out-of-tree drivers'
-// statistics have in common; only one of the two is open on a machine.
+// Metrics common to the in-tree driver's functions and the out-of-tree drivers'
+// statistics; only one of the two is open on a machine.
 var (
 	sgxEnclaves = gauge("tee_sgx_enclaves",
 		"Enclaves that exist, from the SGX driver; in-tree, those counted since the monitor started plus earlier ones that /proc/PID/maps shows.")
@@ -52,7 +52,7 @@ var (
 		"Whether a program is attached to this function of the in-tree driver, at its entry or its exit, 1 or 0.", "hook")
 )
 
-// sgxCounters says what each event feeds.
+// sgxCounters maps each event to its counter.
 var sgxCounters = []struct {
 	event  bpf.SGXEvent
 	desc   *metric.Desc
@@ -112,7 +112,7 @@ func openSGX(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 	return r, nil
 }
 
-// sgxReader adds the enclaves that exist to what the programs count.
+// sgxReader adds the existing enclaves to the programs' counts.
 type sgxReader struct {
 	*counters
 	counts bpf.SGXCounts
@@ -120,15 +120,15 @@ type sgxReader struct {
 
 	mu       sync.Mutex
 	attached bool
-	// before is how many enclaves there were more than were counted; known says
-	// that none came or went unseen since.
+	// before is how many more enclaves there were than counted; known says that none
+	// was created or removed unseen since.
 	before int64
 	known  bool
 	unseen error
 	looked time.Time
 }
 
-// lookAgain is how often the machine's processes are looked through at most.
+// lookAgain is the minimum time between two searches of the machine's processes.
 const lookAgain = time.Minute
 
 // Attach implements probe.Governed.
@@ -139,7 +139,8 @@ func (r *sgxReader) Attach() error {
 	return r.counters.Attach()
 }
 
-// Detach implements probe.Governed. Enclaves may come and go unseen from now on.
+// Detach implements probe.Governed. From now on enclaves may be created and removed
+// unseen.
 func (r *sgxReader) Detach() error {
 	r.mu.Lock()
 	r.attached, r.known = false, false
@@ -147,7 +148,7 @@ func (r *sgxReader) Detach() error {
 	return r.counters.Detach()
 }
 
-// seed looks how many enclaves there are.
+// seed counts the existing enclaves.
 func (r *sgxReader) seed() {
 	r.mu.Lock()
 	attached := r.attached
@@ -165,14 +166,14 @@ func (r *sgxReader) seed() {
 	r.known = err == nil && attached && r.attached
 }
 
-// counted is how many enclave objects came more than went.
+// counted is how many more enclave objects were created than removed.
 func (r *sgxReader) counted() (int64, bool) {
 	opened, live := r.counts.Total(bpf.SGXOpened)
 	removed, _ := r.counts.Total(bpf.SGXRemoved)
 	return int64(opened) - int64(removed), live
 }
 
-// exist is the number of enclaves now, where it is known.
+// exist is the number of enclaves now, if it is known.
 func (r *sgxReader) exist() (float64, bool) {
 	r.mu.Lock()
 	stale := !r.known && r.host.Now().Sub(r.looked) >= lookAgain

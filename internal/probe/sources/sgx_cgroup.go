@@ -22,8 +22,8 @@ var (
 	cgroupEPCLimit = gauge("tee_sgx_cgroup_epc_limit_bytes", "Limit of the EPC of a control group and those below it in bytes, from misc.max; absent where there is no limit.", "cgroup")
 )
 
-// sgxCgroup reads a resource that mainline has not: kernels with the patch
-// series that limits EPC by control group give it to the misc controller.
+// sgxCgroup reads a resource that mainline lacks: kernels with the patch series that
+// limits EPC by control group add it to the misc controller.
 var sgxCgroup = probe.Source{
 	Name:    "sgx_cgroup",
 	Doc:     "EPC by control group, where the misc controller supports it",
@@ -124,9 +124,9 @@ func readMiscEPC(h *host.Host, name string) (uint64, bool, error) {
 
 const miscEPC = "sgx_epc"
 
-// parseMiscEPC finds the bytes of EPC among the lines "RESOURCE NUMBER" of a misc
-// file (Documentation/admin-guide/cgroup-v2.rst, "Misc"); ok is false where
-// there is no such line or its value is "max".
+// parseMiscEPC finds the bytes of EPC among the lines "RESOURCE NUMBER" of a misc file
+// (Documentation/admin-guide/cgroup-v2.rst, "Misc"); ok is false if there is no such
+// line or its value is "max".
 func parseMiscEPC(b []byte) (v uint64, ok bool, err error) {
 	for line := range strings.Lines(string(b)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -50,7 +50,7 @@ var sgxEPC = probe.Source{
 
 type epc struct {
 	host  *host.Host
-	ksgxd int // its process, 0 while it has not been found
+	ksgxd int // its process, 0 until it is found
 }
 
 func (e *epc) read(_ context.Context, out emitter) error {
@@ -76,8 +76,8 @@ func (e *epc) read(_ context.Context, out emitter) error {
 	return cmp.Or(err, rerr)
 }
 
-// size prefers what the driver took (sysfs, Linux 5.17 and later) to what the
-// CPU has, and says so where the two differ. It emits the parts of both.
+// size prefers the driver's size (sysfs, Linux 5.17 and later) to the CPU's, and
+// reports a difference between the two. It emits the parts of both.
 func (e *epc) size(out emitter) (uint64, error) {
 	var have, taken uint64
 	sections := tee.EPC(e.host)
@@ -165,8 +165,8 @@ func findThread(h *host.Host, name string) (int, error) {
 	return 0, &probe.Problem{Err: fmt.Errorf("find kernel thread %s: none in /proc", name), Remedy: "run in the host's PID namespace (hostPID)"}
 }
 
-// parseThread takes the process id from "77 (ksgxd) S 2 ...", ok being whether
-// the line is of a kernel thread with that name.
+// parseThread reads the process id from "77 (ksgxd) S 2 ..."; ok reports whether the
+// line describes a kernel thread with that name.
 func parseThread(stat, name string) (pid int, ok bool) {
 	head, tail, ok := strings.Cut(stat, " ("+name+") ")
 	if !ok {

@@ -14,8 +14,8 @@ import (
 var epcFree = gauge("tee_sgx_epc_free_bytes",
 	"Free memory in the Enclave Page Cache in bytes, from the SGX driver: its variable sgx_nr_free_pages in-tree, its parameters or statistics out of tree.")
 
-// sgxFree is apart from the source sgx because it needs other things: no hook,
-// but the address of a variable.
+// sgxFree is separate from the source sgx because its needs differ: no hook, but the
+// address of a variable.
 var sgxFree = probe.Source{
 	Name:    "sgx_free",
 	Doc:     "Free EPC, read from the in-tree driver's own count",

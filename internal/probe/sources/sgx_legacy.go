@@ -25,9 +25,9 @@ var (
 	epcSections  = gauge("tee_sgx_epc_sections", "Sections of the EPC, one or more for each socket, from CPUID leaf 0x12 or the DCAP driver's parameter sgx_nr_epc_sections.")
 )
 
-// legacyParams are the read-only parameters that the metrics patch of SCONE and
-// TEEMon adds to the out-of-tree drivers, with what the patch's code counts in
-// them, which is not always what their names say.
+// legacyParams are the read-only parameters that the metrics patch of SCONE and TEEMon
+// adds to the out-of-tree drivers, with what the patch's code actually counts, which is
+// not always what their names say.
 var legacyParams = []struct {
 	name, alt string // alt: the name in a variant of the patch
 	dcap      bool   // only the DCAP driver has it
@@ -180,11 +180,10 @@ type wrapping struct {
 	base uint64
 }
 
-// add takes the next reading. A step from the top quarter of the range into the
-// bottom quarter is a wrap. A step back by less than a sixteenth is two CPUs
-// having raced, one of them storing an old value: the counter stands still until
-// it is made up for. Any other decrease is a reloaded module, and the counter
-// restarts.
+// add adds the next reading. A step from the top quarter of the range into the bottom
+// quarter is a wrap. A decrease of less than a sixteenth is a race of two CPUs, one of
+// which stored an old value: the counter stands still until it is made up for. Any
+// other decrease is a reloaded module, and the counter restarts.
 func (w *wrapping) add(v uint32) uint64 {
 	const quarter = 1 << 30
 	switch {

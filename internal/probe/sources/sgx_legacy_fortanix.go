@@ -15,8 +15,8 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// Statistics of Fortanix's fork of the out-of-tree driver, which the program
-// sgxtop shows (github.com/fortanix/sgxtop).
+// Statistics of Fortanix's fork of the out-of-tree driver, shown by the program sgxtop
+// (github.com/fortanix/sgxtop).
 const (
 	fortanixStats    = "/proc/sgx_stats"
 	fortanixEnclaves = "/proc/sgx_enclaves"
@@ -27,10 +27,10 @@ var (
 	versionArrays   = gauge("tee_sgx_epc_version_array_bytes", "EPC used for the versions of evicted pages (VA pages) in bytes, from the Fortanix driver's /proc/sgx_stats.")
 )
 
-// fortanixMetrics are those that legacyParams does not have.
+// fortanixMetrics are those missing from legacyParams.
 var fortanixMetrics = []*metric.Desc{enclavesCreated, enclavesRemoved, versionArrays, enclaveVirtual, processEnclaves, processMapped, processResident}
 
-// fortanixCells are the numbers of /proc/sgx_stats in their order.
+// fortanixCells are the numbers of /proc/sgx_stats, in order.
 var fortanixCells = [8]struct {
 	desc  *metric.Desc
 	scale float64
@@ -88,8 +88,8 @@ func readFortanix(h *host.Host, out emitter) error {
 }
 
 // parseFortanixStats reads one line of exactly 8 numbers: enclaves created and
-// released, pages added, loaded back and evicted, EPC pages, VA pages and free
-// pages. A fork writes 7, of which none can be told what it means.
+// released, pages added, loaded back and evicted, EPC pages, VA pages and free pages. A
+// fork writes 7, whose meaning is unknown.
 func parseFortanixStats(b []byte) (out [8]uint64, err error) {
 	fields := strings.Fields(string(b))
 	if len(fields) != len(out) {
@@ -106,9 +106,9 @@ func parseFortanixStats(b []byte) (out [8]uint64, err error) {
 // maxFortanix bounds the enclaves read.
 const maxFortanix = 4096
 
-// parseFortanixProcesses reads a line for each enclave: process id, enclave id,
-// size in bytes, pages added, pages resident; forks append columns. It returns
-// the process id in place of the name, and with an error the lines that it could parse.
+// parseFortanixProcesses reads a line for each enclave: process id, enclave id, size in
+// bytes, pages added, pages resident; forks append columns. It returns the process id
+// instead of the name, and with an error the lines parsed so far.
 func parseFortanixProcesses(b []byte) (out []sgxProcess, err error) {
 	for line := range bytes.Lines(b) {
 		fields := strings.Fields(string(line))

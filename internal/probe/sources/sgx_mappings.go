@@ -30,8 +30,8 @@ var (
 		"Address space of enclaves in bytes by process name, not the EPC that they hold; mappings of the SGX device in /proc/PID/maps, or sizes in /proc/sgx_enclaves.", "process")
 )
 
-// sgxMappings looks through the mappings of every process, which takes some
-// 20 us each and milliseconds for those with many: nothing to do unasked.
+// sgxMappings searches the mappings of every process, which takes some 20 us each and
+// milliseconds for those with many mappings, so it is off by default.
 var sgxMappings = probe.Source{
 	Name:    "sgx_mappings",
 	Doc:     "Enclaves and their address space by process, from /proc/PID/maps",
@@ -56,8 +56,8 @@ var sgxMappings = probe.Source{
 	},
 }
 
-// enclaveDevices are the devices that enclaves are mapped from: of the in-tree
-// driver, of the DCAP driver in two ages, and of isgx.
+// enclaveDevices are the devices that enclaves are mapped from: of the in-tree driver,
+// of two generations of the DCAP driver, and of isgx.
 var enclaveDevices = []string{"/dev/sgx_enclave", "/dev/sgx/enclave", "/dev/sgx", "/dev/isgx"}
 
 func hasDevice(h *host.Host, devices []string) (bool, error) {
@@ -69,15 +69,15 @@ func hasDevice(h *host.Host, devices []string) (bool, error) {
 	return false, nil
 }
 
-// sgxProcess is what is known of the enclaves of a process.
+// sgxProcess describes the enclaves of a process.
 type sgxProcess struct {
 	process         string
 	number          int
 	bytes, resident uint64
 }
 
-// scanSGX finds the enclaves of all processes in their mappings. A process
-// whose mappings may not be read is an error, as it may have any number.
+// scanSGX finds the enclaves of all processes in their mappings. A process with
+// unreadable mappings is an error, because it may have any number.
 func scanSGX(h *host.Host) ([]sgxProcess, error) {
 	files, err := h.Glob("/proc/[0-9]*/maps")
 	if err != nil {
@@ -107,7 +107,7 @@ func scanSGX(h *host.Host) ([]sgxProcess, error) {
 	return out, nil
 }
 
-// commOf is the name of a process, as the programs in the kernel give it.
+// commOf is the name of a process, as reported by the programs in the kernel.
 func commOf(h *host.Host, pid string) string {
 	b, err := h.ReadFile("/proc/" + pid + "/comm")
 	name := metric.Label(strings.TrimSuffix(string(b), "\n"))
@@ -151,8 +151,8 @@ func parseSGXMappings(text []byte) (sgxProcess, error) {
 // topProcesses bounds the series by process.
 const topProcesses = 32
 
-// emitSGXProcesses sums up by process name; beyond the largest the rest is "other".
-// What is resident is sent where the driver tells.
+// emitSGXProcesses sums up by process name; beyond the largest, the rest is "other".
+// Resident pages are sent if the driver reports them.
 func emitSGXProcesses(out emitter, found []sgxProcess, resident bool) {
 	by := map[string]*sgxProcess{}
 	var all uint64

@@ -28,8 +28,8 @@ const (
 	swiotlbSlot = 2048
 )
 
-// swiotlb matters most in confidential VMs, where all device I/O goes through
-// bounce buffers in shared memory, but it is read wherever the kernel has a pool.
+// swiotlb matters most in confidential VMs, where all device I/O goes through bounce
+// buffers in shared memory, but it is read on any kernel with a pool.
 var swiotlb = probe.Source{
 	Name:    "swiotlb",
 	Doc:     "Bounce buffers, through which a confidential VM does its I/O",
@@ -50,9 +50,9 @@ var swiotlb = probe.Source{
 // errNoPool is the error of a kernel that has no bounce buffers.
 var errNoPool = probe.NotHere("no bounce buffer pool")
 
-// findSwiotlb tells a kernel without a pool from one that does not let us look.
-// That debugfs is not mounted is a fault in a confidential VM only: elsewhere a
-// pool is seldom used.
+// findSwiotlb distinguishes a kernel without a pool from one that denies access. An
+// unmounted debugfs is a fault only in a confidential VM: elsewhere a pool is rarely
+// used.
 func findSwiotlb(h *host.Host, facts []tee.Facts) error {
 	files, err := h.ReadDir(swiotlbDir)
 	if err == nil && len(files) == 0 {
@@ -75,13 +75,13 @@ func findSwiotlb(h *host.Host, facts []tee.Facts) error {
 	return debugfsProblem(h, err)
 }
 
-// debugfsProblem adds to an error what would remove it.
+// debugfsProblem adds a remedy to an error.
 func debugfsProblem(h *host.Host, err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	remedy := "run as root"
-	// Under lockdown debugfs files that anyone may write are closed to root too
+	// Under lockdown, world-writable debugfs files are closed even to root
 	// (fs/debugfs/file.c, debugfs_locked_down).
 	if s := lockedDown(h); s != "" {
 		remedy += "; if that does not help, kernel lockdown (" + s + ") forbids it, so boot without lockdown"
@@ -110,14 +110,15 @@ func (p *pool) read(_ context.Context, out emitter) error {
 	switch {
 	case merr == nil:
 		out.send(swiotlbMax, float64(mark*swiotlbSlot))
-	// Since Linux 6.3, and writable, so closed by lockdown, which nothing here can change.
+	// Since Linux 6.3, and writable, so closed by lockdown, which cannot be changed
+	// from here.
 	case errors.Is(merr, fs.ErrNotExist), errors.Is(merr, fs.ErrPermission) && lockedDown(p.host) != "":
 		merr = nil
 	}
 	return debugfsProblem(p.host, cmp.Or(err, uerr, merr))
 }
 
-// lockedDown is the text of the kernel's lockdown file where it is on, or "".
+// lockedDown is the text of the kernel's lockdown file if it is on, or "".
 func lockedDown(h *host.Host) string {
 	s, err := h.ReadString("/sys/kernel/security/lockdown")
 	if err != nil || strings.Contains(s, "[none]") {

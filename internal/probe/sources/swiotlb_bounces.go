@@ -39,7 +39,8 @@ var swiotlbBounces = probe.Source{
 			return nil, err
 		}
 		if _, outside := confidentialGuest(facts); outside != nil {
-			// Where a pool is seldom used, that its failures cannot be counted is no news.
+			// If a pool is rarely used, it does not matter that its failures cannot be
+			// counted.
 			c.Lost = nil
 		}
 		b := &bounceReader{counters: counters{Counters: c, labels: map[[3]string][]string{}}}

@@ -21,9 +21,9 @@ var tcpNeeds = []probe.Need{
 	{Capability: "cap_perfmon", For: "to load programs that read the kernel's structures", Open: true},
 }
 
-// tcp has the names and phases that /proc/net/snmp lacks, and all network
-// namespaces; without it node_netstat_Tcp_RetransSegs, OutRsts, EstabResets and
-// AttemptFails of the source network are the host's own.
+// tcp adds the names and phases that /proc/net/snmp lacks, and all network namespaces;
+// without it, node_netstat_Tcp_RetransSegs, OutRsts, EstabResets and AttemptFails of
+// the source network only cover the host's own.
 var tcp = probe.Source{
 	Name:    "tcp",
 	Doc:     "TCP retransmissions and resets in all network namespaces, counted in the kernel",

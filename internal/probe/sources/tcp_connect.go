@@ -18,8 +18,8 @@ var (
 		"TCP connections that a process started to open and that were refused, timed out or were abandoned since the monitor started, by process name; other counts those whose start was not seen (tracepoint sock:inet_sock_set_state).", "process")
 )
 
-// tcpConnect runs for every change of state of every connection, which a busy
-// server has by the ten thousands, so it is on by request.
+// tcpConnect runs at every state change of every connection, tens of thousands on a
+// busy server, so it is off by default.
 var tcpConnect = probe.Source{
 	Name:    "tcp_connect",
 	Doc:     "TCP connections opened, and those that fail, by process, counted in the kernel",
@@ -38,13 +38,13 @@ var tcpConnect = probe.Source{
 	},
 }
 
-// connectReader shares the table of process names, and so has to tend it.
+// connectReader shares the table of process names, so it must tend it too.
 type connectReader struct{ counters }
 
 // Read implements probe.Reader.
 func (c *connectReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	err := c.counters.Read(ctx, emit)
-	if rerr := (bpf.Table{Counters: c.Counters}).Recycle(); err != nil { // only where the table is full does it matter that it stays so
+	if rerr := (bpf.Table{Counters: c.Counters}).Recycle(); err != nil { // only if the table is full does it matter that it stays so
 		err = errors.Join(err, rerr)
 	}
 	return err

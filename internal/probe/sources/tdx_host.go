@@ -54,7 +54,7 @@ func readTDXHost(h *host.Host, out emitter) error {
 	return errors.Join(append(problems, readTDXModule(h, out))...)
 }
 
-// readTDXModule reads what newer kernels tell of the module.
+// readTDXModule reads what newer kernels report about the module.
 func readTDXModule(h *host.Host, out emitter) error {
 	if ok, err := h.Exists(tdxDevice); !ok {
 		return err

@@ -85,7 +85,7 @@ type handshakes struct {
 	inUse    map[uint64]bool   // inodes
 	lost     map[string]string // reason by file
 
-	// mu guards refused, which says why the hooks could not be put back.
+	// mu guards refused, the reason why the hooks could not be attached again.
 	mu      sync.Mutex
 	refused error
 }
@@ -103,7 +103,7 @@ func (r *handshakes) Attach() error {
 func (r *handshakes) Read(ctx context.Context, emit func(metric.Sample)) error {
 	r.find()
 	err := r.counters.Read(ctx, emit)
-	if rerr := r.Recycle(); err != nil { // only where the table is full does it matter that it stays so
+	if rerr := r.Recycle(); err != nil { // only if the table is full does it matter that it stays so
 		err = errors.Join(err, rerr)
 	}
 	return errors.Join(err, r.problem())
@@ -157,15 +157,15 @@ func (r *handshakes) find() {
 		return
 	}
 	if all && complete {
-		// A file that no process uses now may be another's soon, for a moment only.
+		// A file that no process uses now may soon be used by one, for a moment only.
 		if err := r.Forget(func(x *bpf.Executable) bool { return x.Deleted() && !r.inUse[x.ID.Inode] }); err != nil {
 			r.lost["hooks"] = err.Error()
 		}
 	}
 }
 
-// usual hooks the libraries where packages install them: before Linux 6.6 none
-// can be hooked once the privileges of the start are given up.
+// usual hooks the libraries in packages' install paths: before Linux 6.6 none can be
+// hooked once the initial privileges are dropped.
 func (r *handshakes) usual() {
 	for _, pattern := range []string{"/usr/lib/*/libssl.so.[0-9]*", "/usr/lib64/libssl.so.[0-9]*", "/usr/lib/libssl.so.[0-9]*"} {
 		paths, _ := r.search.host.Glob(pattern) // the patterns are well formed
@@ -181,8 +181,8 @@ func (r *handshakes) usual() {
 	}
 }
 
-// process hooks the libraries that a process has mapped. A process that has ended is
-// no loss.
+// process hooks the libraries that a process has mapped. A process that has ended does
+// not matter.
 func (r *handshakes) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	b, err := r.search.host.ReadFile(dir + "/maps")
@@ -214,7 +214,7 @@ func (r *handshakes) process(pid int) {
 	}
 }
 
-// hook hooks a library, unless it is.
+// hook hooks a library that is not hooked yet.
 func (r *handshakes) hook(x *bpf.Executable) error {
 	have, files := r.Hooked(x.ID)
 	if have {

@@ -35,10 +35,10 @@ var (
 
 const (
 	kvmDebug = debugfs + "/kvm"
-	// maxVMs bounds the series; more are counted in tee_vms only.
+	// maxVMs bounds the series; further machines are counted only in tee_vms.
 	maxVMs = 64
-	// scanEvery is how often all processes are looked through, where debugfs does
-	// not list the machines.
+	// scanEvery is the time between searches of all processes, if debugfs does not list
+	// the machines.
 	scanEvery   = 30 * time.Second
 	qmpPatience = time.Second
 )
@@ -72,19 +72,19 @@ type vmReader struct {
 	// found are the processes and their files, from the last scan.
 	found   []*vmFiles
 	scanned time.Time
-	// sockets are paths of QMP sockets that the user named, with {name}, {uuid} and
-	// {pid} for those of a machine.
+	// sockets are user-configured paths of QMP sockets, with {name}, {uuid} and {pid}
+	// as placeholders.
 	sockets []string
 }
 
-// Follow implements probe.Follower: where the QMP sockets of machines are that do
-// not name them on their command line.
+// Follow implements probe.Follower: the QMP sockets of machines that do not name them
+// on their command line.
 func (r *vmReader) Follow(sockets []string) error {
 	r.sockets = slices.Clone(sockets)
 	return nil
 }
 
-// socketsOf are the QMP sockets of a machine, as it names them and as the user does.
+// socketsOf are the QMP sockets of a machine, from its command line and from the user.
 func (r *vmReader) socketsOf(m *virtualMachine) []string {
 	out := slices.Clone(m.sockets)
 	for _, s := range r.sockets {
@@ -99,13 +99,13 @@ func (r *vmReader) socketsOf(m *virtualMachine) []string {
 // Close implements probe.Reader.
 func (r *vmReader) Close() error { return nil }
 
-// vmFiles are what a process of a machine has open.
+// vmFiles are the open files of a machine's process.
 type vmFiles struct {
 	pid   int
 	debug []string // its folders in debugfs
 	stats []int    // descriptors of binary statistics
-	// private is the size of its guest_memfd; known says whether its files could
-	// be looked at.
+	// private is the size of its guest_memfd; known says whether its files could be
+	// examined.
 	private uint64
 	known   bool
 }
@@ -175,7 +175,7 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	return errors.Join(problems...)
 }
 
-// vmSums adds up machines that go by one name.
+// vmSums adds up machines with the same name.
 type vmSums map[vmSeries]uint64
 
 func (s vmSums) add(d *metric.Desc, m *virtualMachine, what string, n uint64) {
@@ -192,8 +192,8 @@ func (s vmSums) send(out emitter) {
 	}
 }
 
-// find lists the machines: folders THREAD-FD of debugfs, or else the processes that
-// have a machine's file open.
+// find lists the machines: folders THREAD-FD of debugfs, or otherwise the processes
+// that have a machine's file open.
 func (r *vmReader) find() error {
 	debug, err := r.debugFolders()
 	if err == nil {
@@ -214,8 +214,8 @@ func (r *vmReader) find() error {
 	return nil
 }
 
-// debugFolders are the folders of machines by process. Their names start with
-// the thread that made the machine.
+// debugFolders are the folders of machines by process. Their names start with the
+// thread that created the machine.
 func (r *vmReader) debugFolders() (map[int][]string, error) {
 	list, err := r.host.ReadDir(kvmDebug)
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *vmReader) debugFolders() (map[int][]string, error) {
 	return out, nil
 }
 
-// processOf is the process of a thread, or 0 where that has ended.
+// processOf is the process of a thread, or 0 if it has ended.
 func processOf(h *host.Host, thread int) (int, error) {
 	name := fmt.Sprintf("/proc/%d/status", thread)
 	s, err := h.ReadString(name)
@@ -257,7 +257,7 @@ func processOf(h *host.Host, thread int) (int, error) {
 	return 0, fmt.Errorf("parse %s: no line Tgid", name)
 }
 
-// scan looks through the open files of all processes.
+// scan examines the open files of all processes.
 func (r *vmReader) scan() error {
 	list, err := r.host.ReadDir("/proc")
 	if err != nil {
@@ -285,7 +285,7 @@ func (r *vmReader) scan() error {
 	return nil
 }
 
-// open notes what of KVM a process has open, and reports whether that is a
+// open notes the KVM files that a process has open, and reports whether it runs a
 // machine. The names are those of virt/kvm/kvm_main.c and guest_memfd.c.
 func (r *vmReader) open(f *vmFiles) (machine bool, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", f.pid)
@@ -317,7 +317,7 @@ func (r *vmReader) open(f *vmFiles) (machine bool, err error) {
 	return machine, nil
 }
 
-// stats are a machine's statistics, by the first way that is open.
+// stats are a machine's statistics, from the first available interface.
 func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (map[string]uint64, error) {
 	stats, err := r.debugStats(f)
 	if len(stats) > 0 {
@@ -347,8 +347,8 @@ func oneLine(err error) error {
 	return fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// debugStats reads the statistics that debugfs has. Under lockdown those that
-// may be reset by writing, which are all that count, are closed to root too.
+// debugStats reads the statistics in debugfs. Under lockdown those that can be reset by
+// writing, which are all counters, are closed even to root.
 func (r *vmReader) debugStats(f *vmFiles) (map[string]uint64, error) {
 	stats := map[string]uint64{}
 	for _, dir := range f.debug {
@@ -392,8 +392,8 @@ func (r *vmReader) binaryStats(f *vmFiles) (map[string]uint64, error) {
 	return sum, nil
 }
 
-// qmpStats asks QEMU. A socket serves one client at a time: one that is taken
-// does not answer, so patience is short, and the socket is left at once.
+// qmpStats asks QEMU. A socket serves one client at a time, and a busy one does not
+// answer, so patience is short, and the connection is closed at once.
 func (r *vmReader) qmpStats(ctx context.Context, socket string) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, qmpPatience)
 	defer cancel()

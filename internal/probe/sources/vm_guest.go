@@ -16,8 +16,8 @@ var guestInfo = gauge("tee_guest_info",
 	`Always 1 in a virtual machine, with its UUID in lower case, which its host has in tee_vm_info: what the host counts of it, beside what it counts itself, is tee_vm_exits_total * on (vm) group_left (guest) label_replace(label_replace(tee_guest_info, "vm", "$1", "uuid", "(.*)"), "guest", "$1", "instance", "(.*)").`,
 	"uuid")
 
-// guestIDs are where a kernel shows the UUID that the hypervisor gave: SMBIOS
-// (root only), Xen, and the device tree of Power.
+// guestIDs are the files with the UUID given by the hypervisor: SMBIOS (root only),
+// Xen, and the device tree of Power.
 var guestIDs = []string{"/sys/class/dmi/id/product_uuid", "/sys/hypervisor/uuid", "/proc/device-tree/vm,uuid"}
 
 var vmGuest = probe.Source{

@@ -19,9 +19,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// What a virtual machine is protected by, as the label type has it. A machine
-// whose monitor does not say is unknown, but plain where this host could not
-// start any other.
+// The protection of a virtual machine, as in the label type. If the monitor does not
+// say, it is unknown, or plain if this host could not start any other.
 const (
 	vmPlain   = "plain"
 	vmTDX     = "tdx"
@@ -35,8 +34,8 @@ const (
 type virtualMachine struct {
 	pid   int
 	start uint64 // field 22 of /proc/PID/stat
-	// id is the same on this host and wherever the machine's series are joined:
-	// its UUID, else its name, else the process id.
+	// id is the same on this host and wherever the machine's series are joined: its
+	// UUID, otherwise its name, otherwise the process id.
 	id, uuid, name, kind, monitor string
 	// sockets speak QMP.
 	sockets []string
@@ -46,7 +45,7 @@ type virtualMachine struct {
 type virtualMachines struct {
 	host  *host.Host
 	known map[int]*virtualMachine
-	// confidential: the host can start machines that are protected.
+	// confidential: the host can start protected machines.
 	confidential bool
 }
 
@@ -56,8 +55,8 @@ func newVirtualMachines(h *host.Host, facts []tee.Facts) *virtualMachines {
 	})}
 }
 
-// of describes the machine that a process runs, or says that there is no such
-// process. What a process is called does not change, so it is read once.
+// of describes the machine that a process runs, or reports that there is no such
+// process. A process's command line does not change, so it is read once.
 func (v *virtualMachines) of(pid int) (*virtualMachine, error) {
 	start, err := startTime(v.host, pid)
 	if err != nil {
@@ -88,7 +87,7 @@ func startTime(h *host.Host, pid int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The command, in brackets, may hold anything.
+	// The command, in parentheses, may contain anything.
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(fields) < 20 {
 		return 0, fmt.Errorf("parse %s: %d fields after the command, want 20", name, len(fields))
@@ -110,9 +109,9 @@ func tidyUUID(s string) string {
 	return strings.ToLower(s)
 }
 
-// parseMonitor reads the command line of a virtual machine monitor: QEMU's
-// -uuid, -name, -object and -qmp (qemu(1)), Cloud Hypervisor's --platform,
-// Firecracker's --id. What others are asked for is not known.
+// parseMonitor reads the command line of a virtual machine monitor: QEMU's -uuid,
+// -name, -object and -qmp (qemu(1)), Cloud Hypervisor's --platform, Firecracker's --id.
+// Other monitors' options are unknown.
 func parseMonitor(argv []string) *virtualMachine {
 	m := &virtualMachine{kind: vmUnknown}
 	if len(argv) > 0 {
