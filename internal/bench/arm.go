@@ -15,7 +15,7 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// open opens an arm and notes what it is, as seen from inside.
+// open opens an arm and describes it, as seen from inside.
 func (s *session) open(ctx context.Context, a *Arm) error {
 	s.progress(Progress{Doing: "open " + a.Label, Total: len(s.doc.Design.Order)})
 	began := s.o.Host.Now()
@@ -67,7 +67,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 	return env.Idle(ctx, true)
 }
 
-// capture reads an arm's environment from inside, through the way every run goes.
+// capture reads an arm's environment from inside, on the same path as every run.
 func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result.Environment, error) {
 	rec := &result.Environment{}
 	out, err := env.Run(ctx, Job{
@@ -110,7 +110,7 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 	rec.Software.Worker = workers(s.o.Host, job)
 	s.ask(ctx, env, rec)
 	if !a.Launcher.Remote {
-		// A container or a VM has an id of its own, or none; the machine is this one.
+		// A container or a VM has its own id, or none; the machine is this one.
 		if id, err := machine.HostID(s.o.Host); err == nil {
 			rec.Hardware.Serial = id
 			delete(rec.Missing, "hardware.host_id")
@@ -120,7 +120,7 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 	return rec, nil
 }
 
-// nullRuns are made of an empty job in each arm: what launching itself takes.
+// nullRuns are runs of an empty job in each arm: the cost of launching itself.
 const nullRuns = 3
 
 // null measures the harness's own cost in an environment. Nothing is subtracted
@@ -134,27 +134,27 @@ func (s *session) null(ctx context.Context, env Environment) (*result.Spread, er
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			return nil, nil // an environment that only takes its own programs
+			return nil, nil // an environment that only accepts its own programs
 		}
 		took = append(took, out.Inside.Wall.Seconds())
 	}
 	return environment.Spread(took), nil
 }
 
-// first makes a run that is not counted: files are laid out, programs and pages
-// are fetched. What it took is kept, as the cost of a cold start.
+// first makes a run that is not counted: files are laid out, programs and pages are
+// fetched. Its duration is kept, as the cost of a cold start.
 func (s *session) first(ctx context.Context, env Environment, job Job) (*float64, error) {
 	began := s.o.Host.Now()
 	rctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
 	if _, err := env.Run(rctx, windowed(ctx, job, nil)); err != nil {
-		return nil, ctx.Err() // the runs that count will say why it fails
+		return nil, ctx.Err() // the counted runs will say why it fails
 	}
 	took := s.o.Host.Now().Sub(began).Seconds()
 	return &took, nil
 }
 
-// limit is the time after which a run is taken for hanging.
+// limit is the time after which a run counts as hanging.
 func (s *session) limit() time.Duration {
 	if s.o.Timeout > 0 {
 		return s.o.Timeout
@@ -167,8 +167,8 @@ func (s *session) limit() time.Duration {
 	return max(20*longest, 2*time.Minute)
 }
 
-// unchanged looks at every arm once more at the end: a TEE that was switched
-// off, a clock source that was lost, make all that was measured doubtful.
+// unchanged looks at every arm again at the end: if a TEE was switched off or a clock
+// source was lost, all measurements are doubtful.
 func (s *session) unchanged(ctx context.Context) error {
 	for i := range s.Arms {
 		a := &s.Arms[i]
@@ -195,8 +195,8 @@ func (s *session) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// late adds what an environment could only show after its first job: the
-// evidence of an enclave that did not exist before.
+// late adds what an environment could only show after its first job: the evidence of an
+// enclave that did not exist before.
 func late(rec, now *result.Environment) {
 	for _, e := range now.TEE.Evidence {
 		if !slices.Contains(rec.TEE.Evidence, e) {

@@ -1,9 +1,8 @@
-// Package bench runs workloads in environments and keeps what came out. A
-// Workload is three pure functions (the job, the parser of its output, the check
-// that it did the work); a Launcher opens an Environment, which is one arm of a
-// comparison; a Plan arranges their runs in random interleaved order. The members
-// are in bench/workloads and bench/launchers; what may be concluded from the
-// runs is the business of package verdict.
+// Package bench runs workloads in environments and keeps the output. A Workload is
+// three pure functions (the job, the parser of its output, the check that it did the
+// work); a Launcher opens an Environment, which is one arm of a comparison; a Plan
+// arranges their runs in random interleaved order. The members are in bench/workloads
+// and bench/launchers; package verdict draws the conclusions.
 package bench
 
 import (
@@ -26,20 +25,20 @@ type Params map[string]string
 // Param declares a parameter.
 type Param struct {
 	Name, Doc, Default string
-	// Subject: the parameter names what is compared (a binary, say), so that arms
-	// may differ in it without being different jobs.
+	// Subject: the parameter names what is compared (a binary, say), so arms may differ
+	// in it without being different jobs.
 	Subject bool
-	// Text: the value is free text (a command line), taken as it is; in other
-	// values "|" separates alternatives, each of which is a case.
+	// Text: the value is free text (a command line), taken literally; in other values
+	// "|" separates alternatives, each of which is a case.
 	Text bool
-	// Path: the value is a path on the harness's machine; a relative one starts in
-	// the folder that the user is in. List: several, separated by commas.
+	// Path: the value is a path on the harness's machine; a relative one starts in the
+	// user's current folder. List: several, separated by commas.
 	Path, List bool
 	// Values are the allowed ones; nil is any.
 	Values []string
 }
 
-// Tool is a command that a member needs, and the Debian package that has it.
+// Tool is a command that a member needs, and the Debian package that provides it.
 type Tool struct {
 	Command, Package string
 	// Outside is a pattern of paths where packages put the command outside PATH.
@@ -58,7 +57,7 @@ func (t Tool) here(h *host.Host) bool {
 	return err == nil && len(found) > 0
 }
 
-// Workload describes a job and how to read what it says.
+// Workload describes a job and how to read its output.
 type Workload struct {
 	Name, Doc string
 	// Version is raised when the job changes: results do not compare across it.
@@ -66,34 +65,34 @@ type Workload struct {
 	Params  []Param
 	// Metrics are all that Parse may return.
 	Metrics func(Params) []*metric.Desc
-	// Primary is the metric that a verdict is about, unless an experiment names
-	// another. It is one of Metrics.
+	// Primary is the metric of the verdict, unless an experiment names another. It is
+	// one of Metrics.
 	Primary func(Params) *metric.Desc
-	// Operations is the metric that counts the operations of a run, by which
-	// counters are divided; nil when there is no such thing.
+	// Operations is the metric that counts the operations of a run, by which counters
+	// are divided; nil if there is none.
 	Operations *metric.Desc
-	// Sweep are the parameter values that are run when the user names none.
+	// Sweep are the parameter values used when the user names none.
 	Sweep map[string][]string
 	// Tools are needed inside the environment.
 	Tools []Tool
-	// Estimate is what one run costs, for the dry run: its duration and the
-	// disk space it takes.
+	// Estimate is the cost of one run, for the dry run: its duration and the disk space
+	// it needs.
 	Estimate func(Params) (time.Duration, int64)
 	// Job is what to run for these parameters.
 	Job func(Params) (Job, error)
-	// Parse reads the metrics. What the output does not say is left out and
-	// named in the error, which may stand beside samples; it is never 0.
+	// Parse reads the metrics. A value missing from the output is left out and named in
+	// the error, which may accompany samples; it is never 0.
 	Parse func(Outcome) ([]metric.Sample, error)
 	// Series returns the values of the primary metric over the run, from which the
-	// steady state is found; nil when a run is one number.
+	// steady state is found; nil if a run is one number.
 	Series func(Outcome) (Series, error)
-	// Check returns a digest of the work that was done, equal in every run of
-	// a case, or an error that says what is wrong with the answer.
+	// Check returns a digest of the work that was done, equal in every run of a case,
+	// or an error that describes the wrong answer.
 	Check func(Outcome) (string, error)
-	// Failures are the operations of a run that failed, by kind; nil when that is not known.
+	// Failures are the failed operations of a run, by kind; nil if unknown.
 	Failures func(Outcome) map[string]int
-	// PerArm: a case's digest may differ between arms when the tool's version
-	// does (it is then only compared within an arm). False for nearly all.
+	// PerArm: a case's digest may differ between arms if the tool's version does (it is
+	// then only compared within an arm). False for nearly all.
 	PerArm bool
 }
 
@@ -102,9 +101,9 @@ type Series struct {
 	Values []float64
 	// Width is the length of a window in seconds.
 	Width float64
-	// Attained, when not nil, is the tool's own answer to whether a steady state
-	// was reached (fio's steadystate); Values are then not judged again, and
-	// Method names the tool.
+	// Attained, if not nil, is the tool's own decision whether a steady state was
+	// reached (fio's steadystate); Values are then not judged again, and Method names
+	// the tool.
 	Attained *bool
 	Method   string
 }
@@ -121,18 +120,18 @@ type Job struct {
 	// where a server listens: the loopback, or what a client on another machine reaches.
 	Inside host.Cmd
 	Files  []File
-	// Outside runs beside it on the harness's machine (a load generator), after
-	// the inside has printed the line Inside.Ready, or at once where that is "": it
-	// then waits itself until the server answers. When one of the two ends, the other
-	// is ended. nil for most jobs.
+	// Outside runs next to it on the harness's machine (a load generator), after the
+	// inside has printed the line Inside.Ready, or at once if that is "": it then waits
+	// for the server itself. When one of the two ends, the other is ended. nil for most
+	// jobs.
 	Outside *host.Cmd
-	// Window are lines that Outside prints to standard error before the first and after the
-	// last of the operations by which counters are divided; it makes none until it is told by
-	// a line on standard input to go on. The counters are those of the time between, and not of
-	// the whole run, in which a server starts and is filled with data. "" for jobs that are
-	// counted as a whole.
+	// Window are lines that Outside prints to standard error before the first and after
+	// the last of the operations by which counters are divided; it then pauses until a
+	// line on standard input tells it to continue. The counters cover the time between,
+	// not the whole run, in which a server starts and is filled with data. "" for jobs
+	// that are counted as a whole.
 	Window [2]string
-	// Processes are further names under which the inside works (a script starts the
+	// Processes are further names under which the inside works (if a script starts the
 	// server, say), for the counters.
 	Processes []string
 }
@@ -140,15 +139,15 @@ type Job struct {
 // File is put into an environment's work folder before the first run of a job.
 type File struct {
 	Name string // slash-separated, relative
-	// Data is the content; when nil it is read from the harness's file From.
+	// Data is the content; if nil, it is read from the harness's file From.
 	Data []byte
 	// From is a path, or Worker.
 	From string
 	Exec bool
 }
 
-// Worker in File.From is the worker that networked jobs bring along: the program
-// teescope-work that lies beside this one, or in PATH.
+// Worker in File.From is the worker that networked jobs bring: the program
+// teescope-work next to this one, or in PATH.
 const Worker = "{worker}"
 
 // Content is what the file holds.
@@ -175,8 +174,8 @@ type Outcome struct {
 	Params          Params
 	Inside, Outside host.Output
 	// Processes are the names (15 bytes) under which the kernel of the harness's
-	// machine sees the workload, for the monitor's counters; empty where it
-	// does not see it (another machine).
+	// machine sees the workload, for the monitor's counters; empty if it does not see
+	// it (another machine).
 	Processes []string
 	// Beside is the CPU time of other programs that the launcher ran on purpose during the run.
 	Beside time.Duration
@@ -188,26 +187,26 @@ type Outcome struct {
 type Launcher struct {
 	Name, Doc string
 	Params    []Param
-	// Check says what is missing on the harness's machine, before anything
-	// starts; every missing thing is named, with the package that has it.
+	// Check says what is missing on the harness's machine, before anything starts; it
+	// names every missing thing, with its package.
 	Check func(*host.Host, Params) error
-	// Elsewhere says that programs are those of another machine or image, where
-	// the workload's tools are not looked for; nil is false.
+	// Elsewhere says that programs come from another machine or image, where the
+	// workload's tools are not looked for; nil is false.
 	Elsewhere func(Params) bool
-	// Remote: the arm is another machine than the harness's.
+	// Remote: the arm is on another machine than the harness.
 	Remote bool
 	// Commands are what Open and one run of the job would start, for a dry run
 	// and for `bench plan`. It touches nothing.
 	Commands func(Params, Job) ([]host.Cmd, error)
-	// Open makes the environment ready. After an error nothing is left behind.
+	// Open prepares the environment. After an error nothing is left behind.
 	Open func(context.Context, *host.Host, Params) (Environment, error)
 }
 
 // Environment is one arm of a comparison, open.
 type Environment interface {
-	// Describe fills in what the launcher knows of the arm: Params as read back,
-	// TEE settings, evidence and declaration, versions, digests of images. Detection
-	// from inside is the engine's business.
+	// Describe fills in what the launcher knows of the arm: Params as read back, TEE
+	// settings, evidence and declaration, versions, digests of images. The engine does
+	// the detection from inside.
 	Describe(context.Context, *result.Environment) error
 	// Run runs a job to its end in a fresh process. An error that comes with an
 	// outcome is a run that failed; the outcome is kept.
@@ -225,8 +224,8 @@ type Arm struct {
 	Subject  Params // subject parameters of the workload
 }
 
-// Complete fills in defaults and checks names and values of parameters.
-// what names their owner in the error ("workload fio").
+// Complete fills in defaults and checks names and values of parameters. what names
+// their owner in the error ("workload fio").
 func Complete(what string, declared []Param, given Params) (Params, error) {
 	out := Params{}
 	for _, p := range declared {
@@ -258,7 +257,7 @@ func Complete(what string, declared []Param, given Params) (Params, error) {
 	return out, nil
 }
 
-// absolute makes a path, or each of a list of paths, absolute.
+// absolute makes a path, or each path of a list, absolute.
 func absolute(value string, list bool) (string, error) {
 	paths := []string{value}
 	if list {
@@ -276,7 +275,7 @@ func absolute(value string, list bool) (string, error) {
 	return strings.Join(paths, ","), nil
 }
 
-// Int reads a whole number of at least least.
+// Int reads a whole number not below least.
 func (p Params) Int(name string, least int64) (int64, error) {
 	v, err := strconv.ParseInt(p[name], 10, 64)
 	if err != nil || v < least {

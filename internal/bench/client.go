@@ -13,11 +13,11 @@ import (
 )
 
 // Client is another machine on which the outside of jobs runs, reached through the
-// system's ssh client. Without one it runs on the harness's machine.
+// system's ssh client. Without one, it runs on the harness's machine.
 type Client struct {
 	// Name is what the user wrote.
 	Name string
-	// Server is this machine's address as the client sees it, on which servers listen.
+	// Server is this machine's address as seen by the client, on which servers listen.
 	Server string
 
 	ssh    []string // the command up to the remote one
@@ -36,8 +36,8 @@ func ParseClient(text string) (*Client, error) {
 		return nil, wrong("it names no host")
 	}
 	c := &Client{Name: "ssh:" + words[0], placed: map[string]string{}}
-	// As for environments over ssh: nothing is asked, and the host key is checked as
-	// the ssh client is configured.
+	// As for environments over ssh: there are no prompts, and the host key is checked
+	// as configured for the ssh client.
 	common := []string{"-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-o", "ForwardAgent=no", "-o", "LogLevel=ERROR"}
 	c.ssh = []string{"ssh"} // the first value of an option counts, so the user's come first
 	for _, kv := range words[1:] {
@@ -66,7 +66,7 @@ func ParseClient(text string) (*Client, error) {
 	return c, nil
 }
 
-// server is the address that takes the place of {host}.
+// server is the address that replaces {host}.
 func (c *Client) server() string {
 	if c == nil {
 		return "127.0.0.1"
@@ -74,7 +74,7 @@ func (c *Client) server() string {
 	return c.Server
 }
 
-// place says in a document where the loads of a plan come from.
+// place describes in a document where the loads of a plan come from.
 func (c *Client) place(p *Plan) string {
 	outside := false
 	for i := range p.Cases {
@@ -102,7 +102,8 @@ func (c *Client) remote(ctx context.Context, h *host.Host, command string, stdin
 	return string(out.Stdout), nil
 }
 
-// open makes a folder on the client and learns how it sees this machine.
+// open makes a folder on the client and learns this machine's address as seen from
+// there.
 func (c *Client) open(ctx context.Context, h *host.Host) error {
 	if c == nil {
 		return nil
@@ -141,8 +142,7 @@ func (c *Client) close(ctx context.Context, h *host.Host) error {
 	return err
 }
 
-// outside is the job's outside as run on the client, where the files are that it
-// names.
+// outside is the job's outside as run on the client, with its files there.
 func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error) {
 	if c == nil || job.Outside == nil {
 		return job, nil
@@ -165,8 +165,9 @@ func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error
 		}
 		words = append(words, shellWord(there.Replace(a)))
 	}
-	// The end of the connection ends its standard input, and with it the load, which
-	// would go on otherwise and meet the next run's server. What comes before that is for the load.
+	// The end of the connection ends its standard input, and so the load, which would
+	// otherwise continue and disturb the next run's server. Anything before that is for
+	// the load.
 	command := "cd " + shellWord(c.work) + " && rm -f input && mkfifo input || exit; exec 3<&0; " + strings.Join(words, " ") + " <input & load=$!; { cat <&3 >input; kill $load; } 2>/dev/null & wait $load; status=$?; kill $! 2>/dev/null; exit $status"
 	cmd := *job.Outside
 	cmd.Argv, cmd.Env, cmd.Dir = append(append([]string{}, c.ssh...), command), nil, ""
@@ -175,7 +176,7 @@ func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error
 	return job, nil
 }
 
-// openInput is a line that no load prints: until it comes, standard input stays open.
+// openInput is a line that no load prints: until it appears, standard input stays open.
 const openInput = "\x00"
 
 // put copies a file to the client, once.

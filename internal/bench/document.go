@@ -11,7 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// document is all that is known before the first run.
+// document is everything known before the first run.
 func document(p *Plan, o Options) (*result.Experiment, error) {
 	kind := result.Interleaved
 	if len(p.Arms) == 1 {
@@ -50,7 +50,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 	return doc, nil
 }
 
-// planOf makes the plan of a document that is to be continued.
+// planOf makes the plan of a document to be continued.
 func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 	w, err := l.Workload(doc.Workload.Name)
 	if err != nil {
@@ -84,7 +84,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// subject names the one thing in which the arms are declared to differ.
+// subject names the one declared difference of the arms.
 func subject(p *Plan) string {
 	var names []string
 	for _, a := range p.Arms {

@@ -13,21 +13,22 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// A system call that does nothing is timed in each arm by the CPU time that this machine's
-// kernel accounts to the arm's processes, as the workload's is: the clocks inside a sandbox
-// or a guest may count otherwise, and the time on the wall is that of others too. Launching
-// takes CPU time as well, so a job with few calls is taken from jobs with many.
+// Each arm's empty system call is timed by the CPU time that this machine's kernel
+// charges to the arm's processes, like the workload's: clocks inside a sandbox or a
+// guest may differ, and wall time includes others. Launching also uses CPU time, so a
+// job with few calls is subtracted from jobs with many.
 const (
 	fewCalls  = 500
 	mostCalls = 5_000_000
-	// callSeconds is about how long the calls of a job take, callJobs how many there are.
+	// callSeconds is about how long the calls of a job take, callJobs the number of
+	// such jobs.
 	callSeconds = 0.5
 	callJobs    = 3
 	// The worker makes all calls of a window once before, which warms it up.
 	passes = 2
 )
 
-// entry measures a system call in an environment; why says why it is not known.
+// entry measures a system call in an environment; why says why it is unknown.
 func (s *session) entry(ctx context.Context, env Environment) (cost *result.CallCost, why string) {
 	if s.o.Counters == nil {
 		return nil, s.o.NoCounters
@@ -54,11 +55,11 @@ func (s *session) entry(ctx context.Context, env Environment) (cost *result.Call
 	return &result.CallCost{Seconds: each[len(each)/2], Low: each[0], High: each[len(each)-1], Seen: seen}, ""
 }
 
-// called is what a job of system calls was seen to be.
+// called is the observed result of a job of system calls.
 type called struct {
 	wall float64 // seconds by the clock inside
 	cpu  float64 // seconds by this machine's kernel
-	seen float64 // calls of this name that this machine's kernel had
+	seen float64 // calls of this name seen by this machine's kernel
 }
 
 // nullCall is the call that the worker makes.

@@ -18,31 +18,32 @@ import (
 type Experiment struct {
 	Name string `yaml:"name"`
 	Doc  string `yaml:"doc"`
-	// Source cites where the original parameters come from, Corrects says what is
-	// done differently here, and why.
+	// Source cites the origin of the parameters, Corrects says what is done differently
+	// here, and why.
 	Source   string            `yaml:"source"`
 	Corrects string            `yaml:"corrects"`
 	Workload string            `yaml:"workload"`
 	Params   map[string]string `yaml:"params"`
-	// Sweep gives several values to a parameter; every combination is a case.
+	// Sweep gives a parameter several values; every combination is a case.
 	Sweep map[string][]string `yaml:"sweep"`
 	// Environments are arms in the notation of --env; the first is the baseline.
 	Environments []string `yaml:"environments"`
 	Pairs        int      `yaml:"pairs"`
-	// NoCounters leaves the monitor's sources off, where they are what is measured.
+	// NoCounters leaves the monitor's sources off, if they are what is measured.
 	NoCounters bool `yaml:"no_counters"`
 	// Primary names the metric of the verdict; "" is the workload's own.
 	Primary string  `yaml:"primary"`
 	Margin  Percent `yaml:"margin"`
-	// Ceilings are what devices and links can give at most, each with its source.
+	// Ceilings are the physical limits of devices and links, each with its source.
 	Ceilings []result.Ceiling `yaml:"ceilings"`
-	// References are published figures to stand beside the result, never to judge it.
+	// References are published figures shown next to the result; they never affect the
+	// verdict.
 	References []result.Reference `yaml:"references"`
-	// Then are experiments that follow, each with a result of its own.
+	// Then are experiments that follow, each with its own result.
 	Then []Pass `yaml:"then"`
 }
 
-// Percent is a ratio that is written as 3% or 0.03.
+// Percent is a ratio written as 3% or 0.03.
 type Percent float64
 
 // ParsePercent reads a share between 0 and 1, written as 3% or 0.03.
@@ -68,8 +69,8 @@ func (p *Percent) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// LoadExperiment parses an experiment file; name is used in errors. Unknown keys
-// are errors. Whether workload, launchers and parameters exist is known to NewPlan.
+// LoadExperiment parses an experiment file; name is used in errors. Unknown keys are
+// errors. NewPlan checks whether workload, launchers and parameters exist.
 func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	var e Experiment
 	d := yaml.NewDecoder(bytes.NewReader(data))

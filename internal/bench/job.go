@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// identify makes the identity of a case: workload, version, parameters that
-// are not subject, and the data. Programs are subjects, not part of the job.
+// identify makes the identity of a case: workload, version, parameters except subjects,
+// and the data. Programs are subjects, not part of the job.
 func identify(h *host.Host, p *Plan, c *Case) (result.Case, error) {
 	out := result.Case{ID: c.ID, Params: c.Params}
 	job := Params{}
@@ -46,7 +46,7 @@ func identify(h *host.Host, p *Plan, c *Case) (result.Case, error) {
 	return out, nil
 }
 
-// dataDigest is over the files of a job that are not programs; "" without any.
+// dataDigest covers the files of a job that are not programs; "" without any.
 func dataDigest(h *host.Host, j Job) (string, error) {
 	var all []byte
 	for _, f := range j.Files {

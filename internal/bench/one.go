@@ -12,8 +12,8 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// one makes one run. Its error means that the experiment cannot go on; a run
-// that failed is a result.
+// one makes one run. Its error means that the experiment cannot continue; a failed run
+// is a result.
 func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error) {
 	c, a := s.find(slot)
 	params := s.params(c, a)
@@ -58,7 +58,7 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	return r, nil
 }
 
-// placed is a job of an arm with its ports, and its outside where the load comes from.
+// placed is a job of an arm with its ports, and its outside at the load's location.
 func (s *session) placed(ctx context.Context, job Job, arm string) (Job, error) {
 	return s.o.Client.outside(ctx, s.o.Host, onPorts(job, s.o.Client.server(), s.ports[arm]))
 }
@@ -79,7 +79,7 @@ func (s *session) find(slot result.Slot) (*Case, *Arm) {
 	return c, a
 }
 
-// position is the place of a slot among the arms of its pair and case.
+// position is the position of a slot among the arms of its pair and case.
 func (s *session) position(slot result.Slot) int {
 	n := 0
 	for _, o := range s.doc.Design.Order {
@@ -93,7 +93,7 @@ func (s *session) position(slot result.Slot) int {
 	return n
 }
 
-// observed runs the job with the counters and the interference around it.
+// observed runs the job, with counters and interference measured around it.
 func (s *session) observed(ctx context.Context, env Environment, job Job, r *result.Run) (Outcome, error) {
 	limit := s.limit()
 	counting := s.o.NoCounters
@@ -130,8 +130,8 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	return out, err
 }
 
-// windowed tells the counters, if any, when what the job's outside counts begins and ends,
-// and the outside when they are read.
+// windowed tells the counters, if any, when the operations counted by the job's outside
+// begin and end, and tells the outside when they have been read.
 func windowed(ctx context.Context, job Job, c Counters) Job {
 	if job.Outside == nil || job.Window[0] == "" {
 		return job
@@ -150,10 +150,9 @@ func windowed(ctx context.Context, job Job, c Counters) Job {
 	return job
 }
 
-// workCPU is the CPU time in seconds that a run used on purpose on this machine.
-// What the launched command reports of itself is a part of it only where a
-// service did the work (a container's, a sandbox's, an emulator's process), which the
-// counters see by name.
+// workCPU is the CPU time in seconds that a run used on purpose on this machine. The
+// launched command's own report covers only part of it if a service did the work (a
+// container's, a sandbox's, an emulator's process), which the counters see by name.
 func workCPU(out Outcome, c Counted) float64 {
 	own := (out.Inside.User + out.Inside.System).Seconds()
 	if c.CPU != nil {
@@ -162,7 +161,7 @@ func workCPU(out Outcome, c Counted) float64 {
 	return own + (out.Outside.User + out.Outside.System + out.Beside).Seconds()
 }
 
-// read parses the output of a run that ended well.
+// read parses the output of a successful run.
 func (s *session) read(out Outcome, r *result.Run) {
 	w := s.Workload
 	samples, err := w.Parse(out)
@@ -199,8 +198,8 @@ func (s *session) read(out Outcome, r *result.Run) {
 	}
 }
 
-// reasonOf is what a parser's error says of one metric, in the notation
-// "NAME: why" of a line; without such a line it is the whole error.
+// reasonOf is a parser's error about one metric, in the notation "NAME: why" of a line;
+// without such a line it is the whole error.
 func reasonOf(err error, name string) string {
 	for line := range strings.Lines(err.Error()) {
 		if why, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok {
@@ -229,8 +228,8 @@ func metricOf(m metric.Sample) result.Metric {
 	return out
 }
 
-// steady cuts the warm-up off a run and makes the primary metric the mean of
-// what is left; a run that never settles keeps its series and gives no value.
+// steady cuts the warm-up off a run and makes the primary metric the mean of the rest;
+// a run that never settles keeps its series and gives no value.
 func (s *session) steady(out Outcome, r *result.Run) {
 	series, err := s.Workload.Series(out)
 	if err != nil {
@@ -280,7 +279,7 @@ func (s *session) perOperation(r *result.Run) {
 	}
 }
 
-// firstLine says why a run failed, in one line, with what the program said.
+// firstLine says in one line why a run failed, with the program's own message.
 func firstLine(err error, out Outcome) string {
 	text := err.Error()
 	for _, said := range [][]byte{out.Inside.Stderr, out.Outside.Stderr, out.Inside.Stdout} {

@@ -25,8 +25,8 @@ const (
 	PublishPairs  = 100
 )
 
-// Plan is an experiment that is ready to run: everything is checked that can
-// be checked without starting anything.
+// Plan is an experiment that is ready to run: everything that can be checked without
+// starting anything has been checked.
 type Plan struct {
 	Name     string
 	Workload *Workload
@@ -53,11 +53,11 @@ type Case struct {
 	Params Params
 }
 
-// Choice is what a user asks for; NewPlan turns it into a Plan.
+// Choice is a user's request; NewPlan turns it into a Plan.
 type Choice struct {
 	Experiment *Experiment // from a file, or made from a workload's name
-	// Params override those of the experiment; a parameter that is given leaves
-	// the sweep. A value with "|" between alternatives is a sweep of its own.
+	// Params override those of the experiment; a given parameter leaves the sweep. A
+	// value with "|" between alternatives is itself a sweep.
 	Params    map[string]string
 	Envs      []string // override the experiment's environments
 	Pairs     int      // 0: the experiment's, or StandardPairs
@@ -69,16 +69,16 @@ type Choice struct {
 	Ceilings []result.Ceiling
 }
 
-// Lists are the members that a plan may use.
+// Lists are the members that a plan can use.
 type Lists struct {
 	Workloads []*Workload
 	Launchers []*Launcher
-	// File makes a launcher of a command template's file; nil when there is no
-	// way to read files.
+	// File makes a launcher from a command template's file; nil if files cannot be
+	// read.
 	File func(path string) (*Launcher, error)
 }
 
-// ErrUnknown is wrapped when a name is in no list.
+// ErrUnknown is wrapped if a name is in no list.
 var ErrUnknown = errors.New("unknown; `teescope bench list` shows what there is")
 
 // Workload finds a workload by name.
@@ -103,8 +103,8 @@ func (l Lists) launcher(name string) (*Launcher, error) {
 	return nil, fmt.Errorf("launcher %q: %w", name, ErrUnknown)
 }
 
-// NewPlan checks a choice against the lists. It touches nothing but the file of
-// a command template.
+// NewPlan checks a choice against the lists. It touches nothing except the file of a
+// command template.
 func NewPlan(c Choice, l Lists) (*Plan, error) {
 	e := c.Experiment
 	w, err := l.Workload(e.Workload)
@@ -243,7 +243,7 @@ func arms(envs []string, w *Workload, l Lists) ([]Arm, error) {
 		}
 		for _, b := range out {
 			if a.Label == b.Label {
-				a.Label = env // two of one launcher are told apart by their parameters
+				a.Label = env // two of one launcher are distinguished by their parameters
 			}
 		}
 		for _, b := range out {
@@ -294,10 +294,10 @@ func arm(env string, w *Workload, l Lists) (Arm, error) {
 	return a, err
 }
 
-// Schedule is the order of all runs: pair by pair, in each pair the cases in
-// random order, and in each case the arms in random order, next to each other in
-// time, so that a slow drift of the machine meets all arms alike (randomised
-// multiple interleaved trials; Abedi and Brecht, ICPE 2017).
+// Schedule is the order of all runs: pair by pair, in each pair the cases in random
+// order, and in each case the arms in random order, one right after the other, so a
+// slow drift of the machine affects all arms alike (randomised multiple interleaved
+// trials; Abedi and Brecht, ICPE 2017).
 func (p *Plan) Schedule() []result.Slot {
 	r := rand.New(rand.NewPCG(p.Seed, 0x7ee5c09e))
 	var out []result.Slot
@@ -323,11 +323,11 @@ func (p *Plan) params(c *Case, a *Arm) Params {
 	return out
 }
 
-// Check asks every launcher what is missing, and looks for the workload's tools
-// where this machine's programs are used.
+// Check asks every launcher what is missing, and looks for the workload's tools if this
+// machine's programs are used.
 func (p *Plan) Check(h *host.Host) error {
 	var errs []error
-	lacking := map[string][]string{} // the environments, by what they lack
+	lacking := map[string][]string{} // the environments, by missing thing
 	looked := false
 	for i := range p.Arms {
 		a := &p.Arms[i]
@@ -350,8 +350,8 @@ func (p *Plan) Check(h *host.Host) error {
 	return errors.Join(errs...)
 }
 
-// Estimate is the time and the disk space that the plan takes, as far as the
-// workload knows: launching is not in it.
+// Estimate is the time and the disk space that the plan needs, as far as the workload
+// knows; launching is not included.
 func (p *Plan) Estimate() (time.Duration, int64) {
 	var total time.Duration
 	var disk int64
@@ -363,7 +363,7 @@ func (p *Plan) Estimate() (time.Duration, int64) {
 	return total, disk * int64(len(p.Arms))
 }
 
-// metrics are all that the runs of the plan may hold, each once.
+// metrics are all metrics that the plan's runs may hold, each once.
 func (p *Plan) metrics() []*metric.Desc {
 	var out []*metric.Desc
 	add := func(params Params) {
@@ -375,14 +375,14 @@ func (p *Plan) metrics() []*metric.Desc {
 	}
 	for i := range p.Cases {
 		add(p.Cases[i].Params)
-		for j := range p.Arms { // a subject may bring metrics of its own
+		for j := range p.Arms { // a subject may add metrics
 			add(p.params(&p.Cases[i], &p.Arms[j]))
 		}
 	}
 	return out
 }
 
-// Commands are what opening an arm and one run of a case in it would start.
+// Commands are the commands started by opening an arm and by one run of a case in it.
 func (p *Plan) Commands(a *Arm, c *Case) ([]host.Cmd, error) {
 	job, err := p.Workload.Job(p.params(c, a))
 	if err != nil {

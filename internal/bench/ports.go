@@ -12,8 +12,8 @@ import (
 // portNames are the placeholders of a job's ports.
 var portNames = []string{"{port}", "{port2}", "{port3}"}
 
-// onPorts puts the server's address and ports in the place of their names, in a
-// copy of the job.
+// onPorts replaces the placeholders of the server's address and ports, in a copy of the
+// job.
 func onPorts(job Job, address string, ports []int) Job {
 	pairs := []string{"{host}", address}
 	for i, p := range ports {

@@ -18,20 +18,20 @@ import (
 // Counters reads the monitor's sources around a run.
 type Counters interface {
 	Begin(context.Context) error
-	// Window narrows what is counted: it begins, or ends, now. Without it, what is
-	// counted is all between Begin and End.
+	// Window narrows the counted time: it begins, or ends, now. Without it, everything
+	// between Begin and End is counted.
 	Window(ctx context.Context, begins bool)
-	// End returns what was counted for the processes of these names and for the machine.
+	// End returns the counts for the processes with these names and for the machine.
 	End(ctx context.Context, processes []string) (Counted, error)
 }
 
-// Counted is what the counters say of a run.
+// Counted is the counters' result for a run.
 type Counted struct {
 	Counters []result.Counter
 	// Host are events of the whole machine, for result.Run.HostCounters.
 	Host []result.Counter
-	// CPU are the CPU seconds of the workload's processes from Begin to End, and
-	// Cost those that the counting itself took in the kernel; nil where that is not known.
+	// CPU are the CPU seconds of the workload's processes from Begin to End, and Cost
+	// those that counting used in the kernel; nil if unknown.
 	CPU, Cost *float64
 }
 
@@ -42,7 +42,7 @@ type Options struct {
 	// Counters may be nil; NoCounters then says why.
 	Counters   Counters
 	NoCounters string
-	// UnitCosts are what the counters are priced with; nil without counters.
+	// UnitCosts price the counters; nil without counters.
 	UnitCosts *result.UnitCosts
 	// Client is where the outside of jobs runs; nil is this machine.
 	Client *Client
@@ -50,8 +50,8 @@ type Options struct {
 	Version string
 	Command []string
 	Commit  *result.Commit
-	// Timeout ends a run that hangs; 0 is twenty times the workload's estimate
-	// and at least two minutes.
+	// Timeout ends a hanging run; 0 is twenty times the workload's estimate and at
+	// least two minutes.
 	Timeout time.Duration
 	// Verdict holds the thresholds of guards and verdicts.
 	Verdict verdict.Options
@@ -66,26 +66,26 @@ type Progress struct {
 	Doing string
 	// Last is the run that has just ended; nil between other steps.
 	Last *result.Run
-	// Left is the expected time to the end; 0 while it is not known.
+	// Left is the expected time to the end; 0 while unknown.
 	Left time.Duration
 }
 
-// ErrArm is wrapped when an environment failed so often from the start that
-// there is nothing to compare it with. The others went on while there were two of
-// them; the document is finished and says so.
+// ErrArm is wrapped if an environment failed so often from the start that there is
+// nothing to compare it with. The others continued while there were two of them; the
+// document is finished and says so.
 var ErrArm = errors.New("nothing to compare")
 
-// ErrStopped is wrapped when the context ended within an experiment.
+// ErrStopped is wrapped if the context ended during an experiment.
 var ErrStopped = errors.New("stopped")
 
-// ErrLeft is wrapped when an environment could not be taken down, and nothing
-// else went wrong: the document is finished.
+// ErrLeft is wrapped if an environment could not be taken down, and nothing else went
+// wrong: the document is finished.
 var ErrLeft = errors.New("parts of it are left behind")
 
-// ErrKept is wrapped where an experiment ended before its end and its runs are kept.
+// ErrKept is wrapped if an experiment ended early and its runs are kept.
 var ErrKept = errors.New("completed runs are kept")
 
-// errAnew is wrapped where what was begun cannot be gone on with.
+// errAnew is wrapped if the begun experiment cannot be continued.
 var errAnew = errors.New("start over")
 
 // giveUp is the number of failed runs, without a good one, after which an arm
@@ -105,7 +105,7 @@ func Run(ctx context.Context, p *Plan, o Options, path string) (*result.Experime
 	return execute(ctx, p, o, doc, stream, path)
 }
 
-// Resume goes on with an experiment that stopped before its end.
+// Resume continues an experiment that stopped early.
 func Resume(ctx context.Context, l Lists, o Options, path string) (*result.Experiment, error) {
 	doc, stream, err := result.Resume(path)
 	if err != nil {
@@ -118,8 +118,8 @@ func Resume(ctx context.Context, l Lists, o Options, path string) (*result.Exper
 	return execute(ctx, p, o, doc, stream, path)
 }
 
-// Begun is the plan of the experiment that was begun at path, finished or not, with the
-// passes that follow it.
+// Begun is the plan of the experiment begun at path, finished or not, with the passes
+// that follow it.
 func Begun(l Lists, o Options, path string) (*Plan, error) {
 	doc, stream, err := result.Resume(path)
 	if errors.Is(err, result.ErrFinished) {
@@ -155,7 +155,7 @@ func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, st
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrStopped) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)
 	}
-	var left error // by an environment that could not be taken down; what was measured stands
+	var left error // an environment could not be taken down; the measurements stand
 	for label, e := range s.envs {
 		if cerr := e.Close(); cerr != nil {
 			left = errors.Join(left, fmt.Errorf("close environment %s: %w: %w", label, ErrLeft, cerr))
@@ -245,8 +245,8 @@ func (s *session) progress(p Progress) {
 	}
 }
 
-// hopeless gives an arm up that only ever failed; its error says that too few others are
-// left to go on.
+// hopeless gives up an arm that has only failed; its error says that too few others are
+// left to continue.
 func (s *session) hopeless(label string) error {
 	failed, last := 0, ""
 	for i := range s.doc.Runs {
@@ -267,7 +267,7 @@ func (s *session) hopeless(label string) error {
 	return s.givenUp()
 }
 
-// givenUp says which arms were given up, and why; nil where none was.
+// givenUp says which arms were given up, and why; nil if none was.
 func (s *session) givenUp() error {
 	var errs []error
 	for i := range s.Arms {

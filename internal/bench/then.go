@@ -16,9 +16,9 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Pass is an experiment that follows from the one before it: the same cases in the
-// same arms, under a load that is a share of what the slower arm can do. Latencies
-// compare under equal load only: at its own capacity every arm has a queue, and the
+// Pass is an experiment that follows from the one before it: the same cases in the same
+// arms, under a load that is a share of the slower arm's capacity. Latencies are only
+// comparable under equal load: at its own capacity every arm has a queue, and the
 // faster one serves more.
 type Pass struct {
 	Name string `yaml:"name"`
@@ -32,11 +32,11 @@ type Pass struct {
 	Margin  Percent `yaml:"margin"`
 }
 
-// Share is a ratio above 0 that is written as 80% or 0.8; above 100% it asks for more
-// than there is, for a sweep through saturation.
+// Share is a ratio above 0, written as 80% or 0.8; above 100% it exceeds the capacity,
+// for a sweep through saturation.
 type Share float64
 
-// mostShare bounds what a saturation sweep offers.
+// mostShare bounds the load of a saturation sweep.
 const mostShare = 10
 
 // UnmarshalYAML reads the notation.
@@ -55,11 +55,11 @@ func (s *Share) UnmarshalYAML(n *yaml.Node) error {
 
 func (s Share) String() string { return strconv.FormatFloat(100*float64(s), 'g', 4, 64) + "%" }
 
-// rateParam is the parameter by which workloads with an open loop are offered a rate
-// in requests per second.
+// rateParam is the parameter by which open-loop workloads are offered a rate in
+// requests per second.
 const rateParam = "rate"
 
-// check says what is wrong with a pass of an experiment.
+// check returns what is wrong with a pass of an experiment.
 func (t *Pass) check() error {
 	switch {
 	case t.Name == "" || strings.ContainsAny(t.Name, "/ "):
@@ -80,7 +80,7 @@ func (t *Pass) check() error {
 	return nil
 }
 
-// passesOf and plannedOf turn the passes of a plan into the document's form and back.
+// passesOf and plannedOf convert the passes of a plan to the document's form and back.
 func passesOf(planned []Pass) []result.Pass {
 	var out []result.Pass
 	for _, t := range planned {
@@ -111,13 +111,13 @@ func (t *Pass) Runs(p *Plan) int {
 }
 
 // Next is the plan of a pass, from the document of the experiment before it. A case
-// without capacity in some arm is an error.
+// without a capacity in some arm is an error.
 func (t *Pass) Next(p *Plan, doc *result.Experiment) (*Plan, error) {
 	return t.after(p, func(cas string) (float64, error) { return slowest(doc, p, cas) })
 }
 
-// possible refuses a pass that no capacity would make possible: it is known before the
-// hours that the experiment before it may take.
+// possible refuses a pass that no capacity would make possible, before the hours that
+// the first experiment may take.
 func (t *Pass) possible(p *Plan) error {
 	const any = 1000 // requests per second
 	next, err := t.after(p, func(string) (float64, error) { return any, nil })
@@ -134,7 +134,7 @@ func (t *Pass) possible(p *Plan) error {
 	return nil
 }
 
-// after is the plan of a pass where the slower arm can do as much in a case.
+// after is the plan of a pass for the slower arm's capacity in a case.
 func (t *Pass) after(p *Plan, capacity func(cas string) (float64, error)) (*Plan, error) {
 	d := primaryOf(p)
 	if d == nil || d.Better != metric.Higher || !slices.ContainsFunc(p.Workload.Params, func(x Param) bool { return x.Name == rateParam }) {
@@ -200,7 +200,7 @@ func slowest(doc *result.Experiment, p *Plan, cas string) (float64, error) {
 	return least, nil
 }
 
-// round writes a rate with three digits, which is closer than the capacity is known.
+// round writes a rate with three digits, more than the precision of the capacity.
 func round(v float64) string {
 	last := math.Floor(math.Log10(v)) - 2 // the exponent of the third digit
 	unit := math.Pow(10, last)

@@ -14,7 +14,7 @@ import (
 )
 
 // toolchain says what a program was built with: Go's build information, or the
-// compiler's note in the .comment section of an ELF file; "" when it says neither.
+// compiler's note in the .comment section of an ELF file; "" if there is neither.
 func toolchain(program []byte) string {
 	if b, err := buildinfo.Read(bytes.NewReader(program)); err == nil {
 		for _, s := range b.Settings {
@@ -39,7 +39,7 @@ func toolchain(program []byte) string {
 	return strings.TrimSpace(strings.Join(strings.FieldsFunc(string(text), func(r rune) bool { return r == 0 }), "; "))
 }
 
-// workers say of each program of a job how and when it was built.
+// workers say for each program of a job how and when it was built.
 func workers(h *host.Host, j Job) map[string]string {
 	out := map[string]string{}
 	for _, f := range j.Files {
@@ -64,8 +64,8 @@ func workers(h *host.Host, j Job) map[string]string {
 	return out
 }
 
-// ask adds what only programs inside an environment can say: the versions of
-// the workload's tools, and the mode of NVIDIA cards. What does not answer is
+// ask adds what only programs inside an environment can report: the versions of the
+// workload's tools, and the mode of NVIDIA cards. A program that does not answer is
 // left out.
 func (s *session) ask(ctx context.Context, env Environment, rec *result.Environment) {
 	for _, t := range s.Workload.Tools {
@@ -90,7 +90,7 @@ func (s *session) ask(ctx context.Context, env Environment, rec *result.Environm
 	}
 }
 
-// firstWords is the first line that says anything.
+// firstWords is the first nonempty line.
 func firstWords(b []byte) string {
 	for line := range strings.Lines(string(b)) {
 		if line = strings.TrimSpace(line); line != "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Only leaves an experiment the environments with these labels, in its own order, so
-// that the first of those that are left is the baseline.
+// Only limits an experiment to the environments with these labels, in its own order, so
+// the first remaining one is the baseline.
 func (e *Experiment) Only(labels []string) error {
 	var have []string
 	for _, env := range e.Environments {

@@ -19,9 +19,9 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// Paths are the patterns to give to the worker's mode capture: all that this
-// package and the detectors of package tee/kinds read. "@cgroup/FILE" is the
-// file of that name in the worker's own cgroups and in those above them.
+// Paths are the patterns to give to the worker's mode capture: everything that this
+// package and the detectors of package tee/kinds read. "@cgroup/FILE" is the file of
+// that name in the worker's own cgroups and in those above them.
 func Paths() []string { return slices.Clone(paths) }
 
 var paths = strings.Fields(`
@@ -74,8 +74,8 @@ var paths = strings.Fields(`
 // lines "name value".
 const factsFile = "/.teescope-facts"
 
-// What a capture may hold at most. The worker cuts files at a MiB; the rest keeps
-// a broken or hostile environment from filling the disk.
+// Limits of a capture. The worker truncates files at a MiB; the rest keeps a broken or
+// hostile environment from filling the disk.
 const (
 	maxEntries = 100_000
 	maxBytes   = 256 << 20
@@ -97,7 +97,7 @@ type Entry struct {
 	Path string // absolute and clean
 	// Data is the contents of a file or the target of a link.
 	Data []byte
-	// Err is why an "error" could not be read or looked at.
+	// Err is why an "error" could not be read or examined.
 	Err error
 }
 
@@ -108,13 +108,13 @@ type Contents struct {
 	MSR   map[uint32]uint64
 	NoMSR map[uint32]error
 	Facts map[string]string
-	// Entries have different paths, and none lies below another's file or link.
+	// Entries have different paths, and none is below another's file or link.
 	Entries []Entry
 }
 
-// Parse reads what the worker's mode capture printed; its format is described
-// there. Text before the first line of the capture is passed over, as a console
-// shows the kernel's. A capture that was cut off or damaged is an error.
+// Parse reads the output of the worker's mode capture; its format is described there.
+// Text before the capture's first line is skipped, because a console also shows the
+// kernel's. A truncated or damaged capture is an error.
 func Parse(capture []byte) (*Contents, error) {
 	c := &Contents{CPUID: map[[2]uint32][4]uint32{}, MSR: map[uint32]uint64{}, NoMSR: map[uint32]error{}, Facts: map[string]string{}}
 	seen := map[string]bool{}
@@ -214,8 +214,8 @@ func (c *Contents) line(text string, seen map[string]bool) error {
 	return nil
 }
 
-// flat checks that no path lies below another that is not a folder: unpacking
-// would follow a link out of the folder that it unpacks into.
+// flat checks that no path is below another that is not a folder: unpacking would
+// follow a link out of its folder.
 func (c *Contents) flat() error {
 	leaf := map[string]bool{}
 	for _, e := range c.Entries {
@@ -256,7 +256,7 @@ func errno(s string) (error, error) {
 	return syscall.Errno(n), nil
 }
 
-// unescape undoes the worker's \\, \n, \t and \xHH.
+// unescape reverts the worker's \\, \n, \t and \xHH.
 func unescape(s string) ([]byte, error) {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {

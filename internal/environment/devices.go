@@ -13,8 +13,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// disks lists block devices with a size, without those that are only views of
-// memory or of files.
+// disks lists block devices with a size, except those that are only views of memory or
+// of files.
 func (s *scene) disks() {
 	sizes, _ := s.Glob("/sys/block/*/size")
 	for _, f := range sizes {
@@ -56,9 +56,9 @@ func (s *scene) encrypted(layer, how string) {
 	s.Software.Encryption[layer] = how
 }
 
-// nics lists network interfaces that have a device. Bridges and the host's ends
-// of containers' links come and go; they are listed only where there is nothing
-// else, which is so inside a container.
+// nics lists network interfaces with a device. Bridges and the host's ends of
+// containers' links come and go; they are listed only if there is nothing else, as
+// inside a container.
 func (s *scene) nics() {
 	files, _ := s.Glob("/sys/class/net/*/mtu")
 	var virtual []result.NIC
@@ -111,8 +111,8 @@ func (s *scene) nics() {
 
 var nvrm = regexp.MustCompile(`\b\d+\.\d+(\.\d+)*\b`)
 
-// gpus lists compute and graphics cards: NVIDIA's from its driver's files, others
-// from their PCI class. Emulated and management displays are no GPUs.
+// gpus lists compute and graphics cards: NVIDIA's from its driver's files, others from
+// their PCI class. Emulated and management displays are not GPUs.
 func (s *scene) gpus() {
 	// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build ..."
 	driver := nvrm.FindString(s.optional("/proc/driver/nvidia/version"))
@@ -145,10 +145,10 @@ func (s *scene) gpus() {
 	}
 }
 
-// GPUs reads the output of "nvidia-smi -q -x" and, where it was to be had, that
-// of "nvidia-smi conf-compute -f", which alone names the mode of confidential
-// computing. Without it the mode is "on" where protected memory is set aside,
-// which needs it, and empty otherwise.
+// GPUs reads the output of "nvidia-smi -q -x" and, if available, that of "nvidia-smi
+// conf-compute -f", which alone names the mode of confidential computing. Without it
+// the mode is "on" if protected memory is set aside, which requires it, and empty
+// otherwise.
 func GPUs(smi, confCompute []byte) ([]result.GPU, error) {
 	log, err := tee.ParseNVIDIA(smi)
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package environment says in what surroundings a benchmark ran and what
-// disturbed it. Capture reads the machine, from inside an arm where the worker's
-// capture was unpacked; Fingerprint and Diff say whether two arms are the same;
-// a Watcher reads what else happened during one run.
+// Package environment describes the surroundings of a benchmark and what disturbed it.
+// Capture reads the machine, from inside an arm if the worker's capture was unpacked;
+// Fingerprint and Diff say whether two arms are the same; a Watcher reads what else
+// happened during one run.
 //
-// It reads files and CPUID only: no command runs and nothing goes over the
-// network, so what only a cloud's metadata service knows stays unknown. What
-// could not be read is empty with the reason, never a guess.
+// It reads only files and CPUID: no command runs and nothing goes over the network, so
+// facts known only to a cloud's metadata service stay unknown. An unreadable field is
+// empty with the reason, never a guess.
 package environment
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// Capture describes the machine behind h, which is the arm itself where h is an
-// unpacked capture. Missing names every field that stays empty, by its JSON path
-// in the environment, and why. Identity, launcher and subject of the arm are the
-// caller's to fill in, and GPUs may be refined with the output of nvidia-smi.
+// Capture describes the machine behind h, which is the arm itself if h is an unpacked
+// capture. Missing names every empty field, by its JSON path in the environment, with
+// the reason. The caller fills in identity, launcher and subject of the arm, and may
+// refine GPUs with the output of nvidia-smi.
 func Capture(h *host.Host, detected []tee.Detection) result.Environment {
 	s := &scene{Host: h, learned: readFacts(h)}
 	s.Missing = map[string]string{}
@@ -39,22 +39,22 @@ func Capture(h *host.Host, detected []tee.Detection) result.Environment {
 	return s.Environment
 }
 
-// scene is an environment in the making.
+// scene is an environment under construction.
 type scene struct {
 	*host.Host
 	result.Environment
 	learned map[string]string // by the worker's system calls
 }
 
-// miss notes why a field is empty. The first reason stays.
+// miss records why a field is empty. The first reason is kept.
 func (s *scene) miss(field, format string, args ...any) {
 	if s.Missing[field] == "" {
 		s.Missing[field] = fmt.Sprintf(format, args...)
 	}
 }
 
-// text returns the first of the files that can be read, without white space
-// around it. When there is none the field is missing.
+// text returns the first readable file, without surrounding white space. If there is
+// none, the field is missing.
 func (s *scene) text(field string, names ...string) string {
 	var first error
 	for _, n := range names {
@@ -65,7 +65,7 @@ func (s *scene) text(field string, names ...string) string {
 		if err == nil {
 			err = fmt.Errorf("%s is empty", n)
 		}
-		// Not being allowed to read says more than not being there.
+		// A denied permission is more informative than a missing file.
 		if first == nil || errors.Is(first, fs.ErrNotExist) && !errors.Is(err, fs.ErrNotExist) {
 			first = err
 		}
@@ -74,13 +74,13 @@ func (s *scene) text(field string, names ...string) string {
 	return ""
 }
 
-// optional returns a file's text, or "" without a word.
+// optional returns a file's text, or "" silently.
 func (s *scene) optional(name string) string {
 	v, _ := s.ReadString(name)
 	return v
 }
 
-// reason words an error for the reader of a document.
+// reason phrases an error for the reader of a document.
 func reason(err error) string {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +89,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// chosen returns the word in brackets of a file like "always [madvise] never", or
-// the whole text without one.
+// chosen returns the bracketed word of a file like "always [madvise] never", or the
+// whole text without one.
 func chosen(v string) string {
 	if word, ok := machine.Chosen(v); ok {
 		return word
@@ -98,16 +98,16 @@ func chosen(v string) string {
 	return v
 }
 
-// tee says what the detectors found. Only a guest's TEE protects what runs here;
-// a host's is offered to others, and a process in an enclave does not see it, so
-// there the launcher has the word.
+// tee records what the detectors found. Only a guest's TEE protects what runs here. A
+// host's TEE is offered to others, and a process in an enclave does not see it, so for
+// these the launcher decides.
 func (s *scene) tee(detected []tee.Detection) {
 	t := &s.TEE
 	t.Type, t.Facts, t.Settings = "none", tee.Found(detected), map[string]string{}
 	for _, d := range detected {
 		switch {
 		// SGX protects processes, NVIDIA's mode protects cards, and a host protects its
-		// guests: whether the machine has them does not say what this arm is.
+		// guests: that the machine has them does not describe this arm.
 		case d.State == tee.Unknown && d.Kind.Name != "sgx" && d.Kind.Name != "nvidia-cc" && !strings.HasSuffix(d.Kind.Name, "-host") && !t.Active:
 			t.Type = "unknown"
 			s.miss("tee.type", "%s: %s", d.Kind.Name, d.Err)
@@ -137,8 +137,8 @@ func (s *scene) tee(detected []tee.Detection) {
 	}
 }
 
-// undetected looks for signs of protection that no detector can judge, so that
-// "none" is not said where it is not known.
+// undetected looks for signs of protection that no detector can judge, so "none" is not
+// claimed if it is unknown.
 func (s *scene) undetected() {
 	why := ""
 	if said := s.learned["cpuid"]; strings.Contains(said, "illegal") {

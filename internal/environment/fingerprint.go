@@ -141,8 +141,8 @@ func properties(e *result.Environment) []property {
 	return out
 }
 
-// step is what memory sizes are rounded to: from boot to boot the kernel keeps a
-// little more or less for itself.
+// step is the rounding of memory sizes: the kernel's own share varies slightly from
+// boot to boot.
 const step = 256 << 20
 
 func steps(n int64) int64 { return (n + step - 1) / step * step }
@@ -157,9 +157,9 @@ func series(release string) string {
 	return part[0] + "." + minor
 }
 
-// Fingerprint sets the environment's two fingerprints, from the fields that the
-// comment at properties lists. A field that could not be read counts as one that
-// is empty, so that a run with fewer privileges has another fingerprint.
+// Fingerprint sets the environment's two fingerprints, from the fields listed at
+// properties. An unreadable field counts as empty, so a run with fewer privileges has
+// another fingerprint.
 func Fingerprint(e *result.Environment) {
 	all, class := sha256.New(), sha256.New()
 	for _, p := range properties(e) {
@@ -176,10 +176,9 @@ func Fingerprint(e *result.Environment) {
 	e.Class = "sha256:" + hex.EncodeToString(class.Sum(nil))
 }
 
-// Diff lists the comparison-relevant fields in which b differs from a, by JSON
-// path, in alphabetical order. A field that is missing in one of them is not
-// known to differ and is left out; their Missing says why. So are digests where
-// one of them has taken none.
+// Diff lists the comparison-relevant fields in which b differs from a, by JSON path, in
+// alphabetical order. A field missing in one of them is not known to differ and is left
+// out; their Missing says why. The same holds for digests if one of them has none.
 func Diff(a, b *result.Environment) []result.Difference {
 	left, right := map[string]string{}, map[string]string{}
 	for _, p := range properties(a) {
@@ -199,7 +198,7 @@ func Diff(a, b *result.Environment) []result.Difference {
 	return out
 }
 
-// missing reports whether a field, or what it is part of, could not be read.
+// missing reports whether a field, or its parent, could not be read.
 func missing(e *result.Environment, path string) bool {
 	if e.Digests == nil && strings.HasPrefix(path, "digests.") {
 		return true

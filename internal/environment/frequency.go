@@ -12,11 +12,11 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// most CPUs whose frequency is read at one time, where each takes a read.
+// most CPUs whose frequency is read at one time, if each needs a read.
 const most = 8
 
-// speeds reads the frequency of the CPUs that work. Idle ones would tell of the
-// governor's rest, not of the run.
+// speeds reads the frequency of the busy CPUs. Idle ones would show the governor's idle
+// state, not the run.
 type speeds struct {
 	*host.Host
 	files bool // scaling_cur_freq of each CPU; else /proc/cpuinfo for all
@@ -99,7 +99,7 @@ func (s *speeds) listed(cpus []int) []float64 {
 	return out
 }
 
-// sampler reads frequencies every so often until it is ended.
+// sampler reads frequencies at intervals until it is ended.
 type sampler struct {
 	stop chan struct{}
 	out  chan []float64
@@ -135,7 +135,7 @@ func (s *speeds) start(before map[int]times) *sampler {
 	return a
 }
 
-// end stops the readings, waits for the goroutine and returns what it read.
+// end stops the readings, waits for the goroutine and returns the results.
 func (a *sampler) end() []float64 {
 	close(a.stop)
 	return <-a.out

@@ -12,7 +12,7 @@ import (
 
 const cpuDir = machine.CPUDir
 
-// cpu fills in what is known of processors.
+// cpu fills in what is known about the processors.
 func (s *scene) cpu() {
 	info, _ := machine.ReadCPUInfo(s.Host)
 	s.model(info)
@@ -26,7 +26,7 @@ func (s *scene) cpu() {
 func (s *scene) model(info machine.CPUInfo) {
 	hw, c := &s.Hardware, machine.IdentifyCPU(s.Host, info)
 	hw.CPUVendor, hw.CPUModel, hw.CPUFamily, hw.Microcode = c.Vendor, c.Model, c.Family, c.Microcode
-	// KVM's answer when it was given no revision.
+	// KVM's default when no revision is given.
 	if hw.Microcode == "0xffffffff" {
 		hw.Microcode = ""
 		s.miss("hardware.microcode", "the hypervisor hides the revision")
@@ -80,7 +80,7 @@ func field(h *host.Host, file, name string) string {
 	return ""
 }
 
-// switches are the settings that change a CPU's speed.
+// switches are the settings that affect a CPU's speed.
 func (s *scene) switches() {
 	hw := &s.Hardware
 	hw.SMT = s.text("hardware.smt", cpuDir+"smt/control")

@@ -6,7 +6,7 @@ import (
 	"github.com/teescope/teescope/internal/machine"
 )
 
-// software fills in the kernel, what is below it and what limits its processes.
+// software fills in the kernel, the layers below it and the limits of its processes.
 func (s *scene) software() {
 	sw := &s.Software
 	if sw.Kernel = s.optional("/proc/sys/kernel/osrelease"); sw.Kernel == "" {
@@ -25,7 +25,7 @@ func (s *scene) software() {
 		s.miss("software.hypervisor", "this architecture has no CPUID, and /sys/hypervisor/type does not exist")
 	}
 	sw.ClockSource = s.clock()
-	// What the harness finds. It replaces this where a run drops or bypasses the cache.
+	// As found by the harness. Replaced if a run drops or bypasses the cache.
 	sw.CachePolicy = "as found"
 	sw.Limits = map[string]string{}
 	if g, err := machine.OwnCgroups(s.Host); err == nil {
@@ -42,7 +42,7 @@ func (s *scene) software() {
 	}
 }
 
-// libc is the environment's C library. The worker is static and uses none.
+// libc is the environment's C library. The worker is static and does not use it.
 func (s *scene) libc() string {
 	// "GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36."
 	if _, v, ok := strings.Cut(s.learned["libc"], "release version "); ok {

@@ -25,8 +25,8 @@ const userHz = 100
 // shares of them mean anything.
 const fewTicks = 10
 
-// Watcher reads what disturbs a run, on the machine where the harness is. It is
-// for one run at a time: Begin, the run, End, and again.
+// Watcher reads what disturbs a run, on the harness's machine. It serves one run at a
+// time: Begin, the run, End, and again.
 type Watcher struct {
 	h         *host.Host
 	groups    *machine.Cgroups
@@ -38,8 +38,8 @@ type Watcher struct {
 	sampler   *sampler
 }
 
-// Watch finds out what can be watched on h. Without CPU times, in /proc/stat,
-// nothing that matters can be, and it is an error.
+// Watch finds out what can be watched on h. Without CPU times, in /proc/stat, nothing
+// relevant can be, and it is an error.
 func Watch(h *host.Host) (*Watcher, error) {
 	if _, err := readTimes(h); err != nil {
 		return nil, fmt.Errorf("watch for interference: %w", err)
@@ -51,7 +51,7 @@ func Watch(h *host.Host) (*Watcher, error) {
 	return w, nil
 }
 
-// Clock is the machine's clock source now, "" where the kernel does not say.
+// Clock is the machine's current clock source, "" if the kernel does not say.
 func (w *Watcher) Clock() string {
 	s, _ := w.h.ReadString("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	return s
@@ -72,8 +72,8 @@ type snapshot struct {
 	load                               reading
 }
 
-// Begin notes the state before a run. Each Begin needs its End, also when the
-// run is given up: until then the frequency is read once a second.
+// Begin records the state before a run. Each Begin needs its End, even if the run is
+// abandoned: until then the frequency is read once a second.
 func (w *Watcher) Begin() {
 	if w.sampler != nil {
 		w.sampler.end()
@@ -85,10 +85,9 @@ func (w *Watcher) Begin() {
 	}
 }
 
-// End says what happened since Begin. own is the CPU time in seconds of what was
-// run on purpose (the workload, a load generator); the harness's own is known.
-// What others used is the rest, so time of the workload that own does not count
-// is taken for foreign.
+// End reports what happened since Begin. own is the CPU time in seconds of what was run
+// on purpose (the workload, a load generator); the harness's own is known. The rest is
+// what others used, so the workload's time that own omits counts as foreign.
 func (w *Watcher) End(own float64) result.Interference {
 	i := result.Interference{Missing: map[string]string{}}
 	if w.before == nil {
@@ -121,7 +120,7 @@ func (w *Watcher) End(own float64) result.Interference {
 	} else {
 		i.Missing["memory_pressure_ratio"] = "no time has passed"
 	}
-	// Either alone is a value; what it leaves out is reported with it.
+	// Either one alone is a value; its omission is reported with it.
 	const heat, quota = "throttle_events.thermal", "throttle_events.quota"
 	i.ThrottleEvents = since(heat, 1, before.overheat, after.overheat)
 	if n := since(quota, 1, before.quota, after.quota); i.ThrottleEvents == nil {
