@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -167,4 +168,22 @@ func TestHelperOf(t *testing.T) {
 			t.Errorf("%s: %q, want %q", process, got, want)
 		}
 	}
+}
+
+// TestTimed: of the histograms that prices come from, a run has the sum and the number.
+func TestTimed(t *testing.T) {
+	d := &metric.Desc{Name: explain.EnclaveFaultTime, Kind: metric.Histogram, Help: "Time."}
+	other := &metric.Desc{Name: "tee_syscall_duration_seconds", Kind: metric.Histogram, Help: "Time."}
+	hist := func(sum float64, counts ...uint64) *metric.Hist {
+		return &metric.Hist{Bounds: []float64{1e-6, 1e-3}, Counts: counts, Sum: sum}
+	}
+	r := &fakeReader{samples: []metric.Sample{{Desc: d, Hist: hist(0.25, 10, 0, 5)}, {Desc: other, Hist: hist(1, 1, 1, 1)}}}
+	c := counting(t, map[string]any{"sgx": r}, map[string][]*metric.Desc{"sgx": {d, other}})
+	r.samples = []metric.Sample{{Desc: d, Hist: hist(0.75, 10, 100, 6)}, {Desc: other, Hist: hist(2, 2, 2, 2)}}
+	got, err := c.End(t.Context(), []string{"app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const note = " machine partial counted for the whole machine"
+	check(t, "counters", written(got.Counters), []string{d.Name + "_countmap[] 101" + note, d.Name + "_summap[] 0.5" + note})
 }
