@@ -50,6 +50,7 @@ func (k *Catalog) Compared(e *result.Experiment, c *result.Comparison) Tree {
 	if len(t.Rows) == 0 {
 		return t
 	}
+	t.TEE = t.group()
 	t.Rows = foldCounters(t.Rows)
 	t.Unexplained = t.Active.minus(sum(explained...))
 	if kept != nil {
@@ -106,7 +107,7 @@ func RowsOf(all []result.Attribution, c *result.Comparison) []result.Attribution
 // compared is the row of an attribution, without its share.
 func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 	ev := eventOf(a)
-	r := Row{ID: a.Counter, Title: ev.Title(), Part: Kernel, Cause: a.Cause, Reason: a.Reason}
+	r := Row{ID: a.Counter, Title: ev.Title(), Part: Kernel, Cause: a.Cause, Reason: a.Reason, TEE: ev.tee()}
 	if ev.Metric == "" {
 		r.Title = a.Counter
 	}

@@ -121,6 +121,14 @@ const (
 	BusyCPU          = "node_cpu_seconds_total"
 )
 
+// ofTEE are the beginnings of the names of what a TEE does.
+var ofTEE = []string{"tee_sgx_", "tee_vm_", "tee_guest_", "tee_swiotlb_", "tee_private_memory_", "tee_memory_accepted_"}
+
+// tee reports whether an event is what a TEE does.
+func (e Event) tee() bool {
+	return slices.ContainsFunc(ofTEE, func(prefix string) bool { return strings.HasPrefix(e.Metric, prefix) })
+}
+
 // Timed are the histograms whose sum and number a run keeps, beside its counters: what
 // one event takes.
 var Timed = []string{EnclaveFaultTime}

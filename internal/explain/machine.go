@@ -132,13 +132,20 @@ func (t Tree) group() *Group {
 	var parts []string
 	var share Amount
 	for _, r := range t.Rows {
-		if r.TEE && r.Share.Value > 0 {
+		if r.TEE && r.Share.Value >= smallShare {
 			share = share.plus(r.Share)
 			parts = append(parts, fmt.Sprintf("%s %s", r.Title, metric.Percent(r.Share.Value)))
 		}
 	}
 	if parts == nil {
 		return nil
+	}
+	if t.Baseline != "" {
+		whole := "of the time by which an operation takes longer"
+		if t.Active.Value < 0 {
+			whole = "of the time that an operation saves"
+		}
+		return &Group{Share: share, Title: fmt.Sprintf("Events of the TEE are %s %s in %s: %s.", share.percent(), whole, t.Subject, strings.Join(parts, ", "))}
 	}
 	share.Low, share.High = max(0, share.Low), min(math.Max(1, share.Value), share.High)
 	return &Group{Share: share, Title: fmt.Sprintf("The TEE costs %s %s of its active time: %s.", t.Subject, share.percent(), strings.Join(parts, ", "))}

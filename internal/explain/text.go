@@ -106,6 +106,9 @@ func (t *Text) Tree(tree Tree, causes []FoundCause) {
 
 // head says whose time it is, and how much.
 func (t *Text) head(tree Tree) {
+	if tree.TEE != nil {
+		defer t.Wrap("", tree.TEE.Title)
+	}
 	if tree.Baseline != "" {
 		words := fmt.Sprintf("%s against %s, %s:", tree.Subject, tree.Baseline, tree.Case)
 		switch {
@@ -127,9 +130,6 @@ func (t *Text) head(tree Tree) {
 		tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), requests, tree.Active.time(), tree.Per))
 	if tree.Queued.Value > 0 {
 		t.Wrap("", fmt.Sprintf("They also waited %s a %s for a free CPU.", tree.Queued.time(), tree.Per))
-	}
-	if tree.TEE != nil {
-		t.Wrap("", tree.TEE.Title)
 	}
 }
 

@@ -67,24 +67,25 @@ func TestCause(t *testing.T) {
 		base, treat map[string]float64
 		cpu         [2]float64
 		unexplained float64
+		tee         bool     // what is explained is the TEE's
 		want        []string // words of the sentence; none: there is none
 	}{
-		{"clock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="clock_gettime"}`: 16}, [2]float64{10e-6, 14e-6}, 0.2,
+		{"clock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="clock_gettime"}`: 16}, [2]float64{10e-6, 14e-6}, 0.2, false,
 			[]string{"Of the time by which an operation takes longer in gramine-sgx, at least 80 % goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
-		{"lock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2, waitSeconds + `{call="futex",state="lock"}`: 20e-6, waitSeconds + `{call="read",state="sleep"}`: 1}, [2]float64{10e-6, 14e-6}, 1.4 / 24,
+		{"lock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2, waitSeconds + `{call="futex",state="lock"}`: 20e-6, waitSeconds + `{call="read",state="sleep"}`: 1}, [2]float64{10e-6, 14e-6}, 1.4 / 24, false,
 			[]string{"94.2 %", "waiting for locks", "+20 µs asleep in futex per operation, +2 voluntary switches per operation at 1 µs", "hold the lock for less time"}},
-		{"wake-ups without locks", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2}, [2]float64{10e-6, 14e-6}, 0.35,
+		{"wake-ups without locks", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="futex"}`: 3, switches + `{kind="voluntary"}`: 2}, [2]float64{10e-6, 14e-6}, 0.35, false,
 			[]string{"65 %", "putting threads to sleep", "+2 voluntary switches"}},
-		{"faults of a gain", 0.5, map[string]float64{pageFaults + `{cause="write",space="user"}`: 10}, map[string]float64{read: 1}, [2]float64{15e-6, 5e-6}, 0.52,
+		{"faults of a gain", 0.5, map[string]float64{pageFaults + `{cause="write",space="user"}`: 10}, map[string]float64{read: 1}, [2]float64{15e-6, 5e-6}, 0.52, false,
 			[]string{"Of the time that an operation saves in gramine-sgx, 50 % went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
-		{"bounce buffers", 2, map[string]float64{read: 1, bounced: 0}, map[string]float64{read: 1, bounced: 81920}, [2]float64{10e-6, 14e-6}, 0,
+		{"bounce buffers", 2, map[string]float64{read: 1, bounced: 0}, map[string]float64{read: 1, bounced: 81920}, [2]float64{10e-6, 14e-6}, 0, true,
 			[]string{"100 % goes into copying data through bounce buffers", "+8.19e+04 swiotlb bounced bytes (vda) per operation at"}},
-		{"EPC paging", 2, map[string]float64{faults: 0, explain.EnclavePages + `{operation="loaded_back"}`: 0}, map[string]float64{faults: 0.3, explain.EnclavePages + `{operation="loaded_back"}`: 0.3, explain.EnclaveFaultTime + "_sum": 3e-6, explain.EnclaveFaultTime + "_count": 0.3}, [2]float64{10e-6, 14e-6}, 0.25,
+		{"EPC paging", 2, map[string]float64{faults: 0, explain.EnclavePages + `{operation="loaded_back"}`: 0}, map[string]float64{faults: 0.3, explain.EnclavePages + `{operation="loaded_back"}`: 0.3, explain.EnclaveFaultTime + "_sum": 3e-6, explain.EnclaveFaultTime + "_count": 0.3}, [2]float64{10e-6, 14e-6}, 0.25, true,
 			[]string{"75 % goes into loading enclave pages back into the EPC", "+0.3 faults on enclave memory per operation at 10 µs", "fit into the EPC"}},
-		{"enclave transitions", 2, map[string]float64{entries: 0}, map[string]float64{entries: 1}, [2]float64{10e-6, 14e-6}, 1 - 0.75*4.2e-6/4e-6,
+		{"enclave transitions", 2, map[string]float64{entries: 0}, map[string]float64{entries: 1}, [2]float64{10e-6, 14e-6}, 1 - 0.75*4.2e-6/4e-6, true,
 			[]string{"78.8 % goes into calls into and out of enclaves", "+1 enclave entries (gramine) per operation at 3.15 µs"}},
-		{"nothing but reads", 2, map[string]float64{read: 1}, map[string]float64{read: 11}, [2]float64{10e-6, 14e-6}, 0.5, nil},
-		{"no difference", 1.01, map[string]float64{read: 1}, map[string]float64{read: 2}, [2]float64{10e-6, 10.1e-6}, math.NaN(), nil},
+		{"nothing but reads", 2, map[string]float64{read: 1}, map[string]float64{read: 11}, [2]float64{10e-6, 14e-6}, 0.5, false, nil},
+		{"no difference", 1.01, map[string]float64{read: 1}, map[string]float64{read: 2}, [2]float64{10e-6, 10.1e-6}, math.NaN(), false, nil},
 	} {
 		l := newLab("seconds", "seconds", "lower").add("default", "native", 10, 1, 0.001).add("default", "gramine-sgx", 10, c.cost, 0.001)
 		l.counted("native", c.cpu[0], c.base).counted("gramine-sgx", c.cpu[1], c.treat)
@@ -98,6 +99,11 @@ func TestCause(t *testing.T) {
 			if !strings.Contains(said, w) {
 				t.Errorf("%s: said %q, want %q in it", c.name, said, w)
 			}
+		}
+		if tee := catalog.Compared(l.Experiment, &l.Comparisons[0]).TEE; (tee != nil) != c.tee {
+			t.Errorf("%s: the TEE's part is %+v", c.name, tee)
+		} else if tee != nil && (math.Abs(tee.Share.Value-(1-c.unexplained)) > 1e-9 || !strings.HasPrefix(tee.Title, "Events of the TEE are ")) {
+			t.Errorf("%s: the TEE's part is %+v, want the rest of %v", c.name, tee, c.unexplained)
 		}
 		rests, last := 0, math.Inf(1)
 		for _, a := range l.Attribution {

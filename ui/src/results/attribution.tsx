@@ -20,6 +20,7 @@ export function Attribution({ document }: { document: string }) {
       <h3>
         {t.subject} against {t.baseline}, {t.case}
       </h3>
+      {t.tee && <p>{t.tee.title}</p>}
       <Picture trees={[{ tree: t }]} />
       <Tree tree={t} open={open} toggle={toggle} />
     </section>
