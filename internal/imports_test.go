@@ -19,7 +19,8 @@ const module = "github.com/teescope/teescope/"
 // only rooms above it, so an engine never imports its members, which stand below it.
 // A new arrow is one word here, next to a reason to have it.
 const table = `
-# ground: the machine, numbers, and what a TEE is
+# ground: locks, the machine, numbers, and what a TEE is
+locked:
 host:
 metric:
 stats:
@@ -34,7 +35,7 @@ tee/kinds: host machine tee
 
 # observe
 probe: host metric tee
-probe/bpf: host metric probe
+probe/bpf: host locked metric probe
 servers: host
 probe/sources: host machine metric probe probe/bpf servers tee
 

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // Program is an object of one or more BPF programs that count into one array.
@@ -108,7 +109,7 @@ type Counters struct {
 	memory uint64
 	close  []func(*registry) error
 
-	links locked[links]
+	links locked.Value[links]
 	// guarded is reached through registry.of, so only with the registry locked.
 	guarded ledger
 }
@@ -138,8 +139,8 @@ func (p *Program) open(h *host.Host, limits Limits) (*Counters, error) {
 	if c.program.slots != nil {
 		c.kernel.openMembers(h)
 	}
-	defer c.kernel.unlock()
-	c.kernel.lock().add(c)
+	defer c.kernel.Unlock()
+	c.kernel.Lock().add(c)
 	return c, nil
 }
 
@@ -161,33 +162,33 @@ func (c *Counters) replay(h *host.Host) error {
 
 // Close detaches all hooks and frees the maps.
 func (c *Counters) Close() error {
-	r := c.kernel.lock()
+	r := c.kernel.Lock()
 	delete(r.open, c)
 	if c.program.slots != nil && !c.recorded {
 		_ = r.inherit(c, false) // the others go on without it
 	}
-	c.kernel.unlock()
+	c.kernel.Unlock()
 	return c.release()
 }
 
 // release detaches all hooks and frees what c has.
 func (c *Counters) release() error {
 	err := c.unhook()
-	defer c.kernel.unlock()
-	return errors.Join(err, c.kernel.lock().drop(c))
+	defer c.kernel.Unlock()
+	return errors.Join(err, c.kernel.Lock().drop(c))
 }
 
 // unhook detaches all hooks for good.
 func (c *Counters) unhook() error {
-	defer c.links.unlock()
-	return c.links.lock().remove()
+	defer c.links.Unlock()
+	return c.links.Lock().remove()
 }
 
 // Missed is the number of events for which the kernel did not run a program because one
 // was already running on that CPU.
 func (c *Counters) Missed() (uint64, error) {
-	l := c.links.lock()
-	defer c.links.unlock()
+	l := c.links.Lock()
+	defer c.links.Unlock()
 	var n uint64
 	for _, a := range l.hooks {
 		for _, p := range a.loaded() {

@@ -156,7 +156,7 @@ func TestCauses(t *testing.T) {
 	got := sampled(s, name)
 	t.Logf("%v", got)
 
-	period := s.clock.period.Seconds()
+	period := clockOf(s).period.Seconds()
 	check := func(cause string, want, seconds, deviation float64) {
 		t.Helper()
 		share, z := seconds/truth.ActiveSeconds, 4*deviation/truth.ActiveSeconds
@@ -289,7 +289,7 @@ func TestHandshakesInWindows(t *testing.T) {
 	}, "--name", name, "--seconds", "6", "--seed", "13", "--shares", "handshake=0.5")
 	// The kernel's part of those that were not seen is under the names of its calls.
 	n := got[doing{InUser, Handshake}] + got[doing{InKernel, Handshake}] + got[doing{InKernel, "read"}] + got[doing{InKernel, "write"}]
-	period := s.clock.period.Seconds()
+	period := clockOf(s).period.Seconds()
 	z := 4 * math.Sqrt(n/open+1) * period / truth.ActiveSeconds
 	share, want := n*period/truth.ActiveSeconds, truth.Shares["handshake_inside"]
 	t.Logf("%+v, %v: sampled %.3f ± %.3f", truth, got, share, z)

@@ -78,8 +78,9 @@ func BenchmarkCost(b *testing.B) {
 						b.Fatal(err)
 					}
 					b.Cleanup(func() { p.Close() })
-					l := &attached[1].links.v
+					l := attached[1].links.Lock()
 					l.hooks = append(l.hooks, withProgram(h, p))
+					attached[1].links.Unlock()
 				}
 				attached[1].host = local
 				var off, dispatch, body, both []float64
@@ -218,8 +219,7 @@ func BenchmarkOpen(b *testing.B) {
 			}
 			defer c.Close()
 		}
-		kernelOf(local).lock()
-		kernelOf(local).v.types = weak.Pointer[btf.Cache]{}
-		kernelOf(local).unlock()
+		kernelOf(local).Lock().types = weak.Pointer[btf.Cache]{}
+		kernelOf(local).Unlock()
 	}
 }

@@ -64,12 +64,13 @@ func BenchmarkCostIO(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			before := kernelOf(local).v.runs()
+			open := shared()
+			before := open.runs()
 			for b.Loop() {
 				work()
 			}
-			after := kernelOf(local).v.runs()
-			for _, a := range counters.links.v.hooks {
+			after := open.runs()
+			for _, a := range counters.links.Lock().hooks {
 				n := after[a.program].RunCount - before[a.program].RunCount
 				if n == 0 {
 					continue
@@ -78,9 +79,8 @@ func BenchmarkCostIO(b *testing.B) {
 				b.ReportMetric(ns, "ns-"+a.name)
 				b.ReportMetric(float64(n)/float64(b.N)/100, "runs/op-"+a.name)
 			}
-			kernelOf(local).lock()
-			b.ReportMetric(1e9*kernelOf(local).v.dispatch, "ns-dispatch")
-			kernelOf(local).unlock()
+			counters.links.Unlock()
+			b.ReportMetric(1e9*shared().dispatch, "ns-dispatch")
 		})
 	}
 }

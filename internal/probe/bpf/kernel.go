@@ -11,21 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 )
 
-// locked is a value that is only accessed while its lock is held.
-type locked[T any] struct {
-	mu sync.Mutex
-	v  T
-}
-
-func (l *locked[T]) lock() *T { l.mu.Lock(); return &l.v }
-func (l *locked[T]) unlock()  { l.mu.Unlock() }
-
 // kernel is shared by the programs open on one host. Locks are taken in the order
-// joining, registry, links of a Counters.
+// joining, registry, links of a Counters, clock of the samples.
 type kernel struct {
-	locked[registry]
+	locked.Value[registry]
 	// joining serialises opening the table of members.
 	joining sync.Mutex
 	// mounting serialises mounting tracefs.
@@ -52,14 +44,14 @@ type kernelKey struct{}
 
 // begin announces n more objects about to be opened.
 func (k *kernel) begin(n int) {
-	defer k.unlock()
-	k.lock().opening += n
+	defer k.Unlock()
+	k.Lock().opening += n
 }
 
 // typeCache is the kernel's type information, cached or newly read.
 func (k *kernel) typeCache() *btf.Cache {
-	r := k.lock()
-	defer k.unlock()
+	r := k.Lock()
+	defer k.Unlock()
 	types := r.types.Value()
 	if types == nil {
 		types = btf.NewCache()
@@ -101,6 +93,8 @@ type registry struct {
 type ledger struct {
 	cost
 	places
+	// polled are the counts of a User as it read them last; it maps none.
+	polled []byte
 }
 
 // of is the ledger of c.

@@ -269,6 +269,18 @@ func TestSyscallsAreExact(t *testing.T) {
 	}
 }
 
+// shared is what the open programs of this machine share.
+func shared() registry {
+	defer kernelOf(local).Unlock()
+	return *kernelOf(local).Lock()
+}
+
+// attachedHooks is how many hooks of c are attached.
+func attachedHooks(c *Counters) int {
+	defer c.links.Unlock()
+	return c.links.Lock().attached()
+}
+
 // Both exist at once: a table that one object filled is read by the other.
 func TestProcessTableIsShared(t *testing.T) {
 	a := openProgram(t, Syscalls, Limits{})
@@ -276,8 +288,8 @@ func TestProcessTableIsShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kernelOf(local).v.tableUsers != 2 {
-		t.Errorf("%d users of the process table, want 2", kernelOf(local).v.tableUsers)
+	if n := shared().tableUsers; n != 2 {
+		t.Errorf("%d users of the process table, want 2", n)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -618,8 +630,8 @@ func TestCloseDetaches(t *testing.T) {
 	if n := runsDuring(); n != 0 {
 		t.Errorf("%d runs after Close", n)
 	}
-	if kernelOf(local).v.tableUsers != 0 || kernelOf(local).v.table != nil || len(kernelOf(local).v.open) != 0 {
-		t.Errorf("still shared: %d users, %d maps, %d open", kernelOf(local).v.tableUsers, len(kernelOf(local).v.table), len(kernelOf(local).v.open))
+	if r := shared(); r.tableUsers != 0 || r.table != nil || len(r.open) != 0 {
+		t.Errorf("still shared: %d users, %d maps, %d open", r.tableUsers, len(r.table), len(r.open))
 	}
 }
 
@@ -636,9 +648,8 @@ func TestMeter(t *testing.T) {
 	events(t, func() {}, func() {}, "--comm", "ev-meter", "cpu", "1")
 	events(t, func() {}, func() {}, "--comm", "ev-meter", "getppid", "3000000")
 	time.Sleep(window)
-	m.mu.Lock()
-	open := m.v.stats != nil
-	m.unlock()
+	open := m.gauge.Lock().stats != nil
+	m.gauge.Unlock()
 	if open {
 		t.Error("the window is still open after its time")
 	}

@@ -208,7 +208,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	setLevel(t, c, 0)
-	if n := c.links.v.attached(); n != 0 {
+	if n := attachedHooks(c); n != 0 {
 		t.Errorf("%d hooks are attached by a change of level", n)
 	}
 	if err := c.Attach(); err != nil {

@@ -96,28 +96,28 @@ func (l *links) forget(name string) error {
 
 // Detach detaches the programs; they stay loaded, and the counters stay.
 func (c *Counters) Detach() error {
-	defer c.links.unlock()
-	return c.links.lock().detach()
+	defer c.links.Unlock()
+	return c.links.Lock().detach()
 }
 
 // Attach attaches the programs again. Because they are loaded, this needs no
 // capability. After an error, those that could be attached stay attached.
 func (c *Counters) Attach() error {
-	defer c.links.unlock()
-	return c.links.lock().attach(c)
+	defer c.links.Unlock()
+	return c.links.Lock().attach(c)
 }
 
 // has reports whether a hook is in use; on a fixture all are.
 func (c *Counters) has(hook string) bool {
-	l := c.links.lock()
-	defer c.links.unlock()
+	l := c.links.Lock()
+	defer c.links.Unlock()
 	return c.recorded || slices.ContainsFunc(l.hooks, func(a attached) bool { return a.name == hook })
 }
 
 // programs are those of the hooks in use, once for each hook.
 func (c *Counters) programs() (out []*ebpf.Program) {
-	l := c.links.lock()
-	defer c.links.unlock()
+	l := c.links.Lock()
+	defer c.links.Unlock()
 	for i := range l.hooks {
 		out = append(out, l.hooks[i].program)
 	}
@@ -126,8 +126,8 @@ func (c *Counters) programs() (out []*ebpf.Program) {
 
 // Level is the current level of detail.
 func (c *Counters) Level() int {
-	defer c.links.unlock()
-	return c.links.lock().level
+	defer c.links.Unlock()
+	return c.links.Lock().level
 }
 
 // Incomplete says which hooks are missing at the current level, or is nil.
@@ -145,14 +145,14 @@ func (c *Counters) SetLevel(level int) error {
 	if level < 0 || level > 0 && level >= c.program.levels {
 		return fmt.Errorf("set level %d of %s: it has %d", level, c.program.Name, max(1, c.program.levels))
 	}
-	defer c.kernel.unlock()
-	return c.kernel.lock().setLevel(c, level)
+	defer c.kernel.Unlock()
+	return c.kernel.Lock().setLevel(c, level)
 }
 
 // setLevel is SetLevel for an existing level.
 func (r *registry) setLevel(c *Counters, level int) error {
-	l := c.links.lock()
-	defer c.links.unlock()
+	l := c.links.Lock()
+	defer c.links.Unlock()
 	if level == l.level {
 		return nil
 	}

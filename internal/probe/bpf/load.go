@@ -115,8 +115,8 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if err != nil {
 		return err
 	}
-	c.kernel.lock().of(c).levels = make([]price, max(1, c.program.levels))
-	c.kernel.unlock()
+	c.kernel.Lock().of(c).levels = make([]price, max(1, c.program.levels))
+	c.kernel.Unlock()
 	c.lost = make([]error, max(1, c.program.levels))
 	var lost []error
 	var hooks []attached
@@ -140,8 +140,8 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 			c.onClose(p.Close)
 		}
 	}
-	c.links.lock().hooks = hooks
-	c.links.unlock()
+	c.links.Lock().hooks = hooks
+	c.links.Unlock()
 	for i, err := range c.lost {
 		if err != nil {
 			c.lost[i] = refused(h, c.program.Name, err)
@@ -160,8 +160,8 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 
 // prepare makes the object's maps.
 func (c *Counters) prepare(h *host.Host, spec *ebpf.CollectionSpec, types *btf.Cache) (map[string]*ebpf.Map, error) {
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	maps, err := r.makeMaps(c, spec, types)
 	if err != nil {
 		return nil, refused(h, c.program.Name, err)

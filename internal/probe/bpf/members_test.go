@@ -107,7 +107,7 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 func TestNarrowFollowsChildren(t *testing.T) {
 	sys, sw, faults := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{}), openProgram(t, Faults, Limits{})
 	const children, calls = 300, 100
-	if n := kernelOf(local).v.members.links.v.attached(); n != 0 {
+	if n := attachedHooks(shared().members); n != 0 {
 		t.Errorf("%d hooks follow children while no one is narrowed", n)
 	}
 	// By process, whose children have numbers after its name.
@@ -126,7 +126,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 	left := func() (n int) {
 		var pid uint32
 		var v member
-		for all := kernelOf(local).v.table["members"].Iterate(); all.Next(&pid, &v); {
+		for all := shared().table["members"].Iterate(); all.Next(&pid, &v); {
 			n++
 		}
 		return n
@@ -183,7 +183,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := kernelOf(local).v.members.links.v.attached(); n != 0 {
+	if n := attachedHooks(shared().members); n != 0 {
 		t.Errorf("%d hooks follow children although no one is narrowed any more", n)
 	}
 }

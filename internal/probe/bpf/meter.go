@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/probe"
 )
 
@@ -37,8 +38,7 @@ type Meter struct {
 	host   *host.Host
 	kernel *kernel
 	empty  *ebpf.Program
-
-	locked[gauge]
+	gauge  locked.Value[gauge]
 }
 
 // gauge holds the results of the windows so far.
@@ -69,7 +69,7 @@ func NewMeter(h *host.Host) (*Meter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object empty: %w", err)
 	}
-	m := &Meter{host: h, kernel: kernelOf(h), locked: locked[gauge]{v: gauge{seen: map[*Counters]uint64{}}}}
+	m := &Meter{host: h, kernel: kernelOf(h), gauge: locked.New(gauge{seen: map[*Counters]uint64{}})}
 	types := m.kernel.typeCache()
 	if m.empty, err = m.kernel.loadProgram(spec, "empty_socket", nil, types); err != nil {
 		return nil, refused(h, "empty", err)
@@ -85,27 +85,27 @@ func NewMeter(h *host.Host) (*Meter, error) {
 		return nil, errors.Join(refused(h, "empty", err), m.empty.Close())
 	}
 	defer l.Close()
-	m.kernel.lock().dispatch = dispatch
-	m.kernel.unlock()
-	defer m.unlock()
-	m.lock().begin(m)
+	m.kernel.Lock().dispatch = dispatch
+	m.kernel.Unlock()
+	defer m.gauge.Unlock()
+	m.gauge.Lock().begin(m)
 	return m, nil
 }
 
 // Costs adds up what the programs have cost so far, and opens a window when one is due.
 // The error says why costs are unknown.
 func (m *Meter) Costs() (Costs, error) {
-	g := m.lock()
-	defer m.unlock()
+	g := m.gauge.Lock()
+	defer m.gauge.Unlock()
 	if g.stats == nil && m.host.Now().Sub(g.last) >= every {
 		g.begin(m)
 	}
-	r := m.kernel.lock()
-	defer m.kernel.unlock()
+	r := m.kernel.Lock()
+	defer m.kernel.Unlock()
 	var c Costs
 	for o := range r.open {
 		c.Maps += o.memory
-		events := o.Events()
+		events := r.events(o)
 		n := float64(events - g.seen[o])
 		g.seen[o] = events
 		body, dispatch := r.perEvent(o)
@@ -140,20 +140,20 @@ func (g *gauge) begin(m *Meter) {
 		g.stats = nil
 		return
 	}
-	g.before = m.kernel.lock().runs()
-	m.kernel.unlock()
+	g.before = m.kernel.Lock().runs()
+	m.kernel.Unlock()
 	g.timer = time.AfterFunc(window, m.end)
 }
 
 // end closes the window and computes the costs from it.
 func (m *Meter) end() {
-	g := m.lock()
-	defer m.unlock()
+	g := m.gauge.Lock()
+	defer m.gauge.Unlock()
 	if g.stats == nil {
 		return
 	}
-	r := m.kernel.lock()
-	defer m.kernel.unlock()
+	r := m.kernel.Lock()
+	defer m.kernel.Unlock()
 	after := r.runs()
 	g.err = g.stats.Close()
 	g.stats = nil
@@ -219,8 +219,8 @@ func (r *registry) runs() map[*ebpf.Program]ebpf.ProgramStats {
 
 // Close ends the window, if one is open.
 func (m *Meter) Close() error {
-	g := m.lock()
-	defer m.unlock()
+	g := m.gauge.Lock()
+	defer m.gauge.Unlock()
 	var err error
 	if g.stats != nil {
 		g.timer.Stop()

@@ -85,8 +85,8 @@ type owner struct {
 // process remain after it has ended. The error says what could not be done; the rest is
 // done.
 func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error {
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	table, places := c.tables["members"], &r.of(c.Counters).places
 	for i := range places.owners {
 		if o := &places.owners[i]; o.pid != 0 && !slices.Contains(processes, o.pid) {
@@ -241,9 +241,9 @@ func (r *registry) inherit(c *Counters, want bool) error {
 func (k *kernel) openMembers(h *host.Host) {
 	k.joining.Lock()
 	defer k.joining.Unlock()
-	r := k.lock()
+	r := k.Lock()
 	tried := r.members != nil || r.noMembers != nil
-	k.unlock()
+	k.Unlock()
 	if tried {
 		return
 	}
@@ -252,8 +252,8 @@ func (k *kernel) openMembers(h *host.Host) {
 	if err != nil {
 		err = errors.Join(err, c.release())
 	}
-	r = k.lock()
-	defer k.unlock()
+	r = k.Lock()
+	defer k.Unlock()
 	if err != nil {
 		r.noMembers = err
 		return
@@ -273,8 +273,8 @@ func (c Table) Time(process *regexp.Regexp) {
 		c.control(controlByName, 0)
 		return
 	}
-	c.kernel.lock() // the names stay
-	defer c.kernel.unlock()
+	c.kernel.Lock() // the names stay
+	defer c.kernel.Unlock()
 	raw := c.maps["names"]
 	for slot := 1; slot < slots; slot++ {
 		v := byte(0)

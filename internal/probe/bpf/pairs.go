@@ -75,8 +75,8 @@ type call struct{ slot, nr int }
 // byName emits each process's count under each number, under numbers if no pair was
 // free, and returns how much of it was folded.
 func (pairTally) byName(c *Counters, emit func(process string, nr int, n uint64)) (folded uint64) {
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	p, raw := &r.of(c).places, c.maps["names"]
 	if p.calls == nil {
 		p.calls = map[call]uint64{}

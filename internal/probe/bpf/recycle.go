@@ -38,8 +38,8 @@ func (c Table) Recycle() error {
 	if c.recorded || c.program.slots == nil {
 		return nil
 	}
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	now := c.host.Now()
 	if r.opening > 0 || !r.tended.IsZero() && now.Sub(r.tended) < tend {
 		return nil

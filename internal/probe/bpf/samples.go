@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // Numbers and cells of samples.bpf.c.
@@ -67,7 +68,7 @@ const (
 // Samples counts what threads do when the clocks of the CPUs tick.
 type Samples struct {
 	Table
-	clock *clock
+	clock *locked.Value[clock]
 	// users are the samples of user space by process.
 	users map[string]*user
 }
@@ -100,15 +101,19 @@ func (u *user) add(later user) {
 func OpenSamples(h *host.Host) (*Samples, error) { return openSamples(h, Limits{}) }
 
 func openSamples(h *host.Host, limits Limits) (*Samples, error) {
-	k := &clock{ticks: map[int]*ticker{}, period: cmp.Or(limits.Period, SamplePeriod)}
-	start := func(_ *host.Host, p *ebpf.Program) (link.Link, error) { return k.start(p) }
+	period := cmp.Or(limits.Period, SamplePeriod)
+	clock := locked.New(clock{ticks: map[int]*ticker{}, period: period})
+	start := func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
+		defer clock.Unlock()
+		return running{clock: &clock}, clock.Lock().start(p)
+	}
 	p := &Program{
 		Name: "samples",
 		spec: spec{
 			load: func() (*ebpf.CollectionSpec, error) {
 				spec, err := loadSamples()
 				if err == nil {
-					err = spec.Variables["period"].Set(uint64(k.period))
+					err = spec.Variables["period"].Set(uint64(period))
 				}
 				return spec, err
 			},
@@ -132,20 +137,26 @@ func openSamples(h *host.Host, limits Limits) (*Samples, error) {
 	}
 	c, err := p.open(h, limits)
 	if err != nil {
-		return nil, errors.Join(err, k.Close())
+		defer clock.Unlock()
+		return nil, errors.Join(err, clock.Lock().close())
 	}
-	s := &Samples{Table: Table{c}, clock: k, users: map[string]*user{}}
+	s := &Samples{Table: Table{c}, clock: &clock, users: map[string]*user{}}
 	if c.recorded {
 		return s, nil
 	}
-	k.ticked = c.maps["ticked"]
+	clock.Lock().ticked = c.maps["ticked"]
+	clock.Unlock()
 	s.learn()
 	c.calibrate(s.measure())
 	return s, nil
 }
 
 // Close stops the clocks.
-func (s *Samples) Close() error { return errors.Join(s.Counters.Close(), s.clock.Close()) }
+func (s *Samples) Close() error {
+	err := s.Counters.Close()
+	defer s.clock.Unlock()
+	return errors.Join(err, s.clock.Lock().close())
+}
 
 // Sampled emits the number of samples for each process, activity and call, and
 // returns how many were folded. The call is that of InKernel, or Handshake where a
@@ -210,9 +221,8 @@ func (s *Samples) Follow(online []int) error {
 	if s.recorded {
 		return nil
 	}
-	s.links.lock()
-	defer s.links.unlock()
-	return s.clock.follow(online)
+	defer s.clock.Unlock()
+	return s.clock.Lock().follow(online)
 }
 
 // clock is a perf event on each CPU whose timer runs a program.
@@ -236,30 +246,33 @@ type ticker struct {
 // kept, as making new ones takes a capability.
 type running struct {
 	link.Link
-	clock *clock
+	clock *locked.Value[clock]
 }
 
 // Close implements link.Link.
-func (r running) Close() error { return r.clock.toggle(false) }
+func (r running) Close() error {
+	defer r.clock.Unlock()
+	return r.clock.Lock().toggle(false)
+}
 
 // start switches the clock on with a program.
-func (k *clock) start(p *ebpf.Program) (link.Link, error) {
+func (k *clock) start(p *ebpf.Program) error {
 	if k.program != p {
-		if err := k.Close(); err != nil {
-			return nil, err
+		if err := k.close(); err != nil {
+			return err
 		}
 		k.program = p
 		cpus, err := ebpf.PossibleCPU()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for cpu := range cpus {
 			if err := k.add(cpu); err != nil && !errors.Is(err, unix.ENODEV) { // it is offline
-				return nil, errors.Join(err, k.Close())
+				return errors.Join(err, k.close())
 			}
 		}
 	}
-	return running{clock: k}, k.toggle(true)
+	return k.toggle(true)
 }
 
 // add makes the event of a CPU, switched off.
@@ -320,8 +333,8 @@ func (k *clock) stopped(cpu int, t *ticker, at uint64) bool {
 	return k.on && at > last+uint64(silence)
 }
 
-// Close gives all events up.
-func (k *clock) Close() error {
+// close gives all events up.
+func (k *clock) close() error {
 	var errs []error
 	for _, t := range k.ticks {
 		errs = append(errs, t.close())
@@ -404,7 +417,9 @@ func (s *Samples) measure() float64 {
 	defer s.kernel.quiet.Unlock()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	t, err := newTicker(s.clock.program, 25*time.Microsecond, 0, -1)
+	program := s.clock.Lock().program
+	s.clock.Unlock()
+	t, err := newTicker(program, 25*time.Microsecond, 0, -1)
 	if err != nil {
 		return 0
 	}

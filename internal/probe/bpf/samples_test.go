@@ -116,7 +116,7 @@ func TestSamplesStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	was, last := s.Events(), map[int]uint64{}
-	for cpu := range s.clock.ticks {
+	for cpu := range clockOf(s).ticks {
 		last[cpu] = lastTick(s, cpu)
 	}
 	time.Sleep(time.Second)
@@ -127,13 +127,19 @@ func TestSamplesStop(t *testing.T) {
 	if err := s.Attach(); err != nil {
 		t.Fatal(err)
 	}
-	for cpu := range s.clock.ticks {
+	for cpu := range clockOf(s).ticks {
 		ticksAgain(t, s, cpu, last[cpu])
 	}
 	// The time in between is not late: on no CPU are more ticks than there was time for since.
-	if n, most := s.Late()-late, float64(len(s.clock.ticks))*(time.Since(on).Seconds()/SamplePeriod.Seconds()); float64(n) > most {
+	if n, most := s.Late()-late, float64(len(clockOf(s).ticks))*(time.Since(on).Seconds()/SamplePeriod.Seconds()); float64(n) > most {
 		t.Errorf("%d late ticks, at most %.0f were due", n, most)
 	}
+}
+
+// clockOf is the clock of s, which nothing changes meanwhile.
+func clockOf(s *Samples) clock {
+	defer s.clock.Unlock()
+	return *s.clock.Lock()
 }
 
 // lastTick is when a CPU ticked last, 0 where it has not since its clock was switched on.
@@ -154,12 +160,12 @@ func ticksAgain(t *testing.T, s *Samples, cpu int, last uint64) {
 // A CPU that was away ticks again when it is back.
 func TestSamplesFollow(t *testing.T) {
 	s := openTestSamples(t, Limits{})
-	gone := s.clock.ticks[0]
+	gone := clockOf(s).ticks[0]
 	if gone == nil {
 		probetest.Skip(t, "CPU 0", errors.New("it has no clock"))
 	}
 	var online []int
-	for cpu := range s.clock.ticks {
+	for cpu := range clockOf(s).ticks {
 		online = append(online, cpu)
 	}
 	if err := gone.toggle(false); err != nil { // as the kernel does when it takes the CPU away
@@ -173,12 +179,12 @@ func TestSamplesFollow(t *testing.T) {
 	if err := s.Follow(online); err != nil {
 		t.Fatal(err)
 	}
-	if s.clock.ticks[0] == gone {
+	if clockOf(s).ticks[0] == gone {
 		t.Error("the clock of CPU 0 was not started again")
 	}
 	ticksAgain(t, s, 0, last)
-	if err := s.Follow(nil); err != nil || len(s.clock.ticks) != 0 {
-		t.Errorf("%d clocks of CPUs that are offline, %v", len(s.clock.ticks), err)
+	if err := s.Follow(nil); err != nil || len(clockOf(s).ticks) != 0 {
+		t.Errorf("%d clocks of CPUs that are offline, %v", len(clockOf(s).ticks), err)
 	}
 }
 

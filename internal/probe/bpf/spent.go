@@ -40,6 +40,14 @@ func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	return 0, assumed
 }
 
+// events is the number of events that c counted, or that it read last if it is a User's.
+func (r *registry) events(c *Counters) uint64 {
+	if polled := r.of(c).polled; polled != nil {
+		return c.program.events(counts{polled, c.program.row})
+	}
+	return c.Events()
+}
+
 // charge is what c has cost until now.
 func (r *registry) charge(c *Counters) charged {
 	body, dispatch := r.perEvent(c)
@@ -60,21 +68,21 @@ func (r *registry) charge(c *Counters) charged {
 
 // calibrate sets what an event costs in seconds, dispatch and body.
 func (c *Counters) calibrate(seconds float64) {
-	defer c.kernel.unlock()
-	c.kernel.lock().of(c).calibrated = seconds
+	defer c.kernel.Unlock()
+	c.kernel.Lock().of(c).calibrated = seconds
 }
 
 // calibratedCost is what calibrate has set, or 0.
 func (c *Counters) calibratedCost() float64 {
-	defer c.kernel.unlock()
-	return c.kernel.lock().of(c).calibrated
+	defer c.kernel.Unlock()
+	return c.kernel.Lock().of(c).calibrated
 }
 
 // Spent is the number of events counted since opening, and the seconds that
 // each CPU, or group of CPUs that share a row, has spent on counting them.
 func (c *Counters) Spent() (events float64, seconds []float64) {
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	now := r.charge(c)
 	for _, n := range now.events {
 		events += float64(n)

@@ -80,8 +80,8 @@ func (c SyscallCounts) ByProcess(emit func(process, syscall string, n uint64)) (
 
 // Own emits the number of calls of each process that is counted on its own.
 func (c SyscallCounts) Own(emit func(pid int, process, syscall string, n uint64)) {
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	var calls map[call]uint64 // two CPUs may have given a pair to the same call
 	eachPair(c.Counters, func(slot, nr, _ int, n uint64) {
 		if n == 0 || slot < slots {

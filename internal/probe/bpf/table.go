@@ -7,8 +7,8 @@ type Table struct{ *Counters }
 // Retired is the number of events of names that lost their slot, as of the last
 // time that the counts were read.
 func (c Table) Retired() uint64 {
-	defer c.kernel.unlock()
-	return c.kernel.lock().of(c.Counters).retiredThen
+	defer c.kernel.Unlock()
+	return c.kernel.Lock().of(c.Counters).retiredThen
 }
 
 // places is how a program uses the process table.
@@ -71,8 +71,8 @@ func (slotCells) crowded(*Counters) bool { return false }
 // byName emits the cells of each process name that has counted something. It
 // returns those that were folded. The slices are valid until emit returns.
 func (t slotCells) byName(c *Counters, emit func(process string, cells []uint64)) (folded []uint64) {
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	p, all, raw := &r.of(c).places, c.counts(), c.maps["names"]
 	if p.sums == nil {
 		p.sums = make([]uint64, slots*t.each)
@@ -108,8 +108,8 @@ func (t slotCells) byName(c *Counters, emit func(process string, cells []uint64)
 
 // byOwner emits the cells of each process that is counted on its own.
 func (t slotCells) byOwner(c *Counters, emit func(pid int, process string, cells []uint64)) {
-	r := c.kernel.lock()
-	defer c.kernel.unlock()
+	r := c.kernel.Lock()
+	defer c.kernel.Unlock()
 	all, cells := c.counts(), make([]uint64, t.each)
 	r.of(c).eachOwner(func(slot int, o *owner) {
 		for i := range cells {

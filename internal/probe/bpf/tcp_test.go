@@ -415,9 +415,8 @@ func TestTCPConnectRecycles(t *testing.T) {
 				unix.Close(fd)
 			}
 			for range 5 { // two looks to see that it is idle, and two more until its place is free
-				kernelOf(local).lock()
-				kernelOf(local).v.tended = time.Time{}
-				kernelOf(local).unlock()
+				kernelOf(local).Lock().tended = time.Time{}
+				kernelOf(local).Unlock()
 				if err := (Table{c}).Recycle(); err != nil {
 					t.Fatal(err)
 				}

@@ -157,10 +157,10 @@ func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 		}
 		a.link, err = a.attach(s.host, a.program)
 	}
-	s.kernel.lock()
-	defer s.kernel.unlock()
-	l := s.links.lock()
-	defer s.links.unlock()
+	s.kernel.Lock()
+	defer s.kernel.Unlock()
+	l := s.links.Lock()
+	defer s.links.Unlock()
 	for i := range hooks {
 		if k := hooks[i].link; k != nil && (l.detached || err != nil) {
 			err = errors.Join(err, k.Close())
@@ -180,10 +180,10 @@ func (s *Handshakes) Hooked(id FileID) (yes bool, files int) { return s.files[id
 
 // Forget removes the hooks of the files that gone reports.
 func (s *Handshakes) Forget(gone func(*Executable) bool) error {
-	s.kernel.lock()
-	defer s.kernel.unlock()
-	l := s.links.lock()
-	defer s.links.unlock()
+	s.kernel.Lock()
+	defer s.kernel.Unlock()
+	l := s.links.Lock()
+	defer s.links.Unlock()
 	var errs []error
 	for id, x := range s.files {
 		if !gone(x) {

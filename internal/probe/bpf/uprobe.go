@@ -155,10 +155,10 @@ func tick() {}
 // forgetSelf takes the hook of the self-test away, beside what follows: it takes the
 // kernel long. Closing c waits for it.
 func (c *Counters) forgetSelf() {
-	c.kernel.lock()
-	defer c.kernel.unlock()
-	l := c.links.lock()
-	defer c.links.unlock()
+	c.kernel.Lock()
+	defer c.kernel.Unlock()
+	l := c.links.Lock()
+	defer c.links.Unlock()
 	gone, self := make(chan error, 1), l.hooks[0].link
 	l.hooks = nil
 	go func() { gone <- self.Close() }()
@@ -216,10 +216,10 @@ func (u *Uprobes) hook(x *Executable, places ...Place) error {
 	if err != nil {
 		return err
 	}
-	u.kernel.lock()
-	defer u.kernel.unlock()
-	l := u.links.lock()
-	defer u.links.unlock()
+	u.kernel.Lock()
+	defer u.kernel.Unlock()
+	l := u.links.Lock()
+	defer u.links.Unlock()
 	if l.detached {
 		err, hit = hit.Close(), nil
 	}
@@ -249,10 +249,10 @@ func (u *Uprobes) Hooked(id FileID) (yes bool, files int) { return u.files[id] !
 
 // Forget removes the hooks of the files that gone reports.
 func (u *Uprobes) Forget(gone func(*Executable) bool) error {
-	u.kernel.lock()
-	defer u.kernel.unlock()
-	l := u.links.lock()
-	defer u.links.unlock()
+	u.kernel.Lock()
+	defer u.kernel.Unlock()
+	l := u.links.Lock()
+	defer u.links.Unlock()
 	var errs []error
 	for id, f := range u.files {
 		if !gone(f.file) {

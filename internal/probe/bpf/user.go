@@ -246,8 +246,8 @@ func (o *UserObject) Open(h *host.Host, at map[string]Function) (*User, error) {
 	if err := u.load(h, o, at); err != nil {
 		return nil, errors.Join(err, u.release())
 	}
-	defer u.kernel.unlock()
-	u.kernel.lock().add(u.Counters)
+	defer u.kernel.Unlock()
+	u.kernel.Lock().add(u.Counters)
 	return u, nil
 }
 
@@ -296,8 +296,8 @@ func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
 			hooks = append(hooks, attached{name: name, program: p, link: l, attach: again(attach, i)})
 		}
 	}
-	u.links.lock().hooks = hooks
-	u.links.unlock()
+	u.links.Lock().hooks = hooks
+	u.links.Unlock()
 	if err := errors.Join(lost...); err != nil {
 		u.Lost = &probe.Problem{Err: fmt.Errorf("load %s into the kernel: %w", o.name, oneLine{err}), Remedy: userRemedy(err)}
 	}
@@ -433,13 +433,13 @@ func (u *User) Spent() (events float64, seconds []float64) {
 			binary.NativeEndian.PutUint64(rows[cpu*8:], sum)
 		}
 	})
-	r := u.kernel.lock()
+	r := u.kernel.Lock()
 	if err == nil {
-		u.maps["counts"] = rows
+		r.of(u.Counters).polled = rows
 	}
-	rows = u.maps["counts"]
+	rows = r.of(u.Counters).polled
 	body, dispatch := r.perEvent(u.Counters)
-	u.kernel.unlock()
+	u.kernel.Unlock()
 	for row := range (counts{rows, 1}).rows() {
 		n := float64(row.sum(0))
 		events += n

@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 )
 
 const (
@@ -49,8 +50,7 @@ type Waits struct {
 	iter *link.Iter
 	stop chan struct{}
 	done chan struct{}
-
-	locked[waitSums]
+	sums locked.Value[waitSums]
 }
 
 // waitSums is what the walks have found until now.
@@ -78,7 +78,7 @@ type Walked struct {
 // OpenWaits loads the program and begins to walk. On a fixture it takes the
 // recorded walk once, for a second.
 func OpenWaits(h *host.Host) (*Waits, error) {
-	w := &Waits{host: h, locked: locked[waitSums]{v: waitSums{sums: map[Wait]*waited{}}}, stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Waits{host: h, sums: locked.New(waitSums{sums: map[Wait]*waited{}}), stop: make(chan struct{}), done: make(chan struct{})}
 	if h.Maps != nil {
 		close(w.done)
 		return w, w.replay()
@@ -149,8 +149,8 @@ func (w *Waits) run() {
 		at := now()
 		threads, err := w.walk(one, buf)
 		if err != nil {
-			w.lock().err = err
-			w.unlock()
+			w.sums.Lock().err = err
+			w.sums.Unlock()
 			every, last = 10*time.Second, at
 			continue
 		}
@@ -233,8 +233,8 @@ func countRecords(one map[wait]uint64, b []byte) (n uint64) {
 
 // add makes a walk stand for the time since the one before it.
 func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duration) {
-	t := w.lock()
-	defer w.unlock()
+	t := w.sums.Lock()
+	defer w.sums.Unlock()
 	t.err = nil
 	t.walked.Walks++
 	t.walked.Threads += threads
@@ -264,8 +264,8 @@ func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duratio
 // Waited emits the time in seconds that threads have waited since opening, and
 // returns how much of it was folded. The error says why walks do not work now.
 func (w *Waits) Waited(emit func(Wait, float64)) (folded float64, err error) {
-	t := w.lock()
-	defer w.unlock()
+	t := w.sums.Lock()
+	defer w.sums.Unlock()
 	at := w.host.Now()
 	crowded := len(t.sums) > maxWaits/4*3
 	byName := func(a, b Wait) int {
@@ -283,7 +283,7 @@ func (w *Waits) Waited(emit func(Wait, float64)) (folded float64, err error) {
 
 // Walked is what the walks were until now.
 func (w *Waits) Walked() Walked {
-	t := w.lock()
-	defer w.unlock()
+	t := w.sums.Lock()
+	defer w.sums.Unlock()
 	return t.walked
 }
