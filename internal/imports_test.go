@@ -34,10 +34,10 @@ tee: host
 tee/kinds: host machine tee
 
 # observe
-probe: host metric tee
+probe: host locked metric tee
 probe/bpf: host locked metric probe
 servers: host
-probe/sources: host machine metric probe probe/bpf servers tee
+probe/sources: host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
 store: metric

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -66,9 +67,7 @@ type Engine struct {
 	host     *host.Host
 	facts    []tee.Facts
 	governor governor
-
-	mu      sync.Mutex
-	sources []*live
+	sources  locked.Value[[]*live]
 }
 
 type live struct {
@@ -89,7 +88,8 @@ type live struct {
 // with its reason and not retried until it is switched on again.
 func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
 	e := describe(h, facts, sources, process)
-	_ = e.each(atOnce(), func(l *live) error {
+	defer e.sources.Unlock()
+	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
 		if !l.off {
 			e.open(l)
 		}
@@ -102,7 +102,8 @@ func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Re
 // closed; its Status holds the outcome.
 func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
 	e := describe(h, facts, sources, nil)
-	_ = e.each(atOnce(), func(l *live) error {
+	defer e.sources.Unlock()
+	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
 		if !l.off {
 			e.open(l)
 			e.read(ctx, l, nil)
@@ -118,11 +119,11 @@ func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source
 func atOnce() int { return min(8, runtime.NumCPU()+1) }
 
 // each calls do for all sources, at most most of them in parallel.
-func (e *Engine) each(most int, do func(*live) error) error {
+func each(sources []*live, most int, do func(*live) error) error {
 	var all sync.WaitGroup
 	room := make(chan struct{}, most)
-	errs := make([]error, len(e.sources))
-	for i, l := range e.sources {
+	errs := make([]error, len(sources))
+	for i, l := range sources {
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
@@ -135,7 +136,7 @@ func (e *Engine) each(most int, do func(*live) error) error {
 
 // describe returns an engine without open sources.
 func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
-	e := &Engine{host: h, facts: facts, governor: governor{now: h.Now}}
+	var all []*live
 	for _, s := range sources {
 		l := &live{Status: Status{Source: s, Scope: Scope{Process: process}, Sample: 1}}
 		if len(s.Levels) > 0 {
@@ -145,9 +146,9 @@ func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regex
 			l.off = true
 			l.State, l.Reason, l.Remedy = Off, "off until it is switched on", switchOn(s.Name)
 		}
-		e.sources = append(e.sources, l)
+		all = append(all, l)
 	}
-	return e
+	return &Engine{host: h, facts: facts, governor: governor{now: h.Now}, sources: locked.New(all)}
 }
 
 func (e *Engine) open(l *live) {
@@ -168,14 +169,13 @@ func (e *Engine) open(l *live) {
 		return
 	}
 	level := l.level(l.Wanted)
-	l.throttle = &throttle{reader: g, limit: l.Sample, level: level, wanted: level, adjust: func(level int) {
+	l.throttle = &throttle{reader: g, limit: l.Sample, level: level, wanted: level, scope: l.Scope, adjust: func(level int, scope Scope) {
 		// A slow reading may hold the engine's lock, so this adjusts only the reader;
 		// the status follows with the next round.
 		if a, ok := r.(Adjustable); ok {
-			_ = a.Adjust(l.Source.Levels[level].Name, l.throttle.scope)
+			_ = a.Adjust(l.Source.Levels[level].Name, scope)
 		}
 	}}
-	l.throttle.scope = l.Scope
 	_, l.throttle.steady = r.(Steady)
 	e.governor.add(l.throttle)
 }
@@ -235,11 +235,11 @@ func (e *Engine) Peek(ctx context.Context) (time.Time, []metric.Sample) {
 }
 
 func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time.Time, []metric.Sample) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	sources := *e.sources.Lock()
+	defer e.sources.Unlock()
 	at := e.host.Now()
 	var out []metric.Sample
-	for _, l := range e.sources {
+	for _, l := range sources {
 		l.estimate.at = time.Time{}
 		if l.fromZero && l.before {
 			l.estimate.at = at
@@ -408,10 +408,10 @@ func (l *live) keeps(s metric.Sample) bool {
 
 // Status describes all sources, in the order of the list.
 func (e *Engine) Status() []Status {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := make([]Status, len(e.sources))
-	for i, l := range e.sources {
+	sources := *e.sources.Lock()
+	defer e.sources.Unlock()
+	out := make([]Status, len(sources))
+	for i, l := range sources {
 		out[i] = l.status()
 	}
 	return out
@@ -449,7 +449,7 @@ func (e *Engine) Govern(ctx context.Context, b Budget) { e.governor.run(ctx, b) 
 
 // Close closes all sources in parallel.
 func (e *Engine) Close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.each(max(1, len(e.sources)), e.close)
+	sources := *e.sources.Lock()
+	defer e.sources.Unlock()
+	return each(sources, max(1, len(sources)), e.close)
 }

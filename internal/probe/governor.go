@@ -6,8 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // Budget is what the engine may cost.
@@ -55,10 +56,14 @@ const (
 // that does not fit loses detail; then it counts in windows, which start at a random time
 // of each period so that a periodic load is not aliased; then it is off for a while.
 type governor struct {
-	budget Budget
-	now    func() time.Time
+	now   func() time.Time
+	books locked.Value[books]
+}
 
-	mu      sync.Mutex
+// books are the governed sources, and what they cost. A throttle in them, its reader
+// apart, is reached only through them.
+type books struct {
+	budget  Budget
 	sources []*throttle
 	user    float64 // CPU seconds of user space at the end of the last period
 	at      time.Time
@@ -68,30 +73,30 @@ type governor struct {
 	known   bool
 }
 
-// add puts a source under the governor, attached. The governor's lock is not held.
+// add puts a source under the governor, attached.
 func (g *governor) add(t *throttle) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	b := g.books.Lock()
+	defer g.books.Unlock()
 	now := g.now()
 	t.share, t.patience = t.limit, calm
 	t.attached, t.since, t.last.share = true, now, t.limit
 	t.at = now
 	t.events, t.seconds = t.reader.Spent()
 	t.begin, t.end = now, now.Add(time.Hour)
-	g.sources = append(g.sources, t)
+	b.sources = append(b.sources, t)
 }
 
 // remove forgets a source. The governor does not touch it afterwards.
 func (g *governor) remove(t *throttle) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.sources = slices.DeleteFunc(g.sources, func(x *throttle) bool { return x == t })
+	b := g.books.Lock()
+	defer g.books.Unlock()
+	b.sources = slices.DeleteFunc(b.sources, func(x *throttle) bool { return x == t })
 }
 
 // round ends a round for t and says what it saw.
 func (g *governor) round(t *throttle) coverage {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.books.Lock()
+	defer g.books.Unlock()
 	c := coverage{share: t.last.share, off: t.share == 0, limited: t.share < 1 || t.level < t.wanted, err: math.NaN()}
 	switch {
 	case t.periods > 0 && t.blind == t.periods:
@@ -113,15 +118,15 @@ func (g *governor) round(t *throttle) coverage {
 
 // level is the level of detail that t works at.
 func (g *governor) level(t *throttle) int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.books.Lock()
+	defer g.books.Unlock()
 	return t.level
 }
 
 // change puts a user's settings into force.
 func (g *governor) change(t *throttle, limit float64, level int, scope Scope) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.books.Lock()
+	defer g.books.Unlock()
 	t.limit, t.level, t.wanted, t.scope, t.patience = limit, level, level, scope, calm
 	t.share = min(t.share, limit)
 }
@@ -145,11 +150,11 @@ func maxMin(allowance float64, full []float64) []float64 {
 
 // plan ends a control period and decides the shares of the next one.
 func (g *governor) plan(now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	period, spent := g.meter(now)
-	g.estimate(now, period, spent)
-	g.decide(g.allot())
+	b := g.books.Lock()
+	defer g.books.Unlock()
+	period, spent := b.meter(now)
+	b.estimate(now, period, spent)
+	b.decide(b.allot())
 }
 
 // spending is what one source cost in the period that ends.
@@ -161,11 +166,11 @@ type spending struct {
 
 // meter reads what the period that ends has cost: its length in seconds and the
 // spending of each source.
-func (g *governor) meter(now time.Time) (period float64, spent []spending) {
-	period = now.Sub(g.at).Seconds()
-	spent = make([]spending, len(g.sources))
+func (b *books) meter(now time.Time) (period float64, spent []spending) {
+	period = now.Sub(b.at).Seconds()
+	spent = make([]spending, len(b.sources))
 	var cores []float64
-	for i, t := range g.sources {
+	for i, t := range b.sources {
 		t.note(now)
 		events, seconds := t.reader.Spent()
 		var most float64
@@ -181,31 +186,31 @@ func (g *governor) meter(now time.Time) (period float64, spent []spending) {
 		}
 		spent[i] = spending{events, seconds, most}
 	}
-	user := g.budget.Userspace()
-	if g.known && period > 0 {
-		rate := max(0, (user-g.user)/period)
-		g.userNow += (rate - g.userNow) / 10
-		g.used = max(g.used, slices.Max(append(cores, 0))/period+rate/g.cpus())
+	user := b.budget.Userspace()
+	if b.known && period > 0 {
+		rate := max(0, (user-b.user)/period)
+		b.userNow += (rate - b.userNow) / 10
+		b.used = max(b.used, slices.Max(append(cores, 0))/period+rate/b.budget.cpus())
 	} else {
-		g.userNow = 0
+		b.userNow = 0
 	}
-	g.user, g.at, g.known = user, now, true
+	b.user, b.at, b.known = user, now, true
 	return period, spent
 }
 
 // estimate updates what each source would cost if it counted every event, and the
 // events that its windows stand for.
-func (g *governor) estimate(now time.Time, period float64, spent []spending) {
-	spare := g.slack * period // core-seconds that no source was allotted
-	for i, t := range g.sources {
+func (b *books) estimate(now time.Time, period float64, spent []spending) {
+	spare := b.slack * period // core-seconds that no source was allotted
+	for i, t := range b.sources {
 		s := spent[i]
 		if t.share < 1 || t.debt > 0 {
 			over := s.most - t.may*period
 			free := min(max(0, over), spare)
 			spare -= free
-			t.debt = min(max(0, t.debt+over-free), 10*g.budget.Share*period)
+			t.debt = min(max(0, t.debt+over-free), 10*b.budget.Share*period)
 		}
-		t.observe(now, s, g.period())
+		t.observe(now, s, b.budget.period())
 	}
 }
 
@@ -218,23 +223,23 @@ type grant struct {
 }
 
 // allot divides the budget among the sources. fair is an equal part of it.
-func (g *governor) allot() (grants []grant, fair float64) {
-	full := make([]float64, len(g.sources))
+func (b *books) allot() (grants []grant, fair float64) {
+	full := make([]float64, len(b.sources))
 	steady := 0.0 // what is set aside
-	for i, t := range g.sources {
+	for i, t := range b.sources {
 		if full[i] = t.full * t.limit; t.steady {
 			steady += full[i]
 			full[i] = 0
 		}
 	}
-	share := g.budget.Share
-	allowance := aim * max(share-g.userNow/g.cpus()-steady, share*leastForKernel)
+	share := b.budget.Share
+	allowance := aim * max(share-b.userNow/b.budget.cpus()-steady, share*leastForKernel)
 	if share >= 1 { // all of each core is no limit, whatever the clocks of a starved machine say
 		allowance = math.Inf(1)
 	}
 	tried := maxMin(allowance, full)
-	for i, t := range g.sources {
-		if t.tooLittle(full[i], tried[i], g.leastShare()) {
+	for i, t := range b.sources {
+		if t.tooLittle(full[i], tried[i], b.budget.leastShare()) {
 			full[i] = 0 // its part goes to the others
 		}
 	}
@@ -247,42 +252,42 @@ func (g *governor) allot() (grants []grant, fair float64) {
 
 // decide puts the grants into force for the next period. What nobody was granted
 // is slack.
-func (g *governor) decide(grants []grant, fair float64) {
-	g.slack = (1 + aim) / 2 * g.budget.Share
-	for i, t := range g.sources {
+func (b *books) decide(grants []grant, fair float64) {
+	b.slack = (1 + aim) / 2 * b.budget.Share
+	for i, t := range b.sources {
 		if t.steady {
 			t.share, t.may = t.limit, 1
 			continue
 		}
 		cost, may := grants[i].full, grants[i].may
-		g.slack -= may
+		b.slack -= may
 		if cost == 0 && t.full > 0 {
 			cost, may = t.full*t.limit, grants[i].tried
 		}
-		t.decide(cost, may, fair, g.leastShare(), g.period().Seconds())
+		t.decide(cost, may, fair, b.budget.leastShare(), b.budget.period().Seconds())
 	}
-	g.slack = max(0, g.slack)
+	b.slack = max(0, b.slack)
 }
 
 // cpus is the number of cores, as a divisor.
-func (g *governor) cpus() float64 { return float64(max(1, g.budget.CPUs)) }
+func (b Budget) cpus() float64 { return float64(max(1, b.CPUs)) }
 
 // leastShare is the smallest part of the time that is worth having.
-func (g *governor) leastShare() float64 { return g.least() / mostSkipped }
+func (b Budget) leastShare() float64 { return b.least() / mostSkipped }
 
 // least is the part of a period that the shortest window takes.
-func (g *governor) least() float64 { return min(1, leastOpen.Seconds()/g.period().Seconds()) }
+func (b Budget) least() float64 { return min(1, leastOpen.Seconds()/b.period().Seconds()) }
 
-func (g *governor) period() time.Duration { return cmp.Or(g.budget.Period, time.Second) }
+func (b Budget) period() time.Duration { return cmp.Or(b.Period, time.Second) }
 
 // start draws the windows of a period.
 func (g *governor) start(now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	period := g.period()
-	for _, t := range g.sources {
+	b := g.books.Lock()
+	defer g.books.Unlock()
+	period := b.budget.period()
+	for _, t := range b.sources {
 		share := t.share
-		if least := g.least(); share < least {
+		if least := b.budget.least(); share < least {
 			if rand.Float64()*least > share {
 				share = 0
 			} else {
@@ -303,12 +308,12 @@ func (g *governor) start(now time.Time) {
 
 // step puts every source into its planned state, and returns when to look again.
 func (g *governor) step(now, until time.Time) time.Time {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	b := g.books.Lock()
+	defer g.books.Unlock()
 	next := until
-	for _, t := range g.sources {
+	for _, t := range b.sources {
 		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
-		if on && t.attached && t.share < 1 && t.overdrawn((t.may+g.slack)*g.period().Seconds()) {
+		if on && t.attached && t.share < 1 && t.overdrawn((t.may+b.slack)*b.budget.period().Seconds()) {
 			t.broken, on = true, false
 		}
 		t.set(on, g.now)
@@ -332,9 +337,8 @@ func earlier(a, b time.Time) time.Time {
 
 // run governs until ctx ends, and leaves everything attached.
 func (g *governor) run(ctx context.Context, b Budget) {
-	g.mu.Lock()
-	g.budget = b
-	g.mu.Unlock()
+	g.books.Lock().budget = b
+	g.books.Unlock()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	until := g.now()
@@ -342,8 +346,8 @@ func (g *governor) run(ctx context.Context, b Budget) {
 		now := g.now()
 		g.plan(now)
 		g.start(now)
-		if until = until.Add(g.period()); !until.After(now) { // it overslept
-			until = now.Add(g.period())
+		if until = until.Add(b.period()); !until.After(now) { // it overslept
+			until = now.Add(b.period())
 		}
 		for ; now.Before(until); now = g.now() {
 			next := g.step(now, until)
@@ -360,10 +364,10 @@ func (g *governor) run(ctx context.Context, b Budget) {
 
 // release attaches everything again, for good.
 func (g *governor) release() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	b := g.books.Lock()
+	defer g.books.Unlock()
 	now := g.now()
-	for _, t := range g.sources {
+	for _, t := range b.sources {
 		t.share = 1
 		t.set(true, g.now)
 		t.begin, t.end = now, now.Add(time.Hour)
@@ -373,16 +377,16 @@ func (g *governor) release() {
 // mostUsed returns the most of a core that was used in a period since the last call of
 // busy, and whether a period has ended.
 func (g *governor) mostUsed() (float64, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.used, g.known && g.used > 0
+	b := g.books.Lock()
+	defer g.books.Unlock()
+	return b.used, b.known && b.used > 0
 }
 
 // busy is mostUsed, and begins anew.
 func (g *governor) busy() (float64, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	u, ok := g.used, g.known && g.used > 0
-	g.used = 0
+	b := g.books.Lock()
+	defer g.books.Unlock()
+	u, ok := b.used, b.known && b.used > 0
+	b.used = 0
 	return u, ok
 }

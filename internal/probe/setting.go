@@ -49,13 +49,13 @@ func (l *live) adjusted() bool {
 
 // Set changes one source. Switching off closes its reader, which detaches it.
 func (e *Engine) Set(name string, s Setting) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	i := slices.IndexFunc(e.sources, func(l *live) bool { return l.Source.Name == name })
+	sources := *e.sources.Lock()
+	defer e.sources.Unlock()
+	i := slices.IndexFunc(sources, func(l *live) bool { return l.Source.Name == name })
 	if i < 0 {
 		return fmt.Errorf("set source %q: %w", name, ErrNoSource)
 	}
-	l := e.sources[i]
+	l := sources[i]
 	next, err := s.over(l.Status)
 	if err == nil && l.reader != nil {
 		err = s.suits(l)

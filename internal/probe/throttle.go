@@ -14,7 +14,7 @@ type throttle struct {
 	limit float64
 	// level of detail is the one in force, wanted the user's.
 	level, wanted  int
-	adjust         func(level int)
+	adjust         func(level int, scope Scope)
 	scope          Scope // for adjust
 	calm, patience int
 
@@ -225,13 +225,13 @@ func (t *throttle) decide(full, may, fair, least, period float64) {
 		}
 		t.calm = 0
 		t.level--
-		t.adjust(t.level)
+		t.adjust(t.level, t.scope)
 	case !fits:
 		t.calm = 0
 	case t.level < t.wanted && full < fair*0.3 && t.calm > t.patience:
 		t.calm = 0
 		t.level++
-		t.adjust(t.level)
+		t.adjust(t.level, t.scope)
 	}
 	share := t.limit
 	switch {
