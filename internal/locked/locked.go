@@ -16,5 +16,13 @@ func New[T any](v T) Value[T] { return Value[T]{v: v} }
 // Lock returns what l holds. The caller must not use it after Unlock.
 func (l *Value[T]) Lock() *T { l.mu.Lock(); return &l.v }
 
-// Unlock ends the use of what Lock returned.
+// TryLock is Lock, or returns nil while another holds the lock.
+func (l *Value[T]) TryLock() *T {
+	if !l.mu.TryLock() {
+		return nil
+	}
+	return &l.v
+}
+
+// Unlock ends the use of what Lock or TryLock returned.
 func (l *Value[T]) Unlock() { l.mu.Unlock() }

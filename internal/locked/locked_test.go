@@ -26,5 +26,11 @@ func TestValue(t *testing.T) {
 	if got, want := *c.Lock(), (counts{501, 500}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	if c.TryLock() != nil {
+		t.Error("locked twice")
+	}
 	c.Unlock()
+	if c.TryLock() == nil {
+		t.Error("not locked although it was free")
+	}
 }

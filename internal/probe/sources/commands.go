@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/probe"
 )
 
@@ -30,7 +30,11 @@ type commands[T any] struct {
 	// ask runs the commands through run and turns their output into an answer.
 	ask func(run runner) (T, error)
 
-	mu      sync.Mutex
+	state locked.Value[commandState[T]]
+}
+
+// commandState is the current run, and the results of the runs so far.
+type commandState[T any] struct {
 	stop    context.CancelFunc // of the current run; nil if there is none
 	ended   chan struct{}      // closed at its end
 	started time.Time
@@ -54,48 +58,47 @@ const commandGrace = 10 * time.Second
 // latest returns the newest answer, and starts the next run when it is due. An error
 // says why there is none, or that it is too old to be shown.
 func (c *commands[T]) latest(ctx context.Context) (T, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := c.started.IsZero()
-	if c.stop == nil && (first || c.host.Now().Sub(c.started) >= c.every) {
-		c.start()
+	s := c.state.Lock()
+	defer c.state.Unlock()
+	first := s.started.IsZero()
+	if s.stop == nil && (first || c.host.Now().Sub(s.started) >= c.every) {
+		c.start(s)
 	}
 	if first {
-		ended := c.ended
-		c.mu.Unlock()
+		ended := s.ended
+		c.state.Unlock()
 		select {
 		case <-ended:
 		case <-ctx.Done():
 		case <-time.After(firstAnswer):
 		}
-		c.mu.Lock()
+		s = c.state.Lock()
 	}
 	var none T
-	asked := c.host.Now().Sub(c.started)
+	asked := c.host.Now().Sub(s.started)
 	switch {
-	case c.stop != nil && asked > c.limit+commandGrace:
+	case s.stop != nil && asked > c.limit+commandGrace:
 		return none, &probe.Problem{Err: fmt.Errorf("%s has not answered for %v and cannot be ended", c.name, asked.Round(time.Second)),
 			Remedy: "check the kernel log; the driver that it queries may hang"}
-	case c.err != nil:
-		return none, c.problem(c.err)
-	case !c.answered:
+	case s.err != nil:
+		return none, c.problem(s.err)
+	case !s.answered:
 		return none, fmt.Errorf("%s has not answered yet", c.name)
 	}
-	return c.answer, nil
+	return s.answer, nil
 }
 
 // spent is the CPU time of all runs so far.
 func (c *commands[T]) spent() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cpu
+	defer c.state.Unlock()
+	return c.state.Lock().cpu
 }
 
-// start starts a run; the lock is held.
-func (c *commands[T]) start() {
+// start starts a run.
+func (c *commands[T]) start(s *commandState[T]) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
 	ended := make(chan struct{})
-	c.stop, c.ended, c.started = cancel, ended, c.host.Now()
+	s.stop, s.ended, s.started = cancel, ended, c.host.Now()
 	go func() {
 		defer close(ended)
 		defer cancel()
@@ -110,12 +113,12 @@ func (c *commands[T]) start() {
 			}
 			return out.Stdout, err
 		})
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.cpu += cpu
-		c.stop, c.err = nil, err
+		s := c.state.Lock()
+		defer c.state.Unlock()
+		s.cpu += cpu
+		s.stop, s.err = nil, err
 		if err == nil {
-			c.answer, c.answered = answer, true
+			s.answer, s.answered = answer, true
 		}
 	}()
 }
@@ -150,9 +153,9 @@ func (c *commands[T]) problem(err error) error {
 // Close ends the current run. A command that cannot be ended, because it waits in the
 // kernel, is abandoned.
 func (c *commands[T]) Close() error {
-	c.mu.Lock()
-	stop, ended := c.stop, c.ended
-	c.mu.Unlock()
+	s := c.state.Lock()
+	stop, ended := s.stop, s.ended
+	c.state.Unlock()
 	if stop == nil {
 		return nil
 	}

@@ -53,8 +53,10 @@ func TestCommandThatHangs(t *testing.T) {
 	if b, err := os.ReadFile(log); err != nil || string(b) != "once\n" {
 		t.Errorf("started %q, %v", b, err)
 	}
+	ended := c.state.Lock().ended
+	c.state.Unlock()
 	select {
-	case <-c.ended:
+	case <-ended:
 	case <-time.After(30 * time.Second):
 		t.Error("it runs on after the source was closed")
 	}
@@ -75,9 +77,8 @@ func TestCommandPastItsTime(t *testing.T) {
 	again := func() (string, error) {
 		now = now.Add(time.Minute)
 		_, _ = c.latest(t.Context())
-		c.mu.Lock()
-		ended := c.ended
-		c.mu.Unlock()
+		ended := c.state.Lock().ended
+		c.state.Unlock()
 		<-ended
 		return c.latest(t.Context())
 	}

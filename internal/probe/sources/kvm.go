@@ -8,9 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -69,9 +69,12 @@ type kvmReader struct {
 	machines *virtualMachines
 	facts    []tee.Facts
 	// apart: this process sees other process ids than the kernel's own.
-	apart bool
+	apart    bool
+	programs locked.Value[kvmPrograms]
+}
 
-	mu       sync.Mutex
+// kvmPrograms are the programs that are open, and in what state.
+type kvmPrograms struct {
 	wanted   bool // level latency
 	detached bool
 	counts   *bpf.VMs
@@ -94,7 +97,8 @@ func openKVM(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 	// include/linux/proc_ns.h).
 	ns, err := h.Readlink("/proc/self/ns/pid")
 	r.apart = err == nil && ns != "pid:[4026531836]"
-	return r, r.open()
+	defer r.programs.Unlock()
+	return r, r.programs.Lock().open(r)
 }
 
 func kvmLoaded(h *host.Host) (bool, error) {
@@ -132,9 +136,9 @@ func isa(h *host.Host) bpf.ISA {
 	return bpf.VMX
 }
 
-// open loads the programs; the caller holds mu or is alone.
-func (r *kvmReader) open() error {
-	if r.counts == nil {
+// open loads the programs.
+func (p *kvmPrograms) open(r *kvmReader) error {
+	if p.counts == nil {
 		var sev, private, tdx bool
 		for _, f := range r.facts {
 			if f.Role == tee.Host && f.Active {
@@ -147,18 +151,18 @@ func (r *kvmReader) open() error {
 		if err != nil {
 			return err
 		}
-		r.counts = bpf.NewVMs(c, isa(r.host))
-		if r.detached {
+		p.counts = bpf.NewVMs(c, isa(r.host))
+		if p.detached {
 			return c.Detach()
 		}
 	}
-	if r.wanted && r.times == nil {
+	if p.wanted && p.times == nil {
 		c, err := bpf.KVMTimes.Open(r.host)
 		if err != nil {
 			return err
 		}
-		r.times = bpf.NewVMs(c, isa(r.host))
-		if r.detached {
+		p.times = bpf.NewVMs(c, isa(r.host))
+		if p.detached {
 			return c.Detach()
 		}
 	}
@@ -166,11 +170,11 @@ func (r *kvmReader) open() error {
 }
 
 // each calls do for every open program.
-func (r *kvmReader) each(do func(*bpf.VMs) error) error {
+func (p *kvmPrograms) each(do func(*bpf.VMs) error) error {
 	var errs []error
-	for _, p := range []*bpf.VMs{r.counts, r.times} {
-		if p != nil {
-			errs = append(errs, do(p))
+	for _, c := range []*bpf.VMs{p.counts, p.times} {
+		if c != nil {
+			errs = append(errs, do(c))
 		}
 	}
 	return errors.Join(errs...)
@@ -178,51 +182,50 @@ func (r *kvmReader) each(do func(*bpf.VMs) error) error {
 
 // Adjust implements probe.Adjustable.
 func (r *kvmReader) Adjust(level string, _ probe.Scope) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.wanted = level == kvmLevels[1].Name
-	if r.counts == nil {
+	p := r.programs.Lock()
+	defer r.programs.Unlock()
+	p.wanted = level == kvmLevels[1].Name
+	if p.counts == nil {
 		return nil
 	}
-	if r.wanted && r.times == nil {
-		return r.open()
+	if p.wanted && p.times == nil {
+		return p.open(r)
 	}
-	if r.times == nil || r.detached {
+	if p.times == nil || p.detached {
 		return nil
 	}
-	if r.wanted {
-		return r.times.Attach()
+	if p.wanted {
+		return p.times.Attach()
 	}
-	return r.times.Detach() // what it has counted stays
+	return p.times.Detach() // what it has counted stays
 }
 
 // Attach implements probe.Governed.
 func (r *kvmReader) Attach() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.detached = false
-	return r.each(func(p *bpf.VMs) error {
-		if p == r.times && !r.wanted {
+	p := r.programs.Lock()
+	defer r.programs.Unlock()
+	p.detached = false
+	return p.each(func(c *bpf.VMs) error {
+		if c == p.times && !p.wanted {
 			return nil
 		}
-		return p.Attach()
+		return c.Attach()
 	})
 }
 
 // Detach implements probe.Governed.
 func (r *kvmReader) Detach() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.detached = true
-	return r.each(func(p *bpf.VMs) error { return p.Detach() })
+	p := r.programs.Lock()
+	defer r.programs.Unlock()
+	p.detached = true
+	return p.each(func(c *bpf.VMs) error { return c.Detach() })
 }
 
 // Spent implements probe.Governed.
 func (r *kvmReader) Spent() (events float64, seconds []float64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_ = r.each(func(p *bpf.VMs) error {
-		n, s := p.Spent()
+	defer r.programs.Unlock()
+	_ = r.programs.Lock().each(func(c *bpf.VMs) error {
+		n, s := c.Spent()
 		events += n
 		for len(seconds) < len(s) {
 			seconds = append(seconds, 0)
@@ -237,16 +240,15 @@ func (r *kvmReader) Spent() (events float64, seconds []float64) {
 
 // Close implements probe.Reader.
 func (r *kvmReader) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.each(func(p *bpf.VMs) error { return p.Close() })
+	defer r.programs.Unlock()
+	return r.programs.Lock().each(func(c *bpf.VMs) error { return c.Close() })
 }
 
 // Read implements probe.Reader.
 func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.counts == nil {
+	p := r.programs.Lock()
+	defer r.programs.Unlock()
+	if p.counts == nil {
 		loaded, err := kvmLoaded(r.host)
 		if err == nil && !loaded {
 			err = &probe.Problem{Err: errors.New("KVM is not loaded: no virtual machine can run; it is looked for in every round"),
@@ -255,28 +257,28 @@ func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
 		if err != nil {
 			return err
 		}
-		if err := r.open(); err != nil {
+		if err := p.open(r); err != nil {
 			return err
 		}
 	}
 	out := emitter(emit)
-	folded, problems := r.readCounts(out)
-	if r.wanted {
-		problems = append(problems, r.open()) // where Adjust could not, and said so
+	folded, problems := r.readCounts(p.counts, out)
+	if p.wanted {
+		problems = append(problems, p.open(r)) // where Adjust could not, and said so
 	}
-	if r.times != nil {
-		r.readTimes(out)
-		problems = append(problems, r.times.Lost)
+	if p.times != nil {
+		r.readTimes(p.times, out)
+		problems = append(problems, p.times.Lost)
 	}
 	var missed, events uint64
-	err := r.each(func(p *bpf.VMs) error {
-		n, err := p.Missed()
+	err := p.each(func(c *bpf.VMs) error {
+		n, err := c.Missed()
 		missed += n
-		events += p.Events()
+		events += c.Events()
 		return err
 	})
-	problems = append(problems, r.counts.Lost, err)
-	if missed+events > 0 && r.counts.Lost == nil {
+	problems = append(problems, p.counts.Lost, err)
+	if missed+events > 0 && p.counts.Lost == nil {
 		out.send(probe.Coverage, float64(events)/float64(events+missed))
 	}
 	out.send(probe.Missed, float64(missed))
@@ -339,11 +341,11 @@ type vmSeries struct {
 // readCounts emits the counts of all machines. Where KVM_RUN returns for what
 // only an exit of the guest can bring, and yet no exit was counted, the
 // tracepoint is silent: its zero would not be true, so it is left out.
-func (r *kvmReader) readCounts(out emitter) (folded uint64, problems []error) {
+func (r *kvmReader) readCounts(counts *bpf.VMs, out emitter) (folded uint64, problems []error) {
 	sums := vmSums{}
 	var silent []string
 	told := true
-	r.counts.Machines(r.alive, func(m bpf.Machine) {
+	counts.Machines(r.alive, func(m bpf.Machine) {
 		id, kind := r.label(m.VM)
 		kind = proven(kind, m)
 		add := func(d *metric.Desc, what string, n uint64) { sums[vmSeries{d, id, kind, what}] += n }
@@ -396,13 +398,13 @@ func some(names []string) string {
 }
 
 // readTimes emits the times out of the guest, summed over machines of a type.
-func (r *kvmReader) readTimes(out emitter) {
+func (r *kvmReader) readTimes(times *bpf.VMs, out emitter) {
 	type key struct {
 		kind    string
 		handled int
 	}
 	sums := map[key]*metric.Hist{}
-	r.times.Times(r.alive, func(vm bpf.VM, handled int, l *bpf.Latency) {
+	times.Times(r.alive, func(vm bpf.VM, handled int, l *bpf.Latency) {
 		_, kind := r.label(vm)
 		h := sums[key{kind, handled}]
 		if h == nil {

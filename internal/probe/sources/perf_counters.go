@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -31,17 +31,20 @@ func (s perfSet) descs() []*metric.Desc { return slices.Concat(s.host, s.process
 // perfCounters is the Reader of performance counters in counting mode: for every CPU,
 // and for the processes that it is narrowed to.
 type perfCounters struct {
+	// note is an error of every reading, or nil: what the counters cannot see.
+	note error
+	// scope is its narrowing from the next search for processes on.
+	scope  atomic.Pointer[probe.Scope]
+	groups locked.Value[perfGroups]
+}
+
+// perfGroups are the open counters, and what they have counted.
+type perfGroups struct {
 	host *host.Host
 	sets []perfSet
 	// explain adds advice to an error of opening a counter.
 	explain func(error) error
-	// note is an error of every reading, or nil: what the counters cannot see.
-	note error
-	// scope is its narrowing from the next search for processes on.
-	scope atomic.Pointer[probe.Scope]
 
-	// mu guards what follows.
-	mu      sync.Mutex
 	cpus    map[int]counting
 	machine [][]float64 // by set and event
 	has     []bool      // by set: whether some CPU ever had it
@@ -56,15 +59,15 @@ type perfCounters struct {
 
 // openPerf opens the counters of every CPU, and fails if none can be opened.
 func openPerf(h *host.Host, sets []perfSet, explain func(error) error) (*perfCounters, error) {
-	p := &perfCounters{host: h, sets: sets, explain: explain, cpus: map[int]counting{}, machine: zeros(sets), has: make([]bool, len(sets))}
-	err := p.openCPUs()
-	if err == nil && !slices.Contains(p.has, true) {
-		err = explain(cmp.Or(p.failed, errors.New("no CPU is online")))
+	g := perfGroups{host: h, sets: sets, explain: explain, cpus: map[int]counting{}, machine: zeros(sets), has: make([]bool, len(sets))}
+	err := g.openCPUs()
+	if err == nil && !slices.Contains(g.has, true) {
+		err = explain(cmp.Or(g.failed, errors.New("no CPU is online")))
 	}
 	if err != nil {
-		return nil, errors.Join(err, p.Close())
+		return nil, errors.Join(err, g.close())
 	}
-	return p, nil
+	return &perfCounters{groups: locked.New(g)}, nil
 }
 
 // zeros is a value for each event.
@@ -78,16 +81,16 @@ func zeros(sets []perfSet) [][]float64 {
 
 // Read implements probe.Reader.
 func (p *perfCounters) Read(_ context.Context, emit func(metric.Sample)) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.enabled, p.running, p.failed = 0, 0, nil
-	err := p.openCPUs()
-	for _, c := range p.cpus {
-		p.count(c, p.machine)
+	g := p.groups.Lock()
+	defer p.groups.Unlock()
+	g.enabled, g.running, g.failed = 0, 0, nil
+	err := g.openCPUs()
+	for _, c := range g.cpus {
+		g.count(c, g.machine)
 	}
-	err = cmp.Or(err, p.countProcesses())
+	err = cmp.Or(err, g.countProcesses(p.scope.Load()))
 	trust := metric.Measured
-	if p.estimated {
+	if g.estimated {
 		trust = metric.Estimated
 	}
 	send := func(descs []*metric.Desc, values []float64, labels ...string) {
@@ -95,35 +98,38 @@ func (p *perfCounters) Read(_ context.Context, emit func(metric.Sample)) error {
 			emit(metric.Sample{Desc: d, Labels: labels, Value: values[i], Trust: trust})
 		}
 	}
-	for i, s := range p.sets {
-		if !p.has[i] {
+	for i, s := range g.sets {
+		if !g.has[i] {
 			continue
 		}
-		send(s.host, p.machine[i])
-		for _, key := range p.watched.order {
+		send(s.host, g.machine[i])
+		for _, key := range g.watched.order {
 			if key.pid == "" {
-				send(s.process, p.watched.totals[key][i], key.process)
+				send(s.process, g.watched.totals[key][i], key.process)
 			} else {
-				send(s.pid, p.watched.totals[key][i], key.pid, key.process)
+				send(s.pid, g.watched.totals[key][i], key.pid, key.process)
 			}
 		}
 	}
-	if p.enabled > 0 {
-		emitter(emit).send(probe.Coverage, p.running.Seconds()/p.enabled.Seconds())
+	if g.enabled > 0 {
+		emitter(emit).send(probe.Coverage, g.running.Seconds()/g.enabled.Seconds())
 	}
-	if n := p.watched.folded(); n > 0 {
+	if n := g.watched.folded(); n > 0 {
 		emitter(emit).send(probe.Folded, n)
 	}
-	if p.failed != nil {
-		err = cmp.Or(err, p.explain(p.failed))
+	if g.failed != nil {
+		err = cmp.Or(err, g.explain(g.failed))
 	}
 	return cmp.Or(err, p.note)
 }
 
 // Close implements probe.Reader.
 func (p *perfCounters) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	defer p.groups.Unlock()
+	return p.groups.Lock().close()
+}
+
+func (p *perfGroups) close() error {
 	var errs []error
 	for _, c := range p.cpus {
 		errs = append(errs, c.Close())
@@ -137,7 +143,7 @@ func (p *perfCounters) Close() error {
 
 // openCPUs opens the groups of CPUs that came online, and closes those of CPUs that
 // went offline; their counts remain in the sum.
-func (p *perfCounters) openCPUs() error {
+func (p *perfGroups) openCPUs() error {
 	online, err := machine.OnlineCPUs(p.host)
 	if err != nil {
 		return err
@@ -170,7 +176,7 @@ type openGroup struct {
 
 // open opens the closed groups of a target. A CPU that is going offline (ENODEV) and a
 // thread that has ended (ESRCH) are not errors.
-func (p *perfCounters) open(c counting, target host.PerfTarget) {
+func (p *perfGroups) open(c counting, target host.PerfTarget) {
 	for i, s := range p.sets {
 		if c[i] != nil {
 			continue
@@ -190,7 +196,7 @@ func (p *perfCounters) open(c counting, target host.PerfTarget) {
 // they had them. A group that had none waits until it has: the growth then stands for
 // the whole time. So totals never fall. A group that stops counting is closed, and
 // opened again in the next reading.
-func (p *perfCounters) count(c counting, totals ...[][]float64) {
+func (p *perfGroups) count(c counting, totals ...[][]float64) {
 	for i, g := range c {
 		if g == nil {
 			continue

@@ -191,7 +191,7 @@ func TestPerfProcess(t *testing.T) {
 			if last := mustReadPerf(t, p)[series] - before[series]; last < got {
 				t.Errorf("%s falls from %v to %v when the process ends", series, got, last)
 			}
-			if n := len(p.watched.now); n != 0 {
+			if n := watching(p); n != 0 {
 				t.Errorf("%d processes are watched after the end", n)
 			}
 		})
@@ -296,8 +296,10 @@ func TestPerfSharedAndHotplug(t *testing.T) {
 		if v := got[probe.Coverage.Name]; v < step.coverage-0.001 || v > step.coverage+0.001 {
 			t.Errorf("%s: coverage %v, want %v", step.what, v, step.coverage)
 		}
-		if p.estimated != (i >= 1) {
-			t.Errorf("%s: estimated %v", step.what, p.estimated)
+		estimated := p.groups.Lock().estimated
+		p.groups.Unlock()
+		if estimated != (i >= 1) {
+			t.Errorf("%s: estimated %v", step.what, estimated)
 		}
 		last = got["tee_test_faults_total"]
 	}
@@ -352,7 +354,7 @@ func TestPerfManyProcesses(t *testing.T) {
 	if v := got["tee_process_test_faults_total many"]; v != fit {
 		t.Errorf("%v threads are counted, want %d", v, fit)
 	}
-	if n := len(p.watched.now); n != maxWatched {
+	if n := watching(p); n != maxWatched {
 		t.Errorf("%d processes are watched, want %d", n, maxWatched)
 	}
 	if err := p.Adjust("", probe.Scope{}); err != nil {
@@ -433,4 +435,10 @@ func FuzzStat(f *testing.F) {
 			t.Errorf("%q gives name %q", s, name)
 		}
 	})
+}
+
+// watching is the number of processes that p watches.
+func watching(p *perfCounters) int {
+	defer p.groups.Unlock()
+	return len(p.groups.Lock().watched.now)
 }

@@ -60,9 +60,9 @@ func (w *watchedProcess) Close() error {
 // reports those that could not be.
 func (p *perfCounters) Adjust(_ string, scope probe.Scope) error {
 	p.scope.Store(&scope)
-	if p.mu.TryLock() { // else a reading that hangs would block this too
-		defer p.mu.Unlock()
-		_ = p.countProcesses()
+	if g := p.groups.TryLock(); g != nil { // else a reading that hangs would block this too
+		defer p.groups.Unlock()
+		_ = g.countProcesses(p.scope.Load())
 	}
 	return nil
 }
@@ -74,9 +74,9 @@ type candidate struct {
 	started uint64
 }
 
-// countProcesses updates the watched processes and adds what they counted since the
-// last time. An ended process adds its last counts.
-func (p *perfCounters) countProcesses() error {
+// countProcesses updates the watched processes for a scope, nil for none, and adds what
+// they counted since the last time. An ended process adds its last counts.
+func (p *perfGroups) countProcesses(scope *probe.Scope) error {
 	w := &p.watched
 	for pid, x := range w.now {
 		totals := p.series(pid, x.name)
@@ -84,7 +84,7 @@ func (p *perfCounters) countProcesses() error {
 			p.count(t, totals...)
 		}
 	}
-	found, err := p.candidates()
+	found, err := p.candidates(scope)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (p *perfCounters) countProcesses() error {
 }
 
 // series are the sums that a process counts in.
-func (p *perfCounters) series(pid int, name string) [][][]float64 {
+func (p *perfGroups) series(pid int, name string) [][][]float64 {
 	out := [][][]float64{p.totals(processKey{process: name})}
 	if slices.Contains(p.watched.scope.PIDs, pid) {
 		if t := p.totals(processKey{name, strconv.Itoa(pid)}); t != nil {
@@ -144,7 +144,7 @@ func (p *perfCounters) series(pid int, name string) [][][]float64 {
 
 // totals returns the sums of a series, creating a new one. When there are too many,
 // names share one, and single processes have none.
-func (p *perfCounters) totals(key processKey) [][]float64 {
+func (p *perfGroups) totals(key processKey) [][]float64 {
 	w := &p.watched
 	if _, ok := w.totals[key]; !ok && len(w.order) >= maxNames {
 		if key.pid != "" {
@@ -177,7 +177,7 @@ func (w *watched) folded() (n float64) {
 // watch opens counters for the threads of a process, with at most that many
 // descriptors. If nothing of a process can be counted, it has no series, and the next
 // reading tries again and says why.
-func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
+func (p *perfGroups) watch(c candidate, fds int) (*watchedProcess, error) {
 	dir := fmt.Sprintf("/proc/%d/task", c.pid)
 	tasks, err := p.host.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -210,9 +210,9 @@ func (p *perfCounters) watch(c candidate, fds int) (*watchedProcess, error) {
 // candidates lists the processes within the scope, by id; without a scope there are
 // none. Kernel threads do nothing for a process. Ended and unreadable processes are
 // left out.
-func (p *perfCounters) candidates() ([]candidate, error) {
-	if s := p.scope.Load(); s != nil {
-		p.watched.scope = *s
+func (p *perfGroups) candidates(now *probe.Scope) ([]candidate, error) {
+	if now != nil {
+		p.watched.scope = *now
 	}
 	scope := p.watched.scope
 	if scope.Process == nil && len(scope.PIDs) == 0 && scope.Cgroup == nil && scope.Container == nil {

@@ -8,9 +8,9 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -37,9 +37,12 @@ type byProcess struct {
 	table  bpf.Table
 	host   *host.Host
 	levels []probe.Level
+	// narrowing is locked, as Adjust may be called while Read runs.
+	narrowing locked.Value[narrowing]
+}
 
-	// mu guards what follows; Adjust may be called while Read runs.
-	mu       sync.Mutex
+// narrowing is the scope of a source, and whether the source is narrowed.
+type narrowing struct {
 	scope    probe.Scope
 	narrowed bool
 }
@@ -76,12 +79,12 @@ func (p *byProcess) Read(ctx context.Context, emit func(metric.Sample)) error {
 
 // Adjust implements probe.Adjustable.
 func (p *byProcess) Adjust(level string, scope probe.Scope) error {
-	p.mu.Lock()
-	same := slices.Equal(scope.PIDs, p.scope.PIDs) && scope.Process == p.scope.Process &&
-		scope.Cgroup == p.scope.Cgroup && scope.Container == p.scope.Container
-	alone := len(p.scope.PIDs) > 0 && len(scope.PIDs) == 0
-	p.scope = scope
-	p.mu.Unlock()
+	n := p.narrowing.Lock()
+	same := slices.Equal(scope.PIDs, n.scope.PIDs) && scope.Process == n.scope.Process &&
+		scope.Cgroup == n.scope.Cgroup && scope.Container == n.scope.Container
+	alone := len(n.scope.PIDs) > 0 && len(scope.PIDs) == 0
+	n.scope = scope
+	p.narrowing.Unlock()
 	var err error
 	if alone {
 		err = p.table.Widen() // no process is counted individually any more
@@ -95,24 +98,24 @@ func (p *byProcess) Adjust(level string, scope probe.Scope) error {
 
 // follow finds the processes that the source is narrowed to now.
 func (p *byProcess) follow() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.table.Time(p.scope.Process)
-	if len(p.scope.PIDs) == 0 && p.scope.Cgroup == nil && p.scope.Container == nil {
-		if !p.narrowed {
+	n := p.narrowing.Lock()
+	defer p.narrowing.Unlock()
+	p.table.Time(n.scope.Process)
+	if len(n.scope.PIDs) == 0 && n.scope.Cgroup == nil && n.scope.Container == nil {
+		if !n.narrowed {
 			return nil
 		}
-		p.narrowed = false
+		n.narrowed = false
 		return p.table.Widen()
 	}
-	p.narrowed = true
-	search := memberSearch{host: p.host, scope: p.scope}
+	n.narrowed = true
+	search := memberSearch{host: p.host, scope: n.scope}
 	processes, err := search.candidates()
 	if err != nil {
 		return err
 	}
 	err = p.table.Narrow(processes, search.find)
-	for _, pid := range p.scope.PIDs {
+	for _, pid := range n.scope.PIDs {
 		if !slices.Contains(search.found, pid) {
 			search.errs = append(search.errs, fmt.Errorf("process %d has ended, or is not in the control group or container asked for", pid))
 		}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -106,7 +106,7 @@ func openSGX(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &sgxReader{counts: bpf.SGXCounts{Counters: c}, counters: &counters{Counters: c, labels: map[[3]string][]string{}}, host: h, attached: true}
+	r := &sgxReader{counts: bpf.SGXCounts{Counters: c}, counters: &counters{Counters: c, labels: map[[3]string][]string{}}, host: h, enclaves: locked.New(enclaves{attached: true})}
 	r.decode = func(_ *counters, out emitter) uint64 { return r.emit(out) }
 	r.seed()
 	return r, nil
@@ -115,10 +115,13 @@ func openSGX(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 // sgxReader adds the existing enclaves to the programs' counts.
 type sgxReader struct {
 	*counters
-	counts bpf.SGXCounts
-	host   *host.Host
+	counts   bpf.SGXCounts
+	host     *host.Host
+	enclaves locked.Value[enclaves]
+}
 
-	mu       sync.Mutex
+// enclaves is what is known of those that exist.
+type enclaves struct {
 	attached bool
 	// before is how many more enclaves there were than counted; known says that none
 	// was created or removed unseen since.
@@ -133,37 +136,35 @@ const lookAgain = time.Minute
 
 // Attach implements probe.Governed.
 func (r *sgxReader) Attach() error {
-	r.mu.Lock()
-	r.attached = true
-	r.mu.Unlock()
+	r.enclaves.Lock().attached = true
+	r.enclaves.Unlock()
 	return r.counters.Attach()
 }
 
 // Detach implements probe.Governed. From now on enclaves may be created and removed
 // unseen.
 func (r *sgxReader) Detach() error {
-	r.mu.Lock()
-	r.attached, r.known = false, false
-	r.mu.Unlock()
+	e := r.enclaves.Lock()
+	e.attached, e.known = false, false
+	r.enclaves.Unlock()
 	return r.counters.Detach()
 }
 
 // seed counts the existing enclaves.
 func (r *sgxReader) seed() {
-	r.mu.Lock()
-	attached := r.attached
-	r.mu.Unlock()
+	attached := r.enclaves.Lock().attached
+	r.enclaves.Unlock()
 	found, err := scanSGX(r.host)
 	var n int64
 	for _, e := range found {
 		n += int64(e.number)
 	}
 	counted, _ := r.counted()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.looked, r.unseen = r.host.Now(), err
-	r.before = n - counted
-	r.known = err == nil && attached && r.attached
+	e := r.enclaves.Lock()
+	defer r.enclaves.Unlock()
+	e.looked, e.unseen = r.host.Now(), err
+	e.before = n - counted
+	e.known = err == nil && attached && e.attached
 }
 
 // counted is how many more enclave objects were created than removed.
@@ -175,16 +176,16 @@ func (r *sgxReader) counted() (int64, bool) {
 
 // exist is the number of enclaves now, if it is known.
 func (r *sgxReader) exist() (float64, bool) {
-	r.mu.Lock()
-	stale := !r.known && r.host.Now().Sub(r.looked) >= lookAgain
-	r.mu.Unlock()
+	e := r.enclaves.Lock()
+	stale := !e.known && r.host.Now().Sub(e.looked) >= lookAgain
+	r.enclaves.Unlock()
 	if stale {
 		r.seed()
 	}
 	counted, live := r.counted()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return max(0, float64(r.before+counted)), live && r.known
+	e = r.enclaves.Lock()
+	defer r.enclaves.Unlock()
+	return max(0, float64(e.before+counted)), live && e.known
 }
 
 // Read implements probe.Reader.
@@ -193,10 +194,10 @@ func (r *sgxReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	if err != nil && errors.Is(err, r.Lost) {
 		err = &probe.Problem{Err: fmt.Errorf("live are %s; %w", strings.Join(r.live(), ", "), err), Remedy: probe.Remedy(err)}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.unseen != nil {
-		err = errors.Join(err, &probe.Problem{Err: fmt.Errorf("count the enclaves that existed before: %w", r.unseen), Remedy: probe.Remedy(r.unseen)})
+	unseen := r.enclaves.Lock().unseen
+	r.enclaves.Unlock()
+	if unseen != nil {
+		err = errors.Join(err, &probe.Problem{Err: fmt.Errorf("count the enclaves that existed before: %w", unseen), Remedy: probe.Remedy(unseen)})
 	}
 	return err
 }
