@@ -43,9 +43,9 @@ probe/sources: host locked machine metric probe probe/bpf servers tee
 store: metric
 store/storetest: metric store
 result: metric stats tee
-findings: metric tee
+findings: locked metric tee
 findings/anomaly: findings metric stats
-findings/notify: findings metric
+findings/notify: findings locked metric
 
 # explain
 explain: findings metric result stats

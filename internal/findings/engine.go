@@ -9,9 +9,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -74,23 +74,33 @@ func DefaultOptions() Options {
 // Engine evaluates rules and keeps the findings. Its methods may be called from
 // several goroutines.
 type Engine struct {
-	q     Querier
-	pace  chan time.Duration // the time between two evaluations has changed
-	rules []*Rule            // changed with both locks held, as is the part of opts that Use changes
-	opts  Options
+	pace chan time.Duration // the time between two evaluations has changed
+	// running is locked during an evaluation, and before book.
+	running locked.Value[evaluation]
+	book    locked.Value[book]
+}
 
-	running sync.Mutex        // held during an evaluation
-	witness map[string]string // metric -> a series that had readings; only touched by an evaluation
-	first   time.Time         // of the first evaluation; only touched by an evaluation
-	settled bool              // findings of rules that are gone have ended; guarded by running
+// evaluation is what an evaluation needs, and what it keeps for the next one.
+type evaluation struct {
+	q       Querier
+	rules   []*Rule
+	opts    Options
+	witness map[string]string // metric -> a series that had readings
+	first   time.Time         // of the first evaluation
+	settled bool              // findings of rules that are gone have ended
+}
 
-	mu     sync.Mutex // guards what follows
+// book holds the findings, and the last answer of each rule.
+type book struct {
 	open   map[key]*Record
 	past   map[key]bool      // open ones of earlier runs that were not seen yet
 	began  map[key]time.Time // since when the short window has held without a break
 	closed []Record          // newest last
+	most   int               // of closed
 	forgot time.Time         // end of the newest closed finding that is remembered no more
-	stats  []RuleStat
+	stats  []RuleStat        // in the order of the rules
+	// silences mark findings. May be nil.
+	silences *Silences
 }
 
 // key identifies a finding among the open ones.
@@ -99,26 +109,26 @@ type key struct{ rule, subject string }
 // New returns an engine that has not evaluated anything yet and knows the findings
 // of Options.Past.
 func New(rules []*Rule, q Querier, opts Options) *Engine {
-	e := &Engine{q: q, pace: make(chan time.Duration, 1), rules: rules, opts: opts, witness: map[string]string{},
-		open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{}}
-	e.stats = e.unanswered()
+	v := evaluation{q: q, rules: rules, opts: opts, witness: map[string]string{}}
+	b := book{open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{},
+		most: opts.History, stats: v.unanswered(), silences: opts.Silences}
 	for _, r := range opts.Past {
 		switch k := (key{r.Rule, r.Subject}); {
 		case r.State == Open:
-			e.open[k], e.past[k] = &r, true
+			b.open[k], b.past[k] = &r, true
 		case r.Until != nil:
-			e.closed = append(e.closed, r)
+			b.closed = append(b.closed, r)
 		}
 	}
-	e.forget()
-	return e
+	b.forget()
+	return &Engine{pace: make(chan time.Duration, 1), running: locked.New(v), book: locked.New(b)}
 }
 
 // unanswered are the stats of rules that were not evaluated yet.
-func (e *Engine) unanswered() []RuleStat {
+func (v *evaluation) unanswered() []RuleStat {
 	var out []RuleStat
-	for _, r := range e.rules {
-		w := e.windows(r)
+	for _, r := range v.rules {
+		w := v.windows(r)
 		out = append(out, RuleStat{
 			Name: r.Name, Title: r.Title, Doc: r.Doc,
 			Answer: CannotTell, Reason: "not evaluated yet",
@@ -132,41 +142,41 @@ func (e *Engine) unanswered() []RuleStat {
 // the options, after the running evaluation. An open finding keeps its id while its
 // rule exists and holds; one whose rule is gone ends with the next evaluation.
 func (e *Engine) Use(rules []*Rule, o Options) {
-	e.running.Lock()
+	v := e.running.Lock()
 	defer e.running.Unlock()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if o.Every != e.opts.Every {
+	b := e.book.Lock()
+	defer e.book.Unlock()
+	if o.Every != v.opts.Every {
 		select {
 		case <-e.pace: // an older one that Run has not read
 		default:
 		}
 		e.pace <- o.Every
 	}
-	e.rules, e.settled = rules, false
-	e.opts.Interval, e.opts.Windows, e.opts.PerRule = o.Interval, o.Windows, o.PerRule
-	e.opts.Limits, e.opts.Every, e.opts.CloseAfter = o.Limits, o.Every, o.CloseAfter
-	next := e.unanswered()
+	v.rules, v.settled = rules, false
+	v.opts.Interval, v.opts.Windows, v.opts.PerRule = o.Interval, o.Windows, o.PerRule
+	v.opts.Limits, v.opts.Every, v.opts.CloseAfter = o.Limits, o.Every, o.CloseAfter
+	next := v.unanswered()
 	for i, s := range next {
-		if j := slices.IndexFunc(e.stats, func(old RuleStat) bool { return old.Name == s.Name }); j >= 0 {
-			next[i].Answer, next[i].Reason, next[i].At = e.stats[j].Answer, e.stats[j].Reason, e.stats[j].At
+		if j := slices.IndexFunc(b.stats, func(old RuleStat) bool { return old.Name == s.Name }); j >= 0 {
+			next[i].Answer, next[i].Reason, next[i].At = b.stats[j].Answer, b.stats[j].Reason, b.stats[j].At
 		}
 	}
-	e.stats = next
-	maps.DeleteFunc(e.began, func(k key, _ time.Time) bool { return !e.knows(k.rule) })
+	b.stats = next
+	maps.DeleteFunc(b.began, func(k key, _ time.Time) bool { return !v.knows(k.rule) })
 }
 
-func (e *Engine) knows(rule string) bool {
-	return slices.ContainsFunc(e.rules, func(r *Rule) bool { return r.Name == rule })
+func (v *evaluation) knows(rule string) bool {
+	return slices.ContainsFunc(v.rules, func(r *Rule) bool { return r.Name == rule })
 }
 
-func (e *Engine) windows(r *Rule) Windows {
-	w, ok := e.opts.PerRule[r.Name]
+func (v *evaluation) windows(r *Rule) Windows {
+	w, ok := v.opts.PerRule[r.Name]
 	if !ok {
-		w = e.opts.Windows
+		w = v.opts.Windows
 	}
 	// A rule also looks at a half of its window, and a rate takes two readings.
-	if least := 4 * e.opts.Interval; w.Short < least {
+	if least := 4 * v.opts.Interval; w.Short < least {
 		return Windows{Long: time.Duration(float64(w.Long) * (least.Seconds() / w.Short.Seconds())), Short: least}
 	}
 	return w
@@ -177,9 +187,9 @@ func (e *Engine) windows(r *Rule) Windows {
 // follow a quarter of an interval later: an evaluation never sees a half-written
 // reading, and its queries give the same numbers again.
 func (e *Engine) Run(ctx context.Context) error {
-	e.mu.Lock()
-	every, after := e.opts.Every, min(e.opts.Every, e.opts.Interval)/4
-	e.mu.Unlock()
+	v := e.running.Lock()
+	every, after := v.opts.Every, min(v.opts.Every, v.opts.Interval)/4
+	e.running.Unlock()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -204,35 +214,37 @@ func (e *Engine) Run(ctx context.Context) error {
 // Evaluate runs every rule once, at the time of the clock. A call during
 // another evaluation does nothing.
 func (e *Engine) Evaluate(ctx context.Context) {
-	if !e.running.TryLock() {
+	v := e.running.TryLock()
+	if v == nil {
 		return
 	}
 	defer e.running.Unlock()
-	at := e.opts.Now()
+	at := v.opts.Now()
 	var changed []Record
-	if e.first.IsZero() {
-		e.first = at
+	if v.first.IsZero() {
+		v.first = at
 	}
-	if !e.settled {
-		changed, e.settled = e.disown(at), true
+	if !v.settled {
+		changed, v.settled = e.book.Lock().disown(v, at), true
+		e.book.Unlock()
 	}
-	for i, r := range e.rules {
-		v := e.judge(ctx, r, at)
+	for i, r := range v.rules {
+		answer := v.judge(ctx, r, at)
 		if ctx.Err() != nil {
 			break // a rule that was cut short has no answer
 		}
-		changed = append(changed, e.settle(i, v, at)...)
+		changed = append(changed, e.book.Lock().settle(v, i, answer, at)...)
+		e.book.Unlock()
 	}
-	if e.opts.Observe != nil {
+	if v.opts.Observe != nil {
 		for _, rec := range changed {
-			e.opts.Observe(rec)
+			v.opts.Observe(rec)
 		}
 	}
-	if e.opts.Evaluated != nil {
-		e.mu.Lock()
-		open := e.stillOpen()
-		e.mu.Unlock()
-		e.opts.Evaluated(changed, open)
+	if v.opts.Evaluated != nil {
+		open := e.book.Lock().stillOpen()
+		e.book.Unlock()
+		v.opts.Evaluated(changed, open)
 	}
 }
 
@@ -243,31 +255,31 @@ type verdict struct {
 	long    map[string]Finding // nil while the monitor is young
 }
 
-func (e *Engine) judge(ctx context.Context, r *Rule, at time.Time) verdict {
-	w := e.windows(r)
+func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
+	w := v.windows(r)
 	for _, name := range r.Needs {
-		if why := e.missing(ctx, name, w.Short, at); why != "" {
+		if why := v.missing(ctx, name, w.Short, at); why != "" {
 			return verdict{unknown: why}
 		}
 	}
-	var v verdict
+	var out verdict
 	var err error
-	if v.short, err = e.pass(ctx, r, at.Add(-w.Short), at); err != nil {
+	if out.short, err = v.pass(ctx, r, at.Add(-w.Short), at); err != nil {
 		return verdict{unknown: err.Error()}
 	}
-	if at.Sub(e.opts.Started) < w.Long || len(v.short) == 0 {
-		return v
+	if at.Sub(v.opts.Started) < w.Long || len(out.short) == 0 {
+		return out
 	}
-	if v.long, err = e.pass(ctx, r, at.Add(-w.Long), at); err != nil {
+	if out.long, err = v.pass(ctx, r, at.Add(-w.Long), at); err != nil {
 		return verdict{unknown: err.Error()}
 	}
-	return v
+	return out
 }
 
 // pass runs a rule on one window and returns its findings by subject.
-func (e *Engine) pass(ctx context.Context, r *Rule, from, to time.Time) (map[string]Finding, error) {
+func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map[string]Finding, error) {
 	found := map[string]Finding{}
-	p := &Pass{Querier: e.q, Rule: r, From: from, To: to, Interval: e.opts.Interval, Facts: e.opts.Facts, limits: e.opts.Limits, Report: func(f Finding) {
+	p := &Pass{Querier: v.q, Rule: r, From: from, To: to, Interval: v.opts.Interval, Facts: v.opts.Facts, limits: v.opts.Limits, Report: func(f Finding) {
 		f.Rule = r.Name
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
@@ -281,114 +293,110 @@ func (e *Engine) pass(ctx context.Context, r *Rule, from, to time.Time) (map[str
 	return found, nil
 }
 
-// settle brings the findings of rule i up to date and returns those that
-// opened or closed.
-func (e *Engine) settle(i int, v verdict, at time.Time) (changed []Record) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.rules[i]
-	young := at.Sub(e.opts.Started) < e.windows(r).Long
-	stat := &e.stats[i]
+// settle brings the findings of rule i up to date with its answer and returns those
+// that opened or closed.
+func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (changed []Record) {
+	r := v.rules[i]
+	young := at.Sub(v.opts.Started) < v.windows(r).Long
+	stat := &b.stats[i]
 	stat.At, stat.Answer, stat.Reason = at, Silent, ""
 
-	for _, subject := range slices.Sorted(maps.Keys(v.short)) {
+	for _, subject := range slices.Sorted(maps.Keys(answer.short)) {
 		k := key{r.Name, subject}
-		if _, ok := e.began[k]; !ok {
-			e.began[k] = at
+		if _, ok := b.began[k]; !ok {
+			b.began[k] = at
 		}
-		rec, isOpen := e.open[k]
-		long, both := v.long[subject]
+		rec, isOpen := b.open[k]
+		long, both := answer.long[subject]
 		if !isOpen && !both && !young {
 			continue
 		}
 		stat.Answer = Fires
-		f := v.short[subject]
+		f := answer.short[subject]
 		f.Evidence = join(f.Evidence, long.Evidence)
 		if !isOpen {
-			rec = &Record{ID: id(k, at), State: Open, Since: e.began[k]}
-			e.open[k] = rec
+			rec = &Record{ID: id(k, at), State: Open, Since: b.began[k]}
+			b.open[k] = rec
 		}
 		rec.Finding, rec.LastSeen = f, at
-		delete(e.past, k)
+		delete(b.past, k)
 		if !isOpen {
-			changed = append(changed, e.marked(*rec))
+			changed = append(changed, b.marked(*rec))
 		}
 	}
-	for k := range e.began {
-		if _, holds := v.short[k.subject]; k.rule == r.Name && !holds {
-			delete(e.began, k)
+	for k := range b.began {
+		if _, holds := answer.short[k.subject]; k.rule == r.Name && !holds {
+			delete(b.began, k)
 		}
 	}
-	if v.unknown != "" {
-		stat.Answer, stat.Reason = CannotTell, v.unknown
+	if answer.unknown != "" {
+		stat.Answer, stat.Reason = CannotTell, answer.unknown
 	}
-	return append(changed, e.close(r, at)...)
+	return append(changed, b.close(v, r, at)...)
 }
 
 // close ends the findings of a rule that were not seen for the closing delay, because
 // the cause is gone or the rule is no longer checked.
-func (e *Engine) close(r *Rule, at time.Time) []Record {
-	return e.end(at, func(k key, rec *Record) bool {
+func (b *book) close(v *evaluation, r *Rule, at time.Time) []Record {
+	return b.end(at, func(k key, rec *Record) bool {
 		last := rec.LastSeen
-		if e.past[k] {
-			last = e.first // nobody watched before
+		if b.past[k] {
+			last = v.first // nobody watched before
 		}
-		return k.rule == r.Name && at.Sub(last) >= e.opts.CloseAfter
+		return k.rule == r.Name && at.Sub(last) >= v.opts.CloseAfter
 	})
 }
 
 // disown ends the findings that cannot continue: their rule is gone, or the gap in
 // observation is too long.
-func (e *Engine) disown(at time.Time) []Record {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.end(at, func(k key, rec *Record) bool {
-		return !e.knows(k.rule) || at.Sub(rec.LastSeen) > longestGap
+func (b *book) disown(v *evaluation, at time.Time) []Record {
+	return b.end(at, func(k key, rec *Record) bool {
+		return !v.knows(k.rule) || at.Sub(rec.LastSeen) > longestGap
 	})
 }
 
-// end closes the open findings that which selects; e.mu is held.
-func (e *Engine) end(at time.Time, which func(key, *Record) bool) (ended []Record) {
-	for k, rec := range e.open {
+// end closes the open findings that which selects.
+func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record) {
+	for k, rec := range b.open {
 		if !which(k, rec) {
 			continue
 		}
 		until := at
-		if e.past[k] {
+		if b.past[k] {
 			until = rec.LastSeen
 		}
-		out := e.marked(*rec)
+		out := b.marked(*rec)
 		out.State, out.Until = Closed, &until
-		delete(e.open, k)
-		delete(e.past, k)
+		delete(b.open, k)
+		delete(b.past, k)
 		ended = append(ended, out)
 	}
 	slices.SortFunc(ended, func(a, b Record) int { return strings.Compare(a.Subject, b.Subject) })
-	e.closed = append(e.closed, ended...)
-	e.forget()
+	b.closed = append(b.closed, ended...)
+	b.forget()
 	return ended
 }
 
 // forget keeps the newest of the closed findings.
-func (e *Engine) forget() {
-	slices.SortStableFunc(e.closed, func(a, b Record) int { return a.Until.Compare(*b.Until) })
-	if n := len(e.closed) - e.opts.History; n > 0 {
-		e.forgot = *e.closed[n-1].Until
-		e.closed = slices.Delete(e.closed, 0, n)
+func (b *book) forget() {
+	slices.SortStableFunc(b.closed, func(x, y Record) int { return x.Until.Compare(*y.Until) })
+	if n := len(b.closed) - b.most; n > 0 {
+		b.forgot = *b.closed[n-1].Until
+		b.closed = slices.Delete(b.closed, 0, n)
 	}
 }
 
 // marked adds the silence that covers an open finding now.
-func (e *Engine) marked(r Record) Record {
-	r.Silenced = e.opts.Silences.Covering(r.Finding)
+func (b *book) marked(r Record) Record {
+	r.Silenced = b.silences.Covering(r.Finding)
 	return r
 }
 
-// stillOpen returns the open findings, in Sort's order; e.mu is held.
-func (e *Engine) stillOpen() []Record {
-	out := make([]Record, 0, len(e.open)+len(e.closed))
-	for _, r := range e.open {
-		out = append(out, e.marked(*r))
+// stillOpen returns the open findings, in Sort's order.
+func (b *book) stillOpen() []Record {
+	out := make([]Record, 0, len(b.open)+len(b.closed))
+	for _, r := range b.open {
+		out = append(out, b.marked(*r))
 	}
 	Sort(out)
 	return out
@@ -396,9 +404,9 @@ func (e *Engine) stillOpen() []Record {
 
 // Records returns the findings, open and closed, in Sort's order.
 func (e *Engine) Records() []Record {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := append(e.stillOpen(), e.closed...)
+	b := e.book.Lock()
+	defer e.book.Unlock()
+	out := append(b.stillOpen(), b.closed...)
 	Sort(out)
 	return out
 }
@@ -406,44 +414,43 @@ func (e *Engine) Records() []Record {
 // Complete reports whether Records has every finding that was open at a time or
 // later; the zero time is before all.
 func (e *Engine) Complete(from time.Time) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.forgot.IsZero() || from.After(e.forgot)
+	b := e.book.Lock()
+	defer e.book.Unlock()
+	return b.forgot.IsZero() || from.After(b.forgot)
 }
 
 // Rules returns each rule with the outcome of its last evaluation, in the
 // order of the list.
 func (e *Engine) Rules() []RuleStat {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.stats)
+	defer e.book.Unlock()
+	return slices.Clone(e.book.Lock().stats)
 }
 
 // missing returns why a rule cannot run on a metric, "" when it can. One reading is
 // not enough, because a rate needs two. One series is enough, so the check is cheap
 // while the series that had readings last time still has some.
-func (e *Engine) missing(ctx context.Context, metric string, window time.Duration, at time.Time) string {
+func (v *evaluation) missing(ctx context.Context, metric string, window time.Duration, at time.Time) string {
 	w := PromDuration(window)
-	if series, ok := e.witness[metric]; ok {
-		points, err := e.q.Query(ctx, fmt.Sprintf("count_over_time(%s[%s]) >= 2", series, w), at)
+	if series, ok := v.witness[metric]; ok {
+		points, err := v.q.Query(ctx, fmt.Sprintf("count_over_time(%s[%s]) >= 2", series, w), at)
 		if err == nil && len(points) > 0 {
 			return ""
 		}
-		delete(e.witness, metric)
+		delete(v.witness, metric)
 	}
-	points, err := e.q.Query(ctx, fmt.Sprintf("topk(1, count_over_time(%s[%s]))", metric, w), at)
+	points, err := v.q.Query(ctx, fmt.Sprintf("topk(1, count_over_time(%s[%s]))", metric, w), at)
 	switch {
 	case err != nil:
 		return err.Error()
 	case len(points) > 0 && points[0].Value >= 2:
-		e.witness[metric] = Selector(metric, points[0].Labels)
+		v.witness[metric] = Selector(metric, points[0].Labels)
 		return ""
 	case len(points) > 0:
 		return fmt.Sprintf("needs %s: only one reading in the last %s", metric, w)
 	}
 	why := fmt.Sprintf("needs %s: no reading in the last %s", metric, w)
-	if e.opts.Absent != nil {
-		if reason := e.opts.Absent(metric); reason != "" {
+	if v.opts.Absent != nil {
+		if reason := v.opts.Absent(metric); reason != "" {
 			why += ": " + reason
 		}
 	}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // HistoryOptions say where and how long findings are kept.
@@ -27,9 +28,13 @@ type HistoryOptions struct {
 // counts. Once a minute a short line says when the open ones were last seen. Its methods may
 // be called from several goroutines.
 type History struct {
-	opts HistoryOptions
+	opts   HistoryOptions
+	writer locked.Value[historyWriter]
+}
 
-	mu      sync.Mutex // guards what follows
+// historyWriter writes the file.
+type historyWriter struct {
+	opts    HistoryOptions
 	file    *Journal
 	pending [][]byte             // lines that the disk has not taken yet
 	written map[string]marked    // open findings, as their last line has them
@@ -58,113 +63,113 @@ const seenEvery = time.Minute
 
 // OpenHistory opens the history, or begins one, and returns what it holds.
 func OpenHistory(o HistoryOptions) (*History, []Record, error) {
-	h := &History{opts: o, written: map[string]marked{}}
 	past := newFold()
-	var err error
-	if h.file, err = OpenJournal(o.Path, past.line); err != nil {
+	file, err := OpenJournal(o.Path, past.line)
+	if err != nil {
 		return nil, nil, fmt.Errorf("open the history of findings: %w", err)
 	}
 	if past.damaged > 0 {
 		o.Log.Warn("lines of the history of findings cannot be read and are left out", "file", o.Path, "lines", past.damaged)
 	}
-	list := h.kept(past)
+	w := historyWriter{opts: o, file: file, written: map[string]marked{}}
+	list := o.kept(past)
 	for _, r := range list {
 		if r.State == Open {
-			h.written[r.ID] = marked{r.Severity, r.Silenced}
+			w.written[r.ID] = marked{r.Severity, r.Silenced}
 		}
 	}
-	return h, list, nil
+	return &History{opts: o, writer: locked.New(w)}, list, nil
 }
 
 // Keep writes what an evaluation changed, and which findings it saw open. What
 // the disk does not take is tried again with the next call.
 func (h *History) Keep(changed, open []Record) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	w := h.writer.Lock()
+	defer h.writer.Unlock()
 	for _, r := range changed {
-		h.add(r)
+		w.add(r)
 	}
-	h.open = make(map[string]time.Time, len(open))
+	w.open = make(map[string]time.Time, len(open))
 	for _, r := range open {
-		if m, ok := h.written[r.ID]; !ok || m != (marked{r.Severity, r.Silenced}) {
-			h.add(r)
+		if m, ok := w.written[r.ID]; !ok || m != (marked{r.Severity, r.Silenced}) {
+			w.add(r)
 		}
-		h.open[r.ID] = r.LastSeen
+		w.open[r.ID] = r.LastSeen
 	}
 	now := h.opts.Now()
-	if since := now.Sub(h.seen); len(h.open) > 0 && (since >= seenEvery || since < 0) {
-		h.seen = now
-		h.put(line{Seen: h.open})
+	if since := now.Sub(w.seen); len(w.open) > 0 && (since >= seenEvery || since < 0) {
+		w.seen = now
+		w.put(line{Seen: w.open})
 	}
-	h.flush()
+	w.flush()
 }
 
 // add puts a finding into line.
-func (h *History) add(r Record) {
+func (w *historyWriter) add(r Record) {
 	if r.State == Open {
-		h.written[r.ID] = marked{r.Severity, r.Silenced}
+		w.written[r.ID] = marked{r.Severity, r.Silenced}
 	} else {
-		delete(h.written, r.ID)
+		delete(w.written, r.ID)
 	}
-	h.put(line{Record: &r})
+	w.put(line{Record: &r})
 }
 
-func (h *History) put(l line) {
+func (w *historyWriter) put(l line) {
 	b, err := json.Marshal(l)
 	if err != nil {
-		h.opts.Log.Error("a finding has no form on disk", "error", err)
+		w.opts.Log.Error("a finding has no form on disk", "error", err)
 		return
 	}
-	h.pending = append(h.pending, b)
-	if n := len(h.pending) - h.opts.Max; n > 0 { // a disk that was full for days
-		h.pending = slices.Delete(h.pending, 0, n)
+	w.pending = append(w.pending, b)
+	if n := len(w.pending) - w.opts.Max; n > 0 { // a disk that was full for days
+		w.pending = slices.Delete(w.pending, 0, n)
 	}
 }
 
-func (h *History) flush() {
+func (w *historyWriter) flush() {
 	var err error
-	if len(h.pending) > 0 {
-		if err = h.file.Append(h.pending...); err == nil {
-			h.pending = nil
+	if len(w.pending) > 0 {
+		if err = w.file.Append(w.pending...); err == nil {
+			w.pending = nil
 		}
 	}
-	if err == nil && h.file.Size() > 2*h.short+1<<20 {
-		err = h.shorten()
+	if err == nil && w.file.Size() > 2*w.short+1<<20 {
+		err = w.shorten()
 	}
 	switch {
-	case err != nil && !h.failing:
-		h.opts.Log.Error("keep findings on disk; they are kept in memory and tried again", "error", err)
-	case err == nil && h.failing && len(h.pending) == 0:
-		h.opts.Log.Warn("findings are kept on disk again")
+	case err != nil && !w.failing:
+		w.opts.Log.Error("keep findings on disk; they are kept in memory and tried again", "error", err)
+	case err == nil && w.failing && len(w.pending) == 0:
+		w.opts.Log.Warn("findings are kept on disk again")
 	}
-	h.failing = err != nil
+	w.failing = err != nil
 }
 
 // shorten writes the file anew with one line for each finding that is kept.
-func (h *History) shorten() error {
+func (w *historyWriter) shorten() error {
 	past := newFold()
-	if err := h.file.Read(past.line); err != nil {
+	if err := w.file.Read(past.line); err != nil {
 		return err
 	}
 	var lines [][]byte
-	for _, r := range h.kept(past) {
+	for _, r := range w.opts.kept(past) {
 		b, err := json.Marshal(line{Record: &r})
 		if err != nil {
 			return err
 		}
 		lines = append(lines, b)
 	}
-	if err := h.file.Replace(lines...); err != nil {
+	if err := w.file.Replace(lines...); err != nil {
 		return err
 	}
-	h.short = h.file.Size()
+	w.short = w.file.Size()
 	return nil
 }
 
 // kept are the findings of a fold that are neither too old nor too many, in the
 // order of their beginning.
-func (h *History) kept(past *fold) []Record {
-	oldest := h.opts.Now().Add(-h.opts.Retention)
+func (o HistoryOptions) kept(past *fold) []Record {
+	oldest := o.Now().Add(-o.Retention)
 	var open, closed []Record
 	for _, r := range past.byID {
 		switch {
@@ -175,7 +180,7 @@ func (h *History) kept(past *fold) []Record {
 		}
 	}
 	slices.SortFunc(closed, func(a, b Record) int { return b.Until.Compare(*a.Until) })
-	out := append(open, closed[:min(len(closed), h.opts.Max)]...)
+	out := append(open, closed[:min(len(closed), o.Max)]...)
 	slices.SortFunc(out, func(a, b Record) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
@@ -185,35 +190,34 @@ func (h *History) kept(past *fold) []Record {
 // All returns the findings, each as it was last known, in the order of their
 // beginning.
 func (h *History) All() ([]Record, error) {
-	h.mu.Lock()
-	pending := slices.Clone(h.pending)
-	h.mu.Unlock()
+	w := h.writer.Lock()
+	file, pending := w.file, slices.Clone(w.pending)
+	h.writer.Unlock()
 	past := newFold()
-	if err := h.file.Read(past.line); err != nil {
+	if err := file.Read(past.line); err != nil {
 		return nil, fmt.Errorf("read the history of findings: %w", err)
 	}
 	for _, b := range pending {
 		past.line(b)
 	}
-	return h.kept(past), nil
+	return h.opts.kept(past), nil
 }
 
 // Unsaved is the number of lines that the disk has not taken yet.
 func (h *History) Unsaved() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.pending)
+	defer h.writer.Unlock()
+	return len(h.writer.Lock().pending)
 }
 
 // Close writes when the open findings were last seen, and closes the file.
 func (h *History) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.open) > 0 {
-		h.put(line{Seen: h.open})
+	w := h.writer.Lock()
+	defer h.writer.Unlock()
+	if len(w.open) > 0 {
+		w.put(line{Seen: w.open})
 	}
-	h.flush()
-	return h.file.Close()
+	w.flush()
+	return w.file.Close()
 }
 
 // fold brings lines together: the last state of each finding.

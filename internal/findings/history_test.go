@@ -146,8 +146,8 @@ func TestFindingsAreBounded(t *testing.T) {
 	if list, err := h.All(); err != nil || text(list) != want {
 		t.Errorf("kept %s, %v", text(list), err)
 	}
-	if h.file.Size() > 3<<20 {
-		t.Errorf("the file grew to %d bytes", h.file.Size())
+	if n := journalOf(h.History).Size(); n > 3<<20 {
+		t.Errorf("the file grew to %d bytes", n)
 	}
 	h.now = minute(38).Add(24 * time.Hour)
 	if list, err := h.All(); err != nil || text(list) != "still open seen 00:00, r39 closed seen 00:39 until 00:39" {
@@ -155,17 +155,24 @@ func TestFindingsAreBounded(t *testing.T) {
 	}
 }
 
+// journalOf is the file of h.
+func journalOf(h *History) *Journal {
+	defer h.writer.Unlock()
+	return h.writer.Lock().file
+}
+
 // TestFindingsDiskFull: what was on disk stays, what is new waits, and all is said once.
 func TestFindingsDiskFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	h := start(t, path, minute(1), nil)
 	h.Keep([]Record{closed("a", 1, 1)}, nil)
-	good := h.file.f
+	file := journalOf(h.History)
+	good := file.f
 	ro, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.file.f = ro // every write fails
+	file.f = ro // every write fails
 	for i := range 3 {
 		h.Keep([]Record{closed(fmt.Sprint("b", i), 2, 2)}, nil)
 	}
@@ -179,7 +186,7 @@ func TestFindingsDiskFull(t *testing.T) {
 	if again := start(t, path, minute(2), nil); text(again.past) != "a closed seen 00:01 until 00:01" {
 		t.Errorf("on disk: %s", text(again.past))
 	}
-	h.file.f = good
+	file.f = good
 	h.Keep(nil, nil)
 	if h.Unsaved() != 0 || !strings.Contains(h.log.String(), "kept on disk again") {
 		t.Errorf("%d unsaved; log:\n%s", h.Unsaved(), &h.log)
@@ -219,8 +226,8 @@ func FuzzFindings(f *testing.F) {
 		past := newFold()
 		past.line(a)
 		past.line(b)
-		h := &History{opts: HistoryOptions{Max: 1, Now: func() time.Time { return minute(0) }, Retention: time.Hour}}
-		for _, r := range h.kept(past) {
+		o := HistoryOptions{Max: 1, Now: func() time.Time { return minute(0) }, Retention: time.Hour}
+		for _, r := range o.kept(past) {
 			if (r.State == Closed) != (r.Until != nil) {
 				t.Errorf("%+v", r)
 			}
@@ -257,7 +264,7 @@ func BenchmarkAll(b *testing.B) {
 		}
 		h.Keep(list, nil)
 	}
-	b.SetBytes(h.file.Size())
+	b.SetBytes(journalOf(h).Size())
 	b.ReportAllocs()
 	for b.Loop() {
 		if list, err := h.All(); err != nil || len(list) != 5000 {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // ErrNoSilence means that there is no silence of an id.
@@ -28,10 +30,14 @@ type Silences struct {
 	now  func() time.Time
 	keep func([]Silence) error
 
-	changing sync.Mutex   // held while a change is being kept
-	mu       sync.RWMutex // guards what follows
-	rules    []*Rule
-	list     []compiled
+	changing sync.Mutex // held while a change is being kept
+	current  locked.Value[current]
+}
+
+// current are the silences, and the rules that a new one may name.
+type current struct {
+	rules []*Rule
+	list  []compiled
 }
 
 // compiled is a silence with its compiled pattern.
@@ -44,7 +50,8 @@ type compiled struct {
 // change before it takes effect. The error names the silences of the list that are
 // invalid, for example those about a rule of another version; the others stay.
 func NewSilences(list []Silence, rules []*Rule, now func() time.Time, keep func([]Silence) error) (*Silences, error) {
-	s := &Silences{rules: rules, now: now, keep: keep}
+	s := &Silences{now: now, keep: keep, current: locked.New(current{rules: rules})}
+	var kept []compiled
 	var errs []error
 	for _, x := range list {
 		if !x.Until.After(now()) {
@@ -55,23 +62,23 @@ func NewSilences(list []Silence, rules []*Rule, now func() time.Time, keep func(
 			errs = append(errs, fmt.Errorf("silence %q: %w", x.ID, err))
 			continue
 		}
-		s.list = append(s.list, c)
+		kept = append(kept, c)
 	}
+	s.current.Lock().list = kept
+	s.current.Unlock()
 	return s, errors.Join(errs...)
 }
 
 // Know replaces the rules that a new silence may name. Current silences stay.
 func (s *Silences) Know(rules []*Rule) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rules = rules
+	s.current.Lock().rules = rules
+	s.current.Unlock()
 }
 
 // compile checks a silence.
 func (s *Silences) compile(x Silence) (compiled, error) {
-	s.mu.RLock()
-	rules := s.rules
-	s.mu.RUnlock()
+	rules := s.current.Lock().rules
+	s.current.Unlock()
 	c := compiled{Silence: x}
 	if x.Rule != "" && !slices.ContainsFunc(rules, func(r *Rule) bool { return r.Name == x.Rule }) {
 		return c, fmt.Errorf("rule %q: no such rule; leave it out to silence all rules", x.Rule)
@@ -139,18 +146,17 @@ func (s *Silences) change(edit func([]compiled) ([]compiled, error)) error {
 	if err := s.keep(plain(next)); err != nil {
 		return fmt.Errorf("store the silences: %w", err)
 	}
-	s.mu.Lock()
-	s.list = next
-	s.mu.Unlock()
+	s.current.Lock().list = next
+	s.current.Unlock()
 	return nil
 }
 
 // inForce is a copy of the list without ended silences.
 func (s *Silences) inForce() []compiled {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	defer s.current.Unlock()
+	list := s.current.Lock().list
 	now := s.now()
-	return slices.DeleteFunc(slices.Clone(s.list), func(c compiled) bool { return !c.Until.After(now) })
+	return slices.DeleteFunc(slices.Clone(list), func(c compiled) bool { return !c.Until.After(now) })
 }
 
 // List returns the silences in force, the oldest first.
@@ -169,10 +175,10 @@ func (s *Silences) Covering(f Finding) string {
 	if s == nil {
 		return ""
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	defer s.current.Unlock()
+	list := s.current.Lock().list
 	now := s.now()
-	for _, c := range s.list {
+	for _, c := range list {
 		if (c.Rule == "" || c.Rule == f.Rule) && (c.subject == nil || c.subject.MatchString(f.Subject)) && c.Until.After(now) {
 			return c.ID
 		}

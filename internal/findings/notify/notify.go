@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -88,9 +89,12 @@ type counts [dropped + 1]atomic.Uint64
 
 // Notifier sends findings to receivers. Its methods may be called from several goroutines.
 type Notifier struct {
-	opts Options
+	opts      Options
+	receiving locked.Value[receiving]
+}
 
-	mu      sync.Mutex // guards what follows
+// receiving is what sends, as the last Settings want it.
+type receiving struct {
 	least   findings.Severity
 	senders []*sender
 	counts  map[string]*counts // by receiver; they survive a change of settings
@@ -100,7 +104,7 @@ type Notifier struct {
 
 // New returns a notifier without receivers.
 func New(o Options) *Notifier {
-	return &Notifier{opts: o, counts: map[string]*counts{}, stop: func() {}}
+	return &Notifier{opts: o, receiving: locked.New(receiving{counts: map[string]*counts{}, stop: func() {}})}
 }
 
 // Settings are what may change while a notifier runs.
@@ -115,11 +119,11 @@ type Settings struct {
 // Use applies settings. Messages keep waiting for the receiver of the same name. The
 // error names receivers whose queue cannot be opened; the others work.
 func (n *Notifier) Use(set Settings) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	errs := []error{n.halt()}
+	current := n.receiving.Lock()
+	defer n.receiving.Unlock()
+	errs := []error{current.halt()}
 	ctx, stop := context.WithCancel(context.Background())
-	n.least, n.stop = set.Least, stop
+	current.least, current.stop = set.Least, stop
 	for _, r := range set.Receivers {
 		q, err := openQueue(filepath.Join(n.opts.Dir, r.Name+".jsonl"), n.opts.Max)
 		if err != nil {
@@ -129,40 +133,39 @@ func (n *Notifier) Use(set Settings) error {
 		if q.damaged > 0 {
 			n.opts.Log.Warn("damaged lines of a notification queue are ignored", "receiver", r.Name, "lines", q.damaged)
 		}
-		if n.counts[r.Name] == nil {
-			n.counts[r.Name] = new(counts)
+		if current.counts[r.Name] == nil {
+			current.counts[r.Name] = new(counts)
 		}
-		s := newSender(r, n.opts, set.Page, q, n.counts[r.Name])
-		n.senders = append(n.senders, s)
-		n.running.Go(func() { s.run(ctx) })
+		s := newSender(r, n.opts, set.Page, q, current.counts[r.Name])
+		current.senders = append(current.senders, s)
+		current.running.Go(func() { s.run(ctx) })
 	}
 	return errors.Join(errs...)
 }
 
 // halt stops the senders and closes their queues.
-func (n *Notifier) halt() error {
-	n.stop()
-	n.running.Wait()
+func (r *receiving) halt() error {
+	r.stop()
+	r.running.Wait()
 	var errs []error
-	for _, s := range n.senders {
+	for _, s := range r.senders {
 		errs = append(errs, s.queue.close())
 	}
-	n.senders = nil
+	r.senders = nil
 	return errors.Join(errs...)
 }
 
 // Close stops sending; waiting messages are sent after the next start.
 func (n *Notifier) Close() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.halt()
+	defer n.receiving.Unlock()
+	return n.receiving.Lock().halt()
 }
 
 // Tell takes the changes of an evaluation and all findings that are open after it. It
 // returns when the messages are on disk, and does not wait for receivers.
 func (n *Notifier) Tell(changed, open []findings.Record) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	current := n.receiving.Lock()
+	defer n.receiving.Unlock()
 	closed := map[string]findings.Record{}
 	for _, r := range changed {
 		if r.State == findings.Closed {
@@ -173,11 +176,11 @@ func (n *Notifier) Tell(changed, open []findings.Record) {
 	for _, r := range open {
 		now[r.ID] = r
 	}
-	for _, s := range n.senders {
+	for _, s := range current.senders {
 		told := s.queue.isTold()
 		for _, r := range open {
 			last, known := told[r.ID]
-			news := !known && r.Severity.AtLeast(n.least) || known && last.Severity != r.Severity
+			news := !known && r.Severity.AtLeast(current.least) || known && last.Severity != r.Severity
 			if !news || r.Silenced != "" {
 				continue
 			}
@@ -205,14 +208,14 @@ func (n *Notifier) Tell(changed, open []findings.Record) {
 
 // Collect emits the metrics.
 func (n *Notifier) Collect(emit func(metric.Sample)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(n.counts)) {
-		for o := range n.counts[name] {
-			emit(metric.Sample{Desc: sentDesc, Labels: []string{name, outcome(o).String()}, Value: float64(n.counts[name][o].Load())})
+	current := n.receiving.Lock()
+	defer n.receiving.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(current.counts)) {
+		for o := range current.counts[name] {
+			emit(metric.Sample{Desc: sentDesc, Labels: []string{name, outcome(o).String()}, Value: float64(current.counts[name][o].Load())})
 		}
 	}
-	for _, s := range n.senders {
+	for _, s := range current.senders {
 		emit(metric.Sample{Desc: queueDesc, Labels: []string{s.Name}, Value: float64(s.queue.length())})
 	}
 }

@@ -365,7 +365,7 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		var waiting []string
-		for _, m := range q.waiting {
+		for _, m := range backlogOf(q).waiting {
 			waiting = append(waiting, m.ID+" "+string(m.State))
 		}
 		puts, dones := bytes.Count(bytes.Join(lines[:cut], nil), []byte(`{"put"`)), bytes.Count(bytes.Join(lines[:cut], nil), []byte(`{"done"`))
@@ -376,6 +376,12 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// backlogOf is what q holds.
+func backlogOf(q *queue) backlog {
+	defer q.backlog.Unlock()
+	return *q.backlog.Lock()
 }
 
 // TestFull: the oldest make room, which is counted and said once.
@@ -401,8 +407,8 @@ func TestFull(t *testing.T) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	q, err := openQueue(filepath.Join(dir, "r.jsonl"), 3)
-	if err != nil || len(q.waiting) != 0 {
-		t.Errorf("on disk %+v, %v", q.waiting, err)
+	if left := backlogOf(q).waiting; err != nil || len(left) != 0 {
+		t.Errorf("on disk %+v, %v", left, err)
 	}
 }
 
@@ -427,11 +433,11 @@ func TestQueueIsKeptShort(t *testing.T) {
 	if _, err := q.put(opened("last")); err != nil {
 		t.Fatal(err)
 	}
-	if q.lines > 2*spare {
-		t.Errorf("%d lines for one message", q.lines)
+	if n := backlogOf(q).lines; n > 2*spare {
+		t.Errorf("%d lines for one message", n)
 	}
-	again, err := openQueue(path, 10)
-	if err != nil || len(again.waiting) != 1 || again.waiting[0].ID != "last" || len(again.told) != 1 {
+	q, err = openQueue(path, 10)
+	if again := backlogOf(q); err != nil || len(again.waiting) != 1 || again.waiting[0].ID != "last" || len(again.told) != 1 {
 		t.Errorf("read again: %+v, told %+v, %v", again.waiting, again.told, err)
 	}
 }
@@ -542,10 +548,10 @@ func TestDiskRefuses(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "r.jsonl.new"), 0o700); err != nil { // the file cannot be written anew
 		t.Fatal(err)
 	}
-	q := n.senders[0].queue
-	q.mu.Lock()
-	q.behind = true // as after a failed write
-	q.mu.Unlock()
+	q := n.receiving.Lock().senders[0].queue
+	n.receiving.Unlock()
+	q.backlog.Lock().behind = true // as after a failed write
+	q.backlog.Unlock()
 	n.Tell(nil, list(opened("a"), opened("b")))
 	eventually(t, "both", func() bool { return len(s.got()) == 2 && n.count("") == 0 })
 	if log := n.log.String(); strings.Count(log, "a restart would lose them") != 1 {
@@ -559,8 +565,8 @@ func TestDiskRefuses(t *testing.T) {
 	if log := n.log.String(); !strings.Contains(log, "kept on disk again") {
 		t.Errorf("log:\n%s", log)
 	}
-	again, err := openQueue(filepath.Join(dir, "r.jsonl"), 10)
-	if err != nil || len(again.told) != 1 || again.told["a"].ID != "a" {
+	q, err := openQueue(filepath.Join(dir, "r.jsonl"), 10)
+	if again := backlogOf(q); err != nil || len(again.told) != 1 || again.told["a"].ID != "a" {
 		t.Errorf("on disk: told %+v, %v", again.told, err)
 	}
 }
@@ -598,7 +604,7 @@ func FuzzQueue(f *testing.F) {
 	f.Add([]byte(`{"put":{"id":"a","state":"open"}}`), []byte(`{"done":true}`))
 	f.Add([]byte(`{"told":{"id":"a"}}`), []byte(`{"put":{"id":"a","state":"closed"}}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		q := &queue{max: 1, told: map[string]findings.Record{}}
+		q := &backlog{max: 1, told: map[string]findings.Record{}}
 		q.replay(a)
 		q.replay(b)
 		if q.lines != 2 || len(q.waiting) > 2 {

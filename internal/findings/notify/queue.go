@@ -4,18 +4,22 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // queue holds the messages for a receiver, in order, in memory and on disk, and the
 // findings that the receiver believes to be open after them.
 type queue struct {
-	max     int
 	damaged int // lines that could not be read
+	backlog locked.Value[backlog]
+}
 
-	mu      sync.Mutex // guards what follows
+// backlog is what a queue holds.
+type backlog struct {
+	max     int
+	damaged int
 	file    *findings.Journal
 	waiting []message
 	told    map[string]findings.Record // by id
@@ -43,130 +47,128 @@ type entry struct {
 const spare = 256
 
 func openQueue(path string, limit int) (*queue, error) {
-	q := &queue{max: limit, told: map[string]findings.Record{}}
-	file, err := findings.OpenJournal(path, q.replay)
-	q.file = file
-	return q, err
+	b := backlog{max: limit, told: map[string]findings.Record{}}
+	var err error
+	b.file, err = findings.OpenJournal(path, b.replay)
+	return &queue{damaged: b.damaged, backlog: locked.New(b)}, err
 }
 
 // replay takes one line of the file.
-func (q *queue) replay(line []byte) {
-	q.lines++
+func (b *backlog) replay(line []byte) {
+	b.lines++
 	var e entry
 	switch err := json.Unmarshal(line, &e); {
 	case err == nil && e.Put != nil:
-		q.add(*e.Put)
+		b.add(*e.Put)
 	case err == nil && e.Told != nil:
-		q.told[e.Told.ID] = *e.Told
-	case err == nil && e.Done && len(q.waiting) > 0:
-		q.waiting = q.waiting[1:]
+		b.told[e.Told.ID] = *e.Told
+	case err == nil && e.Done && len(b.waiting) > 0:
+		b.waiting = b.waiting[1:]
 	default:
-		q.damaged++
+		b.damaged++
 	}
 }
 
-func (q *queue) add(r findings.Record) {
-	q.last++
-	q.waiting = append(q.waiting, message{q.last, r})
+func (b *backlog) add(r findings.Record) {
+	b.last++
+	b.waiting = append(b.waiting, message{b.last, r})
 	if r.State == findings.Open {
-		q.told[r.ID] = r
+		b.told[r.ID] = r
 	} else {
-		delete(q.told, r.ID)
+		delete(b.told, r.ID)
 	}
 }
 
 // put adds a message and returns how many it displaced. After an error it is not on
 // the disk yet.
 func (q *queue) put(r findings.Record) (lost int, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.add(r)
+	b := q.backlog.Lock()
+	defer q.backlog.Unlock()
+	b.add(r)
 	list := []entry{{Put: &r}}
-	for len(q.waiting) > q.max {
-		q.waiting = q.waiting[1:]
+	for len(b.waiting) > b.max {
+		b.waiting = b.waiting[1:]
 		list = append(list, entry{Done: true})
 		lost++
 	}
-	return lost, q.write(list...)
+	return lost, b.write(list...)
 }
 
 // head returns the oldest message.
 func (q *queue) head() (message, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	b := q.backlog.Lock()
+	defer q.backlog.Unlock()
+	if len(b.waiting) == 0 {
 		return message{}, false
 	}
-	return q.waiting[0], true
+	return b.waiting[0], true
 }
 
 // done removes a message, unless it was displaced.
 func (q *queue) done(m message) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 || q.waiting[0].number != m.number {
+	b := q.backlog.Lock()
+	defer q.backlog.Unlock()
+	if len(b.waiting) == 0 || b.waiting[0].number != m.number {
 		return nil
 	}
-	q.waiting = q.waiting[1:]
-	return q.write(entry{Done: true})
+	b.waiting = b.waiting[1:]
+	return b.write(entry{Done: true})
 }
 
 // write adds lines to the file, or writes it anew when it is behind or holds much
-// that says nothing any more; q.mu is held.
-func (q *queue) write(list ...entry) error {
-	anew := q.behind || q.lines+len(list) > 2*(len(q.told)+len(q.waiting))+spare
+// that says nothing any more.
+func (b *backlog) write(list ...entry) error {
+	anew := b.behind || b.lines+len(list) > 2*(len(b.told)+len(b.waiting))+spare
 	if anew {
 		list = list[:0]
-		for _, id := range slices.Sorted(maps.Keys(q.told)) {
-			r := q.told[id]
+		for _, id := range slices.Sorted(maps.Keys(b.told)) {
+			r := b.told[id]
 			list = append(list, entry{Told: &r})
 		}
-		for i := range q.waiting {
-			list = append(list, entry{Put: &q.waiting[i].Record})
+		for i := range b.waiting {
+			list = append(list, entry{Put: &b.waiting[i].Record})
 		}
 	}
 	lines := make([][]byte, len(list))
 	for i, e := range list {
 		var err error
 		if lines[i], err = json.Marshal(e); err != nil {
-			q.behind = true
+			b.behind = true
 			return err
 		}
 	}
 	var err error
 	if anew {
-		err = q.file.Replace(lines...)
-		q.lines = len(lines)
+		err = b.file.Replace(lines...)
+		b.lines = len(lines)
 	} else {
-		err = q.file.Append(lines...)
-		q.lines += len(lines)
+		err = b.file.Append(lines...)
+		b.lines += len(lines)
 	}
-	q.behind = err != nil
+	b.behind = err != nil
 	return err
 }
 
 // isTold are the findings that the receiver believes to be open after all messages,
 // by id.
 func (q *queue) isTold() map[string]findings.Record {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return maps.Clone(q.told)
+	defer q.backlog.Unlock()
+	return maps.Clone(q.backlog.Lock().told)
 }
 
 func (q *queue) length() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting)
+	defer q.backlog.Unlock()
+	return len(q.backlog.Lock().waiting)
 }
 
 func (q *queue) close() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	b := q.backlog.Lock()
+	defer q.backlog.Unlock()
 	var err error
-	if q.behind {
-		err = q.write()
+	if b.behind {
+		err = b.write()
 	}
-	if e := q.file.Close(); err == nil {
+	if e := b.file.Close(); err == nil {
 		err = e
 	}
 	return err

@@ -12,10 +12,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // sender sends to one receiver, one message after the other.
@@ -26,13 +26,16 @@ type sender struct {
 	queue  *queue
 	counts *counts
 	wake   chan struct{} // a message waits
+	state  locked.Value[senderState]
 
-	mu     sync.Mutex
+	failures int // in a row; only touched by run
+}
+
+// senderState is what Tell and run share, the queue apart.
+type senderState struct {
 	open   []findings.Record // what is to be told again and again
 	unkept bool              // the disk does not take the queue, and that was said
 	full   bool              // the queue overflows, and that was said
-
-	failures int // in a row; only touched by run
 }
 
 func newSender(r Receiver, o Options, page string, q *queue, c *counts) *sender {
@@ -56,12 +59,12 @@ func sameServer(next *http.Request, via []*http.Request) error {
 func (s *sender) put(r findings.Record) {
 	lost, err := s.queue.put(r)
 	s.counts[dropped].Add(uint64(lost))
-	s.mu.Lock()
-	if lost > 0 && !s.full {
+	state := s.state.Lock()
+	if lost > 0 && !state.full {
 		s.opts.Log.Error("too many notifications wait, the oldest are dropped", "receiver", s.Name, "waiting", s.opts.Max)
 	}
-	s.full = lost > 0
-	s.mu.Unlock()
+	state.full = lost > 0
+	s.state.Unlock()
 	s.kept(err)
 	select {
 	case s.wake <- struct{}{}:
@@ -71,15 +74,15 @@ func (s *sender) put(r findings.Record) {
 
 // kept logs once that the disk does not take the queue, and once that it does again.
 func (s *sender) kept(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	state := s.state.Lock()
+	defer s.state.Unlock()
 	switch {
-	case err != nil && !s.unkept:
+	case err != nil && !state.unkept:
 		s.opts.Log.Error("keep notifications on disk; they wait in memory, and a restart would lose them", "receiver", s.Name, "error", err)
-	case err == nil && s.unkept:
+	case err == nil && state.unkept:
 		s.opts.Log.Warn("notifications are kept on disk again", "receiver", s.Name)
 	}
-	s.unkept = err != nil
+	state.unkept = err != nil
 }
 
 // keepTelling sets the findings that are sent again: open ones that the receiver
@@ -92,9 +95,8 @@ func (s *sender) keepTelling(open []findings.Record) {
 			list = append(list, r)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.open = list
+	s.state.Lock().open = list
+	s.state.Unlock()
 }
 
 // run sends until ctx ends.
@@ -110,9 +112,8 @@ func (s *sender) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-s.wake:
 		case <-again.C:
-			s.mu.Lock()
-			list := s.open
-			s.mu.Unlock()
+			list := s.state.Lock().open
+			s.state.Unlock()
 			if s.Format.repeats && len(list) > 0 {
 				s.outcome(s.post(ctx, list)) // the next time comes by itself
 			}
