@@ -21,7 +21,7 @@ const module = "github.com/teescope/teescope/"
 const table = `
 # ground: locks, the machine, numbers, and what a TEE is
 locked:
-host:
+host: locked
 metric:
 stats:
 schematest:

@@ -2,13 +2,16 @@ package host
 
 import (
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // calls are the file operations under way, so that one that blocks can be named.
-type calls struct {
-	mu   sync.Mutex
+type calls struct{ locked.Value[openCalls] }
+
+// openCalls are the calls by number.
+type openCalls struct {
 	next uint64
 	open map[uint64]call
 }
@@ -20,18 +23,17 @@ type call struct {
 
 // enter notes an operation on a path; the function it returns ends it.
 func (c *calls) enter(name string, now time.Time) func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open == nil {
-		c.open = map[uint64]call{}
+	o := c.Lock()
+	defer c.Unlock()
+	if o.open == nil {
+		o.open = map[uint64]call{}
 	}
-	c.next++
-	id := c.next
-	c.open[id] = call{name, now}
+	o.next++
+	id := o.next
+	o.open[id] = call{name, now}
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.open, id)
+		defer c.Unlock()
+		delete(c.Lock().open, id)
 	}
 }
 
@@ -49,10 +51,9 @@ func (h *Host) Blocked(d time.Duration) []string {
 	if h.calls == nil {
 		return nil
 	}
-	h.calls.mu.Lock()
-	defer h.calls.mu.Unlock()
+	defer h.calls.Unlock()
 	var out []string
-	for _, c := range h.calls.open {
+	for _, c := range h.calls.Lock().open {
 		if h.Now().Sub(c.since) > d {
 			out = append(out, c.name)
 		}

@@ -9,11 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // Cmd is a command as data, so that a dry run can print it.
@@ -103,7 +104,7 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = grace
-	p := &Process{cmd: cmd, in: &conversation{ready: c.Ready, ask: c.Ask}, done: make(chan struct{})}
+	p := &Process{cmd: cmd, in: &conversation{said: locked.New(said{ready: c.Ready, ask: c.Ask})}, done: make(chan struct{})}
 	stderr := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = p.in, stderr
 	heard := &listener{all: stderr, tell: c.Heard}
@@ -128,7 +129,8 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 			return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
 		}
 		if heard.answers = in; c.Ready != "" {
-			p.in.stdin = in
+			p.in.said.Lock().stdin = in
+			p.in.said.Unlock()
 		}
 		go func() { _, _ = in.Write(c.Stdin) }()
 	}
@@ -154,10 +156,10 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		if left || ctx.Err() != nil { // WaitDelay ends the leader only
 			_ = unix.Kill(-p.PID, unix.SIGKILL)
 		}
-		p.in.mu.Lock()
-		defer p.in.mu.Unlock()
-		p.in.rest(wall)
-		p.out = Output{Stdout: p.in.all.Bytes(), Stderr: stderr.Bytes(), Lines: p.in.lines, Began: p.in.began, Wall: wall,
+		said := p.in.said.Lock()
+		defer p.in.said.Unlock()
+		said.rest(wall)
+		p.out = Output{Stdout: said.all.Bytes(), Stderr: stderr.Bytes(), Lines: said.lines, Began: p.in.began, Wall: wall,
 			Code: cmd.ProcessState.ExitCode(), User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}
 		if ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 			p.out.MaxRSS = ru.Maxrss << 10
@@ -223,9 +225,8 @@ func (p *Process) Close() error {
 
 // Lines returns the lines that have arrived so far.
 func (p *Process) Lines() []Line {
-	p.in.mu.Lock()
-	defer p.in.mu.Unlock()
-	return append([]Line(nil), p.in.lines...)
+	defer p.in.said.Unlock()
+	return append([]Line(nil), p.in.said.Lock().lines...)
 }
 
 // listener keeps what is written, tells each whole line, and passes on the answer.
@@ -254,11 +255,14 @@ func (l *listener) Write(b []byte) (int, error) {
 // the ready line.
 type conversation struct {
 	began time.Time
+	said  locked.Value[said]
+}
+
+// said is what a process said until now, and what it is answered.
+type said struct {
 	ready string
 	ask   []byte
-	stdin io.WriteCloser
-
-	mu    sync.Mutex
+	stdin io.WriteCloser // nil where nothing is to be answered, or it was
 	all   bytes.Buffer
 	lines []Line
 	from  int // start of the line in progress
@@ -266,33 +270,33 @@ type conversation struct {
 
 func (c *conversation) Write(b []byte) (int, error) {
 	at := time.Since(c.began)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all.Write(b)
+	s := c.said.Lock()
+	defer c.said.Unlock()
+	s.all.Write(b)
 	for {
-		i := bytes.IndexByte(c.all.Bytes()[c.from:], '\n')
+		i := bytes.IndexByte(s.all.Bytes()[s.from:], '\n')
 		if i < 0 {
 			return len(b), nil
 		}
-		c.line(at, c.all.Bytes()[c.from:c.from+i])
-		c.from += i + 1
+		s.line(at, s.all.Bytes()[s.from:s.from+i])
+		s.from += i + 1
 	}
 }
 
-func (c *conversation) line(at time.Duration, text []byte) {
-	if len(c.lines) < maxLines {
-		c.lines = append(c.lines, Line{at, string(text)})
+func (s *said) line(at time.Duration, text []byte) {
+	if len(s.lines) < maxLines {
+		s.lines = append(s.lines, Line{at, string(text)})
 	}
-	if c.stdin != nil && string(text) == c.ready {
-		_, _ = c.stdin.Write(c.ask) // a process that has gone says so by its status
-		_ = c.stdin.Close()
-		c.stdin = nil
+	if s.stdin != nil && string(text) == s.ready {
+		_, _ = s.stdin.Write(s.ask) // a process that has gone says so by its status
+		_ = s.stdin.Close()
+		s.stdin = nil
 	}
 }
 
 // rest is the last line where it has no end.
-func (c *conversation) rest(at time.Duration) {
-	if b := c.all.Bytes()[c.from:]; len(b) > 0 {
-		c.line(at, b)
+func (s *said) rest(at time.Duration) {
+	if b := s.all.Bytes()[s.from:]; len(b) > 0 {
+		s.line(at, b)
 	}
 }
