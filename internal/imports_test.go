@@ -40,7 +40,7 @@ servers: host
 probe/sources: host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
-store: metric
+store: locked metric
 store/storetest: metric store
 result: metric stats tee
 findings: locked metric tee

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/storage"
 
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -31,19 +32,18 @@ import (
 // be put in order, which replays it, and tries once more.
 func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 	start := time.Now()
-	l := s.local
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	r := s.local.rounds.Lock()
+	defer s.local.rounds.Unlock()
 	at := t.UnixMilli()
-	stored, err := l.append(s, at, samples)
+	stored, err := r.append(s, at, samples)
 	if err != nil && s.isTorn() && s.putInOrder() == nil {
-		stored, err = l.append(s, at, samples)
+		stored, err = r.append(s, at, samples)
 	}
-	l.last = at
+	r.last = at
 	if err != nil {
-		l.last = 0
+		r.last = 0
 	}
-	l.target.Report(t, time.Since(start), err)
+	s.local.target.Report(t, time.Since(start), err)
 	s.appended.Add(uint64(stored))
 	s.lost.Add(uint64(valuesOf(samples) - stored))
 	s.trouble.set("append", err)
@@ -62,20 +62,26 @@ func valuesOf(samples []metric.Sample) (n int) {
 	return n
 }
 
-// local is the built-in target: the series of Append, by declaration and label
-// values, with the references that make appending them cheap.
+// local is the built-in target.
 type local struct {
-	mu       sync.Mutex
+	job    string
+	target *scrape.Target
+	meta   families
+	rounds locked.Value[rounds]
+}
+
+// rounds holds the series of Append, by declaration and label values, with the
+// references that make appending them cheap.
+type rounds struct {
 	job      string
 	instance string
-	target   *scrape.Target
+	meta     *families
 	families map[*metric.Desc]map[string]*series
 	db       *database // whose references the series hold
 	attempt  uint64
 	last     int64 // the round before, in Unix milliseconds; 0 where it is not stored
 	ending   []*series
 	key      []byte
-	meta     families
 }
 
 // series is one label set, with several parts for a histogram.
@@ -102,44 +108,44 @@ func newLocal(o Options) *local {
 		model.JobLabel, o.Job,
 	)
 	l := &local{
-		job: o.Job, instance: o.Instance,
-		families: map[*metric.Desc]map[string]*series{},
-		target:   scrape.NewTarget(lset, &config.ScrapeConfig{JobName: o.Job}, model.LabelSet{model.AddressLabel: model.LabelValue(o.Instance)}, nil),
+		job:    o.Job,
+		target: scrape.NewTarget(lset, &config.ScrapeConfig{JobName: o.Job}, model.LabelSet{model.AddressLabel: model.LabelValue(o.Instance)}, nil),
 	}
 	l.target.SetMetadataStore(&l.meta)
+	l.rounds = locked.New(rounds{job: o.Job, instance: o.Instance, meta: &l.meta, families: map[*metric.Desc]map[string]*series{}})
 	return l
 }
 
 // append writes a round in one transaction and returns how many values were stored.
-func (l *local) append(s *Store, t int64, samples []metric.Sample) (int, error) {
+func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error) {
 	db, err := s.leaseToWrite()
 	if err != nil {
 		return 0, fmt.Errorf("append: %w", err)
 	}
 	defer db.unlease()
-	if l.db != db {
-		l.forgetRefs()
-		l.db = db
+	if r.db != db {
+		r.forgetRefs()
+		r.db = db
 	}
-	l.attempt++
+	r.attempt++
 	app := db.Appender(context.Background())
 	n, refused := 0, 0
 	var first error
 	for i := range samples {
 		m := &samples[i]
-		e, err := l.find(m)
+		e, err := r.find(m)
 		switch {
 		case err != nil:
-		case e.seen == l.attempt:
+		case e.seen == r.attempt:
 			err = fmt.Errorf("%s: twice in one round", e.parts[0].lset)
 		default:
 			var k int
-			if e.seen == 0 && l.last > 0 && m.Began.UnixMilli() > l.last {
-				e.begin(app, t, l.last)
+			if e.seen == 0 && r.last > 0 && m.Began.UnixMilli() > r.last {
+				e.begin(app, t, r.last)
 			}
 			k, err = e.append(app, t, m)
 			n += k
-			e.seen, e.ended = l.attempt, false
+			e.seen, e.ended = r.attempt, false
 		}
 		if err != nil {
 			refused++
@@ -148,11 +154,11 @@ func (l *local) append(s *Store, t int64, samples []metric.Sample) (int, error) 
 			}
 		}
 	}
-	l.endVanished(app, t)
+	r.endVanished(app, t)
 	if err := s.commit(db, app); err != nil {
 		return 0, fmt.Errorf("append: %w", err)
 	}
-	for _, e := range l.ending {
+	for _, e := range r.ending {
 		e.ended = true
 	}
 	if first != nil {
@@ -205,20 +211,20 @@ func (e *series) append(app storage.Appender, t int64, m *metric.Sample) (n int,
 
 // endVanished marks series that this round lacks as stale and forgets those
 // that have been away for long.
-func (l *local) endVanished(app storage.Appender, t int64) {
+func (r *rounds) endVanished(app storage.Appender, t int64) {
 	const keep = 720 // rounds: an hour at 5 s
-	l.ending = l.ending[:0]
-	for _, f := range l.families {
+	r.ending = r.ending[:0]
+	for _, f := range r.families {
 		for key, e := range f {
 			switch {
-			case e.seen == l.attempt:
+			case e.seen == r.attempt:
 			case !e.ended:
 				for i := range e.parts {
 					// An error would mean that the series has no sample before t to end.
 					_, _ = app.Append(e.parts[i].ref, e.parts[i].lset, t, math.Float64frombits(value.StaleNaN))
 				}
-				l.ending = append(l.ending, e)
-			case e.seen+keep < l.attempt:
+				r.ending = append(r.ending, e)
+			case e.seen+keep < r.attempt:
 				delete(f, key)
 			}
 		}
@@ -226,38 +232,38 @@ func (l *local) endVanished(app storage.Appender, t int64) {
 }
 
 // find returns the series of a sample, making it if it is new.
-func (l *local) find(m *metric.Sample) (*series, error) {
+func (r *rounds) find(m *metric.Sample) (*series, error) {
 	if m.Desc == nil || len(m.Labels) != len(m.Desc.Labels) {
 		return nil, fmt.Errorf("sample %v: its labels do not match its declaration", m.Labels)
 	}
 	if (m.Hist != nil) != (m.Desc.Kind == metric.Histogram) || m.Hist != nil && len(m.Hist.Counts) != len(m.Hist.Bounds)+1 {
 		return nil, fmt.Errorf("sample of %s: not a whole %s", m.Desc.Name, m.Desc.Kind)
 	}
-	f := l.families[m.Desc]
+	f := r.families[m.Desc]
 	if f == nil {
 		f = map[string]*series{}
-		l.families[m.Desc] = f
-		l.meta.add(m.Desc)
+		r.families[m.Desc] = f
+		r.meta.add(m.Desc)
 	}
-	l.key = l.key[:0]
+	r.key = r.key[:0]
 	for _, v := range m.Labels {
-		l.key = append(append(l.key, v...), 0xff)
+		r.key = append(append(r.key, v...), 0xff)
 	}
-	e := f[string(l.key)]
+	e := f[string(r.key)]
 	if e == nil || m.Hist != nil && !slices.Equal(e.bounds, m.Hist.Bounds) {
-		e = l.build(m)
-		f[string(l.key)] = e
+		e = r.build(m)
+		f[string(r.key)] = e
 	}
 	return e, nil
 }
 
 // build makes the label sets of a sample: one, or those of a classic histogram.
-func (l *local) build(m *metric.Sample) *series {
+func (r *rounds) build(m *metric.Sample) *series {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	lset := func(name, le string) part {
 		b.Reset(labels.EmptyLabels())
-		b.Set(model.JobLabel, l.job)
-		b.Set(model.InstanceLabel, l.instance)
+		b.Set(model.JobLabel, r.job)
+		b.Set(model.InstanceLabel, r.instance)
 		for i, v := range m.Labels {
 			b.Set(m.Desc.Labels[i], metric.Label(v))
 		}
@@ -277,8 +283,8 @@ func (l *local) build(m *metric.Sample) *series {
 }
 
 // forgetRefs drops the references, which belong to one opening of the database.
-func (l *local) forgetRefs() {
-	for _, f := range l.families {
+func (r *rounds) forgetRefs() {
+	for _, f := range r.families {
 		for _, e := range f {
 			for i := range e.parts {
 				e.parts[i].ref = 0

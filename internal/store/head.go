@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/util/compression"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // The reasons why samples are refused.
@@ -29,42 +31,45 @@ var (
 // next one while queries and scrapes go on, so they lease it.
 type database struct {
 	*tsdb.DB
-	reg *prometheus.Registry
+	reg    *prometheus.Registry
+	leases locked.Value[leases]
+	idle   chan struct{} // closed when retired and the last lease is returned
+}
 
-	mu      sync.Mutex
-	leases  int
-	retired bool
-	idle    chan struct{} // closed when retired and the last lease is returned
+// leases are those of a database.
+type leases struct {
+	open    int
+	retired bool // no more are given
 }
 
 // lease keeps the database open until the matching unlease; false: too late.
 func (d *database) lease() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.retired {
+	l := d.leases.Lock()
+	defer d.leases.Unlock()
+	if l.retired {
 		return false
 	}
-	d.leases++
+	l.open++
 	return true
 }
 
 func (d *database) unlease() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.leases--
-	if d.retired && d.leases == 0 {
+	l := d.leases.Lock()
+	defer d.leases.Unlock()
+	l.open--
+	if l.retired && l.open == 0 {
 		close(d.idle)
 	}
 }
 
 // retire refuses new leases and waits for those given.
 func (d *database) retire() {
-	d.mu.Lock()
-	d.retired = true
-	if d.leases == 0 {
+	l := d.leases.Lock()
+	l.retired = true
+	if l.open == 0 {
 		close(d.idle)
 	}
-	d.mu.Unlock()
+	d.leases.Unlock()
 	<-d.idle
 }
 

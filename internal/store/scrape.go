@@ -19,6 +19,8 @@ import (
 	_ "github.com/prometheus/prometheus/discovery/kubernetes" // kubernetes_sd_configs
 	"github.com/prometheus/prometheus/scrape"
 	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // ScrapeConfig is a checked configuration of further targets.
@@ -144,8 +146,8 @@ func readable(err error) error {
 
 // ApplyConfig replaces the further targets; those that stay keep their state.
 func (s *Store) ApplyConfig(c *ScrapeConfig) error {
-	s.scrape.mu.Lock()
-	defer s.scrape.mu.Unlock()
+	t := s.scrape.targets.Lock()
+	defer s.scrape.targets.Unlock()
 	if err := s.scrape.ApplyConfig(c.config); err != nil {
 		return fmt.Errorf("apply scrape configuration: %w", err)
 	}
@@ -157,9 +159,9 @@ func (s *Store) ApplyConfig(c *ScrapeConfig) error {
 		return fmt.Errorf("apply discovery configuration: %w", err)
 	}
 	if len(found) > 0 {
-		s.scrape.discover()
+		t.discover()
 	}
-	s.scrape.config = c.config
+	t.config = c.config
 	return nil
 }
 
@@ -167,12 +169,15 @@ func (s *Store) ApplyConfig(c *ScrapeConfig) error {
 type scraper struct {
 	*scrape.Manager
 	discovery *discovery.Manager
-	discover  func() // begins to; it then asks itself ten times a second for news, also when there are none
 	stop      context.CancelFunc
 	done      sync.WaitGroup
+	targets   locked.Value[scrapeTargets]
+}
 
-	mu     sync.Mutex
-	config *config.Config
+// scrapeTargets are the configured targets and how they are found.
+type scrapeTargets struct {
+	config   *config.Config
+	discover func() // begins the search, which then looks for news ten times a second, also when there are none
 }
 
 func newScraper(ctx context.Context, s *Store) (*scraper, error) {
@@ -186,7 +191,7 @@ func newScraper(ctx context.Context, s *Store) (*scraper, error) {
 		stop()
 		return nil, errors.New("start discovery: its metrics could not be registered")
 	}
-	sc.config, err = config.Load("", s.log)
+	none, err := config.Load("", s.log)
 	if err == nil {
 		sc.Manager, err = scrape.NewManager(&scrape.Options{DiscoveryReloadOnStartup: true}, s.log, nil, door{s}, nil, s.reg)
 	}
@@ -194,26 +199,24 @@ func newScraper(ctx context.Context, s *Store) (*scraper, error) {
 		stop()
 		return nil, fmt.Errorf("start scraping: %w", err)
 	}
-	sc.discover = sync.OnceFunc(func() {
+	sc.targets = locked.New(scrapeTargets{config: none, discover: sync.OnceFunc(func() {
 		sc.done.Go(func() { _ = sc.discovery.Run() }) // its error is ctx's
-	})
+	})})
 	sc.done.Go(func() { _ = sc.Run(sc.discovery.SyncCh()) })
 	return sc, nil
 }
 
 func (sc *scraper) close() {
-	sc.mu.Lock()
-	sc.discover = func() {} // nobody begins any more
-	sc.mu.Unlock()
+	sc.targets.Lock().discover = func() {} // nobody begins any more
+	sc.targets.Unlock()
 	sc.stop()
 	sc.Stop()
 	sc.done.Wait()
 }
 
 func (sc *scraper) current() config.Config {
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	return *sc.config
+	defer sc.targets.Unlock()
+	return *sc.targets.Lock().config
 }
 
 // targets is what the API lists: the scraped targets and the built-in one.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb"
 
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -33,10 +34,8 @@ type Store struct {
 
 	db atomic.Pointer[database] // nil while none is open
 
-	// commits serialises the writes to the log, so that none follows a failed
-	// one; torn is the database whose log is damaged behind its last whole record.
-	commits sync.Mutex
-	torn    *database
+	// commits serialises the writes to the log, so that none follows a failed one.
+	commits locked.Value[commits]
 
 	mending sync.Mutex
 	over    bool // guarded by mending
@@ -162,10 +161,10 @@ func (s *Store) leaseToWrite() (*database, error) {
 		return nil, err
 	}
 	s.trouble.set("space", nil)
-	s.commits.Lock()
+	c := s.commits.Lock()
 	defer s.commits.Unlock()
 	db, err := s.lease()
-	if err == nil && s.torn == db {
+	if err == nil && c.torn == db {
 		db.unlease()
 		return nil, errTorn
 	}
@@ -175,13 +174,13 @@ func (s *Store) leaseToWrite() (*database, error) {
 // commit writes a transaction to the log. When that fails nothing more is
 // written to this database.
 func (s *Store) commit(db *database, a storage.Appender) error {
-	s.commits.Lock()
+	c := s.commits.Lock()
 	defer s.commits.Unlock()
-	if s.torn == db {
+	if c.torn == db {
 		return errors.Join(errTorn, a.Rollback())
 	}
 	if err := a.Commit(); err != nil {
-		s.tear(db, err)
+		c.tear(s, db, err)
 		return err
 	}
 	return nil
@@ -190,19 +189,23 @@ func (s *Store) commit(db *database, a storage.Appender) error {
 // rollback undoes a transaction, which also writes to the log: the series that it
 // created.
 func (s *Store) rollback(db *database, a storage.Appender) error {
-	s.commits.Lock()
+	c := s.commits.Lock()
 	defer s.commits.Unlock()
 	err := a.Rollback()
 	if err != nil {
-		s.tear(db, err)
+		c.tear(s, db, err)
 	}
 	return err
 }
 
+// commits knows what became of them: torn is the database whose log is damaged
+// behind its last whole record.
+type commits struct{ torn *database }
+
 // tear marks a database as unfit for further writes.
-func (s *Store) tear(db *database, err error) {
-	if s.torn != db {
-		s.torn = db
+func (c *commits) tear(s *Store, db *database, err error) {
+	if c.torn != db {
+		c.torn = db
 		s.walErrors.Add(1)
 		s.log.Warn("write to the log failed, it is put in order", "err", err)
 	}
@@ -211,9 +214,9 @@ func (s *Store) tear(db *database, err error) {
 
 // isTorn reports whether the open database takes no more samples.
 func (s *Store) isTorn() bool {
-	s.commits.Lock()
+	c := s.commits.Lock()
 	defer s.commits.Unlock()
-	return s.torn != nil && s.torn == s.db.Load()
+	return c.torn != nil && c.torn == s.db.Load()
 }
 
 // putInOrder puts the log in order after a failed write and opens the database again.
@@ -254,8 +257,7 @@ func (s *Store) putInOrder() error {
 	}
 	s.trouble.set("open", nil)
 	s.trouble.set("write", nil)
-	s.commits.Lock()
-	s.torn = nil
+	s.commits.Lock().torn = nil
 	s.commits.Unlock()
 	s.db.Store(next)
 	return nil
@@ -291,8 +293,7 @@ func (s *Store) eachMinute() {
 	defer db.unlease()
 	if n, err := free(s.opts.Dir); err == nil && n >= s.opts.MinFree {
 		if err := db.writeHeadChunks(); err != nil {
-			s.commits.Lock()
-			s.tear(db, err)
+			s.commits.Lock().tear(s, db, err)
 			s.commits.Unlock()
 			return
 		}
@@ -316,13 +317,13 @@ func (s *Store) watchCheckpoints(db *database) {
 		return
 	}
 	s.checkpointErrors.Add(1)
-	s.commits.Lock() // nothing may be acknowledged that the block lacks
+	c := s.commits.Lock() // nothing may be acknowledged that the block lacks
 	defer s.commits.Unlock()
 	if err := db.cutHead(); err != nil {
 		s.log.Warn("the log cannot be shortened and no block cut from memory, trying again", "err", err)
 		return
 	}
-	s.tear(db, errors.New("the log could not be shortened"))
+	c.tear(s, db, errors.New("the log could not be shortened"))
 }
 
 // Close writes pending data and releases the directory. Later calls do nothing.
