@@ -57,7 +57,7 @@ findings/rules: explain/causes explain/prices findings findings/anomaly metric
 environment: host machine result tee
 verdict: explain metric result stats tee
 bench: environment host machine metric result stats tee verdict workloads/micro
-load:
+load: locked
 load/protocols: load servers
 channel:
 attest: host

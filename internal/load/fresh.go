@@ -11,6 +11,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // fresh is the load with a new connection for each request: as many goroutines as
@@ -21,9 +23,13 @@ type fresh struct {
 	d     Dialect
 	base  time.Time
 	count atomic.Uint64 // of connections, for seeds
+	stretch
+	tally locked.Value[tally]
+}
 
-	mu    sync.Mutex
-	rec   *record
+// tally is what was counted over all connections, and the times of their requests.
+type tally struct {
+	*record
 	times *hdrhistogram.Histogram
 }
 
@@ -45,7 +51,7 @@ func (f *fresh) run(ctx context.Context) error {
 	for range f.o.Connections {
 		slots.Go(func() { f.slot(ctx, due) })
 	}
-	end := time.AfterFunc(time.Duration(f.rec.to)+f.o.patience(f.rec.stretch)-time.Since(f.base), cancel) // requests still in flight then are unanswered
+	end := time.AfterFunc(time.Duration(f.to)+f.o.patience(f.stretch)-time.Since(f.base), cancel) // requests still in flight then are unanswered
 	defer end.Stop()
 	slots.Wait()
 	cancel()
@@ -59,7 +65,7 @@ func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 	runtime.LockOSThread() // the slack belongs to the thread, which ends with this goroutine
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	s := newSchedule(f.o.Rate, f.o.Poisson, f.o.Seed, 0, 1)
-	for ; s.due() < f.rec.to; s.advance() {
+	for ; s.due() < f.to; s.advance() {
 		for wait := s.due() - f.now(); wait > 0 && ctx.Err() == nil; wait = s.due() - f.now() {
 			t := unix.NsecToTimespec(min(wait, int64(100*time.Millisecond)))
 			if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil); err != nil && !errors.Is(err, unix.EINTR) {
@@ -69,11 +75,11 @@ func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 		select {
 		case due <- s.due():
 		case <-ctx.Done():
-			f.mu.Lock()
-			defer f.mu.Unlock()
+			t := f.tally.Lock()
+			defer f.tally.Unlock()
 			now := f.now()
-			for ; s.due() < min(f.rec.to, now); s.advance() {
-				f.rec.unanswered(request{due: s.due()}, now, f.times)
+			for ; s.due() < min(f.to, now); s.advance() {
+				t.unanswered(request{due: s.due()}, now, t.times)
 			}
 			return nil
 		}
@@ -92,7 +98,7 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 			if q.due, more = <-due; !more {
 				return
 			}
-		} else if ready >= f.rec.to || ctx.Err() != nil {
+		} else if ready >= f.to || ctx.Err() != nil {
 			return
 		}
 		q.sent = f.now()
@@ -118,58 +124,58 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 			f.failed(q, ready, err, ctx)
 			continue
 		}
-		f.mu.Lock()
 		f.done(q, ready, now, m, a)
-		f.mu.Unlock()
 	}
 }
 
 // carried counts the bytes of a request and its answer, whatever the outcome.
 func (f *fresh) carried(sent, received int, now int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now >= f.rec.from && now < f.rec.to {
-		f.rec.sent += uint64(sent)
-		f.rec.received += uint64(received)
+	t := f.tally.Lock()
+	defer f.tally.Unlock()
+	if now >= f.from && now < f.to {
+		t.sent += uint64(sent)
+		t.received += uint64(received)
 	}
 }
 
 // done counts an answer.
 func (f *fresh) done(q request, ready, now int64, m *made, a Answer) {
+	t := f.tally.Lock()
+	defer f.tally.Unlock()
 	open := f.o.Rate > 0
 	if open {
-		f.rec.sending(q, ready)
+		t.sending(q, ready)
 	}
 	if a.Wrong != "" {
-		f.rec.fail(q, now, open, fault{a.Wrong, a.Said}, f.times)
+		t.fail(q, now, open, fault{a.Wrong, a.Said}, t.times)
 	} else {
-		f.rec.answer(q, now, open, f.times)
+		t.answer(q, now, open, t.times)
 	}
-	if now < f.rec.from || now >= f.rec.to {
+	if now < f.from || now >= f.to {
 		return
 	}
-	f.rec.connected(m)
+	t.connected(m)
 	if m.handshake > 0 {
-		f.rec.handshakes++
+		t.handshakes++
 		if m.resumed {
-			f.rec.resumed++
+			t.resumed++
 		}
 	}
 }
 
 // failed counts a failed request.
 func (f *fresh) failed(q request, ready int64, err error, ctx context.Context) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	t := f.tally.Lock()
+	defer f.tally.Unlock()
 	now, open := f.now(), f.o.Rate > 0
 	if ctx.Err() != nil { // it was ended by us
 		if open {
-			f.rec.unanswered(q, now, f.times)
+			t.unanswered(q, now, t.times)
 		}
 		return
 	}
 	if open {
-		f.rec.sending(q, ready)
+		t.sending(q, ready)
 	}
-	f.rec.fail(q, now, open, err, f.times)
+	t.fail(q, now, open, err, t.times)
 }

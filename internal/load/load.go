@@ -12,6 +12,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // Lines that a program with a load prints before the first and after the last request
@@ -203,7 +205,7 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 func (o *Options) loops(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
 	workers := make([]*worker, o.Threads)
 	for i := range workers {
-		workers[i] = &worker{o: o, d: d, ctx: ctx, rec: newRecord(), lost: newFailures()}
+		workers[i] = &worker{o: o, d: d, ctx: ctx, rec: newRecord(), redialled: locked.New(redialled{lost: newFailures()})}
 	}
 	for i := range o.Connections {
 		w := workers[i%o.Threads]
@@ -242,7 +244,8 @@ func (o *Options) loops(ctx context.Context, d Dialect, c *course) (*record, *hd
 	times := newHistogram()
 	for _, w := range workers {
 		w.close()
-		w.rec.errors.merge(w.lost)
+		w.rec.errors.merge(w.redialled.Lock().lost)
+		w.redialled.Unlock()
 		total.merge(w.rec)
 		for _, l := range w.lines {
 			times.Merge(l.times)
@@ -297,17 +300,18 @@ func (o *Options) connectAll(ctx context.Context, d Dialect, workers []*worker) 
 
 // freshly is the load with a new connection for each request.
 func (o *Options) freshly(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
-	f := &fresh{o: o, d: d, rec: newRecord(), times: newHistogram()}
+	rec, times := newRecord(), newHistogram()
+	f := &fresh{o: o, d: d, tally: locked.New(tally{rec, times})}
 	err := c.run(ctx, func(s stretch, watch func(base time.Time) error) (uint64, error) {
-		before := f.rec.answered
-		f.base = time.Now()
-		f.rec.measure(s)
+		before := rec.answered
+		f.base, f.stretch = time.Now(), s
+		rec.measure(s)
 		watched := make(chan error, 1)
 		go func() { watched <- watch(f.base) }()
 		err := f.run(ctx)
-		return f.rec.answered - before, errors.Join(err, <-watched)
+		return rec.answered - before, errors.Join(err, <-watched)
 	})
-	return f.rec, f.times, err
+	return rec, times, err
 }
 
 // difference is the growth of counters, and the current levels.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // line is a connection in an event loop.
@@ -30,22 +32,25 @@ type line struct {
 
 // worker is one thread of the load with its share of the connections.
 type worker struct {
-	o       *Options
-	d       Dialect
-	ctx     context.Context
-	base    time.Time
-	rec     *record
-	lines   []*line
-	sched   *schedule // nil in a closed loop
-	free    ring      // slots for requests of an open loop, the longest free first
-	since   int64     // when free was last empty
-	epoll   int
-	wake    int // an eventfd that says that lines have arrived
-	buf     []byte
-	stop    int64 // when a stretch ends, even with requests in flight
-	redials sync.WaitGroup
+	o         *Options
+	d         Dialect
+	ctx       context.Context
+	base      time.Time
+	rec       *record
+	lines     []*line
+	sched     *schedule // nil in a closed loop
+	free      ring      // slots for requests of an open loop, the longest free first
+	since     int64     // when free was last empty
+	epoll     int
+	wake      int // an eventfd that says that lines have arrived
+	buf       []byte
+	stop      int64 // when a stretch ends, even with requests in flight
+	redials   sync.WaitGroup
+	redialled locked.Value[redialled]
+}
 
-	mu      sync.Mutex
+// redialled holds the lines that replace dead ones, and the failed attempts.
+type redialled struct {
 	arrived []*line
 	lost    failures // connections that could not be replaced, while measuring
 }
@@ -491,17 +496,17 @@ func (w *worker) redial(l *line) {
 	const first, most = time.Millisecond, 100 * time.Millisecond
 	for pause := first; w.now() < w.rec.to && w.ctx.Err() == nil; pause = min(2*pause, most) {
 		m, err := w.o.connect(w.ctx, w.d, w.o.seed(l.index)+uint64(w.now()), true)
-		w.mu.Lock()
+		r := w.redialled.Lock()
 		if err == nil {
-			w.arrived = append(w.arrived, &line{made: m, index: l.index, times: l.times})
-			w.mu.Unlock()
+			r.arrived = append(r.arrived, &line{made: m, index: l.index, times: l.times})
+			w.redialled.Unlock()
 			_, _ = unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 			return
 		}
 		if now := w.now(); now >= w.rec.from && now < w.rec.to {
-			w.lost.add(err)
+			r.lost.add(err)
 		}
-		w.mu.Unlock()
+		w.redialled.Unlock()
 		time.Sleep(pause)
 	}
 }
@@ -510,10 +515,10 @@ func (w *worker) redial(l *line) {
 func (w *worker) join() ([]*line, error) {
 	var b [8]byte
 	_, _ = unix.Read(w.wake, b[:])
-	w.mu.Lock()
-	arrived := w.arrived
-	w.arrived = nil
-	w.mu.Unlock()
+	r := w.redialled.Lock()
+	arrived := r.arrived
+	r.arrived = nil
+	w.redialled.Unlock()
 	for _, l := range arrived {
 		// Slots of the old line may still be in the ring: they go first.
 		if w.open() {

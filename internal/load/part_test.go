@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // refusals is a session of which every answer is a line that refuses.
@@ -78,14 +80,13 @@ func TestPart(t *testing.T) {
 		s.patient = false
 		o := &Options{Network: "tcp", Address: address, Pipeline: 1, Timeout: time.Second}
 		ctx, stop := context.WithCancel(t.Context())
-		w := &worker{o: o, ctx: ctx, rec: newRecord(), lost: newFailures(), base: time.Now(), buf: make([]byte, 64)}
+		w := &worker{o: o, ctx: ctx, rec: newRecord(), redialled: locked.New(redialled{lost: newFailures()}), base: time.Now(), buf: make([]byte, 64)}
 		w.rec.measure(stretch{from: 0, to: int64(time.Minute), width: int64(time.Second)})
 		l := &line{made: &made{conn: s, socket: s, session: &refusals{}}, times: newHistogram()}
 		w.fill(l, 1)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			w.mu.Lock()
-			tried := len(w.lost.count) > 0
-			w.mu.Unlock()
+			tried := len(w.redialled.Lock().lost.count) > 0
+			w.redialled.Unlock()
 			if tried {
 				break
 			}
@@ -95,8 +96,9 @@ func TestPart(t *testing.T) {
 		if e := w.rec.errors; !l.dead || len(e.count) != 1 || e.count[c.kind] != 1 || !strings.HasPrefix(e.words[c.kind], c.words) || w.rec.answered > 0 {
 			t.Errorf("%q, in a loop: %v with the words %q, want one %s", c.said, e.count, e.words, c.kind)
 		}
-		if n := w.lost.count["refused"]; n == 0 { // by the kernel, as nobody listens there now
-			t.Errorf("connections that could not be made again: %v", w.lost.count)
+		if lost := w.redialled.Lock().lost; lost.count["refused"] == 0 { // by the kernel, as nobody listens there now
+			t.Errorf("connections that could not be made again: %v", lost.count)
 		}
+		w.redialled.Unlock()
 	}
 }
