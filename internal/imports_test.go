@@ -59,7 +59,7 @@ verdict: explain metric result stats tee
 bench: environment host machine metric result stats tee verdict workloads/micro
 load: locked
 load/protocols: load servers
-channel:
+channel: locked
 attest: host
 bench/workloads: bench channel host load metric stats workloads/micro
 bench/launchers: bench host machine result tee workloads/micro

@@ -2,8 +2,9 @@ package channel
 
 import (
 	"container/list"
-	"sync"
 	"time"
+
+	"github.com/teescope/teescope/internal/locked"
 )
 
 // Ticket resumes a session once, without new evidence. It is a secret.
@@ -35,15 +36,19 @@ func (t *Ticket) suits(c Config) bool { return t.suite == c.Suite && (t.trusted 
 // after its client's evidence was verified, each usable once. A nil Sessions keeps
 // nothing. It serves any number of connections.
 type Sessions struct {
-	mu    sync.Mutex
-	most  int
+	most    int
+	tickets locked.Value[tickets]
+}
+
+// tickets are what can be resumed.
+type tickets struct {
 	byID  map[[idSize]byte]*list.Element
 	order list.List // of *Ticket, oldest first
 }
 
 // NewSessions keeps at most the given number of sessions.
 func NewSessions(most int) *Sessions {
-	return &Sessions{most: most, byID: map[[idSize]byte]*list.Element{}}
+	return &Sessions{most: most, tickets: locked.New(tickets{byID: map[[idSize]byte]*list.Element{}})}
 }
 
 // put stores a ticket, and drops those that are too old or too many.
@@ -51,14 +56,14 @@ func (s *Sessions) put(t *Ticket, now time.Time) {
 	if s == nil || t == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.byID[t.id]; e != nil {
-		s.order.Remove(e)
+	kept := s.tickets.Lock()
+	defer s.tickets.Unlock()
+	if e := kept.byID[t.id]; e != nil {
+		kept.order.Remove(e)
 	}
-	s.byID[t.id] = s.order.PushBack(t)
-	for e := s.order.Front(); e != nil && (s.order.Len() > s.most || now.Sub(e.Value.(*Ticket).verified) > resumable); e = s.order.Front() {
-		delete(s.byID, s.order.Remove(e).(*Ticket).id)
+	kept.byID[t.id] = kept.order.PushBack(t)
+	for e := kept.order.Front(); e != nil && (kept.order.Len() > s.most || now.Sub(e.Value.(*Ticket).verified) > resumable); e = kept.order.Front() {
+		delete(kept.byID, kept.order.Remove(e).(*Ticket).id)
 	}
 }
 
@@ -67,14 +72,14 @@ func (s *Sessions) take(id [idSize]byte, now time.Time) *Ticket {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.byID[id]
+	kept := s.tickets.Lock()
+	defer s.tickets.Unlock()
+	e := kept.byID[id]
 	if e == nil {
 		return nil
 	}
-	delete(s.byID, id)
-	t := s.order.Remove(e).(*Ticket)
+	delete(kept.byID, id)
+	t := kept.order.Remove(e).(*Ticket)
 	if now.Sub(t.verified) > resumable {
 		return nil
 	}
@@ -83,7 +88,6 @@ func (s *Sessions) take(id [idSize]byte, now time.Time) *Ticket {
 
 // Len is the number of sessions that could be resumed.
 func (s *Sessions) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.order.Len()
+	defer s.tickets.Unlock()
+	return s.tickets.Lock().order.Len()
 }
