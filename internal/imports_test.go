@@ -71,7 +71,7 @@ ui:
 report: explain findings metric result stats
 report/formats: findings report result stats
 web: explain findings findings/anomaly probe report result tee
-cli: bench bench/launchers bench/workloads claims environment experiments explain explain/causes explain/prices findings findings/anomaly findings/notify findings/rules host machine metric probe probe/bpf probe/sources report report/formats result servers stats store tee tee/kinds ui verdict web
+cli: bench bench/launchers bench/workloads claims environment experiments explain explain/causes explain/prices findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources report report/formats result servers stats store tee tee/kinds ui verdict web
 cmd/teescope: cli
 cmd/teescope-work: worker
 `

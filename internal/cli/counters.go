@@ -5,11 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -23,8 +23,12 @@ type runCounters struct {
 	host   *host.Host
 	engine *probe.Engine
 	names  map[string]bool // of processes that ran before
+	// span is locked for Window, which is called during a run.
+	span locked.Value[runSpan]
+}
 
-	mu sync.Mutex // for Window, which is called during a run
+// runSpan is where a run and its counted window begin and end.
+type runSpan struct {
 	// begun is the start of the run; from and to are the ends of the counted window,
 	// by default those of the run.
 	begun, from reading
@@ -69,22 +73,22 @@ func (c *runCounters) Begin(ctx context.Context) error {
 			c.names[name] = true
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.begun, c.to = c.read(ctx), nil
-	c.from = c.begun
+	span := c.span.Lock()
+	defer c.span.Unlock()
+	span.begun, span.to = c.read(ctx), nil
+	span.from = span.begun
 	return nil
 }
 
 // Window implements bench.Counters.
 func (c *runCounters) Window(ctx context.Context, begins bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	span := c.span.Lock()
+	defer c.span.Unlock()
 	now := c.read(ctx)
 	if begins {
-		c.from = now
+		span.from = now
 	} else {
-		c.to = &now
+		span.to = &now
 	}
 }
 
@@ -130,12 +134,12 @@ func seriesKey(s metric.Sample) string {
 
 // End implements bench.Counters.
 func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counted, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	span := c.span.Lock()
+	defer c.span.Unlock()
 	end := c.read(ctx)
 	now := end
-	if c.to != nil {
-		now = *c.to
+	if span.to != nil {
+		now = *span.to
 	}
 	shared := ""
 	for _, p := range processes {
@@ -146,13 +150,13 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	var out []result.Counter
 	totals := map[*metric.Desc]float64{}
 	for d := range now.ran {
-		if eventCounter(d) && c.counted(d, now) {
+		if eventCounter(d) && span.counted(d, now) {
 			totals[d] = 0 // unless there is more
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(now.series)) {
 		s := now.series[key]
-		delta := s.Value - c.from.series[key].Value
+		delta := s.Value - span.from.series[key].Value
 		if !eventCounter(s.Desc) {
 			continue
 		}
@@ -173,41 +177,41 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
 		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now, shared))
 	}
-	return bench.Counted{Counters: out, Host: c.hostWide(now, processes), CPU: c.cpu(end, processes), Cost: c.cost(end)}, nil
+	return bench.Counted{Counters: out, Host: c.hostWide(span, now, processes), CPU: span.cpu(end, processes), Cost: span.cost(end)}, nil
 }
 
 // counted reports whether events by process were counted from the beginning of the window
 // to its end, so that none was seen where there is no series.
-func (c *runCounters) counted(d *metric.Desc, now reading) bool {
-	return slices.Contains(d.Labels, "process") && !sources.WhenNarrowed(d) && c.from.ran[d] && now.ran[d]
+func (s *runSpan) counted(d *metric.Desc, now reading) bool {
+	return slices.Contains(d.Labels, "process") && !sources.WhenNarrowed(d) && s.from.ran[d] && now.ran[d]
 }
 
 // processCPU is the counter of CPU time by process.
 const processCPU = "tee_process_cpu_seconds_total"
 
 // cpu is the CPU time in seconds of processes in the whole run.
-func (c *runCounters) cpu(end reading, processes []string) *float64 {
-	return c.sum(end, func(s metric.Sample) bool {
-		return s.Desc.Name == processCPU && slices.Contains(processes, s.Labels[slices.Index(s.Desc.Labels, "process")])
+func (s *runSpan) cpu(end reading, processes []string) *float64 {
+	return s.sum(end, func(x metric.Sample) bool {
+		return x.Desc.Name == processCPU && slices.Contains(processes, x.Labels[slices.Index(x.Desc.Labels, "process")])
 	})
 }
 
 // cost is the CPU time in seconds that counting used in the kernel during the whole
 // run.
-func (c *runCounters) cost(end reading) *float64 {
-	return c.sum(end, func(s metric.Sample) bool {
-		key := seriesKey(s)
-		_, known := c.begun.series[key]
-		return known && s.Desc.Name == "teescope_overhead_cpu_seconds_total" && s.Labels[0] != "userspace"
+func (s *runSpan) cost(end reading) *float64 {
+	return s.sum(end, func(x metric.Sample) bool {
+		key := seriesKey(x)
+		_, known := s.begun.series[key]
+		return known && x.Desc.Name == "teescope_overhead_cpu_seconds_total" && x.Labels[0] != "userspace"
 	})
 }
 
 // sum adds up the growth of the chosen series over the whole run; nil without any.
-func (c *runCounters) sum(end reading, of func(metric.Sample) bool) *float64 {
+func (s *runSpan) sum(end reading, of func(metric.Sample) bool) *float64 {
 	var total *float64
 	for _, key := range slices.Sorted(maps.Keys(end.series)) {
-		if s := end.series[key]; of(s) {
-			v := s.Value - c.begun.series[key].Value
+		if x := end.series[key]; of(x) {
+			v := x.Value - s.begun.series[key].Value
 			if total != nil {
 				v += *total
 			}

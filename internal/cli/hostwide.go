@@ -31,7 +31,7 @@ func helperOf(process string, workload []string) string {
 
 // hostWide are the counters of the whole machine and of helpers that had any. What could not
 // be counted has a reason instead of a value; what this machine lacks is left out.
-func (c *runCounters) hostWide(now reading, workload []string) []result.Counter {
+func (c *runCounters) hostWide(span *runSpan, now reading, workload []string) []result.Counter {
 	keys := slices.Sorted(maps.Keys(now.series))
 	var out []result.Counter
 	for _, name := range hostMetrics {
@@ -40,14 +40,14 @@ func (c *runCounters) hostWide(now reading, workload []string) []result.Counter 
 			continue
 		}
 		total, of := metric.Sample{Desc: d}, map[string]metric.Sample{}
-		seen := c.counted(d, now)
+		seen := span.counted(d, now)
 		for _, key := range keys {
 			s := now.series[key]
 			if s.Desc != d {
 				continue
 			}
 			seen = true
-			s.Value -= c.from.series[key].Value
+			s.Value -= span.from.series[key].Value
 			total.Value, total.Trust = total.Value+s.Value, max(total.Trust, s.Trust)
 			if i := slices.Index(d.Labels, "process"); i >= 0 {
 				if h := helperOf(s.Labels[i], workload); h != "" {
