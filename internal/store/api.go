@@ -23,10 +23,9 @@ import (
 	apiv1 "github.com/prometheus/prometheus/web/api/v1"
 )
 
-// Handler serves the Prometheus HTTP API below /api/v1/, for Grafana, promtool
-// and the page. Nothing can be written through it: admin calls, remote write
-// and OTLP are off. Other origins may not read it (no CORS headers). While the
-// database is being opened again it answers 503.
+// Handler serves the Prometheus HTTP API below /api/v1/, for Grafana, promtool and the
+// page. It is read-only: admin calls, remote write and OTLP are off. Other origins may
+// not read it (no CORS headers). While the database is being reopened it answers 503.
 func (s *Store) Handler() http.Handler {
 	const prefix = "/api/v1"
 	r := route.New()
@@ -36,9 +35,9 @@ func (s *Store) Handler() http.Handler {
 	return mux
 }
 
-// callLimit bounds the text of one call in bytes. The parser takes some 500
-// bytes for each byte of a deeply nested query, before any bound of the engine
-// holds: ten megabytes of text would take five gigabytes.
+// callLimit bounds the text of one call in bytes. The parser uses some 500 bytes for
+// each byte of a deeply nested query, before any limit of the engine applies: ten
+// megabytes of text would use five gigabytes.
 const callLimit = 64 << 10
 
 // bounded refuses calls with more text than a query needs.
@@ -58,7 +57,7 @@ func bounded(next http.Handler) http.Handler {
 var noOrigin = regexp.MustCompile(`^\b$`)
 
 const (
-	// Remote read bypasses the engine, so it has bounds of its own.
+	// Remote read bypasses the engine, so it has its own limits.
 	remoteReadConcurrent = 2
 	remoteReadFrame      = 1 << 20
 	searchLimit          = 1_000
@@ -76,8 +75,8 @@ func (s *Store) api() *apiv1.API {
 	}
 	listed := targets{s.scrape, s.local}
 	return apiv1.NewAPI(
-		// Of its own, so that slow calls wait for each other and never hold up
-		// the rules and the monitor's own queries.
+		// A separate engine, so slow calls wait for each other and never delay the
+		// rules and the monitor's own queries.
 		NewEngine(s.opts.Query, nil, s.log),
 		noted{door{s}}, // queries
 		nil, nil,       // no appender: nothing is written over HTTP
@@ -107,7 +106,7 @@ func (s *Store) api() *apiv1.API {
 		func() (<-chan notifications.Notification, func(), bool) { return nil, func() {}, false },
 		gatherer{s},
 		s.reg,
-		nil,   // statistics of queries: as Prometheus renders them
+		nil,   // query statistics, in Prometheus' format
 		false, // remote write
 		nil,
 		false, false, false, // OTLP
@@ -148,7 +147,7 @@ func (s *Store) runtimeInfo() (apiv1.RuntimeInfo, error) {
 // gatherer collects the metrics of Prometheus' own parts.
 type gatherer struct{ s *Store }
 
-// Gather joins those of the open database and those that outlive it.
+// Gather joins the metrics of the open database and those that outlive it.
 func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
 	all := prometheus.Gatherers{g.s.reg}
 	if db, err := g.s.lease(); err == nil {
@@ -158,8 +157,8 @@ func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
 	return all.Gather()
 }
 
-// admin is what the status pages of the API need of the database; the calls
-// that change something are off.
+// admin is the part of the database that the API's status pages need; modifying calls
+// are off.
 type admin struct{ s *Store }
 
 func (admin) CleanTombstones() error { return tsdb.ErrNotReady }

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockName is the file that the stock database locks as well, so that promtool
-// and Prometheus respect this store. It holds the owner's process id while the
-// store is open and is empty after a clean stop.
+// lockName is the file that the stock database also locks, so promtool and Prometheus
+// respect this store. It holds the owner's process id while the store is open and is
+// empty after a clean stop.
 const lockName = "lock"
 
 // ErrLocked means that another process has the store open.
 var ErrLocked = errors.New("in use by another process")
 
-// takeLock makes dir, checks that it can be written and locks it. unclean says
-// that the last owner did not get to close it.
+// takeLock makes dir, checks that it is writable and locks it. unclean says that the
+// last owner did not close it.
 func takeLock(dir string) (lock *os.File, unclean bool, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, false, fmt.Errorf("make data directory: %w: choose one that this user may write", err)
@@ -55,8 +55,8 @@ func takeLock(dir string) (lock *os.File, unclean bool, err error) {
 }
 
 func writeLock(f *os.File, text string) error {
-	// A file that is shortened to nothing and written again may need a block
-	// that a full disk no longer has, so the text is written over the old one.
+	// A file that is truncated and rewritten may need a block that a full disk no
+	// longer has, so the text is overwritten in place.
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func free(dir string) (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
-// reserve is a file that holds space for the day when there is none.
+// reserve is a file that holds space for when the disk is full.
 type reserve struct {
 	path string
 	size int64
@@ -113,7 +113,7 @@ func (r reserve) give() error {
 	return nil
 }
 
-// sizeOf returns the bytes that the files below dir occupy, the reserve apart.
+// sizeOf returns the bytes used by the files below dir, except the reserve.
 func sizeOf(dir, except string) (int64, error) {
 	var n int64
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -134,7 +134,7 @@ func sizeOf(dir, except string) (int64, error) {
 	return n, err
 }
 
-// ignoreGone forgives files that a compaction removed meanwhile.
+// ignoreGone ignores files that a compaction has removed since.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

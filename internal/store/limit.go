@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// Engine is a PromQL engine that names its bound, on samples or on time, when it
-// gives up a query, and what to ask instead.
+// Engine is a PromQL engine. When it aborts a query, it names the exceeded limit, on
+// samples or on time, and suggests what to ask instead.
 type Engine struct {
 	*promql.Engine
 	opts EngineOptions
@@ -35,7 +35,7 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 	return bounds{query, e.opts}, nil
 }
 
-// bounds is a query whose refusal says what the bound is.
+// bounds is a query whose refusal names the limit.
 type bounds struct {
 	promql.Query
 	opts EngineOptions

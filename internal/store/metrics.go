@@ -6,7 +6,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// What the store says of itself.
+// The store's own metrics.
 var (
 	descSeries = &metric.Desc{Name: "teescope_store_series", Kind: metric.Gauge,
 		Help: "Series in memory, local, scraped and recorded."}
@@ -40,8 +40,8 @@ func (s *Store) Series() int {
 	return int(db.Head().NumSeries())
 }
 
-// Collect emits the store's own metrics. The number of series is absent while
-// the database is being opened again, and the size until it was first looked at.
+// Collect emits the store's own metrics. The number of series is absent while the
+// database is being reopened, and the size until it is first computed.
 func (s *Store) Collect(emit func(metric.Sample)) {
 	if db, err := s.lease(); err == nil {
 		emit(metric.Sample{Desc: descSeries, Value: float64(db.Head().NumSeries())})
@@ -62,7 +62,7 @@ func (s *Store) Collect(emit func(metric.Sample)) {
 	emit(metric.Sample{Desc: descUnclean, Value: unclean})
 }
 
-// counter returns a counter of the database's own, 0 if there is none.
+// counter returns one of the database's counters, 0 if there is none.
 func counter(reg prometheus.Gatherer, name string) float64 {
 	families, err := reg.Gather()
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// What the monitor says of its sources, which Options.Sources maps metrics to.
+// The monitor's metrics about its sources, which Options.Sources maps metrics to.
 const (
 	coverageSeries = "teescope_source_coverage_ratio"
 	errorSeries    = "teescope_source_standard_error_ratio"
 	blindSeries    = "teescope_source_blind"
 )
 
-// noted is a door whose answers say, as the API's warnings, what of a metric was
-// not counted in the time that was asked for.
+// noted is a door whose answers report, as the API's warnings, what part of a metric
+// was not counted in the requested time.
 type noted struct{ door }
 
 // Querier opens a view of a span of time in milliseconds.
@@ -41,7 +41,7 @@ type notedQuerier struct {
 	sources func(*labels.Matcher) []string
 }
 
-// Select adds to what it finds what is to be said of it.
+// Select adds the notes to what it finds.
 func (q *notedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	set := q.Querier.Select(ctx, sorted, hints, ms...)
 	for _, m := range ms {
@@ -74,8 +74,8 @@ func (s *notedSet) Warnings() annotations.Annotations {
 	return all
 }
 
-// notes says what a source did not count in the time asked for, on the machines
-// asked for.
+// notes reports what a source did not count in the requested time, on the requested
+// machines.
 func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.SelectHints, asked []*labels.Matcher) []error {
 	ms := []*labels.Matcher{
 		labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, coverageSeries+"|"+errorSeries+"|"+blindSeries),
@@ -126,8 +126,8 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 	return out
 }
 
-// sources names the sources of the metrics that a matcher of names selects. A
-// recorded series stands for the metrics that it is computed from.
+// sources names the sources of the metrics that a name matcher selects. A recorded
+// series stands for the metrics from which it is computed.
 func (s *Store) sources(m *labels.Matcher) []string {
 	found := map[string]bool{}
 	add := func(m *labels.Matcher) {

@@ -9,35 +9,37 @@ import (
 type Options struct {
 	// Dir is the database's own folder; it is made if missing.
 	Dir string
-	// Retention is how long samples are kept. MaxBytes additionally bounds the
-	// size of the blocks on disk; 0 is no bound. Whole blocks are dropped, oldest first.
+	// Retention is how long samples are kept. MaxBytes additionally bounds the size of
+	// the blocks on disk; 0 is no limit. Whole blocks are dropped, oldest first.
 	Retention time.Duration
 	MaxBytes  int64
 	// Job and Instance are the labels of the samples given to Append.
 	Job, Instance string
 	// Version is what /api/v1/status/buildinfo says.
 	Version string
-	// Interval is how often Append is expected, shown for the local target in /api/v1/targets.
+	// Interval is the expected interval of Append, shown for the local target in
+	// /api/v1/targets.
 	Interval time.Duration
-	// RuleInterval is how often the recording rules are evaluated.
+	// RuleInterval is the evaluation interval of the recording rules.
 	RuleInterval time.Duration
-	// SyncInterval is how often the log is flushed to the disk: what a power cut may lose.
+	// SyncInterval is how often the log is flushed to the disk: the time that a power
+	// cut may lose.
 	SyncInterval time.Duration
-	// Reserve is the size of the file that is given back to a full disk so that
-	// the log can be put in order; 0 is none.
+	// Reserve is the size of the file that is released when the disk is full, so the
+	// log can be repaired; 0 is none.
 	Reserve int64
-	// MinFree is the space below which samples are refused rather than written.
+	// MinFree is the free space below which samples are refused rather than written.
 	MinFree int64
-	// Sources maps metrics to the source that they come from. Answers to queries
-	// over HTTP say, as warnings, what such a source did not count.
+	// Sources maps metrics to the source that they come from. Answers to queries over
+	// HTTP contain, as warnings, what such a source did not count.
 	Sources map[string]string
 	// Query bounds every query, from Go and over HTTP.
 	Query EngineOptions
-	// Logger gets what Prometheus has to say, from warnings up; nil discards it.
+	// Logger receives Prometheus' messages, from warnings up; nil discards them.
 	Logger *slog.Logger
 
-	// block is the span of a block on disk in its first generation; the head in
-	// memory spans up to one and a half of it.
+	// block is the time span of a first-generation block on disk; the head in memory
+	// spans up to one and a half of it.
 	block time.Duration
 }
 

@@ -16,28 +16,27 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// EngineOptions bound what one query may cost. A query past a bound ends with
-// an error; it never takes the monitor down.
+// EngineOptions bound the cost of one query. A query beyond a limit ends with an error;
+// it never takes the monitor down.
 type EngineOptions struct {
 	// MaxSamples is how many samples a query may hold in memory at once, 16 bytes each.
 	MaxSamples int
 	Timeout    time.Duration
-	// Concurrent is how many queries run at once; others wait within their
-	// timeout. 0 is no bound.
+	// Concurrent is how many queries run at once; others wait within their timeout. 0
+	// is no limit.
 	Concurrent int
 	// Lookback is how far an instant selector looks back for a sample.
 	Lookback time.Duration
 }
 
-// DefaultEngineOptions suit a monitor that shares its host with the workload:
-// two million samples are 32 MB for a moment, ten times what the view of a day
-// takes.
+// DefaultEngineOptions suit a monitor that shares its host with the workload: two
+// million samples are 32 MB for a moment, ten times what the view of a day uses.
 func DefaultEngineOptions() EngineOptions {
 	return EngineOptions{MaxSamples: 2_000_000, Timeout: 30 * time.Second, Concurrent: 4, Lookback: 5 * time.Minute}
 }
 
-// NewEngine returns a PromQL engine with these bounds. A nil registry keeps no
-// metrics of it, a nil logger no log.
+// NewEngine returns a PromQL engine with these limits. With a nil registry it keeps no
+// metrics, with a nil logger no log.
 func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *Engine {
 	opts := promql.EngineOpts{
 		Logger:                   log,
@@ -56,14 +55,14 @@ func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *En
 	return &Engine{promql.NewEngine(opts), o}
 }
 
-// queue lets as many queries run as it has room for.
+// queue lets only as many queries run as it has room for.
 type queue chan struct{}
 
 func (q queue) GetMaxConcurrent() int { return cap(q) }
 
-// Insert waits for room. Its errors are those that callers of the engine tell
-// apart: the API answers "timeout" instead of blaming the query, and a rule that
-// is cut short when the monitor stops is no failure.
+// Insert waits for room. Callers of the engine distinguish its errors: the API answers
+// "timeout" instead of blaming the query, and a rule that is aborted when the monitor
+// stops has not failed.
 func (q queue) Insert(ctx context.Context, _ string) (int, error) {
 	select {
 	case q <- struct{}{}:
@@ -80,11 +79,11 @@ func (q queue) Delete(int) { <-q }
 
 func (q queue) Close() error { return nil }
 
-// subqueryStep is the step of a subquery that names none.
+// subqueryStep is the default step of subqueries.
 const subqueryStep = 15 * time.Second
 
-// CheckExpr says what is wrong with the text of a PromQL expression that is to be
-// drawn, nil when nothing is: a range of readings or a text cannot be.
+// CheckExpr returns what is wrong with a PromQL expression to be drawn, nil if nothing
+// is: a range vector or a string cannot be drawn.
 func CheckExpr(expr string) error {
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -96,10 +95,10 @@ func CheckExpr(expr string) error {
 	return nil
 }
 
-// Eval evaluates expr at a point in time and returns a vector's elements, or a
-// scalar as one point without labels. Elements that are not a number (0/0, a
-// quantile of nothing) are left out: they are absent values. A range vector or
-// a string is an error, as is everything that PromQL refuses.
+// Eval evaluates expr at a point in time and returns a vector's elements, or a scalar
+// as one point without labels. Elements that are not a number (0/0, a quantile of
+// nothing) are left out: they are absent values. A range vector or a string is an
+// error, as is anything that PromQL refuses.
 func Eval(ctx context.Context, e promql.QueryEngine, q storage.Queryable, expr string, at time.Time) ([]metric.Point, error) {
 	query, err := e.NewInstantQuery(ctx, q, nil, expr, at)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Reads returns the names of the metrics without which an expression says nothing, in
-// order: those that it names, but for what it asks the absence of. An expression that
-// PromQL refuses, or whose result is no instant vector, is an error.
+// Reads returns, in order, the names of the metrics that an expression needs: those
+// that it names, except those whose absence it queries. An expression that PromQL
+// refuses, or whose result is not an instant vector, is an error.
 func Reads(expr string) ([]string, error) {
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {

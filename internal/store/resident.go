@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stale is for how long what a query or the replay has read stays mapped at least
-// once: the mappings are given back so often.
+// stale is how long pages read by a query or the replay stay mapped at least: the
+// interval of giving the mappings back.
 const stale = time.Minute
 
-// giveBack gives back, now and then until ctx ends, what the files that the
-// database maps have in memory: a query over a day touches tens of megabytes that
-// the next ones do not need. They stay in the kernel's cache, so that to touch them
-// again costs a fault and no reading.
+// giveBack regularly releases, until ctx ends, the memory of the files that the
+// database maps: a query over a day touches tens of megabytes that the next ones do not
+// need. They stay in the kernel's cache, so touching them again costs a page fault but
+// no read.
 func (s *Store) giveBack(ctx context.Context) {
 	dir, err := filepath.Abs(s.opts.Dir)
 	if err == nil {
@@ -45,8 +45,8 @@ func (s *Store) giveBack(ctx context.Context) {
 	}
 }
 
-// forget gives back once. No mapping may go meanwhile, as something else could
-// take its place: compaction waits, and so does who cuts the head.
+// forget releases once. No mapping may be removed at that time, because another could
+// take its place: compaction waits, and so does the cut of the head.
 func (s *Store) forget(db *database, dir string) {
 	db.DisableCompactions()
 	defer db.EnableCompactions()
@@ -58,7 +58,7 @@ func (s *Store) forget(db *database, dir string) {
 	}
 	defer f.Close()
 	for _, m := range sharedMappings(f, dir) {
-		// MADV_DONTNEED loses nothing of a shared mapping (madvise(2)); where the kernel
+		// MADV_DONTNEED loses nothing of a shared mapping (madvise(2)); if the kernel
 		// refuses it, the pages stay until it needs them.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
 	}
@@ -67,13 +67,13 @@ func (s *Store) forget(db *database, dir string) {
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
 
-// sharedMappings are those of files below a folder that can only be read and are
-// shared with the file, from /proc/PID/maps (proc(5)).
+// sharedMappings are the mappings of files below a folder that are read-only and shared
+// with the file, from /proc/PID/maps (proc(5)).
 func sharedMappings(maps io.Reader, dir string) (out []mapping) {
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {
 		var f [5]string
-		name := lines.Text() // after the five fields; it may have blanks
+		name := lines.Text() // after the five fields; it may contain blanks
 		for i := range f {
 			f[i], name, _ = strings.Cut(strings.TrimLeft(name, " "), " ")
 		}

@@ -15,12 +15,12 @@ import (
 	"github.com/prometheus/prometheus/rules"
 )
 
-// Rule is a recording rule: the series Record holds what Expr gives at each
+// Rule is a recording rule: the series Record holds the result of Expr at each
 // evaluation.
 type Rule struct{ Record, Expr, Doc string }
 
-// Rules are what is recorded every Options.RuleInterval. A view of a day reads
-// these and not the series of every process and system call.
+// Rules are recorded every Options.RuleInterval. A view of a day reads these instead of
+// the series of every process and system call.
 var Rules = []Rule{
 	{"process:tee_syscalls:rate1m", `sum by (process, instance) (rate(tee_syscalls_total[1m]))`,
 		"System calls per second by process."},
@@ -81,8 +81,8 @@ func (builtIn) Load(string, bool, model.ValidationScheme) (*rulefmt.RuleGroups, 
 
 func (b builtIn) Parse(query string) (parser.Expr, error) { return b.ParseExpr(query) }
 
-// seldom lets one record of a message through in seldomEvery: when the disk is full
-// Prometheus speaks of each series of each rule.
+// seldom lets one record in seldomEvery of each message through: when the disk is full,
+// Prometheus logs each series of each rule.
 type seldom struct {
 	slog.Handler
 	said *said
@@ -92,7 +92,7 @@ const seldomEvery = 10 * time.Minute
 
 type said struct {
 	mu sync.Mutex
-	at map[string]time.Time // by message, of which a library has only so many
+	at map[string]time.Time // by message; a library only has a limited number
 }
 
 // Handle passes a record on, or drops it.
@@ -111,12 +111,12 @@ func (h seldom) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs keeps count together with the handler that it comes from.
+// WithAttrs shares count with the handler that it derives from.
 func (h seldom) WithAttrs(a []slog.Attr) slog.Handler {
 	return seldom{h.Handler.WithAttrs(a), h.said}
 }
 
-// WithGroup keeps count together with the handler that it comes from.
+// WithGroup shares count with the handler that it derives from.
 func (h seldom) WithGroup(name string) slog.Handler {
 	return seldom{h.Handler.WithGroup(name), h.said}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/prometheus/prometheus/tsdb/wlog"
 )
 
-// cut is a piece that mending took out of the log.
+// cut is a piece that the repair removed from the log.
 type cut struct {
 	file  string
 	bytes int64 // dropped
-	// tail: the tear was at the log's very end, where a process that was killed
-	// while writing leaves it; nothing acknowledged was there.
+	// tail: the tear was at the log's very end, as left by a process that was killed
+	// while writing; nothing acknowledged was there.
 	tail bool
 	err  error
 }
@@ -24,10 +24,10 @@ func (c cut) String() string {
 	return fmt.Sprintf("%s: dropped %d bytes: %v", c.file, c.bytes, c.err)
 }
 
-// mend makes the log readable from end to end: every segment with a damaged
-// record is shortened, in place, to the whole records before it. Unlike the
-// stock repair it needs no space and keeps all other segments. The stock
-// database refuses to start on a damaged checkpoint; this one shortens it too.
+// mend makes the log readable from end to end: every segment with a damaged record is
+// shortened, in place, to the whole records before it. Unlike the stock repair it needs
+// no space and keeps all other segments. The stock database refuses to start on a
+// damaged checkpoint; mend shortens it too.
 func mend(dir string) ([]cut, error) {
 	wal := filepath.Join(dir, "wal")
 	if _, err := os.Stat(wal); errors.Is(err, os.ErrNotExist) {
@@ -93,7 +93,7 @@ func mendCheckpoint(dir string) ([]cut, error) {
 	return cuts, nil
 }
 
-// mendSegment shortens a segment to its whole records and says what was cut.
+// mendSegment shortens a segment to its whole records and reports what it removed.
 func mendSegment(name string) (*cut, error) {
 	good, damage, err := wholeRecords(name)
 	if err != nil || damage == nil {
@@ -109,8 +109,8 @@ func mendSegment(name string) (*cut, error) {
 	return &cut{file: name, bytes: fi.Size() - good, err: damage}, syncFile(name)
 }
 
-// wholeRecords returns the offset at which a segment's last whole record ends,
-// and what is wrong behind it.
+// wholeRecords returns the offset at which a segment's last whole record ends, and what
+// is wrong after it.
 func wholeRecords(name string) (good int64, damage, err error) {
 	seg, err := wlog.OpenReadSegment(name)
 	if err != nil {
@@ -122,7 +122,7 @@ func wholeRecords(name string) (good int64, damage, err error) {
 		good = r.Offset()
 	}
 	var io *os.PathError
-	if errors.As(r.Err(), &io) { // the disk cannot be read: no reason to cut
+	if errors.As(r.Err(), &io) { // the disk cannot be read, which is no reason to cut
 		return 0, nil, fmt.Errorf("read log: %w", r.Err())
 	}
 	return good, r.Err(), nil
