@@ -27,7 +27,7 @@ type Experiment struct {
 	StartedAt     time.Time     `json:"started_at"`
 	EndedAt       *time.Time    `json:"ended_at"` // null while it runs
 	Tool          Tool          `json:"tool"`
-	Commit        *Commit       `json:"commit"` // of the program under test; null where the user named none
+	Commit        *Commit       `json:"commit"` // of the program under test; null if the user named none
 	Design        Design        `json:"design"`
 	Workload      Workload      `json:"workload"`
 	Cases         []Case        `json:"cases"`
@@ -44,11 +44,12 @@ type Experiment struct {
 	Origin *Origin `json:"origin,omitempty"`
 }
 
-// Origin is where an experiment comes from.
+// Origin is the source of an experiment.
 type Origin struct {
 	// Source cites who published its parameters.
 	Source string `json:"source,omitempty"`
-	// Corrects says in what the published method misleads, and what is done differently here.
+	// Corrects says how the published method misleads, and what is done differently
+	// here.
 	Corrects string `json:"corrects,omitempty"`
 }
 
@@ -140,12 +141,12 @@ type Design struct {
 	Ceilings []Ceiling `json:"ceilings"`
 	// Calibration: both arms are the same on purpose (A/A).
 	Calibration bool `json:"calibration,omitempty"`
-	// Client is where the load came from: SameHost, or the other machine as the user
-	// named it. "" for jobs without a load from outside.
+	// Client is where the load came from: SameHost, or the other machine as named by
+	// the user. "" for jobs without a load from outside.
 	Client string `json:"client,omitempty"`
 	// NoCounters: the experiment wants the monitor's sources off.
 	NoCounters bool `json:"no_counters,omitempty"`
-	// Then are the passes that follow, each with a document of its own.
+	// Then are the passes that follow, each with its own document.
 	Then []Pass `json:"then,omitempty"`
 }
 
@@ -154,7 +155,7 @@ type Design struct {
 type Pass struct {
 	Name  string    `json:"name"`
 	Loads []float64 `json:"loads"`
-	// Params override those of the experiment before; so do Pairs and Margin, where they
+	// Params override those of the experiment before; so do Pairs and Margin, if they
 	// are not 0. Primary is the metric of the verdict; "" is the workload's own.
 	Params  map[string]string `json:"params,omitempty"`
 	Pairs   int               `json:"pairs,omitempty"`
@@ -205,9 +206,9 @@ type MetricDesc struct {
 	Better string `json:"better"`
 }
 
-// Case is one job: the workload with one set of parameters. Identity is the
-// hash of everything that makes the job: workload, version, parameters that are
-// not subject, data. It must be equal in what is compared.
+// Case is one job: the workload with one set of parameters. Identity is the hash of
+// everything that makes the job: workload, version, parameters that are not subject,
+// data. Compared jobs must have the same identity.
 type Case struct {
 	ID         string            `json:"case_id"` // "threads=4", or "default"
 	Params     map[string]string `json:"params"`
@@ -249,24 +250,23 @@ type Environment struct {
 	// Opened is how long it took to have the environment ready for its first
 	// run (boot of a VM, build of an enclave), in seconds.
 	OpenSeconds *float64 `json:"open_seconds"`
-	// NullSeconds is what a run of an empty job takes here: the harness's own
-	// cost, which is subtracted from nothing. Null where the environment takes
-	// only its own programs.
+	// NullSeconds is the time of an empty job here: the harness's own cost, which is
+	// not subtracted from anything. Null if the environment only runs its own programs.
 	NullSeconds *Spread `json:"null_run_seconds"`
 	// Call is what a system call that does nothing costs here; absent where that is not known,
 	// for the reason in Missing.
 	Call *CallCost `json:"system_call,omitempty"`
-	// FirstSeconds is what the first run took, which is cold and not counted; null
-	// where it failed.
+	// FirstSeconds is the duration of the first run, which is cold and not counted;
+	// null if it failed.
 	FirstSeconds *float64 `json:"first_run_seconds"`
 	// Changed are fields that were different at the end of the experiment.
 	Changed map[string]string `json:"changed_during_experiment,omitempty"`
 }
 
-// TEE is what is known of the protection of an arm.
+// TEE describes the protection of an arm.
 type TEE struct {
-	// Type is "none" or a kind of package tee ("sgx", "tdx", "sev", …); "unknown"
-	// where it could not be told.
+	// Type is "none" or a kind of package tee ("sgx", "tdx", "sev", …); "unknown" if it
+	// could not be determined.
 	Type   string `json:"type"`
 	Active bool   `json:"active"`
 	Debug  bool   `json:"debug"`
@@ -315,7 +315,7 @@ type Disk struct {
 	WriteCache string `json:"write_cache"`
 }
 
-// NIC is a network interface. BitsPerSecond is null where the driver does not say.
+// NIC is a network interface. BitsPerSecond is null if the driver does not say.
 type NIC struct {
 	Name          string   `json:"name"`
 	Driver        string   `json:"driver"`
@@ -344,13 +344,14 @@ type Software struct {
 	Versions map[string]string `json:"versions"`
 	// Worker is how the program under test was built: compiler, flags, date.
 	Worker map[string]string `json:"worker"`
-	// CachePolicy is what is done about the page cache ("dropped before each run", "direct", "as found").
+	// CachePolicy is how the page cache is treated ("dropped before each run",
+	// "direct", "as found").
 	CachePolicy string `json:"page_cache_policy"`
 	// Encryption layers in the way of data: "network", "storage".
 	Encryption map[string]string `json:"encryption"`
 }
 
-// Cloud is where a rented machine stands.
+// Cloud is where a rented machine is hosted.
 type Cloud struct {
 	Provider     string `json:"provider"`
 	Region       string `json:"region"`
@@ -412,7 +413,7 @@ type Warmup struct {
 	Width   float64   `json:"window_seconds"`
 }
 
-// Provenance says where a number comes from.
+// Provenance is the origin of a number.
 type Provenance string
 
 // The sources of numbers. Only measured and derived ones are compared.
@@ -476,8 +477,8 @@ type Interference struct {
 	LoadBefore     *float64 `json:"load_before"`
 	MemoryPressure *float64 `json:"memory_pressure_ratio"`
 	Frequency      *Spread  `json:"cpu_hertz"` // null: blind
-	// HarnessCPU and MonitorCPU are CPU seconds that teescope itself used
-	// outside the workload during the run; Monitor is the counting, where it is known.
+	// HarnessCPU and MonitorCPU are CPU seconds that teescope itself used outside the
+	// workload during the run; Monitor is the counting, if known.
 	HarnessCPU *float64          `json:"harness_cpu_seconds"`
 	MonitorCPU *float64          `json:"monitor_cpu_seconds"`
 	Missing    map[string]string `json:"missing,omitempty"`
@@ -493,7 +494,7 @@ type Spread struct {
 	N  int     `json:"n"`
 }
 
-// RawFile is a file beside the document, by a path relative to it.
+// RawFile is a file next to the document, with a relative path.
 type RawFile struct {
 	Path   string `json:"path"`
 	Digest string `json:"digest"` // sha256:…
@@ -527,8 +528,8 @@ type Comparison struct {
 	Low        *float64 `json:"ci_low"`
 	High       *float64 `json:"ci_high"`
 	Confidence float64  `json:"confidence"`
-	// Cost is the ratio turned so that above 1 is worse: 1.25 needs 25 % more of
-	// the time, or gives the work of 1 in 1.25 times the time.
+	// Cost is the ratio, inverted if needed so that above 1 is worse: 1.25 takes 25 %
+	// more time, or does the work of 1 in 1.25 times the time.
 	Cost     *float64 `json:"cost_ratio"`
 	CostLow  *float64 `json:"cost_ci_low"`
 	CostHigh *float64 `json:"cost_ci_high"`
@@ -553,8 +554,8 @@ type Comparison struct {
 	// Material: a cost or gain whose whole interval lies beyond the margin.
 	Material bool     `json:"material"`
 	Reasons  []string `json:"reasons"`
-	// Cause says in one sentence what most of a cost goes into and what mends it, as
-	// far as counters and their prices tell; "" where they do not.
+	// Cause says in one sentence what causes most of a cost and what fixes it, as far
+	// as counters and their prices show; "" if they do not.
 	Cause string `json:"cause,omitempty"`
 	// Rung is the place on a ladder, from 1; 0 when it is not one.
 	Rung int `json:"ladder_step"`
@@ -580,21 +581,21 @@ type Attribution struct {
 	Counter string            `json:"counter"`
 	Metric  string            `json:"metric,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
-	// Base is what the baseline has per operation, Delta by how much the treatment
-	// has more. Of the counter Dearer, Delta is how many system calls both arms make per
-	// operation, and UnitCost by how much one costs more in the treatment.
+	// Base is the baseline's count per operation, Delta how much more the treatment
+	// has. For the counter Dearer, Delta is how many system calls both arms make per
+	// operation, and UnitCost the extra cost of one in the treatment.
 	Base  *float64 `json:"baseline_per_operation,omitempty"`
 	Delta float64  `json:"delta_per_operation"`
-	// DeltaLow and DeltaHigh are the 95 % interval of the pairs' centre, where there are
+	// DeltaLow and DeltaHigh are the 95 % interval of the pairs' centre, if there are
 	// enough of them.
 	DeltaLow  *float64 `json:"delta_low_per_operation,omitempty"`
 	DeltaHigh *float64 `json:"delta_high_per_operation,omitempty"`
-	// Seconds is Delta at UnitCost, or Delta itself of a counter of time that is
-	// spent waiting. The largest come first.
+	// Seconds is Delta times UnitCost, or Delta itself for a counter of waiting time.
+	// The largest come first.
 	UnitCost *float64 `json:"unit_cost_seconds"`
-	// UnitLow and UnitHigh are, of the counter Dearer, by how much a call costs more at
-	// least and at most: the extremes of the few jobs that were measured in each arm. They
-	// bound what was seen and are no confidence interval.
+	// UnitLow and UnitHigh are, for the counter Dearer, the minimum and maximum extra
+	// cost of a call: the extremes of the few jobs measured in each arm. They bound the
+	// observations and are not a confidence interval.
 	UnitLow  *float64 `json:"unit_cost_low_seconds,omitempty"`
 	UnitHigh *float64 `json:"unit_cost_high_seconds,omitempty"`
 	Seconds  *float64 `json:"seconds_per_operation,omitempty"`
@@ -631,8 +632,8 @@ type Guard struct {
 	Values    map[string]float64 `json:"values,omitempty"`
 }
 
-// Reference is a published figure to set beside ours; it never decides a verdict.
-// A Unit of "cost_ratio" (above 1 is worse) is drawn beside our cost ratios.
+// Reference is a published figure shown next to ours; it never decides a verdict. A
+// Unit of "cost_ratio" (above 1 is worse) is drawn next to our cost ratios.
 type Reference struct {
 	ID       string     `json:"id"`
 	Citation string     `json:"citation"`

@@ -17,10 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stream is an experiment in progress on disk: beside the document's path
-// stands PATH.partial, one JSON record per line, each synced when it is written,
-// so that a crash loses at most the run in progress. Finish replaces it by the
-// document.
+// Stream is an experiment in progress on disk: next to the document's path is
+// PATH.partial, one JSON record per line, each synced when it is written, so a crash
+// loses at most the run in progress. Finish replaces it by the document.
 type Stream struct {
 	path string
 	f    *os.File
@@ -36,7 +35,7 @@ type record struct {
 
 func partial(path string) string { return path + ".partial" }
 
-// rawDir is where the raw outputs of a document's runs lie.
+// rawDir is the folder with the raw outputs of a document's runs.
 func rawDir(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".raw" }
 
 // Create starts a new document at path with all that is known before the first
@@ -185,13 +184,13 @@ func (s *Stream) append(r record) error {
 	return nil
 }
 
-// Environment adds an arm, or replaces what was said of it.
+// Environment adds an arm, or replaces its description.
 func (s *Stream) Environment(e *Environment) error { return s.append(record{Environment: e}) }
 
 // Run adds a run. When it returns, a crash cannot lose the run any more.
 func (s *Stream) Run(r *Run) error { return s.append(record{Run: r}) }
 
-// Raw keeps an output of a run beside the document, and returns its reference.
+// Raw keeps an output of a run next to the document, and returns its reference.
 func (s *Stream) Raw(run, name string, data []byte) (RawFile, error) {
 	dir := rawDir(s.path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// agent is the harness's end of the conversation with `micro agent`, which runs
-// jobs where there is no other way in; agent.c describes the frames.
+// agent is the harness's end of the conversation with `micro agent`, which runs jobs
+// where there is no other way in; agent.c describes the frames.
 type agent struct {
 	in  *bufio.Reader
 	out io.Writer
@@ -29,9 +29,10 @@ type agent struct {
 
 const (
 	agentVersion = 1
-	// maxFrame bounds what is believed of a length: the agent sends at most 64 KiB at once.
+	// maxFrame limits the accepted length of a frame: the agent sends at most 64 KiB at
+	// once.
 	maxFrame = 1 << 20
-	// maxLines bounds what is remembered of a talkative program; Stdout has it all.
+	// maxLines bounds the lines kept of a talkative program; Stdout has all of them.
 	maxLines = 100_000
 )
 
@@ -116,9 +117,9 @@ func (a *agent) put(name string, mode fs.FileMode, content []byte) error {
 	return nil
 }
 
-// run runs a command to its end. Times count from began on the clock now. A
-// status other than 0 is an error beside the output, as for a command of this
-// machine; an agent that cannot be heard any more is errLost.
+// run runs a command to its end. Times count from began on the clock now. A status
+// other than 0 is an error next to the output, as for a command of this machine; an
+// unreachable agent is errLost.
 func (a *agent) run(c host.Cmd, began time.Time, now func() time.Time) (host.Output, error) {
 	out := host.Output{Began: began}
 	var b []byte

@@ -146,7 +146,7 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 }
 
 // tick is the function that the self-test hooks. Its one instruction, a return,
-// has to be executed out of line, which is the dearer of the two ways.
+// must be executed out of line, the more expensive of the two ways.
 //
 //go:noinline
 //go:nosplit

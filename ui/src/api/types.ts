@@ -448,7 +448,7 @@ export interface ResultComparison {
   ci_low: number | null;
   ci_high: number | null;
   confidence: number;
-  /** Cost is the ratio turned so that above 1 is worse: 1.25 needs 25 % more of the time, or gives the work of 1 in 1.25 times the time. */
+  /** Cost is the ratio, inverted if needed so that above 1 is worse: 1.25 takes 25 % more time, or does the work of 1 in 1.25 times the time. */
   cost_ratio: number | null;
   cost_ci_low: number | null;
   cost_ci_high: number | null;
@@ -473,7 +473,7 @@ export interface ResultComparison {
   /** Material: a cost or gain whose whole interval lies beyond the margin. */
   material: boolean;
   reasons: string[] | null;
-  /** Cause says in one sentence what most of a cost goes into and what mends it, as far as counters and their prices tell; "" where they do not. */
+  /** Cause says in one sentence what causes most of a cost and what fixes it, as far as counters and their prices show; "" if they do not. */
   cause?: string;
   /** Rung is the place on a ladder, from 1; 0 when it is not one. */
   ladder_step: number;
@@ -587,7 +587,7 @@ export interface ResultCeiling {
 export interface ResultPass {
   name: string;
   loads: number[] | null;
-  /** Params override those of the experiment before; so do Pairs and Margin, where they are not 0. Primary is the metric of the verdict; "" is the workload's own. */
+  /** Params override those of the experiment before; so do Pairs and Margin, if they are not 0. Primary is the metric of the verdict; "" is the workload's own. */
   params?: { [key: string]: string };
   pairs?: number;
   primary_metric?: string;
@@ -612,11 +612,11 @@ export interface ResultDesign {
   ceilings: ResultCeiling[] | null;
   /** Calibration: both arms are the same on purpose (A/A). */
   calibration?: boolean;
-  /** Client is where the load came from: SameHost, or the other machine as the user named it. "" for jobs without a load from outside. */
+  /** Client is where the load came from: SameHost, or the other machine as named by the user. "" for jobs without a load from outside. */
   client?: string;
   /** NoCounters: the experiment wants the monitor's sources off. */
   no_counters?: boolean;
-  /** Then are the passes that follow, each with a document of its own. */
+  /** Then are the passes that follow, each with its own document. */
   then?: ResultPass[];
 }
 
@@ -642,7 +642,7 @@ export interface ResultWorkload {
   output_per_arm?: boolean;
 }
 
-/** Case is one job: the workload with one set of parameters. Identity is the hash of everything that makes the job: workload, version, parameters that are not subject, data. It must be equal in what is compared. */
+/** Case is one job: the workload with one set of parameters. Identity is the hash of everything that makes the job: workload, version, parameters that are not subject, data. Compared jobs must have the same identity. */
 export interface ResultCase {
   /** "threads=4", or "default" */
   case_id: string;
@@ -655,9 +655,9 @@ export interface ResultCase {
 /** Role of an environment in the experiment. */
 export type ResultRole = "baseline" | "treatment" | "intermediate";
 
-/** TEE is what is known of the protection of an arm. */
+/** TEE describes the protection of an arm. */
 export interface ResultTEE {
-  /** Type is "none" or a kind of package tee ("sgx", "tdx", "sev", …); "unknown" where it could not be told. */
+  /** Type is "none" or a kind of package tee ("sgx", "tdx", "sev", …); "unknown" if it could not be determined. */
   type: string;
   active: boolean;
   debug: boolean;
@@ -680,7 +680,7 @@ export interface ResultDisk {
   write_cache: string;
 }
 
-/** NIC is a network interface. BitsPerSecond is null where the driver does not say. */
+/** NIC is a network interface. BitsPerSecond is null if the driver does not say. */
 export interface ResultNIC {
   name: string;
   driver: string;
@@ -741,13 +741,13 @@ export interface ResultSoftware {
   versions: { [key: string]: string } | null;
   /** Worker is how the program under test was built: compiler, flags, date. */
   worker: { [key: string]: string } | null;
-  /** CachePolicy is what is done about the page cache ("dropped before each run", "direct", "as found"). */
+  /** CachePolicy is how the page cache is treated ("dropped before each run", "direct", "as found"). */
   page_cache_policy: string;
   /** Encryption layers in the way of data: "network", "storage". */
   encryption: { [key: string]: string } | null;
 }
 
-/** Cloud is where a rented machine stands. */
+/** Cloud is where a rented machine is hosted. */
 export interface ResultCloud {
   provider: string;
   region: string;
@@ -798,11 +798,11 @@ export interface ResultEnvironment {
   missing: { [key: string]: string } | null;
   /** Opened is how long it took to have the environment ready for its first run (boot of a VM, build of an enclave), in seconds. */
   open_seconds: number | null;
-  /** NullSeconds is what a run of an empty job takes here: the harness's own cost, which is subtracted from nothing. Null where the environment takes only its own programs. */
+  /** NullSeconds is the time of an empty job here: the harness's own cost, which is not subtracted from anything. Null if the environment only runs its own programs. */
   null_run_seconds: ResultSpread | null;
   /** Call is what a system call that does nothing costs here; absent where that is not known, for the reason in Missing. */
   system_call?: ResultCallCost;
-  /** FirstSeconds is what the first run took, which is cold and not counted; null where it failed. */
+  /** FirstSeconds is the duration of the first run, which is cold and not counted; null if it failed. */
   first_run_seconds: number | null;
   /** Changed are fields that were different at the end of the experiment. */
   changed_during_experiment?: { [key: string]: string };
@@ -824,7 +824,7 @@ export interface ResultWarmup {
   window_seconds: number;
 }
 
-/** Provenance says where a number comes from. */
+/** Provenance is the origin of a number. */
 export type ResultProvenance = "measured" | "derived" | "vendor_spec" | "literature";
 
 /** Histogram is a classic histogram: Counts[i] observations at most Bounds[i] and above Bounds[i-1]; the last count is of those above all bounds. */
@@ -873,13 +873,13 @@ export interface ResultInterference {
   memory_pressure_ratio: number | null;
   /** null: blind */
   cpu_hertz: ResultSpread | null;
-  /** HarnessCPU and MonitorCPU are CPU seconds that teescope itself used outside the workload during the run; Monitor is the counting, where it is known. */
+  /** HarnessCPU and MonitorCPU are CPU seconds that teescope itself used outside the workload during the run; Monitor is the counting, if known. */
   harness_cpu_seconds: number | null;
   monitor_cpu_seconds: number | null;
   missing?: { [key: string]: string };
 }
 
-/** RawFile is a file beside the document, by a path relative to it. */
+/** RawFile is a file next to the document, with a relative path. */
 export interface ResultRawFile {
   path: string;
   /** sha256:… */
@@ -927,15 +927,15 @@ export interface ResultAttribution {
   counter: string;
   metric?: string;
   labels?: { [key: string]: string };
-  /** Base is what the baseline has per operation, Delta by how much the treatment has more. Of the counter Dearer, Delta is how many system calls both arms make per operation, and UnitCost by how much one costs more in the treatment. */
+  /** Base is the baseline's count per operation, Delta how much more the treatment has. For the counter Dearer, Delta is how many system calls both arms make per operation, and UnitCost the extra cost of one in the treatment. */
   baseline_per_operation?: number;
   delta_per_operation: number;
-  /** DeltaLow and DeltaHigh are the 95 % interval of the pairs' centre, where there are enough of them. */
+  /** DeltaLow and DeltaHigh are the 95 % interval of the pairs' centre, if there are enough of them. */
   delta_low_per_operation?: number;
   delta_high_per_operation?: number;
-  /** Seconds is Delta at UnitCost, or Delta itself of a counter of time that is spent waiting. The largest come first. */
+  /** Seconds is Delta times UnitCost, or Delta itself for a counter of waiting time. The largest come first. */
   unit_cost_seconds: number | null;
-  /** UnitLow and UnitHigh are, of the counter Dearer, by how much a call costs more at least and at most: the extremes of the few jobs that were measured in each arm. They bound what was seen and are no confidence interval. */
+  /** UnitLow and UnitHigh are, for the counter Dearer, the minimum and maximum extra cost of a call: the extremes of the few jobs measured in each arm. They bound the observations and are not a confidence interval. */
   unit_cost_low_seconds?: number;
   unit_cost_high_seconds?: number;
   seconds_per_operation?: number;
@@ -965,7 +965,7 @@ export interface ResultGuard {
   values?: { [key: string]: number };
 }
 
-/** Reference is a published figure to set beside ours; it never decides a verdict. A Unit of "cost_ratio" (above 1 is worse) is drawn beside our cost ratios. */
+/** Reference is a published figure shown next to ours; it never decides a verdict. A Unit of "cost_ratio" (above 1 is worse) is drawn next to our cost ratios. */
 export interface ResultReference {
   id: string;
   citation: string;
@@ -997,11 +997,11 @@ export interface ResultUnitCosts {
   missing_reason?: string;
 }
 
-/** Origin is where an experiment comes from. */
+/** Origin is the source of an experiment. */
 export interface ResultOrigin {
   /** Source cites who published its parameters. */
   source?: string;
-  /** Corrects says in what the published method misleads, and what is done differently here. */
+  /** Corrects says how the published method misleads, and what is done differently here. */
   corrects?: string;
 }
 
@@ -1015,7 +1015,7 @@ export interface ResultExperiment {
   /** null while it runs */
   ended_at: string | null;
   tool: ResultTool;
-  /** of the program under test; null where the user named none */
+  /** of the program under test; null if the user named none */
   commit: ResultCommit | null;
   design: ResultDesign;
   workload: ResultWorkload;
