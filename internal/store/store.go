@@ -36,9 +36,7 @@ type Store struct {
 
 	// commits serialises the writes to the log, so that none follows a failed one.
 	commits locked.Value[commits]
-
-	mending sync.Mutex
-	over    bool // guarded by mending
+	mending locked.Value[mending]
 
 	appended, lost, walErrors, checkpointErrors, cutBytes atomic.Uint64
 	bytes                                                 atomic.Int64
@@ -219,12 +217,17 @@ func (s *Store) isTorn() bool {
 	return c.torn != nil && c.torn == s.db.Load()
 }
 
+// mending is locked while the log is put in order and while the store is closed.
+type mending struct {
+	over bool // the store is closed
+}
+
 // putInOrder puts the log in order after a failed write and opens the database again.
 // Until the disk has space for that, the old one keeps answering queries.
 func (s *Store) putInOrder() error {
-	s.mending.Lock()
+	m := s.mending.Lock()
 	defer s.mending.Unlock()
-	if s.over {
+	if m.over {
 		return errClosed
 	}
 	db := s.db.Load()
@@ -333,9 +336,8 @@ func (s *Store) Close() (err error) {
 		s.rules.close()
 		s.scrape.close()
 		s.done.Wait()
-		s.mending.Lock()
 		defer s.mending.Unlock()
-		s.over = true
+		s.mending.Lock().over = true
 		db := s.db.Swap(nil)
 		if db != nil {
 			db.retire()
