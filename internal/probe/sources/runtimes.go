@@ -125,7 +125,7 @@ var runtimes = probe.Source{
 		if err != nil {
 			return nil, err
 		}
-		r := &transitions{Uprobes: u, host: h, search: processSearch{host: h}, lost: map[string]string{}, most: map[runtimeProcess]float64{}}
+		r := &transitions{Uprobes: u, host: h, search: probe.Processes{Host: h}, lost: map[string]string{}, most: map[runtimeProcess]float64{}}
 		r.find()
 		return r, nil
 	},
@@ -137,7 +137,7 @@ type transitions struct {
 	host *host.Host
 	// search finds new processes; looked are the files examined since the last full
 	// search, and whether they belong to a runtime.
-	search processSearch
+	search probe.Processes
 	looked map[fileKey]bool
 	inUse  map[uint64]bool   // inodes
 	lost   map[string]string // reason by file
@@ -239,13 +239,13 @@ func (r *transitions) find() {
 	if !r.host.IsLocal() {
 		return
 	}
-	all := r.search.begin()
+	all := r.search.Begin()
 	if all {
 		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
 		clear(r.lost)
 		r.usual()
 	}
-	complete, err := r.search.each(r.process)
+	complete, err := r.search.Each(r.process)
 	if err != nil {
 		r.lost["/proc"] = err.Error()
 		return

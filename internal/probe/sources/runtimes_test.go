@@ -228,7 +228,7 @@ func TestRuntimesAfterAnUpgrade(t *testing.T) {
 	_, before := r.Hooked(bpf.FileID{})
 	_ = old.in.Close()
 	_ = old.cmd.Wait()
-	*now = now.Add(everything)
+	*now = now.Add(probe.Everything)
 	_, _ = transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk")
 	if _, after := r.Hooked(bpf.FileID{}); after != before-1 {
 		t.Errorf("%d files are hooked after the last user of one of %d has ended", after, before)

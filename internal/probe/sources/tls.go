@@ -57,7 +57,7 @@ var tls = probe.Source{
 		}
 		r := &handshakes{
 			Handshakes: s,
-			search:     processSearch{host: h},
+			search:     probe.Processes{Host: h},
 			lost:       map[string]string{},
 		}
 		r.counters = counters{Counters: s.Counters, labels: map[[3]string][]string{}, decode: r.decode,
@@ -80,7 +80,7 @@ func endsSandboxed(release string) bool {
 type handshakes struct {
 	*bpf.Handshakes
 	counters counters
-	search   processSearch
+	search   probe.Processes
 	looked   map[fileKey]bool
 	inUse    map[uint64]bool   // inodes
 	lost     map[string]string // reason by file
@@ -142,16 +142,16 @@ func (r *handshakes) problem() error {
 
 // find hooks the libraries that processes have mapped.
 func (r *handshakes) find() {
-	if !r.search.host.IsLocal() {
+	if !r.search.Host.IsLocal() {
 		return
 	}
-	all := r.search.begin()
+	all := r.search.Begin()
 	if all {
 		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
 		clear(r.lost)
 		r.usual()
 	}
-	complete, err := r.search.each(r.process)
+	complete, err := r.search.Each(r.process)
 	if err != nil {
 		r.lost["/proc"] = err.Error()
 		return
@@ -168,9 +168,9 @@ func (r *handshakes) find() {
 // hooked once the initial privileges are dropped.
 func (r *handshakes) usual() {
 	for _, pattern := range []string{"/usr/lib/*/libssl.so.[0-9]*", "/usr/lib64/libssl.so.[0-9]*", "/usr/lib/libssl.so.[0-9]*"} {
-		paths, _ := r.search.host.Glob(pattern) // the patterns are well formed
+		paths, _ := r.search.Host.Glob(pattern) // the patterns are well formed
 		for _, p := range paths {
-			x, err := bpf.OpenExecutable(r.search.host, p, 0)
+			x, err := bpf.OpenExecutable(r.search.Host, p, 0)
 			if err == nil {
 				err = r.hook(x)
 			}
@@ -185,7 +185,7 @@ func (r *handshakes) usual() {
 // not matter.
 func (r *handshakes) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	b, err := r.search.host.ReadFile(dir + "/maps")
+	b, err := r.search.Host.ReadFile(dir + "/maps")
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
 			r.lost["memory maps of other users' processes"] = err.Error()
@@ -204,7 +204,7 @@ func (r *handshakes) process(pid int) {
 			continue
 		}
 		r.looked[m.fileKey] = true
-		x, err := openMapped(r.search.host, dir, m)
+		x, err := openMapped(r.search.Host, dir, m)
 		if err == nil {
 			err = r.hook(x)
 		}
