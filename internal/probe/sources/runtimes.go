@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -23,7 +24,9 @@ import (
 // enclaveRuntime is the untrusted part of an enclave runtime: its files, and the
 // functions executed on the way into and out of an enclave.
 type enclaveRuntime struct {
-	name string
+	name, title string // title is for messages
+	// hidden says why no transition can be hooked; "" if some can.
+	hidden string
 	// files are patterns for the last parts of a file's path, usual those for paths
 	// that are searched even if no process uses them.
 	files, usual []string
@@ -43,10 +46,12 @@ type runtimeFunction struct {
 // Sources: urts.lds and enter_enclave.S of the Intel SDK, host_entry.S of Gramine,
 // host/sgx/calls.c of Open Enclave, occlum_pal_api.h of Occlum. The labels at which
 // enclaves return from an asynchronous exit are bare ENCLU instructions in all except
-// Gramine, and must not be hooked.
+// Gramine, and must not be hooked. EGo's host program is Edgeless RT's erthost under
+// another name (CMakeLists.txt of EGo).
 var enclaveRuntimes = []enclaveRuntime{
 	{
 		name:  "intel_sgx_sdk",
+		title: "Intel SGX SDK",
 		files: []string{"libsgx_urts.so*", "libsgx_urts_sim.so*"},
 		usual: []string{"/usr/lib/x86_64-linux-gnu/libsgx_urts.so*", "/usr/lib64/libsgx_urts.so*", "/opt/intel/sgxsdk/*/libsgx_urts_sim.so*"},
 		functions: []runtimeFunction{
@@ -57,7 +62,8 @@ var enclaveRuntimes = []enclaveRuntime{
 	{
 		// Not "gramine": that is the name of Gramine's own statistics, which count
 		// instructions rather than calls.
-		name:  "gramine_loader",
+		name:  gramineLoader,
+		title: "Gramine",
 		files: []string{"gramine/sgx/loader"},
 		usual: []string{"/usr/lib/x86_64-linux-gnu/gramine/sgx/loader", "/usr/lib64/gramine/sgx/loader",
 			"/usr/local/lib/x86_64-linux-gnu/gramine/sgx/loader", "/usr/local/lib64/gramine/sgx/loader"},
@@ -72,6 +78,7 @@ var enclaveRuntimes = []enclaveRuntime{
 		// Takes precedence over the SDK, whose library counts for it in processes that
 		// called this one.
 		name:  "occlum",
+		title: "Occlum",
 		files: []string{"libocclum-pal.so*", "libocclum-pal_sim.so*"},
 		usual: []string{"/opt/occlum/build/lib/libocclum-pal*.so*"},
 		functions: []runtimeFunction{
@@ -82,16 +89,28 @@ var enclaveRuntimes = []enclaveRuntime{
 	},
 	{
 		name:      "ego",
-		files:     []string{"ego-host"},
-		usual:     []string{"/opt/ego/bin/ego-host"},
+		title:     "EGo",
+		files:     []string{"ego-host", "erthost"},
+		usual:     []string{"/opt/ego/bin/ego-host", "/snap/ego-dev/current/opt/ego/bin/ego-host", "/opt/edgelessrt/bin/erthost"},
 		functions: openEnclaveFunctions,
 	},
 	{
 		name:      "open_enclave",
+		title:     "Open Enclave",
 		linked:    true,
 		functions: openEnclaveFunctions,
 	},
+	{
+		// The loader and C library of dynamically linked programs. Of those that are
+		// linked statically only the device shows.
+		name:   "scone",
+		title:  "SCONE",
+		hidden: "no transition can be hooked: it is stripped, and threads outside the enclave make its system calls",
+		files:  []string{"ld-scone-x86_64.so*", "libc.scone-x86_64.so*"},
+	},
 }
+
+const gramineLoader = "gramine_loader"
 
 var openEnclaveFunctions = []runtimeFunction{
 	{[]string{"oe_ecall"}, bpf.Entry, 0},
@@ -116,7 +135,7 @@ var runtimes = probe.Source{
 		"Asynchronous exits show in Gramine only: elsewhere the enclave returns to a bare ENCLU instruction, which must not be hooked. " +
 		"Switchless calls make no transition and are not counted, nor are those switchless ECALLs that fall back to one. " +
 		"Exits of a stripped Intel SDK library are counted on the functions of the OCALL table, from the round after the first ECALL. " +
-		"Not seen: SCONE and other runtimes without symbols, enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
+		"Not seen: SCONE and other runtimes without symbols, which the source names while they run; enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("SGX enclaves on %s", runtime.GOARCH)
@@ -125,7 +144,7 @@ var runtimes = probe.Source{
 		if err != nil {
 			return nil, err
 		}
-		r := &transitions{Uprobes: u, host: h, search: probe.Processes{Host: h}, lost: map[string]string{}, most: map[runtimeProcess]float64{}}
+		r := &transitions{Uprobes: u, host: h, search: probe.Processes{Host: h}, lost: map[string]string{}, hidden: map[string]string{}, most: map[runtimeProcess]float64{}}
 		r.find()
 		return r, nil
 	},
@@ -139,8 +158,9 @@ type transitions struct {
 	// search, and whether they belong to a runtime.
 	search probe.Processes
 	looked map[fileKey]bool
-	inUse  map[uint64]bool   // inodes
-	lost   map[string]string // reason by file
+	inUse  map[uint64]bool // inodes
+	// lost is what could not be hooked and why, hidden what can never be.
+	lost, hidden map[string]string
 	// most are the exits of each process and runtime, retired the events of names that
 	// no longer have series, folded those of names that never had one.
 	most            map[runtimeProcess]float64
@@ -196,7 +216,7 @@ func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
 		clear(r.most)
 		r.retired = r.Retired()
 	}
-	if len(r.lost) == 0 && events+float64(missed) > 0 {
+	if len(r.lost)+len(r.hidden) == 0 && events+float64(missed) > 0 {
 		out.send(probe.Coverage, events/(events+float64(missed)))
 	}
 	out.send(probe.Missed, float64(missed))
@@ -215,7 +235,7 @@ func (r *transitions) Read(_ context.Context, emit func(metric.Sample)) error {
 
 // problem says what could not be hooked.
 func (r *transitions) problem() error {
-	if len(r.lost) == 0 {
+	if len(r.lost)+len(r.hidden) == 0 {
 		if _, files := r.Hooked(bpf.FileID{}); files == 0 && r.host.IsLocal() {
 			return &probe.Problem{Err: errors.New("find the runtime of an enclave: none runs, and none is in the usual places"),
 				Remedy: fmt.Sprintf("start the enclave; teescope looks for it in each round, and each of its calls will cost %.2g us more", r.HitSeconds()*1e6)}
@@ -223,15 +243,20 @@ func (r *transitions) problem() error {
 		return nil
 	}
 	var reasons []string
-	for _, file := range slices.Sorted(maps.Keys(r.lost)) {
-		reasons = append(reasons, file+": "+r.lost[file])
+	for _, kind := range []map[string]string{r.lost, r.hidden} {
+		for _, what := range slices.Sorted(maps.Keys(kind)) {
+			reasons = append(reasons, what+": "+kind[what])
+		}
 	}
 	text := strings.Join(reasons[:min(3, len(reasons))], "; ")
 	if n := len(reasons) - 3; n > 0 {
 		text += fmt.Sprintf("; and %d more", n)
 	}
-	return &probe.Problem{Err: errors.New("hook the runtimes of enclaves: " + text),
-		Remedy: "install the runtime with its symbols (not stripped), and run as root"}
+	remedy := "install the runtime with its symbols (not stripped), and run as root"
+	if len(r.lost) == 0 {
+		remedy = "see the system calls of these processes instead (tee_syscalls_total)"
+	}
+	return &probe.Problem{Err: errors.New("hook the runtimes of enclaves: " + text), Remedy: remedy}
 }
 
 // find hooks new files: those in the usual places, and those mapped by processes.
@@ -243,6 +268,7 @@ func (r *transitions) find() {
 	if all {
 		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
 		clear(r.lost)
+		clear(r.hidden)
 		r.usual()
 	}
 	complete, err := r.search.Each(r.process)
@@ -266,7 +292,7 @@ func (r *transitions) usual() {
 			paths, _ := r.host.Glob(pattern) // the patterns are well formed
 			for _, p := range paths {
 				if x, err := bpf.OpenExecutable(r.host, p, 0); err == nil {
-					r.hook(x, i)
+					r.hook(x, i, rt.title+", "+p)
 				} else if !errors.Is(err, fs.ErrNotExist) {
 					r.lost[p] = err.Error()
 				}
@@ -289,6 +315,10 @@ func (r *transitions) process(pid int) {
 	mapped := parseMappedFiles(b)
 	enclave := slices.ContainsFunc(mapped, mappedFile.sgx)
 	found := false
+	name := sync.OnceValue(func() string {
+		name, _ := r.host.ReadString(dir + "/comm")
+		return metric.Label(cmp.Or(name, strconv.Itoa(pid)))
+	})
 	for _, m := range mapped {
 		if m.inode == 0 || !m.exec {
 			continue
@@ -298,11 +328,16 @@ func (r *transitions) process(pid int) {
 		if i < 0 {
 			continue
 		}
+		if rt := enclaveRuntimes[i]; rt.hidden != "" {
+			r.hidden[rt.title+" of process "+name()] = rt.hidden
+			found = true
+			continue
+		}
 		one, known := r.looked[m.fileKey]
 		if !known {
 			x, err := openMapped(r.host, dir, m)
 			if err == nil {
-				one = r.hook(x, i)
+				one = r.hook(x, i, enclaveRuntimes[i].title+" of process "+name()+", "+m.path)
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				r.lost[m.path] = err.Error()
 			}
@@ -311,18 +346,17 @@ func (r *transitions) process(pid int) {
 		found = found || one
 	}
 	if enclave && !found {
-		name, _ := r.host.ReadString(dir + "/comm")
-		r.lost["process "+metric.Label(cmp.Or(name, strconv.Itoa(pid)))] = "it has enclaves, but none of the known runtimes with symbols"
+		r.lost["process "+name()] = "it has enclaves, but none of the known runtimes with symbols; statically linked SCONE programs are such"
 	}
 }
 
 // hook hooks the functions of a runtime in a file, and reports whether the file belongs
-// to the runtime.
-func (r *transitions) hook(x *bpf.Executable, runtime int) bool {
+// to the runtime. what names both in messages.
+func (r *transitions) hook(x *bpf.Executable, runtime int, what string) bool {
 	have, files := r.Hooked(x.ID)
 	if have || files >= mostFiles {
 		if !have {
-			r.lost[x.Path] = fmt.Sprintf("%d files are hooked already", files)
+			r.lost[what] = fmt.Sprintf("%d files are hooked already", files)
 		}
 		_ = x.Close()
 		return have
@@ -330,21 +364,21 @@ func (r *transitions) hook(x *bpf.Executable, runtime int) bool {
 	rt := enclaveRuntimes[runtime]
 	functions, stripped, err := x.Functions()
 	if err != nil && !rt.linked {
-		r.lost[x.Path] = err.Error()
+		r.lost[what] = err.Error()
 	}
 	places, lacking := placesOf(x, runtime, functions)
 	if err != nil || len(places) == 0 || rt.linked && len(places) < len(rt.functions) && !stripped {
 		if err == nil && !rt.linked {
-			r.lost[x.Path] = without(lacking, stripped)
+			r.lost[what] = without(lacking, stripped)
 		}
 		_ = x.Close()
 		return false
 	}
 	if len(lacking) > 0 {
-		r.lost[x.Path] = without(lacking, stripped)
+		r.lost[what] = without(lacking, stripped)
 	}
 	if err := r.Hook(x, places); err != nil {
-		r.lost[x.Path] = err.Error()
+		r.lost[what] = err.Error()
 	}
 	return true
 }
@@ -432,9 +466,9 @@ func runtimeOf(file string, enclave bool) int {
 				return i
 			}
 		}
-		if rt.linked && enclave {
-			return i
-		}
+	}
+	if enclave {
+		return slices.IndexFunc(enclaveRuntimes, func(rt enclaveRuntime) bool { return rt.linked })
 	}
 	return -1
 }
@@ -447,16 +481,19 @@ type mappedFile struct {
 	path               string
 }
 
-// sgx reports whether the mapping is of a driver's device: /dev/sgx_enclave,
-// /dev/sgx/enclave, /dev/isgx.
-func (m mappedFile) sgx() bool {
-	switch path.Base(m.path) {
+// sgx reports whether the mapping is of a driver's device.
+func (m mappedFile) sgx() bool { return enclaveDevice(m.path) }
+
+// enclaveDevice reports whether a file is a driver's device, which containers may have
+// in other folders: /dev/sgx_enclave, /dev/sgx/enclave, /dev/sgx, /dev/isgx.
+func enclaveDevice(file string) bool {
+	switch path.Base(file) {
 	case "sgx_enclave", "isgx":
 		return true
 	case "enclave":
-		return path.Base(path.Dir(m.path)) == "sgx"
+		return path.Base(path.Dir(file)) == "sgx"
 	}
-	return false
+	return file == "/dev/sgx"
 }
 
 // parseMappedFiles reads /proc/PID/maps; lines in another format are left out.

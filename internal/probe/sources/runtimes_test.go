@@ -313,6 +313,9 @@ func TestRuntimeOf(t *testing.T) {
 		{"loader", false, ""},
 		{"/opt/occlum/build/lib/libocclum-pal.so.0.30", false, "occlum"},
 		{"/opt/ego/bin/ego-host", true, "ego"},
+		{"/opt/edgelessrt/bin/erthost", false, "ego"},
+		{"/opt/scone/lib/ld-scone-x86_64.so.1", true, "scone"},
+		{"/lib/ld-scone-x86_64.so", false, "scone"},
 		{"/srv/app", true, "open_enclave"},
 		{"/srv/app", false, ""},
 		{"", false, ""},
@@ -344,5 +347,26 @@ func FuzzMappedFiles(f *testing.F) {
 	})
 	if runtime.GOARCH != "amd64" {
 		f.Skip("SGX is of x86")
+	}
+}
+
+// TestRuntimesThatCannotBeHooked are named with the process and the reason.
+func TestRuntimesThatCannotBeHooked(t *testing.T) {
+	dir := t.TempDir()
+	loader := compile(t, dir+"/ld-scone-x86_64.so.1", "-shared", "-fPIC", "urts.c")
+	scone := compile(t, dir+"/rt-scone", "host.c", loader, "-Wl,-rpath,"+dir)
+	r, _ := hooking(t)
+	converse(t, scone, "10", "2")
+	_, err := transitionsOf(t, r, "rt-scone", "scone")
+	if err == nil || !strings.Contains(err.Error(), "SCONE of process rt-scone: no transition can be hooked: ") {
+		t.Errorf("of SCONE: %v", err)
+	}
+	if len(r.lost) == 0 && !strings.Contains(probe.Remedy(err), "tee_syscalls_total") {
+		t.Errorf("advice for SCONE: %q", probe.Remedy(err))
+	}
+	converse(t, compile(t, dir+"/ego-host", "-s", "openenclave.c"), "10", "4")
+	_, err = transitionsOf(t, r, "ego-host", "ego")
+	if want := "EGo of process ego-host, " + dir + "/ego-host: no function oe_ecall, __oe_dispatch_ocall: the file is stripped"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("of a stripped EGo: %v, want %q", err, want)
 	}
 }
