@@ -179,7 +179,7 @@ func (c *config) apply(e *probe.Engine, process string) error {
 
 // complete is a setting of every field: the file's values over the defaults.
 func complete(s probe.Setting, source *probe.Source, process string) probe.Setting {
-	on, all, none, pids, files := !source.OptIn, 1.0, "", []int{}, []string{}
+	on, auto, all, none, pids, files := !source.OptIn, true, 1.0, "", []int{}, []string{}
 	out := probe.Setting{On: &on, Process: &process, PIDs: &pids, Cgroup: &none, Container: &none, Sample: &all, Files: &files}
 	if len(source.Levels) > 0 {
 		out.Level = &source.Levels[0].Name
@@ -187,7 +187,11 @@ func complete(s probe.Setting, source *probe.Source, process string) probe.Setti
 	if !source.ByProcess() {
 		out.Process = &none
 	}
+	if source.Waits != nil && s.On == nil {
+		out.On, out.Auto = nil, &auto
+	}
 	set(&out.On, s.On)
+	set(&out.Auto, s.Auto)
 	set(&out.Level, s.Level)
 	set(&out.Process, s.Process)
 	set(&out.PIDs, s.PIDs)

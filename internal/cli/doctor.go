@@ -86,8 +86,11 @@ func sourceList(e *probe.Engine) []web.Source {
 	for _, s := range e.Status() {
 		w := web.Source{Name: s.Source.Name, Doc: s.Source.Doc, State: string(s.State), Reason: s.Reason, Remedy: s.Remedy,
 			Blind: s.Blind, PIDs: s.Scope.PIDs, Process: pattern(s.Scope.Process), Cgroup: pattern(s.Scope.Cgroup), Container: pattern(s.Scope.Container),
-			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Files: s.Files, Error: s.Error, OptIn: s.Source.OptIn, Narrows: s.Narrows,
+			Level: s.Level, Wanted: s.Wanted, Sample: s.Sample, Files: s.Files, Error: s.Error, OptIn: s.Source.OptIn, Auto: s.Auto, Seen: s.Seen, Narrows: s.Narrows,
 			Kernels: s.Source.Kernels, Cost: s.Source.Cost, CannotSee: s.Source.Blind, Series: s.Series}
+		if s.Source.Waits != nil {
+			w.Waits = s.Source.Waits.For
+		}
 		for _, l := range s.Source.Levels {
 			w.Levels = append(w.Levels, web.SourceLevel(l))
 		}
@@ -160,6 +163,9 @@ func (d diagnosis) print(w io.Writer) error {
 		}
 		if s.State == string(probe.Unavailable) || s.State == string(probe.Degraded) {
 			lacking++
+		}
+		if s.Seen != "" {
+			why = strings.TrimSuffix("on: "+s.Seen+"; "+why, "; ")
 		}
 		row(s.Name, s.State, strings.ReplaceAll(why, "\n", "; "))
 	}

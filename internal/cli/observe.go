@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -113,6 +114,7 @@ func (o *observer) open() {
 	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
 		o.log.Warn("cannot apply the configuration to a source; the others go on", "error", oneLine(err))
 	}
+	o.engine.Look()
 	for _, st := range o.engine.Status() {
 		// What the hardware hides cannot be fixed; the page shows it.
 		if (st.State == probe.Unavailable || st.State == probe.Degraded) && !st.Blind {
@@ -159,8 +161,12 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 	}
 }
 
-// govern keeps the sources within the budget until ctx ends.
+// govern keeps the sources within the budget, and switches those that wait for
+// something, until ctx ends.
 func (o *observer) govern(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { o.engine.Watch(ctx) })
 	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: ownCPU, CPUs: max(1, o.platform.CPUs)})
 }
 

@@ -18,8 +18,9 @@ type privileges string
 
 // The modes.
 const (
-	// least keeps what the open sources need for every reading, and CAP_BPF and
-	// CAP_PERFMON, which switching a source on at run time needs.
+	// least keeps what the open sources need for every reading, what those that wait
+	// cannot do without, and CAP_BPF and CAP_PERFMON, which switching a source on at run
+	// time needs.
 	least privileges = "least"
 	// none drops everything. Loaded programs keep running and can be attached and
 	// detached, but no source can be opened.
@@ -69,7 +70,7 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 		open := s.State == probe.Available || s.State == probe.Degraded
 		for _, n := range s.Source.Needs {
 			switch {
-			case p == least && open && !n.Open:
+			case p == least && open && !n.Open, p == least && s.Auto && !n.Optional:
 				stays(n.Capability)
 			case open && !n.Open:
 				if _, ok := held(n.Capability); !ok {

@@ -50,6 +50,10 @@ type Status struct {
 	Narrows bool
 	// Files are the patterns of files that were set, none for the source's own.
 	Files []string
+	// Auto: no setting says on or off, so the source is on while what it waits for is
+	// there. Seen is what of it was seen last, and shortly after its end; else "".
+	Auto bool
+	Seen string
 	// Coverage, Missed and Folded are those of the last round; see the metrics
 	// of these names. Coverage is nil where it is unknown: nothing was read, or the
 	// reader lost an unknown amount.
@@ -68,24 +72,27 @@ type Engine struct {
 	facts    []tee.Facts
 	governor governor
 	sources  locked.Value[[]*live]
+	watch    locked.Value[watch] // locked before the sources
 }
 
 type live struct {
 	Status
+	patient
 	reader   Reader
 	off      bool
 	throttle *throttle // nil where the reader is not Governed
 	fromZero bool      // the reader is FromZero
 	before   bool      // the round before was delivered
 	estimate estimator
-	// stuck is closed when a call that did not end in time has ended; nil where
-	// none is under way.
-	stuck   chan struct{}
-	samples []metric.Sample // of the last reading, kept for its room
+	samples  []metric.Sample // of the last reading, kept for its room
+	// seen is when sight, which the source waits for, was seen last.
+	seen  time.Time
+	sight sight
 }
 
-// Open opens every source, several at a time. A source that fails to open is kept
-// with its reason and not retried until it is switched on again.
+// Open opens every source that is on, several at a time; Look opens those that wait.
+// A source that fails to open is kept with its reason and not retried until it is
+// switched on again.
 func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
 	e := describe(h, facts, sources, process)
 	defer e.sources.Unlock()
@@ -102,10 +109,13 @@ func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Re
 // closed; its Status holds the outcome.
 func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
 	e := describe(h, facts, sources, nil)
+	e.Look()
 	defer e.sources.Unlock()
 	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
 		if !l.off {
-			e.open(l)
+			if l.State == "" { // Look has not opened it
+				e.open(l)
+			}
 			e.read(ctx, l, nil)
 			l.Status = l.status()
 		}
@@ -137,6 +147,7 @@ func each(sources []*live, most int, do func(*live) error) error {
 // describe returns an engine without open sources.
 func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
 	var all []*live
+	w := watch{processes: Processes{Host: h}, found: map[int][]string{}, hidden: map[int]bool{}}
 	for _, s := range sources {
 		l := &live{Status: Status{Source: s, Scope: Scope{Process: process}, Sample: 1}}
 		if len(s.Levels) > 0 {
@@ -146,9 +157,14 @@ func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regex
 			l.off = true
 			l.State, l.Reason, l.Remedy = Off, "off until it is switched on", switchOn(s.Name)
 		}
+		if s.Waits != nil {
+			w.waits = append(w.waits, s.Waits)
+			l.off, l.Auto = true, true
+			l.rest()
+		}
 		all = append(all, l)
 	}
-	return &Engine{host: h, facts: facts, governor: governor{now: h.Now}, sources: locked.New(all)}
+	return &Engine{host: h, facts: facts, governor: governor{now: h.Now}, sources: locked.New(all), watch: locked.New(w)}
 }
 
 func (e *Engine) open(l *live) {

@@ -39,9 +39,16 @@ func WithPatience(ctx context.Context, patience time.Duration) (context.Context,
 	return ctx, cancel
 }
 
-// inTime runs f and reports whether it ended in time. If not, f continues, and l
+// patient makes calls that may hang, one at a time.
+type patient struct {
+	// stuck is closed when a call that did not end in time has ended; nil where
+	// none is under way.
+	stuck chan struct{}
+}
+
+// inTime runs f and reports whether it ended in time. If not, f continues, and p
 // stays unused until f has ended.
-func (l *live) inTime(patience time.Duration, f func()) bool {
+func (p *patient) inTime(patience time.Duration, f func()) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -58,19 +65,19 @@ func (l *live) inTime(patience time.Duration, f func()) bool {
 	case <-done: // both happened while this waited for a CPU
 		return true
 	default:
-		l.stuck = done
+		p.stuck = done
 		return false
 	}
 }
 
 // waiting reports whether a late call is still running.
-func (l *live) waiting() bool {
+func (p *patient) waiting() bool {
 	select {
-	case <-l.stuck: // a nil channel blocks
-		l.stuck = nil
+	case <-p.stuck: // a nil channel blocks
+		p.stuck = nil
 	default:
 	}
-	return l.stuck != nil
+	return p.stuck != nil
 }
 
 // late is the error of a source that did not answer in time.

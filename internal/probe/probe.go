@@ -25,6 +25,8 @@ type Source struct {
 	Levels []Level
 	// OptIn sources stay off until a setting switches them on.
 	OptIn bool
+	// Waits, where not nil, switches the source on and off; see there.
+	Waits *Waits
 	// Needs lists what the process must be allowed beyond reading public files.
 	Needs []Need
 	// Kernels, Cost and Blind are sentences or "" for the documents: the kernel's

@@ -15,6 +15,9 @@ import (
 type Setting struct {
 	// On switches the source on or off.
 	On *bool `json:"on,omitempty" yaml:"on"`
+	// Auto, for a source that waits for something, has it on while that is there. A
+	// setting of On ends it.
+	Auto *bool `json:"auto,omitempty" yaml:"auto"`
 	// Level is the name of one of the source's levels of detail.
 	Level *string `json:"level,omitempty" yaml:"level"`
 	// Process is an unanchored regular expression: only series of matching process
@@ -64,7 +67,7 @@ func (e *Engine) Set(name string, s Setting) error {
 		return fmt.Errorf("set source %s: %w", name, err)
 	}
 	was := l.Status
-	l.Scope, l.Sample, l.Wanted, l.Files = next.Scope, next.Sample, next.Wanted, next.Files
+	l.Scope, l.Sample, l.Wanted, l.Files, l.Auto = next.Scope, next.Sample, next.Wanted, next.Files, next.Auto
 	if s.On != nil && *s.On == l.off {
 		l.off = !*s.On
 		if !l.off {
@@ -72,8 +75,11 @@ func (e *Engine) Set(name string, s Setting) error {
 			return nil
 		}
 		err := e.close(l)
-		l.State, l.Reason, l.Remedy, l.Blind, l.Series = Off, "switched off", switchOn(name), false, 0
+		l.rest()
 		return err
+	}
+	if l.off && l.Auto != was.Auto {
+		l.rest()
 	}
 	if l.reader == nil {
 		return nil
@@ -81,7 +87,7 @@ func (e *Engine) Set(name string, s Setting) error {
 	err = e.put(l)
 	if err != nil {
 		// Restore the old settings, which worked before.
-		l.Scope, l.Sample, l.Wanted, l.Files = was.Scope, was.Sample, was.Wanted, was.Files
+		l.Scope, l.Sample, l.Wanted, l.Files, l.Auto = was.Scope, was.Sample, was.Wanted, was.Files, was.Auto
 		if back := e.put(l); back != nil {
 			l.note(back)
 		}
@@ -172,6 +178,16 @@ func (s Setting) over(next Status) (Status, error) {
 	}
 	if s.Process != nil && *s.Process != "" && !next.Source.ByProcess() {
 		return next, errors.New("process: the source has no series by process")
+	}
+	switch waits := next.Source.Waits != nil; {
+	case s.Auto != nil && *s.Auto && !waits:
+		return next, errors.New("auto: the source waits for nothing; set on")
+	case s.Auto != nil && *s.Auto && s.On != nil:
+		return next, errors.New("auto: on says the opposite; set one of them")
+	case s.Auto != nil:
+		next.Auto = *s.Auto
+	case s.On != nil:
+		next.Auto = false
 	}
 	if s.PIDs != nil {
 		next.Scope.PIDs = slices.Compact(slices.Sorted(slices.Values(*s.PIDs)))

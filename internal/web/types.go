@@ -68,6 +68,12 @@ type Source struct {
 	// Error is the relative standard error of the scaled number of events.
 	Error *float64 `json:"error,omitempty"`
 	OptIn bool     `json:"optIn,omitempty"` // off until it is switched on
+	// Waits is what it waits for, such as "an enclave runs", where it switches on and off
+	// by itself. Auto: it does so now, because no setting says on or off. Seen is what of
+	// it was seen last, and shortly after its end.
+	Waits string `json:"waits,omitempty"`
+	Auto  bool   `json:"auto,omitempty"`
+	Seen  string `json:"seen,omitempty"`
 	// Narrows: it can be narrowed to PIDs, control groups and containers.
 	Narrows bool `json:"narrows,omitempty"`
 	// Kernels, Cost and CannotSee are sentences: where it works, what it costs, and what

@@ -35,7 +35,7 @@ var gramine = probe.Source{
 	Name:    "gramine",
 	Doc:     "Entries into and exits from Gramine's enclaves, from the statistics in its logs; process is the log's name",
 	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, gramineSignals},
-	OptIn:   true,
+	Waits:   &probe.Waits{For: "Gramine runs an enclave", Maps: gramineOf},
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read logs of other users", Optional: true}},
 	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log",
 	Cost:    "reading what was appended to the logs; Gramine's own counting is always on",
@@ -43,6 +43,18 @@ var gramine = probe.Source{
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		return &gramineReader{host: h, files: gramineFiles, logs: map[string]*gramineLog{}}, nil
 	},
+}
+
+// gramineOf returns Gramine's loader for SGX if a process maps it, or "".
+func gramineOf(files []string) string {
+	i := slices.IndexFunc(files, func(f string) bool {
+		i := runtimeOf(f, false)
+		return i >= 0 && enclaveRuntimes[i].name == gramineLoader
+	})
+	if i < 0 {
+		return ""
+	}
+	return files[i]
 }
 
 // Limits of one reading: the rest of a log is read at the next one.

@@ -121,7 +121,7 @@ var runtimes = probe.Source{
 	Name:    "runtimes",
 	Doc:     "Entries into and exits from unmodified enclaves, by uprobes on the untrusted runtimes of the Intel SGX SDK, Gramine, Occlum, Open Enclave and EGo",
 	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, retiredEvents},
-	OptIn:   true,
+	Waits:   &probe.Waits{For: "an enclave or its runtime runs", Maps: enclaveOrRuntime},
 	Needs: []probe.Need{
 		{Capability: "cap_bpf", For: "to load the program that counts"},
 		{Capability: "cap_perfmon", For: "to attach uprobes"},
@@ -135,7 +135,7 @@ var runtimes = probe.Source{
 		"Asynchronous exits show in Gramine only: elsewhere the enclave returns to a bare ENCLU instruction, which must not be hooked. " +
 		"Switchless calls make no transition and are not counted, nor are those switchless ECALLs that fall back to one. " +
 		"Exits of a stripped Intel SDK library are counted on the functions of the OCALL table, from the round after the first ECALL. " +
-		"Not seen: SCONE and other runtimes without symbols, which the source names while they run; enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
+		"Not seen: SCONE and other runtimes without symbols, which the source names while they run; transitions before the source has switched itself on, which takes up to ten seconds, or a minute where a process loads the runtime late; enclaves entered through the vDSO by unknown programs, Open Enclave in simulation.",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		if runtime.GOARCH != "amd64" {
 			return nil, probe.NotHere("SGX enclaves on %s", runtime.GOARCH)
@@ -450,6 +450,17 @@ func (r *transitions) table(pid int, functions []uint64) {
 			r.lost[m.path] = err.Error()
 		}
 	}
+}
+
+// enclaveOrRuntime returns the first file that shows an enclave or a known runtime of
+// enclaves, or "".
+func enclaveOrRuntime(files []string) string {
+	for _, shows := range []func(string) bool{enclaveDevice, func(f string) bool { return runtimeOf(f, false) >= 0 }} {
+		if i := slices.IndexFunc(files, shows); i >= 0 {
+			return files[i]
+		}
+	}
+	return ""
 }
 
 // runtimeOf is the index of the runtime that a file may belong to, or -1. A process

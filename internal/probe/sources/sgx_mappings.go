@@ -31,12 +31,17 @@ var (
 )
 
 // sgxMappings searches the mappings of every process, which takes some 20 us each and
-// milliseconds for those with many mappings, so it is off by default.
+// milliseconds for those with many mappings, so it waits for an enclave.
 var sgxMappings = probe.Source{
 	Name:    "sgx_mappings",
 	Doc:     "Enclaves and their address space by process, from /proc/PID/maps",
 	Metrics: []*metric.Desc{enclaveVirtual, processEnclaves, processMapped},
-	OptIn:   true,
+	Waits: &probe.Waits{For: "an enclave runs", Maps: func(files []string) string {
+		if i := slices.IndexFunc(files, func(f string) bool { return slices.Contains(enclaveDevices, f) }); i >= 0 {
+			return files[i]
+		}
+		return ""
+	}},
 	Needs:   []probe.Need{{Capability: "cap_sys_ptrace", For: "to read the mappings of other users' processes"}},
 	Kernels: "any with an SGX driver, in-tree (5.11, CONFIG_X86_SGX) or not",
 	Cost:    "one read of /proc/PID/maps per process and reading: about 20 us each, and about 1 us per mapping",

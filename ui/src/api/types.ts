@@ -93,6 +93,10 @@ export interface Source {
   error?: number;
   /** off until it is switched on */
   optIn?: boolean;
+  /** Waits is what it waits for, such as "an enclave runs", where it switches on and off by itself. Auto: it does so now, because no setting says on or off. Seen is what of it was seen last, and shortly after its end. */
+  waits?: string;
+  auto?: boolean;
+  seen?: string;
   /** Narrows: it can be narrowed to PIDs, control groups and containers. */
   narrows?: boolean;
   /** Kernels, Cost and CannotSee are sentences: where it works, what it costs, and what it does not see. */
@@ -531,6 +535,8 @@ export interface Error {
 export interface ProbeSetting {
   /** On switches the source on or off. */
   on?: boolean;
+  /** Auto, for a source that waits for something, has it on while that is there. A setting of On ends it. */
+  auto?: boolean;
   /** Level is the name of one of the source's levels of detail. */
   level?: string;
   /** Process is an unanchored regular expression: only series of matching process names are kept. "" removes the filter. */
