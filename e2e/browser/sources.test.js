@@ -228,4 +228,15 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     }
     await check();
   });
+
+  test("a source that switches by itself says what it waits for, and a switch by hand can be undone", async () => {
+    await set("runtimes", { on: false });
+    const { page, check } = await openPage(`${url}/?page=overhead&refresh=0`);
+    const item = page.locator("li[data-source=runtimes]");
+    await item.getByText("switched off").waitFor();
+    await item.getByRole("button", { name: "Switch runtimes by itself" }).click();
+    await item.getByText("off until needed").waitFor();
+    await item.getByText(/^Off until an enclave or its runtime runs.* It then switches on by itself\.$/).waitFor();
+    await check();
+  });
 });

@@ -42,7 +42,7 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
     // This machine's own CPU decides whether there may be SGX.
     const platform = await (await fetch(`${url}/api/teescope/v1/platform`)).json();
     if (platform.tees.find((t) => t.kind === "sgx").state !== "not here") {
-      await chart(page, "Enclave transitions per second").getByText(/off by default/).waitFor();
+      await chart(page, "Enclave transitions per second").getByText(/is off until an enclave or its runtime runs/).waitFor();
     }
     await check();
   });

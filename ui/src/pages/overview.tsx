@@ -152,9 +152,10 @@ function Footer() {
   const all = sources.data ?? [];
   // The budget's losses are one sentence, sources that are off by default another.
   const loss = lossOf(all, overhead.data?.budget ?? 0);
-  const silent = all.filter((s) => !loss.sources.includes(s.name) && (s.state === "unavailable" || (s.state === "off" && !s.optIn) || s.blind));
+  const silent = all.filter((s) => !loss.sources.includes(s.name) && (s.state === "unavailable" || (s.state === "off" && !s.optIn && !s.auto) || s.blind));
   const partly = all.filter((s) => !loss.sources.includes(s.name) && s.state === "degraded" && !s.blind);
   const waiting = all.filter((s) => s.state === "off" && s.optIn);
+  const auto = all.filter((s) => s.state === "off" && s.auto);
   const o = overhead.data;
   return (
     <footer className="footer">
@@ -170,7 +171,8 @@ function Footer() {
       ))}
       {loss.sources.length > 0 && overhead.data && <p>{loss.lost}</p>}
       {waiting.length > 0 && <p>Off by default: {waiting.map((s) => s.name).join(", ")}.</p>}
-      {sources.data && silent.length + partly.length + loss.sources.length === 0 && <p>Every available source{waiting.length > 0 && " that is on by default"} is on and complete.</p>}
+      {auto.length > 0 && <p>Off until needed: {auto.map((s) => s.name).join(", ")}.</p>}
+      {sources.data && silent.length + partly.length + loss.sources.length === 0 && <p>Every available source{waiting.length + auto.length > 0 && " that is on by default"} is on and complete.</p>}
       {o && (
         <p>
           The monitor: {o.rssBytes && `${formatValue(o.rssBytes, "bytes")} of memory, `}

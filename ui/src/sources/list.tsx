@@ -85,6 +85,15 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
         <Sentence text={s.doc} />
       </p>
       {error && <p className="setting-error" role="alert">{error}</p>}
+      {s.auto && <p className="small">{on ? `On by itself: ${s.seen ?? s.waits}.` : `${sentence(s.reason ?? "")} It then switches on by itself.`}</p>}
+      {s.waits && !s.auto && (
+        <p className="small">
+          <button type="button" className="text-button" aria-busy={busy} onClick={() => void send(() => ({ auto: true }))}>
+            Switch {s.name} by itself
+          </button>{" "}
+          <span className="dim">On while {s.waits}, off otherwise.</span>
+        </p>
+      )}
       {on && s.reason && (
         <p className="small">
           {sentence(blindReason(s) ?? "")}

@@ -61,7 +61,8 @@ test("settings are offered where they do something", () => {
 });
 
 test("an opt-in source is not one that was switched off", () => {
-  expect([stateWords(source({ state: "off", optIn: true })), stateWords(source({ state: "off" })), stateWords(source({ blind: true })), stateWords(source())]).toEqual(["off, opt-in", "switched off", "blind here", "available"]);
+  expect(stateWords(source({ state: "off", auto: true, waits: "an enclave runs" }))).toBe("off until needed");
+  expect([stateWords(source({ state: "off", optIn: true })), stateWords(source({ state: "off", waits: "an enclave runs" })), stateWords(source({ blind: true })), stateWords(source())]).toEqual(["off, opt-in", "switched off", "blind here", "available"]);
 });
 
 test("process ids and percentages are read, and what is neither is named", () => {

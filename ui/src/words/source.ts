@@ -11,8 +11,9 @@ export function canSample(s: Source): boolean {
   return (s.sample ?? 0) > 0 && s.state !== "off";
 }
 
-/** The state in a word or two; an opt-in source was not switched off by anybody. */
+/** The state in a word or two; an opt-in source, or one that waits, was not switched off by anybody. */
 export function stateWords(s: Source): string {
+  if (s.state === "off" && s.auto) return "off until needed";
   if (s.state === "off") return s.optIn ? "off, opt-in" : "switched off";
   if (s.blind) return "blind here";
   return s.state;
