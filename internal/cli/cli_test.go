@@ -126,6 +126,8 @@ func TestConfigErrors(t *testing.T) {
 		"analysis:\n  rules:\n    syscall_storm: {long: x}\n": `line 3: analysis.rules.syscall_storm.long: "x": want a time like 15s`,
 		"analysis: {}\nsources:\n  cpu:\n    on: maybe\n":     `line 4: sources.cpu.on: "maybe": want true or false`,
 		"sources:\n  cpu:\n    process: [a]\n":                "line 3: sources.cpu.process: want text",
+		"sources:\n  cpu:\n    auto: true\n":                  "line 3: sources.cpu.auto: the source waits for nothing; set on",
+		"sources:\n  gramine: {auto: true, on: true}\n":       "line 2: sources.gramine.auto: on says the opposite; set one of them",
 		"sources:\n  syscalls:\n    sample: lots\n":           `line 3: sources.syscalls.sample: "lots": want a number`,
 		"sources:\n  syscalls:\n    pids: [a]\n":              `line 3: sources.syscalls.pids: "a": want a whole number`,
 		"sources:\n  syscalls:\n    pids: 4\n":                `line 3: sources.syscalls.pids: "4": want a list like [1, 2]`,
@@ -138,6 +140,21 @@ func TestConfigErrors(t *testing.T) {
 		if _, err := parseConfig([]byte(in), ".", sources.All); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", in, err, want)
 		}
+	}
+}
+
+// TestSourcesThatWait switch themselves unless the file says on or off, also after a reload.
+func TestSourcesThatWait(t *testing.T) {
+	waits := &probe.Source{Name: "x", Waits: &probe.Waits{For: "an enclave runs"}}
+	off := false
+	if s := complete(probe.Setting{}, waits, ""); s.On != nil || s.Auto == nil || !*s.Auto || s.Check(waits) != nil {
+		t.Errorf("without a setting: %+v, %v", s, s.Check(waits))
+	}
+	if s := complete(probe.Setting{On: &off}, waits, ""); s.On == nil || *s.On || s.Auto != nil || s.Check(waits) != nil {
+		t.Errorf("switched off: %+v, %v", s, s.Check(waits))
+	}
+	if s := complete(probe.Setting{}, &probe.Source{Name: "y", OptIn: true}, ""); s.On == nil || *s.On || s.Auto != nil {
+		t.Errorf("opt-in: %+v", s)
 	}
 }
 
