@@ -31,12 +31,13 @@ demo: build ## watch a finding open, get explained and close: redis under load, 
 	@tools/setup.sh demo
 	@go run ./e2e/demo
 
-test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (20 minutes)
+test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (half an hour)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
-test-full: test kernels ## the tests, the kernel matrix, and TestCauses with programs drawn anew (45 minutes)
+test-full: test kernels ## the tests, the kernel matrix, longer fuzzing, and TestCauses with programs drawn anew (70 minutes)
+	FUZZTIME=20s go run ./tools/stages fuzz
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -v -run '^TestCauses$$' ./e2e -args -seed 0
 
 kernels: build ## boot every kernel in Debian's archive, in every mode, and write docs/kernels.md (20 minutes)

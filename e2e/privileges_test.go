@@ -133,9 +133,14 @@ func TestPrivilegesAreDropped(t *testing.T) {
 	}
 	for mode, want := range map[string][]string{"least": {"cap_bpf", "cap_perfmon"}, "none": {"no capabilities"}} {
 		t.Run(mode, func(t *testing.T) {
+			// Another test runs a program that switches runtimes on, which keeps a capability more.
+			config := filepath.Join(t.TempDir(), "teescope.yml")
+			if err := os.WriteFile(config, []byte("sources: {runtimes: {on: false}}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			// Both at once, since other tests change the machine.
-			everything := startMonitor(t, "agent", "--privileges", "keep")
-			m := startMonitor(t, "agent", "--privileges", mode)
+			everything := startMonitor(t, "agent", "--privileges", "keep", "--config", config)
+			m := startMonitor(t, "agent", "--privileges", mode, "--config", config)
 			line, _, _ := strings.Cut(m.stdout.String(), "\n")
 			for _, w := range want {
 				if !strings.HasPrefix(line, "privileges: ") || !strings.Contains(line, w) {

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -29,6 +30,9 @@ type stage struct {
 	aside bool
 }
 
+// fuzzTime is how long each target is fuzzed; `make test-full` takes more time for it.
+var fuzzTime = cmp.Or(os.Getenv("FUZZTIME"), "4s")
+
 // all is every stage, in the order of `make test`: cheap ones first, so that a
 // mistake is known early.
 var all = []stage{
@@ -40,7 +44,7 @@ var all = []stage{
 	{name: "race", doc: "those of all other packages, BPF programs in the host's kernel among them, under the race detector", run: race},
 	{name: "alone", doc: "tests that measure, each with the machine to itself", run: alone},
 	{name: "guest", doc: "the binary on another kernel", run: long(emulated)},
-	{name: "fuzz", doc: "every fuzz target for 10 seconds", run: fuzz("10s"), aside: true},
+	{name: "fuzz", doc: "every fuzz target for " + fuzzTime, run: fuzz(fuzzTime), aside: true},
 	{name: "lint", doc: "golangci-lint with .golangci.yml", run: command(low("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")...), aside: true},
 	{name: "types", doc: "the page's TypeScript has no type error", run: command(low("npm", "--prefix", "ui", "run", "check")...), aside: true},
 	{name: "ui", doc: "tests of the page's code", run: vitest("ui"), aside: true},
