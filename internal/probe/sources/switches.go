@@ -39,7 +39,7 @@ var switches = probe.Source{
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
 	Cost: "per switch: see the table of event costs in docs/performance.md. " +
 		"26 kB for each CPU, at most 8 MiB",
-	Blind: "CPU time of a thread that is still on its CPU. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread; in a guest, run-queue latency excludes the wait for a physical CPU",
+	Blind: "CPU time of a thread that is still on its CPU. While the budget has it count only part of the time, turns on a CPU that began before a window are left out: the CPU time of threads that are seldom switched, as busy loops are, is then far too low, by more than the stated error; tee_sampled_cpu_seconds_total is right. Time that the hypervisor takes from a guest counts as CPU time of the interrupted thread; in a guest, run-queue latency excludes the wait for a physical CPU",
 	Open: openByProcess(bpf.Switches, switchLevels, func(c *counters, emit emitter) uint64 {
 		counts := bpf.SwitchCounts{Counters: c.Counters}
 		folded := counts.ByProcess(func(process string, voluntary, involuntary, ns uint64) {
