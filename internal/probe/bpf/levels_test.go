@@ -114,9 +114,10 @@ func TestRunQueue(t *testing.T) {
 		t.Errorf("two threads waited %v s in %v s", l.Sum(), took)
 	}
 	setLevel(t, c, 0)
+	before := SwitchCounts{c}.RunQueue().Count() // the program's end may have waited since l
 	play()
-	if again := (SwitchCounts{c}).RunQueue().Count(); again != l.Count() {
-		t.Errorf("%d waits after level 0 was set, %d before", again, l.Count())
+	if again := (SwitchCounts{c}).RunQueue().Count(); again != before {
+		t.Errorf("%d waits after level 0 was set, %d before", again, before)
 	}
 }
 
