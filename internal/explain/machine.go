@@ -88,17 +88,40 @@ func (l *Ledger) ofMachine() *Machine {
 	return m
 }
 
-// priceAll gives a row of counted events its price and time, or says why it has none.
-func (l *Ledger) priceAll(r *Row, e Event) {
-	unit, ok := l.of(l.price(e))
-	if !ok {
-		r.Reason = notPriced
-		return
+// byLabel is a row of what a counter counts, with a part for each value of a label, at
+// its price. Reason says of a calibrated price what it leaves out.
+func (l *Ledger) byLabel(whole Row, metric, label, unit, reason string) []Row {
+	price := func(r *Row, e Event, v float64, more ...string) {
+		rate := exactly(v)
+		r.Part, r.Rate = Kernel, &rate
+		r.Evidence = []findings.Evidence{{Text: r.Title, Value: v, Unit: unit, Expr: "sum(" + l.machineRate(metric, more...) + ")"}}
+		if each, ok := l.of(l.price(e)); ok {
+			r.Unit, r.Time = &each, rate.times(each.Amount)
+		}
 	}
-	r.Unit, r.Time = &unit, r.Rate.times(unit.Amount)
-	if unit.Origin == Published {
-		r.Reason = "an order of magnitude: " + unit.How
+	total := 0.0
+	for _, e := range eventsIn(l.shared, metric) {
+		if v := l.shared[e]; v > 0 {
+			value := e.Label(label)
+			part := Row{ID: whole.ID + ":" + value, Title: value}
+			price(&part, e, v, matchers(label, value))
+			whole.Rows = append(whole.Rows, part)
+			total += v
+		}
 	}
+	if total == 0 {
+		return nil
+	}
+	price(&whole, event(metric), total)
+	switch {
+	case whole.Unit == nil:
+		whole.Reason = notPriced
+	case whole.Unit.Origin == Published:
+		whole.Reason = "an order of magnitude: " + whole.Unit.How
+	default:
+		whole.Reason = reason
+	}
+	return []Row{whole}
 }
 
 // timed is a row of events whose time is measured: of the series of a histogram that
