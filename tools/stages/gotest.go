@@ -80,21 +80,22 @@ func (p testPackage) besideCode() bool {
 	return room != "e2e" && room != "deploy"
 }
 
-// eachOnce lets a package's tests and benchmarks run with one link.
-var eachOnce = []string{"-bench", ".", "-benchtime", "1x"}
+// eachOnce lets a package's tests and benchmarks run with one link. The binary is told, not
+// `go test`, which runs packages one after the other if they are to be measured.
+var eachOnce = []string{"-args", "-test.bench=.", "-test.benchtime=1x"}
 
 // unit runs what the race detector would be too slow for.
 func unit(ctx context.Context, t *tally) error {
-	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && p.linksPrometheus }, eachOnce...)
+	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && p.linksPrometheus })
 }
 
 // race runs the other packages. Tests of e2e run a binary without the detector.
 func race(ctx context.Context, t *tally) error {
-	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && !p.linksPrometheus }, append([]string{"-race",
-		"-timeout", "20m", "-exec", "env CGO_ENABLED=0"}, eachOnce...)...) // programs that the tests build come from the cache
+	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && !p.linksPrometheus },
+		"-race", "-timeout", "20m", "-exec", "env CGO_ENABLED=0") // programs that the tests build come from the cache
 }
 
-// testsOf runs the tests of the packages that want chooses.
+// testsOf runs the tests and benchmarks of the packages that want chooses.
 func testsOf(ctx context.Context, t *tally, want func(testPackage) bool, args ...string) error {
 	all, err := testPackages(ctx)
 	if err != nil {
@@ -105,7 +106,7 @@ func testsOf(ctx context.Context, t *tally, want func(testPackage) bool, args ..
 			args = append(args, p.path)
 		}
 	}
-	return goTest(args...)(ctx, t)
+	return goTest(append(args, eachOnce...)...)(ctx, t)
 }
 
 // event is a line of `go test -json` (go doc test2json).
