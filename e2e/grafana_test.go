@@ -68,7 +68,7 @@ func TestGrafana(t *testing.T) {
 	results := httptest.NewServer(benchmarkMetrics(t, dir))
 	defer results.Close()
 	config := filepath.Join(dir, "config.yaml")
-	text := fmt.Sprintf("sources:\n  syscalls: {level: latency}\n  switches: {level: latency}\n  block: {on: true}\n  tcp: {on: true}\n"+
+	text := fmt.Sprintf("sources:\n  syscalls: {level: latency}\n  run_queue: {on: true}\n  block: {on: true}\n  tcp: {on: true}\n"+
 		"scrape_configs:\n- job_name: bench\n  scrape_interval: 1s\n  static_configs:\n  - targets: [%q]\n", strings.TrimPrefix(results.URL, "http://"))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

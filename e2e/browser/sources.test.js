@@ -99,13 +99,13 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
   });
 
   test("the level of detail changes from the page, and what is in force shows beside what was asked for", async () => {
-    const { page, check, item, reloaded } = await settings("switches");
+    const { page, check, item, reloaded } = await settings("syscalls");
     try {
-      const level = page.getByRole("combobox", { name: "Level of detail of switches" });
-      await item.getByText(/latency: also how long threads wait for a CPU/).waitFor();
+      const level = page.getByRole("combobox", { name: "Level of detail of syscalls" });
+      await item.getByText(/latency: also how long calls take/).waitFor();
       await level.focus();
       await page.keyboard.press("ArrowDown");
-      await until("the monitor was asked", async () => (await source("switches")).wanted === "latency");
+      await until("the monitor was asked", async () => (await source("syscalls")).wanted === "latency");
       await item.getByText(/level latency|latency requested/).first().waitFor();
       await until("the field says so", async () => (await level.inputValue()) === "latency");
       assert.equal(await reloaded(), false);
@@ -113,14 +113,14 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       // The budget has room here; what the page says where it has none:
       await page.route("**/api/teescope/v1/sources", async (r) => {
         const list = await (await r.fetch()).json();
-        await r.fulfill({ json: list.map((s) => (s.name === "switches" ? { ...s, level: "count" } : s)) });
+        await r.fulfill({ json: list.map((s) => (s.name === "syscalls" ? { ...s, level: "count" } : s)) });
       });
       await item.getByText("level count, latency requested").waitFor();
       await item.getByText("Runs at count: the budget does not allow latency.").waitFor();
-      await page.getByRole("region", { name: "Losses to the budget" }).getByText(/switches runs at level count instead of latency/).waitFor();
+      await page.getByRole("region", { name: "Losses to the budget" }).getByText(/syscalls runs at level count instead of latency/).waitFor();
       await page.unrouteAll({ behavior: "ignoreErrors" });
     } finally {
-      await set("switches", { level: "count" });
+      await set("syscalls", { level: "count" });
     }
     await check();
   });

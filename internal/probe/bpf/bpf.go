@@ -50,6 +50,8 @@ type spec struct {
 type layout struct {
 	// row is the number of cells that one CPU has in the map "counts".
 	row int
+	// rare: events are so rare that all CPUs share one row, and add to it atomically.
+	rare bool
 	// more gives the cells of a row in further banked maps, by name.
 	more map[string]int
 	// read names the maps that user space maps, including "counts"; write those that it
@@ -228,6 +230,14 @@ func (c *Counters) control(what int, v uint64) {
 	default:
 		binary.NativeEndian.PutUint32(b[what:], uint32(v))
 	}
+}
+
+// set is what control last set, other than controlSince.
+func (c *Counters) set(what int) uint32 {
+	if b := c.maps["control"]; len(b) > 0 {
+		return binary.NativeEndian.Uint32(b[what:])
+	}
+	return 0
 }
 
 // now is the clock of bpf_ktime_get_ns.

@@ -70,7 +70,7 @@ func FuzzDecode(f *testing.F) {
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
 			return map[string][]byte{"counts": counts, "keys": keys, "names": names, "times": counts, "timed_numbers": keys}, nil
 		}}
-		for _, p := range []*Program{Syscalls, Switches, Faults, PageCache} {
+		for _, p := range []*Program{Syscalls, Switches, RunQueue, Faults, PageCache} {
 			c, err := p.Open(h)
 			if err != nil {
 				t.Fatal(err)
@@ -95,7 +95,8 @@ func FuzzDecode(f *testing.F) {
 				own(c)
 				SwitchCounts{c}.ByProcess(func(process string, _, _, _ uint64) { labelled(process) })
 				SwitchCounts{c}.Own(func(_ int, process string, _, _, _ uint64) { labelled(process) })
-				SwitchCounts{c}.RunQueue().Buckets()
+			case RunQueue:
+				QueueTimes{c}.Waits().Buckets()
 			case Faults:
 				own(c)
 				FaultCounts{c}.ByProcess(func(process string, space, cause int, n uint64) { labelled(process + Spaces[space] + Causes[cause]) })

@@ -47,6 +47,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	__u64 start_boottime;
 	unsigned long nvcsw;
+	unsigned long nivcsw;
 	struct sched_entity se;
 	char comm[COMM];
 } KERNEL_TYPE;

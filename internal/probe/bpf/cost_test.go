@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,8 +40,7 @@ func BenchmarkCost(b *testing.B) {
 	}{
 		{"sys_enter", Syscalls, []int{0}, 0, []string{"getppid", "300000"}, n(300000)},
 		{"sys_enter-latency", Syscalls, []int{0, 1}, 1, []string{"getppid", "300000"}, n(300000)},
-		{"sched_switch", Switches, []int{0}, 0, []string{"switches", "15000"}, switched},
-		{"sched_switch-latency", Switches, []int{0, 1}, 1, []string{"switches", "15000"}, switched},
+		{"sched_switch", RunQueue, []int{0, 1}, 0, []string{"switches", "15000"}, switched},
 		{"page_fault_user", Faults, []int{0}, 0, []string{"faults", "write", "20000"}, n(20000)},
 		{"page_fault_kernel", Faults, []int{1}, 0, []string{"faults", "kernel", "20000"}, n(20000)},
 		{"page_cache_access", PageCache, []int{1}, 0, []string{"reads", "100000"}, n(100000)},
@@ -164,7 +164,7 @@ func BenchmarkAttach(b *testing.B) {
 		name  string
 		p     *Program
 		level int
-	}{{"syscalls", Syscalls, 0}, {"syscalls-latency", Syscalls, 1}, {"switches", Switches, 0}, {"switches-latency", Switches, 1}, {"faults", Faults, 0}, {"pagecache", PageCache, 0}} {
+	}{{"syscalls", Syscalls, 0}, {"syscalls-latency", Syscalls, 1}, {"run_queue", RunQueue, 0}, {"faults", Faults, 0}, {"pagecache", PageCache, 0}} {
 		b.Run(c.name, func(b *testing.B) {
 			o := openDetached(b, c.p, c.p.hooks, c.level)
 			was := openFiles(b)
@@ -222,4 +222,21 @@ func BenchmarkOpen(b *testing.B) {
 		kernelOf(local).Lock().types = weak.Pointer[btf.Cache]{}
 		kernelOf(local).Unlock()
 	}
+}
+
+// BenchmarkVisit is what a reading of Switches takes, by thread of the machine.
+func BenchmarkVisit(b *testing.B) {
+	c := openProgram(b, Switches, Limits{})
+	tasks, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := threadCPU()
+	for b.Loop() {
+		if err := c.Visit(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(threadCPU()-began)/float64(b.N)/float64(len(tasks)), "ns/thread")
+	b.ReportMetric(float64(len(tasks)), "threads")
 }

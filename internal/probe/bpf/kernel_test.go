@@ -302,19 +302,26 @@ func TestProcessTableIsShared(t *testing.T) {
 	}, "--comm", "ev-after-close", "getppid", "1000")
 }
 
-func TestSwitches(t *testing.T) {
-	type counted struct{ voluntary, involuntary, ns uint64 }
-	read := func(c *Counters, name string) (out counted) {
-		SwitchCounts{c}.ByProcess(func(process string, v, i, ns uint64) {
-			if process == name {
-				out = counted{v, i, ns}
-			}
-		})
-		return out
+// switched is what Switches counted of a process.
+type switched struct{ voluntary, involuntary, ns uint64 }
+
+func (s switched) all() uint64 { return s.voluntary + s.involuntary }
+
+func switchesOf(t *testing.T, c *Counters) map[string]switched {
+	t.Helper()
+	if err := c.Visit(); err != nil {
+		t.Fatal(err)
 	}
+	out := map[string]switched{}
+	SwitchCounts{c}.ByProcess(func(process string, v, i, ns uint64) { out[process] = switched{v, i, ns} })
+	return out
+}
+
+func TestSwitches(t *testing.T) {
+	read := func(c *Counters, name string) switched { return switchesOf(t, c)[name] }
 	t.Run("kinds", func(t *testing.T) {
 		c := openProgram(t, Switches, Limits{})
-		var was, is counted
+		var was, is switched
 		d := events(t, func() { was = read(c, "ev-switch") }, func() { is = read(c, "ev-switch") }, "--comm", "ev-switch", "switches", "20000")
 		v, i := is.voluntary-was.voluntary, is.involuntary-was.involuntary
 		// The program reads its own counters inside the observer's window: what was
@@ -329,7 +336,7 @@ func TestSwitches(t *testing.T) {
 	})
 	t.Run("cpu time", func(t *testing.T) {
 		c := openProgram(t, Switches, Limits{})
-		var was, is counted
+		var was, is switched
 		d := events(t, func() { was = read(c, "ev-cpu") }, func() { is = read(c, "ev-cpu") }, "--comm", "ev-cpu", "cpu", "300")
 		// At least what the events took, at most what the process took in all.
 		if got := float64(is.ns-was.ns) / 1e9; got < d.CPUSeconds || got > d.total {
@@ -528,11 +535,7 @@ func TestVariants(t *testing.T) {
 				case Switches:
 					args = []string{"switches", "2500"}
 					count = func() {
-						SwitchCounts{c}.ByProcess(func(process string, v, i, _ uint64) {
-							if process == "ev-variant" {
-								n += v + i
-							}
-						})
+						n += switchesOf(t, c)["ev-variant"].all()
 					}
 				case Faults:
 					args = []string{"faults", "write", "5000"}

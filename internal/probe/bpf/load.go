@@ -26,6 +26,8 @@ type hook struct {
 	trigger func()
 	// from is the lowest level of detail that has the hook.
 	from int
+	// required: without it the others are of no use.
+	required bool
 }
 
 type variant struct {
@@ -128,6 +130,9 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 			c.lost[hk.from] = errors.Join(c.lost[hk.from], err)
 			continue
 		}
+		if err != nil && hk.required {
+			return refused(h, c.program.Name, err)
+		}
 		if err != nil {
 			lost = append(lost, err)
 			continue
@@ -155,7 +160,7 @@ func (c *Counters) attach(h *host.Host, limits Limits) error {
 	if c.Lost != nil {
 		c.Lost = refused(h, c.program.Name, c.Lost)
 	}
-	return nil
+	return c.Visit()
 }
 
 // prepare makes the object's maps.
@@ -179,6 +184,9 @@ func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
 		limits.Bytes = defaultBytes
 	}
 	n := rows(cpus, c.program.row, limits.Bytes)
+	if c.program.rare {
+		n = 1
+	}
 	spec.Maps["counts"].MaxEntries = uint32(n * c.program.row)
 	for name, row := range c.program.more {
 		spec.Maps[name].MaxEntries = uint32(n * row)
@@ -191,7 +199,7 @@ func (c *Counters) size(spec *ebpf.CollectionSpec, limits Limits) error {
 			err = spec.Variables[name].Set(v)
 		}
 	}
-	if n < cpus {
+	if n < cpus || c.program.rare {
 		set("bank_mask", uint32(n-1))
 		set("banks_shared", uint8(1))
 	}

@@ -14,6 +14,7 @@ enum {
 	SYSCALLS,
 	SWITCHES,
 	FAULTS,
+	RUN_QUEUE,
 	SOURCES,
 
 	MEMBERS = 4096,
@@ -26,7 +27,7 @@ struct member {
 	__u8 sources;        /* bits: whose programs count it */
 	__u8 children;       /* bits: objects that count its children */
 	__u8 own[SOURCES];   /* 0, or one more than the number of its own cells */
-	__u8 pad[3];
+	__u8 pad[2];
 };
 
 struct {

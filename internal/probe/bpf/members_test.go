@@ -119,7 +119,9 @@ func TestNarrowFollowsChildren(t *testing.T) {
 				called[bare(process)] += n
 			}
 		})
-		SwitchCounts{sw}.ByProcess(func(process string, v, i, _ uint64) { switched[bare(process)] += int(v + i) })
+		for process, n := range switchesOf(t, sw) {
+			switched[bare(process)] += int(n.all())
+		}
 		FaultCounts{faults}.ByProcess(func(process string, _, cause int, n uint64) { faulted[bare(process)] += int(n) })
 		return called, switched, faulted
 	}

@@ -26,6 +26,7 @@ const (
 	sourceSyscalls = iota
 	sourceSwitches
 	sourceFaults
+	sourceRunQueue
 	memberSources
 )
 
@@ -65,7 +66,7 @@ type member struct {
 	Start             uint64
 	Sources, Children uint8
 	Own               [memberSources]uint8
-	_                 [3]uint8
+	_                 [2]uint8
 }
 
 // owner is a process with its own cells; process 0 is none.
@@ -85,6 +86,7 @@ type owner struct {
 // process remain after it has ended. The error says what could not be done; the rest is
 // done.
 func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error {
+	visited := c.Visit() // what happened until now counts as before
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
 	table, places := c.tables["members"], &r.of(c.Counters).places
@@ -93,7 +95,7 @@ func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error 
 			o.gone = true
 		}
 	}
-	asked, errs := map[int]bool{}, []error(nil)
+	asked, errs := map[int]bool{}, []error{visited}
 	full, children := 0, false
 	one := func(pid int) {
 		if asked[pid] {
@@ -132,10 +134,11 @@ func (c Table) Narrow(processes []int, find func(pid int) (Member, bool)) error 
 
 // Widen makes c count every process again.
 func (c Table) Widen() error {
+	visited := c.Visit()
 	c.control(controlNarrowed, 0)
 	err := c.Narrow(nil, func(int) (Member, bool) { return Member{}, false })
 	c.control(controlNarrowed, 0)
-	return err
+	return errors.Join(visited, err)
 }
 
 // enroll adds one process to the table or removes it; own is what places.own returned
@@ -276,12 +279,17 @@ func (c Table) Time(process *regexp.Regexp) {
 	c.kernel.Lock() // the names stay
 	defer c.kernel.Unlock()
 	raw := c.maps["names"]
+	dropped := c.set(controlByName) == 0 // all names, but those that match
 	for slot := 1; slot < slots; slot++ {
 		v := byte(0)
 		if taken(raw, slot) && process.MatchString(label(raw, slot)) {
 			v = 1
 		}
+		dropped = dropped || v < wanted[slot]
 		wanted[slot] = v
 	}
 	c.control(controlByName, 1)
+	if dropped { // their times that have begun would end when they match again
+		c.control(controlSince, now())
+	}
 }

@@ -31,6 +31,8 @@ func refused(h *host.Host, object string, err error) error {
 	locked, _ := h.ReadString("/sys/kernel/security/lockdown")
 	paranoid, _ := h.ReadUint("/proc/sys/kernel/perf_event_paranoid")
 	switch {
+	case probe.Remedy(err) != "":
+		p.Remedy = probe.Remedy(err)
 	// If one of the library's own probes is refused, it suspects an old kernel.
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported)) && !capable():
 		p.Remedy = "run as root, or grant CAP_BPF and CAP_PERFMON"

@@ -37,8 +37,8 @@ type samplesMember struct {
 	Start    uint64
 	Sources  uint8
 	Children uint8
-	Own      [3]uint8
-	Pad      [3]uint8
+	Own      [4]uint8
+	Pad      [2]uint8
 }
 
 type samplesName struct {

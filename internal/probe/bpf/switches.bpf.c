@@ -1,15 +1,13 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Context switches by process and kind, and CPU time by process, on
- * sched:sched_switch; at level LATENCY also how long threads that could run
- * waited for a CPU, from sched_wakeup, sched_wakeup_new or being preempted until
- * they are switched in.
+ * Context switches by process and kind, and CPU time by process.
  *
- * To count, no clock is read and no field of the tracepoint is needed: the
- * scheduler has just updated the leaving task's own counters
- * (kernel/sched/core.c), and what they were when it was switched in is
- * remembered per CPU. The switch is voluntary exactly if the kernel counted it so.
+ * Nothing runs on a switch: the scheduler counts both for each thread
+ * (kernel/sched/core.c and fair.c). Before each reading user space has every
+ * thread visited (an iterator, kernel/bpf/task_iter.c), and a thread that ends is
+ * visited on sched_process_exit. A visit adds what the thread's counters have
+ * gained since the last one, so no switch is lost or estimated.
  */
 #include "process.h"
 
@@ -18,177 +16,129 @@ enum {
 	INVOLUNTARY,
 	CPU_NS,
 	KINDS,
+	/* Runs on events: threads that end. Visits are time of the process that reads. */
 	RUNS = SLOTS * KINDS,
 	STRIDE = RUNS + 8,
 };
 
-const volatile __u8 level = 0;
+/* The caches of names: a thread may end in the middle of a visit. */
+enum { VISITING, ENDING, USERS };
+
+/* When the program was opened, CLOCK_BOOTTIME: a thread that is older has its counters until then subtracted. */
+const volatile __u64 opened = 0;
 
 COUNTS(STRIDE);
 
-/* A CPU's current task, as it was when switched in. */
-struct running {
-	__u64 seen;
-	__u64 pid;
-	__u64 nvcsw;
-	__u64 ns;
-	__u64 pad[4];
+struct thread {
+	__u64 seen[KINDS]; /* at the last visit */
+	__u32 slot, own;   /* of its process, since it began to end; one more than the slot, or 0 */
 };
 
-/* The loader sets max_entries to the number of CPUs. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct running);
-} running SEC(".maps");
-
-enum { WAKEUPS = HIST_CELLS, TIMES_STRIDE = WAKEUPS + 5 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, TIMES_STRIDE);
-	__type(key, __u32);
-	__type(value, __u64);
-} times SEC(".maps");
-
-/* When a waiting thread became runnable. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, __u64);
-} ready SEC(".maps");
+	__type(value, struct thread);
+} threads SEC(".maps");
 
-static __always_inline void waits(struct task_struct *task)
+static __always_inline struct thread *thread(struct task_struct *task)
 {
-	__u64 *at = bpf_task_storage_get(&ready, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0), first = {};
 
-	if (at)
-		*at = bpf_ktime_get_ns();
+	if (t)
+		return t;
+	if (task->start_boottime < opened) {
+		first.seen[VOLUNTARY] = task->nvcsw;
+		first.seen[INVOLUNTARY] = task->nivcsw;
+		first.seen[CPU_NS] = task->se.sum_exec_runtime;
+	}
+	return bpf_task_storage_get(&threads, task, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-static __always_inline void runs(struct task_struct *task, __u32 cpu)
+/* gain adds what a counter gained. Of two visits at the same time one adds it. */
+static __always_inline void gain(struct thread *t, __u32 kind, __u64 now, int counted, __u32 slot, __u32 own)
 {
-	volatile struct control *control = controls();
-	__u64 *at;
+	__u64 was = *(volatile __u64 *)&t->seen[kind];
 
-	if (!task->pid)
-		return; /* the idle task never waits */
-	at = bpf_task_storage_get(&ready, task, 0, 0);
-	if (!at || !control || *at <= control->since)
+	if (now <= was || __sync_val_compare_and_swap(&t->seen[kind], was, now) != was || !counted)
 		return;
-	hist(&times, TIMES_STRIDE, cpu, 0, bpf_ktime_get_ns() - *at);
-	*at = 0;
+	add(&counts, STRIDE, 0, slot * KINDS + kind, now - was);
+	if (own)
+		add(&counts, STRIDE, 0, own * KINDS + kind, now - was);
 }
 
-struct task_struct___prio {
-	int prio;
-} KERNEL_TYPE;
-
-/*
- * Only the fair scheduler remembers what a task had run when it was switched in
- * (set_next_entity() in kernel/sched/fair.c): it has the priorities from
- * MAX_RT_PRIO on (include/linux/sched/prio.h).
- */
-static __always_inline int remembers(struct task_struct *task)
+static __always_inline void gains(struct thread *t, struct task_struct *task, __u32 last, int counted, __u32 slot, __u32 own)
 {
-	return ((struct task_struct___prio *)task)->prio >= 100;
+	gain(t, VOLUNTARY, task->nvcsw + last, counted, slot, own);
+	gain(t, INVOLUNTARY, task->nivcsw, counted, slot, own);
+	gain(t, CPU_NS, task->se.sum_exec_runtime, counted, slot, own);
 }
 
-/* count adds prev's turn; it returns whether prev is runnable and timed. */
-static __always_inline int count(struct task_struct *prev, __u32 cpu, struct running *was)
+/* idle reports whether task did nothing since the last visit: then its name takes no slot. */
+static __always_inline int idle(struct thread *t, struct task_struct *task)
 {
-	__u64 total = prev->se.sum_exec_runtime, ns = prev->se.prev_sum_exec_runtime;
-	__u32 slot, own, kind, waiting;
+	return t->seen[VOLUNTARY] == task->nvcsw && t->seen[INVOLUNTARY] == task->nivcsw && t->seen[CPU_NS] == task->se.sum_exec_runtime;
+}
 
-	add(&counts, STRIDE, cpu, RUNS, 1);
-	if (!prev->pid || outside(prev->group_leader, SWITCHES, &own))
+static __always_inline __u32 slot_of(struct task_struct *task, __u32 user)
+{
+	return process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), bpf_get_smp_processor_id() * USERS + user);
+}
+
+SEC("iter/task")
+int visit(__u64 *args)
+{
+	struct task_struct *task = (void *)args[1];
+	__u32 slot = OTHER, own;
+	struct thread *t;
+	int counted;
+
+	if (!task)
+		return 0; /* the last one has been visited */
+	t = thread(task);
+	if (!t || t->slot || idle(t, task))
 		return 0;
-	slot = process_slot(prev->group_leader, !!(prev->flags & PF_KTHREAD), cpu);
-	/* Loaded by now: the verifier takes no load from either of two pointers. */
-	barrier_var(ns);
-	waiting = !prev->__state;
-	if (was->pid == prev->pid) {
-		kind = was->nvcsw != prev->nvcsw ? VOLUNTARY : INVOLUNTARY;
-		ns = was->ns;
-	} else {
-		/*
-		 * Its switch to this CPU was not seen: the first one here, or one away
-		 * from a task that this kernel hides. The fair scheduler remembers the
-		 * same, but forgets it when a running task's parameters change. Of a
-		 * task of another scheduler this turn's time is not known, and left out.
-		 */
-		kind = waiting ? INVOLUNTARY : VOLUNTARY;
-		if (!was->seen || !remembers(prev))
-			ns = total;
+	counted = !outside(task->group_leader, SWITCHES, &own);
+	if (counted)
+		slot = slot_of(task, VISITING);
+	gains(t, task, 0, counted, slot, own);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int exit_btf(__u64 *args)
+{
+	struct task_struct *task = (void *)args[0];
+	struct thread *t = thread(task);
+	__u32 slot = OTHER, own;
+	int counted;
+
+	add(&counts, STRIDE, 0, RUNS, 1);
+	if (!t)
+		return 0;
+	counted = !outside(task->group_leader, SWITCHES, &own);
+	if (counted)
+		slot = slot_of(task, ENDING);
+	/* One more switch follows, the last (do_task_dead() in kernel/sched/core.c). */
+	gains(t, task, 1, counted, slot, own);
+	if (counted) {
+		t->own = own;
+		t->slot = 1 + slot;
 	}
-	add(&counts, STRIDE, cpu, slot * KINDS + CPU_NS, total - ns);
-	add(&counts, STRIDE, cpu, slot * KINDS + kind, 1);
-	if (own) {
-		add(&counts, STRIDE, cpu, own * KINDS + CPU_NS, total - ns);
-		add(&counts, STRIDE, cpu, own * KINDS + kind, 1);
-	}
-	/* Preempted while going to sleep, it still waits for a CPU. */
-	return level && (waiting || kind == INVOLUNTARY) && timed(slot);
-}
-
-SEC("tp_btf/sched_switch")
-int sched_switch_btf(__u64 *args)
-{
-	struct task_struct *prev = (void *)args[1], *next = (void *)args[2];
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct running *r = bpf_map_lookup_elem(&running, &cpu);
-
-	if (!r)
-		return 0;
-	if (count(prev, cpu, r))
-		waits(prev);
-	if (level)
-		runs(next, cpu);
-	r->seen = 1;
-	r->pid = next->pid;
-	r->nvcsw = next->nvcsw;
-	r->ns = next->se.sum_exec_runtime;
 	return 0;
 }
 
-/* It gets numbers, not task pointers, so it cannot reach another's storage. */
-SEC("raw_tp/sched_switch")
-int sched_switch_raw(__u64 *args)
+/* Between its end and this a thread frees its memory. Its leader may be gone by now. */
+SEC("tp_btf/sched_process_free")
+int free_btf(__u64 *args)
 {
-	struct task_struct *next = (void *)args[2];
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct running *r = bpf_map_lookup_elem(&running, &cpu);
+	struct task_struct *task = (void *)args[0];
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
-	if (!r)
-		return 0;
-	count(bpf_get_current_task_btf(), cpu, r);
-	r->seen = 1;
-	r->pid = BPF_CORE_READ(next, pid);
-	r->nvcsw = BPF_CORE_READ(next, nvcsw);
-	r->ns = BPF_CORE_READ(next, se.sum_exec_runtime);
+	add(&counts, STRIDE, 0, RUNS, 1);
+	if (t && t->slot)
+		gains(t, task, 0, 1, t->slot - 1, t->own);
 	return 0;
 }
-
-static __always_inline int wakeup(struct task_struct *task)
-{
-	__u32 cpu = bpf_get_smp_processor_id(), own;
-
-	add(&times, TIMES_STRIDE, cpu, WAKEUPS, 1);
-	if (outside(task->group_leader, SWITCHES, &own))
-		return 0;
-	if (timed(process_slot(task->group_leader, !!(task->flags & PF_KTHREAD), cpu)))
-		waits(task);
-	return 0;
-}
-
-SEC("tp_btf/sched_wakeup")
-int sched_wakeup_btf(__u64 *args) { return wakeup((void *)args[0]); }
-
-SEC("tp_btf/sched_wakeup_new")
-int sched_wakeup_new_btf(__u64 *args) { return wakeup((void *)args[0]); }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -2,6 +2,13 @@ package bpf
 
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf switches switches.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
 
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
 // Cells of a process in switches.bpf.c, and those of a row.
 const (
 	voluntary = iota
@@ -10,38 +17,41 @@ const (
 	switchKinds
 
 	switchRuns = allSlots * switchKinds
-	wakeups    = histCells
 )
 
 // switchSlots has the CPU time after the switches.
 var switchSlots = slotCells{each: switchKinds, events: cpuNS}
 
-// Switches counts context switches and CPU time by process, and at level 1 how
-// long threads wait for a CPU.
+// Switches has the context switches and the CPU time by process, as the scheduler
+// counts them for each thread. Nothing runs on a switch, so there is nothing to
+// estimate. Visit brings the counts up to now; the CPU time of a thread on its CPU is
+// that of the scheduler's last tick.
 var Switches = &Program{
 	Name: "switches",
 	spec: spec{
-		load: loadSwitches,
+		load: func() (*ebpf.CollectionSpec, error) {
+			spec, err := loadSwitches()
+			if err != nil {
+				return nil, err
+			}
+			var now unix.Timespec
+			if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+				return nil, fmt.Errorf("read the time since boot: %w", err)
+			}
+			return spec, spec.Variables["opened"].Set(uint64(now.Nano()))
+		},
 		hooks: []hook{
-			{name: "sched:sched_switch", variants: []variant{
-				{"sched_switch_btf", typed},
-				{"sched_switch_raw", raw("sched_switch")},
-			}},
-			{name: "sched:sched_wakeup", variants: []variant{{"sched_wakeup_btf", typed}}, from: 1},
-			{name: "sched:sched_wakeup_new", variants: []variant{{"sched_wakeup_new_btf", typed}}, from: 1},
+			{name: "iter/task", variants: []variant{{"visit", iterator}}, required: true},
+			{name: "sched:sched_process_exit", variants: []variant{{"exit_btf", typed}}},
+			{name: "sched:sched_process_free", variants: []variant{{"free_btf", typed}}},
 		},
-		levels: 2,
-		sized: map[string]func(int) uint32{
-			"cache":   cacheEntries,
-			"running": func(cpus int) uint32 { return uint32(cpus) },
-		},
+		sized: map[string]func(int) uint32{"cache": cacheEntries},
 	},
 	layout: layout{
 		row:    switchRuns + 8,
-		more:   map[string]int{"times": wakeups + 5},
-		read:   []string{"counts", "names", "times"},
+		rare:   true,
+		read:   []string{"counts", "names"},
 		tell:   []string{"cache", "control", "wanted"},
-		reset:  []string{"running"},
 		events: func(row counts) uint64 { return row.sum(switchRuns) },
 	},
 	filter: filter{
@@ -54,9 +64,8 @@ var Switches = &Program{
 type SwitchCounts struct{ *Counters }
 
 // ByProcess emits for each process the voluntary and involuntary switches away
-// from its threads and the CPU time in nanoseconds that they had used when
-// they left the CPU, since the program was attached. It returns how many
-// switches were folded.
+// from its threads and their CPU time in nanoseconds, since the program was opened. It
+// returns how many switches were folded.
 func (c SwitchCounts) ByProcess(emit func(process string, voluntary, involuntary, ns uint64)) (folded uint64) {
 	n := switchSlots.byName(c.Counters, func(process string, n []uint64) {
 		emit(process, n[voluntary], n[involuntary], n[cpuNS])
@@ -69,11 +78,4 @@ func (c SwitchCounts) Own(emit func(pid int, process string, voluntary, involunt
 	switchSlots.byOwner(c.Counters, func(pid int, process string, n []uint64) {
 		emit(pid, process, n[voluntary], n[involuntary], n[cpuNS])
 	})
-}
-
-// RunQueue is how long threads that could run waited for a CPU.
-func (c SwitchCounts) RunQueue() *Latency {
-	var l Latency
-	c.banked("times").addTo(&l, 0)
-	return &l
 }

@@ -31,8 +31,8 @@ type switchesMember struct {
 	Start    uint64
 	Sources  uint8
 	Children uint8
-	Own      [3]uint8
-	Pad      [3]uint8
+	Own      [4]uint8
+	Pad      [2]uint8
 }
 
 type switchesName struct {
@@ -40,13 +40,11 @@ type switchesName struct {
 	Text [16]int8
 }
 
-type switchesRunning struct {
-	_     structs.HostLayout
-	Seen  uint64
-	Pid   uint64
-	Nvcsw uint64
-	Ns    uint64
-	Pad   [4]uint64
+type switchesThread struct {
+	_    structs.HostLayout
+	Seen [3]uint64
+	Slot uint32
+	Own  uint32
 }
 
 type switchesWanted struct {
@@ -58,26 +56,23 @@ type switchesWanted struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	switchesMapCache              = "cache"
-	switchesMapControl            = "control"
-	switchesMapCounts             = "counts"
-	switchesMapMembers            = "members"
-	switchesMapNames              = "names"
-	switchesMapReady              = "ready"
-	switchesMapRunning            = "running"
-	switchesMapSlots              = "slots"
-	switchesMapSlotsFree          = "slots_free"
-	switchesMapSlotsUsed          = "slots_used"
-	switchesMapTimes              = "times"
-	switchesMapWanted             = "wanted"
-	switchesProgSchedSwitchBtf    = "sched_switch_btf"
-	switchesProgSchedSwitchRaw    = "sched_switch_raw"
-	switchesProgSchedWakeupBtf    = "sched_wakeup_btf"
-	switchesProgSchedWakeupNewBtf = "sched_wakeup_new_btf"
-	switchesVarBankMask           = "bank_mask"
-	switchesVarBanksShared        = "banks_shared"
-	switchesVarLevel              = "level"
-	switchesVarMaxProcesses       = "max_processes"
+	switchesMapCache        = "cache"
+	switchesMapControl      = "control"
+	switchesMapCounts       = "counts"
+	switchesMapMembers      = "members"
+	switchesMapNames        = "names"
+	switchesMapSlots        = "slots"
+	switchesMapSlotsFree    = "slots_free"
+	switchesMapSlotsUsed    = "slots_used"
+	switchesMapThreads      = "threads"
+	switchesMapWanted       = "wanted"
+	switchesProgExitBtf     = "exit_btf"
+	switchesProgFreeBtf     = "free_btf"
+	switchesProgVisit       = "visit"
+	switchesVarBankMask     = "bank_mask"
+	switchesVarBanksShared  = "banks_shared"
+	switchesVarMaxProcesses = "max_processes"
+	switchesVarOpened       = "opened"
 )
 
 // loadSwitches returns the embedded CollectionSpec for switches.
@@ -122,10 +117,9 @@ type switchesSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type switchesProgramSpecs struct {
-	SchedSwitchBtf    *ebpf.ProgramSpec `ebpf:"sched_switch_btf"`
-	SchedSwitchRaw    *ebpf.ProgramSpec `ebpf:"sched_switch_raw"`
-	SchedWakeupBtf    *ebpf.ProgramSpec `ebpf:"sched_wakeup_btf"`
-	SchedWakeupNewBtf *ebpf.ProgramSpec `ebpf:"sched_wakeup_new_btf"`
+	ExitBtf *ebpf.ProgramSpec `ebpf:"exit_btf"`
+	FreeBtf *ebpf.ProgramSpec `ebpf:"free_btf"`
+	Visit   *ebpf.ProgramSpec `ebpf:"visit"`
 }
 
 // switchesMapSpecs contains maps before they are loaded into the kernel.
@@ -137,12 +131,10 @@ type switchesMapSpecs struct {
 	Counts    *ebpf.MapSpec `ebpf:"counts"`
 	Members   *ebpf.MapSpec `ebpf:"members"`
 	Names     *ebpf.MapSpec `ebpf:"names"`
-	Ready     *ebpf.MapSpec `ebpf:"ready"`
-	Running   *ebpf.MapSpec `ebpf:"running"`
 	Slots     *ebpf.MapSpec `ebpf:"slots"`
 	SlotsFree *ebpf.MapSpec `ebpf:"slots_free"`
 	SlotsUsed *ebpf.MapSpec `ebpf:"slots_used"`
-	Times     *ebpf.MapSpec `ebpf:"times"`
+	Threads   *ebpf.MapSpec `ebpf:"threads"`
 	Wanted    *ebpf.MapSpec `ebpf:"wanted"`
 }
 
@@ -152,8 +144,8 @@ type switchesMapSpecs struct {
 type switchesVariableSpecs struct {
 	BankMask     *ebpf.VariableSpec `ebpf:"bank_mask"`
 	BanksShared  *ebpf.VariableSpec `ebpf:"banks_shared"`
-	Level        *ebpf.VariableSpec `ebpf:"level"`
 	MaxProcesses *ebpf.VariableSpec `ebpf:"max_processes"`
+	Opened       *ebpf.VariableSpec `ebpf:"opened"`
 }
 
 // switchesObjects contains all objects after they have been loaded into the kernel.
@@ -181,12 +173,10 @@ type switchesMaps struct {
 	Counts    *ebpf.Map `ebpf:"counts"`
 	Members   *ebpf.Map `ebpf:"members"`
 	Names     *ebpf.Map `ebpf:"names"`
-	Ready     *ebpf.Map `ebpf:"ready"`
-	Running   *ebpf.Map `ebpf:"running"`
 	Slots     *ebpf.Map `ebpf:"slots"`
 	SlotsFree *ebpf.Map `ebpf:"slots_free"`
 	SlotsUsed *ebpf.Map `ebpf:"slots_used"`
-	Times     *ebpf.Map `ebpf:"times"`
+	Threads   *ebpf.Map `ebpf:"threads"`
 	Wanted    *ebpf.Map `ebpf:"wanted"`
 }
 
@@ -197,12 +187,10 @@ func (m *switchesMaps) Close() error {
 		m.Counts,
 		m.Members,
 		m.Names,
-		m.Ready,
-		m.Running,
 		m.Slots,
 		m.SlotsFree,
 		m.SlotsUsed,
-		m.Times,
+		m.Threads,
 		m.Wanted,
 	)
 }
@@ -213,26 +201,24 @@ func (m *switchesMaps) Close() error {
 type switchesVariables struct {
 	BankMask     *ebpf.Variable `ebpf:"bank_mask"`
 	BanksShared  *ebpf.Variable `ebpf:"banks_shared"`
-	Level        *ebpf.Variable `ebpf:"level"`
 	MaxProcesses *ebpf.Variable `ebpf:"max_processes"`
+	Opened       *ebpf.Variable `ebpf:"opened"`
 }
 
 // switchesPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadSwitchesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type switchesPrograms struct {
-	SchedSwitchBtf    *ebpf.Program `ebpf:"sched_switch_btf"`
-	SchedSwitchRaw    *ebpf.Program `ebpf:"sched_switch_raw"`
-	SchedWakeupBtf    *ebpf.Program `ebpf:"sched_wakeup_btf"`
-	SchedWakeupNewBtf *ebpf.Program `ebpf:"sched_wakeup_new_btf"`
+	ExitBtf *ebpf.Program `ebpf:"exit_btf"`
+	FreeBtf *ebpf.Program `ebpf:"free_btf"`
+	Visit   *ebpf.Program `ebpf:"visit"`
 }
 
 func (p *switchesPrograms) Close() error {
 	return _SwitchesClose(
-		p.SchedSwitchBtf,
-		p.SchedSwitchRaw,
-		p.SchedWakeupBtf,
-		p.SchedWakeupNewBtf,
+		p.ExitBtf,
+		p.FreeBtf,
+		p.Visit,
 	)
 }
 

@@ -25,7 +25,7 @@ type lack struct {
 }
 
 // programs are the sources that load BPF programs, and the tests that do.
-const programs = "syscalls|switches|faults|pagecache|block|tcp|tcp_connect|samples|waits|tls|kvm|runtimes|gramine|sgx|sgx_free|swiotlb_bounces|conversions|guest_exits|guest_reports|user_.*|(Test|Benchmark).*"
+const programs = "syscalls|switches|run_queue|faults|pagecache|block|tcp|tcp_connect|samples|waits|tls|kvm|runtimes|gramine|sgx|sgx_free|swiotlb_bounces|conversions|guest_exits|guest_reports|user_.*|(Test|Benchmark).*"
 
 // lacks is the one list of reasons to skip. Names without "Test" are sources, or things
 // that tests need.

@@ -62,6 +62,9 @@ func openProgram(p *bpf.Program, decode func(*counters, emitter) uint64) func(*h
 // as the source is open: the others still deliver. So is a full table, in each round
 // that counted new names as other.
 func (c *counters) Read(_ context.Context, emit func(metric.Sample)) error {
+	if err := c.Visit(); err != nil {
+		return err
+	}
 	missed, err := c.Missed()
 	if err != nil {
 		return err

@@ -1,0 +1,49 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
+)
+
+// initPIDs is the name of the first PID namespace (PROC_PID_INIT_INO in the kernel's
+// include/linux/proc_ns.h).
+const initPIDs = "pid:[4026531836]"
+
+// iterator attaches a program that visits every thread (kernel/bpf/task_iter.c). The
+// kernel shows it those of the reader's PID namespace, so any but the first is refused.
+func iterator(h *host.Host, p *ebpf.Program) (link.Link, error) {
+	if ns, err := h.Readlink("/proc/self/ns/pid"); err == nil && ns != initPIDs {
+		return nil, &probe.Problem{Err: errors.New("visit the threads of the machine: this process has its own PID namespace and would see only the threads in it"),
+			Remedy: "run it in the PID namespace of the machine (hostPID: true in Kubernetes, --pid=host for a container)"}
+	}
+	return link.AttachIter(link.IterOptions{Program: p})
+}
+
+// Visit has the iterators among the programs run, which brings their counts up to now.
+// Call it before reading; where there are none it does nothing.
+func (c *Counters) Visit() error {
+	l := c.links.Lock()
+	defer c.links.Unlock()
+	for i := range l.hooks {
+		it, ok := l.hooks[i].link.(*link.Iter)
+		if !ok {
+			continue
+		}
+		r, err := it.Open()
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+			err = errors.Join(err, r.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("visit the threads of the machine: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package bpf
+
+//go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf runqueue runqueue.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
+
+// queueSwitches and queueWakeups are the cells of runqueue.bpf.c that count runs.
+const (
+	queueSwitches = histCells
+	queueWakeups  = histCells + 1
+)
+
+// RunQueue times how long threads that could run waited for a CPU.
+var RunQueue = &Program{
+	Name: "run_queue",
+	spec: spec{
+		load: loadRunqueue,
+		hooks: []hook{
+			{name: "sched:sched_switch", variants: []variant{{"sched_switch_btf", typed}}},
+			{name: "sched:sched_wakeup", variants: []variant{{"sched_wakeup_btf", typed}}},
+			{name: "sched:sched_wakeup_new", variants: []variant{{"sched_wakeup_new_btf", typed}}},
+		},
+		sized: map[string]func(int) uint32{"cache": cacheEntries},
+	},
+	layout: layout{
+		row:    histCells + 7,
+		read:   []string{"counts", "names"},
+		tell:   []string{"cache", "control", "wanted"},
+		events: func(row counts) uint64 { return row.sum(queueSwitches) + row.sum(queueWakeups) },
+	},
+	filter: filter{
+		slots:  slotCells{}, // the table only chooses whose waits are timed
+		source: sourceRunQueue,
+	},
+}
+
+// QueueTimes reads the times of RunQueue.
+type QueueTimes struct{ *Counters }
+
+// Waits is how long threads that could run waited for a CPU.
+func (c QueueTimes) Waits() *Latency {
+	var l Latency
+	c.counts().addTo(&l, 0)
+	return &l
+}
