@@ -4,6 +4,7 @@ package bpf
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -22,6 +23,38 @@ const (
 	bounceCells    = 2
 	bounceReturns  = bounceDevices * bounceCells
 	bounceFull     = bounceReturns + 1
+
+	bounceTimes     = bounceFull + 1
+	bounceContexts  = 2
+	bounceTimeCells = 2 // calls and nanoseconds
+	bounceRuns      = bounceTimes + int(bounceOperations)*bounceContexts*bounceTimeCells
+	bounceUntimed   = bounceRuns + 1
+	bounceByTask    = bounceUntimed + int(bounceOperations)
+	bounceTasks     = 256
+	bounceRow       = bounceByTask + bounceTasks*bounceTimeCells
+	bounceDoingLen  = 24 // a name of 16 bytes, a call and nothing
+
+	bounceMostCalls  = 500
+	bounceCallCompat = 501
+	bounceCallThread = 502
+)
+
+// BounceOperation is what is done to a mapped buffer.
+type BounceOperation int
+
+// The operations. Sync copies a buffer that stays mapped.
+const (
+	BounceMap BounceOperation = iota
+	BounceUnmap
+	BounceSync
+	bounceOperations
+)
+
+// BounceOperations and BounceContexts are their label values. In an interrupt nothing
+// says for whom it works; a page fault cannot be told from one.
+var (
+	BounceOperations = [bounceOperations]string{"map", "unmap", "sync"}
+	BounceContexts   = [bounceContexts]string{"task", "interrupt"}
 )
 
 // Names of the hooks of Bounce.
@@ -30,26 +63,63 @@ const (
 	hookFull    = "swiotlb_tbl_map_single"
 )
 
-// Bounce counts the bounce buffers that devices request, and those they do not get.
+// bounceSpans are the functions whose calls are timed, by the names of their programs.
+var bounceSpans = []struct {
+	program, function string
+	operation         BounceOperation
+}{
+	{"unmap", "swiotlb_tbl_unmap_single", BounceUnmap},
+	{"device", "swiotlb_sync_single_for_device", BounceSync},
+	{"cpu", "swiotlb_sync_single_for_cpu", BounceSync},
+}
+
+// bounceHooks are those of all functions. The return comes first, because a call that
+// begins before it is attached would never end.
+func bounceHooks() []hook {
+	hooks := []hook{
+		{name: hookBounced, variants: []variant{
+			{"bounced_btf", typed},
+			{"bounced_raw", raw("swiotlb_bounced")},
+			{"bounced_nameless", raw("swiotlb_bounced")},
+		}},
+		// Linux 6.1 has seven arguments here, one more than fexit takes.
+		{name: hookFull, variants: []variant{{"full_fexit", typed}, {"full_kretprobe", returnOf(hookFull)}}},
+		{name: entryOf(hookFull), variants: []variant{{"map_fentry", typed}, {"map_kprobe", kprobe(hookFull)}}},
+	}
+	for _, s := range bounceSpans {
+		// Since Linux 6.11 the name is an inline function before the one that works.
+		now, old := "__"+s.function, s.program+"_old"
+		hooks = append(hooks, hook{name: exitOf(s.function), variants: []variant{
+			{s.program + "_fexit", typed}, {old + "_fexit", typed},
+			{s.program + "_kretprobe", returnOf(now)}, {old + "_kretprobe", returnOf(s.function)},
+		}}, hook{name: entryOf(s.function), variants: []variant{
+			{s.program + "_fentry", typed}, {old + "_fentry", typed},
+			{s.program + "_kprobe", kprobe(now)}, {old + "_kprobe", kprobe(s.function)},
+		}})
+	}
+	return hooks
+}
+
+// Bounce counts the bounce buffers that devices request, those they do not get, and the
+// time that copying through them takes.
 var Bounce = &Program{
 	Name: "bounce",
 	spec: spec{
-		load: loadBounce,
-		hooks: []hook{
-			{name: hookBounced, variants: []variant{
-				{"bounced_btf", typed},
-				{"bounced_raw", raw("swiotlb_bounced")},
-				{"bounced_nameless", raw("swiotlb_bounced")},
-			}},
-			// Linux 6.1 has seven arguments here, one more than fexit takes.
-			{name: hookFull, variants: []variant{{"full_fexit", typed}, {"full_kretprobe", returnOf(hookFull)}}},
-		},
+		load:  loadBounce,
+		hooks: bounceHooks(),
 	},
 	layout: layout{
-		row:  bounceFull + 1,
-		read: []string{"counts", "names"},
+		row:   bounceRow,
+		read:  []string{"counts", "names", "tasks"},
+		reset: []string{"begun"},
 		events: func(row counts) uint64 {
-			n := row.sum(bounceReturns)
+			n := row.sum(bounceReturns) + row.sum(bounceRuns)
+			for op := BounceUnmap; op < bounceOperations; op++ {
+				n += row.sum(bounceUntimed + int(op))
+				for context := range bounceContexts {
+					n += row.sum(bounceTime(op, context))
+				}
+			}
 			for slot := range bounceDevices {
 				n += row.sum(slot*bounceCells + bounceMappings)
 			}
@@ -123,4 +193,103 @@ func deviceName(raw []byte, slot int) string {
 // since the program was attached; false if that is not counted.
 func (c BounceCounts) Full() (uint64, bool) {
 	return c.counts().sum(bounceFull), c.has(hookFull)
+}
+
+// bounceTime is the first cell of an operation in a context.
+func bounceTime(op BounceOperation, context int) int {
+	return bounceTimes + (int(op)*bounceContexts+context)*bounceTimeCells
+}
+
+// timed reports whether both ends of an operation's functions are seen.
+func (c BounceCounts) timed(op BounceOperation) bool {
+	if op == BounceMap {
+		return c.has(hookFull) && c.has(entryOf(hookFull))
+	}
+	for _, s := range bounceSpans {
+		if s.operation == op && !(c.has(entryOf(s.function)) && c.has(exitOf(s.function))) {
+			return false
+		}
+	}
+	return true
+}
+
+// Timed reports whether the time of all operations is counted.
+func (c BounceCounts) Timed() bool {
+	return c.timed(BounceMap) && c.timed(BounceUnmap) && c.timed(BounceSync)
+}
+
+// Times emits how often the kernel's functions did an operation in a context, and how
+// long that took in seconds, since the program was attached.
+func (c BounceCounts) Times(emit func(op BounceOperation, context int, calls uint64, seconds float64)) {
+	cells := c.counts()
+	for op := range bounceOperations {
+		if !c.timed(op) {
+			continue
+		}
+		for context := range bounceContexts {
+			at := bounceTime(op, context)
+			emit(op, context, cells.sum(at), float64(cells.sum(at+1))/1e9)
+		}
+	}
+}
+
+// Untimed is the number of calls whose beginning was not known at their end.
+func (c BounceCounts) Untimed() (n uint64) {
+	for op := range int(bounceOperations) {
+		n += c.counts().sum(bounceUntimed + op)
+	}
+	return n
+}
+
+// ByTask emits what processes did in their own context: activity is InKernel with the
+// name of a system call, or InThread. It returns the calls that were folded, as
+// their table was full.
+func (c BounceCounts) ByTask(emit func(process string, in Activity, call string, calls uint64, seconds float64)) (folded uint64) {
+	type key struct {
+		process string
+		in      Activity
+		call    string
+	}
+	type total struct{ calls, nanoseconds uint64 }
+	cells, raw := c.counts(), c.maps["tasks"]
+	totals := map[key]total{}
+	var order []key
+	for slot := range bounceTasks {
+		at := bounceByTask + slot*bounceTimeCells
+		calls := cells.sum(at)
+		if calls == 0 {
+			continue
+		}
+		k := key{process: Other, in: Folded}
+		if b := slot * bounceDoingLen; slot > 0 && b+bounceDoingLen <= len(raw) {
+			name, _, _ := bytes.Cut(raw[b:b+16], []byte{0})
+			k.process = metric.Label(string(name))
+			k.in, k.call = bounceActivity(int(binary.NativeEndian.Uint32(raw[b+16:])))
+		}
+		if k.process == Other {
+			folded += calls
+		}
+		t, known := totals[k]
+		if !known {
+			order = append(order, k)
+		}
+		totals[k] = total{t.calls + calls, t.nanoseconds + cells.sum(at+1)}
+	}
+	for _, k := range order {
+		emit(k.process, k.in, k.call, totals[k].calls, float64(totals[k].nanoseconds)/1e9)
+	}
+	return folded
+}
+
+// bounceActivity is what a call's number of bounce.bpf.c means.
+func bounceActivity(call int) (in Activity, name string) {
+	switch {
+	case call == bounceCallThread:
+		return InThread, ""
+	case call == bounceCallCompat:
+		return InKernel, "compat"
+	case call < bounceMostCalls:
+		return InKernel, SyscallName(call)
+	}
+	return InKernel, "unknown"
 }

@@ -13,26 +13,69 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type bounceBegun struct {
+	_     structs.HostLayout
+	Whose uint64
+	At    uint64
+}
+
 type bounceDeviceName struct {
 	_    structs.HostLayout
 	Text [48]int8
+}
+
+type bounceDoing struct {
+	_      structs.HostLayout
+	Name   [16]int8
+	Call   uint32
+	Unused uint32
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	bounceMapCounts           = "counts"
-	bounceMapDevices          = "devices"
-	bounceMapDevicesUsed      = "devices_used"
-	bounceMapNames            = "names"
-	bounceProgBouncedBtf      = "bounced_btf"
-	bounceProgBouncedNameless = "bounced_nameless"
-	bounceProgBouncedRaw      = "bounced_raw"
-	bounceProgFullFexit       = "full_fexit"
-	bounceProgFullKretprobe   = "full_kretprobe"
-	bounceVarBankMask         = "bank_mask"
-	bounceVarBanksShared      = "banks_shared"
+	bounceMapBegun               = "begun"
+	bounceMapCounts              = "counts"
+	bounceMapDevices             = "devices"
+	bounceMapDevicesUsed         = "devices_used"
+	bounceMapDoings              = "doings"
+	bounceMapNames               = "names"
+	bounceMapTasks               = "tasks"
+	bounceMapTasksUsed           = "tasks_used"
+	bounceProgBouncedBtf         = "bounced_btf"
+	bounceProgBouncedNameless    = "bounced_nameless"
+	bounceProgBouncedRaw         = "bounced_raw"
+	bounceProgCpuFentry          = "cpu_fentry"
+	bounceProgCpuFexit           = "cpu_fexit"
+	bounceProgCpuKprobe          = "cpu_kprobe"
+	bounceProgCpuKretprobe       = "cpu_kretprobe"
+	bounceProgCpuOldFentry       = "cpu_old_fentry"
+	bounceProgCpuOldFexit        = "cpu_old_fexit"
+	bounceProgCpuOldKprobe       = "cpu_old_kprobe"
+	bounceProgCpuOldKretprobe    = "cpu_old_kretprobe"
+	bounceProgDeviceFentry       = "device_fentry"
+	bounceProgDeviceFexit        = "device_fexit"
+	bounceProgDeviceKprobe       = "device_kprobe"
+	bounceProgDeviceKretprobe    = "device_kretprobe"
+	bounceProgDeviceOldFentry    = "device_old_fentry"
+	bounceProgDeviceOldFexit     = "device_old_fexit"
+	bounceProgDeviceOldKprobe    = "device_old_kprobe"
+	bounceProgDeviceOldKretprobe = "device_old_kretprobe"
+	bounceProgFullFexit          = "full_fexit"
+	bounceProgFullKretprobe      = "full_kretprobe"
+	bounceProgMapFentry          = "map_fentry"
+	bounceProgMapKprobe          = "map_kprobe"
+	bounceProgUnmapFentry        = "unmap_fentry"
+	bounceProgUnmapFexit         = "unmap_fexit"
+	bounceProgUnmapKprobe        = "unmap_kprobe"
+	bounceProgUnmapKretprobe     = "unmap_kretprobe"
+	bounceProgUnmapOldFentry     = "unmap_old_fentry"
+	bounceProgUnmapOldFexit      = "unmap_old_fexit"
+	bounceProgUnmapOldKprobe     = "unmap_old_kprobe"
+	bounceProgUnmapOldKretprobe  = "unmap_old_kretprobe"
+	bounceVarBankMask            = "bank_mask"
+	bounceVarBanksShared         = "banks_shared"
 )
 
 // loadBounce returns the embedded CollectionSpec for bounce.
@@ -77,21 +120,51 @@ type bounceSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bounceProgramSpecs struct {
-	BouncedBtf      *ebpf.ProgramSpec `ebpf:"bounced_btf"`
-	BouncedNameless *ebpf.ProgramSpec `ebpf:"bounced_nameless"`
-	BouncedRaw      *ebpf.ProgramSpec `ebpf:"bounced_raw"`
-	FullFexit       *ebpf.ProgramSpec `ebpf:"full_fexit"`
-	FullKretprobe   *ebpf.ProgramSpec `ebpf:"full_kretprobe"`
+	BouncedBtf         *ebpf.ProgramSpec `ebpf:"bounced_btf"`
+	BouncedNameless    *ebpf.ProgramSpec `ebpf:"bounced_nameless"`
+	BouncedRaw         *ebpf.ProgramSpec `ebpf:"bounced_raw"`
+	CpuFentry          *ebpf.ProgramSpec `ebpf:"cpu_fentry"`
+	CpuFexit           *ebpf.ProgramSpec `ebpf:"cpu_fexit"`
+	CpuKprobe          *ebpf.ProgramSpec `ebpf:"cpu_kprobe"`
+	CpuKretprobe       *ebpf.ProgramSpec `ebpf:"cpu_kretprobe"`
+	CpuOldFentry       *ebpf.ProgramSpec `ebpf:"cpu_old_fentry"`
+	CpuOldFexit        *ebpf.ProgramSpec `ebpf:"cpu_old_fexit"`
+	CpuOldKprobe       *ebpf.ProgramSpec `ebpf:"cpu_old_kprobe"`
+	CpuOldKretprobe    *ebpf.ProgramSpec `ebpf:"cpu_old_kretprobe"`
+	DeviceFentry       *ebpf.ProgramSpec `ebpf:"device_fentry"`
+	DeviceFexit        *ebpf.ProgramSpec `ebpf:"device_fexit"`
+	DeviceKprobe       *ebpf.ProgramSpec `ebpf:"device_kprobe"`
+	DeviceKretprobe    *ebpf.ProgramSpec `ebpf:"device_kretprobe"`
+	DeviceOldFentry    *ebpf.ProgramSpec `ebpf:"device_old_fentry"`
+	DeviceOldFexit     *ebpf.ProgramSpec `ebpf:"device_old_fexit"`
+	DeviceOldKprobe    *ebpf.ProgramSpec `ebpf:"device_old_kprobe"`
+	DeviceOldKretprobe *ebpf.ProgramSpec `ebpf:"device_old_kretprobe"`
+	FullFexit          *ebpf.ProgramSpec `ebpf:"full_fexit"`
+	FullKretprobe      *ebpf.ProgramSpec `ebpf:"full_kretprobe"`
+	MapFentry          *ebpf.ProgramSpec `ebpf:"map_fentry"`
+	MapKprobe          *ebpf.ProgramSpec `ebpf:"map_kprobe"`
+	UnmapFentry        *ebpf.ProgramSpec `ebpf:"unmap_fentry"`
+	UnmapFexit         *ebpf.ProgramSpec `ebpf:"unmap_fexit"`
+	UnmapKprobe        *ebpf.ProgramSpec `ebpf:"unmap_kprobe"`
+	UnmapKretprobe     *ebpf.ProgramSpec `ebpf:"unmap_kretprobe"`
+	UnmapOldFentry     *ebpf.ProgramSpec `ebpf:"unmap_old_fentry"`
+	UnmapOldFexit      *ebpf.ProgramSpec `ebpf:"unmap_old_fexit"`
+	UnmapOldKprobe     *ebpf.ProgramSpec `ebpf:"unmap_old_kprobe"`
+	UnmapOldKretprobe  *ebpf.ProgramSpec `ebpf:"unmap_old_kretprobe"`
 }
 
 // bounceMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type bounceMapSpecs struct {
+	Begun       *ebpf.MapSpec `ebpf:"begun"`
 	Counts      *ebpf.MapSpec `ebpf:"counts"`
 	Devices     *ebpf.MapSpec `ebpf:"devices"`
 	DevicesUsed *ebpf.MapSpec `ebpf:"devices_used"`
+	Doings      *ebpf.MapSpec `ebpf:"doings"`
 	Names       *ebpf.MapSpec `ebpf:"names"`
+	Tasks       *ebpf.MapSpec `ebpf:"tasks"`
+	TasksUsed   *ebpf.MapSpec `ebpf:"tasks_used"`
 }
 
 // bounceVariableSpecs contains global variables before they are loaded into the kernel.
@@ -122,18 +195,26 @@ func (o *bounceObjects) Close() error {
 //
 // It can be passed to loadBounceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bounceMaps struct {
+	Begun       *ebpf.Map `ebpf:"begun"`
 	Counts      *ebpf.Map `ebpf:"counts"`
 	Devices     *ebpf.Map `ebpf:"devices"`
 	DevicesUsed *ebpf.Map `ebpf:"devices_used"`
+	Doings      *ebpf.Map `ebpf:"doings"`
 	Names       *ebpf.Map `ebpf:"names"`
+	Tasks       *ebpf.Map `ebpf:"tasks"`
+	TasksUsed   *ebpf.Map `ebpf:"tasks_used"`
 }
 
 func (m *bounceMaps) Close() error {
 	return _BounceClose(
+		m.Begun,
 		m.Counts,
 		m.Devices,
 		m.DevicesUsed,
+		m.Doings,
 		m.Names,
+		m.Tasks,
+		m.TasksUsed,
 	)
 }
 
@@ -149,11 +230,37 @@ type bounceVariables struct {
 //
 // It can be passed to loadBounceObjects or ebpf.CollectionSpec.LoadAndAssign.
 type bouncePrograms struct {
-	BouncedBtf      *ebpf.Program `ebpf:"bounced_btf"`
-	BouncedNameless *ebpf.Program `ebpf:"bounced_nameless"`
-	BouncedRaw      *ebpf.Program `ebpf:"bounced_raw"`
-	FullFexit       *ebpf.Program `ebpf:"full_fexit"`
-	FullKretprobe   *ebpf.Program `ebpf:"full_kretprobe"`
+	BouncedBtf         *ebpf.Program `ebpf:"bounced_btf"`
+	BouncedNameless    *ebpf.Program `ebpf:"bounced_nameless"`
+	BouncedRaw         *ebpf.Program `ebpf:"bounced_raw"`
+	CpuFentry          *ebpf.Program `ebpf:"cpu_fentry"`
+	CpuFexit           *ebpf.Program `ebpf:"cpu_fexit"`
+	CpuKprobe          *ebpf.Program `ebpf:"cpu_kprobe"`
+	CpuKretprobe       *ebpf.Program `ebpf:"cpu_kretprobe"`
+	CpuOldFentry       *ebpf.Program `ebpf:"cpu_old_fentry"`
+	CpuOldFexit        *ebpf.Program `ebpf:"cpu_old_fexit"`
+	CpuOldKprobe       *ebpf.Program `ebpf:"cpu_old_kprobe"`
+	CpuOldKretprobe    *ebpf.Program `ebpf:"cpu_old_kretprobe"`
+	DeviceFentry       *ebpf.Program `ebpf:"device_fentry"`
+	DeviceFexit        *ebpf.Program `ebpf:"device_fexit"`
+	DeviceKprobe       *ebpf.Program `ebpf:"device_kprobe"`
+	DeviceKretprobe    *ebpf.Program `ebpf:"device_kretprobe"`
+	DeviceOldFentry    *ebpf.Program `ebpf:"device_old_fentry"`
+	DeviceOldFexit     *ebpf.Program `ebpf:"device_old_fexit"`
+	DeviceOldKprobe    *ebpf.Program `ebpf:"device_old_kprobe"`
+	DeviceOldKretprobe *ebpf.Program `ebpf:"device_old_kretprobe"`
+	FullFexit          *ebpf.Program `ebpf:"full_fexit"`
+	FullKretprobe      *ebpf.Program `ebpf:"full_kretprobe"`
+	MapFentry          *ebpf.Program `ebpf:"map_fentry"`
+	MapKprobe          *ebpf.Program `ebpf:"map_kprobe"`
+	UnmapFentry        *ebpf.Program `ebpf:"unmap_fentry"`
+	UnmapFexit         *ebpf.Program `ebpf:"unmap_fexit"`
+	UnmapKprobe        *ebpf.Program `ebpf:"unmap_kprobe"`
+	UnmapKretprobe     *ebpf.Program `ebpf:"unmap_kretprobe"`
+	UnmapOldFentry     *ebpf.Program `ebpf:"unmap_old_fentry"`
+	UnmapOldFexit      *ebpf.Program `ebpf:"unmap_old_fexit"`
+	UnmapOldKprobe     *ebpf.Program `ebpf:"unmap_old_kprobe"`
+	UnmapOldKretprobe  *ebpf.Program `ebpf:"unmap_old_kretprobe"`
 }
 
 func (p *bouncePrograms) Close() error {
@@ -161,8 +268,34 @@ func (p *bouncePrograms) Close() error {
 		p.BouncedBtf,
 		p.BouncedNameless,
 		p.BouncedRaw,
+		p.CpuFentry,
+		p.CpuFexit,
+		p.CpuKprobe,
+		p.CpuKretprobe,
+		p.CpuOldFentry,
+		p.CpuOldFexit,
+		p.CpuOldKprobe,
+		p.CpuOldKretprobe,
+		p.DeviceFentry,
+		p.DeviceFexit,
+		p.DeviceKprobe,
+		p.DeviceKretprobe,
+		p.DeviceOldFentry,
+		p.DeviceOldFexit,
+		p.DeviceOldKprobe,
+		p.DeviceOldKretprobe,
 		p.FullFexit,
 		p.FullKretprobe,
+		p.MapFentry,
+		p.MapKprobe,
+		p.UnmapFentry,
+		p.UnmapFexit,
+		p.UnmapKprobe,
+		p.UnmapKretprobe,
+		p.UnmapOldFentry,
+		p.UnmapOldFexit,
+		p.UnmapOldKprobe,
+		p.UnmapOldKretprobe,
 	)
 }
 

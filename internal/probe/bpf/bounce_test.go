@@ -70,7 +70,7 @@ func TestBouncedBytesAreExact(t *testing.T) {
 				probetest.Skip(t, "", errors.New("kernel lockdown forbids reading names"))
 			}
 			one := *Bounce
-			one.hooks = []hook{{name: hookBounced, variants: []variant{v}}, Bounce.hooks[1]}
+			one.hooks = append([]hook{{name: hookBounced, variants: []variant{v}}}, Bounce.hooks[1:]...)
 			c := openProgram(t, &one, Limits{})
 			name := device
 			if v.program == "bounced_nameless" {
@@ -113,7 +113,45 @@ func TestBouncedBytesAreExact(t *testing.T) {
 			if returns := c.counts().sum(bounceReturns); c.has(hookFull) && returns < mappings {
 				t.Errorf("saw %d results of %s for %d mappings", returns, hookFull, mappings)
 			}
+			checkTimes(t, BounceCounts{c}, mappings)
 		})
+	}
+}
+
+// checkTimes checks the times of mappings that this thread requested, all but a few of
+// the whole machine's.
+func checkTimes(t *testing.T, c BounceCounts, mappings uint64) {
+	t.Helper()
+	if !c.Timed() {
+		t.Errorf("this kernel's functions are not timed: %v", c.Lost)
+		return
+	}
+	var calls [bounceOperations]uint64
+	var inTask uint64
+	c.Times(func(op BounceOperation, context int, n uint64, seconds float64) {
+		t.Logf("%s, %s: %d calls, %.3g s", BounceOperations[op], BounceContexts[context], n, seconds)
+		calls[op] += n
+		if context == 0 {
+			inTask += n
+		}
+		// Emulated, a call takes tens of microseconds.
+		if (n > 0) != (seconds > 0) || seconds > float64(n)*5e-3 {
+			t.Errorf("%d calls took %g s", n, seconds)
+		}
+	})
+	if calls[BounceMap] < mappings || calls[BounceUnmap] < mappings || calls[BounceMap] > mappings+mappings/10 {
+		t.Errorf("%v calls for %d mappings", calls, mappings)
+	}
+	var mine, all uint64
+	folded := c.ByTask(func(process string, in Activity, call string, n uint64, seconds float64) {
+		t.Logf("%s %s %s: %d calls, %.3g s", process, in, call, n, seconds)
+		// With a scheduler, requests are dispatched by a thread of the kernel's.
+		if all += n; process == "bpf.test" && in == InKernel && call == "pread64" || in == InThread {
+			mine += n
+		}
+	})
+	if mine < mappings || all != inTask || folded != 0 || c.Untimed() > calls[BounceMap]/100 {
+		t.Errorf("this program and kernel threads made %d of %d mappings; %d calls of tasks, %d by task, %d folded, %d not timed", mine, mappings, inTask, all, folded, c.Untimed())
 	}
 }
 
@@ -252,7 +290,18 @@ func requests(t *testing.T, disk string) int {
 
 func TestBounceDecode(t *testing.T) {
 	name := func(s string) string { return (s + strings.Repeat("\x00", bounceNameLen))[:bounceNameLen] }
-	cells := make([]byte, 8*(bounceFull+1))
+	cells := make([]byte, 8*bounceRow)
+	// Two slots of the same thread, which two CPUs took at once, and one without a name.
+	tasks := make([]byte, bounceTasks*bounceDoingLen)
+	for slot, call := range map[int]byte{1: 0, 2: 0, 3: 1} {
+		at := slot * bounceDoingLen
+		copy(tasks[at:], "dd")
+		tasks[at+16] = call
+	}
+	for slot := range 4 {
+		cells[8*(bounceByTask+slot*bounceTimeCells)] = 1
+		cells[8*(bounceByTask+slot*bounceTimeCells)+8] = byte(slot + 1)
+	}
 	for _, slot := range []int{0, 1, 2, 3, 64} {
 		cells[8*(slot*bounceCells+bounceMappings)] = 1
 		cells[8*(slot*bounceCells+bounceBytes)] = byte(10 + slot)
@@ -264,7 +313,7 @@ func TestBounceDecode(t *testing.T) {
 		text := name("") + name("0000:00:04.0") + name("x\xff") + name("x\xfe")
 		text += strings.Repeat(name("unused"), 60) + name(c.last)
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": cells, "names": []byte(text)}, nil
+			return map[string][]byte{"counts": cells, "names": []byte(text), "tasks": tasks}, nil
 		}}
 		counters, err := Bounce.Open(h)
 		if err != nil {
@@ -281,6 +330,13 @@ func TestBounceDecode(t *testing.T) {
 		if want := [2]uint64{1, 74}; c.last != "" && (got[c.last] != want || got[Other] != [2]uint64{1, 10}) {
 			t.Errorf("last slot %q: %v", c.last, got)
 		}
+		var by []string
+		n := BounceCounts{counters}.ByTask(func(process string, in Activity, call string, calls uint64, seconds float64) {
+			by = append(by, fmt.Sprintf("%s %s %s %d %.0fns", process, in, call, calls, seconds*1e9))
+		})
+		if want := "[other other  1 1ns dd kernel read 2 5ns dd kernel write 1 4ns]"; fmt.Sprint(by) != want || n != 1 {
+			t.Errorf("%d folded, by task %v, want %v", n, by, want)
+		}
 	}
 }
 
@@ -291,7 +347,7 @@ func FuzzBounceDecode(f *testing.F) {
 	f.Add([]byte(strings.Repeat("\xff", 4099)), []byte(strings.Repeat("\xff", 999)))
 	f.Fuzz(func(t *testing.T, counts, names []byte) {
 		h := &host.Host{Maps: func(string) (map[string][]byte, error) {
-			return map[string][]byte{"counts": counts, "names": names}, nil
+			return map[string][]byte{"counts": counts, "names": names, "tasks": names}, nil
 		}}
 		c, err := Bounce.Open(h)
 		if err != nil {
@@ -303,6 +359,7 @@ func FuzzBounceDecode(f *testing.F) {
 			}
 		})
 		BounceCounts{c}.Full()
+		BounceCounts{c}.ByTask(func(string, Activity, string, uint64, float64) {})
 		c.Spent()
 	})
 }

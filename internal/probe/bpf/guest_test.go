@@ -50,9 +50,13 @@ func onceRead(name string) func() (string, error) {
 // only the first: each is there for a kernel without the ones before.
 func TestGuestFunctionsAttach(t *testing.T) {
 	for _, p := range []*Program{GuestMemory(true), GuestExits(false), GuestReports(TDReport), Bounce} {
+		spec, err := p.load()
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, hk := range p.hooks {
-			function, _, _ := strings.Cut(hk.name, " ")
 			for _, v := range hk.variants {
+				function := spec.Programs[v.program].AttachTo
 				if strings.HasSuffix(v.program, "_btf") || strings.HasSuffix(v.program, "_raw") || strings.HasSuffix(v.program, "_nameless") {
 					continue
 				}
@@ -61,7 +65,7 @@ func TestGuestFunctionsAttach(t *testing.T) {
 					one := *p
 					one.hooks = []hook{{name: hk.name, variants: []variant{v}}}
 					c, err := one.Open(local)
-					if v.program == "full_fexit" && errors.Is(err, ebpf.ErrNotSupported) {
+					if function == hookFull && errors.Is(err, ebpf.ErrNotSupported) {
 						probetest.Skip(t, "", fmt.Errorf("this kernel's %s has more arguments than can be traced: %w", function, err))
 					}
 					if err != nil {

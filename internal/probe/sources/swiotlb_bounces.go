@@ -20,16 +20,28 @@ var (
 		"Mappings that requested a bounce buffer since the monitor started, by device, including failed ones (tracepoint swiotlb:swiotlb_bounced).", "device")
 	bounceFailures = counter("tee_swiotlb_mapping_failures_total",
 		"Mappings that got no bounce buffer since the monitor started because the pool was full; the I/O fails or is retried (result of swiotlb_tbl_map_single).")
+	bounceTime = counter("tee_swiotlb_seconds_total",
+		"Time in the kernel's functions that map, unmap and sync bounce buffers in seconds since the monitor started, copies included, by operation and by context: task is a system call or a kernel thread, interrupt an interrupt or a page fault (kernel functions swiotlb_tbl_map_single, swiotlb_tbl_unmap_single, swiotlb_sync_single_for_*).",
+		"operation", "context")
+	bounceOperations = counter("tee_swiotlb_operations_total",
+		"Calls of the kernel's functions that map, unmap and sync bounce buffers since the monitor started, by operation and context; those of tee_swiotlb_seconds_total.",
+		"operation", "context")
+	bounceProcessTime = counter("tee_swiotlb_process_seconds_total",
+		"Time in the kernel's functions that map, unmap and sync bounce buffers in seconds since the monitor started, by the process in whose context they ran, in a system call (mode kernel, with its name) or as a kernel thread (mode thread, such as the kworker that dispatches requests for others); a part of tee_swiotlb_seconds_total, whose rest is in interrupts and page faults.",
+		"process", "mode", "call")
+	bounceProcessOperations = counter("tee_swiotlb_process_operations_total",
+		"Calls of the kernel's functions that map, unmap and sync bounce buffers since the monitor started, by the process in whose context they ran, mode and system call; those of tee_swiotlb_process_seconds_total.",
+		"process", "mode", "call")
 )
 
 var swiotlbBounces = probe.Source{
 	Name:    "swiotlb_bounces",
-	Doc:     "Bytes through bounce buffers by device, and mappings that found the pool full",
-	Metrics: []*metric.Desc{bouncedBytes, bouncedMappings, bounceFailures},
+	Doc:     "Bytes through bounce buffers by device, the time that they take, and mappings that found the pool full",
+	Metrics: []*metric.Desc{bouncedBytes, bouncedMappings, bounceFailures, bounceTime, bounceOperations, bounceProcessTime, bounceProcessOperations},
 	Needs:   functionNeeds,
-	Kernels: "Linux 5.17 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_INFO_BTF; failures need CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, or CONFIG_KPROBES on x86-64, as before 6.4; under lockdown in confidentiality mode all devices are other",
-	Cost:    "two runs for each mapping, the one that reads the device's name about 0.15 us (kernel run-time statistics of runs on request, Linux 6.18 in a VM), while the copy takes at least as long; 1.1 kB for each CPU and 6 kB; nothing where nothing bounces",
-	Blind:   "the copies themselves, so not what a sync of a mapped buffer copies again; buffers from pools that belong to one device",
+	Kernels: "Linux 5.17 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_INFO_BTF; failures and times need CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, or CONFIG_KPROBES on x86-64, as before 6.4; under lockdown in confidentiality mode all devices are other",
+	Cost:    "five runs for each mapping, the one that reads the device's name about 0.15 us (kernel run-time statistics of runs on request, Linux 6.18 in a VM), while the copy takes at least as long; 5.3 kB for each CPU and 45 kB; nothing where nothing bounces",
+	Blind:   "the number of bytes that a sync of a mapped buffer copies again (its time is counted); for which process an interrupt or a kernel thread works; which page faults need them; buffers from pools that belong to one device. An interrupt during a call counts in its time",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {
 			return nil, err
@@ -39,8 +51,8 @@ var swiotlbBounces = probe.Source{
 			return nil, err
 		}
 		if _, outside := confidentialGuest(facts); outside != nil {
-			// If a pool is rarely used, it does not matter that its failures cannot be
-			// counted.
+			// If a pool is rarely used, it does not matter that its failures and times
+			// cannot be counted.
 			c.Lost = nil
 		}
 		b := &bounceReader{counters: counters{Counters: c, labels: map[[3]string][]string{}}}
@@ -53,6 +65,8 @@ var swiotlbBounces = probe.Source{
 type bounceReader struct {
 	counters
 	nameless uint64
+	// untimed and timed are the calls of which the time is not known, and is.
+	untimed, timed uint64
 }
 
 func (b *bounceReader) send(_ *counters, emit emitter) (folded uint64) {
@@ -65,12 +79,32 @@ func (b *bounceReader) send(_ *counters, emit emitter) (folded uint64) {
 	if n, ok := counts.Full(); ok {
 		emit.send(bounceFailures, float64(n))
 	}
-	return folded
+	b.timed, b.untimed = 0, counts.Untimed()
+	counts.Times(func(op bpf.BounceOperation, context int, calls uint64, seconds float64) {
+		l := b.label(bpf.BounceOperations[op], bpf.BounceContexts[context])
+		emit.send(bounceTime, seconds, l...)
+		emit.send(bounceOperations, float64(calls), l...)
+		b.timed += calls
+	})
+	if !counts.Timed() {
+		return folded
+	}
+	return folded + counts.ByTask(func(process string, in bpf.Activity, call string, calls uint64, seconds float64) {
+		l := b.label(process, string(in), call)
+		emit.send(bounceProcessTime, seconds, l...)
+		emit.send(bounceProcessOperations, float64(calls), l...)
+	})
 }
+
+// mostUntimed is the part of the calls whose time may be unknown without a word.
+const mostUntimed = 0.01
 
 // Read implements probe.Reader.
 func (b *bounceReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	err := b.counters.Read(ctx, emit)
+	if all := b.timed + b.untimed; float64(b.untimed) > mostUntimed*float64(all) {
+		err = errors.Join(err, fmt.Errorf("the time of %d calls of %d is not known: tee_swiotlb_seconds_total is too low", b.untimed, all))
+	}
 	if b.nameless == 0 {
 		return err
 	}
