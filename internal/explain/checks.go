@@ -62,6 +62,10 @@ func (l *Ledger) checks(rows []row) []Check {
 		sampled := l.sampled("cpu", l.total(CPUSamples, with("mode", "fault")))
 		add(driver.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, driver, sampled, "faults on enclave memory by the SGX driver's clock, against the time sampled in page faults")
 	}
+	if bounced := exactly(l.total(ProcessBounceTime, everything)); bounced.Value > 0 {
+		sampled := l.sampled("cpu", l.total(CPUSamples, func(e Event) bool { return e.Label("mode") != "user" }))
+		add(bounced.Value <= (1+bookkeeping+l.stolenShare())*sampled.High, bounced, sampled, "bounce buffers in its own calls by their clock, against the time sampled in the kernel")
+	}
 	kernel = kernel.plus(l.sampled("cpu", l.total(CPUSamples, func(e Event) bool {
 		return unattributed(e) || e.Label("mode") == "kernel" && inRegion(e)
 	})))

@@ -196,6 +196,8 @@ func (e Event) Title() string {
 		return "CPU time"
 	case e.Metric == EnclaveFaults:
 		return "faults on enclave memory"
+	case e.Metric == BounceTime && e.Label("operation") != "":
+		return fmt.Sprintf("bounce buffers (%s, in context %s)", e.Label("operation"), e.Label("context"))
 	case e.Metric == EnclaveEntries && e.Label("runtime") != "":
 		return "enclave entries (" + plain(e.Label("runtime")) + ")"
 	case e.Metric == EnclaveExits && e.Label("runtime") != "":

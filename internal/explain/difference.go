@@ -291,9 +291,11 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 		}
 		a.UnitLow, a.UnitHigh = &l.costlier.Low, &l.costlier.High
 		return took(*l.costlier)
-	case waiting(e):
+	case waiting(e), e.Metric == BounceTime && e != e.Total():
 		a.Seconds = &delta // of its own, as rows are sorted
 		return ""
+	case (e.Metric == BouncedBytes || e.Metric == ProcessBounceTime) && l.has(BounceTime):
+		return "its time is part of " + BounceTime
 	case l.hidden && (e.Metric == CallCount || e.Metric == SwitchCount):
 		return "it is the environment's own, and a part of what a system call costs in it"
 	case e.Metric == CPUAccount:
@@ -400,6 +402,9 @@ func (k *Catalog) Because(c *result.Comparison, rows []result.Attribution) strin
 
 // more says by how much an operation has more of a row's events, and what each costs.
 func more(a *result.Attribution) string {
+	if a.Metric == BounceTime {
+		return fmt.Sprintf("%+.3g µs in %s per operation", a.Delta*1e6, eventOf(a).Title())
+	}
 	if a.UnitCost == nil {
 		return fmt.Sprintf("%+.3g µs asleep in %s per operation", a.Delta*1e6, eventOf(a).Label("call"))
 	}

@@ -103,11 +103,13 @@ const (
 
 // The metrics of what a TEE does: of the process, and of its whole machine.
 const (
-	EnclaveFaults     = "tee_sgx_process_enclave_faults_total"
-	EnclavePages      = "tee_sgx_process_epc_pages_total"
-	EnclaveEntries    = "tee_sgx_enclave_entries_total"
-	EnclaveExits      = "tee_sgx_enclave_exits_total"
-	EnclaveAsyncExits = "tee_sgx_enclave_async_exits_total"
+	EnclaveFaults      = "tee_sgx_process_enclave_faults_total"
+	EnclavePages       = "tee_sgx_process_epc_pages_total"
+	EnclaveEntries     = "tee_sgx_enclave_entries_total"
+	EnclaveExits       = "tee_sgx_enclave_exits_total"
+	EnclaveAsyncExits  = "tee_sgx_enclave_async_exits_total"
+	ProcessBounceTime  = "tee_swiotlb_process_seconds_total"
+	ProcessBounceCalls = "tee_swiotlb_process_operations_total"
 
 	EnclaveFaultTime = "tee_sgx_enclave_fault_duration_seconds"
 	ReclaimTime      = "tee_sgx_epc_reclaim_duration_seconds"
@@ -115,6 +117,8 @@ const (
 	VMExitTime       = "tee_vm_exit_duration_seconds"
 	GuestExceptions  = "tee_guest_exceptions_total"
 	BouncedBytes     = "tee_swiotlb_bounced_bytes_total"
+	BounceTime       = "tee_swiotlb_seconds_total"
+	BounceCalls      = "tee_swiotlb_operations_total"
 	ConversionTime   = "tee_private_memory_conversion_duration_seconds"
 	AcceptedBytes    = "tee_memory_accepted_bytes_total"
 	StagedBytes      = "tee_gpu_bounce_bytes_per_second"

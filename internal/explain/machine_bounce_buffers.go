@@ -1,11 +1,61 @@
 package explain
 
+import (
+	"fmt"
+
+	"github.com/teescope/teescope/internal/findings"
+)
+
 // bounceBuffers are copies between private memory and memory that devices reach
 // (https://docs.kernel.org/core-api/swiotlb.html).
 var bounceBuffers = machineKind{
-	reads: []machineSeries{{name: BouncedBytes, by: "device"}},
+	reads: []machineSeries{{name: BouncedBytes, by: "device"}, {name: BounceTime, by: "operation, context"}, {name: BounceCalls, by: "operation, context"}},
 	rows: func(l *Ledger) []Row {
-		return l.byLabel(Row{ID: "bounce_buffers", Title: "bytes through bounce buffers", Cause: "bounce_buffers"}, BouncedBytes, "device", "bytes/s",
+		whole := Row{ID: "bounce_buffers", Title: "bytes through bounce buffers", Cause: "bounce_buffers"}
+		time := 0.0
+		for _, e := range eventsIn(l.shared, BounceTime) {
+			time += l.shared[e]
+		}
+		if time > 0 {
+			return l.timedBounces(whole, time)
+		}
+		return l.byLabel(whole, BouncedBytes, "device", "bytes/s",
 			"at least: one copy of each byte within the nearest cache; what is read is copied twice")
 	},
+}
+
+// timedBounces is the row where the kernel's functions are timed: by device at the mean
+// price of a byte.
+func (l *Ledger) timedBounces(whole Row, time float64) []Row {
+	bytes := 0.0
+	for _, e := range eventsIn(l.shared, BouncedBytes) {
+		bytes += l.shared[e]
+	}
+	whole.Part, whole.Time = Kernel, exactly(time)
+	whole.Evidence = []findings.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.machineRate(BounceTime))}
+	for _, e := range eventsIn(l.shared, BounceTime) {
+		operation, context := e.Label("operation"), e.Label("context")
+		if v := l.shared[e]; v > 0 {
+			whole.Evidence = append(whole.Evidence, cores(fmt.Sprintf("%s, in context %s", operation, context), v,
+				l.machineRate(BounceTime, matchers("operation", operation, "context", context))))
+		}
+	}
+	if !(bytes > 0) {
+		return []Row{whole}
+	}
+	rate := exactly(bytes)
+	whole.Rate = &rate
+	whole.Unit = &Unit{exactly(time / bytes), Measured, "the time of the kernel's functions of bounce buffers in this window, divided by the bytes"}
+	whole.Evidence = append(whole.Evidence, findings.Evidence{Text: whole.Title, Value: bytes, Unit: "bytes/s", Expr: "sum(" + l.machineRate(BouncedBytes) + ")"})
+	for _, e := range eventsIn(l.shared, BouncedBytes) {
+		if v := l.shared[e]; v > 0 {
+			rate, device := exactly(v), e.Label("device")
+			whole.Rows = append(whole.Rows, Row{ID: whole.ID + ":" + device, Title: device, Part: Kernel, Rate: &rate, Unit: whole.Unit, Time: rate.times(whole.Unit.Amount),
+				Evidence: []findings.Evidence{{Text: device, Value: v, Unit: "bytes/s", Expr: "sum(" + l.machineRate(BouncedBytes, matchers("device", device)) + ")"}}})
+		}
+	}
+	if len(whole.Rows) > 1 {
+		whole.Reason = "devices at the mean price of a byte"
+	}
+	return []Row{whole}
 }

@@ -38,7 +38,8 @@ func calls(l *Ledger) []row {
 		e := event(CallCount, "syscall", name)
 		r := row{event: e, Row: Row{ID: callID + name, Title: name, Part: Kernel, Evidence: l.cpuEvidence("kernel", name)}}
 		r.Time = l.sampled("cpu", l.counted[event(CPUSamples, "mode", "kernel", "call", name)])
-		if v := l.counted[e]; v > 0 {
+		l.lessBounces(&r, "kernel", name)
+		if v := l.counted[e]; v > 0 && r.Time.Value >= 0 {
 			rate := l.rated("syscalls", v)
 			r.unseen(rate, unseen, hides)
 			r.Rate = &rate

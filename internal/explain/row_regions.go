@@ -38,7 +38,9 @@ func otherModes(l *Ledger) (out []row) {
 		{"thread", "thread", "kernel thread"},
 	} {
 		if v := l.total(CPUSamples, with("mode", m.mode)); v > 0 {
-			out = append(out, row{Row: Row{ID: m.id, Title: m.title, Part: Kernel, Time: l.sampled("cpu", v), Evidence: l.modeEvidence(m.mode)}})
+			r := row{Row: Row{ID: m.id, Title: m.title, Part: Kernel, Time: l.sampled("cpu", v), Evidence: l.modeEvidence(m.mode)}}
+			l.lessBounces(&r, m.mode, "")
+			out = append(out, r)
 		}
 	}
 	return out

@@ -19,6 +19,7 @@ var kinds = []func(*Ledger) []row{
 	waits,
 	enclaveFaults,
 	transitions,
+	bounces,
 }
 
 // row is a Row in the making.
@@ -32,6 +33,8 @@ type row struct {
 	hidden Amount
 	// within is the id of the row in whose sampled time this one's is, "" for none.
 	within string
+	// bounced: the time in bounce buffers has been taken out.
+	bounced bool
 }
 
 // own is the id of the row of what a process computes for itself.
@@ -65,7 +68,7 @@ func (l *Ledger) rows() []row {
 		}
 	}
 	// Where more is elsewhere than was seen, the rows explain too much, which the rest shows.
-	return slices.DeleteFunc(out, func(r row) bool { return (r.ID == own || r.ID == "faults") && r.Time.Value <= 0 })
+	return slices.DeleteFunc(out, func(r row) bool { return (r.ID == own || r.ID == "faults" || r.bounced) && r.Time.Value <= 0 })
 }
 
 // give takes the time of a part out of the row in whose sampled time it is. Events that

@@ -58,6 +58,8 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		{"sum by (runtime) (" + l.rate(EnclaveEntries) + ")", count(EnclaveEntries)},
 		{"sum by (runtime) (" + l.rate(EnclaveExits) + ")", count(EnclaveExits)},
 		{"sum by (runtime) (" + l.rate(EnclaveAsyncExits) + ")", count(EnclaveAsyncExits)},
+		{"sum by (mode, call) (" + l.rate(ProcessBounceTime) + ")", count(ProcessBounceTime)},
+		{"sum by (mode, call) (" + l.rate(ProcessBounceCalls) + ")", count(ProcessBounceCalls)},
 		{l.eachOf(EnclaveFaultTime)(l.span), func(p metric.Point) { l.faultTime = exactly(p.Value) }},
 		{l.unsteady(l.eachOf(EnclaveFaultTime)), func(p metric.Point) { l.faultTime = l.faultTime.within(p.Value) }},
 		{l.unsteady(l.waiting), func(p metric.Point) { l.unrest[p.Labels["state"]] = p.Value }},

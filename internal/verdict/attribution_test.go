@@ -60,6 +60,7 @@ func TestCause(t *testing.T) {
 	costs := &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 2e-7}, {Event: "switch_same_core", Seconds: 1e-6}, {Event: "fault_write", Seconds: 5e-7}, {Event: "copy_page", Seconds: 2e-7}}}
 	faults, entries := explain.EnclaveFaults, explain.EnclaveEntries+`{runtime="gramine"}`
 	bounced := explain.BouncedBytes + `{device="vda"}`
+	inTask, inInterrupt := explain.BounceTime+`{context="task",operation="map"}`, explain.BounceTime+`{context="interrupt",operation="sync"}`
 	read := syscalls + `{syscall="read"}`
 	for _, c := range []struct {
 		name        string
@@ -80,6 +81,8 @@ func TestCause(t *testing.T) {
 			[]string{"Of the time that an operation saves in gramine-sgx, 50 % went into taking memory from the kernel", "in native (-10 page faults (write) per operation at 500 ns)."}},
 		{"bounce buffers", 2, map[string]float64{read: 1, bounced: 0}, map[string]float64{read: 1, bounced: 81920}, [2]float64{10e-6, 14e-6}, 0, true,
 			[]string{"100 % goes into copying data through bounce buffers", "+8.19e+04 swiotlb bounced bytes (vda) per operation at"}},
+		{"timed bounce buffers", 2, map[string]float64{read: 1, bounced: 0, inTask: 0, inInterrupt: 0}, map[string]float64{read: 1, bounced: 81920, inTask: 1e-6, inInterrupt: 2e-6}, [2]float64{10e-6, 14e-6}, 0.25, true,
+			[]string{"75 % goes into copying data through bounce buffers", "+2 µs in bounce buffers (sync, in context interrupt) per operation, +1 µs in bounce buffers (map, in context task) per operation"}},
 		{"EPC paging", 2, map[string]float64{faults: 0, explain.EnclavePages + `{operation="loaded_back"}`: 0}, map[string]float64{faults: 0.3, explain.EnclavePages + `{operation="loaded_back"}`: 0.3, explain.EnclaveFaultTime + "_sum": 3e-6, explain.EnclaveFaultTime + "_count": 0.3}, [2]float64{10e-6, 14e-6}, 0.25, true,
 			[]string{"75 % goes into loading enclave pages back into the EPC", "+0.3 faults on enclave memory per operation at 10 µs", "fit into the EPC"}},
 		{"enclave transitions", 2, map[string]float64{entries: 0}, map[string]float64{entries: 1}, [2]float64{10e-6, 14e-6}, 1 - 0.75*4.2e-6/4e-6, true,

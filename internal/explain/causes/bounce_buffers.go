@@ -11,5 +11,7 @@ var BounceBuffers = explain.Cause{
 	Doing: "copying data through bounce buffers",
 	Remedy: "Move less data, in larger requests: cache in the guest's memory, compress, and batch. Give the pool room (swiotlb=N on the kernel's command line) where " +
 		"tee_swiotlb_mapping_failures_total grows. Devices that reach private memory by themselves (TDISP, TDX Connect, SEV-TIO) need none.",
-	Speaks: func(e explain.Event, _ explain.Circumstances) bool { return e.Metric == explain.BouncedBytes },
+	Speaks: func(e explain.Event, _ explain.Circumstances) bool {
+		return e.Metric == explain.BouncedBytes || e.Metric == explain.BounceTime || e.Metric == explain.ProcessBounceTime
+	},
 }

@@ -1,0 +1,51 @@
+package explain
+
+import "github.com/teescope/teescope/internal/findings"
+
+// bouncesTimed says where the time of one comes from.
+const bouncesTimed = "their time in this window, divided by their number"
+
+// bounces has a row for what the process spends in the kernel's functions of bounce
+// buffers in its own system calls. What interrupts and threads of the kernel do for it is
+// in the rows of the machine.
+func bounces(l *Ledger) []row {
+	time, calls := l.total(ProcessBounceTime, everything), l.total(ProcessBounceCalls, everything)
+	if !(time > 0 && calls > 0) {
+		return nil
+	}
+	whole := l.bounce(time, calls)
+	whole.ID, whole.Title, whole.TEE = "bounce_buffers", "bounce buffers, in its own calls", true
+	for _, e := range l.events(ProcessBounceTime) {
+		call := e.Label("call")
+		if call == "" {
+			call = plain(e.Label("mode"))
+		}
+		calls := l.counted[event(ProcessBounceCalls, "mode", e.Label("mode"), "call", e.Label("call"))]
+		if l.counted[e] > 0 && calls > 0 {
+			part := l.bounce(l.counted[e], calls, matchers("mode", e.Label("mode"), "call", e.Label("call")))
+			part.ID, part.Title = "bounce_buffers:"+call, "in "+call
+			whole.Rows = append(whole.Rows, part)
+		}
+	}
+	return []row{{event: event(ProcessBounceTime), Row: whole}}
+}
+
+func (l *Ledger) bounce(time, calls float64, more ...string) Row {
+	rate := exactly(calls)
+	return Row{Part: Kernel, Rate: &rate, Time: exactly(time), Unit: &Unit{exactly(time / calls), Measured, bouncesTimed},
+		Evidence: []findings.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.rate(ProcessBounceTime, more...)),
+			perSecond("calls of them", calls, l.rate(ProcessBounceCalls, more...))}}
+}
+
+// lessBounces takes the time in bounce buffers out of the row of a system call or of a
+// kernel thread, in whose sampled time it is.
+func (l *Ledger) lessBounces(r *row, mode, call string) {
+	v := l.counted[event(ProcessBounceTime, "mode", mode, "call", call)]
+	if !(v > 0) {
+		return
+	}
+	r.Time = r.Time.minus(exactly(v))
+	r.Time.Low = max(0, r.Time.Low)
+	r.bounced = true
+	r.Evidence = append(r.Evidence, cores("of it in bounce buffers, a row of its own", v, l.rate(ProcessBounceTime, matchers("mode", mode, "call", call))))
+}
