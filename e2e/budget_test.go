@@ -20,10 +20,9 @@ import (
 func TestBudget(t *testing.T) {
 	needRoot(t)
 	const budget, calls = 0.01, 40_000_000
-	// Counting a call costs 140 ns and the call alone 110 ns, so windows see 0.44 of the rate or
-	// more. Windows closed early see at most twice the rate, and sampling adds its part to both. The
-	// stated error is at most 1.3 for the slowdown, 1 for windows closed early and 0.7 for sampling.
-	const least, most, mostStated = 0.2, 2.0, 3.0
+	// Counting a call costs 140 ns and the call alone 110 ns, so windows see 0.44 of the rate. The
+	// estimate makes up for this, and states 0.2 for it, or 0.4 if the cores are idle at times. The rest is sampling.
+	const least, most, mostStated = 0.4, 1.8, 1.0
 	path := cc(t, "../workloads/events/events.c")
 	m := startMonitor(t, "agent", "--budget", "1%")
 	values := func() map[string]float64 {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/prometheus/procfs"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
@@ -167,7 +168,28 @@ func (o *observer) govern(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { o.engine.Watch(ctx) })
-	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: ownCPU, CPUs: max(1, o.platform.CPUs)})
+	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: ownCPU, CPUs: max(1, o.platform.CPUs), Idle: func() []float64 { return idleTime(o.host) }})
+}
+
+// idleTime is how long each CPU had nothing to do since boot in seconds (/proc/stat), or
+// nil where that cannot be read.
+func idleTime(h *host.Host) []float64 {
+	fs, err := procfs.NewFS(h.Path("/proc"))
+	if err != nil {
+		return nil
+	}
+	st, err := fs.Stat()
+	if err != nil {
+		return nil
+	}
+	var out []float64
+	for cpu, c := range st.CPU {
+		for int64(len(out)) <= cpu {
+			out = append(out, 0)
+		}
+		out[cpu] = c.Idle + c.Iowait
+	}
+	return out
 }
 
 // ownCPU is the CPU time of this process and of the commands it ran, in seconds

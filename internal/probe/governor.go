@@ -15,13 +15,14 @@ import (
 type Budget struct {
 	// Share of each core, as a ratio.
 	Share float64
-	// Period is the control period: 1 s when it is 0. A load that appears from
-	// nothing is counted in full until the period in which it appeared ends.
+	// Period is the control period: 1 s when it is 0.
 	Period time.Duration
 	// Userspace is the CPU time of this process until now in seconds.
 	Userspace func() float64
 	// CPUs is the number of cores that Userspace is spread over.
 	CPUs int
+	// Idle is the time until now that each CPU had nothing to do in seconds, or nil.
+	Idle func() []float64
 }
 
 const (
@@ -34,6 +35,15 @@ const (
 	// leastLook apart.
 	looks     = 16
 	leastLook = time.Millisecond
+	// fullLooks is how often in a period a source that counts everything is checked, for
+	// a load that begins. Each check wakes the process up.
+	fullLooks = 8
+	// credit is how many periods' allowance a source that counts everything may use in
+	// one, so a burst is seen whole that fits on average.
+	credit = 2
+	// saturated is the part of a period that a core may be idle for and still count as
+	// busy all the time; the clock of its idle time has ticks of 10 ms.
+	saturated = 0.03
 	// leastForKernel is the part of the budget that programs in the kernel keep even
 	// if user space uses it up, as a large query may.
 	leastForKernel = 0.25
@@ -71,6 +81,7 @@ type books struct {
 	slack   float64 // what no source was allotted of a core, that windows may use
 	used    float64 // the most of a core that was used in a period since it was asked for
 	known   bool
+	idle    []float64 // of each CPU in seconds, at the end of the last period that had windows
 }
 
 // add puts a source under the governor, attached.
@@ -97,7 +108,7 @@ func (g *governor) remove(t *throttle) {
 func (g *governor) round(t *throttle) coverage {
 	g.books.Lock()
 	defer g.books.Unlock()
-	c := coverage{share: t.last.share, off: t.share == 0, limited: t.share < 1 || t.level < t.wanted, err: math.NaN()}
+	c := coverage{share: t.last.share, off: t.share == 0, err: math.NaN()}
 	switch {
 	case t.periods > 0 && t.blind == t.periods:
 		c.share = 0
@@ -109,9 +120,10 @@ func (g *governor) round(t *throttle) coverage {
 		c.wait = t.share > 0 && t.share < 1
 	}
 	t.counted, t.estimated, t.blind, t.periods = 0, 0, 0, 0
-	if t.share < 1 {
-		c.err = relativeError(t.windows, t.share)
+	if t.share < 1 || c.share < 1 {
+		c.err = relativeError(t.windows)
 	}
+	c.limited = t.share < 1 || c.share < 1 || t.level < t.wanted
 	t.last = c
 	return c
 }
@@ -161,7 +173,9 @@ func (g *governor) plan(now time.Time) {
 type spending struct {
 	events  float64   // since the source was opened
 	seconds []float64 // the same, by core
-	most    float64   // seconds of the period on the busiest core
+	cores   []float64 // seconds of the period, by core
+	most    float64   // the same on the busiest core
+	busy    []bool    // by core: it was never idle; nil if that is not known
 }
 
 // meter reads what the period that ends has cost: its length in seconds and the
@@ -169,22 +183,24 @@ type spending struct {
 func (b *books) meter(now time.Time) (period float64, spent []spending) {
 	period = now.Sub(b.at).Seconds()
 	spent = make([]spending, len(b.sources))
+	busy := b.saturated(period)
 	var cores []float64
 	for i, t := range b.sources {
 		t.note(now)
-		events, seconds := t.reader.Spent()
-		var most float64
-		for cpu, d := range seconds {
+		s := spending{busy: busy}
+		s.events, s.seconds = t.reader.Spent()
+		s.cores = slices.Clone(s.seconds)
+		for cpu := range s.cores {
 			if cpu < len(t.seconds) {
-				d = max(0, d-t.seconds[cpu])
+				s.cores[cpu] = max(0, s.cores[cpu]-t.seconds[cpu])
 			}
 			for len(cores) <= cpu {
 				cores = append(cores, 0)
 			}
-			cores[cpu] += d
-			most = max(most, d)
+			cores[cpu] += s.cores[cpu]
+			s.most = max(s.most, s.cores[cpu])
 		}
-		spent[i] = spending{events, seconds, most}
+		spent[i] = s
 	}
 	user := b.budget.Userspace()
 	if b.known && period > 0 {
@@ -196,6 +212,25 @@ func (b *books) meter(now time.Time) (period float64, spent []spending) {
 	}
 	b.user, b.at, b.known = user, now, true
 	return period, spent
+}
+
+// saturated reports for each CPU whether it was busy for all of the period that ends, or
+// returns nil. It asks only while a source counts in windows.
+func (b *books) saturated(period float64) []bool {
+	if b.budget.Idle == nil || !slices.ContainsFunc(b.sources, func(t *throttle) bool { return t.share < 1 || t.broken }) {
+		b.idle = nil
+		return nil
+	}
+	was := b.idle
+	b.idle = b.budget.Idle()
+	if len(was) != len(b.idle) {
+		return nil
+	}
+	busy := make([]bool, len(was))
+	for cpu := range busy {
+		busy[cpu] = b.idle[cpu]-was[cpu] < saturated*period
+	}
+	return busy
 }
 
 // estimate updates what each source would cost if it counted every event, and the
@@ -313,11 +348,18 @@ func (g *governor) step(now, until time.Time) time.Time {
 	next := until
 	for _, t := range b.sources {
 		on := !t.broken && !now.Before(t.begin) && now.Before(t.end)
-		if on && t.attached && t.share < 1 && t.overdrawn((t.may+b.slack)*b.budget.period().Seconds()) {
+		most := (t.may + b.slack) * b.budget.period().Seconds()
+		if t.share == 1 {
+			most *= credit
+		}
+		limited := !t.steady && b.budget.Share < 1
+		if on && t.attached && limited && t.overdrawn(most) {
 			t.broken, on = true, false
 		}
 		t.set(on, g.now)
 		switch {
+		case t.share == 1 && on && limited:
+			next = earlier(next, now.Add(b.budget.period()/fullLooks))
 		case t.broken || !now.Before(t.end) || t.share == 1:
 		case now.Before(t.begin):
 			next = earlier(next, t.begin)

@@ -32,6 +32,7 @@ type load struct {
 	toggles  int
 	extra    float64 // CPU seconds that every window costs more than its events
 	steady   bool
+	hard     bool // its cores are never idle, so counting slows it
 }
 
 func newLoad(cost float64, rates ...float64) *load {
@@ -63,6 +64,9 @@ func (l *load) advance() {
 	for l.at.Before(now) {
 		d := min(step, now.Sub(l.at))
 		for cpu, r := range l.rate(l.at) {
+			if l.hard && l.attached {
+				r /= 1 + r*l.cost[l.level]
+			}
 			n := r * d.Seconds()
 			l.real += n
 			if l.attached {
@@ -156,7 +160,15 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
-			e.Govern(ctx, Budget{Share: share, Userspace: func() float64 { return 0 }, CPUs: 2})
+			began := time.Now()
+			idle := func() []float64 { // of cores that only a load that never waits uses
+				s := time.Since(began).Seconds()
+				if loads[0].hard {
+					s = 0
+				}
+				return []float64{s, s}
+			}
+			e.Govern(ctx, Budget{Share: share, Userspace: func() float64 { return 0 }, CPUs: 2, Idle: idle})
 			close(done)
 		}()
 		do(e)
@@ -230,6 +242,55 @@ func TestBudgetIsKept(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlowedLoad: a load that keeps its cores busy is slowed by being counted, and the
+// estimate is of what it does otherwise, whatever part of an event's time counting is. The
+// stated error is a third of the difference, and sampling.
+func TestSlowedLoad(t *testing.T) {
+	for _, rate := range []float64{1e6, 8e6} {
+		l := newLoad(140e-9, 0, 0)
+		l.hard = true
+		govern(t, 0.01, []*load{l}, func(e *Engine) {
+			l.set(func(time.Time) []float64 { return []float64{rate, rate} })
+			var samples []metric.Sample
+			round := func() (estimate, events float64) {
+				_, samples = e.Collect(t.Context())
+				events, _ = l.sofar()
+				return value(t, samples, calls, "a"), events
+			}
+			time.Sleep(5 * time.Second)
+			first, before := round()
+			time.Sleep(60 * time.Second)
+			last, after := round()
+			got := (last - first) / (after - before)
+			slower := rate * 140e-9
+			if se := value(t, samples, StandardError, "x"); math.Abs(got-1) > 0.02 || se < slower/(1+slower)/4 || se > slower/(1+slower)/2 {
+				t.Errorf("%.0f a second: %.3f of the events are told, standard error %.3f; each is slower by %.2f", rate, got, se, slower)
+			}
+		})
+	}
+}
+
+// TestFirstSecond: a load that begins from nothing costs twice the budget at most in the
+// second in which it begins, and what was seen then tells its number.
+func TestFirstSecond(t *testing.T) {
+	l := newLoad(88e-9, 0, 0)
+	govern(t, 0.01, []*load{l}, func(e *Engine) {
+		time.Sleep(3*time.Second + 300*time.Millisecond)
+		l.set(func(time.Time) []float64 { return []float64{2e6, 1e6} })
+		time.Sleep(700 * time.Millisecond)
+		_, spent := l.Spent()
+		// It is looked at eight times a second.
+		if most := 2*0.01 + 2e6*88e-9/8; spent[0] > most {
+			t.Errorf("the first second cost %.4f s of a core, want %.4f at most", spent[0], most)
+		}
+		time.Sleep(time.Second)
+		_, samples := e.Collect(t.Context())
+		if c := value(t, samples, Coverage, "x"); c > 0.5 {
+			t.Errorf("coverage %g", c)
+		}
+	})
 }
 
 // TestBurstsAreInTheError: windows that bursts close early tell too much, by no more than
@@ -555,10 +616,10 @@ func TestRelativeError(t *testing.T) {
 			}
 			total += out
 			seen += in
-			windows = append(windows, window{in / f, f, 0})
+			windows = append(windows, window{in / f, 1, f, 0})
 		}
 		ratio = append(ratio, seen*20/total-1)
-		claimed += relativeError(windows, f) / trials
+		claimed += relativeError(windows) / trials
 	}
 	var ss float64
 	for _, x := range ratio {
@@ -567,8 +628,8 @@ func TestRelativeError(t *testing.T) {
 	if real := math.Sqrt(ss / trials); claimed < 0.9*real || claimed > 3*real {
 		t.Errorf("claimed a relative standard error of %g, it was %g", claimed, real)
 	}
-	for _, none := range [][]window{nil, {{1, 1, 0}, {2, 1, 0}}, {{0, 1, 0}, {0, 1, 0}, {0, 1, 0}}} {
-		if e := relativeError(none, f); !math.IsNaN(e) {
+	for _, none := range [][]window{nil, {{1, 1, f, 0}, {2, 1, f, 0}}, {{0, 1, f, 0}, {0, 1, f, 0}, {0, 1, f, 0}}} {
+		if e := relativeError(none); !math.IsNaN(e) {
 			t.Errorf("%v: error %g from too little", none, e)
 		}
 	}

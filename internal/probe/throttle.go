@@ -46,8 +46,10 @@ type throttle struct {
 	windows            []window // the last ones
 }
 
-// window holds one attachment window's event rate, length and possible relative bias.
-type window struct{ rate, seconds, bias float64 }
+// window holds what one attachment window tells: the event rate, the length in seconds of
+// the period that it stands for and the part of it that it saw, and the relative error that it may
+// have besides that of sampling.
+type window struct{ rate, period, part, doubt float64 }
 
 // coverage is what a round saw of a source.
 type coverage struct {
@@ -61,7 +63,7 @@ type coverage struct {
 	off bool
 	// limited: below full coverage, or below the level that the user chose.
 	limited bool
-	// err is the relative standard error of the number of events plus the bias of its
+	// err is the relative standard error of the number of events plus the doubt of its
 	// windows; NaN where it is unknown.
 	err float64
 }
@@ -92,13 +94,16 @@ func (t *throttle) observe(now time.Time, s spending, period time.Duration) {
 	if open := t.open.Seconds(); open > 0 {
 		t.weigh(s.most, open)
 		n := max(0, s.events-t.events)
-		bias := slowed(s.most / open)
-		if t.broken {
-			bias += cut(open, min(t.end.Sub(t.begin), period).Seconds()) // without a planned end if it was seen in full before
+		more, doubt := slowed(s, open)
+		if t.broken { // it tells too much rather than too little
+			doubt += more + cut(open, min(t.end.Sub(t.begin), period).Seconds()) // without a planned end if it was seen in full before
+			more = 0
 		}
-		t.remember(window{n / open, open, bias})
+		length := max(open, now.Sub(t.at).Seconds())
+		all := n * (1 + (length/open-1)*(1+more))
+		t.remember(window{all / length, length, open / length, doubt})
 		t.counted += n
-		t.estimated += n * max(1, now.Sub(t.at).Seconds()/open)
+		t.estimated += all
 		t.periods++
 		t.at = now
 	} else if t.share == 0 {
@@ -133,40 +138,61 @@ func (t *throttle) set(on bool, now func() time.Time) {
 	t.attached = on
 }
 
-// relativeError is the standard error of a rate estimated from windows that are
-// a part f of the time, relative to the rate: that of a ratio estimator with the
-// finite population correction (Cochran, Sampling Techniques, section 6.4); and
-// on top of it the bias of the windows, as a mean over the events. It is NaN for
-// fewer than three windows or none with an event.
-func relativeError(windows []window, f float64) float64 {
+// relativeError is the standard error of a number of events, relative to it, that was
+// estimated from one window in each of several periods: a stratified sample with one unit
+// in each stratum, whose variance neighbouring strata tell (the successive difference
+// estimator; Wolter, Introduction to Variance Estimation, section 8.2), with finite
+// population correction. On top of it comes the doubt of the windows, as a mean over the
+// events. It is NaN for fewer than three windows or none with an event.
+func relativeError(windows []window) float64 {
 	if len(windows) < 3 {
 		return math.NaN()
 	}
-	var events, time, bias float64
-	for _, w := range windows {
-		events += w.rate * w.seconds
-		time += w.seconds
-		bias += w.rate * w.seconds * w.bias
+	var events, variance, doubt float64
+	for i, w := range windows {
+		events += w.rate * w.period
+		doubt += w.rate * w.period * w.doubt
+		if i == 0 {
+			continue
+		}
+		v := windows[i-1]
+		d := w.rate - v.rate
+		variance += d * d / 2 * v.period * w.period * (1 - (v.part+w.part)/2)
 	}
-	if events == 0 || time == 0 {
+	if events == 0 {
 		return math.NaN()
 	}
 	n := float64(len(windows))
-	mean, each := events/time, time/n
-	var ss float64
-	for _, w := range windows {
-		d := (w.rate - mean) * w.seconds
-		ss += d * d
-	}
-	return math.Sqrt((1-f)*ss/(n-1)/n)/(mean*each) + bias/events
+	return math.Sqrt(variance*n/(n-1))/events + doubt/events
 }
 
-// slowed is the relative amount by which a rate may exceed the observed one: a load
-// that keeps a core busy does less while counting takes the part busy of that core.
-// A load that waits for something else is not slowed.
-func slowed(busy float64) float64 {
-	busy = min(busy, 0.9)
-	return busy / (1 - busy)
+// slowed is the relative amount by which the rate exceeds the one seen in a window of open
+// seconds, and the error of that amount. A load that keeps a core busy makes
+// 1/(1-b) times as many events when counting does not take the part b of that core; the
+// error, relative to the rate, is that of the price of an event. On a core that is idle at times, nothing is
+// known but that the load is slowed by that much or less: it may wait for something else.
+func slowed(s spending, open float64) (more, doubt float64) {
+	// Counting takes the larger part of the time of no event; that it did was not measured well.
+	const price, dearest = 1. / 3, 0.75
+	var all float64
+	for cpu, spent := range s.cores {
+		b := min(spent/open, 0.9)
+		most, part, known := b/(1-b), 0.5, 0.5
+		switch {
+		case b > dearest:
+			part, known = 0, 1
+		case len(s.busy) == len(s.cores) && s.busy[cpu]:
+			part, known = 1, price
+		}
+		more += spent * most * part
+		doubt += spent * most * known
+		all += spent
+	}
+	if all == 0 {
+		return 0, 0
+	}
+	more /= all
+	return more, doubt / all / (1 + more)
 }
 
 // cut is the relative amount by which a rate may be too high when its events closed the
@@ -203,7 +229,7 @@ func (t *throttle) weigh(most, open float64) {
 
 // remember keeps a window for the standard error.
 func (t *throttle) remember(w window) {
-	if t.share == 1 { // nothing has to be estimated
+	if t.share == 1 && !t.broken { // nothing has to be estimated
 		t.windows = nil
 		return
 	}
