@@ -43,6 +43,11 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 		}
 		rec.Missing["system_call"] = why
 	}
+	if ownKernels(s.Plan, s.o) {
+		if s.inside[a.Label], err = s.o.Inside(ctx, env); err != nil {
+			s.inside[a.Label] = noCounters{err}
+		}
+	}
 	job, err := s.Workload.Job(s.params(&s.Cases[0], a))
 	if err != nil {
 		return err
@@ -194,6 +199,21 @@ func (s *session) unchanged(ctx context.Context) error {
 	}
 	return nil
 }
+
+// ownKernels reports whether the runs are counted inside: where each arm has a kernel of
+// its own, so that all are counted alike.
+func ownKernels(p *Plan, o Options) bool {
+	return o.Inside != nil && o.Counters != nil && !slices.ContainsFunc(p.Arms, func(a Arm) bool {
+		return a.Launcher.OwnKernel == nil || !a.Launcher.OwnKernel(a.Params)
+	})
+}
+
+// noCounters are those of an arm that cannot count.
+type noCounters struct{ error }
+
+func (c noCounters) Begin(context.Context) error                    { return c.error }
+func (noCounters) Window(context.Context, bool)                     {}
+func (c noCounters) End(context.Context, []string) (Counted, error) { return Counted{}, c.error }
 
 // late adds what an environment could only show after its first job: the evidence of an
 // enclave that did not exist before.

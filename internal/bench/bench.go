@@ -195,6 +195,9 @@ type Launcher struct {
 	Elsewhere func(Params) bool
 	// Remote: the arm is on another machine than the harness.
 	Remote bool
+	// OwnKernel: jobs run under a kernel of their own, which the harness's does not see
+	// into, but which could run the monitor's sources; nil is false.
+	OwnKernel func(Params) bool
 	// Commands are what Open and one run of the job would start, for a dry run
 	// and for `bench plan`. It touches nothing.
 	Commands func(Params, Job) ([]host.Cmd, error)

@@ -30,6 +30,9 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		References: p.References,
 		UnitCosts:  o.UnitCosts,
 	}
+	if ownKernels(p, o) {
+		doc.UnitCosts = &result.UnitCosts{Reason: "the counters are those of the kernels inside the environments, where events were not priced"}
+	}
 	for _, d := range p.metrics() {
 		doc.Workload.Metrics = append(doc.Workload.Metrics, result.Describe(d))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path"
 	"strings"
 	"time"
 
@@ -97,6 +98,10 @@ func (s *session) position(slot result.Slot) int {
 func (s *session) observed(ctx context.Context, env Environment, job Job, r *result.Run) (Outcome, error) {
 	limit := s.limit()
 	counting := s.o.NoCounters
+	inside, notInside := s.inside[r.Env], error(nil)
+	if inside != nil {
+		notInside = inside.Begin(ctx)
+	}
 	if s.o.Counters != nil {
 		if err := s.o.Counters.Begin(ctx); err != nil {
 			counting = err.Error()
@@ -125,9 +130,24 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 		}
 		r.Counters, r.HostCounters = counted.Counters, counted.Host
 	}
+	if inside != nil {
+		var own Counted
+		if notInside == nil {
+			own, notInside = inside.End(ctx, append([]string{taskName(job.Inside.Argv[0])}, job.Processes...))
+		}
+		if r.Counters = own.Counters; notInside != nil {
+			r.Missing["counters"] = notInside.Error()
+		}
+	}
 	r.Interference = s.watch.End(workCPU(out, counted))
 	r.Interference.MonitorCPU = counted.Cost
 	return out, err
+}
+
+// taskName is what the kernel calls a program.
+func taskName(program string) string {
+	name := path.Base(program)
+	return name[:min(len(name), 15)] // TASK_COMM_LEN
 }
 
 // windowed tells the counters, if any, when the operations counted by the job's outside

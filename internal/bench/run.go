@@ -42,6 +42,10 @@ type Options struct {
 	// Counters may be nil; NoCounters then says why.
 	Counters   Counters
 	NoCounters string
+	// Inside counts in an environment with a kernel of its own, where each arm is one.
+	// It is called before the first job; its error is why counters are missing. nil is as
+	// without such environments.
+	Inside func(context.Context, Environment) (Counters, error)
 	// UnitCosts price the counters; nil without counters.
 	UnitCosts *result.UnitCosts
 	// Client is where the outside of jobs runs; nil is this machine.
@@ -147,10 +151,12 @@ type session struct {
 	envs   map[string]Environment
 	ports  map[string][]int // by arm
 	lost   map[string]error // why an arm was given up
+	// inside count in the arms' own kernels; empty where they count outside.
+	inside map[string]Counters
 }
 
 func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, stream *result.Stream, path string) (*result.Experiment, error) {
-	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}, ports: map[string][]int{}, lost: map[string]error{}}
+	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}, ports: map[string][]int{}, lost: map[string]error{}, inside: map[string]Counters{}}
 	err := s.all(ctx)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrStopped) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)

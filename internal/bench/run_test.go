@@ -512,3 +512,60 @@ func TestWindow(t *testing.T) {
 		}
 	}
 }
+
+// insideCounting counts in a guest, under the name of the job's program.
+type insideCounting struct {
+	begun int
+	err   error
+}
+
+func (c *insideCounting) Begin(context.Context) error  { c.begun++; return c.err }
+func (c *insideCounting) Window(context.Context, bool) {}
+
+func (c *insideCounting) End(_ context.Context, ps []string) (Counted, error) {
+	v := float64(7 + len(ps))
+	return Counted{Counters: []result.Counter{{Name: "tee_swiotlb_seconds_total", Labels: map[string]string{"ps": strings.Join(ps, " ")}, Value: &v}}}, nil
+}
+
+// TestInside: where every arm has a kernel of its own, counters are those from inside, and
+// prices of this machine are none of theirs. One that cannot count says why.
+func TestInside(t *testing.T) {
+	for _, own := range []int{2, 1} {
+		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
+		p, o, l := bed(t, 6, envs)
+		for i := range own {
+			l.Launchers[i].OwnKernel = func(Params) bool { return true }
+		}
+		o.UnitCosts = &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 1e-7}}}
+		inside := map[Environment]*insideCounting{}
+		o.Inside = func(_ context.Context, env Environment) (Counters, error) {
+			if env == envs["tee"] {
+				return nil, errors.New("no room for it")
+			}
+			inside[env] = &insideCounting{}
+			return inside[env], nil
+		}
+		e, err := Run(t.Context(), p, o, filepath.Join(t.TempDir(), "r.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own < 2 {
+			if len(inside) > 0 || len(e.UnitCosts.Units) != 1 || len(e.Runs[0].Counters) != 1 || e.Runs[0].Counters[0].Name != "tee_syscalls_total" {
+				t.Errorf("one arm without a kernel of its own: %d counted inside, %+v", len(inside), e.Runs[0].Counters)
+			}
+			continue
+		}
+		if len(e.UnitCosts.Units) > 0 || e.UnitCosts.Reason == "" || inside[envs["native"]].begun != 6 {
+			t.Errorf("prices %+v, begun %+v", e.UnitCosts, inside)
+		}
+		for _, r := range e.Runs {
+			if r.Env == "tee" {
+				if len(r.Counters) > 0 || !strings.Contains(r.Missing["counters"], "no room") {
+					t.Errorf("counters %+v, missing %v", r.Counters, r.Missing)
+				}
+			} else if len(r.Counters) != 1 || r.Counters[0].Name != "tee_swiotlb_seconds_total" || r.Counters[0].Labels["ps"] == "" || r.Counters[0].PerOperation == nil {
+				t.Errorf("counters %+v, missing %v", r.Counters, r.Missing)
+			}
+		}
+	}
+}

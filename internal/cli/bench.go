@@ -34,7 +34,7 @@ func benchCommand(env Env) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env))
+	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env), insideCommand(env))
 	return c
 }
 
@@ -302,7 +302,7 @@ func (f *benchFlags) measured(ctx context.Context, o bench.Options, run func(ben
 		o.UnitCosts = calibrated(ctx, o.Host, found, f.data, slog.New(slog.DiscardHandler)).forResult()
 		c := openCounters(o.Host, tee.Found(found))
 		defer c.Close()
-		o.Counters, o.NoCounters = c, c.reason()
+		o.Counters, o.NoCounters, o.Inside = c, c.reason(), countInside
 	}
 	return run(o)
 }

@@ -23,6 +23,8 @@ type runCounters struct {
 	host   *host.Host
 	engine *probe.Engine
 	names  map[string]bool // of processes that ran before
+	// never are the counters of what cannot happen here.
+	never []*metric.Desc
 	// span is locked for Window, which is called during a run.
 	span locked.Value[runSpan]
 }
@@ -51,7 +53,7 @@ func openCounters(h *host.Host, facts []tee.Facts) *runCounters {
 			counting = append(counting, s)
 		}
 	}
-	return &runCounters{host: h, engine: probe.Open(h, facts, counting, nil)}
+	return &runCounters{host: h, engine: probe.Open(h, facts, counting, nil), never: sources.Impossible(h, facts)}
 }
 
 // eventCounter reports whether d counts events.
@@ -173,6 +175,9 @@ func (c *runCounters) End(ctx context.Context, processes []string) (bench.Counte
 		if delta != 0 || i < 0 {
 			out = append(out, c.counter(s, delta, i >= 0, now, shared))
 		}
+	}
+	for _, d := range c.never {
+		out = append(out, c.counter(metric.Sample{Desc: d}, 0, false, now, ""))
 	}
 	for _, d := range slices.SortedFunc(maps.Keys(totals), func(a, b *metric.Desc) int { return strings.Compare(a.Name, b.Name) }) {
 		out = append(out, c.counter(metric.Sample{Desc: d}, totals[d], true, now, shared))

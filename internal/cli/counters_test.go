@@ -187,3 +187,26 @@ func TestTimed(t *testing.T) {
 	const note = " machine partial counted for the whole machine"
 	check(t, "counters", written(got.Counters), []string{d.Name + "_countmap[] 101" + note, d.Name + "_summap[] 0.5" + note})
 }
+
+// TestImpossibleIsZero: what cannot happen here, as there are no bounce buffers, was 0.
+func TestImpossibleIsZero(t *testing.T) {
+	c := counting(t, nil, nil)
+	if sources.Impossible(c.host, nil) != nil {
+		t.Error("debugfs is not there, so whether there are bounce buffers is not known")
+	}
+	if err := c.host.Install("/sys/kernel/debug/other", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.never = sources.Impossible(c.host, nil)
+	if err := c.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.End(t.Context(), []string{"app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(got.Counters, func(k result.Counter) bool { return k.Name == explain.BounceTime })
+	if i < 0 || *got.Counters[i].Value != 0 || len(got.Counters[i].Labels) > 0 {
+		t.Errorf("counters %+v", got.Counters)
+	}
+}

@@ -41,6 +41,10 @@ var qemu = bench.Launcher{
 		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
 	},
 	Check: checkQEMU,
+	OwnKernel: func(p bench.Params) bool {
+		bytes, err := p.Bytes("memory")
+		return err == nil && bytes >= insideMemory && p["fresh"] == "false"
+	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		v := vm{params: p, work: "{vm}", kernel: p["kernel"], accel: p["accel"], cbit: 51}
 		if v.image = p["disk"]; newImage(p) {
@@ -74,6 +78,10 @@ var qemu = bench.Launcher{
 		return e, nil
 	},
 }
+
+// insideMemory is the least memory of a guest in which the monitor's sources run beside
+// the job. Where one is booted for each run, opening them would take longer than the job.
+const insideMemory = 768 << 20
 
 const (
 	bootImages = "/boot/vmlinuz-*"

@@ -61,6 +61,15 @@ var swiotlbBounces = probe.Source{
 	},
 }
 
+// Impossible are the counters of events that cannot happen on this machine, because it has
+// nothing that they could happen to: their counts are 0, although no source counts them.
+func Impossible(h *host.Host, facts []tee.Facts) []*metric.Desc {
+	if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {
+		return swiotlbBounces.Metrics
+	}
+	return nil
+}
+
 // bounceReader reports when device names are unreadable.
 type bounceReader struct {
 	counters
