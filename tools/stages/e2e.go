@@ -12,9 +12,11 @@ import (
 var (
 	// These compare shares of time, costs or rates, and have the machine to themselves.
 	measuring = []string{"TestBudget", "TestCalibrate", "TestCauseIsNamed", "TestCauses", "TestDataServers", "TestGateway"}
-	// These keep a CPU busy or set variables of the process. They run one after the other.
-	busy = []string{"TestBenchRealTools", "TestDMCrypt", "TestJavaAndGo", "TestKilledHarness", "TestLoadIsNoStorm", "TestMaven",
-		"TestQEMU", "TestSandboxes", "TestScalingExperiment", "TestSSH"}
+	// These keep a CPU busy or set variables of the process. Those of a list run one after the other.
+	busy = [][]string{
+		{"TestBenchRealTools", "TestKilledHarness", "TestLoadIsNoStorm", "TestSandboxes"},
+		{"TestDMCrypt", "TestJavaAndGo", "TestMaven", "TestQEMU", "TestScalingExperiment", "TestSSH"},
+	}
 )
 
 // emulated is the package whose guests starve beside tests that compute.
@@ -46,11 +48,14 @@ func e2e(ctx context.Context, t *tally) error {
 			below = append(below, dir)
 		}
 	}
-	return beside(
-		long("-parallel", waiting, "-skip", pattern(slices.Concat(measuring, busy)), "./e2e"),
-		long("-run", pattern(busy), "./e2e"),
+	runs := []func(context.Context, *tally) error{
+		long("-parallel", waiting, "-skip", pattern(slices.Concat(measuring, slices.Concat(busy...))), "./e2e"),
 		long(below...),
-	)(ctx, t)
+	}
+	for _, names := range busy {
+		runs = append(runs, long("-run", pattern(names), "./e2e"))
+	}
+	return beside(runs...)(ctx, t)
 }
 
 // pattern matches exactly the names.

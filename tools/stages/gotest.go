@@ -73,7 +73,7 @@ func testPackages(ctx context.Context) (all []testPackage, err error) {
 	return all, nil
 }
 
-// besideCode reports whether the package's tests run in stage unit or race. Those of e2e
+// besideCode reports whether the package's tests run in stage unit. Those of e2e
 // and deploy have stages of their own.
 func (p testPackage) besideCode() bool {
 	room, _, _ := strings.Cut(short(p.path), "/")
@@ -84,29 +84,28 @@ func (p testPackage) besideCode() bool {
 // `go test`, which runs packages one after the other if they are to be measured.
 var eachOnce = []string{"-args", "-test.bench=.", "-test.benchtime=1x"}
 
-// unit runs what the race detector would be too slow for.
-func unit(ctx context.Context, t *tally) error {
-	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && p.linksPrometheus })
-}
+// unit runs the tests of packages, under the race detector where they do not link Prometheus,
+// for which it would be too slow. Tests of e2e run a binary without the detector.
+var unit = beside(
+	testsOf(false, "-race", "-timeout", "20m", "-exec", "env CGO_ENABLED=0"), // programs that the tests build come from the cache
+	testsOf(true),
+)
 
-// race runs the other packages. Tests of e2e run a binary without the detector.
-func race(ctx context.Context, t *tally) error {
-	return testsOf(ctx, t, func(p testPackage) bool { return p.besideCode() && !p.linksPrometheus },
-		"-race", "-timeout", "20m", "-exec", "env CGO_ENABLED=0") // programs that the tests build come from the cache
-}
-
-// testsOf runs the tests and benchmarks of the packages that want chooses.
-func testsOf(ctx context.Context, t *tally, want func(testPackage) bool, args ...string) error {
-	all, err := testPackages(ctx)
-	if err != nil {
-		return err
-	}
-	for _, p := range all {
-		if want(p) {
-			args = append(args, p.path)
+// testsOf runs the tests and benchmarks of the packages that link Prometheus, or of the others.
+func testsOf(linksPrometheus bool, args ...string) func(context.Context, *tally) error {
+	return func(ctx context.Context, t *tally) error {
+		all, err := testPackages(ctx)
+		if err != nil {
+			return err
 		}
+		args := slices.Clone(args)
+		for _, p := range all {
+			if p.besideCode() && p.linksPrometheus == linksPrometheus {
+				args = append(args, p.path)
+			}
+		}
+		return goTest(append(args, eachOnce...)...)(ctx, t)
 	}
-	return goTest(append(args, eachOnce...)...)(ctx, t)
 }
 
 // event is a line of `go test -json` (go doc test2json).
