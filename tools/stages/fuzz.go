@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -21,10 +22,18 @@ type fuzzed struct {
 	targets []string
 }
 
+// patience is how many times as long a target runs that has not tried an input yet:
+// other programs, which come first, kept every CPU busy.
+const patience = 16
+
 // fuzz runs every fuzz target for the given time, one on each CPU. Each package is
 // linked once.
-func fuzz(each string) func(context.Context, *tally) error {
+func fuzz(fuzzTime string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
+		each, err := time.ParseDuration(fuzzTime)
+		if err != nil {
+			return fmt.Errorf("read FUZZTIME: %w; want a time such as 4s", err)
+		}
 		packages, err := fuzzedPackages(ctx)
 		if err != nil {
 			return err
@@ -89,7 +98,7 @@ func fuzzedPackages(ctx context.Context) (all []fuzzed, err error) {
 // fuzz links the tests of the package in dir, runs its targets one after the other, each on
 // one CPU, and returns how many inputs they tried. Coverage guides the inputs where that is
 // cheap. What was found interesting is kept where `go test` keeps it.
-func (f fuzzed) fuzz(ctx context.Context, t *tally, each, dir string) (inputs int, err error) {
+func (f fuzzed) fuzz(ctx context.Context, t *tally, each time.Duration, dir string) (inputs int, err error) {
 	binary := filepath.Join(dir, strings.ReplaceAll(short(f.path), "/", "_")+".test")
 	args, found := []string{"go", "test", "-c", "-vet=off", "-o", binary}, filepath.Join(dir, "found")
 	if !f.linksPrometheus {
@@ -105,19 +114,22 @@ func (f fuzzed) fuzz(ctx context.Context, t *tally, each, dir string) (inputs in
 		return 0, nil
 	}
 	for _, target := range f.targets {
-		run := func() (*tally, error) {
+		run := func(each time.Duration) (*tally, error) {
 			args := low("go", "tool", "test2json", "-p", f.path, "-t", binary, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$",
-				"-test.fuzz=^"+target+"$", "-test.fuzztime="+each, "-test.parallel=1", "-test.fuzzcachedir="+found)
+				"-test.fuzz=^"+target+"$", "-test.fuzztime="+each.String(), "-test.parallel=1", "-test.fuzzcachedir="+found)
 			cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 			cmd.Dir = filepath.FromSlash(short(f.path))
 			once := new(tally)
 			err := stream(cmd, once)
 			return once, err
 		}
-		once, err := run()
+		once, err := run(each)
 		if deadlineOnly(once) {
 			fmt.Printf("%s %s: the engine took its own deadline for a failure; once more\n", short(f.path), target)
-			once, err = run()
+			once, err = run(each)
+		}
+		for longer := 2 * each; err == nil && len(once.failed) == 0 && once.inputs == 0 && longer <= patience*each; longer *= 2 {
+			once, err = run(longer)
 		}
 		inputs += once.inputs
 		if err == nil && len(once.failed) == 0 && once.inputs == 0 {
