@@ -31,12 +31,12 @@ demo: build ## watch a finding open, get explained and close: redis under load, 
 	@tools/setup.sh demo
 	@go run ./e2e/demo
 
-test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (half an hour)
+test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (20 minutes on a quiet machine)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
-test-full: test kernels ## the tests, the kernel matrix, longer fuzzing, and TestCauses with programs drawn anew (70 minutes)
+test-full: test kernels ## the tests, the kernel matrix, longer fuzzing, and TestCauses with programs drawn anew (an hour)
 	FUZZTIME=20s go run ./tools/stages fuzz
 	TEESCOPE_BIN=$(CURDIR)/bin/teescope go test -count=1 -v -run '^TestCauses$$' ./e2e -args -seed 0
 
