@@ -190,6 +190,9 @@ type Launcher struct {
 	// Check says what is missing on the harness's machine, before anything starts; it
 	// names every missing thing, with its package.
 	Check func(*host.Host, Params) error
+	// Refuses says why a job can never run there, whatever the machine has; nil is that
+	// every job can.
+	Refuses func(Params, Job) error
 	// Elsewhere says that programs come from another machine or image, where the
 	// workload's tools are not looked for; nil is false.
 	Elsewhere func(Params) bool

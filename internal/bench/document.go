@@ -24,7 +24,7 @@ func document(p *Plan, o Options) (*result.Experiment, error) {
 		Commit: o.Commit,
 		Design: result.Design{Kind: kind, Seed: p.Seed, PairsPlanned: p.Pairs, Order: p.Schedule(), Alpha: 0.05, Margin: p.Margin,
 			Primary: p.Primary, Subject: subject(p), Calibration: p.Calibration, Ceilings: p.Ceilings, Client: o.Client.place(p),
-			NoCounters: p.NoCounters, Then: passesOf(p.Then)},
+			NoCounters: p.NoCounters, Then: passesOf(p.Then), LeftOut: p.LeftOut},
 		Workload:   result.Workload{Name: w.Name, Version: w.Version, Doc: w.Doc, OutputPerArm: w.PerArm},
 		Origin:     p.Origin,
 		References: p.References,
@@ -64,7 +64,7 @@ func planOf(doc *result.Experiment, l Lists, o Options) (*Plan, error) {
 	}
 	d := &doc.Design
 	p := &Plan{Name: doc.Name, Workload: w, Pairs: d.PairsPlanned, Seed: d.Seed, Primary: d.Primary, Margin: d.Margin, Calibration: d.Calibration, Ceilings: d.Ceilings,
-		Origin: doc.Origin, References: doc.References, Then: plannedOf(d.Then), NoCounters: d.NoCounters}
+		Origin: doc.Origin, References: doc.References, Then: plannedOf(d.Then), NoCounters: d.NoCounters, LeftOut: d.LeftOut}
 	for _, c := range doc.Cases {
 		p.Cases = append(p.Cases, Case{c.ID, c.Params})
 	}

@@ -45,6 +45,8 @@ type Plan struct {
 	Then []Pass
 	// NoCounters: the experiment wants the monitor's sources off.
 	NoCounters bool
+	// LeftOut are the arms that Here left out.
+	LeftOut []result.LeftOut
 }
 
 // Case is one set of parameters of the plan's workload.
@@ -103,27 +105,80 @@ func (l Lists) launcher(name string) (*Launcher, error) {
 	return nil, fmt.Errorf("launcher %q: %w", name, ErrUnknown)
 }
 
-// NewPlan checks a choice against the lists. It touches nothing except the file of a
-// command template.
-func NewPlan(c Choice, l Lists) (*Plan, error) {
+// NewPlans checks a choice against the lists. It touches nothing except the file of a
+// command template. Cases with primary metrics of their own make plans of their own.
+func NewPlans(c Choice, l Lists) ([]*Plan, error) {
 	e := c.Experiment
 	w, err := l.Workload(e.Workload)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Name: e.Name, Workload: w, Seed: c.Seed, Calibration: c.Calibrate,
+	all, err := planCases(w, e, c.Params)
+	if err != nil {
+		return nil, err
+	}
+	primary := func(x Case) string { return cmp.Or(c.Primary, e.Primary, w.Primary(x.Params).Name) }
+	var plans []*Plan
+	for len(all) > 0 {
+		metric := primary(all[0])
+		group := slices.DeleteFunc(slices.Clone(all), func(x Case) bool { return primary(x) != metric })
+		all = slices.DeleteFunc(all, func(x Case) bool { return primary(x) == metric })
+		p, err := newPlan(c, l, w, group, metric)
+		if err != nil {
+			return nil, err
+		}
+		plans = append(plans, p)
+	}
+	for i, p := range plans {
+		if len(plans) > 1 {
+			p.Name += "-" + distinct(plans, i)
+		}
+	}
+	return plans, nil
+}
+
+// distinct is what distinguishes a plan from others of one workload: the value of a parameter
+// that all its cases have and none of the others', or its metric.
+func distinct(plans []*Plan, i int) string {
+	first := plans[i].Cases[0].Params
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		all := true
+		for j, p := range plans {
+			for _, x := range p.Cases {
+				all = all && (x.Params[name] == first[name]) == (i == j)
+			}
+		}
+		if all {
+			return first[name]
+		}
+	}
+	return plans[i].Primary
+}
+
+// NewPlan is NewPlans for a choice that makes one plan.
+func NewPlan(c Choice, l Lists) (*Plan, error) {
+	plans, err := NewPlans(c, l)
+	if err != nil {
+		return nil, err
+	}
+	if len(plans) > 1 {
+		var metrics []string
+		for _, p := range plans {
+			metrics = append(metrics, p.Primary)
+		}
+		return nil, fmt.Errorf("workload %s: its cases measure %s: run them separately, or name one metric", plans[0].Workload.Name, strings.Join(metrics, ", "))
+	}
+	return plans[0], nil
+}
+
+// newPlan makes the plan of some cases of a choice.
+func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Plan, error) {
+	e := c.Experiment
+	var err error
+	p := &Plan{Name: e.Name, Workload: w, Cases: cases, Primary: primary, Seed: c.Seed, Calibration: c.Calibrate,
 		Pairs: cmp.Or(c.Pairs, e.Pairs, StandardPairs), Margin: cmp.Or(c.Margin, float64(e.Margin), verdict.DefaultMargin)}
 	if p.Pairs < 1 {
 		return nil, fmt.Errorf("%d pairs: want at least 1, and at least %d for a verdict", p.Pairs, QuickPairs)
-	}
-	if p.Cases, err = planCases(w, e, c.Params); err != nil {
-		return nil, err
-	}
-	p.Primary = cmp.Or(c.Primary, e.Primary, w.Primary(p.Cases[0].Params).Name)
-	for _, x := range p.Cases {
-		if own := w.Primary(x.Params).Name; c.Primary == "" && e.Primary == "" && own != p.Primary {
-			return nil, fmt.Errorf("workload %s: case %s measures %s, case %s measures %s: run them separately, or name one metric", w.Name, p.Cases[0].ID, p.Primary, x.ID, own)
-		}
 	}
 	var known []string
 	for _, d := range p.metrics() {
@@ -323,29 +378,74 @@ func (p *Plan) params(c *Case, a *Arm) Params {
 	return out
 }
 
-// Check asks every launcher what is missing, and looks for the workload's tools if this
-// machine's programs are used.
+// Check says what is missing on this machine, and which arms can never run the job.
 func (p *Plan) Check(h *host.Host) error {
-	var errs []error
 	lacking := map[string][]string{} // the environments, by missing thing
-	looked := false
+	for _, x := range p.Lacking(h) {
+		lacking[x.Why] = append(lacking[x.Why], x.Env)
+	}
+	errs := []error{p.tools(h)}
+	for _, why := range slices.Sorted(maps.Keys(lacking)) {
+		errs = append(errs, fmt.Errorf("environment %s: %s", strings.Join(lacking[why], ", "), why))
+	}
+	return errors.Join(errs...)
+}
+
+// Here leaves out the arms that cannot run here, and returns them. It is an error, as of
+// Check, if that leaves no baseline or nothing to compare it with.
+func (p *Plan) Here(h *host.Host) ([]result.LeftOut, error) {
+	lacking := p.Lacking(h)
+	without := func(a Arm) bool {
+		return slices.ContainsFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label })
+	}
+	if err := p.tools(h); err != nil || without(p.Arms[0]) || len(lacking) > 0 && len(p.Arms)-len(lacking) < 2 {
+		return nil, p.Check(h)
+	}
+	p.Arms = slices.DeleteFunc(p.Arms, without)
+	p.Ceilings = slices.DeleteFunc(p.Ceilings, func(c result.Ceiling) bool { return without(Arm{Label: c.Env}) })
+	p.LeftOut = lacking
+	return lacking, nil
+}
+
+// Lacking says of each arm that cannot run here why.
+func (p *Plan) Lacking(h *host.Host) (out []result.LeftOut) {
 	for i := range p.Arms {
-		a := &p.Arms[i]
-		if err := a.Launcher.Check(h, a.Params); err != nil {
-			lacking[err.Error()] = append(lacking[err.Error()], a.Label)
-		}
-		if looked || a.Launcher.Elsewhere != nil && a.Launcher.Elsewhere(a.Params) {
-			continue
-		}
-		looked = true
-		for _, t := range p.Workload.Tools {
-			if !t.here(h) {
-				errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install Debian's package %s", p.Workload.Name, t.Command, t.Package))
-			}
+		if err := p.Refused(&p.Arms[i]); err != nil {
+			out = append(out, result.LeftOut{Env: p.Arms[i].Label, Why: err.Error()})
+		} else if err := p.Arms[i].Launcher.Check(h, p.Arms[i].Params); err != nil {
+			out = append(out, result.LeftOut{Env: p.Arms[i].Label, Why: err.Error()})
 		}
 	}
-	for _, lacks := range slices.Sorted(maps.Keys(lacking)) {
-		errs = append(errs, fmt.Errorf("environment %s: %s", strings.Join(lacking[lacks], ", "), lacks))
+	return out
+}
+
+// Refused says why an arm can never run one of the cases, or is nil.
+func (p *Plan) Refused(a *Arm) error {
+	if a.Launcher.Refuses == nil {
+		return nil
+	}
+	for i := range p.Cases {
+		job, err := p.Workload.Job(p.params(&p.Cases[i], a))
+		if err == nil {
+			err = a.Launcher.Refuses(a.Params, job)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tools looks for the workload's tools if this machine's programs are used.
+func (p *Plan) tools(h *host.Host) error {
+	if !slices.ContainsFunc(p.Arms, func(a Arm) bool { return a.Launcher.Elsewhere == nil || !a.Launcher.Elsewhere(a.Params) }) {
+		return nil
+	}
+	var errs []error
+	for _, t := range p.Workload.Tools {
+		if !t.here(h) {
+			errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install Debian's package %s", p.Workload.Name, t.Command, t.Package))
+		}
 	}
 	return errors.Join(errs...)
 }

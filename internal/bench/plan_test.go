@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -222,6 +223,72 @@ func TestParams(t *testing.T) {
 	}
 	if _, err := p.Int("neg", 0); err == nil {
 		t.Error("Int below the least")
+	}
+}
+
+// TestNewPlans: cases with primary metrics of their own make results of their own.
+func TestNewPlans(t *testing.T) {
+	l := members()
+	rate := &metric.Desc{Name: "rate_per_second", Unit: "requests_per_second", Better: metric.Higher, Help: "Rate."}
+	l.Workloads[0].Metrics = func(Params) []*metric.Desc { return []*metric.Desc{seconds, rate} }
+	l.Workloads[0].Primary = func(p Params) *metric.Desc {
+		if p["kind"] == "y" {
+			return rate
+		}
+		return seconds
+	}
+	plans, err := NewPlans(Choice{Experiment: job(), Params: Params{"size": "1|2"}}, l)
+	var got []string
+	for _, p := range plans {
+		got = append(got, fmt.Sprint(p.Name, " ", p.Primary, " ", len(p.Cases)))
+	}
+	if want := []string{"e-x took_seconds 2", "e-y rate_per_second 2"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if plans, err = NewPlans(Choice{Experiment: job(), Primary: "took_seconds"}, l); err != nil || len(plans) != 1 || plans[0].Name != "e" {
+		t.Errorf("one metric for all: %v, %v", plans, err)
+	}
+}
+
+// TestHere: arms that are missing, or that refuse the job, are left out; the baseline and one
+// other must be there.
+func TestHere(t *testing.T) {
+	absent := func(*host.Host, Params) error { return errors.New("no such hardware") }
+	refuses := func(Params, Job) error { return errors.New("never") }
+	for name, c := range map[string]struct {
+		first, second, third func(*Launcher)
+		left, err            string
+	}{
+		"all here":       {left: ""},
+		"one is missing": {second: func(l *Launcher) { l.Check = absent }, left: "two: no such hardware"},
+		"one refuses":    {third: func(l *Launcher) { l.Refuses = refuses }, left: "three: never"},
+		"no baseline":    {first: func(l *Launcher) { l.Check = absent }, err: "environment one: no such hardware"},
+		"nothing to compare": {second: func(l *Launcher) { l.Check = absent }, third: func(l *Launcher) { l.Refuses = refuses },
+			err: "environment three: never\nenvironment two: no such hardware"},
+	} {
+		l := members()
+		var envs []string
+		for i, change := range []func(*Launcher){c.first, c.second, c.third} {
+			x := *l.Launchers[0]
+			x.Name = []string{"one", "two", "three"}[i]
+			if change != nil {
+				change(&x)
+			}
+			l.Launchers = append(l.Launchers, &x)
+			envs = append(envs, x.Name)
+		}
+		p, err := NewPlan(Choice{Experiment: job(), Envs: envs}, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := p.Here(host.Local())
+		got := ""
+		for _, x := range left {
+			got += x.Env + ": " + x.Why
+		}
+		if got != c.left || c.err != "" && (err == nil || err.Error() != c.err) || c.err == "" && (err != nil || len(p.Arms)+len(left) != 3) {
+			t.Errorf("%s: %q left out of %d, %v; want %q, %s", name, got, len(p.Arms), err, c.left, c.err)
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ type benchFlags struct {
 	metric, commit string
 	noCounters     bool
 	client         string
+	strict         bool
 	timeout        time.Duration
 	format         string
 	changed        func(flag string) bool
@@ -91,6 +92,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.client, "client", "", "machine for the load generators, as ssh:[USER@]HOST[,server=ADDRESS][,port=N][,identity=FILE][,options=NAME=VALUE]; server is this machine's address as seen from there (default: this machine; the result says so)")
 	fs.DurationVar(&f.timeout, "timeout", 0, "stop a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "output format: "+formatNames())
+	fs.BoolVar(&f.strict, "strict", false, "refuse an experiment if one of its environments cannot run here, instead of leaving that one out")
 	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")
 	c.MarkFlagsMutuallyExclusive("env", "variants")
 }
@@ -102,7 +104,8 @@ func benchRunCommand(env Env) *cobra.Command {
 		Short: "Run a workload, an experiment or all workloads",
 		Long: `Run measures one or more workloads in one or more environments. A NAME is a workload or
 an experiment of ` + "`teescope bench list`" + `, an experiment file (.yaml), or "platform" for
-a fixed suite that characterizes this machine. Each run is a fresh process; the environments
+a fixed suite that characterizes this machine. An experiment runs without the environments
+that this machine cannot provide, and says what they lack. Each run is a fresh process; the environments
 alternate in random order, pair by pair. Every run is saved when it ends, so an
 interruption loses only the current run: --resume continues, and skips finished passes.
 
@@ -172,11 +175,14 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	}
 	var plans []*bench.Plan
 	for _, c := range choices {
-		p, err := bench.NewPlan(c, lists())
+		some, err := bench.NewPlans(c, lists())
 		if err != nil {
 			return err
 		}
-		plans = append(plans, p)
+		if len(choices) == 1 && len(some) > 1 && filepath.Ext(f.out) == ".json" {
+			return fmt.Errorf("--out %s: want a folder: %s makes %d results, one for each metric; --param chooses among its cases", f.out, c.Experiment.Name, len(some))
+		}
+		plans = append(plans, some...)
 	}
 	if slices.Contains(names, platformSuite) {
 		if plans, err = runnable(env.Stderr, h, plans); err != nil {
@@ -187,12 +193,16 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		return errors.New("--resume: name one experiment only")
 	}
 	if f.dryRun {
-		return dryRun(env.Stdout, h, plans)
+		return dryRun(env.Stdout, h, plans, f.all(calibrate))
 	}
 	for _, p := range plans {
 		p.NoCounters = p.NoCounters || f.noCounters
-		if err := p.Check(h); err != nil {
+		left, err := available(p, h, f.all(calibrate))
+		if err != nil {
 			return fmt.Errorf("%s cannot run here: %w (choose other environments with --env; --dry-run shows what would run)", p.Name, err)
+		}
+		for _, x := range left {
+			fmt.Fprintf(env.Stderr, "%s: left out %s: %s\n", p.Name, x.Env, oneLine(errors.New(x.Why)))
 		}
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(env.Stderr, "%s: %s\n", p.Name, why)
@@ -206,6 +216,21 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 		todo = append(todo, task{p, f.path(p.Name, h.Now(), len(plans) > 1)})
 	}
 	return f.tasks(ctx, env, o, format, todo)
+}
+
+// all reports whether every environment must run: those that a user names, unlike those
+// of an experiment.
+func (f *benchFlags) all(calibrate bool) bool {
+	return f.strict || calibrate || len(f.envs) > 0 || len(f.variants) > 0
+}
+
+// available checks that a plan can run here, without some of its environments unless all
+// must.
+func available(p *bench.Plan, h *host.Host, all bool) ([]result.LeftOut, error) {
+	if all {
+		return nil, p.Check(h)
+	}
+	return p.Here(h)
 }
 
 // tasks runs experiments, each with the passes that follow.

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/verdict"
 )
@@ -100,9 +103,21 @@ func TestBenchList(t *testing.T) {
 	}
 	text, _, _ := run(t, "bench", "list")
 	for _, w := range l.Workloads {
-		if !strings.Contains(text, "\n"+w.Name+": ") {
+		if !strings.Contains(text, "\n  "+w.Name+" ") {
 			t.Errorf("the text does not name %s", w.Name)
 		}
+	}
+	for _, e := range l.Experiments {
+		if !regexp.MustCompile(`(?m) ` + e.Name + `[!*]?( |$)`).MatchString(text) {
+			t.Errorf("the text does not name %s", e.Name)
+		}
+	}
+	if n := strings.Count(text, "\n"); n > 80 {
+		t.Errorf("the list has %d lines, no screenful", n)
+	}
+	if text, errs, code := run(t, "bench", "list", "e3", "platform"); code != 0 || !strings.Contains(text, "e3-bulk: ") || !strings.Contains(text, "e3-split: ") ||
+		strings.Contains(text, "e7-") || !strings.Contains(text, "wake-up, same CPU") {
+		t.Errorf("exit status %d, %s: %s", code, errs, text)
 	}
 	text, _, _ = run(t, "bench", "list", "e7-original", "null")
 	if !strings.Contains(text, "null: ") || !strings.Contains(text, "e7-original: ") || !strings.Contains(text, "misleads") || strings.Contains(text, "LAUNCHERS") {
@@ -115,7 +130,7 @@ func TestBenchList(t *testing.T) {
 
 // TestExperiments: every shipped experiment is a plan, here or elsewhere.
 func TestExperiments(t *testing.T) {
-	l, err := catalogue()
+	l, err := catalogue(host.Local())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +159,53 @@ func TestPlan(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the plan does not have %q:\n%s", want, out)
 		}
+	}
+}
+
+// TestPlanRefuses: a plan prints nothing that a launcher refuses, and keeps an experiment's
+// environments.
+func TestPlanRefuses(t *testing.T) {
+	out, errs, code := run(t, "bench", "plan", "redis")
+	if code != 0 || strings.Contains(out, "ssh,host") || !strings.Contains(out, "redis cannot run there: environment vm: ") {
+		t.Errorf("exit status %d, %s: %s", code, errs, out)
+	}
+	out, errs, code = run(t, "bench", "plan", "e1-ladder")
+	if code != 0 || !strings.Contains(out, "teescope bench run e1-ladder --publish --out") || strings.Contains(out, "H200") {
+		t.Errorf("exit status %d, %s: %s", code, errs, out)
+	}
+	for _, env := range []string{"plain", "encrypted", "vm", "cvm"} {
+		if !strings.Contains(out, "e1-ladder starts in "+env+":") {
+			t.Errorf("nothing starts in %s: %s", env, out)
+		}
+	}
+}
+
+// TestRunLeavesOut: an experiment runs without what is not here, and says so, also in its
+// result; an environment that a user names must be there.
+func TestRunLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	file, data, out := filepath.Join(dir, "e.yaml"), filepath.Join(dir, "data"), filepath.Join(dir, "r.json")
+	text := "name: e\nworkload: \"null\"\npairs: 1\nenvironments: [native, other=native, absent=%s]\n"
+	template := filepath.Join(dir, "absent.yaml")
+	for path, content := range map[string]string{file: fmt.Sprintf(text, template),
+		template: "name: absent\ndoc: Not here.\ntee: {kind: none}\ncheck: [{path: " + dir + "/nothing, hint: a thing}]\nrun: {argv: [\"{argv}\"]}\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, all := range [][]string{{"--strict"}, {"--variants", "native,absent"}, {"--env", "native", "--env", template}} {
+		args := append([]string{"bench", "run", file, "--data", data, "--out", out, "--no-counters"}, all...)
+		if _, errs, code := run(t, args...); code != exitUsage || !strings.Contains(errs, "a thing") {
+			t.Errorf("%v: exit status %d: %s", all, code, errs)
+		}
+	}
+	printed, errs, code := run(t, "bench", "run", file, "--data", data, "--out", out, "--no-counters")
+	if code != exitOK || !strings.Contains(errs, "e: left out absent: ") || !strings.Contains(errs, "a thing") || !strings.Contains(printed, "Left out") {
+		t.Errorf("exit status %d: %s%s", code, errs, printed)
+	}
+	e, err := result.Read(out)
+	if err != nil || len(e.Environments) != 2 || len(e.Design.LeftOut) != 1 || e.Design.LeftOut[0].Env != "absent" {
+		t.Errorf("%+v, %v", e, err)
 	}
 }
 

@@ -11,10 +11,11 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/result"
 )
 
 // dryRun prints what would run and starts nothing.
-func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
+func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 	var total time.Duration
 	var errs []error
 	for _, p := range plans {
@@ -30,12 +31,12 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
 			fmt.Fprintf(w, "  case %s\n", c.ID)
 		}
 		printThen(w, p)
+		lacking := p.Lacking(h)
 		for i := range p.Arms {
 			a := &p.Arms[i]
 			fmt.Fprintf(w, "  environment %s (%s)\n", a.Label, a.Launcher.Name)
-			if err := a.Launcher.Check(h, a.Params); err != nil {
-				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(err))
-				errs = append(errs, fmt.Errorf("environment %s: %w", a.Label, err))
+			if i := slices.IndexFunc(lacking, func(x result.LeftOut) bool { return x.Env == a.Label }); i >= 0 {
+				fmt.Fprintf(w, "    cannot run here: %s\n", oneLine(errors.New(lacking[i].Why)))
 			}
 			commands, err := p.Commands(a, &p.Cases[0])
 			if err != nil {
@@ -44,6 +45,9 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan) error {
 			for _, c := range commands {
 				fmt.Fprintf(w, "    %s\n", shellLine(c))
 			}
+		}
+		if _, err := available(p, h, all); err != nil {
+			errs = append(errs, fmt.Errorf("%s cannot run here: %w", p.Name, err))
 		}
 	}
 	if len(plans) > 1 {

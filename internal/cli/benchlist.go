@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,17 +17,21 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 )
 
 func benchListCommand(env Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "list [NAME...]",
-		Short:   "List workloads, experiments and launchers with their parameters",
-		Example: "  teescope bench list\n  teescope bench list redis e7-original\n  teescope bench list --json | jq '.workloads[].name'",
+		Use:   "list [NAME...]",
+		Short: "List workloads, experiments and launchers; with names, their parameters and sources",
+		Long: `List shows what can be measured and where, and what each lacks on this machine. With the
+name of a workload, experiment or launcher it shows all of it, with parameters and sources.
+The first part of an experiment's name, such as e3, stands for all that begin with it.`,
+		Example: "  teescope bench list\n  teescope bench list e3\n  teescope bench list redis e7-original\n  teescope bench list --json | jq '.workloads[].name'",
 		RunE: func(_ *cobra.Command, names []string) error {
-			l, err := catalogue()
+			l, err := catalogue(host.Local())
 			if err == nil && len(names) > 0 {
 				l, err = l.named(names)
 			}
@@ -38,7 +43,11 @@ func benchListCommand(env Env) *cobra.Command {
 				e.SetIndent("", "  ")
 				return e.Encode(l)
 			}
-			l.print(env.Stdout)
+			if len(names) == 0 {
+				l.overview(env.Stdout)
+			} else {
+				l.print(env.Stdout)
+			}
 			return nil
 		},
 	}
@@ -51,6 +60,8 @@ type listing struct {
 	Workloads   []listedWorkload   `json:"workloads"`
 	Experiments []listedExperiment `json:"experiments"`
 	Launchers   []listedLauncher   `json:"launchers"`
+	// Platform: the suite was asked for.
+	Platform bool `json:"-"`
 }
 
 type listedParam struct {
@@ -70,6 +81,7 @@ type listedWorkload struct {
 	Params  []listedParam       `json:"params"`
 	Sweep   map[string][]string `json:"sweep,omitempty"`
 	Tools   []string            `json:"tools,omitempty"`
+	here
 }
 
 type listedExperiment struct {
@@ -79,22 +91,51 @@ type listedExperiment struct {
 	Corrects     string   `json:"corrects,omitempty"`
 	Workload     string   `json:"workload"`
 	Environments []string `json:"environments"`
+	here
 }
 
 type listedLauncher struct {
 	Name   string        `json:"name"`
 	Doc    string        `json:"doc"`
 	Params []listedParam `json:"params"`
+	here
 }
 
-func catalogue() (listing, error) {
+// here says what a thing lacks on this machine: Lacks, and it cannot run; or some of an
+// experiment's environments, without which it runs.
+type here struct {
+	// Asks is a parameter without which it cannot run.
+	Asks    string           `json:"asks,omitempty"`
+	Lacks   string           `json:"lacks,omitempty"`
+	LeftOut []result.LeftOut `json:"left_out,omitempty"`
+}
+
+// tried is what the runs that a name stands for lack.
+func tried(h *host.Host, e *bench.Experiment) (out here) {
+	plans, err := bench.NewPlans(bench.Choice{Experiment: e}, lists())
+	if err != nil {
+		out.Asks = oneLine(err)
+		return out
+	}
+	for _, p := range plans {
+		left, lacks := p.Here(h)
+		out.LeftOut, err = left, errors.Join(err, lacks)
+	}
+	if err != nil {
+		out.Lacks = strings.TrimPrefix(oneLine(err), "missing on this machine: ")
+	}
+	return out
+}
+
+func catalogue(h *host.Host) (listing, error) {
 	var l listing
 	for _, w := range workloads.All {
 		defaults, err := bench.Complete("workload "+w.Name, w.Params, nil)
 		if err != nil {
 			return l, err
 		}
-		x := listedWorkload{Name: w.Name, Doc: w.Doc, Version: w.Version, Primary: w.Primary(defaults).Name, Params: params(w.Params), Sweep: w.Sweep}
+		x := listedWorkload{Name: w.Name, Doc: w.Doc, Version: w.Version, Primary: w.Primary(defaults).Name, Params: params(w.Params), Sweep: w.Sweep,
+			here: tried(h, &bench.Experiment{Name: w.Name, Workload: w.Name})}
 		for _, d := range w.Metrics(defaults) {
 			x.Metrics = append(x.Metrics, result.Describe(d))
 		}
@@ -112,10 +153,18 @@ func catalogue() (listing, error) {
 		if err != nil {
 			return l, err
 		}
-		l.Experiments = append(l.Experiments, listedExperiment{strings.TrimSuffix(f, ".yaml"), e.Doc, e.Source, e.Corrects, e.Workload, e.Environments})
+		l.Experiments = append(l.Experiments, listedExperiment{strings.TrimSuffix(f, ".yaml"), e.Doc, e.Source, e.Corrects, e.Workload, e.Environments, tried(h, e)})
 	}
 	for _, x := range launchers.All {
-		l.Launchers = append(l.Launchers, listedLauncher{x.Name, x.Doc, params(x.Params)})
+		listed := listedLauncher{Name: x.Name, Doc: x.Doc, Params: params(x.Params)}
+		defaults, err := bench.Complete("launcher "+x.Name, x.Params, nil)
+		if err == nil {
+			err = x.Check(h, defaults)
+		}
+		if err != nil {
+			listed.Lacks = strings.TrimPrefix(oneLine(err), "missing on this machine: ")
+		}
+		l.Launchers = append(l.Launchers, listed)
 	}
 	return l, nil
 }
@@ -130,7 +179,22 @@ func params(ps []bench.Param) []listedParam {
 
 // named selects the entries with these names.
 func (l listing) named(names []string) (listing, error) {
-	for _, n := range names {
+	for i, n := range names {
+		var card []string
+		for _, x := range l.Experiments {
+			if strings.HasPrefix(x.Name, n+"-") {
+				card = append(card, x.Name)
+			}
+		}
+		if len(card) > 0 {
+			names = append(slices.Clone(names), card...)
+			names[i] = card[0]
+			continue
+		}
+		if n == platformSuite {
+			l.Platform = true
+			continue
+		}
 		if !slices.ContainsFunc(l.Workloads, func(x listedWorkload) bool { return x.Name == n }) &&
 			!slices.ContainsFunc(l.Experiments, func(x listedExperiment) bool { return x.Name == n }) &&
 			!slices.ContainsFunc(l.Launchers, func(x listedLauncher) bool { return x.Name == n }) {
@@ -143,7 +207,89 @@ func (l listing) named(names []string) (listing, error) {
 	return l, nil
 }
 
+// overview prints a line for each thing, and the experiments by the first part of their
+// names.
+func (l listing) overview(w io.Writer) {
+	line := func(name, doc string, x here) {
+		doc, _, _ = strings.Cut(doc, ". ")
+		doc, _, _ = strings.Cut(doc, ": ")
+		switch {
+		case x.Asks != "":
+			doc = "asks: " + x.Asks
+		case x.Lacks != "":
+			doc = "not here: " + x.Lacks
+		}
+		fmt.Fprintf(w, "  %-14s %s\n", name, strings.TrimSuffix(cut(doc, 110), "."))
+	}
+	fmt.Fprint(w, "WORKLOADS: what is measured (teescope bench run NAME --env LAUNCHER --env LAUNCHER)\n\n")
+	for _, x := range l.Workloads {
+		line(x.Name, x.Doc, x.here)
+	}
+	line(platformSuite, "A fixed suite that characterizes this machine", here{})
+	fmt.Fprint(w, "\nEXPERIMENTS: workloads with parameters and environments (teescope bench run NAME)\n\n")
+	var cards []string
+	of := map[string][]string{}
+	for _, x := range l.Experiments {
+		card, _, _ := strings.Cut(x.Name, "-")
+		if of[card] == nil {
+			cards = append(cards, card)
+		}
+		mark := ""
+		switch {
+		case x.Lacks != "":
+			mark = "!"
+		case len(x.LeftOut) > 0:
+			mark = "*"
+		}
+		of[card] = append(of[card], x.Name+mark)
+	}
+	for _, card := range cards {
+		text := ""
+		for _, name := range of[card] {
+			if len(text)+len(name) > 110 {
+				fmt.Fprintf(w, "  %s\n", text)
+				text = ""
+			}
+			text = strings.TrimSpace(text + "  " + name)
+		}
+		fmt.Fprintf(w, "  %s\n", text)
+	}
+	fmt.Fprint(w, "\n  * without some of its environments here   ! cannot run here\n")
+	fmt.Fprint(w, "\nLAUNCHERS: where it runs (--env [LABEL=]LAUNCHER[,K=V]...)\n\n")
+	for _, x := range l.Launchers {
+		line(x.Name, x.Doc, x.here)
+	}
+	fmt.Fprint(w, "\n`teescope bench list NAME` has the parameters and sources of each, and what it lacks here.\n")
+}
+
+// cut shortens a text to n characters.
+func cut(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return strings.TrimSpace(string(r[:n-1])) + "…"
+	}
+	return text
+}
+
+func (x here) print(w io.Writer) {
+	if x.Asks != "" {
+		fmt.Fprintf(w, "  asks: %s\n", x.Asks)
+	}
+	if x.Lacks != "" {
+		fmt.Fprintf(w, "  cannot run here: %s\n", x.Lacks)
+	}
+	for _, left := range x.LeftOut {
+		fmt.Fprintf(w, "  runs here without %s: %s\n", left.Env, oneLine(errors.New(left.Why)))
+	}
+}
+
 func (l listing) print(w io.Writer) {
+	if l.Platform {
+		fmt.Fprintf(w, "%s: a fixed suite that characterizes this machine, as one table, in pairs of runs on this machine alone:\n", platformSuite)
+		for _, x := range components {
+			fmt.Fprintf(w, "  %s (workload %s)\n", x.name, x.workload)
+		}
+		fmt.Fprintln(w)
+	}
 	if len(l.Workloads) > 0 {
 		fmt.Fprint(w, "WORKLOADS: what is measured\n\n")
 	}
@@ -152,6 +298,7 @@ func (l listing) print(w io.Writer) {
 		if len(x.Tools) > 0 {
 			fmt.Fprintf(w, "  needs %s\n", strings.Join(x.Tools, ", "))
 		}
+		x.here.print(w)
 		printParams(w, x.Params)
 		for _, p := range slices.Sorted(maps.Keys(x.Sweep)) {
 			fmt.Fprintf(w, "  runs with %s = %s, unless --param sets it\n", p, strings.Join(x.Sweep[p], ", "))
@@ -163,6 +310,7 @@ func (l listing) print(w io.Writer) {
 	}
 	for _, x := range l.Experiments {
 		fmt.Fprintf(w, "%s: %s\n  workload %s in %s\n", x.Name, x.Doc, x.Workload, strings.Join(x.Environments, "; "))
+		x.here.print(w)
 		if x.Source != "" {
 			fmt.Fprintf(w, "  from: %s\n", x.Source)
 		}
@@ -176,11 +324,9 @@ func (l listing) print(w io.Writer) {
 	}
 	for _, x := range l.Launchers {
 		fmt.Fprintf(w, "%s: %s\n", x.Name, x.Doc)
+		x.here.print(w)
 		printParams(w, x.Params)
 		fmt.Fprintln(w)
-	}
-	if len(l.Launchers) == len(launchers.All) {
-		fmt.Fprintf(w, "%s: a fixed suite for this machine, as one table: CPU, memory, kernel entry, wake-up, start-up and storage\n", platformSuite)
 	}
 }
 

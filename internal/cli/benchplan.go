@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -20,6 +22,8 @@ type target struct {
 	// values in capitals.
 	envs  []string
 	notes []string
+	// own: the environments are the experiment's own.
+	own bool
 }
 
 // targets are the platforms that `bench plan` writes commands for.
@@ -66,7 +70,11 @@ func benchPlanCommand(env Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, t := range targets {
+			all := targets
+			if e := choices[0].Experiment; len(e.Environments) > 1 {
+				all = []target{{name: args[0], needs: "what its environments need, or it leaves them out:", envs: e.Environments, own: true}}
+			}
+			for _, t := range all {
 				if err := t.print(env.Stdout, args[0], f, choices[0]); err != nil {
 					return err
 				}
@@ -78,42 +86,75 @@ func benchPlanCommand(env Env) *cobra.Command {
 	return c
 }
 
+// print prints the commands for each result that the choice makes there.
 func (t target) print(w io.Writer, name string, f benchFlags, c bench.Choice) error {
 	c.Envs, c.Pairs = t.envs, bench.PublishPairs
-	p, err := bench.NewPlan(c, lists())
+	plans, err := bench.NewPlans(c, lists())
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.name, err)
 	}
-	fmt.Fprintf(w, "## %s\n\nneeds: %s\n", t.name, t.needs)
+	fmt.Fprintf(w, "## %s\n\n", t.name)
+	p := plans[0]
+	for i := range p.Arms {
+		if err := p.Refused(&p.Arms[i]); err != nil && !t.own {
+			fmt.Fprintf(w, "%s cannot run there: environment %s: %s\n\n", name, p.Arms[i].Label, oneLine(err))
+			return nil
+		}
+	}
+	fmt.Fprintf(w, "needs: %s\n", t.needs)
+	if t.own {
+		for _, x := range p.Lacking(host.Local()) {
+			fmt.Fprintf(w, "  %s, not on this machine: %s\n", x.Env, oneLine(errors.New(x.Why)))
+		}
+	}
 	for i, s := range t.setup {
 		fmt.Fprintf(w, "step %d: %s\n", i+1, s)
 	}
 	out := strings.ReplaceAll(strings.ToLower(t.name), " ", "-")
 	line := []string{"teescope", "bench", "run", name, "--publish"}
-	for _, e := range t.envs {
-		line = append(line, "--env", quoted(e))
+	if !t.own {
+		for _, e := range t.envs {
+			line = append(line, "--env", quoted(e))
+		}
 	}
 	for _, kv := range f.params {
 		line = append(line, "--param", quoted(kv))
 	}
-	fmt.Fprintf(w, "\n  teescope doctor\n  %s --out %s.json\n  teescope report %s.json --out %s.html\n\n", strings.Join(line, " "), out, out, out)
+	files, command := out+".json", strings.Join(line, " ")
+	if len(plans) > 1 {
+		files = out + "/*.json"
+		command += " --out " + out
+	} else {
+		command += " --out " + files
+	}
+	fmt.Fprintf(w, "\n  teescope doctor\n  %s\n  teescope report %s --out %s.html\n\n", command, files, out)
+	for _, p := range plans {
+		if err := t.started(w, p); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "files: %s (the result), %s (the output of every run), %s.html (the report)\n", files, strings.TrimSuffix(files, ".json")+".raw/", out)
+	for _, n := range t.notes {
+		fmt.Fprintf(w, "note: %s\n", n)
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// started prints the commands that a plan starts, and how long it takes.
+func (t target) started(w io.Writer, p *bench.Plan) error {
 	for i := range p.Arms {
 		a := &p.Arms[i]
 		commands, err := p.Commands(a, &p.Cases[0])
 		if err != nil {
 			return fmt.Errorf("%s: environment %s: %w", t.name, a.Label, err)
 		}
-		fmt.Fprintf(w, "this starts in %s:\n", a.Label)
+		fmt.Fprintf(w, "%s starts in %s:\n", p.Name, a.Label)
 		for _, c := range commands {
 			fmt.Fprintf(w, "  %s\n", shellLine(c))
 		}
 	}
 	took, disk := p.Estimate()
-	fmt.Fprintf(w, "\n%d runs of %d case(s), about %s plus launching, %s of disk\n", p.Pairs*len(p.Arms)*len(p.Cases), len(p.Cases), round(took), metric.Value(float64(disk), "bytes"))
-	fmt.Fprintf(w, "files: %s.json (the result), %s.raw/ (the output of every run), %s.html (the report)\n", out, out, out)
-	for _, n := range t.notes {
-		fmt.Fprintf(w, "note: %s\n", n)
-	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "%d runs of %d case(s), about %s plus launching, %s of disk\n\n", p.Pairs*len(p.Arms)*len(p.Cases), len(p.Cases), round(took), metric.Value(float64(disk), "bytes"))
 	return nil
 }

@@ -219,6 +219,13 @@ func designFacts(e *result.Experiment) []Fact {
 		names[0] += " (baseline)"
 		f = append(f, Fact{"Environments", strings.Join(names, ", ")})
 	}
+	var left []string
+	for _, x := range e.Design.LeftOut {
+		left = append(left, fmt.Sprintf("%s (%s)", x.Env, strings.ReplaceAll(x.Why, "\n", "; ")))
+	}
+	if left != nil {
+		f = append(f, Fact{"Left out, as the machine lacks something", strings.Join(left, "; ")})
+	}
 	f = append(f, Fact{"Runs", runsText(e)}, Fact{"Measured", dates(e)})
 	return f
 }

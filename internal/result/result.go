@@ -17,7 +17,7 @@ import (
 
 // SchemaVersion is the version of the document that this package writes
 // (semantic versioning). A document of a newer major version is refused.
-const SchemaVersion = "1.2.0"
+const SchemaVersion = "1.3.0"
 
 // Experiment is one document.
 type Experiment struct {
@@ -148,6 +148,14 @@ type Design struct {
 	NoCounters bool `json:"no_counters,omitempty"`
 	// Then are the passes that follow, each with its own document.
 	Then []Pass `json:"then,omitempty"`
+	// LeftOut are environments of the experiment that could not run on the machine.
+	LeftOut []LeftOut `json:"left_out,omitempty"`
+}
+
+// LeftOut is an environment that was left out, and what it lacks.
+type LeftOut struct {
+	Env string `json:"env_id"`
+	Why string `json:"why"`
 }
 
 // Pass is an experiment that follows from another: its cases in its arms, under loads

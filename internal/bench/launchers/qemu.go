@@ -41,6 +41,9 @@ var qemu = bench.Launcher{
 		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
 	},
 	Check: checkQEMU,
+	Refuses: func(_ bench.Params, job bench.Job) error {
+		return noLoad(job, "the guest has no network")
+	},
 	OwnKernel: func(p bench.Params) bool {
 		bytes, err := p.Bytes("memory")
 		return err == nil && bytes >= insideMemory && p["fresh"] == "false"
@@ -361,9 +364,6 @@ func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
 const putLimit = 128 << 10
 
 func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
-	if job.Outside != nil {
-		return bench.Outcome{}, fmt.Errorf("run %s: the guest has no network for a load from outside: %w", path.Base(job.Outside.Argv[0]), errors.ErrUnsupported)
-	}
 	command := place(job.Inside, guestWork, guestData)
 	if err := e.take(job.Files, &command); err != nil {
 		return bench.Outcome{}, err

@@ -39,6 +39,9 @@ var ssh = bench.Launcher{
 		}
 		return errors.Join(missing(h, needs...), sshParams(p))
 	},
+	Refuses: func(_ bench.Params, job bench.Job) error {
+		return noLoad(job, "the connection carries commands and files only")
+	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		return []host.Cmd{sshCommand(p), job.Inside}, sshParams(p)
 	},
@@ -221,9 +224,6 @@ func (e *sshEnv) Describe(_ context.Context, d *result.Environment) error {
 }
 
 func (e *sshEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
-	if job.Outside != nil {
-		return bench.Outcome{}, fmt.Errorf("run %s: a load from outside over ssh: %w", path.Base(job.Outside.Argv[0]), errors.ErrUnsupported)
-	}
 	if e.process == nil {
 		if err := e.connect(ctx); err != nil {
 			return bench.Outcome{}, err

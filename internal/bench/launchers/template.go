@@ -19,6 +19,7 @@ import (
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/workloads/micro"
 )
 
 // template is a command template: a launcher as data, for TEEs that wrap a
@@ -216,6 +217,12 @@ func (t *template) launcher() *bench.Launcher {
 				needs = append(needs, dataFolder(p["data"]))
 			}
 			return missing(h, needs...)
+		},
+		Refuses: func(_ bench.Params, job bench.Job) error {
+			if t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool { return f.Data != nil && bytes.Equal(f.Data, micro.Program) }) {
+				return fmt.Errorf("%s runs only programs built for it, and teescope's worker is not", t.Name)
+			}
+			return nil
 		},
 		Elsewhere: func(bench.Params) bool { return t.Inside.Work != "" },
 		Commands:  t.commands,

@@ -1,7 +1,6 @@
 package launchers
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
-	"github.com/teescope/teescope/workloads/micro"
 )
 
 // templateEnv is an environment that a command template describes.
@@ -263,9 +261,6 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 }
 
 func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
-	if e.t.OwnPrograms && slices.ContainsFunc(job.Files, func(f bench.File) bool { return f.Data != nil && bytes.Equal(f.Data, micro.Program) }) {
-		return bench.Outcome{}, fmt.Errorf("%s runs only programs built for it, and teescope's worker is not", e.t.Name)
-	}
 	if err := e.put(job.Files); err != nil {
 		return bench.Outcome{}, err
 	}

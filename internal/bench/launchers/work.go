@@ -191,6 +191,14 @@ var networkParam = bench.Param{Name: "network", Default: "auto", Values: []strin
 // poll is how often a launcher looks whether something has become ready.
 const poll = 2 * time.Millisecond
 
+// noLoad refuses a job with a load from outside, with the reason.
+func noLoad(job bench.Job, why string) error {
+	if job.Outside == nil {
+		return nil
+	}
+	return fmt.Errorf("%s, so no load reaches a server there", why)
+}
+
 // together runs a job's inside and, once that is ready, its outside, after
 // which an inside that still runs is ended. The inside's process has the context
 // life, which is ctx unless there is a better way to end it.

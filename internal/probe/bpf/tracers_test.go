@@ -13,7 +13,7 @@ import (
 
 func TestTracers(t *testing.T) {
 	openProgram(t, Syscalls, Limits{})
-	openProgram(t, Switches, Limits{})
+	openProgram(t, RunQueue, Limits{})
 	got, err := Tracers()
 	if errors.Is(err, unix.EPERM) {
 		probetest.Skip(t, "", fmt.Errorf("needs CAP_SYS_ADMIN: %w", err))

@@ -600,6 +600,12 @@ export interface ResultPass {
   margin?: number;
 }
 
+/** LeftOut is an environment that was left out, and what it lacks. */
+export interface ResultLeftOut {
+  env_id: string;
+  why: string;
+}
+
 /** Design is how the runs were arranged. */
 export interface ResultDesign {
   kind: ResultKind;
@@ -624,6 +630,8 @@ export interface ResultDesign {
   no_counters?: boolean;
   /** Then are the passes that follow, each with its own document. */
   then?: ResultPass[];
+  /** LeftOut are environments of the experiment that could not run on the machine. */
+  left_out?: ResultLeftOut[];
 }
 
 /** MetricDesc declares a metric of a workload. */
