@@ -363,3 +363,22 @@ func FuzzBounceDecode(f *testing.F) {
 		c.Spent()
 	})
 }
+
+// What timing adds to a function is known, and less than a call of the emulator takes.
+func TestBounceTimingCost(t *testing.T) {
+	needKernel(t)
+	for _, kind := range []ebpf.ProgramType{ebpf.Tracing, ebpf.Kprobe} {
+		t.Run(kind.String(), func(t *testing.T) {
+			needFunction(t, emptyFunction)
+			c := openProgram(t, Bounce, Limits{})
+			each, err := c.emptyTime(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%.3g us", each*1e6)
+			if !(each > 0 && each < 1e-3) {
+				t.Errorf("timing adds %g s", each)
+			}
+		})
+	}
+}

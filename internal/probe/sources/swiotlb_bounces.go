@@ -41,7 +41,7 @@ var swiotlbBounces = probe.Source{
 	Needs:   functionNeeds,
 	Kernels: "Linux 5.17 and later with CONFIG_SWIOTLB and CONFIG_DEBUG_INFO_BTF; failures and times need CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS, or CONFIG_KPROBES on x86-64, as before 6.4; under lockdown in confidentiality mode all devices are other",
 	Cost:    "five runs for each mapping, the one that reads the device's name about 0.15 us (kernel run-time statistics of runs on request, Linux 6.18 in a VM), while the copy takes at least as long; 5.3 kB for each CPU and 45 kB; nothing where nothing bounces",
-	Blind:   "the number of bytes that a sync of a mapped buffer copies again (its time is counted); for which process an interrupt or a kernel thread works; which page faults need them; buffers from pools that belong to one device. An interrupt during a call counts in its time",
+	Blind:   "the number of bytes that a sync of a mapped buffer copies again (its time is counted); for which process an interrupt or a kernel thread works; which page faults need them; buffers from pools that belong to one device. An interrupt during a call counts in its time; what timing itself adds is measured on an empty function and taken away",
 	Open: func(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
 		if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {
 			return nil, err
@@ -57,6 +57,8 @@ var swiotlbBounces = probe.Source{
 		}
 		b := &bounceReader{counters: counters{Counters: c, labels: map[[3]string][]string{}}}
 		b.decode = b.send
+		// Where it is unknown, nothing is taken away: times are then upper bounds.
+		b.cost, _ = bpf.BounceCounts{Counters: c}.TimingCost()
 		return b, nil
 	},
 }
@@ -76,6 +78,8 @@ type bounceReader struct {
 	nameless uint64
 	// untimed and timed are the calls of which the time is not known, and is.
 	untimed, timed uint64
+	// cost is what timing adds to a call, in seconds by operation.
+	cost [len(bpf.BounceOperations)]float64
 }
 
 func (b *bounceReader) send(_ *counters, emit emitter) (folded uint64) {
@@ -89,7 +93,12 @@ func (b *bounceReader) send(_ *counters, emit emitter) (folded uint64) {
 		emit.send(bounceFailures, float64(n))
 	}
 	b.timed, b.untimed = 0, counts.Untimed()
+	var inTask, added float64
 	counts.Times(func(op bpf.BounceOperation, context int, calls uint64, seconds float64) {
+		own := float64(calls) * b.cost[op]
+		if seconds = max(0, seconds-own); context == 0 {
+			inTask, added = inTask+float64(calls), added+own
+		}
 		l := b.label(bpf.BounceOperations[op], bpf.BounceContexts[context])
 		emit.send(bounceTime, seconds, l...)
 		emit.send(bounceOperations, float64(calls), l...)
@@ -100,7 +109,7 @@ func (b *bounceReader) send(_ *counters, emit emitter) (folded uint64) {
 	}
 	return folded + counts.ByTask(func(process string, in bpf.Activity, call string, calls uint64, seconds float64) {
 		l := b.label(process, string(in), call)
-		emit.send(bounceProcessTime, seconds, l...)
+		emit.send(bounceProcessTime, max(0, seconds-float64(calls)*added/inTask), l...)
 		emit.send(bounceProcessOperations, float64(calls), l...)
 	})
 }
