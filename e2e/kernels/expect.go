@@ -71,7 +71,7 @@ var testExceptions = []exception{
 	{what: "TestGuestFunctionsAttach/(full_fexit|map_fentry)", before: Version{6, 12}, says: "more arguments", why: "swiotlb_tbl_map_single has seven arguments"},
 	{what: "TestPageCache/raw", before: Version{6, 12}, says: "access_raw", why: "no tracepoint for reads from the page cache"},
 	{what: "TestBlockErrors", before: Version{6, 12}, says: "beyond its file", why: "loop devices read zeros beyond their file"},
-	{what: "TestGuestFunctionsAttach/.*|TestBounceTimingCost/.*", mode: "confidentiality", says: "cannot be traced|" + noRead, why: "lockdown: functions cannot be listed without tracefs"},
+	{what: "TestGuestFunctionsAttach/.*|TestBounceTimingCost/.*|TestBounceReopens", mode: "confidentiality", says: "cannot be traced|" + noRead, why: "lockdown: functions cannot be listed without tracefs"},
 	{what: "TestWord/.*", mode: "confidentiality", says: noRead, why: "lockdown: programs may not read kernel memory"},
 	{what: ".*(raw|kprobe|bounced_btf).*", mode: "confidentiality", says: noRead, why: "lockdown: programs may not read kernel memory"},
 	{what: ".*classic", mode: "confidentiality", says: "tracefs", why: "lockdown: no tracefs"},

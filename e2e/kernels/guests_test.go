@@ -92,6 +92,15 @@ func TestBounceBuffers(t *testing.T) {
 			if v := value(t, r, "after", bytesOf) - value(t, r, "before", bytesOf); v < bounced || v > bounced*1.05 {
 				t.Errorf("%v bytes bounced, %d were read", v, bounced)
 			}
+			grown := func(pattern string) float64 { return value(t, r, "after", pattern) - value(t, r, "before", pattern) }
+			mapped, timed := grown(`tee_swiotlb_mappings_total\{[^}]*\}`), grown(`tee_swiotlb_operations_total\{operation="map",[^}]*\}`)
+			if timed != mapped || grown(`tee_swiotlb_operations_total\{operation="unmap",[^}]*\}`) != mapped {
+				t.Errorf("%v of %v mappings are timed", timed, mapped)
+			}
+			// A copy of 16 MiB takes the emulator milliseconds, and the guest ran for minutes.
+			if v := grown(`tee_swiotlb_seconds_total\{[^}]*\}`); v < 1e-3 || v > 60 {
+				t.Errorf("bounce buffers took %v s", v)
+			}
 			mustPass(t, r.Steps["tests"], "TestBouncedBytesAreExact")
 			note(t, k.Uname, "bounce buffers (swiotlb=force, virtio disk): %d bytes read, %.0f bounced", bounced, value(t, r, "after", bytesOf)-value(t, r, "before", bytesOf))
 		})

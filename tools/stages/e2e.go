@@ -15,7 +15,7 @@ var (
 	// These keep a CPU busy or set variables of the process. Those of a list run one after the other.
 	busy = [][]string{
 		{"TestBenchRealTools", "TestKilledHarness", "TestLoadIsNoStorm", "TestSandboxes"},
-		{"TestDMCrypt", "TestJavaAndGo", "TestMaven", "TestQEMU", "TestScalingExperiment", "TestSSH"},
+		{"TestBounceIsNamed", "TestDMCrypt", "TestJavaAndGo", "TestMaven", "TestQEMU", "TestScalingExperiment", "TestSSH"},
 	}
 )
 

@@ -9,11 +9,16 @@
  *   inside links       lists the programs attached in the kernel, with the kind of link,
  *       or "-" for a program without a link
  *   inside forks N     starts N children, one after the other; each makes one getppid
+ *   inside disks ROUNDS READS BYTES DISK...
+ *       reads from the start of each disk, past the page cache, READS times BYTES; in
+ *       each round from all disks in turn, beginning with another one. It prints lines
+ *       "DISK NANOSECONDS"
  *
  *   cc -static -O2 -o inside inside.c
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/bpf.h>
 #include <linux/capability.h>
@@ -24,9 +29,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void die(const char *what)
@@ -216,12 +223,45 @@ static int forks(long n)
 	return 0;
 }
 
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static int disks(int rounds, int reads, int bytes, int n, char **names)
+{
+	int fds[8];
+	char *buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE | MAP_POPULATE, -1, 0);
+
+	if (n < 1 || n > 8 || buffer == MAP_FAILED)
+		die("disks");
+	for (int i = 0; i < n; i++)
+		if ((fds[i] = open(names[i], O_RDONLY | O_DIRECT)) < 0)
+			die(names[i]);
+	for (int round = 0; round < rounds; round++)
+		for (int turn = 0; turn < n; turn++) {
+			int i = (round + turn) % n;
+			int64_t began = now();
+
+			for (int k = 0; k < reads; k++)
+				if (pread(fds[i], buffer, bytes, (off_t)k * bytes) != bytes)
+					die(names[i]);
+			printf("%s %lld\n", names[i], (long long)(now() - began));
+		}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "as"))
 		return as(argv + 2);
 	if (argc == 2 && !strcmp(argv[1], "links"))
 		return links();
+	if (argc > 5 && !strcmp(argv[1], "disks"))
+		return disks(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), argc - 5, argv + 5);
 	if (argc == 3 && !strcmp(argv[1], "forks"))
 		return forks(atol(argv[2]));
 	fprintf(stderr, "inside: see the comment on top of inside.c\n");

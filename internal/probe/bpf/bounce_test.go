@@ -382,3 +382,23 @@ func TestBounceTimingCost(t *testing.T) {
 		})
 	}
 }
+
+// The program is closed and opened again when a user switches its source.
+func TestBounceReopens(t *testing.T) {
+	needFunction(t, hookFull)
+	for range 3 {
+		c, err := Bounce.Open(local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (BounceCounts{c}).TimingCost(); err != nil {
+			t.Error(err)
+		}
+		if !(BounceCounts{c}).Timed() {
+			t.Error(c.Lost)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

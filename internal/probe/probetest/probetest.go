@@ -35,7 +35,7 @@ var lacks = []lack{
 	{programs, before(5, 15), "the programs need Linux 5.15"},
 	{"llc", no("/sys/bus/event_source/devices/cpu", "/sys/bus/event_source/devices/cpu_core"), "the machine shows no performance counters"},
 
-	{"TestGuestFunctionsAttach/.*|TestAccessByFunction/.*|TestBounceTimingCost/.*", no("/sys/kernel/tracing/kprobe_events"), "the kernel has no probes on functions (CONFIG_KPROBE_EVENTS)"},
+	{"TestGuestFunctionsAttach/.*|TestAccessByFunction/.*|TestBounceTimingCost/.*|TestBounceReopens", no("/sys/kernel/tracing/kprobe_events"), "the kernel has no probes on functions (CONFIG_KPROBE_EVENTS)"},
 	{"TestGuestFunctionsAttach/.*|TestAccessByFunction/.*|TestBounce.*|TestWord/.*|TestSGXHooks|TestPageCache/raw", confidential, "kernel lockdown is in confidentiality mode"},
 	{"TestGuestFunctionsAttach/(full_fexit|map_fentry)", before(6, 12), "swiotlb_tbl_map_single has too many arguments to be traced"},
 	{"TestAccessByFunction/.*", before(5, 16), "the kernel has no folios"},
