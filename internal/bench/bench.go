@@ -177,6 +177,9 @@ type Outcome struct {
 	// machine sees the workload, for the monitor's counters; empty if it does not see
 	// it (another machine).
 	Processes []string
+	// Whole: the CPU time of Inside is that of all of the workload's processes and of
+	// nothing else, so the counters by process can be checked against it.
+	Whole bool
 	// Beside is the CPU time of other programs that the launcher ran on purpose during the run.
 	Beside time.Duration
 	// Raw are further outputs to keep with the result, by name ("console").

@@ -129,6 +129,10 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			r.Missing["counters"] = cerr.Error()
 		}
 		r.Counters, r.HostCounters = counted.Counters, counted.Host
+		if why := elsewhere(out, counted); why != "" {
+			r.Missing["counters"] = why
+			r.Counters = unseen(r.Counters, why)
+		}
 	}
 	if inside != nil {
 		var own Counted
@@ -142,6 +146,29 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 	r.Interference = s.watch.End(workCPU(out, counted))
 	r.Interference.MonitorCPU = counted.Cost
 	return out, err
+}
+
+// elsewhere says why the counters by process miss most of the workload, or is "": the
+// kernel's own account of the command's CPU time has far more than they do, so it works
+// under other names than those counted.
+func elsewhere(out Outcome, c Counted) string {
+	const least = 4 * time.Millisecond
+	used := out.Inside.User + out.Inside.System
+	if !out.Whole || c.CPU == nil || used < least || *c.CPU >= used.Seconds()/2 {
+		return ""
+	}
+	return fmt.Sprintf("processes named %s used %s of CPU time and the whole command %s: it works under other names, whose events are not told apart from those of others",
+		strings.Join(out.Processes, ", "), metric.Value(*c.CPU, "seconds"), metric.Value(used.Seconds(), "seconds"))
+}
+
+// unseen takes the values of counters by process.
+func unseen(counters []result.Counter, why string) []result.Counter {
+	for i := range counters {
+		if c := &counters[i]; c.Scope == "process" || c.Labels["process"] != "" {
+			c.Value, c.PerOperation, c.Trust, c.Note = nil, nil, result.None, why
+		}
+	}
+	return counters
 }
 
 // taskName is what the kernel calls a program.

@@ -84,6 +84,35 @@ func (c *counting) End(_ context.Context, ps []string) (Counted, error) {
 	return Counted{Counters: []result.Counter{{Name: "tee_syscalls_total", Value: &v, Scope: "process", Trust: result.Full}}}, nil
 }
 
+// TestCountersOfAnotherName: counters of process names under which the workload did not work
+// are not taken for the workload's.
+func TestCountersOfAnotherName(t *testing.T) {
+	second, little := 1.0, 0.3
+	for name, c := range map[string]struct {
+		whole bool
+		used  time.Duration
+		cpu   *float64
+		seen  bool
+	}{
+		"the same":             {true, time.Second, &second, true},
+		"little of it":         {true, time.Second, &little, false},
+		"too short to say":     {true, 3 * time.Millisecond, new(float64), true},
+		"not of the command":   {false, time.Second, &little, true},
+		"CPU time is unknown":  {true, time.Second, nil, true},
+		"none, by their names": {true, 14 * time.Millisecond, new(float64), false},
+	} {
+		why := elsewhere(Outcome{Inside: host.Output{User: c.used}, Whole: c.whole, Processes: []string{"loader"}}, Counted{CPU: c.cpu})
+		if (why == "") != c.seen {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+	a, b := 1.0, 2.0
+	got := unseen([]result.Counter{{Name: "own", Value: &a, Scope: "process", Trust: result.Full}, {Name: "all", Value: &b, Scope: "machine", Trust: result.Partial}}, "why")
+	if got[0].Value != nil || got[0].Trust != result.None || got[0].Note != "why" || got[1].Value == nil {
+		t.Errorf("%+v", got)
+	}
+}
+
 var jobs = &metric.Desc{Name: "job_operations", Unit: "operations", Help: "Operations."}
 
 // bed is a plan over scripted environments.

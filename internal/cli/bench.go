@@ -40,12 +40,20 @@ func benchCommand(env Env) *cobra.Command {
 
 // lists are the workloads and launchers that plans are made of.
 func lists() bench.Lists {
+	read := map[string]*bench.Launcher{} // one file is one launcher, however often it is named
 	return bench.Lists{Workloads: workloads.All, Launchers: launchers.All, File: func(path string) (*bench.Launcher, error) {
+		if l := read[path]; l != nil {
+			return l, nil
+		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		return launchers.FromFile(path, b)
+		l, err := launchers.FromFile(path, b)
+		if err == nil {
+			read[path] = l
+		}
+		return l, err
 	}}
 }
 

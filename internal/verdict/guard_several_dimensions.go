@@ -62,7 +62,7 @@ func blind(e *result.Environment) []string {
 var dimensions = map[string]string{
 	"env_id": "", "role": "", "fingerprint": "", "fingerprint_class": "", "missing": "", "open_seconds": "", "null_run_seconds": "",
 	"changed_during_experiment": "",
-	"launcher":                  "environment", "params": "environment", "tee": "environment", "software.hypervisor": "environment",
+	"launcher":                  "environment", "params": "environment", "tee": "environment", "software.hypervisor": "environment", "software.versions": "environment",
 	"digests": "program", "software.worker": "program",
 	"hardware": "processor", "hardware.memory_bytes": "memory", "hardware.swap_bytes": "memory", "hardware.transparent_hugepage": "memory",
 	"hardware.disks": "disks", "hardware.nics": "network", "hardware.gpus": "GPU", "hardware.host_id": "host",

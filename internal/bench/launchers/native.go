@@ -153,7 +153,7 @@ func (e *nativeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 		return bench.Outcome{}, err
 	}
 	out, err := together(ctx, ctx, e.h, pinned(e.params, place(job.Inside, e.work, e.data)), e.outside(job))
-	out.Processes = processes(job)
+	out.Processes, out.Whole = processes(job), true
 	return out, err
 }
 

@@ -39,6 +39,9 @@ type template struct {
 	// Untried: nobody of us has run it; it is written from documentation. That
 	// is said in the launcher's doc and in every result.
 	Untried bool `yaml:"untried"`
+	// LibraryOS: the runtime itself answers most of what a program asks the kernel for, so
+	// what is read inside says nothing about the machine's kernel.
+	LibraryOS bool `yaml:"library_os"`
 	// OwnPrograms: it runs only programs that were built for it, so that the
 	// worker of teescope is refused instead of run outside of the TEE.
 	OwnPrograms bool            `yaml:"own_programs"`

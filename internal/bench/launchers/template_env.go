@@ -238,6 +238,14 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 		d.Software.Versions = with(d.Software.Versions, k, v)
 	}
 	d.Software.CachePolicy = "as found"
+	if e.t.LibraryOS {
+		if d.Software.Kernel != "" {
+			d.TEE.Settings = with(d.TEE.Settings, "kernel that programs see", d.Software.Kernel)
+		}
+		for _, field := range []string{"software.kernel", "software.cmdline", "software.clock_source", "software.limits", "software.libc", "hardware.transparent_hugepage", "hardware.swap_bytes"} {
+			d.Missing = with(d.Missing, field, "inside, the library OS answers for the kernel")
+		}
+	}
 	for _, m := range []map[string]string{e.unversioned, e.unread} {
 		for k, v := range m {
 			d.Missing = with(d.Missing, k, v)
@@ -273,6 +281,7 @@ func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, er
 		return bench.Outcome{}, err
 	}
 	out, err := together(ctx, ctx, e.h, c, e.outside(job))
+	out.Whole = e.t.Inside.Work == "" && e.t.Start == nil
 	if out.Processes = slices.Clone(e.t.Processes); out.Processes == nil {
 		out.Processes = comm(c)
 	}

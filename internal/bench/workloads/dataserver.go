@@ -212,7 +212,11 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 		found.value(serverMemory, said(r, s.memory), silent(s.memory))
 	}
 	if s.cpu != nil {
-		found.derived(serverCPU, said(r, s.cpu...)/requests, silent(append(s.cpu, s.requests...)...))
+		used, why := said(r, s.cpu...), silent(append(s.cpu, s.requests...)...)
+		if used <= 0 { // as in a library OS that does not keep the account
+			used, why = math.NaN(), "the server says that it used no CPU time, so nobody accounts for it there"
+		}
+		found.derived(serverCPU, used/requests, why)
 	}
 	if s.hitRatio != nil {
 		hits := said(r, s.hits)

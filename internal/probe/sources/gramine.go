@@ -28,16 +28,16 @@ var gramineSignals = counter("tee_sgx_gramine_signals_total",
 var gramineFiles = []string{"/var/log/gramine/*.log"}
 
 // gramine reads the statistics that Gramine prints with sgx.enable_stats = true in the
-// manifest: a block for each thread when it ends or, on SIGUSR1, for all threads, whose
-// counters then start at zero. So the sum over the threads is right, and the blocks
-// with process totals are not added to it.
+// manifest: up to version 1.7 a block for each thread when it ends or, on SIGUSR1, for all
+// threads, whose counters then start at zero. So the sum over the threads is right, and the
+// blocks with process totals are not added to it. From 1.8 on there are only the totals.
 var gramine = probe.Source{
 	Name:    "gramine",
 	Doc:     "Entries into and exits from Gramine's enclaves, from the statistics in its logs; process is the log's name",
 	Metrics: []*metric.Desc{enclaveEntries, enclaveExits, enclaveAsyncExits, gramineSignals},
 	Waits:   &probe.Waits{For: "Gramine runs an enclave", Maps: gramineOf},
 	Needs:   []probe.Need{{Capability: "cap_dac_read_search", For: "to read logs of other users", Optional: true}},
-	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log",
+	Kernels: "any; Gramine with sgx.enable_stats = true and its error output in a log; from Gramine 1.8 on a debug build of it, and a debug enclave",
 	Cost:    "reading what was appended to the logs; Gramine's own counting is always on",
 	Blind:   "threads that have not ended: with newer versions of Gramine, send the process SIGUSR1 to count them now",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
@@ -112,6 +112,10 @@ func (g *gramineReader) Read(_ context.Context, emit func(metric.Sample)) error 
 		first = cmp.Or(first, err)
 	}
 	g.emit(emit)
+	if first == nil && !slices.ContainsFunc(slices.Collect(maps.Values(g.logs)), func(l *gramineLog) bool { return l.counted() != nil }) {
+		first = &probe.Problem{Err: fmt.Errorf("%s: no statistics of Gramine in there yet", strings.Join(names, ", ")),
+			Remedy: "set sgx.enable_stats = true in the manifest; from Gramine 1.8 on also build Gramine with --buildtype=debug and set sgx.debug = true; they are printed when the process ends or gets SIGUSR1"}
+	}
 	return first
 }
 
@@ -155,7 +159,8 @@ func (g *gramineReader) emit(out emitter) {
 	sums := map[string]*gramineStats{}
 	for _, name := range slices.Sorted(maps.Keys(g.logs)) {
 		l := g.logs[name]
-		if !l.seen {
+		counted := l.counted()
+		if counted == nil {
 			continue
 		}
 		process := metric.Label(strings.TrimSuffix(path.Base(name), path.Ext(name)))
@@ -165,7 +170,7 @@ func (g *gramineReader) emit(out emitter) {
 		if sums[process] == nil {
 			sums[process] = &gramineStats{}
 		}
-		for i, n := range l.sum {
+		for i, n := range counted {
 			sums[process][i] += n
 		}
 	}
@@ -190,10 +195,29 @@ type gramineLog struct {
 	offset int64
 	inode  uint64
 	rest   []byte // the start of an incomplete line
-	// missing are the lines of the current thread's block still to come.
+	// missing are the lines of the current block still to come, and into the sums that it
+	// is added to.
 	missing []string
-	seen    bool
-	sum     gramineStats
+	into    *gramineSums
+	// threads and processes are the sums of the blocks of each.
+	threads, processes gramineSums
+}
+
+// gramineSums add up blocks.
+type gramineSums struct {
+	seen bool
+	sum  gramineStats
+}
+
+// counted are the log's sums, or nil if it has none: those of threads where they are printed.
+func (l *gramineLog) counted() *gramineStats {
+	switch {
+	case l.threads.seen:
+		return &l.threads.sum
+	case l.processes.seen:
+		return &l.processes.sum
+	}
+	return nil
 }
 
 // gramineLine bounds a line; the start of a longer one is dropped.
@@ -220,10 +244,10 @@ func (l *gramineLog) feed(b []byte) {
 func (l *gramineLog) line(s string) {
 	switch {
 	case strings.Contains(s, "----- SGX stats for thread "):
-		l.missing = gramineCounters[:]
+		l.missing, l.into = gramineCounters[:], &l.threads
 		return
 	case strings.Contains(s, "----- Total SGX stats for process "):
-		l.missing = nil
+		l.missing, l.into = gramineCounters[:], &l.processes
 		return
 	}
 	if len(l.missing) == 0 {
@@ -239,7 +263,7 @@ func (l *gramineLog) line(s string) {
 		l.missing = nil
 		return
 	}
-	l.sum[len(gramineCounters)-len(l.missing)] += n
+	l.into.sum[len(gramineCounters)-len(l.missing)] += n
 	l.missing = l.missing[1:]
-	l.seen = true
+	l.into.seen = true
 }

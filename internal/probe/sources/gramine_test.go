@@ -80,10 +80,10 @@ func FuzzGramine(f *testing.F) {
 		at = min(max(0, at), len(b))
 		parts.feed(b[:at])
 		parts.feed(b[at:])
-		if whole.sum != parts.sum || whole.seen != parts.seen {
-			t.Errorf("read at once %v, in two parts %v", whole.sum, parts.sum)
+		if whole.threads != parts.threads || whole.processes != parts.processes {
+			t.Errorf("read at once %v and %v, in two parts %v and %v", whole.threads, whole.processes, parts.threads, parts.processes)
 		}
-		if !strings.Contains(string(b), "# of ") && whole.seen {
+		if !strings.Contains(string(b), "# of ") && whole.counted() != nil {
 			t.Error("counters out of nothing")
 		}
 	})
