@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/web"
 )
@@ -19,14 +20,14 @@ import (
 var configSchema []byte
 
 func schemaCommand(env Env) *cobra.Command {
-	documents := []string{"result", "findings", "config"}
-	texts := map[string][]byte{"result": result.Schema, "findings": web.FindingsSchema, "config": configSchema}
+	documents := []string{"result", "findings", "config", "template"}
+	texts := map[string][]byte{"result": result.Schema, "findings": web.FindingsSchema, "config": configSchema, "template": launchers.TemplateSchema}
 	return &cobra.Command{
-		Use:   "schema result|findings|config",
+		Use:   "schema result|findings|config|template",
 		Short: "Print the JSON Schema of a document",
 		Long: `Schema prints the JSON Schema (draft 2020-12) of a benchmark result, of the answer to
-GET /api/teescope/v1/findings, or of the configuration file (--config), for editors that
-complete and check YAML. The sections global and scrape_configs belong to Prometheus and
+GET /api/teescope/v1/findings, of the configuration file (--config), or of a command
+template (--env FILE.yaml), for editors that complete and check YAML. The sections global and scrape_configs belong to Prometheus and
 are not checked.`,
 		Example:   "  teescope schema result > result.schema.json\n  teescope schema config > teescope.schema.json",
 		ValidArgs: documents,
@@ -34,7 +35,7 @@ are not checked.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, ok := texts[args[0]]
 			if !ok {
-				return fmt.Errorf("no schema %q; want result, findings or config", args[0])
+				return fmt.Errorf("no schema %q; want result, findings, config or template", args[0])
 			}
 			_, err := env.Stdout.Write(text)
 			return err

@@ -4,6 +4,7 @@
 package schematest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -25,8 +26,10 @@ const module = "github.com/teescope/teescope/"
 type Document struct {
 	Title string
 	Value any // of the document's type
-	// Packages are the folders with the types' sources, in internal/.
+	// Packages are the folders with the types' sources, in internal/. Internal is the way
+	// there from the caller's folder; "" is "..".
 	Packages []string
+	Internal string
 	// YAML documents are read from users: names are those of yaml.v3, every key may be
 	// absent, and an unknown one is an error. Other documents are written as JSON by this
 	// program: a later version may add fields, and what is missing is null.
@@ -37,11 +40,11 @@ type Document struct {
 	Special func(reflect.Type) *jsonschema.Schema
 }
 
-// Schema returns the document's schema; its folder is the caller's, one level below internal/.
+// Schema returns the document's schema.
 func (d Document) Schema() ([]byte, error) {
 	src := source{comments: map[string]string{}, constants: map[string][]any{}}
 	for _, p := range d.Packages {
-		if err := src.read(p); err != nil {
+		if err := src.read(cmp.Or(d.Internal, ".."), p); err != nil {
 			return nil, err
 		}
 	}
@@ -100,8 +103,8 @@ func (s source) comment(t reflect.Type, field string) string {
 }
 
 // read adds the package in a folder of internal/.
-func (s source) read(pkg string) error {
-	names, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(pkg), "*.go"))
+func (s source) read(internal, pkg string) error {
+	names, err := filepath.Glob(filepath.Join(internal, filepath.FromSlash(pkg), "*.go"))
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,14 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
+//go:generate go test -count=1 -run ^TestTemplateSchema$ . -update
+
+// TemplateSchema is the JSON Schema (draft 2020-12) of a command template, made from the
+// type template.
+//
+//go:embed template.schema.json
+var TemplateSchema []byte
+
 // template is a command template: a launcher as data, for TEEs that wrap a
 // command line.
 //
@@ -34,8 +42,10 @@ import (
 // .Own .Params and the functions json and shell, which quote, and paths, which
 // splits a list at its colons.
 type template struct {
+	// Name of the launcher in --env and in results.
 	Name string `yaml:"name"`
-	Doc  string `yaml:"doc"`
+	// Doc is a sentence on what it does.
+	Doc string `yaml:"doc"`
 	// Untried: nobody of us has run it; it is written from documentation. That
 	// is said in the launcher's doc and in every result.
 	Untried bool `yaml:"untried"`
@@ -44,8 +54,9 @@ type template struct {
 	LibraryOS bool `yaml:"library_os"`
 	// OwnPrograms: it runs only programs that were built for it, so that the
 	// worker of teescope is refused instead of run outside of the TEE.
-	OwnPrograms bool            `yaml:"own_programs"`
-	Params      []templateParam `yaml:"params"`
+	OwnPrograms bool `yaml:"own_programs"`
+	// Params can be set in --env, and stand as {params.NAME} in words.
+	Params []templateParam `yaml:"params"`
 	// Check lists what the machine must have.
 	Check []templateNeed `yaml:"check"`
 	// Inside says where the job finds its folders; by default where they are.
@@ -53,18 +64,22 @@ type template struct {
 		Work string `yaml:"work"`
 		Data string `yaml:"data"`
 	} `yaml:"inside"`
-	// Files are made in {job} and Prepare runs before the first run of each job.
-	Files   []templateFile `yaml:"files"`
-	Prepare []step         `yaml:"prepare"`
-	// Start runs from Open to Close beside the jobs; Ready is tried until it
-	// succeeds. Neither knows the job.
+	// Files are made in {job} before the first run of each job.
+	Files []templateFile `yaml:"files"`
+	// Prepare runs after that, once for each job.
+	Prepare []step `yaml:"prepare"`
+	// Start runs beside all jobs, of which it knows nothing, for as long as the
+	// environment is open.
 	Start *step `yaml:"start"`
+	// Ready is tried until it succeeds; then what Start began is ready.
 	Ready *step `yaml:"ready"`
 	// Run is the command of a run; it ends when the job ends.
 	Run step `yaml:"run"`
-	// Stop runs at Close, before what Start started is ended.
-	Stop     []step            `yaml:"stop"`
-	TEE      templateTEE       `yaml:"tee"`
+	// Stop runs at the end, before what Start began is ended.
+	Stop []step `yaml:"stop"`
+	// TEE is what the template declares of the environment.
+	TEE templateTEE `yaml:"tee"`
+	// Evidence is kept in the result, and says whether the TEE is on.
 	Evidence []templateReading `yaml:"evidence"`
 	// Versions are commands whose first line of output is a version, by name.
 	Versions map[string]step `yaml:"versions"`
