@@ -69,6 +69,8 @@ var testExceptions = []exception{
 	{what: "TestBlock.*", from: Version{6, 19}, before: Version{7, 2}, says: "no loop devices", why: "the archive no longer has these kernels' modules"},
 	{what: "TestGuestFunctionsAttach/(accept|ve|tdx_report)_.*", before: Version{6, 5}, says: "has no function", why: "Debian's kernels support TDX guests since 6.5"},
 	{what: "TestGuestFunctionsAttach/(full_fexit|map_fentry)", before: Version{6, 12}, says: "more arguments", why: "swiotlb_tbl_map_single has seven arguments"},
+	{what: "TestGuestFunctionsAttach/(unmap|device|cpu)_[a-z]+", before: Version{6, 10}, says: "has no function", why: "these functions have names without underscores before 6.10"},
+	{what: "TestGuestFunctionsAttach/(unmap|device|cpu)_old_[a-z]+", from: Version{6, 10}, says: "has no function", why: "these functions have names with underscores since 6.10"},
 	{what: "TestPageCache/raw", before: Version{6, 12}, says: "access_raw", why: "no tracepoint for reads from the page cache"},
 	{what: "TestBlockErrors", before: Version{6, 12}, says: "beyond its file", why: "loop devices read zeros beyond their file"},
 	{what: "TestGuestFunctionsAttach/.*|TestBounceTimingCost/.*|TestBounceReopens", mode: "confidentiality", says: "cannot be traced|" + noRead, why: "lockdown: functions cannot be listed without tracefs"},
