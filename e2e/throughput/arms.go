@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,6 +46,41 @@ var arms = []arm{
 			{"prometheus", "--config.file=DIR/prometheus.yml", "--storage.tsdb.path=DIR/tsdb", "--web.listen-address=127.0.0.1:0"},
 		},
 		files: map[string]string{"prometheus.yml": "global: {scrape_interval: 5s}\nscrape_configs: [{job_name: node, static_configs: [{targets: ['127.0.0.1:PORT']}]}]\n"}},
+}
+
+// kernelSources work in the kernel, on events or ticks.
+var kernelSources = []string{"syscalls", "samples", "waits", "tls", "faults", "pagecache", "block", "tcp"}
+
+// armOf finds an arm by name. "user" is a monitor without kernel sources; "only-SOURCE" has
+// one of them, within the budget, and "all-SOURCE" one that counts every event.
+func armOf(name string) (arm, error) {
+	if i := slices.IndexFunc(arms, func(a arm) bool { return a.name == name }); i >= 0 {
+		return arms[i], nil
+	}
+	kind, source, _ := strings.Cut(name, "-")
+	if kind != "user" && !slices.Contains(kernelSources, source) {
+		return arm{}, fmt.Errorf("no arm %q; there are off, agent, full, monitor, classic, user, and only- or all- with one of %s", name, strings.Join(kernelSources, ", "))
+	}
+	a := arm{name: name, commands: [][]string{{"BIN", "monitor", "--listen", "127.0.0.1:PORT", "--data", "DIR/data", "--config", "DIR/config.yml"}}}
+	switch kind {
+	case "user":
+		a.doc = "monitor without kernel sources"
+	case "only":
+		a.doc = "monitor with " + source + " alone, budget 1 %"
+	case "all":
+		a.doc = "monitor with " + source + " alone, every event"
+		a.commands[0] = append(a.commands[0], "--budget", "100%")
+	default:
+		return arm{}, fmt.Errorf("no arm %q", name)
+	}
+	config := "sources:\n"
+	for _, s := range kernelSources {
+		if s != source {
+			config += "  " + s + ": {on: false}\n"
+		}
+	}
+	a.files = map[string]string{"config.yml": config}
+	return a, nil
 }
 
 var errMissing = errors.New("not installed")

@@ -1,7 +1,8 @@
 // Command throughput measures what monitoring costs the monitored: servers under load
 // alone, next to an agent within its budget, next to an agent that counts everything,
 // next to a whole monitor, and next to the classic stack of node_exporter and
-// Prometheus if it is installed. Each round runs every arm once, in random order, and
+// Prometheus if it is installed. Further arms split the cost: user space alone, and each
+// source that works in the kernel alone. Each round runs every arm once, in random order, and
 // compares each arm with "off" of the same round. It is part of `make bench`;
 // docs/performance.md holds its output, which is only valid for the machine it ran on.
 package main
@@ -16,7 +17,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,7 +41,7 @@ func main() {
 	flag.DurationVar(&o.warm, "warm", 4*time.Second, "load before the measurement, for the budget to settle")
 	flag.DurationVar(&o.measure, "measure", 4*time.Second, "length of one measurement")
 	flag.StringVar(&servers, "servers", "redis,nginx,postgres", "what is loaded")
-	flag.StringVar(&chosen, "arms", "off,agent,full,monitor,classic", "what is beside it; the first is what the others are compared with")
+	flag.StringVar(&chosen, "arms", "off,agent,full,monitor,classic", "what is beside it; the first is what the others are compared with. Also user (no kernel sources), only-SOURCE (one of them, within the budget), all-SOURCE (one that counts every event)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := o.run(ctx, strings.Split(servers, ","), strings.Split(chosen, ","))
@@ -57,15 +57,15 @@ func main() {
 func (o options) run(ctx context.Context, serverNames, armNames []string) error {
 	var use []arm
 	for _, name := range armNames {
-		i := slices.IndexFunc(arms, func(a arm) bool { return a.name == name })
-		if i < 0 {
-			return fmt.Errorf("no arm %q", name)
+		a, err := armOf(name)
+		if err != nil {
+			return err
 		}
-		if err := arms[i].possible(o.bin); err != nil {
+		if err := a.possible(o.bin); err != nil {
 			fmt.Printf("arm %s left out: %v\n", name, err)
 			continue
 		}
-		use = append(use, arms[i])
+		use = append(use, a)
 	}
 	if len(use) < 2 {
 		return errors.New("nothing to compare: want two arms or more")

@@ -24,7 +24,7 @@ func TestOnce(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "runs.csv")
 	o := options{bin: bin, csv: out, rounds: 2, warm: 200 * time.Millisecond, measure: time.Second}
-	if err := o.run(t.Context(), []string{"redis"}, []string{"off", "agent", "monitor"}); err != nil {
+	if err := o.run(t.Context(), []string{"redis"}, []string{"off", "agent", "only-syscalls"}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
@@ -47,6 +47,8 @@ func TestBadNames(t *testing.T) {
 	o := options{bin: "/nonexistent", rounds: 1}
 	for _, c := range []struct{ servers, arms []string }{
 		{[]string{"redis"}, []string{"off", "no-such"}},
+		{[]string{"redis"}, []string{"off", "only-cpu"}},
+		{[]string{"redis"}, []string{"off", "most-syscalls"}},
 		{[]string{"redis"}, []string{"off"}},
 		{[]string{"redis"}, []string{"off", "agent"}}, // no binary
 	} {
