@@ -72,6 +72,7 @@ type benchFlags struct {
 	noCounters     bool
 	client         string
 	strict         bool
+	price          string
 	timeout        time.Duration
 	format         string
 	changed        func(flag string) bool
@@ -101,6 +102,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.DurationVar(&f.timeout, "timeout", 0, "stop a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "output format: "+formatNames())
 	fs.BoolVar(&f.strict, "strict", false, "refuse an experiment if one of its environments cannot run here, instead of leaving that one out")
+	fs.StringVar(&f.price, "price", "", "file (YAML) with per_hour, currency, source, date and of: the platform table then has what a million units cost")
 	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")
 	c.MarkFlagsMutuallyExclusive("env", "variants")
 }
@@ -199,6 +201,9 @@ func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate
 	}
 	if f.resume && (len(plans) > 1 || slices.Contains(names, platformSuite)) {
 		return errors.New("--resume: name one experiment only")
+	}
+	if f.price != "" && !slices.Contains(names, platformSuite) {
+		return fmt.Errorf("--price %s: only the %s suite has a table of costs", f.price, platformSuite)
 	}
 	if f.dryRun {
 		return dryRun(env.Stdout, h, plans, f.all(calibrate))

@@ -1,16 +1,21 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -54,6 +59,58 @@ var components = []component{
 	}},
 	{"storage, 4 KiB random read", "fio", bench.Params{"rw": "randread", "bs": "4KiB", "iodepth": "1"}, nil},
 	{"storage, sequential read", "fio", bench.Params{"rw": "read", "bs": "1MiB", "iodepth": "32"}, nil},
+	{"network, TCP over a veth pair", "iperf", bench.Params{"streams": "1", "measure": "5s"}, nil},
+	{"data server, Redis GET", "redis", bench.Params{"connections": "8", "keys": "100000", "measure": "5s"}, nil},
+	{"gateway, TLS on kept connections", "gateway", bench.Params{"connections": "8", "measure": "5s"}, nil},
+	{"channel, echo of 384 KiB", "channel", bench.Params{"measure": "echo"}, nil},
+	{"channel, sealed stream", "channel", bench.Params{"measure": "stream"}, nil},
+	{"attestation, verification", "attest", bench.Params{"operation": "verify-cached", "connections": "1", "measure": "5s"}, nil},
+}
+
+// price is what the machine costs, from the file of --price.
+type price struct {
+	// PerHour is an amount of Currency.
+	PerHour  float64 `yaml:"per_hour"`
+	Currency string  `yaml:"currency"`
+	// Of is what is priced, such as an instance type; Source and Date say where and when.
+	Of     string `yaml:"of"`
+	Source string `yaml:"source"`
+	Date   string `yaml:"date"`
+}
+
+// readPrice reads such a file; "" is no price.
+func readPrice(path string) (*price, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--price: %w", err)
+	}
+	var p price
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&p); err != nil {
+		return nil, fmt.Errorf("--price %s: %w", path, err)
+	}
+	if !(p.PerHour > 0) || p.Currency == "" || p.Source == "" || p.Date == "" {
+		return nil, fmt.Errorf("--price %s: want per_hour above 0, currency, source and date", path)
+	}
+	return &p, nil
+}
+
+// of is what a million, billion or trillion units cost at a rate of so many a second, "" if it is no rate.
+func (p *price) of(rate float64, unit string) string {
+	what, ok := strings.CutSuffix(unit, "_per_second")
+	if p == nil || !ok || !(rate > 0) {
+		return ""
+	}
+	each := p.PerHour / 3600 / rate * 1e6
+	many := []string{"million", "billion", "trillion"}
+	for each < 1e-3 && len(many) > 1 {
+		each, many = each*1000, many[1:]
+	}
+	return fmt.Sprintf("%s %s per %s %s", metric.Value(each, ""), p.Currency, many[0], strings.ReplaceAll(what, "_", " "))
 }
 
 // platformChoices are the suite's experiments.
@@ -88,6 +145,10 @@ func runnable(w io.Writer, h *host.Host, plans []*bench.Plan) ([]*bench.Plan, er
 
 // platform runs the suite and prints its table.
 func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, plans []*bench.Plan) error {
+	cost, err := readPrice(f.price)
+	if err != nil {
+		return err
+	}
 	dir := f.out
 	if dir == "" {
 		dir = filepath.Join(f.data, "results")
@@ -100,7 +161,7 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 		e, err := f.measured(ctx, o, func(o bench.Options) (*result.Experiment, error) { return bench.Run(ctx, p, o, path) })
 		switch {
 		case e == nil && ctx.Err() != nil:
-			printPlatform(env.Stdout, done)
+			printPlatform(env.Stdout, done, cost)
 			return err
 		case e == nil: // a failure does not affect the others
 			fmt.Fprintf(env.Stderr, "left out: %s: %s\n", p.Name, oneLine(err))
@@ -117,7 +178,7 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 		}
 		done = append(done, e)
 	}
-	printPlatform(env.Stdout, done)
+	printPlatform(env.Stdout, done, cost)
 	fmt.Fprintf(env.Stdout, "\nEach value is the median of its runs with the interval of the median (order statistics). Results: %s\n", dir)
 	if status != exitOK {
 		return status
@@ -125,7 +186,7 @@ func (f *benchFlags) platform(ctx context.Context, env Env, o bench.Options, pla
 	return nil
 }
 
-func printPlatform(w io.Writer, es []*result.Experiment) {
+func printPlatform(w io.Writer, es []*result.Experiment, cost *price) {
 	if len(es) == 0 {
 		return
 	}
@@ -133,22 +194,33 @@ func printPlatform(w io.Writer, es []*result.Experiment) {
 	fmt.Fprintf(w, "%s, %d CPUs, %s of memory, kernel %s, TEE: %s, %s\n\n", orUnknown(v.Hardware.CPUModel), v.Hardware.CPUs,
 		metric.Value(float64(v.Hardware.MemoryBytes), "bytes"), orUnknown(v.Software.Kernel), v.TEE.Type, es[0].StartedAt.Format("2006-01-02"))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "component\tenvironment\tmetric\tvalue\tinterval\tsource\tinsight")
+	head := "component\tenvironment\tmetric\tvalue\tinterval\tceiling\tsource\t"
+	if cost != nil {
+		head += "cost\t"
+	}
+	fmt.Fprintln(tw, head+"insight")
 	for _, e := range es {
 		for i := range e.Environments {
-			platformRow(tw, e, &e.Environments[i])
+			platformRow(tw, e, &e.Environments[i], cost)
 		}
 	}
 	tw.Flush()
+	if cost != nil {
+		fmt.Fprintf(w, "\nCost: %s %s an hour for %s, from %s, %s\n", metric.Value(cost.PerHour, ""), cost.Currency, cmp.Or(cost.Of, "the machine"), cost.Source, cost.Date)
+	}
 }
 
-func platformRow(w io.Writer, e *result.Experiment, env *result.Environment) {
+func platformRow(w io.Writer, e *result.Experiment, env *result.Environment, cost *price) {
 	name := strings.TrimPrefix(e.Name, platformSuite+": ")
 	d := e.Desc(e.Design.Primary)
 	values, why := primaryValues(e, env.ID)
 	row := []string{name, env.ID, e.Design.Primary}
 	if len(values) == 0 {
-		fmt.Fprintln(w, strings.Join(append(row, "none", "", "", why), "\t"))
+		row = append(row, "none", "", "", "")
+		if cost != nil {
+			row = append(row, "")
+		}
+		fmt.Fprintln(w, strings.Join(append(row, why), "\t"))
 		return
 	}
 	m := stats.Median(values)
@@ -166,7 +238,17 @@ func platformRow(w io.Writer, e *result.Experiment, env *result.Environment) {
 	if i := slices.IndexFunc(components, func(c component) bool { return c.name == name }); insight == "" && i >= 0 && components[i].insight != nil {
 		insight = components[i].insight(m)
 	}
-	fmt.Fprintln(w, strings.Join(append(row, metric.Value(m, d.Unit), interval, "measured", insight), "\t"))
+	ceiling := ""
+	for _, c := range e.Design.Ceilings {
+		if c.Metric == e.Design.Primary && (c.Env == "" || c.Env == env.ID) {
+			ceiling = fmt.Sprintf("%s (%s)", metric.Value(c.Value, d.Unit), c.Source)
+		}
+	}
+	row = append(row, metric.Value(m, d.Unit), interval, ceiling, "measured")
+	if cost != nil {
+		row = append(row, cost.of(m, d.Unit))
+	}
+	fmt.Fprintln(w, strings.Join(append(row, insight), "\t"))
 }
 
 // primaryValues are an arm's values of the primary metric, or why there are none.

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/result"
+)
+
+// TestPlatformTable has ceilings, and with a price what a million units cost.
+func TestPlatformTable(t *testing.T) {
+	rate := func(v float64) result.Run {
+		return result.Run{Env: "native", Status: result.OK, Metrics: []result.Metric{{Name: "requests_per_second", Value: &v}}}
+	}
+	e := &result.Experiment{Name: "platform: data server, Redis GET",
+		Design:       result.Design{Primary: "requests_per_second", Ceilings: []result.Ceiling{{Metric: "requests_per_second", Value: 1e6, Source: "the link"}}},
+		Workload:     result.Workload{Metrics: []result.MetricDesc{{Name: "requests_per_second", Unit: "requests_per_second"}}},
+		Environments: []result.Environment{{ID: "native"}},
+	}
+	for range 6 {
+		e.Runs = append(e.Runs, rate(100_000))
+	}
+	empty := *e
+	empty.Name, empty.Runs = "platform: nothing", nil
+	for name, c := range map[string]struct {
+		cost *price
+		want []string
+	}{
+		"no price": {nil, []string{"ceiling", "the link"}},
+		"a price":  {&price{PerHour: 0.36, Currency: "EUR", Source: "a list", Date: "2026-11-01"}, []string{"0.001 EUR per million requests", "0.36 EUR an hour for the machine, from a list, 2026-11-01"}},
+	} {
+		var b bytes.Buffer
+		printPlatform(&b, []*result.Experiment{e, &empty}, c.cost)
+		for _, w := range c.want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%s: no %q in\n%s", name, w, b.String())
+			}
+		}
+		if c.cost == nil && strings.Contains(b.String(), "million") {
+			t.Errorf("a cost without a price:\n%s", b.String())
+		}
+	}
+}
+
+func TestBadPrice(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown key": {"per_hour: 1\ncurrencies: EUR\n", "currencies"},
+		"free":        {"per_hour: 0\ncurrency: EUR\nsource: x\ndate: 2026-11-01\n", "above 0"},
+		"no source":   {"per_hour: 1\ncurrency: EUR\ndate: 2026-11-01\n", "source"},
+		"empty":       {"", "EOF"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readPrice(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if _, errs, code := run(t, "bench", "run", "startup", "--price", filepath.Join(dir, "none")); code != exitUsage || !strings.Contains(errs, "platform") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+}
