@@ -72,7 +72,7 @@ func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, er
 	var out []bench.Choice
 	for _, name := range names {
 		if name == platformSuite {
-			return platformChoices(base), nil
+			return platformChoices(base)
 		}
 		e, err := experiment(name)
 		if err != nil {

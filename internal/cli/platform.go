@@ -113,18 +113,36 @@ func (p *price) of(rate float64, unit string) string {
 	return fmt.Sprintf("%s %s per %s %s", metric.Value(each, ""), p.Currency, many[0], strings.ReplaceAll(what, "_", " "))
 }
 
-// platformChoices are the suite's experiments.
-func platformChoices(base bench.Choice) []bench.Choice {
+// platformChoices are the suite's experiments, each with the ceilings of its metrics.
+func platformChoices(base bench.Choice) ([]bench.Choice, error) {
 	var out []bench.Choice
+	used := make([]bool, len(base.Ceilings))
 	for _, x := range components {
 		c := base
+		w, err := lists().Workload(x.workload)
+		if err != nil {
+			return nil, err
+		}
+		params, err := bench.Complete("workload "+w.Name, w.Params, x.params)
+		if err != nil {
+			return nil, err
+		}
+		c.Ceilings = nil
+		for i, limit := range base.Ceilings {
+			if slices.ContainsFunc(w.Metrics(params), func(d *metric.Desc) bool { return d.Name == limit.Metric }) {
+				used[i], c.Ceilings = true, append(c.Ceilings, limit)
+			}
+		}
 		if c.Pairs == 0 {
 			c.Pairs = bench.QuickPairs
 		}
 		c.Experiment = &bench.Experiment{Name: platformSuite + ": " + x.name, Workload: x.workload, Params: x.params}
 		out = append(out, c)
 	}
-	return out
+	if i := slices.Index(used, false); i >= 0 {
+		return nil, fmt.Errorf("ceiling of %q: no part of the suite has such a metric", base.Ceilings[i].Metric)
+	}
+	return out, nil
 }
 
 // runnable drops the components for which this machine lacks something, and names them.

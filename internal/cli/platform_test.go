@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -30,7 +31,7 @@ func TestPlatformTable(t *testing.T) {
 		want []string
 	}{
 		"no price": {nil, []string{"ceiling", "the link"}},
-		"a price":  {&price{PerHour: 0.36, Currency: "EUR", Source: "a list", Date: "2026-11-01"}, []string{"0.001 EUR per million requests", "0.36 EUR an hour for the machine, from a list, 2026-11-01"}},
+		"a price":  {&price{PerHour: 3.6, Currency: "EUR", Source: "a list", Date: "2026-11-01"}, []string{"0.01 EUR per million requests", "3.6 EUR an hour for the machine, from a list, 2026-11-01"}},
 	} {
 		var b bytes.Buffer
 		printPlatform(&b, []*result.Experiment{e, &empty}, c.cost)
@@ -42,6 +43,27 @@ func TestPlatformTable(t *testing.T) {
 		if c.cost == nil && strings.Contains(b.String(), "million") {
 			t.Errorf("a cost without a price:\n%s", b.String())
 		}
+	}
+}
+
+// TestPlatformCeilings: each goes to the parts of the suite that have its metric.
+func TestPlatformCeilings(t *testing.T) {
+	if out, errs, code := run(t, "bench", "run", "platform", "--dry-run", "--ceiling", "requests_per_second=1e6,the link"); code != exitOK && !strings.Contains(out, "cannot run here") {
+		t.Errorf("exit status %d: %s%s", code, out, errs)
+	}
+	if _, errs, code := run(t, "bench", "run", "platform", "--dry-run", "--ceiling", "no_such=1e6,the link"); code != exitUsage || !strings.Contains(errs, "no_such") {
+		t.Errorf("exit status %d: %s", code, errs)
+	}
+	all, err := platformChoices(bench.Choice{Ceilings: []result.Ceiling{{Metric: "requests_per_second", Value: 1e6, Source: "x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range all {
+		n += len(c.Ceilings)
+	}
+	if n != 2 { // the data server and the gateway
+		t.Errorf("%d parts have the ceiling, want 2", n)
 	}
 }
 
