@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"math"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -27,17 +28,7 @@ func TestBudget(t *testing.T) {
 	m := startMonitor(t, "agent", "--budget", "1%")
 	values := func() map[string]float64 {
 		t.Helper()
-		body, err := fetch(m.url + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := map[string]float64{}
-		for _, l := range series.FindAllStringSubmatch(body, -1) {
-			if v, err := strconv.ParseFloat(l[2], 64); err == nil {
-				out[l[1]] = v
-			}
-		}
-		return out
+		return seriesOf(t, m)
 	}
 	// cost is what all sources spent in the kernel, in seconds on all cores.
 	cost := func(v map[string]float64) (sum float64) {
@@ -118,6 +109,62 @@ func TestBudget(t *testing.T) {
 		time.Sleep(time.Second) // each look costs the agent a reading
 		return nil
 	})
+}
+
+// seriesOf are the values of an agent's or a monitor's /metrics, by name and labels.
+func seriesOf(t *testing.T, m *monitor) map[string]float64 {
+	t.Helper()
+	body, err := fetch(m.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, l := range series.FindAllStringSubmatch(body, -1) {
+		if v, err := strconv.ParseFloat(l[2], 64); err == nil {
+			out[l[1]] = v
+		}
+	}
+	return out
+}
+
+// TestCPUTimeAddsUp: whatever the budget, the CPU time of all processes is that of the machine,
+// although a loop is hardly ever switched and most programs end before anyone looks.
+func TestCPUTimeAddsUp(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	path := cc(t, "../workloads/events/events.c")
+	m := startMonitor(t, "agent", "--budget", "0.1%")
+	before := seriesOf(t, m)
+	start(t, path, "--comm", "hardly-switched", "--cpu", "0", "getppid", "20000000")
+	began := time.Now()
+	for range 500 {
+		if out, err := exec.Command(path, "--comm", "short-lived", "cpu", "2").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	time.Sleep(3*time.Second - time.Since(began))
+	after := seriesOf(t, m)
+	var processes, machine, short float64
+	for name, v := range after {
+		d := v - before[name]
+		switch {
+		case strings.HasPrefix(name, "tee_process_cpu_seconds_total{"):
+			processes += d
+			if strings.Contains(name, `"short-lived"`) {
+				short += d
+			}
+		case strings.HasPrefix(name, "node_cpu_seconds_total{") && !regexp.MustCompile(`mode="(idle|iowait|steal)"`).MatchString(name):
+			machine += d
+		}
+	}
+	t.Logf("processes %.3f s, the machine %.3f s, short-lived programs %.3f s", processes, machine, short)
+	// The machine's are in ticks of 10 ms, and hold interrupts between threads.
+	if math.Abs(processes/machine-1) > 0.05 {
+		t.Errorf("all processes used %.3f s of CPU time, the machine %.3f s", processes, machine)
+	}
+	if short < 500*0.002 {
+		t.Errorf("500 programs that compute for 2 ms each used %.3f s", short)
+	}
 }
 
 var series = regexp.MustCompile(`(?m)^([a-z]\w*(?:\{[^}]*\})?) (\S+)$`)
