@@ -76,7 +76,7 @@ func rss(b *testing.B) (all, anon float64) {
 
 // BenchmarkHistory loads -hours of data as it would come in, then reports the
 // memory, the time of the overview's query over all of it, and the time to
-// start again. GOMEMLIMIT is what the monitor sets.
+// start again, also with a damaged log. GOMEMLIMIT is what the monitor sets.
 func BenchmarkHistory(b *testing.B) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(120 << 20))
 	o := options(b)
@@ -106,12 +106,12 @@ func BenchmarkHistory(b *testing.B) {
 		get(b, srv.URL, fmt.Sprintf("query_range?query=recorded&start=%d&end=%d&step=%d", start.Unix(), end.Unix(), max(30, *hours*3600/500)), &v)
 	}
 	overview()
-	all, anon := rss(b)
+	resident, anon := rss(b)
 	for b.Loop() {
 		overview()
 	}
 	after, afterAnon := rss(b)
-	b.ReportMetric(all/(1<<20), "MiB-rss")
+	b.ReportMetric(resident/(1<<20), "MiB-rss")
 	b.ReportMetric(anon/(1<<20), "MiB-anon")
 	b.ReportMetric(after/(1<<20), "MiB-rss-queried")
 	b.ReportMetric(afterAnon/(1<<20), "MiB-anon-queried")
@@ -122,5 +122,12 @@ func BenchmarkHistory(b *testing.B) {
 	s, err = store.Open(b.Context(), o)
 	must(b, err)
 	b.ReportMetric(time.Since(again).Seconds(), "s-reopen")
+	must(b, s.Close())
+	all := segments(b, o.Dir)
+	damage(b, all[len(all)/2], 1000)
+	again = time.Now()
+	s, err = store.Open(b.Context(), o)
+	must(b, err)
+	b.ReportMetric(time.Since(again).Seconds(), "s-reopen-damaged")
 	must(b, s.Close())
 }

@@ -368,7 +368,7 @@ func TestUncleanStart(t *testing.T) {
 }
 
 // damage overwrites a few bytes of a file.
-func damage(t *testing.T, name string, at int64) {
+func damage(t testing.TB, name string, at int64) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	must(t, err)
@@ -400,8 +400,8 @@ func present(t *testing.T, s *store.Store, i int) bool {
 	return len(p) == 1
 }
 
-// TestDamagedLog: what a damaged segment held from there on is dropped, and
-// said; later segments stay.
+// TestDamagedLog: what a damaged segment held from there on is not answered, and
+// that is said; later segments are.
 func TestDamagedLog(t *testing.T) {
 	o := options(t)
 	for i := range 3 {
@@ -410,8 +410,11 @@ func TestDamagedLog(t *testing.T) {
 	damage(t, filepath.Join(o.Dir, "wal", "00000001"), 1000)
 	must(t, os.RemoveAll(filepath.Join(o.Dir, "chunks_head"))) // it has some of the rounds too
 	s := open(t, o)
-	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "00000001: dropped") {
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "was damaged and is in quarantine/") {
 		t.Errorf("the store says %v", err)
+	}
+	if l := s.Losses(); len(l) != 1 || !strings.Contains(l[0].Reason, "segment 00000001 is damaged") {
+		t.Errorf("the losses are %v", l)
 	}
 	if collect(s)["teescope_store_cut_bytes_total"] == 0 {
 		t.Error("no cut bytes are counted")
@@ -450,7 +453,7 @@ func TestDamagedHeadChunks(t *testing.T) {
 	}
 	damage(t, files[0], 40)
 	s := open(t, o)
-	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "head chunks were damaged") {
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "head chunks chunks_head-") {
 		t.Errorf("the store says %v", err)
 	}
 	for i := range 400 {

@@ -32,4 +32,14 @@
 // record, which needs no space, and the database is opened again. Samples
 // refused during that time are counted in teescope_store_lost_samples_total. Head
 // chunks are written only while the disk has space.
+//
+// # Damaged data
+//
+// Only a folder that cannot be written, or is in use, keeps the store from opening.
+// Before the database opens, its parts are looked at: a block that cannot be opened is
+// moved to the folder quarantine, and of a log with a hole all that can be read is
+// written to a block and the log begins anew. The log is never continued behind a hole:
+// with the names of series lost, new series could get their references, and so their
+// samples. Damaged chunks of a block are found by their checksum when a query reads
+// them; they are left out, with a warning. [Store.Losses] lists all this.
 package store

@@ -75,7 +75,8 @@ func (d *database) retire() {
 
 // openDatabase replays the log. It panics in a goroutine of its own when the
 // disk fills up meanwhile, so the caller makes sure that there is room.
-func openDatabase(o Options) (*database, error) {
+func openDatabase(o Options) (_ *database, err error) {
+	defer recovered("open database", &err)
 	to := tsdb.DefaultOptions()
 	to.RetentionDuration = o.Retention.Milliseconds()
 	to.MaxBytes = o.MaxBytes
@@ -89,6 +90,10 @@ func openDatabase(o Options) (*database, error) {
 	// The stock loop writes head chunks and panics when it cannot; keepUp does
 	// it instead, and looks first.
 	to.BlockReloadInterval = math.MaxInt64
+	to.BlockQuerierFunc, to.BlockChunkQuerierFunc = o.blockQuerier, o.blockChunkQuerier
+	if o.chunkFile > 0 {
+		to.MaxBlockChunkSegmentSize = o.chunkFile
+	}
 	d := &database{reg: prometheus.NewRegistry(), idle: make(chan struct{})}
 	db, err := tsdb.Open(o.Dir, o.Logger, d.reg, to, nil)
 	if err != nil {
@@ -123,15 +128,15 @@ func (d *database) writeHeadChunks() (err error) {
 	return nil
 }
 
-// cutHead writes all of memory to a block, so that the log is not needed.
-func (d *database) cutHead() (err error) {
+// cutHead writes all of memory from a time on to a block, so that the log is not needed.
+func (d *database) cutHead(from int64) (err error) {
 	defer recovered("cut head", &err)
 	h := d.Head()
-	if h.NumSeries() == 0 || h.MinTime() > h.MaxTime() {
+	mint, maxt := max(h.MinTime(), from), h.MaxTime()
+	if h.NumSeries() == 0 || mint > maxt {
 		return nil
 	}
-	maxt := h.MaxTime()
-	err = d.CompactHead(tsdb.NewRangeHead(h, h.MinTime(), maxt))
+	err = d.CompactHead(tsdb.NewRangeHead(h, mint, maxt))
 	for _, b := range d.Blocks() {
 		if b.MaxTime() > maxt { // written; what failed is shortening the log
 			return nil

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -24,10 +27,15 @@ var (
 		Help: "Disk space of the store's folder in bytes, without its reserve, looked at each minute."}
 	descUnclean = &metric.Desc{Name: "teescope_store_unclean_start", Kind: metric.Gauge, Better: metric.Lower,
 		Help: "1 if the last owner of the store did not get to close it, else 0."}
+	descDamagedParts = &metric.Desc{Name: "teescope_store_damaged_parts", Kind: metric.Gauge, Better: metric.Lower,
+		Help: "Number of damaged parts of the store: in the folder quarantine, or met by queries since the start."}
+	descDamaged = &metric.Desc{Name: "teescope_store_damaged", Kind: metric.Gauge, Better: metric.Lower, Labels: []string{"part", "kind", "state", "lost"},
+		Help: "1 for each damaged part of the store with which samples were lost, 0 where the rest has them all. " +
+			"State quarantined is one that was moved to the folder quarantine, until it is deleted there; skipped is a block of which queries left something out since the start."}
 )
 
 // Metrics lists what Collect emits.
-var Metrics = []*metric.Desc{descSeries, descAppended, descLost, descWALErrors, descCheckpointErrors, descCut, descBytes, descUnclean}
+var Metrics = []*metric.Desc{descSeries, descAppended, descLost, descWALErrors, descCheckpointErrors, descCut, descBytes, descUnclean, descDamagedParts, descDamaged}
 
 // Series is the number of series in memory; 0 while the database is being
 // opened again.
@@ -60,17 +68,37 @@ func (s *Store) Collect(emit func(metric.Sample)) {
 		unclean = 1
 	}
 	emit(metric.Sample{Desc: descUnclean, Value: unclean})
+	losses := s.Losses()
+	emit(metric.Sample{Desc: descDamagedParts, Value: float64(len(losses))})
+	for _, l := range losses {
+		state, lost := "quarantined", 1.0
+		if l.Moved.IsZero() {
+			state = "skipped"
+		}
+		if l.Lost == nothing {
+			lost = 0
+		}
+		emit(metric.Sample{Desc: descDamaged, Labels: []string{l.Part, l.Kind, state, l.Lost}, Value: lost})
+	}
 }
 
 // counter returns one of the database's counters, 0 if there is none.
-func counter(reg prometheus.Gatherer, name string) float64 {
+func counter(reg prometheus.Gatherer, name string) float64 { return counterOf(reg, name, "") }
+
+// counterOf is counter for the one with a label of that value.
+func counterOf(reg prometheus.Gatherer, name, label string) float64 {
 	families, err := reg.Gather()
 	if err != nil {
 		return 0
 	}
 	for _, f := range families {
-		if f.GetName() == name && len(f.Metric) > 0 {
-			return f.Metric[0].GetCounter().GetValue()
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.Metric {
+			if label == "" || slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetValue() == label }) {
+				return m.GetCounter().GetValue()
+			}
 		}
 	}
 	return 0

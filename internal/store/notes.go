@@ -24,39 +24,50 @@ const (
 )
 
 // noted is a door whose answers report, as the API's warnings, what part of a metric
-// was not counted in the requested time.
+// was not counted in the requested time, and what of that time was lost with a damaged
+// part of the store.
 type noted struct{ door }
 
 // Querier opens a view of a span of time in milliseconds.
 func (d noted) Querier(mint, maxt int64) (storage.Querier, error) {
 	q, err := d.door.Querier(mint, maxt)
-	if err != nil || len(d.s.opts.Sources) == 0 {
-		return q, err
+	if err != nil {
+		return nil, err
 	}
-	return &notedQuerier{Querier: q, sources: d.s.sources}, nil
+	return &notedQuerier{Querier: q, s: d.s, mint: mint, maxt: maxt}, nil
 }
 
 type notedQuerier struct {
 	storage.Querier
-	sources func(*labels.Matcher) []string
+	s          *Store
+	mint, maxt int64
 }
 
 // Select adds the notes to what it finds.
 func (q *notedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	set := q.Querier.Select(ctx, sorted, hints, ms...)
+	var notes annotations.Annotations
+	mint, maxt := q.mint, q.maxt
+	if hints != nil {
+		mint, maxt = hints.Start, hints.End
+	}
+	for _, l := range q.s.lossesIn(mint, maxt) {
+		if !l.Moved.IsZero() { // the block adds the others
+			notes.Add(l)
+		}
+	}
 	for _, m := range ms {
 		if m.Name != model.MetricNameLabel {
 			continue
 		}
-		var notes annotations.Annotations
-		for _, source := range q.sources(m) {
+		for _, source := range q.s.sources(m) {
 			for _, n := range q.notes(ctx, source, hints, ms) {
 				notes.Add(n)
 			}
 		}
-		if len(notes) > 0 {
-			return &notedSet{set, notes}
-		}
+	}
+	if len(notes) > 0 {
+		return &notedSet{set, notes}
 	}
 	return set
 }

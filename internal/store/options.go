@@ -3,6 +3,8 @@ package store
 import (
 	"log/slog"
 	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
 )
 
 // Options say where and how long to keep data. Start from DefaultOptions.
@@ -38,6 +40,13 @@ type Options struct {
 	// Logger receives Prometheus' messages, from warnings up; nil discards them.
 	Logger *slog.Logger
 
+	// blockQuerier and blockChunkQuerier open a view of a block; nil are the database's.
+	blockQuerier      tsdb.BlockQuerierFunc
+	blockChunkQuerier tsdb.BlockChunkQuerierFunc
+
+	// chunkFile is the size of a block's files of chunks, which is taken from the disk in
+	// advance; 0 is the database's.
+	chunkFile int64
 	// block is the time span of a first-generation block on disk; the head in memory
 	// spans up to one and a half of it.
 	block time.Duration

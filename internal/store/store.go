@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -42,6 +43,10 @@ type Store struct {
 	bytes                                                 atomic.Int64
 	unclean                                               bool
 
+	// losses are the damaged parts, by name.
+	losses locked.Value[[]Loss]
+	skips  locked.Value[map[string]*skipped] // what queries left out, by block
+
 	trouble troubles
 	stop    context.CancelFunc
 	done    sync.WaitGroup
@@ -68,7 +73,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		reserve: reserve{path: filepath.Join(o.Dir, "reserve"), size: o.Reserve},
 		reg:     prometheus.NewRegistry(),
 	}
+	s.opts.blockQuerier, s.opts.blockChunkQuerier = s.blockQuerier, s.blockChunkQuerier
 	s.local = newLocal(o)
+	s.readQuarantine()
 	db, err := s.openFiles()
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
@@ -93,8 +100,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openFiles mends the log and opens the database, giving the reserve back
-// first when the replay might need it.
+// openFiles opens the database without what is damaged, giving the reserve back first
+// when the replay might need it.
 func (s *Store) openFiles() (*database, error) {
 	need, err := s.replayNeeds()
 	if err != nil {
@@ -113,25 +120,7 @@ func (s *Store) openFiles() (*database, error) {
 				s.opts.Dir, n>>20, need>>20, errNoSpace)
 		}
 	}
-	cuts, err := mend(s.opts.Dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range cuts {
-		s.cutBytes.Add(uint64(c.bytes))
-		s.log.Warn("cut damaged log", "file", c.file, "bytes", c.bytes, "err", c.err)
-		if !c.tail {
-			s.trouble.set("log", fmt.Errorf("the log was damaged: %s", c))
-		}
-	}
-	db, err := openDatabase(s.opts)
-	if err != nil {
-		return nil, err
-	}
-	if n := counter(db.reg, "prometheus_tsdb_mmap_chunk_corruptions_total"); n > 0 {
-		s.trouble.set("head chunks", errors.New("files of head chunks were damaged; their samples were recovered from the log"))
-	}
-	return db, nil
+	return s.openSound()
 }
 
 // replayNeeds is the space for the chunks that a replay of the log writes: no
@@ -307,6 +296,7 @@ func (s *Store) eachMinute() {
 	if n, err := sizeOf(s.opts.Dir, s.reserve.path); err == nil {
 		s.bytes.Store(n)
 	}
+	s.readQuarantine()
 	s.watchCheckpoints(db)
 }
 
@@ -322,7 +312,7 @@ func (s *Store) watchCheckpoints(db *database) {
 	s.checkpointErrors.Add(1)
 	c := s.commits.Lock() // nothing may be acknowledged that the block lacks
 	defer s.commits.Unlock()
-	if err := db.cutHead(); err != nil {
+	if err := db.cutHead(math.MinInt64); err != nil {
 		s.log.Warn("the log cannot be shortened and no block cut from memory, trying again", "err", err)
 		return
 	}
@@ -388,12 +378,18 @@ func (t *troubles) set(subject string, err error) {
 	t.m[subject] = err
 }
 
+func (t *troubles) get(subject string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[subject]
+}
+
 // err returns the troubles in the order of their importance.
 func (t *troubles) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
-	for _, subject := range []string{"space", "open", "write", "append", "sync", "log", "head chunks"} {
+	for _, subject := range []string{"space", "open", "write", "append", "sync", "damaged"} {
 		err := t.m[subject]
 		if err == nil || subject == "append" && len(errs) > 0 { // a refused round only repeats what refused it
 			continue

@@ -1,131 +1,292 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/tsdb/record"
 	"github.com/prometheus/prometheus/tsdb/wlog"
 )
 
-// cut is a piece that the repair removed from the log.
-type cut struct {
-	file  string
-	bytes int64 // dropped
-	// tail: the tear was at the log's very end, as left by a process that was killed
-	// while writing; nothing acknowledged was there.
-	tail bool
-	err  error
+// segment is a file of the log.
+type segment struct {
+	path  string
+	index int
+	size  int64
+	good  int64 // where its last whole record ends
+	// damage is what is wrong behind good, with where it is.
+	damage   error
+	at       int64
+	torn     bool  // the damage is a write that was cut short: no record ends behind it
+	from, to int64 // the times of its first and last samples, in milliseconds; 0 without samples
 }
 
-func (c cut) String() string {
-	return fmt.Sprintf("%s: dropped %d bytes: %v", c.file, c.bytes, c.err)
-}
+// walPage is the unit in which the log is written. A fragment of a record does not reach
+// into the next page; it begins with its type, its length and its checksum.
+const (
+	walPage     = 32 << 10
+	walFragment = 7
+)
 
-// mend makes the log readable from end to end: every segment with a damaged record is
-// shortened, in place, to the whole records before it. Unlike the stock repair it needs
-// no space and keeps all other segments. The stock database refuses to start on a
-// damaged checkpoint; mend shortens it too.
-func mend(dir string) ([]cut, error) {
-	wal := filepath.Join(dir, "wal")
-	if _, err := os.Stat(wal); errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// recordEnds reports whether a record ends in b, the part of a segment from the offset
+// at on, whatever is between.
+func recordEnds(b []byte, at int64) bool {
+	const full, last, compressed = 1, 4, 1<<3 | 1<<4
+	for i := 0; i+walFragment <= len(b); i++ {
+		if t := b[i] &^ compressed; t != full && t != last {
+			continue
+		}
+		n := int(binary.BigEndian.Uint16(b[i+1:]))
+		end := i + walFragment + n
+		if n == 0 || end > len(b) || (at+int64(i))%walPage+int64(walFragment+n) > walPage {
+			continue
+		}
+		if crc32.Checksum(b[i+walFragment:end], castagnoli) == binary.BigEndian.Uint32(b[i+3:]) {
+			return true
+		}
 	}
-	var cuts []cut
-	from := 0
-	checkpoint, idx, err := wlog.LastCheckpoint(wal)
-	switch {
-	case errors.Is(err, record.ErrNotFound):
-	case err != nil:
-		return nil, fmt.Errorf("find checkpoint: %w", err)
-	default:
-		from = idx + 1
-		c, err := mendCheckpoint(checkpoint)
-		if err != nil {
+	return false
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// logged is what a look at the log found.
+type logged struct {
+	dir        string
+	checkpoint int       // its number, -1 without one
+	saved      []segment // of the checkpoint
+	segments   []segment // behind the checkpoint, by number
+	last       uint64    // the highest reference of a series
+	broken     []string  // what is wrong; empty: the log can be replayed
+	endless    bool      // its end is missing
+}
+
+func (l *logged) broke(format string, args ...any) {
+	l.broken = append(l.broken, fmt.Sprintf(format, args...))
+}
+
+// lookAtLog reads the log from end to end. An error means that it cannot be read for
+// reasons that are not in the data.
+func lookAtLog(dir string) (*logged, error) {
+	l := &logged{dir: dir, checkpoint: -1}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err == nil && !e.Type().IsRegular() {
+			l.broke("%s is not a file", e.Name())
+		}
+		number, ok := strings.CutPrefix(e.Name(), "checkpoint.")
+		if n, err := strconv.Atoi(number); !ok || err != nil {
+			continue
+		} else if !e.IsDir() {
+			l.broke("the checkpoint %s is not a folder", e.Name())
+		} else if n > l.checkpoint {
+			l.checkpoint = n
+		}
+	}
+	if l.checkpoint >= 0 {
+		if err := l.readCheckpoint(); err != nil {
 			return nil, err
 		}
-		cuts = append(cuts, c...)
 	}
-	first, last, err := wlog.Segments(wal)
+	names, err := numbered(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", wal, err)
+		return nil, err
 	}
-	for i := max(first, from, 0); i <= last; i++ {
-		c, err := mendSegment(wlog.SegmentName(wal, i))
-		if err != nil {
+	for _, g := range names {
+		if g.index <= l.checkpoint {
+			continue // what the checkpoint replaces
+		}
+		if err := l.read(&g); err != nil {
 			return nil, err
 		}
-		if c != nil {
-			c.tail = rest(wal, i+1, last) == 0
-			cuts = append(cuts, *c)
+		l.segments = append(l.segments, g)
+	}
+	l.checkNumbers(names)
+	for i, g := range l.segments {
+		if g.damage != nil && (!g.torn || l.sizeAfter(i) > 0) {
+			l.broke("segment %s is damaged at byte %d of %d: %v", filepath.Base(g.path), g.at, g.size, g.damage)
 		}
 	}
-	return cuts, nil
+	return l, nil
 }
 
-// rest is the size of the segments from i to last.
-func rest(wal string, i, last int) (n int64) {
-	for ; i <= last; i++ {
-		if fi, err := os.Stat(wlog.SegmentName(wal, i)); err == nil {
-			n += fi.Size()
+// readCheckpoint reads the segments of the checkpoint.
+func (l *logged) readCheckpoint() error {
+	dir := wlog.CheckpointDir(l.dir, l.checkpoint)
+	saved, err := numbered(dir)
+	if err != nil {
+		return err
+	}
+	var size int64
+	for i, g := range saved {
+		if err := l.read(&g); err != nil {
+			return err
 		}
+		if g.index != i {
+			l.broke("segment %08d of the checkpoint is missing", i)
+		}
+		if g.damage != nil {
+			l.broke("the checkpoint %s is damaged at byte %d of %d of %s: %v", filepath.Base(dir), g.at, g.size, filepath.Base(g.path), g.damage)
+		}
+		size += g.size
+		l.saved = append(l.saved, g)
+	}
+	if size == 0 {
+		l.broke("the checkpoint %s is empty", filepath.Base(dir))
+	}
+	return nil
+}
+
+// checkNumbers looks for segments that are missing: without their names of series, a
+// later sample could be taken for another series'.
+func (l *logged) checkNumbers(all []segment) {
+	want := l.checkpoint + 1
+	if len(l.segments) == 0 {
+		if l.checkpoint >= 0 && (len(all) == 0 || all[len(all)-1].index < l.checkpoint) {
+			l.broke("the segments behind the checkpoint are missing")
+		}
+		return
+	}
+	if l.checkpoint < 0 && l.segments[0].index > 0 {
+		l.broke("the checkpoint is missing")
+		want = l.segments[0].index
+	}
+	for _, g := range l.segments {
+		switch {
+		case g.index != want:
+			l.broke("segment %08d is missing", want)
+		case filepath.Base(g.path) != fmt.Sprintf("%08d", g.index):
+			l.broke("segment %s has a name that is not one", filepath.Base(g.path))
+		}
+		want = g.index + 1
+	}
+	for i := 1; i < len(all); i++ {
+		if all[i-1].index <= l.checkpoint && all[i].index != all[i-1].index+1 && all[i-1].index < l.checkpoint {
+			l.broke("segment %08d is missing", all[i-1].index+1) // its records are in the checkpoint
+		}
+	}
+}
+
+// sizeAfter is the size of the segments after the i-th.
+func (l *logged) sizeAfter(i int) (n int64) {
+	for _, g := range l.segments[i+1:] {
+		n += g.size
 	}
 	return n
 }
 
-func mendCheckpoint(dir string) ([]cut, error) {
-	first, last, err := wlog.Segments(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", dir, err)
+// size is that of all that can be replayed.
+func (l *logged) size() (n int64) {
+	for _, g := range slices.Concat(l.saved, l.segments) {
+		n += g.good
 	}
-	var cuts []cut
-	for i := first; i <= last && i >= 0; i++ {
-		c, err := mendSegment(wlog.SegmentName(dir, i))
+	return n
+}
+
+// numbered lists the segments in a folder.
+func numbered(dir string) (out []segment, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil || !e.Type().IsRegular() {
+			continue
+		}
+		fi, err := e.Info()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read log: %w", err)
 		}
-		if c != nil {
-			cuts = append(cuts, *c)
-		}
+		out = append(out, segment{path: filepath.Join(dir, e.Name()), index: n, size: fi.Size()})
 	}
-	return cuts, nil
+	slices.SortStableFunc(out, func(a, b segment) int { return a.index - b.index })
+	return out, nil
 }
 
-// mendSegment shortens a segment to its whole records and reports what it removed.
-func mendSegment(name string) (*cut, error) {
-	good, damage, err := wholeRecords(name)
-	if err != nil || damage == nil {
-		return nil, err
-	}
-	fi, err := os.Stat(name)
+// read reads a segment: where its whole records end, what is wrong after that, and of
+// which times it is.
+func (l *logged) read(g *segment) error {
+	f, err := os.Open(g.path)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("read log: %w", err)
 	}
-	if err := os.Truncate(name, good); err != nil {
-		return nil, fmt.Errorf("cut log: %w", err)
-	}
-	return &cut{file: name, bytes: fi.Size() - good, err: damage}, syncFile(name)
-}
-
-// wholeRecords returns the offset at which a segment's last whole record ends, and what
-// is wrong after it.
-func wholeRecords(name string) (good int64, damage, err error) {
-	seg, err := wlog.OpenReadSegment(name)
-	if err != nil {
-		return 0, nil, fmt.Errorf("read log: %w", err)
-	}
-	defer seg.Close()
-	r := wlog.NewReader(wlog.NewSegmentBufReader(seg))
+	defer f.Close()
+	dec := record.NewDecoder(labels.NewSymbolTable(), nil)
+	var series []record.RefSeries
+	r := wlog.NewReader(wlog.NewSegmentBufReader(&wlog.Segment{SegmentFile: f}))
 	for r.Next() {
-		good = r.Offset()
+		g.good = r.Offset()
+		switch rec := r.Record(); dec.Type(rec) {
+		case record.Series:
+			if series, err = dec.Series(rec, series[:0]); err != nil {
+				g.damage, g.at = err, r.Offset()
+				return nil
+			}
+			for _, s := range series {
+				l.last = max(l.last, uint64(s.Ref))
+			}
+		case record.Samples:
+			if t, ok := baseTime(rec); ok {
+				if g.from == 0 || t < g.from {
+					g.from = t
+				}
+				g.to = max(g.to, t)
+			}
+		}
 	}
-	var io *os.PathError
-	if errors.As(r.Err(), &io) { // the disk cannot be read, which is no reason to cut
-		return 0, nil, fmt.Errorf("read log: %w", r.Err())
+	if ours(r.Err()) {
+		return fmt.Errorf("read log: %w", r.Err())
 	}
-	return good, r.Err(), nil
+	var where *wlog.CorruptionErr
+	if g.damage = r.Err(); errors.As(g.damage, &where) {
+		g.damage, g.at = where.Err, min(where.Offset, g.size)
+	}
+	if g.damage != nil {
+		rest := make([]byte, g.size-g.good)
+		if n, err := f.ReadAt(rest, g.good); err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read log: %w", err)
+		} else {
+			g.torn = !recordEnds(rest[:n], g.good)
+		}
+	}
+	return nil
+}
+
+// baseTime is the time of the first sample of a record of samples, which begins with its
+// type, a reference and that time. A round has one time.
+func baseTime(rec []byte) (int64, bool) {
+	if len(rec) < 17 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(rec[9:])), true
+}
+
+// cutTail shortens the last segment, in place and so without any space, to its whole
+// records; nothing acknowledged was in the rest.
+func (s *Store) cutTail(g segment) error {
+	if err := os.Truncate(g.path, g.good); err != nil {
+		return fmt.Errorf("cut log: %w", err)
+	}
+	s.cutBytes.Add(uint64(g.size - g.good))
+	s.log.Warn("cut a record that was not written to its end", "file", g.path, "bytes", g.size-g.good, "err", g.damage)
+	return syncFile(g.path)
 }
 
 // syncLog flushes the segment being written to the disk.
@@ -136,4 +297,33 @@ func syncLog(dir string) error {
 		return err
 	}
 	return errors.Join(syncFile(wlog.SegmentName(wal, last)), syncFile(wal))
+}
+
+// headRefs is the highest reference of a series among the head's chunks on disk that
+// reach beyond a time, and the last time that one of them holds. A damaged file ends
+// the look at it; the database checks the sums.
+func headRefs(dir string, beyond int64) (last uint64, to int64) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		const header, meta = 8, 8 + 8 + 8 + 1
+		for at := header; at+meta < len(b); {
+			ref, maxt := binary.BigEndian.Uint64(b[at:]), int64(binary.BigEndian.Uint64(b[at+16:]))
+			n, size := binary.Uvarint(b[at+meta:])
+			if ref == 0 || size <= 0 || n > uint64(len(b)) {
+				break
+			}
+			at += meta + size + int(n) + 4
+			if at > len(b) {
+				break
+			}
+			if maxt >= beyond && maxt < time.Now().Add(24*time.Hour).UnixMilli() {
+				last, to = max(last, ref), max(to, maxt)
+			}
+		}
+	}
+	return last, to
 }

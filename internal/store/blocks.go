@@ -1,0 +1,286 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+	"golang.org/x/sys/unix"
+)
+
+// attempts bound how often the database is opened: each failed one takes away at least
+// one part.
+const attempts = 100
+
+var (
+	blockName    = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`) // a ULID
+	corruptBlock = regexp.MustCompile(`corrupted block ([0-9A-Z]{26}): (.*)`)
+	headChunks   = regexp.MustCompile(`head chunk|mmap files|invalid magic number|invalid chunk format`)
+)
+
+// openSound opens the database. Parts on which it fails, or of which it would give wrong
+// values, are put into the quarantine, and the rest is opened. What the checks before do
+// not find, the database's error names.
+func (s *Store) openSound() (*database, error) {
+	if err := s.checkBlocks(); err != nil {
+		return nil, err
+	}
+	if err := s.checkLog(); err != nil {
+		return nil, err
+	}
+	kept := keepLinks(s.opts.Dir)
+	defer os.RemoveAll(kept)
+	var err error
+	for range attempts {
+		var db *database
+		if db, err = openDatabase(s.opts); err == nil {
+			if counter(db.reg, "prometheus_tsdb_mmap_chunk_corruptions_total") == 0 {
+				return db, nil
+			}
+			return db, s.keepHeadChunks(kept)
+		}
+		if ours(err) {
+			return nil, err
+		}
+		if more := s.setAsideNamed(err); more != nil {
+			return nil, errors.Join(err, more)
+		}
+	}
+	return nil, err
+}
+
+// ours reports whether an error comes from the machine and not from damaged data, so
+// that moving data away does not help.
+func ours(err error) bool {
+	for _, e := range []error{unix.EACCES, unix.EPERM, unix.EROFS, unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE, unix.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// setAsideNamed puts the parts that an error of opening names into the quarantine. If it
+// names none, the log goes, then all blocks: the monitor starts.
+func (s *Store) setAsideNamed(err error) error {
+	if found := corruptBlock.FindAllStringSubmatch(err.Error(), -1); found != nil {
+		for _, m := range found {
+			if _, err := s.setAsideBlock(m[1], m[2]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	head, wal := filepath.Join(s.opts.Dir, headName), filepath.Join(s.opts.Dir, "wal")
+	if exists(head) && headChunks.MatchString(err.Error()) {
+		return s.setAside(head, Loss{Kind: "head chunks", Reason: err.Error(), Lost: nothing})
+	}
+	if exists(wal) {
+		l := Loss{Kind: "log", Reason: err.Error()}
+		l.From, l.To = s.lastBlockEnd(), time.Now().Truncate(time.Second)
+		l.Lost = "samples " + span(l.From, l.To)
+		if exists(head) { // its chunks have no names without the log
+			if err := s.setAside(head, l); err != nil {
+				return err
+			}
+		}
+		return s.setAside(wal, l)
+	}
+	blocks := s.blockFolders()
+	if len(blocks) == 0 {
+		return errors.New("nothing is left to move away")
+	}
+	for _, b := range blocks {
+		if _, err := s.setAsideBlock(b, err.Error()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setAsideBlock puts a block into the quarantine, or only its tombstones where those
+// are damaged, and reports which: the store deletes no series, so they are empty.
+func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
+	dir := filepath.Join(s.opts.Dir, name)
+	if _, _, err := tombstones.ReadTombstones(dir); err != nil && !ours(err) {
+		return true, s.setAside(filepath.Join(dir, tombstones.TombstonesFilename), Loss{Kind: "tombstones", Reason: err.Error(), Lost: nothing})
+	}
+	l := Loss{Kind: "block", Reason: reason}
+	m, err := readMeta(dir)
+	if err != nil {
+		// Written when its name says, it holds what is older.
+		if t, ok := ulidTime(name); ok {
+			l.To = t
+		}
+		l.Lost = "samples " + span(l.From, l.To)
+		return false, s.setAside(dir, l)
+	}
+	l.From, l.To = time.UnixMilli(m.MinTime), time.UnixMilli(m.MaxTime)
+	l.Lost = fmt.Sprintf("samples of %d series %s", m.Stats.NumSeries, span(l.From, l.To))
+	return false, s.setAside(dir, l)
+}
+
+// checkBlocks puts the blocks into the quarantine that cannot be opened, and those with
+// damage that the database does not see when it opens them. They are looked at before
+// that, because a database that fails to open leaves files open.
+func (s *Store) checkBlocks() error {
+	for _, name := range s.blockFolders() {
+		err := checkBlock(filepath.Join(s.opts.Dir, name))
+		if ours(err) {
+			return fmt.Errorf("read block %s: %w", name, err)
+		} else if err == nil {
+			continue
+		}
+		aside, err := s.setAsideBlock(name, err.Error())
+		if err == nil && aside { // only its tombstones were damaged, or that is not all
+			if err = checkBlock(filepath.Join(s.opts.Dir, name)); err != nil {
+				_, err = s.setAsideBlock(name, err.Error())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBlock opens a block and closes it. It also finds a description that cannot be
+// read, which the database ignores although later compactions fail on it, and a missing
+// file of chunks, for which it would read the next one.
+func checkBlock(dir string) (err error) {
+	defer recovered("open block", &err)
+	if _, err := readMeta(dir); err != nil {
+		return fmt.Errorf("read meta.json: %w", err)
+	}
+	files, err := os.ReadDir(filepath.Join(dir, "chunks"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	i := 0
+	for _, f := range files {
+		n, err := strconv.ParseUint(f.Name(), 10, 64)
+		if err != nil {
+			continue
+		}
+		if i++; n != uint64(i) || len(f.Name()) != 6 {
+			return fmt.Errorf("its file of chunks %06d is missing", i)
+		}
+	}
+	b, err := tsdb.OpenBlock(nil, dir, nil, nil)
+	if err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+// blockFolders are the names of the blocks' folders, in order.
+func (s *Store) blockFolders() (out []string) {
+	entries, err := os.ReadDir(s.opts.Dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if e.IsDir() && blockName.MatchString(e.Name()) {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+// readMeta reads what a block says of itself.
+func readMeta(dir string) (m tsdb.BlockMeta, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, "meta.json"))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, err
+	}
+	if m.ULID.String() != filepath.Base(dir) || m.MinTime >= m.MaxTime {
+		return m, errors.New("it does not describe this block")
+	}
+	return m, nil
+}
+
+// lastBlockEnd is where the blocks end and the log begins; zero without blocks.
+func (s *Store) lastBlockEnd() (end time.Time) {
+	for _, name := range s.blockFolders() {
+		if m, err := readMeta(filepath.Join(s.opts.Dir, name)); err == nil && time.UnixMilli(m.MaxTime).After(end) {
+			end = time.UnixMilli(m.MaxTime)
+		}
+	}
+	return end
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// headName is the folder of the chunks of the head.
+const headName = "chunks_head"
+
+// keepLinks holds the files of the head's chunks by a second name while the database
+// opens, which deletes the damaged ones.
+func keepLinks(dir string) string {
+	kept := filepath.Join(dir, quarantineName, ".head")
+	_ = os.RemoveAll(kept) // links that a crash has left
+	files, _ := filepath.Glob(filepath.Join(dir, headName, "*"))
+	if len(files) == 0 {
+		return kept
+	}
+	if os.MkdirAll(kept, 0o755) != nil {
+		return kept
+	}
+	for _, f := range files {
+		_ = os.Link(f, filepath.Join(kept, filepath.Base(f))) // without links the database's own repair deletes them
+	}
+	return kept
+}
+
+// keepHeadChunks puts what the database deleted into the quarantine. The log had it too.
+func (s *Store) keepHeadChunks(kept string) error {
+	files, _ := filepath.Glob(filepath.Join(kept, "*"))
+	gone := 0
+	for _, f := range files {
+		a, err := os.Stat(f)
+		b, none := os.Stat(filepath.Join(s.opts.Dir, headName, filepath.Base(f)))
+		if err == nil && none == nil && os.SameFile(a, b) { // not a new one of that name
+			_ = os.Remove(f)
+		} else {
+			gone++
+		}
+	}
+	if gone == 0 {
+		return nil
+	}
+	whole := filepath.Join(s.opts.Dir, quarantineName, headName)
+	if err := os.Rename(kept, whole); err != nil {
+		return fmt.Errorf("keep damaged head chunks: %w", err)
+	}
+	return s.setAside(whole, Loss{Part: headName, Kind: "head chunks", Reason: "their checksums do not match", Lost: nothing})
+}
+
+// ulidTime is the time in a ULID: its first ten characters are milliseconds in
+// Crockford's base 32.
+func ulidTime(name string) (time.Time, bool) {
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	var ms int64
+	for _, c := range []byte(name[:10]) {
+		i := slices.Index([]byte(digits), c)
+		if i < 0 {
+			return time.Time{}, false
+		}
+		ms = ms<<5 | int64(i)
+	}
+	return time.UnixMilli(ms), true
+}

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// quarantineName is the folder, in the data folder, that takes what is damaged. Next to
+// each part is NAME.txt, which says why it is there and what was lost. Nothing deletes
+// from it.
+const quarantineName = "quarantine"
+
+// Loss is a part of the store that was damaged, and what queries no longer find.
+type Loss struct {
+	Part   string // its name in the quarantine, or the block that holds it
+	Kind   string // "block", "log", "head chunks", "tombstones"
+	Reason string
+	Lost   string    // what was lost, in words; "nothing" where the rest had it all
+	From   time.Time // the samples that may be missing are in [From, To]; zero: unknown
+	To     time.Time
+	Moved  time.Time // when it was put into the quarantine; zero: queries skip it where it is
+}
+
+// nothing is what was lost where another part of the store had it too.
+const nothing = "nothing"
+
+// overlaps reports whether samples in [mint, maxt], in milliseconds, may be missing.
+func (l Loss) overlaps(mint, maxt int64) bool {
+	return l.Lost != nothing && (l.To.IsZero() || l.To.UnixMilli() >= mint) && (l.From.IsZero() || l.From.UnixMilli() <= maxt)
+}
+
+// Error says what is damaged, as a warning of a query or as the trouble of the store.
+func (l Loss) Error() string {
+	if l.Moved.IsZero() {
+		return fmt.Sprintf("%s %s is damaged; answers leave out %s", l.Kind, l.Part, l.Lost)
+	}
+	return fmt.Sprintf("%s %s was damaged and is in %s/ now; lost: %s", l.Kind, l.Part, quarantineName, l.Lost)
+}
+
+// The lines of a note.
+var noteKeys = []string{"kind", "reason", "lost", "from", "to", "moved"}
+
+func (l Loss) note(was string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "teescope moved %s here because it was damaged, and went on without it.\nDelete it, and this note, when you no longer need it.\n\n", was)
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "unknown"
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	for i, v := range []string{l.Kind, l.Reason, l.Lost, at(l.From), at(l.To), at(l.Moved)} {
+		fmt.Fprintf(&b, "%s: %s\n", noteKeys[i], strings.ReplaceAll(v, "\n", "; "))
+	}
+	return b.String()
+}
+
+// setAside moves a part of the data folder into the quarantine and says so: in a note,
+// in the log and as the store's trouble. The move itself needs next to no space; where
+// the disk has none, the reserve is given back first. If the part cannot be moved, it
+// stays where it is, and that is an error.
+func (s *Store) setAside(path string, l Loss) error {
+	to := filepath.Join(s.opts.Dir, quarantineName)
+	rel, err := filepath.Rel(s.opts.Dir, path)
+	if err != nil {
+		return err
+	}
+	l.Moved = time.Now().Truncate(time.Second)
+	l.Part = cmp.Or(l.Part, strings.ReplaceAll(rel, string(filepath.Separator), "-"))
+	if len(filepath.Base(path)) != ulidLength { // names of which there will be others
+		l.Part += l.Moved.UTC().Format("-20060102T150405")
+	}
+	for i := 2; ; i++ {
+		if _, err := os.Lstat(filepath.Join(to, l.Part)); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		l.Part = fmt.Sprintf("%s.%d", strings.TrimSuffix(l.Part, fmt.Sprintf(".%d", i-1)), i)
+	}
+	write := func() error {
+		if err := os.MkdirAll(to, 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, l.Part+".txt"), []byte(l.note(rel)), 0o644)
+	}
+	move := func() error { return os.Rename(path, filepath.Join(to, l.Part)) }
+	err = write()
+	if errors.Is(err, unix.ENOSPC) {
+		if err = s.reserve.give(); err == nil {
+			err = write()
+		}
+	}
+	if err != nil && !errors.Is(err, unix.ENOSPC) {
+		return fmt.Errorf("write a note in %s: %w: make the folder writable", to, err)
+	}
+	if err := move(); err != nil {
+		return fmt.Errorf("move %s to %s, because it is damaged (%s): %w: free some space, make the folder writable, or move it yourself", path, to, l.Reason, err)
+	}
+	if err := errors.Join(syncFile(to), syncFile(filepath.Dir(path))); err != nil {
+		s.log.Warn("flush the quarantine", "err", err)
+	}
+	s.lose(l)
+	return nil
+}
+
+// ulidLength is the length of a block's name, which is unique.
+const ulidLength = 26
+
+// lose records and logs a loss.
+func (s *Store) lose(l Loss) {
+	have := s.losses.Lock()
+	known := slices.ContainsFunc(*have, func(o Loss) bool { return o.Part == l.Part })
+	if known {
+		*have = slices.DeleteFunc(*have, func(o Loss) bool { return o.Part == l.Part })
+	}
+	*have = append(*have, l)
+	slices.SortFunc(*have, func(a, b Loss) int { return cmp.Compare(a.Part, b.Part) })
+	s.losses.Unlock()
+	if !l.Moved.IsZero() {
+		s.trouble.set("damaged", errors.Join(s.trouble.get("damaged"), l))
+	}
+	if !known {
+		action := "moved to " + filepath.Join(s.opts.Dir, quarantineName)
+		if l.Moved.IsZero() {
+			action = "left out of answers"
+		}
+		s.log.Error("stored data is damaged; the monitor goes on without it", "kind", l.Kind, "part", l.Part, "reason", l.Reason, "lost", l.Lost, "action", action)
+	}
+}
+
+// Losses are the damaged parts: those in the quarantine, also of earlier starts, and
+// those that queries met since the start.
+func (s *Store) Losses() []Loss {
+	defer s.losses.Unlock()
+	return slices.Clone(*s.losses.Lock())
+}
+
+// lossesIn are those that may concern [mint, maxt], in milliseconds.
+func (s *Store) lossesIn(mint, maxt int64) []Loss {
+	return slices.DeleteFunc(s.Losses(), func(l Loss) bool { return !l.overlaps(mint, maxt) })
+}
+
+// readQuarantine updates the losses from the folder: what an earlier start put there,
+// and what the user has deleted since.
+func (s *Store) readQuarantine() {
+	found := quarantined(filepath.Join(s.opts.Dir, quarantineName))
+	defer s.losses.Unlock()
+	have := s.losses.Lock()
+	for _, l := range *have {
+		if l.Moved.IsZero() && exists(filepath.Join(s.opts.Dir, l.Part)) {
+			found = append(found, l)
+		}
+	}
+	slices.SortFunc(found, func(a, b Loss) int { return cmp.Compare(a.Part, b.Part) })
+	*have = found
+}
+
+// quarantined lists the parts in a quarantine by their notes.
+func quarantined(dir string) (out []Loss) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".txt") {
+			continue
+		}
+		l := Loss{Part: name, Kind: "part", Reason: "it has no note", Lost: "unknown"}
+		if fi, err := e.Info(); err == nil {
+			l.Moved = fi.ModTime()
+		}
+		if f, err := os.Open(filepath.Join(dir, name+".txt")); err == nil {
+			l.read(bufio.NewScanner(f))
+			f.Close()
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// read takes what a note says.
+func (l *Loss) read(lines *bufio.Scanner) {
+	for lines.Scan() {
+		key, v, ok := strings.Cut(lines.Text(), ": ")
+		if !ok {
+			continue
+		}
+		t, err := time.Parse(time.RFC3339, v)
+		switch key {
+		case "kind":
+			l.Kind = v
+		case "reason":
+			l.Reason = v
+		case "lost":
+			l.Lost = v
+		case "from":
+			l.From = t
+		case "to":
+			l.To = t
+		case "moved":
+			if err == nil {
+				l.Moved = t
+			}
+		}
+	}
+}
+
+// span says a range of time.
+func span(from, to time.Time) string {
+	const minute = "2006-01-02 15:04:05"
+	switch {
+	case from.IsZero() && to.IsZero():
+		return "of an unknown time"
+	case from.IsZero():
+		return "until " + to.UTC().Format(minute) + " UTC"
+	case to.IsZero():
+		return "from " + from.UTC().Format(minute) + " UTC"
+	}
+	last := minute
+	if from.UTC().Format(time.DateOnly) == to.UTC().Format(time.DateOnly) {
+		last = time.TimeOnly
+	}
+	return "from " + from.UTC().Format(minute) + " to " + to.UTC().Format(last) + " UTC"
+}
