@@ -24,6 +24,7 @@ var computed = []*findings.Rule{
 	ioSaturation,
 	clockSource,
 	targetDown,
+	damagedData,
 	unusual,
 }
 

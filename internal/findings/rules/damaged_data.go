@@ -1,0 +1,55 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+var damagedData = &findings.Rule{
+	Name:  "damaged_data",
+	Title: "Stored data is damaged",
+	Doc: "A part of the monitor's data folder was damaged. What could not be opened was moved to the folder quarantine in it, with a note that says why; " +
+		"a block with single damaged chunks stays, and answers leave these out. The monitor goes on with the rest. " +
+		"The finding stays until the part is deleted from the quarantine, or the monitor restarts where it was left out of answers. No threshold: one damaged part is a finding.",
+	Needs: []string{"teescope_store_damaged_parts"},
+	Remedy: "Check the disk (`dmesg`, `smartctl -a DEVICE`) and the memory (`edac-util`): damage comes back otherwise. Read the note in the folder quarantine of --data. " +
+		"Restore the part from a backup while the monitor is stopped, or delete it and its note.",
+	Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
+	Run:       findDamagedData,
+}
+
+func findDamagedData(ctx context.Context, p *findings.Pass) error {
+	points, err := p.Query(ctx, "teescope_store_damaged", p.To)
+	if err != nil {
+		return err
+	}
+	for _, pt := range points {
+		l := maps.Clone(pt.Labels)
+		delete(l, "__name__")
+		e := evidence{pass: p}
+		lost := e.add(ctx, "1 if samples were lost with it", "", findings.Selector("teescope_store_damaged", l))
+		all := e.add(ctx, "damaged parts of this store", "", findings.Selector("teescope_store_damaged_parts", map[string]string{"job": l["job"], "instance": l["instance"]}))
+		if e.err != nil {
+			return e.err
+		}
+		f := findings.Finding{
+			Subject: l["kind"] + " " + l["part"], Severity: findings.Warning, Evidence: e.list,
+			Title: fmt.Sprintf("The stored %s %s was damaged and moved to the quarantine.", l["kind"], l["part"]),
+			Cost:  fmt.Sprintf("Lost: %s.", l["lost"]),
+		}
+		if l["state"] == "skipped" {
+			f.Title = fmt.Sprintf("The stored %s %s is damaged in places.", l["kind"], l["part"])
+			f.Cost = fmt.Sprintf("Answers leave out %s.", l["lost"])
+		}
+		if lost == 0 {
+			f.Severity = findings.Info
+			f.Cost = fmt.Sprintf("It is one of %s damaged parts; no samples are lost with it, because other parts have them.", metric.Value(all, ""))
+		}
+		p.Report(f)
+	}
+	return nil
+}
