@@ -21,6 +21,7 @@ import (
 var (
 	all   = flag.Bool("matrix", false, "boot every kernel that Debian's archive offers, in every mode")
 	table = flag.String("table", "", "write the results to this file (with -matrix)")
+	truth = flag.Bool("truth", false, "compare the time of bounce buffers with an experiment; wants a quiet machine")
 )
 
 // built returns the programs of every guest by their path there. TEESCOPE_BIN and

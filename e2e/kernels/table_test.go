@@ -130,7 +130,7 @@ func missing() string {
 
 // unbooted are the sources added since the page was last generated. Generating it empties
 // this list.
-var unbooted = []string{"run_queue"}
+var unbooted = []string{}
 
 // TestPage: the page lists every source, in report order, and the exceptions as they stand.
 // Run with -update, it rewrites the exceptions; the rest takes booting the kernels.
