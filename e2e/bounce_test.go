@@ -19,7 +19,7 @@ func TestBounceIsNamed(t *testing.T) {
 	env := "qemu,accel=tcg,disk=128MiB,kernel=" + kernel + ",data=" + dir
 	out := filepath.Join(dir, "r.json")
 	_, said, code := run(t, "bench", "run", "fio", "--env", "off="+env, "--env", "on="+env+",bounce=on", "--pairs", "6",
-		"--param", "bs=256KiB", "--param", "size=32MiB", "--param", "runtime=2s", "--param", "ramp=0s", "--param", "steady=off", "--param", "ioengine=psync",
+		"--param", "rw=randread", "--param", "bs=256KiB", "--param", "size=32MiB", "--param", "runtime=2s", "--param", "ramp=0s", "--param", "steady=off", "--param", "ioengine=psync",
 		"--out", out, "--data", t.TempDir())
 	e, err := result.Read(out)
 	if err != nil {

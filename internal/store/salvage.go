@@ -208,7 +208,11 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 	out := Loss{Kind: "log", Reason: strings.Join(l.broken, "; "), Lost: nothing}
 	var from, to int64
 	begin := max(end.UnixMilli(), 0) // of the log
+	unknown := false
 	hole := func(a, b int64) {
+		if b == 0 { // no sample is known after it
+			unknown = true
+		}
 		if a = max(a, begin); b-a > 2*interval.Milliseconds() {
 			if to == 0 || a < from {
 				from = a
@@ -245,6 +249,9 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 	}
 	last = max(last, headEnd)
 	if to == 0 && found.series == 0 {
+		if unknown {
+			out.Lost = "perhaps samples, of a time that is not known"
+		}
 		return out
 	}
 	at := func(ms int64) time.Time {
