@@ -124,7 +124,7 @@ func (s Setting) Check(source *Source) error {
 // Removing a filter always suits.
 func (s Setting) suits(l *live) error {
 	if _, ok := l.reader.(Governed); !ok && s.Sample != nil && *s.Sample < 1 {
-		return errors.New("sample: the source reads files and cannot be sampled")
+		return errors.New("sample: the source reads what the kernel has counted, and cannot be sampled")
 	}
 	if l.narrows() {
 		return nil

@@ -80,8 +80,8 @@ func (p testPackage) besideCode() bool {
 	return room != "e2e" && room != "deploy"
 }
 
-// eachOnce lets a package's tests and benchmarks run with one link. The binary is told, not
-// `go test`, which runs packages one after the other if they are to be measured.
+// eachOnce makes a test binary run each benchmark once, after the tests. The flags follow
+// -args because `go test -bench` would run the packages one after the other.
 var eachOnce = []string{"-args", "-test.bench=.", "-test.benchtime=1x"}
 
 // unit runs the tests of packages, under the race detector where they do not link Prometheus,

@@ -144,8 +144,8 @@ func TestRefusedLevel(t *testing.T) {
 	}
 }
 
-// What was counted stays when the programs are taken away and put back, and what
-// happens meanwhile is not counted, except by the kernel itself.
+// Counts stay when programs are detached and attached again. Events in between are not
+// counted, but CPU time is: the kernel keeps that account.
 func TestGapIsNotCounted(t *testing.T) {
 	sys, sw := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{})
 	both := func(do func(*Counters) error) {
