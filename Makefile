@@ -55,6 +55,8 @@ bench: build ## measure cost, speed and size; print the tables of docs/performan
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./e2e/perf
 	go run ./e2e/throughput
+	go run ./e2e/throughput -ledger -servers redis,nginx -rounds 30 -warm 2s -measure 3s
+	go run ./e2e/accuracy
 	go run ./e2e/generator
 	go run ./e2e/channel
 
@@ -79,10 +81,10 @@ ui: ui/dist/index.html ## build the page into ui/dist
 e2e: build ## run only the tests with real servers, kernels and a browser
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
-	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages alone guest e2e browser
+	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages measure guest e2e browser
 
-picture: build ## take the picture of the page in README.md again (5 minutes, needs root)
-	@tools/setup.sh test
+picture: build ## take the pictures of the page in docs/images again (5 minutes, needs root)
+	@tools/setup.sh picture
 	@$(MAKE) --no-print-directory $(BROWSER)
 	cd e2e/browser && TEESCOPE_BIN=$(CURDIR)/bin/teescope TEESCOPE_PICTURE=1 node --test picture.test.js
 

@@ -118,14 +118,14 @@ func TestImage(t *testing.T) {
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	var metrics string
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		if _, err := get(url + "/-/ready"); err == nil {
+		if list, err := get(url + "/api/teescope/v1/sources"); err == nil && !strings.Contains(list, `"opening"`) {
 			if metrics, err = get(url + "/metrics"); err != nil {
 				t.Fatal(err)
 			}
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not ready after 2 minutes; it printed:\n%s", e.run(t, "logs", id))
+			t.Fatalf("not all sources are open after 2 minutes; it printed:\n%s", e.run(t, "logs", id))
 		}
 	}
 	// This test runs outside the container: seeing its name proves that the host is seen.

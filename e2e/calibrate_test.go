@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// calibration is what the tests read of calibration.json.
+// calibration holds the fields of calibration.json that the tests read.
 type calibration struct {
 	Fingerprint map[string]any `json:"fingerprint"`
 	Units       []struct {
@@ -31,8 +31,8 @@ func readCalibration(dir string) (c calibration, err error) {
 	return c, json.Unmarshal(b, &c)
 }
 
-// TestCalibrate: a monitor measures once what events cost on its host, serves it,
-// and measures again on another kernel.
+// TestCalibrate: a monitor measures once the costs of events on its host, serves them, and measures again on another
+// kernel.
 func TestCalibrate(t *testing.T) {
 	t.Parallel()
 	out, errb, code := run(t, "calibrate")

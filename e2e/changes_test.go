@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestChanges: a program of a random name begins to make a hundred times as many
-// calls of one kind. Without a rule that is about it, that is named first of its
-// process, with both rates and the moment, and box plots show both levels.
+// TestChanges: a program of a random name begins to make a hundred times as many calls of one
+// kind. Without a rule for it, the change is listed first for its process, with both rates and
+// the time, and box plots show both levels.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	m := startMonitor(t, "monitor", "--interval", "1s")

@@ -12,9 +12,9 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestClientElsewhere generates the load from another machine, for which this one stands in.
-// The generator is copied there and removed again, its report comes back, and the result says
-// where it ran. The test does not ask for a value, which takes a quiet machine.
+// TestClientElsewhere generates the load from another machine, for which this one stands in. The
+// generator is copied there and removed again, its report comes back, and the result says where
+// it ran. The test does not check a value, which would need a quiet machine.
 func TestClientElsewhere(t *testing.T) {
 	t.Parallel()
 	tool(t, "redis-server", "redis-server")

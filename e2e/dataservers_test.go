@@ -10,20 +10,20 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// calls are the least and the most calls of one name that a request takes.
+// calls is the range of calls of one name per request.
 type calls struct {
 	name        string
 	least, most float64
 }
 
-// aside is how many calls of one name belong to no request: connecting, asking for
-// statistics, and a server's own timer (10 times a second in Redis).
+// aside is the number of calls of one name that belong to no request: connecting, reading statistics, and a server's
+// own timer (10 times a second in Redis).
 const aside = 100
 
-// TestDataServers: each installed server is filled, loaded and counts its requests,
-// natively and in a sandbox, and the calls of the native one are counted exactly:
-// each answer takes one, whatever the length of the run or the load of the machine.
-// The metric is one that needs no steady state, which a busy machine lacks.
+// TestDataServers: each installed server is filled, loaded and counts its requests, natively and
+// in a sandbox, and the calls of the native one are counted exactly: one for each answer,
+// whatever the length of the run or the load of the machine. The metric is one that needs no
+// steady state, which a busy machine lacks.
 func TestDataServers(t *testing.T) {
 	for _, s := range []struct {
 		name, command, outside, metric, sandbox string
@@ -73,7 +73,7 @@ func TestDataServers(t *testing.T) {
 	}
 }
 
-// checkCalls compares a run's counts of system calls with what its requests take.
+// checkCalls compares a run's counts of system calls with those that its requests need.
 func checkCalls(t *testing.T, r *result.Run, want []calls) {
 	t.Helper()
 	m := r.Metric("requests_total")

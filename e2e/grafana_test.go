@@ -222,7 +222,7 @@ func (m *monitor) unavailable(t *testing.T) map[string]string {
 	return out
 }
 
-// metricsOf are the metrics that a query names; those of a histogram without their suffix.
+// metricsOf returns the metrics that a query names; those of a histogram without their suffix.
 func metricsOf(t *testing.T, expr string) []string {
 	t.Helper()
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)

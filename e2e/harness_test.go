@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -142,20 +143,46 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 		args = append(args, "--budget", "100%")
 	}
 	m := &monitor{process: start(t, binary, args...)}
-	at := regexp.MustCompile(`https?://[^/\s]+`)
-	eventually(t, time.Minute, "the monitor prints its URL and is ready", func() error {
+	m.opened(t)
+	return m
+}
+
+// states is teescope_source_up by source, from the first round with all sources.
+func (m *monitor) states(t *testing.T) (up map[string]float64) {
+	t.Helper()
+	eventually(t, time.Minute, "a round with all sources is stored", func() error {
+		up = m.query(t, "teescope_source_up", "source")
+		if _, ok := up["syscalls"]; !ok {
+			return fmt.Errorf("it has only %v", up)
+		}
+		return nil
+	})
+	return up
+}
+
+var atURL = regexp.MustCompile(`https?://[^/\s]+`)
+
+// opened waits until the monitor is ready and all sources are open.
+func (m *monitor) opened(t *testing.T) {
+	t.Helper()
+	eventually(t, time.Minute, "the monitor prints its URL, is ready and has opened its sources", func() error {
 		select {
 		case <-m.done:
 			t.Fatalf("ended at once: %s%s", m.stdout, m.stderr)
 		default:
 		}
-		if m.url = at.FindString(m.stdout.String()); m.url == "" {
+		if m.url = atURL.FindString(m.stdout.String()); m.url == "" {
 			return fmt.Errorf("no URL in %q", m.stdout)
 		}
-		_, err := fetch(m.url + "/-/ready")
+		if _, err := fetch(m.url + "/-/ready"); err != nil {
+			return err
+		}
+		list, err := fetch(m.url + "/api/teescope/v1/sources")
+		if err == nil && strings.Contains(list, `"opening"`) {
+			err = errors.New("a source is not open yet")
+		}
 		return err
 	})
-	return m
 }
 
 // unitCosts is what the first monitor with a new data folder measured. The others wait for it
@@ -269,7 +296,7 @@ func (m *monitor) findings(t *testing.T) []finding {
 // run runs teescope to its end.
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute) // ends one that hangs, on a busy machine, too
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, args...)
 	var out, errb bytes.Buffer

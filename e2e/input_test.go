@@ -166,13 +166,8 @@ func TestNoRoot(t *testing.T) {
 		}
 	}
 	m := &monitor{process: as("monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(filepath.Dir(exe), "data"))}
-	eventually(t, time.Minute, "it is ready", func() error {
-		_, m.url, _ = strings.Cut(m.stdout.String(), "page: ")
-		m.url = strings.TrimSuffix(strings.TrimSpace(m.url), "/")
-		_, err := fetch(m.url + "/-/ready")
-		return err
-	})
-	up := m.query(t, "teescope_source_up", "source")
+	m.opened(t)
+	up := m.states(t)
 	if v, ok := up["syscalls"]; !ok || v != 0 {
 		t.Errorf("teescope_source_up of syscalls is %v, want 0", up)
 	}
@@ -239,13 +234,8 @@ func TestNoBTF(t *testing.T) {
 		}
 	}
 	m := &monitor{process: startCmd(t, script(binary+" monitor --listen 127.0.0.1:0 --data "+t.TempDir()))}
-	eventually(t, time.Minute, "it is ready", func() error {
-		_, m.url, _ = strings.Cut(m.stdout.String(), "page: ")
-		m.url = strings.TrimSuffix(strings.TrimSpace(m.url), "/")
-		_, err := fetch(m.url + "/-/ready")
-		return err
-	})
-	up := m.query(t, "teescope_source_up", "source")
+	m.opened(t)
+	up := m.states(t)
 	for source, want := range map[string]float64{"syscalls": 0, "switches": 0, "faults": 0, "pagecache": 0, "cpu": 1, "memory": 1} {
 		if got, ok := up[source]; !ok || got != want {
 			t.Errorf("teescope_source_up of %s is %v (%v), want %v", source, got, ok, want)

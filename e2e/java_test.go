@@ -32,10 +32,10 @@ func javaPrograms(t *testing.T) string {
 	return dir
 }
 
-// worker is the teescope-work beside the binary under test.
+// worker returns the teescope-work next to the binary under test.
 func worker() string { return filepath.Join(filepath.Dir(binary), "teescope-work") }
 
-// said runs a program to its end and returns what it printed.
+// said runs a program to its end and returns its output.
 func said(t *testing.T, argv ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), argv[0], argv[1:]...)

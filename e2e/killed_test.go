@@ -14,8 +14,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestKilledHarness kills a harness in the middle of a job. Its processes and folders are gone
-// when the next environment has been opened, if not before.
+// TestKilledHarness kills a harness in the middle of a job. Its processes and folders are gone at the latest when the
+// next environment has been opened.
 func TestKilledHarness(t *testing.T) {
 	if name := os.Getenv("E2E_HARNESS"); name != "" {
 		env := openEnv(t, name, bench.Params{"data": os.Getenv("E2E_DATA")})
@@ -45,7 +45,7 @@ func TestKilledHarness(t *testing.T) {
 				if own, _ := filepath.Glob(data + "/teescope-*"); len(own) == 1 {
 					work = filepath.Base(own[0])
 				}
-				if work != "" && (name == "runsc" && len(marked(work)) > 0 || running("sleep", "60")) {
+				if work != "" && (name == "runsc" && starts(work, "sleep", "60") || running("sleep", "60")) {
 					break
 				}
 			}
@@ -70,6 +70,17 @@ func TestKilledHarness(t *testing.T) {
 			}
 		})
 	}
+}
+
+// starts reports whether a program that names the folder has this command as its last arguments.
+func starts(work string, argv ...string) bool {
+	for _, pid := range marked(work) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.HasSuffix(string(line), "\x00"+strings.Join(argv, "\x00")+"\x00") {
+			return true
+		}
+	}
+	return false
 }
 
 // running reports whether a process has exactly this command line.

@@ -8,11 +8,10 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestCauseIsNamed: of two servers that differ in one known cause the mended one is
-// faster, the cause's counter ranks first, and the report names the cause, its fix
-// and the unexplained rest. The effects are several times the noise of a busy
-// machine, and the interval of ten pairs bears one that went the wrong way, so arms
-// that cannot be told apart are a failure.
+// TestCauseIsNamed: of two servers that differ in one known cause the fixed one is faster, the
+// cause's counter ranks first, and the report names the cause, its fix and the unexplained rest.
+// The effects are several times the noise of a busy machine, and the interval of ten pairs
+// tolerates one in the wrong direction, so arms that cannot be distinguished are a failure.
 func TestCauseIsNamed(t *testing.T) {
 	needRoot(t)
 	for _, c := range []struct{ experiment, counter, event, fix, size string }{

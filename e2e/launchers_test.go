@@ -225,6 +225,70 @@ func TestQEMU(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("servers", func(t *testing.T) {
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "net": "user", "memory": "256MiB"})
+		far := env.(bench.Reached)
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+		if _, _, _, err := far.Reach(t.Context(), bench.Place{Host: "127.0.0.1", Ports: []int{taken.Addr().(*net.TCPAddr).Port}}); err == nil || !strings.Contains(err.Error(), "another program") {
+			t.Errorf("a port that is taken: %v", err)
+		}
+		port := freePort(t)
+		inside, outside, way, err := far.Reach(t.Context(), bench.Place{Host: "127.0.0.1", Ports: []int{port}})
+		if err != nil || inside.Host == outside.Host || outside.Ports[0] != port || way == "" {
+			t.Fatalf("reached at %v and %v, %s, %v", inside, outside, way, err)
+		}
+		for name, c := range map[string]struct {
+			script, ready, load string
+			want                string // "": it succeeds
+		}{
+			"served":            {"trap 'echo bye; exit 0' TERM; echo up; sleep 600 & wait", "up", "echo loaded", ""},
+			"fails":             {"echo up; sleep 600", "up", "exit 5", "exit status 5"},
+			"dies at once":      {"exit 3", "", "sleep 600", "before the load generator outside: run /usr/bin/sh: exit status 3"},
+			"never ready":       {"exit 4", "up", "sleep 600", `before it printed "up": run /usr/bin/sh: exit status 4`},
+			"eats up the guest": {"echo up; tail /dev/zero", "up", "sleep 600", "the guest ran out of memory and its kernel killed tail"},
+		} {
+			job := program("sh", "-c", c.script)
+			job.Inside.Ready, job.Programs, job.Outside = c.ready, []string{"tail", "sleep"}, &host.Cmd{Argv: []string{"sh", "-c", c.load}}
+			o, err := env.Run(t.Context(), job)
+			switch {
+			case c.want == "" && (err != nil || string(o.Inside.Stdout) != "up\nbye\n" || string(o.Outside.Stdout) != "loaded\n"):
+				t.Errorf("%s: %v, inside %q, outside %q", name, err, o.Inside.Stdout, o.Outside.Stdout)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
+				t.Errorf("%s: %v, want %q on one line", name, err, c.want)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		hangs := program("sleep", "600")
+		hangs.Outside = &host.Cmd{Argv: []string{"sleep", "600"}}
+		if _, err := env.Run(ctx, hangs); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if o, err := env.Run(t.Context(), microJob("null")); err != nil || string(o.Inside.Stdout) != "done\n" {
+			t.Errorf("after that: %v, %q", err, o.Inside.Stdout)
+		}
+	})
+	t.Run("image", func(t *testing.T) {
+		tool(t, "mkfs.ext4", "e2fsprogs")
+		folder := busyboxImage(t)
+		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "accel": "tcg", "image": folder, "disk": "64MiB", "data": t.TempDir()})
+		job := program("sh", "-c", "cat /file {work}/mine /proc/mounts; echo x >/new; cat /new")
+		job.Files = []bench.File{{Name: "mine", Data: []byte("mine\n")}}
+		o, err := env.Run(t.Context(), job)
+		if text := string(o.Inside.Stdout); err != nil || !strings.HasPrefix(text, "here\nmine\n") || !strings.HasSuffix(text, "x\n") || !strings.Contains(text, "/dev/vda / ext4") || !strings.Contains(text, "/dev/vdb /data ext4") {
+			t.Errorf("%v: %s%s", err, text, o.Inside.Stderr)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "new")); err == nil {
+			t.Error("the guest wrote into the image")
+		}
+		if o, err := env.Run(t.Context(), microJob("has", "sh", "redis-server")); err == nil || string(o.Inside.Stdout) != "redis-server\n" {
+			t.Errorf("programs that the image lacks: %v, %q", err, o.Inside.Stdout)
+		}
+	})
 	t.Run("fresh", func(t *testing.T) {
 		env := openEnv(t, "qemu", bench.Params{"kernel": kernel, "fresh": "true", "accel": "tcg"})
 		o, err := env.Run(t.Context(), microJob("null"))
@@ -408,7 +472,39 @@ func TestSSH(t *testing.T) {
 	refused("nobody listens", "Connection refused", bench.Params{"port": strconv.Itoa(freePort(t))})
 }
 
-// sleepers are the processes of the cancelled job.
+// TestServerOverSSH: Redis runs on the other machine and its load here; they meet on an
+// address of the other machine.
+func TestServerOverSSH(t *testing.T) {
+	tool(t, "redis-server", "redis-server")
+	t.Setenv("TMPDIR", t.TempDir())
+	server := startSSH(t)
+	work, out := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
+	env := "ssh,host=" + server.user + "@127.0.0.1,port=" + strconv.Itoa(server.port) + ",identity=" + filepath.Join(server.dir, "user") + ",work=" + work +
+		",options=UserKnownHostsFile=" + server.known + " StrictHostKeyChecking=yes GlobalKnownHostsFile=/dev/null"
+	args := []string{"bench", "run", "redis", "--env", "native", "--pairs", "1", "--param", "connections=4", "--param", "keys=2000", "--param", "warm=200ms", "--param", "measure=1s",
+		"--metric", "server_cpu_per_request_seconds", "--out", out, "--data", t.TempDir()}
+	if _, said, code := run(t, append(args, "--env", env)...); code != 0 && code != 3 { // one pair gives no verdict
+		t.Fatalf("exit status %d: %s", code, said)
+	}
+	e := whole(t, out)
+	for i := range e.Runs {
+		if e.Runs[i].OutputDigest != e.Runs[0].OutputDigest {
+			t.Errorf("%s: digest %s, want %s", e.Runs[i].ID, e.Runs[i].OutputDigest, e.Runs[0].OutputDigest)
+		}
+	}
+	if a, b := e.Environments[0].Network, e.Environments[1].Network; a != "loopback" || b == "" || a == b {
+		t.Errorf("the networks are %q and %q", a, b)
+	}
+	if left, err := os.ReadDir(work); err != nil || len(left) > 0 || len(leftovers(t)) > 0 {
+		t.Errorf("left behind: %v, %v, %v", left, leftovers(t), err)
+	}
+	_, said, code := run(t, append(args, "--env", env+",address=::1", "--out", out+".2")...)
+	if code != 4 || !strings.Contains(said, "IPv4 address") {
+		t.Errorf("an address of version 6: exit status %d: %s", code, said)
+	}
+}
+
+// sleepers returns the processes of the cancelled job.
 func sleepers(t *testing.T) []string {
 	t.Helper()
 	var out []string

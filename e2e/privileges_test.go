@@ -133,7 +133,7 @@ func TestPrivilegesAreDropped(t *testing.T) {
 	}
 	for mode, want := range map[string][]string{"least": {"cap_bpf", "cap_perfmon"}, "none": {"no capabilities"}} {
 		t.Run(mode, func(t *testing.T) {
-			// Another test runs a program that switches runtimes on, which keeps a capability more.
+			// Another test runs a program that switches the source runtimes on, which keeps one more capability.
 			config := filepath.Join(t.TempDir(), "teescope.yml")
 			if err := os.WriteFile(config, []byte("sources: {runtimes: {on: false}}\n"), 0o600); err != nil {
 				t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestReloadWithoutFile: on SIGHUP a monitor without a configuration says so, and keeps the
-// sources as set through the API.
+// TestReloadWithoutFile: on SIGHUP a monitor without a configuration reports that, and keeps the source settings made
+// through the API.
 func TestReloadWithoutFile(t *testing.T) {
 	t.Parallel()
 	m := startMonitor(t, "monitor", "--interval", "1s")

@@ -23,7 +23,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// asked is a server with a request counter, and how to make it count.
+// asked is a server with a request counter, and how to increase it.
 type asked struct {
 	process string
 	config  string       // its entry in the configuration
@@ -31,8 +31,8 @@ type asked struct {
 	reset   func() error // restarts it, if not nil
 }
 
-// TestRequests: the counters of real servers grow by the requests made, also across a restart
-// and whatever other servers do.
+// TestRequests: the counters of real servers grow by the requests made, also across a restart and independently of
+// other servers.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -94,8 +94,8 @@ func TestRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Judge each server by the first page that has all its requests: every page asks all servers
-	// again. A server that answers late is missing from a page.
+	// Judge each server by the first page that has all its requests: every page reads all servers again. A server
+	// that answers late is missing from a page.
 	eventually(t, time.Minute, "the counters have grown by what was asked", func() error {
 		after := read()
 		servers = slices.DeleteFunc(servers, func(s asked) bool {
@@ -138,7 +138,7 @@ func stuck(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// converse sends lines and reads as many answers of one line each.
+// converse sends lines and reads the same number of answers of one line each.
 func converse(t *testing.T, address string, lines []string) {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -244,7 +244,7 @@ func askedMemcached(t *testing.T, _ string) (asked, string) {
 	}, ""
 }
 
-// askedPostgres runs PostgreSQL as its own user, as it refuses to run as root.
+// askedPostgres runs PostgreSQL as its own user, because it refuses to run as root.
 func askedPostgres(t *testing.T, dir string) (asked, string) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	u, err := user.Lookup("postgres")
@@ -254,7 +254,7 @@ func askedPostgres(t *testing.T, dir string) (asked, string) {
 	bin := filepath.Dir(found[len(found)-1])
 	uid, _ := strconv.Atoi(u.Uid)
 	gid, _ := strconv.Atoi(u.Gid)
-	// The test's own folder lies below one that only root may enter.
+	// The test's own folder is below one that only root may enter.
 	dir, err = os.MkdirTemp("", "teescope-postgres")
 	if err != nil {
 		t.Fatal(err)

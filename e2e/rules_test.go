@@ -13,10 +13,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestOwnRules: of the user's rules one holds, one has an expression that PromQL
-// refuses, and one reads a metric that nobody has. The last two are named in the log
-// with their lines and cannot tell; the first opens its finding all the same, and a
-// built-in rule that is off is gone.
+// TestOwnRules: of the user's rules one holds, one has an expression that PromQL refuses, and one reads a metric that
+// does not exist. The last two are named in the log with their lines and are not checked; the first still opens its
+// finding, and a built-in rule that is off is gone.
 func TestOwnRules(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "teescope.yaml")

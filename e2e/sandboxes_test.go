@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -20,9 +21,9 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// TestSandboxes opens the launchers that need nothing but tools of this machine and
-// runs in each a job that works, one that fails, one that is cancelled and one
-// whose client is killed; nothing may be left of any of them.
+// TestSandboxes opens the launchers that need only tools of this machine. Each runs a job that
+// works, one that fails, one that is cancelled and one whose client is killed; nothing may be
+// left behind.
 func TestSandboxes(t *testing.T) {
 	for name, c := range map[string]struct {
 		launcher string
@@ -103,6 +104,68 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
+// busyboxImage makes a folder with a shell, and a file that contains its own name.
+func busyboxImage(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	const script = `mkdir -p "$1/bin" && cp "$(command -v busybox)" "$1/bin/" && for name in sh cat sleep; do ln -s busybox "$1/bin/$name"; done && echo here >"$1/file"`
+	if out, err := exec.Command("sh", "-c", script, "sh", folder).CombinedOutput(); err != nil {
+		t.Skipf("no busybox (package busybox-static): %s", out)
+	}
+	return folder
+}
+
+// TestImages: a folder, an ext4 file of it and an OCI image of it are equal for every launcher that takes an image,
+// and stay unchanged.
+func TestImages(t *testing.T) {
+	folder := busyboxImage(t)
+	images := map[string]string{"folder": folder}
+	if mkfs, err := exec.LookPath("mkfs.ext4"); err == nil {
+		disk := filepath.Join(t.TempDir(), "disk")
+		if out, err := exec.Command(mkfs, "-q", "-d", folder, disk, "32m").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		images["ext4"] = disk
+	}
+	if podman, err := exec.LookPath("podman"); err == nil {
+		name := "localhost/teescope-e2e-" + strconv.Itoa(os.Getpid())
+		if out, err := exec.Command("sh", "-c", `tar -c -C "$1" . | "$2" import - "$3"`, "sh", folder, podman, name).CombinedOutput(); err != nil {
+			t.Logf("without an OCI image: %v: %s", err, out)
+		} else {
+			images["oci"] = name
+			t.Cleanup(func() { _ = exec.Command(podman, "rmi", "--force", name).Run() })
+		}
+	}
+	tree := func() string {
+		out, err := exec.Command("find", folder, "-printf", "%p %s %T@\n").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	before := tree()
+	for kind, image := range images {
+		for _, name := range []string{"container", "runsc"} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				env := openEnv(t, name, bench.Params{"image": image})
+				job := program("sh", "-c", "cat /file {work}/mine; echo x >/file; [ -e /etc/debian_version ] || echo alone")
+				job.Files = []bench.File{{Name: "mine", Data: []byte("mine\n")}}
+				o, err := env.Run(t.Context(), job)
+				if err != nil || string(o.Inside.Stdout) != "here\nmine\nalone\n" {
+					t.Errorf("%v: %s%s", err, o.Inside.Stdout, o.Inside.Stderr)
+				}
+				var d result.Environment
+				if err := env.Describe(t.Context(), &d); err != nil || !strings.HasPrefix(d.Software.Versions["image"], "sha256:") {
+					t.Errorf("described as %v, %v", d.Software.Versions, err)
+				}
+			})
+		}
+	}
+	if after := tree(); after != before {
+		t.Errorf("the image was\n%sand is\n%s", before, after)
+	}
+}
+
 func sandboxWorks(t *testing.T, env bench.Environment) {
 	t.Helper()
 	if micro.Program == nil {
@@ -125,7 +188,7 @@ func sandboxWorks(t *testing.T, env bench.Environment) {
 		}
 		t.Logf("null worker: %v, seen as %v", out.Inside.Wall, out.Processes)
 	}
-	// A tool of the machine, with folders, arguments, environment and input.
+	// A program of the machine, with folders, arguments, environment and input.
 	script := `cat > "$0/seen" && cat "$0/seen" && pwd && echo "$WORDS" "$1"`
 	out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{
 		Argv:  []string{"sh", "-c", script, "{data}", `a "b"`},

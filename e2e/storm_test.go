@@ -63,7 +63,7 @@ func TestStorm(t *testing.T) {
 	if code != 0 || !strings.Contains(out, call) || !strings.Contains(out, name) {
 		t.Errorf("explain: exit status %d\n%s%s", code, out, stderr)
 	}
-	// The last text of the finding before the end has the rate of a full window.
+	// The finding's last text before the end has the rate of a full window.
 	<-storm.done
 	for _, f := range m.findings(t) {
 		if f.ID == open.ID {

@@ -38,11 +38,10 @@ func (m *monitor) switched(t *testing.T, name string) switched {
 	return switched{}
 }
 
-// TestSourcesSwitchThemselves: a monitor without a setting counts the transitions of an
-// enclave's host program soon after it starts, and stops some time after it ended; a
-// switch by hand stays. The program stands for one over the Intel SDK: it has the names
-// of the SDK's library and of its functions, and no enclave, because no machine of ours
-// has SGX.
+// TestSourcesSwitchThemselves: a monitor without a setting counts the transitions of an enclave's
+// host program soon after it starts, and stops some time after it ended; a switch by hand stays.
+// The program stands for one over the Intel SDK: it has the names of the SDK's library and of its
+// functions, and no enclave, because the test machines have no SGX.
 func TestSourcesSwitchThemselves(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
@@ -104,7 +103,7 @@ func TestSourcesSwitchThemselves(t *testing.T) {
 	}
 
 	set(`{"on": false}`)
-	time.Sleep(15 * time.Second) // more than the time between two looks
+	time.Sleep(15 * time.Second) // more than the time between two checks
 	if s := m.switched(t, "runtimes"); s.State != "off" || s.Reason != "switched off" || s.Auto {
 		t.Errorf("switched off by hand: %+v", s)
 	}
@@ -119,7 +118,7 @@ func TestSourcesSwitchThemselves(t *testing.T) {
 	p.stop(syscall.SIGKILL)
 	began := time.Now()
 	rests("runtimes")
-	if d := time.Since(began); d < 45*time.Second { // a minute after it was seen last
+	if d := time.Since(began); d < 45*time.Second { // a minute after it was last seen
 		t.Errorf("off %v after the program ended", d)
 	}
 }

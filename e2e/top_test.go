@@ -94,8 +94,8 @@ func startHostile(t *testing.T) {
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 }
 
-// top runs the live view on a terminal. It shows the process that storms and renders its
-// hostile name harmless. It restores the terminal on q, on ctrl-c and on SIGTERM.
+// top tests the live view on a terminal: it shows the process with the storm, renders its hostile name harmless, and
+// restores the terminal on q, on ctrl-c and on SIGTERM.
 func top(t *testing.T, m *monitor) {
 	startHostile(t)
 	eventually(t, time.Minute, "the monitor has rates", func() error {

@@ -11,6 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/bench/workloads"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 // TestExperiments: every file is a plan that could run where its hardware is,
@@ -50,21 +51,14 @@ func TestExperiments(t *testing.T) {
 			if !strings.Contains(string(readme), "`"+e.Name+"`") {
 				t.Error("README.md has no line for it")
 			}
-			p, err := bench.NewPlan(bench.Choice{Experiment: e, Seed: 1}, lists)
-			if err != nil {
-				t.Fatal(err)
+			plans, err := bench.NewPlans(bench.Choice{Experiment: e, Seed: 1}, lists)
+			if err != nil || len(plans) != 1 {
+				t.Fatalf("%d plans, want one: %v", len(plans), err)
 			}
+			p := plans[0]
 			for _, c := range p.Cases {
-				d := p.Workload.Primary(c.Params).Name
-				if e.Primary != "" && e.Primary != d {
-					d = e.Primary
-				}
-				found := false
-				for _, m := range p.Workload.Metrics(c.Params) {
-					found = found || m.Name == d
-				}
-				if !found {
-					t.Errorf("case %s has no metric %s, the primary one", c.ID, d)
+				if !slices.ContainsFunc(p.Workload.Metrics(c.Params), func(m *metric.Desc) bool { return m.Name == p.Primary }) {
+					t.Errorf("case %s has no metric %s, the primary one", c.ID, p.Primary)
 				}
 			}
 		})

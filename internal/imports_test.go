@@ -62,16 +62,17 @@ load/protocols: load servers
 channel: locked
 attest: host
 bench/workloads: bench channel host load metric stats workloads/micro
-bench/launchers: bench host machine result tee workloads/micro
+bench/launchers: bench host locked machine result tee workloads/micro
 worker: attest channel host load load/protocols
 claims: stats
 
 # show
 ui:
+feed: locked metric
 report: explain findings metric result stats
 report/formats: findings report result stats
-web: explain findings findings/anomaly probe report result tee
-cli: bench bench/launchers bench/workloads claims environment experiments explain explain/causes explain/prices findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources report report/formats result servers stats store tee tee/kinds ui verdict web
+web: explain feed findings findings/anomaly metric probe report result tee
+cli: bench bench/launchers bench/workloads claims environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources report report/formats result servers stats store tee tee/kinds ui verdict web
 cmd/teescope: cli
 cmd/teescope-work: worker
 `

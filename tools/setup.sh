@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|demo|test|kernels
+#   tools/setup.sh build|generate|demo|picture|test|kernels
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
 # other users get one line that says what to install. Only Go must be there already:
@@ -112,6 +112,13 @@ demo)
 	needs redis-benchmark redis-tools
 	install_missing
 	;;
+picture)
+	needs cc gcc libc6-dev
+	needs redis-server redis-server
+	needs chromium chromium fonts-dejavu-core
+	needs pngquant pngquant
+	install_missing
+	;;
 test)
 	want_go
 	want_node
@@ -157,6 +164,6 @@ kernels)
 	install_missing
 	;;
 *)
-	die "usage: tools/setup.sh build|generate|demo|test|kernels"
+	die "usage: tools/setup.sh build|generate|demo|picture|test|kernels"
 	;;
 esac

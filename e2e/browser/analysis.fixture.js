@@ -1,15 +1,15 @@
-// Constructed answers of the monitor, for what a test machine does not show on
-// demand: a process with causes, checks that do not hold, findings of every severity.
+// Constructed answers of the monitor for what a test machine lacks: a process with causes, failed
+// checks, findings of every severity.
 
 const iso = (seconds) => new Date(seconds * 1000).toISOString();
 const amount = (value, half = value * 0.08) => ({ value, low: value - half, high: value + half });
 
-/** A process name that is markup and moves a terminal's cursor. */
+/** A process name that contains markup and moves a terminal's cursor. */
 export const hostile = "<img src=x onerror=alert(1)>\u001b[31m";
 
-/** Where the time of a process went, as GET explain answers; more is how much
- * longer its system calls take. */
-export function explanation(process, { from, to, per = "second", more = 0 }) {
+/** Where the time of a process went, in the format of GET explain; more is how much longer its
+ * system calls take, and starved the share of waiting for a CPU. */
+export function explanation(process, { from, to, per = "second", more = 0, starved = 0 }) {
   const scale = per === "request" ? 1e-4 : 1;
   const row = (id, title, part, share, o = {}) => ({ id, title, part, time: amount(share * scale), share: amount(share), evidence: [{ text: "calls per second", value: 1e6, unit: "1/s", expr: `sum(rate(tee_syscalls_total{syscall="${id}"}[1m]))` }], ...o });
   const unit = (value, origin) => ({ ...amount(value), origin, how: "a loop of calls on this host" });
@@ -31,6 +31,7 @@ export function explanation(process, { from, to, per = "second", more = 0 }) {
           rows: [row("syscall:clock_gettime:entry", "entering the kernel", "kernel", 0.3, { rate: amount(1e6), unit: unit(2e-7, "calibrated") })],
         }),
         row("lock", "Waiting for locks", "wait", 0.11),
+        ...(starved > 0 ? [row("queue", "waiting for a CPU", "wait", starved, { cause: "cpu_starvation", advice: "use fewer threads" })] : []),
       ],
       unexplained: amount(0.12 * scale, 0.04 * scale),
       unexplainedShare: amount(0.12, 0.04),
@@ -41,6 +42,7 @@ export function explanation(process, { from, to, per = "second", more = 0 }) {
       blind: ["cache misses: the hypervisor hides the hardware counters"],
     },
     causes: [
+      ...(starved > 0 ? [{ rule: "cpu_starvation", title: `${process} spends ${starved * 100} % of its active time waiting for a free CPU.`, share: amount(starved), rows: ["queue"], advice: "use fewer threads" }] : []),
       { rule: "syscall_storm", title: `${process} spends 40 % of its time in clock_gettime.`, share: amount(0.4), rows: ["syscall:clock_gettime"], advice: "read the clock through the vDSO" },
       { rule: "lock_contention", title: `${process} waits 11 % of its time for locks.`, share: amount(0.11), rows: ["lock"], advice: "" },
     ],
@@ -48,8 +50,8 @@ export function explanation(process, { from, to, per = "second", more = 0 }) {
   };
 }
 
-/** Findings as GET findings answers: one of each severity, of which the second is
- * closed and about a process of a hostile name. */
+/** Findings in the format of GET findings: one of each severity. The second is closed and about a
+ * process with a hostile name. */
 export function findings(now, process) {
   const one = (id, severity, subject, o) => ({ id, rule: "syscall_storm", subject, title: `${subject} shows ${id}`, severity, confidence: "medium", evidence: [{ text: "calls per second", value: 5e5, unit: "1/s", expr: "sum(rate(tee_syscalls_total[1m]))" }], remedy: "make fewer calls", reference: "https://docs.kernel.org", state: "open", since: iso(now - 120), lastSeen: iso(now), ...o });
   return {

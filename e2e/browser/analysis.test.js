@@ -1,5 +1,5 @@
-// Explain, Findings, Explore and Dashboards: over a monitor of this machine with a
-// real server under load, and over constructed answers for what it does not show.
+// Explain, Findings, Explore and Dashboards: with a monitor of this machine and a real server under
+// load, and with constructed answers for what the machine lacks.
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -22,7 +22,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
   const query = async (expr) => (await (await fetch(`${url}/api/v1/query?query=${encodeURIComponent(expr)}`)).json()).data.result;
   const document = async (name) => (await fetch(`${url}/api/teescope/v1/${name}`)).json();
 
-  /** A page whose explanations are constructed; asked holds what it asked for. */
+  /** A page with constructed explanations; asked records its requests. */
   async function explained(search, options) {
     const asked = [];
     const opened = await openPage(`${url}/-/healthy`, options);
@@ -36,23 +36,65 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     return { ...opened, asked };
   }
 
-  test("explain: a process is chosen by completion, and its time adds up", async () => {
-    const { page, check } = await openPage(`${url}/?page=explain&range=5m&refresh=0`);
-    await page.getByRole("link", { name: redis.name }).waitFor();
-    await page.getByRole("combobox", { name: "Process to explain" }).fill(redis.name.slice(0, 9));
-    await page.getByRole("option", { name: redis.name }).click();
+  test("process: it is chosen in the list, and its time adds up", async () => {
+    const { page, check } = await openPage(`${url}/?page=processes&range=5m&refresh=0&process=${redis.name}`);
+    await page.locator(`#processes tr[data-name="${redis.name}"]`).getByRole("link").click();
     await page.locator(`[data-explained="${redis.name}"]`).waitFor();
     assert.ok(page.url().includes(`subject=${redis.name}`));
     const shares = await page.locator("tr[data-row][data-level='0'], tr[data-row=rest]").evaluateAll((rows) => rows.map((r) => [r.dataset.row, Number(r.dataset.share)]));
     const sum = shares.reduce((s, [, share]) => s + share, 0);
     assert.ok(shares.length > 1 && Math.abs(sum - 1) < 0.02, `the rows and the rest are ${sum} of the time: ${JSON.stringify(shares)}`);
     assert.ok((await page.getByRole("region", { name: "Verdict" }).innerText()).includes(redis.name));
+    await page.getByRole("heading", { name: `Where ${redis.name} spends its time` }).waitFor();
+    const running = await page.locator("[data-pids]").getAttribute("data-pids");
+    assert.deepEqual(running, String(redis.pid), "the header has its process id");
+    assert.ok(Number(await page.locator("[data-cpu]").getAttribute("data-cpu")) > 0);
+    for (const tab of ["Waits", "Page faults", "Input and output", "Findings", "Calls"]) {
+      await page.getByRole("navigation", { name: `What ${redis.name} does` }).getByRole("link", { name: tab }).click();
+      await until(`${tab} is shown`, async () => (await page.locator("section.panel, section.card").count()) > 1);
+    }
+    await page.locator("#calls tr[data-call=read]").waitFor();
     assert.deepEqual(await barriers(page), []);
     await check();
   });
 
+  test("process: the bar has a part for each row, lights up its row, and opens into an icicle", async () => {
+    const { page, check } = await explained("page=processes&subject=server&from=1700000000&to=1700000300");
+    const part = page.locator(`[data-segment="${storm}"]`);
+    await part.hover();
+    await page.locator(`tr.lit[data-row="${storm}"]`).waitFor();
+    await part.click();
+    await page.locator(`[data-icicle="${storm}"] [data-cell="${storm}:entry"]`).waitFor();
+    assert.deepEqual(await barriers(page), []);
+    const widths = await page.locator("[data-segment]").evaluateAll((all) => all.map((e) => e.getBoundingClientRect().width));
+    const bar = await page.locator(".picture-bar").evaluate((e) => e.getBoundingClientRect().width);
+    assert.ok(Math.abs(widths.reduce((a, b) => a + b, 0) - bar) < 2, `${widths} of ${bar}`);
+    assert.match(await page.locator("[data-segment='the rest']").evaluate((e) => getComputedStyle(e).backgroundImage), /repeating-linear-gradient/);
+    await page.getByRole("button", { name: "Waiting for locks: 11 %" }).focus();
+    await page.keyboard.press("Enter");
+    await page.locator("[data-icicle=lock]").waitFor();
+    await check();
+  });
+
+  test("process: one that waits for a CPU says so first, and who takes it", async () => {
+    const { page, context, check } = await openPage(`${url}/-/healthy`);
+    await context.route("**/api/teescope/v1/explain?*", async (r) => {
+      const q = new URL(r.request().url()).searchParams;
+      await r.fulfill({ json: explanation(q.get("process"), { from: Number(q.get("from")), to: Number(q.get("to")), starved: Number(q.get("to")) > Date.now() / 1000 - 3600 ? 0.6 : 0 }) });
+    });
+    await page.goto(`${url}/?page=processes&subject=server&range=5m&refresh=0`);
+    await page.getByRole("heading", { name: /^server spends 60 % of its active time waiting for a free CPU/ }).waitFor();
+    await page.locator("[data-rival]").first().getByRole("link").waitFor();
+    assert.equal(await page.locator("[data-segment=queue]").evaluate((e) => e.className), "share-queue");
+    await page.getByText("Compare with an earlier window").click();
+    await page.getByRole("button", { name: "same time yesterday" }).click();
+    await page.getByRole("heading", { name: /^server waits for a CPU 60 % of its time, before 0 %\./ }).waitFor();
+    await page.locator("tr[data-row=queue]").waitFor();
+    await check();
+  });
+
   test("explain: causes first, then rows by share, the rest last and hatched, and what does not hold", async () => {
-    const { page, check } = await explained("page=explain&subject=server&from=1700000000&to=1700000300");
+    const { page, check } = await explained("page=processes&subject=server&from=1700000000&to=1700000300");
     await page.getByRole("heading", { name: "server spends 40 % of its time in clock_gettime." }).waitFor();
     await page.getByText("server waits 11 % of its time for locks.").waitFor();
     const order = await page.locator("table.cost tbody tr[data-row]").evaluateAll((rows) => rows.map((r) => r.dataset.row));
@@ -66,6 +108,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await inner.waitFor();
     assert.match(await inner.innerText(), /200 ns/);
     await page.getByText("A loop of calls on this host.").waitFor();
+    await page.locator(`tr[data-row="${storm}"] + tr`).getByLabel("Query of calls per second").click();
     await page.getByRole("link", { name: `sum(rate(tee_syscalls_total{syscall="${storm}"}[1m]))` }).click();
     await page.locator(".cm-content").waitFor();
     const q = new URL(page.url()).searchParams;
@@ -74,8 +117,8 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
   });
 
   test("explain: the keyboard opens rows", async () => {
-    const { page, check } = await explained("page=explain&subject=server&from=1700000000&to=1700000300");
-    const row = page.getByRole("button", { name: "System call clock_gettime" });
+    const { page, check } = await explained("page=processes&subject=server&from=1700000000&to=1700000300");
+    const row = page.getByRole("button", { name: "System call clock_gettime", exact: true });
     await row.focus();
     await page.keyboard.press("Enter");
     await page.locator(`tr[data-row="${storm}:entry"]`).waitFor();
@@ -86,14 +129,16 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
   });
 
   test("explain: per request, and beside the window before", async () => {
-    const { page, check, asked } = await explained("page=explain&subject=server&from=1700000600&to=1700000900");
-    await page.getByRole("button", { name: "per request" }).click();
+    const { page, check, asked } = await explained("page=processes&subject=server&from=1700000600&to=1700000900");
+    await page.getByRole("button", { name: "per request", exact: true }).click();
     await page.getByText("per request (").first().waitFor();
     assert.equal(asked.at(-1).get("per"), "request");
-    await page.getByRole("button", { name: "per second" }).click();
     await page.getByText("Compare with an earlier window").click();
     await page.getByRole("button", { name: "the window before" }).click();
     await page.getByRole("table", { name: /before and after/ }).waitFor();
+    assert.match(page.url(), /per=request/, "what a request takes comes first");
+    await page.getByRole("button", { name: "per second", exact: true }).click();
+    await page.getByRole("columnheader", { name: /time per second/ }).waitFor();
     assert.ok(asked.some((q) => q.get("from") === "1700000300" && q.get("to") === "1700000600"), "the earlier window was asked for");
     const first = page.locator("table.cost tbody tr[data-row]").first();
     assert.equal(await first.getAttribute("data-row"), storm, "what changed most is first");
@@ -109,12 +154,29 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await check();
   });
 
+  test("explain: two processes of one window stand side by side under their names", async () => {
+    const { page, check, asked } = await explained("page=processes&subject=server&from=1700000600&to=1700000900");
+    await page.getByRole("table", { name: /Where the time of server went/ }).waitFor();
+    const field = page.getByRole("combobox", { name: "Process to compare with" });
+    await field.fill("client");
+    await field.press("Enter");
+    await page.getByRole("table", { name: "Where the time went, client and server" }).waitFor();
+    await page.getByRole("heading", { name: /^server, beside client, / }).waitFor();
+    assert.ok(asked.some((q) => q.get("process") === "client" && q.get("from") === "1700000600" && q.get("to") === "1700000900"), "the same window");
+    assert.match(page.url(), /beside=client.*per=request/, "what a request takes comes first");
+    await page.getByRole("columnheader", { name: /^client/ }).waitFor();
+    assert.deepEqual(await barriers(page), []);
+    await page.getByRole("button", { name: "Do not compare" }).click();
+    await page.getByRole("table", { name: /Where the time of server went/ }).waitFor();
+    await check();
+  });
+
   test("explain: a name of markup is text, an error says so and can be tried again", async () => {
-    const { page, context, check } = await explained(`page=explain&subject=${encodeURIComponent(hostile)}&from=1700000000&to=1700000300`);
+    const { page, context, check } = await explained(`page=processes&subject=${encodeURIComponent(hostile)}&from=1700000000&to=1700000300`);
     await page.getByRole("heading", { name: `${hostile.slice(0, 28)}` }).first().waitFor();
     assert.equal(await page.locator("main img").count(), 0);
     await context.route("**/api/teescope/v1/explain?*", (r) => r.fulfill({ status: 404, json: { error: "no series of that process" } }));
-    await page.goto(`${url}/?page=explain&subject=nobody`);
+    await page.goto(`${url}/?page=processes&subject=nobody`);
     await page.getByRole("alert").getByText("no series of that process").waitFor();
     await context.unroute("**/api/teescope/v1/explain?*");
     await page.getByRole("button", { name: "Try again" }).waitFor();
@@ -123,23 +185,67 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
 
   for (const [theme, width, height] of [["light", 1280, 900], ["dark", 1280, 900], ["light", 390, 844], ["dark", 390, 844]]) {
     test(`explain, findings and changes fit and are accessible, ${theme}, ${width} px`, async () => {
-      const { page, context, check } = await explained(`page=explain&subject=server&theme=${theme}&from=1700000600&to=1700000900`, { viewport: { width, height } });
+      const { page, context, check } = await explained(`page=processes&subject=server&from=1700000600&to=1700000900`, { viewport: { width, height }, colorScheme: theme });
       const fits = async (what) => {
         assert.deepEqual(await tooWide(page), [], `${what} is wider than the screen`);
         assert.deepEqual(await barriers(page), [], what);
       };
       await page.getByRole("button", { name: "Open its rows" }).first().click();
       await fits("the tree");
-      await page.goto(`${url}/?page=explain&subject=server&theme=${theme}&from=1700000600&to=1700000900&beforeFrom=1700000300&beforeTo=1700000600`);
+      await page.goto(`${url}/?page=processes&subject=server&from=1700000600&to=1700000900&beforeFrom=1700000300&beforeTo=1700000600`);
       await page.locator("tr[data-difference]").first().waitFor();
       await fits("the comparison");
       await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(Date.now() / 1000, redis.name) }));
-      await page.goto(`${url}/?page=findings&range=5m&refresh=0&theme=${theme}`);
-      await page.locator(".timeline li").first().waitFor();
+      await page.goto(`${url}/?page=findings&range=5m&refresh=0`);
+      await page.locator("article.finding").waitFor();
       await fits("the findings");
+      await page.goto(`${url}/?page=findings&tab=history&range=5m&refresh=0`);
+      await page.locator(".timeline li").first().waitFor();
+      await fits("the history");
+      await page.goto(`${url}/?range=5m&refresh=0&problem=${encodeURIComponent("a storm")}`);
+      await page.getByRole("dialog").locator("article.finding").waitFor();
+      await fits("a problem");
       await check();
     });
   }
+
+  test("now: problems are rows, the worst first and linked, notes are folded, the monitor is a line", async () => {
+    const { page, context, check } = await openPage(`${url}/-/healthy`);
+    const now = Date.now() / 1000;
+    const all = findings(now, redis.name);
+    const [storm] = all.findings;
+    const more = (id, rule, subject, o) => ({ ...storm, id, rule, subject, severity: "warning", title: `${subject} shows ${id}.`, share: undefined, ...o });
+    all.findings.push(more("busy", "pressure", "machine"), more("throttled", "cpu_throttling", "web"), more("switches", "context_switch_storm", "db"), more("costly", "over_budget", "teescope"), more("loss", "network_loss", "machine", { severity: "info" }));
+    await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: all }));
+    await page.goto(`${url}/?range=5m&refresh=0`);
+    const rows = page.locator("[data-problem]");
+    await rows.first().waitFor();
+    assert.deepEqual(await rows.evaluateAll((list) => list.map((e) => e.dataset.problem)), ["syscall_storm", "pressure"]);
+    await rows.nth(1).getByText("CPU saturated: 2 effects, on web and db").waitFor();
+    assert.deepEqual(await rows.nth(1).locator("[data-effect]").evaluateAll((list) => list.map((e) => e.dataset.effect)), ["cpu_throttling", "context_switch_storm"]);
+    const verdict = page.getByRole("region", { name: "Verdict" });
+    assert.match(await verdict.innerText(), /^2 problems, the worst: /);
+    assert.equal(await verdict.getByText(/teescope shows/).count(), 0, "the monitor is no headline");
+    await page.locator(".status-line").getByRole("link", { name: "teescope shows costly." }).waitFor();
+    await page.locator(".notes").getByText("1 note").waitFor();
+    assert.equal(await page.locator(".notes li").first().isVisible(), false);
+
+    await verdict.getByRole("link").click();
+    const drawer = page.getByRole("dialog");
+    await drawer.getByText("make fewer calls", { exact: false }).waitFor();
+    assert.match(page.url(), /problem=a\+storm/);
+    assert.equal(await drawer.getByText("sum(rate(tee_syscalls_total[1m]))").isVisible(), false, "queries stand behind { }");
+    await drawer.locator(".query-behind summary").first().click();
+    await drawer.getByRole("link", { name: "sum(rate(tee_syscalls_total[1m]))" }).waitFor();
+    assert.deepEqual(await barriers(page), []);
+    await page.keyboard.press("Escape");
+    await drawer.waitFor({ state: "detached" });
+    assert.ok(!page.url().includes("problem="));
+    await page.getByRole("banner").getByRole("link", { name: "2 problems" }).click();
+    await page.locator("[data-listed]").first().waitFor();
+    assert.equal(await page.locator("[data-listed]").count(), 7);
+    await check();
+  });
 
   test("findings: when, how sure, what it costs, and a way to explain them", async () => {
     const { page, context, check } = await openPage(`${url}/?page=findings&range=5m&refresh=0`);
@@ -148,11 +254,15 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     const open = page.locator("article[data-finding=syscall_storm]");
     await open.getByText("0.4 of a core, all the time.").waitFor();
     await open.getByText(/or a sign that may have another cause/).waitFor();
+    await page.getByText("2 of 3 checks active; 1 lacks data here.").waitFor();
+    await page.getByRole("link", { name: "History" }).click();
     const bars = await page.locator(".timeline-bar").evaluateAll((list) => list.map((e) => [e.getAttribute("aria-label").split(",")[0], e.offsetHeight, e.offsetWidth]));
     assert.deepEqual(bars.map(([level]) => level).sort(), ["critical", "info", "warning"]);
     assert.equal(new Set(bars.map(([, tall]) => tall)).size, 3, "severity is told by shape as well");
     assert.equal(await page.locator("main img").count(), 0, "a hostile name is text");
+    await page.getByRole("link", { name: "Checks" }).click();
     await page.locator("tr[data-answer='cannot tell']").getByText(/No series of tee_sgx_epc_pages_evicted_total/).waitFor();
+    await page.getByRole("link", { name: /^Open/ }).click();
     await open.getByRole("link", { name: `Explain ${redis.name} for this time` }).click();
     await page.locator(`[data-explained="${redis.name}"]`).waitFor();
     assert.match(page.url(), /from=\d+&to=\d+/);
@@ -160,7 +270,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
   });
 
   test("findings: bars and links lead to closed findings, and evidence gives their numbers again", async () => {
-    const { page, context, check } = await openPage(`${url}/?page=findings&range=5m&refresh=0`);
+    const { page, context, check } = await openPage(`${url}/?page=findings&tab=history&range=5m&refresh=0`);
     const all = findings(Date.now() / 1000, redis.name);
     const past = { ...all.findings[1], id: "long past", title: "a finding of last week" };
     await context.route(/v1\/findings(\?|$)/, (r) => {
@@ -171,6 +281,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     const closed = page.locator("article[data-finding=lock_contention]");
     await page.locator(".timeline-bar[aria-label^=warning]").click();
     await closed.waitFor();
+    await closed.locator(".query-behind summary").first().click();
     await closed.locator(".evidence a").first().click();
     await page.locator(".cm-content").waitFor();
     const to = Number(new URL(page.url()).searchParams.get("to"));
@@ -180,7 +291,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await closed.getByRole("heading", { name: past.title }).waitFor();
     await page.goto(`${url}/?page=findings&range=5m&refresh=0&subject=nowhere`);
     await page.getByText(/no longer on record/).waitFor();
-    await page.getByRole("navigation").getByRole("link", { name: "Findings" }).first().click();
+    await page.getByRole("banner").getByRole("link", { name: /problem/ }).click();
     await page.getByText(/no longer on record/).waitFor({ state: "detached" });
     await check();
   });
@@ -194,6 +305,8 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     await form.getByRole("combobox", { name: "for" }).selectOption("1 hour");
     await form.getByRole("textbox", { name: "because" }).fill("a test <b>of</b> silences");
     await form.getByRole("button", { name: "Silence" }).click();
+    await form.waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "Checks" }).click();
     const line = page.locator("[data-silence]").filter({ hasText: "a test <b>of</b> silences" });
     await line.waitFor();
     const [kept] = (await document("silences")).silences;
@@ -241,7 +354,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
   });
 
   test("explore: the distribution of a query, window by window", async () => {
-    const { page, check } = await openPage(`${url}/?page=explore&view=distribution&range=5m&refresh=0&expr=${encodeURIComponent('sum(rate(tee_syscalls_total[20s]))')}`);
+    const { page, check } = await openPage(`${url}/?page=explore&tab=distribution&range=5m&refresh=0&expr=${encodeURIComponent('sum(rate(tee_syscalls_total[20s]))')}`);
     await drawn(page, "Distribution of the values");
     await page.getByRole("combobox", { name: "Number of windows" }).selectOption("one box");
     const medians = page.locator("g[data-median]");
@@ -253,10 +366,10 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
 
   test("explore: what changed between two windows is ranked, among all series", async () => {
     await until("two minutes are stored", async () => Number((await query("max(count_over_time(teescope_source_up[3m]))"))[0]?.value[1]) > 125);
-    // What was not stored yet would be in one of two answers only: recording rules come after readings.
+    // A newer end could be in only one of the two answers: recording rules run after readings.
     const now = Math.floor(Number((await query("min(timestamp(teescope_source_up))"))[0].value[1])) - 3;
     const windows = { from: now - 60, to: now, beforeFrom: now - 120, beforeTo: now - 60 };
-    const { page, check } = await openPage(`${url}/?${new URLSearchParams({ page: "explore", view: "changes", refresh: "0", ...windows })}`);
+    const { page, check } = await openPage(`${url}/?${new URLSearchParams({ page: "explore", tab: "changes", refresh: "0", ...windows })}`);
     await page.getByText(/series changed beyond/).waitFor();
     assert.deepEqual(await barriers(page), []);
     const { compared, changes } = await document(`changes?${new URLSearchParams(windows)}`);
@@ -268,7 +381,7 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
   });
 
   test("dashboards: panels of every kind are made, moved, changed, exported and imported", async () => {
-    const { page, check } = await openPage(`${url}/?page=dashboards&range=5m`);
+    const { page, check } = await openPage(`${url}/?page=explore&tab=dashboards&range=5m`);
     const form = page.locator(".panel-form");
     const fill = async (title, kind, expr) => {
       await form.getByRole("textbox", { name: "Title" }).fill(title);
@@ -325,18 +438,18 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     const put = (...names) => fetch(`${url}/api/teescope/v1/dashboards`, { method: "PUT", body: JSON.stringify({ dashboards: names.map((name) => ({ name, panels: ["one", "two"].map((title) => ({ title, query: "vector(1)", unit: "", kind: "value" })) })) }) });
     const kept = async () => (await document("dashboards")).dashboards.map((d) => [d.name, ...d.panels.map((p) => p.title)].join());
     await put("Ours");
-    const { page, check } = await openPage(`${url}/?page=dashboards&range=5m&refresh=0`);
+    const { page, check } = await openPage(`${url}/?page=explore&tab=dashboards&range=5m&refresh=0`);
     await page.getByRole("button", { name: "Arrange and edit" }).click();
     await put("Theirs", "Ours");
     await page.getByRole("button", { name: "Delete one" }).click();
     await page.getByRole("alert").getByText(/Nothing was saved: somebody else has changed the dashboards/).waitFor();
-    await page.getByRole("link", { name: "Theirs", exact: true }).waitFor(); // as they are now
+    await page.getByRole("link", { name: "Theirs", exact: true }).waitFor(); // the present version
     assert.deepEqual(await kept(), ["Theirs,one,two", "Ours,one,two"]);
     await page.getByRole("button", { name: "Delete one" }).click();
     await chart(page, "one").waitFor({ state: "detached" });
     assert.deepEqual(await kept(), ["Theirs,one,two", "Ours,two"]);
 
-    // What was typed stays, and goes to the dashboard it was written for.
+    // The typed text stays, and goes to its own dashboard.
     const form = page.getByRole("form", { name: "Panel two" });
     await page.getByRole("button", { name: "Edit two" }).click();
     await form.getByRole("textbox", { name: "Title" }).fill("mine");
@@ -352,8 +465,9 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
 
   test("charts mark findings, and lead to the explanation of their window", async () => {
     const now = Date.now() / 1000;
-    const { page, context, check } = await openPage(`${url}/?range=5m&refresh=0`);
-    await context.route("**/api/teescope/v1/annotations?*", (r) => r.fulfill({ json: [{ id: "a", time: (now - 100) * 1000, timeEnd: now * 1000, title: `${hostile}: syscall_storm`, text: "", tags: ["syscall_storm", "critical"] }] }));
+    const { page, context, check } = await openPage(`${url}/?page=processes&process=${redis.name}&range=5m&refresh=0`);
+    await context.route("**/api/teescope/v1/annotations?*", (r) => r.fulfill({ json: [{ id: "a storm", time: (now - 100) * 1000, timeEnd: now * 1000, title: `${hostile}: syscall_storm`, text: "", tags: ["syscall_storm", "critical"] }] }));
+    await context.route(/v1\/findings(\?|$)/, (r) => r.fulfill({ json: findings(now, redis.name) }));
     await page.reload();
     const title = "System calls per second";
     await drawn(page, title);
@@ -367,9 +481,12 @@ describe("analysis on the page", { skip: missing({ redis: true }) }, () => {
     });
     assert.ok(red > 50, `${red} pixels of the mark`);
     await page.getByRole("button", { name: `Menu of the chart ${title}`, exact: true }).click();
-    await page.getByRole("menuitem", { name: "Explain this window" }).click();
-    await page.getByRole("combobox", { name: "Process to explain" }).waitFor();
-    assert.match(page.url(), /page=explain&from=\d+/);
+    await page.getByRole("menuitem", { name: "Processes in this window" }).click();
+    await until("the window is fixed", () => /page=processes&from=\d+/.test(page.url()));
+    const other = "Context switches per second"; // which a server always has, unlike page faults
+    await drawn(page, other);
+    assert.equal(await chart(page, other).locator(".mark-line").count(), 0, "its metric is no evidence");
+    assert.equal(await page.getByRole("group", { name: "Findings of this window" }).getByRole("link").count(), 1, "the lane has it too");
     await check();
   });
 });

@@ -1,5 +1,4 @@
-// The page's benchmarks over results of real runs, and over one that is run here
-// beside a monitor.
+// The page's benchmarks: results of real runs, and one run here next to a monitor.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
@@ -43,6 +42,18 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     await check();
   });
 
+  test("the matrix has the newest result of each workload and environment, and leads to it", async () => {
+    const { page, check } = await openPage(at());
+    const cell = (workload, treatment) => page.locator(`tr[data-workload="${workload}"] td[data-treatment="${treatment}"]`);
+    const c = ladder.comparisons.find((c) => c.primary && c.treatment === "runsc" && c.baseline === "native");
+    const shown = await cell("startup", "runsc").first().innerText();
+    assert.ok(shown.includes(`${Number(c.cost_ratio.toPrecision(3))}x [`) && shown.includes(`grade ${c.grade}`), shown);
+    await cell("startup", "runsc").first().getByRole("link").click();
+    await page.getByRole("region", { name: /^Verdict/ }).first().waitFor();
+    assert.ok(page.url().includes(`subject=${ladder.experiment_id}`));
+    await check();
+  });
+
   test("filters narrow the list and live in the address", async () => {
     const { page, check } = await openPage(at());
     await page.getByRole("combobox", { name: "Workload" }).selectOption("cpu-7zip");
@@ -65,7 +76,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     const { page, check } = await openPage(`${url}/-/healthy`);
     await page.route("**/api/teescope/v1/results", (r) => r.fulfill({ json: { results: [] } }));
     await page.goto(at());
-    await page.getByText("teescope bench run startup --env native --env runsc", { exact: true }).waitFor();
+    await page.getByText(`teescope bench run startup --env native --env runsc --data ${data}`, { exact: true }).waitFor();
     await page.getByRole("button", { name: /^Copy the command/ }).waitFor();
     await check();
   });
@@ -76,7 +87,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     assert.ok((await page.getByRole("region", { name: /^Verdict/ }).first().innerText()).includes("runsc costs"));
     const forest = page.getByRole("img", { name: "Cost ratio of each comparison, with its interval" });
     await forest.waitFor();
-    // The description says every row in text; each ratio has a mark with its value.
+    // The description states every row in text; each ratio has a mark with its value.
     const said = (await forest.locator("desc").textContent()).split(". ");
     const drawnRows = ladder.comparisons.filter((c) => c.cost_ratio !== null || c.primary).length;
     assert.equal(said.length, drawnRows);
@@ -95,19 +106,24 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     assert.deepEqual(runs.map((t) => t.split(": ")[0]).filter((t) => ids.includes(t)).sort(), ids.sort());
     await page.getByRole("combobox", { name: "Metric" }).selectOption("load_seconds");
     await page.getByRole("img", { name: /^All runs: load/ }).waitFor();
-    await page.getByRole("group", { name: "All runs: load" }).getByRole("row", { name: /^native / }).waitFor();
+    await page.getByRole("group", { name: "Spread of load" }).getByRole("row", { name: /^native / }).waitFor();
+    const tab = (name) => page.getByRole("navigation", { name: "Parts of the result" }).getByRole("link", { name }).click();
+    await tab("Why");
     await page.getByRole("img", { name: /^Counters per run/ }).waitFor();
     await page.getByRole("group", { name: "Counters per run" }).getByRole("row", { name: /syscalls/ }).first().waitFor();
-    for (const title of ["What differs between the environments", "Guard warnings", "What the harness itself costs"]) await page.getByRole("region", { name: title }).waitFor();
+    await page.getByRole("region", { name: "What differs between the environments" }).waitFor();
+    await chart(page, "Runs, by environment").scrollIntoViewIfNeeded();
+    // These runs were long before the monitor of this test.
+    await page.getByText("The monitor was not running in this window").waitFor();
+    await tab("Trust");
+    for (const title of ["Warnings and refusals", "How it was measured", "What the harness itself costs"]) await page.getByRole("region", { name: title }).waitFor();
     const nullRun = await page.getByRole("region", { name: "What the harness itself costs" }).getByRole("row", { name: /^container/ }).getByTitle(/^mean /).getAttribute("title");
     assert.ok(nullRun.startsWith(`mean ${ladder.environments[1].null_run_seconds.mean}`), nullRun);
+    await tab("Reproduce");
     await page.getByRole("region", { name: "How to do it again" }).getByText("teescope bench run startup --env native --env container --env runsc", { exact: false }).waitFor();
     const download = page.waitForEvent("download");
     await page.getByRole("link", { name: /Download the document/ }).click();
     assert.equal(JSON.parse(readFileSync(await (await download).path(), "utf8")).experiment_id, ladder.experiment_id);
-    // These runs were long before the monitor of this test.
-    await chart(page, "Runs, by environment").scrollIntoViewIfNeeded();
-    await page.getByText("The monitor was not running in this window").waitFor();
     await check();
   });
 
@@ -131,7 +147,9 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     await page.getByRole("link", { name: "Put 2 results side by side" }).click();
     await page.getByRole("heading", { name: "2 results side by side" }).waitFor();
     assert.match(await page.getByRole("region", { name: /^Verdict/ }).first().innerText(), /runsc .*native[^]*grade B/);
+    await page.getByRole("link", { name: "Trust" }).click();
     await page.getByText("separate results side by side, not paired").waitFor();
+    await page.goBack();
     await page.goBack();
     await page.getByRole("link", { name: "Put 2 results side by side" }).waitFor();
     await tick(sevenzip);
@@ -148,7 +166,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
     const { results } = await (await fetch(`${url}/api/teescope/v1/results`)).json();
     assert.equal(results.length, 5, `${ran.stdout}${ran.stderr}`);
     const doc = await (await fetch(`${url}/api/teescope/v1/results/${results[0].id}`)).json();
-    const { page, check } = await openPage(at(`subject=${results[0].id}`).replace("refresh=0", "refresh=5"), { viewport: { width: 1280, height: 3600 } });
+    const { page, check } = await openPage(at(`subject=${results[0].id}`, "tab=why").replace("refresh=0", "refresh=5"), { viewport: { width: 1280, height: 3600 } });
     const timeline = chart(page, "Runs, by environment");
     await until("a bar for each run", async () => (await timeline.locator("[data-run]").count()) === doc.runs.length);
     for (const title of ["System calls per second", "Context switches per second", "Page faults per second", "CPU, percent of one core"]) await drawn(page, title);
@@ -161,10 +179,10 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
 
   for (const scheme of ["light", "dark"]) {
     test(`list, result and comparison are accessible, ${scheme}`, async () => {
-      const views = [at(), detail(ladder), detail(sevenzip), at(`subject=${native.experiment_id}`, `beside=${gvisor.experiment_id}`), at(`subject=${native.experiment_id}`, `beside=${sevenzip.experiment_id}`)];
-      const { page, check } = await openPage(`${views[0]}&theme=${scheme}`, { viewport: { width: 1280, height: 5000 } });
+      const views = [at(), ...["result", "why", "trust", "reproduce"].map((tab) => detail(ladder, `tab=${tab}`)), detail(sevenzip), at(`subject=${native.experiment_id}`, `beside=${gvisor.experiment_id}`), at(`subject=${native.experiment_id}`, `beside=${sevenzip.experiment_id}`)];
+      const { page, check } = await openPage(`${views[0]}`, { viewport: { width: 1280, height: 5000 }, colorScheme: scheme });
       for (const view of views) {
-        await page.goto(`${view}&theme=${scheme}`);
+        await page.goto(view);
         await page.locator("main h2").nth(view === views[0] ? 0 : 1).waitFor();
         await page.evaluate(() => document.querySelectorAll("details").forEach((d) => (d.open = true)));
         await page.evaluate(axe);
@@ -177,7 +195,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
 
   test("on a phone nothing is cut off", async () => {
     const { page, check } = await openPage(at(), { viewport: { width: 390, height: 844 }, hasTouch: true });
-    for (const view of [at(), detail(ladder), detail(sevenzip), at(`subject=${native.experiment_id}`, `beside=${gvisor.experiment_id}`)]) {
+    for (const view of [at(), ...["result", "why", "trust", "reproduce"].map((tab) => detail(ladder, `tab=${tab}`)), detail(sevenzip), at(`subject=${native.experiment_id}`, `beside=${gvisor.experiment_id}`)]) {
       await page.goto(view);
       await page.locator("main h2").nth(view === at() ? 0 : 1).waitFor();
       const wide = await page.evaluate(() => {

@@ -1,27 +1,29 @@
-// A page that stays open for a day. Its clock is led on by hand, and a proxy answers
-// for the monitor: what was said of a few seconds is said again and again, later each
-// time, so that every refresh looks at a window that was never there before.
+// A page that stays open for a day. The test advances its clock, and a proxy answers for the
+// monitor: it repeats the answers of a few seconds with later times, so every refresh shows a new
+// window.
 //
-// TEESCOPE_BROWSER_REFRESHES is how many refreshes are measured; a day of them, one
-// every five seconds, is 17280.
+// TEESCOPE_BROWSER_REFRESHES is the number of measured refreshes; a day of them, one every five
+// seconds, is 17280.
 import assert from "node:assert/strict";
 import http from "node:http";
+import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
 import { cleanUp, drawn, missing, openPage, startMonitor, until } from "./harness.js";
 
 const every = 5; // seconds between two refreshes
-const lap = 10; // seconds of the monitor that are told again and again
-const warmUp = 40; // refreshes after which everything that is kept is there
+const lap = 10; // seconds of the monitor that the proxy repeats
+const stride = 30; // seconds by which the window of costly answers moves: it can end that long ago
+const warmUp = 40; // refreshes after which all caches are full
 const refreshes = Number(process.env.TEESCOPE_BROWSER_REFRESHES ?? 160);
 
-/** The monitor at url, at a time that goes on by ahead seconds instead of by itself. */
+/** The monitor at url, with a clock that advances by ahead seconds instead of by itself. */
 async function replay(url) {
   const state = { now: Math.floor(Date.now() / 1000 / every) * every, ahead: 0, asked: 0, open: 0, last: 0, answers: 0 };
   const told = new Map();
-  const tell = async (target) => {
-    const r = await fetch(target);
+  const tell = async (target, queries) => {
+    const r = await fetch(target, queries && { method: "POST", body: queries });
     const known = { status: r.status, type: r.headers.get("content-type"), policy: r.headers.get("content-security-policy"), body: Buffer.from(await r.arrayBuffer()) };
-    if (target.pathname.endsWith("/query_range") && r.ok) known.rows = JSON.parse(known.body);
+    if (queries && r.ok) known.answers = known.body.toString().trimEnd().split("\n").map((l) => JSON.parse(l));
     return known;
   };
   const server = http.createServer(async (request, response) => {
@@ -30,11 +32,14 @@ async function replay(url) {
     const target = new URL(request.url, url);
     const back = lap + Math.floor(state.ahead / lap) * lap;
     for (const k of ["start", "end", "time", "from", "to"]) if (target.searchParams.has(k)) target.searchParams.set(k, String(Number(target.searchParams.get(k)) - back));
-    if (!told.has(target.href)) told.set(target.href, await tell(target));
-    const { status, type, policy, body, rows } = told.get(target.href);
+    const earlier = (key, v) => (["from", "to", "since"].includes(key) && typeof v === "number" ? v - back : v);
+    const queries = target.pathname.endsWith("/queries") ? JSON.stringify(JSON.parse(await text(request)), earlier) : undefined;
+    const key = target.href + (queries ?? "");
+    if (!told.has(key)) told.set(key, await tell(target, queries));
+    const { status, type, policy, body, answers } = told.get(key);
     response.writeHead(status, { "Content-Type": type, "Content-Security-Policy": policy });
-    if (target.pathname.startsWith("/api/v1/")) state.answers++;
-    response.end(rows ? JSON.stringify(rows, (key, v) => (key === "values" ? v.map(([at, value]) => [at + back, value]) : v)) : body);
+    state.answers += answers?.length ?? 0;
+    response.end(answers ? answers.map((a) => JSON.stringify({ ...a, since: a.since && a.since + back })).join("\n") : body);
     state.open--;
     state.last = performance.now();
   });
@@ -46,13 +51,13 @@ describe("a page that stays open for a day", { skip: missing() }, () => {
   let url;
   before(async () => {
     url = await startMonitor();
-    const readings = `${url}/api/v1/query?query=${encodeURIComponent('min(count_over_time(teescope_source_up{source="syscalls"}[1m]))')}`;
-    await until("a lap and more is stored", async () => Number((await (await fetch(readings)).json()).data.result[0]?.value[1]) >= lap + 2 * every);
+    const readings = `${url}/api/v1/query?query=${encodeURIComponent('min(count_over_time(teescope_source_up{source="syscalls"}[2m]))')}`;
+    await until("a window of every answer is stored", async () => Number((await (await fetch(readings)).json()).data.result[0]?.value[1]) >= stride + lap + 2 * every);
   });
   after(cleanUp);
 
   for (const [name, search, title] of [
-    ["overview", "", "System calls per second"],
+    ["now", "", "CPU by process, percent of one core"],
     ["processes", "page=processes&", "System calls per second, by process and call"],
   ]) {
     test(`${name} holds no more after ${refreshes} refreshes`, async (t) => {
@@ -65,10 +70,10 @@ describe("a page that stays open for a day", { skip: missing() }, () => {
         }, state.now * 1000);
         const session = await context.newCDPSession(page);
         await session.send("HeapProfiler.enable");
-        /** What is left when garbage has been collected: the least of a few looks, since
-         * what was just taken off the page may still be on its way out. In none of them
-         * the page asked for anything, as it does by itself too, and while it draws anew it
-         * holds less. */
+        /** The memory left after garbage collection: the minimum of a few samples, since elements
+         * just removed from the page may not be freed yet. Samples during which the page made
+         * requests, which it also does by itself, do not count, and it uses less memory while it
+         * redraws. */
         const held = async () => {
           const looks = [];
           for (let tries = 0; looks.length < 3; tries++) {
@@ -82,7 +87,7 @@ describe("a page that stays open for a day", { skip: missing() }, () => {
           }
           return looks.reduce((a, b) => Object.fromEntries(Object.keys(a).map((k) => [k, Math.min(a[k], b[k])])));
         };
-        /** Goes on by a refresh, until nothing more is asked for. */
+        /** Advances by one refresh, until no more requests follow. */
         const refresh = async () => {
           const began = performance.now();
           state.ahead += every;

@@ -1,5 +1,5 @@
-// Starts what the tests look at: a monitor, a real redis-server under
-// redis-benchmark, and a browser that notes everything it should not do.
+// Starts what the tests need: a monitor, a real redis-server under redis-benchmark, and a browser
+// that records every error.
 //
 // TEESCOPE_BIN is the binary under test; TEESCOPE_URL a monitor that already
 // runs on this machine, which then is not started. TEESCOPE_CHROMIUM is the
@@ -19,7 +19,7 @@ export const repository = fileURLToPath(new URL("../../", import.meta.url));
 export const binary = process.env.TEESCOPE_BIN ?? path.join(repository, "bin/teescope");
 const executablePath = process.env.TEESCOPE_CHROMIUM ?? "/usr/bin/chromium";
 
-/** Why the tests cannot run here, or false: what node's skip option takes. */
+/** Why the tests cannot run here, or false, as node's skip option expects. */
 export function missing({ root = true, redis = false } = {}) {
   if (!existsSync(executablePath)) return `no browser at ${executablePath}; set TEESCOPE_CHROMIUM`;
   if (root && process.getuid() !== 0 && !process.env.TEESCOPE_URL) return "needs root: eBPF programs are loaded";
@@ -27,8 +27,8 @@ export function missing({ root = true, redis = false } = {}) {
   return false;
 }
 
-// How long anything is waited for, in ms: nothing here is a measurement of speed, and a
-// machine that others share can be slow.
+// The limit of every wait, in ms: the tests do not measure speed, and a shared machine can be
+// slow.
 const patience = 180_000;
 
 const cleanups = [];
@@ -60,31 +60,32 @@ function start(command, args) {
   return { child, output: () => text, stop, ended };
 }
 
-/** A monitor of its own, or the one at TEESCOPE_URL; returns its address. */
+/** A new monitor, or the one at TEESCOPE_URL; returns its address. */
 export async function startMonitor(...args) {
   if (process.env.TEESCOPE_URL && args.length === 0) return process.env.TEESCOPE_URL.replace(/\/$/, "");
-  // A short interval keeps what happens at the edges of a measured window small,
-  // and a budget with room for everything keeps counts from being estimates.
+  // A short interval keeps the error at the edges of a window small, and a large budget makes all
+  // counts exact.
   const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", tempDir(), "--interval", "1s", "--budget", "100%", ...args]);
   const url = await until("the monitor prints its address", () => {
     assert.equal(p.child.exitCode, null, p.output());
     return p.output().match(/page: (http:\S+?)\/?\s/)?.[1];
   });
   await until("the monitor is ready", async () => (await fetch(`${url}/-/ready`)).ok);
+  await until("its sources are open", async () => !(await (await fetch(`${url}/api/teescope/v1/sources`)).text()).includes('"opening"'));
   return url;
 }
 
-/** A redis-server under a name of its own, asked rate times a second: a load that leaves the
- * browser its CPU and is the same whatever else runs. The kernel counts the server's reads and
- * writes: an account that knows nothing of eBPF. */
-export async function startRedis({ name = `redis-${randomBytes(3).toString("hex")}`, rate = 2000 } = {}) {
+/** A redis-server with its own name that gets rate requests a second: a load that leaves the browser
+ * its CPU and does not depend on other programs. The kernel counts the server's reads and writes,
+ * independently of eBPF. */
+export async function startRedis({ name = `redis-${randomBytes(3).toString("hex")}`, rate = 2000, nice = 0 } = {}) {
   const dir = tempDir();
   const which = spawnSync("sh", ["-c", "command -v redis-server"]).stdout.toString().trim();
   symlinkSync(which, path.join(dir, name));
   const port = await freePort();
-  const server = start(path.join(dir, name), ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir]);
+  const server = start("nice", ["-n", String(nice), path.join(dir, name), "--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir]);
   await until("redis answers", () => canConnect(port));
-  start(path.join(path.dirname(binary), "teescope-work"), ["load", "--protocol", "resp", "--address", `127.0.0.1:${port}`, "--command", "GET key:{key}", "--populate", "--rate", String(rate), "--measure", "12h"]);
+  start("nice", ["-n", String(nice), path.join(path.dirname(binary), "teescope-work"), "load", "--protocol", "resp", "--address", `127.0.0.1:${port}`, "--command", "GET key:{key}", "--populate", "--rate", String(rate), "--measure", "12h"]);
   const count = () => {
     const io = readFileSync(`/proc/${server.child.pid}/io`, "utf8");
     return { at: Date.now() / 1000, read: Number(io.match(/syscr: (\d+)/)[1]), write: Number(io.match(/syscw: (\d+)/)[1]) };
@@ -95,19 +96,34 @@ export async function startRedis({ name = `redis-${randomBytes(3).toString("hex"
     const timer = setInterval(() => counts.push(count()), 20);
     return { counts, end: () => clearInterval(timer) };
   };
-  return { name, watch };
+  return { name, watch, pid: server.child.pid };
 }
 
-/** A program of that name that asks the kernel for the time over and over. */
-export function startStorm(name, seconds) {
+/** A program of that name that reads the kernel's clock a number of times a second, or in a loop. */
+export function startStorm(name, seconds, { rate, nice = 0 } = {}) {
   const program = path.join(tempDir(), "storm");
   const { status, stderr } = spawnSync("cc", ["-static", "-O2", "-o", program, path.join(repository, "workloads/storm/storm.c")]);
   assert.equal(status, 0, String(stderr));
-  start(program, ["--syscall", "clock_gettime", "--name", name, "--seconds", String(seconds)]);
+  start("nice", ["-n", String(nice), program, "--syscall", "clock_gettime", "--name", name, "--seconds", String(seconds), ...(rate ? ["--rate", String(rate)] : [])]);
 }
 
-/** The counts at a time in seconds, on the straight line between the two around it, which are
- * within so many seconds; none where the time is not between two. */
+/** A program of that name whose threads spend shares of their time in known causes of slowness. */
+export function startCauses(name, shares, { nice = 0 } = {}) {
+  const program = path.join(tempDir(), "causes");
+  const { status, stderr } = spawnSync("cc", ["-O2", "-pthread", "-o", program, path.join(repository, "workloads/causes/causes.c"), "-lssl", "-lcrypto"]);
+  assert.equal(status, 0, String(stderr));
+  return start("nice", ["-n", String(nice), program, "--name", name, "--seconds", "3600", "--shares", shares]);
+}
+
+/** A program of that name that never waits. */
+export function startLoop(name, nice) {
+  const program = path.join(tempDir(), name);
+  symlinkSync("/bin/sh", program);
+  return start("nice", ["-n", String(nice), program, "-c", "while :; do :; done"]);
+}
+
+/** The counts at a time in seconds, interpolated between the two around it, which must be within
+ * that many seconds; none if the time is not between two. */
 export function countAt(counts, time) {
   const i = counts.findIndex((c) => c.at >= time);
   if (i < 1) return undefined;
@@ -131,7 +147,7 @@ function canConnect(port) {
   });
 }
 
-/** Waits until f returns something true, and returns that. */
+/** Waits until f returns something true, and returns it. */
 export async function until(what, f) {
   const end = Date.now() + patience;
   let last;
@@ -169,14 +185,14 @@ async function launch() {
     browser = await chromium.launch({ executablePath, args: quiet });
     cleanups.push(async () => {
       await browser.close();
-      browser = undefined; // the next suite of the file starts one of its own
+      browser = undefined; // the next suite of the file starts its own
     });
   }
   return browser;
 }
 
-/** A page in a context of its own. check() fails if it broke the security
- * policy, threw, or asked another host for anything. */
+/** A page in a separate context. check() fails if it broke the security policy, threw, or made a
+ * request to another host. */
 export async function openPage(url, options = {}) {
   const context = await (await launch()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
@@ -204,14 +220,14 @@ export async function openPage(url, options = {}) {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** What keeps people from using the page as it is now, by axe's rules. */
+/** The accessibility problems of the page as it is now, by axe's rules. */
 export async function barriers(page) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   return violations.map((v) => `${v.id}: ${v.nodes[0].html.slice(0, 160)} (${v.nodes.length}) ${v.nodes[0].failureSummary}`);
 }
 
-/** What is wider than the screen and does not scroll by itself. */
+/** The elements that are wider than the screen and do not scroll. */
 export function tooWide(page) {
   return page.evaluate(() => {
     const over = document.documentElement.scrollWidth - window.innerWidth;
@@ -220,7 +236,7 @@ export function tooWide(page) {
   });
 }
 
-/** Writes a query into an editor, in place of what is there. */
+/** Replaces the content of an editor with a query. */
 export async function write(editor, text) {
   await editor.focus();
   await editor.press("ControlOrMeta+a");
@@ -232,15 +248,17 @@ export function chart(page, title) {
   return page.getByRole("region", { name: title, exact: true });
 }
 
-/** Waits until the chart shows data. A chart asks for it when it is seen, and those above it may grow meanwhile. */
+/** Waits until the chart shows data. A chart requests it when it becomes visible, and those above it
+ * may grow until then. */
 export async function drawn(page, title) {
   const there = page.locator(`section.panel[aria-label="${title}"][data-state=drawn]`);
   for (const until = Date.now() + patience; ; ) {
     try {
       return await there.waitFor({ timeout: 1000 });
     } catch (error) {
-      if (Date.now() > until) throw error;
-      await chart(page, title).scrollIntoViewIfNeeded();
+      const seen = chart(page, title);
+      if (Date.now() > until) throw new Error(`${title}: ${await seen.getAttribute("data-state")}: ${await seen.innerText()}`, { cause: error });
+      await seen.scrollIntoViewIfNeeded();
     }
   }
 }

@@ -1,67 +1,83 @@
-// The picture in README.md: the page over a redis-server under load and a program that asks
-// for the time over and over. `make picture` takes it anew, after minutes of both; otherwise
-// the test takes it at once, and checks what is committed.
+// The pictures in README.md and in docs: each page over a redis-server under load and a program
+// that reads the time in a loop. `make picture` takes new ones, after minutes of both; otherwise
+// the test takes them at once and checks the committed ones.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, describe, test } from "node:test";
-import { chart, cleanUp, drawn, missing, openPage, repository, startMonitor, startRedis, startStorm, tempDir, until } from "./harness.js";
+import { cleanUp, drawn, missing, openPage, repository, startMonitor, startRedis, startStorm, tempDir, until } from "./harness.js";
 
-const committed = path.join(repository, "docs/page.webp");
-const limit = 150 * 1024; // bytes
+const folder = path.join(repository, "docs/images");
+const most = 1024 * 1024; // bytes of all
+const readme = "now.png";
+const mostOfReadme = 150 * 1024;
 const anew = process.env.TEESCOPE_PICTURE === "1";
+// Other programs on the machine are not in the pictures.
+const nice = -15;
 const seconds = (n) => new Promise((resolve) => setTimeout(resolve, n * 1000));
 
-// Findings about the machine on which the picture happens to be taken are left out.
+// Findings about the machine itself are left out.
 const rules = "analysis: {rules: {blind_counters: {off: true}, network_loss: {off: true}, pressure: {off: true}}}\n";
 
-describe("the picture of the page", { skip: missing({ redis: true }) }, () => {
+/** The content of each picture, and what it waits for. */
+const chart = (title) => (page) => drawn(page, title);
+const pictures = [
+  ["now", "", chart("CPU by process, percent of one core")],
+  ["processes", "page=processes", (page) => page.locator("#processes").waitFor()],
+  ["process", "page=processes&subject=chatty-service", (page) => page.locator("[data-explained=chatty-service]").waitFor()],
+  ["tee", "page=tee", (page) => page.locator("table.answers").waitFor()],
+  ["machine", "page=machine", chart("CPU by mode, percent of one core")],
+  ["benchmarks", "page=benchmarks", (page) => page.locator("table.matrix").waitFor()],
+  ["explore", `page=explore&expr=${encodeURIComponent("topk(5, sum by (process, syscall) (rate(tee_syscalls_total[1m])))")}`, chart("Over the time range")],
+  ["settings", "page=settings", (page) => page.locator("[data-source]").first().waitFor()],
+];
+
+describe("the pictures of the pages", { skip: missing({ redis: true }) }, () => {
   after(cleanUp);
 
-  test("shows a load, and takes less than 150 KiB", async () => {
-    const config = path.join(tempDir(), "config.yaml");
+  test("show a load", async () => {
+    const data = tempDir();
+    cpSync(path.join(repository, "e2e/browser/testdata/results"), path.join(data, "results"), { recursive: true });
+    const config = path.join(data, "teescope.yml");
     writeFileSync(config, rules);
-    const url = await startMonitor("--interval", "5s", "--budget", "1%", "--process", "^(redis-server|chatty-service)$", "--config", config);
-    const redis = await startRedis({ name: "redis-server", rate: 10_000 });
+    const url = await startMonitor("--interval", "5s", "--budget", "1%", "--data", data, "--process", "^(redis-server|chatty-service)$", "--config", config);
+    await startRedis({ name: "redis-server", rate: 10_000, nice });
+    if (anew) await seconds(60);
+    startStorm("chatty-service", 3600, { nice });
     if (anew) {
-      await seconds(150);
-      startStorm("chatty-service", 600);
-      await until("a finding opens", async () => {
-        const { findings } = await (await fetch(`${url}/api/teescope/v1/findings`)).json();
-        return findings.some((f) => f.subject === "chatty-service");
-      });
-      await seconds(60);
+      await until("a finding opens", async () => (await (await fetch(`${url}/api/teescope/v1/findings`)).json()).findings.some((f) => f.subject === "chatty-service"));
+      await seconds(45);
+    } else {
+      const seen = encodeURIComponent('count_over_time(tee_process_cpu_seconds_total{process="chatty-service"}[5m]) > 2');
+      await until("the load is stored", async () => (await (await fetch(`${url}/api/v1/query?query=${seen}`)).json()).data.result.length > 0);
     }
-    const { page, check } = await openPage(`${url}/?range=5m`);
-    for (const title of ["System calls per second", "CPU, percent of one core"]) {
-      await drawn(page, title);
-      await until(`${title} shows the load`, () => chart(page, title).locator(`tr[data-name="${redis.name}"]`).count());
+    const { page, check } = await openPage(`${url}/-/healthy`, { viewport: { width: 1280, height: 800 } });
+    const files = tempDir();
+    for (const [name, search, ready] of pictures) {
+      await page.goto(`${url}/?range=5m&refresh=30&${search}`);
+      await ready(page);
+      await until(`${name} is read`, async () => (await page.locator("[data-state=loading], [aria-busy=true]").evaluateAll((all) => all.filter((e) => e.getBoundingClientRect().top < window.innerHeight).length)) === 0);
+      if (anew) await seconds(2); // nothing is being loaded
+      const file = path.join(files, `${name}.png`);
+      await page.screenshot({ path: file });
+      assert.ok(statSync(file).size > 10 * 1024, `${name} is empty`);
+      if (!anew) continue;
+      const { status, stderr, error } = spawnSync("pngquant", ["--force", "--strip", "--speed", "1", "--output", file, "256", file]);
+      assert.equal(status, 0, `pngquant: ${error ?? stderr}`);
     }
-    await page.evaluate(() => window.scrollTo(0, 0));
-    if (anew) await seconds(2); // nothing is being loaded
-    const picture = await webp(page, await page.screenshot());
-    assert.ok(picture.length > 10 * 1024 && picture.length < limit, `${picture.length} bytes`);
     await check();
-    if (anew) writeFileSync(committed, picture);
+    if (anew) mkdirSync(folder, { recursive: true });
+    if (anew) cpSync(files, folder, { recursive: true });
   });
 
-  test("is committed, small, and in the README", () => {
-    const size = readFileSync(committed).length;
-    assert.ok(size > 10 * 1024 && size < limit, `${size} bytes`);
-    assert.match(readFileSync(path.join(repository, "README.md"), "utf8"), /\(docs\/page\.webp\)/);
+  test("are committed, small, and shown in README or docs", () => {
+    assert.deepEqual(readdirSync(folder).toSorted(), pictures.map(([name]) => `${name}.png`).toSorted());
+    const size = (name) => statSync(path.join(folder, name)).size;
+    const all = readdirSync(folder).reduce((sum, name) => sum + size(name), 0);
+    assert.ok(all < most, `${all} bytes`);
+    assert.ok(size(readme) < mostOfReadme, `${readme}: ${size(readme)} bytes`);
+    const texts = ["README.md", ...readdirSync(path.join(repository, "docs")).filter((f) => f.endsWith(".md")).map((f) => `docs/${f}`)].map((f) => readFileSync(path.join(repository, f), "utf8"));
+    for (const name of readdirSync(folder)) assert.ok(texts.some((t) => t.includes(`images/${name})`)), `${name} is shown nowhere`);
   });
 });
-
-/** A screenshot as WebP, which is far smaller than PNG. */
-async function webp(page, png) {
-  const url = await page.evaluate(async (data) => {
-    const image = new Image();
-    image.src = data;
-    await image.decode();
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [image.width, image.height];
-    canvas.getContext("2d").drawImage(image, 0, 0);
-    return canvas.toDataURL("image/webp", 0.9);
-  }, `data:image/png;base64,${png.toString("base64")}`);
-  return Buffer.from(url.split(",")[1], "base64");
-}

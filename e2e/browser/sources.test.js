@@ -1,5 +1,5 @@
-// The sources on the page: their settings, the budget, and what is said where
-// numbers are estimates or missing.
+// The sources on the page: their settings, the budget, and the notes on estimated or missing
+// numbers.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, tooWide, until } from "./harness.js";
@@ -19,10 +19,10 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
   const source = async (name) => (await (await fetch(`${url}/api/teescope/v1/sources`)).json()).find((s) => s.name === name);
   const set = (name, setting) => fetch(`${url}/api/teescope/v1/sources/${name}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(setting) });
 
-  /** The overhead page with the settings of a source open, and a mark that a reload would remove. */
+  /** The settings page with the settings of a source open, and a mark that a reload would remove. */
   async function settings(name) {
-    const opened = await openPage(`${url}/?page=overhead&range=5m`);
-    const item = opened.page.locator(`li[data-source=${name}]`);
+    const opened = await openPage(`${url}/?page=settings&range=5m`);
+    const item = opened.page.locator(`tbody[data-source=${name}]`);
     await item.getByText("Settings and details").click();
     await opened.page.evaluate(() => (window.neverReloaded = true));
     return { ...opened, item, reloaded: async () => !(await opened.page.evaluate(() => window.neverReloaded === true)) };
@@ -49,7 +49,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
         return rows.length > 0 && rows.every((r) => /^(node|teescope|MainThread)/.test(r.metric.process));
       });
 
-      // A process that is not in the group asked for would be refused.
+      // A process outside the requested group would be refused.
       await ids.fill("");
       await ids.press("Enter");
       await until("the process ids are gone", async () => !(await source("syscalls")).pids?.length);
@@ -110,7 +110,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await until("the field says so", async () => (await level.inputValue()) === "latency");
       assert.equal(await reloaded(), false);
 
-      // The budget has room here; what the page says where it has none:
+      // This budget is large enough; the page's text for one that is not:
       await page.route("**/api/teescope/v1/sources", async (r) => {
         const list = await (await r.fetch()).json();
         await r.fulfill({ json: list.map((s) => (s.name === "syscalls" ? { ...s, level: "count" } : s)) });
@@ -126,7 +126,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
   });
 
   test("the budget over time: what was used beside what was promised, and where it goes", async () => {
-    const { page, check } = await openPage(`${url}/?page=overhead&range=5m`);
+    const { page, check } = await openPage(`${url}/?page=settings&range=5m`);
     await drawn(page, budgetChart);
     const row = (name) => chart(page, budgetChart).locator(`tr[data-name^="${name}"]`);
     const promised = Number((await query("teescope_budget_ratio"))[0].value[1]);
@@ -141,7 +141,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     await check();
   });
 
-  test("an estimate says so at its chart, and in Explore, with the monitor's words", async () => {
+  test("an estimate is said once for the page, and in Explore, with the monitor's words", async () => {
     const { page, check, item } = await settings("pagecache");
     try {
       const box = page.getByRole("textbox", { name: "Sampling of pagecache, percent of the time" });
@@ -150,14 +150,15 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       await until("it is sampled", async () => (await source("pagecache")).sample === 0.25);
       await item.getByText(/^counts (1\d|2\d|3\d)(\.\d+)? %/).waitFor();
 
-      await page.goto(`${url}/?range=5m`);
+      await page.goto(`${url}/?page=machine&range=5m`);
       await drawn(page, pages);
-      const badge = chart(page, pages).locator("summary").getByText(/counts .* % of events, scaled/);
-      await badge.waitFor();
-      await badge.click();
-      await chart(page, pages).getByText(/Source pagecache counted down to .* % of its events/).waitFor();
-      await chart(page, pages).getByText(/the rate that was set/).waitFor();
-      assert.equal(await chart(page, "Memory").locator("[data-remark]").count(), 0, "a chart of complete sources has no badge");
+      assert.equal(await page.locator("main [data-remark]").count(), 0, "no chart has a badge");
+      await page.getByRole("button", { name: /^Data quality: estimates ±\d/ }).click();
+      const reasons = page.getByRole("dialog", { name: "Data quality" });
+      await reasons.locator("[data-limits=pagecache]").getByText(/Counts .* % of events, scaled, ± /).waitFor();
+      await reasons.locator("[data-limits=pagecache]").getByText(/the rate that was set/i).waitFor();
+      await page.keyboard.press("Escape");
+      await reasons.waitFor({ state: "detached" });
 
       await page.goto(`${url}/?page=explore&range=5m&expr=${encodeURIComponent("sum by (operation) (rate(tee_page_cache_pages_total[1m]))")}`);
       await chart(page, "Over the time range").getByText(/Source pagecache counted down to .* % of its events/).waitFor();
@@ -168,17 +169,17 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     await check();
   });
 
-  test("a blind source is called blind at its chart, with the reason, and an empty chart says it too", async () => {
-    const { page, check } = await openPage(`${url}/?range=5m&refresh=0`);
+  test("a source that the budget switched off is said once, with the reason, and an empty chart says it too", async () => {
+    const { page, check } = await openPage(`${url}/?page=machine&range=5m&refresh=0`);
     await page.route("**/api/teescope/v1/sources", async (r) => {
       const list = await (await r.fetch()).json();
       await r.fulfill({ json: list.map((s) => (s.name === "pagecache" ? { ...s, state: "degraded", blind: true, reason: "budget", remedy: "raise --budget" } : s)) });
     });
     await page.reload();
-    await chart(page, pages).locator("summary").getByText("blind here").click();
-    await chart(page, pages).getByText(/the budget does not allow counting these events/).first().waitFor();
+    await page.getByRole("button", { name: /1 source off/ }).click();
+    await page.getByRole("dialog").locator("[data-limits=pagecache]").getByText(/the budget does not allow counting these events/i).waitFor();
     const later = Math.floor(Date.now() / 1000) + 3600;
-    await page.goto(`${url}/?from=${later}&to=${later + 300}&refresh=0`);
+    await page.goto(`${url}/?page=machine&from=${later}&to=${later + 300}&refresh=0`);
     await chart(page, pages).getByText(/Counters of pagecache are unavailable here: the budget does not allow/).waitFor();
     await page.unrouteAll({ behavior: "ignoreErrors" });
     await check();
@@ -186,26 +187,24 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
 
   for (const theme of ["light", "dark"]) {
     for (const width of [1280, 390]) {
-      test(`settings and badges are in reach and fit, ${theme}, ${width} pixels wide`, async () => {
+      test(`settings and data quality are in reach and fit, ${theme}, ${width} pixels wide`, async () => {
         await set("pagecache", { sample: 0.25 });
         try {
-          const { page, check } = await openPage(`${url}/?page=overhead&range=5m&refresh=0&theme=${theme}`, { viewport: { width, height: 844 } });
-          await page.locator("li[data-source=syscalls] details").waitFor();
-          for (const details of await page.locator("li.source details").all()) await details.evaluate((e) => (e.open = true));
+          const { page, check } = await openPage(`${url}/?page=settings&range=5m&refresh=0`, { viewport: { width, height: 844 }, colorScheme: theme });
+          await page.locator("tbody[data-source=syscalls] details").waitFor();
+          for (const details of await page.locator("tbody.source details").all()) await details.evaluate((e) => (e.open = true));
           const filter = page.getByRole("textbox", { name: "Process filter of syscalls" });
           await filter.fill("a(");
           await filter.press("Tab");
-          await page.keyboard.press("Enter"); // the field's own button comes next
+          await page.keyboard.press("Enter"); // the field's own button has the focus
           await page.getByText(/missing closing \)/).waitFor();
           assert.deepEqual([await tooWide(page), await barriers(page)], [[], []], "sources");
 
-          await page.goto(`${url}/?range=5m&refresh=0&theme=${theme}`);
-          await chart(page, pages).scrollIntoViewIfNeeded();
-          await drawn(page, pages);
-          await chart(page, pages).locator("summary").focus();
+          await page.goto(`${url}/?range=5m&refresh=0`);
+          await page.getByRole("button", { name: /^Data quality: estimates/ }).focus();
           await page.keyboard.press("Enter");
-          await chart(page, pages).getByText(/Source pagecache counted down to/).waitFor();
-          assert.deepEqual([await tooWide(page), await barriers(page)], [[], []], "badges");
+          await page.getByRole("dialog").locator("[data-limits=pagecache]").waitFor();
+          assert.deepEqual([await tooWide(page), await barriers(page)], [[], []], "data quality");
           await check();
         } finally {
           await set("pagecache", { sample: 1 });
@@ -215,13 +214,13 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
   }
 
   test("opt-in sources are told apart from switched-off ones", async () => {
-    const { page, check } = await openPage(`${url}/?page=overhead&refresh=0`);
-    await page.locator("li[data-source=tcp_connect]").getByText("off, opt-in").waitFor();
+    const { page, check } = await openPage(`${url}/?page=settings&refresh=0`);
+    await page.locator("tbody[data-source=tcp_connect]").getByText("off by default").waitFor();
     const toggle = page.getByRole("switch", { name: "Source pressure" });
     await toggle.focus();
     await page.keyboard.press("Space");
     try {
-      await page.locator("li[data-source=pressure]").getByText("switched off").waitFor();
+      await page.locator("tbody[data-source=pressure]").getByText("switched off").waitFor();
       assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("aria-label")), "Source pressure", "the keyboard stays where it was");
     } finally {
       await set("pressure", { on: true });
@@ -231,8 +230,8 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
 
   test("a source that switches by itself says what it waits for, and a switch by hand can be undone", async () => {
     await set("runtimes", { on: false });
-    const { page, check } = await openPage(`${url}/?page=overhead&refresh=0`);
-    const item = page.locator("li[data-source=runtimes]");
+    const { page, check } = await openPage(`${url}/?page=settings&refresh=0`);
+    const item = page.locator("tbody[data-source=runtimes]");
     await item.getByText("switched off").waitFor();
     await item.getByRole("button", { name: "Switch runtimes by itself" }).click();
     await item.getByText("off until needed").waitFor();

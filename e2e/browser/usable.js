@@ -1,6 +1,5 @@
-// Prints how long a page takes to be usable, in milliseconds, a line each time: from asking
-// for it with an empty cache until no chart that is on the screen waits for its data, and
-// one at least is drawn.
+// Prints the time until a page is usable, in milliseconds, one line per load: from the request
+// with an empty cache until no chart on the screen waits for data and at least one is drawn.
 //
 //   node usable.js URL [TIMES]
 import { cleanUp, missing, openPage } from "./harness.js";
@@ -12,7 +11,7 @@ if (why) {
   process.exit(1);
 }
 
-/** The time at which it was usable, since the browser began to ask for the page. */
+/** The time at which it was usable, since the browser requested the page. */
 function usable() {
   const end = performance.now() + 60_000;
   return new Promise((resolve, reject) => {

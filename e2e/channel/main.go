@@ -127,7 +127,7 @@ func run(ctx context.Context, out io.Writer, comparisons []comparison, worker st
 	return nil
 }
 
-// show is the median of a variant's costs.
+// show returns the median of a variant's costs.
 func show(seconds []float64, size int, rate bool) string {
 	m := stats.Median(seconds)
 	if rate {

@@ -1,9 +1,8 @@
-// Command demo shows in three minutes what teescope is for: a monitor watches a
-// redis-server under load, a program starts a system call storm, a finding opens, is
-// explained, and closes when the storm is over. `make demo` runs it.
+// Command demo shows in three minutes the purpose of teescope: a monitor watches a redis-server under load, a program
+// starts a system call storm, a finding opens, is explained, and closes when the storm is over. `make demo` runs it.
 //
-// Everything it starts listens on loopback ports chosen by the kernel, keeps its data
-// in a temporary folder and ends with it, even on Ctrl-C.
+// Everything it starts listens on loopback ports chosen by the kernel, keeps its data in a temporary folder and ends
+// with it, even on Ctrl-C.
 package main
 
 import (

@@ -147,7 +147,7 @@ func (t *selftest) gates(ctx context.Context, kind, head string, n int) (int, ma
 	return statuses[1], statuses, nil
 }
 
-// gate makes one experiment and asks `teescope gate` about it, as CI would.
+// gate makes one experiment and runs `teescope gate` on it, as CI would.
 func (t *selftest) gate(ctx context.Context, kind, head string, pairs int) (*result.Experiment, int, error) {
 	t.seed++
 	out := filepath.Join(t.dir, "r.json")

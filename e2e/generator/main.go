@@ -60,7 +60,7 @@ type contest struct {
 	connections int
 	server      func(o options, port, dir string) (*exec.Cmd, error)
 	other       func(o options, port string, connections int, perSecond float64) []string
-	rate        *regexp.Regexp // in what the other prints
+	rate        *regexp.Regexp // in the other's output
 	ours        []string
 }
 
@@ -113,7 +113,7 @@ http {
 func nginx(_ options, port, dir string) (*exec.Cmd, error) {
 	config := fmt.Appendf(nil, nginxConfig, port)
 	if os.Geteuid() == 0 {
-		config = append([]byte("user root;\n"), config...) // whose folder it reads
+		config = append([]byte("user root;\n"), config...) // nginx reads a folder of root's
 	}
 	err := errors.Join(os.WriteFile(filepath.Join(dir, "nginx.conf"), config, 0o644), os.WriteFile(filepath.Join(dir, "file"), bytes.Repeat([]byte("x"), 612), 0o644))
 	return exec.Command("nginx", "-p", dir, "-c", "nginx.conf", "-e", "error.log"), err
@@ -209,8 +209,8 @@ func (o options) pinned(ctx context.Context, argv []string) (stdout []byte, cpu 
 	return out.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// other is a run of the other generator. Its rate is per second of the time that it
-// measures; its CPU time covers the whole run, which is mostly that.
+// other runs the other generator. Its rate is per second of the time that it measures; its CPU time covers the whole
+// run, which is mostly that.
 func (o options) other(ctx context.Context, c contest, port string, perSecond float64) (rate, perCPU float64, err error) {
 	began := time.Now()
 	out, cpu, err := o.pinned(ctx, c.other(o, port, c.connections, perSecond))
@@ -228,7 +228,7 @@ func (o options) other(ctx context.Context, c contest, port string, perSecond fl
 	return rate, rate * took.Seconds() / cpu.Seconds(), nil
 }
 
-// ours is a run of ours.
+// ours runs our generator.
 func (o options) ours(ctx context.Context, c contest, port string) (rate, perCPU float64, err error) {
 	argv := append([]string{o.bin, "load", "--json", "--address", "127.0.0.1:" + port, "--connections", strconv.Itoa(c.connections),
 		"--warm", "200ms", "--measure", o.measure.String()}, c.ours...)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// truthBlocks times truthRounds rounds of truthReads requests are read from each of two
-// disks in turn, while bounce buffers are timed, and as many while they are not.
+// In each of truthBlocks blocks, truthRounds rounds of truthReads requests are read from each of two disks in turn
+// while bounce buffers are timed, and as many while they are not.
 const truthBlocks, truthRounds, truthReads = 5, 6, 64
 
 // switched is a shell function that switches the source on or off, and waits for it.
@@ -72,12 +72,12 @@ func TestBounceTime(t *testing.T) {
 	}
 }
 
-// contrast is in microseconds of a request: through bounce buffers and without, while they
-// are not timed; the difference with its 95 % interval over the blocks; what they took by
-// the source's clock, and requests through them, while it ran.
+// contrast is in microseconds per request: through bounce buffers and without, while they are not timed; the
+// difference with its 95 % interval over the blocks; their time by the source's clock, and the requests through them,
+// while it ran.
 type contrast struct{ on, off, truth, low, high, timed, watched float64 }
 
-// contrasted reads what the script printed.
+// contrasted parses the script's output.
 func contrasted(t *testing.T, text string) (c contrast) {
 	t.Helper()
 	var on, off, watched, seconds []float64 // by block
@@ -115,7 +115,7 @@ func contrasted(t *testing.T, text string) (c contrast) {
 	}
 	of := func(list []float64) float64 { return median(list) / requests }
 	c = contrast{on: of(on), off: of(off), timed: of(seconds), watched: of(watched), truth: median(truths)}
-	// The least and the greatest of five hold the median with 94 %.
+	// The minimum and maximum of five contain the median with a confidence of 94 %.
 	c.low, c.high = slices.Min(truths), slices.Max(truths)
 	return c
 }

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// exception allows a source to be unavailable or degraded, or a test to be skipped or to fail,
-// and says where and why. Everything else must work: a feature missing on a kernel that
-// should have it is a failure.
+// exception allows a source to be unavailable or degraded, or a test to be skipped or to fail, and states where and
+// why. Everything else must work: a feature missing on a kernel that should have it is a failure.
 type exception struct {
 	// what matches the whole name of a source or test.
 	what string

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// bounced is how many known bytes are read through bounce buffers.
+// bounced is the number of known bytes read through bounce buffers.
 const bounced = 16 << 20
 
 // bounce makes a guest's DMA go through bounce buffers, as in a confidential guest, and
@@ -35,8 +35,8 @@ const pool = `wget -q -O - http://127.0.0.1:9781/metrics | grep ^tee_swiotlb`
 // readBounced reads the known bytes while an agent runs.
 var readBounced = []Step{{Name: "before", Script: pool}, {Name: "read", Script: "md5sum /dev/vdb"}, {Name: "after", Script: pool}}
 
-// single is what the only guest of `make test` showed. One boot serves the matrix and the
-// bounce buffers.
+// single is the report of the only guest of `make test`. One boot serves the matrix, the bounce buffers and the
+// enclave's pages, which come last: their module stays.
 var single struct {
 	sync.Mutex
 	report *Report
@@ -51,6 +51,7 @@ func singleGuest(t *testing.T, k *Kernel, m mode) (r *Report, sum string) {
 		list := steps(k.Image, m)
 		at := slices.IndexFunc(list, func(s Step) bool { return s.Name == stopAgent.Name })
 		g := &Guest{Kernel: k, WithoutBTF: m.withoutBTF, Append: m.append, Steps: slices.Insert(list, at, readBounced...)}
+		withPaging(t, g)
 		single.sum = bounce(t, g)
 		single.report = boot(t, g)
 	}
@@ -88,7 +89,7 @@ func TestBounceBuffers(t *testing.T) {
 				t.Errorf("the pool has %v bytes", v)
 			}
 			const bytesOf = `tee_swiotlb_bounced_bytes_total\{[^}]*\}`
-			// Each request maps a header, a status byte and a table besides its data.
+			// Each request maps a header, a status byte and a table in addition to its data.
 			if v := value(t, r, "after", bytesOf) - value(t, r, "before", bytesOf); v < bounced || v > bounced*1.05 {
 				t.Errorf("%v bytes bounced, %d were read", v, bounced)
 			}

@@ -165,7 +165,7 @@ func crowds(t *testing.T) {
 	if n := strings.Count(made, "\ncontainer_processes{"); n > 400 || !strings.Contains(made, `container_processes{id="/many"`) {
 		t.Errorf("%d control groups of %d have series, want at most 400 and the parent's", n, groups)
 	}
-	// Ticks of the sampling clock come late where other guests have the CPU, and count as missed.
+	// Ticks of the sampling clock are late while other guests have the CPU, and count as missed.
 	missed := func(source string) float64 {
 		return value(t, r, "after", `teescope_source_missed_events_total\{`+source+`\}`)
 	}

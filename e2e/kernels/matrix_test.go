@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,7 +80,7 @@ var cache = sync.OnceValues(func() (*Archive, error) {
 	return &Archive{Dir: filepath.Join(dir, "teescope/kernels")}, err
 })
 
-// listed asks the archive once: apt locks its lists, so tests beside each other would be refused.
+// listed queries the archive once: apt locks its lists, so concurrent tests would be refused.
 var listed = sync.OnceValues(func() ([]Image, error) {
 	a, err := cache()
 	if err != nil {
@@ -147,7 +148,11 @@ func boot(t *testing.T, g *Guest) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Files = files
+	g.Files = maps.Clone(g.Files)
+	if g.Files == nil {
+		g.Files = map[string]string{}
+	}
+	maps.Copy(g.Files, files)
 	g.Modules = append([]string{"virtio_pci", "virtio_blk", "loop", "crc32c_generic", "ext4"}, g.Modules...)
 	g.QEMU = append([]string{"-drive", "if=none,id=d0,format=raw,file=" + ext4(t), "-device", "virtio-blk-pci,drive=d0"}, g.QEMU...)
 	ctx, cancel := context.WithTimeout(t.Context(), guestTime)
@@ -255,8 +260,8 @@ cat /tmp/agent.log`}
 
 const metrics = "wget -q -O - http://127.0.0.1:9781/metrics"
 
-// steps are those of every kernel and mode. The close kernels run all tests of package bpf
-// once; the others run those that load and attach every hook and see it fire.
+// steps returns the steps for a kernel and mode. The close kernels run all tests of package bpf once; the others run
+// those that load and attach every hook and see it fire.
 func steps(im Image, m mode) []Step {
 	list := []Step{
 		runDoctor("doctor", ""),
@@ -340,7 +345,7 @@ type result struct {
 	// available is the number of sources available to root, few that with two capabilities, and
 	// none that without capabilities.
 	available, few, none int
-	// links is the attach type by program.
+	// links maps programs to their attach types.
 	links                   map[string]string
 	calls, switches, faults string
 	passed, skipped         int
@@ -430,7 +435,7 @@ func judgeRights(t *testing.T, root, less doctor) (available int) {
 	return available
 }
 
-// judgeKnown compares what the agent counted with what the programs did.
+// judgeKnown compares the agent's counts with the programs' events.
 func judgeKnown(t *testing.T, counts bool, r *Report, res *result) {
 	t.Helper()
 	text := r.Steps["metrics"].Text

@@ -118,7 +118,7 @@ check that it counts.
 // missingTitle opens the last section of the page.
 const missingTitle = "## What may be missing\n"
 
-// missing is that section: the exceptions with their reasons.
+// missing returns that section: the exceptions with their reasons.
 func missing() string {
 	var b strings.Builder
 	b.WriteString(missingTitle + "\n| what | where | why |\n|---|---|---|\n")

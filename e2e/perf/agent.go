@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// scrapeEvery is how often an agent is read, as a Prometheus would.
+// scrapeEvery is the time between two scrapes of an agent, as by a Prometheus.
 const scrapeEvery = 5 * time.Second
 
-// agent measures an agent that is scraped: on this machine as it is, and while control
-// groups and processes with new names come and go.
+// agent measures an agent that is scraped: on this machine without changes, and while control groups and processes
+// with new names come and go.
 func (o options) agent() error {
 	a, err := o.start("metrics: ", "agent", "--listen", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,7 @@ func (o options) churned(a *running) error {
 	return nil
 }
 
-// scraped reads an agent for a while, and repeats meanwhile during that time.
+// scraped reads an agent for a while. It calls meanwhile repeatedly during that time.
 func (m *running) scraped(d time.Duration, meanwhile func() error) error {
 	next := time.Now()
 	for end := next.Add(d); time.Now().Before(end); {
@@ -94,7 +94,7 @@ func (m *running) scraped(d time.Duration, meanwhile func() error) error {
 type churn struct {
 	dir               string
 	cgroups           []string // hierarchies
-	made              []string // groups that are there, the oldest first
+	made              []string // existing groups, the oldest first
 	processes, groups int
 }
 
@@ -128,7 +128,7 @@ func (c *churn) turn() error {
 		if err := os.Symlink("/bin/sh", name); err != nil {
 			return err
 		}
-		// It moves itself into the newest groups, so it is seen there.
+		// It moves itself into the newest groups, so it is counted there.
 		script := ""
 		for _, g := range c.made[len(c.made)-len(c.cgroups):] {
 			script += "echo $$ > " + g + "/cgroup.procs; "

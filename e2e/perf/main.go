@@ -37,6 +37,12 @@ type options struct {
 	idle, settle  time.Duration
 	churn         time.Duration
 	series, hours int
+
+	// For the measurement of open pages.
+	storm                   string
+	names, pageRounds       int
+	pageSettle, pageMeasure time.Duration
+	only                    string
 }
 
 func main() {
@@ -49,6 +55,12 @@ func main() {
 	flag.DurationVar(&o.churn, "churn", 30*time.Minute, "how long control groups and processes come and go beside an agent")
 	flag.IntVar(&o.series, "series", 5000, "series of the synthetic day")
 	flag.IntVar(&o.hours, "hours", 24, "length of the synthetic data in hours, at 5 s")
+	flag.StringVar(&o.storm, "storm", "workloads/storm/storm.c", "source of the load")
+	flag.IntVar(&o.names, "names", 130, "process names under load while pages are open")
+	flag.IntVar(&o.pageRounds, "pagerounds", 5, "rounds of no, one and ten open pages")
+	flag.DurationVar(&o.pageSettle, "pagesettle", 15*time.Second, "how long pages are open before the monitor is measured")
+	flag.DurationVar(&o.pageMeasure, "pagemeasure", time.Minute, "how long the monitor is measured for each number of pages")
+	flag.StringVar(&o.only, "only", "", "measure only this: sizes, starts, doctor, live, agent, day or pages")
 	flag.Parse()
 	if err := o.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "perf:", err)
@@ -62,10 +74,21 @@ func (o options) row(what, value, how string) {
 
 func (o options) run() error {
 	fmt.Fprintln(o.out, "| what | measured | how |\n|---|---|---|")
-	for _, step := range []func() error{o.sizes, o.starts, o.doctor, o.live, o.agent, o.day} {
-		if err := step(); err != nil {
+	ran := false
+	for _, step := range []struct {
+		name string
+		run  func() error
+	}{{"sizes", o.sizes}, {"starts", o.starts}, {"doctor", o.doctor}, {"live", o.live}, {"agent", o.agent}, {"day", o.day}, {"pages", o.pages}} {
+		if o.only != "" && o.only != step.name {
+			continue
+		}
+		ran = true
+		if err := step.run(); err != nil {
 			return err
 		}
+	}
+	if !ran {
+		return fmt.Errorf("-only %s: no such measurement", o.only)
 	}
 	return nil
 }
@@ -206,7 +229,7 @@ func spread(t []time.Duration) string {
 	return fmt.Sprintf("%.1f ms (%.1f, %.1f)", ms(t[len(t)/2]), ms(t[0]), ms(t[len(t)-1]))
 }
 
-// live measures a monitor of this machine as it is.
+// live measures a monitor of this machine.
 func (o options) live() error {
 	data, err := os.MkdirTemp("", "perf")
 	if err != nil {
@@ -217,7 +240,7 @@ func (o options) live() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }() // where something fails
+	defer func() { _ = m.stop() }() // after an error
 	began := time.Now()
 	var times []time.Duration
 	var body []byte
@@ -282,7 +305,7 @@ func (o options) opened(url, what string) error {
 	return nil
 }
 
-// cpuSeconds is utime + stime of /proc/PID/stat, at 100 ticks a second.
+// cpuSeconds returns utime + stime of /proc/PID/stat, at 100 ticks a second.
 func cpuSeconds(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -320,31 +343,17 @@ var recordings = []string{
 	"process:tee_process_cpu_seconds:rate1m",
 }
 
-// query is one request of a panel: at the end of the range, or over it.
-type query struct {
-	expr    string
-	instant bool
-}
-
 // overview are the queries of the page's first view.
-func overview() (list []query) {
+func overview() (list []string) {
 	for _, name := range recordings {
-		list = append(list, query{expr: "topk(5, " + name + ")"})
+		list = append(list, "topk(5, "+name+")")
 	}
 	return list
 }
 
-// panel are the queries of one process's system calls by call, which have no recorded
-// series: first the busiest five, then these and the rest.
-func (o options) panel() []query {
-	const top = `syscall_0|syscall_1|syscall_2|syscall_3|syscall_4`
-	rate := func(match string) string {
-		return fmt.Sprintf(`(rate(tee_syscalls_total{process="process-7",syscall%s"%s"}[%ds]))`, match, top, 4*o.step())
-	}
-	return []query{
-		{fmt.Sprintf(`sum by (syscall) (increase(tee_syscalls_total{process="process-7"}[%ds]))`, o.hours*3600), true},
-		{expr: "sum by (syscall) " + rate("=~") + ` or label_replace(sum` + rate("!~") + `, "syscall", "others", "", "")`},
-	}
+// panel is the query of one process's system calls by call, which have no recorded series.
+func (o options) panel() string {
+	return fmt.Sprintf(`sum by (syscall) (rate(tee_syscalls_total{process="process-7"}[%ds]))`, 4*o.step())
 }
 
 // day fills a store with synthetic data, starts the monitor on it, and makes the page's
@@ -366,17 +375,17 @@ func (o options) day() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = m.stop() }() // where something fails
+	defer func() { _ = m.stop() }() // after an error
 	o.row("start to first sample, stored data", fmt.Sprintf("%.0f ms", float64(m.start)/1e6), what)
 	times, err := o.ask(m, end, overview()...)
 	if err != nil {
 		return err
 	}
 	o.row("overview queries, whole range", spread(times), fmt.Sprintf("median of 5 rounds of %d queries one after another", len(recordings)))
-	if times, err = o.ask(m, end, o.panel()...); err != nil {
+	if times, err = o.ask(m, end, o.panel()); err != nil {
 		return err
 	}
-	o.row("one raw panel of one process, whole range", spread(times), "median of 5: its system calls by call, the busiest five and the rest, as the page asks for them")
+	o.row("one raw panel of one process, whole range", spread(times), "median of 5: its system calls by call, as the page asks for them at first")
 	rss, err := resident(m.Process.Pid)
 	if err != nil {
 		return err
@@ -389,23 +398,18 @@ func (o options) day() error {
 }
 
 // ask times five rounds of queries over the whole range, one after another.
-func (o options) ask(m *running, end time.Time, queries ...query) ([]time.Duration, error) {
+func (o options) ask(m *running, end time.Time, queries ...string) ([]time.Duration, error) {
 	var times []time.Duration
 	for range 5 {
 		at := time.Now()
 		for _, q := range queries {
-			p := url.Values{"query": {q.expr}, "time": {unix(end)}}
-			call := "query"
-			if !q.instant {
-				call = "query_range"
-				p = url.Values{"query": {q.expr}, "start": {unix(end.Add(-o.length()))}, "end": {unix(end)}, "step": {strconv.Itoa(o.step())}}
-			}
-			b, err := get(m.url + "/api/v1/" + call + "?" + p.Encode())
+			p := url.Values{"query": {q}, "start": {unix(end.Add(-o.length()))}, "end": {unix(end)}, "step": {strconv.Itoa(o.step())}}
+			b, err := get(m.url + "/api/v1/query_range?" + p.Encode())
 			if err != nil {
 				return nil, err
 			}
 			if bytes.Contains(b, []byte(`"result":[]`)) {
-				return nil, fmt.Errorf("%s: no series in %.200s", q.expr, b)
+				return nil, fmt.Errorf("%s: no series in %.200s", q, b)
 			}
 		}
 		times = append(times, time.Since(at))
@@ -417,8 +421,7 @@ func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
 func (o options) length() time.Duration { return time.Duration(o.hours) * time.Hour }
 
-// step is the page's step: 300 points or a little more, and no closer than the recorded
-// series.
+// step returns the page's step: 300 points or a little more, and no closer than the recorded series.
 func (o options) step() int { return max(30, o.hours*3600/300) }
 
 func (o options) fill(dir string, end time.Time) error {

@@ -24,14 +24,15 @@ func TestOnce(t *testing.T) {
 	}
 	var out strings.Builder
 	o := options{out: io.MultiWriter(&out, os.Stdout), bin: bin, dist: filepath.Join("..", "..", "ui", "dist"), usable: filepath.Join("..", "browser", "usable.js"),
-		idle: time.Second, settle: 15 * time.Second, churn: time.Second, series: 250, hours: 1}
+		idle: time.Second, settle: 15 * time.Second, churn: time.Second, series: 250, hours: 1,
+		storm: filepath.Join("..", "..", "workloads", "storm", "storm.c"), names: 10, pageRounds: 1, pageSettle: time.Second, pageMeasure: time.Second}
 	if err := o.run(); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), "| absent |") {
 		t.Error("something was not measured")
 	}
-	if n := strings.Count(out.String(), "\n"); n != 2+17 {
+	if n := strings.Count(out.String(), "\n"); n != 2+24 {
 		t.Errorf("%d lines", n)
 	}
 }

@@ -51,36 +51,12 @@ var arms = []arm{
 // kernelSources work in the kernel, on events or ticks.
 var kernelSources = []string{"syscalls", "samples", "waits", "tls", "faults", "pagecache", "block", "tcp"}
 
-// armOf finds an arm by name. "user" is a monitor without kernel sources; "only-SOURCE" has
-// one of them, within the budget, and "all-SOURCE" one that counts every event.
+// armOf finds an arm by name.
 func armOf(name string) (arm, error) {
 	if i := slices.IndexFunc(arms, func(a arm) bool { return a.name == name }); i >= 0 {
 		return arms[i], nil
 	}
-	kind, source, _ := strings.Cut(name, "-")
-	if kind != "user" && !slices.Contains(kernelSources, source) {
-		return arm{}, fmt.Errorf("no arm %q; there are off, agent, full, monitor, classic, user, and only- or all- with one of %s", name, strings.Join(kernelSources, ", "))
-	}
-	a := arm{name: name, commands: [][]string{{"BIN", "monitor", "--listen", "127.0.0.1:PORT", "--data", "DIR/data", "--config", "DIR/config.yml"}}}
-	switch kind {
-	case "user":
-		a.doc = "monitor without kernel sources"
-	case "only":
-		a.doc = "monitor with " + source + " alone, budget 1 %"
-	case "all":
-		a.doc = "monitor with " + source + " alone, every event"
-		a.commands[0] = append(a.commands[0], "--budget", "100%")
-	default:
-		return arm{}, fmt.Errorf("no arm %q", name)
-	}
-	config := "sources:\n"
-	for _, s := range kernelSources {
-		if s != source {
-			config += "  " + s + ": {on: false}\n"
-		}
-	}
-	a.files = map[string]string{"config.yml": config}
-	return a, nil
+	return arm{}, fmt.Errorf("no arm %q; there are off, agent, full, monitor and classic", name)
 }
 
 var errMissing = errors.New("not installed")
@@ -214,7 +190,7 @@ func (w *watching) stop() {
 	}
 }
 
-// cpu is the CPU time of the arm's processes in seconds (proc(5)).
+// cpu returns the CPU time of the arm's processes in seconds (proc(5)).
 func (w *watching) cpu() (float64, error) {
 	var sum float64
 	for _, p := range w.processes {
@@ -239,7 +215,7 @@ func (w *watching) cpu() (float64, error) {
 
 var resident = regexp.MustCompile(`(?m)^VmRSS:\s*(\d+) kB`)
 
-// rss is the resident memory of the arm's processes in MiB.
+// rss returns the resident memory of the arm's processes in MiB.
 func (w *watching) rss() (float64, error) {
 	var sum float64
 	for _, p := range w.processes {
@@ -262,22 +238,32 @@ func (w *watching) rss() (float64, error) {
 
 var covered = regexp.MustCompile(`(?m)^teescope_source_coverage_ratio\{source="syscalls"\} (\S+)`)
 
-// coverage is the share of all system calls that was counted, NaN if the arm does not
-// report it.
+// coverage returns the share of all system calls that was counted, NaN if the arm does not report it.
 func (w *watching) coverage() float64 {
+	if v := w.metrics(covered); len(v) == 1 {
+		return v[0]
+	}
+	return math.NaN()
+}
+
+// metrics returns the values of the arm's metrics that match, none without an arm.
+func (w *watching) metrics(pattern *regexp.Regexp) (values []float64) {
+	if w == nil {
+		return nil
+	}
 	r, err := http.Get(w.url + "/metrics")
 	if err != nil {
-		return math.NaN()
+		return nil
 	}
 	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
-		return math.NaN()
+		return nil
 	}
-	if m := covered.FindSubmatch(b); m != nil {
+	for _, m := range pattern.FindAllSubmatch(b, -1) {
 		if v, err := strconv.ParseFloat(string(m[1]), 64); err == nil {
-			return v
+			values = append(values, v)
 		}
 	}
-	return math.NaN()
+	return values
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -26,6 +27,7 @@ import (
 )
 
 type options struct {
+	out      io.Writer // of the ledger
 	bin, csv string
 	rounds   int
 	warm     time.Duration
@@ -33,18 +35,29 @@ type options struct {
 }
 
 func main() {
-	var o options
-	var servers, chosen string
+	o := options{out: os.Stdout}
+	var servers, chosen, split string
+	var ledger bool
 	flag.StringVar(&o.bin, "bin", "bin/teescope", "binary to measure")
 	flag.StringVar(&o.csv, "csv", "", "file for every run")
 	flag.IntVar(&o.rounds, "rounds", 20, "pairs of each arm with none")
 	flag.DurationVar(&o.warm, "warm", 4*time.Second, "load before the measurement, for the budget to settle")
 	flag.DurationVar(&o.measure, "measure", 4*time.Second, "length of one measurement")
 	flag.StringVar(&servers, "servers", "redis,nginx,postgres", "what is loaded")
-	flag.StringVar(&chosen, "arms", "off,agent,full,monitor,classic", "what is beside it; the first is what the others are compared with. Also user (no kernel sources), only-SOURCE (one of them, within the budget), all-SOURCE (one that counts every event)")
+	flag.StringVar(&chosen, "arms", "off,agent,full,monitor,classic", "what is beside it; the first is what the others are compared with")
+	flag.BoolVar(&ledger, "ledger", false, "split the loss: one server under load without a break, and one monitor whose sources are switched on and off beside it")
+	flag.StringVar(&split, "parts", "", "parts of the ledger, all by default: "+strings.Join(partNames(parts()), ", "))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := o.run(ctx, strings.Split(servers, ","), strings.Split(chosen, ","))
+	var err error
+	if ledger {
+		var list []part
+		if list, err = o.chosenParts(split); err == nil {
+			err = o.ledger(ctx, strings.Split(servers, ","), list)
+		}
+	} else {
+		err = o.run(ctx, strings.Split(servers, ","), strings.Split(chosen, ","))
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "throughput:", err)
@@ -104,15 +117,15 @@ func (o options) run(ctx context.Context, serverNames, armNames []string) error 
 type measurement struct{ rate, coverage, cpu, rss float64 }
 
 func (o options) server(ctx context.Context, name string, s server, use []arm, out *csv.Writer) error {
-	load, stop, err := s(ctx)
+	r, err := s(ctx)
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer r.stop()
 	runs := make([][]measurement, len(use))
 	for round := range o.rounds {
 		for _, i := range rand.Perm(len(use)) {
-			m, err := o.one(ctx, load, use[i])
+			m, err := o.one(ctx, r.load, use[i])
 			if err != nil {
 				return fmt.Errorf("round %d, arm %s: %w", round, use[i].name, err)
 			}

@@ -24,7 +24,7 @@ func TestOnce(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "runs.csv")
 	o := options{bin: bin, csv: out, rounds: 2, warm: 200 * time.Millisecond, measure: time.Second}
-	if err := o.run(t.Context(), []string{"redis"}, []string{"off", "agent", "only-syscalls"}); err != nil {
+	if err := o.run(t.Context(), []string{"redis"}, []string{"off", "agent"}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(out)
@@ -32,7 +32,7 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	if len(lines) != 1+2*3 {
+	if len(lines) != 1+2*2 {
 		t.Fatalf("%d runs:\n%s", len(lines)-1, b)
 	}
 	for _, l := range lines[1:] {
@@ -43,17 +43,56 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+// TestLedgerOnce makes two short rounds of two parts.
+func TestLedgerOnce(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to count in the kernel")
+	}
+	bin := os.Getenv("TEESCOPE_BIN")
+	if bin == "" {
+		t.Skip("TEESCOPE_BIN names no binary; make test does")
+	}
+	if err := needs("redis-server", "redis-benchmark", "redis-cli"); err != nil {
+		t.Skip(err)
+	}
+	var out strings.Builder
+	o := options{bin: bin, out: &out, rounds: 2, warm: 200 * time.Millisecond, measure: time.Second}
+	list, err := o.chosenParts("user,only-syscalls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.ledger(t.Context(), []string{"redis"}, list); err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(rows) != 4 {
+		t.Fatalf("%d rows:\n%s", len(rows), out.String())
+	}
+	for i, want := range []string{"no kernel sources", "syscalls alone"} {
+		f := strings.Split(rows[2+i], " | ")
+		if len(f) != 9 || f[1] != want || strings.Contains(f[2], "NaN") || strings.Contains(f[4], "NaN") || f[6] == "" || (i == 1) == (strings.Trim(f[8], " |") == "") {
+			t.Errorf("row %q", rows[2+i])
+		}
+	}
+}
+
 func TestBadNames(t *testing.T) {
 	o := options{bin: "/nonexistent", rounds: 1}
 	for _, c := range []struct{ servers, arms []string }{
 		{[]string{"redis"}, []string{"off", "no-such"}},
-		{[]string{"redis"}, []string{"off", "only-cpu"}},
-		{[]string{"redis"}, []string{"off", "most-syscalls"}},
 		{[]string{"redis"}, []string{"off"}},
 		{[]string{"redis"}, []string{"off", "agent"}}, // no binary
 	} {
 		if err := o.run(context.Background(), c.servers, c.arms); err == nil {
 			t.Errorf("%v are taken", c)
+		}
+	}
+}
+
+func TestBadParts(t *testing.T) {
+	for _, names := range []string{"no-such", "only-cpu", "user,"} {
+		if list, err := (options{}).chosenParts(names); err == nil {
+			t.Errorf("%q are %v", names, list)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/environment"
@@ -24,10 +25,22 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 		return err
 	}
 	s.envs[a.Label] = env
-	if s.ports[a.Label], err = s.o.Host.FreePorts(len(portNames)); err != nil {
-		return fmt.Errorf("environment %s: %w", a.Label, err)
+	if s.reached[a.Label], err = s.reach(ctx, a, env); err != nil {
+		return err
 	}
 	took := s.o.Host.Now().Sub(began).Seconds()
+	job, err := s.Workload.Job(s.params(&s.Cases[0], a))
+	if err != nil {
+		return err
+	}
+	if job, err = s.placed(ctx, job, a.Label); err != nil {
+		return err
+	}
+	if ownKernels(s.Plan, s.o) {
+		if s.inside[a.Label], err = s.o.Inside(ctx, env, job); err != nil {
+			s.inside[a.Label] = noCounters{err}
+		}
+	}
 	rec, err := s.capture(ctx, a, env)
 	if err != nil {
 		return err
@@ -43,16 +56,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 		}
 		rec.Missing["system_call"] = why
 	}
-	if ownKernels(s.Plan, s.o) {
-		if s.inside[a.Label], err = s.o.Inside(ctx, env); err != nil {
-			s.inside[a.Label] = noCounters{err}
-		}
-	}
-	job, err := s.Workload.Job(s.params(&s.Cases[0], a))
-	if err != nil {
-		return err
-	}
-	if job, err = s.placed(ctx, job, a.Label); err != nil {
+	if err := s.has(ctx, a, env, job); err != nil {
 		return err
 	}
 	if rec.FirstSeconds, err = s.first(ctx, env, job); err != nil {
@@ -97,6 +101,7 @@ func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result
 		rec.Missing = map[string]string{"hardware": why, "software": why, "tee": why}
 	}
 	rec.ID, rec.Launcher, rec.Params, rec.Subject = a.Label, a.Launcher.Name, maps.Clone(a.Params), a.Subject
+	rec.Network = s.reached[a.Label].way
 	if err := env.Describe(ctx, rec); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
@@ -146,13 +151,31 @@ func (s *session) null(ctx context.Context, env Environment) (*result.Spread, er
 	return environment.Spread(took), nil
 }
 
+// has returns an error if an environment with programs of its own lacks one of a job.
+func (s *session) has(ctx context.Context, a *Arm, env Environment, job Job) error {
+	if a.Launcher.Elsewhere == nil || !a.Launcher.Elsewhere(a.Params) || strings.HasPrefix(job.Inside.Argv[0], "{") {
+		return nil
+	}
+	argv := []string{"{work}/micro", "has", job.Inside.Argv[0]}
+	for _, p := range job.Programs {
+		if !strings.Contains(p, "/") {
+			argv = append(argv, p)
+		}
+	}
+	out, err := env.Run(ctx, Job{Inside: host.Cmd{Argv: argv}, Files: []File{{Name: "micro", Data: micro.Program, Exec: true}}})
+	if lacks := strings.Fields(string(out.Inside.Stdout)); err != nil && ctx.Err() == nil && lacks != nil {
+		return fmt.Errorf("it has no %s: install it there, or name an image that has it", strings.Join(lacks, ", "))
+	}
+	return ctx.Err() // an environment that only accepts its own programs says it in its runs
+}
+
 // first makes a run that is not counted: files are laid out, programs and pages are
 // fetched. Its duration is kept, as the cost of a cold start.
 func (s *session) first(ctx context.Context, env Environment, job Job) (*float64, error) {
 	began := s.o.Host.Now()
 	rctx, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
-	if _, err := env.Run(rctx, windowed(ctx, job, nil)); err != nil {
+	if _, err := env.Run(rctx, windowed(ctx, job)); err != nil {
 		return nil, ctx.Err() // the counted runs will say why it fails
 	}
 	took := s.o.Host.Now().Sub(began).Seconds()
@@ -172,8 +195,8 @@ func (s *session) limit() time.Duration {
 	return max(20*longest, 2*time.Minute)
 }
 
-// unchanged looks at every arm again at the end: if a TEE was switched off or a clock
-// source was lost, all measurements are doubtful.
+// unchanged describes every arm again at the end: if a TEE was switched off or a clock source
+// was lost, all measurements are doubtful.
 func (s *session) unchanged(ctx context.Context) error {
 	for i := range s.Arms {
 		a := &s.Arms[i]
@@ -200,15 +223,15 @@ func (s *session) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// ownKernels reports whether the runs are counted inside: where each arm has a kernel of
-// its own, so that all are counted alike.
+// ownKernels reports whether the runs are counted inside: only if each arm has a kernel of its
+// own, so that all arms are counted alike.
 func ownKernels(p *Plan, o Options) bool {
 	return o.Inside != nil && o.Counters != nil && !slices.ContainsFunc(p.Arms, func(a Arm) bool {
 		return a.Launcher.OwnKernel == nil || !a.Launcher.OwnKernel(a.Params)
 	})
 }
 
-// noCounters are those of an arm that cannot count.
+// noCounters is the Counters of an arm that cannot count.
 type noCounters struct{ error }
 
 func (c noCounters) Begin(context.Context) error                    { return c.error }

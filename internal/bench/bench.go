@@ -7,6 +7,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -115,11 +116,18 @@ type Job struct {
 	// folder with room for test files (the disk under test).
 	//
 	// In Argv and Env of both commands and in Data of Files {port}, {port2} and
-	// {port3} stand for TCP ports that were free on the harness's loopback when the
-	// environment was opened; they stay the same for its runs. {host} is
-	// where a server listens: the loopback, or what a client on another machine reaches.
+	// {port3} stand for TCP ports, and {host} for an address: in Inside and Files those
+	// on which servers listen, in Outside those at which it reaches them. They stay the
+	// same for the runs of an environment (Reached).
 	Inside host.Cmd
 	Files  []File
+	// Programs are programs of the machine that the inside starts besides its own, and folders
+	// that they read, as patterns of paths; a name without a slash is looked up in PATH.
+	// Launchers whose environments do not see the machine's files copy them in.
+	Programs []string
+	// Modules are the kernel modules that the inside uses, for environments with a kernel of
+	// their own; built-in ones count as present.
+	Modules []string
 	// Outside runs next to it on the harness's machine (a load generator), after the
 	// inside has printed the line Inside.Ready, or at once if that is "": it then waits
 	// for the server itself. When one of the two ends, the other is ended. nil for most
@@ -186,6 +194,9 @@ type Outcome struct {
 	Raw map[string][]byte
 }
 
+// ErrAsks is wrapped by a Check that lacks nothing but a parameter that the user must give.
+var ErrAsks = errors.New("it must be given")
+
 // Launcher describes a kind of environment.
 type Launcher struct {
 	Name, Doc string
@@ -193,19 +204,22 @@ type Launcher struct {
 	// Check says what is missing on the harness's machine, before anything starts; it
 	// names every missing thing, with its package.
 	Check func(*host.Host, Params) error
-	// Refuses says why a job can never run there, whatever the machine has; nil is that
-	// every job can.
+	// Refuses says why a job can never run there, whatever the machine has; nil means that every
+	// job can run.
 	Refuses func(Params, Job) error
-	// Elsewhere says that programs come from another machine or image, where the
-	// workload's tools are not looked for; nil is false.
+	// Settle returns the parameters with those filled in that the user left open and that follow
+	// from the needs of the jobs; nil means that none follow.
+	Settle func(Params, []Job) Params
+	// Elsewhere reports whether programs come from another machine or image, so this machine is
+	// not searched for the workload's tools; nil means false.
 	Elsewhere func(Params) bool
 	// Remote: the arm is on another machine than the harness.
 	Remote bool
-	// OwnKernel: jobs run under a kernel of their own, which the harness's does not see
-	// into, but which could run the monitor's sources; nil is false.
+	// OwnKernel reports whether jobs run under a kernel of their own, which the harness's kernel
+	// does not see into, but which could run the monitor's sources; nil means false.
 	OwnKernel func(Params) bool
-	// Commands are what Open and one run of the job would start, for a dry run
-	// and for `bench plan`. It touches nothing.
+	// Commands are what Open and one run of the job would start, for a dry run and for `bench
+	// plan`. It has no side effects.
 	Commands func(Params, Job) ([]host.Cmd, error)
 	// Open prepares the environment. After an error nothing is left behind.
 	Open func(context.Context, *host.Host, Params) (Environment, error)
@@ -218,11 +232,27 @@ type Environment interface {
 	// the detection from inside.
 	Describe(context.Context, *result.Environment) error
 	// Run runs a job to its end in a fresh process. An error that comes with an
-	// outcome is a run that failed; the outcome is kept.
+	// outcome is a run that failed; the outcome is kept. While a job runs, an environment
+	// with a kernel of its own (Launcher.OwnKernel) takes others that bring no files.
 	Run(context.Context, Job) (Outcome, error)
 	// Idle freezes the environment (true) while another arm runs, or thaws it.
 	Idle(context.Context, bool) error
 	Close() error
+}
+
+// Place is where servers are: an address, and a TCP port for each placeholder.
+type Place struct {
+	Host  string
+	Ports []int
+}
+
+// Reached is an environment whose network is not that of the harness's machine.
+type Reached interface {
+	// Reach is called before the first job with a load from outside. Offered is an address
+	// of the harness's machine, as the load sees it, with ports that are free there. It
+	// returns where servers listen inside, where the load reaches them, and the way
+	// between the two in words, which is part of the arm's fingerprint.
+	Reach(ctx context.Context, offered Place) (inside, outside Place, way string, err error)
 }
 
 // Arm is one environment of a plan.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
@@ -87,6 +88,8 @@ func (c *Client) place(p *Plan) string {
 	switch {
 	case !outside:
 		return ""
+	case c == nil && !slices.ContainsFunc(p.Arms, func(a Arm) bool { return !a.Launcher.Remote }):
+		return result.ThisHost
 	case c == nil:
 		return result.SameHost
 	}
@@ -137,7 +140,7 @@ func (c *Client) close(ctx context.Context, h *host.Host) error {
 	if c == nil || c.work == "" {
 		return nil
 	}
-	_, err := c.remote(ctx, h, "rm -rf -- "+shellWord(c.work), nil)
+	_, err := c.remote(ctx, h, "rm -rf -- "+host.Quote(c.work), nil)
 	c.work = ""
 	return err
 }
@@ -150,7 +153,7 @@ func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error
 	there := strings.NewReplacer("{work}", c.work, "{data}", c.work)
 	var words []string
 	for k, v := range job.Outside.Env {
-		words = append(words, k+"="+shellWord(there.Replace(v)))
+		words = append(words, k+"="+host.Quote(there.Replace(v)))
 	}
 	if len(words) > 0 {
 		words = append([]string{"env"}, words...)
@@ -163,12 +166,12 @@ func (c *Client) outside(ctx context.Context, h *host.Host, job Job) (Job, error
 				}
 			}
 		}
-		words = append(words, shellWord(there.Replace(a)))
+		words = append(words, host.Quote(there.Replace(a)))
 	}
 	// The end of the connection ends its standard input, and so the load, which would
 	// otherwise continue and disturb the next run's server. Anything before that is for
 	// the load.
-	command := "cd " + shellWord(c.work) + " && rm -f input && mkfifo input || exit; exec 3<&0; " + strings.Join(words, " ") + " <input & load=$!; { cat <&3 >input; kill $load; } 2>/dev/null & wait $load; status=$?; kill $! 2>/dev/null; exit $status"
+	command := "cd " + host.Quote(c.work) + " && rm -f input && mkfifo input || exit; exec 3<&0; " + strings.Join(words, " ") + " <input & load=$!; { cat <&3 >input; kill $load; } 2>/dev/null & wait $load; status=$?; kill $! 2>/dev/null; exit $status"
 	cmd := *job.Outside
 	cmd.Argv, cmd.Env, cmd.Dir = append(append([]string{}, c.ssh...), command), nil, ""
 	cmd.Ready = openInput
@@ -189,13 +192,10 @@ func (c *Client) put(ctx context.Context, h *host.Host, f File) error {
 	if f.Exec {
 		mode = "755"
 	}
-	name := shellWord(path.Join(c.work, f.Name))
-	if _, err := c.remote(ctx, h, "mkdir -p -- "+shellWord(path.Dir(path.Join(c.work, f.Name)))+" && cat > "+name+" && chmod "+mode+" "+name, b); err != nil {
+	name := host.Quote(path.Join(c.work, f.Name))
+	if _, err := c.remote(ctx, h, "mkdir -p -- "+host.Quote(path.Dir(path.Join(c.work, f.Name)))+" && cat > "+name+" && chmod "+mode+" "+name, b); err != nil {
 		return fmt.Errorf("copy %s: %w", f.Name, err)
 	}
 	c.placed[f.Name] = sum(b)
 	return nil
 }
-
-// shellWord quotes a text for a shell.
-func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

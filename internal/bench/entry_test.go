@@ -14,18 +14,18 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// kernel is an environment that makes the system calls of the worker, and the account that
-// this machine's kernel keeps of it.
+// kernel is an environment that imitates the worker's system calls, and this machine's kernel's
+// account of it.
 type kernel struct {
-	launch float64   // CPU seconds of a job without any call
-	each   []float64 // of a call, by job; the last is that of all further jobs
+	launch float64   // CPU seconds of a job without calls
+	each   []float64 // CPU seconds of a call, by job; the last value also applies to all later jobs
 	wall   float64   // seconds of a call by the clock inside
-	seen   float64   // part of the calls that the machine's kernel has
+	seen   float64   // share of the calls that the machine's kernel sees
 
-	output  func(n int) string // instead of what the worker says
+	output  func(n int) string // replaces the worker's output
 	fails   error
-	blind   bool // the CPU time is not known
-	nowhere bool // the processes are not seen
+	blind   bool // the CPU time is unknown
+	nowhere bool // the processes are invisible
 
 	asked []int // calls, by job
 	cpu   float64
@@ -71,8 +71,8 @@ func (k *kernel) End(context.Context, []string) (Counted, error) {
 	return c, nil
 }
 
-// TestEntry: what a system call costs is what many cost more than few, whatever launching
-// takes; what is no such measurement says why.
+// TestEntry: the cost of a system call is the difference between many calls and few, whatever
+// launching costs; a failed measurement gives its reason.
 func TestEntry(t *testing.T) {
 	fast := func(k kernel) kernel {
 		k.launch, k.wall, k.seen = 5e-3, 1e-7, 1
@@ -84,8 +84,8 @@ func TestEntry(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		kernel kernel
-		want   result.CallCost // its spread where that is not 0
-		asked  int             // calls of a job of many
+		want   result.CallCost // its spread is checked if not 0
+		asked  int             // calls in a job with many
 		why    string
 	}{
 		{"native", fast(kernel{}), result.CallCost{Seconds: 1e-7, Seen: 1}, mostCalls, ""},

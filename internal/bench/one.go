@@ -61,7 +61,8 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 
 // placed is a job of an arm with its ports, and its outside at the load's location.
 func (s *session) placed(ctx context.Context, job Job, arm string) (Job, error) {
-	return s.o.Client.outside(ctx, s.o.Host, onPorts(job, s.o.Client.server(), s.ports[arm]))
+	r := s.reached[arm]
+	return s.o.Client.outside(ctx, s.o.Host, r.on(job))
 }
 
 func (s *session) find(slot result.Slot) (*Case, *Arm) {
@@ -107,7 +108,14 @@ func (s *session) observed(ctx context.Context, env Environment, job Job, r *res
 			counting = err.Error()
 		}
 	}
-	job = windowed(ctx, job, s.o.Counters)
+	var windows []Counters
+	if s.o.Counters != nil {
+		windows = append(windows, s.o.Counters)
+	}
+	if inside != nil && notInside == nil {
+		windows = append(windows, inside)
+	}
+	job = windowed(ctx, job, windows...)
 	s.watch.Begin()
 	began := time.Now() //nolint:forbidigo // the monotonic clock of the run's duration; the host's clock may be a fixture's
 	rctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the run took longer than %v and was ended", limit))
@@ -177,9 +185,9 @@ func taskName(program string) string {
 	return name[:min(len(name), 15)] // TASK_COMM_LEN
 }
 
-// windowed tells the counters, if any, when the operations counted by the job's outside
+// windowed tells the counters when the operations counted by the job's outside
 // begin and end, and tells the outside when they have been read.
-func windowed(ctx context.Context, job Job, c Counters) Job {
+func windowed(ctx context.Context, job Job, counters ...Counters) Job {
 	if job.Outside == nil || job.Window[0] == "" {
 		return job
 	}
@@ -188,7 +196,7 @@ func windowed(ctx context.Context, job Job, c Counters) Job {
 		if line != job.Window[0] && line != job.Window[1] {
 			return ""
 		}
-		if c != nil {
+		for _, c := range counters {
 			c.Window(ctx, line == job.Window[0])
 		}
 		return "go on\n"

@@ -55,7 +55,7 @@ type Case struct {
 	Params Params
 }
 
-// Choice is a user's request; NewPlan turns it into a Plan.
+// Choice is a user's request; NewPlans turns it into plans.
 type Choice struct {
 	Experiment *Experiment // from a file, or made from a workload's name
 	// Params override those of the experiment; a given parameter leaves the sweep. A
@@ -105,8 +105,8 @@ func (l Lists) launcher(name string) (*Launcher, error) {
 	return nil, fmt.Errorf("launcher %q: %w", name, ErrUnknown)
 }
 
-// NewPlans checks a choice against the lists. It touches nothing except the file of a
-// command template. Cases with primary metrics of their own make plans of their own.
+// NewPlans checks a choice against the lists. It reads nothing except the file of a command
+// template. Cases with primary metrics of their own make separate plans.
 func NewPlans(c Choice, l Lists) ([]*Plan, error) {
 	e := c.Experiment
 	w, err := l.Workload(e.Workload)
@@ -155,22 +155,6 @@ func distinct(plans []*Plan, i int) string {
 	return plans[i].Primary
 }
 
-// NewPlan is NewPlans for a choice that makes one plan.
-func NewPlan(c Choice, l Lists) (*Plan, error) {
-	plans, err := NewPlans(c, l)
-	if err != nil {
-		return nil, err
-	}
-	if len(plans) > 1 {
-		var metrics []string
-		for _, p := range plans {
-			metrics = append(metrics, p.Primary)
-		}
-		return nil, fmt.Errorf("workload %s: its cases measure %s: run them separately, or name one metric", plans[0].Workload.Name, strings.Join(metrics, ", "))
-	}
-	return plans[0], nil
-}
-
 // newPlan makes the plan of some cases of a choice.
 func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Plan, error) {
 	e := c.Experiment
@@ -203,11 +187,18 @@ func newPlan(c Choice, l Lists, w *Workload, cases []Case, primary string) (*Pla
 	if p.Arms, err = arms(envs, w, l); err != nil {
 		return nil, err
 	}
-	for i := range p.Cases {
-		for j := range p.Arms {
-			if _, err := w.Job(p.params(&p.Cases[i], &p.Arms[j])); err != nil {
+	for i := range p.Arms {
+		a := &p.Arms[i]
+		var jobs []Job
+		for j := range p.Cases {
+			job, err := w.Job(p.params(&p.Cases[j], a))
+			if err != nil {
 				return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 			}
+			jobs = append(jobs, job)
+		}
+		if a.Launcher.Settle != nil {
+			a.Params = a.Launcher.Settle(a.Params, jobs)
 		}
 	}
 	if e.Source != "" || e.Corrects != "" {
@@ -391,8 +382,8 @@ func (p *Plan) Check(h *host.Host) error {
 	return errors.Join(errs...)
 }
 
-// Here leaves out the arms that cannot run here, and returns them. It is an error, as of
-// Check, if that leaves no baseline or nothing to compare it with.
+// Here leaves out the arms that cannot run here, and returns them. Like Check, it fails if that
+// leaves no baseline or nothing to compare it with.
 func (p *Plan) Here(h *host.Host) ([]result.LeftOut, error) {
 	lacking := p.Lacking(h)
 	without := func(a Arm) bool {
@@ -407,7 +398,7 @@ func (p *Plan) Here(h *host.Host) ([]result.LeftOut, error) {
 	return lacking, nil
 }
 
-// Lacking says of each arm that cannot run here why.
+// Lacking returns the arms that cannot run here, each with the reason.
 func (p *Plan) Lacking(h *host.Host) (out []result.LeftOut) {
 	for i := range p.Arms {
 		if err := p.Refused(&p.Arms[i]); err != nil {
@@ -444,7 +435,7 @@ func (p *Plan) tools(h *host.Host) error {
 	var errs []error
 	for _, t := range p.Workload.Tools {
 		if !t.here(h) {
-			errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install Debian's package %s", p.Workload.Name, t.Command, t.Package))
+			errs = append(errs, fmt.Errorf("workload %s needs %s on this machine; install the package %s", p.Workload.Name, t.Command, t.Package))
 		}
 	}
 	return errors.Join(errs...)

@@ -41,9 +41,21 @@ func members() Lists {
 		File: func(path string) (*Launcher, error) { return plain(path), nil }}
 }
 
+// onePlan returns the only plan of a choice.
+func onePlan(c Choice, l Lists) (*Plan, error) {
+	plans, err := NewPlans(c, l)
+	if err != nil {
+		return nil, err
+	}
+	if len(plans) != 1 {
+		return nil, fmt.Errorf("%d plans, want one", len(plans))
+	}
+	return plans[0], nil
+}
+
 func job() *Experiment { return &Experiment{Name: "e", Workload: "job"} }
 
-func TestNewPlan(t *testing.T) {
+func TestPlanOfAChoice(t *testing.T) {
 	for name, c := range map[string]struct {
 		choice Choice
 		labels string // of the arms
@@ -74,7 +86,7 @@ func TestNewPlan(t *testing.T) {
 		"negative pairs":       {Choice{Experiment: job(), Pairs: -1}, "", "", "at least 1"},
 		"launcher's parameter": {Choice{Experiment: job(), Envs: []string{"native,gpus=1"}}, "", "", "there are cpus"},
 	} {
-		p, err := NewPlan(c.choice, members())
+		p, err := onePlan(c.choice, members())
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: error %v, want %q", name, err, c.err)
@@ -103,20 +115,20 @@ func TestNewPlan(t *testing.T) {
 
 func TestOrigin(t *testing.T) {
 	e := job()
-	if p, err := NewPlan(Choice{Experiment: e}, members()); err != nil || p.Origin != nil {
+	if p, err := onePlan(Choice{Experiment: e}, members()); err != nil || p.Origin != nil {
 		t.Errorf("of the user's own: %+v, %v", p.Origin, err)
 	}
 	e.Source, e.Corrects = "a paper", "its clock"
-	p, err := NewPlan(Choice{Experiment: e}, members())
+	p, err := onePlan(Choice{Experiment: e}, members())
 	if want := (result.Origin{Source: "a paper", Corrects: "its clock"}); err != nil || p.Origin == nil || *p.Origin != want {
 		t.Errorf("%+v, %v; want %+v", p.Origin, err, want)
 	}
 }
 
-// TestSchedule: every case meets every arm once a pair, arms of a pair stand
-// next to each other, both orders occur, and the seed decides all.
+// TestSchedule: every case meets every arm once in each pair, the arms of a pair are adjacent,
+// both orders occur, and the seed determines everything.
 func TestSchedule(t *testing.T) {
-	p, err := NewPlan(Choice{Experiment: job(), Envs: []string{"native", "tee"}, Pairs: 20, Seed: 7}, members())
+	p, err := onePlan(Choice{Experiment: job(), Envs: []string{"native", "tee"}, Pairs: 20, Seed: 7}, members())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +168,7 @@ func TestIdentity(t *testing.T) {
 		if c.Params["kind"] == "" {
 			c.Params["kind"] = "x"
 		}
-		p, err := NewPlan(c, members())
+		p, err := onePlan(c, members())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +238,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestNewPlans: cases with primary metrics of their own make results of their own.
+// TestNewPlans: cases with primary metrics of their own make separate results.
 func TestNewPlans(t *testing.T) {
 	l := members()
 	rate := &metric.Desc{Name: "rate_per_second", Unit: "requests_per_second", Better: metric.Higher, Help: "Rate."}
@@ -250,8 +262,8 @@ func TestNewPlans(t *testing.T) {
 	}
 }
 
-// TestHere: arms that are missing, or that refuse the job, are left out; the baseline and one
-// other must be there.
+// TestHere: missing arms, and arms that refuse the job, are left out; the baseline and one other
+// arm must remain.
 func TestHere(t *testing.T) {
 	absent := func(*host.Host, Params) error { return errors.New("no such hardware") }
 	refuses := func(Params, Job) error { return errors.New("never") }
@@ -277,7 +289,7 @@ func TestHere(t *testing.T) {
 			l.Launchers = append(l.Launchers, &x)
 			envs = append(envs, x.Name)
 		}
-		p, err := NewPlan(Choice{Experiment: job(), Envs: envs}, l)
+		p, err := onePlan(Choice{Experiment: job(), Envs: envs}, l)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 type Counters interface {
 	Begin(context.Context) error
 	// Window narrows the counted time: it begins, or ends, now. Without it, everything
-	// between Begin and End is counted.
+	// between Begin and End is counted. It is called while the job runs.
 	Window(ctx context.Context, begins bool)
 	// End returns the counts for the processes with these names and for the machine.
 	End(ctx context.Context, processes []string) (Counted, error)
@@ -42,10 +42,11 @@ type Options struct {
 	// Counters may be nil; NoCounters then says why.
 	Counters   Counters
 	NoCounters string
-	// Inside counts in an environment with a kernel of its own, where each arm is one.
-	// It is called before the first job; its error is why counters are missing. nil is as
-	// without such environments.
-	Inside func(context.Context, Environment) (Counters, error)
+	// Inside makes the Counters of an environment with a kernel of its own, for plans in which
+	// every arm is one. It is called before the first job, with one of the coming jobs, for
+	// which it may prepare the environment; its error says why counters are missing. With nil,
+	// such environments are counted like all others.
+	Inside func(context.Context, Environment, Job) (Counters, error)
 	// UnitCosts price the counters; nil without counters.
 	UnitCosts *result.UnitCosts
 	// Client is where the outside of jobs runs; nil is this machine.
@@ -149,14 +150,15 @@ type session struct {
 	stream *result.Stream
 	watch  *environment.Watcher
 	envs   map[string]Environment
-	ports  map[string][]int // by arm
-	lost   map[string]error // why an arm was given up
-	// inside count in the arms' own kernels; empty where they count outside.
+	// reached is where the servers of an arm are.
+	reached map[string]reach
+	lost    map[string]error // why an arm was given up
+	// inside are the Counters in the arms' own kernels; empty if runs are counted outside.
 	inside map[string]Counters
 }
 
 func execute(ctx context.Context, p *Plan, o Options, doc *result.Experiment, stream *result.Stream, path string) (*result.Experiment, error) {
-	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}, ports: map[string][]int{}, lost: map[string]error{}, inside: map[string]Counters{}}
+	s := &session{Plan: p, o: o, doc: doc, stream: stream, envs: map[string]Environment{}, reached: map[string]reach{}, lost: map[string]error{}, inside: map[string]Counters{}}
 	err := s.all(ctx)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ErrStopped) {
 		err = fmt.Errorf("%w: %w", ErrStopped, err)

@@ -23,16 +23,16 @@ import (
 	"github.com/teescope/teescope/internal/verdict"
 )
 
-// scripted is an environment that prints a number of seconds: base, times the
-// factor of the arm, with a little noise of its own. It is frozen when idle.
+// scripted is an environment that prints a number of seconds: base, times the arm's factor, with
+// a little noise. It is frozen when idle.
 type scripted struct {
 	t      *testing.T
 	factor float64
 	runs   int
 	idle   bool
 	closed bool
-	stuck  error // what Close gives
-	// fail is asked before each run of the job.
+	stuck  error // the error of Close
+	// fail is called before each run of the job.
 	fail func(n int) error
 }
 
@@ -67,7 +67,7 @@ func outcomeOf(o host.Output, err error) (Outcome, error) { return Outcome{Insid
 func (s *scripted) Idle(_ context.Context, on bool) error { s.idle = on; return nil }
 func (s *scripted) Close() error                          { s.closed = true; return s.stuck }
 
-// counting returns as many events as the run had milliseconds.
+// counting counts as many events as the run had milliseconds.
 type counting struct {
 	begun   int
 	windows []bool
@@ -84,8 +84,8 @@ func (c *counting) End(_ context.Context, ps []string) (Counted, error) {
 	return Counted{Counters: []result.Counter{{Name: "tee_syscalls_total", Value: &v, Scope: "process", Trust: result.Full}}}, nil
 }
 
-// TestCountersOfAnotherName: counters of process names under which the workload did not work
-// are not taken for the workload's.
+// TestCountersOfAnotherName: if the workload did not run under the counted process names, their
+// counters are not used for it.
 func TestCountersOfAnotherName(t *testing.T) {
 	second, little := 1.0, 0.3
 	for name, c := range map[string]struct {
@@ -115,7 +115,7 @@ func TestCountersOfAnotherName(t *testing.T) {
 
 var jobs = &metric.Desc{Name: "job_operations", Unit: "operations", Help: "Operations."}
 
-// bed is a plan over scripted environments.
+// bed returns a plan with scripted environments.
 func bed(t *testing.T, pairs int, envs map[string]*scripted) (*Plan, Options, Lists) {
 	t.Helper()
 	l := members()
@@ -154,12 +154,11 @@ func bed(t *testing.T, pairs int, envs map[string]*scripted) (*Plan, Options, Li
 			return e, nil
 		}
 	}
-	p, err := NewPlan(Choice{Experiment: job(), Envs: arms, Pairs: pairs, Seed: 1}, l)
+	p, err := onePlan(Choice{Experiment: job(), Envs: arms, Pairs: pairs, Seed: 1}, l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A machine whose CPUs stand still: what else runs on the real one must not
-	// set pairs aside.
+	// A machine whose CPUs are idle: other work on the real one must not set pairs aside.
 	h := host.At(t.TempDir())
 	if err := h.Install("/proc/stat", []byte("cpu  1 0 1 100 0 0 0 0 0 0\ncpu0 1 0 1 100 0 0 0 0 0 0\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -206,7 +205,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestLeftBehind: an environment that cannot be taken down is said, and loses no result.
+// TestLeftBehind: an environment that cannot be taken down is reported, and no result is lost.
 func TestLeftBehind(t *testing.T) {
 	p, o, _ := bed(t, 6, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5, stuck: errors.New("the folder is busy")}})
 	path := filepath.Join(t.TempDir(), "r.json")
@@ -218,8 +217,8 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestStopAndResume stops in the middle, as Ctrl-C does, and goes on: no run is
-// lost, none is made twice, and the order is the planned one.
+// TestStopAndResume stops in the middle, as Ctrl-C does, and resumes: no run is lost or made
+// twice, and the order is the planned one.
 func TestStopAndResume(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
@@ -262,8 +261,8 @@ func TestStopAndResume(t *testing.T) {
 	}
 }
 
-// TestStopAtTheEnd stops after the last run, while the environments are looked at
-// once more: that is no success, and nothing is lost.
+// TestStopAtTheEnd stops after the last run, while the environments are checked again: that is
+// not a success, and nothing is lost.
 func TestStopAtTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
@@ -306,13 +305,13 @@ func TestResumeRefusesAnotherJob(t *testing.T) {
 	}
 }
 
-// TestFailures: a run that fails is kept with its reason, an arm that always
-// fails ends the experiment, and neither becomes a number.
+// TestFailures: a failed run is kept with its reason, an arm that always fails ends the
+// experiment, and neither becomes a number.
 func TestFailures(t *testing.T) {
 	broken := errors.New("exit status 1")
 	for name, c := range map[string]struct {
 		fail func(int) error
-		runs int // of both arms, at least
+		runs int // of both arms, minimum
 		err  error
 		want string
 	}{
@@ -350,13 +349,13 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestArmGivenUp: an arm that only ever fails ends nothing while two others are left, also
-// where the experiment is stopped and gone on with in between.
+// TestArmGivenUp: an arm that always fails ends nothing while two others remain, even if the
+// experiment is stopped and resumed in between.
 func TestArmGivenUp(t *testing.T) {
 	broken := func(int) error { return errors.New("exit status 1") }
 	for name, c := range map[string]struct {
 		bad  []string
-		runs map[string]int // that ended well
+		runs map[string]int // that succeeded
 		all  int
 	}{
 		"one of three":     {[]string{"tee"}, map[string]int{"native": 8, "other": 8}, 16 + giveUp},
@@ -409,8 +408,8 @@ func TestArmGivenUp(t *testing.T) {
 	}
 }
 
-// TestFullDisk: what a full disk ends is kept, the error says how to go on, and once there
-// is space it does.
+// TestFullDisk: runs before the disk was full are kept, the error says how to continue, and with
+// free space it does.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
@@ -518,8 +517,8 @@ func TestMissingMetric(t *testing.T) {
 	}
 }
 
-// TestWindow: where the outside says when it measures, the counters are told, in
-// each run that counts and in no other.
+// TestWindow: if the outside announces when it measures, the counters are told, in each counted
+// run and in no other.
 func TestWindow(t *testing.T) {
 	for _, window := range [][2]string{{}, {"from here", "to here"}} {
 		p, o, _ := bed(t, 6, map[string]*scripted{"native": {factor: 1}, "tee": {factor: 2}})
@@ -556,8 +555,8 @@ func (c *insideCounting) End(_ context.Context, ps []string) (Counted, error) {
 	return Counted{Counters: []result.Counter{{Name: "tee_swiotlb_seconds_total", Labels: map[string]string{"ps": strings.Join(ps, " ")}, Value: &v}}}, nil
 }
 
-// TestInside: where every arm has a kernel of its own, counters are those from inside, and
-// prices of this machine are none of theirs. One that cannot count says why.
+// TestInside: if every arm has its own kernel, counters come from inside, and this machine's
+// prices are not applied to them. An arm that cannot count says why.
 func TestInside(t *testing.T) {
 	for _, own := range []int{2, 1} {
 		envs := map[string]*scripted{"native": {factor: 1}, "tee": {factor: 1.5}}
@@ -567,7 +566,7 @@ func TestInside(t *testing.T) {
 		}
 		o.UnitCosts = &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 1e-7}}}
 		inside := map[Environment]*insideCounting{}
-		o.Inside = func(_ context.Context, env Environment) (Counters, error) {
+		o.Inside = func(_ context.Context, env Environment, _ Job) (Counters, error) {
 			if env == envs["tee"] {
 				return nil, errors.New("no room for it")
 			}

@@ -13,7 +13,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// served is a workload with a rate, whose capacity is its primary metric without one.
+// served returns a workload with a parameter rate; without a rate its primary metric is its
+// capacity.
 func served() *Workload {
 	capacity := &metric.Desc{Name: "requests_per_second", Unit: "requests_per_second", Better: metric.Higher, Help: "Rate."}
 	tail := &metric.Desc{Name: "response_p99_seconds", Unit: "seconds", Better: metric.Lower, Help: "Tail."}
@@ -48,21 +49,21 @@ func servedPlan(t *testing.T, file string) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPlan(Choice{Experiment: e, Seed: 7}, Lists{Workloads: []*Workload{served()}, Launchers: []*Launcher{{Name: "fake"}}})
+	p, err := onePlan(Choice{Experiment: e, Seed: 7}, Lists{Workloads: []*Workload{served()}, Launchers: []*Launcher{{Name: "fake"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// capacities are runs with these values of an arm.
+// capacities adds runs of an arm with these values.
 func capacities(doc *result.Experiment, env string, values ...float64) {
 	for _, v := range values {
 		doc.Runs = append(doc.Runs, result.Run{Case: onlyCase, Env: env, Status: result.OK, Metrics: []result.Metric{{Name: "requests_per_second", Value: &v}}})
 	}
 }
 
-// TestThen: the passes offer both arms shares of what the slower one can do.
+// TestThen: the passes offer both arms shares of the slower arm's capacity.
 func TestThen(t *testing.T) {
 	p := servedPlan(t, servedFile)
 	doc := &result.Experiment{}
@@ -92,8 +93,7 @@ func TestThen(t *testing.T) {
 	}
 }
 
-// TestBegun: the document of an experiment says what follows from it, whether it is finished
-// or not.
+// TestBegun: the document of an experiment names the passes that follow, finished or not.
 func TestBegun(t *testing.T) {
 	p := servedPlan(t, servedFile)
 	p.NoCounters, p.Origin = true, &result.Origin{Source: "a paper"}
@@ -153,7 +153,7 @@ func TestThenRefused(t *testing.T) {
 			t.Errorf("then %s is accepted", then)
 		}
 	}
-	// What no capacity would make possible is refused before the first run.
+	// A pass that no capacity would make possible is refused before the first run.
 	for change, want := range map[[2]string]string{
 		{`connections: "8"`, `rate: "5"`}:                       "capacity first",
 		{"pairs: 6", "pairs: 6\nprimary: response_p99_seconds"}: "capacity first",
@@ -172,7 +172,7 @@ func TestThenRefused(t *testing.T) {
 			}
 			return Job{}, nil
 		}
-		_, err = NewPlan(Choice{Experiment: e, Seed: 7}, Lists{Workloads: []*Workload{w}, Launchers: []*Launcher{{Name: "fake"}}})
+		_, err = onePlan(Choice{Experiment: e, Seed: 7}, Lists{Workloads: []*Workload{w}, Launchers: []*Launcher{{Name: "fake"}}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one of %q", change[1], err, want)
 		}

@@ -106,8 +106,8 @@ func (t *Table) derived(r *Report) {
 	}
 }
 
-// judge decides one statement. It fills the finding and returns the number of its
-// evaluations; if follows is empty, nothing contradicts it.
+// judge decides one statement. It fills the finding and returns the number of its evaluations. An empty follows means
+// no contradiction.
 func (t *Table) judge(s statement, f *Finding) (int, error) {
 	f.Kind = Arithmetic
 	switch s.what {
@@ -297,7 +297,7 @@ func things(noun string) string {
 	return noun + "s"
 }
 
-// holds reports whether the statement is true for some reading of the rounded numbers.
+// holds reports whether the statement is true for some values that round to the printed numbers.
 func (t *Table) holds(s statement, l quantity, r point, slack float64) bool {
 	lo, hi := r.q, r.q
 	literal := r.e.op == "num"
@@ -325,8 +325,7 @@ func (t *Table) holds(s statement, l quantity, r point, slack float64) bool {
 	return l.hi >= lo.lo-slack*abs(lo.v)
 }
 
-// bound is the end of a range: rounded, but a bound of one digit is not off by half of
-// itself.
+// bound returns the end of a range: rounded, but a bound of one digit is not off by half of itself.
 func bound(e *expr) quantity {
 	q := exact(e.num.v*e.unit.scale, e.unit.dims)
 	d := min(e.num.ulp/2*e.unit.scale, 0.05*abs(q.v))
@@ -334,8 +333,8 @@ func bound(e *expr) quantity {
 	return q
 }
 
-// unitOf is the unit in which a comparison is printed: that of the claimed number,
-// otherwise that of the first cell if it fits.
+// unitOf returns the unit for printing a comparison: that of the claimed number, otherwise that of the first cell if
+// it fits.
 func (t *Table) unitOf(l, r *expr) unit {
 	if r.op == "num" && r.unit.name != "" {
 		return r.unit
@@ -355,7 +354,7 @@ func (t *Table) unitOf(l, r *expr) unit {
 	return base(q.dims)
 }
 
-// base is the plain unit of a dimension, for results whose unit no cell has.
+// base returns the plain unit of a dimension, for results whose unit no cell has.
 func base(d dims) unit {
 	u := one
 	u.dims = d

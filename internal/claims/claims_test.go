@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden reports")
 
-// shipped are the claims files of the repository.
+// shipped returns the claims files of the repository.
 func shipped(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob("../../experiments/claims/*.csv")
@@ -65,8 +65,8 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// TestHeadlines: the refuted headlines of the sources, each with the kind of its
-// fault and the arithmetic that a reader would do by hand.
+// TestHeadlines: the refuted headlines of the sources, each with the kind of its fault and the arithmetic that a
+// reader would do by hand.
 func TestHeadlines(t *testing.T) {
 	for _, c := range []struct {
 		file, text string
@@ -129,7 +129,7 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// small is a file that has a bit of everything; tests change a line of it.
+// small is a small file with every feature; tests change a line of it.
 const small = `# source: a test
 # column: arm arm
 # column: threads thread scale
@@ -161,7 +161,7 @@ func TestSmall(t *testing.T) {
 	check(strings.TrimSuffix(small, "\n"))
 }
 
-// TestBadFiles: an error names the line and says what is wanted.
+// TestBadFiles: an error names the line and what is expected.
 func TestBadFiles(t *testing.T) {
 	change := func(old, new string) string {
 		if !strings.Contains(small, old) {
@@ -268,7 +268,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRounding: what rounding explains is no contradiction, what it does not is one.
+// TestRounding: a difference within rounding is no contradiction, a larger one is.
 func TestRounding(t *testing.T) {
 	f := func(a, b, printed string, found bool) {
 		t.Helper()
@@ -280,7 +280,7 @@ func TestRounding(t *testing.T) {
 			t.Errorf("(%s - %s) / %s = %s %%: found %v", b, a, b, printed, got)
 		}
 	}
-	f("66.58", "69.78", "4.58", false) // 4.586, cut off
+	f("66.58", "69.78", "4.58", false) // 4.586, truncated
 	f("66.58", "69.78", "4.59", false) // rounded
 	f("66.58", "69.78", "4.62", true)
 	f("2.48", "2.48", "-0.13", false) // both rounded: -0.4 to 0.4
@@ -290,7 +290,7 @@ func TestRounding(t *testing.T) {
 	f("80", "100", "10", true)
 }
 
-// TestUndecided: what cannot be had is said, and is no finding.
+// TestUndecided: a value that cannot be computed is reported, and is not a finding.
 func TestUndecided(t *testing.T) {
 	for _, c := range []string{
 		"rate[tee] / 0 op = 5",

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// errAbsent is why a formula has no value: a cell is absent, a divisor may be zero, or
-// a row has no counterpart. It is not a contradiction.
+// errAbsent is why a formula has no value: a cell is absent, a divisor may be zero, or a row has no counterpart. It
+// is not a contradiction.
 var errAbsent = errors.New("cannot be had")
 
 // errUnits means that the units in a formula do not fit, which is a contradiction.
@@ -121,7 +121,7 @@ func (e *expr) places() string {
 	return b.String()
 }
 
-// value is a cell as a quantity: parameters are exact, measurements are rounded.
+// value returns a cell as a quantity: parameters are exact, measurements are rounded.
 func (t *Table) value(r, c int) (quantity, error) {
 	x, col := t.rows[r].cells[c], t.columns[c]
 	switch {
@@ -184,7 +184,7 @@ func (t *Table) eval(e *expr) (quantity, error) {
 	if !ok {
 		return q, fmt.Errorf("%s may be zero: %w", t.print(e.args[1]), errAbsent)
 	}
-	// a/b - 1 rather than (a-b)/b, so that b is rounded once.
+	// a/b - 1 rather than (a-b)/b, so b is rounded once.
 	switch {
 	case name == "change", name == "worse" && lowerIsBetter:
 		q = sub(q, exact(1, dims{}))
@@ -247,7 +247,7 @@ func (t *Table) keys(r, skip int) string {
 	return strings.Join(out, ", ")
 }
 
-// setting names a row, except its arm.
+// setting names a row, without its arm.
 func (t *Table) setting(r int) string {
 	return t.keys(r, slices.IndexFunc(t.columns, func(c column) bool { return c.kind == arm }))
 }
@@ -261,7 +261,7 @@ func (t *Table) number(r, c int) string {
 	return x.num.text + x.unit.suffix(x.num.v)
 }
 
-// print is a bound formula with numbers in place of the cells.
+// print returns a bound formula with numbers in place of the cells.
 func (t *Table) print(e *expr) string { return t.printAt(e, 0) }
 
 func (t *Table) printAt(e *expr, level int) string {
@@ -310,7 +310,7 @@ func (t *Table) printAt(e *expr, level int) string {
 	return wrap(a+" / "+d, 2)
 }
 
-// formula is a bound formula with the names of its cells.
+// formula returns a bound formula with the names of its cells.
 func (t *Table) formula(e *expr) string {
 	switch e.op {
 	case "num":

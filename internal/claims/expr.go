@@ -138,7 +138,7 @@ func (p *parser) factor() (*expr, error) {
 	return p.cellOf(w)
 }
 
-// literal is a number with an optional unit.
+// literal parses a number with an optional unit.
 func (p *parser) literal() (*expr, error) {
 	p.space()
 	n, rest, err := leadingNumber(p.s)
@@ -245,7 +245,7 @@ func (e *expr) firstCell() *expr {
 	return nil
 }
 
-// cells are all the cells of a formula, in order.
+// cells returns all the cells of a formula, in order.
 func (e *expr) cells() []*expr {
 	if e.op == "cell" {
 		return []*expr{e}
@@ -266,8 +266,8 @@ func (e *expr) clone() *expr {
 	return &c
 }
 
-// selectors reads `linux, threads=4` or `threads<=8`: a bare value is looked
-// for in all key columns and must be in exactly one.
+// selectors parses `linux, threads=4` or `threads<=8`: a bare value is searched in all key columns and must be in
+// exactly one.
 func (t *Table) selectors(s string) ([]selector, error) {
 	var out []selector
 	for _, part := range strings.Split(s, ",") {

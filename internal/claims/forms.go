@@ -107,7 +107,7 @@ func ahead(a, b quantity, sign float64) bool {
 	return a.hi < b.lo
 }
 
-// clearly is ahead by more than a hundredth, to rank different metrics.
+// clearly reports whether a is ahead by more than a hundredth, to rank different metrics.
 func clearly(a, b quantity, sign float64) bool { return ahead(a, b.widen(0.01), sign) }
 
 func (t *Table) leads(g []point, at, c int) bool {
@@ -213,7 +213,7 @@ func (t *Table) unlike(g []point, slack float64) []string {
 	return out
 }
 
-// spell is a point with its arithmetic.
+// spell returns a point with its arithmetic.
 func (t *Table) spell(p point) string {
 	if p.e.op == "cell" {
 		return t.worth(p)
@@ -243,7 +243,7 @@ func (t *Table) varies(s statement, f *Finding) (int, error) {
 	return len(ps), nil
 }
 
-// roundest is the number with the fewest digits in an interval.
+// roundest returns the number with the fewest digits in an interval.
 func roundest(lo, hi float64) float64 {
 	if lo <= 0 {
 		return hi
@@ -292,8 +292,8 @@ func (t *Table) whole(s statement, f *Finding) (int, error) {
 	return len(ps), err
 }
 
-// percentile checks that there are enough samples for the percentile: with fewer than
-// five above it, it only describes the largest few.
+// percentile checks that there are enough samples for the percentile: with fewer than five above it, it only
+// describes the largest few.
 func (t *Table) percentile(s statement, f *Finding) (int, error) {
 	q := s.args[1].num.v / 100
 	ps, err := t.points(s.args[2], s.where)

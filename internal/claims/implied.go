@@ -130,8 +130,8 @@ func (t *Table) scaling(r *Report, p, y int) {
 	r.add(f)
 }
 
-// firstStep is the step of the value per worker from the first to the second
-// point, as a logarithm, and the range of the later steps.
+// firstStep returns the step of the value per worker from the first to the second point, as a logarithm, and the
+// range of the later steps.
 func firstStep(g []point, x func(point) float64) (d, lo, hi float64, ok bool) {
 	if len(g) < 4 {
 		return 0, 0, 0, false

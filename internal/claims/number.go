@@ -45,12 +45,12 @@ type quantity struct {
 
 func exact(v float64, d dims) quantity { return quantity{v: v, lo: v, hi: v, dims: d} }
 
-// rounded is the range of a measured cell: half a last digit either way.
+// rounded returns the range of a measured cell: half a last digit either way.
 func (n number) rounded(u unit) quantity {
 	return quantity{v: n.v * u.scale, lo: (n.v - n.ulp/2) * u.scale, hi: (n.v + n.ulp/2) * u.scale, noun: u.noun, dims: u.dims}
 }
 
-// stated is the range of a printed result: rounded or truncated.
+// stated returns the range of a printed result: rounded or truncated.
 func (n number) stated(u unit) quantity {
 	lo, hi := n.v-n.ulp/2, n.v+n.ulp
 	if n.v < 0 || n.v == 0 && strings.HasPrefix(n.text, "-") {
@@ -96,7 +96,7 @@ func mul(a, b quantity) quantity {
 	return q
 }
 
-// div reports false when the divisor may be zero.
+// div returns the quotient; ok is false if the divisor may be zero.
 func div(a, b quantity) (quantity, bool) {
 	if b.lo <= 0 && b.hi >= 0 {
 		return quantity{}, false
@@ -127,7 +127,7 @@ func show(v float64, u unit) string {
 	return group(v/u.scale) + u.suffix(v/u.scale)
 }
 
-// suffix is the unit after a number; counted things have a plural.
+// suffix returns the unit after a number; counted things have a plural.
 func (u unit) suffix(v float64) string {
 	switch {
 	case u.name == "" || u.name == "1":

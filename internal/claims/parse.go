@@ -27,7 +27,7 @@ type header struct {
 // headerKeys are the keys of a header; source and column are required.
 var headerKeys = []string{"title", "source", "note", "counts", "column", "claim", "law", "ceiling"}
 
-// Read parses the claims file that r gives; see Parse.
+// Read parses the claims file from r; see Parse.
 func Read(r io.Reader) (*Table, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err != nil {

@@ -8,10 +8,9 @@ import (
 // maxReadings bounds how many other readings a finding offers.
 const maxReadings = 2
 
-// readings looks for another reading of the table that gives exactly the printed
-// number, from near to far: another quotient of the same cells, another column, another
-// row, another quotient in another column, the digits of any cell. Farther ones have
-// more candidates, so they need more digits to rule out coincidence.
+// readings looks for another reading of the table that gives exactly the printed number, from near to far: another
+// quotient of the same cells, another column, another row, another quotient in another column, the digits of any
+// cell. The farther the reading, the more candidates there are, so it needs more digits to rule out coincidence.
 func (t *Table) readings(e *expr, n number, u unit) (Kind, []string) {
 	if e.op == "cell" {
 		if own := t.sameDigits(e.row, e.col, n); own != "" {
@@ -248,7 +247,7 @@ func (t *Table) elsewhere(e *expr, n number, u unit) (Kind, []string) {
 	return "", nil
 }
 
-// place says how another cell differs from the claimed one.
+// place returns how another cell differs from the claimed one.
 func (t *Table) place(e *expr, r, c int) Kind {
 	switch {
 	case t.columns[c].unit.dims != t.columns[e.col].unit.dims:
@@ -261,8 +260,7 @@ func (t *Table) place(e *expr, r, c int) Kind {
 	return Metric
 }
 
-// digits is a cell with the claim's printed digits, a power of a thousand away or in
-// another unit.
+// digits returns a cell with the claim's printed digits, a power of a thousand away or in another unit.
 func (t *Table) digits(e *expr, n number) []string {
 	at := t.digitsAt(e, n)
 	if at == nil {
@@ -287,7 +285,7 @@ func (t *Table) digitsAt(e *expr, n number) []int {
 	return nil
 }
 
-// sameDigits says that the cell has the digits of n at another magnitude.
+// sameDigits returns the sentence that the cell has the digits of n at another magnitude.
 func (t *Table) sameDigits(r, c int, n number) string {
 	x := t.rows[r].cells[c]
 	if x.absent || x.foreign != "" || n.v == 0 || n.digits < 3 && n.text != x.num.text {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Text writes a report for people; name is that of the file.
+// Text writes a report for people; name is the file's name.
 func (r Report) Text(w io.Writer, name string) error {
 	var b strings.Builder
 	verdict := "nothing contradicts"

@@ -31,6 +31,8 @@ the sources once.`,
 				units = o.calibrated(c.Context(), "")
 			}
 			o.open()
+			o.openKernel()
+			settle()
 			if err := o.drop(env, ""); err != nil {
 				return err
 			}

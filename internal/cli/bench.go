@@ -31,8 +31,11 @@ func benchCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure what a TEE costs, in interleaved pairs, with an interval",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  teescope bench list\n" +
+			"  teescope bench run startup --env native --env runsc --quick --out startup.json\n" +
+			"  teescope report startup.json",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(benchListCommand(env), benchRunCommand(env), benchCalibrateCommand(env), benchPlanCommand(env), benchCommitsCommand(env), insideCommand(env))
 	return c
@@ -57,7 +60,7 @@ func lists() bench.Lists {
 	}}
 }
 
-// benchFlags are what `bench run` and `bench calibrate` share.
+// benchFlags are the flags of `bench run`, `bench calibrate` and `bench commits`.
 type benchFlags struct {
 	envs, params   []string
 	variants       []string
@@ -102,7 +105,7 @@ func (f *benchFlags) add(c *cobra.Command) {
 	fs.DurationVar(&f.timeout, "timeout", 0, "stop a run that takes longer (default: 20 times its estimate, at least 2m)")
 	fs.StringVar(&f.format, "format", "text", "output format: "+formatNames())
 	fs.BoolVar(&f.strict, "strict", false, "refuse an experiment if one of its environments cannot run here, instead of leaving that one out")
-	fs.StringVar(&f.price, "price", "", "file (YAML) with per_hour, currency, source, date and of: the platform table then has what a million units cost")
+	fs.StringVar(&f.price, "price", "", "YAML file with per_hour, currency, source, date and of, for the price of a million units in the table of the platform suite")
 	c.MarkFlagsMutuallyExclusive("pairs", "runs", "quick", "publish")
 	c.MarkFlagsMutuallyExclusive("env", "variants")
 }
@@ -115,9 +118,9 @@ func benchRunCommand(env Env) *cobra.Command {
 		Long: `Run measures one or more workloads in one or more environments. A NAME is a workload or
 an experiment of ` + "`teescope bench list`" + `, an experiment file (.yaml), or "platform" for
 a fixed suite that characterizes this machine. An experiment runs without the environments
-that this machine cannot provide, and says what they lack. Each run is a fresh process; the environments
-alternate in random order, pair by pair. Every run is saved when it ends, so an
-interruption loses only the current run: --resume continues, and skips finished passes.
+that this machine cannot provide, and says what they lack. Each run is a fresh process;
+the environments alternate in random order, pair by pair. Every run is saved when it ends,
+so an interruption loses only the current run: --resume continues, and skips finished passes.
 
 Exit status: 0 measured, 3 a guard refused the result or no run gave a value, 4 usage error
 or something missing on this machine.`,
@@ -145,7 +148,15 @@ how often it would report one that is not there. Pass it to ` + "`teescope gate`
 		RunE:    func(c *cobra.Command, args []string) error { return f.run(c.Context(), env, args, true) },
 	}
 	f.add(c)
+	f.hide(c, "price")
 	return c
+}
+
+// hide leaves flags that mean nothing to a command out of its help.
+func (f *benchFlags) hide(c *cobra.Command, names ...string) {
+	for _, name := range names {
+		_ = c.Flags().MarkHidden(name)
+	}
 }
 
 func (f *benchFlags) run(ctx context.Context, env Env, names []string, calibrate bool) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// choices are what the flags and names choose, for NewPlan to check.
+// choices are what the flags and names choose, for NewPlans to check.
 func (f *benchFlags) choices(names []string, calibrate bool) ([]bench.Choice, error) {
 	if f.out != "" && filepath.Ext(f.out) == ".json" && len(names) > 1 {
 		return nil, fmt.Errorf("--out %s: want a folder for %d experiments", f.out, len(names))

@@ -21,8 +21,9 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 	for _, p := range plans {
 		took, disk := p.Estimate()
 		total += took
-		fmt.Fprintf(w, "%s: workload %s, %d case(s) x %d environment(s) x %d pair(s) = %d runs, about %s plus launching, %s of disk\n",
-			p.Name, p.Workload.Name, len(p.Cases), len(p.Arms), p.Pairs, len(p.Cases)*len(p.Arms)*p.Pairs, took.Round(time.Second), metric.Value(float64(disk), "bytes"))
+		fmt.Fprintf(w, "%s: workload %s, %s x %s x %s = %s, about %s plus launching, %s of disk\n",
+			p.Name, p.Workload.Name, metric.Plural(len(p.Cases), "case"), metric.Plural(len(p.Arms), "environment"), metric.Plural(p.Pairs, "pair"),
+			metric.Plural(len(p.Cases)*len(p.Arms)*p.Pairs, "run"), round(took), metric.Value(float64(disk), "bytes"))
 		fmt.Fprintf(w, "  seed %d, verdict on %s with a margin of %s\n", p.Seed, p.Primary, metric.Percent(p.Margin))
 		if why := tooFew(p); why != "" {
 			fmt.Fprintf(w, "  %s\n", why)
@@ -51,7 +52,7 @@ func dryRun(w io.Writer, h *host.Host, plans []*bench.Plan, all bool) error {
 		}
 	}
 	if len(plans) > 1 {
-		fmt.Fprintf(w, "total: about %s plus launching\n", total.Round(time.Second))
+		fmt.Fprintf(w, "total: about %s plus launching\n", round(total))
 	}
 	return errors.Join(errs...)
 }
@@ -87,9 +88,10 @@ func shellLine(c host.Cmd) string {
 	return b.String()
 }
 
+// quoted is a word of a command line, in quotes only where a shell needs them.
 func quoted(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-{}") == "" {
 		return s
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return host.Quote(s)
 }

@@ -104,7 +104,7 @@ type listedLauncher struct {
 // here says what a thing lacks on this machine: Lacks, and it cannot run; or some of an
 // experiment's environments, without which it runs.
 type here struct {
-	// Asks is a parameter without which it cannot run.
+	// Asks is the error about a parameter without which it cannot run.
 	Asks    string           `json:"asks,omitempty"`
 	Lacks   string           `json:"lacks,omitempty"`
 	LeftOut []result.LeftOut `json:"left_out,omitempty"`
@@ -161,7 +161,10 @@ func catalogue(h *host.Host) (listing, error) {
 		if err == nil {
 			err = x.Check(h, defaults)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, bench.ErrAsks):
+			listed.Asks = oneLine(err)
+		case err != nil:
 			listed.Lacks = strings.TrimPrefix(oneLine(err), "missing on this machine: ")
 		}
 		l.Launchers = append(l.Launchers, listed)
@@ -215,7 +218,7 @@ func (l listing) overview(w io.Writer) {
 		doc, _, _ = strings.Cut(doc, ": ")
 		switch {
 		case x.Asks != "":
-			doc = "asks: " + x.Asks
+			doc += ", named by parameters"
 		case x.Lacks != "":
 			doc = "not here: " + x.Lacks
 		}
@@ -272,7 +275,7 @@ func cut(text string, n int) string {
 
 func (x here) print(w io.Writer) {
 	if x.Asks != "" {
-		fmt.Fprintf(w, "  asks: %s\n", x.Asks)
+		fmt.Fprintf(w, "  needs a parameter: %s\n", x.Asks)
 	}
 	if x.Lacks != "" {
 		fmt.Fprintf(w, "  cannot run here: %s\n", x.Lacks)

@@ -155,6 +155,6 @@ func (t target) started(w io.Writer, p *bench.Plan) error {
 		}
 	}
 	took, disk := p.Estimate()
-	fmt.Fprintf(w, "%d runs of %d case(s), about %s plus launching, %s of disk\n\n", p.Pairs*len(p.Arms)*len(p.Cases), len(p.Cases), round(took), metric.Value(float64(disk), "bytes"))
+	fmt.Fprintf(w, "%s of %s, about %s plus launching, %s of disk\n\n", metric.Plural(p.Pairs*len(p.Arms)*len(p.Cases), "run"), metric.Plural(len(p.Cases), "case"), round(took), metric.Value(float64(disk), "bytes"))
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 
 // unitCostDesc is what an explanation multiplies rates with.
 var unitCostDesc = &metric.Desc{Name: "tee_unit_cost_seconds", Kind: metric.Gauge, Labels: []string{"event", "bound"},
-	Help: "Cost of one event on this host in seconds, measured before anything was attached: bound is median, or low and high, between which 95 % of the batches lie. Events are syscall (a null system call), syscall_unseen (its part that sampling takes for the program's), fault_CAUSE by the causes of tee_page_faults_total, fault_unseen (the part of a fault that sampling takes for the program's), fault_file, switch_same_core, switch_cross_core, wakeup, copy_page (4 KiB) and vm_exit_cpuid; `teescope calibrate` says how each is measured."}
+	Help: "Cost of one event on this host in seconds, measured before anything was attached: bound is median, or low and high, between which 95 % of the batches lie. Events are syscall (a null system call), syscall_unseen (its part that sampling takes for the program's), fault_CAUSE by the causes of tee_page_faults_total, fault_unseen (the part of a fault that sampling takes for the program's), fault_file, switch_same_core, switch_cross_core, wakeup, copy_page (4 KiB), vm_exit_cpuid and, on a machine with SGX, enclave_transition; `teescope calibrate` says how each is measured."}
 
 func calibrateCommand(env Env) *cobra.Command {
 	var asJSON bool
@@ -32,10 +32,10 @@ func calibrateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure what a system call, a page fault, a switch ... costs on this host",
-		Long: `Calibrate measures unit costs, by which explanations multiply rates. It uses a
+		Long: `Calibrate measures what single events cost; explanations multiply rates by it. It uses a
 second of CPU time at the lowest priority, unless all CPUs are busy. A monitor
 calibrates automatically when it first starts on a machine, before it attaches
-anything. Stop monitors and other tracers first: their probes are part of what
+anything to the kernel. Stop monitors and other tracers first: their probes are part of what
 is measured.`,
 		Example: "  teescope calibrate\n  teescope calibrate --json | jq '.units[] | {event, seconds}'",
 		Args:    cobra.NoArgs,

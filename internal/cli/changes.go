@@ -35,7 +35,7 @@ spread within the windows. For a monitor behind TLS and basic authentication, se
 	fs := c.Flags()
 	fs.StringVar(&f.server, "server", "http://127.0.0.1:9780", "URL of the monitor")
 	f.last, f.before = duration(10*time.Minute), duration(time.Hour)
-	fs.Var(&f.last, "last", "window to explain; it ends now")
+	fs.Var(&f.last, "last", "length of the window, which ends now")
 	fs.Var(&f.before, "before", "length of the window before it, to compare with")
 	fs.StringVar(&f.process, "process", "", "only processes that match this regular expression (unanchored)")
 	fs.IntVar(&f.top, "top", 20, "number of changes to list")

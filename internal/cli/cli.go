@@ -45,6 +45,10 @@ func Main(ctx context.Context, env Env) int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
+		Example: "  teescope doctor\n" +
+			"  teescope monitor\n" +
+			"  teescope explain --process redis-server\n" +
+			"  teescope bench run startup --env native --env runsc",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q", args[0])

@@ -39,8 +39,16 @@ func TestHelp(t *testing.T) {
 		if code != 0 || errs != "" {
 			t.Errorf("%s --help: exit status %d, %s", c, code, errs)
 		}
-		if c != "" && c != "bench" && c != "history" && !strings.Contains(out, "Examples:\n  teescope "+c) {
+		if !strings.Contains(out, "Examples:\n  teescope "+c) {
 			t.Errorf("%s --help has no example:\n%s", c, out)
+		}
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 8 * time.Minute: "8m", time.Hour: "1h", 90 * time.Second: "1m30s", 100 * time.Minute: "1h40m", 10 * time.Second: "10s", time.Hour + 20*time.Second: "1h0m20s"} {
+		if got := brief(d); got != want {
+			t.Errorf("%d is %s, want %s", d, got, want)
 		}
 	}
 }
@@ -184,7 +192,7 @@ func FuzzParseConfig(f *testing.F) {
 
 // allMetrics is every declared metric of the program, with its list.
 func allMetrics() map[string]*metric.Desc {
-	out := map[string]*metric.Desc{budgetDesc.Name: budgetDesc, unitCostDesc.Name: unitCostDesc}
+	out := map[string]*metric.Desc{budgetDesc.Name: budgetDesc, unitCostDesc.Name: unitCostDesc, memoryCostDesc.Name: memoryCostDesc}
 	for _, s := range sources.All {
 		for _, d := range s.Metrics {
 			out[d.Name] = d

@@ -60,9 +60,7 @@ or something missing on this machine.`,
 	fs.StringVar(&f.binary, "binary", "", "the built program, relative to that folder")
 	fs.StringVar(&f.launcher, "launcher", "native", "environment of all commits, as LAUNCHER[,K=V]...")
 	fs.IntVar(&f.most, "most", 20, "maximum number of commits; a longer range is thinned out evenly, keeping both ends")
-	for _, other := range []string{"env", "commit", "resume", "dry-run", "format"} { // meaningless here
-		_ = fs.MarkHidden(other)
-	}
+	f.hide(c, "env", "variants", "commit", "resume", "dry-run", "format", "price", "strict")
 	_ = c.MarkFlagRequired("binary")
 	return c
 }

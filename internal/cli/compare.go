@@ -106,7 +106,7 @@ a gain with its interval. Separate files are not paired, so a drift of the machi
 between them looks like an effect: grade B at best. Only grades A and B are overhead.
 
 Exit status: 0, or 3 if a guard refused a comparison.`,
-		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json\n  teescope compare --predict size=48MiB ladder.json",
+		Example: "  teescope compare result.json\n  teescope compare --prices prices.yaml --format md aws.json azure.json gcp.json\n  teescope compare --predict size=48MiB ladder.json\n  teescope compare --predict transitions=0.1x redis.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := findFormat(format)
@@ -141,7 +141,7 @@ Exit status: 0, or 3 if a guard refused a comparison.`,
 	}
 	j.flags(c)
 	c.Flags().StringVar(&format, "format", "text", "one of "+formatNames())
-	c.Flags().StringVar(&untried, "predict", "", "instead, predict the cost at a setting that was not measured (size=48MiB) from at least 4 measured settings")
+	c.Flags().StringVar(&untried, "predict", "", "instead, predict the cost at a setting that was not measured (size=48MiB) from at least 4 measured settings, or if the TEE did more or less of something (transitions=0.1x, epc=2x) from counts and prices")
 	c.MarkFlagsMutuallyExclusive("predict", "format")
 	c.Flags().StringVar(&prices, "prices", "", "YAML list of {name, per_hour, currency, date, source}, to show work per unit of currency; name is an environment, a file or an instance type")
 	return c

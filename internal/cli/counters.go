@@ -207,7 +207,7 @@ func (s *runSpan) cost(end reading) *float64 {
 	return s.sum(end, func(x metric.Sample) bool {
 		key := seriesKey(x)
 		_, known := s.begun.series[key]
-		return known && x.Desc.Name == "teescope_overhead_cpu_seconds_total" && x.Labels[0] != "userspace"
+		return known && x.Desc.Name == "teescope_overhead_cpu_seconds_total" && (x.Labels[0] == "body" || x.Labels[0] == "dispatch")
 	})
 }
 

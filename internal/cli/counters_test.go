@@ -210,3 +210,13 @@ func TestImpossibleIsZero(t *testing.T) {
 		t.Errorf("counters %+v", got.Counters)
 	}
 }
+
+// Explanations take the error of an estimate from the source that counts it.
+func TestSourcesOfExplanations(t *testing.T) {
+	for name, source := range explain.Sources {
+		i := slices.IndexFunc(sources.All, func(s *probe.Source) bool { return s.Name == source })
+		if i < 0 || !slices.ContainsFunc(sources.All[i].Metrics, func(d *metric.Desc) bool { return d.Name == name }) {
+			t.Errorf("%s is no metric of the source %q", name, source)
+		}
+	}
+}

@@ -66,6 +66,10 @@ func elsewhere(env *result.Environment, f machine.Fingerprint) string {
 	case !strings.Contains(f.CPU, env.Hardware.CPUModel) || !strings.HasPrefix(f.Kernel, env.Software.Kernel+" "):
 		return fmt.Sprintf("%s ran on kernel %s of another machine or guest", env.ID, env.Software.Kernel)
 	}
+	// Hypervisors may hide it from either.
+	if was, now := env.Hardware.Microcode, f.Microcode(); was != "" && now != "" && was != now {
+		return fmt.Sprintf("%s ran with microcode %s, and the costs of this machine were measured with %s; microcode can change them several times", env.ID, was, now)
+	}
 	return ""
 }
 

@@ -62,6 +62,21 @@ func TestCostsNow(t *testing.T) {
 	if c := costsNow(e, dir); c.Reason != "" || len(c.Units) != 1 || c.Units[0] != (result.UnitCost{Event: "syscall", Seconds: 2e-7, Low: 1e-7, High: 3e-7}) {
 		t.Errorf("of this machine: %+v", c)
 	}
+	e.Environments[0].Hardware.Microcode = "0x1"
+	if c := costsNow(e, dir); c.Reason != "" {
+		t.Errorf("of a machine that hides its microcode: %+v", c)
+	}
+	k.Fingerprint.CPU += ", microcode 0x10"
+	if err := k.Store(host.Local(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if c := costsNow(e, dir); len(c.Units) != 0 || !strings.Contains(c.Reason, "native ran with microcode 0x1, and the costs of this machine were measured with 0x10") {
+		t.Errorf("with other microcode: %+v", c)
+	}
+	e.Environments[0].Hardware.Microcode = "0x10"
+	if c := costsNow(e, dir); c.Reason != "" || len(c.Units) != 1 {
+		t.Errorf("with the same microcode: %+v", c)
+	}
 	e.Environments[0] = arm("vm", "6.1.0")
 	if c := costsNow(e, dir); len(c.Units) != 0 || !strings.Contains(c.Reason, "another machine") {
 		t.Errorf("of another machine: %+v", c)

@@ -34,8 +34,11 @@ func historyCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "Keep results by commit and find the commits that changed a cost",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  teescope history add result.json --commit HEAD\n" +
+			"  teescope history show\n" +
+			"  teescope history detect",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(historyAddCommand(env), historyShowCommand(env), historyDetectCommand(env))
 	return c

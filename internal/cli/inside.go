@@ -8,12 +8,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/tee"
 	"github.com/teescope/teescope/internal/tee/kinds"
 )
@@ -35,6 +37,12 @@ func insideCommand(env Env) *cobra.Command {
 		_, err := askInside(ctx, socket, insideRequest{})
 		return err
 	})
+	for window, short := range map[string]string{windowFrom: "Count from now on", windowTo: "Count up to now"} {
+		sub(window, short, func(ctx context.Context, _ []string) error {
+			_, err := askInside(ctx, socket, insideRequest{Window: window})
+			return err
+		})
+	}
 	sub("end PROCESS...", "Print what was counted since, as JSON", func(ctx context.Context, processes []string) error {
 		a, err := askInside(ctx, socket, insideRequest{End: true, Processes: processes})
 		if err != nil {
@@ -45,8 +53,15 @@ func insideCommand(env Env) *cobra.Command {
 	return c
 }
 
-// insideRequest is a line of JSON to the server: begin, or end.
+// The ends of a counted window.
+const (
+	windowFrom = "from"
+	windowTo   = "to"
+)
+
+// insideRequest is a line of JSON to the server: begin, an end of the counted window, or end.
 type insideRequest struct {
+	Window    string
 	End       bool
 	Processes []string
 }
@@ -79,6 +94,8 @@ func serveInside(ctx context.Context, h *host.Host, socket string) error {
 		if err = json.NewDecoder(conn).Decode(&q); err == nil {
 			if why := c.reason(); why != "" {
 				err = errors.New(why)
+			} else if q.Window != "" {
+				c.Window(ctx, q.Window == windowFrom)
 			} else if q.End {
 				a.Counted, err = c.End(ctx, q.Processes)
 			} else {
@@ -137,7 +154,11 @@ func askInside(ctx context.Context, socket string, q insideRequest) (a insideAns
 
 // insideCounters implements bench.Counters in an environment. This program is put into
 // it, and its commands are jobs there.
-type insideCounters struct{ env bench.Environment }
+type insideCounters struct {
+	env bench.Environment
+	// window is why the ends of the counted window of a run are not known.
+	window locked.Value[error]
+}
 
 // insideProgram and insideSocket are in the environment's work folder.
 const (
@@ -145,13 +166,19 @@ const (
 	insideSocket  = "{work}/teescope.socket"
 )
 
-func countInside(ctx context.Context, env bench.Environment) (bench.Counters, error) {
+// countInside brings the job's files with this program, so that a guest is booted once for all.
+func countInside(ctx context.Context, env bench.Environment, job bench.Job) (bench.Counters, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &insideCounters{env: env}
-	_, err = env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "--version"}}, Files: []bench.File{{Name: "teescope", From: self, Exec: true}}})
+	programs := job.Programs
+	if name := job.Inside.Argv[0]; !strings.HasPrefix(name, "{") {
+		programs = append([]string{name}, programs...)
+	}
+	_, err = env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{insideProgram, "--version"}},
+		Files: append([]bench.File{{Name: "teescope", From: self, Exec: true}}, job.Files...), Programs: programs, Modules: job.Modules})
 	if err != nil {
 		return nil, fmt.Errorf("run teescope inside: %w", err)
 	}
@@ -168,6 +195,8 @@ func (c *insideCounters) do(ctx context.Context, args ...string) ([]byte, error)
 
 // Begin implements bench.Counters. An environment that was started again has no server.
 func (c *insideCounters) Begin(ctx context.Context) error {
+	*c.window.Lock() = nil
+	c.window.Unlock()
 	if _, err := c.do(ctx, "begin"); err == nil {
 		return nil
 	}
@@ -178,12 +207,25 @@ func (c *insideCounters) Begin(ctx context.Context) error {
 	return err
 }
 
-// Window implements bench.Counters: jobs with a load from outside are counted as a whole.
-func (c *insideCounters) Window(context.Context, bool) {}
+// Window implements bench.Counters.
+func (c *insideCounters) Window(ctx context.Context, begins bool) {
+	end := windowTo
+	if begins {
+		end = windowFrom
+	}
+	if _, err := c.do(ctx, end); err != nil {
+		*c.window.Lock() = err
+		c.window.Unlock()
+	}
+}
 
 // End implements bench.Counters.
 func (c *insideCounters) End(ctx context.Context, processes []string) (bench.Counted, error) {
 	var counted bench.Counted
+	defer c.window.Unlock()
+	if err := *c.window.Lock(); err != nil {
+		return counted, fmt.Errorf("the requests were not counted apart from the rest of the run: %w", err)
+	}
 	out, err := c.do(ctx, append([]string{"end", "--"}, processes...)...)
 	if err == nil {
 		err = json.Unmarshal(out, &counted)

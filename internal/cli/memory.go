@@ -4,6 +4,11 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
 )
 
 // floor is the memory limit of a monitor with an ordinary number of series.
@@ -24,3 +29,23 @@ func limitMemory() {
 
 // limitFor allows half of the live heap as garbage, and 32 MiB for stacks and the like.
 func limitFor(live uint64) int64 { return int64(max(floor, live+live/2+32<<20)) }
+
+// settle gives back what only the start needed: garbage such as the kernel's types, and the
+// pages of the program's file that were read for it. A page that is needed after all is mapped
+// again from the page cache.
+func settle() {
+	debug.FreeOSMemory()
+	b, err := host.Local().ReadFile("/proc/self/maps")
+	if err != nil {
+		return // it then stays as it is
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return
+	}
+	for _, m := range probe.ParseMappings(b) {
+		if m.Path == self && !m.Write { // nothing is lost that the file does not hold
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(m.Start), uintptr(m.End-m.Start), unix.MADV_DONTNEED)
+		}
+	}
+}

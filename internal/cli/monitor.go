@@ -11,13 +11,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/notify"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/result"
@@ -54,6 +57,7 @@ and serves the page. Findings go to the page, to the log, and to the receivers o
 	m.retention = duration(15 * 24 * time.Hour)
 	f.Var(&m.retention, "retention", "how long to keep samples (like 36h or 15d)")
 	f.DurationVar(&m.interval, "interval", 5*time.Second, "time between readings")
+	f.StringVar(&m.baseline, "memory-baseline", "", "`RESULT.json` of bench run memory, of an unprotected arm and this machine: explanations say what encrypting memory costs at most")
 	return c
 }
 
@@ -75,13 +79,15 @@ type monitor struct {
 	data      string
 	retention duration
 	interval  time.Duration
+	baseline  string
+	memory    []metric.Sample // what memory costs beside the baseline
 
 	store    *store.Store
 	analysis *findings.Engine
 	boards   *dashboards
-	costs    unitCosts
-	rounds   atomic.Int64 // readings stored
-	failing  atomic.Bool  // the last round could not be stored, and this was logged
+	costs    atomic.Pointer[unitCosts] // nil until they are known
+	rounds   atomic.Int64              // readings of all sources that were stored
+	failing  atomic.Bool               // the last round could not be stored, and this was logged
 }
 
 // budgetDesc lets rules and dashboards compare the cost with the budget.
@@ -91,6 +97,12 @@ var budgetDesc = &metric.Desc{Name: "teescope_budget_ratio", Kind: metric.Gauge,
 func (m *monitor) run(ctx context.Context, env Env) error {
 	if m.interval < 100*time.Millisecond {
 		return fmt.Errorf("--interval %v: want at least 100ms", m.interval)
+	}
+	if m.baseline != "" {
+		var err error
+		if m.memory, err = memoryBaseline(m.baseline, machine.Identify(m.host, protection(m.found))); err != nil {
+			return fmt.Errorf("--memory-baseline %w", err)
+		}
 	}
 	limitMemory()
 	opts := store.DefaultOptions()
@@ -103,6 +115,9 @@ func (m *monitor) run(ctx context.Context, env Env) error {
 		return err
 	}
 	m.store, m.platform.Interval = st, m.interval.Seconds()
+	if m.platform.Data, err = filepath.Abs(m.data); err != nil {
+		return errors.Join(err, st.Close())
+	}
 	return errors.Join(m.watch(ctx, env), st.Close())
 }
 
@@ -120,11 +135,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	if err := m.configure(m.config); err != nil {
 		return err
 	}
-	m.costs = m.calibrated(ctx, m.data)
 	m.open()
-	if err := m.drop(env, m.data); err != nil {
-		return err
-	}
 	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
 	ao.Absent = m.absent
 	m.analysis = findings.New(m.config.Analysis.rules(), st, ao)
@@ -139,6 +150,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	wo.History, wo.Silences, wo.Dashboards = m.history, m.silences, m.boards
 	wo.Overhead = m.overhead
+	wo.Processes = func(name string) ([]web.Process, error) { return running(m.host, name) }
 	wo.Explain = m.explain
 	wo.Changes, wo.Boxes = m.changes, m.boxes
 	archive := &result.Archive{Dir: filepath.Join(m.data, "results")}
@@ -147,22 +159,46 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	wo.Result = archive.Get
 	wo.Compare = func(ids []string) (*result.Experiment, error) { return sideBySide(archive, ids) }
 	wo.Prometheus = st.Handler()
+	pages := feed.New(feed.Options{Evaluate: st.Steps, Notes: st.Notes, Meter: m.host.Pages.Run, Now: m.host.Now})
+	defer pages.Close()
+	wo.Query = pages.Ask
 	wo.Page = page
 	wo.Ready = m.ready
 
 	fmt.Fprintf(env.Stdout, "teescope is watching %s (%s)\nTEE: %s\npage: %s/\n", orUnknown(m.platform.Hostname), m.platform.Kernel, badge(m.found), m.url())
-	work, stop := context.WithCancel(ctx)
-	done := make(chan struct{}, 4)
-	go func() { m.reload(work, m.reconfigure); done <- struct{}{} }()
-	go func() { m.govern(work); done <- struct{}{} }()
-	go func() { _ = m.engine.Run(work, m.interval, m.keep); done <- struct{}{} }()
-	go func() { _ = m.analysis.Run(work); done <- struct{}{} }()
-	err = m.serve(ctx, web.Handler(wo))
-	stop()
-	for range cap(done) {
-		<-done
+	work, stop := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	all.Go(func() { m.reload(work, m.reconfigure) })
+	all.Go(func() {
+		m.keep(m.engine.Collect(work))
+		if err := m.openKernel(work, env); err != nil {
+			stop(err)
+			return
+		}
+		all.Go(func() { m.govern(work) })
+		all.Go(func() { _ = m.analysis.Run(work) })
+		_ = m.engine.Run(work, m.interval, m.keep)
+	})
+	err = m.serve(work, web.Handler(wo))
+	stop(nil)
+	all.Wait()
+	if cause := context.Cause(work); ctx.Err() == nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(err, cause)
 	}
 	return err
+}
+
+// openKernel measures what events cost here, unless that is known, then opens the sources
+// that make them cost more, and gives up the capabilities that only this needed.
+func (m *monitor) openKernel(ctx context.Context, env Env) error {
+	costs := m.calibrated(ctx, m.data)
+	m.costs.Store(&costs)
+	if ctx.Err() != nil {
+		return nil
+	}
+	m.observer.openKernel()
+	settle()
+	return m.drop(env, m.data)
 }
 
 // reconfigure applies a configuration while the monitor runs, including windows, rules
@@ -202,7 +238,7 @@ func (m *monitor) configure(c config) error {
 // emitted reports whether anything here emits a metric: a source, the engine, the
 // store, a recording rule, or each scrape.
 func (m *monitor) emitted(name string) bool {
-	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {budgetDesc, unitCostDesc}} {
+	for _, list := range [][]*metric.Desc{probe.Metrics, store.Metrics, findingMetrics, notify.Metrics, {budgetDesc, unitCostDesc, memoryCostDesc}} {
 		if slices.ContainsFunc(list, func(d *metric.Desc) bool { return d.Name == name }) {
 			return true
 		}
@@ -238,7 +274,11 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 	add := func(s metric.Sample) { samples = append(samples, s) }
 	m.store.Collect(add)
 	m.collectFindings(add)
-	samples = m.costs.samples(append(samples, metric.Sample{Desc: budgetDesc, Value: float64(m.budget)}))
+	samples = append(samples, metric.Sample{Desc: budgetDesc, Value: float64(m.budget)})
+	if c := m.costs.Load(); c != nil {
+		samples = c.samples(samples)
+	}
+	samples = append(samples, m.memory...)
 	metric.SortByName(samples)
 	return samples
 }
@@ -268,7 +308,13 @@ func (m *monitor) ready() error {
 // absent returns why a metric has no series, from the state of its source.
 func (m *monitor) absent(name string) string {
 	if name == unitCostDesc.Name {
-		return m.costs.absent()
+		if c := m.costs.Load(); c != nil {
+			return c.absent()
+		}
+		return "it is being measured; this takes seconds"
+	}
+	if name == memoryCostDesc.Name {
+		return "no baseline is declared (--memory-baseline)"
 	}
 	idle := ""
 	for _, s := range m.engine.Status() {
@@ -311,7 +357,7 @@ func (m *monitor) overhead(ctx context.Context) (web.Overhead, error) {
 			o.CPU["commands"] = p.Value
 		}
 	}
-	for _, part := range []string{"userspace", "body", "dispatch"} {
+	for _, part := range []string{"userspace", "page", "body", "dispatch"} {
 		if _, ok := o.CPU[part]; !ok {
 			o.Missing[part] = "fewer than two readings in the last minute"
 			if why := m.absent("teescope_overhead_cpu_seconds_total"); why != "" {
@@ -373,7 +419,7 @@ func (d *duration) String() string {
 	if v := time.Duration(*d); v > 0 && v%(24*time.Hour) == 0 {
 		return strconv.Itoa(int(v/(24*time.Hour))) + "d"
 	}
-	return time.Duration(*d).String()
+	return brief(time.Duration(*d))
 }
 
 // Type names the value in the help text.

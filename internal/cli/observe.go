@@ -107,20 +107,30 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	return o, nil
 }
 
-// open attaches the sources and logs which of them lack something.
+// open opens the sources that do not work in the kernel.
 func (o *observer) open() {
-	o.engine = probe.Open(o.host, tee.Found(o.found), o.sources, o.filter)
+	o.engine = probe.New(o.host, tee.Found(o.found), o.sources, o.filter)
 	// If one source cannot be set as configured, for instance because its process has
 	// ended, the others still start.
-	if err := o.config.apply(o.engine, pattern(o.filter)); err != nil {
-		o.log.Warn("cannot apply the configuration to a source; the others go on", "error", oneLine(err))
-	}
+	o.warn(o.config.apply(o.engine, pattern(o.filter)))
+	o.warn(o.engine.Start(func(s *probe.Source) bool { return !s.InKernel() }))
+}
+
+// openKernel opens the others, and logs which sources lack something.
+func (o *observer) openKernel() {
+	o.warn(o.engine.Start((*probe.Source).InKernel))
 	o.engine.Look()
 	for _, st := range o.engine.Status() {
 		// What the hardware hides cannot be fixed; the page shows it.
 		if (st.State == probe.Unavailable || st.State == probe.Degraded) && !st.Blind {
 			o.log.Warn("source "+string(st.State), "source", st.Source.Name, "reason", st.Reason, "remedy", st.Remedy)
 		}
+	}
+}
+
+func (o *observer) warn(err error) {
+	if err != nil {
+		o.log.Warn("cannot apply the configuration to a source; the others go on", "error", oneLine(err))
 	}
 }
 
@@ -163,12 +173,13 @@ func (o *observer) reload(ctx context.Context, then func(config) error) {
 }
 
 // govern keeps the sources within the budget, and switches those that wait for
-// something, until ctx ends.
+// something, until ctx ends. Open pages do not use the sources' budget: looking at a
+// measurement must not coarsen it.
 func (o *observer) govern(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() { o.engine.Watch(ctx) })
-	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: ownCPU, CPUs: max(1, o.platform.CPUs), Idle: func() []float64 { return idleTime(o.host) }})
+	o.engine.Govern(ctx, probe.Budget{Share: float64(o.budget), Userspace: func() float64 { return ownCPU() - o.host.Pages.CPU().Seconds() }, CPUs: max(1, o.platform.CPUs), Idle: func() []float64 { return idleTime(o.host) }})
 }
 
 // idleTime is how long each CPU had nothing to do since boot in seconds (/proc/stat), or
@@ -227,6 +238,7 @@ func (o *observer) options(collect func(context.Context) []metric.Sample) web.Op
 		SetSource: o.set,
 		Ready:     func() error { return nil },
 		Loopback:  loopback(o.listener),
+		Meter:     o.host.Pages.Run,
 		Logger:    o.log,
 	}
 }

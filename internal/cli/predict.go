@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -25,8 +26,16 @@ type sweep struct {
 }
 
 // predict prints the predicted cost of each environment at a setting that was not
-// measured ("size=48MiB"), and the counters that follow the cost.
+// measured ("size=48MiB"), and the counters that follow the cost; or after a change of what
+// the TEE does ("transitions=0.1x").
 func predict(e *result.Experiment, setting string) (string, error) {
+	change, ok, err := explain.ParseChange(setting)
+	if err != nil {
+		return "", fmt.Errorf("--predict %s: %w", setting, err)
+	}
+	if ok {
+		return predictChange(e, change)
+	}
 	param, value, ok := strings.Cut(setting, "=")
 	if !ok {
 		return "", fmt.Errorf("--predict %q: want PARAM=VALUE, like size=48MiB", setting)
@@ -62,6 +71,32 @@ func predict(e *result.Experiment, setting string) (string, error) {
 		t.Wrap("  ", fmt.Sprintf("fitted to %d settings as %s (y: cost, x: setting); leaving one out, the fit misses it by %s", len(s.settings), p.Curve, metric.Percent(p.Error)))
 		for _, c := range s.follow(e) {
 			t.Wrap("  ", c)
+		}
+	}
+	return t.String(), nil
+}
+
+// predictChange prints the predicted costs after a change.
+func predictChange(e *result.Experiment, change explain.Change) (string, error) {
+	var t text
+	all := known.Predict(e, change, parameter)
+	if len(all) == 0 {
+		return "", fmt.Errorf("--predict %s: the result has no comparison; a cost needs two environments", change.Lever)
+	}
+	for _, p := range all {
+		about := strings.TrimSuffix(fmt.Sprintf("%s against %s, %s", p.Treatment, p.Baseline, p.Case), ", ")
+		if p.Refused != "" {
+			t.Wrap("", fmt.Sprintf("%s: no prediction: %s.", about, p.Refused))
+			continue
+		}
+		cost := metric.TimesOf(p.Cost.Value, p.Cost.Low, p.Cost.High)
+		if p.Bounds {
+			cost = "between " + metric.Times(p.Cost.Low) + " and " + metric.Times(p.Cost.High)
+		}
+		t.Wrap("", fmt.Sprintf("%s: predicted cost with %s of %s: %s; it was %s.", about, metric.Times(change.Factor), change.Lever, cost,
+			metric.TimesOf(p.Now.Value, p.Now.Low, p.Now.High)))
+		for _, a := range p.Assumes {
+			t.Wrap("  ", "assumes: "+a)
 		}
 	}
 	return t.String(), nil

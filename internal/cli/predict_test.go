@@ -82,6 +82,35 @@ func TestPredictCommand(t *testing.T) {
 	}
 }
 
+// TestPredictChange prints what a change of the TEE's events does; package explain has the numbers.
+func TestPredictChange(t *testing.T) {
+	v := func(x float64) *float64 { return &x }
+	e := ladder(func(float64) float64 { return 2 }, "1MiB")
+	e.Comparisons[0].CostLow, e.Comparisons[0].CostHigh = v(1.9), v(2.1)
+	for _, a := range []result.Attribution{
+		{Metric: "tee_process_cpu_seconds_total", Base: v(1e-3), Delta: 1e-3},
+		{Metric: "tee_sgx_process_enclave_faults_total", Base: v(0), Delta: 20, UnitCost: v(10e-6), Seconds: v(200e-6), Share: v(0.2)},
+	} {
+		a.Baseline, a.Treatment, a.Case, a.Counter = "native", "sgx", "size=1MiB", a.Metric
+		e.Attribution = append(e.Attribution, a)
+	}
+	got, err := predict(e, "enclave_faults=0.5x")
+	got = strings.Join(strings.Fields(got), " ")
+	if want := "sgx against native, size=1MiB: predicted cost with 0.5x of enclave_faults: 1.9x [1.81, 1.99]; it was 2x [1.9, 2.1]. assumes: one of faults on enclave memory costs as much as now, 10 µs (measured) assumes: faults on enclave memory are 20 % "; err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("said %q, %v; want %q", got, err, want)
+	}
+	got, err = predict(e, "epc=2x")
+	if want := "no prediction: pages loaded back into the EPC were not counted in both arms."; err != nil || !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
+		t.Errorf("said %q, %v", got, err)
+	}
+	if _, err = predict(e, "pages=2x"); err == nil || !strings.Contains(err.Error(), `"pages" is none of epc, transitions`) {
+		t.Errorf("error %v", err)
+	}
+	if _, err = predict(&result.Experiment{}, "epc=2x"); err == nil || !strings.Contains(err.Error(), "the result has no comparison") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestParameter(t *testing.T) {
 	for text, want := range map[string]float64{"4": 4, "0.5": 0.5, "-2": -2, "1e3": 1000, "4k": 4096, "4KiB": 4096, "2G": 2 << 30, "7B": 7, "1TiB": 1 << 40} {
 		if got, err := parameter(text); err != nil || got != want {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,7 +63,18 @@ func (p *progress) clear() {
 // round rounds a duration for a reader: to 10 s above a minute, otherwise to 1 s.
 func round(d time.Duration) string {
 	if d > time.Minute {
-		return d.Round(10 * time.Second).String()
+		return brief(d.Round(10 * time.Second))
 	}
-	return d.Round(time.Second).String()
+	return brief(d.Round(time.Second))
+}
+
+// brief is a duration without parts that are 0: "8m", not "8m0s".
+func brief(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }

@@ -19,7 +19,7 @@ func topCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Show what a running monitor sees now, by process, in the terminal",
-		Long: `Top asks a running monitor again and again and shows its open findings and a table
+		Long: `Top polls a running monitor and shows its open findings and a table
 of processes. Columns that this machine has no data for are left out; ~ marks an
 estimate from samples or from part of the events. Rates are means over the last
 15 seconds, or over the last minute if readings are further apart.

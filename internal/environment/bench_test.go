@@ -6,7 +6,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// BenchmarkWatch is what watching one run costs at its two ends.
+// BenchmarkWatch measures the cost of watching one run, at its two ends.
 func BenchmarkWatch(b *testing.B) {
 	w, err := Watch(host.Local())
 	if err != nil {
@@ -18,7 +18,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkCapture is what describing this machine costs.
+// BenchmarkCapture measures the cost of describing this machine.
 func BenchmarkCapture(b *testing.B) {
 	for b.Loop() {
 		Capture(host.Local(), nil)

@@ -19,9 +19,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// Paths are the patterns to give to the worker's mode capture: everything that this
-// package and the detectors of package tee/kinds read. "@cgroup/FILE" is the file of
-// that name in the worker's own cgroups and in those above them.
+// Paths returns the patterns for the worker's mode capture: everything that this package and the detectors of package
+// tee/kinds read. "@cgroup/FILE" is the file of that name in the worker's own cgroups and in those above them.
 func Paths() []string { return slices.Clone(paths) }
 
 var paths = strings.Fields(`
@@ -70,12 +69,11 @@ var paths = strings.Fields(`
 	@cgroup/cpuset.cpus
 `)
 
-// factsFile is where Unpack leaves what the worker learned by system calls, as
-// lines "name value".
+// factsFile is where Unpack stores what the worker learned by system calls, as lines "name value".
 const factsFile = "/.teescope-facts"
 
-// Limits of a capture. The worker truncates files at a MiB; the rest keeps a broken or
-// hostile environment from filling the disk.
+// The limits of a capture. The worker truncates files at a MiB; the others keep a broken or hostile environment from
+// filling the disk.
 const (
 	maxEntries = 100_000
 	maxBytes   = 256 << 20
@@ -112,9 +110,9 @@ type Contents struct {
 	Entries []Entry
 }
 
-// Parse reads the output of the worker's mode capture; its format is described there.
-// Text before the capture's first line is skipped, because a console also shows the
-// kernel's. A truncated or damaged capture is an error.
+// Parse reads the output of the worker's mode capture; its format is described there. It skips text before the
+// capture's first line, because a console also shows the kernel's messages. It fails on a truncated or damaged
+// capture.
 func Parse(capture []byte) (*Contents, error) {
 	c := &Contents{CPUID: map[[2]uint32][4]uint32{}, MSR: map[uint32]uint64{}, NoMSR: map[uint32]error{}, Facts: map[string]string{}}
 	seen := map[string]bool{}
@@ -247,7 +245,7 @@ func hexadecimal(s string, n int) ([]uint64, error) {
 	return out, nil
 }
 
-// errno turns a Linux error number into the error that it stands for.
+// errno returns the error of a Linux error number.
 func errno(s string) (error, error) {
 	n, err := strconv.ParseUint(s, 10, 12)
 	if err != nil || n == 0 {
@@ -288,9 +286,8 @@ func unescape(s string) ([]byte, error) {
 	return out, nil
 }
 
-// Unpack turns a capture into a machine that detectors and Capture read like the
-// one it was made on. Its tree lies in a folder of h, which the returned function
-// removes. Commands do not run on it, and what was not captured does not exist.
+// Unpack turns a capture into a machine that detectors and Capture read like the original. Its tree is in a folder of
+// h, which the returned function removes. Commands do not run on it, and anything not captured does not exist.
 //
 // The folder holds the machine's id in clear; only its hash goes into a document.
 func Unpack(h *host.Host, capture []byte) (*host.Host, func() error, error) {
@@ -318,7 +315,7 @@ func Unpack(h *host.Host, capture []byte) (*host.Host, func() error, error) {
 	return u, remove, nil
 }
 
-// host is the captured machine with its tree at root.
+// host returns the captured machine with its tree at root.
 func (c *Contents) host(h *host.Host, root string) *host.Host {
 	absent := func(what string) error {
 		return fmt.Errorf("%s on a captured machine: %w", what, errors.ErrUnsupported)
@@ -369,9 +366,8 @@ func (e Entry) unpack(u *host.Host) error {
 	return nil
 }
 
-// inside rewrites a link's target so that it leads to the same place of the
-// captured tree and nowhere else: as a path relative to the link's folder that
-// climbs no higher than the root, as if that were the real one.
+// inside rewrites a link's target so it leads to the same place of the captured tree and nowhere else: a path
+// relative to the link's folder that climbs no higher than root, as if that were the real one.
 func inside(link, target string) string {
 	dir := path.Dir(link)
 	if !path.IsAbs(target) {

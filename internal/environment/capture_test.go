@@ -130,7 +130,7 @@ func TestUnpack(t *testing.T) {
 			t.Errorf("%s exists: %t, %v", name, ok, err)
 		}
 	}
-	// What could not be read keeps its reason: neither there nor not there.
+	// An unreadable file keeps its reason: neither present nor absent.
 	if _, err := u.ReadFile("/sys/kernel/debug/swiotlb/io_tlb_nslabs"); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a forbidden file: %v", err)
 	}
@@ -154,8 +154,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackStaysInside lets links lead out of the folder in every way, and
-// looks for a file that lies beside it.
+// TestUnpackStaysInside lets links lead out of the folder in every way, and looks for a file next to it.
 func TestUnpackStaysInside(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
@@ -183,9 +182,8 @@ func TestUnpackStaysInside(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds captures that were damaged. What is taken must be safe to
-// unpack: absolute clean paths, none below another's link, links that stay
-// within the folder.
+// FuzzParse feeds damaged captures. Accepted ones must be safe to unpack: absolute clean paths, none below another's
+// link, links that stay within the folder.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(small))
 	f.Add([]byte("capture 1\nlink /a ../../etc\nfile /b x\nnomsr 0 10 2 No\nend 3\n"))

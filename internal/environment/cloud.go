@@ -5,8 +5,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// cloud fills in where a rented machine is hosted. The metadata service is not asked:
-// it may be unreachable and is not part of the measurement.
+// cloud fills in where a rented machine is hosted. It does not query the metadata service, which may be unreachable
+// and is not part of the measurement.
 func (s *scene) cloud() {
 	found, err := machine.FindCloud(s.Host)
 	if err != nil {

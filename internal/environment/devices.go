@@ -13,8 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// disks lists block devices with a size, except those that are only views of memory or
-// of files.
+// disks lists block devices with a size, except those that are only views of memory or of files.
 func (s *scene) disks() {
 	sizes, _ := s.Glob("/sys/block/*/size")
 	for _, f := range sizes {
@@ -56,9 +55,8 @@ func (s *scene) encrypted(layer, how string) {
 	s.Software.Encryption[layer] = how
 }
 
-// nics lists network interfaces with a device. Bridges and the host's ends of
-// containers' links come and go; they are listed only if there is nothing else, as
-// inside a container.
+// nics lists network interfaces with a device. Bridges and the host's ends of containers' links come and go; they are
+// listed only if there is nothing else, as inside a container.
 func (s *scene) nics() {
 	files, _ := s.Glob("/sys/class/net/*/mtu")
 	var virtual []result.NIC
@@ -145,10 +143,9 @@ func (s *scene) gpus() {
 	}
 }
 
-// GPUs reads the output of "nvidia-smi -q -x" and, if available, that of "nvidia-smi
-// conf-compute -f", which alone names the mode of confidential computing. Without it
-// the mode is "on" if protected memory is set aside, which requires it, and empty
-// otherwise.
+// GPUs parses the output of "nvidia-smi -q -x" and, if available, that of "nvidia-smi conf-compute -f", which alone
+// names the mode of confidential computing. Without it the mode is "on" if protected memory is set aside, which
+// requires it, and empty otherwise.
 func GPUs(smi, confCompute []byte) ([]result.GPU, error) {
 	log, err := tee.ParseNVIDIA(smi)
 	if err != nil {

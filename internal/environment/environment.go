@@ -98,9 +98,8 @@ func chosen(v string) string {
 	return v
 }
 
-// tee records what the detectors found. Only a guest's TEE protects what runs here. A
-// host's TEE is offered to others, and a process in an enclave does not see it, so for
-// these the launcher decides.
+// tee records the detected TEEs. Only a guest's TEE protects what runs here. A host's TEE protects its guests, and a
+// process in an enclave does not see it, so for these the launcher decides.
 func (s *scene) tee(detected []tee.Detection) {
 	t := &s.TEE
 	t.Type, t.Facts, t.Settings = "none", tee.Found(detected), map[string]string{}
@@ -137,8 +136,7 @@ func (s *scene) tee(detected []tee.Detection) {
 	}
 }
 
-// undetected looks for signs of protection that no detector can judge, so "none" is not
-// claimed if it is unknown.
+// undetected looks for signs of protection that no detector can judge, so the type is not "none" when it is unknown.
 func (s *scene) undetected() {
 	why := ""
 	if said := s.learned["cpuid"]; strings.Contains(said, "illegal") {

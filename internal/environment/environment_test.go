@@ -33,9 +33,8 @@ func captured(f *hosttest.Fixture) result.Environment {
 	return Capture(f.Host, tee.Detect(f.Host, kinds.All))
 }
 
-// TestCapture compares what is captured on each fixture with its want file, and
-// sees that nothing is empty without a reason, also while one of its files is
-// missing.
+// TestCapture compares the capture of each fixture with its want file, and checks that nothing is empty without a
+// reason, also while one of its files is missing.
 func TestCapture(t *testing.T) {
 	for _, path := range fixtures(t, "*") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -75,10 +74,10 @@ func rewrite(t *testing.T, path string, want []byte) {
 	}
 }
 
-// answers are fields where empty says something: no GPU, no swap, nothing encrypted.
+// answers are fields for which empty is an answer: no GPU, no swap, nothing encrypted.
 var answers = []string{"hardware.gpus", "hardware.swap_bytes", "software.encryption", "software.versions", "software.worker"}
 
-// explained fails where a field of the machine is empty and no reason is given.
+// explained fails if a field of the machine is empty without a reason.
 func explained(t *testing.T, when string, e *result.Environment) {
 	t.Helper()
 	var walk func(path string, v any)
@@ -150,7 +149,7 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
-// FuzzText feeds what files of the machine and tools say to the pure parsers.
+// FuzzText feeds the pure parsers with arbitrary text of files and tools.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"always [madvise] never", "6.12.41+deb", "<nvidia_smi_log><gpu/></nvidia_smi_log>"} {
 		f.Add(s)

@@ -13,7 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// scope says for what a field counts.
+// scope is what a field counts for.
 type scope uint8
 
 // The scopes, each within the one before: what Diff compares, what makes the
@@ -29,23 +29,20 @@ type property struct {
 	scope       scope
 }
 
-// properties are the fields of an environment that matter to a comparison, by
-// JSON path, sorted. This is the whole list; a field that is not here is free to
-// differ.
+// properties returns the fields of an environment that matter to a comparison, by JSON path, sorted. The list is
+// complete; any other field may differ.
 //
-// The class holds what makes a kind of machine: CPU, number of CPUs, memory,
-// hypervisor, instance type, TEE, GPUs, limits, series of the kernel. A history
-// goes on over two machines of one class.
+// The class holds what makes a kind of machine: CPU, number of CPUs, memory, hypervisor, instance type, TEE, GPUs,
+// limits, series of the kernel. A history continues across two machines of one class.
 //
-// The fingerprint adds what changes results on one machine and stays until
-// someone changes it: the machine itself, microcode, mitigations, kernel and its
-// command line, frequency policy, pages, swap, disks, interfaces, versions.
+// The fingerprint adds what changes results on one machine and stays until someone changes it: the machine itself,
+// microcode, mitigations, kernel and its command line, frequency policy, pages, swap, disks, interfaces, versions.
 //
-// Only compared are the subject and the digests of what ran: they change from
-// commit to commit while the environment stays the same.
+// Only compared are the subject and the digests of what ran: they change from commit to commit while the environment
+// stays the same.
 //
-// Left out are names (the arm's, its role), evidence (it holds register values
-// and times), what varies by itself (time to open, null run) and reasons.
+// Left out are names (the arm's, its role), evidence (it holds register values and times), what varies by itself
+// (time to open, null run) and reasons.
 func properties(e *result.Environment) []property {
 	var out []property
 	add := func(sc scope, path string, v any) {
@@ -128,6 +125,8 @@ func properties(e *result.Environment) []property {
 	add(fingerprinted, "software.page_cache_policy", sw.CachePolicy)
 	table(classed, "software.encryption", sw.Encryption)
 
+	add(fingerprinted, "network", e.Network)
+
 	cloud := result.Cloud{}
 	if e.Cloud != nil {
 		cloud = *e.Cloud
@@ -147,7 +146,7 @@ const step = 256 << 20
 
 func steps(n int64) int64 { return (n + step - 1) / step * step }
 
-// series is the first two numbers of a kernel's release.
+// series returns the first two numbers of a kernel's release.
 func series(release string) string {
 	part := strings.SplitN(release, ".", 3)
 	if len(part) < 2 {

@@ -13,7 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// filled is an environment in which every field has a value.
+// filled returns an environment in which every field has a value.
 func filled() result.Environment {
 	bits, open := 1e10, 2.5
 	return result.Environment{
@@ -35,14 +35,14 @@ func filled() result.Environment {
 			Limits: map[string]string{"cpus": "2"}, Versions: map[string]string{"fio": "3.33"}, Worker: map[string]string{"date": "2026"},
 			CachePolicy: "direct", Encryption: map[string]string{"storage": "dm-crypt"},
 		},
+		Network:     "loopback",
 		Cloud:       &result.Cloud{Provider: "aws", Region: "r", Zone: "z", InstanceType: "m6a.large"},
 		OpenSeconds: &open, NullSeconds: &result.Spread{Mean: 1},
 		Missing: map[string]string{},
 	}
 }
 
-// each calls do with a copy of an environment in which one value, by JSON path,
-// is another.
+// each calls do with a copy of an environment in which one value, by JSON path, differs.
 func each(t *testing.T, e result.Environment, do func(path string, e *result.Environment)) {
 	t.Helper()
 	b, err := json.Marshal(e)
@@ -92,8 +92,7 @@ func each(t *testing.T, e result.Environment, do func(path string, e *result.Env
 	walk("", tree, nil)
 }
 
-// TestScopes changes one field after the other and sees what notices. It is the
-// list of what counts for what, written a second time on purpose.
+// TestScopes changes one field after the other and checks the effect. It repeats the list of scopes on purpose.
 func TestScopes(t *testing.T) {
 	// Not by themselves part of a comparison.
 	free := []string{"env_id", "role", "tee.declared", "tee.evidence", "fingerprint", "fingerprint_class", "open_seconds", "null_run_seconds"}
@@ -156,7 +155,7 @@ func TestFreeRunning(t *testing.T) {
 			write(t, f, "proc/cpuinfo", strings.ReplaceAll(info, "cpu MHz		: ", "cpu MHz		: 1"))
 		}
 		if mem, err := f.Host.ReadString("/proc/meminfo"); err == nil {
-			// The kernel keeps a little more for itself after this boot.
+			// The kernel reserves a little more for itself after this boot.
 			write(t, f, "proc/meminfo", strings.Replace(mem, "MemTotal:       527950312 kB", "MemTotal:       527950100 kB", 1))
 		}
 		c := captured(f)
@@ -172,8 +171,8 @@ func TestFreeRunning(t *testing.T) {
 	}
 }
 
-// TestDiffLeavesOutTheUnknown: what one side could not read is not known to
-// differ; what one side has and the other lacks is.
+// TestDiffLeavesOutTheUnknown: a field that one side could not read is not known to differ; a field that one side has
+// and the other lacks differs.
 func TestDiffLeavesOutTheUnknown(t *testing.T) {
 	a, b := filled(), filled()
 	b.Hardware.Microcode, b.Missing["hardware.microcode"] = "", "hidden"
@@ -207,8 +206,7 @@ func TestDiffLeavesOutTheUnknown(t *testing.T) {
 	}
 }
 
-// TestHostIdentity: one machine, one name; another machine, another; the id
-// itself is not to be found.
+// TestHostIdentity: one machine, one name; another machine, another; the id itself does not appear.
 func TestHostIdentity(t *testing.T) {
 	f := hosttest.Open(t, "testdata/metal-sgx.txtar")
 	first := captured(f).Hardware.Serial

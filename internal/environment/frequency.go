@@ -12,7 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// most CPUs whose frequency is read at one time, if each needs a read.
+// most is the largest number of CPUs whose frequency is read at once, if each needs a read.
 const most = 8
 
 // speeds reads the frequency of the busy CPUs. Idle ones would show the governor's idle
@@ -21,15 +21,14 @@ type speeds struct {
 	*host.Host
 	files bool // scaling_cur_freq of each CPU; else /proc/cpuinfo for all
 	guest bool
-	every time.Duration // how often to look
+	every time.Duration // interval of the readings
 }
 
-// findSpeeds chooses the source, or says why there is none. On x86 both sources
-// are the mean of APERF/MPERF over the last tick where the CPU shows these
-// registers (kernel arch/x86/kernel/cpu/aperfmperf.c). Without them the "cpu MHz"
-// of /proc/cpuinfo is the calibrated clock of the time stamp counter: a constant
-// that says nothing of the run, and what virtual machines show. Elsewhere
-// scaling_cur_freq is what the cpufreq driver reads or last set.
+// findSpeeds chooses the source, or returns why there is none. On x86 both sources are the mean of APERF/MPERF over
+// the last tick if the CPU shows these registers (kernel arch/x86/kernel/cpu/aperfmperf.c). Without them the "cpu
+// MHz" of /proc/cpuinfo is the calibrated clock of the time stamp counter: a constant that says nothing about the
+// run, and the value that virtual machines show. On other architectures scaling_cur_freq is what the cpufreq driver
+// reads or last set.
 func findSpeeds(h *host.Host) (*speeds, string) {
 	text, _ := machine.ReadCPUInfo(h)
 	info := text.First().Map()
@@ -124,7 +123,7 @@ func (s *speeds) start(before map[int]times) *sampler {
 			case <-tick.C:
 				more()
 			case <-a.stop:
-				if len(all) == 0 { // a run of less than that
+				if len(all) == 0 { // a run shorter than that
 					more()
 				}
 				a.out <- all

@@ -12,7 +12,7 @@ import (
 
 const cpuDir = machine.CPUDir
 
-// cpu fills in what is known about the processors.
+// cpu fills in the known facts about the processors.
 func (s *scene) cpu() {
 	info, _ := machine.ReadCPUInfo(s.Host)
 	s.model(info)
@@ -26,7 +26,7 @@ func (s *scene) cpu() {
 func (s *scene) model(info machine.CPUInfo) {
 	hw, c := &s.Hardware, machine.IdentifyCPU(s.Host, info)
 	hw.CPUVendor, hw.CPUModel, hw.CPUFamily, hw.Microcode = c.Vendor, c.Model, c.Family, c.Microcode
-	// KVM's default when no revision is given.
+	// KVM's default if no revision is given.
 	if hw.Microcode == "0xffffffff" {
 		hw.Microcode = ""
 		s.miss("hardware.microcode", "the hypervisor hides the revision")

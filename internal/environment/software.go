@@ -25,7 +25,7 @@ func (s *scene) software() {
 		s.miss("software.hypervisor", "this architecture has no CPUID, and /sys/hypervisor/type does not exist")
 	}
 	sw.ClockSource = s.clock()
-	// As found by the harness. Replaced if a run drops or bypasses the cache.
+	// The harness's assumption. It is replaced if a run drops or bypasses the cache.
 	sw.CachePolicy = "as found"
 	sw.Limits = map[string]string{}
 	if g, err := machine.OwnCgroups(s.Host); err == nil {
@@ -42,7 +42,7 @@ func (s *scene) software() {
 	}
 }
 
-// libc is the environment's C library. The worker is static and does not use it.
+// libc returns the environment's C library. The worker is static and does not use it.
 func (s *scene) libc() string {
 	// "GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36."
 	if _, v, ok := strings.Cut(s.learned["libc"], "release version "); ok {
@@ -60,7 +60,7 @@ func (s *scene) libc() string {
 	return ""
 }
 
-// clock is the kernel's clock source.
+// clock returns the kernel's clock source.
 func (s *scene) clock() string {
 	const field = "software.clock_source"
 	v := s.text(field, "/sys/devices/system/clocksource/clocksource0/current_clocksource")

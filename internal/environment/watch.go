@@ -21,8 +21,7 @@ import (
 // that Linux has today (proc(5), sysconf(_SC_CLK_TCK)).
 const userHz = 100
 
-// fewTicks is how many clock ticks must have passed on all CPUs together before
-// shares of them mean anything.
+// fewTicks is the number of clock ticks on all CPUs together from which shares of them are meaningful.
 const fewTicks = 10
 
 // Watcher reads what disturbs a run, on the harness's machine. It serves one run at a
@@ -38,8 +37,8 @@ type Watcher struct {
 	sampler   *sampler
 }
 
-// Watch finds out what can be watched on h. Without CPU times, in /proc/stat, nothing
-// relevant can be, and it is an error.
+// Watch returns a watcher of what can be watched on h. It fails without CPU times in /proc/stat: nothing relevant
+// could be watched.
 func Watch(h *host.Host) (*Watcher, error) {
 	if _, err := readTimes(h); err != nil {
 		return nil, fmt.Errorf("watch for interference: %w", err)
@@ -51,13 +50,13 @@ func Watch(h *host.Host) (*Watcher, error) {
 	return w, nil
 }
 
-// Clock is the machine's current clock source, "" if the kernel does not say.
+// Clock returns the machine's current clock source, "" if the kernel does not state it.
 func (w *Watcher) Clock() string {
 	s, _ := w.h.ReadString("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 	return s
 }
 
-// reading is a counter's value, or why there is none.
+// reading is a counter's value, or why it is missing.
 type reading struct {
 	value float64
 	err   error
@@ -85,9 +84,9 @@ func (w *Watcher) Begin() {
 	}
 }
 
-// End reports what happened since Begin. own is the CPU time in seconds of what was run
-// on purpose (the workload, a load generator); the harness's own is known. The rest is
-// what others used, so the workload's time that own omits counts as foreign.
+// End reports what happened since Begin. own is the CPU time in seconds of everything run on purpose (the workload, a
+// load generator); the harness's own is known. The rest was used by others, so workload time missing from own counts
+// as foreign.
 func (w *Watcher) End(own float64) result.Interference {
 	i := result.Interference{Missing: map[string]string{}}
 	if w.before == nil {
@@ -120,7 +119,7 @@ func (w *Watcher) End(own float64) result.Interference {
 	} else {
 		i.Missing["memory_pressure_ratio"] = "no time has passed"
 	}
-	// Either one alone is a value; its omission is reported with it.
+	// Either one alone is a value; the missing one is reported with it.
 	const heat, quota = "throttle_events.thermal", "throttle_events.quota"
 	i.ThrottleEvents = since(heat, 1, before.overheat, after.overheat)
 	if n := since(quota, 1, before.quota, after.quota); i.ThrottleEvents == nil {
@@ -141,12 +140,12 @@ func (w *Watcher) End(own float64) result.Interference {
 	return i
 }
 
-// shares turns CPU times into the parts that were stolen and that others used.
+// shares splits CPU times into the parts that were stolen and that others used.
 func (w *Watcher) shares(i *result.Interference, before, after *snapshot, own float64) {
 	var all, busy, steal float64
 	for cpu, t := range after.times {
-		if was, ok := before.times[cpu]; ok { // else it came online during the run
-			// The kernel may show a little less than before (proc(5) of iowait).
+		if was, ok := before.times[cpu]; ok { // otherwise it came online during the run
+			// The kernel may report slightly less than before (proc(5) about iowait).
 			all += max(0, t.all-was.all)
 			busy += max(0, t.busy-was.busy)
 			steal += max(0, t.steal-was.steal)
@@ -263,7 +262,7 @@ func readTimes(h *host.Host) (map[int]times, error) {
 	return out, nil
 }
 
-// ownCPU is the CPU time of this process in seconds, without its children.
+// ownCPU returns the CPU time of this process in seconds, without its children.
 func ownCPU(h *host.Host) (float64, error) {
 	text, err := h.ReadString("/proc/self/stat")
 	if err != nil {
@@ -283,7 +282,7 @@ func ownCPU(h *host.Host) (float64, error) {
 	return float64(user+system) / userHz, nil
 }
 
-// swapped is the number of pages swapped in and out since boot.
+// swapped returns the number of pages swapped in and out since boot.
 func swapped(h *host.Host) (float64, error) {
 	text, err := h.ReadString("/proc/vmstat")
 	if err != nil {
@@ -307,8 +306,7 @@ func swapped(h *host.Host) (float64, error) {
 	return sum, nil
 }
 
-// stalled is the time in microseconds for which some task waited for memory
-// (Documentation/accounting/psi.rst).
+// stalled returns the time in microseconds for which some task waited for memory (Documentation/accounting/psi.rst).
 func stalled(h *host.Host) (float64, error) {
 	text, err := h.ReadString("/proc/pressure/memory")
 	if err != nil {
@@ -326,7 +324,7 @@ func stalled(h *host.Host) (float64, error) {
 	return 0, errors.New("parse /proc/pressure/memory: no line \"some\"")
 }
 
-// load is the average number of tasks that wanted a CPU over the last minute.
+// load returns the average number of tasks that wanted a CPU over the last minute.
 func load(h *host.Host) (float64, error) {
 	text, err := h.ReadString("/proc/loadavg")
 	if err != nil {

@@ -30,8 +30,7 @@ func write(t *testing.T, f *hosttest.Fixture, name, text string) {
 	}
 }
 
-// watched plays a run on a fixture: the files of before, then those of after,
-// ten seconds later.
+// watched plays a run on a fixture: the files before, then those after, ten seconds later.
 func watched(t *testing.T, fixture string, own float64, before, after map[string]string) result.Interference {
 	t.Helper()
 	f := hosttest.Open(t, fixture)
@@ -100,7 +99,7 @@ func TestInterference(t *testing.T) {
 		t.Errorf("missing: %v", i.Missing)
 	}
 
-	// More was run on purpose than the kernel saw: its ticks are coarse.
+	// More was run on purpose than the kernel counted: its ticks are coarse.
 	is(t, "foreign", watched(t, "testdata/metal-sgx.txtar", 60, idle, busy).ForeignCPU, 0)
 
 	hot := func(a, b string) map[string]string {
@@ -122,8 +121,8 @@ func with(ms ...map[string]string) map[string]string {
 	return out
 }
 
-// TestInterferenceMissing takes each source away or spoils it: null with a
-// reason, never 0, and the others stay.
+// TestInterferenceMissing removes or damages each source: its value is null with a reason, never 0, and the others
+// stay.
 func TestInterferenceMissing(t *testing.T) {
 	for _, tt := range []struct {
 		name, file, text string
@@ -185,7 +184,7 @@ func scaling(khz ...string) map[string]string {
 	return m
 }
 
-// TestFrequency: a reading of the CPU that worked, or null that says it is blind.
+// TestFrequency: a reading of the busy CPU, or null with the reason that it is blind.
 func TestFrequency(t *testing.T) {
 	const metal, guest = "testdata/metal-sgx.txtar", "testdata/guest-tdx-gcp.txtar"
 	virtual := map[string]string{"proc/cpuinfo": "processor : 0\ncpu MHz : 2000.5\nflags : aperfmperf hypervisor\n"}
@@ -216,8 +215,7 @@ func TestFrequency(t *testing.T) {
 	}
 }
 
-// TestFrequencyDuringRun reads more than once in a run, and takes readings of a
-// guest for what they are when they vary.
+// TestFrequencyDuringRun reads more than once in a run, and accepts a guest's readings if they vary.
 func TestFrequencyDuringRun(t *testing.T) {
 	f := hosttest.Open(t, "testdata/guest-nitro-aws.txtar")
 	speed := func(n int) {
@@ -244,7 +242,7 @@ func TestFrequencyDuringRun(t *testing.T) {
 	})
 }
 
-// TestBusyCPUs: those that worked half the time, else the busiest, at most eight.
+// TestBusyCPUs: those busy half the time, or else the busiest, at most eight.
 func TestBusyCPUs(t *testing.T) {
 	f := hosttest.Open(t, "testdata/cut-nothing.txtar")
 	var khz []string
@@ -300,7 +298,7 @@ func TestWatchHere(t *testing.T) {
 	}
 	before := runtime.NumGoroutine()
 	w.Begin()
-	w.Begin() // a run that was given up
+	w.Begin() // an abandoned run
 	cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)

@@ -53,8 +53,8 @@ func from(t *testing.T, capture []byte) result.Environment {
 	return e
 }
 
-// TestWorkerHere captures this machine through the worker and directly: both
-// must say the same but for what only the worker can know.
+// TestWorkerHere captures this machine through the worker and directly: both must be equal, except for what only the
+// worker can know.
 func TestWorkerHere(t *testing.T) {
 	out := output(t, exec.Command(worker(t, t.TempDir()), append([]string{"capture"}, Paths()...)...))
 	t.Logf("%d bytes", len(out))
@@ -83,9 +83,9 @@ func same(t *testing.T, got, want result.Environment) {
 	}
 }
 
-// TestWorkerOnFixtures runs the worker with a fixture as its root folder: what it
-// brings must read like the fixture itself. CPUID is the fixture's in both, since
-// the worker can only ask the real one, and so are commands, which it does not run.
+// TestWorkerOnFixtures runs the worker with a fixture as its root folder: its capture must read like the fixture
+// itself. CPUID is the fixture's in both, since the worker can only ask the real one, and so are commands, which it
+// does not run.
 func TestWorkerOnFixtures(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("changing the root folder needs root")
@@ -127,8 +127,7 @@ func outline(ds []tee.Detection) string {
 	return b.String()
 }
 
-// TestWorkerInSandbox captures gVisor, which has a kernel of its own and shows
-// little of the machine.
+// TestWorkerInSandbox captures gVisor, which has its own kernel and shows little of the machine.
 func TestWorkerInSandbox(t *testing.T) {
 	runsc, err := exec.LookPath("runsc")
 	if err != nil || os.Getuid() != 0 {
@@ -154,8 +153,7 @@ func TestWorkerInSandbox(t *testing.T) {
 	}
 }
 
-// TestWorkerUnprivileged asks for what only root may read: an error that names
-// permission, not a file that does not exist.
+// TestWorkerUnprivileged asks for files that only root may read: the error names permission, not a missing file.
 func TestWorkerUnprivileged(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("dropping privileges needs root")
@@ -226,7 +224,7 @@ func TestWorkerOnLargeAndOddFiles(t *testing.T) {
 	}
 }
 
-// TestWorkerInCgroup runs the worker below limits that the kernel knows of.
+// TestWorkerInCgroup runs the worker under limits of the kernel.
 func TestWorkerInCgroup(t *testing.T) {
 	for _, l := range []struct{ name, dir, file, value, want string }{
 		{"memory_bytes", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "268435456", "268435456"},

@@ -48,13 +48,13 @@ func TestAmounts(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	before := Tree{Per: "second", Rows: []Row{
-		{ID: "own", Title: "own computing", Time: Amount{0.5, 0.4, 0.6}},
+		{ID: "own", Title: "user code", Time: Amount{0.5, 0.4, 0.6}},
 		{ID: SmallCalls, Title: "2 other system calls", Time: exactly(0.003), Rows: []Row{
 			{ID: "syscall:read", Time: exactly(0.001)}, {ID: "syscall:write", Time: exactly(0.002)}}},
 	}, Unexplained: Amount{0.01, -0.1, 0.1}}
 	after := Tree{Per: "second", Rows: []Row{
 		{ID: "syscall:read", Title: "read", Time: Amount{0.3, 0.2, 0.4}},
-		{ID: "own", Title: "own computing", Time: Amount{0.45, 0.35, 0.55}},
+		{ID: "own", Title: "user code", Time: Amount{0.45, 0.35, 0.55}},
 	}, Unexplained: Amount{0.02, -0.1, 0.1}}
 	got, err := Diff(before, after)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestDiff(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("differences are\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	// Of a call that is in one tree alone the clock saw nothing in the other: what few samples take is no change.
+	// The clock sampled nothing of a call that is in one tree only: the worth of a few samples is no change.
 	before.Unseen.CPU, after.Unseen.CPU = counted(0, 0.08), counted(0, 0.08)
 	after.Rows = append(after.Rows, Row{ID: "interrupts", Part: Kernel, Time: counted(1, 0.08)}, Row{ID: "faults", Part: Kernel, Time: counted(12, 0.08)})
 	if got, err = Diff(before, after); err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// blind says what could not be seen, and what the tree leaves out.
+// blind lists what could not be measured and what the tree leaves out.
 func (l *Ledger) blind(t Tree) []string {
 	out := []string{}
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !l.has(CPUSamples) {
-		say("The sampling clock did not see this process: calls and faults are known by their price alone, and the process's own computing is in the unexplained rest.")
+		say("The sampling clock did not see this process: calls and faults are known by their price alone, and user code is in the unexplained rest.")
 	} else if l.tick["cpu"] <= 0 {
 		say("The sampling clock's interval was not stored: intervals leave out that there are few samples.")
 	}
@@ -25,10 +25,13 @@ func (l *Ledger) blind(t Tree) []string {
 		say("System calls are not calibrated on this machine: entering the kernel is not separated from the calls' own work.")
 	}
 	if _, ok := l.unit("syscall_unseen"); !ok && l.has(CPUSamples) && l.has(CallCount) {
-		say("The part of each call that the sampling clock takes for own computing is not calibrated: calls are shown slightly too small.")
+		say("The part of each call that the sampling clock takes for user code is not calibrated: calls are shown slightly too small.")
 	}
 	if _, ok := l.unit("fault_unseen"); !ok && l.has(CPUSamples) && l.faultRate() > 0 {
-		say("The part of each page fault that the sampling clock takes for own computing is not calibrated: page faults are shown slightly too small.")
+		say("The part of each page fault that the sampling clock takes for user code is not calibrated: page faults are shown slightly too small.")
+	}
+	if l.repriced {
+		say("What events cost was calibrated anew in this window, as after another kernel or microcode: prices are means of the old and the new ones. Ask about a window since then.")
 	}
 	if !l.has(CallCount) {
 		say("System calls were not counted: calls have no rate and no unit cost.")
@@ -37,6 +40,9 @@ func (l *Ledger) blind(t Tree) []string {
 		if slices.Contains([]string{"syscalls", "switches", "faults"}, source) {
 			say("Source %s counted %s of the time, to stay within the budget: its rates are estimates.", source, metric.Percent(l.coverage[source]))
 		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(l.hiddenSources)) {
+		say("Source %s saw nothing, so its rows are missing, not zero: %s.", source, l.hiddenSources[source])
 	}
 	asleep := with("state", "sleep")
 	slept := l.total(WaitSamples, asleep)
@@ -55,9 +61,9 @@ func (l *Ledger) blind(t Tree) []string {
 	return out
 }
 
-// mostMissing is the part of a window's readings that must be there for rates to be
-// printed without a remark; some minutes have one reading more than others.
+// mostMissing is the share of a window's readings below which rates get a remark. Some minutes have one reading more
+// than others.
 const mostMissing = 0.9
 
-// leastSteal is the share of CPU time that a host may take without a remark.
+// leastSteal is the share of CPU time taken by the host above which rates get a remark.
 const leastSteal = 0.01

@@ -9,12 +9,12 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// stormRate is how often a call must be made to be a storm. Below it there are few
-// calls that take long, which is another thing.
+// stormRate is the rate from which a call is a storm. Below it there are few calls that take long, which is another
+// problem.
 const stormRate = 1000 // 1/s
 
 // Queueing is the name of the rule about threads that wait for a free CPU.
-const Queueing = "pressure"
+const Queueing = "cpu_starvation"
 
 // judge gives a row its cause and advice.
 func (l *Ledger) judge(r *row, contended bool) {
@@ -23,9 +23,9 @@ func (l *Ledger) judge(r *row, contended bool) {
 	}
 	c := l.cause(r.event, Circumstances{
 		Contended: contended,
-		// What entering takes is not known where it is not calibrated.
+		// Without calibration the cost of entering is unknown.
 		Entering: len(r.Rows) > 0 && r.Rows[0].Time.Value >= r.Time.Value/2,
-		// Where none were counted, the time in it speaks for it.
+		// If no events were counted, the time in them is enough evidence.
 		Rare:   r.Rate != nil && r.Rate.Value < stormRate,
 		Paging: l.paging(),
 	})
@@ -39,22 +39,29 @@ func (l *Ledger) judge(r *row, contended bool) {
 type FoundCause struct {
 	Rule  string `json:"rule"`
 	Title string `json:"title"` // a sentence with the number
-	Share Amount `json:"share"` // of the active time; of waiting for a CPU, of both together
+	Share Amount `json:"share"` // of the active time
 	// Rows are the ids of the tree's rows that it is made of.
 	Rows   []string `json:"rows"`
 	Advice string   `json:"advice"` // what to do about it
 }
 
-// leastShare is the share of the active time below which a cause is none.
+// leastShare is the smallest share of the active time for a cause.
 const leastShare = 0.05
 
-// leastQueued is the share of waiting for a CPU, in it and the active time, from
-// which it is a cause: on a machine that is well used threads wait for each other.
+// leastQueued is that share for waiting for a CPU. It is higher because threads always wait for each other on a well
+// used machine.
 const leastQueued = 0.25
 
-// Found are the causes that a tree's rows speak for, the largest first. A storm is
-// one of a single call; other causes are the sum of their rows. Waiting for a CPU
-// comes after them, as it is not the process's own doing.
+// least returns the share from which a cause counts.
+func (f FoundCause) least() float64 {
+	if f.Rule == Queueing {
+		return leastQueued
+	}
+	return leastShare
+}
+
+// Found returns the causes that a tree's rows indicate, the largest first. A storm is of a single call; other causes
+// are the sum of their rows.
 func (k *Catalog) Found(t Tree) []FoundCause {
 	out := []FoundCause{}
 	key := map[string]int{}
@@ -81,20 +88,12 @@ func (k *Catalog) Found(t Tree) []FoundCause {
 	for name, i := range key {
 		out[i].Title = t.sentence(k.named(out[i].Rule), lead[name], out[i].Share)
 	}
-	out = slices.DeleteFunc(out, func(f FoundCause) bool { return f.Share.Value < leastShare })
+	out = slices.DeleteFunc(out, func(f FoundCause) bool { return f.Share.Value < f.least() })
 	slices.SortStableFunc(out, func(a, b FoundCause) int { return cmp.Compare(b.Share.Value, a.Share.Value) })
-	if queued := t.Queued.shareBeside(t.Active); queued.Value >= leastQueued {
-		f := FoundCause{Rule: Queueing, Share: queued, Rows: []string{},
-			Title: fmt.Sprintf("%s waits for a free CPU %s of the time in which it has work.", t.Subject, queued.percent())}
-		if c := k.named(Queueing); c != nil {
-			f.Advice = c.Remedy
-		}
-		out = append(out, f)
-	}
 	return out
 }
 
-// sentence says what a cause takes of a process's time.
+// sentence states a cause's share of a process's time.
 func (t Tree) sentence(c *Cause, lead Row, share Amount) string {
 	often := ""
 	if lead.Rate != nil {

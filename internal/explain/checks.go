@@ -5,13 +5,11 @@ import (
 	"strings"
 )
 
-// bookkeeping is the part by which two accounts of the same time may differ: the
-// scheduler books a thread's time when it leaves its CPU, and the clock sees it at
-// its ticks.
+// bookkeeping is the relative difference allowed between two accounts of the same time: the scheduler books a
+// thread's time when it leaves its CPU, and the clock samples it at its ticks.
 const bookkeeping = 0.03
 
-// stolenShare is the part of CPU time that the host took, beside what it left; 0
-// where it is not known.
+// stolenShare returns the CPU time taken by the host, relative to the time it left; 0 if it is unknown.
 func (l *Ledger) stolenShare() float64 {
 	if !(l.stolen > 0 && l.stolen < 1) {
 		return 0
@@ -19,8 +17,8 @@ func (l *Ledger) stolenShare() float64 {
 	return l.stolen / (1 - l.stolen)
 }
 
-// checks compare what is explained with what was measured otherwise. A check that
-// fails is the explanation's fault, not the process's, and is shown with it.
+// checks compares the explained time with independent measurements. A failed check is a fault of the explanation, not
+// of the process, and is shown with it.
 func (l *Ledger) checks(rows []row) []Check {
 	out := []Check{}
 	add := func(holds bool, explained, measured Amount, format string, args ...any) {
@@ -28,7 +26,7 @@ func (l *Ledger) checks(rows []row) []Check {
 	}
 	if l.has(CPUSamples) && l.has(CPUAccount) {
 		clock, account := l.sampled("cpu", l.total(CPUSamples, everything)), l.rated("switches", l.alone(CPUAccount))
-		// The clock ticks while a host has taken the CPU, and the scheduler may know that time and leave it out.
+		// The clock ticks while the host has taken the CPU. The scheduler may know that time and leave it out.
 		slack := (bookkeeping + l.stolenShare()) * account.Value
 		add(clock.overlaps(around(account.Value, account.below()+slack, account.above()+slack)), clock, account,
 			"CPU time by the sampling clock, against the scheduler's own account")
@@ -46,6 +44,10 @@ func (l *Ledger) checks(rows []row) []Check {
 				add(false, entry, row.Time, "entering and leaving %s at its price, against the time measured in it", name)
 			}
 		}
+		if row.ID == "transitions" && row.Unit != nil && l.has(CPUSamples) {
+			user := l.sampled("cpu", l.total(CPUSamples, with("mode", "user")))
+			add(row.Time.Low <= user.High, row.Time, user, "calls into and out of enclaves at their price, against the time sampled outside the kernel")
+		}
 		if row.ID == "faults" {
 			for _, part := range row.Rows {
 				taken = taken.plus(part.Time)
@@ -56,15 +58,15 @@ func (l *Ledger) checks(rows []row) []Check {
 		}
 	}
 	if !l.has(CPUSamples) {
-		return out // prices are all there is: nothing to compare them with
+		return out // only prices, nothing to compare them with
 	}
-	if driver := exactly(max(0, l.alone(EnclaveFaults))).times(l.faultTime); driver.Value > 0 {
+	if driver := l.counts(EnclaveFaults, max(0, l.alone(EnclaveFaults))).times(l.faultTime); driver.Value > 0 {
 		sampled := l.sampled("cpu", l.total(CPUSamples, with("mode", "fault")))
 		add(driver.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, driver, sampled, "faults on enclave memory by the SGX driver's clock, against the time sampled in page faults")
 	}
-	if bounced := exactly(l.total(ProcessBounceTime, everything)); bounced.Value > 0 {
+	if bounced := l.counts(ProcessBounceTime, l.total(ProcessBounceTime, everything)); bounced.Value > 0 {
 		sampled := l.sampled("cpu", l.total(CPUSamples, func(e Event) bool { return e.Label("mode") != "user" }))
-		add(bounced.Value <= (1+bookkeeping+l.stolenShare())*sampled.High, bounced, sampled, "bounce buffers in its own calls by their clock, against the time sampled in the kernel")
+		add(bounced.Low <= (1+bookkeeping+l.stolenShare())*sampled.High, bounced, sampled, "bounce buffers in its own calls by their clock, against the time sampled in the kernel")
 	}
 	kernel = kernel.plus(l.sampled("cpu", l.total(CPUSamples, func(e Event) bool {
 		return unattributed(e) || e.Label("mode") == "kernel" && inRegion(e)

@@ -11,8 +11,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// Compared is the tree of a comparison: what an operation takes longer in the
-// treatment than in the baseline, from the rows that the document keeps.
+// Compared returns the tree of a comparison: the additional time of an operation in the treatment, from the rows in
+// the document.
 func (k *Catalog) Compared(e *result.Experiment, c *result.Comparison) Tree {
 	if k == nil {
 		k = &Catalog{}
@@ -61,13 +61,19 @@ func (k *Catalog) Compared(e *result.Experiment, c *result.Comparison) Tree {
 		share := t.Unexplained.scaled(1 / t.Active.Value)
 		t.UnexplainedShare = Amount{rest, min(rest, share.Low, share.High), max(rest, share.Low, share.High)}
 	}
+	if rest < -leastOvershoot {
+		t.Blind = append(t.Blind, fmt.Sprintf("The rows explain %s of the difference: a count or a price is too high, or something that became less is not counted.", metric.Percent(1-rest)))
+	}
 	return t
 }
+
+// leastOvershoot is the smallest share explained beyond the whole that gets a remark.
+const leastOvershoot = 0.05
 
 // SmallCounters is the id of the row of a comparison's counters that explain little.
 const SmallCounters = "counters"
 
-// foldCounters puts the counters that explain little into one row, the last.
+// foldCounters moves the counters that explain little into one row, the last.
 func foldCounters(rows []Row) []Row {
 	var out []Row
 	other := Row{ID: SmallCounters, Part: Kernel}
@@ -86,7 +92,7 @@ func foldCounters(rows []Row) []Row {
 	return append(out, other)
 }
 
-// Trees are those of a document's primary comparisons.
+// Trees returns the trees of a document's primary comparisons.
 func (k *Catalog) Trees(e *result.Experiment) []Tree {
 	out := []Tree{}
 	for i := range e.Comparisons {
@@ -97,14 +103,14 @@ func (k *Catalog) Trees(e *result.Experiment) []Tree {
 	return out
 }
 
-// RowsOf are the rows of a comparison.
+// RowsOf returns the rows of a comparison.
 func RowsOf(all []result.Attribution, c *result.Comparison) []result.Attribution {
 	return slices.DeleteFunc(slices.Clone(all), func(a result.Attribution) bool {
 		return a.Baseline != c.Baseline || a.Treatment != c.Treatment || a.Case != c.Case
 	})
 }
 
-// compared is the row of an attribution, without its share.
+// compared returns the row of an attribution, without its share.
 func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 	ev := eventOf(a)
 	r := Row{ID: a.Counter, Title: ev.Title(), Part: Kernel, Cause: a.Cause, Reason: a.Reason, TEE: ev.tee()}
@@ -160,7 +166,7 @@ func (k *Catalog) compared(e *result.Experiment, a *result.Attribution) Row {
 	return r
 }
 
-// extent is an amount with its bounds where both are there.
+// extent returns an amount, with its bounds if both are known.
 func extent(v float64, low, high *float64) Amount {
 	if low == nil || high == nil {
 		return exactly(v)
@@ -168,7 +174,7 @@ func extent(v float64, low, high *float64) Amount {
 	return Amount{v, min(v, *low), max(v, *high)}
 }
 
-// product is a difference, which may be negative, times a price.
+// product returns a difference, which may be negative, times a price.
 func product(a, each Amount) Amount {
 	if a.Value < 0 {
 		p := Amount{-a.Value, -a.High, -a.Low}.times(each)
@@ -177,7 +183,7 @@ func product(a, each Amount) Amount {
 	return a.times(each)
 }
 
-// Title is the event in words.
+// Title returns the event in words.
 func (e Event) Title() string {
 	switch {
 	case e == costlierCalls:

@@ -24,9 +24,8 @@ type Difference struct {
 // Unexplained is the id of the difference between what two trees leave unexplained.
 const Unexplained = "unexplained"
 
-// Diff puts two trees side by side, the largest change first and what is unexplained
-// last. Trees per second and per request have no difference: they are refused, and so
-// are trees of which one holds measured times and the other prices alone.
+// Diff compares two trees row by row, the largest change first and the unexplained rest last. It fails if one tree is
+// per second and the other per request, and if one has measured times and the other only prices.
 func Diff(before, after Tree) ([]Difference, error) {
 	if before.Per != after.Per {
 		return nil, refuse("one tree is per %s, the other per %s: ask for both alike", before.Per, after.Per)
@@ -63,8 +62,7 @@ func Diff(before, after Tree) ([]Difference, error) {
 	return out, nil
 }
 
-// apart takes those calls out of the row of small ones that are rows of their own
-// in the other tree.
+// apart takes calls out of the row of small ones if they have their own rows in the other tree.
 func apart(rows, other []Row) []Row {
 	var out []Row
 	for _, row := range rows {

@@ -13,11 +13,11 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Arms are two arms of an experiment that are compared.
+// Arms are two arms of an experiment to compare.
 type Arms struct {
 	Case        string
 	Base, Treat *result.Environment
-	// Pairs are the runs in use. Unpaired arms have one side nil in each.
+	// Pairs are the runs in use. In unpaired arms, each pair has one nil side.
 	Pairs    []Pair
 	Unpaired bool
 }
@@ -25,25 +25,25 @@ type Arms struct {
 // Pair is a run of either arm.
 type Pair struct{ Base, Treat *result.Run }
 
-// difference is how the counts of a difference came about.
+// difference is the data behind the counts of a difference.
 type difference struct {
 	was     map[Event]float64 // per operation of the baseline
-	spread  map[Event]Amount  // what lies behind counted, where pairs are enough for an interval
-	partial map[Event]bool    // the counter sees only a part of the workload, or others too
-	// uncalibrated says why a unit cost is not there, "" where nothing says it.
+	spread  map[Event]Amount  // the interval of counted, if there are enough pairs for one
+	partial map[Event]bool    // the counter sees only part of the workload, or other programs too
+	// uncalibrated is why a unit cost is missing, "" if unknown.
 	uncalibrated string
-	// costlier is by how much more a system call costs in the treatment; nil where it
-	// does not, or is not known. Hidden: the treatment's calls are not seen.
+	// costlier is the additional cost of a system call in the treatment; nil if there is none or it is unknown.
+	// Hidden: the treatment's calls are not counted.
 	costlier *Amount
 	hidden   bool
 }
 
-// timed reports whether a counter is a part of a histogram.
+// timed reports whether a counter is part of a histogram.
 func timed(e Event) bool {
 	return slices.ContainsFunc(Timed, func(name string) bool { return e.Metric == name+"_sum" || e.Metric == name+"_count" })
 }
 
-// mean is what one event of a histogram took over all runs, 0 where there was none.
+// mean returns the mean time of one event of a histogram over all runs, 0 without events.
 func mean(histogram string, runs []map[Event]operation) float64 {
 	var sum, n float64
 	for _, run := range runs {
@@ -56,13 +56,12 @@ func mean(histogram string, runs []map[Event]operation) float64 {
 	return sum / n
 }
 
-// Difference lists for every counter by how much two arms differ per operation: the
-// median over the pairs (of unpaired arms, the difference of medians), with what that
-// is at its price, the largest first. A counter that one arm did not give, or that
-// sees nothing of the workload, makes no row: absent, never 0.
+// Difference lists for every counter the difference of two arms per operation: the median over the pairs, or for
+// unpaired arms the difference of medians. Each has its cost at the counter's price, and the largest comes first. A
+// counter that one arm lacks, or that sees nothing of the workload, makes no row: absent, never 0.
 //
-// What a price explains is a part of the CPU time that an operation takes longer, and
-// of the time in which its threads wait for locks and disks, which is measured.
+// A price explains part of the additional CPU time of an operation, and of the time in which its threads wait for
+// locks and disks, which is measured.
 func (k *Catalog) Difference(costs *result.UnitCosts, a Arms) []result.Attribution {
 	l := k.between(costs, a)
 	var out []result.Attribution
@@ -92,7 +91,7 @@ func (k *Catalog) Difference(costs *result.UnitCosts, a Arms) []result.Attributi
 	return out
 }
 
-// weight is the time that a row is about; rows without a price come after all.
+// weight returns the time of a row; rows without a price sort last.
 func weight(a *result.Attribution) float64 {
 	if a.Seconds == nil {
 		return -1
@@ -100,7 +99,7 @@ func weight(a *result.Attribution) float64 {
 	return math.Abs(*a.Seconds)
 }
 
-// moved is a difference beside what both arms have, between 0 and 1.
+// moved returns a difference relative to the sum of both arms, between 0 and 1.
 func moved(a *result.Attribution) float64 {
 	if most := max(math.Abs(*a.Base), math.Abs(*a.Base+a.Delta)); most > 0 {
 		return math.Abs(a.Delta) / most
@@ -142,7 +141,7 @@ func (k *Catalog) between(costs *result.UnitCosts, a Arms) *Ledger {
 	return l
 }
 
-// compare counts by how much the arms differ in an event.
+// compare adds the difference of the arms in an event.
 func (l *Ledger) compare(e Event, bases, treats []map[Event]operation, unpaired bool) {
 	var base, treat, deltas []float64
 	for i := range bases {
@@ -159,7 +158,7 @@ func (l *Ledger) compare(e Event, bases, treats []map[Event]operation, unpaired 
 		}
 	}
 	if len(base) == 0 || len(treat) == 0 {
-		return // beside no total, what an arm does not name is not known
+		return // without a total, an event that an arm does not name is unknown
 	}
 	if unpaired {
 		deltas = []float64{stats.Median(treat) - stats.Median(base)}
@@ -174,17 +173,16 @@ func (l *Ledger) compare(e Event, bases, treats []map[Event]operation, unpaired 
 	}
 }
 
-// mostSeen is the part of an environment's system calls up to which the machine's kernel is
-// taken to have none of them, and what it had to be those of the environment itself.
+// mostSeen is the largest share of an environment's system calls at which the machine's kernel is assumed to count
+// none of them; at 1 minus this share it is assumed to count them all.
 const mostSeen = 0.05
 
-// costlierCalls is the event of the calls of both arms, which cost more in one.
+// costlierCalls is the event of calls that both arms make and that cost more in one.
 var costlierCalls = event(CallCount, "each", "dearer")
 
-// compareCalls adds the calls that cost more in the treatment than in the baseline, or
-// less, where that was measured and is no spread. Where the treatment's calls are not
-// seen it is assumed that it makes those of the baseline; what is seen of it is then
-// part of what they cost.
+// compareCalls adds the calls that cost more, or less, in the treatment than in the baseline, if that was measured
+// and exceeds the spread. If the treatment's calls are not counted, it is assumed to make the baseline's calls; the
+// calls that are counted are then part of their cost.
 func (l *Ledger) compareCalls(a Arms) {
 	total := event(CallCount)
 	delta, counted := l.counted[total]
@@ -192,7 +190,7 @@ func (l *Ledger) compareCalls(a Arms) {
 	switch {
 	case !counted, base == nil, treat == nil:
 		return
-	case sameEnvironment(a.Base, a.Treat): // what differs is what else ran while each was measured
+	case sameEnvironment(a.Base, a.Treat): // the difference is other load during the measurements
 		return
 	case base.Seen < 1-mostSeen, base.Low <= treat.High && treat.Low <= base.High:
 		return
@@ -202,7 +200,7 @@ func (l *Ledger) compareCalls(a Arms) {
 	made := l.was[total] + delta
 	hidden := treat.Seen <= mostSeen
 	if hidden && delta > 0 {
-		return // the kernel sees more calls than the baseline makes: the worker's calls go another way than the workload's
+		return // the kernel counts more calls than the baseline makes: the worker's calls take another path than the workload's
 	}
 	if hidden {
 		made = l.was[total]
@@ -215,8 +213,8 @@ func (l *Ledger) compareCalls(a Arms) {
 	l.counted[costlierCalls], l.was[costlierCalls], l.partial[costlierCalls] = made, 0, l.partial[total]
 }
 
-// sameEnvironment reports whether two arms differ in nothing that could change what a
-// system call costs: not in the launcher and its parameters, nor in what was captured.
+// sameEnvironment reports whether two arms are equal in everything that could change the cost of a system call: the
+// launcher, its parameters, and the captured environment.
 func sameEnvironment(a, b *result.Environment) bool {
 	return a.Launcher == b.Launcher && maps.Equal(a.Params, b.Params) && a.Fingerprint != "" && a.Fingerprint == b.Fingerprint
 }
@@ -226,8 +224,8 @@ func waiting(e Event) bool {
 	return e.Metric == WaitSamples && (e.Label("state") == "lock" || e.Label("state") == "disk")
 }
 
-// longer is by how much longer an operation takes, on CPUs and waiting, and how long
-// it took in the baseline; NaN where its CPU time was not counted.
+// longer returns the additional time of an operation, on CPUs and waiting, and its time in the baseline; NaN if its
+// CPU time was not counted.
 func (l *Ledger) longer() (delta, was float64) {
 	cpu := event(CPUAccount)
 	if _, ok := l.counted[cpu]; !ok {
@@ -242,12 +240,11 @@ func (l *Ledger) longer() (delta, was float64) {
 	return delta, was
 }
 
-// leastChange is the part by which the time of an operation must differ to be
-// divided among causes: shares of less are shares of noise.
+// leastChange is the smallest relative change of an operation's time that is divided among causes: shares of less are
+// shares of noise.
 const leastChange = 0.02
 
-// explain fills in what a row is at its price, its share and its cause, or says what
-// is missing.
+// explain fills in a row's cost, share and cause, or the reason why they are missing.
 func (l *Ledger) explain(a *result.Attribution, e Event) {
 	if l.partial[e] {
 		a.Reason = "the counter sees only part of the workload, or others too"
@@ -269,14 +266,14 @@ func (l *Ledger) explain(a *result.Attribution, e Event) {
 		a.Share = &share
 		return
 	}
-	if a.Seconds != nil { // what was said of a price gives way
+	if a.Seconds != nil { // it replaces the remark on a price
 		a.Reason = why
 		return
 	}
 	a.Reason = strings.TrimPrefix(a.Reason+"; "+why, "; ")
 }
 
-// cost fills in the time of a row, measured or at its price, or says why it has none.
+// cost fills in the time of a row, measured or at its price, or the reason why it has none.
 func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	delta := l.counted[e]
 	took := func(each Amount) string {
@@ -292,7 +289,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 		a.UnitLow, a.UnitHigh = &l.costlier.Low, &l.costlier.High
 		return took(*l.costlier)
 	case waiting(e), e.Metric == BounceTime && e != e.Total():
-		a.Seconds = &delta // of its own, as rows are sorted
+		a.Seconds = &delta // its own time, as rows are sorted
 		return ""
 	case (e.Metric == BouncedBytes || e.Metric == ProcessBounceTime) && l.has(BounceTime):
 		return "its time is part of " + BounceTime
@@ -309,7 +306,7 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 		if !ok {
 			return notPriced
 		}
-		// A call is one of these events where a runtime shows it once, or two.
+		// Some runtimes show a call as one of these events, others as two.
 		each := Amount{0.75 * unit.Value, unit.Low / 2, unit.High}
 		a.UnitLow, a.UnitHigh = &each.Low, &each.High
 		if unit.Origin == Published {
@@ -328,14 +325,14 @@ func (l *Ledger) cost(a *result.Attribution, e Event) string {
 	return took(each.scaled(1 / cmp.Or(price.Per, 1)))
 }
 
-// What is said of most counters that have no share.
+// The reasons of most counters without a share.
 const (
 	isMeasure = "this is what prices are compared with"
 	notPriced = "what one costs is not known"
 )
 
-// divided reports whether kinds of a metric's events are known beside their total:
-// these have the price of the total.
+// divided reports whether kinds of a metric's events are known in addition to their total: these have the price of
+// the total.
 func (l *Ledger) divided(name string) bool {
 	for e := range l.counted {
 		if e.Metric == name && e != e.Total() && e != costlierCalls {
@@ -345,19 +342,18 @@ func (l *Ledger) divided(name string) bool {
 	return false
 }
 
-// eventOf is the event that a row is about.
+// eventOf returns the event that a row is about.
 func eventOf(a *result.Attribution) Event { return EventOf(a.Metric, a.Labels) }
 
-// leastNamed is the share of a difference from which a cause is named.
+// leastNamed is the smallest share of a difference for which a cause is named.
 const leastNamed = 0.10
 
-// mostEvents is how many rows a sentence names.
+// mostEvents is the number of rows that a sentence names.
 const mostEvents = 3
 
-// Because says in one sentence what most of a cost goes into and what mends it, or of
-// a gain what went away; "" where the interval holds 1 or the rows of its contest do
-// not say. Storms of single calls are causes of their own, others are the sum of their
-// rows. Doubts about the ratio are no doubts about what was counted.
+// Because states in one sentence the main cause of a cost and its fix, or for a gain the cost that disappeared. It
+// returns "" if the interval contains 1 or the contest's rows show no cause. Storms of single calls are separate
+// causes; other causes are the sum of their rows. Doubts about the ratio do not affect the counts.
 func (k *Catalog) Because(c *result.Comparison, rows []result.Attribution) string {
 	shares, events := map[string]float64{}, map[string][]string{}
 	lead := map[string]*result.Attribution{} // the first, as the costliest come first
@@ -400,7 +396,7 @@ func (k *Catalog) Because(c *result.Comparison, rows []result.Attribution) strin
 	return ""
 }
 
-// more says by how much an operation has more of a row's events, and what each costs.
+// more states how many more of a row's events an operation has, and the cost of each.
 func more(a *result.Attribution) string {
 	if a.Metric == BounceTime {
 		return fmt.Sprintf("%+.3g µs in %s per operation", a.Delta*1e6, eventOf(a).Title())

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Event is a kind of event, or of time: a metric with the labels that say which
-// kind. Whose it is, process and machine, is no part of it. Events are comparable,
-// so they are keys of maps.
+// Event is a kind of event, or of time: a metric with the labels that identify the kind. Its owner (process and
+// machine) is not part of it. Events are comparable, so they can be keys of maps.
 type Event struct {
 	Metric string
 	labels [maxLabels]label // sorted by name; unused ones are zero and come last
@@ -19,7 +18,7 @@ type label struct{ name, value string }
 // maxLabels is more than any metric of ours has.
 const maxLabels = 8
 
-// whose are the labels that tell owners apart, not kinds of events.
+// whose are the labels that identify owners, not kinds of events.
 var whose = []string{"process", "instance", "job", "__name__"}
 
 // EventOf returns the kind of a series. Labels without a value are left out, as in
@@ -71,7 +70,7 @@ func (e Event) Labels() map[string]string {
 	return out
 }
 
-// Total is the event of the metric as a whole.
+// Total returns the event of the metric as a whole.
 func (e Event) Total() Event { return Event{Metric: e.Metric} }
 
 // String writes the event as PromQL does: name{label="value"}. It is for people and
@@ -101,7 +100,7 @@ const (
 	RequestCount   = "tee_requests_total"
 )
 
-// The metrics of what a TEE does: of the process, and of its whole machine.
+// The metrics of a TEE's activity: for the process, and for its whole machine.
 const (
 	EnclaveFaults      = "tee_sgx_process_enclave_faults_total"
 	EnclavePages       = "tee_sgx_process_epc_pages_total"
@@ -125,20 +124,28 @@ const (
 	BusyCPU          = "node_cpu_seconds_total"
 )
 
-// ofTEE are the beginnings of the names of what a TEE does.
+// Sources maps each of them to the source that counts it in the kernel. Under the budget a source may count only part
+// of the time; its counts are then estimates.
+var Sources = map[string]string{
+	EnclaveFaults: "sgx", EnclavePages: "sgx", EnclaveFaultTime: "sgx", ReclaimTime: "sgx",
+	ProcessBounceTime: "swiotlb_bounces", ProcessBounceCalls: "swiotlb_bounces",
+	BouncedBytes: "swiotlb_bounces", BounceTime: "swiotlb_bounces", BounceCalls: "swiotlb_bounces",
+	VMExitTime: "kvm", GuestExceptions: "guest_exits", ConversionTime: "conversions", AcceptedBytes: "unaccepted",
+}
+
+// ofTEE are the name prefixes of a TEE's metrics.
 var ofTEE = []string{"tee_sgx_", "tee_vm_", "tee_guest_", "tee_swiotlb_", "tee_private_memory_", "tee_memory_accepted_"}
 
-// tee reports whether an event is what a TEE does.
+// tee reports whether an event is a TEE's activity.
 func (e Event) tee() bool {
 	return slices.ContainsFunc(ofTEE, func(prefix string) bool { return strings.HasPrefix(e.Metric, prefix) })
 }
 
-// Timed are the histograms whose sum and number a run keeps, beside its counters: what
-// one event takes.
+// Timed are the histograms whose sum and count a run keeps in addition to its counters: the time of one event.
 var Timed = []string{EnclaveFaultTime}
 
-// Regions are what the sampling clock tells apart and is no system call, by the
-// value of its label call.
+// Regions are the regions that the sampling clock distinguishes and that are not system calls, by the value of its
+// label call.
 var Regions = map[string]string{"tls_handshake": "TLS handshakes (OpenSSL)", "guest": "running virtual machines"}
 
 // inRegion reports whether sampled CPU time counts for a region: the region's

@@ -10,10 +10,9 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// Window says where the time of a process went in a window. The time in a call is
-// measured: it is what the sampling clock saw in it. A calibrated price stands beside
-// it and checks it. What neither explains is Tree.Unexplained. A Refusal is the error
-// of a question that cannot be answered as it was asked.
+// Window explains where the time of a process went in a window. The time in a call is measured by the sampling clock.
+// A calibrated price is shown with it as a check. What neither explains is Tree.Unexplained. A question that cannot
+// be answered fails with a Refusal.
 func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (Tree, error) {
 	if err := q.check(); err != nil {
 		return Tree{}, err
@@ -34,9 +33,11 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 		return Tree{}, refuse("the CPU time of %q was not measured in this window: the sources samples and switches were off, or are not here (`teescope doctor` says why)", q.Process)
 	}
 	t := Tree{Subject: q.Process, Instance: q.Instance, From: q.From, To: q.To, Per: "second"}
-	rows := l.rows()
+	rows, err := l.rows(func(rows []row) error { return l.regress(ctx, db, q, rows) })
+	if err != nil {
+		return Tree{}, err
+	}
 	l.account(&t, rows)
-	t.Queued = l.waited("cpu", l.total(WaitSamples, with("state", "cpu")))
 	contended := slices.ContainsFunc(rows, func(r row) bool { return r.ID == "lock" && r.Share.Value >= leastContention })
 	for i := range rows {
 		l.judge(&rows[i], contended)
@@ -75,20 +76,18 @@ func (k *Catalog) Window(ctx context.Context, db findings.Querier, q Question) (
 	}
 	finish(t.Rows, t.Active, divisor)
 	finish(t.Uncosted, t.Active, divisor)
-	for _, a := range []*Amount{&t.Active, &t.Queued, &t.Unexplained, &t.Unseen.CPU, &t.Unseen.Wait} {
+	for _, a := range []*Amount{&t.Active, &t.Unexplained, &t.Unseen.CPU, &t.Unseen.Wait} {
 		*a = a.scaled(1 / divisor)
 	}
 	return t, nil
 }
 
-// leastContention is the share of waiting for locks from which on futex calls are
-// taken as part of it.
+// leastContention is the smallest share of lock waiting for which futex calls count as part of it.
 const leastContention = 0.01
 
-// account adds the rows up beside what was measured, and gives them their shares.
-// The measure of CPU time is the scheduler's own account, which is exact, where
-// every switch was counted; else it is the samples themselves, and what is left is
-// what they could not attribute.
+// account adds up the rows, compares the sum with the measured time, and sets the shares. The reference for CPU time
+// is the scheduler's own account, which is exact, if every switch was counted. Otherwise it is the samples
+// themselves, and the rest is what they could not attribute.
 func (l *Ledger) account(t *Tree, rows []row) {
 	var all, computing []Amount
 	for _, r := range rows {
@@ -118,11 +117,11 @@ func (l *Ledger) account(t *Tree, rows []row) {
 	}
 }
 
-// rounding is what is left of a difference of equal numbers.
+// rounding is the largest difference of equal numbers after rounding.
 const rounding = 1e-12
 
-// unattributed is time of which nothing says what it was for: in the kernel without
-// a call, or folded as the table of what threads do was full.
+// unattributed reports time of unknown purpose: in the kernel without a call, or folded because the table of
+// activities was full.
 func unattributed(e Event) bool {
 	switch e.Label("mode") {
 	case "user", "fault", "interrupt", "thread":
@@ -133,7 +132,7 @@ func unattributed(e Event) bool {
 	return true
 }
 
-// finish gives the parts of rows their shares, and divides what is per second.
+// finish sets the shares of the rows' parts, and divides amounts that are per second.
 func finish(rows []Row, active Amount, divisor float64) {
 	for i := range rows {
 		row := &rows[i]

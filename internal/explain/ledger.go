@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Ledger is what was counted and measured of one subject, beside what one event
-// costs: of a process in a window, per second, or of the difference between two arms
-// of an experiment, per operation. It is the only place where a price meets a count.
+// Ledger holds the counts and measured times of one subject, and the cost of one event: for a process in a window,
+// per second, or for the difference between two arms of an experiment, per operation. It is the only place where a
+// price meets a count.
 type Ledger struct {
 	*Catalog
-	// counted has events, and of metrics of time seconds. A difference has those that
-	// the treatment has more than the baseline.
+	// counted holds events, and for metrics of time, seconds. In a difference these are the treatment's additional
+	// ones.
 	counted map[Event]float64
-	// shared has what is counted for the whole machine of a process, per second.
+	// shared holds counts for the whole machine of a process, per second.
 	shared map[Event]float64
 	// units are the calibrated costs in force, in seconds, by Price.Event.
 	units map[string]Amount
 
-	// faultTime is what a fault on enclave memory takes the SGX driver, in seconds: the mean over all
-	// processes. It is zero where it is not known.
+	// faultTime is the SGX driver's time per fault on enclave memory, in seconds: the mean over all processes; zero
+	// if unknown.
 	faultTime Amount
 
 	window     // zero for a difference
@@ -33,14 +33,13 @@ func newLedger(k *Catalog) *Ledger {
 	return &Ledger{Catalog: k, counted: map[Event]float64{}, shared: map[Event]float64{}, units: map[string]Amount{}}
 }
 
-// unit is a calibrated cost; one without all its numbers is not known.
+// unit returns a calibrated cost; ok is false if one of its numbers is missing.
 func (l *Ledger) unit(event string) (Amount, bool) {
 	a := l.units[event]
 	return a, 0 < a.Low && a.Low <= a.Value && a.Value <= a.High
 }
 
-// of is the best unit cost of an event that counters count: calibrated or, where this
-// machine has none, of the literature.
+// of returns the best unit cost of a counted event: calibrated or, if this machine has none, from the literature.
 func (l *Ledger) of(p *Price) (Unit, bool) {
 	if p == nil {
 		return Unit{}, false
@@ -65,7 +64,7 @@ func (l *Ledger) has(metric string) bool {
 	return false
 }
 
-// events are those of a metric, in the order of their labels.
+// events returns a metric's events, in the order of their labels.
 func (l *Ledger) events(metric string) []Event { return eventsIn(l.counted, metric) }
 
 func eventsIn(counted map[Event]float64, metric string) []Event {
@@ -79,7 +78,7 @@ func eventsIn(counted map[Event]float64, metric string) []Event {
 	return out
 }
 
-// total is the sum over the events of a metric that match.
+// total returns the sum over a metric's matching events.
 func (l *Ledger) total(metric string, match func(Event) bool) float64 {
 	s := 0.0
 	for _, e := range l.events(metric) {
@@ -90,7 +89,7 @@ func (l *Ledger) total(metric string, match func(Event) bool) float64 {
 	return s
 }
 
-// alone is the total of a metric that has no kinds, NaN where it was not counted.
+// alone returns the total of a metric without kinds, NaN if it was not counted.
 func (l *Ledger) alone(metric string) float64 {
 	if !l.has(metric) {
 		return math.NaN()

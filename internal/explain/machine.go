@@ -11,8 +11,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// machineKind is something that a TEE does and that is counted for the whole machine:
-// which series it reads, and its rows. Times are cores.
+// machineKind is a TEE activity that is counted for the whole machine: the series it reads, and its rows. Times are
+// cores.
 type machineKind struct {
 	reads []machineSeries
 	rows  func(*Ledger) []Row
@@ -40,7 +40,7 @@ func (s machineSeries) query(l *Ledger) string {
 	return fmt.Sprintf("sum by (%s) (%s)", s.by, s.expr(l))
 }
 
-// histogram are the sum and the number of a histogram of durations.
+// histogram returns the sum and the count of a histogram of durations.
 func histogram(name, by, matchers string) []machineSeries {
 	return []machineSeries{{name: name + "_sum", by: by, matchers: matchers}, {name: name + "_count", by: by, matchers: matchers}}
 }
@@ -57,10 +57,10 @@ var machineKinds = []machineKind{
 	gpuStaging,
 }
 
-// busy is the CPU time in use on a machine, and not taken by its host.
+// busy is the machine's CPU time in use, without the time taken by its host.
 var busy = machineSeries{name: BusyCPU, matchers: `mode!~"idle|iowait|steal"`}
 
-// ofMachine are the rows of the machine; nil where there are none.
+// ofMachine returns the rows of the machine; nil without any.
 func (l *Ledger) ofMachine() *Machine {
 	m := &Machine{Busy: l.busy}
 	for _, kind := range machineKinds {
@@ -88,11 +88,11 @@ func (l *Ledger) ofMachine() *Machine {
 	return m
 }
 
-// byLabel is a row of what a counter counts, with a part for each value of a label, at
-// its price. Reason says of a calibrated price what it leaves out.
+// byLabel returns a row for a counter, with a part for each value of a label, at its price. Reason is what a
+// calibrated price leaves out.
 func (l *Ledger) byLabel(whole Row, metric, label, unit, reason string) []Row {
 	price := func(r *Row, e Event, v float64, more ...string) {
-		rate := exactly(v)
+		rate := l.counts(metric, v)
 		r.Part, r.Rate = Kernel, &rate
 		r.Evidence = []findings.Evidence{{Text: r.Title, Value: v, Unit: unit, Expr: "sum(" + l.machineRate(metric, more...) + ")"}}
 		if each, ok := l.of(l.price(e)); ok {
@@ -124,8 +124,22 @@ func (l *Ledger) byLabel(whole Row, metric, label, unit, reason string) []Row {
 	return []Row{whole}
 }
 
-// timed is a row of events whose time is measured: of the series of a histogram that
-// match.
+// copied returns a row of bytes per second, each at the price of at least one copy. Least is what that leaves out.
+func (l *Ledger) copied(r Row, e Event, expr, least string) []Row {
+	v := l.shared[e]
+	if !(v > 0) {
+		return nil
+	}
+	rate := l.counts(e.Metric, v)
+	r.Part, r.Rate, r.Reason = Kernel, &rate, notPriced
+	r.Evidence = []findings.Evidence{{Text: r.Title, Value: v, Unit: "bytes/s", Expr: expr}}
+	if each, ok := l.of(l.price(e)); ok {
+		r.Unit, r.Time, r.Reason = &each, rate.times(each.Amount), least
+	}
+	return []Row{r}
+}
+
+// timed returns a row of events whose time is measured, from the matching series of a histogram.
 func (l *Ledger) timed(id, title string, series []machineSeries, match func(Event) bool, more ...string) (Row, bool) {
 	sum := func(name string) (v float64) {
 		for _, e := range eventsIn(l.shared, name) {
@@ -139,29 +153,41 @@ func (l *Ledger) timed(id, title string, series []machineSeries, match func(Even
 	if !(n > 0) {
 		return Row{}, false
 	}
-	rate := exactly(n)
+	name := strings.TrimSuffix(series[0].name, "_sum")
+	rate := l.counts(name, n)
 	if series[0].matchers != "" {
 		more = append(more, series[0].matchers)
 	}
-	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Time: exactly(time),
+	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Time: l.counts(name, time),
 		Unit: &Unit{exactly(time / n), Measured, "their time in this window, divided by their number"},
 		Evidence: []findings.Evidence{
 			cores("time in "+title, time, l.machineRate(series[0].name, more...)),
 			perSecond(title, n, l.machineRate(series[1].name, more...))}}, true
 }
 
-// group is the sentence about the rows of the TEE in a tree.
+// group returns the sentence about the TEE's rows in a tree.
 func (t Tree) group() *Group {
-	var parts []string
-	var share Amount
+	var all, large []Row
 	for _, r := range t.Rows {
+		if r.TEE && r.Share.Value > 0 {
+			all = append(all, r)
+		}
 		if r.TEE && r.Share.Value >= smallShare {
-			share = share.plus(r.Share)
-			parts = append(parts, fmt.Sprintf("%s %s", r.Title, metric.Percent(r.Share.Value)))
+			large = append(large, r)
 		}
 	}
-	if parts == nil {
+	// Even a small share is shown in pictures. Between two windows it may be chance.
+	if large == nil && t.Baseline == "" {
+		large = all
+	}
+	if large == nil {
 		return nil
+	}
+	var parts []string
+	var share Amount
+	for _, r := range large {
+		share = share.plus(r.Share)
+		parts = append(parts, fmt.Sprintf("%s %s", r.Title, metric.Percent(r.Share.Value)))
 	}
 	if t.Baseline != "" {
 		whole := "of the time by which an operation takes longer"

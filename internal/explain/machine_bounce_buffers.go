@@ -24,14 +24,13 @@ var bounceBuffers = machineKind{
 	},
 }
 
-// timedBounces is the row where the kernel's functions are timed: by device at the mean
-// price of a byte.
+// timedBounces returns the row if the kernel's functions are timed: by device, at the mean price of a byte.
 func (l *Ledger) timedBounces(whole Row, time float64) []Row {
 	bytes := 0.0
 	for _, e := range eventsIn(l.shared, BouncedBytes) {
 		bytes += l.shared[e]
 	}
-	whole.Part, whole.Time = Kernel, exactly(time)
+	whole.Part, whole.Time = Kernel, l.counts(BounceTime, time)
 	whole.Evidence = []findings.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.machineRate(BounceTime))}
 	for _, e := range eventsIn(l.shared, BounceTime) {
 		operation, context := e.Label("operation"), e.Label("context")
@@ -43,13 +42,13 @@ func (l *Ledger) timedBounces(whole Row, time float64) []Row {
 	if !(bytes > 0) {
 		return []Row{whole}
 	}
-	rate := exactly(bytes)
+	rate := l.counts(BouncedBytes, bytes)
 	whole.Rate = &rate
 	whole.Unit = &Unit{exactly(time / bytes), Measured, "the time of the kernel's functions of bounce buffers in this window, divided by the bytes"}
 	whole.Evidence = append(whole.Evidence, findings.Evidence{Text: whole.Title, Value: bytes, Unit: "bytes/s", Expr: "sum(" + l.machineRate(BouncedBytes) + ")"})
 	for _, e := range eventsIn(l.shared, BouncedBytes) {
 		if v := l.shared[e]; v > 0 {
-			rate, device := exactly(v), e.Label("device")
+			rate, device := l.counts(BouncedBytes, v), e.Label("device")
 			whole.Rows = append(whole.Rows, Row{ID: whole.ID + ":" + device, Title: device, Part: Kernel, Rate: &rate, Unit: whole.Unit, Time: rate.times(whole.Unit.Amount),
 				Evidence: []findings.Evidence{{Text: device, Value: v, Unit: "bytes/s", Expr: "sum(" + l.machineRate(BouncedBytes, matchers("device", device)) + ")"}}})
 		}

@@ -2,8 +2,8 @@ package explain
 
 import "github.com/teescope/teescope/internal/findings"
 
-// enclavePaging is the eviction of enclave pages: by ksgxd, and by threads that need a
-// page at once, for which that is a part of their faults on enclave memory.
+// enclavePaging is the eviction of enclave pages, by ksgxd and by threads that need a page at once. For these threads
+// it is part of their faults on enclave memory.
 var enclavePaging = machineKind{
 	reads: append(histogram(ReclaimTime, "context", ""), machineSeries{name: ReclaimerCPU}),
 	rows: func(l *Ledger) (out []Row) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// vmExits is the time from exits of the host's virtual machines to their next entries,
-// by the machines' protection. It holds waiting for a CPU, too; halted guests are left out.
+// vmExits is the time from exits of the host's virtual machines to their next entries, by the machines' protection.
+// It includes waiting for a CPU; halted guests are left out.
 var vmExits = machineKind{
 	reads: histogram(VMExitTime, "type", notHalted),
 	rows: func(l *Ledger) (out []Row) {

@@ -8,27 +8,25 @@ import (
 
 var _ encoding.TextMarshaler = Event{}
 
-// MarshalText implements encoding.TextMarshaler, so that JSON objects can have events
-// as keys.
+// MarshalText implements encoding.TextMarshaler, so JSON objects can have events as keys.
 func (e Event) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// operation is what a run counted of an event.
+// operation is a run's count of an event.
 type operation struct {
 	each    float64 // per operation
-	seen    float64 // in the whole run; 0 where it does not say
-	partial bool    // the counter sees only a part of the workload, or others too
+	seen    float64 // in the whole run; 0 if unknown
+	partial bool    // the counter sees only part of the workload, or other programs too
 }
 
-// operations sums a run's counters over the processes of the workload, which have
-// other names in other environments. A failed run has none. A total of a metric
-// stands beside its kinds; without one, the sum over processes is the total. Host-wide
-// counters are never among them: they count everything else on the machine too.
+// operations sums a run's counters over the processes of the workload, whose names differ between environments. A
+// failed run has none. A metric's total is listed with its kinds; if the run gives none, it is the sum over
+// processes. Host-wide counters are never included: they count all other programs on the machine too.
 func operations(r *result.Run) map[Event]operation {
 	out := map[Event]operation{}
 	if r == nil || r.Status == result.Failed {
 		return out
 	}
-	totals := map[string]bool{} // given beside the series of processes
+	totals := map[string]bool{} // given in addition to the series of processes
 	for _, c := range r.Counters {
 		totals[c.Name] = totals[c.Name] || len(c.Labels) == 0
 	}
@@ -51,8 +49,8 @@ func operations(r *result.Run) map[Event]operation {
 	return out
 }
 
-// in is a run's count of an event. The source names only the kinds of events that
-// there were: beside a total, one that is not named was none.
+// in returns a run's count of an event. The source names only kinds that occurred: next to a total, a kind that is
+// not named is 0.
 func (e Event) in(run map[Event]operation) (float64, bool) {
 	o, ok := run[e]
 	if !ok {

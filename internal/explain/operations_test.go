@@ -6,8 +6,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestOperationsAreOfTheWorkload: events of the whole machine and of helpers are never
-// counted for the workload.
+// TestOperationsAreOfTheWorkload: events of the whole machine and of helpers never count as the workload's.
 func TestOperationsAreOfTheWorkload(t *testing.T) {
 	count := func(v float64, labels map[string]string) result.Counter {
 		return result.Counter{Name: FaultCount, Labels: labels, Value: &v, PerOperation: &v, Scope: "process", Trust: result.Full}

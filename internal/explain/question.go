@@ -11,7 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// Question is what Explain is asked.
+// Question is the input of an explanation.
 type Question struct {
 	Process string
 	// Instance is the machine; it may be left out where only one has such a process.
@@ -21,16 +21,15 @@ type Question struct {
 	PerRequest bool
 }
 
-// Longest is the longest window that can be asked about: each reading in it is
-// looked at once.
+// Longest is the longest window of a question: every reading in it is read once.
 const Longest = 24 * time.Hour
 
-// shortest has two readings at the default interval of 5 s, whatever their phase.
+// shortest is the shortest window: it has two readings at the default interval of 5 s, whatever their phase.
 const shortest = 10 * time.Second
 
-// Refusal is the error of a question that cannot be answered as it was asked.
+// Refusal is the error of a question that cannot be answered as asked.
 type Refusal struct {
-	// NotFound: what is asked about is not there.
+	// NotFound: the process or machine in the question does not exist.
 	NotFound bool
 	Reason   string
 }
@@ -51,13 +50,12 @@ func (q Question) check() error {
 	return nil
 }
 
-// processSeries have the label process and are there for every process that did
-// something.
+// processSeries have the label process and exist for every active process.
 const processSeries = `__name__=~"tee_sampled_cpu_seconds_total|tee_process_cpu_seconds_total|tee_syscalls_total"`
 
 // machine returns the machine that the question is about.
 func (q Question) machine(ctx context.Context, db findings.Querier) (string, error) {
-	// Names stay out of the selection, so that a wrong one can be answered with its neighbours.
+	// The query does not select by name, so a wrong name can be answered with similar ones.
 	points, err := db.Query(ctx, fmt.Sprintf("count by (instance, process) (last_over_time({%s}[%s]))",
 		processSeries, findings.PromDuration(q.To.Sub(q.From))), q.To)
 	if err != nil {
@@ -85,8 +83,8 @@ func (q Question) machine(ctx context.Context, db findings.Querier) (string, err
 	return "", refuse("there is a process %q on several machines; name one of %s as instance", q.Process, strings.Join(machines, ", "))
 }
 
-// known narrows the window to the time from when on the process was seen, so that
-// rates are not means over a time in which it did not run, or the monitor did not.
+// known narrows the window to start when the process was first seen, so rates do not average over a time in which it,
+// or the monitor, did not run.
 func (q Question) known(ctx context.Context, db findings.Querier) (Question, error) {
 	window := q.To.Sub(q.From)
 	step := max(5*time.Second, (window / 720).Truncate(time.Second))
@@ -107,7 +105,7 @@ func (q Question) known(ctx context.Context, db findings.Querier) (Question, err
 	return q, nil
 }
 
-// unknown says that there is no such process, and which there are.
+// unknown returns the error for a process that does not exist, which lists those that do.
 func (q Question) unknown(names []string) string {
 	why := fmt.Sprintf("no process %q was seen between %s and %s", q.Process, q.From.Format(time.RFC3339), q.To.Format(time.RFC3339))
 	if q.Instance != "" {
@@ -128,8 +126,8 @@ func (q Question) unknown(names []string) string {
 	return why + "; there were " + strings.Join(quoted, ", ")
 }
 
-// distance is how many letters have to be changed, added or taken away to make
-// one name the other, case aside (Levenshtein 1966); 0 when one holds the other.
+// distance returns how many letters must be changed, added or removed to turn one name into the other, ignoring case
+// (Levenshtein 1966); 0 if one contains the other.
 func distance(a, b string) int {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	if strings.Contains(a, b) || strings.Contains(b, a) {

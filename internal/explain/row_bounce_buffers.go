@@ -2,12 +2,11 @@ package explain
 
 import "github.com/teescope/teescope/internal/findings"
 
-// bouncesTimed says where the time of one comes from.
+// bouncesTimed describes the origin of a bounce's time.
 const bouncesTimed = "their time in this window, divided by their number"
 
-// bounces has a row for what the process spends in the kernel's functions of bounce
-// buffers in its own system calls. What interrupts and threads of the kernel do for it is
-// in the rows of the machine.
+// bounces returns a row for the process's time in the kernel's bounce buffer functions during its own system calls.
+// Work that interrupts and kernel threads do for it is in the rows of the machine.
 func bounces(l *Ledger) []row {
 	time, calls := l.total(ProcessBounceTime, everything), l.total(ProcessBounceCalls, everything)
 	if !(time > 0 && calls > 0) {
@@ -31,20 +30,20 @@ func bounces(l *Ledger) []row {
 }
 
 func (l *Ledger) bounce(time, calls float64, more ...string) Row {
-	rate := exactly(calls)
-	return Row{Part: Kernel, Rate: &rate, Time: exactly(time), Unit: &Unit{exactly(time / calls), Measured, bouncesTimed},
+	rate := l.counts(ProcessBounceCalls, calls)
+	return Row{Part: Kernel, Rate: &rate, Time: l.counts(ProcessBounceTime, time), Unit: &Unit{exactly(time / calls), Measured, bouncesTimed},
 		Evidence: []findings.Evidence{cores("time in the kernel's functions of bounce buffers", time, l.rate(ProcessBounceTime, more...)),
 			perSecond("calls of them", calls, l.rate(ProcessBounceCalls, more...))}}
 }
 
-// lessBounces takes the time in bounce buffers out of the row of a system call or of a
-// kernel thread, in whose sampled time it is.
+// lessBounces subtracts the time in bounce buffers from the row of the system call or kernel thread whose sampled
+// time includes it.
 func (l *Ledger) lessBounces(r *row, mode, call string) {
 	v := l.counted[event(ProcessBounceTime, "mode", mode, "call", call)]
 	if !(v > 0) {
 		return
 	}
-	r.Time = r.Time.minus(exactly(v))
+	r.Time = r.Time.minus(l.counts(ProcessBounceTime, v))
 	r.Time.Low = max(0, r.Time.Low)
 	r.bounced = true
 	r.Evidence = append(r.Evidence, cores("of it in bounce buffers, a row of its own", v, l.rate(ProcessBounceTime, matchers("mode", mode, "call", call))))

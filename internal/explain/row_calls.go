@@ -10,19 +10,19 @@ import (
 // callID begins the id of a system call's row.
 const callID = "syscall:"
 
-// folded is the name under which calls are counted that found the table of names
-// full: the time in them is in the rows of the calls that they are.
+// folded is the name under which calls are counted when the table of names is full. Their time is in the rows of
+// their own calls.
 const folded = "other"
 
-// calls has a row for each system call: the time sampled in it, and below it what
-// getting in and out costs. Where nothing is sampled, that price is all there is.
+// calls returns a row for each system call: its sampled time, and below it the cost of entering and leaving the
+// kernel. Without samples, that price is all there is.
 func calls(l *Ledger) []row {
 	if !l.has(CPUSamples) {
 		return pricedCalls(l)
 	}
 	names := map[string]bool{}
 	for _, e := range l.events(CPUSamples) {
-		// Kernel time without a call is explained by nothing, and stays in the rest.
+		// Kernel time without a call is unexplained and stays in the rest.
 		if e.Label("mode") == "kernel" && e.Label("call") != "" && !inRegion(e) {
 			names[e.Label("call")] = true
 		}
@@ -60,17 +60,16 @@ func calls(l *Ledger) []row {
 	return out
 }
 
-// partly says whether some of a call's time is in the row of a region that may have
-// made it: then its time and its rate are not of the same calls. Regions make ordinary
-// calls, which speak for no cause, and ask for randomness.
+// partly reports whether some of a call's time is in the row of a region that may have made it: then its time and its
+// rate are not of the same calls. Regions make ordinary calls, which indicate no cause, and ask for randomness.
 func (l *Ledger) partly(e Event) bool {
 	within := l.total(CPUSamples, func(e Event) bool { return e.Label("mode") == "kernel" && inRegion(e) })
 	return within > 0 && (l.cause(e, Circumstances{}) == nil || e.Label("syscall") == "getrandom")
 }
 
-// entry prices getting into a call and out again: what a call that does nothing costs.
+// entry prices entering and leaving a call: the cost of a call that does nothing.
 func (l *Ledger) entry(e Event, rate Amount) (Row, bool) {
-	return l.priced("entry:"+e.Label("syscall"), "getting in and out", l.price(e), rate, l.callEvidence(e))
+	return l.priced("entry:"+e.Label("syscall"), "kernel entry and exit", l.price(e), rate, l.callEvidence(e))
 }
 
 func pricedCalls(l *Ledger) (out []row) {

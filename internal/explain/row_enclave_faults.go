@@ -4,17 +4,17 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// faultsTimed says where the time of one comes from.
+// faultsTimed describes the origin of a fault's time.
 const faultsTimed = "time of the SGX driver in faults on enclave memory, of all processes, divided by their number"
 
-// enclaveFaults has a row for page faults on enclave memory: how many the process has,
-// and what one takes the SGX driver. Where most load a page back, the EPC is too small.
+// enclaveFaults returns a row for page faults on enclave memory: how many the process has, and the SGX driver's time
+// for one. If most load a page back, the EPC is too small.
 func enclaveFaults(l *Ledger) []row {
 	v := l.alone(EnclaveFaults)
 	if !(v > 0) {
 		return nil
 	}
-	rate := exactly(v)
+	rate := l.counts(EnclaveFaults, v)
 	r := row{event: event(EnclaveFaults), within: "faults", Row: Row{ID: "enclave_faults", Title: "faults on enclave memory", Part: Kernel, TEE: true, Rate: &rate,
 		Evidence: []findings.Evidence{perSecond("page faults on enclave memory", v, l.rate(EnclaveFaults))}}}
 	if loaded := l.total(EnclavePages, with("operation", "loaded_back")); loaded > 0 {

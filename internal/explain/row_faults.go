@@ -1,7 +1,7 @@
 package explain
 
-// faults has a row for page faults: the time sampled in them, and below it the
-// calibrated cost by cause, which checks it.
+// faults returns a row for page faults: their sampled time, and below it the calibrated cost by cause, which checks
+// it.
 func faults(l *Ledger) []row {
 	r := row{event: event(FaultCount, "space", "user"), Row: Row{ID: "faults", Title: "page faults", Part: Kernel, Rows: l.pricedFaults()}}
 	if !l.has(CPUSamples) {
@@ -32,10 +32,10 @@ func faults(l *Ledger) []row {
 	return []row{r}
 }
 
-// faultRate is how many page faults the process takes outside the kernel in a second.
+// faultRate returns the process's page faults outside the kernel per second.
 func (l *Ledger) faultRate() float64 { return l.total(FaultCount, everything) }
 
-// pricedFaults are the faults whose price is calibrated, by cause.
+// pricedFaults returns the faults with a calibrated price, by cause.
 func (l *Ledger) pricedFaults() (out []Row) {
 	for _, e := range l.events(FaultCount) {
 		cause := e.Label("cause")

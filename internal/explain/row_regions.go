@@ -8,8 +8,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// regions has a row for each part of a program that the sampling clock tells apart,
-// its system calls included.
+// regions returns a row for each region that the sampling clock distinguishes, including its system calls.
 func regions(l *Ledger) (out []row) {
 	times := map[string]float64{}
 	for _, e := range l.events(CPUSamples) {
@@ -31,7 +30,7 @@ func regions(l *Ledger) (out []row) {
 	return out
 }
 
-// otherModes has a row for what a CPU does beside programs and the kernel for them.
+// otherModes returns a row for CPU time outside programs and the kernel's work for them.
 func otherModes(l *Ledger) (out []row) {
 	for _, m := range []struct{ mode, id, title string }{
 		{"interrupt", "interrupts", "interrupts"},

@@ -24,8 +24,11 @@ func transitions(l *Ledger) (out []row) {
 		}
 		if unit, ok := l.of(l.priceNamed("enclave_transition")); ok {
 			r.Unit, r.Time = &unit, rate.times(unit.Amount)
-			if unit.Origin == Published {
+			switch unit.Origin {
+			case Published:
 				r.Reason = "an order of magnitude: " + unit.How
+			case Calibrated:
+				r.Reason = "at least: entering and leaving alone, without what the runtime does in each call"
 			}
 		} else {
 			r.Reason = notPriced

@@ -8,15 +8,15 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// states are those in which a thread has work and is kept from it, by what they
-// speak for. Waiting for a CPU is Tree.Queued.
+// states are those in which a thread has work but cannot run, with the cause each indicates.
 var states = []struct{ id, state, cause, title string }{
 	{"lock", "lock", "lock_contention", "waiting for locks"},
 	{"durable", "disk", "logging", "waiting for data on disk"},
 	{"disk", "disk", "io_saturation", "waiting for disks"},
+	{"queue", "cpu", Queueing, "waiting for a CPU"},
 }
 
-// waits has a row for each kind of waiting: measured, as a walk over the threads saw it.
+// waits returns a row for each kind of waiting, as sampled by a walk over the threads.
 func waits(l *Ledger) (out []row) {
 	for _, s := range states {
 		r := row{Row: Row{ID: s.id, Title: s.title, Part: Wait}}

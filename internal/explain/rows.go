@@ -9,8 +9,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// kinds are what the time of a process is divided into, each in a file of its own
-// (row_NAME.go). Their times are cores and threads, not yet with their shares.
+// kinds are the parts that the time of a process is divided into, each in a file of its own (row_NAME.go). Their
+// times are cores and threads, not yet with their shares.
 var kinds = []func(*Ledger) []row{
 	calls,
 	faults,
@@ -20,27 +20,28 @@ var kinds = []func(*Ledger) []row{
 	enclaveFaults,
 	transitions,
 	bounces,
+	memory,
 }
 
-// row is a Row in the making.
+// row is a Row under construction.
 type row struct {
 	Row
-	// event is what a cause is asked about; the zero Event has none.
+	// event is the event whose cause is looked up; the zero Event has none.
 	event Event
-	// hidden is the part of the time of a system call or page fault that the sampling
-	// clock took for the process's own: on the way in and out interrupts are off, and the
-	// clock's interrupt comes when the kernel has been left.
+	// hidden is the part of the time of a system call or page fault that the sampling clock attributes to the process
+	// itself: interrupts are off on the way in and out, so the clock's interrupt arrives after the kernel has been
+	// left.
 	hidden Amount
-	// within is the id of the row in whose sampled time this one's is, "" for none.
+	// within is the id of the row whose sampled time includes this one's, "" for none.
 	within string
 	// bounced: the time in bounce buffers has been taken out.
 	bounced bool
 }
 
-// own is the id of the row of what a process computes for itself.
+// own is the id of the row of the process's own computing.
 const own = "own"
 
-// unseen moves that part into the row, where it is calibrated.
+// unseen moves the hidden part into the row, if it is calibrated.
 func (r *row) unseen(rate, unit Amount, calibrated bool) {
 	if calibrated {
 		r.hidden = rate.times(unit)
@@ -48,31 +49,31 @@ func (r *row) unseen(rate, unit Amount, calibrated bool) {
 	}
 }
 
-// rows are all rows of a window.
-func (l *Ledger) rows() []row {
+// rows returns all rows of a window. price prices those without a price.
+func (l *Ledger) rows(price func([]row) error) ([]row, error) {
 	var out []row
 	for _, kind := range kinds {
 		out = append(out, kind(l)...)
 	}
-	if !l.has(CPUSamples) {
-		return out
+	if err := price(out); err != nil || !l.has(CPUSamples) {
+		return out, err
 	}
 	time := l.sampled("cpu", l.counted[event(CPUSamples, "mode", "user")])
 	for _, r := range out {
 		time = time.minus(r.hidden)
 	}
-	out = append(out, row{Row: Row{ID: own, Title: "own computing", Part: User, Time: time, Evidence: l.cpuEvidence("user", "")}})
+	out = append(out, row{Row: Row{ID: own, Title: "user code", Part: User, Time: time, Evidence: l.cpuEvidence("user", "")}})
 	for i := range out {
 		if j := slices.IndexFunc(out, func(o row) bool { return o.ID == out[i].within }); j >= 0 {
 			out[j].give(&out[i])
 		}
 	}
-	// Where more is elsewhere than was seen, the rows explain too much, which the rest shows.
-	return slices.DeleteFunc(out, func(r row) bool { return (r.ID == own || r.ID == "faults" || r.bounced) && r.Time.Value <= 0 })
+	// If more time belongs elsewhere than was sampled, the rows explain too much; the rest shows that.
+	return slices.DeleteFunc(out, func(r row) bool { return (r.ID == own || r.ID == "faults" || r.bounced) && r.Time.Value <= 0 }), nil
 }
 
-// give takes the time of a part out of the row in whose sampled time it is. Events that
-// both count take their part of what is left, too: of entering the kernel, say.
+// give subtracts a part from the row whose sampled time includes it. Events that both count, such as entering the
+// kernel, take their part of the remainder too.
 func (r *row) give(part *row) {
 	r.Time = r.Time.minus(part.Time)
 	if r.Rate == nil || part.Unit == nil || r.Time.Value <= 0 || r.Rate.Value < part.Rate.Value {
@@ -89,7 +90,7 @@ func (r *row) give(part *row) {
 	}
 }
 
-// priced is a part of a row that is known by its price alone.
+// priced returns a part of a row that is known only by its price.
 func (l *Ledger) priced(id, title string, price *Price, rate Amount, evidence ...findings.Evidence) (Row, bool) {
 	if price == nil {
 		return Row{}, false
@@ -99,13 +100,12 @@ func (l *Ledger) priced(id, title string, price *Price, rate Amount, evidence ..
 	return Row{ID: id, Title: title, Part: Kernel, Rate: &rate, Unit: &unit, Time: rate.times(each), Evidence: evidence}, ok
 }
 
-// measured is what one event costs by the time that was sampled in all of them.
+// measured returns the cost of one event: the sampled time of all of them divided by their number.
 func measured(time, rate Amount, what string) *Unit {
 	return &Unit{time.over(rate), Measured, "time in " + what + " by the sampling clock, divided by their number"}
 }
 
-// inside splits a time into a part that is priced and the rest of it. A price above
-// the time leaves no rest, and fails a check.
+// inside splits a time into a priced part and the rest. A price above the time leaves no rest, and fails a check.
 func inside(whole Amount, part, rest Row) []Row {
 	rest.Time = whole.minus(part.Time)
 	if rest.Time.Value <= 0 {
@@ -114,13 +114,13 @@ func inside(whole Amount, part, rest Row) []Row {
 	return []Row{part, rest}
 }
 
-// SmallCalls is the id of the row of the calls that take little.
+// SmallCalls is the id of the row of the calls with little time.
 const SmallCalls = "syscalls"
 
-// smallShare is the share of the active time below which calls are not told apart.
+// smallShare is the share of the active time below which calls are folded.
 const smallShare = 0.005
 
-// fold puts the calls that take little into one row.
+// fold combines the calls with little time into one row.
 func (l *Ledger) fold(rows []Row) []Row {
 	var out, small []Row
 	for _, r := range rows {
@@ -158,7 +158,7 @@ func perSecond(text string, v float64, expr string) findings.Evidence {
 	return findings.Evidence{Text: text, Value: v, Unit: "1/s", Expr: "sum(" + expr + ")"}
 }
 
-// cpuEvidence is what the sampling clock saw, if it saw it at all.
+// cpuEvidence returns the sampling clock's evidence, if there are samples.
 func (l *Ledger) cpuEvidence(mode, call string) []findings.Evidence {
 	v, seen := l.counted[event(CPUSamples, "mode", mode, "call", call)]
 	if !seen {
@@ -175,5 +175,5 @@ func (l *Ledger) modeEvidence(mode string) []findings.Evidence {
 	return []findings.Evidence{cores("CPU time in mode "+mode, l.total(CPUSamples, with("mode", mode)), l.rate(CPUSamples, matchers("mode", mode)))}
 }
 
-// plain is a label's value in words.
+// plain returns a label's value in words.
 func plain(value string) string { return metric.Words(value) }

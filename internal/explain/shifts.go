@@ -18,7 +18,7 @@ type Count struct {
 	Max    float64 `json:"max"`
 	Runs   int     `json:"runs"`
 
-	seen float64 // events in a run, at most; 0 where no run says it
+	seen float64 // events in a run, at most; 0 if no run states it
 }
 
 // Shift is an event whose number per operation has changed between two results.
@@ -28,12 +28,11 @@ type Shift struct {
 	After  Count `json:"after"`
 }
 
-// An event has shifted where no run of the one result is within the range of the
-// other's, with at least shiftRuns each; where the medians differ by shiftRatio of the
-// larger; and by shiftShare of all that its metric counted, so that a rare call at the
-// start of a program is not news. What happens less than once an operation must have
-// been seen shiftEvents times in a run: one or two events more or less are chance (the
-// standard deviation of a count is its root).
+// An event has shifted if no run of one result is within the range of the other's, with at least shiftRuns runs each;
+// if the medians differ by shiftRatio of the larger; and if they differ by shiftShare of all that its metric counted,
+// so a rare call at the start of a program is not news. An event that happens less than once per operation must have
+// occurred shiftEvents times in a run: one or two events more or less are chance (the standard deviation of a count
+// is its root).
 const (
 	shiftRuns   = 3
 	shiftRatio  = 0.2
@@ -41,7 +40,7 @@ const (
 	shiftEvents = 10
 )
 
-// Shifts are the events that differ between two results, the largest difference first.
+// Shifts returns the events that differ between two results, the largest difference first.
 func Shifts(before, after map[Event]Count) (out []Shift) {
 	totals := map[string]float64{} // by metric, the larger of both
 	for _, counts := range []map[Event]Count{before, after} {
@@ -69,14 +68,14 @@ func Shifts(before, after map[Event]Count) (out []Shift) {
 	return out
 }
 
-// chance reports whether two counts are of so few events that their difference says nothing.
+// chance reports whether two counts are of so few events that their difference means nothing.
 func chance(x, y Count) bool {
 	seen := max(x.seen, y.seen)
 	return max(x.Median, y.Median) < 1 && seen > 0 && seen < shiftEvents
 }
 
-// CountOf returns a result's count of an event. Where others of its metric were
-// counted, one that has no entry was never seen: that is a 0 that was measured.
+// CountOf returns a result's count of an event. If other events of its metric were counted, an event without an entry
+// never happened: that is a measured 0.
 func CountOf(counts map[Event]Count, e Event) (Count, bool) {
 	if c, ok := counts[e]; ok {
 		return c, true
@@ -89,10 +88,9 @@ func CountOf(counts map[Event]Count, e Event) (Count, bool) {
 	return Count{}, false
 }
 
-// Counts are what the usable runs of an arm did per operation, by those counters of
-// events that see all of the workload. CPU time and preemptions are left out: they say
-// as much of the machine as of the program. The total of a metric is left out where its
-// kinds are known.
+// Counts returns what the usable runs of an arm did per operation, by the event counters that see the whole workload.
+// CPU time and preemptions are left out: they depend on the machine as much as on the program. A metric's total is
+// left out if its kinds are known.
 func Counts(runs []*result.Run) map[Event]Count {
 	values, seen := map[Event][]float64{}, map[Event]float64{}
 	made := map[string]int{} // runs in which each metric was counted
@@ -101,7 +99,7 @@ func Counts(runs []*result.Run) map[Event]Count {
 		maps.DeleteFunc(counted, func(e Event, o operation) bool {
 			return o.partial || e.Label("kind") == "involuntary" || strings.HasSuffix(e.Metric, "_seconds_total")
 		})
-		metrics := map[string]bool{} // a run without a metric says nothing of its events
+		metrics := map[string]bool{} // a run without a metric says nothing about its events
 		for e := range counted {
 			metrics[e.Metric] = true
 			if e != e.Total() {

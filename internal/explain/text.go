@@ -11,9 +11,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Text is an explanation for a terminal, written line by line. What comes from
-// processes, such as their names, must not control the reader's terminal, so only
-// printable characters are written.
+// Text is an explanation for a terminal, written line by line. Text from processes, such as their names, must not
+// control the reader's terminal, so only printable characters are written.
 type Text struct{ strings.Builder }
 
 // Line writes a formatted line.
@@ -31,11 +30,10 @@ func Printable(s string) string {
 	}, s)
 }
 
-// width is how many columns a line has at most.
+// width is the largest number of columns of a line.
 const width = 100
 
-// Wrap writes words in lines of at most 100 columns, the first one after indent, the
-// others two columns further in.
+// Wrap writes words in lines of at most 100 columns, the first after indent, the others two columns further in.
 func (t *Text) Wrap(indent, words string) {
 	line := indent
 	for i, w := range strings.Fields(words) {
@@ -52,7 +50,7 @@ func (t *Text) Wrap(indent, words string) {
 	t.Line("%s", line)
 }
 
-// Column writes a line of a table without the spaces at its end.
+// Column writes a line of a table without trailing spaces.
 func (t *Text) Column(format string, args ...any) {
 	t.Line("%s", strings.TrimRight(fmt.Sprintf(format, args...), " "))
 }
@@ -61,7 +59,7 @@ func (t *Text) Column(format string, args ...any) {
 // time, rate, and the cost of one. They fill 98 of 100 places.
 const treeRow = "%-27s %-10s %-20s %9s %13s %14s"
 
-// Tree writes where the time went, the causes first, and what it is worth.
+// Tree writes where the time went, the causes first, and the limits of the explanation.
 func (t *Text) Tree(tree Tree, causes []FoundCause) {
 	for i, c := range causes {
 		t.Wrap("", fmt.Sprintf("%d. %s", i+1, c.Title))
@@ -104,7 +102,7 @@ func (t *Text) Tree(tree Tree, causes []FoundCause) {
 	}
 }
 
-// head says whose time it is, and how much.
+// head writes whose time it is, and how much.
 func (t *Text) head(tree Tree) {
 	if tree.TEE != nil {
 		defer t.Wrap("", tree.TEE.Title)
@@ -128,12 +126,9 @@ func (t *Text) head(tree Tree) {
 	}
 	t.Wrap("", fmt.Sprintf("%s, %s to %s%s. Its threads together had work for %s a %s.", tree.whose(),
 		tree.From.Format(time.TimeOnly), Clock(tree.To, tree.From), requests, tree.Active.time(), tree.Per))
-	if tree.Queued.Value > 0 {
-		t.Wrap("", fmt.Sprintf("They also waited %s a %s for a free CPU.", tree.Queued.time(), tree.Per))
-	}
 }
 
-// whose is a tree's process, and its machine where that is known.
+// whose returns a tree's process, and its machine if known.
 func (t Tree) whose() string {
 	if t.Instance == "" {
 		return t.Subject
@@ -172,7 +167,7 @@ func tenths(a Amount) string {
 	return fmt.Sprintf("%.1f %% [%.1f, %.1f]", 100*a.Value, 100*a.Low, 100*a.High)
 }
 
-// machine writes what a TEE does on the whole machine.
+// machine writes the TEE's activity on the whole machine.
 func (t *Text) machine(m *Machine) {
 	if m == nil {
 		return
@@ -214,8 +209,7 @@ func (t *Text) machine(m *Machine) {
 // mostUncosted is how many counters without a share are printed.
 const mostUncosted = 16
 
-// uncosted writes the counters of a comparison that have no share, and why where it
-// could be otherwise.
+// uncosted writes the counters of a comparison without a share, with the reason if it can be changed.
 func (t *Text) uncosted(tree Tree) {
 	if len(tree.Uncosted) == 0 {
 		return
@@ -258,7 +252,7 @@ func (a Amount) time() string {
 	return s
 }
 
-// spread is the larger side of an interval, relative to its value.
+// spread prints the larger side of an interval, relative to its value.
 func (a Amount) spread() string {
 	if a.Value <= 0 || a.Low == a.High {
 		return ""
@@ -274,10 +268,10 @@ func fit(s string, width int) string {
 	return string([]rune(s)[:width-1]) + "…"
 }
 
-// barWidth is how many places a whole takes.
+// barWidth is the width of a whole bar, in characters.
 const barWidth = 10
 
-// bar draws a ratio; less than a tenth of a place is a line.
+// bar draws a ratio; less than a tenth of a character is a line.
 func bar(v float64, block string) string {
 	n := int(math.Round(min(1, max(0, v)) * barWidth))
 	if n == 0 && v > 0 {
@@ -286,7 +280,7 @@ func bar(v float64, block string) string {
 	return strings.Repeat(block, n)
 }
 
-// Summary says in a sentence what takes a process's time.
+// Summary states in a sentence where a process's time goes.
 func (t Tree) Summary(causes []FoundCause) string {
 	if len(causes) > 0 {
 		return causes[0].Title
@@ -297,8 +291,7 @@ func (t Tree) Summary(causes []FoundCause) string {
 	return fmt.Sprintf("%s: no cause takes 5 %% of its active time; most of it is %s (%s).", t.Subject, t.Rows[0].Title, metric.Percent(t.Rows[0].Share.Value))
 }
 
-// Differences lays a window next to an earlier one. An error says why they do not
-// compare.
+// Differences compares a window with an earlier one. It fails if they cannot be compared.
 func (t *Text) Differences(before, after Tree) error {
 	list, err := Diff(before, after)
 	if err != nil {
@@ -319,8 +312,7 @@ func (t *Text) Differences(before, after Tree) error {
 	return nil
 }
 
-// Clock prints a point in time in the zone of now, which is the monitor's, with the
-// date when it is of another day.
+// Clock prints a time in the zone of now, which is the monitor's, with the date if it is another day.
 func Clock(t, now time.Time) string {
 	t = t.In(now.Location())
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {

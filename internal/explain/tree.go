@@ -1,7 +1,7 @@
-// Package explain says where time went: how often something happened times what
-// one costs, beside the time that was measured, with the rest that nothing explains.
+// Package explain says where time went: how often something happened times the cost of
+// one, compared with the measured time, and the rest that nothing explains.
 //
-// A Ledger holds what was counted. It is filled from stored series over a window
+// A Ledger holds the counts. It is filled from stored series over a window
 // (Catalog.Window), or from the counters of a benchmark's runs (Catalog.Difference).
 // Both become a Tree, which the command line, the page, the API and reports show.
 // What events cost and what makes programs slow are members, in explain/prices and
@@ -25,10 +25,12 @@ type Amount struct {
 type Origin string
 
 // The origins: the measured time of these very events, known events timed on this
-// host, and what others measured on other processors.
+// host, the process's CPU time where only their number varies, and what others measured on
+// other processors.
 const (
 	Measured   Origin = "measured"
 	Calibrated Origin = "calibrated"
+	Regressed  Origin = "regression"
 	Published  Origin = "literature"
 )
 
@@ -66,13 +68,12 @@ type Row struct {
 	// Time in seconds, and its share of the tree's active time.
 	Time  Amount `json:"time"`
 	Share Amount `json:"share"`
-	// Cause is the name of the rule that is about it, "" for the process's own work,
-	// and Advice what to do.
+	// Cause names the rule about it, "" for the process's own work; Advice says what to do.
 	Cause    string              `json:"cause,omitempty"`
 	Advice   string              `json:"advice,omitempty"`
 	Evidence []findings.Evidence `json:"evidence"`
-	// Rows are what it is made of, where that is known. Their times may add up to
-	// more than its own: that is overshoot, and said in Tree.Checks.
+	// Rows are its parts, if known. Their times may add up to more than its own;
+	// Tree.Checks then says so.
 	Rows []Row `json:"rows,omitempty"`
 	// Reason says what the numbers rest on, or why one is missing.
 	Reason string `json:"reason,omitempty"`
@@ -97,7 +98,7 @@ type Machine struct {
 	Rows []Row `json:"rows"`
 }
 
-// Check is a comparison of what is explained with what was measured otherwise.
+// Check compares explained time with an independent measurement of it.
 type Check struct {
 	Text      string  `json:"text"`
 	Explained float64 `json:"explained"` // cores
@@ -106,14 +107,14 @@ type Check struct {
 	Holds bool `json:"holds"`
 }
 
-// Unseen is time of which a sampling clock saw nothing: 0, with the upper end of its
-// interval. Both are zero where the clock's samples are not known.
+// Unseen is the time that a sampling clock may have missed: 0, with the upper end of its
+// interval. Both are zero if the clock's interval is unknown.
 type Unseen struct {
 	CPU  Amount `json:"cpu"`
 	Wait Amount `json:"wait"`
 }
 
-// of is that of a part of the time.
+// of returns the unseen time of a part.
 func (u Unseen) of(p Part) Amount {
 	if p == Wait {
 		return u.Wait
@@ -136,23 +137,20 @@ type Tree struct {
 	// the counter that it comes from, where there is one.
 	Per      string             `json:"per"`
 	Requests *findings.Evidence `json:"requests,omitempty"`
-	// Active is the time in which the subject had work: on a CPU, or waiting for a lock
-	// or for a disk; in thread-seconds. Waiting for work is no part of it.
+	// Active is the time in which the subject had work: on a CPU, or waiting for a lock,
+	// for a disk or for a CPU; in thread-seconds. Waiting for work is no part of it, nor
+	// is waiting for a CPU part of that of a comparison.
 	Active Amount `json:"active"`
-	// Queued is the time in which threads could run and had no CPU; absent where there
-	// was none, or it is not known. It is no part of Active, as it depends on what
-	// else runs on the machine.
-	Queued Amount `json:"queued,omitzero"`
-	// Rows are sorted by share. Unexplained is what was measured less what the rows
-	// explain: negative when they explain too much.
+	// Rows are sorted by share. Unexplained is the measured time minus that of the rows:
+	// negative if they explain too much.
 	Rows             []Row  `json:"rows"`
 	Unexplained      Amount `json:"unexplained"`
 	UnexplainedShare Amount `json:"unexplainedShare"`
-	// Unseen is what a row that is not there may take.
+	// Unseen bounds the time of a row that is missing.
 	Unseen Unseen `json:"unseen,omitzero"`
-	// TEE is what the rows of the TEE add up to; nil where there are none.
+	// TEE is the sum of the TEE's rows; nil without any.
 	TEE *Group `json:"tee,omitempty"`
-	// Machine is nil where a TEE does nothing that is counted for the whole machine.
+	// Machine holds what is counted for the whole machine only; nil without any.
 	Machine *Machine `json:"machine,omitempty"`
 	// Uncosted are the counters that have no share, with the reason.
 	Uncosted []Row   `json:"uncosted,omitempty"`

@@ -3,7 +3,9 @@ package explain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -12,7 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// window is how the counts of a window came about.
+// window is the data behind the counts of a window.
 type window struct {
 	seconds float64
 	span    string // as PromQL writes it
@@ -21,16 +23,20 @@ type window struct {
 
 	tick      map[string]float64 // seconds that a sample stands for, by clock
 	unrest    map[string]float64 // half of an interval of waiting, relative to it, by state
-	coverage  map[string]float64 // by source, of those that saw a part
+	coverage  map[string]float64 // by source, for those that counted only part
 	deviation map[string]float64 // standard error of their counts as a ratio, by source
 
-	busy float64 // cores in use on the machine; 0 where it is not known
+	busy float64 // cores in use on the machine; 0 if unknown
 
-	stolen, present float64 // NaN where it is not known
+	memory map[Event]Amount // the cost of memory against a baseline, by access and size
+
+	hiddenSources map[string]string // why nothing is seen, by source of what a TEE does
+
+	stolen, present float64 // NaN if unknown
+	repriced        bool    // calibrated costs have changed in the window
 }
 
-// read fills a ledger with what the store holds of a process and window; the first
-// error ends it.
+// read fills a ledger from the store for a process and window. It returns the first error.
 func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*Ledger, error) {
 	length := q.To.Sub(q.From)
 	l := newLedger(k)
@@ -39,6 +45,7 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		process: matchers("process", q.Process, "instance", q.Instance),
 		machine: matchers("instance", q.Instance),
 		tick:    map[string]float64{}, unrest: map[string]float64{}, coverage: map[string]float64{}, deviation: map[string]float64{},
+		memory: map[Event]Amount{}, hiddenSources: map[string]string{},
 		stolen: math.NaN(), present: math.NaN(),
 	}
 	count := func(name string) func(metric.Point) {
@@ -65,8 +72,11 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 		{l.unsteady(l.waiting), func(p metric.Point) { l.unrest[p.Labels["state"]] = p.Value }},
 		{"avg by (clock) (" + l.mean("tee_sample_interval_seconds") + ")", func(p metric.Point) { l.tick[p.Labels["clock"]] = p.Value }},
 		{"avg by (event, bound) (" + l.mean("tee_unit_cost_seconds") + ")", l.takeUnit},
+		{"avg by (access, size, bound) (" + l.mean(MemoryCost) + ")", l.takeMemory},
+		{l.changed("tee_unit_cost_seconds"), func(p metric.Point) { l.repriced = p.Value > 0 }},
 		{"avg by (source) (" + l.mean("teescope_source_coverage_ratio") + ") < 0.999", func(p metric.Point) { l.coverage[p.Labels["source"]] = p.Value }},
 		{"avg by (source) (" + l.mean("teescope_source_standard_error_ratio") + ")", func(p metric.Point) { l.deviation[p.Labels["source"]] = p.Value }},
+		{l.hiding(), func(p metric.Point) { l.hiddenSources[p.Labels["source"]] = p.Labels["reason"] }},
 		{l.stealing(), func(p metric.Point) { l.stolen = p.Value }},
 		{l.readings(), func(p metric.Point) { l.present = p.Value }},
 		{busy.query(l), func(p metric.Point) { l.busy = p.Value }},
@@ -88,13 +98,13 @@ func (k *Catalog) read(ctx context.Context, db findings.Querier, q Question) (*L
 	return l, nil
 }
 
-// part is a query of a window and what takes each of its points.
+// part is a query of a window and the function that takes each of its points.
 type part struct {
 	expr string
 	take func(metric.Point)
 }
 
-// userSpace selects the page faults that are taken outside the kernel.
+// userSpace selects the page faults taken outside the kernel.
 const userSpace = `space="user"`
 
 // matchers writes name="value" pairs as PromQL does.
@@ -106,31 +116,43 @@ func matchers(pairs ...string) string {
 	return strings.Join(out, ",")
 }
 
-// rate is the query for the rates of the process's counters.
+// rate returns the query for the rates of the process's counters.
 func (w *window) rate(name string, more ...string) string {
 	return fmt.Sprintf("rate(%s{%s}[%s])", name, strings.Join(append([]string{w.process}, more...), ","), w.span)
 }
 
-// mean is the query for the means of the machine's gauges.
-func (w *window) mean(name string) string {
-	return fmt.Sprintf("avg_over_time(%s{%s}[%s])", name, w.machine, w.span)
+// mean returns the query for the means of the machine's gauges.
+func (w *window) mean(name string, more ...string) string {
+	return fmt.Sprintf("avg_over_time(%s{%s}[%s])", name, strings.Join(append([]string{w.machine}, more...), ","), w.span)
 }
 
-// stealing is the query for the share of the machine's CPU time that its host took.
+// changed returns the query for the number of the machine's gauges of a name that changed.
+func (w *window) changed(name string) string {
+	return fmt.Sprintf("count(changes(%s{%s}[%s]) > 0)", name, w.machine, w.span)
+}
+
+// hiding is the query for the sources of what a TEE does that saw nothing in the whole window,
+// with the reason.
+func (w *window) hiding() string {
+	sources := slices.Compact(slices.Sorted(maps.Values(Sources)))
+	return fmt.Sprintf("max by (source, reason) (min_over_time(teescope_source_blind{%s,source=~%q}[%s])) == 1", w.machine, strings.Join(sources, "|"), w.span)
+}
+
+// stealing returns the query for the share of the machine's CPU time that its host took.
 func (w *window) stealing() string {
 	return fmt.Sprintf(`sum(rate(node_cpu_seconds_total{%s,mode="steal"}[%s])) / sum(rate(node_cpu_seconds_total{%s}[%s]))`,
 		w.machine, w.span, w.machine, w.span)
 }
 
-// readings is the query for how many of the machine's readings there are in the window,
-// beside what they would be if each minute had as many as the one with the most.
+// readings returns the query for the share of the machine's readings that are present in the window: their number
+// divided by what it would be if every minute had as many as the fullest minute.
 func (w *window) readings() string {
 	up := "teescope_source_up{" + w.machine + "}"
 	return fmt.Sprintf("max(count_over_time(%s[%s])) / (max(max_over_time(count_over_time(%s[1m])[%s:30s]) >= 2) * %g)", up, w.span, up, w.span, w.seconds/60)
 }
 
-// unsteady is the query for half of the 95 % interval of a rate or mean, relative to it,
-// by the spread between parts of the window.
+// unsteady returns the query for half of the 95 % interval of a rate or mean, relative to it, from the spread between
+// parts of the window.
 func (w *window) unsteady(over func(span string) string) string {
 	part := max(10, math.Ceil(w.seconds/20))
 	n := math.Floor(w.seconds / part)
@@ -142,27 +164,31 @@ func (w *window) unsteady(over func(span string) string) string {
 	return fmt.Sprintf("%g * stddev_over_time(%s) / avg_over_time(%s)", t/math.Sqrt(n-1), parts, parts)
 }
 
-// waiting is the query for time that threads wait. A walk over the threads finds many of
-// them in the same state or none, so its samples say less than their number.
+// waiting returns the query for time that threads wait. A walk over the threads finds many of them in the same state
+// or none, so its samples are worth less than their number.
 func (w *window) waiting(span string) string {
 	return fmt.Sprintf("sum by (state) (rate(%s{%s}[%s]))", WaitSamples, w.process, span)
 }
 
-// eachOf is the query for the mean of a histogram of the machine.
+// eachOf returns the query for the mean of a histogram of the machine.
 func (w *window) eachOf(histogram string) func(span string) string {
 	return func(span string) string {
 		return fmt.Sprintf("sum(rate(%s_sum{%s}[%s])) / sum(rate(%s_count{%s}[%s]))", histogram, w.machine, span, histogram, w.machine, span)
 	}
 }
 
-// machineRate is the query for the rates of the machine's counters.
+// machineRate returns the query for the rates of the machine's counters.
 func (w *window) machineRate(name string, more ...string) string {
 	return fmt.Sprintf("rate(%s{%s}[%s])", name, strings.Join(append([]string{w.machine}, more...), ","), w.span)
 }
 
 // takeUnit keeps one number of a calibrated cost.
 func (l *Ledger) takeUnit(p metric.Point) {
-	a := l.units[p.Labels["event"]]
+	l.units[p.Labels["event"]] = l.units[p.Labels["event"]].bounded(p)
+}
+
+// bounded returns a with the number that the point's label bound names.
+func (a Amount) bounded(p metric.Point) Amount {
 	switch p.Labels["bound"] {
 	case "median":
 		a.Value = p.Value
@@ -171,33 +197,35 @@ func (l *Ledger) takeUnit(p metric.Point) {
 	case "high":
 		a.High = p.Value
 	}
-	l.units[p.Labels["event"]] = a
+	return a
 }
 
-// waited is time that threads wait in a state, in threads.
+// waited returns the time that threads wait in a state, in threads.
 func (w *window) waited(state string, v float64) Amount {
 	a, half := w.sampled("wait", v), w.unrest[state]*v
 	return Amount{v, min(a.Low, max(0, v-half)), max(a.High, v+half)}
 }
 
-// sampled is time of the process by a clock's samples, in cores or threads. Where
-// its source saw a part of the time, each stands for more.
+// sampled returns the process's time by a clock's samples, in cores or threads. If the source sampled only part of
+// the time, each sample counts for more.
 func (w *window) sampled(clock string, v float64) Amount {
 	tick := w.tick[clock]
 	if seen := w.coverage[sourceOf[clock]]; seen > 0 {
 		tick /= seen
 	}
 	if tick <= 0 {
-		return exactly(v) // how fine the clock is was not stored: Window says so
+		return exactly(v) // the sampling period was not stored; Window reports it
 	}
 	return counted(v*w.seconds/tick, tick/w.seconds)
 }
 
-// sourceOf names the source that has a clock.
+// sourceOf names the source of a clock.
 var sourceOf = map[string]string{"cpu": "samples", "wait": "waits"}
 
-// rated is a rate by the counters of a source, with its interval where the source
-// saw a part of the time.
+// rated returns a rate by a source's counters, with an interval if the source counted only part of the time.
 func (w *window) rated(source string, v float64) Amount {
 	return around(v, min(v, z*w.deviation[source]*v), z*w.deviation[source]*v)
 }
+
+// counts returns a rate or time of a TEE counter, with the interval of rated.
+func (w *window) counts(metric string, v float64) Amount { return w.rated(Sources[metric], v) }

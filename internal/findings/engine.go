@@ -15,9 +15,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// Windows are the two sliding windows of a rule. The long one shows whether the cause
-// matters, the short one whether it is present now; the method is that of
-// multi-window alerts
+// Windows are the two sliding windows of a rule. The long one shows whether the cause matters,
+// the short one whether it is present now; the method is that of multi-window alerts
 // (https://sre.google/workbook/alerting-on-slos/, number 5).
 type Windows struct{ Long, Short time.Duration }
 
@@ -93,11 +92,11 @@ type evaluation struct {
 // book holds the findings, and the last answer of each rule.
 type book struct {
 	open   map[key]*Record
-	past   map[key]bool      // open ones of earlier runs that were not seen yet
+	past   map[key]bool      // open ones of earlier runs that have not reappeared yet
 	began  map[key]time.Time // since when the short window has held without a break
 	closed []Record          // newest last
-	most   int               // of closed
-	forgot time.Time         // end of the newest closed finding that is remembered no more
+	most   int               // limit of closed
+	forgot time.Time         // end of the newest forgotten finding
 	stats  []RuleStat        // in the order of the rules
 	// silences mark findings. May be nil.
 	silences *Silences
@@ -106,8 +105,7 @@ type book struct {
 // key identifies a finding among the open ones.
 type key struct{ rule, subject string }
 
-// New returns an engine that has not evaluated anything yet and knows the findings
-// of Options.Past.
+// New returns an engine that has not evaluated yet. It knows the findings of Options.Past.
 func New(rules []*Rule, q Querier, opts Options) *Engine {
 	v := evaluation{q: q, rules: rules, opts: opts, witness: map[string]string{}}
 	b := book{open: map[key]*Record{}, past: map[key]bool{}, began: map[key]time.Time{},
@@ -124,7 +122,7 @@ func New(rules []*Rule, q Querier, opts Options) *Engine {
 	return &Engine{pace: make(chan time.Duration, 1), running: locked.New(v), book: locked.New(b)}
 }
 
-// unanswered are the stats of rules that were not evaluated yet.
+// unanswered returns the stats of rules that have not been evaluated yet.
 func (v *evaluation) unanswered() []RuleStat {
 	var out []RuleStat
 	for _, r := range v.rules {
@@ -138,9 +136,9 @@ func (v *evaluation) unanswered() []RuleStat {
 	return out
 }
 
-// Use replaces the rules, and the interval, windows, limits, Every and CloseAfter of
-// the options, after the running evaluation. An open finding keeps its id while its
-// rule exists and holds; one whose rule is gone ends with the next evaluation.
+// Use replaces the rules, and the interval, windows, limits, Every and CloseAfter of the options, after the running
+// evaluation. An open finding keeps its id while its rule exists and holds. If its rule is gone, it ends with the
+// next evaluation.
 func (e *Engine) Use(rules []*Rule, o Options) {
 	v := e.running.Lock()
 	defer e.running.Unlock()
@@ -175,7 +173,7 @@ func (v *evaluation) windows(r *Rule) Windows {
 	if !ok {
 		w = v.opts.Windows
 	}
-	// A rule also looks at a half of its window, and a rate takes two readings.
+	// A rule also queries half of its window, and a rate needs two readings.
 	if least := 4 * v.opts.Interval; w.Short < least {
 		return Windows{Long: time.Duration(float64(w.Long) * (least.Seconds() / w.Short.Seconds())), Short: least}
 	}
@@ -284,7 +282,7 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)
 		f.Reference = cmp.Or(f.Reference, r.Reference)
-		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // no number
+		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		found[f.Subject] = f
 	}}
 	if err := r.Run(ctx, p); err != nil {
@@ -293,8 +291,7 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 	return found, nil
 }
 
-// settle brings the findings of rule i up to date with its answer and returns those
-// that opened or closed.
+// settle updates the findings of rule i from its answer and returns those that opened or closed.
 func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (changed []Record) {
 	r := v.rules[i]
 	young := at.Sub(v.opts.Started) < v.windows(r).Long
@@ -335,8 +332,8 @@ func (b *book) settle(v *evaluation, i int, answer verdict, at time.Time) (chang
 	return append(changed, b.close(v, r, at)...)
 }
 
-// close ends the findings of a rule that were not seen for the closing delay, because
-// the cause is gone or the rule is no longer checked.
+// close ends the findings of a rule that have been absent for the closing delay: the cause is gone, or the rule is no
+// longer checked.
 func (b *book) close(v *evaluation, r *Rule, at time.Time) []Record {
 	return b.end(at, func(k key, rec *Record) bool {
 		last := rec.LastSeen
@@ -377,7 +374,7 @@ func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record)
 	return ended
 }
 
-// forget keeps the newest of the closed findings.
+// forget drops the oldest closed findings beyond the limit.
 func (b *book) forget() {
 	slices.SortStableFunc(b.closed, func(x, y Record) int { return x.Until.Compare(*y.Until) })
 	if n := len(b.closed) - b.most; n > 0 {
@@ -386,7 +383,7 @@ func (b *book) forget() {
 	}
 }
 
-// marked adds the silence that covers an open finding now.
+// marked returns the record with the silence that now covers it, if it is open.
 func (b *book) marked(r Record) Record {
 	r.Silenced = b.silences.Covering(r.Finding)
 	return r
@@ -411,8 +408,8 @@ func (e *Engine) Records() []Record {
 	return out
 }
 
-// Complete reports whether Records has every finding that was open at a time or
-// later; the zero time is before all.
+// Complete reports whether Records has every finding that was open at from or later; the zero time means all findings
+// ever.
 func (e *Engine) Complete(from time.Time) bool {
 	b := e.book.Lock()
 	defer e.book.Unlock()
@@ -426,9 +423,8 @@ func (e *Engine) Rules() []RuleStat {
 	return slices.Clone(e.book.Lock().stats)
 }
 
-// missing returns why a rule cannot run on a metric, "" when it can. One reading is
-// not enough, because a rate needs two. One series is enough, so the check is cheap
-// while the series that had readings last time still has some.
+// missing returns why a rule cannot run on a metric, "" when it can. A rate needs two readings, so one is not enough.
+// One series is enough, so the check is cheap while the series that had readings last time still has some.
 func (v *evaluation) missing(ctx context.Context, metric string, window time.Duration, at time.Time) string {
 	w := PromDuration(window)
 	if series, ok := v.witness[metric]; ok {
@@ -482,7 +478,7 @@ func PromDuration(d time.Duration) string {
 	return fmt.Sprintf("%dms", max(1, d.Milliseconds()))
 }
 
-// join appends to the evidence of the short window what only the long one has.
+// join appends the evidence that only the long window has.
 func join(short, long []Evidence) []Evidence {
 	out := slices.Clone(short)
 	for _, ev := range long {
@@ -499,7 +495,7 @@ func id(k key, at time.Time) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// AtLeast reports whether s is as severe as o or more.
+// AtLeast reports whether s is at least as severe as o.
 func (s Severity) AtLeast(o Severity) bool { return s.rank() >= o.rank() }
 
 // rank orders severities.

@@ -14,8 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
-// heat is a rule that is easy to foresee: it holds for a machine whose
-// temperature was above 90 on average over the window.
+// heat is a predictable rule: it holds for a machine whose mean temperature over the window was above 90.
 var heat = &findings.Rule{
 	Name: "heat", Title: "Heat", Doc: "Above 90.", Needs: []string{"temperature"},
 	Remedy: "Open the window.", Reference: "thermometer(1)",
@@ -35,12 +34,12 @@ var heat = &findings.Rule{
 	},
 }
 
-// clock is a time that the test sets, as an offset from the first loaded value.
+// clock is a time set by the test, as an offset from the first loaded value.
 type clock struct{ at time.Duration }
 
 func (c *clock) now() time.Time { return time.Unix(0, 0).Add(c.at) }
 
-// start returns an engine over loaded series, whose monitor began at 0.
+// start returns an engine over loaded series, with a monitor that started at 0.
 func start(t *testing.T, c *clock, load string, rules []*findings.Rule, set func(*findings.Options)) *findings.Engine {
 	t.Helper()
 	o := findings.DefaultOptions()
@@ -51,7 +50,7 @@ func start(t *testing.T, c *clock, load string, rules []*findings.Rule, set func
 	return findings.New(rules, storetest.Load(t, load), o)
 }
 
-// events evaluates every 15 s and says what happened when.
+// events evaluates every 15 s and returns what happened when.
 func events(t *testing.T, c *clock, until time.Duration, load string, set func(*findings.Options)) []string {
 	t.Helper()
 	var out []string
@@ -106,7 +105,7 @@ func TestOpensAndCloses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &clock{at: tt.from}
 			got := events(t, c, 16*time.Minute, "load 15s\n  "+tt.load+"\n", tt.set)
-			if len(got) > len(tt.want) && c.at > 10*time.Minute { // what follows the end of the data is not the matter here
+			if len(got) > len(tt.want) && c.at > 10*time.Minute { // events after the end of the data do not matter here
 				got = got[:len(tt.want)]
 			}
 			if !slices.Equal(got, tt.want) {
@@ -143,7 +142,7 @@ func TestRecords(t *testing.T) {
 	if a.ID != first[0].ID || a.Since != first[0].Since || a.LastSeen != time.Unix(360, 0) || a.Title != "95 degrees." {
 		t.Errorf("not updated: %+v", a)
 	}
-	// The evidence of the short window comes first, then what only the long one has.
+	// The evidence of the short window comes first, then the evidence that only the long one has.
 	var texts []string
 	for _, ev := range a.Evidence {
 		texts = append(texts, ev.Expr)
@@ -158,8 +157,8 @@ func TestRecords(t *testing.T) {
 		t.Fatalf("a is not closed a minute after it was last seen: %+v", now)
 	}
 
-	// A monitor that is started anew knows nothing and is young: what still
-	// holds is found again at once, as a new finding.
+	// A restarted monitor is young and knows nothing: a cause that still holds is found again at once, as a new
+	// finding.
 	again := start(t, c, "load 15s\n  temperature{machine=\"b\"} 20x12 100x100\n", []*findings.Rule{heat}, func(o *findings.Options) { o.Started = c.now() })
 	again.Evaluate(t.Context())
 	if r := again.Records(); len(r) != 1 || r[0].Subject != "b" || r[0].ID == now[0].ID {
@@ -221,7 +220,7 @@ func TestCannotTell(t *testing.T) {
 	}
 }
 
-// TestOverlap: an evaluation that meets another one leaves everything alone.
+// TestOverlap: an evaluation during another one changes nothing.
 func TestOverlap(t *testing.T) {
 	c := &clock{at: 10 * time.Minute}
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -264,8 +263,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunBesideReadings: no evaluation begins with a reading, which is made at each
-// interval from the start on.
+// TestRunBesideReadings: no evaluation begins at the same time as a reading. Readings are made at each interval from
+// the start on.
 func TestRunBesideReadings(t *testing.T) {
 	for _, interval := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,15 +10,13 @@ import (
 
 // Filter selects findings. The zero value selects all.
 type Filter struct {
-	// From and To are a span of time; a finding that was open in a part of it is
-	// selected. A zero time is no bound.
+	// From and To bound the time in which a finding was open, even partly. A zero time is no bound.
 	From, To time.Time
 	ID, Rule string
-	// Subject is matched as it is; Whole makes one for the whole of a subject.
+	// Subject must match; use Whole to match whole subjects.
 	Subject *regexp.Regexp
 	State   State
-	// Limit is how many are selected at most, the first ones in Sort's order; 0 is
-	// no bound.
+	// Limit is the largest number of findings, the first in Sort's order; 0 is no bound.
 	Limit int
 }
 
@@ -50,8 +48,7 @@ func (f Filter) selects(r *Record) bool {
 	return true
 }
 
-// Sort puts the open findings first, the most severe and then the newest before
-// the others, and after them the closed ones, those that closed last first.
+// Sort puts open findings first, by severity and then newest first. Closed findings follow, the last closed first.
 func Sort(list []Record) {
 	slices.SortFunc(list, func(a, b Record) int {
 		switch {

@@ -14,19 +14,18 @@ import (
 // HistoryOptions say where and how long findings are kept.
 type HistoryOptions struct {
 	Path string
-	// Max is how many closed findings are kept, the newest, and Retention for how
-	// long after their end; open ones are kept always.
+	// Max is the number of closed findings to keep, newest first, and Retention how long they are kept after their
+	// end. Open ones are always kept.
 	Max       int
 	Retention time.Duration
-	// Now is the clock; Log gets what goes wrong.
+	// Now is the clock; Log receives errors.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// History is the history of findings on disk. Each line is a finding as it was
-// when it opened, changed its severity or its silence, or closed; the last one
-// counts. Once a minute a short line says when the open ones were last seen. Its methods may
-// be called from several goroutines.
+// History is the history of findings on disk. Each line is a finding as it opened, changed its severity or silence,
+// or closed; the last line counts. Once a minute a short line records when the open ones were last seen. Its methods
+// may be called from several goroutines.
 type History struct {
 	opts   HistoryOptions
 	writer locked.Value[historyWriter]
@@ -36,15 +35,15 @@ type History struct {
 type historyWriter struct {
 	opts    HistoryOptions
 	file    *Journal
-	pending [][]byte             // lines that the disk has not taken yet
-	written map[string]marked    // open findings, as their last line has them
+	pending [][]byte             // lines not written yet
+	written map[string]marked    // open findings, as in their last line
 	open    map[string]time.Time // open findings, and when each was last seen
-	seen    time.Time            // of the last line that says so
-	short   int64                // size of the file when it was last made short
+	seen    time.Time            // time of the last line about open findings
+	short   int64                // size of the file when it was last shortened
 	failing bool
 }
 
-// marked is what makes a finding worth a new line while it is open.
+// marked holds the fields of an open finding whose change is worth a new line.
 type marked struct {
 	severity Severity
 	silenced string
@@ -53,15 +52,14 @@ type marked struct {
 // line is one line of the file; one field is set.
 type line struct {
 	Record *Record `json:"record,omitempty"`
-	// Seen says of open findings, by id, when each was last seen.
+	// Seen is when each open finding was last seen, by id.
 	Seen map[string]time.Time `json:"seen,omitempty"`
 }
 
-// seenEvery is how old the time at which an open finding was last seen may be in
-// the file, and so after a crash.
+// seenEvery bounds the age of the last-seen times in the file, and so their error after a crash.
 const seenEvery = time.Minute
 
-// OpenHistory opens the history, or begins one, and returns what it holds.
+// OpenHistory opens or creates the history and returns its findings.
 func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 	past := newFold()
 	file, err := OpenJournal(o.Path, past.line)
@@ -81,8 +79,8 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 	return &History{opts: o, writer: locked.New(w)}, list, nil
 }
 
-// Keep writes what an evaluation changed, and which findings it saw open. What
-// the disk does not take is tried again with the next call.
+// Keep writes the changes of an evaluation and the open findings. Lines that cannot be written are retried with the
+// next call.
 func (h *History) Keep(changed, open []Record) {
 	w := h.writer.Lock()
 	defer h.writer.Unlock()
@@ -121,7 +119,7 @@ func (w *historyWriter) put(l line) {
 		return
 	}
 	w.pending = append(w.pending, b)
-	if n := len(w.pending) - w.opts.Max; n > 0 { // a disk that was full for days
+	if n := len(w.pending) - w.opts.Max; n > 0 { // the disk was full for days
 		w.pending = slices.Delete(w.pending, 0, n)
 	}
 }
@@ -145,7 +143,7 @@ func (w *historyWriter) flush() {
 	w.failing = err != nil
 }
 
-// shorten writes the file anew with one line for each finding that is kept.
+// shorten rewrites the file with one line for each finding that is kept.
 func (w *historyWriter) shorten() error {
 	past := newFold()
 	if err := w.file.Read(past.line); err != nil {
@@ -166,8 +164,7 @@ func (w *historyWriter) shorten() error {
 	return nil
 }
 
-// kept are the findings of a fold that are neither too old nor too many, in the
-// order of their beginning.
+// kept returns the findings of a fold within Retention and Max, oldest first.
 func (o HistoryOptions) kept(past *fold) []Record {
 	oldest := o.Now().Add(-o.Retention)
 	var open, closed []Record
@@ -187,8 +184,7 @@ func (o HistoryOptions) kept(past *fold) []Record {
 	return out
 }
 
-// All returns the findings, each as it was last known, in the order of their
-// beginning.
+// All returns the last known state of each finding, oldest first.
 func (h *History) All() ([]Record, error) {
 	w := h.writer.Lock()
 	file, pending := w.file, slices.Clone(w.pending)
@@ -203,13 +199,13 @@ func (h *History) All() ([]Record, error) {
 	return h.opts.kept(past), nil
 }
 
-// Unsaved is the number of lines that the disk has not taken yet.
+// Unsaved returns the number of lines not yet written to disk.
 func (h *History) Unsaved() int {
 	defer h.writer.Unlock()
 	return len(h.writer.Lock().pending)
 }
 
-// Close writes when the open findings were last seen, and closes the file.
+// Close records when the open findings were last seen, and closes the file.
 func (h *History) Close() error {
 	w := h.writer.Lock()
 	defer h.writer.Unlock()
@@ -220,7 +216,7 @@ func (h *History) Close() error {
 	return w.file.Close()
 }
 
-// fold brings lines together: the last state of each finding.
+// fold reduces lines to the last state of each finding.
 type fold struct {
 	byID    map[string]*Record
 	open    map[[2]string]*Record // by rule and subject, the last that opened
@@ -264,7 +260,7 @@ func (f *fold) line(b []byte) {
 	f.byID[r.ID] = r
 }
 
-// end closes a finding at the time at which it was last seen.
+// end closes a finding at the time it was last seen.
 func end(r *Record) {
 	until := r.LastSeen
 	r.State, r.Until = Closed, &until

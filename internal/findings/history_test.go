@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// history is a history with a clock and a log that the test sees.
+// history is a history with a clock and a log for the test.
 type history struct {
 	*History
 	path string
@@ -38,7 +38,7 @@ func start(t *testing.T, path string, now time.Time, change func(*HistoryOptions
 
 func minute(n int) time.Time { return time.Unix(0, 0).Add(time.Duration(n) * time.Minute).UTC() }
 
-// opened is a finding that opened at a minute and was last seen at another.
+// opened returns a finding that opened at one minute and was last seen at another.
 func opened(id string, since, seen int) Record {
 	return Record{ID: id, State: Open, Since: minute(since), LastSeen: minute(seen),
 		Finding: Finding{Rule: "heat", Subject: id, Severity: Warning, Title: "Hot."}}
@@ -50,7 +50,7 @@ func closed(id string, since, until int) Record {
 	return r
 }
 
-// text is what matters of findings, in their order.
+// text returns the essential fields of findings, in their order.
 func text(list []Record) string {
 	var out []string
 	for _, r := range list {
@@ -73,7 +73,7 @@ func TestFindingsSurvive(t *testing.T) {
 	h.now = minute(5)
 	h.Keep([]Record{closed("b", 1, 4)}, []Record{opened("a", 1, 5)})
 
-	// Not closed, as after a kill; a second one that does not end well either.
+	// Not closed, as after a kill; the second run does not end cleanly either.
 	const want = "a open seen 00:05, b closed seen 00:04 until 00:04"
 	if again := start(t, path, minute(6), nil); text(again.past) != want {
 		t.Errorf("after a kill: %s", text(again.past))
@@ -95,8 +95,7 @@ func TestFindingsSurvive(t *testing.T) {
 	}
 }
 
-// TestFindingsLines: an open finding costs a line when something about it changed,
-// and all of them a short one a minute.
+// TestFindingsLines: an open finding writes a line when it changes, and all of them together a short one a minute.
 func TestFindingsLines(t *testing.T) {
 	h := start(t, filepath.Join(t.TempDir(), "f"), minute(1), nil)
 	lines := func() int {
@@ -135,7 +134,7 @@ func TestFindingsLines(t *testing.T) {
 func TestFindingsAreBounded(t *testing.T) {
 	h := start(t, filepath.Join(t.TempDir(), "f"), minute(0), func(o *HistoryOptions) { o.Max = 3 })
 	open := opened("still", 0, 0)
-	open.Title = strings.Repeat("Long. ", 20_000) // so that a few lines are too many
+	open.Title = strings.Repeat("Long. ", 20_000) // so a few lines are too many
 	for i := range 40 {
 		h.now = minute(i)
 		r := closed(fmt.Sprint("r", i), i, i)
@@ -155,13 +154,12 @@ func TestFindingsAreBounded(t *testing.T) {
 	}
 }
 
-// journalOf is the file of h.
 func journalOf(h *History) *Journal {
 	defer h.writer.Unlock()
 	return h.writer.Lock().file
 }
 
-// TestFindingsDiskFull: what was on disk stays, what is new waits, and all is said once.
+// TestFindingsDiskFull: lines on disk stay, new lines wait, and each problem is logged once.
 func TestFindingsDiskFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	h := start(t, path, minute(1), nil)
@@ -196,7 +194,7 @@ func TestFindingsDiskFull(t *testing.T) {
 	}
 }
 
-// TestFindingsDamaged: what cannot be read is left out, and said.
+// TestFindingsDamaged: unreadable lines are left out and logged.
 func TestFindingsDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(path, []byte(strings.Join([]string{
@@ -235,7 +233,7 @@ func FuzzFindings(f *testing.F) {
 	})
 }
 
-// TestOrder: the past is in the order in which it began, whatever the file's.
+// TestOrder: past findings are ordered by their beginning, whatever the order in the file.
 func TestOrder(t *testing.T) {
 	h := start(t, filepath.Join(t.TempDir(), "f"), minute(9), nil)
 	h.Keep([]Record{closed("c", 3, 5), closed("a", 1, 8), closed("b", 2, 4)}, nil)

@@ -10,18 +10,17 @@ import (
 	"path/filepath"
 )
 
-// Journal is an open file of lines, of which a crash damages at most the last. It is
-// read as a whole, so its owner keeps it short. All methods but Read need one caller
-// at a time; two processes must not open the same file.
+// Journal is an open file of lines. A crash damages at most the last line. It is always read in full, so its owner
+// keeps it short. All methods but Read need one caller at a time; two processes must not open the same file.
 type Journal struct {
 	path string
 	f    *os.File
 	end  int64 // length of the whole lines
-	torn bool  // the remains of a failed write behind end could not be cut off
+	torn bool  // the remains of a failed write after end could not be cut off
 }
 
-// OpenJournal opens a file, or creates it and its folder, and passes each whole line
-// to each, without its line end. An incomplete last line is cut off.
+// OpenJournal opens a file, or creates it and its folder, and passes each complete line to each, without its line
+// end. It cuts off an incomplete last line.
 func OpenJournal(path string, each func(line []byte)) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func scan(r io.Reader, each func(line []byte)) (end int64, err error) {
 	}
 }
 
-// Read passes each line of the file to each, also while others append to it.
+// Read passes each line of the file to each. Others may append at the same time.
 func (j *Journal) Read(each func(line []byte)) error {
 	f, err := os.Open(j.path)
 	if err != nil {
@@ -69,8 +68,8 @@ func (j *Journal) Read(each func(line []byte)) error {
 	return nil
 }
 
-// Append adds lines. When it returns nil they are on the disk; after an error, such as
-// a full disk, none of them is, and the earlier lines are intact.
+// Append adds lines. When it returns nil they are on disk. After an error, such as a full disk, none of them is, and
+// the earlier lines are intact.
 func (j *Journal) Append(lines ...[]byte) error {
 	if j.torn {
 		if err := j.f.Truncate(j.end); err != nil {
@@ -104,7 +103,7 @@ func (j *Journal) Replace(lines ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	_ = j.f.Close() // its file has no name any longer
+	_ = j.f.Close() // its file has lost its name
 	j.f, j.end, j.torn = f, int64(len(b)), false
 	return nil
 }
@@ -153,8 +152,8 @@ func replace(path string, data []byte) (*os.File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("replace %s: %w", path, err), f.Close(), os.Remove(next))
 	}
-	// The new name is in force; that a power cut may bring the old one back where
-	// the folder cannot be synced is no reason to refuse it.
+	// The new name is in force. If the folder cannot be synced, a power cut may bring the old file back; that is no
+	// reason to fail.
 	if dir, err := os.Open(filepath.Dir(path)); err == nil {
 		_ = dir.Sync()
 		_ = dir.Close()
@@ -162,8 +161,8 @@ func replace(path string, data []byte) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a file that WriteFile wrote; one that is not there, or is longer
-// than limit bytes, is an error (fs.ErrNotExist the former).
+// ReadFile reads a file that WriteFile wrote. It fails if the file is longer than limit bytes; for a missing file the
+// error wraps fs.ErrNotExist.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -80,8 +80,8 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// TestNoRoom: where the disk takes no more, here a file of limited size, nothing is
-// lost that was there, and writing goes on when there is room again.
+// TestNoRoom: when the disk is full (here a file of limited size), no earlier line is lost, and writing resumes when
+// there is space again.
 func TestNoRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.jsonl")
 	j, _ := open(t, path)
@@ -146,7 +146,7 @@ func TestDiskFull(t *testing.T) {
 	} else if err := k.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := j.Replace([]byte("short")); err != nil { // less than there is room for
+	if err := j.Replace([]byte("short")); err != nil { // shorter than the space left
 		t.Error(err)
 	}
 	if err := j.Append(line); err != nil {

@@ -15,8 +15,7 @@ type Limit struct {
 	Value   float64
 }
 
-// Limit is the value of the rule's threshold of that name for a subject. A rule
-// asks for its own thresholds only; another name is a mistake in its code.
+// Limit returns the value of the rule's threshold for a subject. It panics on a name that is not the rule's own.
 func (p *Pass) Limit(threshold, subject string) float64 {
 	v := p.Rule.threshold(threshold).Default
 	for _, l := range p.limits {
@@ -27,8 +26,8 @@ func (p *Pass) Limit(threshold, subject string) float64 {
 	return v
 }
 
-// Least is the lowest value that the threshold has for any subject: for a query
-// that finds candidates, which Limit then judges one by one.
+// Least returns the lowest value that the threshold has for any subject. Queries use it to find candidates, which
+// Limit then judges one by one.
 func (p *Pass) Least(threshold string) float64 {
 	v := p.Rule.threshold(threshold).Default
 	for _, l := range p.limits {

@@ -15,8 +15,8 @@ import (
 // at is a moment in a test's time.
 func at(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
 
-// TestRestart: what was open before goes on under its id when it still holds, and
-// else closes when it was last seen.
+// TestRestart: a finding open before the restart keeps its id if it still holds; otherwise it closes when it was last
+// seen.
 func TestRestart(t *testing.T) {
 	const load = "load 15s\n  temperature{machine=\"a\"} 100x200\n  temperature{machine=\"b\"} 20x200\n"
 	before := func(rule, subject string, seen time.Duration) findings.Record {
@@ -85,8 +85,8 @@ func TestRestart(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TestEvaluated: after each evaluation what changed and what is open is told, with
-// the silence that covers it, which may begin and end while it is open.
+// TestEvaluated: after each evaluation the changed and the open findings are passed on, each with the silence that
+// covers it. A silence may begin and end while a finding is open.
 func TestEvaluated(t *testing.T) {
 	c := &clock{at: time.Minute}
 	s, err := findings.NewSilences(nil, []*findings.Rule{heat}, c.now, func([]findings.Silence) error { return nil })
@@ -137,7 +137,7 @@ func TestEvaluated(t *testing.T) {
 	}
 }
 
-// TestNoNumber: evidence that is not a number has no place in a finding.
+// TestNoNumber: evidence that is not a number is dropped from a finding.
 func TestNoNumber(t *testing.T) {
 	r := &findings.Rule{Name: "r", Needs: []string{"m"}, Run: func(_ context.Context, p *findings.Pass) error {
 		p.Report(findings.Finding{Subject: "s", Evidence: []findings.Evidence{{Text: "a", Value: math.NaN()}, {Text: "b", Value: 1}, {Text: "c", Value: math.Inf(1)}}})

@@ -75,7 +75,7 @@ func (s *Silences) Know(rules []*Rule) {
 	s.current.Unlock()
 }
 
-// compile checks a silence.
+// compile checks a silence and compiles its pattern.
 func (s *Silences) compile(x Silence) (compiled, error) {
 	rules := s.current.Lock().rules
 	s.current.Unlock()
@@ -135,7 +135,7 @@ func (s *Silences) Remove(id string) error {
 	})
 }
 
-// change edits the list, stores it, and then uses it; until then the old one applies.
+// change edits the list, stores it, and then uses it. Until then the old list applies.
 func (s *Silences) change(edit func([]compiled) ([]compiled, error)) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -151,7 +151,7 @@ func (s *Silences) change(edit func([]compiled) ([]compiled, error)) error {
 	return nil
 }
 
-// inForce is a copy of the list without ended silences.
+// inForce returns a copy of the list without ended silences.
 func (s *Silences) inForce() []compiled {
 	defer s.current.Unlock()
 	list := s.current.Lock().list
@@ -170,7 +170,7 @@ func plain(list []compiled) []Silence {
 	return out
 }
 
-// Covering is the id of the first current silence of a finding, "" for none.
+// Covering returns the id of the first current silence of a finding, "" for none.
 func (s *Silences) Covering(f Finding) string {
 	if s == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// silences is a set whose clock and file the test holds.
+// silences is a set with a clock and a file for the test.
 type silences struct {
 	*findings.Silences
 	now  time.Time
@@ -101,8 +101,7 @@ func TestSilenceErrors(t *testing.T) {
 	}
 }
 
-// TestSilencesTakenOver: of a file's silences those that have ended are gone, and one
-// that makes no sense does not take the others with it.
+// TestSilencesTakenOver: of a file's silences, ended ones are dropped, and an invalid one does not affect the others.
 func TestSilencesTakenOver(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s, err := findings.NewSilences([]findings.Silence{

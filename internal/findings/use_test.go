@@ -28,8 +28,8 @@ func above(name string) *findings.Rule {
 	return r
 }
 
-// TestUse: other rules, windows and limits hold from the next evaluation on, and a
-// finding goes on under its id while its rule is there.
+// TestUse: new rules, windows and limits apply from the next evaluation on, and a finding keeps its id while its rule
+// exists.
 func TestUse(t *testing.T) {
 	c := &clock{at: time.Minute}
 	var told []string
@@ -79,7 +79,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestUsePace: Run keeps to the time between two evaluations as it was set last.
+// TestUsePace: Run uses the evaluation interval set last.
 func TestUsePace(t *testing.T) {
 	c := &clock{at: time.Minute}
 	o := findings.DefaultOptions()

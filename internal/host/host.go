@@ -65,6 +65,8 @@ type Host struct {
 	// Shared holds what the users of the machine have in common while it is watched,
 	// each under a key of its own type. It is nil on a fixture.
 	Shared *sync.Map
+	// Pages counts the CPU time of answering pages. It is nil on a fixture.
+	Pages *Meter
 	// Faults are the errors of paths that a recorded machine would not let be
 	// read or looked at. It is nil on a real machine.
 	Faults map[string]error
@@ -78,7 +80,7 @@ func Local() *Host { return At("/") }
 // At is the machine this process runs on, seen from inside a container that
 // has the host's tree, with its /proc and /sys, mounted at root.
 func At(root string) *Host {
-	h := &Host{Root: root, Shared: new(sync.Map), calls: new(calls), Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow, Perf: openPerf}
+	h := &Host{Root: root, Shared: new(sync.Map), Pages: new(Meter), calls: new(calls), Now: time.Now, CPUID: cpuid, Exec: run, Start: start, Borrow: borrow, Perf: openPerf}
 	h.MSR = func(cpu int, reg uint32) (uint64, error) {
 		return msr(h.Path(fmt.Sprintf("/dev/cpu/%d/msr", cpu)), reg)
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,6 +37,9 @@ type Cmd struct {
 	// to the end. The command waits while it is told more than it can buffer.
 	Heard func(line string) (answer string)
 }
+
+// Quote is s as one word of a POSIX shell, whatever it contains.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // Output is what a command left behind.
 type Output struct {

@@ -15,6 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestQuote: the shell gives each word back.
+func TestQuote(t *testing.T) {
+	for _, word := range []string{"", "a b", "it's", `$HOME \ "x" {a,b} *`, "two\nlines"} {
+		out, err := Local().Exec(t.Context(), Cmd{Argv: []string{"sh", "-c", "printf %s " + Quote(word)}})
+		if err != nil || string(out.Stdout) != word {
+			t.Errorf("%q comes back as %q, %v", word, out.Stdout, err)
+		}
+	}
+}
+
 func TestRunTimesLinesAndAsks(t *testing.T) {
 	out, err := Local().Exec(t.Context(), Cmd{
 		Argv:  []string{"sh", "-c", "echo ready; read x; echo got $x; printf tail; echo bad >&2; exit 3"},

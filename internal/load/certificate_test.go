@@ -40,7 +40,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// handshake is what a client says to a server with the certificate.
+// handshake connects a client to a server with the certificate and returns the client's error.
 func handshake(t *testing.T, pair tls.Certificate, client *tls.Config) error {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})

@@ -66,7 +66,7 @@ func (o *Options) connect(ctx context.Context, d Dialect, seed uint64, ours bool
 	return m, nil
 }
 
-// fault is an error with its own kind, and the server's words about it.
+// fault is an error with its own kind, and the server's message about it.
 type fault struct{ kind, said string }
 
 func (f fault) Error() string {

@@ -29,7 +29,7 @@ type course struct {
 // emptied the server's queue; in a closed loop it takes about as long to fill again as
 // the end of the warm-up took to be answered.
 func (o *Options) lead(drained time.Duration) time.Duration {
-	if o.Rate > 0 { // whose queue is what it is at that rate
+	if o.Rate > 0 { // at a fixed rate the queue has the same length before and after
 		drained = 0
 	}
 	return max(drained, o.window())

@@ -27,7 +27,7 @@ type fresh struct {
 	tally locked.Value[tally]
 }
 
-// tally is what was counted over all connections, and the times of their requests.
+// tally holds the counts of all connections and the times of their requests.
 type tally struct {
 	*record
 	times *hdrhistogram.Histogram
@@ -35,7 +35,7 @@ type tally struct {
 
 func (f *fresh) now() int64 { return int64(time.Since(f.base)) }
 
-// run is a stretch of the load.
+// run runs one stretch of the load.
 func (f *fresh) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -168,7 +168,7 @@ func (f *fresh) failed(q request, ready int64, err error, ctx context.Context) {
 	t := f.tally.Lock()
 	defer f.tally.Unlock()
 	now, open := f.now(), f.o.Rate > 0
-	if ctx.Err() != nil { // it was ended by us
+	if ctx.Err() != nil { // we ended it
 		if open {
 			t.unanswered(q, now, t.times)
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestTimedOut: a request that was given up is in the tail with its time until then.
+// TestTimedOut: an abandoned request is in the tail with its time until then.
 func TestTimedOut(t *testing.T) {
 	for name, rate := range map[string]float64{"closed": 0, "open": 40} {
 		for way, fresh := range map[string]bool{"kept": false, "fresh": true} {
@@ -36,7 +36,7 @@ func TestTimedOut(t *testing.T) {
 	}
 }
 
-// TestUnasked: an answer that nobody asked for is counted where nothing else is under way.
+// TestUnasked: an answer without a request counts as an error while nothing is in flight.
 func TestUnasked(t *testing.T) {
 	o := short(t, "line", faulty(t, func(n int64, c net.Conn) {
 		echo(c, 1)

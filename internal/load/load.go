@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"slices"
 	"sync"
@@ -37,7 +38,7 @@ const (
 // lateAfter is the delay after which a request counts as sent late.
 const lateAfter = int64(time.Millisecond)
 
-// Options are a load.
+// Options describe a load.
 type Options struct {
 	Protocol *Protocol
 	Ask      Ask
@@ -128,7 +129,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	// One more than the load's threads: the goroutines that watch the clock, read the
 	// server's statistics and reconnect must not wait for them.
 	runtime.GOMAXPROCS(cores + 1)
-	if o.Fresh { // whose goroutines run on any of them
+	if o.Fresh { // its goroutines run on any of them
 		cores = min(cores+1, runtime.NumCPU())
 	}
 	filled, err := o.fill(ctx, d)
@@ -185,11 +186,15 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 		m, err := o.connect(ctx, d, 0, false)
 		switch {
 		case err == nil:
-			n, err := p.Populate(ctx, m.conn)
-			if err = errors.Join(err, m.conn.Close()); err != nil {
-				return n, fmt.Errorf("fill the server with data: %w", err)
+			n, err := p.Populate(ctx, prompt{m.conn, o.Timeout})
+			if err = errors.Join(err, m.conn.Close()); err == nil {
+				return n, nil
 			}
-			return n, nil
+			err = fmt.Errorf("fill the server with data: %w", err)
+			// A port forwarder accepts connections before the server listens, then closes them.
+			if kind := kindOf(err); n > 0 || kind != "closed" && kind != "reset" || time.Since(began) > o.Wait {
+				return n, err
+			}
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		case hopeless(err):
@@ -201,7 +206,20 @@ func (o *Options) fill(ctx context.Context, d Dialect) (uint64, error) {
 	}
 }
 
-// loops is the load over persistent connections.
+// prompt is a connection on which each answer has to come within a time.
+type prompt struct {
+	net.Conn
+	within time.Duration
+}
+
+func (p prompt) Read(b []byte) (int, error) {
+	if err := p.SetReadDeadline(time.Now().Add(p.within)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Read(b)
+}
+
+// loops runs the load over persistent connections.
 func (o *Options) loops(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
 	workers := make([]*worker, o.Threads)
 	for i := range workers {
@@ -298,7 +316,7 @@ func (o *Options) connectAll(ctx context.Context, d Dialect, workers []*worker) 
 	return err
 }
 
-// freshly is the load with a new connection for each request.
+// freshly runs the load with a new connection for each request.
 func (o *Options) freshly(ctx context.Context, d Dialect, c *course) (*record, *hdrhistogram.Histogram, error) {
 	rec, times := newRecord(), newHistogram()
 	f := &fresh{o: o, d: d, tally: locked.New(tally{rec, times})}

@@ -32,7 +32,7 @@ func protocol(t *testing.T, name string) *load.Protocol {
 	return nil
 }
 
-// short is a load of a third of a second.
+// short returns the options of a load that lasts a third of a second.
 func short(t *testing.T, name, address string) load.Options {
 	return load.Options{Protocol: protocol(t, name), Ask: load.Ask{Host: "localhost", Path: "/", Command: "hello", Keys: 10, Bytes: 100},
 		Network: "tcp", Address: address, Connections: 5, Pipeline: 1, Threads: 2, Seed: 1,
@@ -60,7 +60,7 @@ func histogram(t *testing.T, encoded string) *hdrhistogram.Histogram {
 	return h
 }
 
-// server answers over HTTP, and counts.
+// server starts an HTTP server that counts its answers.
 func server(t *testing.T, secure bool, h http.HandlerFunc) (address string, config *tls.Config, answered *atomic.Int64) {
 	t.Helper()
 	answered = new(atomic.Int64)
@@ -89,8 +89,7 @@ func hello(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("hello ", 100))
 }
 
-// TestLoads: what the load counts is what the server counts, over every kind of
-// connection.
+// TestLoads: load and server count the same requests, over every kind of connection.
 func TestLoads(t *testing.T) {
 	for _, c := range []struct {
 		name, protocol string
@@ -133,8 +132,8 @@ func TestLoads(t *testing.T) {
 			if len(r.Errors) > 0 {
 				t.Errorf("errors: %v", r.Errors)
 			}
-			// The server has answered one more to see that it was ready, and what was under
-			// way at the end.
+			// The server has also answered one request that checked whether it was ready, and
+			// those in flight at the end.
 			most := int64(o.Connections*o.Pipeline) + 1
 			if diff := answered.Load() - int64(r.Answered); diff < 1 || diff > most {
 				t.Errorf("the server answered %d, the load says %d", answered.Load(), r.Answered)
@@ -174,13 +173,13 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestStall: what was due while a server stood still waits for it, each from its own
-// moment; a closed loop would have sent nothing meanwhile.
+// TestStall: requests that fall due while the server stalls wait for it, each timed from its own
+// due moment; a closed loop would have sent nothing during that time.
 func TestStall(t *testing.T) {
 	const stall, rate = 200 * time.Millisecond, 200
 	var asked atomic.Int64
 	address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) == 30 { // the first asks whether it is ready, ten more are the warm-up's
+		if asked.Add(1) == 30 { // the first checks whether the server is ready, ten more are the warm-up's
 			time.Sleep(stall)
 		}
 		hello(w, r)
@@ -188,7 +187,8 @@ func TestStall(t *testing.T) {
 	o := short(t, "http1", address)
 	o.Rate, o.Connections, o.Threads, o.Measure = rate, 1, 1, 600*time.Millisecond
 	r := run(t, o)
-	// 40 were due in the stall, evenly; half of them waited for half of it or more.
+	// 40 were due during the stall, evenly spaced, so half of them waited for at least half of
+	// it.
 	slow := int64(0)
 	for _, bar := range histogram(t, r.Response).Distribution() {
 		if bar.From > int64(stall/2) {
@@ -200,8 +200,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestBacklog: a server that answers one request after the other, each after a
-// while, has none of the warm-up's left to answer in the measured time.
+// TestBacklog: a slow server that answers one request at a time has no requests of the warm-up
+// left in the measured time.
 func TestBacklog(t *testing.T) {
 	for name, fresh := range map[string]bool{"connections that stay": false, "fresh connections": true} {
 		t.Run(name, func(t *testing.T) {
@@ -222,14 +222,14 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// TestQueue: the queue of a closed loop, which the pause after the warm-up has emptied, is there
+// TestQueue: the pause after the warm-up empties the queue of a closed loop; the queue is full
 // again when the measured time begins.
 func TestQueue(t *testing.T) {
 	for name, fresh := range map[string]bool{"connections that stay": false, "fresh connections": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const took, clients = 10 * time.Millisecond, 40
-			one := make(chan struct{}, 1) // who waits longest is next
+			one := make(chan struct{}, 1) // the longest waiter is next
 			address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
 				one <- struct{}{}
 				defer func() { <-one }()
@@ -246,8 +246,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestOverload: what is offered beyond the capacity has no answer in time, and is not
-// left out.
+// TestOverload: requests beyond the capacity get no answer in time, and are still counted.
 func TestOverload(t *testing.T) {
 	address, _, _ := server(t, false, func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(100 * time.Millisecond)
@@ -259,7 +258,7 @@ func TestOverload(t *testing.T) {
 	if r.Due < 79 || r.Due > 81 || r.Errors["unanswered"] == 0 {
 		t.Errorf("%d were due, want 80; errors %v", r.Due, r.Errors)
 	}
-	if r.Requests == 0 || r.Requests > 21 { // what the backlog got after the measured time is not in its rate
+	if r.Requests == 0 || r.Requests > 21 { // answers to the backlog after the measured time are not part of the rate
 		t.Errorf("%d answered in 2 s at 100 ms each", r.Requests)
 	}
 	if h := histogram(t, r.Response); h.TotalCount() < 79 || h.Max() < int64(time.Second) {
@@ -267,8 +266,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestSlowWarmUp: what the warm-up has under way is waited for, however long its queue. A
-// connection that was given up instead would be made anew.
+// TestSlowWarmUp: the load waits for all requests of the warm-up, however long the queue. A
+// connection given up instead would be replaced by a new one.
 func TestSlowWarmUp(t *testing.T) {
 	for _, rate := range []float64{0, 20_000} {
 		t.Run(fmt.Sprintf("rate %g", rate), func(t *testing.T) {
@@ -294,14 +293,14 @@ func TestSlowWarmUp(t *testing.T) {
 			if r := run(t, o); r.Requests == 0 {
 				t.Error("no request was answered")
 			}
-			if n := made.Load(); n != int64(o.Connections)+1 { // one asks whether the server is ready
+			if n := made.Load(); n != int64(o.Connections)+1 { // one checks whether the server is ready
 				t.Errorf("%d connections were made, want %d and one before", n, o.Connections)
 			}
 		})
 	}
 }
 
-// faulty is a server of a few lines.
+// faulty starts a server that handles each connection with serve.
 func faulty(t *testing.T, serve func(n int64, c net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -344,15 +343,15 @@ func echo(c net.Conn, n int) {
 	}
 }
 
-// TestFaults: servers that misbehave while the load runs are counted by kind, and the
-// load goes on with new connections.
+// TestFaults: misbehaving servers are counted by kind, and the load continues on new
+// connections.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		serve func(n int64, c net.Conn)
 		want  string
 	}{
-		{"closes", func(n int64, c net.Conn) { echo(c, 3) }, ""}, // between requests: no error, a new connection
+		{"closes", func(n int64, c net.Conn) { echo(c, 3) }, ""}, // between requests: no error, only a new connection
 		{"resets", func(n int64, c net.Conn) {
 			echo(c, 3)
 			_, _ = c.Read(make([]byte, 1))
@@ -379,7 +378,7 @@ func TestFaults(t *testing.T) {
 			echo(c, 1)
 			_, _ = io.WriteString(c, "more\nand\nmore\n")
 			_, _ = io.Copy(io.Discard, c)
-		}, "wrong answer"}, // what it says more is taken for the answer to the next request
+		}, "wrong answer"}, // its surplus is read as the answer to the next request
 		{"sleeps", func(n int64, c net.Conn) {
 			echo(c, 1)
 			if n > 1 {
@@ -413,7 +412,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot work is said at once, or when the wait is over.
+// TestRefusals: what cannot work fails at once, or when the wait is over.
 func TestRefusals(t *testing.T) {
 	address, config, _ := server(t, true, hello)
 	plain, _, _ := server(t, false, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
@@ -457,7 +456,36 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestStopped: an end from outside ends the load soon.
+// TestFillBehindForwarder: a port forwarder accepts connections before the server listens, and
+// closes them; the load waits for the server. A server that falls silent ends the load.
+func TestFillBehindForwarder(t *testing.T) {
+	fill := func(wait time.Duration, serve func(n int64, c net.Conn)) error {
+		o := short(t, "resp", faulty(t, serve))
+		o.Ask.Command, o.Populate, o.Wait, o.Timeout = "GET key:{key}", true, wait, 200*time.Millisecond
+		_, err := load.Run(t.Context(), o)
+		return err
+	}
+	var tries atomic.Int64
+	const refused = 3
+	err := fill(5*time.Second, func(n int64, c net.Conn) {
+		if tries.Store(n); n > refused {
+			_, _ = io.WriteString(c, "-ERR full\r\n")
+			_, _ = io.Copy(io.Discard, c)
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "full") || tries.Load() <= refused {
+		t.Errorf("after %d connections: %v; want the server's own answer", tries.Load(), err)
+	}
+	if err := fill(100*time.Millisecond, func(int64, net.Conn) {}); err == nil || !strings.Contains(err.Error(), "fill the server") {
+		t.Errorf("a server that never listens: %v", err)
+	}
+	began := time.Now()
+	if err := fill(5*time.Second, func(_ int64, c net.Conn) { _, _ = io.Copy(io.Discard, c) }); err == nil || time.Since(began) > 4*time.Second {
+		t.Errorf("a silent server: %v after %v", err, time.Since(began))
+	}
+}
+
+// TestStopped: cancelling the context ends the load soon.
 func TestStopped(t *testing.T) {
 	address, _, _ := server(t, false, hello)
 	for _, fresh := range []bool{false, true} {
@@ -472,8 +500,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestStoppedHandshake: an end from outside ends handshakes that hang, too, however long
-// the server may take for them.
+// TestStoppedHandshake: cancelling the context also ends hanging handshakes, however long the
+// server's timeout.
 func TestStoppedHandshake(t *testing.T) {
 	cert, key, err := load.Certificate("", "localhost")
 	if err != nil {
@@ -485,7 +513,7 @@ func TestStoppedHandshake(t *testing.T) {
 	}
 	var hanging atomic.Int64
 	o := short(t, "line", faulty(t, func(n int64, c net.Conn) {
-		if n > 1 { // the first one is asked whether the server is ready
+		if n > 1 { // the first one checks whether the server is ready
 			hanging.Add(1)
 			_, _ = io.Copy(io.Discard, c)
 			return
@@ -515,7 +543,7 @@ func TestStoppedHandshake(t *testing.T) {
 	}
 }
 
-// TestStatistics: the server is asked as the measured time begins and ends.
+// TestStatistics: the server is asked at the beginning and at the end of the measured time.
 func TestStatistics(t *testing.T) {
 	address, _, answered := server(t, false, hello)
 	o := short(t, "http1", address)
@@ -529,8 +557,8 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// TestCounting: what a server has counted while the load waited for that to be read is what the
-// load says it has asked, however long it was measured and however long reading took.
+// TestCounting: the server's counts, read while the load waits, match the load's own count of
+// requests, however long measuring and reading take.
 func TestCounting(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -12,7 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 )
 
-// refusals is a session of which every answer is a line that refuses.
+// refusals is a session in which every answer is a line that refuses.
 type refusals struct{ seq uint64 }
 
 func (s *refusals) Request(b []byte) []byte { return append(b, "please\n"...) }
@@ -27,10 +27,11 @@ func (s *refusals) Answer(b []byte) (int, Answer, error) {
 	return end + 1, a, nil
 }
 
-// End would take what a reset cut off for whole.
+// End would accept an answer that a reset cut off.
 func (s *refusals) End() Answer { return Answer{Ended: true, Seq: s.seq} }
 
-// refused is a connection that the server has reset after these words, and the server's address.
+// refused returns a connection that the server reset after these words, and the server's
+// address.
 func refused(t *testing.T, words string) (net.Conn, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,8 +54,8 @@ func refused(t *testing.T, words string) (net.Conn, string) {
 	return c, l.Addr().String()
 }
 
-// TestPart: what a server said before it hung up is heard where writing to it fails, and
-// what it did not say is not made up.
+// TestPart: if writing fails, what the server said before it hung up is still read, and nothing
+// else is made up.
 func TestPart(t *testing.T) {
 	for _, c := range []struct {
 		said, kind, words string
@@ -96,7 +97,7 @@ func TestPart(t *testing.T) {
 		if e := w.rec.errors; !l.dead || len(e.count) != 1 || e.count[c.kind] != 1 || !strings.HasPrefix(e.words[c.kind], c.words) || w.rec.answered > 0 {
 			t.Errorf("%q, in a loop: %v with the words %q, want one %s", c.said, e.count, e.words, c.kind)
 		}
-		if lost := w.redialled.Lock().lost; lost.count["refused"] == 0 { // by the kernel, as nobody listens there now
+		if lost := w.redialled.Lock().lost; lost.count["refused"] == 0 { // by the kernel: nothing listens there any longer
 			t.Errorf("connections that could not be made again: %v", lost.count)
 		}
 		w.redialled.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// TestHungUp: a server that takes no requests and says why before it hangs up is heard.
+// TestHungUp: the reason that a server gives before it hangs up is reported.
 func TestHungUp(t *testing.T) {
 	for _, c := range []struct{ protocol, ready, refusal, kind, words string }{
 		{"http1", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", "status 413", ""},
@@ -44,7 +44,7 @@ func TestHungUp(t *testing.T) {
 	}
 }
 
-// TestAlert: the alert with which a server ends TLS is an error of TLS, and not waited out.
+// TestAlert: an alert that ends TLS is reported as an error of TLS, without waiting.
 func TestAlert(t *testing.T) {
 	cert, key, err := load.Certificate("", "localhost")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestAlert(t *testing.T) {
 	}
 }
 
-// counted counts what a server reads of all connections.
+// counted counts the bytes that a server reads from all connections.
 type counted struct {
 	net.Listener
 	read atomic.Int64
@@ -87,8 +87,8 @@ func (c *countedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestSentFresh: the bytes of requests on connections of their own are those that the server
-// read, the greeting of HTTP/2 among them.
+// TestSentFresh: with a connection per request, the bytes counted as sent are those that the
+// server read, including HTTP/2's greeting.
 func TestSentFresh(t *testing.T) {
 	for _, protocol := range []string{"http1", "http2"} {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(hello))
@@ -101,7 +101,7 @@ func TestSentFresh(t *testing.T) {
 		o.Fresh = true
 		r := run(t, o)
 		s.Close()
-		connections := r.Answered + 1 // one to see that it was ready
+		connections := r.Answered + 1 // one checked whether the server was ready
 		if r.Requests == 0 || len(r.Errors) > 0 || r.Sent*connections != uint64(l.read.Load())*r.Requests {
 			t.Errorf("%s: %d bytes sent in %d requests, errors %v; the server read %d bytes on %d connections", protocol, r.Sent, r.Requests, r.Errors, l.read.Load(), connections)
 		}

@@ -168,7 +168,8 @@ func (r *record) breach(now int64, err error) {
 	}
 }
 
-// sending records how late a request is; ready is since when it could have been sent.
+// sending records how late a request is; ready is the earliest time at which it could have been
+// sent.
 func (r *record) sending(q request, ready int64) {
 	if q.due < r.from || q.due >= r.to {
 		return

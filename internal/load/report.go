@@ -38,7 +38,7 @@ type Report struct {
 	Sent     uint64 `json:"sent_bytes"`
 	Received uint64 `json:"received_bytes"`
 	// Late is how many requests were sent more than LateAfter seconds after they were
-	// due, because of this program and not of the server; see Lagging.
+	// due, because of this program and not of the server.
 	Late      uint64  `json:"late"`
 	LateAfter float64 `json:"late_after_seconds,omitempty"`
 	// Response is the time from when a request was due to its answer, Service from when
@@ -71,15 +71,6 @@ type Report struct {
 	Server   map[string]float64 `json:"server,omitempty"`
 	Expected uint64             `json:"server_expected,omitempty"`
 	Versions map[string]string  `json:"versions,omitempty"`
-}
-
-// MostLate is the maximum share of late requests: above it the client was the
-// bottleneck and the run is invalid.
-const MostLate = 0.01
-
-// Lagging reports whether the run measured the client rather than the server.
-func (r *Report) Lagging() bool {
-	return float64(r.Late) > MostLate*float64(r.Made())
 }
 
 // Failed is the number of requests that were not answered correctly.

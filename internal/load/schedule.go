@@ -13,8 +13,8 @@ type schedule struct {
 	poisson *rand.Rand // nil if the gaps are equal
 }
 
-// newSchedule is the schedule of thread i of n: with equal gaps the threads take turns,
-// and independent Poisson streams add up to one.
+// newSchedule returns the schedule of thread i of n: with equal gaps the threads take turns, and
+// independent Poisson streams add up to one.
 func newSchedule(rate float64, poisson bool, seed uint64, i, n int) *schedule {
 	s := &schedule{gap: 1e9 * float64(n) / rate}
 	if poisson {

@@ -48,6 +48,16 @@ func processor(info CPUInfo) string {
 	return strings.Join(out, ", ")
 }
 
+// Microcode is the processor's, "" where it is not known, as in a guest from which it is hidden.
+func (f Fingerprint) Microcode() string {
+	for part := range strings.SplitSeq(f.CPU, ", ") {
+		if v, ok := strings.CutPrefix(part, "microcode "); ok && v != "0xffffffff" {
+			return v
+		}
+	}
+	return ""
+}
+
 // Differs names the first fact that has changed, "" if none has.
 func (f Fingerprint) Differs(now Fingerprint) string {
 	for _, x := range []struct{ what, was, is string }{

@@ -94,6 +94,13 @@ type Series struct {
 	Values []float64
 }
 
+// Line is one element of a query's result on a grid of steps: a value for each step, NaN
+// where there is none.
+type Line struct {
+	Labels map[string]string
+	Values []float64
+}
+
 // Check reports what is wrong with a declaration: naming rules of Prometheus
 // (counters end in _total, nothing else does), a missing help text, a repeated
 // or reserved label.

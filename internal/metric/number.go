@@ -159,6 +159,14 @@ func Count(v float64) string {
 // Words is a name in snake case as words.
 func Words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
+// Plural is a number with its noun: "1 run", "2 runs".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 func seconds(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:

@@ -22,8 +22,10 @@ import (
 // State of a source, as doctor and the page show it.
 type State string
 
-// The states. NotHere is no fault: the machine lacks what the source reads.
+// The states. Absent is no fault: the machine lacks what the source reads. Opening is
+// that of a source before Start.
 const (
+	Opening     State = "opening"
 	Available   State = "available"
 	Degraded    State = "degraded"
 	Unavailable State = "unavailable"
@@ -80,10 +82,12 @@ type live struct {
 	patient
 	reader   Reader
 	off      bool
+	held     bool      // not started yet
 	throttle *throttle // nil where the reader is not Governed
 	fromZero bool      // the reader is FromZero
 	before   bool      // the round before was delivered
 	estimate estimator
+	exact    *Exact          // in this round
 	samples  []metric.Sample // of the last reading, kept for its room
 	// seen is when sight, which the source waits for, was seen last.
 	seen  time.Time
@@ -94,27 +98,39 @@ type live struct {
 // A source that fails to open is kept with its reason and not retried until it is
 // switched on again.
 func Open(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
-	e := describe(h, facts, sources, process)
-	defer e.sources.Unlock()
-	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
-		if !l.off {
-			e.open(l)
-		}
-		return nil
-	})
+	e := New(h, facts, sources, process)
+	_ = e.Start(func(*Source) bool { return true }) // no setting was made that one could refuse
 	return e
+}
+
+// Start opens those sources that pick accepts and that are on; from then on they can be
+// switched on and off. An error names settings that a source cannot follow now that it is
+// open: it works without them.
+func (e *Engine) Start(pick func(*Source) bool) error {
+	defer e.sources.Unlock()
+	var picked []*live
+	for _, l := range *e.sources.Lock() {
+		if !l.held || !pick(l.Source) {
+			continue
+		}
+		l.held = false
+		if !l.off {
+			picked = append(picked, l)
+		}
+	}
+	return each(picked, atOnce(), e.open)
 }
 
 // Try opens, reads once and closes every source. The engine that it returns is
 // closed; its Status holds the outcome.
 func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source) *Engine {
-	e := describe(h, facts, sources, nil)
+	e := New(h, facts, sources, nil)
 	e.Look()
 	defer e.sources.Unlock()
 	_ = each(*e.sources.Lock(), atOnce(), func(l *live) error {
 		if !l.off {
-			if l.State == "" { // Look has not opened it
-				e.open(l)
+			if l.reader == nil { // Look has not opened it
+				_ = e.open(l)
 			}
 			e.read(ctx, l, nil)
 			l.Status = l.status()
@@ -144,12 +160,13 @@ func each(sources []*live, most int, do func(*live) error) error {
 	return errors.Join(errs...)
 }
 
-// describe returns an engine without open sources.
-func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
+// New returns an engine without open sources. Settings may be made before Start.
+func New(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Regexp) *Engine {
 	var all []*live
 	w := watch{processes: Processes{Host: h}, found: map[int][]string{}, hidden: map[int]bool{}}
 	for _, s := range sources {
 		l := &live{Status: Status{Source: s, Scope: Scope{Process: process}, Sample: 1}}
+		l.hold()
 		if len(s.Levels) > 0 {
 			l.Level, l.Wanted = s.Levels[0].Name, s.Levels[0].Name
 		}
@@ -167,22 +184,33 @@ func describe(h *host.Host, facts []tee.Facts, sources []*Source, process *regex
 	return &Engine{host: h, facts: facts, governor: governor{now: h.Now}, sources: locked.New(all), watch: locked.New(w)}
 }
 
-func (e *Engine) open(l *live) {
+// hold makes a source wait for Start.
+func (l *live) hold() {
+	l.held, l.State, l.Reason, l.Remedy = true, Opening, "what events cost here is measured first; this takes seconds", ""
+}
+
+// open opens a source and puts its settings into force, apart from those that the error
+// names.
+func (e *Engine) open(l *live) error {
 	r, err := e.openInTime(l)
 	l.reader = r
+	var refused error
+	if r != nil {
+		if refused = l.follow(); refused != nil {
+			refused = fmt.Errorf("set source %s: %w", l.Source.Name, refused)
+			l.Scope, l.Sample, l.Files = Scope{Process: l.Scope.Process}, 1, nil
+			if len(l.Source.Levels) > 0 {
+				l.Wanted = l.Source.Levels[0].Name
+			}
+			err = errors.Join(err, l.follow())
+		}
+	}
 	l.estimate, l.before = estimator{}, false
 	_, l.fromZero = r.(FromZero)
-	l.Level = l.Wanted
-	if a, ok := r.(Adjustable); ok && err == nil && l.adjusted() {
-		err = a.Adjust(l.Level, l.Scope)
-	}
-	if f, ok := r.(Follower); ok && err == nil && len(l.Files) > 0 {
-		err = f.Follow(l.Files)
-	}
 	l.note(err)
 	g, ok := r.(Governed)
 	if !ok {
-		return
+		return refused
 	}
 	level := l.level(l.Wanted)
 	l.throttle = &throttle{reader: g, limit: l.Sample, level: level, wanted: level, scope: l.Scope, adjust: func(level int, scope Scope) {
@@ -194,6 +222,20 @@ func (e *Engine) open(l *live) {
 	}}
 	_, l.throttle.steady = r.(Steady)
 	e.governor.add(l.throttle)
+	return refused
+}
+
+// follow puts the settings of a source that was just opened into force.
+func (l *live) follow() error {
+	err := l.suits(l.Status)
+	if f, ok := l.reader.(Follower); ok && err == nil && len(l.Files) > 0 {
+		err = f.Follow(l.Files)
+	}
+	l.Level = l.Wanted
+	if a, ok := l.reader.(Adjustable); ok && err == nil && l.adjusted() {
+		err = a.Adjust(l.Level, l.Scope)
+	}
+	return err
 }
 
 // level is the index of a level of detail.
@@ -255,12 +297,20 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 	defer e.sources.Unlock()
 	at := e.host.Now()
 	var out []metric.Sample
-	for _, l := range sources {
-		l.estimate.at = time.Time{}
-		if l.fromZero && l.before {
-			l.estimate.at = at
+	for _, known := range []bool{false, true} { // the totals of a source are read before it
+		for _, l := range sources {
+			if known != (l.Source.Exact != nil) {
+				continue
+			}
+			if known {
+				l.exact = exact(sources, l)
+			}
+			l.estimate.at = time.Time{}
+			if l.fromZero && l.before {
+				l.estimate.at = at
+			}
+			out = e.read(ctx, l, out)
 		}
-		out = e.read(ctx, l, out)
 	}
 	if ratio, ok := used(); ok {
 		out = append(out, metric.Sample{Desc: BudgetUsed, Value: ratio, Trust: metric.Estimated})
@@ -303,7 +353,7 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metri
 	if l.Blind {
 		out = append(out, metric.Sample{Desc: BlindDesc, Labels: []string{l.Source.Name, l.Reason}, Value: 1})
 	}
-	if l.State != Absent && l.State != Off {
+	if !slices.Contains([]State{Absent, Off, Opening}, l.State) {
 		up := 0.0
 		if delivered {
 			up = 1
@@ -323,6 +373,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 	}
 	delivered := false
 	samples, err := e.readInTime(ctx, l)
+	factor := l.estimate.agree(l.exact, samples, totals(l.exact, out), seen.scale())
 	for _, s := range samples {
 		switch s.Desc {
 		case Coverage:
@@ -336,7 +387,7 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 			delivered = true
 			s.Labels = labels(s.Labels)
 			if l.throttle != nil || l.fromZero {
-				s = l.estimate.take(s, seen.scale())
+				s = l.estimate.take(s, factor(s))
 			}
 			if !seen.off && l.keeps(s) {
 				out = append(out, s)
@@ -361,6 +412,31 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 	}
 	l.before = !seen.off && (delivered || err == nil)
 	return out, l.before
+}
+
+// exact is the source's Exact while both sources count all processes.
+func exact(sources []*live, l *live) *Exact {
+	x := l.Source.Exact
+	for _, o := range sources {
+		if (o == l || slices.Contains(o.Source.Metrics, x.Total)) && o.Scope.narrow() {
+			return nil
+		}
+	}
+	return x
+}
+
+// totals are the values of a source's totals among the samples of a round.
+func totals(x *Exact, samples []metric.Sample) map[seriesKey]float64 {
+	if x == nil {
+		return nil
+	}
+	now := map[seriesKey]float64{}
+	for _, s := range samples {
+		if s.Desc == x.Total {
+			now[keyOf(s)] = s.Value
+		}
+	}
+	return now
 }
 
 // labels returns values as metric.Label makes them. It copies a slice that changes,
@@ -397,7 +473,7 @@ func (l *live) limited(level int, seen coverage) {
 		if why != "" {
 			why += "; "
 		}
-		why += fmt.Sprintf("it counts %.2g %% of the time", 100*seen.share)
+		why += fmt.Sprintf("it counts %s of the time", metric.Percent(seen.share))
 		if l.Sample < 1 && seen.share > 0.9*l.Sample {
 			why += ", the rate that was set"
 		} else {

@@ -13,6 +13,7 @@ import (
 // began. Gauges pass unchanged.
 type estimator struct {
 	series map[seriesKey]*estimate
+	totals map[seriesKey]*agreement
 	// scaled says that some value was ever extrapolated.
 	scaled bool
 	round  int
@@ -33,6 +34,11 @@ func (e *estimator) end() {
 	for key, x := range e.series {
 		if x.round < e.round-forgotten {
 			delete(e.series, key)
+		}
+	}
+	for key, a := range e.totals {
+		if a.round < e.round-forgotten {
+			delete(e.totals, key)
 		}
 	}
 }

@@ -353,21 +353,34 @@ func (g *governor) step(now, until time.Time) time.Time {
 			most *= credit
 		}
 		limited := !t.steady && b.budget.Share < 1
-		if on && t.attached && limited && t.overdrawn(most) {
-			t.broken, on = true, false
+		if !t.attached {
+			t.looked = now
+		} else if on && limited && now.Sub(t.looked) >= t.every(b.budget.period()) {
+			t.looked = now
+			if t.overdrawn(most) {
+				t.broken, on = true, false
+			}
 		}
 		t.set(on, g.now)
 		switch {
 		case t.share == 1 && on && limited:
-			next = earlier(next, now.Add(b.budget.period()/fullLooks))
+			next = earlier(next, t.looked.Add(t.every(b.budget.period())))
 		case t.broken || !now.Before(t.end) || t.share == 1:
 		case now.Before(t.begin):
 			next = earlier(next, t.begin)
 		default:
-			next = earlier(next, earlier(t.end, now.Add(max(leastLook, t.end.Sub(t.begin)/looks))))
+			next = earlier(next, earlier(t.end, now.Add(t.every(b.budget.period()))))
 		}
 	}
 	return next
+}
+
+// every is the time between two checks of an open window.
+func (t *throttle) every(period time.Duration) time.Duration {
+	if t.share == 1 {
+		return period / fullLooks
+	}
+	return max(leastLook, t.end.Sub(t.begin)/looks)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -25,6 +26,8 @@ type Source struct {
 	Levels []Level
 	// OptIn sources stay off until a setting switches them on.
 	OptIn bool
+	// Exact, where not nil, names what the kernel counts itself of the source's events.
+	Exact *Exact
 	// Waits, where not nil, switches the source on and off; see there.
 	Waits *Waits
 	// Needs lists what the process must be allowed beyond reading public files.
@@ -37,6 +40,12 @@ type Source struct {
 	// errors.ErrUnsupported means that the machine has no such thing, which is no
 	// fault; any other, that it is unavailable. Wrap with Problem to add advice.
 	Open func(*host.Host, []tee.Facts) (Reader, error)
+}
+
+// InKernel reports whether the source works in the kernel, on events: while it is open,
+// what it counts costs more.
+func (s *Source) InKernel() bool {
+	return slices.ContainsFunc(s.Needs, func(n Need) bool { return n.Capability == "cap_bpf" })
 }
 
 // Level is a level of detail.
@@ -64,6 +73,9 @@ type Scope struct {
 	// against the name and the id of its container, both unanchored.
 	Cgroup, Container *regexp.Regexp
 }
+
+// narrow reports whether it leaves out processes before they are counted.
+func (s Scope) narrow() bool { return len(s.PIDs) > 0 || s.Cgroup != nil || s.Container != nil }
 
 // Adjustable is implemented by Readers that have levels, or that save work when
 // they are narrowed. The engine calls it after opening if a setting requires it,

@@ -64,5 +64,6 @@ func (s *Processes) Each(look func(pid int)) (complete bool, err error) {
 		here[pid] = was
 	}
 	s.seen = here
+	forgetMapped(s.Host, func(pid int) bool { _, ok := here[pid]; return ok })
 	return read < mostProcesses, nil
 }

@@ -61,7 +61,7 @@ func (e *Engine) Set(name string, s Setting) error {
 	l := sources[i]
 	next, err := s.over(l.Status)
 	if err == nil && l.reader != nil {
-		err = s.suits(l)
+		err = l.suits(next)
 	}
 	if err != nil {
 		return fmt.Errorf("set source %s: %w", name, err)
@@ -70,9 +70,12 @@ func (e *Engine) Set(name string, s Setting) error {
 	l.Scope, l.Sample, l.Wanted, l.Files, l.Auto = next.Scope, next.Sample, next.Wanted, next.Files, next.Auto
 	if s.On != nil && *s.On == l.off {
 		l.off = !*s.On
-		if !l.off {
-			e.open(l)
+		switch {
+		case !l.off && l.held:
+			l.hold()
 			return nil
+		case !l.off:
+			return e.open(l)
 		}
 		err := e.close(l)
 		l.rest()
@@ -120,10 +123,9 @@ func (s Setting) Check(source *Source) error {
 	return err
 }
 
-// suits returns an error where an open source cannot do what the setting asks.
-// Removing a filter always suits.
-func (s Setting) suits(l *live) error {
-	if _, ok := l.reader.(Governed); !ok && s.Sample != nil && *s.Sample < 1 {
+// suits returns an error where an open source cannot do what a status asks.
+func (l *live) suits(s Status) error {
+	if _, ok := l.reader.(Governed); !ok && s.Sample < 1 {
 		return errors.New("sample: the source reads what the kernel has counted, and cannot be sampled")
 	}
 	if l.narrows() {
@@ -131,11 +133,11 @@ func (s Setting) suits(l *live) error {
 	}
 	const cannot = ": the source reads values of the whole machine and cannot be narrowed"
 	switch {
-	case s.PIDs != nil && len(*s.PIDs) > 0:
+	case len(s.Scope.PIDs) > 0:
 		return errors.New("pids" + cannot)
-	case s.Cgroup != nil && *s.Cgroup != "":
+	case s.Scope.Cgroup != nil:
 		return errors.New("cgroup" + cannot)
-	case s.Container != nil && *s.Container != "":
+	case s.Scope.Container != nil:
 		return errors.New("container" + cannot)
 	}
 	return nil

@@ -38,6 +38,7 @@ type throttle struct {
 	open       time.Duration
 	begin, end time.Time
 	broken     bool
+	looked     time.Time // when it was last checked for an exhausted share
 	// Of the periods that ended since the last round: events counted, events
 	// estimated, and how many periods saw nothing and all.
 	counted, estimated float64

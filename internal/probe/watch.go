@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/teescope/teescope/internal/metric"
@@ -68,39 +66,24 @@ func (w *watch) look() error {
 // examine reads the mappings of a process.
 func (w *watch) examine(pid int) {
 	delete(w.found, pid)
-	b, err := w.processes.Host.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	mapped, err := Mapped(w.processes.Host, pid)
 	if errors.Is(err, fs.ErrPermission) {
 		w.hidden[pid] = true
 	}
-	if err != nil || len(b) == 0 { // it has ended, or is a thread of the kernel
+	if len(mapped) == 0 { // it has ended, may not be read, or is a thread of the kernel
 		return
 	}
-	mapped := mappedFiles(b)
+	paths := make([]string, len(mapped))
+	for i, m := range mapped {
+		paths[i] = m.Path
+	}
 	files := make([]string, len(w.waits))
 	for i, s := range w.waits {
-		files[i] = s.Maps(mapped)
+		files[i] = s.Maps(paths)
 	}
 	if slices.ContainsFunc(files, func(f string) bool { return f != "" }) {
 		w.found[pid] = files
 	}
-}
-
-// mappedFiles lists the files in /proc/PID/maps (proc_pid_maps(5)), each once.
-func mappedFiles(text []byte) []string {
-	var out []string
-	var last []byte
-	for line := range bytes.Lines(text) {
-		at := bytes.IndexByte(line, '/') // address, permissions, offset, device and inode have none
-		if at < 0 || bytes.Equal(line[at:], last) {
-			continue
-		}
-		last = line[at:]
-		name := strings.TrimSuffix(strings.TrimSuffix(string(last), "\n"), " (deleted)")
-		if !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 // sights returns the first process that each source waits for.
@@ -153,7 +136,7 @@ func (e *Engine) Look() {
 		default:
 			e.follow(l, seen[i])
 			if n := len(w.hidden); n > 0 {
-				l.unseen(fmt.Sprintf("processes that may not be looked at (CAP_SYS_PTRACE): %d", n))
+				l.unseen(fmt.Sprintf("without CAP_SYS_PTRACE %d of the processes cannot be looked at", n))
 			}
 		}
 		i++
@@ -183,7 +166,9 @@ func (e *Engine) follow(l *live, s sight) {
 		l.Seen = fmt.Sprintf("process %s (%d) maps %s", s.process, s.pid, s.file)
 		if l.Auto && l.off {
 			l.off = false
-			e.open(l)
+			if err := e.open(l); err != nil {
+				l.note(err)
+			}
 		}
 		return
 	}
@@ -214,6 +199,6 @@ func (l *live) rest() {
 func (l *live) unseen(why string) {
 	if l.Auto && l.off {
 		l.rest()
-		l.Reason += "; " + why
+		l.Reason += " (" + why + ")"
 	}
 }

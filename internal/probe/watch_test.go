@@ -198,7 +198,7 @@ func TestWaitsUnseen(t *testing.T) {
 	w.begin(4, "app", device)
 	w.host.Faults = map[string]error{"/proc/4/maps": unix.EACCES}
 	w.after(0, Off, "")
-	if s := w.status(); s.Reason != "off until an enclave runs; processes that may not be looked at (CAP_SYS_PTRACE): 1" {
+	if s := w.status(); s.Reason != "off until an enclave runs (without CAP_SYS_PTRACE 1 of the processes cannot be looked at)" {
 		t.Errorf("%q", s.Reason)
 	}
 	w.host.Faults = nil
@@ -210,7 +210,7 @@ func TestWaitsUnseen(t *testing.T) {
 	w.after(lookEvery, Off, "")
 	w.host.Faults = map[string]error{"/proc": unix.EIO}
 	w.after(lookEvery, Off, "")
-	if s := w.status(); !strings.Contains(s.Reason, "off until an enclave runs; ") || !strings.Contains(s.Reason, unix.EIO.Error()) {
+	if s := w.status(); !strings.Contains(s.Reason, "off until an enclave runs (") || !strings.Contains(s.Reason, unix.EIO.Error()) {
 		t.Errorf("%q", s.Reason)
 	}
 }
@@ -257,9 +257,58 @@ func TestTryWaits(t *testing.T) {
 	}
 }
 
-func TestMappedFiles(t *testing.T) {
-	got := mappedFiles([]byte("7f00-7f01 r-xp 0 08:01 5  /a b (deleted)\n7f02-7f03 r-xp 0 08:01 5  /a b (deleted)\n1-2 rw-p 0 0:0 0\n3-4 rw-p 0 0:0 0 [stack]\n5-6 r 0 0:5 9 /dev/sgx_enclave\n7-8 r 0 8:1 5 /a b"))
-	if want := []string{"/a b", "/dev/sgx_enclave"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+func TestParseMappings(t *testing.T) {
+	got := ParseMappings([]byte("7f00-7f01 r-xp 00 08:01 5  /a b (deleted)\n1-2 rw-p 0 0:0 0\n3-4 rw-p 0 0:0 0 [stack]\n5-6 r 0 0:5 9 /not/of/this/form\n7-8 rw-s 10 0:5 9 /dev/sgx_enclave"))
+	want := []Mapping{
+		{FileKey: FileKey{"08:01", 5}, Start: 0x7f00, End: 0x7f01, Exec: true, Path: "/a b"},
+		{FileKey: FileKey{"0:5", 9}, Start: 7, End: 8, Offset: 16, Write: true, Path: "/dev/sgx_enclave"},
 	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestMapped: the files of a process are read again when the size of its address space has changed,
+// or it has ended.
+func TestMapped(t *testing.T) {
+	w := newWaiting(t)
+	const first = "7f00-7f01 r--p 0 08:01 5 /lib/a\n7f01-7f02 r-xp 1 08:01 5 /lib/a\n7f02-7f03 r--p 2 08:01 6 /lib/b\n"
+	put := func(size, maps string) {
+		t.Helper()
+		dir := filepath.Join(w.root, "proc/4")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(dir+"/statm", []byte(size+" 1 1 1 0 1 0\n"), 0o600), os.WriteFile(dir+"/maps", []byte(maps), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := func(what string, paths ...string) {
+		t.Helper()
+		files, err := Mapped(w.host, 4)
+		var got []string
+		for _, f := range files {
+			got = append(got, f.Path)
+		}
+		if err != nil || !slices.Equal(got, paths) {
+			t.Fatalf("%s: %v, %v, want %v", what, got, err, paths)
+		}
+	}
+	put("100", first)
+	is("at first", "/lib/a", "/lib/b")
+	if files, _ := Mapped(w.host, 4); !files[0].Exec || files[0].Start != 0x7f01 {
+		t.Errorf("not the executable mapping: %+v", files[0])
+	}
+	put("100", "7f00-7f01 r-xp 0 08:01 7 /lib/c\n")
+	is("the same size", "/lib/a", "/lib/b")
+	put("101", "7f00-7f01 r-xp 0 08:01 7 /lib/c\n")
+	is("another size", "/lib/c")
+	put("101", first)
+	p := Processes{Host: w.host}
+	if err := os.RemoveAll(filepath.Join(w.root, "proc/4")); err != nil {
+		t.Fatal(err)
+	}
+	p.Begin()
+	if _, err := p.Each(func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	put("101", first)
+	is("another process of this id", "/lib/a", "/lib/b")
 }

@@ -13,17 +13,15 @@ type axis struct {
 	log      bool
 }
 
-// most is the largest value that an axis is made for: no unit has a larger one, and
-// beyond it sums and ratios overflow.
+// most is the largest value on an axis: beyond it sums and ratios overflow.
 const most = 1e100
 
-// newAxis spans all finite values with a little room at both ends. Where the
-// largest is ten times the smallest or more, and all are positive, it is
-// logarithmic, so that every arm can be read.
+// newAxis returns an axis over all finite values, with a little space at both ends. It is logarithmic if all values
+// are positive and the largest is at least ten times the smallest, so every arm stays readable.
 func newAxis(values []float64, from, to float64) axis {
 	a := axis{lo: math.Inf(1), hi: math.Inf(-1), from: from, to: to}
 	for _, v := range values {
-		if math.Abs(v) <= most { // false of NaN
+		if math.Abs(v) <= most { // false for NaN
 			a.lo, a.hi = min(a.lo, v), max(a.hi, v)
 		}
 	}
@@ -52,7 +50,7 @@ func newAxis(values []float64, from, to float64) axis {
 	return a
 }
 
-// ratioAxis is logarithmic around 1, over all values and the margin.
+// ratioAxis returns a logarithmic axis around 1, over all values and the margin.
 func ratioAxis(values []float64, margin, from, to float64) axis {
 	a := axis{lo: 1 / (1 + margin), hi: 1 + margin, from: from, to: to, log: true}
 	for _, v := range values {
@@ -65,7 +63,7 @@ func ratioAxis(values []float64, margin, from, to float64) axis {
 	return a
 }
 
-// at is the pixel of a value.
+// at returns the pixel of a value.
 func (a axis) at(v float64) float64 {
 	lo, hi := a.lo, a.hi
 	if a.log {
@@ -74,7 +72,7 @@ func (a axis) at(v float64) float64 {
 	return a.from + (v-lo)/(hi-lo)*(a.to-a.from)
 }
 
-// in keeps a pixel on the axis and says whether it was off.
+// in returns the pixel of a value, moved to the end of the axis if it is off.
 func (a axis) in(v float64) (px float64, off bool) {
 	switch {
 	case v < a.lo:
@@ -85,7 +83,7 @@ func (a axis) in(v float64) (px float64, off bool) {
 	return a.at(v), false
 }
 
-// ticks are round values, at most about n.
+// ticks returns at most about n round values.
 func (a axis) ticks(n int) []float64 {
 	if a.log && a.hi/a.lo >= 3 {
 		return a.decades(n)
@@ -98,8 +96,7 @@ func (a axis) ticks(n int) []float64 {
 	return out
 }
 
-// ticksOf are round values of a unit: of bytes, powers of two or round numbers
-// of an IEC prefix.
+// ticksOf returns round values of a unit: of bytes, powers of two or round numbers of an IEC prefix.
 func (a axis) ticksOf(unit string, n int) []float64 {
 	if unit != "bytes" && unit != "bytes_per_second" || a.hi < 1 {
 		return a.ticks(n)
@@ -146,7 +143,7 @@ func every(v []float64, k int) []float64 {
 	return out
 }
 
-// roundStep is the next of 1, 2, 2.5 and 5 times a power of ten.
+// roundStep returns the next of 1, 2, 2.5 and 5 times a power of ten.
 func roundStep(v float64) float64 {
 	p := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range []float64{1, 2, 2.5, 5} {
@@ -157,7 +154,7 @@ func roundStep(v float64) float64 {
 	return 10 * p
 }
 
-// gridX draws an axis below an area: lines, labels and what is counted.
+// gridX draws an axis below an area: lines, labels and title.
 func (s *scene) gridX(a axis, top, bottom float64, ticks []float64, label func(float64) string, title string) {
 	last := math.Inf(-1)
 	for _, v := range ticks {
@@ -187,7 +184,7 @@ func (s *scene) gridY(a axis, left, right float64, ticks []float64, label func(f
 	}
 }
 
-// valueLabels prints ticks of a unit; a unit of words is left to the title.
+// valueLabels prints ticks of a unit; words of a unit are left to the title.
 func valueLabels(unit string) func(float64) string {
 	if metric.UnitWords(unit) != "" {
 		unit = ""
@@ -195,7 +192,7 @@ func valueLabels(unit string) func(float64) string {
 	return func(v float64) string { return metric.Value(v, unit) }
 }
 
-// titled is an axis' title, with the unit that its ticks leave out.
+// titled returns an axis' title, with the unit that its ticks leave out.
 func titled(label, unit string) string {
 	if w := metric.UnitWords(unit); w != "" {
 		return label + " (" + w + ")"
@@ -203,8 +200,7 @@ func titled(label, unit string) string {
 	return label
 }
 
-// ratioLabels prints ticks of a ratio: as a change while they are near 1, and as
-// a factor when they are not.
+// ratioLabels prints ticks of a ratio: near 1 as a change, otherwise as a factor.
 func ratioLabels(a axis) func(float64) string {
 	if a.lo > 0.6 && a.hi < 1.6 {
 		return func(v float64) string {

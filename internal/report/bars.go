@@ -9,11 +9,11 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// mostCounters of a plot; the table has all.
+// mostCounters is the number of counters in a plot; the table has all.
 const mostCounters = 12
 
-// counterBars draws the counters of all arms, those that moved most first. Each
-// counter has its own scale: their magnitudes have nothing to do with each other.
+// counterBars draws the counters of all arms, the most changed first. Each counter has its own scale, since their
+// magnitudes are unrelated.
 func counterBars(e *result.Experiment, kase string) (Plot, bool) {
 	rows := slices.DeleteFunc(counters(e, kase), func(c counted) bool {
 		return !slices.ContainsFunc(c.arms, func(a arm) bool { return a.value != nil && *a.value > 0 })
@@ -36,8 +36,8 @@ func counterBars(e *result.Experiment, kase string) (Plot, bool) {
 	}, true
 }
 
-// limit is what a partial count is of the workload's own: at most so much where
-// the whole machine was counted, at least so much where events were missed.
+// limit marks a partial count: an upper limit of the workload's events if the whole machine was counted, a lower
+// limit if events were missed.
 func (c counted) limit() string {
 	if c.scope == "machine" {
 		return "≤ "
@@ -105,7 +105,7 @@ func drawCounters(e *result.Experiment, rows []counted, w float64) *scene {
 			}
 			b := s.rect(left, at+1, max(length, 1), bar-2, ink)
 			b.tip = fmt.Sprintf("%s, %s: %s", e.Environments[i].ID, name, r.text(a))
-			if a.trust == result.Partial { // an outline: there may be more than was seen
+			if a.trust == result.Partial { // an outline: there may be more than was counted
 				b.fill, b.stroke, b.width = surface, ink, 2
 			}
 			s.words(left+max(length, 1)+6, at+bar-3, start, small, text, r.text(a))

@@ -30,8 +30,8 @@ func inOrder(e *result.Experiment) []*result.Run {
 	return runs
 }
 
-// readings are the values of a metric in one arm and case; "" is any case. Runs that
-// failed or were excluded come apart: they are shown and not counted.
+// readings returns the values of a metric in one arm and case; "" is any case. Runs that failed or were excluded are
+// in out: they are shown and not counted.
 func readings(e *result.Experiment, env, kase, name string) (good, out []reading) {
 	for i, r := range inOrder(e) {
 		if r.Env != env || kase != "" && r.Case != kase {
@@ -58,7 +58,7 @@ func values(r []reading) []float64 {
 	return v
 }
 
-// median is the middle of the readings, or nil where there are none.
+// median returns the median of the readings, nil without any.
 func median(r []reading) *float64 {
 	if len(r) == 0 {
 		return nil
@@ -67,8 +67,8 @@ func median(r []reading) *float64 {
 	return &m
 }
 
-// Median is the median of a metric over the counted runs of an arm and case,
-// with their number; a nil median comes with the reason.
+// Median returns the median of a metric over the counted runs of an arm and case, and their number. A nil median
+// comes with the reason.
 func Median(e *result.Experiment, env, kase, name string) (m *float64, n int, reason string) {
 	good, out := readings(e, env, kase, name)
 	if m = median(good); m != nil {
@@ -77,7 +77,7 @@ func Median(e *result.Experiment, env, kase, name string) (m *float64, n int, re
 	return nil, 0, whyMissing(e, env, kase, name, len(out))
 }
 
-// whyMissing finds the reason that the runs themselves give.
+// whyMissing returns the reason that the runs themselves give.
 func whyMissing(e *result.Experiment, env, kase, name string, excluded int) string {
 	runs := 0
 	for i := range e.Runs {
@@ -105,12 +105,12 @@ func whyMissing(e *result.Experiment, env, kase, name string, excluded int) stri
 	return "no run reports it or says why"
 }
 
-// envIndex is the place of an arm, which gives it its colour and shape.
+// envIndex returns the place of an arm, which determines its colour and shape.
 func envIndex(e *result.Experiment, id string) int {
 	return slices.IndexFunc(e.Environments, func(x result.Environment) bool { return x.ID == id })
 }
 
-// look of an arm.
+// armLook returns the shape and colour of an arm.
 func armLook(e *result.Experiment, id string) (shape, ink) {
 	i := envIndex(e, id)
 	if i < 0 {
@@ -119,8 +119,7 @@ func armLook(e *result.Experiment, id string) (shape, ink) {
 	return shapes[i%len(shapes)], series(i)
 }
 
-// CaseIDs are the cases of the experiment: the declared ones, and those that only
-// runs name.
+// CaseIDs returns the cases of the experiment: the declared ones, and those that only runs name.
 func CaseIDs(e *result.Experiment) []string {
 	var ids []string
 	for i := range e.Cases {
@@ -134,7 +133,7 @@ func CaseIDs(e *result.Experiment) []string {
 	return ids
 }
 
-// unitOf is the unit of a metric, "" when it was not declared.
+// unitOf returns the unit of a metric, "" when it was not declared.
 func unitOf(e *result.Experiment, name string) string {
 	if d := e.Desc(name); d != nil {
 		return d.Unit
@@ -142,7 +141,7 @@ func unitOf(e *result.Experiment, name string) string {
 	return ""
 }
 
-// labelOf is a metric's name without its unit, unless another metric then has the same.
+// labelOf returns a metric's name without its unit, unless another metric would then have the same name.
 func labelOf(e *result.Experiment, name string) string {
 	short := label(name, unitOf(e, name))
 	for _, d := range e.Workload.Metrics {
@@ -153,7 +152,7 @@ func labelOf(e *result.Experiment, name string) string {
 	return short
 }
 
-// primary is the metric that the experiment is about.
+// primary returns the metric that the experiment is about.
 func primary(e *result.Experiment) string {
 	if e.Design.Primary != "" {
 		return e.Design.Primary
@@ -169,7 +168,7 @@ func primary(e *result.Experiment) string {
 	return ""
 }
 
-// primaries are the comparisons that carry a verdict.
+// primaries returns the comparisons that carry a verdict.
 func primaries(e *result.Experiment) []*result.Comparison {
 	var out []*result.Comparison
 	for i := range e.Comparisons {
@@ -184,9 +183,9 @@ func primaries(e *result.Experiment) []*result.Comparison {
 // the operations are known.
 type counted struct {
 	name, scope string
-	metric      string // whose total has the name
+	metric      string // the metric of its total
 	per         string // what it is divided by: "operation", "100 requests", "run"
-	part        bool   // of a total: one kind of system call, say
+	part        bool   // one part of a total, such as one kind of system call
 	arms        []arm
 }
 
@@ -196,8 +195,8 @@ type arm struct {
 	reason string
 }
 
-// portion is what counters are shown for: an operation, or a hundred of the
-// requests of a server, of which one makes few faults and switches.
+// portion returns the unit for counters: an operation, or 100 requests of a server, since one request makes few
+// faults and switches.
 func portion(e *result.Experiment) (per string, times float64) {
 	if unitOf(e, e.Workload.Operations) == "requests" {
 		return "100 requests", 100
@@ -205,20 +204,19 @@ func portion(e *result.Experiment) (per string, times float64) {
 	return "operation", 1
 }
 
-// counters of a case: those of the workload's processes first, and of these the
-// ones that differ most between the first arm and the others.
+// counters returns the counters of a case: those of the workload's processes first, and among these the ones that
+// differ most between the first arm and the others.
 func counters(e *result.Experiment, kase string) []counted {
 	out := tabulate(e, kase, false, func(r *result.Run) []result.Counter { return r.Counters })
-	// A count of the whole machine counts others too.
+	// A count of the whole machine includes other programs.
 	slices.SortStableFunc(out, func(a, b counted) int {
 		return cmp.Or(cmp.Compare(b.scope, a.scope), cmp.Compare(b.moved(), a.moved()))
 	})
 	return out
 }
 
-// tabulate are the medians of a list of counters of a case's runs, in the order in which the
-// runs name them. A part of a total that an arm never names is 0 where none says so, else
-// unknown.
+// tabulate returns the medians of a list of counters of a case's runs, in the order in which the runs name them. A
+// part of a total that an arm never names is 0 if none is set, and otherwise unknown.
 func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Run) []result.Counter) []counted {
 	type cell struct {
 		perOp, whole []float64
@@ -251,8 +249,8 @@ func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Ru
 			x := &cells[k][arms[i]]
 			t, named := sums[k]
 			if !named && k.part && (none || x.trust != "") {
-				// The source names only what there was: beside a total, what is not named
-				// did not happen in this run.
+				// The source names only what happened: next to a total, a part that is not named did not happen in
+				// this run.
 				t = sums[k.total()].none()
 			}
 			x.perOp, x.whole = append(x.perOp, t.perOp...), append(x.whole, t.whole...)
@@ -288,30 +286,29 @@ func tabulate(e *result.Experiment, kase string, none bool, list func(*result.Ru
 	return out
 }
 
-// counterKey is a counter whichever process of the workload it is of.
+// counterKey identifies a counter summed over the workload's processes.
 type counterKey struct {
 	name, scope, metric string
 	part                bool
 }
 
-// total is the counter that has the sum of this one's kind.
+// total returns the key of the sum over this counter's kinds.
 func (k counterKey) total() counterKey { return counterKey{k.metric, k.scope, k.metric, false} }
 
-// tally is a counter in one run: no value or one.
+// tally is a counter in one run; each list has at most one value.
 type tally struct {
 	perOp, whole []float64
 	trust        result.Trust
 	note         string
 }
 
-// none is what a part of t counted that t does not name.
+// none returns the tally of a part that the source did not name next to the total t: zeros.
 func (t tally) none() tally {
 	return tally{perOp: make([]float64, len(t.perOp)), whole: make([]float64, len(t.whole))}
 }
 
-// tallies sums counters of a run over its processes. A series that only
-// repeats the total, one process's share of a metric without other labels, is
-// left out where the total is there.
+// tallies sums counters of a run over its processes. It leaves out a series that only repeats the total (one
+// process's share of a metric without other labels) if the total is there.
 func tallies(counters []result.Counter) (sums map[counterKey]tally, order []counterKey) {
 	sums = map[counterKey]tally{}
 	add := func(to []float64, v *float64) []float64 {
@@ -342,8 +339,7 @@ func tallies(counters []result.Counter) (sums map[counterKey]tally, order []coun
 	return sums, slices.DeleteFunc(order, func(k counterKey) bool { _, kept := sums[k]; return !kept })
 }
 
-// moved is by which factor, up or down, a counter differs most from the first
-// arm; -1 where that cannot be said.
+// moved returns the largest factor, up or down, between the first arm and another; -1 if it is unknown.
 func (c counted) moved() float64 {
 	if len(c.arms) == 0 || c.arms[0].value == nil {
 		return -1
@@ -365,7 +361,7 @@ func (c counted) moved() float64 {
 	return most
 }
 
-// worse is the lower of two levels of trust.
+// worse returns the lower of two levels of trust.
 func worse(a, b result.Trust) result.Trust {
 	rank := []result.Trust{result.None, result.Partial, result.Full}
 	if a == "" || slices.Index(rank, b) < slices.Index(rank, a) {
@@ -374,7 +370,7 @@ func worse(a, b result.Trust) result.Trust {
 	return a
 }
 
-// counterName is short: "syscalls, read" for tee_syscalls_total{syscall="read"}.
+// counterName returns a short name: "syscalls, read" for tee_syscalls_total{syscall="read"}.
 func counterName(c *result.Counter) string {
 	name := metric.Words(strings.TrimSuffix(strings.TrimPrefix(c.Name, "tee_"), "_total"))
 	for _, k := range slices.Sorted(maps.Keys(c.Labels)) {
@@ -385,11 +381,11 @@ func counterName(c *result.Counter) string {
 	return name
 }
 
-// tellingCase is the case whose primary cost is the largest, or the first.
+// tellingCase returns the case with the largest primary cost among those whose verdict stands, or else the first.
 func tellingCase(e *result.Experiment) string {
 	best, id := math.Inf(-1), ""
 	for _, c := range primaries(e) {
-		if c.Cost != nil && finite(*c.Cost) && *c.Cost > best {
+		if c.Verdict != stats.Invalid && c.Cost != nil && finite(*c.Cost) && *c.Cost > best {
 			best, id = *c.Cost, c.Case
 		}
 	}
@@ -399,17 +395,16 @@ func tellingCase(e *result.Experiment) string {
 	return id
 }
 
-// A sweep is a parameter with numeric values that changes from case to case,
-// while all other parameters stay.
+// A sweep is a numeric parameter that changes from case to case while all other parameters stay.
 type sweep struct {
 	param string
-	other string // what the other swept parameters are in this one, "" when there are none
+	other string // the values of the other swept parameters, "" when there are none
 	at    []float64
 	cases []string
 }
 
-// sweeps finds the parameter sweeps of an experiment: one for each combination of the
-// other parameters. Of several numeric ones, that with the most values is the axis.
+// sweeps returns the parameter sweeps of an experiment: one for each combination of the other parameters. Of several
+// numeric parameters, the one with the most values is the axis.
 func sweeps(e *result.Experiment) []sweep {
 	seen := map[string][]string{}
 	for i := range e.Cases {
@@ -473,7 +468,7 @@ func (s *sweep) sort() {
 	s.at, s.cases = at, cases
 }
 
-// parallel parameters are those for which a speed-up has a meaning.
+// parallel reports whether a speed-up over the parameter has a meaning.
 func (s *sweep) parallel() bool {
 	return slices.Contains([]string{"threads", "workers", "processes", "cpus", "cores", "jobs", "numjobs", "clients"}, s.param)
 }

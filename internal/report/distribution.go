@@ -21,7 +21,7 @@ func distribution(e *result.Experiment, kase, name string) (Plot, bool) {
 		n += len(good)
 		if m := median(good); m != nil {
 			v := values(good)
-			alt = append(alt, fmt.Sprintf("%s: %s from %s to %s, median %s, %d not counted", id, plural(len(good), "run"), metric.Value(slices.Min(v), unitOf(e, name)), metric.Value(slices.Max(v), unitOf(e, name)), metric.Value(*m, unitOf(e, name)), len(out)))
+			alt = append(alt, fmt.Sprintf("%s: %s from %s to %s, median %s, %d not counted", id, metric.Plural(len(good), "run"), metric.Value(slices.Min(v), unitOf(e, name)), metric.Value(slices.Max(v), unitOf(e, name)), metric.Value(*m, unitOf(e, name)), len(out)))
 		}
 	}
 	if n == 0 {
@@ -87,10 +87,10 @@ func drawDistribution(e *result.Experiment, kase, name string, w float64) *scene
 	return s
 }
 
-// spread sets points of a strip apart, the same way each time.
+// spread returns the vertical offset of a point in a strip, always the same for the same k.
 func spread(k int) float64 { return []float64{0, -6, 6, -3, 3, -9, 9}[k%7] }
 
-// steps is the empirical distribution of the runs.
+// steps returns the empirical distribution of the runs.
 func steps(good []reading, a, share axis) []point {
 	v := values(good)
 	slices.Sort(v)
@@ -117,8 +117,8 @@ func betterText(e *result.Experiment, name string) string {
 	return ""
 }
 
-// runOrder draws each run as its distance from the median of its own arm and
-// case, in the order of time: a machine that drifts, or wakes up slowly, shows.
+// runOrder draws each run as its distance from the median of its arm and case, in the order of time, which shows
+// drift and slow warm-up.
 func runOrder(e *result.Experiment) (Plot, bool) {
 	name := primary(e)
 	type dot struct {

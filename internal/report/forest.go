@@ -10,10 +10,10 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// costRatio is the unit of published figures that can stand beside our ratios.
+// costRatio is the unit of published figures that are comparable with measured cost ratios.
 const costRatio = "cost_ratio"
 
-// mostRows of a forest plot, and of the table of counters.
+// mostRows is the row limit of a forest plot and of the table of counters.
 const mostRows = 40
 
 // forest draws all cost ratios with their intervals on one logarithmic axis,
@@ -178,7 +178,7 @@ func weight(c *result.Comparison) letter {
 	return plain
 }
 
-// drawInterval ends in an arrow where it leaves the axis.
+// drawInterval draws an interval, with an arrow where it leaves the axis.
 func drawInterval(s *scene, c *result.Comparison, a axis, y float64, l appearance) {
 	lo, hi, ok := costInterval(c)
 	if !ok || lo <= 0 {
@@ -203,7 +203,7 @@ func drawInterval(s *scene, c *result.Comparison, a axis, y float64, l appearanc
 	}
 }
 
-// drawBands lays published ratios of the same TEE behind our own.
+// drawBands draws published ratios of the same TEE behind the measured one.
 func drawBands(s *scene, e *result.Experiment, c *result.Comparison, bands []result.Reference, a axis, y float64) {
 	v := e.Environment(c.Treatment)
 	if v == nil || !c.Primary {

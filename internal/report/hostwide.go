@@ -8,8 +8,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// hostTable has the events of the whole machine and of its helpers beside those of the
-// workload, as figure 11 of the TEEMon paper (Middleware 2020).
+// hostTable shows the events of the whole machine and of its helpers next to those of the workload, as figure 11 of
+// the TEEMon paper (Middleware 2020).
 func hostTable(e *result.Experiment, kase string) *Table {
 	host := tabulate(e, kase, true, func(r *result.Run) []result.Counter { return r.HostCounters })
 	own := tabulate(e, kase, true, ofWorkload)
@@ -29,11 +29,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 		}
 		cells := []Cell{{Text: name}, {Text: of}}
 		for _, a := range k.arms {
-			c := Or(a.value, unit, a.reason)
-			if a.trust == result.Partial && a.value != nil {
-				c.Text = k.limit() + c.Text
-			}
-			cells = append(cells, c)
+			cells = append(cells, k.cell(a, unit))
 		}
 		t.add(cells...)
 	}
@@ -54,7 +50,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 			if k.metric != total.metric || k.part && !k.any() {
 				continue
 			}
-			k.scope = "" // it is of the machine, so no limit of something else
+			k.scope = "" // a count of the machine itself, not a limit of another one
 			of := "the whole machine"
 			if k.part {
 				_, of, _ = strings.Cut(k.name, ", ")
@@ -65,10 +61,7 @@ func hostTable(e *result.Experiment, kase string) *Table {
 			t.Caption = "Host-wide, per " + total.per
 		}
 	}
-	if len(CaseIDs(e)) > 1 {
-		t.Caption += ", case " + kase
-	}
-	t.Caption += ". The whole machine includes everything else on it: load generator, teescope, other programs."
+	t.Caption += inCase(e, kase) + ". The whole machine includes everything else on it: load generator, teescope, other programs."
 	return t.align()
 }
 
@@ -78,8 +71,8 @@ var hostNames = map[string]string{"process cpu seconds": "CPU time", "llc misses
 // userSpace names the page faults that the workload's own code caused.
 const userSpace = "in user space"
 
-// ofWorkload are the workload's totals of what is counted host-wide, and its page faults in
-// user space.
+// ofWorkload returns the workload's totals of the metrics that are counted host-wide, and its page faults in user
+// space.
 func ofWorkload(r *result.Run) []result.Counter {
 	wanted, byProcess := map[string]bool{}, map[string]bool{}
 	for i := range r.HostCounters {
@@ -95,7 +88,7 @@ func ofWorkload(r *result.Run) []result.Counter {
 		case !wanted[c.Name] || !byProcess[c.Name]:
 		case len(c.Labels) == 0:
 			totals = append(totals, c)
-			if c.Name == explain.FaultCount && c.Value != nil { // a run names no faults where there were none
+			if c.Name == explain.FaultCount && c.Value != nil { // a run without faults does not name any
 				zero := 0.0
 				c.Labels, c.Value = map[string]string{"space": userSpace}, &zero
 				if c.PerOperation != nil {
@@ -111,7 +104,7 @@ func ofWorkload(r *result.Run) []result.Counter {
 	return append(faults, totals...)
 }
 
-// any reports whether there was any in some arm.
+// any reports whether some arm counted any.
 func (c counted) any() bool {
 	return slices.ContainsFunc(c.arms, func(a arm) bool { return a.value != nil && *a.value != 0 })
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestHostTable: the whole machine and its helpers stand beside the workload, each in its
-// own row, per 100 requests of a server.
+// TestHostTable: the whole machine and its helpers are listed with the workload, each in its own row, per 100
+// requests of a server.
 func TestHostTable(t *testing.T) {
 	count := func(name string, requests float64, labels ...string) result.Counter {
 		c := result.Counter{Name: name, Labels: map[string]string{}, Value: new(float64), PerOperation: new(float64), Scope: "process", Trust: result.Full}

@@ -8,8 +8,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// ladder draws what each layer adds: a bar from the cost of the layer below to
-// its own, on one logarithmic axis, so that equal lengths are equal factors.
+// ladder draws what each layer adds: a bar from the cost of the layer below to its own, on one
+// logarithmic axis, so equal lengths are equal factors.
 func ladder(e *result.Experiment, kase string) (Plot, bool) {
 	rungs := rungsOf(e, kase)
 	if len(rungs) < 2 {
@@ -32,9 +32,8 @@ type rung struct {
 	total    bool
 }
 
-// rungsOf chains the steps: one against the baseline begins at 1, one against
-// another layer where that layer ends. The comparison of the top with the
-// baseline comes last, when the steps are between neighbours.
+// rungsOf chains the steps: one against the baseline begins at 1, one against another layer begins where that layer
+// ends. If the steps are between neighbours, the comparison of the top with the baseline comes last.
 func rungsOf(e *result.Experiment, kase string) []rung {
 	var steps []*result.Comparison
 	for _, c := range primaries(e) {

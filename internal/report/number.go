@@ -7,8 +7,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// squared is the symbol of the square of a base unit, which is the unit of a variance:
-// "s²", "(requests/s)²"; "" where values have no dimension.
+// squared returns the symbol of the square of a base unit, which is the unit of a variance: "s²", "(requests/s)²"; ""
+// for values without a dimension.
 func squared(unit string) string {
 	symbol := metric.Symbol(unit)
 	switch {
@@ -28,7 +28,7 @@ func Or(p *float64, unit, reason string) Cell {
 	return Cell{Text: metric.Value(*p, unit), Raw: strconv.FormatFloat(*p, 'g', -1, 64), Number: true}
 }
 
-// label is a metric's name for people: without its unit, which the value says.
+// label returns a metric's name for people, without the unit: the value shows it.
 func label(name, unit string) string {
 	short := strings.TrimSuffix(name, "_"+unit)
 	if unit == "" || short == "" {

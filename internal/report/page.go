@@ -23,7 +23,7 @@ type Page struct {
 	// are several experiments.
 	Summary []Section
 	Parts   []Part
-	// Tail is what belongs to all experiments: findings.
+	// Tail belongs to all experiments: findings.
 	Tail []Section
 }
 
@@ -33,7 +33,7 @@ type Part struct {
 	// Facts say in a line how it was measured.
 	Facts       []Fact
 	Conclusions []Conclusion
-	// Common is what all conclusions have in common, and is left out of them.
+	// Common holds what all conclusions have in common; the conclusions leave it out.
 	Common []Fact
 	// Nothing says why there is no conclusion, when there is none.
 	Nothing  string
@@ -42,34 +42,32 @@ type Part struct {
 
 // Conclusion is the verdict of one primary comparison.
 type Conclusion struct {
-	// Kind is the verdict as one word, Word as a person reads it.
+	// Kind is the verdict as one word for style sheets, Word for readers.
 	Kind, Word string
-	Mark       string // a shape, so that colour is not needed
+	Mark       string // a shape, so colour is not needed
 	Means      string
 	Headline   string
 	Big        Cell // the cost ratio
 	Facts      []Fact
-	// Why is what explains the cost, Doubts are reasons and guards, Next is what
-	// would settle or repair it.
+	// Why explains the cost, Doubts are reasons and guards, Next is what would settle or repair it.
 	Why, Doubts, Next []string
 }
 
 // Section is a piece of evidence.
 type Section struct {
 	ID, Title string
-	// Lead says what question it answers.
+	// Lead is the question it answers.
 	Lead   string
 	Facts  []Fact
 	Plots  []Plot
 	Tables []*Table
 	Notes  []Remark
 	Code   []string
-	// Detail is folded on a page and left out where nothing can be folded.
+	// Detail: folded on a page, and left out of text that cannot fold.
 	Detail bool
 }
 
-// Captioned reports whether the caption of one of the section's tables says more than its
-// title does.
+// Captioned reports whether the caption of one of the section's tables says more than its title.
 func (s *Section) Captioned(t *Table) bool {
 	return len(s.Tables) > 1 || !strings.HasPrefix(s.Title, t.Caption)
 }
@@ -135,12 +133,13 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	sections = append(sections,
 		costs(e, plots),
 		Section{ID: "start", Title: "Start", Lead: "Where the time until the first answer goes. Building is not included.", Plots: plots["start"]},
-		Section{ID: "scaling", Title: "Scaling", Lead: "How each arm scales, and what it costs at each point. An efficiency alone can hide a slow first point.", Plots: plots["scaling"]},
+		Section{ID: "scaling", Title: "Scaling", Lead: "How each arm scales, and what it costs at each point. An efficiency alone can hide a slow first point.", Plots: plots["scaling"], Tables: nonEmpty(sweepTables(e)...)},
 		runsSection(e, plots),
 		Section{ID: "ladder", Title: "Ladder", Lead: "What each layer adds, from the baseline upwards.", Plots: plots["ladder"]},
 		whySection(doc, e, plots),
 		differences(e),
 		guards(e),
+		harnessSection(e),
 		references(e),
 		environments(e),
 		missing(e),
@@ -156,8 +155,8 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	return p
 }
 
-// share moves facts and causes that all conclusions have in common out of them: a
-// sweep would say them once per point.
+// share moves facts and causes that all conclusions have in common to Common: a sweep would repeat them at each
+// point.
 func (p *Part) share() {
 	if len(p.Conclusions) < 2 {
 		return
@@ -284,10 +283,10 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 	if len(CaseIDs(e)) > 1 && c.Case != "" && !strings.Contains(out.Headline, c.Case) {
 		out.Headline = c.Case + ": " + out.Headline
 	}
-	// The chip says the verdict's word; the sentence need not begin with it.
+	// The chip shows the verdict's word, so the sentence need not begin with it.
 	out.Headline = strings.TrimPrefix(out.Headline, out.Word+": ")
 	switch {
-	case c.Verdict == stats.Invalid: // a refused ratio is in the table, and not to be quoted
+	case c.Verdict == stats.Invalid: // a refused ratio is shown only in the table
 		out.Big = Missing("refused")
 	case c.Cost != nil && finite(*c.Cost):
 		out.Big = Cell{Text: bound(e, c) + metric.Times(*c.Cost), Raw: fmt.Sprint(*c.Cost), Number: true}
@@ -298,7 +297,7 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 		out.Facts = append(out.Facts, Fact{intervalName(c), "refused"})
 	} else if ok {
 		out.Facts = append(out.Facts, Fact{intervalName(c), metric.Times(lo) + " to " + metric.Times(hi)})
-	} else { // the doubts say why
+	} else { // the doubts give the reason
 		out.Facts = append(out.Facts, Fact{intervalName(c), "missing"})
 	}
 	out.Facts = append(out.Facts, Fact{replicates(c), fmt.Sprint(c.Pairs)}, Fact{"grade", gradeText(c.Grade)})
@@ -331,7 +330,7 @@ func conclusion(doc Document, e *result.Experiment, c *result.Comparison) Conclu
 	return out
 }
 
-// replicates is what a comparison counts.
+// replicates returns the noun for the counted unit of a comparison.
 func replicates(c *result.Comparison) string {
 	if strings.HasSuffix(c.Estimator, "mann-whitney") {
 		return "unpaired runs"
@@ -346,7 +345,7 @@ func intervalName(c *result.Comparison) string {
 	return metric.Percent(c.Confidence) + " interval"
 }
 
-// doubts are the reasons of a comparison and the guards that concern it.
+// doubts returns the reasons of a comparison and the guards that concern it.
 func doubts(e *result.Experiment, c *result.Comparison) (said, next []string) {
 	said = slices.DeleteFunc(slices.Clone(c.Reasons), func(r string) bool { return strings.TrimSpace(r) == "" })
 	for i := range e.Guards {
@@ -368,12 +367,11 @@ func concerns(g *result.Guard, c *result.Comparison) bool {
 	return (g.Case == "" || g.Case == c.Case) && (g.Treatment == "" || g.Treatment == c.Treatment) && (g.Metric == "" || g.Metric == c.Metric)
 }
 
-// leastSaid is the share of a difference that a counter must have to be spoken of
-// beside the verdict.
+// leastSaid is the smallest share of a difference for which a row is named next to the verdict.
 const leastSaid = 0.05
 
-// why says what explains a cost: the shares that were attributed, or else what
-// moved most beside the times, which proves nothing and is not said to.
+// why explains a cost in sentences: the attributed shares, or else the most changed counters, which prove nothing and
+// are marked "not proven".
 func why(doc Document, e *result.Experiment, c *result.Comparison) []string {
 	var out []string
 	t := doc.Catalog.Compared(e, c)
@@ -402,9 +400,9 @@ func why(doc Document, e *result.Experiment, c *result.Comparison) []string {
 	return []string{fmt.Sprintf("Not proven. What changed most per %s: %s.", all[0].per, strings.Join(moved, "; "))}
 }
 
-// leads are the totals of the workload's own processes that differ by a fifth or
-// more between two arms, those of the most events first, at most three. Counters
-// of the whole machine count others too, and parts of a total say it twice.
+// leads returns at most three totals of the workload's own processes that differ by a fifth or more between two arms,
+// those with the most events first. Counters of the whole machine are left out because they include other programs,
+// and parts because they repeat their total.
 func leads(all []counted, base, treat int) []counted {
 	var out []counted
 	for _, k := range all {
@@ -422,7 +420,7 @@ func leads(all []counted, base, treat int) []counted {
 	return out[:min(3, len(out))]
 }
 
-// distance is the number of events between the two arms of a lead.
+// distance returns the difference in events between the two arms of a lead.
 func (c counted) distance() float64 { return math.Abs(*c.arms[1].value - *c.arms[0].value) }
 
 func signed(v float64, unit string) string {

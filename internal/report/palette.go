@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// ink is a colour by its role, so that a drawing on the page follows the
-// reader's light or dark theme.
+// ink is a colour by its role, so a drawing on the page follows the reader's light or dark theme.
 type ink string
 
 const (
@@ -25,7 +24,7 @@ const (
 	rest     ink = "series-rest"
 )
 
-// series is the colour of the n-th arm.
+// series returns the colour of the n-th arm.
 func series(n int) ink { return ink(fmt.Sprintf("series-%d", n%8)) }
 
 // A theme has the colours of all inks. They are those of the web page: text has
@@ -54,7 +53,7 @@ func (t theme) rgba(i ink) color.RGBA {
 
 func (t theme) hex(i ink) string { return fmt.Sprintf("#%06x", t[i]) }
 
-// roles are all inks in the order in which they are declared on the page.
+// roles are all inks, in the order of the page's declarations.
 var roles = []ink{
 	"ground", surface, sunken, text, dim, line, lineBold, accent, "accent-soft", good, warn, bad, "good-soft", "warn-soft", "bad-soft",
 	"series-0", "series-1", "series-2", "series-3", "series-4", "series-5", "series-6", "series-7", rest,
@@ -68,9 +67,9 @@ func (t theme) variables() string {
 	return b.String()
 }
 
-// LightColours and DarkColours are the declarations of the custom properties that inline
-// plots and the page's style sheet use.
+// LightColours returns the declarations of the custom properties that inline plots and the page's style sheet use,
+// for the light theme.
 func LightColours() string { return light.variables() }
 
-// DarkColours are those of the dark theme.
+// DarkColours returns those of the dark theme.
 func DarkColours() string { return dark.variables() }

@@ -10,7 +10,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// summary has a line for each primary comparison of several experiments.
+// summary returns a section with a line for each primary comparison of several experiments.
 func summary(doc Document) Section {
 	s := Section{ID: "summary", Title: "At a glance"}
 	t := newTable("Verdicts", "workload", "metric", "arms", "case", "cost [interval]", "grade", "verdict")
@@ -34,8 +34,7 @@ type column struct {
 	env *result.Environment
 }
 
-// platforms sets three or more environments side by side, with what they are in
-// the head of the table.
+// platforms compares three or more environments side by side, with their identity in the head of the table.
 func platforms(doc Document) []Section {
 	var cols []column
 	for _, e := range doc.Experiments {
@@ -46,7 +45,7 @@ func platforms(doc Document) []Section {
 			}
 		}
 	}
-	if len(cols) < 3 && (len(cols) < 2 || len(doc.Prices) == 0) { // two are told apart by their differences; prices need the table
+	if len(cols) < 3 && (len(cols) < 2 || len(doc.Prices) == 0) { // the differences tell two apart; prices need the table
 		return nil
 	}
 	s := Section{ID: "platforms", Title: "Platforms", Lead: "Each environment, with the primary metric of each workload (medians)."}
@@ -109,7 +108,7 @@ func same(cells []Cell) bool {
 	return !slices.ContainsFunc(cells, func(c Cell) bool { return c != cells[0] })
 }
 
-// reasoned is a cell as words.
+// reasoned returns a cell's text, with the reason if it is missing.
 func reasoned(c Cell) string {
 	if c.Reason != "" {
 		return c.Text + ": " + c.Reason
@@ -138,8 +137,8 @@ func costAgainstBase(e *result.Experiment, env, kase, name string) Cell {
 	return Missing("not compared with " + or(base, "a baseline"))
 }
 
-// worth is the work per currency unit: of a rate what an hour does, of a time
-// how often it fits into an hour, divided by the price of the hour.
+// worth returns the work per currency unit: a rate times an hour, or an hour divided by a time, divided by the price
+// of the hour.
 func worth(doc Document, e *result.Experiment, v *result.Environment, kase, name string) Cell {
 	at := slices.IndexFunc(doc.Prices, func(p Price) bool {
 		return p.Name == v.ID || strings.HasPrefix(v.ID, p.Name+"/") || v.Cloud != nil && p.Name == v.Cloud.InstanceType
@@ -169,7 +168,7 @@ func priceText(p Price) string {
 	return fmt.Sprintf("%s %s per hour on %s (%s)", strconv.FormatFloat(p.PerHour, 'f', -1, 64), p.Currency, or(p.Date, "an unknown date"), or(p.Source, "no source given"))
 }
 
-// identity is the head of a platform: what it is.
+// identity lists the fields that identify a platform.
 var identity = []struct {
 	name string
 	cell func(*result.Experiment, *result.Environment) Cell
@@ -213,7 +212,7 @@ var identity = []struct {
 	}},
 }
 
-// known is a field of an environment, or why it is not there.
+// known returns a field of an environment, or missing with the reason.
 func known(v *result.Environment, path, value string) Cell {
 	if strings.TrimSpace(value) == "" || v.Missing[path] != "" && value == "unknown" {
 		return Missing(v.Missing[path])
@@ -221,7 +220,7 @@ func known(v *result.Environment, path, value string) Cell {
 	return Cell{Text: value}
 }
 
-// positive is for fields in which 0 means that they could not be read.
+// positive returns a field for which 0 means that it could not be read.
 func positive(v *result.Environment, path string, n float64, unit string) Cell {
 	if n <= 0 {
 		return Missing(v.Missing[path])
@@ -253,7 +252,7 @@ func security(v *result.Environment) Cell {
 	}
 }
 
-// environments is what each arm is.
+// environments describes each arm.
 func environments(e *result.Experiment) Section {
 	s := Section{ID: "environments", Title: "Environments", Detail: true}
 	if len(e.Environments) == 0 {
@@ -294,16 +293,6 @@ func environments(e *result.Experiment) Section {
 			row(f.name, func(v *result.Environment) Cell { return known(v, f.path, f.value(v)) })
 		}
 	}
-	row("time to open", func(v *result.Environment) Cell {
-		return Or(v.OpenSeconds, "seconds", or(v.Missing["open_seconds"], "not timed"))
-	})
-	row("an empty run (not subtracted)", func(v *result.Environment) Cell {
-		if v.NullSeconds == nil {
-			return Missing("not measured, or only the environment's own programs run there")
-		}
-		return Cell{Text: metric.Value(v.NullSeconds.Mean, "seconds"), Raw: fmt.Sprint(v.NullSeconds.Mean), Number: true}
-	})
-	row("the first run, not counted", func(v *result.Environment) Cell { return Or(v.FirstSeconds, "seconds", "not timed") })
 	s.Tables = append(s.Tables, t)
 	return s
 }

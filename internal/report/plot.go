@@ -12,24 +12,24 @@ import (
 type Plot struct {
 	// Name is a file name without its ending.
 	Name string
-	// Title is the question it answers, Alt what can be seen, in words.
+	// Title is the question it answers, Alt a description in words.
 	Title, Alt string
 	draw       func(width float64) *scene
 }
 
-// The widths at which plots are drawn: on a screen or paper, and on a phone.
+// The widths of plots: for a screen or paper, and for a phone.
 const (
 	wide   = 880
 	narrow = 358
 )
 
-// SVG is the plot as a file that stands alone.
+// SVG returns the plot as a stand-alone file.
 func (p Plot) SVG() []byte { return p.framed().svg(p.Name, light) }
 
-// PNG is the plot as an image of twice its size in pixels.
+// PNG returns the plot as an image of twice its size in pixels.
 func (p Plot) PNG() ([]byte, error) { return p.framed().png() }
 
-// framed has a title and a border of space, which a page gives itself.
+// framed adds a title and a border of space, which a page provides itself.
 func (p Plot) framed() *scene {
 	const pad, head = 20, 48
 	s := p.scene(wide)
@@ -61,7 +61,7 @@ func (p Plot) scene(w float64) *scene {
 	return s
 }
 
-// Plots are all drawings of a document, in the order of the page.
+// Plots returns all drawings of a document, in the order of the page.
 func Plots(doc Document) []Plot {
 	var out []Plot
 	for i, e := range doc.Experiments {
@@ -77,11 +77,11 @@ func Plots(doc Document) []Plot {
 	return out
 }
 
-// sections that have plots, in the order of the page.
+// sections lists the sections with plots, in the order of the page.
 var sections = []string{"costs", "start", "scaling", "runs", "ladder", "counters"}
 
-// View is what a reader chose to see. Empty fields leave the choice to the report:
-// the cases that say most, and the primary metric.
+// View is the reader's choice. Empty fields leave the choice to the report: the most informative cases, and the
+// primary metric.
 type View struct{ Case, Metric string }
 
 // Drawing is a plot for a page that declares the colours by their role, as custom
@@ -98,7 +98,7 @@ type Drawing struct {
 	Narrow string `json:"narrow"`
 }
 
-// Drawings are all plots of a result, as its page shows them.
+// Drawings returns all plots of a result, as its page shows them.
 func Drawings(e *result.Experiment, v View) []Drawing {
 	out := []Drawing{}
 	by := plotsOf(e, "", v)
@@ -144,8 +144,8 @@ func plotsOf(e *result.Experiment, prefix string, v View) map[string][]Plot {
 	return out
 }
 
-// plottedCases are those whose distribution is drawn: all of a few, and of many
-// the one with the largest cost.
+// plottedCases returns the cases whose distribution is drawn: all if there are few, otherwise the one with the
+// largest cost.
 func plottedCases(e *result.Experiment) []string {
 	ids := CaseIDs(e)
 	if len(ids) > 3 {
@@ -154,7 +154,7 @@ func plottedCases(e *result.Experiment) []string {
 	return ids
 }
 
-// slug makes a file name of a text.
+// slug turns a text into a file name.
 func slug(s string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -167,7 +167,7 @@ func slug(s string) string {
 	}, s), "-")
 }
 
-// inCase names the case where there are several.
+// inCase names the case if there are several.
 func inCase(e *result.Experiment, kase string) string {
 	if len(CaseIDs(e)) > 1 && kase != "" {
 		return ", " + kase

@@ -91,7 +91,7 @@ func (r *raster) fill(polygons [][]point, i ink) {
 	z.Draw(r.img, box, image.NewUniform(light.rgba(i)), image.Point{})
 }
 
-// box is the part of the image that polygons touch.
+// box returns the part of the image that polygons touch.
 func (r *raster) box(polygons [][]point) image.Rectangle {
 	var box image.Rectangle
 	for _, p := range polygons {
@@ -125,7 +125,7 @@ func (r *raster) text(m *mark) {
 	d.DrawString(m.text)
 }
 
-// stroke is the rectangle around a segment.
+// stroke returns the rectangle around a segment.
 func stroke(a, b point, width float64) []point {
 	l := math.Hypot(b.x-a.x, b.y-a.y)
 	if l == 0 {

@@ -1,7 +1,6 @@
-// Package report turns results into text, tables, pages and plots. A Format is
-// one way to write a document; the members are in report/formats. It computes
-// nothing that is not in the document: headlines are made from the fields they
-// speak of, never retyped.
+// Package report turns results into text, tables, pages and plots. A Format is one way to write a document; the
+// members are in report/formats. It computes nothing that is not in the document: headlines are made from its fields,
+// never retyped.
 package report
 
 import (
@@ -23,7 +22,7 @@ type Document struct {
 	Prices []Price
 	// Catalog has the prices and causes that explain comparisons; nil has none.
 	Catalog *explain.Catalog
-	// Made is when the document is written.
+	// Made is the time of writing.
 	Made time.Time
 }
 

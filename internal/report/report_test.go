@@ -13,6 +13,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 )
 
 func TestMissingHasReason(t *testing.T) {
@@ -27,7 +28,7 @@ func TestMissingHasReason(t *testing.T) {
 	}
 }
 
-// TestTicks: a few round values inside the axis, whatever its span.
+// TestOriginIsSaid: the source of an experiment and its corrections are facts of the report.
 func TestOriginIsSaid(t *testing.T) {
 	said := func(e *result.Experiment) (texts []string) {
 		for _, f := range designFacts(e) {
@@ -46,6 +47,7 @@ func TestOriginIsSaid(t *testing.T) {
 	}
 }
 
+// TestTicks: a few round values inside the axis, whatever its span.
 func TestTicks(t *testing.T) {
 	for _, v := range [][]float64{{0.0124, 0.0391}, {1e-9, 1e9}, {5, 5}, {0, 0}, {-3, 4}, {1, 12}, {99.9, 100.1}, {1e-90, 1e90}, {1e-300, 1e300}, {-1e308, 1e308}, nil, {math.NaN()}} {
 		a := newAxis(v, 0, 500)
@@ -102,6 +104,22 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
+// TestTellingCase: a refused ratio, however large, does not select the drawn case.
+func TestTellingCase(t *testing.T) {
+	cost := func(kase string, v float64, verdict stats.Verdict) result.Comparison {
+		return result.Comparison{Primary: true, Case: kase, Cost: &v, Verdict: verdict}
+	}
+	e := &result.Experiment{Cases: []result.Case{{ID: "first"}, {ID: "small"}, {ID: "large"}, {ID: "refused"}}}
+	e.Comparisons = []result.Comparison{cost("refused", 99, stats.Invalid)}
+	if got := tellingCase(e); got != "first" {
+		t.Errorf("with nothing but a refused ratio it is %s", got)
+	}
+	e.Comparisons = append(e.Comparisons, cost("small", 1.1, stats.Cost), cost("large", 2, stats.Inconclusive))
+	if got := tellingCase(e); got != "large" {
+		t.Errorf("it is %s", got)
+	}
+}
+
 // TestBoundOfCost: where higher is better the cost is the inverse, and so is its bound.
 func TestBoundOfCost(t *testing.T) {
 	e := &result.Experiment{Workload: result.Workload{Metrics: []result.MetricDesc{{Name: "rate", Better: "higher"}, {Name: "time", Better: "lower"}}}}
@@ -142,8 +160,8 @@ func TestLadderChains(t *testing.T) {
 	}
 }
 
-// TestRasterIsTheDrawing: fills, overlapping strokes and dashes come out in their
-// colours where the scene has them, and nowhere else.
+// TestRasterIsTheDrawing: fills, overlapping strokes and dashes appear in their colours where the scene has them, and
+// nowhere else.
 func TestRasterIsTheDrawing(t *testing.T) {
 	s := &scene{w: 60, h: 40}
 	s.rect(10, 10, 20, 20, bad)
@@ -200,8 +218,8 @@ func TestShellLine(t *testing.T) {
 	}
 }
 
-// TestCountersAddUp: a counter is the sum over the processes of a run, and a
-// kind of event that a run's total does not name was none in it.
+// TestCountersAddUp: a counter is the sum over the processes of a run, and a kind of event that a run's total does
+// not name counts as 0 in it.
 func TestCountersAddUp(t *testing.T) {
 	run := func(env string, counts ...result.Counter) result.Run {
 		total := 0.0
@@ -248,7 +266,7 @@ func TestCountersAddUp(t *testing.T) {
 	}
 }
 
-// TestRangeOfADearerCall: what a call costs more in one arm is said with what it lies between.
+// TestRangeOfADearerCall: the additional cost of a call is shown with its interval.
 func TestRangeOfADearerCall(t *testing.T) {
 	p := func(v float64) *float64 { return &v }
 	e := &result.Experiment{

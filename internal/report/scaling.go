@@ -10,22 +10,18 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// scaling draws a metric over a swept parameter: its value in each arm, the
-// speed-up and the efficiency of each arm where the parameter is a number of workers,
-// and the cost of each arm at each point. Efficiency divides by the arm's own first point, so
-// that a slow first point makes a good efficiency; the cost stands beside it.
+// scaling draws a metric over a swept parameter: its value in each arm, the speed-up and efficiency of each arm if
+// the parameter is a number of workers, and the cost of each arm at each point. Efficiency divides by the arm's own
+// first point, so a slow first point inflates it; therefore the cost is drawn too.
 func scaling(e *result.Experiment, sw sweep, n int) (Plot, bool) {
 	name := primary(e)
 	curves := curvesOf(e, sw, name)
 	if len(curves) == 0 {
 		return Plot{}, false
 	}
-	p := Plot{Name: "scaling", Title: fmt.Sprintf("%s over %s", labelOf(e, name), metric.Words(sw.param))}
+	p := Plot{Name: "scaling", Title: scalingTitle(e, sw, name)}
 	if n > 0 {
 		p.Name += fmt.Sprintf("-%d", n+1)
-	}
-	if sw.other != "" {
-		p.Title += ", " + sw.other
 	}
 	var alt []string
 	for _, c := range curves {
@@ -58,8 +54,7 @@ func curvesOf(e *result.Experiment, sw sweep, name string) []curve {
 	return out
 }
 
-// relative is the speed-up or the efficiency of package stats: against the arm's own
-// first point.
+// relative returns the speed-up or the efficiency of package stats, against the arm's own first point.
 func (c curve) relative(higher bool, of func([]stats.Point) []float64) curve {
 	p := make([]stats.Point, len(c.x))
 	for i := range p {
@@ -75,6 +70,89 @@ func (c curve) relative(higher bool, of func([]stats.Point) []float64) curve {
 		}
 	}
 	return out
+}
+
+// sweepTables returns the sweeps in numbers: for each point the median of each arm, its efficiency if the parameter
+// is a number of workers, and its cost against the baseline.
+func sweepTables(e *result.Experiment) []*Table {
+	var out []*Table
+	for _, sw := range sweeps(e) {
+		out = append(out, sweepTable(e, sw))
+	}
+	return out
+}
+
+func sweepTable(e *result.Experiment, sw sweep) *Table {
+	name := primary(e)
+	unit, d := unitOf(e, name), e.Desc(name)
+	columns := []string{metric.Words(sw.param)}
+	var cells []func(k int) Cell // one for each column after the first, by the place in the sweep
+	column := func(title string, cell func(k int) Cell) {
+		columns, cells = append(columns, title), append(cells, cell)
+	}
+	for i := range e.Environments {
+		id := e.Environments[i].ID
+		column(or(id, "unnamed"), func(k int) Cell {
+			m, _, why := Median(e, id, sw.cases[k], name)
+			return Or(m, unit, why)
+		})
+	}
+	if sw.parallel() && d != nil && d.Better != "none" {
+		for _, c := range curvesOf(e, sw, name) {
+			of := c.relative(d.Better == "higher", stats.Efficiency)
+			column(or(c.env, "unnamed")+", efficiency", func(k int) Cell {
+				i := slices.Index(of.x, sw.at[k])
+				if i < 0 {
+					return Missing("the arm has no value here")
+				}
+				return Or(&of.y[i], "ratio", "")
+			})
+		}
+	}
+	for i := range e.Environments {
+		id := e.Environments[i].ID
+		compared := func(kase string) *result.Comparison {
+			at := slices.IndexFunc(e.Comparisons, func(c result.Comparison) bool {
+				return c.Metric == name && c.Case == kase && c.Treatment == id && c.Baseline == baseline(e)
+			})
+			if at < 0 {
+				return nil
+			}
+			return &e.Comparisons[at]
+		}
+		if !slices.ContainsFunc(sw.cases, func(kase string) bool { return compared(kase) != nil }) {
+			continue
+		}
+		column(or(id, "unnamed")+", cost", func(k int) Cell {
+			c := compared(sw.cases[k])
+			if c == nil {
+				return Missing("not compared at this point")
+			}
+			out := interval(e, c)
+			if c.Verdict == stats.Invalid && out.Reason == "" {
+				out.Text += ", refused"
+			}
+			return out
+		})
+	}
+	t := newTable(scalingTitle(e, sw, name), columns...)
+	for k := range sw.at {
+		row := []Cell{{Text: pointLabel(sw, k, sw.at[k])}}
+		for _, cell := range cells {
+			row = append(row, cell(k))
+		}
+		t.add(row...)
+	}
+	return t.align()
+}
+
+// scalingTitle returns the title, which names the swept parameter.
+func scalingTitle(e *result.Experiment, sw sweep, name string) string {
+	title := fmt.Sprintf("%s over %s", labelOf(e, name), metric.Words(sw.param))
+	if sw.other != "" {
+		title += ", " + sw.other
+	}
+	return title
 }
 
 // panel is one chart of several that share their x axis.
@@ -220,10 +298,10 @@ func drawPanel(s *scene, e *result.Experiment, sw sweep, p panel, left, top, w f
 	}
 }
 
-// factor is a speed-up as a label of an axis.
+// factor prints a speed-up as a label of an axis.
 func factor(v float64) string { return metric.Digits(v) + "x" }
 
-// pointLabel is the parameter as it was written.
+// pointLabel returns the parameter as it was written.
 func pointLabel(sw sweep, i int, v float64) string {
 	if _, written, ok := strings.Cut(sw.cases[i], sw.param+"="); ok {
 		written, _, _ = strings.Cut(written, ",")

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/image/font/opentype"
 )
 
-// A scene is a drawing as a list of marks, written by svg.go and raster.go. Plots are
-// pure functions from a document and a width to a scene, so the report, the page,
-// the SVG file and the PNG are equal. Lengths are in CSS pixels; y grows downwards.
+// A scene is a drawing as a list of marks, written by svg.go and raster.go. Plots are pure functions from a document
+// and a width to a scene, so the report, the page, the SVG file and the PNG are equal. Lengths are in CSS pixels; y
+// grows downwards.
 type scene struct {
 	w, h        float64
 	title, desc string
@@ -133,8 +133,8 @@ type entry struct {
 	text  string
 }
 
-// legend writes entries from left to right, on as many lines as they take, and
-// returns the y below it.
+// legend draws entries from left to right, on as many lines as they need, and returns the y below
+// it.
 func (s *scene) legend(x, y float64, entries []entry) float64 {
 	at, left := x, x
 	for _, e := range entries {
@@ -149,8 +149,8 @@ func (s *scene) legend(x, y float64, entries []entry) float64 {
 	return y + 26
 }
 
-// faces are the fonts that text is measured with, and drawn with in a PNG. The
-// reader's browser has another one, so width adds a reserve.
+// faces are the fonts used to measure text, and to draw it in a PNG. The reader's browser has another font, so width
+// adds a reserve.
 var faces = sync.OnceValue(func() (f [2]*opentype.Font) {
 	for i, ttf := range [][]byte{goregular.TTF, gobold.TTF} {
 		font, err := opentype.Parse(ttf)
@@ -174,7 +174,7 @@ func (f letter) face(scale float64) font.Face {
 	return face
 }
 
-// reserve is by how much the widest common system font (DejaVu Sans) is wider.
+// reserve is the factor by which the widest common system font (DejaVu Sans) is wider.
 const reserve = 1.12
 
 var measures = sync.OnceValue(func() map[letter]font.Face {
@@ -185,9 +185,9 @@ var measures = sync.OnceValue(func() map[letter]font.Face {
 	return m
 })
 
-var measuring sync.Mutex // a font.Face has a buffer and is for one user at a time
+var measuring sync.Mutex // a font.Face has a buffer and serves one user at a time
 
-// width is how wide a text may become.
+// width returns an upper estimate of the width of a text.
 func width(text string, f letter) float64 {
 	measuring.Lock()
 	defer measuring.Unlock()
@@ -224,7 +224,7 @@ func wrap(text string, f letter, room float64) []string {
 	return lines
 }
 
-// finite keeps drawing code from what has no place on paper.
+// finite reports whether no value is NaN or infinite.
 func finite(v ...float64) bool {
 	for _, x := range v {
 		if math.IsNaN(x) || math.IsInf(x, 0) {

@@ -11,9 +11,10 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 )
 
-// costs is the forest plot and the table of all comparisons.
+// costs returns the section with the forest plot and the table of all comparisons.
 func costs(e *result.Experiment, plots map[string][]Plot) Section {
 	s := Section{ID: "costs", Title: "Cost ratios", Lead: "Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.", Plots: plots["costs"]}
 	if len(e.Comparisons) == 0 {
@@ -49,17 +50,21 @@ func mediansCell(e *result.Experiment, c *result.Comparison) Cell {
 	if b.Reason != "" && t.Reason != "" {
 		return b
 	}
-	out := Cell{Text: b.Text + " → " + t.Text, Number: true}
-	_, u, ok := strings.Cut(b.Text, " ")
-	if stem, cut := strings.CutSuffix(b.Text, " "+u); ok && cut && strings.HasSuffix(t.Text, " "+u) {
-		out.Text = stem + " → " + t.Text // the same unit and prefix are said once
-	}
+	out := Cell{Text: joined(b.Text, " → ", t.Text), Number: true}
 	if b.Reason != "" || t.Reason != "" {
 		out.Reason = noRatio(c)
 	} else {
 		out.Raw = b.Raw + " → " + t.Raw
 	}
 	return out
+}
+
+// joined joins two values, with their unit once if both have the same.
+func joined(a, sep, b string) string {
+	if stem, unit, ok := strings.Cut(a, " "); ok && strings.HasSuffix(b, " "+unit) {
+		a = stem
+	}
+	return a + sep + b
 }
 
 func verdictCell(c *result.Comparison) Cell {
@@ -71,7 +76,7 @@ func verdictCell(c *result.Comparison) Cell {
 	return out
 }
 
-// kind is the verdict as one word, for a style sheet.
+// kind returns the verdict as one word, for a style sheet.
 func kind(c *result.Comparison) string {
 	switch {
 	case isPlatform(c):
@@ -82,24 +87,24 @@ func kind(c *result.Comparison) string {
 	return string(c.Verdict)
 }
 
-// medians of all metrics, for a document that compares nothing.
+// medians returns the medians of all metrics, for a document without comparisons.
 func medians(e *result.Experiment) *Table {
 	t := newTable("Medians", "metric", "case", "environment", "median", "runs")
 	for _, d := range e.Workload.Metrics {
 		for _, kase := range CaseIDs(e) {
 			for i := range e.Environments {
 				m, n, why := Median(e, e.Environments[i].ID, kase, d.Name)
-				t.add(Text(label(d.Name, d.Unit), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), Or(m, d.Unit, why), countCell(n, why))
+				t.add(Text(labelOf(e, d.Name), "unnamed"), Text(kase, "unnamed"), Text(e.Environments[i].ID, "unnamed"), Or(m, d.Unit, why), countCell(n, why))
 			}
 		}
 	}
 	return t.align()
 }
 
-// runsSection is how the runs are spread, drawn and in numbers.
+// runsSection returns the spread of the runs, drawn and in numbers.
 func runsSection(e *result.Experiment, plots map[string][]Plot) Section {
 	s := Section{ID: "runs", Title: "Runs", Lead: "Every run of each arm: spread, shape, and whether the machine drifted while they ran.", Plots: plots["runs"]}
-	if t := spreadTable(e); len(t.Rows) > 0 {
+	if t := spreadTable(e, plottedCases(e), primary(e)); len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
 	}
 	return s
@@ -112,7 +117,7 @@ func countCell(n int, why string) Cell {
 	return Cell{Text: strconv.Itoa(n), Number: true}
 }
 
-// whySection is what explains the costs: attribution and counters.
+// whySection explains the costs: attribution and counters.
 func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Section {
 	s := Section{ID: "why", Title: "Why", Lead: "Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.", Plots: plots["counters"]}
 	if t := attribution(doc, e); len(t.Rows) > 0 {
@@ -123,12 +128,9 @@ func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Sec
 	t := counterTable(e, kase)
 	if more := len(t.Rows) - mostRows; more > 0 {
 		t.Rows = t.Rows[:mostRows]
-		s.Facts = append(s.Facts, Fact{"Not shown", plural(more, "counter") + " that changed less; the document has them"})
+		s.Facts = append(s.Facts, Fact{"Not shown", metric.Plural(more, "counter") + " that changed less; the document has them"})
 	}
 	if len(t.Rows) > 0 {
-		if len(CaseIDs(e)) > 1 {
-			t.Caption += ", case " + kase
-		}
 		s.Tables = append(s.Tables, t)
 	}
 	if t := hostTable(e, kase); len(t.Rows) > 0 {
@@ -137,11 +139,11 @@ func whySection(doc Document, e *result.Experiment, plots map[string][]Plot) Sec
 	return s
 }
 
-// leastApart is the share of a difference from which a counter has a row of its own.
+// leastApart is the smallest share of a difference for which an explanation has a row of its own.
 const leastApart = 0.01
 
-// attribution has the rows of the trees that explain the primary comparisons, and
-// what they leave; by how much other counters moved is in the table of counters.
+// attribution returns the rows of the trees that explain the primary comparisons, and the unexplained rest. The table
+// of counters has the others.
 func attribution(doc Document, e *result.Experiment) *Table {
 	t := newTable("What explains the difference", "arms", "case", "cause", "more per operation", "cost of one", "share")
 	for _, c := range primaries(e) {
@@ -162,7 +164,7 @@ func attribution(doc Document, e *result.Experiment) *Table {
 				delta.Text = signed(r.Rate.Value, "")
 			}
 			if r.ID == result.Dearer {
-				delta.Text = metric.Value(r.Rate.Value, "") // as many in both arms
+				delta.Text = metric.Value(r.Rate.Value, "") // both arms have the same number
 			}
 			if r.Unit != nil {
 				each = Or(&r.Unit.Value, "seconds", "")
@@ -171,7 +173,7 @@ func attribution(doc Document, e *result.Experiment) *Table {
 			row(r.Title, delta, each, whole(r.Share))
 		}
 		if small > 0 {
-			row(plural(small, "other counter"), none, none, Or(&sum, "ratio", ""))
+			row(metric.Plural(small, "other counter"), none, none, Or(&sum, "ratio", ""))
 		}
 		if len(tree.Rows) > 0 {
 			row("unexplained", none, none, whole(tree.UnexplainedShare))
@@ -189,7 +191,7 @@ func share(a explain.Amount) string {
 	return metric.PercentOf(a.Value, a.Low, a.High)
 }
 
-// between is what a cost lies between, where that is known.
+// between returns the interval of a cost in parentheses; "" without one.
 func between(a explain.Amount) string {
 	if a.Low == a.High {
 		return ""
@@ -197,7 +199,7 @@ func between(a explain.Amount) string {
 	return " (" + metric.Value(a.Low, "seconds") + " to " + metric.Value(a.High, "seconds") + ")"
 }
 
-// more says how much more of a row there is per operation.
+// more returns the additional events or time of a row per operation, in words.
 func more(r explain.Row) string {
 	if r.Rate == nil { // a counter of time
 		return signed(r.Time.Value, "seconds") + " per operation"
@@ -212,31 +214,102 @@ func more(r explain.Row) string {
 	return text
 }
 
-// CountersCaption is the caption of tables of counters.
-const CountersCaption = "Counters"
-
+// counterTable returns the counters of a case, the most changed first, and last those that counted nothing.
 func counterTable(e *result.Experiment, kase string) *Table {
-	cols := []string{"counter", "per", "scope"}
+	cols := []string{"counter", "per", "of"}
 	for i := range e.Environments {
 		cols = append(cols, or(e.Environments[i].ID, "unnamed"))
 	}
-	t := newTable(CountersCaption, cols...)
-	for _, k := range counters(e, kase) {
-		row := []Cell{{Text: k.name}, {Text: k.per}, Text(k.scope, "scope not recorded")}
+	t := newTable("Counters", cols...)
+	t.Long = true
+	all := counters(e, kase)
+	slices.SortStableFunc(all, func(a, b counted) int { return boolFirst(a.any(), b.any()) })
+	for _, k := range all {
+		row := []Cell{{Text: k.name}, {Text: k.per}, Text(or(scopeNames[k.scope], k.scope), "not recorded")}
 		for _, a := range k.arms {
-			c := Or(a.value, "", a.reason)
-			if a.trust == result.Partial && a.value != nil {
-				c.Text = k.limit() + c.Text
-			}
-			row = append(row, c)
+			row = append(row, k.cell(a, ""))
 		}
 		t.add(row...)
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(k counted) bool { return k.per != all[0].per }) {
+		t.drop(slices.Index(t.Columns, "per"))
+		t.Caption += " per " + all[0].per
+	}
+	t.Caption += inCase(e, kase)
+	return t.align()
+}
+
+// scopeNames say whose events a counter counts.
+var scopeNames = map[string]string{"process": "the workload", "machine": "the whole machine"}
+
+// cell returns the value of a counter in an arm, or its limit if it is one.
+func (c counted) cell(a arm, unit string) Cell {
+	out := Or(a.value, unit, a.reason)
+	if a.trust == result.Partial && a.value != nil {
+		out.Text = c.limit() + out.Text
+	}
+	return out
+}
+
+// boolFirst orders true before false.
+func boolFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// harnessSection shows the cost of teescope itself in each environment.
+func harnessSection(e *result.Experiment) Section {
+	return Section{ID: "harness", Title: "What the harness itself costs", Lead: "It is not subtracted from any value.", Tables: nonEmpty(harnessTable(e)), Detail: true}
+}
+
+func nonEmpty(tables ...*Table) []*Table {
+	return slices.DeleteFunc(tables, func(t *Table) bool { return len(t.Rows) == 0 })
+}
+
+// harnessTable returns the time to open each environment, of an empty run and of the first one, and the share of a
+// core that counting used during the runs.
+func harnessTable(e *result.Experiment) *Table {
+	t := newTable("The harness's own cost", "environment", "time to open", "an empty run", "the first run, not counted", "counting, share of a core")
+	for i := range e.Environments {
+		v := &e.Environments[i]
+		empty := Missing(or(v.Missing["null_run_seconds"], "not measured, or only the environment's own programs run there"))
+		if n := v.NullSeconds; n != nil {
+			empty = Cell{Text: fmt.Sprintf("%s (%s)", metric.Value(n.Mean, "seconds"), joined(metric.Value(n.Min, "seconds"), " to ", metric.Value(n.Max, "seconds"))), Raw: fmt.Sprintf("mean %v, from %v to %v seconds, %s", n.Mean, n.Min, n.Max, metric.Plural(n.N, "run")), Number: true}
+		}
+		share, why := counting(e, v.ID)
+		t.add(Text(v.ID, "unnamed"), Or(v.OpenSeconds, "seconds", or(v.Missing["open_seconds"], "not timed")), empty,
+			Or(v.FirstSeconds, "seconds", or(v.Missing["first_run_seconds"], "it failed or was not timed")), Or(share, "ratio", why))
 	}
 	return t.align()
 }
 
-// differences are the dimensions in which arms differ: what else, beside the
-// TEE, may be the cause.
+// counting returns the median, over the runs of an arm, of the CPU time that counting used per second; nil comes with
+// the reason.
+func counting(e *result.Experiment, env string) (share *float64, reason string) {
+	var shares []float64
+	for i := range e.Runs {
+		r := &e.Runs[i]
+		switch used := r.Interference.MonitorCPU; {
+		case r.Env != env:
+		case used == nil:
+			reason = or(reason, r.Interference.Missing["monitor_cpu_seconds"])
+		case r.Seconds > 0 && finite(*used, r.Seconds):
+			shares = append(shares, *used/r.Seconds)
+		}
+	}
+	if len(shares) == 0 {
+		return nil, or(reason, "not measured")
+	}
+	m := stats.Median(shares)
+	return &m, ""
+}
+
+// differences lists the fields in which arms differ: possible causes other than the TEE.
 func differences(e *result.Experiment) Section {
 	s := Section{ID: "differs", Title: "What differs between the environments", Lead: "All fields in which the compared arms differ. Each is a possible cause."}
 	var seen []string
@@ -257,7 +330,7 @@ func differences(e *result.Experiment) Section {
 }
 
 func guards(e *result.Experiment) Section {
-	s := Section{ID: "guards", Title: "Guard warnings", Lead: "Reasons to refuse or to doubt a verdict, with what would help."}
+	s := Section{ID: "guards", Title: "Warnings and refusals", Lead: "Reasons to refuse or to doubt a verdict, with what would help."}
 	for i := range e.Guards {
 		g := &e.Guards[i]
 		mark, level := levelMark(g.Level)
@@ -338,7 +411,7 @@ func missing(e *result.Experiment) Section {
 		}
 	}
 	for _, k := range order {
-		t.add(Text(k.what, "unnamed"), Cell{Text: fmt.Sprintf("%s, %s", or(k.env, "unnamed"), plural(count[k], "run"))}, Cell{Text: k.why})
+		t.add(Text(k.what, "unnamed"), Cell{Text: fmt.Sprintf("%s, %s", or(k.env, "unnamed"), metric.Plural(count[k], "run"))}, Cell{Text: k.why})
 	}
 	if len(t.Rows) > 0 {
 		s.Tables = append(s.Tables, t)
@@ -346,14 +419,7 @@ func missing(e *result.Experiment) Section {
 	return s
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// rawRuns is every run with its values as measured.
+// rawRuns shows every run with its values as measured.
 func rawRuns(e *result.Experiment) Section {
 	s := Section{ID: "raw", Title: "Every run", Lead: "Runs in order of time, with the values of all metrics. Excluded and failed runs are included.", Detail: true}
 	cols := []string{"run", "environment", "case", "pair", "status", "wall time"}
@@ -407,7 +473,7 @@ func clockCell(i *result.Interference) Cell {
 	return Or(&i.Frequency.Mean, "hertz", "")
 }
 
-// reproduce is what to type to do it again.
+// reproduce shows the command to repeat the experiment.
 func reproduce(e *result.Experiment) Section {
 	s := Section{ID: "reproduce", Title: "How to do it again"}
 	if len(e.Tool.Command) > 0 {
@@ -428,7 +494,7 @@ func reproduce(e *result.Experiment) Section {
 	return s
 }
 
-// brief cuts a digest to what a person compares.
+// brief cuts a digest to its first 12 digits.
 func brief(digest string) string {
 	algorithm, hex, ok := strings.Cut(digest, ":")
 	if !ok || len(hex) <= 12 {

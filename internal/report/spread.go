@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/internal/stats"
 )
 
-// leastBoxed is how many runs have quartiles that say more than the runs do.
+// leastBoxed is the smallest number of runs for which quartiles say more than the runs themselves.
 const leastBoxed = 5
 
 // box is what a box plot draws of sorted values: the quartiles, and as whiskers the
 // farthest values within 1.5 interquartile ranges of them (J. W. Tukey, Exploratory
 // Data Analysis, 1977).
-type box struct{ low, first, median, third, high float64 }
+type box struct{ low, first, third, high float64 }
 
 func boxOf(sorted []float64) box {
-	quantile := func(p float64) float64 { return stat.Quantile(p, stat.LinInterp, sorted, nil) }
-	b := box{first: quantile(0.25), median: quantile(0.5), third: quantile(0.75)}
+	b := box{first: stats.Quantile(sorted, 0.25), third: stats.Quantile(sorted, 0.75)}
 	reach := 1.5 * (b.third - b.first)
 	b.low, b.high = b.first, b.third
 	for _, v := range sorted {
@@ -53,35 +54,54 @@ func (s *scene) drawBox(good []reading, a axis, y float64) {
 	}
 }
 
-// spreadTable says in numbers how the runs of each arm are spread, for the metric
-// and the cases that are drawn.
-func spreadTable(e *result.Experiment) *Table {
-	name := primary(e)
+// spreadTable returns the spread of each arm's runs in some cases: median and range, and from leastBoxed runs on the
+// quartiles and the variance.
+func spreadTable(e *result.Experiment, cases []string, name string) *Table {
 	unit := unitOf(e, name)
-	caption := "Spread of " + label(name, unit)
-	if u := squared(unit); u != "" { // said once, as the column is narrow
-		caption += ", variance in " + u
+	t := newTable("Spread of "+labelOf(e, name), "case", "environment", "runs", "not counted", "median", "range", "quartiles", "standard deviation", "variance")
+	between := func(low, high float64) Cell {
+		return Cell{Text: joined(metric.Value(low, unit), " to ", metric.Value(high, unit)), Number: true}
 	}
-	t := newTable(caption, "case", "environment", "runs", "median", "quartiles", "range", "standard deviation", "variance")
-	for _, kase := range plottedCases(e) {
+	if len(e.Runs) == 0 {
+		return t
+	}
+	boxed, excluded := false, false
+	for _, kase := range cases {
 		for i := range e.Environments {
 			id := e.Environments[i].ID
-			good, _ := readings(e, id, kase, name)
-			if len(good) < leastBoxed {
-				continue
-			}
+			good, out := readings(e, id, kase, name)
+			why := whyMissing(e, id, kase, name, len(out))
+			excluded = excluded || len(out) > 0
+			row := []Cell{Text(kase, "unnamed"), Text(id, "unnamed"), countCell(len(good), why), {Text: strconv.Itoa(len(out)), Number: true}, Or(median(good), unit, why)}
 			v := values(good)
 			slices.Sort(v)
+			if len(v) == 0 {
+				row = append(row, Missing(why))
+			} else {
+				row = append(row, between(v[0], v[len(v)-1]))
+			}
+			if len(v) < leastBoxed {
+				few := Missing(fmt.Sprintf("fewer than %d runs", leastBoxed))
+				t.add(append(row, few, few, few)...)
+				continue
+			}
+			boxed = true
 			b, variance := boxOf(v), stat.Variance(v, nil)
 			deviation := math.Sqrt(variance)
-			between := func(low, high float64) Cell {
-				return Cell{Text: metric.Value(low, unit) + " to " + metric.Value(high, unit), Number: true}
-			}
-			t.add(Text(kase, "unnamed"), Text(id, "unnamed"), Cell{Text: fmt.Sprint(len(v)), Number: true}, Or(&b.median, unit, ""),
-				between(b.first, b.third), between(v[0], v[len(v)-1]),
+			t.add(append(row, between(b.first, b.third),
 				Cell{Text: metric.Value(deviation, unit) + " (" + metric.Percent(deviation/math.Abs(stat.Mean(v, nil))) + ")", Raw: fmt.Sprint(deviation), Number: true},
-				Cell{Text: metric.Value(variance, ""), Raw: fmt.Sprint(variance), Number: true})
+				Cell{Text: metric.Value(variance, ""), Raw: fmt.Sprint(variance), Number: true})...)
 		}
+	}
+	if !boxed {
+		for range 3 {
+			t.drop(len(t.Columns) - 1)
+		}
+	} else if u := squared(unit); u != "" { // in the caption, as the column is narrow
+		t.Caption += ", variance in " + u
+	}
+	if !excluded {
+		t.drop(slices.Index(t.Columns, "not counted"))
 	}
 	t.lift("case")
 	return t.align()

@@ -7,8 +7,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// startParts are the metrics of which the start of a program consists, in the order
-// of time. Building the program is none of them.
+// startParts are the metrics that make up a program's start, in the order of time. Building the program is not
+// included.
 var startParts = []string{"load_seconds", "ready_seconds", "listen_seconds", "first_handshake_seconds", "first_answer_seconds", "first_message_seconds"}
 
 // startOf is the start of one arm, in parts.
@@ -24,9 +24,9 @@ type startPart struct {
 	ink     ink
 }
 
-// starts draws how the arms start: one bar each, in parts. Medians of all cases,
-// because a start does not depend on what comes after it. They are of each part, as the title
-// says: their sum is not the median of the whole, which stands in the tables.
+// starts draws how the arms start: one bar each, in parts. Values are medians over all cases, because a start does
+// not depend on what follows. They are medians of each part, as the title says: their sum is not the median of the
+// whole, which the tables have.
 func starts(e *result.Experiment) (Plot, bool) {
 	var rows []startOf
 	var alt []string

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// fontFamily needs no file: it is what the reader's system writes with.
+// fontFamily needs no file: it names the fonts of the reader's system.
 const fontFamily = `system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif`
 
-// svg writes the scene. With a theme the file stands alone: it has literal colours
-// and a background. Without one, the page around it declares the colours as custom
-// properties. id makes the references to title and description unique.
+// svg writes the scene. With a theme the file is stand-alone: it has literal colours and a background. Without one,
+// the surrounding page declares the colours as custom properties. id makes the references to title and description
+// unique.
 func (s *scene) svg(id string, t theme) []byte {
 	colour := func(i ink) string { return "var(--" + string(i) + ")" }
 	if t != nil {

@@ -3,18 +3,23 @@ package report
 import (
 	"slices"
 	"strings"
+
+	"github.com/teescope/teescope/internal/result"
 )
 
 // Cell is one field of a table.
 type Cell struct {
-	Text string
+	Text string `json:"text"`
 	// Raw is the unrounded value, for a tip or a program; "" when Text says all.
-	Raw string
-	// Reason is set when there is no value; Text is then "missing".
-	Reason string
-	// Mark is the shape before a verdict's word, and Kind the word itself.
-	Mark, Kind string
-	Number     bool
+	Raw string `json:"raw,omitempty"`
+	// Reason is why there is no value, or only one of two; Text then says "missing".
+	Reason string `json:"reason,omitempty"`
+	// Mark is the shape before a verdict's word.
+	Mark string `json:"mark,omitempty"`
+	// Kind is the verdict's word, for a style sheet.
+	Kind string `json:"kind,omitempty"`
+	// Number: the text is a number with its unit.
+	Number bool `json:"number,omitempty"`
 }
 
 // Missing is the cell of a value that is unavailable.
@@ -26,10 +31,12 @@ func Missing(reason string) Cell {
 }
 
 // Note is why values of a table are missing, said once below it.
-type Note struct{ Mark, Reason string }
+type Note struct {
+	Mark   string `json:"mark"`
+	Reason string `json:"reason"`
+}
 
-// Notes are the reasons for what is missing, in the order in which they come, marked a,
-// b, … z, aa, ab, ….
+// Notes returns the reasons for missing values, in order, marked a, b, … z, aa, ab, ….
 func (t *Table) Notes() []Note {
 	var notes []Note
 	for _, r := range t.Rows {
@@ -42,7 +49,7 @@ func (t *Table) Notes() []Note {
 	return notes
 }
 
-// Note is the mark of a cell's reason; "" of a cell that has none.
+// Note returns the mark of a cell's reason; "" without a reason.
 func (t *Table) Note(c Cell) string {
 	for _, n := range t.Notes() {
 		if n.Reason == c.Reason {
@@ -60,7 +67,7 @@ func letters(n int) string {
 	return s
 }
 
-// Text is a cell of words; an empty one is missing.
+// Text returns a cell of words; an empty one is missing.
 func Text(s, reason string) Cell {
 	if strings.TrimSpace(s) == "" {
 		return Missing(reason)
@@ -70,12 +77,45 @@ func Text(s, reason string) Cell {
 
 // Table has as many cells in each row as there are columns; the first names the row.
 type Table struct {
-	// Caption says what the table answers.
-	Caption string
-	Columns []string
+	// Caption says what the table shows.
+	Caption string   `json:"caption"`
+	Columns []string `json:"columns"`
 	// Numbers are the columns to be aligned to the right.
-	Numbers []bool
-	Rows    [][]Cell
+	Numbers []bool   `json:"numbers"`
+	Rows    [][]Cell `json:"rows"`
+	// Long: the rows that say most come first, and a small screen may show only these.
+	Long bool `json:"long,omitempty"`
+}
+
+// SectionTable is a table of a result for its page.
+type SectionTable struct {
+	// Section of the result that it belongs to: costs, scaling, runs, why or harness.
+	Section string `json:"section"`
+	Table
+	// Footnotes are the reasons for what is missing, each with its mark.
+	Footnotes []Note `json:"footnotes,omitempty"`
+}
+
+// Tables returns the tables of a result that hold more than the document's own fields: medians, spread, sweeps and
+// counters. The page shows them as reports do.
+func Tables(e *result.Experiment, v View) []SectionTable {
+	out := []SectionTable{}
+	add := func(section string, tables ...*Table) {
+		for _, t := range tables {
+			if len(t.Rows) > 0 {
+				out = append(out, SectionTable{Section: section, Table: *t, Footnotes: t.Notes()})
+			}
+		}
+	}
+	kase := or(v.Case, tellingCase(e))
+	if len(e.Comparisons) == 0 {
+		add("costs", medians(e))
+	}
+	add("scaling", sweepTables(e)...)
+	add("runs", spreadTable(e, []string{kase}, or(v.Metric, primary(e))))
+	add("why", counterTable(e, kase), hostTable(e, kase))
+	add("harness", harnessTable(e))
+	return out
 }
 
 func newTable(caption string, columns ...string) *Table {
@@ -93,8 +133,8 @@ func (t *Table) align() *Table {
 	return t
 }
 
-// lift takes the named columns out when all rows say the same in them, and
-// returns what they said: it is said once, above the table.
+// lift removes the named columns if all rows have the same value, and returns these values, to be shown once above
+// the table.
 func (t *Table) lift(columns ...string) []Fact {
 	var facts []Fact
 	for _, name := range columns {
@@ -120,5 +160,5 @@ func (t *Table) drop(c int) {
 	}
 }
 
-// Fact is a name with what is so called.
+// Fact is a name with its value.
 type Fact struct{ Name, Text string }

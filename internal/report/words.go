@@ -11,8 +11,8 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// appearance is how a verdict looks: a mark for text, a shape for plots and a
-// colour, none of which it needs to be understood.
+// appearance is how a verdict looks: a mark for text, a shape for plots and a colour. Each repeats its word, so none
+// is needed to understand it.
 type appearance struct {
 	mark  string
 	shape shape
@@ -28,11 +28,10 @@ var appearances = map[stats.Verdict]appearance{
 	stats.Invalid:      {"✕", cross, rest, "refused: a guard says why"},
 }
 
-// platform is how a cost or a gain between different machines looks: it may be
-// called neither.
+// platform is the appearance of a difference between different machines, which may be called neither cost nor gain.
 var platform = appearance{"≠", diamond, rest, "a difference of machines, not the cost of a TEE"}
 
-// isPlatform says whether a verdict is only about machines.
+// isPlatform reports whether a verdict is only about machines.
 func isPlatform(c *result.Comparison) bool {
 	return (c.Grade == result.GradeC || c.Grade == result.GradeD) && (c.Verdict == stats.Cost || c.Verdict == stats.Gain)
 }
@@ -47,7 +46,7 @@ func look(c *result.Comparison) appearance {
 	return appearance{"·", diamond, rest, "not judged"}
 }
 
-// verdictWord never leaves a verdict empty.
+// verdictWord returns the verdict for readers; never empty.
 func verdictWord(c *result.Comparison) string {
 	switch {
 	case isPlatform(c):
@@ -58,7 +57,7 @@ func verdictWord(c *result.Comparison) string {
 	return string(c.Verdict)
 }
 
-// gradeMeans says what a comparison of this grade may be called.
+// gradeMeans returns what a comparison of this grade may be called.
 func gradeMeans(g result.Grade) string {
 	switch g {
 	case result.GradeA:
@@ -94,7 +93,7 @@ func designText(k result.Kind) string {
 	return "design not recorded"
 }
 
-// NoteLevel is the word of a guard that changes no verdict.
+// NoteLevel is the word for a guard that changes no verdict.
 const NoteLevel = "note"
 
 // levelMark shows a guard's severity by shape and word.
@@ -108,8 +107,8 @@ func levelMark(l result.Level) (mark, word string) {
 	return "i", NoteLevel
 }
 
-// Headline is the sentence of a comparison. A document that was not concluded
-// has none; then only what is certain is said.
+// Headline returns the sentence of a comparison. A document without conclusions has none: then it names only the arms
+// and the metric.
 func Headline(c *result.Comparison) string {
 	if c.Headline != "" {
 		return c.Headline
@@ -117,7 +116,7 @@ func Headline(c *result.Comparison) string {
 	return fmt.Sprintf("%s against %s on %s: %s", or(c.Treatment, "an unnamed arm"), or(c.Baseline, "an unnamed baseline"), metric.Words(or(c.Metric, "an unnamed metric")), verdictWord(c))
 }
 
-// noRatio is why a comparison has no ratio.
+// noRatio returns why a comparison has no ratio.
 func noRatio(c *result.Comparison) string {
 	return or(strings.Join(c.Reasons, "; "), "the document gives no reason")
 }
@@ -126,7 +125,7 @@ func noRatio(c *result.Comparison) string {
 func interval(e *result.Experiment, c *result.Comparison) Cell {
 	if c.Cost == nil || !finite(*c.Cost) {
 		if c.Ratio != nil && finite(*c.Ratio) && c.Low != nil && c.High != nil && finite(*c.Low, *c.High) {
-			// Neither direction is better: a ratio that is no cost.
+			// Neither direction is better, so the ratio is not a cost.
 			return Cell{Text: "ratio " + metric.TimesOf(*c.Ratio, *c.Low, *c.High), Raw: fmt.Sprint(*c.Ratio), Number: true}
 		}
 		return Missing(noRatio(c))
@@ -144,8 +143,7 @@ func costInterval(c *result.Comparison) (lo, hi float64, ok bool) {
 	return *c.CostLow, *c.CostHigh, true
 }
 
-// bound turns the bound of the ratio into one of the cost: where higher is
-// better the cost is the inverse.
+// bound returns the sign of the cost's bound: where higher is better, the cost is the inverse of the ratio.
 func bound(e *result.Experiment, c *result.Comparison) string {
 	b := c.Bound
 	if d := e.Desc(c.Metric); d != nil && d.Better == "higher" {
@@ -172,7 +170,7 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// shellLine prints a command so that a shell reads it back.
+// shellLine quotes a command for a shell.
 func shellLine(argv []string) string {
 	out := make([]string, len(argv))
 	for i, a := range argv {

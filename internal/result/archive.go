@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Archive is a folder of finished documents, one file per experiment. Add names a
-// file by the id of its document; a run that writes here itself may name it
-// otherwise. Its methods may be called from several goroutines.
+// Archive is a folder of finished documents, one file per experiment. Add names a file by the id of its document; a
+// run that writes here itself may use another name. Its methods may be called from several goroutines.
 type Archive struct {
 	Dir string
 
@@ -48,8 +47,7 @@ func (a *Archive) file(id string) (string, error) {
 	return filepath.Join(a.Dir, id+".json"), nil
 }
 
-// Get returns a document by its id, whatever its file is called; the error wraps
-// fs.ErrNotExist when there is none of that id.
+// Get returns a document by its id, whatever its file name. Without such a document the error wraps fs.ErrNotExist.
 func (a *Archive) Get(id string) (*Experiment, error) {
 	name, err := a.file(id)
 	if err != nil {
@@ -59,15 +57,15 @@ func (a *Archive) Get(id string) (*Experiment, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return e, err
 	}
-	all, _ := a.List() // files that cannot be read have no id to look for
+	all, _ := a.List() // unreadable files have no id
 	if i := slices.IndexFunc(all, func(e *Experiment) bool { return e.ID == id }); i >= 0 {
 		return all[i], nil
 	}
 	return nil, err
 }
 
-// List returns all documents, the newest first. Those that cannot be read are
-// left out and named in the error; a folder that is not there is empty.
+// List returns all documents, the newest first. Unreadable ones are left out and named in the error. A missing folder
+// counts as empty.
 func (a *Archive) List() ([]*Experiment, error) {
 	files, err := os.ReadDir(a.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

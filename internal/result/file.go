@@ -76,8 +76,8 @@ func Parse(b []byte) (*Experiment, error) {
 	return &e, nil
 }
 
-// whole finds what a schema cannot: names that are there twice or refer to
-// nothing, and a run that would be counted twice.
+// whole finds what a schema cannot: duplicate names, names that refer to nothing, and a run that would be counted
+// twice.
 func whole(e *Experiment) error {
 	envs, cases, runs := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range e.Environments {
@@ -118,7 +118,7 @@ func majorOf(version string) (int, bool) {
 	return n, ok && err == nil
 }
 
-// Write replaces a document as a whole: a reader sees the old one or the new one.
+// Write replaces a document as a whole: a reader sees either the old or the new one.
 func Write(path string, e *Experiment) error {
 	b, err := json.MarshalIndent(e, "", " ")
 	if err != nil {
@@ -127,7 +127,7 @@ func Write(path string, e *Experiment) error {
 	return replace(path, append(b, '\n'))
 }
 
-// replace writes a file beside path, syncs it and renames it into place.
+// replace writes a file next to path, syncs it and renames it into place.
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {

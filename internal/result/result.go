@@ -3,8 +3,8 @@
 // JSON Schema, a stream that survives a crash, and an archive of documents; it
 // computes nothing.
 //
-// Values are in base units (seconds, bytes, ratios). A value that could not be
-// had is null with a reason, never 0.
+// Values are in base units (seconds, bytes, ratios). An unavailable value is null
+// with a reason, never 0.
 package result
 
 import (
@@ -58,8 +58,8 @@ type Origin struct {
 type UnitCosts struct {
 	MeasuredAt time.Time  `json:"measured_at"`
 	Units      []UnitCost `json:"units"`
-	// Traced are the tracepoints on which other programs ran during the calibration: what
-	// these took is part of the costs.
+	// Traced are the tracepoints on which other programs ran during the calibration: their
+	// time is part of the costs.
 	Traced []string `json:"traced,omitempty"`
 	// Reason says why there are none.
 	Reason string `json:"missing_reason,omitempty"`
@@ -71,8 +71,8 @@ type CallCost struct {
 	Seconds float64 `json:"seconds"`
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
-	// Seen is the part of the calls that the machine's kernel had: 1 where programs ask
-	// it, 0 where something else answers them, a sandbox's own kernel or a guest's.
+	// Seen is the share of the calls that reached the machine's kernel: 1 for ordinary
+	// programs, 0 where a sandbox's own kernel or a guest's answers them.
 	Seen float64 `json:"seen_ratio"`
 }
 
@@ -90,7 +90,7 @@ type Tool struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Go      string `json:"go"`
-	// Command is the command line, to be copied by who wants to do it again.
+	// Command is the command line, to repeat the experiment.
 	Command []string `json:"command"`
 }
 
@@ -111,7 +111,7 @@ const (
 	Single      Kind = "single"             // one arm: nothing to compare
 )
 
-// Grade says what a comparison may be called. Only A and B are overhead.
+// Grade says how strong a comparison is. Only A and B may be called overhead.
 type Grade string
 
 // The grades.
@@ -141,7 +141,7 @@ type Design struct {
 	Ceilings []Ceiling `json:"ceilings"`
 	// Calibration: both arms are the same on purpose (A/A).
 	Calibration bool `json:"calibration,omitempty"`
-	// Client is where the load came from: SameHost, or the other machine as named by
+	// Client is where the load came from: SameHost, ThisHost, or the other machine as named by
 	// the user. "" for jobs without a load from outside.
 	Client string `json:"client,omitempty"`
 	// NoCounters: the experiment wants the monitor's sources off.
@@ -173,6 +173,10 @@ type Pass struct {
 
 // SameHost in Design.Client: the load came from the machine that runs the servers.
 const SameHost = "same host"
+
+// ThisHost in Design.Client: the load came from the machine that runs the experiment, and
+// all servers are on others.
+const ThisHost = "this host"
 
 // Ceiling is the best value of a metric that is physically possible: the largest
 // where higher is better, the smallest where lower is.
@@ -247,7 +251,10 @@ type Environment struct {
 	TEE      TEE               `json:"tee"`
 	Hardware Hardware          `json:"hardware"`
 	Software Software          `json:"software"`
-	Cloud    *Cloud            `json:"cloud"` // null: not a known cloud, or could not tell (see Missing)
+	// Network is the way from the load generator to the servers of the environment, in
+	// words; absent without such a load.
+	Network string `json:"network,omitempty"`
+	Cloud   *Cloud `json:"cloud"` // null: not a known cloud, or could not tell (see Missing)
 	// Fingerprint is the hash of what must be equal for two results to be of the
 	// same environment; Class, of what must be equal for the same kind of host.
 	Fingerprint string `json:"fingerprint"`
@@ -405,7 +412,7 @@ type Run struct {
 	Clock        string         `json:"clock_source"`
 	Errors       map[string]int `json:"errors"`
 	Raw          []RawFile      `json:"raw_refs"`
-	// Missing says why a metric or counter is not there, by name.
+	// Missing says why a metric or counter is absent, by name.
 	Missing map[string]string `json:"missing,omitempty"`
 }
 
@@ -627,7 +634,7 @@ const (
 	Refuse Level = "invalid"
 )
 
-// Guard is a guard that spoke: a reason to refuse or to doubt a verdict.
+// Guard is a guard that tripped: a reason to refuse or doubt a verdict.
 type Guard struct {
 	ID      string `json:"id"`
 	Level   Level  `json:"level"`

@@ -32,8 +32,8 @@ func run(i int) *Run {
 		Metrics: []Metric{{Name: "x_seconds", Value: pointer(float64(i) + 0.5), Source: Measured}, {Name: "y_bytes", Reason: "the tool did not say"}}}
 }
 
-// TestStreamSurvivesAnyCut cuts the stream at every byte, as a crash could, and
-// resumes: all runs whose record is whole are there, and the next one can be written.
+// TestStreamSurvivesAnyCut cuts the stream at every byte, as a crash could, and resumes: all complete records are
+// there, and the next run can be written.
 func TestStreamSurvivesAnyCut(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")

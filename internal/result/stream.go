@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stream is an experiment in progress on disk: next to the document's path is
-// PATH.partial, one JSON record per line, each synced when it is written, so a crash
-// loses at most the run in progress. Finish replaces it by the document.
+// Stream is an experiment in progress on disk. The file PATH.partial, next to the document's path, holds one JSON
+// record per line. Each is synced when written, so a crash loses at most the run in progress. Finish replaces it with
+// the document.
 type Stream struct {
 	path string
 	f    *os.File
-	end  int64 // length of the whole records
+	end  int64 // length of the complete records
 }
 
 // record is one line of the file; one field is set.
@@ -35,17 +35,17 @@ type record struct {
 
 func partial(path string) string { return path + ".partial" }
 
-// rawDir is the folder with the raw outputs of a document's runs.
+// rawDir returns the folder with the raw outputs of a document's runs.
 func rawDir(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".raw" }
 
-// Create starts a new document at path with all that is known before the first
-// run. It refuses to replace a document or an unfinished experiment.
+// Create starts a new document at path with everything known before the first run. It fails if a document or an
+// unfinished experiment is there.
 func Create(path string, e *Experiment) (*Stream, error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil, fmt.Errorf("write %s: there is a file already; name another with --out", path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("write %s: %w; name another file with --out", path, err)
 	}
 	f, err := os.OpenFile(partial(path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -55,7 +55,7 @@ func Create(path string, e *Experiment) (*Stream, error) {
 		return nil, fmt.Errorf("write %s: an experiment stopped here before its end; continue it with --resume, or remove %s", path, partial(path))
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("write %s: %w; name another file with --out", path, err)
 	}
 	s := &Stream{path: path, f: f}
 	if err := errors.Join(s.lock(), s.append(record{Experiment: e})); err != nil {
@@ -65,14 +65,13 @@ func Create(path string, e *Experiment) (*Stream, error) {
 	return s, nil
 }
 
-// Why nothing is there to be resumed.
+// The reasons why an experiment cannot be resumed.
 var (
 	ErrFinished = errors.New("the experiment is finished")
 	ErrNotBegun = errors.New("no experiment was begun there")
 )
 
-// Resume opens an experiment that stopped before its end. A record that a
-// crash cut off is dropped.
+// Resume opens an experiment that stopped before its end. It drops a record that a crash cut off.
 func Resume(path string) (*Experiment, *Stream, error) {
 	f, err := os.OpenFile(partial(path), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +92,7 @@ func Resume(path string) (*Experiment, *Stream, error) {
 	return e, s, nil
 }
 
-// busy: the experiment at a path is not stopped, it runs.
+// busy reports whether the experiment at a path is still running.
 func busy(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Stream) load() (*Experiment, error) {
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			break // without its end, the line was cut off
+			break // cut off: it has no line end
 		}
 		if err != nil {
 			return nil, err
@@ -176,7 +175,7 @@ func (s *Stream) append(r record) error {
 	}
 	_, err = s.f.Write(append(b, '\n'))
 	if err = errors.Join(err, s.f.Sync()); err != nil {
-		// What was half written would damage the next record.
+		// A half-written record would damage the next one.
 		_, seek := s.f.Seek(s.end, io.SeekStart)
 		return errors.Join(err, s.f.Truncate(s.end), seek)
 	}
@@ -187,10 +186,10 @@ func (s *Stream) append(r record) error {
 // Environment adds an arm, or replaces its description.
 func (s *Stream) Environment(e *Environment) error { return s.append(record{Environment: e}) }
 
-// Run adds a run. When it returns, a crash cannot lose the run any more.
+// Run adds a run. Once it returns nil, a crash cannot lose the run.
 func (s *Stream) Run(r *Run) error { return s.append(record{Run: r}) }
 
-// Raw keeps an output of a run next to the document, and returns its reference.
+// Raw stores an output of a run next to the document, and returns its reference.
 func (s *Stream) Raw(run, name string, data []byte) (RawFile, error) {
 	dir := rawDir(s.path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -205,7 +204,7 @@ func (s *Stream) Raw(run, name string, data []byte) (RawFile, error) {
 	return RawFile{Path: filepath.ToSlash(rel), Digest: "sha256:" + hex.EncodeToString(sum[:])}, err
 }
 
-// fileName keeps of a run's name what every file system takes.
+// fileName keeps the characters of a run's name that every file system accepts.
 func fileName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '/' || r == 0 || r < ' ' {
@@ -223,8 +222,8 @@ func (s *Stream) Finish(e *Experiment) error {
 	return errors.Join(s.f.Close(), os.Remove(partial(s.path)))
 }
 
-// Discard removes a stream in which nothing is worth keeping.
+// Discard removes a stream that holds nothing worth keeping.
 func (s *Stream) Discard() error { return errors.Join(s.f.Close(), os.Remove(partial(s.path))) }
 
-// Close leaves the experiment to be resumed.
+// Close closes the stream; the experiment can be resumed.
 func (s *Stream) Close() error { return s.f.Close() }

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// resamples of a bootstrap: with 2000 the level of a 95 % interval is known to
-// about half a point.
+// resamples is the number of resamples of a bootstrap: with 2000 the level of a 95 % interval is known to about half
+// a point.
 const resamples = 2000
 
 // pairBoot draws pairs with replacement and returns the sorted logarithms of the ratio
@@ -70,8 +70,7 @@ func rank(x []float64) ranked {
 	return r
 }
 
-// logMedian is the logarithm of the median of the sample drawn times[i] times
-// at index i.
+// logMedian returns the logarithm of the median of the sample drawn times[i] times at index i.
 func (r ranked) logMedian(times []int) float64 {
 	n, seen := len(r.value), 0
 	low := math.NaN()
@@ -86,14 +85,4 @@ func (r ranked) logMedian(times []int) float64 {
 		}
 	}
 	return math.NaN()
-}
-
-// quantile of sorted values, with linear interpolation (Hyndman and Fan's type 7).
-func quantile(x []float64, p float64) float64 {
-	at := p * float64(len(x)-1)
-	i := int(at)
-	if i+1 >= len(x) {
-		return x[len(x)-1]
-	}
-	return x[i] + (at-float64(i))*(x[i+1]-x[i])
 }

@@ -109,7 +109,7 @@ func split(h []float64, first int, maxP float64) []int {
 	return append(out, split(h[at:], first+at, maxP)...)
 }
 
-// divide is where the scaled energy distance between h[:at] and h[at:],
+// divide returns the position at which the scaled energy distance between h[:at] and h[at:],
 //
 //	Q = nm/(n+m) (2 E|X-Y| - E|X-X'| - E|Y-Y'|),
 //
@@ -142,7 +142,7 @@ func divide(h []float64) int {
 	return at
 }
 
-// tTest is the two-sided P value of Student's t-test with pooled variance.
+// tTest returns the two-sided P value of Student's t-test with pooled variance.
 func tTest(x, y []float64) float64 {
 	n, m := float64(len(x)), float64(len(y))
 	a, b := deviation(x), deviation(y)

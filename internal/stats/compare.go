@@ -120,7 +120,7 @@ func Unpaired(base, treat []float64, o Options) Comparison {
 	return c.conclude(shifts(lb, lt), armBoot(base, treat, o.Seed), o)
 }
 
-// blank is a comparison with only the medians known.
+// blank returns a comparison with only the medians known.
 func blank(base, treat []float64) Comparison {
 	nan := math.NaN()
 	return Comparison{Ratio: nan, Low: nan, High: nan, Confidence: nan, BootLow: nan, BootHigh: nan,
@@ -128,7 +128,7 @@ func blank(base, treat []float64) Comparison {
 		P: nan, PMargin: nan, Pairs: min(len(base), len(treat)), Verdict: Inconclusive}
 }
 
-// refuse ends a comparison without a ratio.
+// refuse returns the comparison without a ratio.
 func (c Comparison) refuse(why string) Comparison {
 	c.Reasons = append(c.Reasons, why)
 	return c
@@ -152,7 +152,7 @@ func invalid(base, treat []float64) string {
 	return ""
 }
 
-// usable: x has a logarithm.
+// usable reports whether x has a logarithm.
 func usable(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
 func logs(x []float64) []float64 {

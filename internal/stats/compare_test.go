@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// arms are n pairs with noise of sd and the given ratio.
+// arms returns n pairs with noise of sd and the given ratio.
 func arms(seed uint64, n int, sd, ratio float64) (base, treat []float64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	base, treat = make([]float64, n), make([]float64, n)
@@ -30,7 +30,7 @@ func TestVerdicts(t *testing.T) {
 		o        Options
 		want     Verdict
 		material bool
-		reason   string // part of one; "" where there is to be none
+		reason   string // part of a reason; "" if none is expected
 	}{
 		{"clear cost", 10, 0.01, 1.2, Options{Margin: 0.03, Better: -1}, Cost, true, ""},
 		{"less throughput is a cost", 10, 0.01, 1 / 1.2, Options{Margin: 0.03, Better: 1}, Cost, true, ""},
@@ -67,8 +67,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestSecondOpinion: where half of the pairs show an effect and the centres of
-// the arms do not, the two estimates disagree.
+// TestSecondOpinion: if half of the pairs show an effect and the centres of the arms do not, the two estimates
+// disagree.
 func TestSecondOpinion(t *testing.T) {
 	// All but the two pairs in the middle are 10 % slower; pairs differ by a factor of four.
 	base := []float64{1, 4, 1.1, 3.9, 1.2, 3.8, 0.9, 4.1, 1.05, 3.95, 2.5, 2.4}
@@ -83,8 +83,8 @@ func TestSecondOpinion(t *testing.T) {
 	}
 }
 
-// TestSecondOpinionOnEquivalence: equal pairs, but for those in the middle of the
-// arms, which decide the medians.
+// TestSecondOpinionOnEquivalence: the pairs are equal, except those in the middle of the arms, which decide the
+// medians.
 func TestSecondOpinionOnEquivalence(t *testing.T) {
 	base := append(slices.Repeat([]float64{1, 4}, 12), 2.5, 2.4, 2.45)
 	treat := append(slices.Repeat([]float64{1, 4}, 12), 2.2, 2.1, 2.3)
@@ -94,7 +94,7 @@ func TestSecondOpinionOnEquivalence(t *testing.T) {
 	}
 }
 
-// TestNoRatio: values without a logarithm give no ratio and say which they are.
+// TestNoRatio: values without a logarithm give no ratio, and the reason names them.
 func TestNoRatio(t *testing.T) {
 	good := []float64{1, 2, 3, 4, 5, 6}
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -113,7 +113,7 @@ func TestNoRatio(t *testing.T) {
 	}
 }
 
-// TestSwapAndScale: exchanged arms give the inverse ratio, another unit the same.
+// TestSwapAndScale: swapped arms give the inverse ratio, another unit the same ratio.
 func TestSwapAndScale(t *testing.T) {
 	for seed := range uint64(50) {
 		base, treat := arms(seed, 6+int(seed), 0.05, 1.07)
@@ -129,7 +129,7 @@ func TestSwapAndScale(t *testing.T) {
 			check("swapped ratio", b.Ratio, 1/a.Ratio)
 			check("swapped low end", b.Low, 1/a.High)
 			check("swapped P", b.P, a.P)
-			if name == "paired" { // the arms draw from one stream, so unpaired resamples are others
+			if name == "paired" { // the arms draw from one stream, so unpaired resamples differ
 				check("swapped bootstrap", b.BootLow, 1/a.BootHigh)
 			}
 			mirror := map[Verdict]Verdict{Cost: Gain, Gain: Cost, Equivalent: Equivalent, Inconclusive: Inconclusive}
@@ -169,7 +169,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestPMargin: the P value at the margin and the interval beyond it are one thing.
+// TestPMargin: the P value at the margin agrees with the interval beyond it.
 func TestPMargin(t *testing.T) {
 	for seed := range uint64(100) {
 		base, treat := arms(seed, 12, 0.02, 1.06)
@@ -180,8 +180,7 @@ func TestPMargin(t *testing.T) {
 	}
 }
 
-// floats makes numbers of bytes: mostly positive ones, and now and then the
-// edges of what a float can be, or any bits at all.
+// floats turns bytes into numbers: mostly positive ones, sometimes extreme values or arbitrary bits.
 func floats(data []byte) (out []float64) {
 	edges := []float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, 5e-324, math.Copysign(0, -1)}
 	for len(data) >= 3 && len(out) < 120 {
@@ -198,8 +197,8 @@ func floats(data []byte) (out []float64) {
 	return out
 }
 
-// FuzzAll: whatever the numbers, nothing panics, a verdict is one of the four,
-// and one that claims something has all its numbers.
+// FuzzAll: for any numbers, nothing panics, a verdict is one of the four, and a verdict with a claim has all its
+// numbers.
 func FuzzAll(f *testing.F) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for n := range 40 {

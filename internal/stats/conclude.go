@@ -44,13 +44,13 @@ func (c Comparison) conclude(r contrasts, boot []float64, o Options) Comparison 
 	c.Low, c.High, c.Confidence = math.Exp(low), math.Exp(high), attained
 	eqLow, eqHigh, _, _ := r.interval(tostConfidence)
 	c.EqLow, c.EqHigh = math.Exp(eqLow), math.Exp(eqHigh)
-	second := span{quantile(boot, alpha/2), quantile(boot, 1-alpha/2)}
+	second := span{Quantile(boot, alpha/2), Quantile(boot, 1-alpha/2)}
 	c.BootLow, c.BootHigh = math.Exp(second.low), math.Exp(second.high)
 
 	first := span{low, high}.turn(o.Better)
 	second = second.turn(o.Better)
 	eq := span{eqLow, eqHigh}
-	eqBoot := span{quantile(boot, (1-tostConfidence)/2), quantile(boot, (1+tostConfidence)/2)}
+	eqBoot := span{Quantile(boot, (1-tostConfidence)/2), Quantile(boot, (1+tostConfidence)/2)}
 	c.judge(first, second, eq, eqBoot, edge, o)
 	if c.Verdict == Inconclusive && o.Margin > 0 {
 		c.Needed = needed(c.SDLog, o.Margin, alpha, c.Pairs)
@@ -92,7 +92,7 @@ func (c *Comparison) judge(first, second, eq, eqBoot span, edge float64, o Optio
 	}
 }
 
-// doubt takes a verdict back.
+// doubt withdraws a verdict.
 func (c *Comparison) doubt(why string) {
 	if c.Verdict != Inconclusive {
 		c.Verdict, c.Material = Inconclusive, false
@@ -131,7 +131,7 @@ func (s span) claim(edge float64, better int8) claim {
 	return claim{Inconclusive, false}
 }
 
-// differs says in what two claims differ.
+// differs returns how two claims differ.
 func (a claim) differs(b claim) string {
 	if a.verdict != b.verdict {
 		return "the direction"
@@ -139,10 +139,9 @@ func (a claim) differs(b claim) string {
 	return "the margin"
 }
 
-// needed is the number of pairs that would settle a comparison that n did not: enough
-// to find an effect as large as the margin. If n was already enough for that, the
-// effect is near zero or near the margin, and it is the number that finds half the
-// margin.
+// needed returns the number of pairs that would settle a comparison that n did not: enough to find an effect as large
+// as the margin. If n was already enough for that, the effect is near zero or near the margin, and the result is the
+// number that finds half the margin.
 func needed(sdLog, margin, alpha float64, n int) int {
 	for _, effect := range []float64{margin, margin / 2} {
 		if k := PairsFor(sdLog, effect, alpha, detection); k > n {

@@ -92,6 +92,19 @@ func TestMedianAndFlags(t *testing.T) {
 	}
 }
 
+// TestQuantile: definition 7, as R's quantile() and NumPy have it by default.
+func TestQuantile(t *testing.T) {
+	x := []float64{1, 2, 4, 8}
+	for p, want := range map[float64]float64{0: 1, 0.25: 1.75, 0.5: 3, 0.75: 5, 0.9: 6.8, 1: 8} {
+		if got := Quantile(x, p); !near(got, want, 1e-12) {
+			t.Errorf("quantile %g is %g, want %g", p, got, want)
+		}
+	}
+	if got := Quantile([]float64{3}, 0.25); got != 3 {
+		t.Errorf("quartile of one value %g", got)
+	}
+}
+
 func TestRobustZ(t *testing.T) {
 	history := slices.Repeat([]float64{1e6}, 30) // older than 64 values: forgotten
 	for i := range 64 {
@@ -125,7 +138,7 @@ func TestPercentileInterval(t *testing.T) {
 			t.Errorf("n=%d q=%g: ranks %d to %d, %v; want %d to %d, %v", c.n, c.q, lo, hi, ok, c.lo, c.hi, c.ok)
 		}
 	}
-	// Coverage, counted out with the binomial distribution.
+	// Coverage, computed from the binomial distribution.
 	for n := 6; n < 200; n += 7 {
 		for _, q := range []float64{0.5, 0.9, 0.95} {
 			lo, hi, ok := PercentileInterval(n, q, 0.95)
@@ -212,7 +225,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("%s: %+v", name, b)
 		}
 	}
-	for _, n := range []int{8, 10, 20, 50} { // one group: at most 2 % of alarms, of the two tests together
+	for _, n := range []int{8, 10, 20, 50} { // one group: at most 2 % of false alarms of the two tests together
 		alarms := 0
 		for range 1000 {
 			alarms += count(Modes(mix(n, 0)).Two)
@@ -226,7 +239,7 @@ func TestModes(t *testing.T) {
 // TestDip: the statistic of simple samples, and its null distribution at the
 // 99 % point.
 func TestDip(t *testing.T) {
-	if d := dip([]float64{1, 2, 3, 4, 5}); !near(d, 0.1, 1e-12) { // evenly spaced: the least there is, 1/(2n)
+	if d := dip([]float64{1, 2, 3, 4, 5}); !near(d, 0.1, 1e-12) { // evenly spaced: the minimum, 1/(2n)
 		t.Errorf("dip of even spacing %g", d)
 	}
 	if d := dip([]float64{0, 0, 0, 0, 1, 1, 1, 1}); !near(d, 0.25, 1e-12) { // two atoms: the most

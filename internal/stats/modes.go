@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Bimodality says whether the runs of one arm fall into two groups.
+// Bimodality is whether the runs of one arm fall into two groups.
 type Bimodality struct {
 	Two bool
 	// Low and High are the medians of the two groups; NaN if there is one group.
 	Low, High float64
-	// Reason says which test found two groups, or why no test could be made.
+	// Reason names the test that found two groups, or why no test was possible.
 	Reason string
 }
 
@@ -56,8 +56,7 @@ func Modes(x []float64) Bimodality {
 	return b
 }
 
-// gap is the position and the relative width of the widest gap between two groups of
-// sorted values.
+// gap returns the position and the relative width of the widest gap between two groups of sorted values.
 func gap(x []float64) (at int, width float64) {
 	least := max(minGroup, len(x)/5)
 	at = least

@@ -33,9 +33,8 @@ func MDE(sdLog float64, n int, alpha, power float64) float64 {
 	return math.Expm1((t.Quantile(1-alpha/2) + t.Quantile(power)) * sdLog / math.Sqrt(float64(n)*hlEfficiency))
 }
 
-// PairsFor is the smallest number of pairs, at least MinPairs, whose MDE is at most
-// effect (a ratio minus 1). One million means that or more; 0 means an invalid
-// argument.
+// PairsFor returns the smallest number of pairs, at least MinPairs, whose MDE is at most effect (a ratio minus 1).
+// One million means that or more; 0 means an invalid argument.
 func PairsFor(sdLog, effect, alpha, power float64) int {
 	if !(effect > 0) || math.IsNaN(MDE(sdLog, MinPairs, alpha, power)) {
 		return 0

@@ -9,8 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Setting is a value of a parameter and the measurement there: Y from Pairs pairs of
-// runs.
+// Setting is a value of a parameter and its measurement: Y from Pairs pairs of runs.
 type Setting struct {
 	X, Y  float64
 	Pairs int
@@ -183,8 +182,8 @@ func (c curve) predict(settings []Setting, x, confidence float64) Prediction {
 	return Prediction{Curve: c.name, Value: c.back(at), Low: c.back(at - half), High: c.back(at + half), Confidence: confidence}
 }
 
-// leftOut is the root mean square of the logarithms of prediction over measurement for
-// each setting, predicted from the others; infinite if a prediction is not above 0.
+// leftOut returns the root mean square of the logarithms of prediction over measurement for each setting, predicted
+// from the others; infinite if a prediction is not above 0.
 func (c curve) leftOut(settings []Setting) float64 {
 	squares := 0.0
 	for i, s := range settings {
@@ -227,7 +226,7 @@ func RankCorrelation(x, y []float64) (rho, p float64) {
 	return rho, float64(extreme) / float64(all)
 }
 
-// ranks from 1; ties share their mean.
+// ranks returns ranks from 1; ties share their mean.
 func ranks(x []float64) []float64 {
 	out := make([]float64, len(x))
 	for i, v := range x {
@@ -245,7 +244,7 @@ func ranks(x []float64) []float64 {
 	return out
 }
 
-// correlation is Pearson's.
+// correlation returns Pearson's correlation.
 func correlation(x, y []float64) float64 {
 	mx, my := mean(x), mean(y)
 	var xx, yy, xy float64

@@ -63,8 +63,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// TestPredictCovers: the interval holds a further measurement as often as it says, among
-// the settings, at their far end and beyond it.
+// TestPredictCovers: the interval contains a further measurement as often as stated, among the settings, at their far
+// end and beyond it.
 func TestPredictCovers(t *testing.T) {
 	const runs = 2000
 	for name, curve := range map[string]func(x float64) float64{
@@ -84,7 +84,7 @@ func TestPredictCovers(t *testing.T) {
 					held++
 				}
 			}
-			// That the better of two curves is taken costs a little.
+			// Choosing the better of two curves costs a little coverage.
 			if share := float64(held) / runs; share < 0.92 || share > 0.98 {
 				t.Errorf("%s at %g: %.1f %% of the intervals hold the value, want about 95 %%", name, x, 100*share)
 			}

@@ -21,8 +21,8 @@ type contrasts struct {
 	null   null
 }
 
-// HodgesLehmann is the estimate of the centre of d: the median of all means
-// (d_i+d_j)/2, i <= j; NaN of no values.
+// HodgesLehmann returns the estimate of the centre of d: the median of all means (d_i+d_j)/2, i <= j; NaN without
+// values.
 func HodgesLehmann(d []float64) float64 {
 	if len(d) == 0 {
 		return math.NaN()
@@ -30,15 +30,15 @@ func HodgesLehmann(d []float64) float64 {
 	return means(d).median()
 }
 
-// walsh are the means of d with their order: as many of them are above v as the
-// signed-rank statistic of d-v has (Tukey), so its null distribution orders them.
+// walsh returns the means of d with their order: as many of them are above v as the signed-rank statistic of d-v has
+// (Tukey), so its null distribution orders them.
 func walsh(d []float64) contrasts {
 	c := means(d)
 	c.null = signedRank(len(d))
 	return c
 }
 
-// means are the Walsh averages (d_i+d_j)/2, i <= j, of at least one value.
+// means returns the Walsh averages (d_i+d_j)/2, i <= j, of at least one value.
 func means(d []float64) contrasts {
 	d = slices.Sorted(slices.Values(d))
 	n := len(d)
@@ -57,7 +57,7 @@ func means(d []float64) contrasts {
 	}
 }
 
-// shifts are the differences y_j-x_i, ordered by the Mann-Whitney statistic.
+// shifts returns the differences y_j-x_i, ordered by the Mann-Whitney statistic.
 func shifts(x, y []float64) contrasts {
 	x, y = slices.Sorted(slices.Values(x)), slices.Sorted(slices.Values(y))
 	n, m := len(x), len(y)
@@ -76,8 +76,8 @@ func shifts(x, y []float64) contrasts {
 	}
 }
 
-// kth is the k-th smallest contrast, k from 1: the least number that k of them
-// do not exceed, found by halving the range of representable numbers.
+// kth returns the k-th smallest contrast, k from 1: the least number that k of them do not exceed. It halves the
+// range of representable numbers.
 func (c contrasts) kth(k int) float64 {
 	low, high := ordinal(c.min), ordinal(c.max)
 	for low < high {
@@ -108,15 +108,14 @@ func number(o uint64) float64 {
 	return math.Float64frombits(^o)
 }
 
-// median is the Hodges-Lehmann estimate.
+// median returns the Hodges-Lehmann estimate.
 func (c contrasts) median() float64 {
 	return c.kth((c.size+1)/2)/2 + c.kth(c.size/2+1)/2
 }
 
-// interval is the narrowest pair of order statistics whose confidence is at
-// least the given one, and what it attains; not ok if even the outermost two do
-// not reach it. With k = 1 + max{t : 2 P(T <= t) <= alpha} the ends are the k-th
-// smallest and the k-th largest.
+// interval returns the narrowest pair of order statistics with at least the given confidence, and the confidence it
+// attains. ok is false if even the outermost two are too narrow. With k = 1 + max{t : 2 P(T <= t) <= alpha} the ends
+// are the k-th smallest and the k-th largest.
 func (c contrasts) interval(confidence float64) (low, high, attained float64, ok bool) {
 	k := min(c.null.critical((1-confidence)/2)+1, (c.size+1)/2)
 	if k < 1 {
@@ -125,10 +124,9 @@ func (c contrasts) interval(confidence float64) (low, high, attained float64, ok
 	return c.kth(k), c.kth(c.size + 1 - k), 1 - 2*c.null.cdf(k-1), true
 }
 
-// upper is the one-sided P value against "the centre is at most v": the probability of
-// a statistic as large as the number of contrasts above v. Contrasts equal to v (zeros
-// and ties) count against a difference, so P is the largest that any way of breaking
-// the ties would give, and agrees with the interval.
+// upper returns the one-sided P value against "the centre is at most v": the probability of a statistic as large as
+// the number of contrasts above v. Contrasts equal to v (zeros and ties) count against a difference, so P is the
+// largest over all ways of breaking the ties, and agrees with the interval.
 func (c contrasts) upper(v float64) float64 { return c.null.cdf(c.atMost(v)) }
 
 // lower is the mirror of upper.
@@ -136,7 +134,7 @@ func (c contrasts) lower(v float64) float64 {
 	return c.null.cdf(c.size - c.atMost(math.Nextafter(v, math.Inf(-1))))
 }
 
-// twoSided is the P value of "the centre is v".
+// twoSided returns the P value of "the centre is v".
 func (c contrasts) twoSided(v float64) float64 { return min(1, 2*min(c.upper(v), c.lower(v))) }
 
 // null is the distribution, symmetric on 0..max, of a rank statistic when there
@@ -146,9 +144,9 @@ type null struct {
 	cdf func(t int) float64
 }
 
-// critical is the largest t with P(T <= t) <= p; -1 if there is none.
+// critical returns the largest t with P(T <= t) <= p; -1 if there is none.
 func (n null) critical(p float64) int {
-	// A hair of slack lets a level that is attained exactly be reached in floating point.
+	// A little slack lets floating point reach a level that is attained exactly.
 	p *= 1 + 1e-12
 	low, high := -1, n.max
 	for low < high {

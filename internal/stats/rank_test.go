@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// near: equal to so many digits.
+// near reports whether two numbers differ by at most the tolerance.
 func near(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance }
 
 // TestSignedRankTable: the largest T that is significant at 5 % and 1 %,
@@ -97,8 +97,8 @@ func TestNullDistributions(t *testing.T) {
 	}
 }
 
-// TestNormalApproximation: at the size where it takes over it differs from the
-// exact distribution by little, and by less in the tails.
+// TestNormalApproximation: at the size where it takes over, it differs little from the exact distribution, and less
+// in the tails.
 func TestNormalApproximation(t *testing.T) {
 	const n = exactLimit
 	check := func(name string, exact, approx null) {
@@ -139,7 +139,7 @@ func TestHollanderWolfe(t *testing.T) {
 	check("Mann-Whitney", shifts(term, early), -0.305, -0.76, 0.15, 0.960, 0.1272)
 }
 
-// TestSelection: kth finds what sorting all contrasts would, ties included.
+// TestSelection: kth finds the same as sorting all contrasts, ties included.
 func TestSelection(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -176,8 +176,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestTiesCountAgainst: P is the largest of those that breaking the ties and
-// zeros in every way would give.
+// TestTiesCountAgainst: P is the largest over all ways of breaking the ties and zeros.
 func TestTiesCountAgainst(t *testing.T) {
 	d := []float64{0, 0, 1, 1, 1, -1, 2, 3}
 	worst := 0.0

@@ -6,8 +6,7 @@ import "math"
 // processes, nodes).
 type Point struct{ Workers, Throughput float64 }
 
-// Strong turns the times of one fixed job at increasing numbers of workers into points:
-// 1/seconds jobs per second.
+// Strong turns the times of one fixed job at increasing numbers of workers into points: 1/seconds jobs per second.
 func Strong(workers, seconds []float64) []Point {
 	out := make([]Point, min(len(workers), len(seconds)))
 	for i := range out {
@@ -16,14 +15,13 @@ func Strong(workers, seconds []float64) []Point {
 	return out
 }
 
-// Speedup is the throughput of each point divided by that at the fewest workers. NaN if
-// a value is not positive and finite.
+// Speedup returns the throughput of each point divided by that at the fewest workers. NaN if a value is not positive
+// and finite.
 func Speedup(p []Point) []float64 {
 	return each(p, func(first, at Point) float64 { return at.Throughput / first.Throughput })
 }
 
-// Efficiency is the speed-up per worker, 1 when n times the workers do n times
-// the work.
+// Efficiency returns the speed-up per worker: 1 if n times the workers do n times the work.
 func Efficiency(p []Point) []float64 {
 	return each(p, func(first, at Point) float64 {
 		return at.Throughput / first.Throughput * first.Workers / at.Workers
@@ -50,6 +48,5 @@ func each(p []Point, f func(first, at Point) float64) []float64 {
 	return out
 }
 
-// MaxEfficiency is the efficiency above which the baseline is wrong rather than the
-// scaling good.
+// MaxEfficiency is the efficiency above which the baseline is wrong rather than the scaling good.
 const MaxEfficiency = 1.05

@@ -30,7 +30,7 @@ func (s *noise) run() float64 {
 	return x
 }
 
-// start lets the drift forget where it began.
+// start lets the drift reach its stationary state.
 func (s *noise) start() {
 	s.level = 0
 	if s.drift {
@@ -98,9 +98,8 @@ func simulate(t *testing.T, sizes []int, header string, f func(c cell, s *noise)
 	t.Logf("seed %d\n%s\n%s", seed, header, strings.Join(rows, "\n"))
 }
 
-// TestSimulationInterval: what the rank interval claims holds, with drift and
-// without: alarms where there is nothing at most at the attained level, the truth
-// covered at least 93 times in a hundred.
+// TestSimulationInterval: the rank interval keeps its promises, with and without drift: false alarms at most at the
+// attained level, and the truth covered at least 93 times in a hundred.
 func TestSimulationInterval(t *testing.T) {
 	const repetitions = 2000
 	simulate(t, []int{6, 8, 10, 15, 20, 30, 50, 60}, "| drift | n | attained level | false alarms | covers +5 % | finds +5 % |", func(c cell, s *noise) string {
@@ -167,8 +166,8 @@ func TestSimulationVerdict(t *testing.T) {
 	})
 }
 
-// TestSimulationPilot: with the pairs that the margin asks for, given the SD, an
-// effect of 10 % fails a gate with a margin of 3 % in at least 19 of 20 cases.
+// TestSimulationPilot: with the pairs that the margin and the SD require, an effect of 10 % fails a gate with a
+// margin of 3 % in at least 19 of 20 cases.
 func TestSimulationPilot(t *testing.T) {
 	const repetitions = 300
 	for _, sd := range []float64{0.01, 0.02, 0.04} {
@@ -217,8 +216,8 @@ func TestSimulationUnpaired(t *testing.T) {
 	})
 }
 
-// TestSimulationSteady: how often a run that is steady is called so, and how much
-// of it MSER-5 and the criteria cut off for nothing.
+// TestSimulationSteady: how often a steady run is recognized, and how much of it MSER-5 and the criteria cut off
+// needlessly.
 func TestSimulationSteady(t *testing.T) {
 	const repetitions = 1000
 	for _, windows := range []int{12, 30, 60} {

@@ -28,10 +28,10 @@ type Steadiness struct {
 	// distance from the mean, both as shares of the mean, of the accepted windows;
 	// if none were, of the last half.
 	Slope, Deviation float64
-	// MSER is the truncation point of MSER-5, in windows; -1 with fewer than 50
-	// windows, of which it would needlessly cut off a quarter.
+	// MSER is the truncation point of MSER-5, in windows; -1 with fewer than 50 windows, where it would needlessly
+	// cut off a quarter.
 	MSER int
-	// Reason says why there is no steady state.
+	// Reason is why there is no steady state.
 	Reason string
 }
 
@@ -91,8 +91,8 @@ func (o SteadyOptions) withDefaults() SteadyOptions {
 	return o
 }
 
-// trend is the rise of the least-squares line through x from end to end with its
-// standard error, and the largest distance from the mean, as shares of the mean.
+// trend returns the rise of the least-squares line through x from end to end with its standard error, and the largest
+// distance from the mean, as shares of the mean.
 func trend(x []float64) (rise, unsure, deviation float64) {
 	m, n := mean(x), float64(len(x))
 	var sxy, sxx, syy float64

@@ -75,9 +75,7 @@ func (s *Store) api() *apiv1.API {
 	}
 	listed := targets{s.scrape, s.local}
 	return apiv1.NewAPI(
-		// A separate engine, so slow calls wait for each other and never delay the
-		// rules and the monitor's own queries.
-		NewEngine(s.opts.Query, nil, s.log),
+		s.pages,
 		noted{door{s}}, // queries
 		nil, nil,       // no appender: nothing is written over HTTP
 		door{s}, // exemplars

@@ -20,16 +20,14 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Append stores one round of samples, all or nothing, with the labels job and
-// instance. A series that was in the round before and is not in this one ends
-// here, so queries show a gap and not its last value. One that began after the
-// previous round is stored with a 0 there, so its first value counts as growth; if
-// that round is not stored, the time of its 0 is unknown.
+// Append stores one round of samples, all or nothing, with the labels job and instance. A series of the previous
+// round that this one lacks ends here, so queries show a gap and not its last value. A series that is new since the
+// previous round gets a 0 at that round's time, so its first value counts as growth; if that round was not stored,
+// the time of the 0 is unknown.
 //
-// When Append returns nil every sample survives a crash of the process. An
-// error means that the round, or the samples that the error names, are not
-// stored; they count as lost. After a failed write Append waits for the log to
-// be put in order, which replays it, and tries once more.
+// When Append returns nil, every sample survives a crash of the process. An error means that the round, or the
+// samples that the error names, are not stored; they count as lost. After a failed write Append waits for the repair
+// of the log, which replays it, and tries once more.
 func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 	start := time.Now()
 	r := s.local.rounds.Lock()
@@ -50,7 +48,7 @@ func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 	return err
 }
 
-// valuesOf is how many values a round holds; a histogram has several.
+// valuesOf returns the number of values in a round; a histogram has several.
 func valuesOf(samples []metric.Sample) (n int) {
 	for i := range samples {
 		if h := samples[i].Hist; h != nil {
@@ -70,16 +68,15 @@ type local struct {
 	rounds locked.Value[rounds]
 }
 
-// rounds holds the series of Append, by declaration and label values, with the
-// references that make appending them cheap.
+// rounds holds the series of Append, by declaration and label values, with the references that make appending cheap.
 type rounds struct {
 	job      string
 	instance string
 	meta     *families
 	families map[*metric.Desc]map[string]*series
-	db       *database // whose references the series hold
+	db       *database // the database of the references
 	attempt  uint64
-	last     int64 // the round before, in Unix milliseconds; 0 where it is not stored
+	last     int64 // the previous round, in Unix milliseconds; 0 if it was not stored
 	ending   []*series
 	key      []byte
 }
@@ -116,7 +113,7 @@ func newLocal(o Options) *local {
 	return l
 }
 
-// append writes a round in one transaction and returns how many values were stored.
+// append writes a round in one transaction and returns the number of stored values.
 func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error) {
 	db, err := s.leaseToWrite()
 	if err != nil {
@@ -167,7 +164,7 @@ func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error)
 	return n, nil
 }
 
-// begin makes a new series 0 at an earlier time.
+// begin gives a new series a 0 at an earlier time.
 func (e *series) begin(app storage.Appender, t, at int64) {
 	for i := range e.parts {
 		// An error means that there is a sample of that time or later.
@@ -177,7 +174,7 @@ func (e *series) begin(app storage.Appender, t, at int64) {
 	}
 }
 
-// append adds the values of one sample and returns how many were taken.
+// append adds the values of one sample and returns the number of accepted ones.
 func (e *series) append(app storage.Appender, t int64, m *metric.Sample) (n int, err error) {
 	put := func(v float64) {
 		if err != nil {
@@ -209,8 +206,7 @@ func (e *series) append(app storage.Appender, t int64, m *metric.Sample) (n int,
 	return n, err
 }
 
-// endVanished marks series that this round lacks as stale and forgets those
-// that have been away for long.
+// endVanished marks series that this round lacks as stale and forgets those that have been absent for long.
 func (r *rounds) endVanished(app storage.Appender, t int64) {
 	const keep = 720 // rounds: an hour at 5 s
 	r.ending = r.ending[:0]
@@ -231,7 +227,7 @@ func (r *rounds) endVanished(app storage.Appender, t int64) {
 	}
 }
 
-// find returns the series of a sample, making it if it is new.
+// find returns the series of a sample, creating it if it is new.
 func (r *rounds) find(m *metric.Sample) (*series, error) {
 	if m.Desc == nil || len(m.Labels) != len(m.Desc.Labels) {
 		return nil, fmt.Errorf("sample %v: its labels do not match its declaration", m.Labels)
@@ -276,7 +272,7 @@ func (r *rounds) build(m *metric.Sample) *series {
 	}
 	e := &series{bounds: slices.Clone(m.Hist.Bounds)}
 	for _, le := range m.Hist.Bounds {
-		e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", labels.FormatOpenMetricsFloat(le))) // as a scrape writes it
+		e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", labels.FormatOpenMetricsFloat(le))) // formatted as in a scrape
 	}
 	e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", "+Inf"), lset(m.Desc.Name+"_sum", ""), lset(m.Desc.Name+"_count", ""))
 	return e
@@ -293,7 +289,7 @@ func (r *rounds) forgetRefs() {
 	}
 }
 
-// families is what /api/v1/metadata says of the local series.
+// families is the metadata of the local series for /api/v1/metadata.
 type families struct {
 	mu sync.RWMutex
 	m  map[string]scrape.MetricMetadata
@@ -308,8 +304,8 @@ func (m *families) add(d *metric.Desc) {
 	m.m[d.Name] = scrape.MetricMetadata{MetricFamily: d.Name, Type: model.MetricType(d.Kind.String()), Help: d.Help}
 }
 
-// ListMetadata, GetMetadata, SizeMetadata and LengthMetadata are what the
-// target of a scrape answers.
+// ListMetadata returns the metadata of all families, as the target of a scrape does; so do GetMetadata, SizeMetadata
+// and LengthMetadata.
 func (m *families) ListMetadata() []scrape.MetricMetadata {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

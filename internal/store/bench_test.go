@@ -54,7 +54,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchSeries, "ns/sample")
 }
 
-// rss is the resident memory of this process in bytes, and its anonymous part.
+// rss returns the resident memory of this process in bytes, and its anonymous part.
 func rss(b *testing.B) (all, anon float64) {
 	text, err := os.ReadFile("/proc/self/status")
 	must(b, err)
@@ -74,9 +74,8 @@ func rss(b *testing.B) (all, anon float64) {
 	return all, anon
 }
 
-// BenchmarkHistory loads -hours of data as it would come in, then reports the
-// memory, the time of the overview's query over all of it, and the time to
-// start again, also with a damaged log. GOMEMLIMIT is what the monitor sets.
+// BenchmarkHistory loads -hours of data as it would arrive, then reports the memory, the time of the overview's query
+// over all of it, and the time to restart, also with a damaged log. GOMEMLIMIT is what the monitor sets.
 func BenchmarkHistory(b *testing.B) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(120 << 20))
 	o := options(b)

@@ -17,8 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempts bound how often the database is opened: each failed one takes away at least
-// one part.
+// attempts bounds how often the database is opened: each failed attempt removes at least one part.
 const attempts = 100
 
 var (
@@ -27,9 +26,8 @@ var (
 	headChunks   = regexp.MustCompile(`head chunk|mmap files|invalid magic number|invalid chunk format`)
 )
 
-// openSound opens the database. Parts on which it fails, or of which it would give wrong
-// values, are put into the quarantine, and the rest is opened. What the checks before do
-// not find, the database's error names.
+// openSound opens the database. Parts that make it fail, or would give wrong values, go into the quarantine, and the
+// rest is opened. Damage that the checks miss is named by the database's error.
 func (s *Store) openSound() (*database, error) {
 	if err := s.checkBlocks(); err != nil {
 		return nil, err
@@ -69,8 +67,8 @@ func ours(err error) bool {
 	return false
 }
 
-// setAsideNamed puts the parts that an error of opening names into the quarantine. If it
-// names none, the log goes, then all blocks: the monitor starts.
+// setAsideNamed puts the parts that an error of opening names into the quarantine. If it names none, first the log
+// goes, then all blocks, so the monitor starts.
 func (s *Store) setAsideNamed(err error) error {
 	if found := corruptBlock.FindAllStringSubmatch(err.Error(), -1); found != nil {
 		for _, m := range found {
@@ -88,7 +86,7 @@ func (s *Store) setAsideNamed(err error) error {
 		l := Loss{Kind: "log", Reason: err.Error()}
 		l.From, l.To = s.lastBlockEnd(), time.Now().Truncate(time.Second)
 		l.Lost = "samples " + span(l.From, l.To)
-		if exists(head) { // its chunks have no names without the log
+		if exists(head) { // without the log, its chunks have no names
 			if err := s.setAside(head, l); err != nil {
 				return err
 			}
@@ -107,8 +105,8 @@ func (s *Store) setAsideNamed(err error) error {
 	return nil
 }
 
-// setAsideBlock puts a block into the quarantine, or only its tombstones where those
-// are damaged, and reports which: the store deletes no series, so they are empty.
+// setAsideBlock puts a block into the quarantine, or only its tombstones if those are damaged, and reports which.
+// Tombstones are always empty, because the store deletes no series.
 func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
 	dir := filepath.Join(s.opts.Dir, name)
 	if _, _, err := tombstones.ReadTombstones(dir); err != nil && !ours(err) {
@@ -117,7 +115,7 @@ func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
 	l := Loss{Kind: "block", Reason: reason}
 	m, err := readMeta(dir)
 	if err != nil {
-		// Written when its name says, it holds what is older.
+		// Its name holds the time of writing, so all data is older.
 		if t, ok := ulidTime(name); ok {
 			l.To = t
 		}
@@ -129,9 +127,8 @@ func (s *Store) setAsideBlock(name, reason string) (stays bool, err error) {
 	return false, s.setAside(dir, l)
 }
 
-// checkBlocks puts the blocks into the quarantine that cannot be opened, and those with
-// damage that the database does not see when it opens them. They are looked at before
-// that, because a database that fails to open leaves files open.
+// checkBlocks puts into the quarantine the blocks that cannot be opened, and those with damage that the database
+// overlooks when it opens them. It runs before opening, because a database that fails to open leaves files open.
 func (s *Store) checkBlocks() error {
 	for _, name := range s.blockFolders() {
 		err := checkBlock(filepath.Join(s.opts.Dir, name))
@@ -141,7 +138,7 @@ func (s *Store) checkBlocks() error {
 			continue
 		}
 		aside, err := s.setAsideBlock(name, err.Error())
-		if err == nil && aside { // only its tombstones were damaged, or that is not all
+		if err == nil && aside { // only its tombstones were damaged, or there is more damage
 			if err = checkBlock(filepath.Join(s.opts.Dir, name)); err != nil {
 				_, err = s.setAsideBlock(name, err.Error())
 			}
@@ -153,9 +150,9 @@ func (s *Store) checkBlocks() error {
 	return nil
 }
 
-// checkBlock opens a block and closes it. It also finds a description that cannot be
-// read, which the database ignores although later compactions fail on it, and a missing
-// file of chunks, for which it would read the next one.
+// checkBlock opens a block and closes it. It also finds an unreadable description, which the database ignores
+// although later compactions fail on it, and a missing file of chunks, instead of which the database would read the
+// next one.
 func checkBlock(dir string) (err error) {
 	defer recovered("open block", &err)
 	if _, err := readMeta(dir); err != nil {
@@ -196,7 +193,7 @@ func (s *Store) blockFolders() (out []string) {
 	return out
 }
 
-// readMeta reads what a block says of itself.
+// readMeta reads a block's description of itself.
 func readMeta(dir string) (m tsdb.BlockMeta, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, "meta.json"))
 	if err != nil {
@@ -211,7 +208,7 @@ func readMeta(dir string) (m tsdb.BlockMeta, err error) {
 	return m, nil
 }
 
-// lastBlockEnd is where the blocks end and the log begins; zero without blocks.
+// lastBlockEnd returns the time at which the blocks end and the log begins; zero without blocks.
 func (s *Store) lastBlockEnd() (end time.Time) {
 	for _, name := range s.blockFolders() {
 		if m, err := readMeta(filepath.Join(s.opts.Dir, name)); err == nil && time.UnixMilli(m.MaxTime).After(end) {
@@ -229,11 +226,11 @@ func exists(path string) bool {
 // headName is the folder of the chunks of the head.
 const headName = "chunks_head"
 
-// keepLinks holds the files of the head's chunks by a second name while the database
-// opens, which deletes the damaged ones.
+// keepLinks links the files of the head's chunks under a second name while the database opens, because opening
+// deletes damaged ones.
 func keepLinks(dir string) string {
 	kept := filepath.Join(dir, quarantineName, ".head")
-	_ = os.RemoveAll(kept) // links that a crash has left
+	_ = os.RemoveAll(kept) // links left by a crash
 	files, _ := filepath.Glob(filepath.Join(dir, headName, "*"))
 	if len(files) == 0 {
 		return kept
@@ -247,7 +244,7 @@ func keepLinks(dir string) string {
 	return kept
 }
 
-// keepHeadChunks puts what the database deleted into the quarantine. The log had it too.
+// keepHeadChunks puts the files that the database deleted into the quarantine. The log has their data too.
 func (s *Store) keepHeadChunks(kept string) error {
 	files, _ := filepath.Glob(filepath.Join(kept, "*"))
 	gone := 0
@@ -270,8 +267,7 @@ func (s *Store) keepHeadChunks(kept string) error {
 	return s.setAside(whole, Loss{Part: headName, Kind: "head chunks", Reason: "their checksums do not match", Lost: nothing})
 }
 
-// ulidTime is the time in a ULID: its first ten characters are milliseconds in
-// Crockford's base 32.
+// ulidTime returns the time in a ULID: its first ten characters are milliseconds in Crockford's base 32.
 func ulidTime(name string) (time.Time, bool) {
 	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	var ms int64

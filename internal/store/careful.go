@@ -16,10 +16,9 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// A block is read through a view that checks each chunk's sum before a query sees it. A
-// damaged chunk or series is left out, and the query answers from the rest with a
-// warning; the block stays where it is. If the lists of series by label are damaged, the
-// whole block is left out: of a damaged list nobody knows which series it excludes.
+// A block is read through a view that checks each chunk's checksum before a query sees it. A damaged chunk or series
+// is left out, and the query answers from the rest with a warning; the block stays where it is. If the lists of
+// series by label are damaged, the whole block is left out, because a damaged list may lack any series.
 
 // blockQuerier opens a view of a block or of the head.
 func (s *Store) blockQuerier(b tsdb.BlockReader, mint, maxt int64) (storage.Querier, error) {
@@ -64,7 +63,7 @@ type view struct {
 
 func (v *view) id() string { return v.Meta().ULID.String() }
 
-// Index reads the block's index without what is damaged in it.
+// Index reads the block's index without its damaged parts.
 func (v *view) Index() (tsdb.IndexReader, error) {
 	r, err := v.BlockReader.Index()
 	return &carefulIndex{r, v}, err
@@ -83,7 +82,7 @@ func (v *view) begin(hints *storage.SelectHints) {
 	v.index, v.names = nil, hints != nil && hints.Func == "series"
 }
 
-// failed is the error on the lists of series since begin; it is recorded.
+// failed returns and records the error on the lists of series since begin.
 func (v *view) failed() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -95,7 +94,7 @@ func (v *view) failed() error {
 	return v.index
 }
 
-// warnings are what the querier left out.
+// warnings returns what the querier left out.
 func (v *view) warnings() (out annotations.Annotations) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,7 +114,7 @@ type carefulIndex struct {
 	v *view
 }
 
-// Series reads one series and leaves out those of its chunks whose sum does not match.
+// Series reads one series and leaves out its chunks with a wrong checksum.
 func (r *carefulIndex) Series(ref storage.SeriesRef, b *labels.ScratchBuilder, chks *[]chunks.Meta) error {
 	m := r.v.Meta()
 	err := r.IndexReader.Series(ref, b, chks)
@@ -152,7 +151,7 @@ func (v *view) lose(series uint64, err error, from, to time.Time) {
 	v.s.skip(v.id(), err, series, from, to)
 }
 
-// listed notes an error on the lists of series.
+// listed records an error on the lists of series.
 func (r *carefulIndex) listed(err error) {
 	if err != nil {
 		r.v.mu.Lock()
@@ -196,7 +195,7 @@ type carefulQuerier struct {
 	v *view
 }
 
-// Select answers without what is damaged.
+// Select answers without the damaged parts.
 func (q *carefulQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	q.v.begin(hints)
 	set := q.Querier.Select(ctx, sorted, hints, ms...)
@@ -221,7 +220,7 @@ type carefulSet struct {
 	v *view
 }
 
-// Warnings are those of the data, and what was left out.
+// Warnings returns those of the data, and what was left out.
 func (s *carefulSet) Warnings() annotations.Annotations {
 	out := s.v.warnings()
 	out.Merge(s.SeriesSet.Warnings())
@@ -233,7 +232,7 @@ type carefulChunkQuerier struct {
 	v *view
 }
 
-// Select answers without what is damaged.
+// Select answers without the damaged parts.
 func (q *carefulChunkQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.ChunkSeriesSet {
 	q.v.begin(hints)
 	set := q.ChunkQuerier.Select(ctx, sorted, hints, ms...)
@@ -248,22 +247,22 @@ type carefulChunkSet struct {
 	v *view
 }
 
-// Warnings are those of the data, and what was left out.
+// Warnings returns those of the data, and what was left out.
 func (s *carefulChunkSet) Warnings() annotations.Annotations {
 	out := s.v.warnings()
 	out.Merge(s.ChunkSeriesSet.Warnings())
 	return out
 }
 
-// skipped is what queries left out of a block.
+// skipped is the part of a block that queries left out.
 type skipped struct {
 	series   map[uint64]bool
 	all      bool
 	from, to time.Time
 }
 
-// skip records that a block has a damaged part, which queries leave out: a series
-// between two times, or with the reference 0 all of them.
+// skip records that a block has a damaged part, which queries leave out: a series between two times, or all series if
+// the reference is 0.
 func (s *Store) skip(block string, err error, series uint64, from, to time.Time) {
 	have := s.skips.Lock()
 	k := (*have)[block]

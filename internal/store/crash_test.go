@@ -25,14 +25,13 @@ import (
 	"github.com/teescope/teescope/internal/store"
 )
 
-// A child process, this test binary again, appends round after round and says
-// on its output which were acknowledged; the test fills its disk, kills it and
-// looks for every acknowledged round.
+// A child process, this test binary again, appends round after round and prints the acknowledged ones. The test fills
+// its disk, kills it and looks for every acknowledged round.
 
 var round = &metric.Desc{Name: "test_round", Kind: metric.Gauge, Labels: []string{"series"}, Help: "Number of the round."}
 
-// width is how many series a round has: enough that its record in the log
-// spans pages, since it is between two pages that the stock log tears.
+// width is the number of series in a round: enough that its record in the log spans pages, because the stock log
+// tears between two pages.
 const width = 2_000
 
 func roundSamples(i int) []metric.Sample {
@@ -86,7 +85,7 @@ func appendForEver() int {
 			continue
 		}
 		fmt.Println("ack", i, int(collect(s)["teescope_store_wal_errors_total"]))
-		time.Sleep(5 * time.Millisecond) // so that there are not too many rounds to look for
+		time.Sleep(5 * time.Millisecond) // keeps the number of rounds to look for small
 	}
 }
 
@@ -163,7 +162,7 @@ func (a *appending) counts() (acked, refused, walErrors int) {
 	return len(a.acked), a.refused, a.walErrors
 }
 
-// kill -9, and what was acknowledged until then.
+// kill kills the child (-9) and returns the rounds acknowledged until then.
 func (a *appending) kill() []int {
 	_ = a.cmd.Process.Kill()
 	<-a.done
@@ -177,7 +176,7 @@ func checkAcknowledged(t *testing.T, dir string, acked []int) {
 	srv := httptest.NewServer(open(t, crashOptions(dir)).Handler())
 	defer srv.Close()
 	found := map[int]bool{}
-	const steps = 400 // a query may hold only so many samples
+	const steps = 400 // a query may hold only a limited number of samples
 	for from := 0; from <= acked[len(acked)-1]; from += steps {
 		expr := fmt.Sprintf(`count(floor(test_round) == time() - %d) == %d`, base.Unix(), width)
 		var d struct{ Result []struct{ Values [][2]any } }
@@ -221,7 +220,7 @@ func TestKill(t *testing.T) {
 	checkAcknowledged(t, dir, acked)
 }
 
-// smallDisk mounts a file system of its own.
+// smallDisk mounts a separate small file system.
 func smallDisk(t *testing.T, kind string, mib int) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -268,9 +267,8 @@ func fill(t *testing.T, name string) {
 	}
 }
 
-// TestFullDisk fills the disk under a running store, frees it, lets the store
-// go on, kills it and starts it again. With MinFree the store refuses before
-// the disk is full; without, it meets failed writes and torn records.
+// TestFullDisk fills the disk under a running store, frees it, lets the store continue, kills it and restarts it.
+// With MinFree the store refuses before the disk is full; without, it meets failed writes and torn records.
 func TestFullDisk(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "ext4"} {
 		for _, tt := range []struct {
@@ -295,7 +293,7 @@ func TestFullDisk(t *testing.T) {
 				count("rounds are stored", func(acked, _, _ int) bool { return acked >= 20 })
 				for range 3 {
 					_, refused0, _ := a.counts()
-					// The reserve lets the store go on for a while, so fill again.
+					// The reserve lets the store continue for a while, so fill again.
 					count("rounds are refused", func(_, refused, _ int) bool { fill(t, filler+strconv.Itoa(rand.Int())); return refused > refused0+5 })
 					acked0, _, _ := a.counts()
 					fillers, err := filepath.Glob(filler + "*")
@@ -400,8 +398,8 @@ func present(t *testing.T, s *store.Store, i int) bool {
 	return len(p) == 1
 }
 
-// TestDamagedLog: what a damaged segment held from there on is not answered, and
-// that is said; later segments are.
+// TestDamagedLog: the data of a damaged segment from the damage on is missing from answers, which say so; later
+// segments are answered.
 func TestDamagedLog(t *testing.T) {
 	o := options(t)
 	for i := range 3 {
@@ -442,7 +440,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestDamagedHeadChunks: the log has it all.
+// TestDamagedHeadChunks: the log has all the data.
 func TestDamagedHeadChunks(t *testing.T) {
 	o := options(t)
 	session(t, o, 0, 400)
@@ -463,8 +461,7 @@ func TestDamagedHeadChunks(t *testing.T) {
 	}
 }
 
-// TestDamagedLogWhileRunning: the log can no longer be shortened, and nothing
-// is lost when the store notices.
+// TestDamagedLogWhileRunning: the log can no longer be shortened, and nothing is lost when the store notices.
 func TestDamagedLogWhileRunning(t *testing.T) {
 	o := options(t)
 	step := func(i int) time.Time { return base.Add(time.Duration(i) * time.Minute) }

@@ -21,9 +21,8 @@ import (
 	"github.com/teescope/teescope/internal/store"
 )
 
-// The data folder that is damaged: nine sessions of 80 rounds, 30 s apart, leave two
-// blocks, a checkpoint, several segments of the log and files of head chunks. Three
-// series are there always, and one begins in each session.
+// The data folder to be damaged: nine sessions of 80 rounds, 30 s apart, leave two blocks, a checkpoint, several
+// segments of the log and files of head chunks. Three series are always there, and one begins in each session.
 
 const (
 	sessions  = 9
@@ -33,7 +32,7 @@ const (
 
 func stepTime(i int) time.Time { return base.Add(time.Duration(i) * 30 * time.Second) }
 
-// worth is the value of a series in a round: that of no other.
+// worth returns the value of a series in a round, which is unique.
 func worth(series string, i int) float64 {
 	n := 0
 	for _, c := range series {
@@ -115,7 +114,7 @@ func segments(t testing.TB, dir string) []string {
 	})
 }
 
-// found are the rounds of each series that a store answers; a wrong value is an error.
+// found returns the rounds of each series that a store answers; a wrong value is an error.
 func found(t testing.TB, s *store.Store, rounds int) map[string]map[int]bool {
 	t.Helper()
 	out := map[string]map[int]bool{}
@@ -140,7 +139,7 @@ func found(t testing.TB, s *store.Store, rounds int) map[string]map[int]bool {
 	return out
 }
 
-// damages are what is done to a copy of the folder.
+// damages are the kinds of damage done to a copy of the folder.
 func damages() []damageCase {
 	truncate := func(pattern string, which int, size func(int64) int64) func(testing.TB, string) {
 		return func(t testing.TB, dir string) {
@@ -256,9 +255,9 @@ func damages() []damageCase {
 type damageCase struct {
 	name string
 	do   func(testing.TB, string)
-	// mayMiss are the rounds of which samples may be missing; of all others none is.
+	// mayMiss are the rounds of which samples may be missing; no other round may miss any.
 	mayMiss [2]int
-	// kind is what is moved away or skipped; "?" where nothing needs to be.
+	// kind is the part that is moved away or skipped; "?" if none needs to be.
 	kind string
 }
 
@@ -277,8 +276,8 @@ func pick(t testing.TB, dir, pattern string, which int) string {
 	return all[which]
 }
 
-// TestDamagedFolder: the store opens whatever is damaged, answers right values from
-// the rest, says what is lost, and goes on recording, also after the next start.
+// TestDamagedFolder: for any damage, the store opens, answers correct values from the rest, reports the loss, and
+// continues recording, also after the next start.
 func TestDamagedFolder(t *testing.T) {
 	sound := soundFolder(t)
 	for _, c := range damages() {
@@ -301,7 +300,7 @@ func TestDamagedFolder(t *testing.T) {
 			}
 			checkFound(t, c, found(t, s, allRounds), allRounds)
 			checkLoss(t, c, s, dir, log.String())
-			// Nothing is deleted, but for a last record that was not written to its end.
+			// Nothing is deleted, except an incomplete last record.
 			if gone := before - sizes(t, dir); gone > 100 {
 				t.Errorf("%d bytes of %d are gone", gone, before)
 			}
@@ -354,7 +353,7 @@ func sizes(t testing.TB, dir string) (n int64) {
 	return n
 }
 
-// checkFound: nothing is missing but what may be.
+// checkFound: only samples that may be missing are missing.
 func checkFound(t *testing.T, c damageCase, got map[string]map[int]bool, rounds int) {
 	t.Helper()
 	missing, first, last := 0, math.MaxInt, 0
@@ -381,8 +380,8 @@ func checkFound(t *testing.T, c damageCase, got map[string]map[int]bool, rounds 
 	}
 }
 
-// checkLoss: the damaged part is in the quarantine with the reason, or skipped; the log,
-// a metric, and the answers say so.
+// checkLoss: the damaged part is in the quarantine with the reason, or skipped; the log, a metric, and the answers
+// report it.
 func checkLoss(t *testing.T, c damageCase, s *store.Store, dir, log string) {
 	t.Helper()
 	if c.kind == "?" {
@@ -428,7 +427,7 @@ func checkLoss(t *testing.T, c damageCase, s *store.Store, dir, log string) {
 		return
 	}
 	from, to := c.mayMiss[0], c.mayMiss[1]-1
-	for i := from; i <= to; i++ { // what is missing is within what is said
+	for i := from; i <= to; i++ { // everything missing lies within the reported loss
 		if loss.From.After(stepTime(i)) || !loss.To.IsZero() && loss.To.Before(stepTime(i)) {
 			continue
 		}
@@ -440,7 +439,7 @@ func checkLoss(t *testing.T, c damageCase, s *store.Store, dir, log string) {
 	}
 }
 
-// warnings are those of a call of the API, which must succeed.
+// warnings returns those of a call of the API, which must succeed.
 func warnings(t testing.TB, s *store.Store, path string) string {
 	t.Helper()
 	srv := httptest.NewServer(s.Handler())

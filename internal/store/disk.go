@@ -20,8 +20,7 @@ const lockName = "lock"
 // ErrLocked means that another process has the store open.
 var ErrLocked = errors.New("in use by another process")
 
-// takeLock makes dir, checks that it is writable and locks it. unclean says that the
-// last owner did not close it.
+// takeLock makes dir, checks that it is writable and locks it. unclean reports that the last owner did not close it.
 func takeLock(dir string) (lock *os.File, unclean bool, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, false, fmt.Errorf("make data directory: %w: choose one that this user may write", err)
@@ -55,8 +54,7 @@ func takeLock(dir string) (lock *os.File, unclean bool, err error) {
 }
 
 func writeLock(f *os.File, text string) error {
-	// A file that is truncated and rewritten may need a block that a full disk no
-	// longer has, so the text is overwritten in place.
+	// A full disk may lack the block for a truncated and rewritten file, so the text is overwritten in place.
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return err
 	}
@@ -96,7 +94,7 @@ func (r reserve) make(leave int64) error {
 		return err
 	}
 	err = unix.Fallocate(int(f.Fd()), 0, 0, r.size)
-	if errors.Is(err, unix.EOPNOTSUPP) { // network file systems: hold none rather than write zeros
+	if errors.Is(err, unix.EOPNOTSUPP) { // network file systems: have no reserve rather than write zeros
 		err = nil
 	}
 	if err = errors.Join(err, f.Close()); err != nil {

@@ -17,7 +17,7 @@
 // prevents that:
 //
 //   - A record longer than a page (32 KiB) is written page by page. If a write
-//     fails halfway, the next record is put behind the torn one and
+//     fails halfway, the next record is written after the torn one and
 //     acknowledged; the next start cuts the log at the tear and drops it. A new
 //     series whose record failed is never logged again, so its later
 //     samples belong to no known series.
@@ -26,20 +26,20 @@
 //   - Head chunks are written by a goroutine that panics when the disk is full.
 //
 // Here every writer goes through one door. It refuses samples while less than
-// Options.MinFree is left; at the first failed write it closes for all of them,
-// so that nothing can be acknowledged behind a tear; then a preallocated
-// reserve is given back to the disk, the log is cut in place at its last whole
-// record, which needs no space, and the database is opened again. Samples
-// refused during that time are counted in teescope_store_lost_samples_total. Head
-// chunks are written only while the disk has space.
+// Options.MinFree is left. At the first failed write it closes for all writers, so
+// nothing can be acknowledged after a tear. Then a preallocated reserve is given back to
+// the disk, the log is cut in place at its last whole record, which needs no space, and
+// the database is reopened. Samples refused during that time are counted in
+// teescope_store_lost_samples_total. Head chunks are written only while the disk has
+// space.
 //
 // # Damaged data
 //
-// Only a folder that cannot be written, or is in use, keeps the store from opening.
-// Before the database opens, its parts are looked at: a block that cannot be opened is
-// moved to the folder quarantine, and of a log with a hole all that can be read is
-// written to a block and the log begins anew. The log is never continued behind a hole:
-// with the names of series lost, new series could get their references, and so their
-// samples. Damaged chunks of a block are found by their checksum when a query reads
-// them; they are left out, with a warning. [Store.Losses] lists all this.
+// The store fails to open only if its folder cannot be written or is in use. Its parts
+// are checked before the database opens. A block that cannot be opened is moved to the
+// folder quarantine. Of a log with a hole, everything readable is written to a block, and
+// the log begins anew. The log is never continued after a hole: new series could get the
+// references of series whose names are lost, and so their samples. Damaged chunks of a
+// block are found by their checksum when a query reads them; they are left out, with a
+// warning. [Store.Losses] lists all this.
 package store

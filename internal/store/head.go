@@ -20,7 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 )
 
-// The reasons why samples are refused.
+// The reasons for refusing samples.
 var (
 	errNoSpace = errors.New("disk is nearly full")
 	errTorn    = errors.New("log is being repaired after a failed write")
@@ -33,16 +33,16 @@ type database struct {
 	*tsdb.DB
 	reg    *prometheus.Registry
 	leases locked.Value[leases]
-	idle   chan struct{} // closed when retired and the last lease is returned
+	idle   chan struct{} // closed once retired and the last lease is returned
 }
 
-// leases are those of a database.
+// leases counts the leases of a database.
 type leases struct {
 	open    int
 	retired bool // no more are given
 }
 
-// lease keeps the database open until the matching unlease; false: too late.
+// lease keeps the database open until the matching unlease; false if it is already retired.
 func (d *database) lease() bool {
 	l := d.leases.Lock()
 	defer d.leases.Unlock()
@@ -73,8 +73,8 @@ func (d *database) retire() {
 	<-d.idle
 }
 
-// openDatabase replays the log. It panics in a goroutine of its own when the
-// disk fills up meanwhile, so the caller makes sure that there is room.
+// openDatabase replays the log. It panics in its own goroutine if the disk fills up during the replay, so the caller
+// must ensure that there is space.
 func openDatabase(o Options) (_ *database, err error) {
 	defer recovered("open database", &err)
 	to := tsdb.DefaultOptions()
@@ -87,8 +87,7 @@ func openDatabase(o Options) (_ *database, err error) {
 	to.WALCompression = compression.Snappy
 	to.StripeSize = stripes
 	to.HeadChunksWriteBufferSize = headWriteBuffer
-	// The stock loop writes head chunks and panics when it cannot; keepUp does
-	// it instead, and looks first.
+	// The stock loop panics when it cannot write head chunks; keepUp writes them instead and checks the space first.
 	to.BlockReloadInterval = math.MaxInt64
 	to.BlockQuerierFunc, to.BlockChunkQuerierFunc = o.blockQuerier, o.blockChunkQuerier
 	if o.chunkFile > 0 {
@@ -113,8 +112,8 @@ const (
 	headWriteBuffer = 256 << 10
 )
 
-// close closes the database; on a full disk the stock code panics while it
-// writes the last head chunks, which the log holds too.
+// close closes the database. On a full disk the stock code panics while it writes the last head chunks, which the log
+// holds too.
 func (d *database) close() (err error) {
 	defer recovered("close database", &err)
 	return d.Close()
@@ -128,7 +127,7 @@ func (d *database) writeHeadChunks() (err error) {
 	return nil
 }
 
-// cutHead writes all of memory from a time on to a block, so that the log is not needed.
+// cutHead writes all of memory from a time on to a block, so the log is no longer needed.
 func (d *database) cutHead(from int64) (err error) {
 	defer recovered("cut head", &err)
 	h := d.Head()
@@ -138,7 +137,7 @@ func (d *database) cutHead(from int64) (err error) {
 	}
 	err = d.CompactHead(tsdb.NewRangeHead(h, mint, maxt))
 	for _, b := range d.Blocks() {
-		if b.MaxTime() > maxt { // written; what failed is shortening the log
+		if b.MaxTime() > maxt { // written; only shortening the log failed
 			return nil
 		}
 	}
@@ -151,8 +150,7 @@ func recovered(doing string, err *error) {
 	}
 }
 
-// door is what the engine, the API, the rules and the scrapes see of the
-// database: it leases the one that is open.
+// door is the database as the engine, the API, the rules and the scrapes see it: it leases the one that is open.
 type door struct{ s *Store }
 
 var (
@@ -189,7 +187,7 @@ func (d door) ChunkQuerier(mint, maxt int64) (storage.ChunkQuerier, error) {
 	return &leasedChunkQuerier{ChunkQuerier: q, end: sync.OnceFunc(db.unlease)}, nil
 }
 
-// ExemplarQuerier answers that there are none; exemplars are not stored.
+// ExemplarQuerier returns no exemplars; they are not stored.
 func (d door) ExemplarQuerier(ctx context.Context) (storage.ExemplarQuerier, error) {
 	db, err := d.s.lease()
 	if err != nil {
@@ -228,7 +226,7 @@ func (d door) Appender(ctx context.Context) storage.Appender {
 	return &appender{Appender: db.Appender(ctx), s: d.s, db: db}
 }
 
-// appender commits through the store's door and counts what is lost there.
+// appender commits through the store's door and counts the samples lost there.
 type appender struct {
 	storage.Appender
 	s  *Store
@@ -262,7 +260,7 @@ func (a *appender) Rollback() error {
 	return a.s.rollback(a.db, a.Appender)
 }
 
-// refused is the appender of a store that takes no samples now: it counts them.
+// refused is the appender of a store that now accepts no samples: it counts them.
 type refused struct {
 	s   *Store
 	err error

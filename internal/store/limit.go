@@ -35,7 +35,7 @@ func (e *Engine) NewRangeQuery(ctx context.Context, q storage.Queryable, opts pr
 	return bounds{query, e.opts}, nil
 }
 
-// bounds is a query whose refusal names the limit.
+// bounds is a query whose error names the exceeded limit.
 type bounds struct {
 	promql.Query
 	opts EngineOptions

@@ -16,16 +16,15 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// The monitor's metrics about its sources, which Options.Sources maps metrics to.
+// The monitor's metrics about its sources. Options.Sources maps metrics to sources.
 const (
 	coverageSeries = "teescope_source_coverage_ratio"
 	errorSeries    = "teescope_source_standard_error_ratio"
 	blindSeries    = "teescope_source_blind"
 )
 
-// noted is a door whose answers report, as the API's warnings, what part of a metric
-// was not counted in the requested time, and what of that time was lost with a damaged
-// part of the store.
+// noted is a door whose answers carry the API's warnings: which part of a metric was not counted in the requested
+// time, and what of that time was lost with a damaged part of the store.
 type noted struct{ door }
 
 // Querier opens a view of a span of time in milliseconds.
@@ -43,28 +42,12 @@ type notedQuerier struct {
 	mint, maxt int64
 }
 
-// Select adds the notes to what it finds.
+// Select adds the notes to its result.
 func (q *notedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	set := q.Querier.Select(ctx, sorted, hints, ms...)
 	var notes annotations.Annotations
-	mint, maxt := q.mint, q.maxt
-	if hints != nil {
-		mint, maxt = hints.Start, hints.End
-	}
-	for _, l := range q.s.lossesIn(mint, maxt) {
-		if !l.Moved.IsZero() { // the block adds the others
-			notes.Add(l)
-		}
-	}
-	for _, m := range ms {
-		if m.Name != model.MetricNameLabel {
-			continue
-		}
-		for _, source := range q.s.sources(m) {
-			for _, n := range q.notes(ctx, source, hints, ms) {
-				notes.Add(n)
-			}
-		}
+	for _, n := range q.about(ctx, hints, ms, map[string]bool{}) {
+		notes.Add(n)
 	}
 	if len(notes) > 0 {
 		return &notedSet{set, notes}
@@ -120,7 +103,7 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 		}
 	}
 	if set.Err() != nil {
-		return nil // the query itself meets the same error
+		return nil // the query itself returns the same error
 	}
 	var out []error
 	for _, why := range slices.Sorted(maps.Keys(blind)) {
@@ -137,8 +120,8 @@ func (q *notedQuerier) notes(ctx context.Context, source string, hints *storage.
 	return out
 }
 
-// sources names the sources of the metrics that a name matcher selects. A recorded
-// series stands for the metrics from which it is computed.
+// sources names the sources of the metrics that a name matcher selects. A recorded series stands for the metrics from
+// which it is computed.
 func (s *Store) sources(m *labels.Matcher) []string {
 	found := map[string]bool{}
 	add := func(m *labels.Matcher) {
@@ -161,7 +144,7 @@ func (s *Store) sources(m *labels.Matcher) []string {
 		}
 		e, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
 		if err != nil {
-			continue // TestRules says so
+			continue // TestRules reports it
 		}
 		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 			if v, ok := n.(*parser.VectorSelector); ok {

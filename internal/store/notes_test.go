@@ -14,8 +14,8 @@ import (
 	"github.com/teescope/teescope/internal/store"
 )
 
-// TestNotes: an answer says what its sources did not count in the time asked
-// for, and says nothing of other sources, times and machines.
+// TestNotes: an answer reports what its sources did not count in the requested time, and nothing about other sources,
+// times and machines.
 func TestNotes(t *testing.T) {
 	coverage := &metric.Desc{Name: "teescope_source_coverage_ratio", Kind: metric.Gauge, Labels: []string{"source"}, Help: "Coverage."}
 	deviation := &metric.Desc{Name: "teescope_source_standard_error_ratio", Kind: metric.Gauge, Labels: []string{"source"}, Help: "Error."}

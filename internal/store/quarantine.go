@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quarantineName is the folder, in the data folder, that takes what is damaged. Next to
-// each part is NAME.txt, which says why it is there and what was lost. Nothing deletes
-// from it.
+// quarantineName is the folder, in the data folder, for damaged parts. Next to each part, NAME.txt states the reason
+// and what was lost. Nothing deletes from it.
 const quarantineName = "quarantine"
 
 // Loss is a part of the store that was damaged, and what queries no longer find.
@@ -25,13 +24,13 @@ type Loss struct {
 	Part   string // its name in the quarantine, or the block that holds it
 	Kind   string // "block", "log", "head chunks", "tombstones"
 	Reason string
-	Lost   string    // what was lost, in words; "nothing" where the rest had it all
+	Lost   string    // what was lost, in words; "nothing" if the rest had it all
 	From   time.Time // the samples that may be missing are in [From, To]; zero: unknown
 	To     time.Time
 	Moved  time.Time // when it was put into the quarantine; zero: queries skip it where it is
 }
 
-// nothing is what was lost where another part of the store had it too.
+// nothing is the loss if another part of the store had the data too.
 const nothing = "nothing"
 
 // overlaps reports whether samples in [mint, maxt], in milliseconds, may be missing.
@@ -39,7 +38,7 @@ func (l Loss) overlaps(mint, maxt int64) bool {
 	return l.Lost != nothing && (l.To.IsZero() || l.To.UnixMilli() >= mint) && (l.From.IsZero() || l.From.UnixMilli() <= maxt)
 }
 
-// Error says what is damaged, as a warning of a query or as the trouble of the store.
+// Error describes the damage, as a warning of a query or as the trouble of the store.
 func (l Loss) Error() string {
 	if l.Moved.IsZero() {
 		return fmt.Sprintf("%s %s is damaged; answers leave out %s", l.Kind, l.Part, l.Lost)
@@ -47,7 +46,7 @@ func (l Loss) Error() string {
 	return fmt.Sprintf("%s %s was damaged and is in %s/ now; lost: %s", l.Kind, l.Part, quarantineName, l.Lost)
 }
 
-// The lines of a note.
+// noteKeys are the lines of a note.
 var noteKeys = []string{"kind", "reason", "lost", "from", "to", "moved"}
 
 func (l Loss) note(was string) string {
@@ -65,10 +64,9 @@ func (l Loss) note(was string) string {
 	return b.String()
 }
 
-// setAside moves a part of the data folder into the quarantine and says so: in a note,
-// in the log and as the store's trouble. The move itself needs next to no space; where
-// the disk has none, the reserve is given back first. If the part cannot be moved, it
-// stays where it is, and that is an error.
+// setAside moves a part of the data folder into the quarantine and reports it: in a note, in the log and as the
+// store's trouble. The move needs almost no space; on a full disk the reserve is given back first. It fails if the
+// part cannot be moved, which then stays where it is.
 func (s *Store) setAside(path string, l Loss) error {
 	to := filepath.Join(s.opts.Dir, quarantineName)
 	rel, err := filepath.Rel(s.opts.Dir, path)
@@ -77,7 +75,7 @@ func (s *Store) setAside(path string, l Loss) error {
 	}
 	l.Moved = time.Now().Truncate(time.Second)
 	l.Part = cmp.Or(l.Part, strings.ReplaceAll(rel, string(filepath.Separator), "-"))
-	if len(filepath.Base(path)) != ulidLength { // names of which there will be others
+	if len(filepath.Base(path)) != ulidLength { // names that will be used again
 		l.Part += l.Moved.UTC().Format("-20060102T150405")
 	}
 	for i := 2; ; i++ {
@@ -137,20 +135,20 @@ func (s *Store) lose(l Loss) {
 	}
 }
 
-// Losses are the damaged parts: those in the quarantine, also of earlier starts, and
-// those that queries met since the start.
+// Losses returns the damaged parts: those in the quarantine, also of earlier starts, and those that queries met since
+// the start.
 func (s *Store) Losses() []Loss {
 	defer s.losses.Unlock()
 	return slices.Clone(*s.losses.Lock())
 }
 
-// lossesIn are those that may concern [mint, maxt], in milliseconds.
+// lossesIn returns those that may concern [mint, maxt], in milliseconds.
 func (s *Store) lossesIn(mint, maxt int64) []Loss {
 	return slices.DeleteFunc(s.Losses(), func(l Loss) bool { return !l.overlaps(mint, maxt) })
 }
 
-// readQuarantine updates the losses from the folder: what an earlier start put there,
-// and what the user has deleted since.
+// readQuarantine updates the losses from the folder: parts from earlier starts, and parts that the user has deleted
+// since.
 func (s *Store) readQuarantine() {
 	found := quarantined(filepath.Join(s.opts.Dir, quarantineName))
 	defer s.losses.Unlock()
@@ -188,7 +186,7 @@ func quarantined(dir string) (out []Loss) {
 	return out
 }
 
-// read takes what a note says.
+// read parses a note.
 func (l *Loss) read(lines *bufio.Scanner) {
 	for lines.Scan() {
 		key, v, ok := strings.Cut(lines.Text(), ": ")

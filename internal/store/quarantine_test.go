@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/store"
 )
 
-// TestDamagedOnFullDisk: where the disk has no space to put damage away, nothing of the
-// data changes; once there is space, the store opens with what can be read.
+// TestDamagedOnFullDisk: if the disk has no space for moving damaged parts away, no data changes; once there is
+// space, the store opens with everything readable.
 func TestDamagedOnFullDisk(t *testing.T) {
 	disk := smallDisk(t, "tmpfs", 24)
 	dir := filepath.Join(disk, "data")
@@ -38,7 +38,7 @@ func TestDamagedOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestQuarantineEnds: the damage of earlier starts is said until its part is deleted.
+// TestQuarantineEnds: the damage of earlier starts is reported until its part is deleted.
 func TestQuarantineEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	must(t, os.CopyFS(dir, os.DirFS(soundFolder(t))))

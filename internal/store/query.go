@@ -55,14 +55,13 @@ func NewEngine(o EngineOptions, reg prometheus.Registerer, log *slog.Logger) *En
 	return &Engine{promql.NewEngine(opts), o}
 }
 
-// queue lets only as many queries run as it has room for.
+// queue limits the number of queries that run at once.
 type queue chan struct{}
 
 func (q queue) GetMaxConcurrent() int { return cap(q) }
 
-// Insert waits for room. Callers of the engine distinguish its errors: the API answers
-// "timeout" instead of blaming the query, and a rule that is aborted when the monitor
-// stops has not failed.
+// Insert waits for a place. Callers of the engine distinguish its errors: the API answers "timeout" instead of
+// blaming the query, and a rule that is aborted when the monitor stops has not failed.
 func (q queue) Insert(ctx context.Context, _ string) (int, error) {
 	select {
 	case q <- struct{}{}:
@@ -82,8 +81,7 @@ func (q queue) Close() error { return nil }
 // subqueryStep is the default step of subqueries.
 const subqueryStep = 15 * time.Second
 
-// CheckExpr returns what is wrong with a PromQL expression to be drawn, nil if nothing
-// is: a range vector or a string cannot be drawn.
+// CheckExpr returns why a PromQL expression cannot be drawn, nil if it can: a range vector or a string cannot.
 func CheckExpr(expr string) error {
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {
@@ -95,10 +93,9 @@ func CheckExpr(expr string) error {
 	return nil
 }
 
-// Eval evaluates expr at a point in time and returns a vector's elements, or a scalar
-// as one point without labels. Elements that are not a number (0/0, a quantile of
-// nothing) are left out: they are absent values. A range vector or a string is an
-// error, as is anything that PromQL refuses.
+// Eval evaluates expr at a point in time and returns a vector's elements, or a scalar as one point without labels.
+// Elements that are not a number (0/0, a quantile of nothing) are absent values and left out. It fails for a range
+// vector, a string, and anything that PromQL refuses.
 func Eval(ctx context.Context, e promql.QueryEngine, q storage.Queryable, expr string, at time.Time) ([]metric.Point, error) {
 	query, err := e.NewInstantQuery(ctx, q, nil, expr, at)
 	if err != nil {

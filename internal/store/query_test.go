@@ -28,8 +28,8 @@ func (s stuck) Querier(_, _ int64) (storage.Querier, error) {
 	return storage.NoopQuerier(), nil
 }
 
-// TestQueryWaits: a query that finds no room says that it waited, in the words
-// by which the API and the rules tell this from a query that is wrong.
+// TestQueryWaits: a query that finds no place reports that it waited, in the words by which the API and the rules
+// distinguish this from an invalid query.
 func TestQueryWaits(t *testing.T) {
 	o := store.DefaultEngineOptions()
 	o.Concurrent = 1
@@ -58,8 +58,7 @@ func TestQueryWaits(t *testing.T) {
 	}
 }
 
-// TestCallsHaveRoomOfTheirOwn: calls over HTTP and the monitor's own queries do
-// not wait for each other.
+// TestCallsHaveRoomOfTheirOwn: calls over HTTP and the monitor's own queries do not wait for each other.
 func TestCallsHaveRoomOfTheirOwn(t *testing.T) {
 	o := options(t)
 	o.Query.Concurrent = 1
@@ -95,7 +94,7 @@ func TestQueryNamesItsLimit(t *testing.T) {
 		samples = append(samples, metric.Sample{Desc: d, Labels: []string{strconv.Itoa(i)}, Value: 1})
 	}
 	must(t, db.Append(now, samples))
-	// Each of 1,000 series at 10,000 moments, to which its one sample reaches.
+	// Each of 1,000 series has one sample, which is valid at 10,000 moments.
 	const want = "the limit is 2000000 at once; ask for fewer series, less time or a longer step"
 	step := 20 * time.Millisecond
 	if _, err := db.QueryRange(t.Context(), "tee_test_total", now, now.Add(10_000*step), step); err == nil || !strings.Contains(err.Error(), want) {
@@ -113,7 +112,7 @@ func TestQueryNamesItsLimit(t *testing.T) {
 	}
 }
 
-// TestCheckExpr: what cannot be drawn is refused before it is kept.
+// TestCheckExpr: an expression that cannot be drawn is refused before it is stored.
 func TestCheckExpr(t *testing.T) {
 	for expr, want := range map[string]string{"rate(x[5m])": "", "1 + 1": "", "sum(": "unclosed", "x[5m]": "gives a range vector", `"text"`: "gives a string"} {
 		if err := store.CheckExpr(expr); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -10,9 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// Reads returns, in order, the names of the metrics that an expression needs: those
-// that it names, except those whose absence it queries. An expression that PromQL
-// refuses, or whose result is not an instant vector, is an error.
+// Reads returns, in order, the metrics that an expression needs: those that it names, except those whose absence it
+// queries. It fails if PromQL refuses the expression, or if its result is not an instant vector.
 func Reads(expr string) ([]string, error) {
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
 	if err != nil {

@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stale is how long pages read by a query or the replay stay mapped at least: the
-// interval of giving the mappings back.
+// stale is the shortest time for which pages read by a query or the replay stay mapped: the interval of releasing
+// them.
 const stale = time.Minute
 
-// giveBack regularly releases, until ctx ends, the memory of the files that the
-// database maps: a query over a day touches tens of megabytes that the next ones do not
-// need. They stay in the kernel's cache, so touching them again costs a page fault but
-// no read.
+// giveBack regularly releases, until ctx ends, the memory of the files that the database maps: a query over a day
+// touches tens of megabytes that the next ones do not need. The pages stay in the kernel's cache, so touching them
+// again costs a page fault but no read.
 func (s *Store) giveBack(ctx context.Context) {
 	dir, err := filepath.Abs(s.opts.Dir)
 	if err == nil {
@@ -45,8 +44,8 @@ func (s *Store) giveBack(ctx context.Context) {
 	}
 }
 
-// forget releases once. No mapping may be removed at that time, because another could
-// take its place: compaction waits, and so does the cut of the head.
+// forget releases once. No mapping may be removed during that, because another could take its place: compaction
+// waits, and so does the cut of the head.
 func (s *Store) forget(db *database, dir string) {
 	db.DisableCompactions()
 	defer db.EnableCompactions()
@@ -58,8 +57,8 @@ func (s *Store) forget(db *database, dir string) {
 	}
 	defer f.Close()
 	for _, m := range sharedMappings(f, dir) {
-		// MADV_DONTNEED loses nothing of a shared mapping (madvise(2)); if the kernel
-		// refuses it, the pages stay until it needs them.
+		// MADV_DONTNEED loses nothing of a shared mapping (madvise(2)). If the kernel refuses, the pages stay until
+		// it needs them.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
 	}
 }
@@ -67,8 +66,7 @@ func (s *Store) forget(db *database, dir string) {
 // mapping is a range of addresses.
 type mapping struct{ start, end uintptr }
 
-// sharedMappings are the mappings of files below a folder that are read-only and shared
-// with the file, from /proc/PID/maps (proc(5)).
+// sharedMappings returns the read-only shared mappings of files below a folder, from /proc/PID/maps (proc(5)).
 func sharedMappings(maps io.Reader, dir string) (out []mapping) {
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {

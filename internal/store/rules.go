@@ -81,8 +81,8 @@ func (builtIn) Load(string, bool, model.ValidationScheme) (*rulefmt.RuleGroups, 
 
 func (b builtIn) Parse(query string) (parser.Expr, error) { return b.ParseExpr(query) }
 
-// seldom lets one record in seldomEvery of each message through: when the disk is full,
-// Prometheus logs each series of each rule.
+// seldom passes one record in seldomEvery of each message: when the disk is full, Prometheus logs each series of each
+// rule.
 type seldom struct {
 	slog.Handler
 	said *said
@@ -111,12 +111,12 @@ func (h seldom) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs shares count with the handler that it derives from.
+// WithAttrs shares the count with the handler that it derives from.
 func (h seldom) WithAttrs(a []slog.Attr) slog.Handler {
 	return seldom{h.Handler.WithAttrs(a), h.said}
 }
 
-// WithGroup shares count with the handler that it derives from.
+// WithGroup shares the count with the handler that it derives from.
 func (h seldom) WithGroup(name string) slog.Handler {
 	return seldom{h.Handler.WithGroup(name), h.said}
 }

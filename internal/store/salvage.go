@@ -14,9 +14,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/wlog"
 )
 
-// checkLog makes the log one that the database replays. A record that was not written to
-// its end is cut off. Of a log with a hole, all that can be read becomes a block, and
-// the log begins anew: were it written on, new series could get the references of those
+// checkLog makes the log replayable. It cuts off an incomplete last record. Of a log with a hole, it writes
+// everything readable to a block, and the log begins anew: otherwise new series could get the references of series
 // whose names are lost, and with them their samples.
 func (s *Store) checkLog() error {
 	wal, head := filepath.Join(s.opts.Dir, "wal"), filepath.Join(s.opts.Dir, headName)
@@ -50,7 +49,7 @@ func (s *Store) checkLog() error {
 		loss.Kind = "head chunks"
 		return s.setAside(head, loss)
 	}
-	// The chunks go before the log: they must never meet the names of another log.
+	// The chunks go before the log: they must never be combined with the names of another log.
 	if inside := filepath.Join(wal, headName); exists(head) {
 		err := os.Rename(head, inside)
 		if errors.Is(err, fs.ErrExist) { // a crash has left others there
@@ -65,20 +64,18 @@ func (s *Store) checkLog() error {
 	return s.setAside(wal, loss)
 }
 
-// salvaged is what a salvage found no name for.
+// salvaged counts what a salvage found no name for.
 type salvaged struct {
 	err     error // nothing could be read
 	series  int   // references without a name
 	samples int   // their samples
 }
 
-// chunkFile is the size of the files of chunks of a salvaged block: the usual 512 MiB may
-// be more than the disk has.
+// chunkFile is the size of a salvaged block's files of chunks: the usual 512 MiB may be more than the disk has.
 const chunkFile = 8 << 20
 
-// salvage reads what is left of a log in a folder of its own, where its files have
-// second names, and writes it to a block. Until that block is complete nothing of the
-// data folder is changed.
+// salvage reads the rest of a log in a separate folder of second names, and writes it to a block. The data folder is
+// unchanged until that block is complete.
 func (s *Store) salvage(l *logged, end time.Time) (out salvaged, err error) {
 	n, err := free(s.opts.Dir)
 	if err != nil {
@@ -95,7 +92,7 @@ func (s *Store) salvage(l *logged, end time.Time) (out salvaged, err error) {
 		}
 	}
 	stage := filepath.Join(s.opts.Dir, quarantineName, ".salvage")
-	if err := os.RemoveAll(stage); err != nil { // second names, which a crash has left
+	if err := os.RemoveAll(stage); err != nil { // second names left by a crash
 		return out, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
@@ -147,8 +144,8 @@ func (s *Store) salvage(l *logged, end time.Time) (out salvaged, err error) {
 	return out, syncFile(s.opts.Dir)
 }
 
-// restage makes a folder with all that can be read of a log, numbered from 0 in the order
-// of its samples: the checkpoint's records are like any others.
+// restage makes a folder with everything readable of a log, numbered from 0 in the order of its samples. The
+// checkpoint's records are treated like any others.
 func (l *logged) restage(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -165,7 +162,7 @@ func (l *logged) restage(dir string) error {
 	return nil
 }
 
-// inOrder are the segments in the order of their samples, which a wrong number is not.
+// inOrder returns the segments in the order of their samples. A wrong segment number does not affect it.
 func (l *logged) inOrder() []segment {
 	out := slices.Clone(l.segments)
 	var before int64
@@ -179,8 +176,8 @@ func (l *logged) inOrder() []segment {
 	return out
 }
 
-// link gives a file a second name, or copies its first bytes where size is not negative
-// or the file system has no links.
+// link gives a file a second name. It copies its first bytes instead if size is not negative or the file system has
+// no links.
 func link(from, to string, size int64) error {
 	if size < 0 && os.Link(from, to) == nil {
 		return nil
@@ -202,8 +199,8 @@ func link(from, to string, size int64) error {
 	return errors.Join(err, out.Close())
 }
 
-// loss says what is missing of a log with a hole: the times between the segments
-// around each, and, of series whose names were in one, everything later.
+// loss returns what is missing from a log with a hole: the times between the segments around each hole and, for
+// series whose names were in one, everything later.
 func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval time.Duration) Loss {
 	out := Loss{Kind: "log", Reason: strings.Join(l.broken, "; "), Lost: nothing}
 	var from, to int64
@@ -220,7 +217,7 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 			to = max(to, b)
 		}
 	}
-	var last int64 // what is known until here
+	var last int64 // what is known up to here
 	for _, g := range l.saved {
 		last = max(last, g.to)
 	}

@@ -44,7 +44,7 @@ func (c *ScrapeConfig) LongestInterval() (most time.Duration) {
 	return most
 }
 
-// Bounds for a target that sets none, so that a bad one cannot fill memory and disk.
+// The limits of a target that sets none, so a faulty one cannot fill memory and disk.
 const (
 	sampleLimit     = 50_000
 	targetLimit     = 6_000
@@ -55,11 +55,10 @@ const (
 	droppedLimit    = 100
 )
 
-// ParseScrape checks the part of a configuration file that Prometheus defines:
-// the keys global and scrape_configs, with static, file, HTTP and Kubernetes
-// discovery. Top-level keys named in own are the caller's and are passed over;
-// any other unknown key is an error that names line and key. Relative file
-// names in it are relative to dir. A target that sets no limits gets ours.
+// ParseScrape checks the part of a configuration file that Prometheus defines: the keys global and scrape_configs,
+// with static, file, HTTP and Kubernetes discovery. Top-level keys named in own are the caller's and are skipped; any
+// other unknown key is an error that names line and key. Relative file names are relative to dir. A target without
+// limits gets the defaults.
 func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) {
 	text, err := only(text, own)
 	if err != nil {
@@ -92,8 +91,7 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
-// only blanks the caller's own top-level keys, keeping line numbers, and
-// refuses those that are nobody's.
+// only blanks the caller's own top-level keys, keeping line numbers. It fails on unknown keys.
 func only(text []byte, own []string) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -126,7 +124,7 @@ func only(text []byte, own []string) ([]byte, error) {
 	return []byte(strings.Join(lines, "")), nil
 }
 
-// lineBreaks makes one of what the YAML package counts as a line break.
+// lineBreaks unifies what the YAML package counts as a line break.
 var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
 var unknownField = regexp.MustCompile(`field (\S+) (not found|already set) in type \S+`)
@@ -174,10 +172,10 @@ type scraper struct {
 	targets   locked.Value[scrapeTargets]
 }
 
-// scrapeTargets are the configured targets and how they are found.
+// scrapeTargets are the configured targets and their discovery.
 type scrapeTargets struct {
 	config   *config.Config
-	discover func() // begins the search, which then looks for news ten times a second, also when there are none
+	discover func() // starts discovery, which then polls ten times a second, even without changes
 }
 
 func newScraper(ctx context.Context, s *Store) (*scraper, error) {
@@ -207,7 +205,7 @@ func newScraper(ctx context.Context, s *Store) (*scraper, error) {
 }
 
 func (sc *scraper) close() {
-	sc.targets.Lock().discover = func() {} // nobody begins any more
+	sc.targets.Lock().discover = func() {} // nobody starts it after this
 	sc.targets.Unlock()
 	sc.stop()
 	sc.Stop()

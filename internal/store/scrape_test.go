@@ -72,7 +72,7 @@ func FuzzParseScrape(f *testing.F) {
 	})
 }
 
-// eventually waits for what another goroutine brings about.
+// eventually waits for the effect of another goroutine.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestSeldom: of the records with one message one is let through in a while, whatever
-// else they say, and others are not held up.
+// TestSeldom: one record per message passes in each interval, whatever its attributes, and other messages are not
+// delayed.
 func TestSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

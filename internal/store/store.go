@@ -28,6 +28,7 @@ type Store struct {
 	reserve reserve
 	reg     *prometheus.Registry // of what outlives a database: engine, scrapes, rules
 	engine  *Engine
+	pages   *Engine // of the API and of pages: their slow calls never delay rules
 	scrape  *scraper
 	rules   *recorder
 	local   *local
@@ -35,7 +36,7 @@ type Store struct {
 
 	db atomic.Pointer[database] // nil while none is open
 
-	// commits serialises the writes to the log, so that none follows a failed one.
+	// commits serialises the writes to the log, so none follows a failed one.
 	commits locked.Value[commits]
 	mending locked.Value[mending]
 
@@ -53,8 +54,8 @@ type Store struct {
 	closed  sync.Once
 }
 
-// Open locks o.Dir, mends and replays what is there and starts the recording
-// rules. ctx bounds the life of background work; Close must be called anyway.
+// Open locks o.Dir, repairs and replays its contents and starts the recording rules. ctx bounds the life of
+// background work; Close must be called anyway.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	def := DefaultOptions()
 	if o.block == 0 {
@@ -85,6 +86,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.log.Warn("hold no reserve", "err", err)
 	}
 	s.engine = NewEngine(o.Query, s.reg, o.Logger)
+	s.pages = NewEngine(o.Query, nil, o.Logger)
 	ctx, s.stop = context.WithCancel(ctx)
 	if s.scrape, err = newScraper(ctx, s); err != nil {
 		s.stop()
@@ -100,8 +102,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openFiles opens the database without what is damaged, giving the reserve back first
-// when the replay might need it.
+// openFiles opens the database without its damaged parts. It gives the reserve back first if the replay might need
+// it.
 func (s *Store) openFiles() (*database, error) {
 	need, err := s.replayNeeds()
 	if err != nil {
@@ -123,8 +125,8 @@ func (s *Store) openFiles() (*database, error) {
 	return s.openSound()
 }
 
-// replayNeeds is the space for the chunks that a replay of the log writes: no
-// more than the log itself, plus what opening takes.
+// replayNeeds returns the space for the chunks that a replay of the log writes: at most the size of the log, plus the
+// needs of opening.
 func (s *Store) replayNeeds() (int64, error) {
 	n, err := sizeOf(filepath.Join(s.opts.Dir, "wal"), "")
 	return n/2 + 2<<20, err
@@ -138,8 +140,7 @@ func (s *Store) lease() (*database, error) {
 	return nil, tsdb.ErrNotReady
 }
 
-// leaseToWrite is lease for a new transaction: none is begun while the log is
-// torn or the disk nearly full.
+// leaseToWrite is lease for a new transaction. It fails while the log is torn or the disk nearly full.
 func (s *Store) leaseToWrite() (*database, error) {
 	n, err := free(s.opts.Dir)
 	if err == nil && n < s.opts.MinFree {
@@ -158,8 +159,7 @@ func (s *Store) leaseToWrite() (*database, error) {
 	return db, err
 }
 
-// commit writes a transaction to the log. When that fails nothing more is
-// written to this database.
+// commit writes a transaction to the log. After a failure nothing more is written to this database.
 func (s *Store) commit(db *database, a storage.Appender) error {
 	c := s.commits.Lock()
 	defer s.commits.Unlock()
@@ -173,8 +173,7 @@ func (s *Store) commit(db *database, a storage.Appender) error {
 	return nil
 }
 
-// rollback undoes a transaction, which also writes to the log: the series that it
-// created.
+// rollback undoes a transaction. It also writes the series created by it to the log.
 func (s *Store) rollback(db *database, a storage.Appender) error {
 	c := s.commits.Lock()
 	defer s.commits.Unlock()
@@ -185,8 +184,7 @@ func (s *Store) rollback(db *database, a storage.Appender) error {
 	return err
 }
 
-// commits knows what became of them: torn is the database whose log is damaged
-// behind its last whole record.
+// commits records their outcome: torn is the database whose log is damaged after its last complete record.
 type commits struct{ torn *database }
 
 // tear marks a database as unfit for further writes.
@@ -199,20 +197,20 @@ func (c *commits) tear(s *Store, db *database, err error) {
 	s.trouble.set("write", fmt.Errorf("a write to the log in %s failed: %w; samples are refused until it is in order", s.opts.Dir, err))
 }
 
-// isTorn reports whether the open database takes no more samples.
+// isTorn reports whether the open database accepts no more samples.
 func (s *Store) isTorn() bool {
 	c := s.commits.Lock()
 	defer s.commits.Unlock()
 	return c.torn != nil && c.torn == s.db.Load()
 }
 
-// mending is locked while the log is put in order and while the store is closed.
+// mending is locked during the repair of the log and while the store is closed.
 type mending struct {
 	over bool // the store is closed
 }
 
-// putInOrder puts the log in order after a failed write and opens the database again.
-// Until the disk has space for that, the old one keeps answering queries.
+// putInOrder repairs the log after a failed write and reopens the database. Until the disk has space for that, the
+// old one keeps answering queries.
 func (s *Store) putInOrder() error {
 	m := s.mending.Lock()
 	defer s.mending.Unlock()
@@ -300,10 +298,9 @@ func (s *Store) eachMinute() {
 	s.watchCheckpoints(db)
 }
 
-// watchCheckpoints looks for a log that the database cannot shorten any more
-// because an old segment is damaged: it would grow until the disk is full.
-// All that the log holds is in memory, so a block is cut from it; then the
-// damaged piece may go.
+// watchCheckpoints looks for a log that the database can no longer shorten because an old segment is damaged: it
+// would grow until the disk is full. Memory holds all of the log, so a block is cut from it; then the damaged segment
+// can go.
 func (s *Store) watchCheckpoints(db *database) {
 	n := uint64(counter(db.reg, "prometheus_tsdb_checkpoint_creations_failed_total"))
 	if n == 0 {
@@ -336,7 +333,7 @@ func (s *Store) Close() (err error) {
 			}
 			err = errors.Join(err, db.close())
 		}
-		err = errors.Join(err, s.engine.Close())
+		err = errors.Join(err, s.engine.Close(), s.pages.Close())
 		if err == nil {
 			err = s.lock.Truncate(0)
 		}
@@ -359,7 +356,7 @@ func (s *Store) QueryRange(ctx context.Context, expr string, from, to time.Time,
 	return EvalRange(ctx, s.engine, door{s}, expr, from, to, step)
 }
 
-// troubles are what is wrong now, by subject.
+// troubles are the current problems, by subject.
 type troubles struct {
 	mu sync.Mutex
 	m  map[string]error
@@ -384,14 +381,14 @@ func (t *troubles) get(subject string) error {
 	return t.m[subject]
 }
 
-// err returns the troubles in the order of their importance.
+// err returns the troubles in order of importance.
 func (t *troubles) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
 	for _, subject := range []string{"space", "open", "write", "append", "sync", "damaged"} {
 		err := t.m[subject]
-		if err == nil || subject == "append" && len(errs) > 0 { // a refused round only repeats what refused it
+		if err == nil || subject == "append" && len(errs) > 0 { // a refused round only repeats the cause
 			continue
 		}
 		errs = append(errs, err)

@@ -28,7 +28,7 @@ func call(process, syscall string, v float64) metric.Sample {
 	return metric.Sample{Desc: calls, Labels: []string{process, syscall}, Value: v}
 }
 
-// options suit a test: small reserve, a rule evaluation soon.
+// options returns options for tests: small reserve, a rule evaluation soon.
 func options(t testing.TB) store.Options {
 	o := store.DefaultOptions()
 	o.Dir = t.TempDir()
@@ -131,8 +131,8 @@ func TestVanishedSeriesEnds(t *testing.T) {
 	}
 }
 
-// A series that began after the round before gained its first value since; of any other
-// that is not known. It is known of no series after a round that is not stored.
+// A series that began after the previous round gained its first value since then; for any other that is unknown.
+// After a round that was not stored it is unknown for every series.
 func TestBegan(t *testing.T) {
 	s := open(t, options(t))
 	t0 := time.Now().Add(-time.Minute).Truncate(time.Second)
@@ -159,7 +159,7 @@ func TestBegan(t *testing.T) {
 	}
 	must(t, next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took, begun("late", 100)))
 	must(t, next(begun("first", 100), begun("begun", 300), call("found", "read", 300), took, begun("late", 150)))
-	// A window from the 0 to the last round, so that nothing is extrapolated.
+	// A window from the 0 to the last round, so nothing is extrapolated.
 	at := t0.Add(time.Duration(round-1) * 5 * time.Second)
 	for expr, want := range map[string]float64{
 		`tee_syscalls_total{process="begun"} offset 25s`:                     0,
@@ -434,7 +434,7 @@ func TestQueryIsBounded(t *testing.T) {
 	}
 }
 
-// TestCallIsBounded: the parser is kept from texts that would take gigabytes.
+// TestCallIsBounded: texts that would cost the parser gigabytes are refused.
 func TestCallIsBounded(t *testing.T) {
 	srv := httptest.NewServer(open(t, options(t)).Handler())
 	defer srv.Close()

@@ -24,11 +24,11 @@ type segment struct {
 	path  string
 	index int
 	size  int64
-	good  int64 // where its last whole record ends
-	// damage is what is wrong behind good, with where it is.
+	good  int64 // end of its last complete record
+	// damage is the problem after good, with its place.
 	damage   error
 	at       int64
-	torn     bool  // the damage is a write that was cut short: no record ends behind it
+	torn     bool  // the damage is an interrupted write: no record ends after it
 	from, to int64 // the times of its first and last samples, in milliseconds; 0 without samples
 }
 
@@ -39,8 +39,7 @@ const (
 	walFragment = 7
 )
 
-// recordEnds reports whether a record ends in b, the part of a segment from the offset
-// at on, whatever is between.
+// recordEnds reports whether a record ends in b, the part of a segment from the offset at on, whatever lies between.
 func recordEnds(b []byte, at int64) bool {
 	const full, last, compressed = 1, 4, 1<<3 | 1<<4
 	for i := 0; i+walFragment <= len(b); i++ {
@@ -61,14 +60,14 @@ func recordEnds(b []byte, at int64) bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// logged is what a look at the log found.
+// logged is the result of inspecting the log.
 type logged struct {
 	dir        string
 	checkpoint int       // its number, -1 without one
 	saved      []segment // of the checkpoint
-	segments   []segment // behind the checkpoint, by number
+	segments   []segment // after the checkpoint, by number
 	last       uint64    // the highest reference of a series
-	broken     []string  // what is wrong; empty: the log can be replayed
+	broken     []string  // the problems; empty: the log can be replayed
 	endless    bool      // its end is missing
 }
 
@@ -76,8 +75,7 @@ func (l *logged) broke(format string, args ...any) {
 	l.broken = append(l.broken, fmt.Sprintf(format, args...))
 }
 
-// lookAtLog reads the log from end to end. An error means that it cannot be read for
-// reasons that are not in the data.
+// lookAtLog reads the log from end to end. It fails if the log cannot be read for reasons other than its data.
 func lookAtLog(dir string) (*logged, error) {
 	l := &logged{dir: dir, checkpoint: -1}
 	entries, err := os.ReadDir(dir)
@@ -110,7 +108,7 @@ func lookAtLog(dir string) (*logged, error) {
 	}
 	for _, g := range names {
 		if g.index <= l.checkpoint {
-			continue // what the checkpoint replaces
+			continue // replaced by the checkpoint
 		}
 		if err := l.read(&g); err != nil {
 			return nil, err
@@ -153,8 +151,8 @@ func (l *logged) readCheckpoint() error {
 	return nil
 }
 
-// checkNumbers looks for segments that are missing: without their names of series, a
-// later sample could be taken for another series'.
+// checkNumbers looks for missing segments: without their names of series, a later sample could be attributed to
+// another series.
 func (l *logged) checkNumbers(all []segment) {
 	want := l.checkpoint + 1
 	if len(l.segments) == 0 {
@@ -183,7 +181,7 @@ func (l *logged) checkNumbers(all []segment) {
 	}
 }
 
-// sizeAfter is the size of the segments after the i-th.
+// sizeAfter returns the size of the segments after the i-th.
 func (l *logged) sizeAfter(i int) (n int64) {
 	for _, g := range l.segments[i+1:] {
 		n += g.size
@@ -191,7 +189,7 @@ func (l *logged) sizeAfter(i int) (n int64) {
 	return n
 }
 
-// size is that of all that can be replayed.
+// size returns the size of everything that can be replayed.
 func (l *logged) size() (n int64) {
 	for _, g := range slices.Concat(l.saved, l.segments) {
 		n += g.good
@@ -220,8 +218,7 @@ func numbered(dir string) (out []segment, err error) {
 	return out, nil
 }
 
-// read reads a segment: where its whole records end, what is wrong after that, and of
-// which times it is.
+// read reads a segment: where its complete records end, the damage after that, and its time range.
 func (l *logged) read(g *segment) error {
 	f, err := os.Open(g.path)
 	if err != nil {
@@ -269,8 +266,8 @@ func (l *logged) read(g *segment) error {
 	return nil
 }
 
-// baseTime is the time of the first sample of a record of samples, which begins with its
-// type, a reference and that time. A round has one time.
+// baseTime returns the time of the first sample of a record of samples, which begins with its type, a reference and
+// that time. A round has one time.
 func baseTime(rec []byte) (int64, bool) {
 	if len(rec) < 17 {
 		return 0, false
@@ -278,8 +275,8 @@ func baseTime(rec []byte) (int64, bool) {
 	return int64(binary.BigEndian.Uint64(rec[9:])), true
 }
 
-// cutTail shortens the last segment, in place and so without any space, to its whole
-// records; nothing acknowledged was in the rest.
+// cutTail shortens the last segment to its complete records, in place and so without needing space. Nothing
+// acknowledged was in the rest.
 func (s *Store) cutTail(g segment) error {
 	if err := os.Truncate(g.path, g.good); err != nil {
 		return fmt.Errorf("cut log: %w", err)
@@ -299,9 +296,8 @@ func syncLog(dir string) error {
 	return errors.Join(syncFile(wlog.SegmentName(wal, last)), syncFile(wal))
 }
 
-// headRefs is the highest reference of a series among the head's chunks on disk that
-// reach beyond a time, and the last time that one of them holds. A damaged file ends
-// the look at it; the database checks the sums.
+// headRefs returns the highest reference of a series among the head's chunks on disk that extend beyond a time, and
+// the last time in them. It stops at a damaged file; the database checks the checksums.
 func headRefs(dir string, beyond int64) (last uint64, to int64) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, name := range files {

@@ -12,7 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// JobError says that results are not of the same job, and in which fields.
+// JobError reports that results are of different jobs, and the fields that differ.
 type JobError struct {
 	A, B   string // names of the experiments
 	Fields []result.Difference
@@ -27,11 +27,10 @@ func (e *JobError) Error() string {
 	return fmt.Sprintf("%s and %s are different jobs and cannot be compared: %s", e.A, e.B, strings.Join(fields, "; "))
 }
 
-// Across puts separate results side by side as one unpaired document with its
-// conclusions: the first environment of the first result is the baseline of all
-// others. Cases that not all results have are left out, with a guard that names
-// them. Results of different jobs are refused with a *JobError; a changed subject
-// (another binary) is not another job. Nothing that is given is changed.
+// Across joins separate results into one unpaired document with its conclusions. The first environment of the first
+// result is the baseline of all others. Cases that some results lack are left out, with a guard that names them. It
+// fails with a *JobError if the jobs differ; a changed subject (another binary) is not another job. The arguments are
+// not changed.
 func Across(es []*result.Experiment, o Options) (*result.Experiment, error) {
 	if len(es) < 2 {
 		return nil, errors.New("compare: give at least two results")
@@ -86,8 +85,8 @@ func findCase(e *result.Experiment, id string) *result.Case {
 	return nil
 }
 
-// jobs lists what makes the jobs of two results different: the workload, the
-// primary metric and, where both have the case, its parameters and data.
+// jobs lists the differences between the jobs of two results: the workload, the primary metric and, for a case that
+// both have, its parameters and data.
 func jobs(a, b *result.Experiment, ca, cb *result.Case) []result.Difference {
 	var out []result.Difference
 	differ := func(field, x, y string) {
@@ -112,13 +111,13 @@ func jobs(a, b *result.Experiment, ca, cb *result.Case) []result.Difference {
 		differ("params."+k, ca.Params[k], cb.Params[k])
 	}
 	differ("data_digest", ca.DataDigest, cb.DataDigest)
-	if len(out) == 0 { // what else makes the job: files of the workload, or no identity at all
+	if len(out) == 0 { // the remaining parts of a job: files of the workload, or no identity at all
 		out = append(out, result.Difference{Field: "identity", Baseline: ca.Identity, Treatment: cb.Identity})
 	}
 	return out
 }
 
-// merged is one document of several, without conclusions.
+// merged returns one document for several, without conclusions.
 func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 	first := es[0]
 	doc := &result.Experiment{SchemaVersion: result.SchemaVersion, ID: first.ID, Tool: first.Tool, Workload: first.Workload, Cases: cases,
@@ -175,8 +174,8 @@ func merged(es []*result.Experiment, cases []result.Case) *result.Experiment {
 	return doc
 }
 
-// subject is what the arms of separate results were declared to differ in: subject
-// parameters, the environment, or the program that stands behind equal names.
+// subject names the declared difference between the arms of separate results: subject parameters, the environment, or
+// the program behind equal names.
 func subject(envs []result.Environment) string {
 	var names []string
 	add := func(n string) {

@@ -24,11 +24,11 @@ const (
 
 var labelled = regexp.MustCompile(`(\w+)="([^"]*)"`)
 
-// catalog is what attributions know.
+// catalog holds the prices and causes that attributions use.
 var catalog = &explain.Catalog{Prices: prices.Catalog(), Causes: causes.All}
 
-// counted gives all runs of an arm counters of the process app per operation,
-// beside the total of each metric; cpu is CPU time in seconds.
+// counted gives all runs of an arm counters of the process app per operation, and the total of each metric; cpu is
+// CPU time in seconds.
 func (l *lab) counted(env string, cpu float64, counters map[string]float64) *lab {
 	return l.each(env, func(r *result.Run) {
 		totals := map[string]float64{cpuSeconds: cpu}
@@ -54,8 +54,7 @@ func (l *lab) counted(env string, cpu float64, counters map[string]float64) *lab
 	})
 }
 
-// TestCause: what most of a difference goes into is named, with what mends it,
-// also where one arm has none of it.
+// TestCause: the largest part of a difference is named with its remedy, also if one arm has none of it.
 func TestCause(t *testing.T) {
 	costs := &result.UnitCosts{Units: []result.UnitCost{{Event: "syscall", Seconds: 2e-7}, {Event: "switch_same_core", Seconds: 1e-6}, {Event: "fault_write", Seconds: 5e-7}, {Event: "copy_page", Seconds: 2e-7}}}
 	faults, entries := explain.EnclaveFaults, explain.EnclaveEntries+`{runtime="gramine"}`
@@ -68,8 +67,8 @@ func TestCause(t *testing.T) {
 		base, treat map[string]float64
 		cpu         [2]float64
 		unexplained float64
-		tee         bool     // what is explained is the TEE's
-		want        []string // words of the sentence; none: there is none
+		tee         bool     // the TEE is what is explained
+		want        []string // words of the sentence; none if there is no sentence
 	}{
 		{"clock", 2, map[string]float64{read: 1}, map[string]float64{read: 1, syscalls + `{syscall="clock_gettime"}`: 16}, [2]float64{10e-6, 14e-6}, 0.2, false,
 			[]string{"Of the time by which an operation takes longer in gramine-sgx, at least 80 % goes into asking the kernel for the time", "+16 clock_gettime per operation at 200 ns", "vDSO ("}},
@@ -156,8 +155,8 @@ func TestUncalibrated(t *testing.T) {
 	}
 }
 
-// TestDearerNowhere: arms that are the same environment have the same system calls; where one
-// was measured beside another load, they are no dearer for that.
+// TestDearerNowhere: arms in the same environment have the same system calls. If one was measured next to another
+// load, its calls are no more expensive for that.
 func TestDearerNowhere(t *testing.T) {
 	call := syscalls + `{syscall="clock_gettime"}`
 	for _, same := range []bool{true, false} {
@@ -175,14 +174,14 @@ func TestDearerNowhere(t *testing.T) {
 	}
 }
 
-// TestDearer: calls that cost more in one arm explain what they cost more, also where the
-// arm's own are not seen; what is seen of it then is no cause beside it.
+// TestDearer: calls that cost more in one arm explain their additional cost, also if the arm's own calls are not
+// counted. The calls that are counted are then no separate cause.
 func TestDearer(t *testing.T) {
 	read, wake := syscalls+`{syscall="read"}`, syscalls+`{syscall="futex"}`
 	for _, c := range []struct {
 		name        string
 		call        result.CallCost // of the treatment; the baseline's is 100 ns
-		wakes       float64         // that are seen of the treatment, beside one read; the baseline has two reads
+		wakes       float64         // counted in the treatment, besides one read; the baseline has two reads
 		unexplained float64
 		assumed     bool
 	}{

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// NoiseFloor is what identical arms have shown on a host: the outcome of an A/A
+// NoiseFloor is the difference that identical arms show on a host: the outcome of an A/A
 // experiment.
 type NoiseFloor struct {
 	Host       string           `json:"host_id"`
@@ -27,36 +28,32 @@ type NoiseFloor struct {
 type Floor struct {
 	Case  string `json:"case_id"`
 	Pairs int    `json:"n_pairs"`
-	// Ratio is what the experiment estimated, where 1 is the truth.
+	// Ratio is the estimate of the experiment, whose true value is 1.
 	Ratio float64 `json:"ratio"`
-	// Paired is the noise floor of interleaved pairs: the larger of what was
-	// observed, and of the 95 % quantile of what the same pairs give when in each
-	// the labels of the two arms are drawn anew (2000 draws). Identical arms stay
-	// below it in 19 of 20 experiments of this size, and a host that favours one
-	// arm raises it.
+	// Paired is the noise floor of interleaved pairs: the larger of the observed ratio and the 95 % quantile of the
+	// ratios of the same pairs with randomly swapped arm labels (2000 draws). Identical arms stay below it in 19 of
+	// 20 experiments of this size; a host that favours one arm raises it.
 	Paired float64 `json:"paired"`
-	// Drift is that of runs that were not interleaved: the far end of the 95 %
-	// interval between the first half of an arm's runs and the second, of the
-	// worse arm. It covers drift over half of this experiment, not over a week.
+	// Drift is the noise floor of runs that were not interleaved: the far end of the 95 % interval between the first
+	// and the second half of an arm's runs, for the worse arm. It covers drift over half of this experiment, not over
+	// a week.
 	Drift float64 `json:"drift"`
-	// FalsePositives is the share of random halves of the pairs (at least 6, 200
-	// draws, with the labels that the arms really had) whose interval excludes 1.
-	// It is near the level of the test, which Level is at this size, when the arms
-	// are alike, and far above it when the host favours one of them. Halves of one
-	// experiment overlap, so it is a check and not an estimate of small rates.
-	// Null with fewer than 12 pairs.
+	// FalsePositives is the share of random halves of the pairs (at least 6, 200 draws, with the true labels) whose
+	// interval excludes 1. For identical arms it is near the level of the test, which is Level at this size; it is
+	// far above when the host favours one arm. Halves of one experiment overlap, so it is a check and not an estimate
+	// of small rates. Null with fewer than 12 pairs.
 	FalsePositives *float64 `json:"false_positives"`
 	Level          float64  `json:"attainable_level"`
 }
 
-// Draws of a calibration.
+// The numbers of draws of a calibration.
 const (
 	relabels = 2000
 	halves   = 200
 )
 
-// Calibrate finds the noise floor and the observed false-positive rate from an
-// A/A experiment. It refuses one whose arms differ in anything that was declared.
+// Calibrate returns the noise floor and the observed false-positive rate of an A/A experiment. It fails if the arms
+// differ in anything declared.
 func Calibrate(e *result.Experiment) (*NoiseFloor, error) {
 	p := newPass(e, Options{})
 	d := p.primary()
@@ -80,7 +77,7 @@ func Calibrate(e *result.Experiment) (*NoiseFloor, error) {
 		o := stats.Options{Margin: p.o.Margin, Confidence: p.o.Confidence, Better: better(d), Seed: e.Design.Seed}
 		c := stats.Paired(base, treat, o)
 		if c.Pairs < stats.MinPairs || known(c.Ratio) == nil {
-			return nil, fmt.Errorf("calibrate %s: case %s: %s, at least %d are needed; 20 make a useful noise floor", e.Name, k.cas.ID, counted(c.Pairs, "valid pair"), stats.MinPairs)
+			return nil, fmt.Errorf("calibrate %s: case %s: %s, at least %d are needed; 20 make a useful noise floor", e.Name, k.cas.ID, metric.Plural(c.Pairs, "valid pair"), stats.MinPairs)
 		}
 		f := Floor{Case: k.cas.ID, Pairs: c.Pairs, Ratio: c.Ratio, Level: 1 - p.o.Confidence}
 		r := rand.New(rand.NewPCG(e.Design.Seed, 0xca11b8a7e))
@@ -95,8 +92,7 @@ func Calibrate(e *result.Experiment) (*NoiseFloor, error) {
 	return n, nil
 }
 
-// relabelled is the 95 % quantile of the size of the log ratio that the pairs
-// give under random labels.
+// relabelled returns the 95 % quantile of the size of the log ratio of the pairs under random labels.
 func relabelled(base, treat []float64, r *rand.Rand) float64 {
 	d := make([]float64, len(base))
 	size := make([]float64, relabels)
@@ -113,8 +109,8 @@ func relabelled(base, treat []float64, r *rand.Rand) float64 {
 	return size[relabels*95/100]
 }
 
-// drift is how far, as a log ratio, the second half of an arm's runs may lie from
-// the first. Halves that are too small for an interval may lie anywhere.
+// drift returns how far, as a log ratio, the second half of an arm's runs may lie from the first. For halves too
+// small for an interval, that is unbounded.
 func drift(x []float64, o stats.Options) float64 {
 	c := stats.Unpaired(x[:len(x)/2], x[len(x)/2:], o)
 	if known(c.Low) == nil || known(c.High) == nil {
@@ -123,8 +119,8 @@ func drift(x []float64, o stats.Options) float64 {
 	return max(math.Abs(math.Log(c.Low)), math.Abs(math.Log(c.High)))
 }
 
-// inHalves is the share of random halves whose interval excludes 1, and the
-// exact level of the test at that size.
+// inHalves returns the share of random halves whose interval excludes 1, and the exact level of the test at that
+// size.
 func inHalves(base, treat []float64, o stats.Options, r *rand.Rand) (share, level float64) {
 	m := max(stats.MinPairs, len(base)/2)
 	alarms := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Key identifies a history: the job, what it ran on, and the metric. Another
-// fingerprint is another series and never an alarm.
+// Key identifies a history: the job, what it ran on, and the metric. A new fingerprint starts
+// another series and never raises an alarm.
 type Key struct {
 	Workload    string `json:"workload"`
 	Case        string `json:"case_id"`
@@ -29,16 +29,15 @@ type Point struct {
 	Label  string    `json:"label"` // commit, or the experiment's id
 	Value  float64   `json:"value"`
 	Better string    `json:"better"` // "lower" or "higher"
-	// Counters are what the runs did per operation, where that was counted.
+	// Counters are the events per operation in the runs, where they were counted.
 	Counters map[explain.Event]explain.Count `json:"counters_per_operation,omitempty"`
 }
 
-// Count is how often something happened per operation; not ok where its metric was
-// not counted.
+// Count returns how often something happened per operation; ok is false if its metric was not counted.
 func (p *Point) Count(e explain.Event) (explain.Count, bool) { return explain.CountOf(p.Counters, e) }
 
-// MixChange is a point whose program does other things than that of the point
-// before it: other system calls, other faults.
+// MixChange is a point whose program behaves differently from that of the point before it: other
+// system calls, other faults.
 type MixChange struct {
 	Index int    `json:"index"`
 	Label string `json:"label"`
@@ -46,8 +45,7 @@ type MixChange struct {
 	Shifts []explain.Shift `json:"shifts"`
 }
 
-// mixChanges compares each point with the one before it. Points whose counters
-// were not attached are passed over.
+// mixChanges compares each point with the one before. Points without counters are skipped.
 func mixChanges(points []Point) (out []MixChange) {
 	last := -1
 	for i := range points {
@@ -68,14 +66,14 @@ func mixChanges(points []Point) (out []MixChange) {
 type Series struct {
 	Key    Key     `json:"key"`
 	Points []Point `json:"points"`
-	// Refused are results that are kept and not used, the oldest first.
+	// Refused are results that are kept but not used, the oldest first.
 	Refused []Refused `json:"refused"`
 	Changes []Change  `json:"changes"`
-	// Mix are the points at which the program began to do other things.
+	// Mix are the points at which the program's behaviour changed.
 	Mix []MixChange `json:"mix_changes"`
 }
 
-// Change is a point from which on a series has another level.
+// Change is a point at which the level of a series changes.
 type Change struct {
 	Index  int       `json:"index"` // of the first point after the change
 	At     time.Time `json:"at"`
@@ -84,25 +82,23 @@ type Change struct {
 	After  float64   `json:"after"`
 	Ratio  float64   `json:"ratio"`
 	P      float64   `json:"p"`
-	// Z is the robust z-score of the second test, null where there were too few
-	// points before the change for it.
+	// Z is the robust z-score of the second test; null if there were too few points before the change.
 	Z *float64 `json:"robust_z"`
 	// Worse is the direction of the metric applied to Ratio.
 	Worse bool `json:"worse"`
 }
 
-// ChangeOptions of a search.
+// ChangeOptions are the options of a search.
 type ChangeOptions struct {
 	// Magnitude is the smallest change that is reported, as a ratio minus 1; 0 is
 	// the default margin.
 	Magnitude float64
-	// Refused are put into their series and nothing else.
+	// Refused are added to their series and not used otherwise.
 	Refused []Refused
 }
 
-// Changes sorts points into series and finds the change points of each:
-// E-Divisive with a t-test, of which a robust z-score against the values before
-// must agree (package stats).
+// Changes sorts points into series and returns the change points of each: E-Divisive with a t-test, confirmed by a
+// robust z-score against the values before (package stats).
 func Changes(points []Point, o ChangeOptions) []Series {
 	at := map[Key]int{}
 	var out []Series
@@ -141,10 +137,9 @@ func Changes(points []Point, o ChangeOptions) []Series {
 	return out
 }
 
-// Points are what a result adds to histories: the median of the usable runs of
-// each arm, case and metric with a direction, and what of it is refused. An arm without a
-// fingerprint, or a case without an identity, adds nothing: its series could not be told
-// from others.
+// Points returns a result's contribution to histories: the median of the usable runs of each arm, case and metric
+// with a direction, and the refused values. An arm without a fingerprint, or a case without an identity, adds
+// nothing: its series could not be told from others.
 func Points(e *result.Experiment) (points []Point, refused []Refused) {
 	p := newPass(e, Options{})
 	at, label := e.StartedAt, e.ID

@@ -20,7 +20,7 @@ type contest struct {
 	changed     []result.Difference
 	unpaired    bool
 	duos        []duo
-	// aside: the disturbed pairs are left out, because enough others remain.
+	// aside: disturbed pairs are left out, because enough others remain.
 	aside bool
 }
 
@@ -32,8 +32,8 @@ type duo struct {
 	barred      bool   // by the engine, so never used
 }
 
-// arrange makes the contests: in each case every treatment against the baseline,
-// then every rung of a ladder against the one before.
+// arrange makes the contests: in each case every treatment against the baseline, then every rung of a ladder against
+// the one before.
 func (p *pass) arrange() {
 	envs := p.e.Environments
 	ladder := slices.ContainsFunc(envs, func(e result.Environment) bool { return e.Role == result.Intermediate })
@@ -88,7 +88,7 @@ func (p *pass) contest(c *result.Case, base, treat *result.Environment) *contest
 	return k
 }
 
-// runs of a case in an arm, in the order of their pairs.
+// runs returns the runs of a case in an arm, in the order of their pairs.
 func (p *pass) runs(cas, env string) []*result.Run {
 	var out []*result.Run
 	for i := range p.e.Runs {
@@ -117,8 +117,8 @@ func (p *pass) duo(base, treat *result.Run) duo {
 	return d
 }
 
-// Disturbed says which disturbance of a run, measured apart from its metrics, is
-// beyond its limit; "" when none is known to be.
+// Disturbed names the disturbance of a run that exceeds its limit, measured independently of its metrics; "" when
+// none is known.
 func Disturbed(r *result.Run, l Limits) string {
 	i := &r.Interference
 	switch {
@@ -138,10 +138,10 @@ func Disturbed(r *result.Run, l Limits) string {
 
 func beyond(v *float64, limit float64) bool { return v != nil && *v > limit }
 
-// used: the pair takes part in the comparison.
+// used reports whether the pair takes part in the comparison.
 func (k *contest) used(d duo) bool { return !d.barred && (!k.aside || d.cause == "") }
 
-// compared are the runs that explanations compare: the pairs in use.
+// compared returns the pairs in use, for explanations.
 func (k *contest) compared() explain.Arms {
 	a := explain.Arms{Case: k.cas.ID, Base: k.base, Treat: k.treat, Unpaired: k.unpaired}
 	for _, d := range k.duos {
@@ -152,7 +152,7 @@ func (k *contest) compared() explain.Arms {
 	return a
 }
 
-// values of a metric in both arms, of the pairs in use or of all.
+// values returns a metric's values in both arms, of the pairs in use or of all.
 func (k *contest) values(metric string, all bool) (base, treat []float64) {
 	for _, d := range k.duos {
 		if !all && !k.used(d) {
@@ -170,8 +170,8 @@ func (k *contest) values(metric string, all bool) (base, treat []float64) {
 	return base, treat
 }
 
-// value is a run's value of a metric, if it may be compared: measured or derived,
-// in a run that did not fail and reached its steady state.
+// value returns a run's value of a metric. ok is false unless it was measured or derived in a run that succeeded and
+// reached its steady state.
 func value(r *result.Run, metric string) (float64, bool) {
 	if r == nil || r.Status == result.Failed || r.Warmup != nil && !r.Warmup.Steady {
 		return 0, false
@@ -211,7 +211,7 @@ func (p *pass) compare(k *contest, d *result.MetricDesc) (result.Comparison, sta
 	return c, s
 }
 
-// statistics of a metric over the pairs in use or over all.
+// statistics returns the statistics of a metric over the pairs in use or over all.
 func (p *pass) statistics(k *contest, d *result.MetricDesc, all bool) stats.Comparison {
 	base, treat := k.values(d.Name, all)
 	o := stats.Options{Margin: p.o.Margin, Confidence: p.o.Confidence, Better: better(d), Seed: p.e.Design.Seed, NoiseFloor: p.floor(k)}
@@ -221,7 +221,7 @@ func (p *pass) statistics(k *contest, d *result.MetricDesc, all bool) stats.Comp
 	return stats.Paired(base, treat, o)
 }
 
-// floor is the noise floor of a contest's host and job, 0 where it is not known.
+// floor returns the noise floor of a contest's host and job, 0 if it is unknown.
 func (p *pass) floor(k *contest) float64 {
 	f, ok := p.o.Calibration.covers(p.e, k)
 	switch {
@@ -233,7 +233,7 @@ func (p *pass) floor(k *contest) float64 {
 	return f.Paired
 }
 
-// grade of a comparison. Hosts whose identity is not known are not the same.
+// grade returns the grade of a comparison. Hosts of unknown identity count as different.
 func grade(kind result.Kind, base, treat *result.Environment) result.Grade {
 	same := base.Hardware.Serial != "" && base.Hardware.Serial == treat.Hardware.Serial
 	switch {
@@ -247,8 +247,8 @@ func grade(kind result.Kind, base, treat *result.Environment) result.Grade {
 	return result.GradeD
 }
 
-// sameModel: the machines are of one kind, whatever runs on them. The class of an
-// environment has its launcher and TEE in it, and those are what is compared.
+// sameModel reports whether the machines are of one kind. It does not compare the class of the environments, which
+// includes the launcher and TEE under comparison.
 func sameModel(a, b *result.Environment) bool {
 	x, y := &a.Hardware, &b.Hardware
 	return x.CPUModel != "" && x.CPUModel == y.CPUModel && x.CPUFamily == y.CPUFamily && x.CPUs == y.CPUs && x.Sockets == y.Sockets &&
@@ -262,7 +262,7 @@ func instance(e *result.Environment) string {
 	return e.Cloud.Provider + " " + e.Cloud.InstanceType
 }
 
-// known is nil for NaN and infinities.
+// known returns v, or nil for NaN and infinities.
 func known(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -270,7 +270,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// median of a metric over the usable runs of a case in an arm, NaN without any.
+// median returns a metric's median over the usable runs of a case in an arm, NaN without any.
 func (p *pass) median(c *result.Case, env, metric string) float64 {
 	var x []float64
 	for _, r := range p.runs(c.ID, env) {
@@ -281,11 +281,11 @@ func (p *pass) median(c *result.Case, env, metric string) float64 {
 	return stats.Median(x)
 }
 
-// noReason stands where a value is missing without a word.
+// noReason stands in for an unrecorded reason.
 const noReason = "no reason is recorded"
 
-// missing is the recorded reason for a field of an environment or for what it is
-// part of, or that there is none.
+// missing returns the recorded reason for a missing field of an environment, or for the object that holds it, or else
+// noReason.
 func missing(e *result.Environment, path string) string {
 	for at := path; at != ""; {
 		if why := e.Missing[at]; why != "" {
@@ -296,8 +296,7 @@ func missing(e *result.Environment, path string) string {
 	return noReason
 }
 
-// named finds the metric that a workload declares under a name of common use,
-// with or without the workload's own prefix; "" where it has none.
+// named returns the workload's metric of a common name, with or without the workload's own prefix; "" if it has none.
 func (p *pass) named(name string) string {
 	for _, d := range p.e.Workload.Metrics {
 		if d.Name == name || strings.HasSuffix(d.Name, "_"+name) {

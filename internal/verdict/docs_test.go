@@ -57,5 +57,5 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// cell makes a text fit for a table.
+// cell escapes a text for a table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -18,41 +18,39 @@ const (
 	NotValid   = 3
 )
 
-// Policy says what an inconclusive outcome is to a build.
+// Policy is the effect of an inconclusive outcome on a build.
 type Policy string
 
-// The policies. Whatever the policy, the text says that it was inconclusive.
+// The policies. Under every policy the text says that the outcome was inconclusive.
 const (
 	Report Policy = ""     // status 2
 	Pass   Policy = "pass" // status 0
 	Fail   Policy = "fail" // status 1
 )
 
-// GateOptions are the options of a conclusion, whose Margin and Calibration are
-// the gate's, and what to do about an inconclusive one.
+// GateOptions are the options of a conclusion, including the gate's Margin and Calibration, and the policy for an
+// inconclusive outcome.
 type GateOptions struct {
 	Options
 	Inconclusive Policy
 }
 
-// Result of a gate.
+// Result is the outcome of a gate.
 type Result struct {
 	Status int
 	Text   string
 }
 
-// Gate decides whether a change may pass. It fails (Regression) only if the whole
-// interval of a primary metric lies beyond the margin, still so after Holm's
-// correction for the number of cases and treatments, and no guard or second opinion
-// objects. It passes only if every primary metric was shown to be no worse than
-// the margin: the upper end of its 90 % interval, a one-sided test at 5 %, lies
-// below. Anything between is Undecided, anything that a guard refuses NotValid.
+// Gate decides whether a change may pass. It fails (Regression) only if the whole interval of a primary metric lies
+// beyond the margin, also after Holm's correction for the number of cases and treatments, and no guard or second
+// opinion objects. It passes only if every primary metric is shown to be no worse than the margin: the upper end of
+// its 90 % interval, a one-sided test at 5 %, lies below. Anything between is Undecided; anything that a guard
+// refuses is NotValid.
 //
-// A missing metric, an unfinished experiment, arms that differ in anything but the
-// one declared subject, or in nothing, are NotValid. Separate results are never
-// trusted alone: without a calibration of their host and job whose noise floor is
-// below the margin the gate is Undecided, and with one both ends of the interval
-// are first moved by that floor.
+// A missing metric, an unfinished experiment, and arms that differ in nothing, or in anything but the one declared
+// subject, are NotValid. Separate results are never trusted alone. The gate is Undecided unless a calibration of
+// their host and job has a noise floor below the margin; then both ends of the interval are first moved by that
+// floor.
 //
 // The experiment is not changed.
 func Gate(e *result.Experiment, o GateOptions) Result {
@@ -66,15 +64,15 @@ func Gate(e *result.Experiment, o GateOptions) Result {
 	return g.result()
 }
 
-// gate is a decision in the making.
+// gate is a decision in progress.
 type gate struct {
 	*pass
 	inconclusive Policy
-	// Why the gate is invalid, fails, is undecided; and what is fine.
+	// The reasons why the gate is invalid, fails or is undecided; and what is fine.
 	invalid, worse, open, fine []string
 }
 
-// refusals finds what makes the experiment unfit for a gate.
+// refusals collects the reasons why the experiment is unfit for a gate.
 func (g *gate) refusals() {
 	e := g.e
 	refuse := func(format string, args ...any) { g.invalid = append(g.invalid, fmt.Sprintf(format, args...)) }
@@ -98,8 +96,8 @@ func (g *gate) refusals() {
 		for _, env := range e.Environments {
 			runs := g.runs(c.ID, env.ID)
 			for _, r := range runs {
-				// A run that crashed is a lost pair; one that reported other metrics but not
-				// this one is a fault of the measurement.
+				// A crashed run is a lost pair. A run that reported other metrics but not this one is a fault of the
+				// measurement.
 				m := r.Metric(e.Design.Primary)
 				if (m == nil || m.Value == nil) && !unsteady(r) && (r.Status != result.Failed || len(r.Metrics) > 0) {
 					refuse("run %s has no %s: %s", r.ID, e.Design.Primary, reason(r, m))
@@ -140,7 +138,7 @@ func (g *gate) subject(k *contest, refuse func(string, ...any)) {
 		refuse("%s and %s differ in more than the subject %q: %s", k.base.ID, k.treat.ID, subject, list(dims, k.changed))
 	}
 	if g.e.Design.Calibration || g.e.Design.Kind == result.Unpaired {
-		return // equal on purpose; or separate results, whose difference may lie in the program alone
+		return // equal on purpose; or separate results, which may differ in the program alone
 	}
 	if !slices.ContainsFunc(k.changed, func(d result.Difference) bool { return dimension(d.Field) != "" }) {
 		refuse("%s and %s do not differ in %s: there is nothing to decide", k.base.ID, k.treat.ID, pick(subject == "", "anything", "the subject "+subject))
@@ -205,7 +203,7 @@ func (g *gate) one(i int, p float64, m int) {
 	}
 }
 
-// result sums up: what is invalid outweighs a regression, that an open question.
+// result sums up: an invalid experiment outweighs a regression, and a regression an open question.
 func (g *gate) result() Result {
 	var r Result
 	var lines []string

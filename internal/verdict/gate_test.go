@@ -12,8 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// builds is a gate's experiment: two builds in one environment, head being
-// slower by a factor.
+// builds returns a gate's experiment: two builds in one environment, head being slower by a factor.
 func builds(slower, sd float64, pairs int, cases ...string) *lab {
 	l := newLab("seconds", "seconds", "lower", "base", "head")
 	l.Design.Subject = "binary"
@@ -30,7 +29,7 @@ func builds(slower, sd float64, pairs int, cases ...string) *lab {
 	return l
 }
 
-// rates is a gate's experiment where more is better.
+// rates returns a gate's experiment in which higher is better.
 func rates(factor float64) *lab {
 	l := builds(factor, 0.001, 10)
 	l.Workload.Metrics[0].Better = "higher"
@@ -129,8 +128,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateLevels runs the gate over simulated builds: equal ones must hardly ever
-// fail, and ones that are 10 % slower must hardly ever pass.
+// TestGateLevels runs the gate over simulated builds: equal ones must hardly ever fail, and ones that are 10 % slower
+// must hardly ever pass.
 func TestGateLevels(t *testing.T) {
 	const rounds = 200
 	alarms, passes := 0, 0
@@ -181,7 +180,7 @@ func shake(l *lab, seed uint64, factor float64) {
 	}
 }
 
-// alone is a result of one build.
+// alone returns a result of one build.
 func alone(name, binary, host string, seconds float64) *result.Experiment {
 	l := newLab("seconds", "seconds", "lower", "native").add("default", "native", 10, seconds, 0.003)
 	l.Name, l.ID, l.Design.Kind, l.Design.Subject = name, name, result.Single, ""
@@ -256,7 +255,7 @@ func TestAcross(t *testing.T) {
 		t.Errorf("subject %q, grade %s, %v", e.Design.Subject, e.Design.Grade, err)
 	}
 
-	// Cases that not all have are left out, and named.
+	// Cases that some results lack are left out, and named.
 	more := alone("head", "./b", "host-1", 1)
 	(&lab{Experiment: more, rnd: newLab("seconds", "seconds", "lower").rnd}).add("threads=2", "native", 10, 1, 0.01)
 	e, err = Across([]*result.Experiment{alone("base", "./a", "host-1", 1), more}, o)
@@ -339,12 +338,12 @@ func TestCalibrate(t *testing.T) {
 	if f.Drift < 0.002 || f.Drift > 0.06 {
 		t.Errorf("drift %v of a host that does not drift", f.Drift)
 	}
-	// A host that favours one of two identical arms is found out.
+	// A host that favours one of two identical arms is detected.
 	n, err = Calibrate(twins(24, 1.12, 0.02).Experiment)
 	if f := n.Cases["sha256:default"]; err != nil || f.Paired < 0.11 || *f.FalsePositives < 0.99 {
 		t.Errorf("floor of a host that favours an arm %+v, %v", f, err)
 	}
-	// So is one that becomes slower on the way, for separate results only.
+	// So is a host that slows down during the experiment, for separate results only.
 	slow := twins(24, 1, 0.002).each("", func(r *result.Run) { *r.Metrics[0].Value *= 1 + float64(r.Pair)/48 })
 	n, err = Calibrate(slow.Experiment)
 	if f := n.Cases["sha256:default"]; err != nil || f.Paired > 0.003 || f.Drift < 0.2 {

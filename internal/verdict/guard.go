@@ -8,19 +8,19 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Guard is one reason to refuse a verdict or to doubt it. It speaks, is silent, or
-// says that it could not check; what is unknown never counts as fine.
+// Guard is one reason to refuse a verdict or to doubt it. It warns, is silent, or reports that it
+// could not check; unknown never counts as fine.
 type Guard struct {
 	ID, Doc string
 	// Effect on the verdict, in words.
 	Effect string
-	// Help says how to silence it by a better measurement.
+	// Help is how a better measurement avoids it.
 	Help  string
 	check func(*pass)
 }
 
-// Guards are asked in this order: first those about the job and the arms, then
-// those about runs, values and intervals.
+// Guards are evaluated in this order: first those about the job and the arms, then those about runs, values and
+// intervals.
 var Guards = []Guard{
 	missingMetric, differentJob, severalDimensions, changedMeanwhile, specValue,
 	teeEvidence, teeInBaseline, teeDebug, emulated, madeUp,
@@ -29,7 +29,7 @@ var Guards = []Guard{
 	wideInterval, noiseFloor, otherPlatform, sameHostClient,
 }
 
-// effect of a guard that spoke on the comparisons in its scope.
+// effect is what a guard's message does to the comparisons in its scope.
 type effect uint8
 
 const (
@@ -40,12 +40,12 @@ const (
 	withdraw               // invalid, and the ratio is removed: the values do not belong together
 )
 
-// scope says which comparisons are meant; an empty field means all. arm is on either side.
+// scope selects comparisons; an empty field selects all. arm is on either side.
 type scope struct{ cas, base, treat, arm, metric string }
 
 func (k *contest) scope() scope { return scope{cas: k.cas.ID, base: k.base.ID, treat: k.treat.ID} }
 
-// arms is the scope of a contest in all cases.
+// arms returns the scope of a contest in all cases.
 func (k *contest) arms() scope { return scope{base: k.base.ID, treat: k.treat.ID} }
 
 func (s scope) of(metric string) scope { s.metric = metric; return s }
@@ -57,7 +57,7 @@ func (s scope) has(c *result.Comparison) bool {
 		(s.arm == "" || s.arm == c.Baseline || s.arm == c.Treatment)
 }
 
-// spoken is what a guard said, where, and with which effect.
+// spoken is the message of a guard, with its scope and effect.
 type spoken struct {
 	result.Guard
 	scope  scope
@@ -67,8 +67,8 @@ type spoken struct {
 // values are the numbers of a message, by name.
 type values = map[string]float64
 
-// say records what the current guard says; the same words about the same arms
-// are recorded once.
+// say records a message of the current guard; equal messages about the same arms are recorded
+// once.
 func (p *pass) say(e effect, s scope, v values, format string, args ...any) {
 	f := spoken{scope: s, effect: e, Guard: result.Guard{ID: p.guard.ID, Level: result.Note, Message: fmt.Sprintf(format, args...),
 		Help: p.guard.Help, Case: s.cas, Treatment: s.treat, Metric: s.metric, Values: v}}
@@ -88,13 +88,13 @@ func (p *pass) say(e effect, s scope, v values, format string, args ...any) {
 	}
 }
 
-// unknown says that the guard could not check, and why.
+// unknown records that the current guard could not check, and why.
 func (p *pass) unknown(s scope, format string, args ...any) {
 	p.say(tell, s, nil, "cannot tell: "+format, args...)
 }
 
-// settle writes the guards and applies them to the comparisons, most severe first,
-// so the first reason of a comparison is the decisive one.
+// settle writes the guards and applies them to the comparisons, most severe first, so the first reason of a
+// comparison is the decisive one.
 func (p *pass) settle() {
 	var all []spoken
 	for _, g := range p.e.Guards { // of others, such as the engine
@@ -116,7 +116,7 @@ func (p *pass) settle() {
 		p.e.Guards = append(p.e.Guards, f.Guard)
 	}
 	slices.SortStableFunc(all, func(a, b spoken) int { return int(b.effect) - int(a.effect) })
-	decisive := make([]int, len(p.e.Comparisons)) // reasons that decided
+	decisive := make([]int, len(p.e.Comparisons)) // number of reasons that decided
 	for _, f := range all {
 		for i := range p.e.Comparisons {
 			if c := &p.e.Comparisons[i]; f.effect > tell && f.scope.has(c) {
@@ -133,7 +133,7 @@ func (p *pass) settle() {
 	}
 }
 
-// on removes from a comparison what the guard forbids it to say.
+// on applies the effect to a comparison.
 func (e effect) on(c *result.Comparison) {
 	switch e {
 	case doubt:
@@ -160,5 +160,5 @@ func (p *pass) comparison(k *contest, metric string) *result.Comparison {
 	return nil
 }
 
-// primary is the declaration of the primary metric, or nil.
+// primary returns the declaration of the primary metric, or nil.
 func (p *pass) primary() *result.MetricDesc { return p.e.Desc(p.e.Design.Primary) }

@@ -9,15 +9,14 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// full is the share of a resource's time above which it is taken for used up.
+// full is the share of a resource's time above which it counts as exhausted.
 const full = 0.90
 
-// limits are what may limit the throughput of a server, by the metric that says how
-// much of it was used. The CPUs of the machine stand last: with all of them busy, who
-// used most is the answer.
+// limits are the resources that may limit the throughput of a server, by the metric of their use.
+// The machine's CPUs come last: if all are busy, the largest user is named.
 var limits = []struct {
 	metric, name string
-	// foreign: it is not the server under test that stood at its limit.
+	// foreign: the limit was not that of the server under test.
 	foreign bool
 }{
 	{"client_cpu_ratio", "the load generator", true},
@@ -27,7 +26,7 @@ var limits = []struct {
 	{"origin_cpu_ratio", "the CPU time of the server behind it", true},
 }
 
-// allCPUs is the metric of what the whole machine used.
+// allCPUs is the metric of the whole machine's CPU use.
 const allCPUs = "machine_cpu_ratio"
 
 var bottleneck = Guard{
@@ -48,7 +47,7 @@ var bottleneck = Guard{
 	},
 }
 
-// limited says what limited one arm of a contest.
+// limited reports what limited one arm of a contest.
 func (p *pass) limited(k *contest, env *result.Environment) {
 	s := scope{cas: k.cas.ID, arm: env.ID}
 	used := values{}
@@ -63,7 +62,7 @@ func (p *pass) limited(k *contest, env *result.Environment) {
 			if slices.ContainsFunc(p.runs(k.cas.ID, env.ID), func(r *result.Run) bool { return r.Metric(name) != nil }) {
 				unseen = append(unseen, l.name)
 			}
-			continue // or there is no such thing in this arm
+			continue // or this arm has no such resource
 		}
 		used[l.metric] = v
 		if v > full {
@@ -89,9 +88,9 @@ func (p *pass) limited(k *contest, env *result.Environment) {
 	}
 }
 
-// shares says how much each used of the CPUs that it may use, the largest first. These are not
-// the same CPUs for all: the load generator has those of its threads, maybe on another
-// machine. So they do not add up, and none is called the one that used most.
+// shares lists how much each part used of its own CPUs, the largest first. The parts have different CPUs: the load
+// generator has those of its threads, possibly on another machine. So the shares do not add up, and the first part is
+// not necessarily the largest user.
 func shares(used values) string {
 	var who []string
 	for _, l := range limits {

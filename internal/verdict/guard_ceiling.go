@@ -9,18 +9,18 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// The shares of a ceiling at which an arm stands at it, and beyond which a value
-// cannot be true. The payload of TCP is 94 % of the line rate at an MTU of 1500
-// (1448 of 1538 bytes), so a full link shows less than its speed.
+// The shares of a ceiling from which an arm counts as limited by it, and beyond which a value is impossible. The
+// payload of TCP is 94 % of the line rate at an MTU of 1500 (1448 of 1538 bytes), so a full link stays below its
+// nominal speed.
 const (
 	atCeiling    = 0.90
 	aboveCeiling = 1.02
-	cacheAnswers = 0.90 // of the bytes asked for, seen at the block layer
+	cacheAnswers = 0.90 // of the requested bytes, seen at the block layer
 	clientBusy   = 0.90 // of the load generator's CPUs
-	lateRequests = 0.01 // sent more than 1 ms after their time
+	lateRequests = 0.01 // sent more than 1 ms late
 )
 
-// against is how far a value has come to a ceiling: 1 is at it, above is impossible.
+// against returns a value as a share of a ceiling: 1 is at it, above is impossible.
 func against(c result.Ceiling, v float64, better int8) float64 {
 	if better < 0 {
 		return c.Value / v
@@ -28,8 +28,7 @@ func against(c result.Ceiling, v float64, better int8) float64 {
 	return v / c.Value
 }
 
-// ceilings calls f for every ceiling that is known for an arm's primary or other
-// compared metric, with how far the arm has come to it.
+// ceilings calls f for every known ceiling of an arm's compared metrics, with the arm's share of it.
 func (p *pass) ceilings(k *contest, env *result.Environment, f func(c result.Ceiling, d *result.MetricDesc, v, share float64)) {
 	for _, c := range p.e.Design.Ceilings {
 		if d := p.e.Desc(c.Metric); (c.Env == "" || c.Env == env.ID) && better(d) != 0 && c.Value > 0 {
@@ -82,7 +81,7 @@ var saturated = Guard{
 				case b && t:
 					p.say(refuse, s, nil, "both %s and %s stand at the ceiling of %s in %s: %s", k.base.ID, k.treat.ID, d.Name, k.cas.ID, p.ceilingOf(d))
 				case b || t:
-					// The better value of the arm at its ceiling would move the ratio one way only.
+					// Without the ceiling the better arm would be better still, so the ratio could move one way only.
 					if c.Bound = result.AtMost; t == (better(d) > 0) {
 						c.Bound = result.AtLeast
 					}
@@ -92,7 +91,7 @@ var saturated = Guard{
 					}
 					e := warn
 					if c.Primary && c.Verdict != stats.Cost && b || c.Primary && c.Verdict != stats.Gain && t {
-						e = doubt // what lies beyond the ceiling may undo the verdict
+						e = doubt // a value beyond the ceiling could reverse the verdict
 					}
 					p.say(e, s, nil, "%s stands at the ceiling of %s in %s (%s): the ratio is a bound", arm, d.Name, k.cas.ID, p.ceilingOf(d))
 				}

@@ -9,8 +9,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// clocksAgree is how far a cost by the clock inside may be from that by the
-// harness's; the lines that carry it from one to the other arrive with some jitter.
+// clocksAgree is how far a cost by the guest's clock may differ from that by the harness's: the lines between them
+// arrive with some jitter.
 const clocksAgree = 0.03
 
 var clockSource = Guard{
@@ -45,7 +45,7 @@ var clockSource = Guard{
 			case len(seen) > 1:
 				p.say(refuse, k.scope(), nil, "runs of %s were timed by different clocks: %s", k.cas.ID, strings.Join(seen, ", "))
 			case blind > 0:
-				p.unknown(k.scope(), "which clock timed %s of %s", counted(blind, "run"), k.cas.ID)
+				p.unknown(k.scope(), "which clock timed %s of %s", metric.Plural(blind, "run"), k.cas.ID)
 			}
 			if b, t := k.base.Software.ClockSource, k.treat.Software.ClockSource; b != "" && t != "" && b != t {
 				p.say(warn, k.arms(), nil, "%s reads the clock source %s, %s reads %s: times taken inside carry their different cost", k.base.ID, b, k.treat.ID, t)

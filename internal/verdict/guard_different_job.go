@@ -35,7 +35,7 @@ var differentJob = Guard{
 	},
 }
 
-// firstOf is a list of digests, cut to what a reader compares.
+// firstOf returns a list of digests, cut to the part that a reader compares.
 func firstOf(digests []string) string {
 	const few = 3
 	var out []string
@@ -48,8 +48,7 @@ func firstOf(digests []string) string {
 	return strings.Join(out, ", ")
 }
 
-// shortened is enough of a hash to tell it from another, the runs have it whole;
-// other digests are words.
+// shortened returns the distinguishing start of a hash. Runs have the full hash; other digests are words.
 func shortened(digest string) string {
 	const enough = len("sha256:") + 12
 	if strings.HasPrefix(digest, "sha256:") {
@@ -58,7 +57,7 @@ func shortened(digest string) string {
 	return digest
 }
 
-// digests of an arm's outputs, each once, and how many runs have none.
+// digests returns the distinct digests of an arm's outputs, and how many runs have none.
 func digests(k *contest, base bool) (seen []string, without int) {
 	for _, d := range k.duos {
 		r := d.treat

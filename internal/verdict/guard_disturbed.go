@@ -73,18 +73,17 @@ func (p *pass) interference(k *contest) {
 	}
 }
 
-// reading of a disturbance by its name in the document; nil where it is not known.
+// reading returns a disturbance by its name in the document; nil if it is unknown.
 func reading(r *result.Run, name string) *float64 {
 	i := &r.Interference
 	return map[string]*float64{"steal_ratio": i.StealRatio, "foreign_cpu_ratio": i.ForeignCPU, "throttle_events": i.ThrottleEvents,
 		"swap_bytes": i.SwapBytes, "memory_pressure_ratio": i.MemoryPressure}[name]
 }
 
-// hopeless judges disturbance that had to be left in and that does not cancel in
-// the pair: more in one arm, or so much that a run is mostly waiting. Where others
-// take the share f of the CPUs, a run takes up to 1/(1-f) times as long as alone
-// if they are shared fairly (a run that is bound to a busy CPU may take longer), so
-// a verdict stands that would survive such a factor, and another is taken back.
+// hopeless judges disturbance that could not be set aside and does not cancel within the pair: more in one arm, or so
+// much that a run mostly waits. If others use the share f of the CPUs, a run lasts up to 1/(1-f) times as long as
+// alone under fair sharing (longer if bound to a busy CPU). A verdict that survives such a factor stands; any other
+// is withdrawn.
 func (p *pass) hopeless(k *contest) {
 	for _, l := range []struct {
 		name     string
@@ -107,7 +106,7 @@ func (p *pass) hopeless(k *contest) {
 	}
 }
 
-// typical is the median of a disturbance over the runs of a case in an arm.
+// typical returns the median of a disturbance over the runs of a case in an arm.
 func (p *pass) typical(env, cas, name string) float64 {
 	var x []float64
 	for _, r := range p.runs(cas, env) {
@@ -118,8 +117,8 @@ func (p *pass) typical(env, cas, name string) float64 {
 	return stats.Median(x)
 }
 
-// paging warns of SGX pages that were evicted during the runs: the enclave did
-// not fit, which is a cost of its own unless it is what the experiment is about.
+// paging warns of SGX pages evicted during the runs: the enclave did not fit. That is a separate cost unless the
+// experiment is about it.
 func (p *pass) paging(k *contest) {
 	for _, arm := range []string{k.base.ID, k.treat.ID} {
 		pages, runs := 0.0, 0

@@ -6,8 +6,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// errorLimit is the share of failed operations above which a latency is that of
-// the operations that survived.
+// errorLimit is the share of failed operations above which a latency describes only the surviving operations.
 const errorLimit = 0.001
 
 var errorRate = Guard{
@@ -34,8 +33,8 @@ var errorRate = Guard{
 	},
 }
 
-// errors of a case in an arm: as a share of its operations (NaN where those are
-// not known) and their number.
+// errors returns the errors of a case in an arm: as a share of its operations (NaN if those are unknown) and as a
+// number.
 func (p *pass) errors(env, cas string) (share float64, n int) {
 	ops := 0.0
 	for _, r := range p.runs(cas, env) {

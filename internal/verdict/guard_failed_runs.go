@@ -20,7 +20,7 @@ var failedRuns = Guard{
 					}
 					lost, why = lost+1, reason(r, m)
 				}
-				if lost == 0 || lost == len(runs) { // all: missing-metric
+				if lost == 0 || lost == len(runs) { // all: missing-metric reports it
 					continue
 				}
 				e := warn

@@ -48,7 +48,7 @@ func (p *pass) grows(env *result.Environment, d *result.MetricDesc, rate bool, a
 	switch wall := p.seconds(b.cas, env.ID) / p.seconds(a.cas, env.ID); {
 	case rate:
 		growth = (b.x / vb) / (a.x / va)
-	case d.Unit == "seconds": // of the whole work, or of one operation; the run's own time tells which
+	case d.Unit == "seconds": // of the whole work or of one operation; the run's own time shows which
 		growth = math.Max(vb/va, wall)
 	default:
 		growth = wall
@@ -70,7 +70,7 @@ func (p *pass) grows(env *result.Environment, d *result.MetricDesc, rate bool, a
 	}
 }
 
-// seconds is the median wall time of a case's runs in an arm, NaN without any.
+// seconds returns the median wall time of a case's runs in an arm, NaN without any.
 func (p *pass) seconds(c *result.Case, env string) float64 {
 	var x []float64
 	for _, r := range p.runs(c.ID, env) {

@@ -42,7 +42,7 @@ var missingMetric = Guard{
 	},
 }
 
-// reason says why a run has no value.
+// reason returns why a run has no value.
 func reason(r *result.Run, m *result.Metric) string {
 	switch {
 	case r.Status == result.Failed && r.Reason != "":

@@ -33,7 +33,7 @@ var outliers = Guard{
 	},
 }
 
-// logs are the logarithms of the primary metric of a case in an arm.
+// logs returns the logarithms of the primary metric of a case in an arm.
 func (p *pass) logs(cas, env string) ([]*result.Run, []float64) {
 	var runs []*result.Run
 	var x []float64

@@ -45,8 +45,7 @@ var severalDimensions = Guard{
 	},
 }
 
-// blind lists the fields of an environment that could not be read, of those that
-// would be compared.
+// blind lists the compared fields of an environment that could not be read.
 func blind(e *result.Environment) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(e.Missing)) {
@@ -57,20 +56,20 @@ func blind(e *result.Environment) []string {
 	return out
 }
 
-// dimensions groups the fields of an environment into what one would call one
-// thing. The longest prefix wins; what is not there is a dimension of its own.
+// dimensions maps prefixes of environment fields to dimensions. The longest prefix wins; a field without one is a
+// dimension of its own.
 var dimensions = map[string]string{
 	"env_id": "", "role": "", "fingerprint": "", "fingerprint_class": "", "missing": "", "open_seconds": "", "null_run_seconds": "",
 	"changed_during_experiment": "",
 	"launcher":                  "environment", "params": "environment", "tee": "environment", "software.hypervisor": "environment", "software.versions": "environment",
 	"digests": "program", "software.worker": "program",
 	"hardware": "processor", "hardware.memory_bytes": "memory", "hardware.swap_bytes": "memory", "hardware.transparent_hugepage": "memory",
-	"hardware.disks": "disks", "hardware.nics": "network", "hardware.gpus": "GPU", "hardware.host_id": "host",
+	"hardware.disks": "disks", "hardware.nics": "network", "network": "network", "hardware.gpus": "GPU", "hardware.host_id": "host",
 	"software": "system", "software.kernel": "kernel", "software.cmdline": "kernel", "software.clock_source": "clock source",
 	"software.limits": "limits", "software.page_cache_policy": "page cache", "software.encryption": "encryption",
 }
 
-// dimension of a field of an environment, by its JSON path.
+// dimension returns the dimension of a field of an environment, given by its JSON path.
 func dimension(field string) string {
 	if name, ok := strings.CutPrefix(field, "subject."); ok {
 		return name
@@ -87,7 +86,7 @@ func dimension(field string) string {
 	}
 }
 
-// beside are the dimensions in which arms differ although they are not the subject.
+// beside returns the dimensions, other than the subject, in which arms differ.
 func beside(subject string, changed []result.Difference) []string {
 	subjects := strings.Split(subject, "+")
 	var out []string
@@ -102,7 +101,7 @@ func beside(subject string, changed []result.Difference) []string {
 	return out
 }
 
-// list names dimensions with the fields behind them, at most three of each.
+// list names dimensions with their fields, at most three of each.
 func list(dims []string, changed []result.Difference) string {
 	var out []string
 	for _, d := range dims {

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -32,7 +33,7 @@ var specValue = Guard{
 			}
 		}
 		for i, k := range order {
-			what := fmt.Sprintf("%s of %s in %s (%s, in %s)", k.metric, k.cas, k.arm, p.value(example[i], k.metric), counted(seen[k], "run"))
+			what := fmt.Sprintf("%s of %s in %s (%s, in %s)", k.metric, k.cas, k.arm, p.value(example[i], k.metric), metric.Plural(seen[k], "run"))
 			v := values{"value": example[i], "runs": float64(seen[k])}
 			if k.source == "" {
 				p.say(withdraw, k.scope, v, "%s has no stated origin", what)

@@ -29,7 +29,7 @@ var suspectBaseline = Guard{
 						speedup = one / many
 					}
 					efficiency := speedup / (s.x / first.x)
-					if !(efficiency > stats.MaxEfficiency) { // NaN missing-metric speaks of it
+					if !(efficiency > stats.MaxEfficiency) { // also true for NaN, which missing-metric reports
 						continue
 					}
 					absolute := ""

@@ -27,13 +27,13 @@ var teeEvidence = Guard{
 	},
 }
 
-// shown: something other than a declaration says that the TEE was on.
+// shown reports whether evidence, not only a declaration, shows that the TEE was on.
 func shown(t *result.TEE) bool {
 	inside := slices.ContainsFunc(t.Facts, func(f tee.Facts) bool { return f.Active && f.Role == tee.Guest })
 	return t.Active && (inside || len(t.Evidence) > 0)
 }
 
-// on: the arm runs in a TEE, as far as is known.
+// on reports whether the arm is known to run in a TEE.
 func on(t *result.TEE) bool {
 	return t.Type != "" && t.Type != "none" && t.Type != "unknown" && t.Active
 }

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -13,11 +14,11 @@ var tooFewPairs = Guard{
 		for _, k := range p.contests {
 			c := p.comparison(k, p.e.Design.Primary)
 			switch {
-			case c == nil: // missing-metric speaks of it
+			case c == nil: // missing-metric reports it
 			case c.Pairs == 0:
 				p.say(refuse, k.scope(), values{"pairs": 0}, "no pair of %s has a value in both %s and %s", k.cas.ID, k.base.ID, k.treat.ID)
 			case c.Pairs < stats.MinPairs:
-				p.say(doubt, k.scope(), values{"pairs": float64(c.Pairs)}, "%s of %s, at least %d are needed", counted(c.Pairs, "valid pair"), k.cas.ID, stats.MinPairs)
+				p.say(doubt, k.scope(), values{"pairs": float64(c.Pairs)}, "%s of %s, at least %d are needed", metric.Plural(c.Pairs, "valid pair"), k.cas.ID, stats.MinPairs)
 			}
 		}
 	},

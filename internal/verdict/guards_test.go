@@ -12,7 +12,7 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// trial is an experiment, how it is concluded, and what the guard must say.
+// trial is an experiment, how it is concluded, and the guard's expected message.
 type trial struct {
 	lab     *lab
 	o       Options
@@ -21,8 +21,8 @@ type trial struct {
 	verdict stats.Verdict // of the first primary comparison
 }
 
-// trials has for every guard one where it speaks, one where it is silent, and one
-// where it cannot tell: there it must say so. always is why a guard has no such case.
+// trials has for every guard one case where it speaks, one where it is silent, and one where it cannot check and must
+// say so. always is why a guard has no such case.
 type trials struct {
 	speaks          []trial
 	silent, unknown *trial
@@ -31,7 +31,7 @@ type trials struct {
 
 func one(l *lab, says string) *trial { return &trial{lab: l, says: says} }
 
-// latency is a lower-is-better twin of redis(), a third slower.
+// latency returns a lower-is-better twin of redis(), a third slower.
 func latency(arms ...string) *lab {
 	l := newLab("latency_seconds", "seconds", "lower", arms...)
 	for i, e := range l.Environments {
@@ -339,7 +339,7 @@ var guardTrials = map[string]trials{
 	},
 }
 
-// served is what the CPUs did: of the server under test, and all together.
+// served sets the use of the CPUs: by the server under test, and in total.
 func served(l *lab, server, all float64) *lab {
 	return l.also("", "client_cpu_ratio", "ratio", "lower", 0.2).also("", "server_cpu_ratio", "ratio", "lower", server).
 		also("", "origin_cpu_ratio", "ratio", "lower", 0.3).also("", "machine_cpu_ratio", "ratio", "lower", all)
@@ -352,7 +352,7 @@ func counting(l *lab) *lab {
 	return l
 }
 
-// modes gives every other run of an arm half as much again.
+// modes multiplies the values of every other run of an arm by 1.5.
 func modes(l *lab, env string) *lab {
 	return l.each(env, func(r *result.Run) {
 		if r.Pair%2 == 0 {
@@ -389,7 +389,7 @@ func TestGuards(t *testing.T) {
 		case trs.unknown != nil:
 			u := *trs.unknown
 			u.level = result.Note
-			if r.ID == "spec-value" { // what has no stated origin is refused
+			if r.ID == "spec-value" { // a value without a stated origin is refused
 				u.level = result.Refuse
 			}
 			check("cannot-tell", u)
@@ -419,7 +419,7 @@ func (tr trial) check(t *testing.T, id string) {
 		t.Errorf("level %q, want %q; help %q", gs[i].Level, tr.level, gs[i].Help)
 	}
 	if _, err := json.Marshal(l.Experiment); err != nil {
-		t.Error(err) // a value that JSON has not
+		t.Error(err) // a value that JSON lacks
 	}
 	if tr.verdict == "" {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// written is an event that is written as PromQL does.
+// written parses an event in PromQL's notation.
 func written(counter string) explain.Event {
 	name, _, _ := strings.Cut(counter, "{")
 	labels := map[string]string{}
@@ -19,7 +19,7 @@ func written(counter string) explain.Event {
 	return explain.EventOf(name, labels)
 }
 
-// read makes a point's counters of lines "name median min max runs".
+// read makes a point's counters from lines "name median min max runs".
 func read(t *testing.T, text string) map[explain.Event]explain.Count {
 	t.Helper()
 	out := map[explain.Event]explain.Count{}
@@ -69,14 +69,14 @@ func TestMixChanges(t *testing.T) {
 			}
 		})
 	}
-	// A point without counters is passed over, not taken for one that does nothing.
+	// A point without counters is skipped, not read as zeros.
 	x := read(t, base)
 	if got := mixChanges([]Point{{Counters: x}, {}, {Counters: x}}); got != nil {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestMixOfFewEvents: one fault more in a run is chance where a run is many operations.
+// TestMixOfFewEvents: one additional fault in a run is chance if a run is many operations.
 func TestMixOfFewEvents(t *testing.T) {
 	counted := func(value, operations float64) map[explain.Event]explain.Count {
 		per := value / operations
@@ -101,8 +101,8 @@ func TestMixOfFewEvents(t *testing.T) {
 	}
 }
 
-// TestCountersOfPartsOfRuns: a run in which a metric was not counted says nothing of it,
-// and a call that such a run does not name is not one that was never made.
+// TestCountersOfPartsOfRuns: a run in which a metric was not counted says nothing about it. A call that such a run
+// does not name is not a call that was never made.
 func TestCountersOfPartsOfRuns(t *testing.T) {
 	one := 1.0
 	n := 0

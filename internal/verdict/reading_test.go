@@ -8,8 +8,8 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// exact makes runs around a printed number, close enough that the medians round
-// to it: publications print one number and no spread.
+// exact makes runs around a printed number, close enough that the medians round to it: publications print one number
+// and no spread.
 func exact(metric, unit, direction, workload string, base, treat float64, arms ...string) *lab {
 	l := newLab(metric, unit, direction, arms...)
 	l.Workload.Name = workload
@@ -21,8 +21,8 @@ func exact(metric, unit, direction, workload string, base, treat float64, arms .
 	return l
 }
 
-// TestUnsafeReadings has the numbers of published reports of TEE performance that
-// their own tables contradict: what they say must come out of no sentence of ours.
+// TestUnsafeReadings has numbers from published reports of TEE performance whose claims their own tables contradict.
+// None of our sentences may repeat these claims.
 func TestUnsafeReadings(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -10,13 +10,13 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Refused is a result that a history keeps but does not use, with the reason: a guard of
-// Refusals, or no run with a usable value.
+// Refused is a result that a history keeps but does not use, with the reason: a guard of Refusals, or that no run has
+// a usable value.
 type Refused struct {
 	Key
 	At    time.Time `json:"at"`
 	Label string    `json:"label"` // commit, or the experiment's id
-	// Value is the median of the runs, null where none gave one.
+	// Value is the median of the runs, null without a value.
 	Value  *float64 `json:"value"`
 	Reason string   `json:"reason"`
 }
@@ -24,9 +24,9 @@ type Refused struct {
 // invalidArm is the guard of an arm that is kept without the arms it was compared with.
 const invalidArm = "invalid-arm"
 
-// Refusals are guards for an arm that is taken out of an experiment to be kept by itself, as
-// a commit is for a history: for each case of which all that compares it with an arm that has
-// values is invalid, why. What compares it with an arm without any says nothing about it.
+// Refusals returns guards for an arm that is kept by itself, as a commit is in a history: one for each case in which
+// every comparison with an arm that has values is invalid, with the reason. A comparison with an arm without values
+// says nothing about this one.
 func Refusals(e *result.Experiment, arm string) []result.Guard {
 	p := newPass(e, Options{})
 	var out []result.Guard
@@ -47,8 +47,8 @@ func Refusals(e *result.Experiment, arm string) []result.Guard {
 	return out
 }
 
-// refusal is why all comparisons of an arm's metric in a case are invalid; "" where one is
-// not, where there is none, or where the arm has no value, which says enough.
+// refusal returns why all comparisons of an arm's metric in a case are invalid. It returns "" if one is valid, if
+// there is none, or if the arm has no value.
 func (p *pass) refusal(cas *result.Case, arm, metric string) string {
 	if known(p.median(cas, arm, metric)) == nil {
 		return ""
@@ -78,8 +78,7 @@ func (p *pass) refusal(cas *result.Case, arm, metric string) string {
 	return why
 }
 
-// refusedBy is the message of the guard that keeps a value of a case out of its history; ""
-// for none.
+// refusedBy returns the message of the guard that keeps a value of a case out of its history; "" for none.
 func (p *pass) refusedBy(cas, metric string) string {
 	for _, g := range p.e.Guards {
 		if g.ID == invalidArm && (g.Case == "" || g.Case == cas) && (g.Metric == "" || g.Metric == metric) {
@@ -89,8 +88,8 @@ func (p *pass) refusedBy(cas, metric string) string {
 	return ""
 }
 
-// without is why no run of a case in an arm has a metric; "" where that does not matter,
-// because another metric is the primary one and runs succeeded.
+// without returns why no run of a case in an arm has a metric. It returns "" if that does not matter, because another
+// metric is primary and runs succeeded.
 func (p *pass) without(c *result.Case, arm, metric string) string {
 	why, well := "no run was made", false
 	for _, r := range p.runs(c.ID, arm) {

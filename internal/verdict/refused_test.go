@@ -8,19 +8,19 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestRefusals: an arm is of no use by itself where it is comparable with none that has
-// values; that another arm failed is not its fault.
+// TestRefusals: an arm is refused if it is comparable with no arm that has values; another arm's failure is not its
+// fault.
 func TestRefusals(t *testing.T) {
 	other := func(r *result.Run) { r.OutputDigest = "sha256:other" }
 	fails := func(r *result.Run) { r.Status, r.Reason, r.Metrics = result.Failed, "exit status 1", nil }
 	for name, c := range map[string]struct {
 		change map[string]func(*result.Run)
-		refuse map[string]string // by arm; of the others nothing is refused
+		refuse map[string]string // by arm; nothing is refused of the others
 	}{
 		"all alike":                  {nil, nil},
 		"the middle does other work": {map[string]func(*result.Run){"b": other}, map[string]string{"b": "not comparable with a: the arms did different work"}},
 		"the first does other work":  {map[string]func(*result.Run){"a": other}, map[string]string{"a": "not comparable with b: the arms did different work"}},
-		"the first fails":            {map[string]func(*result.Run){"a": fails}, nil}, // which is its own reason
+		"the first fails":            {map[string]func(*result.Run){"a": fails}, nil}, // the failure is its own reason
 		"all but the last fail":      {map[string]func(*result.Run){"a": fails, "b": fails}, nil},
 	} {
 		l := latency("a", "b", "c")
@@ -44,8 +44,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusedOf: what has no value, or was refused, is in a history with the reason, and
-// changes nothing else of it.
+// TestRefusedOf: missing and refused values are kept in a history with the reason, and change nothing else in it.
 func TestRefusedOf(t *testing.T) {
 	var points []Point
 	var refused []Refused

@@ -9,7 +9,7 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Term is what a difference of this grade may be called.
+// Term returns the permitted name of a difference of this grade.
 func Term(g result.Grade) string {
 	if g == result.GradeA || g == result.GradeB {
 		return "overhead"
@@ -17,9 +17,8 @@ func Term(g result.Grade) string {
 	return "platform difference"
 }
 
-// Sentence is a comparison in words, made from its fields and nothing else, so
-// that no headline can cite another cell than its own. It says "costs" only for
-// grades A and B.
+// Sentence states a comparison in words, from its own fields only, so no headline can cite another cell. It says
+// "costs" only for grades A and B.
 func Sentence(e *result.Experiment, c *result.Comparison) string {
 	d := e.Desc(c.Metric)
 	on := e.Workload.Name
@@ -30,7 +29,7 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 	if c.BaseMedian != nil && c.TreatMedian != nil && d != nil {
 		what += fmt.Sprintf(": %s against %s", metric.Value(*c.TreatMedian, d.Unit), metric.Value(*c.BaseMedian, d.Unit))
 	}
-	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, counted(c.Pairs, replicate(c)))
+	tail := fmt.Sprintf("(%s), grade %s, %s", what, c.Grade, metric.Plural(c.Pairs, replicate(c)))
 	if dims := beside(e.Design.Subject, c.Changed); len(dims) > 0 && c.Verdict != stats.Invalid {
 		tail += "; they also differ in " + strings.Join(dims, ", ")
 	}
@@ -66,7 +65,7 @@ func Sentence(e *result.Experiment, c *result.Comparison) string {
 	return fmt.Sprintf("%s costs %s%s of %s on %s %s", t, only, asCost(c, better(d)), b, on, tail)
 }
 
-// replicate is what is counted: pairs, or the runs of the smaller arm.
+// replicate names the counted unit: pairs, or the runs of the smaller arm.
 func replicate(c *result.Comparison) string {
 	if strings.HasSuffix(c.Estimator, "mann-whitney") {
 		return "unpaired run"
@@ -80,7 +79,7 @@ func asRatio(c *result.Comparison) string {
 		metric.TimesOf(*c.Ratio, *c.Low, *c.High)
 }
 
-// asCost writes the cost ratio; where higher values are better, a bound turns round.
+// asCost writes the cost ratio; where higher values are better, its bound is reversed.
 func asCost(c *result.Comparison, better int8) string {
 	word := ""
 	switch {
@@ -92,9 +91,9 @@ func asCost(c *result.Comparison, better int8) string {
 	return word + metric.TimesOf(*c.Cost, *c.CostLow, *c.CostHigh)
 }
 
-// settling says what the pairs would have found and how many would settle it.
+// settling states the smallest effect that the pairs would detect, and how many pairs would settle it.
 func settling(c *result.Comparison) string {
-	s := counted(c.Pairs, replicate(c))
+	s := metric.Plural(c.Pairs, replicate(c))
 	if c.MDE != nil {
 		s += " would find " + metric.Percent(*c.MDE) + " four times in five"
 	}
@@ -104,7 +103,7 @@ func settling(c *result.Comparison) string {
 	return s
 }
 
-// first is what decided a comparison.
+// first returns the reason that decided a comparison.
 func first(reasons []string) string {
 	if len(reasons) == 0 {
 		return ""
@@ -118,14 +117,6 @@ func (p *pass) value(v float64, name string) string {
 		return metric.Value(v, d.Unit)
 	}
 	return metric.Value(v, "")
-}
-
-// counted writes a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func pick(first bool, a, b string) string {

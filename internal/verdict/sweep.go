@@ -17,8 +17,8 @@ type step struct {
 	cas  *result.Case
 }
 
-// sweeps groups the cases that differ in one of these parameters alone, in the
-// order of its value; groups of one are left out.
+// sweeps groups the cases that differ only in one of these parameters, in the order of its value. Groups of one are
+// left out.
 func (p *pass) sweeps(names []string) [][]step {
 	groups := map[string][]step{}
 	for i := range p.e.Cases {

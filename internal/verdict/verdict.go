@@ -1,12 +1,9 @@
-// Package verdict decides what may be concluded from the runs of an experiment,
-// and states it in words. It pairs the runs, lets package stats compare them, and
-// asks every guard of its list whether the numbers mean what they seem to
-// mean. It is pure: it reads no clock and no file, and the same document gives the
-// same answer.
+// Package verdict decides what may be concluded from the runs of an experiment, and states it in words. It pairs the
+// runs, lets package stats compare them, and asks every guard whether the numbers can be trusted. It is pure: it
+// reads no clock and no file, and the same document gives the same answer.
 //
-// Only the primary metric gets a verdict: with many metrics, some move by chance.
-// The others carry a ratio and an interval and an empty verdict, unless a guard
-// refused them, which makes it "invalid".
+// Only the primary metric gets a verdict, because among many metrics some move by chance. The others carry a ratio,
+// an interval and an empty verdict, unless a guard refused them, which makes it "invalid".
 package verdict
 
 import (
@@ -32,14 +29,13 @@ type Options struct {
 	Diff func(base, treat *result.Environment) []result.Difference
 	// Catalog has the prices and causes of attributions; nil has none.
 	Catalog *explain.Catalog
-	// Calibration is what identical arms have shown on this host, from Calibrate;
-	// nil when there was no such run. One of another host or job is not used.
+	// Calibration is the noise floor of this host, from Calibrate; nil without one. That of
+	// another host or job is not used.
 	Calibration *NoiseFloor
 	// Limits of disturbance; the zero value is DefaultLimits.
 	Limits Limits
-	// Scaling names the parameters that add processors to the same work, Work
-	// those that add work; nil are "threads", and "messages", "requests",
-	// "operations", "iterations" and "loops".
+	// Scaling names the parameters that add processors to the same work, Work those that add work. nil selects
+	// "threads", and "messages", "requests", "operations", "iterations" and "loops".
 	Scaling, Work []string
 }
 
@@ -49,31 +45,29 @@ type Limits struct {
 	// Steal is the share of CPU time that the hypervisor gave to others; 2 %
 	// moves a busy run by about as much as most margins.
 	Steal float64
-	// Foreign is the share of all CPUs that other processes used; 10 % is more
-	// than a desktop or a monitoring agent at rest needs.
+	// Foreign is the share of all CPUs that other processes used; 10 % is more than an idle
+	// desktop or monitoring agent uses.
 	Foreign float64
-	// Throttles is the number of thermal or power throttling events; one is
-	// enough to run at another clock rate for seconds.
+	// Throttles is the number of thermal or power throttling events; one is enough to change the
+	// clock rate for seconds.
 	Throttles float64
-	// SwapBytes moved to and from swap; 1 MiB, as a few stale pages always move.
+	// SwapBytes is the number of bytes moved to and from swap: 1 MiB, since a few stale pages always move.
 	SwapBytes float64
 	// Pressure is the share of time in which tasks waited for memory (PSI).
 	Pressure float64
-	// HopelessSteal and HopelessForeign are those beyond which pairing does not
-	// help where no pair can be set aside: a verdict that they might explain is
-	// taken back.
+	// HopelessSteal and HopelessForeign apply when no pair can be set aside. Beyond them pairing does not help: a
+	// verdict that the disturbance might explain is withdrawn.
 	HopelessSteal, HopelessForeign float64
 }
 
-// DefaultLimits are the limits in use unless others are given.
+// DefaultLimits returns the limits in use unless others are given.
 func DefaultLimits() Limits {
 	return Limits{Steal: 0.02, Foreign: 0.10, Throttles: 0, SwapBytes: 1 << 20, Pressure: 0.10,
 		HopelessSteal: 0.10, HopelessForeign: 0.50}
 }
 
-// Conclude fills in Comparisons, Guards, Attribution and the grade of the design
-// from the runs and environments. Guards that are not of this package's list are
-// kept and heeded. Runs are not changed, so it can be done again with other options.
+// Conclude fills in Comparisons, Guards, Attribution and the grade of the design from the runs and environments.
+// Guards of others are kept and applied. Runs are not changed, so it can be repeated with other options.
 func Conclude(e *result.Experiment, o Options) { conclude(e, o) }
 
 func conclude(e *result.Experiment, o Options) *pass {
@@ -106,12 +100,12 @@ func conclude(e *result.Experiment, o Options) *pass {
 	return p
 }
 
-// pass is one conclusion in the making.
+// pass is one conclusion in progress.
 type pass struct {
 	e        *result.Experiment
 	o        Options
 	contests []*contest
-	guard    *Guard // the one that is asked
+	guard    *Guard // the current one
 	spoken   []spoken
 	// raw are the statistics behind e.Comparisons, and doubted the guards' doubts
 	// about them, in the same order.
@@ -142,7 +136,7 @@ func newPass(e *result.Experiment, o Options) *pass {
 	return p
 }
 
-// metrics are those with a direction, the primary one first.
+// metrics returns those with a direction, the primary one first.
 func (p *pass) metrics() []*result.MetricDesc {
 	var out []*result.MetricDesc
 	for i := range p.e.Workload.Metrics {
@@ -158,7 +152,7 @@ func (p *pass) metrics() []*result.MetricDesc {
 	return out
 }
 
-// better is the direction of a metric in the notation of package stats.
+// better returns the direction of a metric in the notation of package stats.
 func better(d *result.MetricDesc) int8 {
 	switch {
 	case d == nil:

@@ -15,8 +15,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// lab is an experiment in the making: by default native against gramine-sgx,
-// interleaved on one host, everything known and nothing wrong.
+// lab is an experiment under construction: by default native against gramine-sgx, interleaved on one host, everything
+// known and nothing wrong.
 type lab struct {
 	*result.Experiment
 	rnd *rand.Rand
@@ -48,8 +48,8 @@ func newLab(metric, unit, direction string, arms ...string) *lab {
 	return l
 }
 
-// add makes n runs of a case in an arm around centre, with a spread of sd (of the
-// logarithm); the noise of equal pairs is independent.
+// add makes n runs of a case in an arm around centre, with a spread of sd (of the logarithm). The noise of runs in a
+// pair is independent.
 func (l *lab) add(cas, env string, n int, centre, sd float64) *lab {
 	for pair := range n {
 		l.run(cas, env, pair, centre*math.Exp(sd*l.rnd.NormFloat64()))
@@ -130,7 +130,7 @@ func (l *lab) conclude(o Options) *lab {
 	return l
 }
 
-// spoke returns the guards of an id.
+// spoke returns the guards with an id.
 func (l *lab) spoke(id string) []result.Guard {
 	var out []result.Guard
 	for _, g := range l.Guards {
@@ -141,7 +141,7 @@ func (l *lab) spoke(id string) []result.Guard {
 	return out
 }
 
-// redis is a plain cost: 3.1 times, ten pairs.
+// redis returns a plain cost: 3.1 times, ten pairs.
 func redis() *lab {
 	return newLab("requests_per_second", "requests_per_second", "higher").add("op=get", "native", 10, 100e3, 0.02).add("op=get", "gramine-sgx", 10, 100e3/3.1, 0.02)
 }
@@ -173,7 +173,7 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-// TestDocument: what is concluded is a valid document.
+// TestDocument: a conclusion is a valid document.
 func TestDocument(t *testing.T) {
 	l := redis().conclude(Options{})
 	l.SchemaVersion = result.SchemaVersion
@@ -226,7 +226,7 @@ func TestLadder(t *testing.T) {
 
 func TestPairsAreFormedByIndex(t *testing.T) {
 	l := newLab("seconds", "seconds", "lower")
-	for pair := range 8 { // the machine slows down by half on the way: only pairs see 1.1
+	for pair := range 8 { // the machine slows down by half during the experiment: only pairs show 1.1
 		base := 1 + float64(pair)/16
 		l.run("default", "native", pair, base)
 		l.run("default", "gramine-sgx", 7-pair, 1.1*(1+float64(7-pair)/16))
@@ -303,8 +303,7 @@ func TestSetAside(t *testing.T) {
 	if len(l.Runs) != 20 || l.Runs[12].Status != result.OK {
 		t.Error("a run was changed or dropped")
 	}
-	// Half of an equal arm is slowed down by its steal: the verdict hangs on
-	// whether those pairs count.
+	// Steal slows down half of an equal arm: the verdict depends on whether those pairs count.
 	l = steal(newLab("requests_per_second", "requests_per_second", "higher").add("default", "native", 20, 100, 0.001).
 		add("default", "gramine-sgx", 20, 100, 0.001), 0.3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11).conclude(Options{})
 	if c := l.Comparisons[0]; c.Verdict != stats.Inconclusive || !strings.Contains(strings.Join(c.Reasons, " "), "with them") {
@@ -323,7 +322,7 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("%d runs are left undisturbed, %d are used: want %d", left, c.Pairs, want)
 		}
 	}
-	// An engine's exclusion holds even where too few pairs are left.
+	// An engine's exclusion holds even if too few pairs are left.
 	l = redis().each("native", func(r *result.Run) {
 		if r.Pair > 3 {
 			r.Status, r.Reason = result.Excluded, "clock step of 3 s"
@@ -360,8 +359,8 @@ func TestAttribution(t *testing.T) {
 	}
 }
 
-// TestAttributionOfRareEvents: a kind of event that some runs do not name, beside
-// a total, was none in them; the median is over all pairs.
+// TestAttributionOfRareEvents: a kind of event that some runs do not name next to a total did not happen in them; the
+// median is over all pairs.
 func TestAttributionOfRareEvents(t *testing.T) {
 	l := latency()
 	l.each("", func(r *result.Run) {

@@ -14,11 +14,10 @@ import (
 // annotationsMost bounds the regions of a chart: the open ones and the newest.
 const annotationsMost = 500
 
-// annotations adds the routes of the regions that charts mark: GET
-// annotations?from=TIME&to=TIME with rule= and subject= as in GET findings, and POST
-// annotations for Grafana's simple JSON data source
-// (https://github.com/grafana/simple-json-datasource#annotation-api), which also asks
-// the folder itself.
+// annotations adds the routes of the regions that charts mark: GET annotations?from=TIME&to=TIME with rule= and
+// subject= as in GET findings, and POST annotations for Grafana's simple JSON data source
+// (https://github.com/grafana/simple-json-datasource#annotation-api). That data source also requests the folder
+// itself.
 func annotations(mux *http.ServeMux, o Options) {
 	const base = "/api/teescope/v1/"
 	mux.HandleFunc("GET "+base+"{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "teescope") })
@@ -66,7 +65,7 @@ func regions(w http.ResponseWriter, o Options, f findings.Filter, text func(stri
 	reply(w, o, http.StatusOK, out)
 }
 
-// region is a finding as a chart marks it, from its start until it was last seen.
+// region returns a finding as a chart marks it, from its start until it was last seen.
 func region(r findings.Record, text func(string) string) Annotation {
 	end := r.LastSeen
 	if r.Until != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/teescope/teescope/internal/findings/anomaly"
 )
 
-// compareFor bounds one comparison; its answer is what it has found by then.
+// compareFor is the time limit of a comparison; its answer is what it has found by then.
 const compareFor = 20 * time.Second
 
-// changes adds GET changes?from=TIME&to=TIME&beforeFrom=TIME&beforeTo=TIME, with
-// process= as a regular expression (unanchored) and top= as the number of changes,
-// and GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N.
+// changes adds GET changes?from=TIME&to=TIME&beforeFrom=TIME&beforeTo=TIME, with process= as a regular expression
+// (unanchored) and top= as the number of changes, and GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N.
 func changes(mux *http.ServeMux, o Options) {
 	// One at a time: a comparison reads an hour of all series, on the host of the workload.
 	turn := make(chan struct{}, 1)

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of the dashboards made on the page.
+// The limits of dashboards made on the page.
 const (
 	dashboardsMost  = 100
 	panelsMost      = 50
@@ -40,9 +40,9 @@ var ErrNotKept = errors.New("not kept")
 // errChanged refuses to overwrite dashboards that changed since they were read.
 var errChanged = errors.New("the dashboards have changed since they were read, so this change was not made; read them again and send their new ETag in If-Match")
 
-// dashboards adds the routes of the dashboards: GET returns all, to show and to export;
-// PUT replaces those that are not locked. Both answer with an ETag; a PUT with If-Match
-// replaces only the dashboards with that tag (RFC 9110, section 13.1.1).
+// dashboards adds the routes of the dashboards: GET returns all, to show and to export; PUT replaces those that are
+// not locked. Both answer with an ETag; a PUT with If-Match replaces the dashboards only if they have that tag (RFC
+// 9110, section 13.1.1).
 func dashboards(mux *http.ServeMux, o Options) {
 	const at = "/api/teescope/v1/dashboards"
 	answer := func(w http.ResponseWriter) {
@@ -79,7 +79,7 @@ func dashboards(mux *http.ServeMux, o Options) {
 	})
 }
 
-// tagOf is the entity tag of dashboards: equal tags, equal documents.
+// tagOf returns the entity tag of dashboards: equal tags, equal documents.
 func tagOf(d Dashboards) string {
 	b, _ := json.Marshal(d) // strings only: always valid JSON
 	sum := sha256.Sum256(b)
@@ -98,9 +98,8 @@ func ifMatch(r *http.Request, tag string) bool {
 	return slices.ContainsFunc(strings.Split(tags, ","), func(t string) bool { return strings.TrimSpace(t) == tag })
 }
 
-// CheckDashboards returns the first problem of a list of dashboards, nil without one.
-// taken are the names of other dashboards; parse checks a query. The keys in a problem
-// are those of the list's JSON, with indices.
+// CheckDashboards returns the first problem of a list of dashboards, nil without one. taken are the names of other
+// dashboards; parse checks a query. A problem names keys of the list's JSON, with indices.
 func CheckDashboards(list []Dashboard, taken []string, parse func(expr string) error) error {
 	if len(list) > dashboardsMost {
 		return fmt.Errorf("%d dashboards; want at most %d", len(list), dashboardsMost)
@@ -128,7 +127,7 @@ func CheckDashboards(list []Dashboard, taken []string, parse func(expr string) e
 	return nil
 }
 
-// DashboardError is a problem with a dashboard, and where it is.
+// DashboardError is a problem with a dashboard, and its place.
 type DashboardError struct {
 	Dashboard, Panel int // indices; Panel is -1 for a problem outside the panels
 	Key              string
@@ -142,7 +141,7 @@ func (e *DashboardError) Error() string {
 	return fmt.Sprintf("dashboards[%d].panels[%d].%s: %v", e.Dashboard, e.Panel, e.Key, e.Err)
 }
 
-// Unwrap is the problem without its place.
+// Unwrap returns the problem without its place.
 func (e *DashboardError) Unwrap() error { return e.Err }
 
 // check returns the first invalid key of a panel, and why.

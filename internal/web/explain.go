@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/teescope/teescope/internal/explain"
-	"github.com/teescope/teescope/internal/result"
 )
 
 // serveExplanation answers GET explain?process=NAME; instance, from, to and per may be left out.
@@ -32,7 +31,7 @@ func serveExplanation(o Options) http.HandlerFunc {
 	}
 }
 
-// question reads the parameters; what is left out is left zero.
+// question reads the parameters; absent ones stay zero.
 func question(r *http.Request) (explain.Question, error) {
 	v := r.URL.Query()
 	q := explain.Question{Process: v.Get("process"), Instance: v.Get("instance")}
@@ -49,13 +48,4 @@ func question(r *http.Request) (explain.Question, error) {
 	var err error
 	q.From, q.To, err = span(v, "from", "to")
 	return q, err
-}
-
-// explanation answers with the trees of a document's comparisons.
-func explanation(w http.ResponseWriter, o Options, e *result.Experiment, err error) {
-	var out ResultExplanation
-	if err == nil {
-		out.Trees = o.ResultTrees(e)
-	}
-	document(w, o, out, err)
 }

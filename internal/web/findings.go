@@ -17,9 +17,9 @@ const (
 	findingsDefault = 1000
 )
 
-// serveFindings answers GET findings: without parameters with the open and the recently
-// closed ones, else with the part of the history that from, to, id, rule, subject, state
-// and limit select. subject is a regular expression that matches a whole subject.
+// serveFindings answers GET findings. Without parameters it returns the open and the recently closed findings,
+// otherwise the part of the history that from, to, id, rule, subject, state and limit select. subject is a regular
+// expression that matches a whole subject.
 func serveFindings(o Options) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		out := o.Findings()

@@ -14,8 +14,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// past is a history that answers with what it was asked, as the title of a finding,
-// or with an error.
+// past returns a history that answers with its filter as the title of a finding, or with an error.
 func past(list ...findings.Record) func(*Options) {
 	return func(o *Options) {
 		o.Findings = func() Findings { return Findings{Findings: []findings.Record{{ID: "now"}}} }
@@ -88,7 +87,7 @@ func TestAnnotations(t *testing.T) {
 	if b := got[2]; b.ID != "b" || b.TimeEnd != 9000 || b.Text != "Hot." || fmt.Sprint(b.Tags) != "[heat critical closed]" {
 		t.Errorf("closed: %+v", b)
 	}
-	// As Grafana's simple JSON data source asks; it shows titles as HTML.
+	// A request as Grafana's simple JSON data source makes it; Grafana shows titles as HTML.
 	got = get("POST", `{"range":{"from":"1970-01-01T00:00:03.500Z","to":"1970-01-01T00:00:04Z","raw":{}},"annotation":{"name":"x","enable":true,"query":" heat "}}`)
 	if !strings.HasPrefix(got[0].Text, "from 3 to 4 id &#34;&#34; rule &#34;heat&#34;") {
 		t.Errorf("asked %s", got[0].Text)
@@ -180,7 +179,7 @@ func TestChangesByThePage(t *testing.T) {
 			t.Errorf("%s %s %.100s: %d %s, want %d with %s", c.method, c.target, c.body, w.Code, w.Body, c.code, c.want)
 		}
 	}
-	// Nothing of this is for other pages.
+	// Other sites can use none of this.
 	for _, c := range [][2]string{{"POST", "silences"}, {"DELETE", "silences/x"}, {"PUT", "dashboards"}, {"POST", "annotations"}} {
 		if w := do(h, c[0], "/api/teescope/v1/"+c[1], "{}", "Host", "127.0.0.1:9780", "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
 			t.Errorf("%s %s from another site: %d", c[0], c[1], w.Code)
@@ -191,8 +190,8 @@ func TestChangesByThePage(t *testing.T) {
 	}
 }
 
-// TestDashboardsMeanwhile: of two who read the same dashboards, the second to change
-// them is told, and changes nothing.
+// TestDashboardsMeanwhile: if two clients read the same dashboards, the second to change them gets an error and
+// changes nothing.
 func TestDashboardsMeanwhile(t *testing.T) {
 	k := &keeper{}
 	h := served(func(o *Options) { o.Dashboards = k })
@@ -221,7 +220,7 @@ func TestDashboardsMeanwhile(t *testing.T) {
 	}
 }
 
-// TestDashboardsAtOnce: of many that change the same dashboards at once, one does.
+// TestDashboardsAtOnce: of many simultaneous changes to the same dashboards, one succeeds.
 func TestDashboardsAtOnce(t *testing.T) {
 	h := served(func(o *Options) { o.Dashboards = &keeper{} })
 	const at, most = "/api/teescope/v1/dashboards", 20

@@ -39,7 +39,7 @@ func span(q url.Values, from, to string) (start, end time.Time, err error) {
 	return start, end, nil
 }
 
-// body decodes the one JSON value of a request of at most limit bytes into v.
+// body decodes the single JSON value of a request, of at most limit bytes, into v.
 func body(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
 	d.DisallowUnknownFields()

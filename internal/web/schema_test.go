@@ -30,8 +30,7 @@ func TestFindingsSchema(t *testing.T) {
 	}
 }
 
-// TestFindingsMatchTheirSchema: the schema takes what the API answers, and nothing
-// that a finding cannot be.
+// TestFindingsMatchTheirSchema: the schema accepts the API's answers and rejects what a finding cannot be.
 func TestFindingsMatchTheirSchema(t *testing.T) {
 	until := time.UnixMilli(9000)
 	h := served(func(o *Options) {

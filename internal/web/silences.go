@@ -10,14 +10,14 @@ import (
 // SilenceKeeper holds the silences of findings.
 type SilenceKeeper interface {
 	List() []findings.Silence
-	// Add puts a silence into force, under an id of its own.
+	// Add starts a silence under a new id.
 	Add(findings.Silence) (findings.Silence, error)
 	// Remove ends one; its error wraps findings.ErrNoSilence when there is none. Errors
 	// of both wrap ErrNotKept when the change could not be stored.
 	Remove(id string) error
 }
 
-// silences adds the routes of the silences. Each answers with those then in force.
+// silences adds the routes of the silences. Each answers with the silences in force after the request.
 func silences(mux *http.ServeMux, o Options) {
 	const at = "/api/teescope/v1/silences"
 	answer := func(w http.ResponseWriter, err error) {

@@ -29,7 +29,9 @@ type Platform struct {
 	Started     time.Time `json:"started,omitzero"`
 	// Interval is the time between two readings in seconds; absent without a store.
 	Interval float64 `json:"interval,omitempty"`
-	TEEs     []TEE   `json:"tees"`
+	// Data is the folder of the store and of benchmark results; absent without a store.
+	Data string `json:"data,omitempty"`
+	TEEs []TEE  `json:"tees"`
 }
 
 // TEE is the answer of one detector.
@@ -46,7 +48,7 @@ type TEE struct {
 type Source struct {
 	Name   string `json:"name"`
 	Doc    string `json:"doc"`
-	State  string `json:"state"` // "available", "degraded", "unavailable", "not here", "off"
+	State  string `json:"state"` // "opening", "available", "degraded", "unavailable", "not here", "off"
 	Reason string `json:"reason,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
 	Blind  bool   `json:"blind,omitempty"`
@@ -68,9 +70,9 @@ type Source struct {
 	// Error is the relative standard error of the scaled number of events.
 	Error *float64 `json:"error,omitempty"`
 	OptIn bool     `json:"optIn,omitempty"` // off until it is switched on
-	// Waits is what it waits for, such as "an enclave runs", where it switches on and off
-	// by itself. Auto: it does so now, because no setting says on or off. Seen is what of
-	// it was seen last, and shortly after its end.
+	// Waits is the condition, such as "an enclave runs", under which it switches itself on
+	// and off. Auto: it does so now, because no setting says on or off. Seen names the process
+	// that meets the condition, until shortly after its end.
 	Waits string `json:"waits,omitempty"`
 	Auto  bool   `json:"auto,omitempty"`
 	Seen  string `json:"seen,omitempty"`
@@ -135,6 +137,54 @@ type Distributions struct {
 	Boxes []anomaly.Box `json:"boxes"`
 }
 
+// Queries is the body of POST queries: what a page draws, in one call.
+type Queries struct {
+	Queries []Query `json:"queries"`
+}
+
+// Query asks for a PromQL expression at every step from From to To, in Unix seconds, or
+// only at To if Step is 0.
+type Query struct {
+	Query string  `json:"query"`
+	From  float64 `json:"from,omitempty"`
+	To    float64 `json:"to"`
+	Step  float64 `json:"step,omitempty"`
+	// Since is the first step whose values are wanted, where the earlier ones are known.
+	Since float64 `json:"since,omitempty"`
+	// Top keeps the lines with the largest sums over the whole window and adds up the
+	// others; 0 keeps all.
+	Top int `json:"top,omitempty"`
+	// Known is the Set of the answer that the values before Since are from.
+	Known string `json:"known,omitempty"`
+}
+
+// Answer is a line of the answer of POST queries; Index is the query's place in the call.
+type Answer struct {
+	Index int `json:"index"`
+	// Since is the time of the first value of each line.
+	Since float64 `json:"since"`
+	Lines []Line  `json:"lines"`
+	// Rest is the sum of the Folded lines that are not among the top; absent without any.
+	Rest   *Line `json:"rest,omitempty"`
+	Folded int   `json:"folded,omitempty"`
+	// Set names the lines at the top. Where it is not what the query knows, Since is From.
+	Set string `json:"set,omitempty"`
+	// Warnings say what was not counted in the window.
+	Warnings []string `json:"warnings,omitempty"`
+	// Error says why there is no answer.
+	Error string `json:"error,omitempty"`
+}
+
+// Line is a series: a value for each step, or one value, which may be "NaN" or "+Inf".
+type Line struct {
+	Labels map[string]string `json:"labels,omitempty"`
+	Values Values            `json:"values,omitempty"`
+	Value  string            `json:"value,omitempty"`
+}
+
+// Values are those of the steps; null is a gap.
+type Values []float64
+
 // Silences is the answer of GET, POST and DELETE silences.
 type Silences struct {
 	Silences []findings.Silence `json:"silences"`
@@ -189,9 +239,20 @@ const (
 	BoxPlot   PanelKind = "boxplot"
 )
 
+// Process is an element of GET processes?name=NAME: a process that runs now.
+type Process struct {
+	PID int `json:"pid"`
+	// Command is the program as it was called. Its arguments are left out: they may hold
+	// secrets. "" for a thread of the kernel.
+	Command string `json:"command,omitempty"`
+	// Container is the id or name of its container, Cgroup its control group.
+	Container string `json:"container,omitempty"`
+	Cgroup    string `json:"cgroup,omitempty"`
+}
+
 // Overhead is the answer of GET overhead: what the monitor itself costs.
 type Overhead struct {
-	// CPU maps a part (body, dispatch, userspace, commands) to its share of one core in the
+	// CPU maps a part (body, dispatch, userspace, page, commands) to its share of one core in the
 	// last minute; an unknown part is absent.
 	CPU map[string]float64 `json:"cpu"`
 	// Missing explains the absent parts, and the absent "memory" and "series".
@@ -234,6 +295,12 @@ type ResultSummary struct {
 // plots of a result as reports have them, in the colours that the page declares.
 type Drawings struct {
 	Drawings []report.Drawing `json:"drawings"`
+}
+
+// Tables is the answer of GET results/{id}/tables and comparisons/tables: the tables of a
+// result that are computed from its runs, as reports have them.
+type Tables struct {
+	Tables []report.SectionTable `json:"tables"`
 }
 
 // Error is the body of every failed request.

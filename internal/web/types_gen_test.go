@@ -22,9 +22,9 @@ var update = flag.Bool("update", false, "write ui/src/api/types.ts")
 
 const typesFile = "../../ui/src/api/types.ts"
 
-// roots are the bodies of the API; what they refer to follows. The answers of
-// results/{id} and changes are types of other packages.
-var roots = []string{"Platform", "Source", "Findings", "Explanation", "ResultExplanation", "Distributions", "Silences", "Annotation", "Dashboards", "Overhead", "Results", "Drawings", "Error"}
+// roots are the bodies of the API; the types they refer to follow. The answers of results/{id} and changes are types
+// of other packages.
+var roots = []string{"Platform", "Source", "Findings", "Explanation", "ResultExplanation", "Distributions", "Queries", "Answer", "Silences", "Annotation", "Dashboards", "Process", "Overhead", "Results", "Drawings", "Tables", "Error"}
 
 // TestTypeScript keeps the page's types equal to the structs that the server
 // marshals: it derives them again and compares. With -update it writes them.
@@ -56,14 +56,14 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
-// generator writes TypeScript for Go types as encoding/json marshals them. It
-// reads source, since comments and the constants of a type are not reflected.
+// generator writes TypeScript for Go types as encoding/json marshals them. It reads source code, since reflection has
+// no comments and no constants of a type.
 type generator struct {
 	done map[string]bool
 	out  bytes.Buffer
 }
 
-// declare writes type name of the package in dir, after those it refers to.
+// declare writes type name of the package in dir, after the types it refers to.
 func (g *generator) declare(dir, name string) error {
 	ts := tsName(dir, name)
 	if g.done[ts] {
@@ -94,8 +94,8 @@ func (g *generator) declare(dir, name string) error {
 	return nil
 }
 
-// tsName is the name of a Go type in the one TypeScript file; the package comes
-// first for types of other packages, since two of them have an Evidence.
+// tsName returns the name of a Go type in the single TypeScript file. Types of other packages are prefixed with the
+// package, since two of them have an Evidence.
 func tsName(dir, name string) string {
 	if dir == "." {
 		return name
@@ -175,6 +175,8 @@ func (g *generator) typeOf(dir string, file *ast.File, e ast.Expr) (string, erro
 			return "boolean", nil
 		case "int", "int64", "uint64", "float64":
 			return "number", nil
+		case "Values": // it writes null for a missing value
+			return "(number | null)[]", nil
 		}
 		return tsName(dir, e.Name), g.declare(dir, e.Name)
 	}

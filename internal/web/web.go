@@ -1,5 +1,5 @@
-// Package web serves the HTTP API and the page. It computes nothing: its data comes
-// from functions that cli fills in, so tests need no kernel, store or clock.
+// Package web serves the HTTP API and the page. It computes nothing: its data comes from functions that cli fills in,
+// so tests need no kernel, store or clock.
 package web
 
 import (
@@ -22,15 +22,14 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 
 	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/feed"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/findings/anomaly"
 	"github.com/teescope/teescope/internal/probe"
-	"github.com/teescope/teescope/internal/report"
 	"github.com/teescope/teescope/internal/result"
 )
 
-// Options are the parts of a server. A nil part is not served: an agent has no
-// store, no findings and no page.
+// Options are the parts of a server. A nil part is not served: an agent has no store, no findings and no page.
 type Options struct {
 	// Metrics appends one fresh round to b, in the text format.
 	Metrics  func(ctx context.Context, b []byte) []byte
@@ -45,12 +44,18 @@ type Options struct {
 	Silences   SilenceKeeper
 	Dashboards DashboardKeeper
 	Overhead   func(ctx context.Context) (Overhead, error)
+	// Processes returns the running processes of a name; finding none is no error.
+	Processes func(name string) ([]Process, error)
 	// Changes compares all series of two windows; Boxes describes the values of a
 	// PromQL expression in windows of equal length.
 	Changes func(ctx context.Context, before, after anomaly.Window, o anomaly.Options) (anomaly.Changes, error)
 	Boxes   func(ctx context.Context, query string, from, to time.Time, windows int) ([]anomaly.Box, error)
-	// Explain answers where a process's time went. An explain.Refusal is the error of an
-	// invalid question. A time that was left out is zero.
+	// Query answers PromQL expressions, each when it is ready, and reports the end.
+	Query func(ctx context.Context, list []feed.Query, deliver func(i int, a feed.Answer, err error), waiting func()) error
+	// Meter runs an answer to a page or an API call and counts its CPU time; nil only runs it.
+	Meter func(func())
+	// Explain returns where a process's time went. For an invalid question the error is an explain.Refusal. An absent
+	// time is zero.
 	Explain func(ctx context.Context, q explain.Question) (Explanation, error)
 	// Results lists the benchmark results; Result returns one, or an error that wraps
 	// fs.ErrNotExist. Compare joins several into one document.
@@ -65,8 +70,8 @@ type Options struct {
 	Page fs.FS
 	// Ready returns nil once the first round is stored.
 	Ready func() error
-	// Loopback: the server listens on loopback only. A request with another Host then
-	// comes from a page that rebound its name to this address.
+	// Loopback: the server listens on loopback only. A request with another Host then comes from a page that rebound
+	// its name to this address.
 	Loopback bool
 	Logger   *slog.Logger
 }
@@ -114,40 +119,17 @@ func Handler(o Options) http.Handler {
 	if o.Changes != nil {
 		changes(mux, o)
 	}
+	if o.Query != nil {
+		queries(mux, o)
+	}
 	if o.Overhead != nil {
 		get(mux, o, "overhead", o.Overhead)
 	}
+	if o.Processes != nil {
+		mux.HandleFunc("GET /api/teescope/v1/processes", processes(o))
+	}
 	if o.Results != nil {
-		get(mux, o, "results", func(context.Context) (Results, error) { return o.Results(), nil })
-		mux.HandleFunc("GET /api/teescope/v1/results/{id}", func(w http.ResponseWriter, r *http.Request) {
-			e, err := o.Result(r.PathValue("id"))
-			document(w, o, e, err)
-		})
-		mux.HandleFunc("GET /api/teescope/v1/results/{id}/explanation", func(w http.ResponseWriter, r *http.Request) {
-			e, err := o.Result(r.PathValue("id"))
-			explanation(w, o, e, err)
-		})
-		mux.HandleFunc("GET /api/teescope/v1/results/{id}/drawings", func(w http.ResponseWriter, r *http.Request) {
-			e, err := o.Result(r.PathValue("id"))
-			document(w, o, drawings(e, r), err)
-		})
-		mux.HandleFunc("GET /api/teescope/v1/comparisons/explanation", func(w http.ResponseWriter, r *http.Request) {
-			e, err := o.Compare(r.URL.Query()["id"])
-			explanation(w, o, e, err)
-		})
-		mux.HandleFunc("GET /api/teescope/v1/comparisons/drawings", func(w http.ResponseWriter, r *http.Request) {
-			e, err := o.Compare(r.URL.Query()["id"])
-			document(w, o, drawings(e, r), err)
-		})
-		mux.HandleFunc("GET /api/teescope/v1/comparisons", func(w http.ResponseWriter, r *http.Request) {
-			ids := r.URL.Query()["id"]
-			if len(ids) == 0 {
-				reply(w, o, http.StatusBadRequest, Error{"want the results to compare, as comparisons?id=A&id=B"})
-				return
-			}
-			e, err := o.Compare(ids)
-			document(w, o, e, err)
-		})
+		results(mux, o)
 	}
 	mux.HandleFunc("/-/", http.NotFound) // no probe may mistake the page for an answer
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
@@ -159,12 +141,27 @@ func Handler(o Options) http.Handler {
 	if o.Page != nil {
 		mux.Handle("/", gzhttp.GzipHandler(page(o)))
 	}
-	var h http.Handler = mux
+	h := metered(o, mux)
 	h = http.NewCrossOriginProtection().Handler(h)
 	if o.Loopback {
 		h = loopbackHost(o, h)
 	}
 	return headers(h)
+}
+
+// metered counts the CPU time of all answers except scrapes and readiness probes, which are part of monitoring
+// itself.
+func metered(o Options, next http.Handler) http.Handler {
+	if o.Meter == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" || strings.HasPrefix(r.URL.Path, "/-/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		o.Meter(func() { next.ServeHTTP(w, r) })
+	})
 }
 
 func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Context) (T, error)) {
@@ -178,24 +175,20 @@ func get[T any](mux *http.ServeMux, o Options, name string, f func(context.Conte
 	})
 }
 
-// drawings of a result for the case and the metric that a request names; none without a result.
-func drawings(e *result.Experiment, r *http.Request) Drawings {
-	if e == nil {
-		return Drawings{}
-	}
-	q := r.URL.Query()
-	return Drawings{report.Drawings(e, report.View{Case: q.Get("case"), Metric: q.Get("metric")})}
-}
-
-// document answers with a benchmark result, or with its drawings.
-func document(w http.ResponseWriter, o Options, e any, err error) {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		reply(w, o, http.StatusNotFound, Error{err.Error()})
-	case err != nil: // results that cannot be compared: the reason is the answer
-		reply(w, o, http.StatusUnprocessableEntity, Error{err.Error()})
-	default:
-		reply(w, o, http.StatusOK, e)
+// processes answers GET processes?name=NAME.
+func processes(o Options) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := r.URL.Query().Get("name")
+		if name == "" {
+			reply(w, o, http.StatusBadRequest, Error{"want the name of a process, as processes?name=redis-server"})
+			return
+		}
+		list, err := o.Processes(name)
+		if err != nil {
+			reply(w, o, http.StatusInternalServerError, Error{err.Error()})
+			return
+		}
+		reply(w, o, http.StatusOK, list)
 	}
 }
 
@@ -243,8 +236,7 @@ func metricsHandler(appendTo func(context.Context, []byte) []byte) http.HandlerF
 	}
 }
 
-// page serves the built files; a path without an extension is a view of the page,
-// whose state is in the URL.
+// page serves the built files. A path without an extension is a view of the page, whose state is in the URL.
 func page(o Options) http.HandlerFunc {
 	files := http.FileServerFS(o.Page)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -293,8 +285,8 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost refuses hosts other than localhost and loopback addresses. Without it
-// any web page could read and switch the monitor (DNS rebinding).
+// loopbackHost refuses hosts other than localhost and loopback addresses. Without it any web page could read and
+// switch the monitor (DNS rebinding).
 func loopbackHost(o Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.Host

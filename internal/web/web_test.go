@@ -16,7 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// served is a server with every part, over values that the tests know.
+// served returns a server with every part, over values that the tests know.
 func served(change func(*Options)) http.Handler {
 	o := Options{
 		Metrics:  func(_ context.Context, b []byte) []byte { return append(b, "up 1\n"...) },
@@ -44,7 +44,13 @@ func served(change func(*Options)) http.Handler {
 			}
 			return &result.Experiment{ID: strings.Join(ids, "+")}, nil
 		},
-		Overhead:   func(context.Context) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
+		Overhead: func(context.Context) (Overhead, error) { return Overhead{Budget: 0.01}, nil },
+		Processes: func(name string) ([]Process, error) {
+			if name != "redis server" {
+				return nil, errors.New("read /proc: no permission")
+			}
+			return []Process{{PID: 7, Command: "redis"}}, nil
+		},
 		Prometheus: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "prometheus ", r.URL.Path) }),
 		Page: fstest.MapFS{
 			"index.html":    {Data: []byte(`<meta property="csp-nonce" nonce="__CSP_NONCE__">`)},
@@ -85,6 +91,9 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/api/teescope/v1/platform", "", 200, `"hostname":"vm"`},
 		{"GET", "/api/teescope/v1/sources", "", 200, `"syscalls"`},
 		{"GET", "/api/teescope/v1/overhead", "", 200, `"budget":0.01`},
+		{"GET", "/api/teescope/v1/processes?name=redis+server", "", 200, `[{"pid":7,"command":"redis"}]`},
+		{"GET", "/api/teescope/v1/processes", "", 400, `want the name of a process`},
+		{"GET", "/api/teescope/v1/processes?name=x", "", 500, `no permission`},
 		{"GET", "/api/teescope/v1/results", "", 200, `"id":"a"`},
 		{"GET", "/api/teescope/v1/results/a", "", 200, `"experiment_id":"a"`},
 		{"GET", "/api/teescope/v1/results/b", "", 404, "result b"},
@@ -94,6 +103,9 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/api/teescope/v1/results/a/drawings?case=c&metric=m", "", 200, `{"drawings":[]}`},
 		{"GET", "/api/teescope/v1/results/b/drawings", "", 404, "result b"},
 		{"GET", "/api/teescope/v1/comparisons/drawings?id=a&id=b&id=c", "", 422, "not the same job"},
+		{"GET", "/api/teescope/v1/results/a/tables?case=c&metric=m", "", 200, `{"tables":[]}`},
+		{"GET", "/api/teescope/v1/comparisons/tables?id=a&id=b", "", 200, `{"tables":[]}`},
+		{"GET", "/api/teescope/v1/comparisons/tables", "", 400, "want the results"},
 		{"GET", "/api/teescope/v1/nothing", "", 404, `"error"`},
 		{"GET", "/api/v1/query", "", 200, "prometheus /api/v1/query"},
 		{"POST", "/api/teescope/v1/sources/syscalls", `{"on":false}`, 200, `"syscalls"`},
@@ -115,7 +127,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestAgentRoutes: what an agent lacks is not there, instead of empty.
+// TestAgentRoutes: parts that an agent lacks are absent, not empty.
 func TestAgentRoutes(t *testing.T) {
 	h := served(func(o *Options) { o.Page, o.Prometheus, o.Findings, o.Overhead = nil, nil, nil, nil })
 	for _, target := range []string{"/", "/api/v1/query", "/api/teescope/v1/findings", "/api/teescope/v1/overhead"} {
@@ -132,7 +144,7 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// TestPolicy: the nonce in the page is the one in the header, and new each time.
+// TestPolicy: the nonce in the page equals the one in the header, and is new each time.
 func TestPolicy(t *testing.T) {
 	h := served(nil)
 	seen := map[string]bool{}
@@ -151,7 +163,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestGzip: the page's files travel compressed to who can read that.
+// TestGzip: the page's files are sent compressed to clients that accept it.
 func TestGzip(t *testing.T) {
 	h := served(func(o *Options) {
 		o.Page = fstest.MapFS{"assets/a-1.js": {Data: []byte(strings.Repeat("console.log(1);\n", 1000))}}
@@ -169,8 +181,7 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// TestOtherOrigins: neither a foreign page's POST nor a name rebound to
-// loopback gets through.
+// TestOtherOrigins: neither a foreign page's POST nor a name rebound to loopback is accepted.
 func TestOtherOrigins(t *testing.T) {
 	h := served(func(o *Options) { o.Loopback = true })
 	for _, c := range []struct {
@@ -193,7 +204,7 @@ func TestOtherOrigins(t *testing.T) {
 	}
 }
 
-// TestNotFinite: a value without a place in JSON is an error, not a torn answer.
+// TestNotFinite: a value that JSON cannot hold is an error, not a truncated answer.
 func TestNotFinite(t *testing.T) {
 	h := served(func(o *Options) {
 		o.Overhead = func(context.Context) (Overhead, error) { return Overhead{RSSBytes: math.NaN()}, nil }

@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// The newline protocol of the TLS servers: a client sends lines, the server answers
-// each with
+// The newline protocol of the TLS servers: a client sends lines, the server answers each with
 //
-//	ACK|checksum=<crc32>|size=<bytes>|processing_time_ms=<ms>|status=<status>
+// 	ACK|checksum=<crc32>|size=<bytes>|processing_time_ms=<ms>|status=<status>
 //
 // The work for a line is done here and, with the same answers, in
-// workloads/java/src/main/java/protocol/Message.java: CRC-32, upper case, a search for
-// pairs, mean and variance, and a chain of square roots that takes as many steps as
-// the line is long. The status shows its results, so that no part can be left out:
+// workloads/java/src/main/java/protocol/Message.java: CRC-32, upper case, a search for pairs,
+// mean and variance, and a chain of square roots whose number of steps is proportional to the
+// line's length. The status contains the results, so no part can be left out:
 //
-//	OK,upper=<crc32>,pairs=<n>,mean=<x.xxx>,variance=<x.xxx>,walk=<64 bits>
-//	EMPTY      for a line without bytes
-//	TOO_LONG   for one of more than mostLine bytes, after which the server hangs up
+// 	OK,upper=<crc32>,pairs=<n>,mean=<x.xxx>,variance=<x.xxx>,walk=<64 bits>
+// 	EMPTY      for a line without bytes
+// 	TOO_LONG   for one of more than mostLine bytes, after which the server hangs up
 //
-// All arithmetic is of integers, or of IEEE 754 operations whose result the standard
-// prescribes (sine and cosine differ between libraries; the square root does not).
+// All arithmetic uses integers, or IEEE 754 operations whose result the standard prescribes
+// (sine and cosine differ between libraries; the square root does not).
 
-// mostLine is the size of the largest line in bytes, without its end.
+// mostLine is the maximum length of a line in bytes, without its end.
 const mostLine = 8192
 
 const (
@@ -38,11 +37,10 @@ const (
 	mostSteps   = 100_000
 )
 
-// pairPattern is what is searched for. Java's regular expressions find the same.
+// pairPattern matches the pairs to count. Java's regular expressions find the same.
 var pairPattern = regexp.MustCompile(`[A-Za-z]+=[0-9]+`)
 
-// appendAnswer appends the answer to a line without its processing time: what comes
-// before it, a mark, and what comes after.
+// appendAnswer appends the answer to a line, with timeMark in place of the processing time.
 func appendAnswer(b, line []byte) []byte {
 	b = fmt.Appendf(b, "ACK|checksum=%08x|size=%d|processing_time_ms=%c|status=", crc32.ChecksumIEEE(line), len(line), timeMark)
 	n := int64(len(line))
@@ -73,7 +71,7 @@ var tooLong = fmt.Appendf(nil, "ACK|checksum=00000000|size=%d|processing_time_ms
 // timeMark stands for the processing time.
 const timeMark = '?'
 
-// walk is the chain of square roots.
+// walk computes the chain of square roots.
 func walk(line []byte) float64 {
 	x, at := 0.5, 0
 	for range min(walkPerByte*len(line), mostSteps) {
@@ -89,8 +87,7 @@ func walk(line []byte) float64 {
 // appendThousandths appends v/1000.
 func appendThousandths(b []byte, v int64) []byte { return fmt.Appendf(b, "%d.%03d", v/1000, v%1000) }
 
-// timed puts the processing time in its place: milliseconds with the digits of
-// nanoseconds.
+// timed replaces timeMark by the processing time: milliseconds with six decimals.
 func timed(b, answer []byte, took time.Duration) []byte {
 	before, after, _ := bytes.Cut(answer, []byte{timeMark})
 	b = append(b, before...)
@@ -98,7 +95,7 @@ func timed(b, answer []byte, took time.Duration) []byte {
 	return append(b, after...)
 }
 
-// sameAnswer reports whether an answer is the wanted one, whatever time it took.
+// sameAnswer reports whether an answer is the wanted one, ignoring its processing time.
 func sameAnswer(got, want []byte) bool {
 	before, after, _ := bytes.Cut(want, []byte{timeMark})
 	if len(got) < len(before)+len(after) || !bytes.HasPrefix(got, before) || !bytes.HasSuffix(got, after) {
@@ -109,13 +106,12 @@ func sameAnswer(got, want []byte) bool {
 	return err == nil && ms >= 0 && !math.IsInf(ms, 0) && bytes.IndexFunc(took, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) < 0
 }
 
-// recorded is the number of requests that are drawn from a seed; longer loads
-// begin again with the first.
+// recorded is the number of requests that are drawn from a seed; longer loads repeat them.
 const recorded = 10_000
 
-// recordedLines are lines, without their ends, of some 100 to 300 bytes as sensors or logs
-// send them. One in 50 is unlike the rest: empty, of one byte, not ASCII, of every
-// byte but the newline, or as long as may be.
+// recordedLines returns n lines of about 100 to 300 bytes, without their ends, like those of
+// sensors or logs. One in 50 is unusual: empty, one byte, not ASCII, every byte except the
+// newline, or of maximum length.
 func recordedLines(seed uint64, n int) [][]byte {
 	r := rand.New(rand.NewPCG(seed, 0))
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -136,7 +132,7 @@ func recordedLines(seed uint64, n int) [][]byte {
 	return out
 }
 
-// oddLine is a line unlike the rest.
+// oddLine returns an unusual line.
 func oddLine(r *rand.Rand, i int, data func(int) []byte) []byte {
 	every := make([]byte, 0, 255)
 	for c := range 256 {

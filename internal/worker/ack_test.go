@@ -80,7 +80,7 @@ func TestSameAnswer(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: any line has an answer of one line that is its own.
+// FuzzAnswer: every line gets one line as its answer, specific to it.
 func FuzzAnswer(f *testing.F) {
 	for _, l := range recordedLines(1, 500) {
 		f.Add(l)

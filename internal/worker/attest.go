@@ -17,9 +17,9 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// attestation answers lines: "quote" gets evidence over data that no other quote
-// is of, "verify" verifies one quote. A load generator asks from outside, as the
-// users of a service would; what it took inside is reported at the end.
+// attestation answers lines: "quote" gets evidence over data that is different for each quote,
+// "verify" verifies one quote. A load generator asks from outside, as the users of a service
+// would; the times measured inside are reported at the end.
 var attestation = Command{
 	Name: "attest",
 	Doc:  "a server that makes and verifies quotes, one line per request, and reports at its end",
@@ -64,16 +64,17 @@ func (t *tally) add(began time.Time, err error) {
 // attestReport is the server's document.
 type attestReport struct {
 	Provider string `json:"provider"`
-	// Simulated: no hardware was asked, and the times are those that are stated.
+	// Simulated: no hardware was asked, and the times are the configured ones.
 	Simulated bool   `json:"simulated"`
 	Format    string `json:"format"`
 	Bytes     int    `json:"quote_bytes"`
-	// Delay, Parallel and Fetch are what is stated, in seconds; only where simulated.
+	// Delay, Parallel and Fetch are the configured times in seconds and the configured
+	// parallelism; only if simulated.
 	Delay    float64 `json:"stated_quote_seconds,omitempty"`
 	Parallel int     `json:"stated_parallel,omitempty"`
 	Fetch    float64 `json:"stated_fetch_seconds,omitempty"`
-	// Of each operation: how many, how many failed, and the sum of their times by
-	// the clock inside.
+	// For each operation: how many, how many failed, and the sum of their times by the clock
+	// inside.
 	Quotes   attestTally `json:"quotes"`
 	Verified attestTally `json:"verified"`
 }
@@ -159,8 +160,7 @@ func (a *attestServer) converse(ctx context.Context, c net.Conn) error {
 		default:
 			return fmt.Errorf("unknown request %.40q: want quote or verify", word)
 		}
-		// What is right is the same each time, so that the load generator sees
-		// what is not.
+		// The right answer is the same each time, so the load generator detects a wrong one.
 		answer := "done " + a.evidence.Format + "\n"
 		if err != nil {
 			answer = fmt.Sprintf("failed %v\n", err)
@@ -180,7 +180,7 @@ func (a *attestServer) quote(ctx context.Context) error {
 	if err == nil && len(e.Quote) == 0 {
 		err = errors.New("the quote is empty")
 	}
-	if ctx.Err() == nil { // what the end of the run cuts off did not fail
+	if ctx.Err() == nil { // operations cut off by the end of the run did not fail
 		a.quotes.add(began, err)
 	}
 	return err

@@ -21,7 +21,21 @@ func command(ctx context.Context, args ...string) (stdout, stderr string, code i
 	return out.String(), errs.String(), code
 }
 
-// TestAttest asks the server for everything it does, and for what it does not.
+// TestUsage: help goes to standard output; a missing or wrong command is an error with the same list.
+func TestUsage(t *testing.T) {
+	for _, c := range []struct {
+		args     string
+		code     int
+		out, err string
+	}{{"--help", 0, "put load on a server", ""}, {"-h", 0, "put load on a server", ""}, {"", exitUsage, "", "put load on a server"}, {"brew", exitUsage, "", `no command "brew"`}} {
+		out, errs, code := command(t.Context(), strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.err) || (c.out == "") != (out == "") {
+			t.Errorf("teescope-work %s: %d, %q, %q", c.args, code, out, errs)
+		}
+	}
+}
+
+// TestAttest sends the server every supported command, and an unsupported one.
 func TestAttest(t *testing.T) {
 	ports, err := host.Local().FreePorts(1)
 	if err != nil {
@@ -72,7 +86,7 @@ func TestAttest(t *testing.T) {
 	}
 }
 
-// TestAttestRefuses: what cannot be done is said in one line.
+// TestAttestRefuses: impossible settings are reported in one line.
 func TestAttestRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--provider", "tpm"}, {"--parallel", "0"}, {"--delay", "-1s"}, {"--address", "256.0.0.1:1"},

@@ -37,7 +37,7 @@ func TestSkipCommand(t *testing.T) {
 	}
 }
 
-// TestMutex: no turn is lost, whoever sleeps and is woken.
+// TestMutex: no turn is lost, whichever thread sleeps and is woken.
 func TestMutex(t *testing.T) {
 	const threads, times = 8, 2000
 	var m mutex
@@ -58,7 +58,7 @@ func TestMutex(t *testing.T) {
 	}
 }
 
-// TestCauseServers: every arm of the cases of known cause gives the same answers.
+// TestCauseServers: every arm of the known causes gives the same answers.
 func TestCauseServers(t *testing.T) {
 	for _, args := range []string{
 		"clockserver --clock vdso", "clockserver --clock syscall --reads 3", "lockserver --locks split", "lockserver --locks shared --connections 2 --turns 3",
@@ -98,7 +98,7 @@ func TestCauseServers(t *testing.T) {
 	}
 }
 
-// free is an address on the loopback that nobody listens on.
+// free returns an unused address on the loopback.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

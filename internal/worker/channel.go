@@ -40,7 +40,7 @@ var channelCommand = Command{
 	},
 }
 
-// measurement is the flags, and what is built from them.
+// measurement holds the flags, and what is built from them.
 type measurement struct {
 	measure, transport, suite, threads, evidence, message string
 	listen, connect                                       string
@@ -58,15 +58,15 @@ type measurement struct {
 	tls    string
 }
 
-// variant is one thing that is measured. Its window runs for about d and returns the
-// number of operations and their time; each operation's time goes to took, where
-// operations are timed one by one.
+// variant is one of the things compared. Its window runs for about d and returns the number of
+// operations and their total time; if operations are timed individually, took receives each
+// time.
 type variant struct {
 	name   string
 	window func(d time.Duration, took func(time.Duration)) (uint64, time.Duration, error)
-	// session is closed at the end; nil where each operation has its own, or none.
+	// session is closed at the end; nil if each operation has its own, or none.
 	session messenger
-	cycles  uint64 // of its operations, where they were counted
+	cycles  uint64 // CPU cycles of its operations, if they were counted
 }
 
 func (m *measurement) run(ctx context.Context, s Streams) error {
@@ -76,8 +76,8 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 	if m.threads == "same" {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
-	// In an echo one side waits for the other, and Go's scheduler would run them on one
-	// thread in turns; sides that are both busy it has on two.
+	// In an echo one side waits for the other, and Go's scheduler would run both on one thread;
+	// if both sides are busy, it uses two by itself.
 	if m.threads == "cross" && m.measure == "echo" || m.measure == "codec" {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -102,7 +102,7 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 		return far.serve(ctx, m.wiring.accept)
 	}
 	if m.connect == "" {
-		go func() { _ = far.serve(ctx, m.wiring.accept) }() // ends when the wiring is closed; the near side tells of what went wrong
+		go func() { _ = far.serve(ctx, m.wiring.accept) }() // ends when the wiring is closed; the near side reports errors
 	}
 	r := &channel.Report{Measure: m.measure, Transport: m.transport, Suite: m.suite, Threads: m.threads, Evidence: m.evidence,
 		Message: m.message, Size: m.size, Absent: map[string]string{}}
@@ -119,7 +119,7 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 	err = m.take(ctx, s.Out, variants, r)
 	for _, v := range variants {
 		if v.session != nil {
-			_ = v.session.Close() // all that counts was said before
+			_ = v.session.Close() // everything that matters was sent before
 		}
 	}
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *measurement) run(ctx context.Context, s Streams) error {
 	return json.NewEncoder(s.Out).Encode(r)
 }
 
-// check refuses what cannot be measured.
+// check returns an error for flags that do not fit together.
 func (m *measurement) check() error {
 	for _, c := range []struct {
 		flag, value string
@@ -163,7 +163,7 @@ func (m *measurement) check() error {
 	return nil
 }
 
-// take runs the windows of all variants in random turns.
+// take runs the windows of all variants in random order.
 func (m *measurement) take(ctx context.Context, out io.Writer, variants []*variant, r *channel.Report) error {
 	order := rand.New(rand.NewPCG(m.seed, 0))
 	times := make([]*durations, len(variants))
@@ -206,7 +206,7 @@ func (m *measurement) take(ctx context.Context, out io.Writer, variants []*varia
 	return nil
 }
 
-// each makes a window of operations that are timed one by one.
+// each returns a window function that times an operation individually.
 func each(operation func() (time.Duration, error)) func(time.Duration, func(time.Duration)) (uint64, time.Duration, error) {
 	return func(d time.Duration, took func(time.Duration)) (n uint64, sum time.Duration, err error) {
 		for began := monotonic(); ; {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// monotonic is the clock of measurements.
+// monotonic reads the clock of the measurements.
 func monotonic() time.Time { return time.Now() }
 
-// processorSeconds is the CPU time of this process (getrusage(2)).
+// processorSeconds returns the CPU time of this process (getrusage(2)).
 func processorSeconds() float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -22,7 +22,7 @@ func processorSeconds() float64 {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
-// durations is the times of operations.
+// durations holds the times of operations.
 type durations struct{ h *hdrhistogram.Histogram }
 
 // From 1 nanosecond to 10 minutes with three digits.
@@ -34,7 +34,7 @@ func (x *durations) put(d time.Duration) {
 	_ = x.h.RecordValue(min(max(int64(d), 1), longestOperation))
 }
 
-// encode is "" when nothing was timed.
+// encode returns "" if nothing was timed.
 func (x *durations) encode() (string, error) {
 	if x.h.TotalCount() == 0 {
 		return "", nil

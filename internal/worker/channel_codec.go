@@ -11,16 +11,15 @@ import (
 	"github.com/teescope/teescope/internal/channel"
 )
 
-// codec times the two halves of a message apart, without a connection: framing alone
-// (plain), framing and the cipher (channel), and the cipher alone on a whole message
-// (aead).
+// codec times both halves of a message separately, without a connection: framing alone (plain),
+// framing and the cipher (channel), and the cipher alone on a whole message (aead).
 func (m *measurement) codec(ctx context.Context, cycles *cycleCounter) ([]*variant, error) {
 	parts, data, err := m.parts()
 	if err != nil {
 		return nil, err
 	}
-	// Operations that are timed together, so that the clock does not count: what stays
-	// in a core's cache.
+	// The number of operations timed together, so the clock's cost is negligible; their data
+	// stays in a core's cache.
 	batch := uint64(max(1, min(64, (256<<10)/len(data))))
 	var out []*variant
 	half := func(name string, prepare, timed func() error) {
@@ -81,7 +80,7 @@ func (m *measurement) codec(ctx context.Context, cycles *cycleCounter) ([]*varia
 	return out, nil
 }
 
-// pair is two sides of a session whose messages lie in wire in between.
+// pair returns two sides of a session whose messages go through wire.
 func (m *measurement) pair(ctx context.Context, wire *memory, protection byte) (to, from messenger, err error) {
 	if protection == plainText {
 		return channel.Unprotected(wire, channel.Config{}), channel.Unprotected(wire, channel.Config{}), nil
@@ -102,7 +101,7 @@ func (m *measurement) pair(ctx context.Context, wire *memory, protection byte) (
 	return to, from, err
 }
 
-// redirected is a connection that becomes a memory when its handshake is done.
+// redirected is a connection that uses a memory after its handshake.
 type redirected struct {
 	io.ReadWriteCloser
 	wire *memory

@@ -18,14 +18,14 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// wanted is what the near side asks of the far one: the first bytes of a connection.
+// wanted is the near side's request to the far side: the first bytes of a connection.
 type wanted struct{ protection, use, suite, evidence byte }
 
-// Protections, and what the connection is used for.
+// Protections, and uses of the connection.
 const (
 	plainText   = 'p'
 	channelKeys = 'c'
-	tlsKeys     = 't' // each handshake a full one
+	tlsKeys     = 't' // every handshake is a full one
 	tlsAgain    = 'T' // sessions are resumed
 
 	useEcho      = 'e'
@@ -37,7 +37,7 @@ const (
 	bothEvidence   = 'b'
 )
 
-// messenger is a channel's session, or what has the same messages without it.
+// messenger is a session of a channel, or of a transport with the same messages.
 type messenger interface {
 	Send(parts ...[]byte) error
 	Receive(buf []byte) ([]byte, error)
@@ -77,15 +77,15 @@ func newFar(proof evidence, threads string) *far {
 // tlsName is the server's name in its certificate.
 const tlsName = "channel.test"
 
-// benchmarkTLS is TLS 1.3 at its fastest with the channel's key exchange: without
-// the hybrid one of Go's default, and with full records from the first byte on. Go
-// does not let a program choose the suite of TLS 1.3; with AES instructions it is
-// AES-128-GCM, which has less to do than the channel's AES-256-GCM.
+// benchmarkTLS is TLS 1.3 at its fastest with the channel's key exchange: without Go's default
+// hybrid one, and with full records from the first byte on. Go does not let a program choose the
+// suite of TLS 1.3; with AES instructions it is AES-128-GCM, which needs less work than the
+// channel's AES-256-GCM.
 func benchmarkTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{tls.X25519}, DynamicRecordSizingDisabled: true}
 }
 
-// clientTLS trusts the far side's certificate.
+// clientTLS returns a configuration that trusts the far side's certificate.
 func clientTLS(resume bool) (*tls.Config, error) {
 	cert, _, err := load.Certificate(load.BenchmarkSecret, tlsName)
 	if err != nil {
@@ -100,8 +100,8 @@ func clientTLS(resume bool) (*tls.Config, error) {
 	return c, nil
 }
 
-// serve answers connections until accept fails. A connection's fault ends that
-// connection, and the near side tells of it.
+// serve answers connections until accept fails. An error on a connection ends only that
+// connection, and the near side reports it.
 func (f *far) serve(ctx context.Context, accept func() (net.Conn, error)) error {
 	for {
 		c, err := accept()
@@ -123,7 +123,7 @@ func (f *far) answer(ctx context.Context, c net.Conn) error {
 	if _, err := io.ReadFull(c, b[:]); err != nil {
 		return err
 	}
-	if _, err := c.Write(b[:1]); err != nil { // ready: making a connection is not in the time of a handshake
+	if _, err := c.Write(b[:1]); err != nil { // ready: the time of a handshake excludes connecting
 		return err
 	}
 	w := wanted{b[0], b[1], b[2], b[3]}
@@ -158,8 +158,8 @@ func (f *far) answer(ctx context.Context, c net.Conn) error {
 	}
 }
 
-// sink receives messages and answers an empty one with how many bytes came before it,
-// and how many messages had not their number at both ends.
+// sink receives messages and answers an empty one with the number of bytes before it, and the
+// number of messages without their number at both ends.
 func sink(s messenger) error {
 	var msg []byte
 	var bytes, wrong, seq uint64
@@ -188,7 +188,7 @@ func sink(s messenger) error {
 
 type sunk struct{ Bytes, Wrong uint64 }
 
-// session makes the far side's end of what the near side wants.
+// session makes the far side's end of the session that the near side wants.
 func (f *far) session(ctx context.Context, c net.Conn, w wanted) (messenger, error) {
 	switch w.protection {
 	case plainText:
@@ -214,14 +214,13 @@ func (f *far) session(ctx context.Context, c net.Conn, w wanted) (messenger, err
 	}
 }
 
-// evidence is how sides prove what they are.
+// evidence is how the sides attest.
 type evidence struct {
 	attest func(context.Context, [64]byte) ([]byte, error)
 	verify func(context.Context, []byte, [64]byte) error
 }
 
-// newEvidence opens a provider. All of mock and simulated is public: they prove
-// nothing.
+// newEvidence opens a provider. Everything in mock and simulated is public: they prove nothing.
 func newEvidence(name string, delay time.Duration) (evidence, error) {
 	if name == "mock" {
 		m := channel.NewMock(load.BenchmarkSecret)

@@ -17,7 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/channel"
 )
 
-// variants are what the measurement compares.
+// variants returns what the measurement compares.
 func (m *measurement) variants(ctx context.Context) ([]*variant, error) {
 	switch m.measure {
 	case "handshake":
@@ -48,15 +48,15 @@ func (m *measurement) variants(ctx context.Context) ([]*variant, error) {
 	return out, nil
 }
 
-// near connects to the far side and makes a session; the time of the session alone
-// is returned, without that of the connection.
+// near connects to the far side and makes a session. It returns the time to make the session,
+// without that of the connection.
 func (m *measurement) near(ctx context.Context, w wanted, ticket *channel.Ticket, config *tls.Config) (messenger, time.Duration, error) {
 	c, err := m.wiring.dial(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	if t, ok := c.(*net.TCPConn); ok && w.use == useHandshake {
-		_ = t.SetLinger(0) // thousands of connections would leave no port free
+		_ = t.SetLinger(0) // otherwise thousands of connections would use up the ports
 	}
 	said := []byte{w.protection, w.use, w.suite, w.evidence}
 	if _, err := c.Write(said); err != nil {
@@ -89,7 +89,7 @@ func (m *measurement) near(ctx context.Context, w wanted, ticket *channel.Ticket
 			return nil, 0, err
 		}
 	}
-	if w.use == useHandshake { // both sides are done when this has come
+	if w.use == useHandshake { // its arrival means that both sides are done
 		if _, err := s.Receive(nil); err != nil {
 			return nil, 0, err
 		}
@@ -97,7 +97,7 @@ func (m *measurement) near(ctx context.Context, w wanted, ticket *channel.Ticket
 	return s, monotonic().Sub(began), nil
 }
 
-// handshakes are sessions that are made and closed again.
+// handshakes returns variants that make and close sessions.
 func (m *measurement) handshakes(ctx context.Context) ([]*variant, error) {
 	attested := byte(serverEvidence)
 	if m.mutual {
@@ -129,7 +129,7 @@ func (m *measurement) handshakes(ctx context.Context) ([]*variant, error) {
 		}
 		timed := each(one)
 		return &variant{name: name, window: func(d time.Duration, took func(time.Duration)) (uint64, time.Duration, error) {
-			if resume { // a fresh one comes before, which is not counted: the other variants' sessions push a ticket out
+			if resume { // an uncounted new session comes first: the other variants' sessions replace the ticket
 				ticket = nil
 				if _, err := one(); err != nil {
 					return 0, 0, err
@@ -149,7 +149,7 @@ func (m *measurement) handshakes(ctx context.Context) ([]*variant, error) {
 	}, nil
 }
 
-// exchange is the X25519 operations of both sides: two keys, two shared secrets.
+// exchange times the X25519 operations of both sides: two keys, two shared secrets.
 func exchange() (time.Duration, error) {
 	began := monotonic()
 	a, err := ecdh.X25519().GenerateKey(rand.Reader)
@@ -171,11 +171,11 @@ func exchange() (time.Duration, error) {
 	return monotonic().Sub(began), err
 }
 
-// tensorWidth is the elements in a row of a tensor message, the hidden size of the
+// tensorWidth is the number of elements in a row of a tensor message: the hidden size of the
 // original experiment's model.
 const tensorWidth = 768
 
-// parts are a new message: its parts, and its data, in which messages are numbered.
+// parts returns a new message, and its data, to which number writes.
 func (m *measurement) parts() (parts [][]byte, data []byte, err error) {
 	data = make([]byte, m.size)
 	if _, err := rand.Read(data); err != nil {
@@ -189,14 +189,13 @@ func (m *measurement) parts() (parts [][]byte, data []byte, err error) {
 	return parts, data, err
 }
 
-// number writes the number of a message at both ends of its data.
+// number writes the message's number at both ends of its data.
 func number(data []byte, seq uint64) {
 	binary.LittleEndian.PutUint64(data, seq)
 	binary.LittleEndian.PutUint64(data[len(data)-8:], seq)
 }
 
-// numbered reports whether a message has its number at its end, and at its start
-// where it is no tensor.
+// numbered reports whether a message has its number at both ends of its data.
 func numbered(msg []byte, seq uint64) bool {
 	if len(msg) < 16 || binary.LittleEndian.Uint64(msg[len(msg)-8:]) != seq {
 		return false
@@ -207,8 +206,8 @@ func numbered(msg []byte, seq uint64) bool {
 	return binary.LittleEndian.Uint64(msg) == seq
 }
 
-// echo sends messages one at a time, each when the one before has come back. The first
-// of a window is compared in full, outside its time.
+// echo sends messages one at a time, each after the previous one has come back. The last message
+// of a window is compared in full, outside the measured time.
 func (m *measurement) echo(s messenger) func(time.Duration, func(time.Duration)) (uint64, time.Duration, error) {
 	parts, data, err := m.parts()
 	var back []byte
@@ -242,8 +241,8 @@ func (m *measurement) echo(s messenger) func(time.Duration, func(time.Duration))
 	}
 }
 
-// stream sends messages without waiting, until the far side has said that it has
-// received all of them.
+// stream sends at least one message without waiting, then waits until the far side confirms that
+// it received all of them.
 func (m *measurement) stream(s messenger) func(time.Duration, func(time.Duration)) (uint64, time.Duration, error) {
 	parts, data, err := m.parts()
 	whole := uint64(0)
@@ -256,7 +255,7 @@ func (m *measurement) stream(s messenger) func(time.Duration, func(time.Duration
 		}
 		n := uint64(0)
 		began := monotonic()
-		for ; monotonic().Sub(began) < d; n++ {
+		for ; n == 0 || monotonic().Sub(began) < d; n++ {
 			number(data, n)
 			if err := s.Send(parts...); err != nil {
 				return n, 0, err

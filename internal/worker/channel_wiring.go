@@ -24,8 +24,8 @@ type wiring struct {
 	close  func()
 }
 
-// newWiring opens a transport: both ends in this process, or one where listen or
-// connect gives an address. A pipe has room for so many bytes in each direction.
+// newWiring opens a transport: both ends in this process, or one if listen or connect gives an
+// address. pipe is the capacity of a pipe in bytes, in each direction.
 func newWiring(transport, listen, connect string, pipe int) (*wiring, error) {
 	if connect != "" {
 		dial, err := dialer(transport, connect)
@@ -58,7 +58,7 @@ func newWiring(transport, listen, connect string, pipe int) (*wiring, error) {
 	}
 }
 
-// listener is the wiring to a listener of this process.
+// listener wires a listener of this process.
 func listener(l net.Listener, transport string, closed func()) (*wiring, error) {
 	dial, err := dialer(transport, l.Addr().String())
 	return &wiring{dial: dial, accept: l.Accept, close: func() { _ = l.Close(); closed() }}, err
@@ -84,7 +84,8 @@ func vsockWiring(listen string) (*wiring, error) {
 	return &wiring{dial: dial, accept: l.Accept, close: func() { _ = l.Close() }}, err
 }
 
-// dialer connects to an address. A far side that is not there yet is waited for.
+// dialer returns a function that connects to an address. It waits for a far side that does not
+// listen yet.
 func dialer(transport, address string) (func(context.Context) (net.Conn, error), error) {
 	if transport != "vsock" {
 		return func(ctx context.Context) (net.Conn, error) {
@@ -107,7 +108,7 @@ func dialer(transport, address string) (func(context.Context) (net.Conn, error),
 	return func(context.Context) (net.Conn, error) { return vsock.Dial(uint32(c), uint32(p), nil) }, nil
 }
 
-// pipeSize is the room of a pipe in each direction, as the original experiment's. A
+// pipeSize is the capacity of a pipe in each direction, that of the original experiment. Each
 // handshake has a new pipe, whose memory should not be the garbage collector's main work.
 const (
 	pipeSize  = 1 << 20
@@ -140,7 +141,7 @@ func pipeWiring(size int) *wiring {
 	}
 }
 
-// pipeConn is a pipe's end for those who want a net.Conn. It has no deadlines.
+// pipeConn makes a pipe's end a net.Conn. It has no deadlines.
 type pipeConn struct{ io.ReadWriteCloser }
 
 func (pipeConn) LocalAddr() net.Addr              { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }

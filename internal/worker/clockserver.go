@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockServer is a case of which the cause is known: a server whose clock calls leave
-// the vDSO, as those of an enclave runtime without a clock of its own do. TEEMon
-// (Middleware 2020, section 6.5) found by the rate of clock_gettime why Redis in
-// such a runtime did less than half of what a later version of it let it do.
+// clockServer is slow for a known cause: its clock calls leave the vDSO, as they do in an
+// enclave runtime without a clock of its own. From the rate of clock_gettime, TEEMon (Middleware
+// 2020, section 6.5) explained why Redis in such a runtime reached less than half of the
+// throughput that it had in a later version of the runtime.
 var clockServer = Command{
 	Name: "clockserver",
 	Doc:  "answer RESP commands and read the clock for each, by the vDSO or by the kernel (a known cause)",
@@ -29,7 +29,7 @@ var clockServer = Command{
 			if err != nil {
 				return err
 			}
-			runtime.GOMAXPROCS(1) // as Redis is: one thread does the work
+			runtime.GOMAXPROCS(1) // like Redis: one thread does the work
 			l, err := listenTCP(ctx, *address)
 			if err != nil {
 				return err
@@ -48,7 +48,7 @@ var clockServer = Command{
 	},
 }
 
-// clockNamed is a way to read the clock, of which only the cost is of interest.
+// clockNamed returns a way to read the clock; the time itself is discarded.
 func clockNamed(name string) (func() error, error) {
 	switch name {
 	case "vdso":
@@ -56,7 +56,7 @@ func clockNamed(name string) (func() error, error) {
 	case "syscall":
 		var now unix.Timespec
 		return func() error {
-			// As C does it: without a word to Go's scheduler, which would cost as much again.
+			// As in C: without notifying Go's scheduler, which would cost as much again.
 			if _, _, e := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_REALTIME, uintptr(unsafe.Pointer(&now)), 0); e != 0 {
 				return fmt.Errorf("read the clock: %w", e)
 			}

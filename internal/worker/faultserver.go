@@ -13,8 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// faultServer does what servers do when they are broken, so that what a harness
-// makes of it can be tested.
+// faultServer imitates broken servers, to test how a harness handles them.
 var faultServer = Command{
 	Name: "faultserver",
 	Doc:  "send messages back, with a fault: " + strings.Join(faults, ", "),
@@ -75,10 +74,10 @@ func (s *faulty) run(ctx context.Context, _ Streams) error {
 	return err
 }
 
-// errDead is what a server says last.
+// errDead is the server's last message.
 var errDead = errors.New("out of memory, as requested")
 
-// echo sends messages back until the fault shows or the connection ends.
+// echo sends messages back until the fault occurs or the connection ends.
 func (s *faulty) echo(ctx context.Context, c net.Conn) error {
 	message := make([]byte, s.bytes)
 	for {
@@ -104,8 +103,8 @@ func (s *faulty) echo(ctx context.Context, c net.Conn) error {
 	}
 }
 
-// reset ends a connection without the handshake of TCP, so that the other end reads
-// an error and not the end.
+// reset ends a connection without TCP's closing handshake, so the other end reads an error
+// instead of end of file.
 func reset(c net.Conn) error {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

@@ -12,8 +12,8 @@ import (
 	"github.com/teescope/teescope/internal/load/protocols"
 )
 
-// TestBounds: every number of every command has an end, beyond which it is refused at once
-// and in one line.
+// TestBounds: every number of every command has a limit, beyond which it is refused at once and
+// in one line.
 func TestBounds(t *testing.T) {
 	for _, c := range All {
 		flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)

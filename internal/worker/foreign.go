@@ -16,8 +16,8 @@ import (
 	"github.com/teescope/teescope/internal/load/protocols"
 )
 
-// foreign runs a load generator of others, in as many processes at once as wanted. What
-// they say is passed on as it is; what they cannot know of each other is noted beside.
+// foreign runs another load generator, in as many parallel processes as wanted. It passes their
+// output on unchanged and adds what no process knows of the others.
 var foreign = Command{
 	Name: "foreign",
 	Doc:  "run another load generator in several processes at once, and print what each reports",
@@ -33,14 +33,14 @@ var foreign = Command{
 	},
 }
 
-// foreignRun is such a run with its flags.
+// foreignRun holds the flags.
 type foreignRun struct {
 	address, page, command string
 	processes, cores       int
 	hold                   bool
 }
 
-// Bounds on the CPUs of a machine, and on what is kept of each output, in bytes.
+// Bounds on the CPUs of a machine, and on the stored size of each output, in bytes.
 const (
 	mostCores         = 1 << 16
 	mostForeignOutput = 64 << 10
@@ -92,7 +92,7 @@ func (r *foreignRun) run(ctx context.Context, s Streams) error {
 	return json.NewEncoder(s.Out).Encode(report)
 }
 
-// counts asks the server's page.
+// counts reads the server's page.
 func (r *foreignRun) counts(ctx context.Context) (map[string]float64, error) {
 	page := find(protocols.Statistics, func(p *load.Statistics) bool { return p.Name == "counts" })
 	counts, _, err := page.Read(ctx, &load.Options{StatisticsAddress: r.page})
@@ -102,7 +102,7 @@ func (r *foreignRun) counts(ctx context.Context) (map[string]float64, error) {
 	return counts, nil
 }
 
-// all runs the processes to their ends; when one fails the others are ended.
+// all runs the processes to their ends; if one fails, it ends the others.
 func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]host.Output, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -119,7 +119,7 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 		go func() {
 			var err error
 			if outputs[i], err = p.Wait(); err != nil {
-				// What is wrong comes first; usage texts follow it.
+				// The error comes first; usage texts follow it.
 				said, _, _ := bytes.Cut(bytes.TrimSpace(outputs[i].Stderr), []byte("\n"))
 				cancel(fmt.Errorf("load generator %d: %w: %s", i+1, err, said))
 			}
@@ -132,7 +132,7 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 	return outputs, context.Cause(ctx)
 }
 
-// report notes when the processes ran, by the clock of this program.
+// report computes when the processes ran, by this program's clock.
 func (r *foreignRun) report(outputs []host.Output) *load.Foreign {
 	out := &load.Foreign{Cores: min(r.processes*r.cores, runtime.NumCPU())}
 	var cpu time.Duration

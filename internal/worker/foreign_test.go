@@ -13,8 +13,8 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// TestForeign: what each process prints is kept, with the server's counts over the time
-// of all of them.
+// TestForeign: each process's output is kept, with the server's counts over the time of all
+// processes.
 func TestForeign(t *testing.T) {
 	asked := 0.0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -52,7 +52,7 @@ func TestForeign(t *testing.T) {
 	if errs.Len() > 0 {
 		t.Errorf("without -hold it says %q", errs.String())
 	}
-	// Whoever counts is told before the first and after the last of the requests.
+	// The counting process is notified before the first and after the last request.
 	if _, err := run("-hold", "-command", `["true"]`); err != nil || errs.String() != load.Begins+"\n"+load.Ends+"\n" {
 		t.Errorf("with -hold it says %q: %v", errs.String(), err)
 	}

@@ -22,9 +22,9 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// gateway is a server in front of another, with a page that says what each of the two
-// has used. The page is asked at both ends of the measured time; what it says are the
-// counts of its own environment, which the machine outside may not see.
+// gateway is a server in front of another, with a page that reports what each has used. The page
+// is read at both ends of the measured time. It has the counts of its own environment, which the
+// machine outside may not see.
 var gateway = Command{
 	Name: "gateway",
 	Doc:  "a reverse proxy and the server behind it, with a page that reports the CPU time of each",
@@ -44,7 +44,7 @@ var gateway = Command{
 	},
 }
 
-// gatewayRun is a gateway with its flags.
+// gatewayRun holds the flags and the state of a gateway.
 type gatewayRun struct {
 	kind, command        string
 	listen, origin, page string
@@ -63,7 +63,7 @@ func (g *gatewayRun) run(ctx context.Context, s Streams) error {
 	if err := g.keys.check(); err != nil {
 		return err
 	}
-	// Names begin where the program was started, not at the host's root.
+	// Relative names start in the current folder, not at the host's root.
 	for _, name := range []*string{&g.file, &g.data} {
 		abs, err := filepath.Abs(*name)
 		if err != nil {
@@ -75,7 +75,7 @@ func (g *gatewayRun) run(ctx context.Context, s Streams) error {
 	g.began, g.gatewayPID = g.host.Now(), unix.Getpid()
 	level := g.level
 	if g.kind == "command" {
-		level = "off" // the program writes its own
+		level = "off" // the program writes its own log
 	}
 	if err := os.Remove(g.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("empty the log: %w", err)
@@ -100,10 +100,10 @@ func (g *gatewayRun) run(ctx context.Context, s Streams) error {
 	return json.NewEncoder(s.Out).Encode(map[string]string{"kind": g.kind, "log": g.level})
 }
 
-// start starts the gateway and what is behind it.
+// start starts the gateway and the server behind it.
 func (g *gatewayRun) start(ctx context.Context, group *errgroup.Group) error {
 	if g.kind != "direct" {
-		// The kernel names a process after the file that it was started from.
+		// The kernel names a process after the file it was started from.
 		name := filepath.Join(g.data, "origin")
 		self, err := g.host.Readlink("/proc/self/exe")
 		if err != nil {
@@ -147,10 +147,10 @@ func (g *gatewayRun) start(ctx context.Context, group *errgroup.Group) error {
 	return nil
 }
 
-// startTime is what the server behind the gateway has to listen.
+// startTime is how long the server behind the gateway may take to listen.
 const startTime = 10 * time.Second
 
-// await waits until an address takes connections.
+// await waits until an address accepts connections.
 func await(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -167,7 +167,7 @@ func await(ctx context.Context, address string) error {
 	}
 }
 
-// spawn starts a program, whose end before ctx's is an error of the group.
+// spawn starts a program; if it ends before ctx does, that is an error of the group.
 func (g *gatewayRun) spawn(ctx context.Context, group *errgroup.Group, argv ...string) (pid int, err error) {
 	p, err := g.host.Start(ctx, host.Cmd{Argv: argv})
 	if err != nil {
@@ -187,7 +187,7 @@ func (g *gatewayRun) spawn(ctx context.Context, group *errgroup.Group, argv ...s
 	return p.PID, nil
 }
 
-// lastWords is how much of a program's output an error quotes, in bytes.
+// lastWords is the maximum length of a program's output in an error, in bytes.
 const lastWords = 500
 
 // answerQuestions serves the page of counts.
@@ -213,11 +213,11 @@ func (g *gatewayRun) answerQuestions(ctx context.Context, group *errgroup.Group)
 	return nil
 }
 
-// counts are what has been used since the start, by names in which _total marks
-// what grows; a thing that this environment's kernel does not say is not there.
+// counts returns the use of resources since the start; names of counters end in _total. It
+// leaves out what this environment's kernel does not report.
 func (g *gatewayRun) counts() (map[string]float64, error) {
 	machine, err := g.host.ReadFile("/proc/stat")
-	// The clock belongs to what the machine did; a busy one takes its time for the rest.
+	// The clock is read close to the machine's counts: on a busy machine the rest takes long.
 	out := map[string]float64{"seconds_total": g.host.Now().Sub(g.began).Seconds(), "cpus": float64(runtime.NumCPU())}
 	if err == nil {
 		if m, err := parseMachine(machine); err == nil {

@@ -48,7 +48,7 @@ func get(t *testing.T, url string) (int, string) {
 	return r.StatusCode, string(b)
 }
 
-// TestProxy: answers come through unchanged, and the log has what its level says.
+// TestProxy: answers arrive unchanged, and the log has what its level promises.
 func TestProxy(t *testing.T) {
 	behind := httptest.NewServer(http.HandlerFunc(answer))
 	defer behind.Close()
@@ -67,7 +67,7 @@ func TestProxy(t *testing.T) {
 					t.Errorf("status %d and %d bytes, want %d", status, len(got), n)
 				}
 			}
-			front.Close() // which waits for its handlers
+			front.Close() // waits for its handlers
 			written, err := os.ReadFile(name)
 			if level != "off" && err != nil {
 				t.Fatal(err)
@@ -85,7 +85,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestProxyWithoutServer: an error of the hop is the gateway's answer, and in its log.
+// TestProxyWithoutServer: an error of the hop becomes the gateway's answer and is logged.
 func TestProxyWithoutServer(t *testing.T) {
 	gone := httptest.NewServer(http.HandlerFunc(answer))
 	gone.Close()
@@ -157,7 +157,7 @@ func TestPartOf(t *testing.T) {
 	}
 }
 
-// TestSplit: a proxy at work shows in the parts that it uses.
+// TestSplit: a working proxy shows CPU time in the parts that it uses.
 func TestSplit(t *testing.T) {
 	var s split
 	defer s.end()
@@ -167,7 +167,7 @@ func TestSplit(t *testing.T) {
 	front := httptest.NewTLSServer(http.HandlerFunc(answer))
 	defer front.Close()
 	var parts map[string]float64
-	for range 40 { // until there are samples, of which a slow machine has few
+	for range 40 { // until there are samples, which are few on a slow machine
 		for range 50 {
 			r, err := front.Client().Get(front.URL + "/100000")
 			if err != nil {

@@ -38,10 +38,10 @@ var iperf = Command{
 	},
 }
 
-// mostStreams is what iperf3 takes (its MAX_STREAMS).
+// mostStreams is the maximum of iperf3 (its MAX_STREAMS).
 const mostStreams = 128
 
-// link is what is measured.
+// link describes the link to measure.
 type link struct {
 	udp, offload, tunnel bool
 	streams, mtu         int
@@ -50,16 +50,16 @@ type link struct {
 	omit, measure        time.Duration
 }
 
-// linkReport is the document of a run. Cores are CPU seconds per second of wall,
-// over the middle nine tenths of the measured time.
+// linkReport is the document of a run. Cores are CPU seconds per second of wall time, over the
+// middle nine tenths of the measured time.
 type linkReport struct {
 	Client json.RawMessage `json:"client"` // iperf3's own documents
 	Server json.RawMessage `json:"server"`
 	// Processes are the cores of "client", "server" and, with a tunnel, of its ends
 	// "tunnel-near" and "tunnel-far".
 	Processes map[string]float64 `json:"process_cores"`
-	// Machine are the cores of all that runs here: "busy", of them "softirq", and
-	// besides "steal". Absent where the kernel does not count them.
+	// Machine are the cores used on this machine: "busy", of which "softirq" is a part, and
+	// "steal". Absent if the kernel does not count them.
 	Machine map[string]float64 `json:"machine_cores,omitempty"`
 	Tunnel  *tunnelEnd         `json:"tunnel,omitempty"`
 }
@@ -67,14 +67,14 @@ type linkReport struct {
 const (
 	iperfPort     = 5201
 	wireGuardPort = 51820
-	// tunnelBytes are what WireGuard adds to a packet at most: IPv6 40, UDP 8,
-	// its own 32 (wg-quick(8)).
+	// tunnelBytes is WireGuard's maximum overhead per packet: IPv6 40, UDP 8, its own 32
+	// (wg-quick(8)).
 	tunnelBytes = 80
-	// segmentHeaders are IPv4's and TCP's with timestamps, 52 bytes: a datagram gets as
-	// much payload as a segment, which is iperf3's own choice where the kernel
-	// tells it the segment (gVisor's tells 536 always).
+	// segmentHeaders are those of IPv4 and TCP with timestamps, 52 bytes: a datagram carries as
+	// much payload as a segment, which is iperf3's own choice if the kernel reports the segment
+	// size (gVisor always reports 536).
 	segmentHeaders = 52
-	// patience is what everything besides the measurement may take.
+	// patience is the time limit for everything except the measurement.
 	patience = 20 * time.Second
 )
 
@@ -103,7 +103,7 @@ func (l *link) report(ctx context.Context) (*linkReport, error) {
 	}
 	defer j.close()
 	target := farLink
-	running := map[string]int{} // what they are: process IDs
+	running := map[string]int{} // process IDs by role
 	r := &linkReport{}
 	if l.tunnel {
 		target = farTunnel
@@ -154,14 +154,14 @@ func (l *link) client(target string) host.Cmd {
 	return host.Cmd{Argv: argv}
 }
 
-// interval is that of iperf3's reports, of which a run has ten where iperf3 makes as
-// short ones: whether it drifts is seen in them.
+// interval is the length of iperf3's reports: a tenth of a run, so a drift shows, but at least 0.1 s
+// and at most 1 s.
 func (l *link) interval() string {
 	const shortest, longest = 100 * time.Millisecond, time.Second
 	return strconv.FormatFloat(min(max(l.measure/10, shortest), longest).Seconds(), 'f', 2, 64)
 }
 
-// path is the largest packet of the way that is measured, in bytes.
+// path is the largest packet on the measured path, in bytes.
 func (l *link) path() int {
 	if l.tunnel {
 		return l.mtu - tunnelBytes
@@ -171,7 +171,7 @@ func (l *link) path() int {
 
 func seconds(d time.Duration) string { return strconv.Itoa(int(d / time.Second)) }
 
-// dig makes the tunnel: a process at each end of the link.
+// dig makes the tunnel, with a process at each end of the link.
 func (l *link) dig(ctx context.Context, j *joined, running map[string]int) (*tunnelEnd, error) {
 	self, err := host.Local().Beside("teescope-work")
 	if err != nil {
@@ -215,7 +215,7 @@ func (l *link) dig(ctx context.Context, j *joined, running map[string]int) (*tun
 	return said, nil
 }
 
-// watch reads the CPU's clocks while the client runs.
+// watch measures CPU times while the client runs.
 func (l *link) watch(ctx context.Context, client *host.Process, running map[string]int, r *linkReport) error {
 	edge := l.measure / 20
 	var at [2]time.Time
@@ -254,8 +254,8 @@ func (l *link) watch(ctx context.Context, client *host.Process, running map[stri
 	return nil
 }
 
-// processTime is the CPU time of a process, user and system, by its clock
-// (clock_getcpuclockid(3)): in nanoseconds, where /proc counts hundredths of a second.
+// processTime returns the user and system CPU time of a process from its clock
+// (clock_getcpuclockid(3)): in nanoseconds, while /proc counts hundredths of a second.
 func processTime(pid int) (time.Duration, error) {
 	const scheduler = 2 // CPUCLOCK_SCHED
 	var t unix.Timespec
@@ -263,8 +263,8 @@ func processTime(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
-// machineTime is the CPU time of all CPUs in seconds by kind (proc_stat(5)); nil
-// where it cannot be read.
+// machineTime returns the CPU time of all CPUs in seconds by kind (proc_stat(5)); nil if it is
+// unreadable.
 func machineTime() map[string]float64 {
 	text, err := host.Local().ReadString("/proc/stat")
 	first, _, _ := strings.Cut(text, "\n")
@@ -283,9 +283,8 @@ func machineTime() map[string]float64 {
 	return map[string]float64{"busy": v[0] + v[1] + v[2] + v[5] + v[6], "softirq": v[6], "steal": v[7]}
 }
 
-// listening waits until a process listens on a TCP port of its namespace
-// (proc_net_tcp.rst): a connection to find that out would be the one that an iperf3
-// with --one-off serves.
+// listening waits until a process listens on a TCP port of its namespace (proc_net_tcp.rst). It
+// must not connect: an iperf3 with --one-off serves only the first connection.
 func listening(ctx context.Context, p *host.Process, port int) error {
 	socket, listen := fmt.Sprintf(":%04X", port), "0A"
 	for {
@@ -328,7 +327,7 @@ func firstLine(ctx context.Context, p *host.Process) (string, error) {
 	}
 }
 
-// document is what an iperf3 that ends has printed; its errors are in there too.
+// document returns the output of an iperf3 that ends; it includes errors.
 func document(p *host.Process) (json.RawMessage, error) {
 	out, err := p.Wait()
 	var said struct {

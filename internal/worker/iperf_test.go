@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestIperf measures a second of a link, plain and through a tunnel, with the worker
-// as the harness would start it.
+// TestIperf measures a link for a second, plain and through a tunnel, with the worker started as
+// the harness would start it.
 func TestIperf(t *testing.T) {
 	for tool, from := range map[string]string{"iperf3": "iperf3", "ip": "iproute2", "unshare": "util-linux", "go": "Go"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -35,7 +35,7 @@ func TestIperf(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		args []string
-		ends int // processes that are watched
+		ends int // number of watched processes
 	}{
 		{"plain", nil, 2},
 		{"no offload, UDP", []string{"--udp", "--rate", "10000000", "--offload=false"}, 2},
@@ -70,7 +70,7 @@ func TestIperf(t *testing.T) {
 	}
 }
 
-// TestIperfRefuses: what cannot be measured is refused before anything is made.
+// TestIperfRefuses: impossible settings are refused before anything is made.
 func TestIperfRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--streams", "0"}, {"--mtu", "100"}, {"--measure", "1500ms"}, {"--rate", "-1"}, {"--measure", "0s"},

@@ -92,7 +92,7 @@ var loadCommand = Command{
 	},
 }
 
-// holdFlag declares the flag of a load that waits for the process that counts its effects.
+// holdFlag declares the flag that makes a load wait for the process that counts its effects.
 func holdFlag(f *flag.FlagSet, into *bool) {
 	f.BoolVar(into, "hold", false, "before and after the counted requests, with none in flight, report it on standard error and wait for a line on standard input, or its end")
 }
@@ -125,7 +125,7 @@ func counting(s Streams) func(context.Context, bool) error {
 	}
 }
 
-// find is the first of a list for which is holds, nil where there is none.
+// find returns the first element of a list for which is holds, or nil.
 func find[T any](list []*T, is func(*T) bool) *T {
 	if i := slices.IndexFunc(list, is); i >= 0 {
 		return list[i]
@@ -149,16 +149,16 @@ func statisticsNames() []string {
 	return out
 }
 
-// loadTLS are the flags about TLS.
+// loadTLS holds the flags about TLS.
 type loadTLS struct {
 	on, resume     bool
 	ca, name, most string
 }
 
-// sessions is how many TLS sessions are kept to be resumed.
+// sessions is the number of TLS sessions kept for resumption.
 const sessions = 4096
 
-// into sets what the flags about address and TLS say.
+// into applies the flags about address and TLS.
 func (t *loadTLS) into(o *load.Options) error {
 	o.Network = "tcp"
 	if strings.HasPrefix(o.Address, "/") {

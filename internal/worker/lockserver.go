@@ -33,7 +33,7 @@ var lockServer = Command{
 // mostRounds bounds the work for one command.
 const mostRounds = 1_000_000
 
-// turns are the work for one command.
+// turns holds the settings of the work for one command.
 type turns struct {
 	locks                              string
 	number, rounds, pause, connections int
@@ -43,7 +43,7 @@ func (s turns) run(ctx context.Context, address string) error {
 	if s.locks != "split" && s.locks != "shared" {
 		return fmt.Errorf("-locks %q: want split or shared", s.locks)
 	}
-	// A thread that sleeps in futex keeps its place among these.
+	// Each thread that sleeps in futex occupies one of these.
 	runtime.GOMAXPROCS(max(s.connections, runtime.NumCPU()))
 	l, err := listenTCP(ctx, address)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// namespace is a network namespace of its own, in which commands can be started.
-// It has no name in the file system: it lives as long as the thread that made it or
-// a process in it, so nothing is left behind however this program ends.
+// namespace is a network namespace in which commands can be started. It has no name in the file
+// system: it lives as long as the thread that made it or a process in it, so nothing is left
+// behind however this program ends.
 type namespace struct {
 	calls chan func()
-	// path is the namespace as ip(8) takes it.
+	// path is the namespace in ip(8)'s notation.
 	path string
 }
 
-// newNamespace makes one. Without the right to do that in the machine's own user
-// namespace, start the worker with unshare --user --map-root-user (util-linux).
+// newNamespace makes a network namespace. If the worker lacks the right to do that in the
+// machine's own user namespace, start it with unshare --user --map-root-user (util-linux).
 func newNamespace() (*namespace, error) {
 	n := &namespace{calls: make(chan func())}
 	made := make(chan error)
 	go func() {
-		// Never unlocked: the thread is of another namespace than the rest of
-		// the process, and ends with this goroutine.
+		// Never unlocked: the thread is in another namespace than the rest of the process, and
+		// ends with this goroutine.
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		n.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", unix.Getpid(), unix.Gettid())
@@ -43,12 +43,10 @@ func newNamespace() (*namespace, error) {
 	return n, nil
 }
 
-// close ends the thread and with it, by their parent-death signal, the commands
-// that still run.
+// close ends the thread. By their parent-death signal, commands that still run end too.
 func (n *namespace) close() { close(n.calls) }
 
-// start starts a command in the namespace: a child has that of the thread that
-// forked it.
+// start starts a command in the namespace: a child inherits that of the thread that forked it.
 func (n *namespace) start(ctx context.Context, c host.Cmd) (p *host.Process, err error) {
 	done := make(chan struct{})
 	n.calls <- func() {
@@ -74,16 +72,16 @@ func (n *namespace) ip(ctx context.Context, line string) error {
 // joined are two namespaces with a veth pair between them.
 type joined struct{ near, far *namespace }
 
-// The addresses at both ends: 198.18.0.0/15 is set aside for benchmarks (RFC 2544,
-// appendix C.2.2).
+// The addresses of both ends: 198.18.0.0/15 is reserved for benchmarks (RFC 2544, appendix
+// C.2.2).
 const (
 	nearLink, farLink     = "198.18.0.1", "198.18.0.2"
 	nearTunnel, farTunnel = "198.19.0.1", "198.19.0.2"
 )
 
-// join makes both and the link, which carries packets of up to mtu bytes. Without
-// offload no packet that is sent is larger; with it the kernel hands over up to
-// 64 KiB at once, as a card with segmentation offload takes them.
+// join makes two namespaces and a link between them, which carries packets of up to mtu bytes.
+// Without offload no larger packet is sent; with it the kernel hands over up to 64 KiB at once,
+// as to a card with segmentation offload.
 func join(ctx context.Context, mtu int, offload bool) (*joined, error) {
 	near, err := newNamespace()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// origin is the server behind a gateway. It does as little as an HTTP server can, so
-// that the gateway in front of it is what is measured.
+// origin is the server behind a gateway. It does as little as an HTTP server can, so a
+// measurement shows the gateway's cost.
 var origin = Command{
 	Name: "origin",
 	Doc:  "an HTTP server that answers GET /N with N bytes, to put behind a gateway",
@@ -30,13 +30,13 @@ var origin = Command{
 	},
 }
 
-// headerTime is what a client has to send its request's head.
+// headerTime is how long a client may take to send its request's head.
 const headerTime = 30 * time.Second
 
-// largestAnswer bounds what one request can ask for, in bytes.
+// largestAnswer bounds the answer to one request, in bytes.
 const largestAnswer = 64 << 20
 
-// body is what answers are made of; any of them is a prefix of its repetition.
+// body is the content of answers; each is a prefix of its repetition.
 var body = bytes.Repeat([]byte("0123456789abcdef"), 4096)
 
 // answer is the handler of GET /N.
@@ -58,7 +58,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keyPair are the files of a certificate and its key in PEM; empty is no TLS.
+// keyPair names the PEM files of a certificate and its key; empty means no TLS.
 type keyPair struct{ certificate, key string }
 
 func (k keyPair) check() error {
@@ -72,7 +72,7 @@ func listenTCP(ctx context.Context, address string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
-// serve answers connections until ctx ends, which is no error.
+// serve answers connections until ctx ends, which is not an error.
 func serve(ctx context.Context, l net.Listener, s *http.Server, k keyPair) error {
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()

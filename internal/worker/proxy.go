@@ -14,9 +14,9 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// proxy is the gateway of our own: net/http's reverse proxy, as it comes. What is set
-// is what every gateway sets for itself: connections to the origin are kept, as many
-// as there are clients, and bodies are copied in pieces of 64 KiB.
+// proxy is our own gateway: net/http's reverse proxy with its defaults, except for what every
+// gateway configures: it keeps as many connections to the origin as there are clients, and
+// copies bodies in pieces of 64 KiB.
 func proxy(to string, l *accessLog) http.Handler {
 	target := &url.URL{Scheme: "http", Host: to}
 	return &httputil.ReverseProxy{
@@ -44,9 +44,8 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(p []byte) { b.Pool.Put((*[bufferBytes]byte)(p)) }
 
-// accessLog is the log of a gateway: nothing (level off), what went wrong (error), and
-// a line for each request (info). It writes without a buffer, so that a line is in the
-// file when its request is over.
+// accessLog is a gateway's log: nothing (level off), errors (error), and a line for each request
+// (info). It writes without a buffer, so a line is in the file when its request ends.
 type accessLog struct {
 	level  string
 	errors *log.Logger
@@ -54,10 +53,10 @@ type accessLog struct {
 
 	file  io.Writer
 	bytes atomic.Int64
-	nanos atomic.Int64 // in which a line was being written; the loggers write one at a time
+	nanos atomic.Int64 // spent writing lines; the loggers write one at a time
 }
 
-// openLog opens the log's file anew; level off has none.
+// openLog opens a new log file; level off has none.
 func openLog(h *host.Host, level, name string) (*accessLog, error) {
 	l := &accessLog{level: level, file: io.Discard}
 	switch level {
@@ -72,7 +71,7 @@ func openLog(h *host.Host, level, name string) (*accessLog, error) {
 		return nil, fmt.Errorf("-log %q: want off, error or info", level)
 	}
 	l.info = log.New(l, "", log.LstdFlags|log.Lmicroseconds)
-	if l.errors = l.info; level == "off" { // else one lock for both
+	if l.errors = l.info; level == "off" { // otherwise both share one lock
 		l.errors = log.New(io.Discard, "", 0)
 	}
 	return l, nil
@@ -87,7 +86,7 @@ func (l *accessLog) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// of is the handler with a line for each request at level info.
+// of wraps a handler; at level info it logs each request.
 func (l *accessLog) of(h http.Handler) http.Handler {
 	if l.level != "info" {
 		return h
@@ -100,7 +99,7 @@ func (l *accessLog) of(h http.Handler) http.Handler {
 	})
 }
 
-// statusWriter notes what a handler answered.
+// statusWriter records a handler's status and bytes.
 type statusWriter struct {
 	http.ResponseWriter
 	status, bytes int

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Bounds of a command of the RESP protocol: more is not asked of these servers.
+// Bounds of a command of the RESP protocol: these servers need no more.
 const (
 	mostWords = 16
 	mostWord  = 64 << 10
 )
 
-// skipCommand reads one command, which is an array of bulk strings, and forgets it
-// (RESP2, https://redis.io/docs/latest/develop/reference/protocol-spec/).
+// skipCommand reads and discards one command, an array of bulk strings (RESP2,
+// https://redis.io/docs/latest/develop/reference/protocol-spec/).
 func skipCommand(r *bufio.Reader) error {
 	words, err := respLength(r, '*', mostWords)
 	for ; words > 0 && err == nil; words-- {
@@ -28,13 +28,13 @@ func skipCommand(r *bufio.Reader) error {
 			_, err = r.Discard(size + len("\r\n"))
 		}
 		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // within a command
+			err = io.ErrUnexpectedEOF // inside a command
 		}
 	}
 	return err
 }
 
-// respLength reads a line of a sign and a number of at most most.
+// respLength reads a line with a sign and a number of at most most.
 func respLength(r *bufio.Reader, sign byte, most int) (int, error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -53,7 +53,7 @@ func respLength(r *bufio.Reader, sign byte, most int) (int, error) {
 	return n, nil
 }
 
-// serveEach serves every connection until ctx ends, which is no error and ends them.
+// serveEach serves every connection until ctx ends, which is not an error and ends them.
 func serveEach(ctx context.Context, l net.Listener, serve func(net.Conn)) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -78,9 +78,8 @@ func serveEach(ctx context.Context, l net.Listener, serve func(net.Conn)) error 
 
 const pong = "+PONG\r\n"
 
-// answerAll answers commands, each after its work, until the other end closes or the
-// work fails. What it says wrong ends its connection, as that of a client that has
-// gone does.
+// answerAll answers commands, each after its work, until the other end closes or the work fails.
+// An invalid command ends the connection, like a client that leaves.
 func answerAll(c net.Conn, work func() error) {
 	r, w := bufio.NewReader(c), bufio.NewWriter(c)
 	for {

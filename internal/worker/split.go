@@ -9,8 +9,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// The parts of a proxy's CPU time. A sample of the CPU profile belongs to the first
-// part whose mark is in one of the functions on its stack.
+// The parts of a proxy's CPU time. A sample of the CPU profile belongs to the first part for
+// which one of the functions on its stack contains a mark.
 var proxyParts = []struct {
 	name  string
 	marks []string
@@ -18,16 +18,16 @@ var proxyParts = []struct {
 	{"logging", []string{"work.(*accessLog).", "log.(*Logger)."}},
 	// The hashes and signatures of a handshake, and its messages.
 	{"handshake", []string{"crypto/tls.(*Conn).handshakeContext", "crypto/tls.(*Conn).handlePostHandshakeMessage"}},
-	// Sealing and opening of records; the reads and writes around it are the hop's.
+	// Sealing and opening records; the reads and writes around them belong to hop.
 	{"records", []string{"crypto/tls.(*halfConn).encrypt", "crypto/tls.(*halfConn).decrypt"}},
-	// Reading, understanding, passing on and writing of requests and answers.
+	// Reading, parsing, forwarding and writing requests and answers.
 	{"hop", []string{"net/http.", "net/http/httputil.", "net/textproto.", "bufio.", "internal/poll.", "net.", "crypto/tls."}},
-	// The rest is Go's scheduler and collector.
+	// The rest is Go's scheduler and garbage collector.
 }
 
 const runtimePart = "runtime"
 
-// partOf is the part that a stack, leaf first, belongs to.
+// partOf returns the part that a stack, leaf first, belongs to.
 func partOf(stack []string) string {
 	for _, p := range proxyParts {
 		for _, f := range stack {
@@ -41,16 +41,16 @@ func partOf(stack []string) string {
 	return runtimePart
 }
 
-// split profiles this process from one question to the next (100 samples a
-// second of CPU time) and adds up what each part used.
+// split profiles this process between readings of the page (100 samples per second of CPU time)
+// and adds up the CPU time of each part.
 type split struct {
 	running *bytes.Buffer
 	seconds map[string]float64
 }
 
-// next ends the profile in progress, begins another, and returns the CPU seconds by
-// part of all that have ended. The sampling error of n samples of a part is about
-// the root of n.
+// next ends the current profile, begins another, and returns the CPU seconds by part of all
+// profiles that have ended. With n samples of a part, their number has a standard error of about
+// the square root of n.
 func (s *split) next() (map[string]float64, error) {
 	if s.seconds == nil {
 		s.seconds = map[string]float64{runtimePart: 0}
@@ -77,14 +77,14 @@ func (s *split) next() (map[string]float64, error) {
 	return s.seconds, nil
 }
 
-// end ends the profile in progress.
+// end ends the current profile.
 func (s *split) end() {
 	if s.running != nil {
 		pprof.StopCPUProfile()
 	}
 }
 
-// functions are the names on a sample's stack, leaf first.
+// functions lists the names on a sample's stack, leaf first.
 func functions(s *profile.Sample) []string {
 	var out []string
 	for _, l := range s.Location {

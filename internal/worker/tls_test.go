@@ -17,10 +17,10 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// pemFiles are the files of a certificate and its key.
+// pemFiles names the files of a certificate and its key.
 type pemFiles struct{ cert, key string }
 
-// tlsFiles are a certificate and its key for a test's server.
+// tlsFiles writes a certificate and its key for a test's server.
 func tlsFiles(t *testing.T) pemFiles {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,8 +37,8 @@ func tlsFiles(t *testing.T) pemFiles {
 	return k
 }
 
-// tlsServe starts the server with some threads and returns its address; stop ends it
-// and returns what it printed.
+// tlsServe starts the server with some threads and returns its address; stop ends it and returns
+// its output.
 func tlsServe(t *testing.T, k pemFiles, version string, threads int) (address string, stop func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -142,8 +142,8 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// TestScalingCPU: the messages of a warm-up by number, whose time is not told, are not in the
-// CPU time either: no process uses more than all CPUs for the time.
+// TestScalingCPU: the CPU time excludes the messages of a warm-up by number, whose wall time is
+// not reported: no process uses more than all CPUs for the measured time.
 func TestScalingCPU(t *testing.T) {
 	k := tlsFiles(t)
 	address, _ := tlsServe(t, k, "1.3", 1)
@@ -151,7 +151,7 @@ func TestScalingCPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const counted = 0.02 // how exactly the kernel counts, in seconds
+	const counted = 0.02 // the kernel's resolution in seconds
 	if most := r.Seconds*float64(runtime.NumCPU()) + counted; r.CPUSeconds <= 0 || r.CPUSeconds > most {
 		t.Errorf("%.3f s of CPU time in %.4f s, want at most %.3f s", r.CPUSeconds, r.Seconds, most)
 	}
@@ -173,8 +173,7 @@ func TestScalingWarmUp(t *testing.T) {
 	}
 }
 
-// TestScalingFaults: whatever is wrong with a server ends the load with a sentence
-// that names it.
+// TestScalingFaults: any fault of a server ends the load with a sentence that names it.
 func TestScalingFaults(t *testing.T) {
 	k, other := tlsFiles(t), tlsFiles(t)
 	address, _ := tlsServe(t, k, "1.3", 2)
@@ -214,7 +213,7 @@ func TestScalingFaults(t *testing.T) {
 	}
 }
 
-// faultyServer answers after change has had its way; no answer hangs up.
+// faultyServer sends the answers that change returns; for an empty one it hangs up.
 func faultyServer(t *testing.T, k pemFiles, change func([]byte) []byte) string {
 	t.Helper()
 	config, err := tlsConfig("1.3")
@@ -255,7 +254,7 @@ func faultyServer(t *testing.T, k pemFiles, change func([]byte) []byte) string {
 	return l.Addr().String()
 }
 
-// TestServerLines: where a line ends, and what is too long.
+// TestServerLines: the end of a line, and lines that are too long.
 func TestServerLines(t *testing.T) {
 	k := tlsFiles(t)
 	address, stop := tlsServe(t, k, "1.3", 1)

@@ -50,7 +50,7 @@ var tlsClient = Command{
 	},
 }
 
-// scalingOptions are what the flags say.
+// scalingOptions holds the flags.
 type scalingOptions struct {
 	address, ca, name, version string
 	clients, total, each       int
@@ -60,7 +60,7 @@ type scalingOptions struct {
 	seed                       uint64
 }
 
-// scalingClient is the load of fixed size.
+// scalingClient is a load of fixed size.
 type scalingClient struct {
 	scalingOptions
 	config   *tls.Config
@@ -68,10 +68,10 @@ type scalingClient struct {
 	answered atomic.Uint64
 }
 
-// ackExchange is a line as it is sent, and the answer that is wanted but for its time.
+// ackExchange is a line to send, and the expected answer without its time.
 type ackExchange struct{ line, want []byte }
 
-// warmWindows is the number of windows of the warm-up, in which its end is looked for.
+// warmWindows is the number of windows in which the end of the warm-up is searched.
 const warmWindows = 50
 
 func (o scalingOptions) run(ctx context.Context, s Streams) error {
@@ -105,7 +105,7 @@ func (o scalingOptions) run(ctx context.Context, s Streams) error {
 	}
 	if warmTime > 0 {
 		r.Width = warmTime.Seconds() / warmWindows
-		// How long a just-in-time compiler takes depends on what its CPUs do beside.
+		// How long a just-in-time compiler takes depends on what else its CPUs do.
 		for times, warm := 0, false; times == 0 || !warm && times < c.warmMost; times++ {
 			windows, err := f.warm(ctx, warmTime)
 			if err != nil {
@@ -119,13 +119,13 @@ func (o scalingOptions) run(ctx context.Context, s Streams) error {
 		return err
 	}
 	for k := range f.conns {
-		_ = f.conns[k].Load().conn.Close() // all is said; the server may have gone
+		_ = f.conns[k].Load().conn.Close() // nothing is left to say; the server may have gone
 	}
 	r.CPUSeconds, r.Answered = r.CPUSeconds-before, c.answered.Load()
 	return json.NewEncoder(s.Out).Encode(r)
 }
 
-// check reads -warm and refuses what makes no sense.
+// check reads -warm and returns an error for flags that make no sense.
 func (o scalingOptions) check() (warmTime time.Duration, warmMessages int, err error) {
 	switch {
 	case o.clients < 1 || o.clients > load.MostConnections:
@@ -157,7 +157,8 @@ func (o scalingOptions) check() (warmTime time.Duration, warmMessages int, err e
 }
 
 // prepare computes the answers to n messages, which also warms this program up, and makes
-// handshakes with itself, so that the server's first one is not timed with this program's.
+// handshakes with itself, so the server's first handshake is not timed together with this
+// program's first.
 func (c *scalingClient) prepare(ctx context.Context, n int) error {
 	config, err := tlsConfig(c.version)
 	if err != nil {
@@ -187,7 +188,7 @@ func (c *scalingClient) prepare(ctx context.Context, n int) error {
 	return c.rehearse(ctx)
 }
 
-// rehearsals are how often this program talks to itself first.
+// rehearsals is the number of connections that this program first makes to itself.
 const rehearsals = 20
 
 func (c *scalingClient) rehearse(ctx context.Context) error {
@@ -224,7 +225,7 @@ func (c *scalingClient) rehearse(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// toward is a client of the same messages for another server.
+// toward returns a client that sends the same messages to another server.
 func (c *scalingClient) toward(address string, cert []byte) *scalingClient {
 	config := c.config.Clone()
 	config.RootCAs = x509.NewCertPool()
@@ -232,8 +233,8 @@ func (c *scalingClient) toward(address string, cert []byte) *scalingClient {
 	return &scalingClient{scalingOptions: scalingOptions{address: address, wait: handshakeLimit}, config: config, messages: c.messages}
 }
 
-// first times a server that nobody has asked anything, and sends it the messages of a
-// warm-up by number.
+// first times the first request to a server, and sends it the messages of a warm-up that is
+// given as a number.
 func (c *scalingClient) first(ctx context.Context, r *load.Scaling, more int) error {
 	one, err := c.patient(ctx)
 	if err != nil {
@@ -272,7 +273,7 @@ func (c *scalingClient) patient(ctx context.Context) (*ackConn, error) {
 	}
 }
 
-// ackConn is a connection.
+// ackConn is a connection to the server.
 type ackConn struct {
 	client *scalingClient
 	conn   *tls.Conn
@@ -318,13 +319,13 @@ func (l *ackConn) exchange(i int) (time.Duration, error) {
 	return took, nil
 }
 
-// fleet is all clients. Each has one goroutine at a time.
+// fleet holds all clients. At most one goroutine at a time uses each.
 type fleet struct {
 	client *scalingClient
 	conns  []atomic.Pointer[ackConn]
 }
 
-// hangUp closes what is open without a word, and so without waiting for anything.
+// hangUp closes open connections without TLS's closing message, so it never waits.
 func (f *fleet) hangUp() {
 	for k := range f.conns {
 		if l := f.conns[k].Load(); l != nil {
@@ -342,7 +343,7 @@ func (f *fleet) open(ctx context.Context, k int) error {
 	return context.Cause(ctx)
 }
 
-// each runs a part of every client at once. The first error ends them all.
+// each runs do for all clients in parallel. The first error ends them all.
 func (f *fleet) each(ctx context.Context, do func(ctx context.Context, k int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -360,7 +361,7 @@ func (f *fleet) each(ctx context.Context, do func(ctx context.Context, k int) er
 	return context.Cause(ctx)
 }
 
-// warm sends for a time and returns the answers per window.
+// warm sends for a time and returns the number of answers in each window.
 func (f *fleet) warm(ctx context.Context, d time.Duration) ([]float64, error) {
 	began, width := time.Now(), d/warmWindows
 	windows := make([][warmWindows]float64, len(f.conns))
@@ -385,8 +386,8 @@ func (f *fleet) warm(ctx context.Context, d time.Duration) ([]float64, error) {
 	return sum, err
 }
 
-// share is the messages of client k: every so many-th of a total, or its own number
-// of them.
+// share returns the messages of client k: every step-th of the total, or its own number of
+// messages.
 func (c *scalingClient) share(k int) (first, step, n int) {
 	if c.each > 0 {
 		return k * c.each, 1, c.each
@@ -398,8 +399,8 @@ func (c *scalingClient) share(k int) (first, step, n int) {
 	return k, c.clients, n
 }
 
-// measure sends every client's share. The time ends with the last answer; CPUSeconds is then
-// that of the process so far.
+// measure sends every client's share. The measured time ends with the last answer; CPUSeconds is
+// the process's total up to then.
 func (f *fleet) measure(ctx context.Context, r *load.Scaling) error {
 	c := f.client
 	digests, times := make([]uint64, c.clients), make([][]time.Duration, c.clients)
@@ -459,8 +460,8 @@ func (f *fleet) measure(ctx context.Context, r *load.Scaling) error {
 	return errors.Join(err, err2)
 }
 
-// answerHash is a number for an answer that was as wanted, in its place; the sum over
-// messages does not depend on their order.
+// answerHash returns a number for an expected answer at its position; the sum over messages does
+// not depend on their order.
 func answerHash(i int, want []byte) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(strconv.AppendInt(nil, int64(i), 10)) // never fails (hash.Hash)
@@ -468,7 +469,7 @@ func answerHash(i int, want []byte) uint64 {
 	return h.Sum64()
 }
 
-// newTimes is a histogram of nanoseconds up to 10 minutes, right to three digits.
+// newTimes returns a histogram of nanoseconds up to 10 minutes, accurate to three digits.
 func newTimes() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(10*time.Minute), 3) }
 
 func addTime(h *hdrhistogram.Histogram, d time.Duration) {
@@ -483,7 +484,7 @@ func encodeTimes(h *hdrhistogram.Histogram) (string, error) {
 	return string(b), nil
 }
 
-// cpuSeconds is what this process used of the CPU.
+// cpuSeconds returns the CPU time of this process.
 func cpuSeconds() (float64, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -492,7 +493,7 @@ func cpuSeconds() (float64, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds(), nil
 }
 
-// buildSeconds reads the note that a build left, if there is one.
+// buildSeconds reads the build time recorded in a file, if there is one.
 func buildSeconds(file string) *float64 {
 	b, err := os.ReadFile(file)
 	if err != nil {

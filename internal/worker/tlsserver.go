@@ -36,8 +36,8 @@ var tlsServer = Command{
 	},
 }
 
-// ackServer has the fixed number of threads of the Java server: a connection keeps
-// one from its handshake to its end.
+// ackServer has a fixed number of threads, like the Java server: a connection occupies one from
+// its handshake to its end.
 type ackServer struct {
 	host, version string
 	port, threads int
@@ -46,13 +46,13 @@ type ackServer struct {
 	connections, failed, messages atomic.Uint64
 }
 
-// tlsVersions are those that can be asked for.
+// tlsVersions are the supported versions.
 var tlsVersions = map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}
 
-// tlsConfig has the one cipher suite and, first, the one group that both servers and
-// the client use, so that the same work is measured. The suites of TLS 1.3 cannot be
-// chosen in Go; the Java server takes this one of those that the client offers. P-256 is
-// the key's curve, without which Java refuses the key in TLS 1.2.
+// tlsConfig has the one cipher suite and, first, the one group that both servers and the client
+// use, so all measure the same work. Go cannot choose the suites of TLS 1.3; the Java server
+// selects this one among those that the client offers. P-256 is the key's curve, without which
+// Java refuses the key in TLS 1.2.
 func tlsConfig(version string) (*tls.Config, error) {
 	v, ok := tlsVersions[version]
 	if !ok {
@@ -62,14 +62,14 @@ func tlsConfig(version string) (*tls.Config, error) {
 		CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}, nil
 }
 
-// Limits of a connection: what a client has for its handshake, and between lines.
+// Limits of a connection: the time for its handshake, and between lines.
 const (
 	handshakeLimit = 10 * time.Second
 	idleLimit      = time.Minute
 )
 
-// run prints "loaded" when the program runs, "listening ADDRESS" and "ready" when it
-// listens, and at the end what it did, in JSON.
+// run prints "loaded" when the program runs, "listening ADDRESS" and "ready" when it listens,
+// and its statistics in JSON at the end.
 func (s *ackServer) run(ctx context.Context, streams Streams) error {
 	fmt.Fprintln(streams.Out, "loaded")
 	if s.threads < 1 {
@@ -93,7 +93,7 @@ func (s *ackServer) run(ctx context.Context, streams Streams) error {
 	return errors.Join(err, json.NewEncoder(streams.Out).Encode(s.statistics()))
 }
 
-// serve answers connections until ctx ends, which is no error.
+// serve answers connections until ctx ends, which is not an error.
 func (s *ackServer) serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -126,7 +126,7 @@ func (s *ackServer) serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// answer serves one connection to its end. What follows the last newline is no message.
+// answer serves one connection to its end. Data after the last newline is not a message.
 func (s *ackServer) answer(c *tls.Conn) error {
 	if err := c.SetDeadline(time.Now().Add(handshakeLimit)); err != nil {
 		return err
@@ -168,9 +168,9 @@ type serverStatistics struct {
 	Failed      uint64 `json:"failed"`
 	Messages    uint64 `json:"messages"`
 	Threads     int    `json:"threads"`
-	// PeakRSS is the largest resident set in bytes, Program the size of what has to
-	// be there to run: the executable, or the classes and the library of the JVM.
-	// Absent where the system does not say.
+	// PeakRSS is the largest resident set in bytes, Program the size of what is needed to run:
+	// the executable, or the classes and the library of the JVM. Absent if the system does not
+	// report them.
 	PeakRSS int64 `json:"peak_rss_bytes,omitempty"`
 	Program int64 `json:"program_bytes,omitempty"`
 }
@@ -186,7 +186,7 @@ func (s *ackServer) statistics() serverStatistics {
 	return out
 }
 
-// peakRSS reads VmHWM of /proc/PID/status in bytes (proc_pid_status(5)), 0 where the
+// peakRSS reads VmHWM of /proc/PID/status in bytes (proc_pid_status(5)); it returns 0 if the
 // kernel leaves it out.
 func peakRSS(status []byte) int64 {
 	for line := range bytes.Lines(status) {

@@ -10,9 +10,9 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// What processes and the machine have used of the CPUs, as the kernel says it
-// (proc_pid_stat(5), proc_stat(5)): that of the environment that the worker runs in, and
-// so not what a sandbox's or an enclave's own layers use outside of it.
+// The CPU time that processes and the machine have used, as the kernel reports it
+// (proc_pid_stat(5), proc_stat(5)). This is the environment that the worker runs in; what a
+// sandbox's or an enclave's own layers use outside of it is not included.
 
 // tick is the unit of times in /proc, in seconds: USER_HZ is 100 on every
 // architecture that Go runs on.
@@ -21,17 +21,17 @@ const tick = 0.01
 // lineage is a process as /proc/PID/stat shows it.
 type lineage struct {
 	parent int
-	// seconds are of the process, its threads, and its children that have ended and
+	// seconds is the CPU time of the process, its threads, and its children that have ended and
 	// were waited for.
 	seconds float64
 }
 
-// parseStat reads /proc/PID/stat. The name in parentheses may hold anything, ")" and
-// blanks among it.
+// parseStat reads /proc/PID/stat. The name in parentheses may contain anything, including ")"
+// and blanks.
 func parseStat(b []byte) (lineage, error) {
 	end := bytes.LastIndexByte(b, ')')
 	fields := bytes.Fields(b[end+1:])
-	const parent, user, childSystem = 1, 11, 14 // of what follows the name
+	const parent, user, childSystem = 1, 11, 14 // positions after the name
 	if end < 0 || len(fields) <= childSystem {
 		return lineage{}, errors.New("it has too few fields")
 	}
@@ -50,7 +50,7 @@ func parseStat(b []byte) (lineage, error) {
 	return l, nil
 }
 
-// processSeconds is the CPU time of a process and its descendants.
+// processSeconds returns the CPU time of a process and its descendants.
 func processSeconds(h *host.Host, pid int) (float64, error) {
 	files, err := h.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -60,7 +60,7 @@ func processSeconds(h *host.Host, pid int) (float64, error) {
 	for _, f := range files {
 		b, err := h.ReadFile(f)
 		if err != nil {
-			continue // it has ended since
+			continue // it has ended
 		}
 		id, err := strconv.Atoi(path.Base(path.Dir(f)))
 		if err != nil {
@@ -87,14 +87,14 @@ func processSeconds(h *host.Host, pid int) (float64, error) {
 	return sum, nil
 }
 
-// machineUse is what all CPUs did since the machine's start, in seconds.
+// machineUse is the CPU time of all CPUs since boot, in seconds.
 type machineUse struct {
 	busy    float64   // all but idle, waiting for a disk, and stolen
 	softirq []float64 // by CPU
 }
 
-// parseMachine reads /proc/stat. A kernel that keeps no such account (gVisor's shows
-// zeros) is an error.
+// parseMachine reads /proc/stat. It is an error if the kernel keeps no such account (gVisor
+// shows zeros).
 func parseMachine(b []byte) (machineUse, error) {
 	const user, nice, system, irq, softirq = 1, 2, 3, 6, 7
 	var m machineUse

@@ -71,20 +71,20 @@ func serveWireGuard(ctx context.Context, s Streams, name string, mtu uint) error
 	}
 }
 
-// unrouted is a bind for which the library does not listen to changes of routes, which
-// it does for its own alone: there are none here, and gVisor's kernel does not tell them.
+// unrouted is a bind for which the library does not listen to route changes, as it does only for
+// its own: there are none here, and gVisor's kernel does not report them.
 type unrouted struct{ conn.Bind }
 
-// tunnelEnd is what a tunnel says when it works.
+// tunnelEnd is what a tunnel reports when it works.
 type tunnelEnd struct {
 	Version string `json:"version"`
-	// Offload: segments of up to 64 KiB pass between the kernel and the tunnel at
-	// once, which is worth a factor (virtio headers, since 2023).
+	// Offload: the kernel and the tunnel exchange segments of up to 64 KiB, which
+	// multiplies the throughput (virtio headers, since 2023).
 	Offload bool `json:"offload"`
 }
 
-// openTunnel makes a TUN device, with offloads where the kernel has them (gVisor's
-// has not). See Documentation/networking/tuntap.rst.
+// openTunnel makes a TUN device, with offloads if the kernel has them (gVisor has none). See
+// Documentation/networking/tuntap.rst.
 func openTunnel(name string) (t tun.Device, offload bool, err error) {
 	ifr, err := unix.NewIfreq(name)
 	if err != nil {
@@ -113,8 +113,8 @@ func openTunnel(name string) (t tun.Device, offload bool, err error) {
 	return t, offload, nil
 }
 
-// setMTU sets a device's largest packet: by netlink, since not every kernel has the
-// ioctl (gVisor has not).
+// setMTU sets a device's largest packet by netlink, because not every kernel has the ioctl
+// (gVisor lacks it).
 func setMTU(ctx context.Context, name string, mtu uint) error {
 	out, err := host.Local().Exec(ctx, host.Cmd{Argv: []string{"ip", "link", "set", "dev", name, "mtu", strconv.FormatUint(uint64(mtu), 10)}})
 	if err != nil {
@@ -123,8 +123,8 @@ func setMTU(ctx context.Context, name string, mtu uint) error {
 	return nil
 }
 
-// moduleVersion is the version of a module that is built in; "unknown" where the
-// build does not say.
+// moduleVersion returns the version of a built-in module, or "unknown" if the build information
+// lacks it.
 func moduleVersion(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 )
 
@@ -26,8 +27,8 @@ type Command struct {
 	Flags func(*flag.FlagSet) func(context.Context, Streams) error
 }
 
-// count declares a flag that is a whole number from least to most, which inBounds sees to:
-// without an end a number that was mistyped takes all memory, or all day.
+// count declares a flag whose value is a whole number from least to most, which inBounds checks:
+// without a limit a mistyped number uses all memory, or runs all day.
 func count(f *flag.FlagSet, into *int, name string, value, least, most int, usage string) {
 	*into = value
 	f.Var(&bounded{into, least, most}, name, fmt.Sprintf("%s (`N` from %d to %d)", usage, least, most))
@@ -40,7 +41,7 @@ type bounded struct {
 }
 
 func (b *bounded) String() string {
-	if b.into == nil { // as package flag asks for the zero value
+	if b.into == nil { // package flag calls this on the zero value
 		return ""
 	}
 	return strconv.Itoa(*b.into)
@@ -48,14 +49,14 @@ func (b *bounded) String() string {
 
 func (b *bounded) Set(text string) error {
 	v, err := strconv.Atoi(text)
-	if err != nil && !errors.Is(err, strconv.ErrRange) { // one out of range is the nearest there is
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // Atoi returns the nearest value for one out of range
 		return errors.New("want a whole number")
 	}
 	*b.into = v
 	return nil
 }
 
-// inBounds refuses what is beyond the bounds of its flag.
+// inBounds returns an error if a flag is out of its bounds.
 func inBounds(flags *flag.FlagSet) (err error) {
 	flags.Visit(func(f *flag.Flag) {
 		if b, ok := f.Value.(*bounded); ok && (*b.into < b.least || *b.into > b.most) {
@@ -80,14 +81,19 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 		}
 	}
 	if c == nil {
-		if len(args) > 0 {
+		to, code := errs, exitUsage
+		switch {
+		case len(args) == 0:
+		case slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]):
+			to, code = out, 0
+		default:
 			fmt.Fprintf(errs, "teescope-work: no command %q\n", args[0])
 		}
-		fmt.Fprintln(errs, "usage: teescope-work COMMAND [flags]   (teescope-work COMMAND -help)")
+		fmt.Fprintln(to, "usage: teescope-work COMMAND [flags]   (teescope-work COMMAND -help)")
 		for _, k := range All {
-			fmt.Fprintf(errs, "  %-12s %s\n", k.Name, k.Doc)
+			fmt.Fprintf(to, "  %-12s %s\n", k.Name, k.Doc)
 		}
-		return exitUsage
+		return code
 	}
 	flags := flag.NewFlagSet("teescope-work "+c.Name, flag.ContinueOnError)
 	flags.SetOutput(errs)

@@ -22,8 +22,8 @@ type fuzzed struct {
 	targets []string
 }
 
-// patience is how many times as long a target runs that has not tried an input yet:
-// other programs, which come first, kept every CPU busy.
+// patience is the factor by which a target runs longer if it has not tried an input yet, because other programs,
+// which have priority, kept every CPU busy.
 const patience = 16
 
 // fuzz runs every fuzz target for the given time, one on each CPU. Each package is
@@ -66,8 +66,7 @@ func fuzz(fuzzTime string) func(context.Context, *tally) error {
 
 var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
-// fuzzedPackages reads the targets from the sources: asking the tests themselves would
-// take a link of each.
+// fuzzedPackages reads the targets from the sources: listing them with the tests would link each.
 func fuzzedPackages(ctx context.Context) (all []fuzzed, err error) {
 	packages, err := testPackages(ctx)
 	if err != nil {
@@ -95,9 +94,9 @@ func fuzzedPackages(ctx context.Context) (all []fuzzed, err error) {
 	return all, nil
 }
 
-// fuzz links the tests of the package in dir, runs its targets one after the other, each on
-// one CPU, and returns how many inputs they tried. Coverage guides the inputs where that is
-// cheap. What was found interesting is kept where `go test` keeps it.
+// fuzz links the tests of the package in dir, runs its targets one after the other, each on one
+// CPU, and returns how many inputs they tried. Coverage guides the inputs where that is cheap.
+// Interesting inputs are kept where `go test` keeps them.
 func (f fuzzed) fuzz(ctx context.Context, t *tally, each time.Duration, dir string) (inputs int, err error) {
 	binary := filepath.Join(dir, strings.ReplaceAll(short(f.path), "/", "_")+".test")
 	args, found := []string{"go", "test", "-c", "-vet=off", "-o", binary}, filepath.Join(dir, "found")
@@ -146,7 +145,7 @@ func (f fuzzed) fuzz(ctx context.Context, t *tally, each time.Duration, dir stri
 // execs matches the engine's line of progress.
 var execs = regexp.MustCompile(`^fuzz: elapsed: \S+, execs: (\d+)`)
 
-// tried returns how many inputs a line of output says were tried, or 0.
+// tried returns the number of tried inputs in a line of output, or 0.
 func tried(line string) int {
 	m := execs.FindStringSubmatch(line)
 	if m == nil {
@@ -156,9 +155,9 @@ func tried(line string) int {
 	return n
 }
 
-// deadlineOnly reports a race in Go's fuzzing engine, which at the end of -fuzztime may
-// take its own deadline for a failure (go.dev/issue/75804, fixed in Go 1.27). A real
-// failure comes with its input.
+// deadlineOnly reports a race in Go's fuzzing engine, which at the end of -fuzztime may report
+// its own deadline as a failure (go.dev/issue/75804, fixed in Go 1.27). A real failure comes with
+// its input.
 func deadlineOnly(t *tally) bool {
 	return len(t.failed) == 1 && strings.Contains(t.failed[0].text, "\n    context deadline exceeded") &&
 		!strings.Contains(t.failed[0].text, "Failing input") && !strings.Contains(t.failed[0].text, "panic")

@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// goTest runs `go test` with args on a fresh run, never from the test cache: most
-// tests look at the machine, which the cache does not know of. Stage vet checks more
-// than `go test` would.
+// goTest runs `go test` with args, never from the test cache: most tests look at the machine, which the cache does
+// not track. It leaves out vet, which is a separate stage.
 func goTest(args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1", "-vet=off"}, args...)...)
@@ -50,8 +49,8 @@ func stream(cmd *exec.Cmd, t *tally) error {
 // testPackage is a package that has tests.
 type testPackage struct {
 	path string // its import path, as github.com/teescope/teescope/internal/host
-	// linksPrometheus reports whether its test binary does. Instrumenting such a binary
-	// compiles all of Prometheus again.
+	// linksPrometheus reports whether its test binary links Prometheus. Instrumenting such a
+	// binary compiles all of Prometheus again.
 	linksPrometheus bool
 }
 
@@ -73,8 +72,7 @@ func testPackages(ctx context.Context) (all []testPackage, err error) {
 	return all, nil
 }
 
-// besideCode reports whether the package's tests run in stage unit. Those of e2e
-// and deploy have stages of their own.
+// besideCode reports whether the package's tests run in stage unit. Those of e2e and deploy have their own stages.
 func (p testPackage) besideCode() bool {
 	room, _, _ := strings.Cut(short(p.path), "/")
 	return room != "e2e" && room != "deploy"
@@ -84,10 +82,10 @@ func (p testPackage) besideCode() bool {
 // -args because `go test -bench` would run the packages one after the other.
 var eachOnce = []string{"-args", "-test.bench=.", "-test.benchtime=1x"}
 
-// unit runs the tests of packages, under the race detector where they do not link Prometheus,
-// for which it would be too slow. Tests of e2e run a binary without the detector.
+// unit runs the tests of packages, under the race detector if they do not link Prometheus, for which it would be too
+// slow. Tests of e2e run a binary without the detector.
 var unit = beside(
-	testsOf(false, "-race", "-timeout", "20m", "-exec", "env CGO_ENABLED=0"), // programs that the tests build come from the cache
+	testsOf(false, "-race", "-p", "4", "-timeout", "20m", "-exec", "env CGO_ENABLED=0"), // programs that the tests build come from the cache
 	testsOf(true),
 )
 
@@ -170,8 +168,8 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 // packageLine matches the last line of a package: "ok  path  1.2s", "FAIL path".
 var packageLine = regexp.MustCompile(`^(ok  |FAIL|---)\s+\S+\t`)
 
-// closePackage counts what has no line of its own: benchmarks that passed, tests
-// cut off by a crash or the time limit, and packages that did not build.
+// closePackage counts results without a line of their own: benchmarks that passed, tests cut off by a crash or the
+// time limit, and packages that did not build.
 func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string]*strings.Builder, failed bool) {
 	for id := range open {
 		if id[0] != e.Package {
@@ -198,8 +196,8 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 	}
 }
 
-// reason is the output of a skipped test on one line, without the place in the file:
-// "    file_test.go:12: no clang here" gives "no clang here".
+// reason returns the output of a skipped test on one line, without the place in the file: "    file_test.go:12: no
+// clang here" gives "no clang here".
 func reason(output string) string {
 	var said []string
 	for line := range strings.Lines(output) {

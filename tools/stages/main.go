@@ -25,34 +25,37 @@ import (
 type stage struct {
 	name, doc string
 	run       func(context.Context, *tally) error
-	// aside stages only compute. They run one after the other, at the lowest priority,
-	// beside the stages that follow the first of them, which mostly wait.
-	aside bool
+	// lane names the stages that run one after the other, beside those of other lanes and from
+	// the place of the first of them on.
+	lane string
 }
 
 // fuzzTime is how long each target is fuzzed; `make test-full` takes more time for it.
-var fuzzTime = cmp.Or(os.Getenv("FUZZTIME"), "4s")
+var fuzzTime = cmp.Or(os.Getenv("FUZZTIME"), "2s")
 
-// all is every stage, in the order of `make test`: cheap ones first, so that a
-// mistake is known early.
+// all is every stage, in the order of `make test`: cheap ones first, so a mistake shows early.
 var all = []stage{
 	{name: "format", doc: "gofmt would change nothing", run: gofmt},
 	{name: "build", doc: "the page and the static binary build", run: command("make", "--no-print-directory", "build")},
 	{name: "generated", doc: "generating again changes no file", run: generated},
 	{name: "vet", doc: "go vet finds nothing", run: command("go", "vet", "./...")},
+	{name: "shares", doc: "shares of time, with nothing beside it", run: long(append(first, "-run", pattern(alone), "./e2e")...)},
+	{name: "fuzz", doc: "every fuzz target for " + fuzzTime, run: fuzz(fuzzTime), lane: lowest},
+	{name: "lint", doc: "golangci-lint with .golangci.yml", run: command(low("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")...), lane: lowest},
+	{name: "types", doc: "the page's TypeScript has no type error", run: command(low("npm", "--prefix", "ui", "run", "check")...), lane: lowest},
+	{name: "ui", doc: "tests of the page's code", run: vitest("ui"), lane: lowest},
+	{name: "guest", doc: "the binary on another kernel, before tests that only compute", run: long(append(first, emulated)...), lane: "guest"},
 	{name: "unit", doc: "Go tests and benchmarks of packages, BPF programs in the host's kernel among them; under the race detector where they do not link Prometheus", run: unit},
-	{name: "alone", doc: "tests that measure, each with the machine to itself", run: alone},
-	{name: "fuzz", doc: "every fuzz target for " + fuzzTime, run: fuzz(fuzzTime), aside: true},
-	{name: "lint", doc: "golangci-lint with .golangci.yml", run: command(low("go", "run", "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0", "run", "--allow-parallel-runners")...), aside: true},
-	{name: "types", doc: "the page's TypeScript has no type error", run: command(low("npm", "--prefix", "ui", "run", "check")...), aside: true},
-	{name: "ui", doc: "tests of the page's code", run: vitest("ui"), aside: true},
-	{name: "guest", doc: "the binary on another kernel", run: long(emulated)},
+	{name: "measure", doc: "tests that measure, one after the other and before all other programs", run: measure},
 	{name: "e2e", doc: "the binary with real servers", run: e2e},
 	{name: "browser", doc: "the page in a real browser", run: nodeTest("e2e/browser")},
 	{name: "deploy", doc: "manifests against the code, and the image built and run", run: goTest("./deploy/...")},
 }
 
-// low makes a command give way to everything else on the machine.
+// lowest is the lane of stages that only compute. They run at the lowest priority.
+const lowest = "lowest"
+
+// low makes a command run at the lowest priority.
 func low(argv ...string) []string { return append([]string{"nice", "-n", "19"}, argv...) }
 
 func main() {
@@ -80,35 +83,33 @@ func run(ctx context.Context, names []string) int {
 	return 1
 }
 
-// schedule performs the stages in their order, those aside in a lane of their own.
-// It returns a tally for each.
+// schedule performs the stages of each lane in their order. It returns a tally for each stage.
 func schedule(ctx context.Context, stages []stage, perform func(context.Context, stage) *tally) []*tally {
 	tallies := make([]*tally, len(stages))
-	do := func(i int) {
-		if ctx.Err() == nil {
-			tallies[i] = perform(ctx, stages[i])
+	do := func(lane string) {
+		for i, s := range stages {
+			if s.lane == lane && ctx.Err() == nil {
+				tallies[i] = perform(ctx, s)
+			}
 		}
 	}
-	var lane sync.WaitGroup
+	begun := map[string]bool{}
+	var lanes sync.WaitGroup
 	for i, s := range stages {
 		switch {
-		case !s.aside:
-			do(i)
-		case i == slices.IndexFunc(stages, func(s stage) bool { return s.aside }):
-			lane.Go(func() {
-				for j := range stages {
-					if stages[j].aside {
-						do(j)
-					}
-				}
-			})
+		case ctx.Err() != nil:
+		case s.lane == "":
+			tallies[i] = perform(ctx, s)
+		case !begun[s.lane]:
+			begun[s.lane] = true
+			lanes.Go(func() { do(s.lane) })
 		}
 	}
-	lane.Wait()
+	lanes.Wait()
 	return tallies
 }
 
-// perform runs one stage and prints what came of it.
+// perform runs one stage and prints its outcome.
 func perform(ctx context.Context, s stage) *tally {
 	fmt.Printf("\n== %s: %s\n", s.name, s.doc)
 	t := &tally{stage: s.name}

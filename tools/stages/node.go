@@ -66,8 +66,8 @@ func readVitest(b []byte, t *tally) error {
 	return nil
 }
 
-// nodeTest runs the tests below dir with node's own runner, three files at a time: they wait
-// for half of their time.
+// nodeTest runs the tests below dir with node's own runner, three files at a time: they spend half of their time
+// waiting.
 func nodeTest(dir string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, "node", "--test", "--test-concurrency=3", "--test-reporter=tap")
@@ -92,7 +92,7 @@ func readTAP(b []byte, t *tally) {
 		m := tapLine.FindStringSubmatch(line)
 		if m != nil && m[1] == "" && i+2 < len(lines) {
 			if ms, ok := strings.CutPrefix(strings.TrimSpace(lines[i+2]), "duration_ms: "); ok {
-				v, _ := strconv.ParseFloat(ms, 64) // 0 where node wrote none
+				v, _ := strconv.ParseFloat(ms, 64) // 0 if node wrote none
 				t.long(m[3], v/1000)
 			}
 		}

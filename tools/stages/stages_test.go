@@ -91,6 +91,9 @@ func TestWhere(t *testing.T) {
 	if got := where("  location: '/a.test.js:4:1'\n  error: '1 == 2'\n"); !slices.Equal(got, []string{"error: '1 == 2'"}) {
 		t.Errorf("got %q", got)
 	}
+	if got := where("  error: |-\n    locator.waitFor: Timeout\n    Call log:\n      - waiting\n  code: 'ERR'\n"); !slices.Equal(got, []string{"locator.waitFor: Timeout", "Call log:"}) {
+		t.Errorf("where(an error of several lines) = %q", got)
+	}
 	if got := where("no place here: 3:4\n"); got != nil {
 		t.Errorf("got %q", got)
 	}
@@ -177,13 +180,12 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-// Stages keep their order. Those aside run in a lane of their own, one after the other,
-// from the first of them on.
+// Stages of a lane keep their order, and begin at the place of the first of them.
 func TestSchedule(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
 	met := make(chan bool)
-	got := schedule(t.Context(), []stage{{name: "a"}, {name: "b", aside: true}, {name: "c", aside: true}, {name: "d"}}, func(_ context.Context, s stage) *tally {
+	got := schedule(t.Context(), []stage{{name: "a"}, {name: "b", lane: "x"}, {name: "c", lane: "x"}, {name: "d"}}, func(_ context.Context, s stage) *tally {
 		switch s.name { // d ends while b still runs
 		case "b":
 			<-met
@@ -217,7 +219,7 @@ func TestTried(t *testing.T) {
 	}
 }
 
-// A test that is named here but renamed there would no longer run alone.
+// A test that is named here but renamed there would no longer run as it must.
 func TestNamesOfE2E(t *testing.T) {
 	files, err := filepath.Glob("../../e2e/*_test.go")
 	if err != nil {
@@ -233,7 +235,7 @@ func TestNamesOfE2E(t *testing.T) {
 			there = append(there, string(m[1]))
 		}
 	}
-	for _, name := range slices.Concat(measuring, slices.Concat(busy...)) {
+	for _, name := range named() {
 		if !slices.Contains(there, name) {
 			t.Errorf("package e2e has no %s", name)
 		}

@@ -23,13 +23,13 @@ type tally struct {
 	tests      []timed
 }
 
-// timed is a test, without its subtests, with the time that it took.
+// timed is a test, without its subtests, and its duration.
 type timed struct {
 	name string
 	took time.Duration
 }
 
-// slowest is how many tests the summary names.
+// slowest is the number of tests named in the summary.
 const slowest = 10
 
 // long notes how long a test took.
@@ -37,7 +37,7 @@ func (t *tally) long(test string, seconds float64) {
 	t.tests = append(t.tests, timed{test, time.Duration(seconds * float64(time.Second))})
 }
 
-// outcome is a test that failed or was skipped, with what it said.
+// outcome is a test that failed or was skipped, with its output.
 type outcome struct{ test, text string }
 
 func (t *tally) pass()                   { t.passed++ }
@@ -53,7 +53,7 @@ func (t *tally) add(o *tally) {
 	t.tests = append(t.tests, o.tests...)
 }
 
-// String is the counts in words.
+// String returns the counts in words.
 func (t *tally) String() string {
 	text := fmt.Sprintf("%d passed", t.passed)
 	if t.benchmarks > 0 {
@@ -62,10 +62,9 @@ func (t *tally) String() string {
 	return fmt.Sprintf("%s, %d failed, %d skipped", text, len(t.failed), len(t.skipped))
 }
 
-// summarize prints every failure with its output, every skip with its reason,
-// the slowest tests, a table of the stages, and one closing line. It reports whether
-// all is well: nothing failed and something ran. Took is the time of all stages,
-// which may overlap.
+// summarize prints every failure with its output, every skip with its reason, the slowest tests,
+// a table of the stages, and one closing line. It reports whether nothing failed and something
+// ran. took is the time of all stages, which may overlap.
 func summarize(w io.Writer, ts []*tally, took time.Duration) bool {
 	sum := &tally{stage: "all", took: took}
 	for _, t := range ts {
@@ -124,16 +123,22 @@ func indent(s string) string {
 	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
 }
 
-// where returns the last lines of a test's output that name a place in a file, or
-// node's error: a log that is cut short still says what went wrong.
+// where returns the last lines of a test's output that name a place in a file, or node's error: a
+// truncated log still names the fault. An error of several lines ("|-" in YAML) has its first two.
 func where(text string) (lines []string) {
+	more := 0
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); place.MatchString(line) || strings.HasPrefix(line, "error: ") {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "error: |-":
+			more = 2
+		case place.MatchString(line), strings.HasPrefix(line, "error: "), more > 0 && line != "":
 			lines = append(lines, line)
+			more--
 		}
 	}
 	return lines[max(0, len(lines)-places):]
 }
 
-// places is the most lines that where returns: a test may log between its errors.
+// places is the largest number of lines that where returns: a test may log between its errors.
 const places = 12

@@ -13,13 +13,16 @@ import "@mantine/core/styles/Combobox.css";
 import "@mantine/core/styles/Menu.css";
 import "./tokens.css";
 import "./styles.css";
+import "./frame/frame.css";
+import "./frame/controls.css";
+import "./frame/verdict.css";
+import "./frame/tables.css";
+import "./charts/charts.css";
 import { createRoot } from "react-dom/client";
 import { App } from "./frame/app";
-import { here } from "./state/use-place";
+import { scheme } from "./state/use-theme";
 
-// Before the first paint, so that a dark page does not flash light.
-const { theme } = here();
-const dark = theme === "dark" || (theme === "auto" && window.matchMedia("(prefers-color-scheme: dark)").matches);
-document.documentElement.setAttribute("data-mantine-color-scheme", dark ? "dark" : "light");
+// Before the first paint, so a dark page does not flash light.
+document.documentElement.setAttribute("data-mantine-color-scheme", scheme());
 
 createRoot(document.getElementById("root")!).render(<App />);

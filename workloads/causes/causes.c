@@ -289,13 +289,13 @@ static void serve(int listening)
 
 	for (;;) {
 		int fd = accept(listening, NULL, NULL);
-		char end;
+		char end = 0;
 
 		if (fd < 0)
 			die("accept a connection");
 		SSL_set_fd(ssl, fd);
-		/* The client hangs up when it has finished. */
-		if (SSL_accept(ssl) == 1)
+		/* The client hangs up when it has been told that both have finished. */
+		if (SSL_accept(ssl) == 1 && write(fd, &end, 1) == 1)
 			(void)!read(fd, &end, 1);
 		ERR_clear_error();
 		close(fd);
@@ -339,6 +339,7 @@ static void handshake(void)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	SSL *ssl = SSL_new(client);
 	uint64_t began;
+	char end;
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&server, sizeof server))
 		die("connect to the server");
@@ -347,6 +348,9 @@ static void handshake(void)
 	if (SSL_connect(ssl) != 1)
 		die_tls("shake hands");
 	inside[HANDSHAKE] += cpu() - began;
+	/* A reset before the server has read all would end its handshake. */
+	if (read(fd, &end, 1) != 1)
+		die("hear from the server");
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 	SSL_free(ssl);
 	close(fd);

@@ -9,8 +9,9 @@
  * followed by a zero byte that its length does not count.
  *
  *   P put a file      n name, m mode (octal), c content
- *   X run a program   a argument..., e NAME=VALUE..., d folder, i standard input,
- *                     r ready line, q what to answer it with
+ *   X run a program   k its key (one byte), a argument..., e NAME=VALUE..., d folder,
+ *                     i standard input, r ready line, q what to answer it with
+ *   S stop a program  k its key: SIGTERM to its process group, three seconds, SIGKILL
  *   Q end             power off, or remove the folders
  *
  * It says
@@ -18,14 +19,16 @@
  *   H hello           "VERSION WINDOW MACHINE RELEASE"
  *   A go on           after each WINDOW bytes of a request that is longer than
  *                     that: a serial line has no flow control (0: not needed)
- *   K done            a file is there, a program was started
+ *   K done            a file is there, a program was started, or told to end
  *   F refused         the reason
- *   o, e              bytes of the program's standard output and error, as they come
- *   Z ended           "STATUS SIGNAL USER SYSTEM MAXRSS": microseconds and KiB of
- *                     wait4(2); SIGNAL is 0, or what ended it
+ *   o, e              a key and bytes of that program's standard output or error, as
+ *                     they come
+ *   Z ended           a key and "STATUS SIGNAL USER SYSTEM MAXRSS": microseconds and
+ *                     KiB of wait4(2); SIGNAL is 0, or what ended it
  *
- * While a program runs nothing is asked; an input that ends then ends the
- * program's process group. */
+ * Programs run side by side. A, K and F answer the request under way, of which there
+ * is one at a time; the rest comes between. An input that ends ends the programs'
+ * process groups. */
 #include "guest.h"
 #include "micro.h"
 
@@ -42,7 +45,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VERSION 1
+#define VERSION 2
 #define SERIAL_WINDOW 2048 /* below the 4 KiB of a tty's input (N_TTY_BUF_SIZE) */
 #define MOST (1u << 30)    /* bytes of a request */
 
@@ -56,8 +59,40 @@ static int drop(const char *path, const struct stat *st, int kind, struct FTW *a
 	return remove(path);
 }
 
+struct job {
+	struct job *next;
+	char key;
+	char *request; /* what the fields below point into */
+	char **argv, *folder, *ready;
+	char *input, *answer;
+	size_t input_n, answer_n, at;
+	int differs; /* the line in progress is not the ready line */
+	pid_t pid;
+	int talk, says, warns; /* its standard input (-1: closed), output and error */
+	int ended, status;
+	struct rusage used;
+	uint64_t until; /* when it is not waited for any more, by now(); 0: not yet known */
+};
+
+static struct job *jobs;
+
+#define SECOND 1000000000ull
+
+/* end ends the programs' groups (SIGTERM, three seconds, SIGKILL), then itself. */
 static _Noreturn void end(void)
 {
+	int left = 0;
+	for (struct job *j = jobs; j; j = j->next)
+		if (!j->ended)
+			kill(-j->pid, SIGTERM), left++;
+	for (int i = 0; i < 300 && left > 0; i++) {
+		for (struct job *j = jobs; j; j = j->next)
+			if (!j->ended && waitpid(j->pid, NULL, WNOHANG) != 0)
+				j->ended = 1, left--;
+		usleep(10000);
+	}
+	for (struct job *j = jobs; j; j = j->next)
+		kill(-j->pid, SIGKILL);
 	if (getpid() == 1) {
 		sync();
 		reboot(RB_POWER_OFF);
@@ -171,15 +206,6 @@ static void put_file(char *at, char *stop)
 	close(fd);
 }
 
-struct job {
-	char **argv, *folder, *ready;
-	char *input, *answer;
-	size_t input_n, answer_n, at;
-	int differs; /* the line in progress is not the ready line */
-	pid_t pid;
-	int talk, says, warns; /* its standard input (-1: closed), output and error */
-};
-
 /* answer looks for the ready line in the program's output. */
 static void answer(struct job *j, const char *b, size_t n)
 {
@@ -206,15 +232,16 @@ static void answer(struct job *j, const char *b, size_t n)
 /* forward sends available output; it returns 0 at the end of the stream. */
 static int forward(struct job *j, int fd, char tag)
 {
-	static char b[65536];
-	ssize_t r = read(fd, b, sizeof b);
+	static char b[1 + 65536];
+	ssize_t r = read(fd, b + 1, sizeof b - 1);
 	if (r < 0)
 		return errno == EINTR || errno == EAGAIN;
 	if (r == 0)
 		return 0;
-	frame(tag, b, r);
+	b[0] = j->key;
+	frame(tag, b, r + 1);
 	if (tag == 'o')
-		answer(j, b, r);
+		answer(j, b + 1, r);
 	return 1;
 }
 
@@ -290,80 +317,174 @@ static int started(struct job *j, char *at, char *stop)
 	return 0;
 }
 
-/* stop_and_end ends the program's group: SIGTERM, three seconds, SIGKILL. */
-static _Noreturn void stop_and_end(pid_t pid)
+/* run_job starts a program and keeps the request; it returns 0 if it did not. */
+static int run_job(char *request, char *at, char *stop)
 {
-	kill(-pid, SIGTERM);
-	for (int i = 0; i < 300 && waitpid(pid, NULL, WNOHANG) == 0; i++)
-		usleep(10000);
-	kill(-pid, SIGKILL);
-	end();
-}
-
-static void run_job(char *at, char *stop)
-{
-	struct job j = { 0 };
+	struct job *j = calloc(1, sizeof *j);
 	char *value, *first = at, tag;
 	size_t n, args = 0;
-	j.argv = calloc((stop - at) / 6 + 1, sizeof *j.argv);
-	if (!j.argv)
+	if (!j || !(j->argv = calloc((stop - at) / 6 + 1, sizeof *j->argv)))
 		fail("allocate");
 	while ((tag = field(&at, stop, &value, &n)))
 		switch (tag) {
-		case 'a': j.argv[args++] = value; break;
-		case 'd': j.folder = value; break;
-		case 'i': j.input = value, j.input_n = n; break;
-		case 'r': j.ready = value; break;
-		case 'q': j.answer = value, j.answer_n = n; break;
+		case 'k': j->key = *value; break;
+		case 'a': j->argv[args++] = value; break;
+		case 'd': j->folder = value; break;
+		case 'i': j->input = value, j->input_n = n; break;
+		case 'r': j->ready = value; break;
+		case 'q': j->answer = value, j->answer_n = n; break;
 		}
 	errno = EINVAL;
 	if (!args)
 		refuse("no program");
-	if (!args || !started(&j, first, stop)) {
-		free(j.argv);
-		return;
+	if (!args || !started(j, first, stop)) {
+		free(j->argv);
+		free(j);
+		return 0;
 	}
+	j->request = request, j->next = jobs, jobs = j;
 	frame('K', NULL, 0);
+	return 1;
+}
 
-	/* SIGCHLD is blocked except in ppoll, so no end is missed. */
+static void stop_job(char *at, char *stop)
+{
+	char *value, tag;
+	size_t n;
+	while ((tag = field(&at, stop, &value, &n)))
+		for (struct job *j = jobs; j && tag == 'k'; j = j->next)
+			if (j->key == *value && !j->ended) { /* else its end is on its way */
+				kill(-j->pid, SIGTERM);
+				j->until = now() + 3 * SECOND;
+			}
+	frame('K', NULL, 0);
+}
+
+/* reap notes which programs have ended, and ends what they left behind. */
+static void reap(void)
+{
+	struct rusage used;
+	int status;
+	pid_t pid;
+	while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0)
+		for (struct job *j = jobs; j; j = j->next)
+			if (pid == j->pid && !j->ended) {
+				j->status = status, j->used = used, j->ended = 1;
+				/* A pipe held open after the end gets a second of silence. */
+				j->until = now() + SECOND;
+				kill(-j->pid, SIGKILL);
+			}
+}
+
+/* settle reports the programs that are over and removes them. */
+static void settle(void)
+{
+	for (struct job **p = &jobs, *j; (j = *p);) {
+		uint64_t late = j->until && now() >= j->until;
+		if (!j->ended && late)
+			kill(-j->pid, SIGKILL), j->until = 0;
+		if (!j->ended || (!late && (j->says >= 0 || j->warns >= 0))) {
+			p = &j->next;
+			continue;
+		}
+		if (j->says >= 0)
+			close(j->says);
+		if (j->warns >= 0)
+			close(j->warns);
+		if (j->talk >= 0)
+			close(j->talk);
+		const struct rusage *u = &j->used;
+		char text[160];
+		int len = snprintf(text, sizeof text, "%c%d %d %lld %lld %ld", j->key, WIFEXITED(j->status) ? WEXITSTATUS(j->status) : -1,
+			WIFSIGNALED(j->status) ? WTERMSIG(j->status) : 0,
+			u->ru_utime.tv_sec * 1000000LL + u->ru_utime.tv_usec, u->ru_stime.tv_sec * 1000000LL + u->ru_stime.tv_usec, u->ru_maxrss);
+		frame('Z', text, len);
+		*p = j->next;
+		free(j->argv);
+		free(j->request);
+		free(j);
+	}
+}
+
+/* request takes a request and does what it asks. */
+static void request(void)
+{
+	char head[5];
+	take(head, sizeof head);
+	uint32_t n = length(head + 1);
+	if (head[0] == 'Q')
+		end();
+	char *b = n <= MOST ? malloc((size_t)n + 1) : NULL;
+	if (!b)
+		fail("request");
+	for (uint32_t at = 0; at < n;) {
+		uint32_t part = window && n - at > window ? window : n - at;
+		take(b + at, part);
+		at += part;
+		if (at < n)
+			frame('A', NULL, 0);
+	}
+	switch (head[0]) {
+	case 'P': put_file(b, b + n); break;
+	case 'S': stop_job(b, b + n); break;
+	case 'X':
+		if (run_job(b, b, b + n))
+			return;
+		break;
+	default: frame('F', "unknown request", 15);
+	}
+	free(b);
+}
+
+#define MOST_JOBS 64
+
+/* wait_for something to happen: a request, output, or the end of a program. SIGCHLD is
+ * blocked except in ppoll, so no end is missed. */
+static void wait_for(void)
+{
+	struct pollfd fds[1 + 2 * MOST_JOBS] = { { in, POLLIN, 0 } };
+	struct { struct job *j; int *fd; char tag; } of[1 + 2 * MOST_JOBS];
+	nfds_t n = 1;
+	uint64_t at = now(), first = 0;
+	for (struct job *j = jobs; j; j = j->next) {
+		if (j->until && (!first || j->until < first))
+			first = j->until;
+		for (int i = 0; i < 2; i++) {
+			int *fd = i ? &j->warns : &j->says;
+			if (*fd < 0 || n == sizeof fds / sizeof *fds)
+				continue;
+			fds[n] = (struct pollfd){ *fd, POLLIN, 0 };
+			of[n].j = j, of[n].fd = fd, of[n].tag = "oe"[i];
+			n++;
+		}
+	}
+	uint64_t left = first > at ? first - at : 0;
+	struct timespec patience = { left / SECOND, left % SECOND };
 	sigset_t none;
 	sigemptyset(&none);
-	int status = 0, ended = 0;
-	struct rusage ru = { 0 };
-	struct pollfd fds[3] = { { j.says, POLLIN, 0 }, { j.warns, POLLIN, 0 }, { in, POLLIN, 0 } };
-	for (;;) {
-		struct rusage one;
-		int s;
-		pid_t pid;
-		while (!ended && (pid = wait4(-1, &s, WNOHANG, &one)) > 0)
-			if (pid == j.pid) {
-				status = s, ru = one, ended = 1;
-				kill(-j.pid, SIGKILL); /* what it left behind */
-			}
-		if (ended && fds[0].fd < 0 && fds[1].fd < 0)
-			break;
-		/* A pipe held open after the end gets a second of silence. */
-		struct timespec patience = { .tv_sec = 1 };
-		int ready = ppoll(fds, 3, ended ? &patience : NULL, &none);
-		if (ready < 0)
+	if (ppoll(fds, n, first ? &patience : NULL, &none) < 0)
+		return;
+	for (nfds_t i = 1; i < n; i++) {
+		if (!fds[i].revents)
 			continue;
-		if (ready == 0)
-			break;
-		for (int i = 0; i < 2; i++)
-			if (fds[i].revents && !forward(&j, fds[i].fd, "oe"[i]))
-				fds[i].fd = -1;
-		if (fds[2].revents)
-			stop_and_end(j.pid);
+		if (!forward(of[i].j, *of[i].fd, of[i].tag)) {
+			close(*of[i].fd);
+			*of[i].fd = -1;
+		} else if (of[i].j->ended) {
+			of[i].j->until = now() + SECOND;
+		}
 	}
-	close(j.says), close(j.warns);
-	if (j.talk >= 0)
-		close(j.talk);
-	char text[160];
-	int len = snprintf(text, sizeof text, "%d %d %lld %lld %ld", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-		WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-		ru.ru_utime.tv_sec * 1000000LL + ru.ru_utime.tv_usec, ru.ru_stime.tv_sec * 1000000LL + ru.ru_stime.tv_usec, ru.ru_maxrss);
-	frame('Z', text, len);
-	free(j.argv);
+	if (fds[0].revents)
+		request();
+}
+
+static _Noreturn void serve(void)
+{
+	for (;;) {
+		wait_for();
+		reap();
+		settle();
+	}
 }
 
 static int run(int argc, char **argv)
@@ -386,30 +507,7 @@ static int run(int argc, char **argv)
 	char hello[sizeof u];
 	uname(&u);
 	frame('H', hello, snprintf(hello, sizeof hello, "%d %u %s %s", VERSION, window, u.machine, u.release));
-	for (;;) {
-		char head[5];
-		take(head, sizeof head);
-		uint32_t n = length(head + 1);
-		if (head[0] == 'Q')
-			end();
-		char *b = n <= MOST ? malloc((size_t)n + 1) : NULL;
-		if (!b)
-			fail("request");
-		for (uint32_t at = 0; at < n;) {
-			uint32_t part = window && n - at > window ? window : n - at;
-			take(b + at, part);
-			at += part;
-			if (at < n)
-				frame('A', NULL, 0);
-		}
-		if (head[0] == 'P')
-			put_file(b, b + n);
-		else if (head[0] == 'X')
-			run_job(b, b + n);
-		else
-			frame('F', "unknown request", 15);
-		free(b);
-	}
+	serve();
 }
 
 const struct mode agent_mode = { "agent", "[FOLDER...]", run };

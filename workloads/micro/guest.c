@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <net/route.h>
+#include <netinet/in.h>
+#include <arpa/inet.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -40,6 +43,12 @@ static void load(void)
 		fclose(list);
 }
 
+static void wait_for_disk(const char *disk)
+{
+	for (int i = 0; i < 1000 && access(disk, F_OK); i++)
+		usleep(10000);
+}
+
 /* data makes /data: the file system on the disk named by TEESCOPE_DISK= on
  * the kernel's command line, otherwise memory. */
 static void data(void)
@@ -50,10 +59,76 @@ static void data(void)
 		mount_at("tmpfs", "/data");
 		return;
 	}
-	for (int i = 0; i < 1000 && access(disk, F_OK); i++)
-		usleep(10000);
+	wait_for_disk(disk);
 	if (mount(disk, "/data", "ext4", 0, NULL))
 		fail(disk);
+}
+
+/* address makes an address for an ioctl. */
+static void address(void *into, const char *text)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	inet_pton(AF_INET, text, &in.sin_addr);
+	memcpy(into, &in, sizeof in);
+}
+
+/* network brings the loopback interface up and, where TEESCOPE_NET=ADDRESS/GATEWAY is on
+ * the kernel's command line, the first network card, in a net of 256 addresses. */
+static void network(void)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (s < 0 || ioctl(s, SIOCSIFFLAGS, &lo))
+		warn("lo");
+	char *own = getenv("TEESCOPE_NET"), *gateway = own ? strchr(own, '/') : NULL;
+	if (!gateway) {
+		close(s);
+		return;
+	}
+	*gateway++ = 0;
+	struct ifreq card = { .ifr_name = "eth0" };
+	for (int i = 0; i < 1000 && ioctl(s, SIOCGIFFLAGS, &card); i++)
+		usleep(10000);
+	address(&card.ifr_addr, own);
+	if (ioctl(s, SIOCSIFADDR, &card))
+		fail("the guest's network card eth0");
+	address(&card.ifr_netmask, "255.255.255.0");
+	if (ioctl(s, SIOCSIFNETMASK, &card))
+		fail("the net of eth0");
+	card.ifr_flags = IFF_UP | IFF_RUNNING;
+	struct rtentry route = { .rt_flags = RTF_UP | RTF_GATEWAY };
+	address(&route.rt_dst, "0.0.0.0");
+	address(&route.rt_genmask, "0.0.0.0");
+	address(&route.rt_gateway, gateway);
+	if (ioctl(s, SIOCSIFFLAGS, &card) || ioctl(s, SIOCADDRT, &route))
+		fail("the route of eth0");
+	close(s);
+	unsetenv("TEESCOPE_NET");
+}
+
+/* image makes the file system on the disk named by TEESCOPE_ROOT= the root, with the
+ * virtual file systems and the job's folders of the initramfs mounted in it. */
+static void image(void)
+{
+	static const char *moved[] = { "/proc", "/sys", "/dev", "/tmp", "/run", "/data" };
+	const char *disk = getenv("TEESCOPE_ROOT");
+	if (!disk)
+		return;
+	mkdir("/image", 0755);
+	wait_for_disk(disk);
+	if (mount(disk, "/image", "ext4", 0, NULL))
+		fail(disk);
+	char where[64];
+	for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+		snprintf(where, sizeof where, "/image%s", moved[i]);
+		mkdir(where, 0755);
+		if (mount(moved[i], where, NULL, MS_MOVE, NULL))
+			fail(where);
+	}
+	mkdir("/image/work", 0755);
+	if (mount("/work", "/image/work", NULL, MS_BIND, NULL) || chroot("/image") || chdir("/"))
+		fail("/image");
+	unsetenv("TEESCOPE_ROOT");
 }
 
 int guest(void)
@@ -69,11 +144,8 @@ int guest(void)
 	setenv("HOME", "/", 1);
 	unsetenv("TEESCOPE_DISK");
 
-	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (s < 0 || ioctl(s, SIOCSIFFLAGS, &lo))
-		warn("lo");
-	close(s);
+	network();
+	image();
 
 	int line = open("/dev/ttyS1", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	struct termios raw;

@@ -2,7 +2,7 @@
 #define GUEST_H
 
 /* guest prepares a bare kernel for jobs: virtual file systems, the modules
- * in the initramfs, /data, the loopback interface. It returns the second
+ * in the initramfs, /data, the network, the root of an image. It returns the second
  * serial port, which passes all bytes unchanged, or ends. */
 int guest(void);
 

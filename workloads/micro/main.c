@@ -20,6 +20,9 @@ static const struct mode *modes[] = {
 	&agent_mode,
 	&capture_mode,
 	&calm_mode,
+	&has_mode,
+	&ports_mode,
+	&enclave_mode,
 };
 
 _Noreturn void fail(const char *what)

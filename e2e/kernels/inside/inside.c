@@ -13,6 +13,10 @@
  *       reads from the start of each disk, past the page cache, READS times BYTES; in
  *       each round from all disks in turn, beginning with another one. It prints lines
  *       "DISK NANOSECONDS"
+ *   inside pages SECONDS PAGES
+ *       for so long, as process "known-enclave" of a high priority: maps PAGES of
+ *       /dev/sgx_enclave, touches each, computes about as long, and sleeps as long as both. It prints
+ *       "PAGES NANOSECONDS-TOUCHING NANOSECONDS-IN-ALL", pages and CPU time
  *
  *   cc -static -O2 -o inside inside.c
  */
@@ -31,6 +35,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -254,6 +259,66 @@ static int disks(int rounds, int reads, int bytes, int n, char **names)
 	return 0;
 }
 
+static int64_t used(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void compute(long n)
+{
+	for (volatile long i = 0; i < n; i++)
+		;
+}
+
+static int pages(int seconds, int n)
+{
+	const int size = 4096;
+	int fd = open("/dev/sgx_enclave", O_RDWR);
+	int64_t until = now() + seconds * 1000000000LL, next = 0, began, touching = 0, touched = 0;
+	long work = 1000;
+
+	if (fd < 0)
+		die("/dev/sgx_enclave");
+	if (setpriority(PRIO_PROCESS, 0, -10))
+		die("raise the priority");
+	prctl(PR_SET_NAME, "known-enclave");
+	began = used();
+	while (now() < until) {
+		int64_t at = used(), took, computing;
+		struct timespec pause = { 0, 0 };
+		char *memory = mmap(NULL, (size_t)n * size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		if (memory == MAP_FAILED)
+			die("map /dev/sgx_enclave");
+		for (int i = 0; i < n; i++)
+			*(volatile char *)(memory + (size_t)i * size);
+		took = used() - at;
+		touching += took;
+		touched += n;
+		munmap(memory, (size_t)n * size);
+		at = used();
+		compute(work);
+		computing = used() - at;
+		if (computing < took && work < 1L << 40)
+			work += work / 8 + 1;
+		else
+			work -= work / 8;
+		pause.tv_nsec = (took + computing) % 1000000000;
+		nanosleep(&pause, NULL);
+		if (now() < next && now() < until)
+			continue;
+		next = now() + 1000000000LL;
+		clock_gettime(CLOCK_REALTIME, &pause);
+		printf("%lld.%03ld %lld %lld %lld\n", (long long)pause.tv_sec, pause.tv_nsec / 1000000, (long long)touched, (long long)touching,
+		       (long long)(used() - began));
+		fflush(stdout);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 3 && !strcmp(argv[1], "as"))
@@ -262,6 +327,8 @@ int main(int argc, char **argv)
 		return links();
 	if (argc > 5 && !strcmp(argv[1], "disks"))
 		return disks(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), argc - 5, argv + 5);
+	if (argc == 4 && !strcmp(argv[1], "pages"))
+		return pages(atoi(argv[2]), atoi(argv[3]));
 	if (argc == 3 && !strcmp(argv[1], "forks"))
 		return forks(atol(argv[2]));
 	fprintf(stderr, "inside: see the comment on top of inside.c\n");

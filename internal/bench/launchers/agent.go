@@ -11,24 +11,42 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/locked"
 )
 
-// agent is the harness's end of the conversation with `micro agent`, which runs jobs
-// where there is no other way in; agent.c describes the frames.
+// agent is the harness's end of the connection to `micro agent`, which runs jobs where there is
+// no other way in; agent.c describes the frames. Programs run side by side.
 type agent struct {
-	in  *bufio.Reader
 	out io.Writer
-	// window is how many bytes of a request may be under way; 0 is any number.
+	// window is the most bytes of a request that may be in flight; 0: no limit.
 	window           int
 	machine, release string // uname(2)
+
+	asking  sync.Mutex  // held while a request is in flight
+	replies chan answer // to it; closed when the connection is lost
+	running locked.Value[programs]
+}
+
+// answer is a reply to a request.
+type answer struct {
+	tag  byte
+	text []byte
+}
+
+// programs are those that run behind an agent.
+type programs struct {
+	by   map[byte]*remote // nil: the connection is lost
+	last byte             // key
+	lost error
 }
 
 const (
-	agentVersion = 1
+	agentVersion = 2
 	// maxFrame limits the accepted length of a frame: the agent sends at most 64 KiB at
 	// once.
 	maxFrame = 1 << 20
@@ -36,10 +54,11 @@ const (
 	maxLines = 100_000
 )
 
-// meetAgent reads the agent's first word.
+// meetAgent reads the agent's greeting, and keeps reading until the connection ends.
 func meetAgent(rw io.ReadWriter) (*agent, error) {
-	a := &agent{in: bufio.NewReaderSize(rw, 1<<16), out: rw}
-	tag, b, err := a.receive()
+	a := &agent{out: rw, replies: make(chan answer, 1), running: locked.New(programs{by: map[byte]*remote{}})}
+	in := bufio.NewReaderSize(rw, 1<<16)
+	tag, b, err := receive(in)
 	if err != nil {
 		return nil, err
 	}
@@ -47,27 +66,77 @@ func meetAgent(rw io.ReadWriter) (*agent, error) {
 	if n, _ := fmt.Sscanf(string(b), "%d %d %s %s", &version, &a.window, &a.machine, &a.release); tag != 'H' || n != 4 || version != agentVersion {
 		return nil, fmt.Errorf("the worker's agent said %q; want version %d", b, agentVersion)
 	}
+	go a.listen(in)
 	return a, nil
 }
 
-func (a *agent) receive() (byte, []byte, error) {
+func receive(in io.Reader) (byte, []byte, error) {
 	var head [5]byte
-	if _, err := io.ReadFull(a.in, head[:]); err != nil {
+	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return 0, nil, fmt.Errorf("%w: read from the worker's agent: %w", errLost, err)
 	}
 	n := binary.BigEndian.Uint32(head[1:])
 	if n > maxFrame {
-		return 0, nil, fmt.Errorf("read from the worker's agent: a frame of %d bytes is too large", n)
+		return 0, nil, fmt.Errorf("%w: read from the worker's agent: a frame of %d bytes is too large", errLost, n)
 	}
 	b := make([]byte, n)
-	if _, err := io.ReadFull(a.in, b); err != nil {
+	if _, err := io.ReadFull(in, b); err != nil {
 		return 0, nil, fmt.Errorf("%w: read from the worker's agent: %w", errLost, err)
 	}
 	return head[0], b, nil
 }
 
+// listen distributes the agent's frames. At the end of the connection every program is lost.
+func (a *agent) listen(in io.Reader) {
+	var err error
+	for err == nil {
+		var tag byte
+		var b []byte
+		if tag, b, err = receive(in); err == nil {
+			err = a.hear(tag, b)
+		}
+	}
+	all := a.running.Lock()
+	for _, r := range all.by {
+		r.end(-1, fmt.Errorf("run %s: %w", r.name, err))
+	}
+	all.by, all.lost = nil, err
+	a.running.Unlock()
+	close(a.replies)
+}
+
+func (a *agent) hear(tag byte, b []byte) error {
+	switch tag {
+	case 'A', 'K', 'F':
+		select {
+		case a.replies <- answer{tag, b}:
+			return nil
+		default:
+			return fmt.Errorf("%w: read from the worker's agent: frame %q answers nothing", errLost, tag)
+		}
+	case 'o', 'e', 'Z':
+	default:
+		return fmt.Errorf("%w: read from the worker's agent: unexpected frame %q", errLost, tag)
+	}
+	all := a.running.Lock()
+	defer a.running.Unlock()
+	if len(b) == 0 || all.by[b[0]] == nil {
+		return fmt.Errorf("%w: read from the worker's agent: frame %q is of no program", errLost, tag)
+	}
+	r := all.by[b[0]]
+	if tag == 'Z' {
+		delete(all.by, b[0])
+		r.ended(b[1:])
+		return nil
+	}
+	r.says(tag, b[1:])
+	return nil
+}
+
 // request sends a request and waits until the agent has accepted it.
 func (a *agent) request(tag byte, fields []byte) error {
+	a.asking.Lock()
+	defer a.asking.Unlock()
 	b := frame(nil, tag, fields)
 	const head = 5
 	first := len(b)
@@ -78,16 +147,17 @@ func (a *agent) request(tag byte, fields []byte) error {
 		return fmt.Errorf("%w: write to the worker's agent: %w", errLost, err)
 	}
 	for b = b[first:]; ; {
-		tag, text, err := a.receive()
+		said, ok := <-a.replies
 		switch {
-		case err != nil:
-			return err
-		case tag == 'K':
+		case !ok:
+			defer a.running.Unlock()
+			return a.running.Lock().lost
+		case said.tag == 'K':
 			return nil
-		case tag == 'F':
-			return errors.New(string(text))
-		case tag != 'A':
-			return fmt.Errorf("read from the worker's agent: unexpected frame %q", tag)
+		case said.tag == 'F':
+			return errors.New(string(said.text))
+		case len(b) == 0:
+			return fmt.Errorf("%w: read from the worker's agent: it asks for more than there is", errLost)
 		}
 		part := min(len(b), a.window)
 		if _, err := a.out.Write(b[:part]); err != nil {
@@ -103,7 +173,7 @@ func frame(b []byte, tag byte, value []byte) []byte {
 	return append(b, value...)
 }
 
-// field is a frame within a request, ended by a zero byte for C's sake.
+// field appends a frame within a request, followed by the zero byte that ends a string in C.
 func field[T string | []byte](b []byte, tag byte, value T) []byte {
 	return append(frame(b, tag, []byte(value)), 0)
 }
@@ -121,8 +191,28 @@ func (a *agent) put(name string, mode fs.FileMode, content []byte) error {
 // other than 0 is an error next to the output, as for a command of this machine; an
 // unreachable agent is errLost.
 func (a *agent) run(c host.Cmd, began time.Time, now func() time.Time) (host.Output, error) {
-	out := host.Output{Began: began}
-	var b []byte
+	r, err := a.start(c, began, now)
+	if err != nil {
+		return host.Output{Began: began, Code: -1}, err
+	}
+	return r.Wait()
+}
+
+// start starts a command, as run does.
+func (a *agent) start(c host.Cmd, began time.Time, now func() time.Time) (*remote, error) {
+	r := &remote{agent: a, name: c.Argv[0], now: now, done: make(chan struct{}), out: locked.New(host.Output{Began: began})}
+	all := a.running.Lock()
+	if all.by == nil {
+		defer a.running.Unlock()
+		return nil, fmt.Errorf("run %s: %w", r.name, all.lost)
+	}
+	for all.last++; all.by[all.last] != nil; all.last++ { // the agent bounds their number
+	}
+	r.key = all.last
+	all.by[r.key] = r
+	a.running.Unlock()
+
+	b := field(nil, 'k', []byte{r.key})
 	for _, arg := range c.Argv {
 		b = field(b, 'a', arg)
 	}
@@ -137,83 +227,139 @@ func (a *agent) run(c host.Cmd, began time.Time, now func() time.Time) (host.Out
 		b = field(field(b, 'r', c.Ready), 'q', c.Ask)
 	}
 	if err := a.request('X', b); err != nil {
-		return out, fmt.Errorf("run %s: %w", c.Argv[0], err)
+		all := a.running.Lock()
+		delete(all.by, r.key)
+		a.running.Unlock()
+		return nil, fmt.Errorf("run %s: %w", r.name, err)
 	}
-	from := 0
-	line := func(at time.Duration, text []byte) {
-		if len(out.Lines) < maxLines {
-			out.Lines = append(out.Lines, host.Line{At: at, Text: string(text)})
-		}
+	return r, nil
+}
+
+// remote is a program that runs behind an agent.
+type remote struct {
+	agent *agent
+	key   byte
+	name  string
+	now   func() time.Time
+	done  chan struct{}
+	out   locked.Value[host.Output]
+	from  int // start of the line in progress; only the agent's listener uses it
+	err   error
+}
+
+// says appends to the program's output.
+func (r *remote) says(tag byte, b []byte) {
+	out := r.out.Lock()
+	defer r.out.Unlock()
+	if tag == 'e' {
+		out.Stderr = append(out.Stderr, b...)
+		return
 	}
+	at := r.now().Sub(out.Began)
+	out.Stdout = append(out.Stdout, b...)
 	for {
-		tag, b, err := a.receive()
-		at := now().Sub(began)
-		out.Wall = at
-		switch {
-		case err != nil:
-			out.Code = -1
-			return out, fmt.Errorf("run %s: %w", c.Argv[0], err)
-		case tag == 'o':
-			out.Stdout = append(out.Stdout, b...)
-			for {
-				i := bytes.IndexByte(out.Stdout[from:], '\n')
-				if i < 0 {
-					break
-				}
-				line(at, out.Stdout[from:from+i])
-				from += i + 1
-			}
-		case tag == 'e':
-			out.Stderr = append(out.Stderr, b...)
-		case tag == 'Z':
-			if from < len(out.Stdout) {
-				line(at, out.Stdout[from:])
-			}
-			return out, ended(&out, c.Argv[0], b)
-		default:
-			return out, fmt.Errorf("run %s: unexpected frame %q", c.Argv[0], tag)
+		i := bytes.IndexByte(out.Stdout[r.from:], '\n')
+		if i < 0 {
+			return
 		}
+		r.line(out, at, r.from+i)
+		r.from++
 	}
 }
 
-// ended reads how a program ended.
-func ended(out *host.Output, program string, b []byte) error {
-	var signal int
-	var user, system, rss int64
-	if n, err := fmt.Sscan(string(b), &out.Code, &signal, &user, &system, &rss); n != 5 {
-		return fmt.Errorf("run %s: parse its exit status %q: %w", program, b, err)
+// line records the line that ends at an offset of the output.
+func (r *remote) line(out *host.Output, at time.Duration, to int) {
+	if len(out.Lines) < maxLines {
+		out.Lines = append(out.Lines, host.Line{At: at, Text: string(out.Stdout[r.from:to])})
 	}
+	r.from = to
+}
+
+// end records the end of the program, or of the connection to it.
+func (r *remote) end(code int, err error) {
+	out := r.out.Lock()
+	if out.Wall = r.now().Sub(out.Began); r.from < len(out.Stdout) {
+		r.line(out, out.Wall, len(out.Stdout))
+	}
+	out.Code, r.err = code, err
+	r.out.Unlock()
+	close(r.done)
+}
+
+// ended reads how the program ended.
+func (r *remote) ended(b []byte) {
+	var code, signal int
+	var user, system, rss int64
+	if n, err := fmt.Sscan(string(b), &code, &signal, &user, &system, &rss); n != 5 {
+		r.end(-1, fmt.Errorf("run %s: parse its exit status %q: %w", r.name, b, err))
+		return
+	}
+	out := r.out.Lock()
 	out.User, out.System = time.Duration(user)*time.Microsecond, time.Duration(system)*time.Microsecond
 	out.MaxRSS = rss << 10
+	r.out.Unlock()
 	switch {
 	case signal != 0:
-		return fmt.Errorf("run %s: ended by signal %d", program, signal)
-	case out.Code != 0:
-		return fmt.Errorf("run %s: exit status %d", program, out.Code)
+		r.end(code, fmt.Errorf("run %s: ended by signal %d", r.name, signal))
+	case code != 0:
+		r.end(code, fmt.Errorf("run %s: exit status %d", r.name, code))
+	default:
+		r.end(code, nil)
 	}
-	return nil
+}
+
+// Lines are the lines of standard output so far.
+func (r *remote) Lines() []host.Line {
+	defer r.out.Unlock()
+	return slices.Clone(r.out.Lock().Lines)
+}
+
+// Done is closed when the program has ended, or is lost.
+func (r *remote) Done() <-chan struct{} { return r.done }
+
+// Wait waits for the end and returns what the program left behind.
+func (r *remote) Wait() (host.Output, error) {
+	<-r.done
+	defer r.out.Unlock()
+	return *r.out.Lock(), r.err
+}
+
+// Stop ends the program's process group, and waits for the end.
+func (r *remote) Stop() {
+	select {
+	case <-r.done:
+		return
+	default:
+	}
+	if r.agent.request('S', field(nil, 'k', []byte{r.key})) == nil { // else it is lost
+		<-r.done
+	}
 }
 
 // errLost says that the environment has gone, not the job.
 var errLost = errors.New("the connection to the environment was lost")
 
-// quit asks the agent to end, which it does without an answer.
+// quit asks the agent to end; the agent does not answer.
 func (a *agent) quit() error {
+	if !a.asking.TryLock() {
+		return errors.New("the worker's agent does not answer a request")
+	}
+	defer a.asking.Unlock()
 	_, err := a.out.Write(frame(nil, 'Q', nil))
 	return err
 }
 
-// placed says what lies at a name in the work folder behind an agent.
+// placed maps the name of a file in the agent's work folder to its mode and digest.
 type placed map[string]string
 
-// placedFile is a file that is not there yet.
+// placedFile is a file that the agent does not have yet.
 type placedFile struct {
 	name, id string
 	mode     fs.FileMode
 	data     []byte
 }
 
-// fresh reads those of a job's files that are not placed.
+// fresh returns those of a job's files that are not placed yet.
 func (p placed) fresh(h *host.Host, files []bench.File) ([]placedFile, error) {
 	var out []placedFile
 	for _, f := range files {

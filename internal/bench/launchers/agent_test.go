@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func ends(t *testing.T, p *host.Process, what string) {
 	}
 }
 
-// within waits for a minute until something is so.
+// within waits up to a minute until so returns true.
 func within(so func() bool) bool {
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -77,7 +78,7 @@ func TestAgentEndsWithItsFolder(t *testing.T) {
 	}
 }
 
-// TestAgentKillsTheJob: the harness goes while a job with a child runs.
+// TestAgentKillsTheJob: the harness disappears while a job with a child runs.
 func TestAgentKillsTheJob(t *testing.T) {
 	a, p, folder := startAgent(t)
 	pids := filepath.Join(folder, "..", "pids")
@@ -111,8 +112,51 @@ func TestAgentKillsTheJob(t *testing.T) {
 	}
 }
 
-// TestAgentWaitsForNobody: what a job leaves in its group ends with it, and a
-// daemon that keeps the job's output does not hold the run up.
+// TestAgentSideBySide: programs run in parallel, each with its own output; one is stopped with
+// its children while another continues.
+func TestAgentSideBySide(t *testing.T) {
+	a, _, _ := startAgent(t)
+	begin := func(script string) *remote {
+		r, err := a.start(host.Cmd{Argv: []string{"sh", "-c", script}}, time.Now(), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	server := begin("trap 'echo bye; exit 7' TERM; echo $$; sleep 600 & wait")
+	stubborn := begin("trap '' TERM; echo deaf; sleep 600")
+	said := func(r *remote) string {
+		within(func() bool { return len(r.Lines()) > 0 })
+		return r.Lines()[0].Text
+	}
+	pid := said(server)
+	if said(stubborn) != "deaf" {
+		t.Errorf("the second program said %q", said(stubborn))
+	}
+	for i := range 20 {
+		out, err := a.run(host.Cmd{Argv: []string{"sh", "-c", "printf %s \"$0\"", strconv.Itoa(i)}}, time.Now(), time.Now)
+		if err != nil || string(out.Stdout) != strconv.Itoa(i) {
+			t.Errorf("run %d next to others: %v, %q", i, err, out.Stdout)
+		}
+	}
+	server.Stop()
+	if out, err := server.Wait(); err == nil || out.Code != 7 || string(out.Stdout) != pid+"\nbye\n" {
+		t.Errorf("stopped: %v, status %d, %q", err, out.Code, out.Stdout)
+	}
+	server.Stop() // stopping twice has no effect
+	select {
+	case <-stubborn.Done():
+		t.Error("the other program ended too")
+	default:
+	}
+	stubborn.Stop()
+	if _, err := stubborn.Wait(); err == nil || !strings.Contains(err.Error(), "signal 9") {
+		t.Errorf("a program that ignores SIGTERM: %v", err)
+	}
+}
+
+// TestAgentWaitsForNobody: processes left in a job's group end with the job, and a daemon that
+// keeps the job's output open does not delay the run.
 func TestAgentWaitsForNobody(t *testing.T) {
 	a, _, folder := startAgent(t)
 	daemon := filepath.Join(folder, "..", "daemon")
@@ -129,14 +173,15 @@ func TestAgentWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestAgentTalksNonsense: whatever comes over the line is an error, and nothing worse.
+// TestAgentTalksNonsense: invalid data on the line is an error, and nothing worse.
 func TestAgentTalksNonsense(t *testing.T) {
-	hello := string(frame(nil, 'H', []byte("1 0 x86_64 6.1")))
+	hello := string(frame(nil, 'H', []byte("2 0 x86_64 6.1")))
 	for _, said := range []string{
 		"", "H", "H\x00\x00\x00\x05ab", "\xff\xff\xff\xff\xff\xff", "login: ",
-		string(frame(nil, 'H', []byte("2 0 x86_64 6.1"))), string(frame(nil, 'K', nil)),
+		string(frame(nil, 'H', []byte("1 0 x86_64 6.1"))), string(frame(nil, 'K', nil)),
 		hello, hello + string(frame(nil, 'o', []byte("early"))),
-		hello + string(frame(nil, 'K', nil)), hello + string(frame(frame(nil, 'K', nil), 'Z', []byte("0 0"))),
+		hello + string(frame(nil, 'K', nil)), hello + string(frame(frame(nil, 'K', nil), 'Z', []byte("\x010 0"))),
+		hello + string(frame(frame(nil, 'K', nil), 'Z', nil)), hello + string(frame(frame(nil, 'K', nil), 'K', nil)),
 		hello + string(frame(frame(nil, 'K', nil), '?', nil)), hello + string(frame(nil, 'A', nil)),
 	} {
 		a, err := meetAgent(struct {
@@ -152,7 +197,8 @@ func TestAgentTalksNonsense(t *testing.T) {
 	}
 }
 
-// TestKeeper: when nobody holds its input any more, the command is killed and the folders go.
+// TestKeeper: when nobody holds its input open, the keeper kills the command and removes
+// the folders.
 func TestKeeper(t *testing.T) {
 	work, data := t.TempDir(), t.TempDir()
 	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, data, "sleep", "600"}, Pipe: true})
@@ -174,7 +220,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperPassesTheStatusOn: a machine that ends by itself leaves no watcher.
+// TestKeeperPassesTheStatusOn: if the machine ends by itself, no watcher remains.
 func TestKeeperPassesTheStatusOn(t *testing.T) {
 	work := t.TempDir()
 	p, err := host.Local().Start(t.Context(), host.Cmd{Argv: []string{"sh", "-c", keeper, "qemu", work, "", "sh", "-c", "exit 7"}, Pipe: true})

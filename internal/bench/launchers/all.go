@@ -1,4 +1,4 @@
-// Package launchers is where a workload can run, one file per launcher.
+// Package launchers holds the places where a workload can run, one file per launcher.
 package launchers
 
 import (

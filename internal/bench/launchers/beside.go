@@ -70,7 +70,7 @@ var beside = bench.Launcher{
 	},
 }
 
-// nativeParam is a parameter as native has it.
+// nativeParam returns the native launcher's parameter of that name.
 func nativeParam(name string) bench.Param {
 	return native.Params[slices.IndexFunc(native.Params, func(p bench.Param) bool { return p.Name == name })]
 }
@@ -82,7 +82,8 @@ type besideEnv struct {
 	settle time.Duration
 }
 
-// neighbour is the command of the other program; without a host {teescope} stays.
+// neighbour returns the argv of the other program; without a host, as in a dry run, {teescope}
+// stays.
 func neighbour(h *host.Host, p bench.Params, own, port string) ([]string, error) {
 	self := "{teescope}"
 	if h != nil && strings.Contains(p["program"], self) {
@@ -102,7 +103,7 @@ func neighbour(h *host.Host, p bench.Params, own, port string) ([]string, error)
 	return argv, nil
 }
 
-// errNeighbour says that a run was not what it should have been.
+// errNeighbour refuses a run during which the other program ended.
 var errNeighbour = errors.New("the program next to the job ended before the job")
 
 func (e *besideEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
@@ -121,7 +122,7 @@ func (e *besideEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 	}
 	out, err := e.runBeside(ctx, p, job)
 	p.Stop()
-	said, _ := p.Wait() // it was told to end
+	said, _ := p.Wait() // it was stopped on purpose
 	out.Beside = said.User + said.System
 	return out, err
 }

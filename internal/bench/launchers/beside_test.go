@@ -9,8 +9,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestBeside: the other program runs while the job does and no longer, in a folder that
-// is empty in each run, and a run in which it ended early counts for nothing.
+// TestBeside: the other program runs exactly as long as the job, in a folder that is empty in
+// each run. A run in which it ended early is refused.
 func TestBeside(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "other")
 	text := "#!/bin/sh\n[ -z \"$(ls -A \"$1\")\" ] || exit 1\n[ \"$2\" -gt 0 ] || exit 1\necho here > \"$1/mark\"\nexec sleep \"$3\"\n"

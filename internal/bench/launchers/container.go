@@ -16,15 +16,15 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// container prices namespaces, cgroups and the seccomp filter: what a container
-// adds before a TEE adds anything.
+// container shows what namespaces, cgroups and the seccomp filter cost, before a TEE adds its
+// part.
 var container = bench.Launcher{
 	Name: "container",
 	Doc: "Runs the job in a container of podman or docker. Without image=, the image is built from scratch and holds only the job's files; " +
 		"a job whose program is a tool of the machine gets the machine's programs and libraries read-only.",
 	Params: []bench.Param{
 		{Name: "runtime", Doc: "The container engine; auto prefers podman, then docker.", Default: "auto", Values: []string{"auto", "podman", "docker"}},
-		{Name: "image", Doc: "Image already in the engine's store (podman's own store, not one of ours). Empty: one built from the job's files."},
+		imageParam("one built from the job's files"),
 		{Name: "fresh", Doc: "Whether each run starts its own container, so that the start is part of the run as in other launchers; " +
 			"false keeps one container, paused while other arms run, and starts the job in it with exec.", Default: "true", Values: []string{"true", "false"}},
 		networkParam,
@@ -59,6 +59,9 @@ func checkContainer(h *host.Host, p bench.Params) error {
 	if p["data"] != "" {
 		needs = append(needs, dataFolder(p["data"]))
 	}
+	if isPath(p["image"]) {
+		needs = append(append(needs, imageNeeds(h, p["image"])...), need{Command: "tar", Hint: "package tar"})
+	}
 	_, noPodman := h.LookPath("podman")
 	_, noDocker := h.LookPath("docker")
 	switch {
@@ -89,13 +92,17 @@ func containerCommands(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		g.command = "podman"
 	}
 	if g.command == "podman" {
-		g.global = podmanVariants("{work}", p["image"] == "")[0]
+		g.global = podmanVariants("{work}", ownStore(p))[0]
 	}
 	e := containerEnv{folders: &folders{work: "{work}", data: "{data}"}, params: p, engine: g}
 	image, cs := p["image"], []host.Cmd(nil)
-	if image == "" {
+	switch {
+	case image == "":
 		image = "{image}"
 		cs = append(cs, g.cmd("import", "-", image))
+	case isPath(image):
+		cs = append(cs, g.cmd("import", image, "{image}"))
+		image = "{image}"
 	}
 	if p["fresh"] == "true" {
 		return append(cs, e.fresh("{name}", image, job)), nil
@@ -109,7 +116,8 @@ type containerEnv struct {
 	engine   engine
 	version  string
 	readBack map[string]string
-	digest   string            // of a user's image
+	image    string            // the user's, as the engine knows it
+	digest   string            // of it
 	images   map[string]string // built by us: name, by what is in it
 	standing map[string]string // containers that are kept: name, by image and needs
 	made     int
@@ -119,7 +127,7 @@ type containerEnv struct {
 func (e *containerEnv) discard(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 	defer cancel()
-	// Errors say that it is not running or not there, which is what is wanted.
+	// An error means that the container is not running or does not exist, which is the goal.
 	_, _ = e.h.Exec(ctx, e.engine.cmd("kill", name))
 	_, _ = e.h.Exec(ctx, e.engine.cmd("rm", "--force", name))
 }
@@ -148,11 +156,11 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 		}
 		files = append([]bench.File{pauser}, files...)
 	}
-	image, err := e.params["image"], error(nil)
+	image, err := e.image, error(nil)
 	if image == "" {
 		image, err = e.build(ctx, files)
 	}
-	if err == nil && (e.params["image"] != "" || job.Outside != nil) { // the outside has them here
+	if err == nil && (e.params["image"] != "" || job.Outside != nil) { // the load generator reads them on this machine
 		err = e.put(files)
 	}
 	if err != nil {
@@ -175,7 +183,7 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 	if ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)
 	}
-	// A client that was ended leaves its container, and its job in a kept one.
+	// An interrupted client leaves its container running, or its job in a kept container.
 	if e.params["fresh"] == "true" {
 		if err != nil || job.Outside != nil {
 			e.discard(ctx, name)
@@ -184,15 +192,15 @@ func (e *containerEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, e
 		e.discard(ctx, name)
 		maps.DeleteFunc(e.standing, func(_, v string) bool { return v == name })
 	}
-	// A run is also what the engine does for it; docker does that in a daemon,
-	// which serves others too.
+	// The engine's processes are part of a run. Docker's daemon is not listed: it serves others
+	// too.
 	out.Processes = append(processes(job), "conmon", "crun", "runc", "runc:[1:CHILD]", "runc:[2:INIT]", e.engine.command)
 	return out, err
 }
 
-// ending gives a client a context that outlives ctx: when ctx ends, it is the
-// container that is killed, and its client ends with it. A client that is killed
-// while it starts a container leaves one that nobody knows.
+// ending returns a context for a client that outlives ctx: when ctx ends, the container is
+// killed, and its client ends with it. Killing the client instead could leave a container that it
+// was just starting.
 func (e *containerEnv) ending(ctx context.Context, name string) (life context.Context, done func()) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stopped := make(chan struct{})
@@ -259,7 +267,7 @@ func (e *containerEnv) Close() error {
 		_, _ = e.h.Exec(ctx, e.engine.cmd("rmi", "--force", name)) // podman's store goes with the folder
 		cancel()
 	}
-	// A container that was cancelled while it was made can leave its conmon waiting.
+	// A container that was cancelled while it was created can leave its conmon waiting.
 	endNamed(e.h, e.work)
 	return e.remove()
 }

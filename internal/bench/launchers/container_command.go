@@ -17,13 +17,13 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// name is a new name for a container or an image of this environment.
+// name returns a new name for a container or an image of this environment.
 func (e *containerEnv) name() string {
 	e.made++
 	return fmt.Sprintf("%s-%d", strings.ToLower(path.Base(e.work)), e.made)
 }
 
-// build makes an image from nothing that holds the files, once per content.
+// build makes an image that holds only the files, once for each content.
 func (e *containerEnv) build(ctx context.Context, files []bench.File) (string, error) {
 	data, err := e.layer(files)
 	if err != nil {
@@ -43,8 +43,7 @@ func (e *containerEnv) build(ctx context.Context, files []bench.File) (string, e
 	return name, nil
 }
 
-// layer is the image's one layer: the files below the work folder, and the
-// places where something is mounted.
+// layer returns the image's one layer: the files below the work folder, and the mount points.
 func (e *containerEnv) layer(files []bench.File) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -76,7 +75,7 @@ func (e *containerEnv) layer(files []bench.File) ([]byte, error) {
 // machineFolders hold the machine's programs, libraries and their settings.
 var machineFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc"}
 
-// options are those of a container that runs a command.
+// options returns the options of a container that runs a command.
 func (e *containerEnv) options(name string, job bench.Job) []string {
 	out := []string{"--name", name, "--network", network(e.params, job), "--volume", e.data + ":" + insideData}
 	out = append(out, e.engine.limits...)
@@ -100,13 +99,14 @@ func (e *containerEnv) options(name string, job bench.Job) []string {
 	return out
 }
 
-// usesMachine tells a tool of the machine from a program that came with the job.
+// usesMachine reports whether a command is a tool of the machine, not a program that came with
+// the job.
 func usesMachine(c host.Cmd) bool {
 	return len(c.Argv) > 0 && !strings.HasPrefix(c.Argv[0], "{work}/")
 }
 
-// words are the job's own part of a command line, in front of which comes what
-// is said of its environment.
+// words returns the engine's options for the job's environment and folder, and the job's own
+// argv.
 func (e *containerEnv) words(c host.Cmd) (options, argv []string) {
 	c = place(c, insideWork, insideData)
 	if len(c.Stdin) > 0 || c.Ready != "" {
@@ -122,8 +122,7 @@ func (e *containerEnv) words(c host.Cmd) (options, argv []string) {
 	return append(options, "--workdir", dir), c.Argv
 }
 
-// entry makes the job's program the container's first one, whatever an image
-// says of its own.
+// entry makes the job's program the entry point, whatever the image declares.
 func entry(argv []string) (option, rest []string) {
 	if len(argv) == 0 {
 		return nil, nil
@@ -153,7 +152,7 @@ func (e *containerEnv) whole(verb, name, image string, job bench.Job) host.Cmd {
 	return e.engine.cmd(slices.Concat(args, e.options(name, job), options, first, []string{image}, rest)...)
 }
 
-// pauser is what keeps a container running.
+// pauser keeps a container running.
 var pauser = bench.File{Name: ".teescope-pauser", Data: micro.Program, Exec: true}
 
 // keep starts a container that does nothing.

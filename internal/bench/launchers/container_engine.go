@@ -23,11 +23,10 @@ func (g engine) cmd(args ...string) host.Cmd {
 	return host.Cmd{Argv: slices.Concat([]string{g.command}, g.global, args)}
 }
 
-// podmanVariants are ways to call podman, most usual first. Each has a store of
-// its own below the work folder, which ends with the environment (a store can
-// not change its driver). Overlay does not lie on every file system (not on
-// another overlay), vfs does; crun refuses a hybrid of cgroup v1 and v2, runc
-// takes it, and without systemd the cgroups are made through the file system.
+// podmanVariants are ways to call podman, the usual one first. Each has its own store below the
+// work folder, since a store cannot change its driver. Overlay does not work on every file system
+// (not on another overlay), vfs does; crun refuses a hybrid of cgroup v1 and v2, runc accepts it;
+// without systemd, cgroups are made through the file system.
 func podmanVariants(work string, ownStore bool) [][]string {
 	stores := [][]string{nil}
 	if ownStore {
@@ -38,7 +37,7 @@ func podmanVariants(work string, ownStore bool) [][]string {
 	}
 	var out [][]string
 	for _, store := range stores {
-		if ownStore { // podman takes a runroot of 50 bytes at most
+		if ownStore { // podman accepts a runroot of at most 50 bytes
 			store = append([]string{"--root", work + "/" + store[1], "--runroot", work + "/r" + store[1][:1]}, store...)
 		}
 		for _, runtime := range [][]string{nil, {"--cgroup-manager", "cgroupfs"}, {"--cgroup-manager", "cgroupfs", "--runtime", "runc"}} {
@@ -48,8 +47,7 @@ func podmanVariants(work string, ownStore bool) [][]string {
 	return out
 }
 
-// endContainers ends what runs from podman's stores in a folder that a killed
-// harness has left.
+// endContainers removes the containers in podman's stores in a folder that a killed harness left.
 func endContainers(ctx context.Context, h *host.Host, work string) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -58,7 +56,6 @@ func endContainers(ctx context.Context, h *host.Host, work string) {
 			_, _ = h.Exec(ctx, engine{command: "podman", global: global}.cmd("rm", "--force", "--all", "--time", "0"))
 		}
 	}
-	endNamed(h, work)
 }
 
 // Where a job finds its folders in a container.
@@ -71,10 +68,10 @@ func ulimits(nofile, nproc string) []string {
 	return []string{"--ulimit", "nofile=" + nofile, "--ulimit", "nproc=" + nproc}
 }
 
-// harnessLimits gives containers this process's own limits on files and
-// processes, as a native job has them. The engines' defaults are higher, and to
-// raise a limit takes a capability that is not everywhere; podman itself first
-// lowers its limit of processes to the number that the kernel can have.
+// harnessLimits gives containers this process's own limits on files and processes, as a native
+// job has them. The engines' defaults are higher, and raising a limit needs a capability that is
+// often absent; podman itself first lowers its limit of processes to the number that the kernel
+// can have.
 func harnessLimits(h *host.Host) ([]string, error) {
 	text, err := h.ReadString("/proc/self/limits")
 	if err != nil {
@@ -106,7 +103,36 @@ func harnessLimits(h *host.Host) ([]string, error) {
 	return ulimits(nofile, nproc), errors.Join(err1, err2)
 }
 
+// ownStore reports whether the images are ours: a user's image that has a name is in the
+// engine's store.
+func ownStore(p bench.Params) bool { return p["image"] == "" || isPath(p["image"]) }
+
+// layerFile is the path of the user's image as one layer.
+func (e *containerEnv) layerFile() string { return e.work + "/image.tar" }
+
+// packImage turns an image given by its path into a layer.
+func (e *containerEnv) packImage(ctx context.Context) error {
+	image := e.params["image"]
+	if !isPath(image) {
+		return nil
+	}
+	folder, err := imageFolder(ctx, e.h, image, e.work+"/image")
+	if err != nil {
+		return err
+	}
+	if e.digest, err = imageDigest(ctx, e.h, image); err != nil {
+		return err
+	}
+	if out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"tar", "-c", "--numeric-owner", "-f", e.h.Path(e.layerFile()), "-C", e.h.Path(folder), "."}}); err != nil {
+		return fmt.Errorf("pack image %s: %w%s", image, err, said(out))
+	}
+	return nil
+}
+
 func (e *containerEnv) prepare(ctx context.Context) error {
+	if err := e.packImage(ctx); err != nil {
+		return err
+	}
 	limits, err := harnessLimits(e.h)
 	if err != nil {
 		return err
@@ -120,7 +146,12 @@ func (e *containerEnv) prepare(ctx context.Context) error {
 	}
 	variants := [][]string{nil}
 	if command == "podman" {
-		variants = podmanVariants(e.work, e.params["image"] == "")
+		if !ownStore(e.params) {
+			if err := checkImage(ctx, e.h, e.params["image"]); err != nil {
+				return err
+			}
+		}
+		variants = podmanVariants(e.work, ownStore(e.params))
 	}
 	var whys []error
 	for _, global := range variants {
@@ -134,8 +165,8 @@ func (e *containerEnv) prepare(ctx context.Context) error {
 	return fmt.Errorf("start a container with %s: every way failed: %w", command, errors.Join(whys...))
 }
 
-// probe runs a program of the machine in a container made the way that the
-// job's will be, and reads back what the engine made of the limits.
+// probe runs a program of the machine in a container made like the job's, and reads back the
+// limits that are in effect.
 func (e *containerEnv) probe(ctx context.Context) error {
 	out, err := e.h.Exec(ctx, e.engine.cmd("version", "--format", "{{.Client.Version}}"))
 	if err != nil {
@@ -148,10 +179,16 @@ func (e *containerEnv) probe(ctx context.Context) error {
 		if image, err = e.build(ctx, nil); err != nil {
 			return err
 		}
+	} else if isPath(image) {
+		e.image = e.name()
+		if out, err = e.h.Exec(ctx, e.engine.cmd("import", e.h.Path(e.layerFile()), e.image)); err != nil {
+			return fmt.Errorf("import image %s with %s: %w%s", image, e.engine.command, err, said(out))
+		}
+		e.images[image], image = e.image, e.image
 	} else if out, err = e.h.Exec(ctx, e.engine.cmd("image", "inspect", "--format", "{{.Id}}", image)); err != nil {
 		return fmt.Errorf("look for image %s: %w%s", image, err, said(out))
 	} else {
-		e.digest = strings.TrimSpace(string(out.Stdout))
+		e.image, e.digest = image, "sha256:"+strings.TrimPrefix(strings.TrimSpace(string(out.Stdout)), "sha256:")
 	}
 	name := e.name()
 	defer e.discard(ctx, name)

@@ -10,20 +10,20 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// What makes a QEMU guest a confidential one. Documented by QEMU in
+// Options that make a QEMU guest confidential. QEMU documents them in
 // docs/system/i386/amd-memory-encryption.rst (SEV-SNP, from QEMU 9.1) and
 // docs/system/i386/tdx.rst (from QEMU 10.1).
 
 // confidentialKind names the kind of package tee.
 var confidentialKind = map[string]string{"snp": "sev", "tdx": "tdx"}
 
-// firmwares are where distributions put OVMF images that know the guest.
+// firmwares are the paths where distributions install OVMF images that support such guests.
 var firmwares = map[string][]string{
 	"snp": {"/usr/share/ovmf/OVMF.amdsev.fd", "/usr/share/edk2/ovmf/OVMF.amdsev.fd", "/usr/share/OVMF/OVMF.amdsev.fd", "/usr/share/ovmf/OVMF.fd"},
 	"tdx": {"/usr/share/ovmf/OVMF.inteltdx.fd", "/usr/share/edk2/ovmf/OVMF.inteltdx.fd", "/usr/share/ovmf/OVMF.tdx.fd", "/usr/share/ovmf/OVMF.fd"},
 }
 
-// firmware is the image that is there, "" for none.
+// firmware returns the installed image, or "".
 func firmware(h *host.Host, cvm string) string {
 	i := slices.IndexFunc(firmwares[cvm], func(name string) bool { ok, _ := h.Exists(name); return ok })
 	if i < 0 {
@@ -32,9 +32,9 @@ func firmware(h *host.Host, cvm string) string {
 	return firmwares[cvm][i]
 }
 
-// confidential are the machine's options and the arguments. Guest memory is
-// shared memory, private pages come from the kernel (guest_memfd); firmware is loaded
-// as RAM, since there are no read-only slots.
+// confidential returns the machine's options and the arguments. Guest memory is shared memory,
+// private pages come from the kernel (guest_memfd); firmware is loaded as RAM, since there are
+// no read-only slots.
 func confidential(p bench.Params, memory int64, cbit uint32) (machine string, args []string) {
 	if p["cvm"] == "tdx" {
 		return ",kernel-irqchip=split,confidential-guest-support=tee", []string{"-object", "tdx-guest,id=tee", "-bios", p["firmware"]}
@@ -47,8 +47,8 @@ func confidential(p bench.Params, memory int64, cbit uint32) (machine string, ar
 	}
 }
 
-// confidentialNeeds are what the host has to have; a parameter that is off and
-// an object that QEMU lacks are missing like a file.
+// confidentialNeeds lists what the host must have. A parameter that is off and an object that
+// QEMU lacks are missing, like a file.
 func confidentialNeeds(h *host.Host, p bench.Params) []need {
 	var needs []need
 	var object, parameter string

@@ -17,11 +17,11 @@ import (
 // plainCipher is the value of parameter cipher for the same device without encryption.
 const plainCipher = "none"
 
-// dmcrypt is native with the data folder on a new file system of its own: a file
-// on the disk under test, a loop device on it, dm-crypt on that, ext4 on top. With
-// cipher=none the same without dm-crypt, so that two arms differ in encryption
-// alone (the kernel's Documentation/admin-guide/device-mapper/dm-crypt.rst).
-// The key is random, in memory only, and lost at the end.
+// dmcrypt is native with the data folder on a new file system: a file on the disk under test, a
+// loop device on it, dm-crypt on that, ext4 on top. With cipher=none it omits dm-crypt, so two
+// arms differ only in encryption (the kernel's
+// Documentation/admin-guide/device-mapper/dm-crypt.rst). The key is random, only in memory, and
+// lost at the end.
 var dmcrypt = bench.Launcher{
 	Name: "dmcrypt",
 	Doc: "Runs the job as native does, with {data} on a new ext4 file system over dm-crypt and a loop device (needs root). " +
@@ -74,9 +74,8 @@ func checkDMCrypt(h *host.Host, p bench.Params) error {
 	return err
 }
 
-// hasDMCrypt looks whether dm-crypt is loaded, built in or a module that can be
-// loaded; a kernel that has device mapper and says nothing of its modules gets
-// the benefit of the doubt, and cryptsetup the last word.
+// hasDMCrypt reports whether dm-crypt is loaded, built in or a loadable module. A kernel with
+// device mapper and without a list of modules may have it: cryptsetup then decides.
 func hasDMCrypt(h *host.Host) bool {
 	if ok, _ := h.Exists("/sys/module/dm_crypt"); ok {
 		return true
@@ -91,8 +90,8 @@ func hasDMCrypt(h *host.Host) bool {
 	return strings.Contains(devices, " device-mapper")
 }
 
-// cryptSteps are the commands that make the file, the devices and the file
-// system, in order, with the names to be used; a key goes to standard input.
+// cryptSteps are the commands that make the file, the devices and the file system, in order.
+// cryptsetup reads the key from standard input.
 func cryptSteps(p bench.Params, file, loop, mapping, mount string) ([]host.Cmd, error) {
 	size, err := p.Bytes("size")
 	if err != nil {
@@ -110,13 +109,13 @@ func cryptSteps(p bench.Params, file, loop, mapping, mount string) ([]host.Cmd, 
 			"--key-size", p["key-bits"], "--key-file", "-", "--batch-mode", loop, mapping}})
 	}
 	return append(steps,
-		// All of the file system is written now and not in the background of the first runs.
+		// Lazy initialisation would write in the background of the first runs.
 		host.Cmd{Argv: []string{"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", device}},
 		host.Cmd{Argv: []string{"mount", "-o", "noatime", device, mount}}), nil
 }
 
-// undoing is the command that takes a step back, and a path that is there
-// until it has been: a command that failed left nothing if that is gone.
+// undoing is the command that undoes a step, and a path that exists until then: if the path is
+// gone, nothing is left to undo.
 type undoing struct {
 	argv  []string
 	until string
@@ -137,7 +136,7 @@ func undo(program, loop, mapping, mount string) (undoing, bool) {
 type cryptEnv struct {
 	bench.Environment // native, on the mounted device
 	params            bench.Params
-	cipher            string // as the kernel says it
+	cipher            string // as the kernel reports it
 	device            *cryptDevice
 }
 
@@ -170,8 +169,8 @@ func openDMCrypt(ctx context.Context, h *host.Host, p bench.Params) (bench.Envir
 	return e, nil
 }
 
-// endDevice takes down what a killed harness left of a device: its mount, its
-// mapping and its loop device, as far as they are there.
+// endDevice takes down what a killed harness left of a device: its mount, its mapping and its
+// loop device.
 func endDevice(ctx context.Context, h *host.Host, work string) {
 	name := path.Base(work)
 	_, _ = h.Exec(ctx, host.Cmd{Argv: []string{"umount", path.Join(work, "mount")}})
@@ -240,7 +239,7 @@ func (d *cryptDevice) close() error {
 			errs = append(errs, fmt.Errorf("%w%s", err, said(out)))
 		}
 	}
-	return errors.Join(append(errs, d.remove())...) // all that lies there is our own, mounted or not
+	return errors.Join(append(errs, d.remove())...) // everything in there is our own, mounted or not
 }
 
 func (e *cryptEnv) Describe(ctx context.Context, d *result.Environment) error {

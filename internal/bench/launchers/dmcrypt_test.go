@@ -11,9 +11,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// TestDMCryptReal makes the device, looks from inside that the data folder lies on
-// it, and that nothing is left of it afterwards. Encrypted only where the kernel
-// has dm-crypt.
+// TestDMCryptReal makes the device and checks from inside that the data folder is on it, and
+// afterwards that nothing is left. It is encrypted only if the kernel has dm-crypt.
 func TestDMCryptReal(t *testing.T) {
 	h := host.Local()
 	if os.Geteuid() != 0 {
@@ -61,7 +60,7 @@ func TestDMCryptReal(t *testing.T) {
 	}
 }
 
-// devices are the loop devices and mounts that this program made.
+// devices returns the loop devices and mounts that this program made.
 func devices(t *testing.T) string {
 	t.Helper()
 	loops, err := exec.Command("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()

@@ -16,8 +16,8 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// fake is for testing what is around the runs (order, pairing, statistics,
-// resuming, reports) exactly and in no time.
+// fake allows exact tests of everything around a run (order, pairing, statistics, resuming,
+// reports) without waiting.
 var fake = bench.Launcher{
 	Name: "fake",
 	Doc: "Runs nothing and measures nothing: it makes up how long each job took, from a seed, to test teescope itself. " +
@@ -43,12 +43,12 @@ var fake = bench.Launcher{
 		}
 		return missing(h, need{Path: p["output"], Hint: "record a run's output there"})
 	},
-	// The job is what it would start, were it not a fake.
+	// The commands that another launcher would start.
 	Commands: func(_ bench.Params, job bench.Job) ([]host.Cmd, error) { return []host.Cmd{job.Inside}, nil },
 	Open: func(_ context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
 		e := &fakeEnv{h: h, params: p, output: "done\n"}
 		if p["failure"] == "open" {
-			return nil, errors.New("open: failure=open was asked for")
+			return nil, errors.New("open a fake environment: simulated, because of failure=open")
 		}
 		number := func(name string, least, most float64) float64 {
 			v, err := strconv.ParseFloat(p[name], 64)
@@ -97,8 +97,7 @@ func (e *fakeEnv) stream(name string, kind uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, kind))
 }
 
-// Describe says that nothing here is real, so that no reader and no guard takes
-// it for a measurement.
+// Describe marks the durations as invented, so no reader or guard takes them for a measurement.
 func (e *fakeEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.TEE.Type, d.TEE.Declared = "none", true
@@ -107,8 +106,8 @@ func (e *fakeEnv) Describe(_ context.Context, d *result.Environment) error {
 	return nil
 }
 
-// Run draws a duration. Every run takes the same number of draws, so that a
-// parameter changes what it names and nothing after it.
+// Run draws a duration. Every run makes the same number of draws, so a parameter changes only
+// what it names.
 func (e *fakeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 	if len(job.Inside.Argv) == 0 {
 		return bench.Outcome{}, errors.New("run: empty command")
@@ -141,7 +140,7 @@ func (e *fakeEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error)
 	if wrong {
 		switch e.params["failure"] {
 		case "run":
-			out.Code, out.Stderr, text, err = 1, []byte("fake: failure=run was asked for\n"), "", errors.New("run fake: exit status 1")
+			out.Code, out.Stderr, text, err = 1, []byte("fake: simulated, because of failure=run\n"), "", errors.New("run fake: exit status 1")
 		case "output":
 			text = text[:len(text)/2]
 		case "hang":

@@ -50,11 +50,11 @@ func TestFakeDurations(t *testing.T) {
 	if a, b := logs(t, 20, nil), logs(t, 20, bench.Params{"seed": "2"}); slices.Equal(a, b) {
 		t.Error("two seeds, one series")
 	}
-	// A mean of n draws lies within four standard errors but once in 16,000 times.
+	// The mean of n draws is outside four standard errors once in 16,000 times.
 	if mean, sd := moments(logs(t, n, bench.Params{"cost": "1.25", "sd": "0.05"})); math.Abs(mean-math.Log(1.25)) > 4*0.05/math.Sqrt(n) || math.Abs(sd/0.05-1) > 0.05 {
 		t.Errorf("cost 1.25, sd 0.05: mean %v, sd %v", math.Exp(mean), sd)
 	}
-	// Shared noise and drift are in both arms and leave their pairs' ratio alone.
+	// Shared noise and drift affect both arms and cancel in the ratio of a pair.
 	weather := bench.Params{"shared-sd": "0.2", "drift": "0.001", "sd": "0.01"}
 	base := logs(t, n, weather)
 	weather["seed"], weather["cost"] = "2", "1.1"
@@ -92,7 +92,7 @@ func TestFakeFailures(t *testing.T) {
 	run := func(p bench.Params) (bench.Outcome, error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if p["failure"] == "hang" { // the others must not find the time up
+		if p["failure"] == "hang" { // the time limit must not affect the others
 			time.AfterFunc(50*time.Millisecond, cancel)
 		}
 		return open(t, &fake, p).Run(ctx, job)

@@ -14,9 +14,9 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// guest is the tree of a virtual machine that has no disk to boot from: the
-// worker, a job's files, the programs of this machine that it calls with their
-// libraries, and kernel modules. Keys are paths there, with links followed.
+// guest is the file tree of a virtual machine that boots without a disk: the worker, a job's
+// files, the programs of this machine that it calls with their libraries, and kernel modules.
+// Keys are paths in the guest, with links followed.
 type guest map[string]guestFile
 
 type guestFile struct {
@@ -24,9 +24,8 @@ type guestFile struct {
 	data []byte
 }
 
-// archive is the tree as the kernel unpacks it (cpio, "newc"; the kernel's
-// Documentation/driver-api/early-userspace/buffer-format.rst). Equal trees
-// give equal bytes.
+// archive returns the tree in the format that the kernel unpacks (cpio, "newc"; the kernel's
+// Documentation/driver-api/early-userspace/buffer-format.rst). Equal trees give equal bytes.
 func (g guest) archive() []byte {
 	var b bytes.Buffer
 	inode := 0
@@ -62,9 +61,9 @@ func align(b *bytes.Buffer) {
 	}
 }
 
-// addProgram adds what a program needs to start, and itself if it is not
-// there yet: a script's interpreter, a dynamic program's linker and libraries. What it loads
-// by name while it runs (dlopen) is not seen.
+// addProgram adds a program, unless it is there, with what it needs to start: a script's
+// interpreter, a dynamic program's linker and libraries. It does not see what the program loads
+// by name while it runs (dlopen).
 func (g guest) addProgram(h *host.Host, name string) error {
 	f, ok := g[name]
 	if !ok {
@@ -87,15 +86,77 @@ func (g guest) addProgram(h *host.Host, name string) error {
 	return g.addLibraries(h, name, f.data)
 }
 
-// libraryFolders is where the dynamic linker looks besides what a program
-// says: its own defaults, Debian's first, and what /etc/ld.so.conf commonly names.
+// accounts are the users that programs look up.
+var accounts = guest{
+	"/etc/passwd": {0o644, []byte("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")},
+	"/etc/group":  {0o644, []byte("root:x:0:\nnogroup:x:65534:\n")},
+	"/etc/hosts":  {0o644, []byte("127.0.0.1 localhost\n")},
+}
+
+// addAll adds what a pattern of Job.Programs names: a program by its name in PATH, or the files
+// and folders that match a pattern of paths. It ignores what does not exist; the job then
+// reports it.
+func (g guest) addAll(h *host.Host, pattern string) error {
+	if !strings.Contains(pattern, "/") {
+		name, err := h.LookPath(pattern)
+		if err != nil {
+			return nil //nolint:nilerr // see above
+		}
+		return g.addProgram(h, name)
+	}
+	found, err := h.Glob(pattern)
+	if err != nil {
+		return err
+	}
+	for _, name := range found {
+		if err := g.addTree(h, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTree adds a file, or a folder with its contents, and what its programs and libraries need.
+func (g guest) addTree(h *host.Host, name string) error {
+	fi, err := h.Stat(name)
+	if err != nil {
+		return nil //nolint:nilerr // a link that leads nowhere
+	}
+	if fi.IsDir() {
+		entries, err := h.ReadDir(name)
+		if err != nil {
+			return fmt.Errorf("take %s into the guest: %w", name, err)
+		}
+		for _, e := range entries {
+			if err := g.addTree(h, path.Join(name, e.Name())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if _, have := g[name]; have || !fi.Mode().IsRegular() {
+		return nil
+	}
+	data, err := h.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("take %s into the guest: %w", name, err)
+	}
+	g[name] = guestFile{fi.Mode().Perm(), data}
+	if fi.Mode().Perm()&0o111 == 0 && !strings.Contains(path.Base(name), ".so") {
+		return nil
+	}
+	return g.addProgram(h, name)
+}
+
+// libraryFolders are the folders that the dynamic linker searches besides those that a program
+// names: its own defaults, Debian's first, and those that /etc/ld.so.conf commonly names.
 var libraryFolders = []string{
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib",
 	"/usr/local/lib/x86_64-linux-gnu", "/usr/local/lib64", "/usr/local/lib",
 }
 
-// addLibraries adds the dynamic linker and the libraries of an ELF file,
-// and theirs; a file of another kind has none.
+// addLibraries adds the dynamic linker and the libraries of an ELF file, and theirs; a file of
+// another kind has none.
 func (g guest) addLibraries(h *host.Host, name string, data []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(data))
 	var format *elf.FormatError
@@ -159,8 +220,8 @@ func (g guest) addLibrary(h *host.Host, name string) error {
 	return g.addLibraries(h, name, data)
 }
 
-// modulesOf is where the modules of a kernel image lie: /boot/vmlinuz-6.1 has
-// them in /lib/modules/6.1, and an unpacked package below its own folder.
+// modulesOf returns the folder with the modules of a kernel image: /lib/modules/6.1 for
+// /boot/vmlinuz-6.1; for an unpacked package, a folder below its own.
 func modulesOf(kernel string) (folder string, err error) {
 	release, ok := strings.CutPrefix(path.Base(kernel), "vmlinuz-")
 	if !ok {
@@ -169,8 +230,8 @@ func modulesOf(kernel string) (folder string, err error) {
 	return path.Join(path.Dir(path.Dir(kernel)), "lib/modules", release), nil
 }
 
-// addModules adds modules with those they depend on, and the list in whose
-// order the guest loads them. What is built into the kernel is left out.
+// addModules adds modules and those they depend on, and the list in whose order the guest loads
+// them. It leaves out what is built into the kernel.
 func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 	builtin, err := h.ReadString(path.Join(folder, "modules.builtin"))
 	if err != nil {
@@ -185,7 +246,7 @@ func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 		}
 		done[name] = true
 		file := ""
-		// Modules that block and virtio devices need lie this deep.
+		// The modules for block, network and virtio devices are at these depths.
 		for _, pattern := range []string{"kernel/*/*/", "kernel/*/"} {
 			found, err := h.Glob(path.Join(folder, pattern, name+".ko"))
 			if err == nil && len(found) > 0 {
@@ -218,8 +279,8 @@ func (g guest) addModules(h *host.Host, folder string, names ...string) error {
 	return nil
 }
 
-// depends reads what a module depends on from its .modinfo section, which is
-// there before depmod has been run.
+// depends reads a module's dependencies from its .modinfo section, which exists before depmod
+// has run.
 func depends(module []byte) []string {
 	f, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestArchive lets cpio read what the kernel will.
+// TestArchive lets cpio read the archive for the kernel.
 func TestArchive(t *testing.T) {
 	cpio := []string{"cpio"}
 	if _, err := exec.LookPath("cpio"); err != nil {
@@ -42,8 +42,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestAddProgram takes sh along, runs it with nothing else below its root, and
-// says what is missing where something is.
+// TestAddProgram adds sh, runs it with nothing else below its root, and checks the errors for
+// missing parts.
 func TestAddProgram(t *testing.T) {
 	real := host.Local()
 	sh, err := real.LookPath("sh")

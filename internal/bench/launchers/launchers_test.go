@@ -64,8 +64,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// job is the fixed job of the goldens: files, folders, environment and words
-// that a shell would take apart.
+// job returns the fixed job of the goldens: files, folders, environment and words that a shell
+// would split.
 func job() bench.Job {
 	return bench.Job{
 		Inside: host.Cmd{
@@ -142,9 +142,8 @@ func promises(t *testing.T, l *bench.Launcher, path string) {
 	failingOpen(t, l, f.Host, params, before)
 }
 
-// failingOpen lets Open's first command fail, then its second, and so on until
-// it succeeds, with background programs that end at once and with some that
-// never say anything.
+// failingOpen makes Open's first command fail, then its second, and so on until Open succeeds,
+// with background programs that end at once and with some that never print anything.
 func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params bench.Params, before string) {
 	local := host.Local()
 	for _, program := range [][]string{{"true"}, {"sleep", "60"}} {

@@ -1,20 +1,21 @@
 package launchers
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/teescope/teescope/internal/host"
 )
 
-// ownerFile lies in every folder that a launcher makes and says which process
-// it belongs to, and where its data folder is, so that the next environment can
-// remove what a killed harness has left.
+// ownerFile is in every folder that a launcher makes. It names the process that owns the folder
+// and the folder's data folder, so the next environment can remove what a killed harness left
+// behind.
 const ownerFile = ".teescope-owner"
 
 // own claims a new folder for this process. A machine without /proc (a fixture)
@@ -30,8 +31,8 @@ func own(h *host.Host, folder, data string) error {
 	return nil
 }
 
-// identity tells a process from all others of this boot: its number and its
-// start time (proc_pid_stat(5), fields 1 and 22).
+// identity distinguishes a process from all others of this boot: its number and its start time
+// (proc_pid_stat(5), fields 1 and 22).
 func identity(h *host.Host, pid string) (string, error) {
 	stat, err := h.ReadString("/proc/" + pid + "/stat")
 	if err != nil {
@@ -45,8 +46,8 @@ func identity(h *host.Host, pid string) (string, error) {
 	return number + " " + fields[19], nil
 }
 
-// sweep removes the folders that killed harnesses have left next to one that was
-// just made. first ends what still runs in such a folder.
+// sweep removes the folders of killed harnesses next to one just made, and kills the processes
+// that still name them. Before that, first ends what a signal does not.
 func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 	found, err := h.Glob(path.Join(path.Dir(made), prefix+"-*", ownerFile))
 	if err != nil {
@@ -59,7 +60,7 @@ func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 		if err != nil || work == made {
 			continue
 		}
-		// Others may write here too: only a folder of our own user is believed.
+		// Others may write here too: trust only folders of our own user.
 		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != syscall.Getuid() || fi.Mode().Perm()&0o022 != 0 {
 			continue
 		}
@@ -75,6 +76,7 @@ func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 		for _, f := range first {
 			f(work)
 		}
+		endNamed(h, work)
 		if path.Base(data) == path.Base(work) {
 			errs = append(errs, h.RemoveAll(data))
 		}
@@ -86,18 +88,41 @@ func sweep(h *host.Host, made, prefix string, first []func(work string)) error {
 	return nil
 }
 
-// endNamed kills the processes whose command line names a work folder, which no
-// other program knows of.
+// endNamed kills the processes whose command line or environment names a work folder, which no
+// other program knows, and waits until they are gone. It looks again, because a dying process
+// may have started another.
 func endNamed(h *host.Host, work string) {
 	if !h.IsLocal() {
 		return
 	}
-	lines, _ := h.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range lines {
-		line, err := h.ReadFile(name)
-		pid, perr := strconv.Atoi(path.Base(path.Dir(name)))
-		if err == nil && perr == nil && pid != syscall.Getpid() && bytes.Contains(line, []byte(work+"/")) {
+	for end := h.Now().Add(probeTime); h.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		pids := named(h, work)
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+}
+
+// named lists the processes, other than this one, that name a work folder. A process that has
+// ended has neither arguments nor an environment (proc_pid_environ(5)).
+func named(h *host.Host, work string) []int {
+	name := regexp.MustCompile(regexp.QuoteMeta(work) + `(\W|$)`)
+	var pids []int
+	lines, _ := h.Glob("/proc/[0-9]*/cmdline")
+	for _, line := range lines {
+		folder := path.Dir(line)
+		pid, err := strconv.Atoi(path.Base(folder))
+		if err != nil || pid == syscall.Getpid() {
+			continue
+		}
+		said, _ := h.ReadFile(line)
+		env, _ := h.ReadFile(path.Join(folder, "environ"))
+		if name.Match(said) || name.Match(env) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

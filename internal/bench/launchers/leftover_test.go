@@ -2,14 +2,17 @@ package launchers
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestSweep opens an environment beside what others have left.
+// TestSweep opens an environment next to the leftovers of others.
 func TestSweep(t *testing.T) {
 	temp, disk := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -27,7 +30,7 @@ func TestSweep(t *testing.T) {
 		"teescope-native-2": {me, filepath.Join(disk, "teescope-native-2"), 0o700, false},
 		"teescope-native-3": {dead, disk, 0o777, false},
 		"teescope-native-4": {"nonsense", "", 0o700, false},
-		"teescope-native-5": {dead, disk, 0o700, true}, // the folder goes, a data folder of another name stays
+		"teescope-native-5": {dead, disk, 0o700, true}, // the folder is removed, a data folder of another name stays
 		"teescope-runsc-6":  {dead, "", 0o700, false},
 		"other-native-7":    {dead, "", 0o700, false},
 	} {
@@ -60,4 +63,57 @@ func TestSweep(t *testing.T) {
 		}()
 	}
 	open(t, &native, bench.Params{"data": disk})
+}
+
+// TestSweepEnds opens an environment while programs of killed harnesses still run: those that
+// name a swept folder are ended, whether they react to a request or not, and no others.
+func TestSweepEnds(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	for name, c := range map[string]struct {
+		owner, argument, env string
+		ends                 bool
+	}{
+		"argument":    {"999999999 1", "WORK/job", "", true},
+		"flag":        {"999999999 1", "--state=WORK", "", true},
+		"environment": {"999999999 1", "", "TMPDIR=WORK", true},
+		"longer name": {"999999999 1", "WORK1/job", "TMPDIR=WORK1", false},
+		"alive":       {"", "WORK/job", "TMPDIR=WORK", false},
+	} {
+		work, err := os.MkdirTemp(temp, "teescope-native-*x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.owner == "" {
+			if c.owner, err = identity(host.Local(), "self"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(work, ownerFile), []byte(c.owner+"\n\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := func(s string) string { return strings.ReplaceAll(s, "WORK", work) }
+		job := exec.Command("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", "sh", at(c.argument))
+		job.Env = []string{at(c.env)}
+		if err := job.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { _ = job.Wait(); close(ended) }()
+		defer func() {
+			select {
+			case <-ended:
+				if !c.ends {
+					t.Errorf("%s: ended", name)
+				}
+			case <-time.After(time.Second): // for the program that must continue
+				if c.ends {
+					t.Errorf("%s: still runs", name)
+				}
+				_ = job.Process.Kill()
+				<-ended
+			}
+		}()
+	}
+	open(t, &native, nil)
 }

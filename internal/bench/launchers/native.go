@@ -16,7 +16,7 @@ import (
 var native = bench.Launcher{
 	Name: "native",
 	Doc: "Runs the job as a process of this machine, in a work folder of its own. " +
-		"What the machine itself is (bare metal, a VM, a confidential VM) is found out, not assumed.",
+		"What the machine itself is (bare metal, a VM, a confidential VM) is detected, not assumed.",
 	Params: []bench.Param{
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 		{Name: "cpus", Doc: "CPUs that the job may use, as a list like 0,2-3 (taskset(1)). Empty: as found."},
@@ -71,7 +71,7 @@ func pinned(p bench.Params, c host.Cmd) host.Cmd {
 	return c
 }
 
-// prepare tries what each run will need, so that a refusal comes before the first.
+// prepare tries what each run needs, so a problem is reported before the first run.
 func (e *nativeEnv) prepare(ctx context.Context) error {
 	if e.params["cpus"] != "" {
 		out, err := e.h.Exec(ctx, pinned(e.params, host.Cmd{Argv: []string{"cat", "/proc/self/status"}}))
@@ -83,7 +83,7 @@ func (e *nativeEnv) prepare(ctx context.Context) error {
 				e.cpus = strings.TrimSpace(list)
 			}
 		}
-		// The kernel leaves out CPUs that are not there without a word (sched_setaffinity(2)).
+		// The kernel silently ignores CPUs that do not exist (sched_setaffinity(2)).
 		if asked, got := cpuSet(e.params["cpus"]), cpuSet(e.cpus); asked != got || asked == "" {
 			return fmt.Errorf("pin to cpus=%s: the kernel allows %q; name CPUs that are online and allowed", e.params["cpus"], e.cpus)
 		}
@@ -91,8 +91,8 @@ func (e *nativeEnv) prepare(ctx context.Context) error {
 	return e.drop(ctx)
 }
 
-// cpuSet brings a list like 3,0-1 or 0-8:2 into one form, so that two spellings
-// of a set are equal; "" is not a list.
+// cpuSet normalises a list like 3,0-1 or 0-8:2, so two spellings of a set are equal; it returns
+// "" for text that is not a list.
 func cpuSet(list string) string {
 	const most = 1 << 13 // CPUs that the kernel can be built for (CONFIG_NR_CPUS)
 	on := make([]byte, most)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/teescope/teescope/internal/bench"
@@ -19,8 +20,8 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// qemu runs jobs in a virtual machine that holds nothing but a kernel, the
-// worker and what the job needs.
+// qemu runs jobs in a virtual machine that contains only a kernel, the worker and what the job
+// needs.
 var qemu = bench.Launcher{
 	Name: "qemu",
 	Doc: "Runs the job in a virtual machine under QEMU, booted once per arm from a kernel image and our own initramfs, and stopped while another arm runs. " +
@@ -37,12 +38,20 @@ var qemu = bench.Launcher{
 		{Name: "disk", Doc: "Disk for test files (virtio-blk): a size like 4GiB for a new ext4 image, or the path of an image or block device with an ext4 file system. Empty: memory of the guest."},
 		{Name: "data", Path: true, Doc: "Folder of this machine for the new image. Empty: in the temporary folder."},
 		{Name: "cache", Doc: "QEMU's cache mode for the disk; none bypasses this machine's page cache.", Default: "none", Values: []string{"none", "writeback", "writethrough", "directsync", "unsafe"}},
+		imageParam("memory, with the programs of this machine that the job calls, and their libraries"),
+		{Name: "net", Doc: "Network of the guest: none, or user: QEMU's own network stack (virtio-net), in which nothing but the server's ports is reached, from this machine. auto is user if a load comes from outside, otherwise none.",
+			Default: "auto", Values: []string{"auto", netNone, netUser}},
 		{Name: "append", Doc: "Further words for the guest's kernel command line."},
 		{Name: "fresh", Doc: "Whether a machine is booted for each run; times then count from QEMU's start.", Default: "false", Values: []string{"false", "true"}},
 	},
-	Check: checkQEMU,
-	Refuses: func(_ bench.Params, job bench.Job) error {
-		return noLoad(job, "the guest has no network")
+	Check:     checkQEMU,
+	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
+	Settle:    settleNet,
+	Refuses: func(p bench.Params, job bench.Job) error {
+		if p["net"] == netNone {
+			return noLoad(job, "the guest has no network (net=none)")
+		}
+		return nil
 	},
 	OwnKernel: func(p bench.Params) bool {
 		bytes, err := p.Bytes("memory")
@@ -52,6 +61,9 @@ var qemu = bench.Launcher{
 		v := vm{params: p, work: "{vm}", kernel: p["kernel"], accel: p["accel"], cbit: 51}
 		if v.image = p["disk"]; newImage(p) {
 			v.image = "{vm}/disk"
+		}
+		if p["image"] != "" {
+			v.root = "{vm}/root"
 		}
 		if v.kernel == "" {
 			v.kernel = bootImages
@@ -71,10 +83,13 @@ var qemu = bench.Launcher{
 		if newImage(p) {
 			cs = append(cs, host.Cmd{Argv: []string{"mkfs.ext4", "-q", "-F", "{vm}/disk", p["disk"]}})
 		}
+		if p["image"] != "" {
+			cs = append(cs, rootDisk("{image}", "{vm}/root", "{size}"))
+		}
 		return append(cs, host.Cmd{Argv: argv}, job.Inside), nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
-		e := &qemuEnv{h: h, params: maps.Clone(p)}
+		e := &qemuEnv{h: h, params: maps.Clone(p), taken: map[string]bool{}}
 		if err := e.open(ctx); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
@@ -82,13 +97,13 @@ var qemu = bench.Launcher{
 	},
 }
 
-// insideMemory is the least memory of a guest in which the monitor's sources run beside
-// the job. Where one is booted for each run, opening them would take longer than the job.
+// insideMemory is the minimum memory of a guest in which the monitor's sources run next to the
+// job. If a guest is booted for each run, opening them would take longer than the job.
 const insideMemory = 768 << 20
 
 const (
 	bootImages = "/boot/vmlinuz-*"
-	// The guest's own folders.
+	// Folders inside the guest.
 	guestWork, guestData = "/work", "/data"
 )
 
@@ -118,11 +133,10 @@ func byRelease(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// newImage reports whether a disk is to be made, rather than one that is there
-// to be used.
+// newImage reports whether a disk must be made, as opposed to an existing one.
 func newImage(p bench.Params) bool { return p["disk"] != "" && !path.IsAbs(p["disk"]) }
 
-// qemuParams are checked before anything is looked at.
+// qemuParams checks the parameters without looking at the machine.
 func qemuParams(p bench.Params) error {
 	_, err := p.Int("cpus", 1)
 	_, err2 := p.Bytes("memory")
@@ -133,7 +147,7 @@ func qemuParams(p bench.Params) error {
 	if p["cvm"] != "none" && p["accel"] == "tcg" {
 		err3 = errors.Join(err3, errors.New("parameter accel=tcg: a confidential VM needs kvm"))
 	}
-	for _, name := range []string{"kernel", "firmware", "disk", "data"} {
+	for _, name := range []string{"kernel", "firmware", "disk", "data", "image"} {
 		if strings.ContainsAny(p[name], ",\n") { // QEMU's own separator
 			err3 = errors.Join(err3, fmt.Errorf("parameter %s=%q: QEMU takes no comma in a path", name, p[name]))
 		}
@@ -154,21 +168,27 @@ func checkQEMU(h *host.Host, p bench.Params) error {
 		kernel, _ = newestKernel(h)
 	}
 	if kernel == "" {
-		kernel = bootImages // which is the name of no file
+		kernel = bootImages // not the name of any file
 	}
 	needs = append(needs, need{Path: kernel, Hint: "a kernel image, as kernel=PATH, Debian's is in package linux-image-cloud-amd64"})
 	if p["accel"] == "kvm" || p["cvm"] != "none" {
 		needs = append(needs, need{Path: "/dev/kvm", Hint: "virtualization that the firmware has switched on, and the module kvm_intel or kvm_amd"})
 	}
-	if p["disk"] != "" {
+	if modules := modulesFor(p); modules != nil {
 		if folder, err := modulesOf(kernel); err != nil {
 			return err
 		} else if kernel != bootImages {
-			needs = append(needs, need{Path: path.Join(folder, "modules.builtin"), Hint: "the modules of the guest's kernel, for virtio-blk: unpack its whole package, or leave out disk"})
+			needs = append(needs, need{Path: path.Join(folder, "modules.builtin"), Hint: "the modules of the guest's kernel, for " + strings.Join(modules, ", ") + ": unpack its whole package"})
 		}
-		if newImage(p) {
-			needs = append(needs, need{Command: "mkfs.ext4", Hint: "package e2fsprogs"})
-		} else {
+	}
+	if p["image"] != "" {
+		needs = append(needs, imageNeeds(h, p["image"])...)
+	}
+	if p["image"] != "" || newImage(p) {
+		needs = append(needs, need{Command: "mkfs.ext4", Hint: "package e2fsprogs"})
+	}
+	if p["disk"] != "" {
+		if !newImage(p) {
 			needs = append(needs, need{Path: p["disk"], Hint: "the disk that disk names"})
 		}
 	}
@@ -178,14 +198,37 @@ func checkQEMU(h *host.Host, p bench.Params) error {
 	return missing(h, append(needs, confidentialNeeds(h, p)...)...)
 }
 
-// qemuEnv is a machine and what is to be in it; the machine itself comes and goes.
+// modulesFor are the kernel modules that a guest with these parameters needs.
+func modulesFor(p bench.Params) []string {
+	var out []string
+	if p["disk"] != "" || p["image"] != "" {
+		out = append(out, "virtio_blk", "ext4")
+	}
+	if p["net"] == netUser {
+		out = append(out, "virtio_net")
+	}
+	if out != nil {
+		out = append([]string{"virtio_pci"}, out...)
+	}
+	return out
+}
+
+// qemuEnv describes a machine and its content; the machine itself comes and goes.
 type qemuEnv struct {
 	h        *host.Host
 	params   bench.Params
 	kernel   string
-	data     string // folder of this machine for the disk's image, ours
-	image    string // the disk; "" is none
+	data     string // folder of this machine for disks, ours
+	image    string // the disk of test files; "" is none
+	root     string // the disk of the image's root file system; "" is none
+	digest   string // of the image
+	forwards bench.Place
+	loads    loads
+	// using guards the tree and the machine while jobs run in parallel.
+	using    sync.Mutex
 	files    guest
+	taken    map[string]bool // patterns of Job.Programs
+	modules  []string
 	vm       *vm // nil: not running
 	accel    string
 	fallback string // why accel=auto did not take kvm
@@ -207,6 +250,15 @@ func (e *qemuEnv) open(ctx context.Context) error {
 	}
 	worker := guestFile{0o755, micro.Program}
 	e.files = guest{"/init": worker, path.Join(guestWork, "micro"): worker}
+	if e.params["image"] == "" {
+		maps.Copy(e.files, accounts)
+	}
+	if err := e.addModules(modulesFor(e.params)...); err != nil {
+		return err
+	}
+	if err := e.openImage(ctx); err != nil {
+		return err
+	}
 	if err := e.openDisk(ctx); err != nil {
 		return err
 	}
@@ -229,7 +281,7 @@ func (e *qemuEnv) open(ctx context.Context) error {
 	return e.boot(ctx, bootLimit)
 }
 
-// noKVM says why KVM cannot be used, "" if it might. KVM without one of the two
+// noKVM returns why KVM cannot be used, or "" if it might work. KVM without one of the two
 // modules is a paravirtual one, which runs only kernels made for it.
 func noKVM(h *host.Host) string {
 	if ok, _ := h.Exists("/dev/kvm"); !ok {
@@ -243,8 +295,8 @@ func noKVM(h *host.Host) string {
 	return ""
 }
 
-// tryKVM boots with KVM; a guest that does not come up within a time that is
-// ample for it is the reason to emulate. For a confidential VM there is no other way.
+// tryKVM boots with KVM; if the guest does not come up within a generous time, it returns the
+// reason to emulate instead. A confidential VM has no such alternative.
 func (e *qemuEnv) tryKVM(ctx context.Context) (fallback string, err error) {
 	if e.params["cvm"] != "none" {
 		return "", e.boot(ctx, bootLimit)
@@ -262,30 +314,73 @@ const (
 	bootLimit = 3 * time.Minute
 )
 
-// openDisk makes or finds the disk and the modules it needs in the guest.
-func (e *qemuEnv) openDisk(ctx context.Context) error {
-	if e.params["disk"] == "" {
+// addModules adds kernel modules, which a machine loads when it boots.
+func (e *qemuEnv) addModules(names ...string) error {
+	all := e.modules
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	if len(all) == len(e.modules) {
 		return nil
 	}
 	folder, err := modulesOf(e.kernel)
-	if err != nil {
-		return err
+	if err == nil {
+		err = e.files.addModules(e.h, folder, all...)
 	}
-	if err := e.files.addModules(e.h, folder, "virtio_pci", "virtio_blk", "ext4"); err != nil {
-		return err
+	if err == nil {
+		err = e.halt()
 	}
-	if e.image = e.params["disk"]; !newImage(e.params) {
+	if err == nil {
+		e.modules = all
+	}
+	return err
+}
+
+// openData makes the folder for disks on this machine.
+func (e *qemuEnv) openData() error {
+	if e.data != "" {
 		return nil
 	}
-	if e.data, err = e.h.MkdirTemp("teescope-disk"); err != nil {
+	name, err := e.h.MkdirTemp("teescope-disk")
+	if err != nil {
 		return fmt.Errorf("make a folder for the disk: %w", err)
 	}
+	e.data = name
 	if in := e.params["data"]; in != "" {
 		name := path.Join(in, path.Base(e.data))
 		if err := errors.Join(e.h.RemoveAll(e.data), e.h.Mkdir(name)); err != nil {
 			return fmt.Errorf("make a folder for the disk: %w", err)
 		}
 		e.data = name
+	}
+	return nil
+}
+
+// openImage makes a disk of the image.
+func (e *qemuEnv) openImage(ctx context.Context) error {
+	if e.params["image"] == "" {
+		return nil
+	}
+	if err := e.openData(); err != nil {
+		return err
+	}
+	var err error
+	e.root, e.digest, err = makeRoot(ctx, e.h, e.params["image"], path.Join(e.data, "root"))
+	return err
+}
+
+// openDisk makes or finds the disk of test files.
+func (e *qemuEnv) openDisk(ctx context.Context) error {
+	if e.params["disk"] == "" {
+		return nil
+	}
+	if e.image = e.params["disk"]; !newImage(e.params) {
+		return nil
+	}
+	if err := e.openData(); err != nil {
+		return err
 	}
 	e.image = path.Join(e.data, "disk")
 	bytes, err := e.params.Bytes("disk")
@@ -299,13 +394,16 @@ func (e *qemuEnv) openDisk(ctx context.Context) error {
 	return nil
 }
 
-// boot starts a machine with all that has been put into it so far.
+// boot starts a machine with the current content.
 func (e *qemuEnv) boot(ctx context.Context, limit time.Duration) error {
-	v := &vm{h: e.h, params: e.params, kernel: e.kernel, accel: e.accel, image: e.image, data: e.data}
+	v := &vm{h: e.h, params: e.params, kernel: e.kernel, accel: e.accel, root: e.root, image: e.image, data: e.data}
 	if err := v.start(ctx, e.files, limit); err != nil {
 		return err
 	}
 	e.vm = v
+	if err := v.forward(e.forwards); err != nil {
+		return errors.Join(err, e.halt())
+	}
 	if e.describe.digest != "" {
 		return nil
 	}
@@ -320,7 +418,7 @@ func (e *qemuEnv) boot(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// halt ends the machine, if there is one.
+// halt ends the machine, if one runs.
 func (e *qemuEnv) halt() error {
 	if e.vm == nil {
 		return nil
@@ -337,6 +435,9 @@ func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
 	d.Digests = with(d.Digests, "kernel", r.digest)
 	d.Software.Versions = with(d.Software.Versions, "qemu", r.version)
 	d.Software.CachePolicy = "guest: as found; this machine: cache=" + e.params["cache"]
+	if e.digest != "" {
+		d.Software.Versions = with(d.Software.Versions, "image", e.digest)
+	}
 	if e.image == "" {
 		d.Software.CachePolicy = "none: {data} is memory of the guest"
 		d.TEE.Settings = with(d.TEE.Settings, "data", "tmpfs in the guest, because no disk was asked for")
@@ -359,46 +460,85 @@ func (e *qemuEnv) Describe(_ context.Context, d *result.Environment) error {
 	return nil
 }
 
-// putLimit is how much goes over the serial line: at its pace, a boot with the
-// files in the initramfs is quicker beyond that.
+// putLimit bounds the bytes sent over the serial line: beyond it, rebooting with the files in
+// the initramfs is faster.
 const putLimit = 128 << 10
 
 func (e *qemuEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, error) {
 	command := place(job.Inside, guestWork, guestData)
-	if err := e.take(job.Files, &command); err != nil {
-		return bench.Outcome{}, err
-	}
 	fresh := e.params["fresh"] == "true"
-	if err := e.ready(ctx, fresh); err != nil {
+	v, err := e.prepared(ctx, job, &command, fresh)
+	if err != nil {
 		return bench.Outcome{}, err
 	}
 	began := e.h.Now()
 	if fresh {
-		began = e.vm.began
+		began = v.began
 	}
-	out, err := e.vm.run(ctx, command, began)
-	o := bench.Outcome{Inside: out, Processes: comm(host.Cmd{Argv: []string{qemuCommand}})}
-	if said := e.vm.console(); len(said) > 0 {
+	var o bench.Outcome
+	if job.Outside == nil {
+		o.Inside, err = v.run(ctx, command, began)
+	} else {
+		o, err = e.serve(ctx, v, command, began, job)
+	}
+	o.Processes = comm(host.Cmd{Argv: []string{qemuCommand}})
+	e.using.Lock()
+	defer e.using.Unlock()
+	if said := v.console(); len(said) > 0 {
 		o.Raw = map[string][]byte{"console": said}
+		err = exhausted(err, said)
 	}
-	if fresh || errors.Is(err, errLost) {
-		err = errors.Join(err, e.halt())
+	if v == e.vm && (fresh || errors.Is(err, errLost)) {
+		if herr := e.halt(); herr != nil {
+			err = because(err, herr)
+		}
 	}
 	return o, err
 }
 
-// take puts a job's files and its program into the tree of the guest. The
-// command then names the program by its whole path.
-func (e *qemuEnv) take(files []bench.File, c *host.Cmd) error {
+// serve runs a server in the guest and its load here.
+func (e *qemuEnv) serve(ctx context.Context, v *vm, inside host.Cmd, began time.Time, job bench.Job) (bench.Outcome, error) {
+	if err := e.loads.prepare(e.h, "qemu", job); err != nil {
+		return bench.Outcome{}, err
+	}
+	finish := v.guard(ctx)
+	p, err := v.agent.start(inside, began, e.h.Now)
+	if err != nil {
+		return bench.Outcome{}, finish(err)
+	}
+	o, err := e.loads.on(ctx, e.h, p, inside.Ready, job)
+	return o, finish(err)
+}
+
+// prepared returns a machine that holds what a job needs.
+func (e *qemuEnv) prepared(ctx context.Context, job bench.Job, c *host.Cmd, fresh bool) (*vm, error) {
+	e.using.Lock()
+	defer e.using.Unlock()
+	if err := e.take(job, c); err != nil {
+		return nil, err
+	}
+	err := e.ready(ctx, fresh)
+	return e.vm, err
+}
+
+// take puts a job's files and programs into the guest's tree, and makes the command name the
+// program by its full path. An image has its own programs.
+func (e *qemuEnv) take(job bench.Job, c *host.Cmd) error {
 	if len(c.Argv) == 0 {
 		return errors.New("run: empty command")
 	}
-	all, err := placed(nil).fresh(e.h, files)
+	if err := e.addModules(job.Modules...); err != nil {
+		return err
+	}
+	all, err := placed(nil).fresh(e.h, job.Files)
 	if err != nil {
 		return err
 	}
 	for _, f := range all {
 		e.files[path.Join(guestWork, f.name)] = guestFile{f.mode, f.data}
+	}
+	if e.params["image"] != "" {
+		return nil
 	}
 	name := c.Argv[0]
 	switch {
@@ -410,12 +550,24 @@ func (e *qemuEnv) take(files []bench.File, c *host.Cmd) error {
 			return fmt.Errorf("take a program into the guest: %w; install it on this machine", err)
 		}
 	}
-	c.Argv[0] = name // place has made a slice of its own
-	return e.files.addProgram(e.h, name)
+	c.Argv[0] = name // place has copied the slice
+	if err := e.files.addProgram(e.h, name); err != nil {
+		return err
+	}
+	for _, pattern := range job.Programs {
+		if e.taken[pattern] {
+			continue
+		}
+		if err := e.files.addAll(e.h, pattern); err != nil {
+			return err
+		}
+		e.taken[pattern] = true
+	}
+	return nil
 }
 
-// ready has a machine that holds the whole tree: the one that runs, after some
-// files were sent, or a new one.
+// ready returns a machine with the whole tree: the running one after sending some files, or a
+// new one.
 func (e *qemuEnv) ready(ctx context.Context, fresh bool) error {
 	if e.vm != nil && !fresh {
 		lacks, size := e.vm.lacks(e.files)
@@ -433,7 +585,7 @@ func (e *qemuEnv) ready(ctx context.Context, fresh bool) error {
 	return e.boot(ctx, bootLimit)
 }
 
-// Idle stops the guest's CPUs, or lets them go on.
+// Idle stops or resumes the guest's CPUs.
 func (e *qemuEnv) Idle(_ context.Context, freeze bool) error {
 	if e.vm == nil {
 		return nil
@@ -446,5 +598,5 @@ func (e *qemuEnv) Close() error {
 	if e.data != "" {
 		err = errors.Join(err, e.h.RemoveAll(e.data))
 	}
-	return err
+	return errors.Join(err, e.loads.close())
 }

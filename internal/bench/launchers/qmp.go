@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 )
 
-// qmp is QEMU's control connection: JSON lines, answers in the order of the
-// questions, events between them (QEMU's docs/interop/qmp-spec).
+// qmp is QEMU's control connection: JSON lines, answers in the order of the requests, events in
+// between (QEMU's docs/interop/qmp-spec).
 type qmp struct {
 	conn    net.Conn
 	now     func() time.Time
@@ -16,7 +17,7 @@ type qmp struct {
 	version string
 }
 
-// qmpPatience bounds one question; QEMU answers from its main loop at once.
+// qmpPatience bounds one request; QEMU answers at once from its main loop.
 const qmpPatience = 20 * time.Second
 
 func newQMP(conn net.Conn, now func() time.Time) (*qmp, error) {
@@ -41,17 +42,33 @@ func newQMP(conn net.Conn, now func() time.Time) (*qmp, error) {
 }
 
 // do executes a command without arguments and reads its answer into to, unless that is nil.
-func (q *qmp) do(command string, to any) error {
-	if err := q.ask(command, to); err != nil {
+func (q *qmp) do(command string, to any) error { return q.call(command, nil, to) }
+
+// human executes a command of QEMU's human monitor, which prints nothing but errors.
+func (q *qmp) human(line string) error {
+	var said string
+	err := q.call("human-monitor-command", map[string]string{"command-line": line}, &said)
+	if said = strings.TrimSpace(said); err == nil && said != "" {
+		err = fmt.Errorf("QEMU %s: %s", line, said)
+	}
+	return err
+}
+
+// call executes a command with arguments, or without if they are nil.
+func (q *qmp) call(command string, arguments map[string]string, to any) error {
+	if err := q.ask(command, arguments, to); err != nil {
 		return fmt.Errorf("QEMU %s: %w", command, err)
 	}
 	return nil
 }
 
-func (q *qmp) ask(command string, to any) error {
-	// A deadline that cannot be set shows as an error of the write.
+func (q *qmp) ask(command string, arguments map[string]string, to any) error {
+	// If the deadline cannot be set, the write fails too.
 	_ = q.conn.SetDeadline(q.now().Add(qmpPatience))
-	if err := json.NewEncoder(q.conn).Encode(map[string]string{"execute": command}); err != nil {
+	if err := json.NewEncoder(q.conn).Encode(struct {
+		Execute   string            `json:"execute"`
+		Arguments map[string]string `json:"arguments,omitempty"`
+	}{command, arguments}); err != nil {
 		return err
 	}
 	for {

@@ -10,6 +10,7 @@ import (
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
+	"github.com/teescope/teescope/workloads/micro"
 )
 
 // gvisor is a stand-in with the cost profile of enclave exits. See
@@ -21,9 +22,11 @@ var gvisor = bench.Launcher{
 		"it stands in for the profile of expensive kernel entries where there is no TEE. The machine's files are read-only below an overlay in memory.",
 	Params: []bench.Param{
 		{Name: "platform", Doc: "How system calls are caught.", Default: "systrap", Values: []string{"systrap", "ptrace", "kvm"}},
+		imageParam("that of this machine"),
 		networkParam,
 		{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."},
 	},
+	Elsewhere: func(p bench.Params) bool { return p["image"] != "" },
 	Check: func(h *host.Host, p bench.Params) error {
 		needs := []need{{Command: "runsc", Hint: "no Debian package: https://gvisor.dev/docs/user_guide/install/ or the Go module gvisor.dev/gvisor/runsc"}}
 		if p["platform"] == "kvm" {
@@ -32,13 +35,16 @@ var gvisor = bench.Launcher{
 		if p["data"] != "" {
 			needs = append(needs, dataFolder(p["data"]))
 		}
+		if p["image"] != "" {
+			needs = append(needs, imageNeeds(h, p["image"])...)
+		}
 		return missing(h, needs...)
 	},
 	Commands: func(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 		return []host.Cmd{
 			{Argv: []string{"runsc", "--version"}},
-			sandboxed(p, bench.Job{Inside: host.Cmd{Argv: []string{"true"}}}, "{work}", "{data}"),
-			sandboxed(p, job, "{work}", "{data}"),
+			sandboxed(p, nothing(p), "{image}", "{work}", "{data}"),
+			sandboxed(p, job, "{image}", "{work}", "{data}"),
 		}, nil
 	},
 	Open: func(ctx context.Context, h *host.Host, p bench.Params) (bench.Environment, error) {
@@ -58,12 +64,13 @@ type gvisorEnv struct {
 	*folders
 	params  bench.Params
 	version string
+	image   string // folder of the image
+	digest  string // of it
 }
 
-// sandboxed wraps a job's inside. runsc gives its own
-// environment to the job; the state of the sandbox lies in TMPDIR, where it is
-// found again after a kill.
-func sandboxed(p bench.Params, job bench.Job, work, data string) host.Cmd {
+// sandboxed wraps a job's command. runsc passes its own environment to the job. TMPDIR holds the
+// sandbox's state, so the sweep after a kill finds it.
+func sandboxed(p bench.Params, job bench.Job, image, work, data string) host.Cmd {
 	c := place(job.Inside, work, data)
 	env := map[string]string{"TMPDIR": work}
 	for k, v := range c.Env {
@@ -74,12 +81,16 @@ func sandboxed(p bench.Params, job bench.Job, work, data string) host.Cmd {
 		dir = work
 	}
 	argv := []string{"runsc", "--platform=" + p["platform"], "--network=" + network(p, job),
-		"--ignore-cgroups"} // the job is not limited, and cgroup v1 trees are not all to runsc's liking
+		"--ignore-cgroups"} // nothing is limited, and runsc fails on some cgroup v1 trees
 	if network(p, job) == "host" {
-		// For root, do makes a network of its own around the host's all the same; not so without.
+		// As root, runsc do makes its own network in spite of --network=host; rootless, it does
+		// not.
 		argv = append(argv, "--rootless")
 	}
 	argv = append(argv, "do", "--quiet", "--cwd", dir, "--volume", work)
+	if p["image"] != "" {
+		argv = append(argv, "--root", image)
+	}
 	if p["data"] != "" { // else it lies in the work folder
 		argv = append(argv, "--volume", data)
 	}
@@ -87,9 +98,38 @@ func sandboxed(p bench.Params, job bench.Job, work, data string) host.Cmd {
 	return c
 }
 
-// probeTime is what a sandbox has to run nothing; a platform that the machine
-// cannot do (kvm in some VMs) hangs instead of failing.
+// nothing is a job that does nothing: a program of the machine, or our own in an image.
+func nothing(p bench.Params) bench.Job {
+	if p["image"] == "" {
+		return bench.Job{Inside: host.Cmd{Argv: []string{"true"}}}
+	}
+	return bench.Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "null"}}, Files: []bench.File{{Name: "micro", Data: micro.Program, Exec: true}}}
+}
+
+// probeTime limits an empty run: with a platform that the machine cannot provide (kvm in some
+// VMs), runsc hangs instead of failing.
 const probeTime = 10 * time.Second
+
+// openImage puts the image into a folder of our own, because runsc makes mount points in its
+// root.
+func (e *gvisorEnv) openImage(ctx context.Context, image string) error {
+	own := e.work + "/image"
+	folder, err := imageFolder(ctx, e.h, image, own)
+	if err == nil {
+		e.digest, err = imageDigest(ctx, e.h, image)
+	}
+	if err != nil {
+		return err
+	}
+	e.image = e.h.Path(own)
+	if folder == own {
+		return nil
+	}
+	if out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"cp", "-a", "--reflink=auto", e.h.Path(folder), e.image}}); err != nil {
+		return fmt.Errorf("copy image %s: %w%s", image, err, said(out))
+	}
+	return nil
+}
 
 func (e *gvisorEnv) prepare(ctx context.Context) error {
 	out, err := e.h.Exec(ctx, host.Cmd{Argv: []string{"runsc", "--version"}})
@@ -98,9 +138,18 @@ func (e *gvisorEnv) prepare(ctx context.Context) error {
 	}
 	first, _, _ := strings.Cut(string(out.Stdout), "\n")
 	e.version = strings.TrimPrefix(first, "runsc version ")
+	if image := e.params["image"]; image != "" {
+		if err := e.openImage(ctx, image); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
 	defer cancel()
-	if out, err = e.h.Exec(ctx, sandboxed(e.params, bench.Job{Inside: host.Cmd{Argv: []string{"true"}}}, e.work, e.data)); err != nil {
+	probe := nothing(e.params)
+	if err := e.put(probe.Files); err != nil {
+		return err
+	}
+	if out, err = e.h.Exec(ctx, sandboxed(e.params, probe, e.image, e.work, e.data)); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
@@ -114,6 +163,9 @@ func (e *gvisorEnv) Describe(_ context.Context, d *result.Environment) error {
 	d.Params["data"] = e.dataOn()
 	d.TEE.Settings = map[string]string{"sandbox": "gVisor, not a TEE"}
 	d.Software.Versions = with(d.Software.Versions, "runsc", e.version)
+	if e.digest != "" {
+		d.Software.Versions["image"] = e.digest
+	}
 	d.Software.CachePolicy = "as found"
 	return nil
 }
@@ -122,7 +174,7 @@ func (e *gvisorEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, erro
 	if err := e.put(job.Files); err != nil {
 		return bench.Outcome{}, err
 	}
-	inside := sandboxed(e.params, job, e.work, e.data)
+	inside := sandboxed(e.params, job, e.image, e.work, e.data)
 	out, err := together(ctx, ctx, e.h, inside, e.outside(job))
 	// The sandbox and the gofer start as /proc/self/exe and keep that name; the
 	// job's own name is known to the kernel inside only.

@@ -46,20 +46,21 @@ type template struct {
 	Name string `yaml:"name"`
 	// Doc is a sentence on what it does.
 	Doc string `yaml:"doc"`
-	// Untried: nobody of us has run it; it is written from documentation. That
-	// is said in the launcher's doc and in every result.
+	// Untried: written from documentation and never run by the authors of teescope. The
+	// launcher's doc and every result say so.
 	Untried bool `yaml:"untried"`
 	// LibraryOS: the runtime itself answers most of what a program asks the kernel for, so
 	// what is read inside says nothing about the machine's kernel.
 	LibraryOS bool `yaml:"library_os"`
-	// OwnPrograms: it runs only programs that were built for it, so that the
-	// worker of teescope is refused instead of run outside of the TEE.
+	// OwnPrograms: it runs only programs built for it, so teescope's worker is refused instead of
+	// run outside the TEE.
 	OwnPrograms bool `yaml:"own_programs"`
 	// Params can be set in --env, and stand as {params.NAME} in words.
 	Params []templateParam `yaml:"params"`
 	// Check lists what the machine must have.
 	Check []templateNeed `yaml:"check"`
-	// Inside says where the job finds its folders; by default where they are.
+	// Inside is where the job finds its folders; by default under the paths that they have
+	// outside.
 	Inside struct {
 		Work string `yaml:"work"`
 		Data string `yaml:"data"`
@@ -68,14 +69,13 @@ type template struct {
 	Files []templateFile `yaml:"files"`
 	// Prepare runs after that, once for each job.
 	Prepare []step `yaml:"prepare"`
-	// Start runs beside all jobs, of which it knows nothing, for as long as the
-	// environment is open.
+	// Start runs for as long as the environment is open; it cannot use the placeholders of a job.
 	Start *step `yaml:"start"`
-	// Ready is tried until it succeeds; then what Start began is ready.
+	// Ready is repeated until it succeeds: then Start is ready.
 	Ready *step `yaml:"ready"`
 	// Run is the command of a run; it ends when the job ends.
 	Run step `yaml:"run"`
-	// Stop runs at the end, before what Start began is ended.
+	// Stop runs at the end, before Start is ended.
 	Stop []step `yaml:"stop"`
 	// TEE is what the template declares of the environment.
 	TEE templateTEE `yaml:"tee"`
@@ -98,7 +98,7 @@ type templateParam struct {
 type templateNeed struct {
 	Command string `yaml:"command"`
 	Path    string `yaml:"path"`
-	Hint    string `yaml:"hint"` // package, or how to come by it
+	Hint    string `yaml:"hint"` // package, or how to get it
 }
 
 type templateFile struct {
@@ -112,16 +112,15 @@ type step struct {
 	Env  map[string]words `yaml:"env"`
 }
 
-// templateTEE is what the template declares. Rules read it off the evidence:
-// the TEE is active where all of Active are on; Debug is unknown where it is
-// neither on nor off.
+// templateTEE is what the template declares. Rules read the state from the evidence: the TEE is
+// active if all of Active are on; debug is unknown if Debug is neither on nor off.
 type templateTEE struct {
 	Kind   string         `yaml:"kind"`
 	Active []templateRule `yaml:"active"`
 	Debug  *templateRule  `yaml:"debug"`
 }
 
-// templateRule asks a piece of evidence, by its name, for a pattern.
+// templateRule searches a piece of evidence, by its name, for patterns.
 type templateRule struct {
 	From string  `yaml:"from"`
 	On   pattern `yaml:"on"`
@@ -167,8 +166,8 @@ func (p *pattern) UnmarshalYAML(n *yaml.Node) error {
 //go:embed templates/*.yaml
 var shipped embed.FS
 
-// templates are the shipped ones, in the order of their file names. That they
-// parse is a promise of the list's test.
+// templates are the shipped ones, in the order of their file names. A test proves that they
+// parse.
 func templates() []*bench.Launcher {
 	names, err := shipped.ReadDir("templates")
 	if err != nil {
@@ -204,7 +203,7 @@ func FromFile(name string, data []byte) (*bench.Launcher, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := d.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: a second document; want one template a file", name)
+		return nil, fmt.Errorf("%s: a second document; want one template per file", name)
 	}
 	if err := t.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -212,7 +211,7 @@ func FromFile(name string, data []byte) (*bench.Launcher, error) {
 	return t.launcher(), nil
 }
 
-// notInType takes the names of Go's types out of the libraries' errors.
+// notInType removes the names of Go types from the libraries' errors.
 var notInType = regexp.MustCompile(` (in|into) (type )?(\[\]|map\[string\])*launchers\.\w+`)
 
 func (t *template) launcher() *bench.Launcher {
@@ -250,7 +249,7 @@ func (t *template) launcher() *bench.Launcher {
 
 var dataParam = bench.Param{Name: "data", Path: true, Doc: "Folder on the disk under test; a folder of our own is made in it and removed at the end. Empty: in the temporary folder."}
 
-// validate checks what the types do not, and tries every text once.
+// validate checks what the types cannot express, and expands every text once.
 func (t *template) validate() error {
 	switch {
 	case t.Name == "" || strings.ContainsAny(t.Name, " =,./"):
@@ -354,8 +353,8 @@ func (t *template) everything(s scope) ([]host.Cmd, error) {
 	return out, errors.Join(err, err2, steps(before, pointers(t.Stop)...))
 }
 
-// run is the command of a run. A wrapper hands its environment and folder on to
-// the job; an enclave that does not has them from its generated files.
+// run is the command of a run. A wrapper passes its environment and folder on to the job; for an
+// enclave that does not, the generated files hold them.
 func (t *template) run(s scope) (host.Cmd, error) {
 	c, err := s.step(t.Run)
 	for k, v := range s.Env {
@@ -384,7 +383,7 @@ func (t *template) commands(p bench.Params, job bench.Job) ([]host.Cmd, error) {
 	return append(out, steps...), err
 }
 
-// scope is what placeholders stand for.
+// scope holds the values of placeholders.
 type scope struct {
 	Work, Data, Job string
 	Program         string
@@ -398,8 +397,8 @@ type scope struct {
 	inside          host.Cmd
 }
 
-// scope puts a job into its place. Folders are where they are on this machine;
-// the job's own words name them as they are inside.
+// scope returns the values of placeholders in a job's steps. Folders have their paths on this
+// machine; the job's own words have those inside.
 func (t *template) scope(work, data, folder string, p bench.Params, job bench.Job) scope {
 	in := struct{ work, data string }{work, data}
 	if t.Inside.Work != "" {
@@ -423,14 +422,14 @@ func (t *template) scope(work, data, folder string, p bench.Params, job bench.Jo
 	return s
 }
 
-// without is the scope before there is a job.
+// without returns the scope without a job.
 func (s scope) without() scope {
 	return scope{Work: s.Work, Data: s.Data, Params: s.Params, jobless: true}
 }
 
 var placeholder = regexp.MustCompile(`\{[a-z]+(\.[a-z0-9-]+)?\}`)
 
-// expand fills in the placeholders of a text. What it fills in is not looked at again.
+// expand replaces the placeholders of a text; replacements are not expanded again.
 func (s scope) expand(w words) (string, error) {
 	var err error
 	out := placeholder.ReplaceAllStringFunc(w.text, func(p string) string {
@@ -449,7 +448,7 @@ func (s scope) expand(w words) (string, error) {
 			return s.Data
 		case "job", "program":
 			if s.jobless {
-				err = fmt.Errorf("line %d: %s: start, ready, stop and versions know no job", w.line, p)
+				err = fmt.Errorf("line %d: %s: start, ready, stop and versions belong to no job, so they cannot use it", w.line, p)
 			}
 			if name == "job" {
 				return s.Job
@@ -503,7 +502,7 @@ func (s scope) step(st step) (host.Cmd, error) {
 func (s scope) files(list []templateFile) ([]bench.File, error) {
 	var out []bench.File
 	for _, f := range list {
-		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(texttemplate.FuncMap{"json": toJSON, "shell": toShell, "paths": filepath.SplitList}).Parse(f.Text.text)
+		tt, err := texttemplate.New("").Delims("<%", "%>").Option("missingkey=error").Funcs(texttemplate.FuncMap{"json": toJSON, "shell": host.Quote, "paths": filepath.SplitList}).Parse(f.Text.text)
 		var b bytes.Buffer
 		if err == nil {
 			err = tt.Execute(&b, s)
@@ -516,8 +515,7 @@ func (s scope) files(list []templateFile) ([]bench.File, error) {
 	return out, nil
 }
 
-// toJSON writes a value so that TOML and JSON read it alike (strings and lists
-// of strings).
+// toJSON writes a value in a form that TOML and JSON read alike (strings and lists of strings).
 func toJSON(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -525,6 +523,3 @@ func toJSON(v any) (string, error) {
 	err := e.Encode(v)
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
-
-// toShell makes a text one word of a shell.
-func toShell(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -22,16 +22,16 @@ type templateEnv struct {
 	*folders
 	t        *template
 	params   bench.Params
-	jobs     string // a folder with one for each job
+	jobs     string // one folder for each job
 	service  *host.Process
 	end      context.CancelFunc
 	versions map[string]string
-	// unversioned says why a version is not known, by JSON path.
+	// unversioned says why a version is unknown, by JSON path.
 	unversioned map[string]string
 	prepared    map[string]string // folder of a job, by what makes the job
 	evidence    []tee.Evidence    // of every job
-	settings    map[string]string // what the last job's evidence says of them
-	unread      map[string]string // what it does not, by JSON path
+	settings    map[string]string // from the last job's evidence
+	unread      map[string]string // why a field is missing, by JSON path
 	said        map[string]string // the last job's evidence by name
 	active      bool
 }
@@ -95,7 +95,7 @@ func (e *templateEnv) start(ctx context.Context) error {
 		return err
 	}
 	const between = 100 * time.Millisecond
-	var last error // of a try that had its time
+	var last error // from an attempt that ran to its end
 	for {
 		out, err := e.h.Exec(ctx, c)
 		if err == nil {
@@ -115,7 +115,7 @@ func (e *templateEnv) start(ctx context.Context) error {
 	}
 }
 
-// prepare makes what a job needs before its first run, in a folder of its own.
+// prepare makes what a job needs before its first run, in a folder for that job.
 func (e *templateEnv) prepare(ctx context.Context, job bench.Job) (scope, error) {
 	id := sha256.New()
 	fmt.Fprintf(id, "%q %q %q", job.Inside.Argv, job.Inside.Env, job.Inside.Dir)
@@ -129,7 +129,7 @@ func (e *templateEnv) prepare(ctx context.Context, job bench.Job) (scope, error)
 	}
 	s := e.t.scope(e.work, e.data, folder, e.params, job)
 	if s.Program != "" && !strings.Contains(s.Program, "/") {
-		// A library OS wants a path. What is not here may be there.
+		// A library OS needs a path. A program that is not on this machine may be in its image.
 		if found, err := e.h.LookPath(s.Program); err == nil {
 			s.Program = found
 		}
@@ -163,7 +163,7 @@ func (e *templateEnv) prepare(ctx context.Context, job bench.Job) (scope, error)
 	return s, nil
 }
 
-// read collects the evidence of a prepared job. What cannot be read is said, not refused.
+// read collects the evidence of a prepared job. What cannot be read is missing with a reason.
 func (e *templateEnv) read(ctx context.Context, s scope) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -179,7 +179,7 @@ func (e *templateEnv) read(ctx context.Context, s scope) {
 			if m := p.FindStringSubmatch(text); m != nil {
 				e.settings[name] = m[1]
 			} else {
-				e.unread["tee.settings."+name] = r.Name + " does not say it"
+				e.unread["tee.settings."+name] = r.Name + " does not report it"
 			}
 		}
 		e.said[r.Name] = text
@@ -220,8 +220,8 @@ func (e *templateEnv) reading(ctx context.Context, s scope, r templateReading) (
 	return text, strings.NewReplacer(e.work, "{work}", s.Job, "{job "+path.Base(s.Job)+"}").Replace(source), err
 }
 
-// Describe reports the declaration, the evidence of every job that was prepared,
-// and what that of the last one says.
+// Describe reports the declaration, the evidence of every job that was prepared, and the settings
+// of the last one.
 func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.Params["data"] = e.dataOn()
@@ -243,7 +243,7 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 			d.TEE.Settings = with(d.TEE.Settings, "kernel that programs see", d.Software.Kernel)
 		}
 		for _, field := range []string{"software.kernel", "software.cmdline", "software.clock_source", "software.limits", "software.libc", "hardware.transparent_hugepage", "hardware.swap_bytes"} {
-			d.Missing = with(d.Missing, field, "inside, the library OS answers for the kernel")
+			d.Missing = with(d.Missing, field, "the library OS answers for the kernel")
 		}
 	}
 	for _, m := range []map[string]string{e.unversioned, e.unread} {
@@ -261,7 +261,7 @@ func (e *templateEnv) Describe(_ context.Context, d *result.Environment) error {
 		d.TEE.Settings = with(d.TEE.Settings, "debug", "unknown")
 		why := "the template has no rule for it"
 		if e.t.TEE.Debug != nil {
-			why = e.t.TEE.Debug.From + " does not say it"
+			why = e.t.TEE.Debug.From + " does not report it"
 		}
 		d.Missing = with(d.Missing, "tee.debug", why)
 	}
@@ -293,8 +293,8 @@ func (e *templateEnv) Run(ctx context.Context, job bench.Job) (bench.Outcome, er
 	return out, err
 }
 
-// Idle has nothing to freeze: no enclave outlives its run, and a service that
-// waits is left as it would be in use.
+// Idle has nothing to freeze: no enclave outlives its run, and a waiting service stays as it is
+// in normal use.
 func (e *templateEnv) Idle(context.Context, bool) error { return nil }
 
 func (e *templateEnv) Close() error {

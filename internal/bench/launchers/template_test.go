@@ -48,7 +48,7 @@ func open(t *testing.T, l *bench.Launcher, given bench.Params) bench.Environment
 	return env
 }
 
-// TestUserTemplate wraps real commands the way that the documentation shows.
+// TestUserTemplate wraps real commands as the documentation shows.
 func TestUserTemplate(t *testing.T) {
 	env := open(t, template1(t, "wrapper.yaml"), nil)
 	show := bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", `echo "$FOO $OWN $(nice) $PWD {params.level} $1"`, "{work}", "two words"},
@@ -74,8 +74,7 @@ func TestUserTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplateSteps goes through every step of a template with a service, and
-// reads what it reports.
+// TestTemplateSteps runs every step of a template with a service, and reads its reports.
 func TestTemplateSteps(t *testing.T) {
 	state := t.TempDir()
 	l := template1(t, "service.yaml")
@@ -126,7 +125,7 @@ func TestTemplateSteps(t *testing.T) {
 
 func TestTemplateThatNeverGetsReady(t *testing.T) {
 	tries := filepath.Join(t.TempDir(), "tries")
-	// The first try is answered, and the second is under way when the time is up.
+	// The first attempt is answered, and the second is running when the time is up.
 	ready := "echo >>" + tries + "; test $(wc -l <" + tries + ") = 1 || exec sleep 60; echo not yet >&2; false"
 	for name, want := range map[string]string{
 		"start: {argv: [sh, -c, 'echo no luck >&2; exit 4']}\nready: {argv: ['false']}": "no luck",
@@ -168,7 +167,7 @@ func TestTemplateErrors(t *testing.T) {
 		good + "prepare: [{argv: [a, 'x{params.size}']}]":                            "line 5: {params.size}: no such parameter",
 		good + "prepare: [{argv: ['a{argv}']}]":                                      "line 5: {argv}: it stands for several words",
 		good + "prepare: [{dir: /}]":                                                 "a step without argv",
-		good + "start: {argv: ['{program}']}":                                        "line 5: {program}: start, ready, stop and versions know no job",
+		good + "start: {argv: ['{program}']}":                                        "line 5: {program}: start, ready, stop and versions belong to no job",
 		good + "start: {argv: ['{argv}']}":                                           "line 5: {argv}: it stands for several words",
 		good + "ready: {argv: [a]}":                                                  "there is no start",
 		good + "params: [{name: data, doc: Again.}]":                                 `parameter "data"`,

@@ -24,7 +24,8 @@ type vm struct {
 	h             *host.Host
 	params        bench.Params
 	kernel, accel string
-	image         string // disk; "" is none
+	root          string // disk of an image's root file system; "" is none
+	image         string // disk of test files; "" is none
 	data          string // folder to remove if this program is killed
 	cbit          uint32 // SEV's C-bit position
 
@@ -36,11 +37,11 @@ type vm struct {
 	agent   *agent
 	qmp     *qmp
 	frozen  bool
-	shown   int // bytes of the console that earlier runs have got
+	shown   int // bytes of the console already given to earlier runs
 }
 
-// argv is QEMU's command line (qemu-system-x86_64(1)). The first serial port is
-// the console, the second leads to the agent; a machine starts when someone listens there.
+// argv returns QEMU's command line (qemu-system-x86_64(1)). The first serial port is the
+// console, the second leads to the agent; a machine starts when someone listens there.
 func (v *vm) argv() ([]string, error) {
 	memory, err := v.params.Bytes("memory")
 	if err != nil {
@@ -68,17 +69,24 @@ func (v *vm) argv() ([]string, error) {
 		"-kernel", v.kernel, "-initrd", path.Join(v.work, "initrd"), "-append", v.cmdline(),
 	}
 	a = append(a, cvm...)
+	// Without iommu_platform, virtio bypasses the kernel's DMA layer and so bounce buffers. It
+	// is on in every arm, so arms differ only in the bounce buffers.
+	const virtio = ",disable-legacy=on,iommu_platform=on"
+	if v.params["net"] == netUser {
+		a = append(a, "-netdev", "user,id="+netName+",restrict=on,ipv6=off", "-device", "virtio-net-pci,romfile=,netdev="+netName+virtio)
+	}
+	if v.root != "" { // what the guest writes there is lost with the machine
+		a = append(a, "-drive", "if=none,id=root,format=raw,snapshot=on,file="+v.root, "-device", "virtio-blk-pci,drive=root"+virtio)
+	}
 	if v.image != "" {
 		a = append(a, "-drive", "if=none,id=data,format=raw,cache="+v.params["cache"]+",file="+v.image,
-			// Without iommu_platform virtio goes past the kernel's DMA layer, and so past
-			// bounce buffers; it is on in every arm, so that they alone make a difference.
-			"-device", "virtio-blk-pci,drive=data,disable-legacy=on,iommu_platform=on")
+			"-device", "virtio-blk-pci,drive=data"+virtio)
 	}
 	return a, nil
 }
 
-// cmdline is the guest's kernel command line. A guest that panics ends (panic=-1
-// reboots, which QEMU is told to take for an end).
+// cmdline returns the guest's kernel command line. A guest that panics ends (panic=-1 reboots,
+// which QEMU treats as an exit).
 func (v *vm) cmdline() string {
 	words := []string{"console=ttyS0", "quiet", "panic=-1"}
 	if v.accel == "tcg" {
@@ -88,16 +96,23 @@ func (v *vm) cmdline() string {
 	if v.params["bounce"] == "on" {
 		words = append(words, "swiotlb=force")
 	}
+	disks := []string{"/dev/vda", "/dev/vdb"} // in the order of their devices
+	if v.root != "" {
+		words, disks = append(words, "TEESCOPE_ROOT="+disks[0]), disks[1:]
+	}
 	if v.image != "" {
-		words = append(words, "TEESCOPE_DISK=/dev/vda")
+		words = append(words, "TEESCOPE_DISK="+disks[0])
+	}
+	if v.params["net"] == netUser {
+		words = append(words, "TEESCOPE_NET="+guestAddress+"/"+guestGateway)
 	}
 	words = append(words, strings.Fields(v.params["append"])...)
 	return strings.Join(append(words, "--", "agent"), " ")
 }
 
-// keeper runs a command that must not outlive this program, even one that is
-// killed: standard input, which nobody writes to, then ends. $1 and $2 are
-// folders that go too, and first, since the watcher goes with the command.
+// keeper runs a command that must not outlive this program, even if this program is killed:
+// standard input, to which nobody writes, then ends. $1 and $2 are folders to remove. They go
+// first, because the watcher ends with the command.
 const keeper = `work=$1 data=$2
 shift 2
 exec 3<&0
@@ -111,7 +126,7 @@ status=$?
 kill $watch
 exit $status`
 
-// start boots a machine and meets its agent; after an error nothing is left.
+// start boots a machine and meets its agent. After an error nothing is left behind.
 func (v *vm) start(ctx context.Context, files guest, limit time.Duration) error {
 	err := v.tryStart(ctx, files, limit)
 	if err == nil {
@@ -165,7 +180,7 @@ func (v *vm) tryStart(ctx context.Context, files guest, limit time.Duration) err
 	return err
 }
 
-// dial connects to a socket of QEMU's as soon as it is there.
+// dial connects to one of QEMU's sockets as soon as it exists.
 func (v *vm) dial(ctx context.Context, name string) (net.Conn, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
@@ -184,7 +199,7 @@ func (v *vm) dial(ctx context.Context, name string) (net.Conn, error) {
 	}
 }
 
-// lastWords are the end of the console and what QEMU itself complained of.
+// lastWords returns the end of the console and QEMU's own error messages.
 func (v *vm) lastWords() string {
 	var words string
 	if v.process != nil {
@@ -193,15 +208,15 @@ func (v *vm) lastWords() string {
 		lines := slices.DeleteFunc(strings.Split(string(out.Stderr), "\n"), func(s string) bool { return strings.Contains(s, ": info: ") })
 		words = said(host.Output{Stderr: []byte(strings.Join(lines, "\n"))})
 	}
-	b, _ := v.h.ReadFile(path.Join(v.work, "console")) // none: QEMU did not come that far
+	b, _ := v.h.ReadFile(path.Join(v.work, "console")) // if it does not exist, QEMU did not get that far
 	if end := lastLines(string(b)); end != "" {
 		words += "; the console ended with: " + end
 	}
 	return words
 }
 
-// lastLines is the end of a console, or what the kernel said first of a panic;
-// what follows that is a stack.
+// lastLines returns the end of a console, or the first message of a kernel panic, after which
+// only a stack follows.
 func lastLines(console string) string {
 	const most = 8
 	lines := strings.FieldsFunc(console, func(r rune) bool { return r == '\n' || r == '\r' })
@@ -211,7 +226,7 @@ func lastLines(console string) string {
 	return strings.Join(lines[max(0, len(lines)-most):], " | ")
 }
 
-// console is what the guest's kernel has said since it was last asked.
+// console returns the output of the guest's kernel since the last call.
 func (v *vm) console() []byte {
 	b, err := v.h.ReadFile(path.Join(v.work, "console"))
 	if err != nil || len(b) < v.shown {
@@ -222,8 +237,8 @@ func (v *vm) console() []byte {
 	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 }
 
-// lacks names the files of a tree that the running guest has not, or has
-// otherwise, and their size.
+// lacks returns the names of the files that the running guest lacks or has with other content,
+// and their total size.
 func (v *vm) lacks(files guest) (names []string, size int) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		f := files[name]
@@ -236,8 +251,8 @@ func (v *vm) lacks(files guest) (names []string, size int) {
 	return names, size
 }
 
-// guard ends the machine when a context does, and turns the loss into an error
-// that says what happened. It is to be called with the error of the work.
+// guard ends the machine when a context ends. The returned function takes the error of the work
+// and explains a lost machine in it.
 func (v *vm) guard(ctx context.Context) func(error) error {
 	stop := context.AfterFunc(ctx, v.process.Stop)
 	return func(err error) error {
@@ -280,7 +295,7 @@ func (v *vm) freeze(on bool) error {
 	return v.qmp.do("cont", nil)
 }
 
-// readBack is what the machine turned out to be.
+// readBack holds the machine's actual properties.
 type readBack struct{ version, accel, memory, cpus, digest string }
 
 func (v *vm) readBack() (readBack, error) {
@@ -297,11 +312,11 @@ func (v *vm) readBack() (readBack, error) {
 	return r, err
 }
 
-// powerOff is how long a guest has to write its disk and go.
+// powerOff is the time for a guest to write its disk and power off.
 const powerOff = 15 * time.Second
 
-// stop ends the machine and removes its folder. A disk that is not ours is
-// written out first, by a guest that is still there to do so.
+// stop ends the machine and removes its folder. A user's disk is written out first, by the guest
+// if it still runs.
 func (v *vm) stop() error {
 	if v.agent != nil && v.image != "" && !newImage(v.params) && v.freeze(false) == nil && v.agent.quit() == nil {
 		select {

@@ -18,11 +18,11 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// need is a thing that a launcher wants of the harness's machine.
+// need is something that a launcher requires of the harness's machine.
 type need struct {
 	// Command is looked up in PATH; Path is a file, folder or device.
 	Command, Path string
-	// Hint is the package that has it, or how to come by it.
+	// Hint is the package that has it, or how to get it.
 	Hint string
 }
 
@@ -47,7 +47,7 @@ func missing(h *host.Host, needs ...need) error {
 	return fmt.Errorf("missing on this machine: %s", strings.Join(lacks, "; "))
 }
 
-// place puts folders in the place of {work} and {data}.
+// place replaces {work} and {data} in a command.
 func place(c host.Cmd, work, data string) host.Cmd {
 	r := strings.NewReplacer("{work}", work, "{data}", data)
 	out := c
@@ -69,12 +69,12 @@ func place(c host.Cmd, work, data string) host.Cmd {
 type folders struct {
 	h          *host.Host
 	work, data string
-	placed     map[string]string // what lies at a file's name
+	placed     map[string]string // installed files, by name
 }
 
-// newFolders makes a work folder, and a data folder in it or, if one is given, in
-// that. What a killed harness has left of the same launcher goes first, after
-// first has ended what still runs there.
+// newFolders makes a work folder, and a data folder in it or, if one is given, in that one.
+// Before that it removes what a killed harness left of the same launcher, after first has ended
+// what still runs there.
 func newFolders(h *host.Host, launcher, data string, first ...func(work string)) (*folders, error) {
 	prefix := "teescope-" + launcher
 	work, err := h.MkdirTemp(prefix)
@@ -137,7 +137,7 @@ func mode(file bench.File) fs.FileMode {
 	return 0o644
 }
 
-// dataOn is the folder of the machine in which the data folder was made.
+// dataOn returns the folder of the machine in which the data folder was made.
 func (f *folders) dataOn() string {
 	if path.Dir(f.data) == f.work {
 		return path.Dir(f.work)
@@ -172,8 +172,8 @@ func processes(job bench.Job) []string {
 	return names
 }
 
-// network is what a job sees of the network where the user did not choose: that of
-// the machine if the load comes from outside, else none.
+// network is the job's network: the user's choice, or else the machine's if the load comes from
+// outside and none if not.
 func network(p bench.Params, job bench.Job) string {
 	switch {
 	case p["network"] != "auto":
@@ -184,12 +184,39 @@ func network(p bench.Params, job bench.Job) string {
 	return "none"
 }
 
-// networkParam is the parameter behind it.
+// networkParam is the parameter that network reads.
 var networkParam = bench.Param{Name: "network", Default: "auto", Values: []string{"auto", "none", "host"},
 	Doc: "Network of the job; auto is the machine's own if a load comes from outside, otherwise none."}
 
-// poll is how often a launcher looks whether something has become ready.
+// poll is the interval at which a wait checks again.
 const poll = 2 * time.Millisecond
+
+// loads is the folder for loads on servers that run elsewhere; the zero value has no folder yet.
+type loads struct{ *folders }
+
+// on runs a load on a running server.
+func (l *loads) on(ctx context.Context, h *host.Host, p server, ready string, job bench.Job) (bench.Outcome, error) {
+	return underLoad(ctx, h, p, ready, *l.outside(job))
+}
+
+// prepare brings a job's files here, for its load.
+func (l *loads) prepare(h *host.Host, launcher string, job bench.Job) error {
+	if l.folders == nil {
+		f, err := newFolders(h, launcher+"-load", "")
+		if err != nil {
+			return err
+		}
+		l.folders = f
+	}
+	return l.put(job.Files)
+}
+
+func (l *loads) close() error {
+	if l.folders == nil {
+		return nil
+	}
+	return l.remove()
+}
 
 // noLoad refuses a job with a load from outside, with the reason.
 func noLoad(job bench.Job, why string) error {
@@ -199,9 +226,9 @@ func noLoad(job bench.Job, why string) error {
 	return fmt.Errorf("%s, so no load reaches a server there", why)
 }
 
-// together runs a job's inside and, once that is ready, its outside, after
-// which an inside that still runs is ended. The inside's process has the context
-// life, which is ctx unless there is a better way to end it.
+// together runs a job's inside and, once that is ready, its outside; then it ends the inside if
+// it still runs. The inside's process runs under the context life: ctx, unless the launcher has
+// a better way to end it.
 func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside *host.Cmd) (bench.Outcome, error) {
 	if outside == nil {
 		out, err := h.Exec(life, inside)
@@ -211,12 +238,26 @@ func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside 
 	if err != nil {
 		return bench.Outcome{}, err
 	}
+	return underLoad(ctx, h, p, inside.Ready, *outside)
+}
+
+// server is a running program: a process of this machine, or one behind an agent.
+type server interface {
+	Lines() []host.Line
+	Done() <-chan struct{}
+	Wait() (host.Output, error)
+	Stop()
+}
+
+// underLoad runs a load on a running server, once it has printed the line ready, and ends the
+// server.
+func underLoad(ctx context.Context, h *host.Host, p server, ready string, outside host.Cmd) (bench.Outcome, error) {
 	defer p.Stop()
-	if inside.Ready != "" {
-		if err := awaitLine(ctx, p, inside.Ready); err != nil {
+	if ready != "" {
+		if err := awaitLine(ctx, p, ready); err != nil {
 			p.Stop()
 			in, end := p.Wait()
-			return bench.Outcome{Inside: in}, errors.Join(err, end)
+			return bench.Outcome{Inside: in}, because(err, end)
 		}
 	}
 	loaded, cancel := context.WithCancelCause(ctx)
@@ -228,23 +269,32 @@ func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside 
 		case <-loaded.Done():
 		}
 	}()
-	out, err := h.Exec(loaded, *outside)
-	var early error
-	if errors.Is(context.Cause(loaded), errEarly) {
-		_, early = p.Wait()
-		early = errors.Join(errEarly, early)
-	} else {
-		p.Stop()
+	out, err := h.Exec(loaded, outside)
+	if errors.Is(context.Cause(loaded), errEarly) { // the load was ended because the server had ended
+		in, end := p.Wait()
+		return bench.Outcome{Inside: in, Outside: out}, because(errEarly, end)
 	}
-	in, _ := p.Wait()
-	return bench.Outcome{Inside: in, Outside: out}, errors.Join(early, err)
+	p.Stop()
+	in, end := p.Wait()
+	if errors.Is(end, errLost) {
+		err = end
+	}
+	return bench.Outcome{Inside: in, Outside: out}, err
+}
+
+// because is an error with its cause, if there is one, on one line.
+func because(err, cause error) error {
+	if cause == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // errEarly says that a server did not outlive its load.
 var errEarly = errors.New("the program inside ended before the load generator outside")
 
 // awaitLine waits until a process has printed a line.
-func awaitLine(ctx context.Context, p *host.Process, line string) error {
+func awaitLine(ctx context.Context, p server, line string) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
@@ -261,7 +311,8 @@ func awaitLine(ctx context.Context, p *host.Process, line string) error {
 	}
 }
 
-// outside is the job's other half with its folders in place; it sees the same ones.
+// outside is the job's load generator with the folders filled in: the same as inside; nil without
+// one.
 func (f *folders) outside(job bench.Job) *host.Cmd {
 	if job.Outside == nil {
 		return nil
@@ -275,23 +326,24 @@ func dataFolder(name string) need {
 	return need{Path: name, Hint: "make the folder, or mount the disk there"}
 }
 
-// said is what a failed command had to say, for the end of an error's text.
+// said is what a failed command printed, for the end of an error's text.
 func said(out host.Output) string {
 	text := strings.TrimSpace(string(out.Stderr))
 	if text == "" {
 		return ""
 	}
-	const most = 300 // the end of it names the cause
+	const most = 300 // the end names the cause
 	if len(text) > most {
 		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
 	}
 	return ": " + text
 }
 
-// reportParams starts the list of parameters as read back with those as given.
+// reportParams records the parameters as given; a launcher then overwrites those that it reads
+// back.
 func reportParams(d *result.Environment, p bench.Params) { d.Params = maps.Clone(p) }
 
-// with adds a value to a map that may not be there yet.
+// with adds a value to a map, which may be nil.
 func with(m map[string]string, k, v string) map[string]string {
 	if m == nil {
 		m = map[string]string{}

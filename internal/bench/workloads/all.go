@@ -1,4 +1,4 @@
-// Package workloads is what can be measured, one file per workload.
+// Package workloads holds what can be measured, one file per workload.
 package workloads
 
 // All is every workload, in the order of `teescope bench list`.

@@ -1,11 +1,8 @@
 package workloads
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -21,11 +18,11 @@ var (
 	attestBytes  = loadGauge("quote_bytes", "bytes", metric.Lower, "Size of a quote in bytes.")
 )
 
-// attestation makes and verifies quotes behind a server in the environment, which a
-// load from outside asks. Quotes come from a device that makes few at once (a PSP, a
-// quoting service), so a closed loop of many callers times its queue: with c callers
-// and r quotes per second the response is c/r, whatever a quote takes (J. Little,
-// 1961). What a quote takes is the time at one caller, or at a rate below r.
+// attestation makes and verifies quotes behind a server in the environment, under a load from
+// outside. Quotes come from a device that makes few at once (a PSP, a quoting service), so a
+// closed loop of many callers times its queue: with c callers and r quotes per second the
+// response time is c/r, however long a quote itself takes (J. Little, 1961). The time of a quote
+// shows with one caller, or at a rate below r.
 //
 // Without a TEE the device is simulated, and then every metric says so in its name.
 var attestation = bench.Workload{
@@ -82,7 +79,7 @@ var attestation = bench.Workload{
 		}
 		var found reading
 		found.load(report, o.Params)
-		const none = "nothing was asked of the server"
+		const none = "no request reached the server"
 		if inside, err := readAttest(o); err != nil {
 			for _, d := range []*metric.Desc{attestInside, attestFailed, attestBytes} {
 				found.lack(d, err.Error())
@@ -118,18 +115,18 @@ var attestation = bench.Workload{
 	},
 }
 
-// asSimulated marks a metric of a device that is not there: whatever is made of a
-// result later on, the name goes along.
+// asSimulated marks a metric of a simulated device in its name, which stays with it wherever the
+// result is used.
 func asSimulated(p bench.Params, d *metric.Desc) *metric.Desc {
 	if p["provider"] != "simulated" || slices.Contains([]*metric.Desc{loadRequests, loadErrors, loadLate, loadCPU}, d) {
-		return d // what is of the load is not of the device
+		return d // about the load, not about the device
 	}
 	s := *d
 	s.Name, s.Help = "simulated_"+d.Name, "Simulated device, no TEE: "+d.Help
 	return &s
 }
 
-// attestReport is what the server says at its end.
+// attestReport is the server's report at its end.
 type attestReport struct {
 	Provider  string      `json:"provider"`
 	Simulated bool        `json:"simulated"`
@@ -148,7 +145,7 @@ type attestTally struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// of is the tally of what was asked for.
+// of is the tally of the operation that the parameters name.
 func (r *attestReport) of(p bench.Params) attestTally {
 	if p["operation"] == "quote" {
 		return r.Quotes
@@ -157,14 +154,9 @@ func (r *attestReport) of(p bench.Params) attestTally {
 }
 
 func readAttest(o bench.Outcome) (*attestReport, error) {
-	d := json.NewDecoder(bytes.NewReader(o.Inside.Stdout))
-	d.DisallowUnknownFields()
 	var r attestReport
-	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("report of the server inside: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("report of the server inside: there is more than one document")
+	if err := readReport("server inside", o.Inside.Stdout, &r); err != nil {
+		return nil, err
 	}
 	for _, t := range []attestTally{r.Quotes, r.Verified} {
 		if t.Seconds < 0 || math.IsInf(t.Seconds, 0) {

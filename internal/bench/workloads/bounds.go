@@ -9,16 +9,16 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// most are the largest values of parameters that are counts or sizes, wherever a workload
-// has one of that name; some workloads want less and say so themselves. They are far above
-// what anyone measures: what they refuse is a mistyped number, which would otherwise take
-// all memory, or all day, before it fails.
+// most are the largest values of parameters that are counts or sizes, wherever a workload has one
+// of that name; some workloads have lower limits of their own. They are far above what anyone
+// measures: what they refuse is a mistyped number, which would otherwise use all memory, or run
+// all day, before it fails.
 var most = map[string]int64{
 	"connections": load.MostConnections, "pipeline": load.MostPipeline, "client-cores": mostCPUs,
 	"threads": mostThreads, "io-threads": mostThreads, "parallel": mostCPUs,
 	"clients": mostClients, "strong-total": load.MostMessages, "weak-per-client": load.MostMessages,
 	"processes": load.MostForeign, "requests": 100_000_000,
-	"keys":  100_000_000, // for more data larger values are as good
+	"keys":  100_000_000, // for more data, use larger values
 	"reads": 1_000_000, "turns": 1_000_000, "rounds": 1_000_000, "pause": 1_000_000,
 	"warm":    load.MostMessages, // where it is a number
 	"iodepth": 1 << 16, "numjobs": mostThreads, "rwmixread": 100,
@@ -35,8 +35,7 @@ const (
 	mostBytes   = 16 << 40
 )
 
-// bounded are workloads that refuse what is beyond these bounds before they look at
-// anything else.
+// bounded makes workloads refuse values above these bounds before anything else.
 func bounded(all ...*bench.Workload) []*bench.Workload {
 	out := make([]*bench.Workload, len(all))
 	for i, w := range all {
@@ -52,7 +51,7 @@ func bounded(all ...*bench.Workload) []*bench.Workload {
 	return out
 }
 
-// inBounds looks at what is a number or a size; of all else Job says what is wrong.
+// inBounds checks numbers and sizes; Job reports what else is wrong.
 func inBounds(declared []bench.Param, p bench.Params) error {
 	for _, d := range declared {
 		limit, ok := most[d.Name]
@@ -60,7 +59,7 @@ func inBounds(declared []bench.Param, p bench.Params) error {
 			continue
 		}
 		v, err := strconv.ParseInt(p[d.Name], 10, 64)
-		if err != nil && !errors.Is(err, strconv.ErrRange) { // one out of range is the nearest there is
+		if err != nil && !errors.Is(err, strconv.ErrRange) { // ParseInt returns the nearest value for one out of range
 			v, err = p.Bytes(d.Name)
 			if err != nil {
 				continue

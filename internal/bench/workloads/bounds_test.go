@@ -16,12 +16,12 @@ func TestBounds(t *testing.T) {
 		for _, d := range w.Params {
 			size := strings.HasSuffix(d.Default, "iB") || d.Name == "working-set" || d.Name == "epc" || d.Name == "offset-increment" || w.Name == "fio" && d.Name == "size"
 			_, err := strconv.Atoi(d.Default)
-			// A rate or a scale may have any size: it is a number of something per second.
+			// A rate or a scale may have any size: it is a number per second.
 			if d.Text || d.Values != nil || err != nil && !size || d.Name == "rate" || d.Name == "scale" {
 				continue
 			}
 			if w.Name == "gateway-load" && d.Name == "size" {
-				continue // it is not used: the path that the load generator asks for is the size
+				continue // unused: the load generator's path determines the size
 			}
 			values := []string{"1000000000", "99999999999999999999"}
 			if size {

@@ -22,7 +22,7 @@ import (
 type channelMeasure struct {
 	names   []string
 	metrics map[string]*channelMetric
-	// more are of several variants together.
+	// more are metrics of several variants together.
 	more func(bench.Params) []*metric.Desc
 }
 
@@ -49,7 +49,8 @@ func channelTime(name, what string) *channelMetric {
 	return c
 }
 
-// channelHandshake is of sessions, whose connection is in the CPU time and not in the time.
+// channelHandshake is of handshakes. The connection is part of their CPU time and not of their
+// time.
 func channelHandshake(name, what, beside string) *channelMetric {
 	c := channelTime(name, what)
 	c.cpu.Help = strings.TrimSuffix(c.cpu.Help, ".") + "; with that of making and closing its connection" + beside + "."
@@ -135,9 +136,9 @@ func inferenceShare(p bench.Params) *metric.Desc {
 	return assumedShare
 }
 
-// secureChannel is the attested channel (docs/channel.md) against the plain transport
-// and Go's TLS 1.3, which take turns in one process, so that each run has its own
-// baseline and arms are compared by what the channel adds.
+// secureChannel is the attested channel (docs/channel.md) against the plain transport and Go's
+// TLS 1.3, which take turns in one process, so each run has its own baseline and arms are
+// compared by what the channel adds.
 //
 // With peer=outside the far side alone runs in the environment, and the near side,
 // which has the clock, on the harness's machine.
@@ -170,7 +171,7 @@ var secureChannel = bench.Workload{
 		windows, err := p.Int("windows", 1)
 		window, err2 := p.Seconds("window")
 		if err != nil || err2 != nil {
-			return time.Second, 0 // Job says what is wrong
+			return time.Second, 0 // Job reports what is wrong
 		}
 		return time.Second + time.Duration(min(windows, mostWindows))*min(window, time.Minute)*time.Duration(len(channelKind(p).names)), 0
 	},
@@ -280,8 +281,8 @@ func channelJob(p bench.Params) (bench.Job, error) {
 	return job, nil
 }
 
-// readChannel reads the report, and how long it took from the line "begin" to it on
-// the harness's clock.
+// readChannel returns the report, and the time from the line "begin" to it on the harness's
+// clock.
 func readChannel(o bench.Outcome) (*channel.Report, time.Duration, error) {
 	out := o.Inside
 	if o.Params["peer"] == "outside" {
@@ -394,7 +395,7 @@ func parseChannel(o bench.Outcome) ([]metric.Sample, error) {
 	return out.samples, errors.Join(out.missing...)
 }
 
-// read takes what a report says of a variant, whose operation costs cost seconds.
+// read adds the metrics of a variant in a report; cost is the seconds of one of its operations.
 func (c *channelMetric) read(out *reading, r *channel.Report, v *channel.Variant, cost float64) {
 	if c.value.Better == metric.Higher {
 		out.value(c.value, float64(r.Size)/cost, "")

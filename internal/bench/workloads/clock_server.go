@@ -2,9 +2,9 @@ package workloads
 
 import "github.com/teescope/teescope/internal/bench"
 
-// clockServer reads the clock for each request, as Redis does for each turn of its
-// event loop, through the vDSO or by a system call. TEEMon (Middleware 2020, section
-// 6.5) found that the latter halved the throughput of Redis in an enclave runtime.
+// clockServer reads the clock for each request, as Redis does in each iteration of its event
+// loop, through the vDSO or by a system call. TEEMon (Middleware 2020, section 6.5) found that
+// system calls halved the throughput of Redis in an enclave runtime.
 var clockServer = knownCause(bench.Workload{
 	Name:    "clock-server",
 	Doc:     "A server that reads the clock for each request, through the vDSO or by system calls: slow for a known cause.",

@@ -16,8 +16,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// half are the metrics of one of the two tests that 7-Zip's benchmark makes, in
-// the order of its columns.
+// half holds the metrics of one of the two tests in 7-Zip's benchmark, in the order of its
+// columns.
 type half struct{ speed, usage, perUse, rating *metric.Desc }
 
 func sevenZipHalf(name, what string) half {
@@ -47,14 +47,13 @@ var (
 		Help: "CPU frequency as 7-Zip estimates it before the test, from a chain of dependent additions on one thread: the median of its readings."}
 )
 
-// sevenZip is the benchmark of 7-Zip and p7zip. Its format is not specified; the
-// columns are those of the table's head (7-Zip's help, "b (Benchmark) command"),
-// the same from 16.02 to 26.02.
+// sevenZip is the benchmark of 7-Zip and p7zip. Its format is not specified; the columns are
+// those of the table's head (7-Zip's help, "b (Benchmark) command"), the same from 16.02 to
+// 26.02.
 //
-// Ratings are comparable within one version of 7-Zip only, so the version is part
-// of the digest of the work. With one thread the encoder runs alone; with more,
-// each LZMA encoder brings a thread of its own for the match finder, so that the
-// step from 1 to 2 threads is no step of scaling.
+// Ratings are comparable within one version of 7-Zip only, so the version is part of the digest
+// of the work. With one thread the encoder runs alone; with more, each LZMA encoder has a second
+// thread for the match finder, so the step from 1 to 2 threads does not show scaling.
 var sevenZip = bench.Workload{
 	Name: "cpu-7zip",
 	Doc: "The benchmark of 7-Zip: LZMA compression, which depends on memory latency and the TLB, and decompression, " +
@@ -110,8 +109,8 @@ func threadSweep(cpus int) map[string][]string {
 	return map[string][]string{"threads": append(out, strconv.Itoa(cpus))}
 }
 
-// sevenZipEstimate: a pass takes about 7 s at 4 MiB and somewhat more with larger
-// dictionaries; no disk is used.
+// sevenZipEstimate: a pass lasts about 7 s at 4 MiB and somewhat longer with larger dictionaries;
+// it uses no disk.
 func sevenZipEstimate(p bench.Params) (time.Duration, int64) {
 	passes, err := p.Int("passes", 1)
 	if err != nil {
@@ -120,18 +119,18 @@ func sevenZipEstimate(p bench.Params) (time.Duration, int64) {
 	return time.Duration(passes) * 7 * time.Second, 0
 }
 
-// sevenZipTable is what one output of the benchmark says.
+// sevenZipTable is one output of the benchmark.
 type sevenZipTable struct {
 	version     string // "26.02"; "" when the first lines do not say
 	threads     string
 	dictionary  string
 	rows        int
-	whole, good bool // the line Tot is there; no line speaks of an error
+	whole, good bool // the line Tot is there; no line reports an error
 	found       reading
 }
 
-// readSevenZip reads the table line by line. A line counts when its end has
-// arrived, so that a cut number is no number.
+// readSevenZip reads the table line by line. Only complete lines count, so a truncated number is
+// never read.
 func readSevenZip(out []byte) (t sevenZipTable) {
 	const kib, million = 1 << 10, 1e6
 	t.good = true
@@ -154,7 +153,7 @@ func readSevenZip(out []byte) (t sevenZipTable) {
 				t.threads = strings.TrimSpace(n)
 			}
 		case (key == "CPU Freq" || key == "1T CPU Freq (MHz)") && frequency == nil:
-			frequency = sevenZipNumbers(rest) // later lines are of several threads, with their use
+			frequency = sevenZipNumbers(rest) // later lines are for several threads, with their use
 		case key == "Avr":
 			averages = sevenZipNumbers(rest)
 		case key == "Tot":
@@ -203,7 +202,7 @@ func readSevenZip(out []byte) (t sevenZipTable) {
 	return t
 }
 
-// mean is that of n values, and no number when there are not as many.
+// mean of v; NaN unless it has n values.
 func mean(v []float64, n int) float64 {
 	if len(v) != n || n == 0 {
 		return math.NaN()
@@ -226,8 +225,8 @@ func sevenZipVersion(s string) string {
 	return ""
 }
 
-// sevenZipNumbers reads columns; nil when one is no number above 0, so that a
-// table that has changed is not read by position.
+// sevenZipNumbers reads columns; nil unless all are numbers above 0, so a table in another format
+// is not read by position.
 func sevenZipNumbers(s string) []float64 {
 	var out []float64
 	for _, word := range strings.Fields(strings.ReplaceAll(s, "|", " ")) {
@@ -240,9 +239,8 @@ func sevenZipNumbers(s string) []float64 {
 	return out
 }
 
-// checkSevenZip: 7-Zip compares checksums of what it has decompressed and ends
-// with an error when they differ; what is left to see is that it did what it was
-// asked to do, to the end.
+// checkSevenZip: 7-Zip compares checksums of what it has decompressed and ends with an error when
+// they differ; what remains to check is that it ran with these parameters, to the end.
 func checkSevenZip(o bench.Outcome) (string, error) {
 	t, p := readSevenZip(o.Inside.Stdout), o.Params
 	switch {

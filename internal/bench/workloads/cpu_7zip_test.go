@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// TestSevenZipUnknownOutput: what a changed table does not say is named and
-// absent, and nothing is read from another column.
+// TestSevenZipUnknownOutput: values that a changed table lacks are named and absent, and nothing
+// is read from another column.
 func TestSevenZipUnknownOutput(t *testing.T) {
 	b, err := os.ReadFile("testdata/cpu-7zip-threads.txtar")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestSevenZipUnknownOutput(t *testing.T) {
 	for _, tc := range []struct {
 		name, old, new string
 		missing        []string // the metrics that are absent
-		check          string   // part of Check's error; "" when the work is fine
+		check          string   // part of Check's error; "" if the work is fine
 	}{
 		{"column gone from Tot", "187   6395  11812", "187   11812",
 			[]string{"total_cpu_ratio", "total_per_cpu_instructions_per_second", "total_instructions_per_second"}, ""},

@@ -28,8 +28,8 @@ var customOperations = &metric.Desc{Name: "operations_total", Unit: "operations"
 // custom is any command. By default a run's number is its wall time; a program
 // that measures itself prints a number, which a pattern or a path finds.
 //
-// What the program says of its own time is its own clock's time: inside a TEE
-// prefer the wall time and a run long enough that its start does not matter.
+// A program's own time comes from its own clock: inside a TEE prefer the wall time, and a run
+// long enough that its start does not matter.
 var custom = bench.Workload{
 	Name:    "custom",
 	Doc:     "Any command: its wall time, or a number from its output; its output may be checked.",
@@ -61,7 +61,7 @@ var custom = bench.Workload{
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		d, err := p.Seconds("estimate")
 		if err != nil {
-			return time.Second, 0 // Job says what is wrong
+			return time.Second, 0 // Job reports what is wrong
 		}
 		return d, 0
 	},
@@ -112,8 +112,8 @@ var customUnits = map[string]string{
 	"KiB": "unit=bytes and scale=1024", "MiB": "unit=bytes and scale=1048576",
 }
 
-// customDesc is the metric that the user describes, or nil where it is the wall
-// time. Two calls with equal parameters give equal descriptions.
+// customDesc is the metric that the user describes, or nil for the wall time. Two calls with
+// equal parameters give equal descriptions.
 func customDesc(p bench.Params) *metric.Desc {
 	if p["pattern"] == "" && p["json"] == "" {
 		return nil
@@ -182,7 +182,7 @@ func customJob(p bench.Params) (bench.Job, error) {
 		job.Files = append(job.Files, bench.File{Name: path.Base(binary), From: binary, Exec: true})
 		name := "{work}/" + path.Base(binary)
 		if p["shell"] == "sh" {
-			name = "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+			name = host.Quote(name)
 		}
 		for i := range argv {
 			argv[i] = strings.ReplaceAll(argv[i], "{binary}", name)
@@ -200,9 +200,9 @@ func customJob(p bench.Params) (bench.Job, error) {
 	return job, nil
 }
 
-// words splits a command as a shell does: white space separates, '...' is
-// literal, in "..." a backslash escapes " and \, elsewhere it escapes anything.
-// What a shell would do more than that is refused, unless it is quoted.
+// words splits a command as a shell does: white space separates, '...' is literal, in "..." a
+// backslash escapes " and \, elsewhere it escapes anything. Anything else that is special to a
+// shell is refused unless quoted.
 func words(s string) ([]string, error) {
 	var out []string
 	var word []byte
@@ -230,13 +230,13 @@ func words(s string) ([]string, error) {
 			}
 			word, in = nil, false
 		case strings.IndexByte("|&;<>()$`*?~#", c) >= 0:
-			return nil, fmt.Errorf("%q is for a shell: quote it, or set shell=sh", c)
+			return nil, fmt.Errorf("%q has a meaning for a shell: quote it, or set shell=sh", c)
 		default:
 			word, in = append(word, c), true
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("a %c is not closed", quote)
+		return nil, fmt.Errorf("a %c quote is not closed", quote)
 	}
 	if in {
 		out = append(out, string(word))
@@ -351,8 +351,8 @@ func jsonPath(s string) ([]any, error) {
 	return steps, nil
 }
 
-// jsonNumber returns the text of the number at a path of a document. A number
-// in quotes is one too: some programs print all their values so.
+// jsonNumber returns the text of the number at a path of a document. A number in quotes counts
+// too: some programs print all values that way.
 func jsonNumber(at string, doc []byte) (string, error) {
 	steps, err := jsonPath(at)
 	if err != nil {
@@ -362,7 +362,7 @@ func jsonNumber(at string, doc []byte) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		return "", fmt.Errorf("standard output is no JSON document: %w", err)
+		return "", fmt.Errorf("standard output is not a JSON document: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return "", errors.New("standard output has more than one JSON document")
@@ -388,7 +388,7 @@ func jsonNumber(at string, doc []byte) (string, error) {
 	case string:
 		return v, nil
 	}
-	return "", fmt.Errorf("%s: that is no number in the JSON document", at)
+	return "", fmt.Errorf("%s: the JSON document has something other than a number there", at)
 }
 
 // tail is the end of an output, at most n bytes.

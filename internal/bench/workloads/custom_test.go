@@ -55,7 +55,7 @@ func FuzzWords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Quoting each word again gives the same words.
+		// Quoting each word and splitting again gives the same words.
 		var b strings.Builder
 		for _, w := range got {
 			b.WriteString(" '" + strings.ReplaceAll(w, "'", `'\''`) + "'")

@@ -15,53 +15,53 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// dataServer is a server that holds values under keys and is asked for them, one
-// key at random with each request. It starts anew with each run and has its data
-// before the clock runs, so that all runs begin alike.
+// dataServer is a server that holds values under keys; each request reads one random key. It
+// starts anew for each run and has its data before the clock starts, so all runs begin alike.
 type dataServer struct {
 	name, doc string
 	tools     []bench.Tool
-	// params are the server's own, pipeline how many requests a connection has
-	// under way by default.
+	// params are the server's own; pipeline is the default number of requests in flight on a
+	// connection.
 	params   []bench.Param
 	pipeline string
 	// protocol, command and stats are the load generator's flags of these names;
 	// {bytes} in the command is the size of a value.
 	protocol, command, stats string
-	// entry is about what a key costs the server's memory beside its value, in bytes.
+	// entry is roughly the memory of a key without its value, in bytes.
 	entry int64
-	// fill is about how many keys it takes in a second from the load generator;
-	// 0: start lays the data out.
+	// fill is roughly the number of keys that the load generator can write in a second; 0: start
+	// creates the data.
 	fill int64
-	// requests are the statistics whose sum is the number of requests that the server has
-	// answered; memory is what it holds in bytes, cpu its CPU time in seconds, lost
-	// the keys that it gave up. "": it does not say.
+	// requests are the statistics whose sum is the number of requests answered; memory is the
+	// bytes held, cpu the CPU time in seconds, lost the number of evicted keys. "": it has no
+	// such statistic.
 	requests     []string
 	memory, lost string
 	cpu          []string
-	// hitRatio is hits through hits and misses; where it is that of the keys
-	// none may be missing.
+	// hitRatio is hits divided by hits and misses; if it counts keys, none may be missing.
 	hitRatio     *metric.Desc
 	hits, misses string
-	// answers is how the digest of the load generator ends when it was answered.
+	// answers is the end of the load generator's digest if all answers were right.
 	answers string
 	// joining is how many requests the server counts for each connection that the load makes.
 	joining int
-	// start is the server's command.
+	// start returns the server's command and its files.
 	start func(bench.Params, dataSet) (host.Cmd, []bench.File, error)
-	// processes are the names under which the server works where start's is another.
+	// processes are the names of the server's processes, if not that of start's command.
 	processes []string
+	// programs are those that start's command needs, as in bench.Job.
+	programs []string
 }
 
-// dataSet is what a server is filled with, and how many ask for it.
+// dataSet is what a server is filled with, and the number of its connections.
 type dataSet struct {
 	keys, value int64 // number of keys, and bytes of each value
-	bytes       int64 // about what the server needs for it
+	bytes       int64 // roughly the memory that the server needs for it
 	connections int64
 }
 
-// What the server says of itself, over the time of the requests that are counted or, where
-// it says so late, over the warm-up too.
+// The server's own statistics over the measured requests; for a server that updates them late,
+// over the warm-up too.
 var (
 	serverRequests = &metric.Desc{Name: "server_requests_total", Unit: "requests", Kind: metric.Counter,
 		Help: "Requests by the server's own count, between its two readings; for PostgreSQL this includes the warm-up."}
@@ -92,7 +92,7 @@ func (s *dataServer) workload() bench.Workload {
 		Primary: loadPrimary, Operations: loadRequests,
 		Estimate: func(p bench.Params) (time.Duration, int64) {
 			d, disk := loadEstimate(p)
-			if set, err := s.dataSet(p); err == nil && s.fill > 0 { // else Job says what is wrong
+			if set, err := s.dataSet(p); err == nil && s.fill > 0 { // else Job reports what is wrong
 				d += time.Duration(float64(set.keys) / float64(s.fill) * float64(time.Second))
 			}
 			return d, disk
@@ -114,7 +114,7 @@ func (s *dataServer) allParams() []bench.Param {
 	), s.params...)
 }
 
-// dataSet works out what the server is filled with.
+// dataSet computes what the server is filled with.
 func (s *dataServer) dataSet(p bench.Params) (dataSet, error) {
 	var set dataSet
 	var err error
@@ -144,7 +144,8 @@ func (s *dataServer) dataSet(p bench.Params) (dataSet, error) {
 	return set, nil
 }
 
-// workingSet is a size in bytes, given as such or as a share of the enclave page cache.
+// workingSet is the parameter's size in bytes, given as such or as a share of the enclave page
+// cache.
 func workingSet(p bench.Params) (int64, error) {
 	share, relative := strings.CutSuffix(p["working-set"], "%")
 	if !relative {
@@ -175,17 +176,17 @@ func (s *dataServer) job(p bench.Params) (bench.Job, error) {
 		"--keys", strconv.FormatInt(set.keys, 10), "--value-size", bytes}
 	if s.fill > 0 {
 		flags = append(flags, "--populate")
-	} else { // the server lays its data out before it answers
+	} else { // the server creates its data before it answers
 		flags = append(flags, "--wait", "2m")
 	}
 	outside, err := loadOutside(p, flags...)
 	if err != nil {
 		return bench.Job{}, err
 	}
-	return bench.Job{Inside: inside, Outside: outside, Files: append(files, loadFiles...), Window: loadWindow, Processes: s.processes}, nil
+	return bench.Job{Inside: inside, Outside: outside, Files: append(files, loadFiles...), Window: loadWindow, Processes: s.processes, Programs: s.programs}, nil
 }
 
-// said adds up statistics of the server; NaN when it does not give all of them.
+// said is the sum of statistics of the server; NaN unless it reports all of them.
 func said(r *load.Report, names ...string) float64 {
 	sum := 0.0
 	for _, name := range names {
@@ -205,7 +206,7 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 	}
 	var found reading
 	found.load(r, o.Params)
-	silent := func(names ...string) string { return "the server gives no " + strings.Join(names, " and ") }
+	silent := func(names ...string) string { return "the server does not report " + strings.Join(names, " and ") }
 	requests := said(r, s.requests...)
 	found.value(serverRequests, requests, silent(s.requests...))
 	if s.memory != "" {
@@ -213,8 +214,8 @@ func (s *dataServer) parse(o bench.Outcome) ([]metric.Sample, error) {
 	}
 	if s.cpu != nil {
 		used, why := said(r, s.cpu...), silent(append(s.cpu, s.requests...)...)
-		if used <= 0 { // as in a library OS that does not keep the account
-			used, why = math.NaN(), "the server says that it used no CPU time, so nobody accounts for it there"
+		if used <= 0 { // as in a library OS that keeps no account
+			used, why = math.NaN(), "the server reports no CPU time, so the system under it keeps no account"
 		}
 		found.derived(serverCPU, used/requests, why)
 	}

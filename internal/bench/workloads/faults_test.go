@@ -48,26 +48,25 @@ func faulty(t *testing.T, server, load, wrap, name string) *bench.Workload {
 	}
 }
 
-// TestFaults: what servers do when they are broken becomes a failed run with the
-// reason in words, or errors that are counted by kind, and never a number; the
-// engine comes to an end by itself.
+// TestFaults: a broken server gives a failed run with the reason in words, or errors counted by
+// kind, and never a number; the engine ends by itself.
 func TestFaults(t *testing.T) {
 	buildWorker(t)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { taken.Close() }) // the tests below go on after this function
+	t.Cleanup(func() { taken.Close() }) // the tests below continue after this function
 	const (
 		protected = "--certificate {work}/server.pem --key {work}/server.key"
 		trusting  = "--tls --ca {work}/server.pem"
 	)
 	for _, c := range []struct {
 		name, server, load, wrap string
-		certificate              string // its name, of the server's address where it is empty
+		certificate              string // its name, or "" for the server's address
 		connections              string
-		reason                   []string // in the failed run's; none: the run is well
-		kind                     string   // of the errors that are counted
+		reason                   []string // of the failed run; none if the run is good
+		kind                     string   // of the counted errors
 	}{
 		{name: "nothing is wrong"},
 		{name: "never ready", server: "--fault deaf", load: "--wait 300ms", reason: []string{"did not become ready within 300ms", "refused"}},
@@ -127,21 +126,21 @@ func buildWorker(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// runOnce makes one run of a workload through the engine.
+// runOnce makes one run of a workload with the engine.
 func runOnce(t *testing.T, w *bench.Workload, connections string) *result.Run {
 	t.Helper()
 	params := map[string]string{"warm": "100ms", "measure": "300ms"}
 	if connections != "" {
 		params["connections"] = connections
 	}
-	p, err := bench.NewPlan(bench.Choice{Experiment: &bench.Experiment{Name: "faulty", Workload: w.Name}, Params: params, Envs: []string{"native"}, Pairs: 1, Seed: 1},
+	plans, err := bench.NewPlans(bench.Choice{Experiment: &bench.Experiment{Name: "faulty", Workload: w.Name}, Params: params, Envs: []string{"native"}, Pairs: 1, Seed: 1},
 		bench.Lists{Workloads: []*bench.Workload{w}, Launchers: launchers.All})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	e, err := bench.Run(ctx, p, bench.Options{Host: host.Local(), NoCounters: "not in this test", Timeout: 20 * time.Second}, filepath.Join(t.TempDir(), "r.json"))
+	e, err := bench.Run(ctx, plans[0], bench.Options{Host: host.Local(), NoCounters: "not in this test", Timeout: 20 * time.Second}, filepath.Join(t.TempDir(), "r.json"))
 	if err != nil || len(e.Runs) != 1 {
 		t.Fatalf("%+v: %v", e, err)
 	}

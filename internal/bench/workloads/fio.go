@@ -78,25 +78,24 @@ func ways(rw string) []*way {
 	return []*way{fioReads, fioWrites}
 }
 
-// steadyOff is the value of parameter steady that leaves it to runtime.
+// steadyOff is the value of parameter steady with which runtime alone decides.
 const steadyOff = "off"
 
-// fioCold drops the page cache in the job's own first step, after the file was
-// laid out. fio sends the output of the last command only to a file; the grep
-// before it prints to standard output, where the parser finds it.
+// fioCold drops the page cache in the job's own first step, after the file was laid out. fio
+// redirects only the last command's output to a file; the grep before it prints to standard
+// output, where the parser finds it.
 const fioCold = "sync && echo 3 > /proc/sys/vm/drop_caches && grep ^Cached: /proc/meminfo; :"
 
-// fio measures a file system or disk. direct=1 leaves out the page cache of the
-// machine that fio runs on, and that alone: the cache of a host below a guest is
-// a matter of the launcher. That is what block_layer_ratio and a file larger than
-// memory are for.
+// fio measures a file system or disk. direct=1 bypasses the page cache of the machine that fio
+// runs on, and only that: a host may still cache a guest's disk, which block_layer_ratio and a
+// file larger than memory reveal.
 //
 // The default of steady is a slope of 2 % a second over 5 s: 10 % over the window,
 // as in the SNIA Solid State Storage Performance Test Specification.
 //
-// The file is laid out in full before the first run and overwritten afterwards,
-// so that no run pays for the allocation of blocks. Offsets are not repeated from
-// run to run, so that no cache below learns them.
+// The file is laid out in full before the first run and overwritten afterwards, so no run pays
+// for the allocation of blocks. Offsets are not repeated from run to run, so no cache below
+// learns them.
 var fio = bench.Workload{
 	Name: "fio",
 	Doc: "Reads and writes of a file in {data} by fio: operations, bandwidth and latency, steady state by fio, " +
@@ -145,7 +144,7 @@ var fio = bench.Workload{
 		}
 		argv = append(argv, "--name="+fioMain)
 		add(o.main)
-		// fio writes a file of its own beside where it was started when cold is asked for.
+		// With cold=true, fio writes a file of its own into the folder where it was started.
 		return bench.Job{Inside: host.Cmd{Argv: argv, Dir: "{work}"}}, nil
 	},
 	Parse:  parseFio,
@@ -174,8 +173,8 @@ func fioMetrics(p bench.Params) []*metric.Desc {
 	return out
 }
 
-// fioEstimate is the longest that the measurement takes, with half a second to
-// start, and the file. Laying it out happens once per environment.
+// fioEstimate is the longest time of a run, with half a second to start, and the size of the
+// file, which is laid out once per environment.
 func fioEstimate(p bench.Params) (time.Duration, int64) {
 	runtime, _ := p.Seconds("runtime")
 	ramp, _ := p.Seconds("ramp")
@@ -185,17 +184,17 @@ func fioEstimate(p bench.Params) (time.Duration, int64) {
 	return ramp + runtime + 500*time.Millisecond, size + max(0, jobs-1)*step
 }
 
-// Names of fio's jobs. The ramp is one of its own and not fio's ramp_time, so that
-// its operations are counted: the disk's counters know of no ramp.
+// Names of fio's jobs. The ramp is a job of its own instead of fio's ramp_time, so its operations
+// are counted: the disk's counters include them.
 const fioRamp, fioMain = "ramp", "teescope"
 
-// fioJobs are options in fio's names: those of all jobs, of the ramp (nil: none)
-// and of the measurement.
+// fioJobs are fio options as name and value: of all jobs, of the ramp (nil: none) and of the
+// measurement.
 type fioJobs struct{ common, ramp, main [][2]string }
 
-// fioOptions are the options that make the job, in numbers that every version
-// of fio reads alike (its suffixes depend on kb_base), and that it repeats in its
-// output, where Check looks for them.
+// fioOptions are the options that make the job, in numbers that every version of fio reads alike
+// (its suffixes depend on kb_base), and that fio repeats in its output, where Check looks for
+// them.
 func fioOptions(p bench.Params) (fioJobs, error) {
 	var errs []error
 	var ramp, main [][2]string
@@ -239,7 +238,7 @@ func fioOptions(p bench.Params) (fioJobs, error) {
 	if p["cold"] == "true" {
 		main = append(main, [2]string{"exec_prerun", fioCold})
 	} else {
-		add("invalidate", "0") // fio's default drops the file's pages, also where a warm cache is wanted
+		add("invalidate", "0") // fio's default drops the file's pages, even if a warm cache is wanted
 	}
 	if p["verify"] != "off" {
 		add("verify", p["verify"])
@@ -248,7 +247,7 @@ func fioOptions(p bench.Params) (fioJobs, error) {
 		add("time_based", "1")
 		if d, err := time.ParseDuration(p["ramp"]); err != nil || d != 0 {
 			ramp = [][2]string{{"runtime", seconds("ramp")}}
-			main = append(main, [2]string{"stonewall", "1"}) // after the ramp, not beside it
+			main = append(main, [2]string{"stonewall", "1"}) // after the ramp, not at the same time
 		}
 		main = append(main, [2]string{"runtime", seconds("runtime")})
 		if p["steady"] != steadyOff {
@@ -264,7 +263,7 @@ func fioOptions(p bench.Params) (fioJobs, error) {
 	return fioJobs{out, ramp, main}, errors.Join(errs...)
 }
 
-// verifiable says whether what is written can be read back: by one writer.
+// verifiable refuses a checked run that has more than one writer, or reads.
 func verifiable(p bench.Params) error {
 	if len(ways(p["rw"])) != 1 || ways(p["rw"])[0] != fioWrites || p["numjobs"] != "1" || p["gtod-reduce"] == "true" {
 		return errors.New("parameter verify: a checked run wants rw=write or randwrite, numjobs=1 and gtod-reduce=false")

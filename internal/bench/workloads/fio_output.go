@@ -14,12 +14,11 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// fioReport is what is used of fio's output format json+ (fio's HOWTO, "JSON+
-// output"). A pointer or map that is nil was not in the output: which fields
-// there are depends on fio's version and on the options.
+// fioReport is the part read of fio's output format json+ (fio's HOWTO, "JSON+ output"). A nil
+// pointer or map was not in the output: the fields depend on fio's version and the options.
 type fioReport struct {
 	Version string   `json:"fio version"`
-	Jobs    []fioJob `json:"jobs"` // of all, as fio has them
+	Jobs    []fioJob `json:"jobs"` // in fio's order
 	Disks   []struct {
 		Name        string   `json:"name"`
 		ReadIOs     *float64 `json:"read_ios"`
@@ -74,8 +73,8 @@ func (j *fioJob) of(w *way) *fioDirection {
 	return &j.Write
 }
 
-// readFio finds the report in what fio printed. Warnings and notes, of fio and
-// of libraries, may stand before it; it begins on a line of its own.
+// readFio finds the report in fio's output. Warnings of fio and its libraries may precede it; it
+// begins on a line of its own.
 func readFio(out []byte) (*fioReport, error) {
 	reason := errors.New("there is no JSON in it")
 	for at := 0; at < len(out); {
@@ -99,7 +98,7 @@ func readFio(out []byte) (*fioReport, error) {
 	return nil, fmt.Errorf("fio's output: %w", reason)
 }
 
-// sort tells the jobs apart; each is one for its group of threads.
+// sort finds the ramp and the measurement; each is one entry for its group of threads.
 func (r *fioReport) sort() error {
 	for i := range r.Jobs {
 		switch j := &r.Jobs[i]; {
@@ -137,7 +136,7 @@ func parseFio(o bench.Outcome) ([]metric.Sample, error) {
 	for _, w := range ways(o.Params["rw"]) {
 		d := j.of(w)
 		if d.Total == 0 {
-			d.IOPS, d.Bandwidth = nil, nil // nothing was done, which is no rate of 0
+			d.IOPS, d.Bandwidth = nil, nil // without operations there is no rate, not a rate of 0
 		}
 		found.optional(w.rate, d.IOPS, 1, "fio counted no "+w.name+" operations")
 		found.optional(w.bandwidth, d.Bandwidth, 1, "fio counted no bytes of "+w.name+" operations, or is older than 3.0")
@@ -167,7 +166,7 @@ func parseFio(o bench.Outcome) ([]metric.Sample, error) {
 	return found.samples, errors.Join(found.missing...)
 }
 
-// optional takes a number that may not be in the output.
+// optional adds a number that may be missing in the output.
 func (r *reading) optional(d *metric.Desc, v *float64, scale float64, why string) {
 	if v == nil {
 		r.lack(d, why)
@@ -176,9 +175,8 @@ func (r *reading) optional(d *metric.Desc, v *float64, scale float64, why string
 	r.value(d, *v*scale, why)
 }
 
-// latency reads mean and percentiles. fio writes zeros where nothing was timed,
-// and leaves the percentiles out (fio issues 691 and 1478); the bins of json+
-// then still have them.
+// latency reads mean and percentiles. fio writes zeros where nothing was timed, and may omit the
+// percentiles (fio issues 691 and 1478), which then come from the bins of json+.
 func (r *reading) latency(w *way, l *fioLatency) {
 	why := ""
 	switch {
@@ -199,21 +197,21 @@ func (r *reading) latency(w *way, l *fioLatency) {
 	if len(bins) > 0 {
 		mean.Hist = histogram(bins, mean.Value)
 	}
-	r.sample(mean, "fio's mean is no number")
+	r.sample(mean, "fio's mean is not a number")
 	for _, q := range w.percentiles {
 		v, ok := l.Percentiles[strconv.FormatFloat(q.rank, 'f', 6, 64)]
 		switch {
 		case ok && v > 0:
-			r.value(q.desc, v/1e9, "fio's percentile is no number")
+			r.value(q.desc, v/1e9, "fio's percentile is not a number")
 		case len(bins) > 0:
-			r.derived(q.desc, percentile(bins, q.rank), "fio's bins are no numbers")
+			r.derived(q.desc, percentile(bins, q.rank), "fio's bins are not numbers")
 		default:
 			r.lack(q.desc, "fio reports neither percentiles nor bins of the completion latency")
 		}
 	}
 }
 
-// bin is a latency in seconds and how many operations took it.
+// bin is a latency in seconds and the number of operations that had it.
 type bin struct {
 	seconds float64
 	count   uint64
@@ -250,8 +248,8 @@ func percentile(bins []bin, rank float64) float64 {
 	return math.NaN()
 }
 
-// fioBounds are the bounds of the histograms, the same in every run: ten to a
-// decade, from 1 microsecond to 10 seconds.
+// fioBounds are the bounds of the histograms, the same in every run: ten per decade, from 1
+// microsecond to 10 seconds.
 var fioBounds = func() []float64 {
 	var out []float64
 	for i := range 71 {
@@ -260,7 +258,7 @@ var fioBounds = func() []float64 {
 	return out
 }()
 
-// histogram puts fio's bins, of which there are up to two thousand, into ours.
+// histogram sums fio's bins, up to two thousand, into the buckets of fioBounds.
 func histogram(bins []bin, mean float64) *metric.Hist {
 	h := &metric.Hist{Bounds: fioBounds, Counts: make([]uint64, len(fioBounds)+1)}
 	n := uint64(0)
@@ -309,7 +307,7 @@ func (r *reading) disk(f *fioReport, p bench.Params, operations float64) {
 	r.derived(fioBlockLayer, seen/operations, "fio counted no operations to compare with")
 }
 
-// pageCache reads what the job's first step printed after dropping the caches.
+// pageCache reads the line that the job's first step printed after dropping the caches.
 func (r *reading) pageCache(o bench.Outcome) {
 	v := math.NaN()
 	for line := range strings.Lines(string(o.Inside.Stdout)) {
@@ -326,7 +324,7 @@ func (r *reading) pageCache(o bench.Outcome) {
 	r.value(fioPageCache, v, why)
 }
 
-// fioSeries is fio's own judgement, with the seconds that it rests on.
+// fioSeries is fio's own verdict on steady state, with the seconds that it is based on.
 func fioSeries(o bench.Outcome) (bench.Series, error) {
 	r, err := readFio(o.Inside.Stdout)
 	switch {
@@ -342,8 +340,8 @@ func fioSeries(o bench.Outcome) (bench.Series, error) {
 	return bench.Series{Values: s.Data.IOPS, Width: 1, Attained: &attained, Method: "fio " + s.Criterion}, nil
 }
 
-// checkFio sees that fio did what it was asked to do, without an error, for as
-// long, and that what it says of its options is what was given.
+// checkFio verifies that fio ran without an error for the requested time, with the options that
+// were given.
 func checkFio(o bench.Outcome) (string, error) {
 	r, err := readFio(o.Inside.Stdout)
 	if err != nil {
@@ -387,8 +385,7 @@ func checkFio(o bench.Outcome) (string, error) {
 	return digest(words...), nil
 }
 
-// done sees that the requested time or, in a checked run, the requested bytes
-// were done.
+// done verifies that the requested time, or in a checked run the requested bytes, were completed.
 func (d *fioDirection) done(j *fioJob, name string, p bench.Params) error {
 	if d.Total <= 0 {
 		return fmt.Errorf("fio completed no %s operation", name)

@@ -17,7 +17,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// fioFixture is the good output of a fixture and its parameters.
+// fioFixture returns the good output of a fixture and its parameters.
 func fioFixture(t *testing.T, name string) (string, bench.Params) {
 	t.Helper()
 	a, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
@@ -34,8 +34,8 @@ func fioFixture(t *testing.T, name string) (string, bench.Params) {
 	return out, p
 }
 
-// TestFioMissing: a field that a version or a file system leaves out takes its
-// metrics with it and no others, and the error says which and why.
+// TestFioMissing: a field that a version or a file system omits removes only its own metrics,
+// and the error says which and why.
 func TestFioMissing(t *testing.T) {
 	drop := func(pattern string) func(string) string {
 		re := regexp.MustCompile(pattern)
@@ -82,7 +82,7 @@ func TestFioMissing(t *testing.T) {
 	}
 }
 
-// TestFioPercentilesFromBins: what is computed from the bins is what fio computes.
+// TestFioPercentilesFromBins: percentiles computed from the bins equal fio's own.
 func TestFioPercentilesFromBins(t *testing.T) {
 	for _, name := range []string{"fio", "fio-mixed", "fio-cached", "fio-verify"} {
 		out, p := fioFixture(t, name)
@@ -105,8 +105,8 @@ func TestFioPercentilesFromBins(t *testing.T) {
 	}
 }
 
-// TestFioTellsCacheFromDisk: a read that the page cache answers does not reach
-// the block layer, and the ratio says so.
+// TestFioTellsCacheFromDisk: a read from the page cache does not reach the block layer, and the
+// ratio shows it.
 func TestFioTellsCacheFromDisk(t *testing.T) {
 	ratio := func(name string) float64 {
 		out, p := fioFixture(t, name)
@@ -142,8 +142,8 @@ func TestFioRefusesParameters(t *testing.T) {
 	}
 }
 
-// TestFioReal runs fio on this machine: timed with a look at the caches, and
-// checked. Where the temporary folder has no block device, that alone is missing.
+// TestFioReal runs fio on this machine, timed with a cold cache, and with its data checked. If the
+// temporary folder has no block device, only that metric is missing.
 func TestFioReal(t *testing.T) {
 	if _, err := exec.LookPath("fio"); err != nil {
 		t.Skip("fio is not here; package fio has it")

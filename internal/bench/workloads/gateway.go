@@ -16,9 +16,9 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// What a gateway and what is around it used, by the counts of its own environment
-// (worker command gateway). Under a sandbox or an enclave those are what the inside
-// accounts for; what the layers below use in addition is in the run's counters.
+// What a gateway and its surroundings used, as counted in its own environment (worker command
+// gateway). In a sandbox or enclave these are the accounts kept inside; the run's counters
+// include what the layers below use in addition.
 var (
 	gatewayCost = loadGauge("gateway_cpu_per_request_seconds", "seconds", metric.Lower,
 		"CPU time of the gateway's processes per request, in seconds; of the server itself if nothing is in front of it.")
@@ -41,7 +41,7 @@ var gatewayParts = []struct {
 }{
 	{"handshake", gatewayPart("handshake", "TLS handshakes")},
 	{"records", gatewayPart("record", "sealing and opening TLS records")},
-	{"hop", gatewayPart("hop", "reading, passing on and writing requests and answers, the system calls for it with it")},
+	{"hop", gatewayPart("hop", "reading, forwarding and writing requests and answers, including their system calls")},
 	{"logging", gatewayPart("logging", "the log")},
 	{"runtime", gatewayPart("runtime", "Go's scheduler and garbage collector")},
 }
@@ -59,24 +59,24 @@ const (
 	commandGateway = "command"
 )
 
-// gatewayParams are those of a gateway and of what is behind it, without a load.
+// gatewayParams are the parameters of a gateway and the server behind it, without a load.
 var gatewayParams = []bench.Param{
 	{Name: "gateway", Default: ownGateway, Values: []string{ownGateway, directGateway, nginxGateway, commandGateway}, Subject: true,
 		Doc: "The gateway measured: our own proxy on Go's standard library, none (direct: the server itself answers), nginx, or command."},
 	{Name: "command", Text: true, Subject: true, Doc: "A gateway's command line, split into words as a shell does. " +
-		"It listens on {host}:{port}, passes on to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
+		"It listens on {host}:{port}, forwards to 127.0.0.1:{port2}, and finds its certificate and key in {work}/server.pem and {work}/server-key.pem; it may write its log to {data}/gateway.log."},
 	{Name: tlsParam.Name, Default: "on", Values: tlsParam.Values, Doc: tlsParam.Doc, Subject: true},
 	logParam,
-	{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB asks for bulk."},
+	{Name: "size", Default: "64", Doc: "Bytes of an answer; 1MiB measures bulk transfer."},
 	{Name: "threads", Default: "0", Doc: "Concurrent threads of our own proxy, or worker processes of nginx; 0 for one per CPU."},
 }
 
-// gateway is a reverse proxy that terminates TLS. The server behind it runs beside it in
-// the environment, so that the hop between the two stays within it.
+// gateway is a reverse proxy that terminates TLS. The server behind it runs in the same
+// environment, so the hop between the two stays within it.
 //
-// Three things that are often called its throughput are apart here: requests on
-// connections that are kept (keep-alive=on), full handshakes (keep-alive=off) and resumed
-// ones (resume=on beside it), and bytes (a large size).
+// Three things that are often called its throughput are separate here: requests on kept
+// connections (keep-alive=on), handshakes, full (keep-alive=off) or resumed (also resume=on), and
+// bytes (a large size).
 var gateway = bench.Workload{
 	Name: "gateway",
 	Doc: "A TLS-terminating reverse proxy (our own, nginx, or a command) with a server behind it: " +
@@ -96,13 +96,13 @@ var gateway = bench.Workload{
 	Check:      checkGateway,
 }
 
-// httpParam is the version between the client and the gateway. The hop behind it stays
-// HTTP/1.1, which is what nginx speaks there, so that the versions differ in one thing.
+// httpParam is the version between the client and the gateway. The hop behind it stays HTTP/1.1,
+// as with nginx, so the versions differ in one thing.
 var httpParam = bench.Param{Name: "http", Default: "1.1", Values: []string{"1.1", "2"}, Subject: true,
 	Doc: "Version of HTTP from the client to the gateway; 2 needs TLS, which negotiates it (ALPN), and pipeline is then the number of concurrent streams. Behind the gateway it stays 1.1."}
 
-// mostStreams is what a client may have under way on a connection of HTTP/2 with any
-// server: RFC 9113, section 6.5.2, wants none that takes fewer.
+// mostStreams is the number of streams that any HTTP/2 server should allow on a connection: RFC
+// 9113, section 6.5.2, recommends no lower limit.
 const mostStreams = 100
 
 // gatewayProtocol is the load generator's name of the version of HTTP.
@@ -114,12 +114,12 @@ func gatewayProtocol(p bench.Params) (string, error) {
 		return "", errors.New("parameter http=2: HTTP/2 is negotiated in the TLS handshake; set tls=on")
 	}
 	if streams, err := p.Int("pipeline", 1); err != nil || streams > mostStreams {
-		return "", fmt.Errorf("parameter pipeline=%s: with http=2 want 1 to %d streams on a connection, which every server takes", p["pipeline"], mostStreams)
+		return "", fmt.Errorf("parameter pipeline=%s: with http=2 want 1 to %d streams on a connection, which every server allows", p["pipeline"], mostStreams)
 	}
 	return "http2", nil
 }
 
-// gatewayMetrics are what a gateway and what is around it used.
+// gatewayMetrics are what a gateway and its surroundings used.
 func gatewayMetrics(p bench.Params) []*metric.Desc {
 	out := []*metric.Desc{gatewayCost, gatewayCPU, machineCPU, softirqCPU, softirqCost, logBytes, logBusy}
 	if p["gateway"] != directGateway {
@@ -133,7 +133,7 @@ func gatewayMetrics(p bench.Params) []*metric.Desc {
 	return out
 }
 
-// ownProgram reports whether the worker itself is what answers.
+// ownProgram reports whether the worker itself answers.
 func ownProgram(p bench.Params) bool {
 	return p["gateway"] == ownGateway || p["gateway"] == directGateway
 }
@@ -179,7 +179,7 @@ func gatewayInside(p bench.Params) (bench.Job, error) {
 	if (p["gateway"] == commandGateway) != (p["command"] != "") {
 		return bench.Job{}, errors.New("parameter command: give it with gateway=command, and only then")
 	}
-	kind, argv, processes := p["gateway"], []string(nil), []string{"gateway", "origin"}
+	kind, argv, processes, programs := p["gateway"], []string(nil), []string{"gateway", "origin"}, []string(nil)
 	switch kind {
 	case nginxGateway:
 		kind, argv = commandGateway, []string{"nginx", "-p", "{data}/", "-c", "{work}/" + nginxFile(p["tls"], p["log"]), "-e", "stderr"}
@@ -198,15 +198,15 @@ func gatewayInside(p bench.Params) (bench.Job, error) {
 		if err != nil {
 			return bench.Job{}, err
 		}
-		processes = append(processes, path.Base(argv[0]))
-		// A command of the machine in front tells launchers that the machine's programs are needed.
+		processes, programs = append(processes, path.Base(argv[0])), []string{argv[0]}
+		// A system command in front tells launchers that the machine's programs are needed.
 		inside.Argv = slices.Concat([]string{"env"}, inside.Argv, []string{"-command", string(text)})
 	}
 	if threads != "auto" {
 		inside.Env = map[string]string{"GOMAXPROCS": threads}
 	}
 	files := slices.Concat(loadFiles, keys, []bench.File{{Name: "gateway", From: bench.Worker, Exec: true}})
-	return bench.Job{Inside: inside, Processes: processes,
+	return bench.Job{Inside: inside, Processes: processes, Programs: programs,
 		Files: append(files, nginxFiles(nginxSettings{Threads: threads, Origin: "127.0.0.1:{port2}"}, "gateway.log")...)}, nil
 }
 
@@ -221,19 +221,19 @@ func parseGateway(o bench.Outcome) ([]metric.Sample, error) {
 	return found.samples, errors.Join(found.missing...)
 }
 
-// gateway reads the worker's page, as the difference between both ends of the measured
+// gateway adds the metrics of the worker's page: differences between the two ends of the measured
 // time.
 func (r *reading) gateway(rep *load.Report, p bench.Params) {
-	const silent = "the gateway's page does not say it: the kernel inside keeps no such account"
+	const silent = "not on the gateway's page: the kernel inside keeps no such account"
 	seconds := said(rep, "seconds_total") // between the two readings
 	requests := float64(rep.Expected)     // in that time
 	available := seconds * said(rep, "cpus")
-	held := available // what the parameter threads leaves: it is GOMAXPROCS of the server behind, too
+	held := available // limited by the parameter threads, which is GOMAXPROCS of the server behind, too
 	if threads, err := p.Int("threads", 1); err == nil {
 		held = min(available, seconds*float64(threads))
 	}
 	gateways := held
-	if p["gateway"] == commandGateway { // which is not told
+	if p["gateway"] == commandGateway { // which does not get the parameter
 		gateways = available
 	}
 	used := said(rep, "gateway_cpu_seconds_total")
@@ -254,12 +254,12 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	r.derived(machineCPU, said(rep, "machine_cpu_seconds_total")/seconds/cpus, silent)
 	r.derived(softirqCPU, most/seconds, silent)
 	r.derived(softirqCost, soft/requests, silent)
-	r.derived(logBytes, said(rep, "log_bytes_total")/requests, "the gateway's log is not where it was told to be")
+	r.derived(logBytes, said(rep, "log_bytes_total")/requests, "the gateway's log is not at the path that it was given")
 	writing := said(rep, "log_write_seconds_total")
 	if said(rep, "log_bytes_total") == 0 {
 		writing = 0 // regardless of which side wrote nothing
 	}
-	r.derived(logBusy, writing/seconds, "only our own proxy says how long it writes its log")
+	r.derived(logBusy, writing/seconds, "only our own proxy reports how long it writes its log")
 	if !ownProgram(p) {
 		return
 	}
@@ -275,12 +275,12 @@ func (r *reading) gateway(rep *load.Report, p bench.Params) {
 	}
 }
 
-// fewestSamples is the least CPU time of a profile that is divided, in seconds: of 50
-// samples a part of a half is known to some 15 %.
+// fewestSamples is the least CPU time, in seconds, of a profile that is divided: with 50 samples,
+// a part of one half has a standard error of about 15 %.
 const fewestSamples = 0.5
 
-// checkGateway verifies, in addition to the load's own check, that the parameters were in effect: a
-// setting that a gateway reads and does not obey makes equal arms look compared.
+// checkGateway verifies, in addition to the load's own check, that the parameters were in effect:
+// a setting that a gateway ignores would compare equal arms.
 func checkGateway(o bench.Outcome) (string, error) {
 	size, err := answerSize(o.Params)
 	if err != nil {
@@ -316,8 +316,7 @@ func checkGateway(o bench.Outcome) (string, error) {
 	return digest("load", "http1", r.Digest, "gateway", strconv.FormatInt(size, 10)), nil
 }
 
-// logInEffect sees by the bytes that were written to the log whether its level is the
-// one that was asked for.
+// logInEffect verifies the level of the log by the bytes written to it.
 func logInEffect(p bench.Params, requests, written float64) error {
 	const line = 20 // bytes of the shortest line of a log
 	switch {

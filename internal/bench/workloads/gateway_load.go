@@ -1,11 +1,9 @@
 package workloads
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"regexp"
 	"slices"
@@ -19,8 +17,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Output of other load generators, combined as their users do it, next to what can be
-// observed from outside.
+// The figures of other load generators, combined as their users do, next to what can be observed
+// from outside.
 var (
 	foreignRate = loadGauge("requests_per_second", "requests_per_second", metric.Higher,
 		"Correctly answered requests of all processes, over the time from the first start to the last end, including starting and connecting.")
@@ -68,7 +66,7 @@ var gatewayLoad = bench.Workload{
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		d, err := p.Seconds("estimate")
 		if err != nil {
-			return time.Second, 0 // Job says what is wrong
+			return time.Second, 0 // Job reports what is wrong
 		}
 		return d, 0
 	},
@@ -131,7 +129,7 @@ func gatewayLoadJob(p bench.Params) (bench.Job, error) {
 	return job, err
 }
 
-// foreignScale is what makes seconds of the load generator's times.
+// foreignScale is the factor that converts the load generator's times to seconds.
 func foreignScale(p bench.Params) (float64, error) {
 	v, err := strconv.ParseFloat(p["time-scale"], 64)
 	if err != nil || !(v > 0) || math.IsInf(v, 0) {
@@ -140,7 +138,7 @@ func foreignScale(p bench.Params) (float64, error) {
 	return v, nil
 }
 
-// foreignSays is what all processes say. NaN is what one of them does not.
+// foreignSays combines the figures of all processes; NaN if one of them lacks it.
 type foreignSays struct {
 	*load.Foreign
 	answered, failed, rate float64 // sums
@@ -150,14 +148,9 @@ type foreignSays struct {
 // readForeign reads the worker's document, which is all that it prints, and in it what
 // each process printed.
 func readForeign(o bench.Outcome) (*foreignSays, error) {
-	d := json.NewDecoder(bytes.NewReader(o.Outside.Stdout))
-	d.DisallowUnknownFields()
 	said := &foreignSays{}
-	if err := d.Decode(&said.Foreign); err != nil {
-		return nil, fmt.Errorf("report of the load generators: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("report of the load generators: there is more than one document")
+	if err := readReport("load generators", o.Outside.Stdout, &said.Foreign); err != nil {
+		return nil, err
 	}
 	n := 0
 	if said.Foreign != nil {
@@ -184,8 +177,8 @@ func readForeign(o bench.Outcome) (*foreignSays, error) {
 	return said, nil
 }
 
-// foreignNumber adds up what a pattern's first group matches in an output; NaN where it
-// matches nothing, or more often than it may. Of what may match more than once, a match
+// foreignNumber is the sum of the numbers that a pattern's first group matches in an output; NaN
+// if it matches nothing, or more than most times (below 0: no limit). Without a limit, a match
 // without the group adds nothing.
 func foreignNumber(re *regexp.Regexp, text string, most int) float64 {
 	found := re.FindAllStringSubmatch(text, -1)
@@ -221,7 +214,7 @@ func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
 	}
 	right := max(all.answered-all.failed, 0)
 	if right == 0 {
-		found.lack(foreignRate, "no request was answered rightly")
+		found.lack(foreignRate, "no request was answered correctly")
 	} else {
 		found.derived(foreignRate, right/all.Seconds, silent("answered or failed"))
 	}
@@ -239,8 +232,8 @@ func parseGatewayLoad(o bench.Outcome) ([]metric.Sample, error) {
 	return found.samples, errors.Join(found.missing...)
 }
 
-// checkGatewayLoad sees that all processes made requests and said what they should. What
-// was in the answers only the load generator can have looked at.
+// checkGatewayLoad verifies that all processes made requests and that their outputs match. Only
+// the load generator can check the answers themselves.
 func checkGatewayLoad(o bench.Outcome) (string, error) {
 	all, err := readForeign(o)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestForeignNumber: what a load generator does not say is unknown, and no 0; who says nothing
-// of failures where there are none is told by a line that is always there.
+// TestForeignNumber: a number that the load generator does not print is unknown, not 0. A
+// program that omits failures if there are none needs a pattern that always matches a line.
 func TestForeignNumber(t *testing.T) {
 	const ab, wrk = `(?m)^(?:Failed requests|Non-2xx responses):\s+(\d+)`, `(?m)^(?:\s+Non-2xx or 3xx responses: (\d+)|Requests/sec:)`
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// TestGatewayThreads: who may use one CPU of four and does has used it up. A command is not
-// told the number of threads, so that all CPUs are its own.
+// TestGatewayThreads: a gateway limited to one CPU of four that uses one is at its limit. A
+// command does not get the number of threads, so its limit is all CPUs.
 func TestGatewayThreads(t *testing.T) {
 	r := &load.Report{Expected: 1000, Server: map[string]float64{"seconds_total": 2, "cpus": 4, "gateway_cpu_seconds_total": 1.9, "origin_cpu_seconds_total": 1}}
 	for _, c := range []struct {

@@ -31,14 +31,14 @@ var (
 		Help: "TCP segments retransmitted in the measured time."}
 )
 
-// iperf measures a link without a network card: two network namespaces inside the
-// environment, joined by a veth pair. There is no wire and no DMA in it, so a ratio
-// is one of the CPU's work for the network, and bounce buffers of a confidential VM's
-// card are not in it; those are seen from another machine only.
+// iperf measures a link without a network card: two network namespaces inside the environment,
+// joined by a veth pair. Without a wire and DMA, a ratio compares the CPU's work for the network.
+// The bounce buffers of a confidential VM's card are not included: measuring them needs another
+// machine.
 var iperf = bench.Workload{
 	Name: "iperf",
 	Doc: "TCP or UDP between two network namespaces over a veth pair (iperf3), plain or through WireGuard in user space, with the CPU time per bit. " +
-		"The namespaces are made for the run and go with it.",
+		"The namespaces exist only for the run.",
 	Version: 1,
 	Params: []bench.Param{
 		{Name: "protocol", Default: "tcp", Values: []string{"tcp", "udp"}, Doc: "Transport protocol."},
@@ -70,7 +70,7 @@ var iperf = bench.Workload{
 		omit, err := wholeSeconds(p, "omit")
 		measure, err2 := wholeSeconds(p, "measure")
 		if err != nil || err2 != nil {
-			return time.Second, 0 // Job says what is wrong
+			return time.Second, 0 // Job reports what is wrong
 		}
 		return time.Second + omit + measure, 0
 	},
@@ -96,8 +96,8 @@ func iperfJob(p bench.Params) (bench.Job, error) {
 	case measure < time.Second:
 		return bench.Job{}, fmt.Errorf("parameter measure=%q: want a second or more", p["measure"])
 	}
-	// In a user namespace of its own the job may make network namespaces wherever
-	// anybody may make user namespaces, a container among them.
+	// In its own user namespace, the job can make network namespaces wherever unprivileged user
+	// namespaces are allowed, also in a container.
 	argv := []string{"unshare", "--user", "--map-root-user", "{work}/teescope-work", "iperf",
 		"--streams", fmt.Sprint(streams), "--mtu", fmt.Sprint(mtu), "--omit", omit.String(), "--measure", measure.String()}
 	if p["protocol"] == "tcp" {
@@ -111,10 +111,11 @@ func iperfJob(p bench.Params) (bench.Job, error) {
 			argv = append(argv, f.flag)
 		}
 	}
-	return bench.Job{Inside: host.Cmd{Argv: argv}, Files: loadFiles, Processes: []string{"teescope-work", "iperf3"}}, nil
+	return bench.Job{Inside: host.Cmd{Argv: argv}, Files: loadFiles, Processes: []string{"teescope-work", "iperf3"},
+		Programs: []string{"ip", "iperf3"}, Modules: []string{"veth", "tun"}}, nil
 }
 
-// wholeSeconds reads a duration that iperf3 can be told.
+// wholeSeconds reads a duration that iperf3 accepts.
 func wholeSeconds(p bench.Params, name string) (time.Duration, error) {
 	d, err := time.ParseDuration(p[name])
 	if err != nil || d < 0 || d > time.Hour || d%time.Second != 0 {
@@ -123,7 +124,7 @@ func wholeSeconds(p bench.Params, name string) (time.Duration, error) {
 	return d, nil
 }
 
-// iperfOutput is the worker's document, with the parts of iperf3's own that are used.
+// iperfOutput is the worker's document, with the part read of iperf3's own.
 type iperfOutput struct {
 	Client    iperfEnd           `json:"client"`
 	Server    iperfEnd           `json:"server"`
@@ -135,8 +136,8 @@ type iperfOutput struct {
 	} `json:"tunnel"`
 }
 
-// iperfEnd is what iperf3 prints with --json; its format is not specified, and is the
-// same from 3.1 to 3.21 in what is read here.
+// iperfEnd is iperf3's output with --json. The format is not specified; the fields read here are
+// the same from 3.1 to 3.21.
 type iperfEnd struct {
 	Start struct {
 		Version string  `json:"version"`
@@ -181,8 +182,8 @@ func readIperf(o bench.Outcome) (*iperfOutput, error) {
 	return &r, nil
 }
 
-// received are the receiver's intervals that count, added up. iperf3's own sum at
-// the sender has the losses of the omitted start in it (3.12).
+// received is the sum of the receiver's intervals after the omitted start. iperf3's own sum at
+// the sender includes the losses of that start (3.12).
 func (r *iperfOutput) received() (sum iperfSum) {
 	for _, i := range r.Server.Intervals {
 		if !i.Sum.Omitted {
@@ -214,7 +215,7 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 	if len(r.Processes) == 0 {
 		cores = math.NaN()
 	}
-	found.derived(iperfCost, cores/rate, "the CPU time of the processes is not there, or nothing arrived")
+	found.derived(iperfCost, cores/rate, "the CPU time of the processes is missing, or nothing arrived")
 	const uncounted = "the kernel of the environment keeps no account of its CPUs"
 	core := func(of map[string]float64, name string) float64 {
 		if v, ok := of[name]; ok {
@@ -224,10 +225,10 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 	}
 	found.derived(iperfMachine, core(r.Machine, "busy")/rate, uncounted)
 	found.derived(iperfSoftirq, core(r.Machine, "softirq"), uncounted)
-	found.derived(iperfSender, core(r.Processes, "client"), "the CPU time of the sender is not there")
-	found.derived(iperfReceiver, core(r.Processes, "server"), "the CPU time of the receiver is not there")
+	found.derived(iperfSender, core(r.Processes, "client"), "the CPU time of the sender is missing")
+	found.derived(iperfReceiver, core(r.Processes, "server"), "the CPU time of the receiver is missing")
 	if o.Params["tunnel"] == "wireguard" {
-		found.derived(iperfTunnel, core(r.Processes, "tunnel-near")+core(r.Processes, "tunnel-far"), "the CPU time of the tunnel is not there")
+		found.derived(iperfTunnel, core(r.Processes, "tunnel-near")+core(r.Processes, "tunnel-far"), "the CPU time of the tunnel is missing")
 	}
 	sent := 0.0
 	for _, i := range r.Client.Intervals {
@@ -239,14 +240,14 @@ func parseIperf(o bench.Outcome) ([]metric.Sample, error) {
 	found.value(iperfSent, sent, "iperf3's sender has no interval in which something was sent")
 	if o.Params["protocol"] == "udp" {
 		found.derived(iperfLost, received.Lost/received.Packets, "iperf3's receiver counted no datagrams")
-		found.derived(iperfJitter, told(r.Server.End.Sum.Jitter)/1000, "iperf3 does not say the jitter")
+		found.derived(iperfJitter, told(r.Server.End.Sum.Jitter)/1000, "iperf3 does not report the jitter")
 	} else {
 		found.value(iperfRetransmits, told(r.Client.End.SumSent.Retransmits), "the kernel does not tell the sender its retransmits (TCP_INFO)")
 	}
 	return found.samples, errors.Join(found.missing...)
 }
 
-// told is a number that may not be there.
+// told returns an optional number, or NaN if it is missing.
 func told(v *float64) float64 {
 	if v == nil {
 		return math.NaN()
@@ -254,9 +255,9 @@ func told(v *float64) float64 {
 	return *v
 }
 
-// iperfSeries is the rate of each interval that counts; the last may be cut short. What
-// is asked of it is that it does not drift: TCP probes for the rate of its path, and
-// the band of a steady state would refuse what TCP is.
+// iperfSeries is the rate of each interval after the omitted start; the last may be cut short. It
+// only must not drift: TCP probes for the rate of its path, so it would never stay within the
+// band of a steady state.
 func iperfSeries(o bench.Outcome) (bench.Series, error) {
 	r, err := readIperf(o)
 	if err != nil {
@@ -280,8 +281,8 @@ func iperfSeries(o bench.Outcome) (bench.Series, error) {
 	return noDrift(s), nil
 }
 
-// checkIperf sees that the streams were those that were asked for, and that they went
-// over a path of the right MTU: the sender's largest segment is what it leaves.
+// checkIperf verifies the number and kind of the streams, and the MTU of their path by the
+// sender's largest segment.
 func checkIperf(o bench.Outcome) (string, error) {
 	r, err := readIperf(o)
 	if err != nil {
@@ -299,7 +300,7 @@ func checkIperf(o bench.Outcome) (string, error) {
 		mtu -= 80
 	}
 	const headers = 52 // IPv4's and TCP's with timestamps
-	const untold = 536 // RFC 9293's default, which gVisor tells whatever it sends
+	const untold = 536 // RFC 9293's default, which gVisor reports whatever it sends
 	payload, received := r.Client.Start.MSS, r.received()
 	if p["protocol"] == "udp" {
 		payload = test.Block
@@ -311,7 +312,7 @@ func checkIperf(o bench.Outcome) (string, error) {
 		return "", fmt.Errorf("iperf3 ran for %g s after %g s, want %s after %s", test.Duration, test.Omit, measure, omit)
 	case (r.Tunnel != nil) != (p["tunnel"] == "wireguard"):
 		return "", fmt.Errorf("the tunnel was not %s", p["tunnel"])
-	case received.Bytes == 0 || math.Abs(received.Seconds-measure.Seconds()) > 1+measure.Seconds()/10: // what was on the way is drained after the end
+	case received.Bytes == 0 || math.Abs(received.Seconds-measure.Seconds()) > 1+measure.Seconds()/10: // data in flight are drained after the end
 		return "", fmt.Errorf("iperf3's receiver timed %.3g s with %g bytes in them, want %s with some", received.Seconds, received.Bytes, measure)
 	case p["protocol"] == "tcp" && p["congestion"] != "" && r.Client.End.Congestion != p["congestion"]:
 		return "", fmt.Errorf("the congestion control was %q, want %s", r.Client.End.Congestion, p["congestion"])

@@ -19,7 +19,7 @@ func knownCause(w bench.Workload, connections, pipeline, command string, numbers
 	load[i].Default = pipeline
 	w.Params = append(w.Params, load...)
 	w.Metrics, w.Primary, w.Operations, w.Estimate = loadMetrics, loadPrimary, loadRequests, loadEstimate
-	// Without a series, so no run is refused as unsteady: the cause matters.
+	// No series, so no run is refused as unsteady: only the cause matters.
 	w.Parse, w.Failures = parseLoad, loadFailures
 	w.Job = func(p bench.Params) (bench.Job, error) {
 		// A name of its own separates the server's counters from the load's.

@@ -1,11 +1,8 @@
 package workloads
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -20,17 +17,15 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// What the workloads with a server have in common: the job's inside is the server,
-// which listens on {host}:{port}; its outside is `teescope-work load`, whose
-// report (load.Report) is read here. A workload adds its server, its protocol's flags and
-// what the server's own statistics say.
+// Common to the workloads with a server: the job's inside is the server, which listens on
+// {host}:{port}; its outside is `teescope-work load`, whose report (load.Report) is read here. A
+// workload adds its server, its protocol's flags and the server's own statistics.
 //
-// Without a rate the loop is closed: it finds the capacity, and its latencies are
-// those of a full server, no promise to anyone. With a rate the loop is open and
-// latency counts from the moment a request was due. Arms of unequal capacity are
-// compared under the same rate (an experiment's "then").
+// Without a rate the loop is closed: it finds the capacity, and its latencies are those of a
+// saturated server. With a rate the loop is open and latency counts from the moment a request was
+// due. Arms of unequal capacity are compared under the same rate (an experiment's "then").
 
-// loadParams are the parameters of a load; connections is how many by default.
+// loadParams are the parameters of a load; connections is the default number of connections.
 func loadParams(connections string) []bench.Param {
 	return []bench.Param{
 		{Name: "connections", Default: connections, Doc: "Connections of the load generator."},
@@ -43,19 +38,18 @@ func loadParams(connections string) []bench.Param {
 	}
 }
 
-// Parameters that only some protocols have; loadOutside and loadMetrics know
-// them by name.
+// Parameters that only some protocols have; loadOutside and loadMetrics look them up by name.
 var (
 	tlsParam       = bench.Param{Name: "tls", Default: "off", Values: []string{"off", "on"}, Doc: "Whether the connections are TLS."}
 	keepAliveParam = bench.Param{Name: "keep-alive", Default: "on", Values: []string{"on", "off"}, Doc: "Off makes a new connection for each request."}
 	resumeParam    = bench.Param{Name: "resume", Default: "off", Values: []string{"off", "on"}, Doc: "Whether TLS sessions are resumed."}
 )
 
-// loadFiles bring the load generator along.
+// loadFiles contain the load generator.
 var loadFiles = []bench.File{{Name: "teescope-work", From: bench.Worker, Exec: true}}
 
-// loadWindow is for Job.Window of every job with loadOutside: what is counted is what the
-// requests of loadRequests cause, and nothing else.
+// loadWindow is Job.Window of every job with loadOutside: counters run only while the requests of
+// loadRequests do.
 var loadWindow = [2]string{load.Begins, load.Ends}
 
 func loadGauge(name, unit string, better metric.Direction, help string) *metric.Desc {
@@ -80,7 +74,7 @@ type timing struct {
 	encoded   func(*load.Report) string
 	mean      *metric.Desc // carries the histogram
 	quantiles []quantile
-	max       *metric.Desc // nil where the largest is not told
+	max       *metric.Desc // nil where the largest is not reported
 }
 
 type quantile struct {
@@ -88,13 +82,13 @@ type quantile struct {
 	rank float64 // percent
 }
 
-// rare is how many values must lie above a percentile for it to be told.
+// rare is how many values must lie above a percentile for it to be reported.
 const rare = 10
 
-// of reports whether n values have the quantile: the largest of few is no percentile of theirs.
+// of reports whether n values are enough for the quantile.
 func (q quantile) of(n int64) bool { return q.rank <= 50 || float64(n)*(1-q.rank/100) >= rare }
 
-// of is the timing with those of its quantiles that n values have.
+// of is the timing with the quantiles for which n values are enough.
 func (t *timing) of(n int64) *timing {
 	out := *t
 	out.quantiles = slices.DeleteFunc(slices.Clone(t.quantiles), func(q quantile) bool { return !q.of(n) })
@@ -123,9 +117,8 @@ var (
 	loadHandshake = newTiming("handshake", "the time of a TLS handshake", func(r *load.Report) string { return r.Handshake }, true)
 )
 
-// loadTimings are those that a load with these parameters has. Connections that stay
-// are as many as were asked for, however long it lasts: percentiles that so few cannot
-// have are left out.
+// loadTimings are the timings of a load with these parameters. Kept connections do not grow in
+// number with the time, so percentiles that need more of them are left out.
 func loadTimings(p bench.Params) []*timing {
 	connect, handshake := loadConnect, loadHandshake
 	if n, err := p.Int("connections", 1); err == nil && !freshConnections(p) {
@@ -176,12 +169,12 @@ func loadPrimary(p bench.Params) *metric.Desc {
 	return loadRate
 }
 
-// loadEstimate is the time of a run; a server starts in about a second.
+// loadEstimate is the time of a run and its space on disk; a server starts in about a second.
 func loadEstimate(p bench.Params) (time.Duration, int64) {
 	warm, err := p.Seconds("warm")
 	measure, err2 := p.Seconds("measure")
 	if err != nil || err2 != nil {
-		return time.Second, 0 // Job says what is wrong
+		return time.Second, 0 // Job reports what is wrong
 	}
 	return time.Second + warm + measure, 0
 }
@@ -224,16 +217,11 @@ func loadOutside(p bench.Params, more ...string) (*host.Cmd, error) {
 	return &host.Cmd{Argv: append(argv, more...)}, nil
 }
 
-// readLoad reads the load generator's report, which is all that it prints.
+// readLoad reads the load generator's report.
 func readLoad(o bench.Outcome) (*load.Report, error) {
-	d := json.NewDecoder(bytes.NewReader(o.Outside.Stdout))
-	d.DisallowUnknownFields()
 	var r load.Report
-	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("report of the load generator: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("report of the load generator: there is more than one document")
+	if err := readReport("load generator", o.Outside.Stdout, &r); err != nil {
+		return nil, err
 	}
 	if !(r.Seconds > 0) || r.Cores < 1 || r.Connections < 1 {
 		return nil, fmt.Errorf("report of the load generator: %v seconds, %d cores, %d connections: each is above 0", r.Seconds, r.Cores, r.Connections)
@@ -252,11 +240,11 @@ func parseLoad(o bench.Outcome) ([]metric.Sample, error) {
 	return found.samples, errors.Join(found.missing...)
 }
 
-// load reads what the report says, for workloads that add to it.
+// load adds the metrics of a report, for workloads that add more.
 func (r *reading) load(rep *load.Report, p bench.Params) {
 	all := float64(rep.Made())
 	const none = "no request was sent in the measured time"
-	if rep.Requests == 0 { // no rate is known then, not even a low one
+	if rep.Requests == 0 { // then the rate is unknown, not 0
 		r.lack(loadRate, "no request was answered in the measured time")
 		r.lack(loadReceived, "no request was answered in the measured time")
 	} else {
@@ -278,7 +266,7 @@ func (r *reading) load(rep *load.Report, p bench.Params) {
 	}
 }
 
-// timing reads a histogram.
+// timing adds the metrics of a histogram.
 func (r *reading) timing(t *timing, encoded string) {
 	lack := func(why string) {
 		r.lack(t.mean, why)
@@ -313,12 +301,12 @@ func (r *reading) timing(t *timing, encoded string) {
 	}
 }
 
-// mostEncoded bounds a histogram's text: those of the load generator have at
-// most some ten thousand counts.
+// mostEncoded bounds a histogram's text: those of the load generator have at most about ten
+// thousand counts.
 const mostEncoded = 256 << 10
 
-// decodeHistogram reads a histogram in HdrHistogram's V2 encoding, which is a
-// foreign program's text: its decoder's panics are errors.
+// decodeHistogram reads a histogram in HdrHistogram's V2 encoding. The text comes from another
+// program, so the decoder's panics become errors.
 func decodeHistogram(text string) (h *hdrhistogram.Histogram, err error) {
 	if len(text) > mostEncoded {
 		return nil, fmt.Errorf("the histogram has %d bytes, more than any of the load generator's", len(text))
@@ -341,7 +329,7 @@ func decodeHistogram(text string) (h *hdrhistogram.Histogram, err error) {
 // microsecond to 10 seconds, as fio's are.
 var loadBounds = fioBounds
 
-// loadHistogram puts a histogram's ten thousand counts into those bounds.
+// loadHistogram sums a histogram's ten thousand counts into those buckets.
 func loadHistogram(h *hdrhistogram.Histogram) *metric.Hist {
 	out := &metric.Hist{Bounds: loadBounds, Counts: make([]uint64, len(loadBounds)+1), Sum: h.Mean() / 1e9 * float64(h.TotalCount())}
 	for _, bar := range h.Distribution() {
@@ -353,18 +341,17 @@ func loadHistogram(h *hdrhistogram.Histogram) *metric.Hist {
 	return out
 }
 
-// attained is the share of an offered rate that must be answered: below it the
-// queue grew, and latencies say how long the run was.
+// attained is the share of an offered rate that must be answered: below it the queue grew, and
+// latencies depend on the length of the run.
 const attained = 0.97
 
-// parts is into how many parts of a run its rate is divided, to tell a drift.
+// parts is the number of parts of a run whose rates are compared to detect a drift.
 const parts = 10
 
-// loadSeries is the rate over the run. Whether an open loop is in a steady state is
-// another question than for a closed one: its rate is what was offered. What is asked of a
-// closed loop is that it does not drift after the warm-up. A band around the mean would
-// refuse what servers are: they share CPUs with their load, and collect garbage; how much a
-// rate strays is in the interval of the pairs.
+// loadSeries returns the rate over the run. An open loop's rate is given, so its steady state
+// means that enough of the offered requests were answered. A closed loop must only not drift
+// after the warm-up. A band around the mean would be too strict for servers, which share CPUs
+// with their load and collect garbage; the interval over the pairs shows how much a rate varies.
 func loadSeries(o bench.Outcome) (bench.Series, error) {
 	r, err := readLoad(o)
 	if err != nil {
@@ -378,7 +365,7 @@ func loadSeries(o bench.Outcome) (bench.Series, error) {
 		s.Values = append(s.Values, n/r.Width)
 	}
 	if openLoop(o.Params) {
-		ok := float64(r.Requests) >= attained*float64(r.Due) // random arrivals are not as many as the rate says
+		ok := float64(r.Requests) >= attained*float64(r.Due) // random arrivals do not match the rate exactly
 		s.Attained, s.Method = &ok, "answered at the offered rate"
 		return s, nil
 	}
@@ -392,8 +379,8 @@ func loadSeries(o bench.Outcome) (bench.Series, error) {
 	return noDrift(bench.Series{Values: means, Width: s.Width * float64(n)}), nil
 }
 
-// noDrift asks of a series that it neither rises nor falls, however far single
-// windows stray: an interruption is no warm-up.
+// noDrift requires a series neither to rise nor to fall, however far single windows deviate: an
+// interruption is not a warm-up.
 func noDrift(s bench.Series) bench.Series {
 	steady := stats.Steady(s.Values, stats.SteadyOptions{MaxDeviation: math.Inf(1)}).OK
 	s.Attained, s.Method = &steady, "no drift after the warm-up"
@@ -404,7 +391,7 @@ func noDrift(s bench.Series) bench.Series {
 func loadFailures(o bench.Outcome) map[string]int {
 	r, err := readLoad(o)
 	if err != nil {
-		return nil // Parse says so
+		return nil // Parse reports it
 	}
 	out := map[string]int{}
 	for kind, n := range r.Errors {
@@ -413,12 +400,12 @@ func loadFailures(o bench.Outcome) map[string]int {
 	return out
 }
 
-// asides are the requests to the server that are no load's, those for its statistics
-// among them.
+// asides is the maximum number of requests to the server that are not the load's, such as those
+// for its statistics.
 const asides = 8
 
-// checkServed sees that a server answered the requests of the load, and no others, by its
-// own count. What failed may have been answered or not.
+// checkServed returns an error unless the server's own count matches the load's requests. Failed
+// requests may or may not have been answered.
 func checkServed(r *load.Report, served float64) error {
 	if !(math.Abs(served-float64(r.Expected)) <= float64(asides+r.Failed())) {
 		return fmt.Errorf("the server counts %.0f requests and the load generator %d in the same time: others used it, or it is a different server", served, r.Expected)
@@ -426,8 +413,8 @@ func checkServed(r *load.Report, served float64) error {
 	return nil
 }
 
-// checkLoad sees that the load was what the parameters ask for and that answers
-// were right. More are words of the workload about what was asked and answered.
+// checkLoad returns an error unless the load matched the parameters and the answers were right.
+// more are the workload's words for the digest of requests and answers.
 func checkLoad(o bench.Outcome, more ...string) (string, error) {
 	r, err := readLoad(o)
 	if err != nil {

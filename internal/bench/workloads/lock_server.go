@@ -11,6 +11,6 @@ var lockServer = knownCause(bench.Workload{
 		{Name: "locks", Default: "split", Values: []string{"split", "shared"}, Subject: true, Doc: "Whether each connection has a lock, or all share one."},
 		{Name: "turns", Default: "64", Doc: "How often the server takes the lock per request."},
 		{Name: "rounds", Default: "500", Doc: "Rounds of computing under the lock, of about a nanosecond each."},
-		{Name: "pause", Default: "0", Doc: "Microseconds of sleep under the lock, as for a disk. With it the effect does not depend on idle CPUs."},
+		{Name: "pause", Default: "0", Doc: "Microseconds of sleep under the lock, as for a disk; then the effect does not depend on idle CPUs."},
 	},
 }, "8", "1", "lockserver", "turns", "rounds", "pause", "connections")

@@ -26,11 +26,12 @@ var memcachedServer = dataServer{
 		if err != nil {
 			return host.Cmd{}, nil, err
 		}
-		// Twice the data and some, so that the classes of its allocator never run full.
+		// A little more than twice the data, so no class of its allocator runs full.
 		const mib = 1 << 20
 		return host.Cmd{Dir: "{work}", Argv: []string{"memcached", "-l", "{host}", "-p", "{port}", "-U", "0",
-			// Started by root it wants a user to become. As another one it would outlive a harness that
-			// is killed: the kernel forgets the signal for that (prctl(2), PR_SET_PDEATHSIG).
+			// Started by root, it requires a user to switch to. As another user it would outlive
+			// a killed harness: the switch clears the signal for that (prctl(2),
+			// PR_SET_PDEATHSIG).
 			"-u", "root",
 			"-m", strconv.FormatInt(64+2*set.bytes/mib, 10), "-t", strconv.FormatInt(threads, 10),
 			"-c", strconv.FormatInt(set.connections+spare, 10)}}, nil, nil

@@ -22,11 +22,10 @@ var (
 // lineBytes is the size of the worker's blocks and nodes.
 const lineBytes = 64
 
-// memoryCost is what the memory under a working set gives. Sizes step from the
-// first-level cache to beyond any last-level cache; encrypted memory costs only
-// beyond it, and SGX's paging beyond the EPC, which the parameter size can reach.
-// Pages are as the environment gives them: transparent huge pages, which are part
-// of the environment, change the latency of large sets.
+// memoryCost measures the memory under a working set. Sizes step from the first-level cache to
+// beyond any last-level cache; encrypted memory costs only beyond it, and SGX's paging beyond the
+// EPC, which the parameter size can reach. Pages are as the environment provides them;
+// transparent huge pages change the latency of large sets.
 var memoryCost = bench.Workload{
 	Name:    "memory",
 	Doc:     "Memory bandwidth, and latency of dependent loads, for working sets from the first cache to beyond the last.",
@@ -46,7 +45,7 @@ var memoryCost = bench.Workload{
 	},
 	Estimate: func(p bench.Params) (time.Duration, int64) {
 		size, _ := p.Bytes("size")
-		// Making the pointer cycle is a random access for each line, following it once another.
+		// Building the pointer cycle is one random access per line, following it once is another.
 		return windowTime(p) + time.Duration(min(size/lineBytes, 1<<40))*200*time.Nanosecond, 0
 	},
 	Job: func(p bench.Params) (bench.Job, error) {
@@ -81,7 +80,7 @@ var memoryCost = bench.Workload{
 			return "", err
 		}
 		if len(r.others) != 1 {
-			return "", errors.New("the worker gave no sum of the memory")
+			return "", errors.New("the worker reported no sum of the memory")
 		}
 		want, err := memorySum(o.Params)
 		if err != nil {
@@ -114,7 +113,7 @@ func memorySize(p bench.Params) (int64, error) {
 func memoryLines(p bench.Params) float64 {
 	size, err := memorySize(p)
 	switch {
-	case p["access"] == "latency" || err != nil: // Job has refused a bad size
+	case p["access"] == "latency" || err != nil: // Job refuses a bad size
 		return 1
 	case p["access"] == "copy":
 		size /= 2
@@ -130,8 +129,8 @@ func memoryValue(p bench.Params, cost float64) float64 {
 	return memoryLines(p) * lineBytes / cost
 }
 
-// memorySum is what the worker must find: the words of its pattern, word i being
-// start + i*step, or the numbers of all lines, each visited once; modulo 2^64.
+// memorySum is the sum that the worker must report, modulo 2^64: of the words of its pattern,
+// where word i is start + i*step, or of the numbers of all lines, each visited once.
 func memorySum(p bench.Params) (uint64, error) {
 	size, err := memorySize(p)
 	if err != nil {
@@ -144,7 +143,7 @@ func memorySum(p bench.Params) (uint64, error) {
 	case "latency":
 		n, step, start = uint64(size)/lineBytes, 1, 0
 	}
-	pairs := n / 2 * (n - 1) // n is even, but for a chase
+	pairs := n / 2 * (n - 1) // n is even, except for a chase
 	if n%2 == 1 {
 		pairs = n * ((n - 1) / 2)
 	}

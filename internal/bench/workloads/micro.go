@@ -23,7 +23,7 @@ func microJob(args ...string) (bench.Job, error) {
 	}, nil
 }
 
-// digest names work that was done, by words that say all there is to say of it.
+// digest identifies completed work by words that describe all of it.
 func digest(words ...string) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(strings.Join(words, "\x00"))))
 }

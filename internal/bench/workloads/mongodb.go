@@ -13,17 +13,17 @@ var mongodbScript []byte
 
 var mongodb = mongodbServer.workload()
 
-// mongodbServer has a thread for each connection and a cache of its own above the
-// kernel's: with the working set above the enclave page cache, a TEE pages what the server
-// believes to be memory. The journal stays on, as it comes; nothing is written while it
-// is measured. The request that is counted is find, which everything else leaves alone.
+// mongodbServer has a thread per connection and its own cache above the kernel's: with a working
+// set larger than the enclave page cache, a TEE pages what the server takes for memory. The
+// journal stays on, as by default; nothing is written during the measurement. Only find is
+// counted, which nothing else uses.
 //
-// It is written to MongoDB's manual and was tried against other servers of its protocol;
-// mongod itself is in no package archive that we could reach.
+// It follows MongoDB's manual and was tested with other servers of its protocol; mongod itself is
+// in no package archive available to us.
 var mongodbServer = dataServer{
 	name:     "mongodb",
 	doc:      "MongoDB if it is installed (not run by us), under queries for one random document by its _id: requests, latency, its own CPU time and cache.",
-	tools:    []bench.Tool{{Command: "mongod", Package: "mongodb-org-server, which is not in Debian but in MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/)"}},
+	tools:    []bench.Tool{{Command: "mongod", Package: "mongodb-org-server of MongoDB's own repository (https://www.mongodb.com/docs/manual/administration/install-on-linux/)"}},
 	params:   []bench.Param{{Name: "cache", Default: "256MiB", Doc: "The server's own cache (storage.wiredTiger.engineConfig.cacheSizeGB); MongoDB's minimum is 256MiB."}},
 	pipeline: "1", protocol: "mongodb", command: "find test.data key:{key}", stats: "mongodb",
 	// 40 bytes of BSON, 30 in the index of _id, and as much again for pages that are not full.

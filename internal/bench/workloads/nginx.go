@@ -16,12 +16,12 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// nginxConfig is a whole configuration. Paths are relative to -p, but those of
-// certificates to the configuration's folder. Debian's nginx has other places compiled
-// in, which only its package makes.
+// nginxConfig is a complete configuration. Paths are relative to -p, those of certificates to the
+// configuration's folder. Debian's nginx has other defaults compiled in, in folders that only its
+// package creates.
 //
-// The user is the one who started nginx, whose folder the worker processes have to read.
-// A log line is written when its request is over, without a buffer, as by default.
+// Worker processes run as the user who started nginx, since they read that user's folder. A log
+// line is written when its request ends, unbuffered, as by default.
 var nginxConfig = template.Must(template.New("nginx").Parse(`daemon off;
 user root;
 worker_processes {{.Threads}};
@@ -74,7 +74,7 @@ http {
 }
 `))
 
-// nginxSettings are what a configuration is made of.
+// nginxSettings fill in nginxConfig.
 type nginxSettings struct {
 	Threads, ErrorLog, AccessLog string
 	Origin                       string // HOST:PORT; "" serves the files of www
@@ -97,8 +97,8 @@ var tlsFiles = sync.OnceValues(func() ([]bench.File, error) {
 	return []bench.File{{Name: "server.pem", Data: cert}, {Name: "server-key.pem", Data: key}}, err
 })
 
-// nginxLogs are the levels of a log in nginx's words; at level info nginx notes each
-// request, and what happens to connections.
+// nginxLogs are the directives of a level; at info, nginx logs each request and events of
+// connections.
 func nginxLogs(level, file string) (errorLog, accessLog string) {
 	switch level {
 	case "error":
@@ -124,7 +124,7 @@ func nginxThreads(p bench.Params) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// mostAnswer bounds a file or answer that is asked for, in bytes; it is held in memory.
+// mostAnswer is the largest file or answer, in bytes; it is held in memory.
 const mostAnswer = 64 << 20
 
 func answerSize(p bench.Params) (int64, error) {
@@ -138,7 +138,7 @@ func answerSize(p bench.Params) (int64, error) {
 var nginxDropped = loadGauge("dropped_connections_ratio", "ratio", metric.Lower,
 	"Share of the connections accepted in the measured time that nginx did not handle (stub_status: accepts less handled), for example because its worker_connections are used up.")
 
-// nginxStatic serves one static file. Its own count of requests is beside that of the load.
+// nginxStatic serves one static file; its own count of requests is reported next to the load's.
 var nginxStatic = bench.Workload{
 	Name:    "nginx",
 	Doc:     "Requests for a static file to nginx, by number of connections, next to nginx's own count.",
@@ -243,7 +243,7 @@ func parseNginx(o bench.Outcome) ([]metric.Sample, error) {
 	const silent = "nginx's status page was not read"
 	found.value(serverRequests, said(r, "requests"), silent)
 	accepts, handled := said(r, "accepts"), said(r, "handled")
-	if accepts == 0 { // connections are kept: none came while it was measured, and none was dropped
+	if accepts == 0 { // kept connections: none was accepted in the measured time, so none was dropped
 		accepts = 1
 	}
 	found.derived(nginxDropped, (accepts-handled)/accepts, silent)

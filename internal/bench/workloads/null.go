@@ -11,8 +11,8 @@ import (
 var nullSeconds = &metric.Desc{Name: "run_seconds", Unit: "seconds", Kind: metric.Gauge, Better: metric.Lower,
 	Help: "Wall time of a process that does nothing, in seconds on the harness's clock: the cost of launcher and harness."}
 
-// null is the harness measuring itself: the same path as every other run, with
-// nothing at the end of it.
+// null measures the harness itself: the path of every other run, with an empty program at its
+// end.
 var null = bench.Workload{
 	Name:     "null",
 	Doc:      "A process that does nothing: the cost of a run without work, by launcher.",

@@ -1,24 +1,41 @@
 package workloads
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// reading collects what an output says and names what it does not say.
+// readReport decodes a worker's report: one JSON document without unknown fields, and nothing
+// after it. of names the worker in errors.
+func readReport(of string, out []byte, report any) error {
+	d := json.NewDecoder(bytes.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(report); err != nil {
+		return fmt.Errorf("report of the %s: %w", of, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("report of the %s: there is more than one document", of)
+	}
+	return nil
+}
+
+// reading collects the samples of an output, and the reasons for those that it lacks.
 type reading struct {
 	samples []metric.Sample
 	missing []error
 }
 
-// value takes a measured number; one that is none is missing, for the reason why.
+// value adds a measured number; if v is not finite, the metric is missing for the reason why.
 func (r *reading) value(d *metric.Desc, v float64, why string) {
 	r.sample(metric.Sample{Desc: d, Value: v}, why)
 }
 
-// derived takes a number that was computed from measured ones.
+// derived adds a number computed from measured ones.
 func (r *reading) derived(d *metric.Desc, v float64, why string) {
 	r.sample(metric.Sample{Desc: d, Value: v, Trust: metric.Derived}, why)
 }
@@ -31,7 +48,7 @@ func (r *reading) sample(s metric.Sample, why string) {
 	r.samples = append(r.samples, s)
 }
 
-// lack says why a metric is not there.
+// lack records why a metric is missing.
 func (r *reading) lack(d *metric.Desc, why string) {
 	r.missing = append(r.missing, fmt.Errorf("%s: %s", d.Name, why))
 }

@@ -10,12 +10,11 @@ import (
 
 var redis = redisServer.workload()
 
-// redisServer holds everything in memory and answers from one thread: what a TEE
-// takes shows in the system calls of its connections and, with the working set above the
-// enclave page cache, in paging. Nothing is written to disk, as snapshots would
-// fork in the middle of a run. 720,000 keys with values of 32, 64 and 96 bytes are
-// what TEEMon (Middleware 2020, section 6) calls working sets of 78, 105 and 127 MB;
-// what they take, connections among them, is a metric.
+// redisServer holds everything in memory and answers from one thread: the cost of a TEE shows in
+// the system calls of its connections and, with a working set larger than the enclave page cache,
+// in paging. Nothing is written to disk, since snapshots would fork in the middle of a run.
+// 720,000 keys with values of 32, 64 and 96 bytes are the working sets of 78, 105 and 127 MB of
+// TEEMon (Middleware 2020, section 6); their memory, including that of connections, is a metric.
 var redisServer = dataServer{
 	name:  "redis",
 	doc:   "Redis with keys in memory, under random GETs with a fixed pipeline: requests, latency, its own CPU time and memory.",
@@ -46,5 +45,5 @@ var redisServer = dataServer{
 	},
 }
 
-// spare connections are for what is not load: filling, statistics.
+// spare connections are for filling and statistics.
 const spare = 64

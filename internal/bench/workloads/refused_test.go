@@ -9,7 +9,7 @@ import (
 	"github.com/teescope/teescope/workloads/micro"
 )
 
-// TestRefused: what cannot work is said before a run, with the parameter's name.
+// TestRefused: impossible parameters are refused before a run, by name.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ workload, params, want string }{
 		{"custom", "", "command"},

@@ -22,12 +22,12 @@ var (
 		Help: "Time from readiness to the answer to the first question, in seconds on the harness's clock."}
 )
 
-// startupQuestion is what the worker is asked.
+// startupQuestion is the question to the worker.
 const startupQuestion = "how long until the first useful byte?"
 
-// startup times a program's first moments from outside, by the arrival of its
-// lines. What the launcher does on the way (a container, a sandbox, an enclave)
-// is in load_seconds, which is the point.
+// startup times the start of a program from outside, by the arrival of its lines. load_seconds
+// includes the launcher's work (a container, a sandbox, an enclave), which is what arms differ
+// in.
 var startup = bench.Workload{
 	Name:    "startup",
 	Doc:     "Time from the start of a process or enclave to its first useful byte, split into load, ready and first answer.",
@@ -76,7 +76,7 @@ var startup = bench.Workload{
 	},
 }
 
-// startupTimes are the arrivals of the three lines.
+// startupTimes are the arrival times of the three lines.
 func startupTimes(o host.Output) ([3]time.Duration, error) {
 	var at [3]time.Duration
 	last := time.Duration(0)

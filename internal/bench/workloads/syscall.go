@@ -16,12 +16,11 @@ var (
 		Help: "Operations in the timed windows."}
 )
 
-// syscallCost is what it costs to leave the program. In an enclave each way out
-// is an exit and an entry, unless the runtime answers inside; in a sandbox it is
-// a switch to the sandbox's kernel. The worker is static: a runtime that replaces
-// the C library to catch system calls meets the bare instruction here. The warm-up
-// is long because gVisor answers its vDSO's clock by system calls for the first
-// second, a thousand times slower than afterwards.
+// syscallCost measures leaving the program. In an enclave each system call is an exit and an
+// entry, unless the runtime answers inside; in a sandbox it is a switch to the sandbox's kernel.
+// The worker is static: a runtime that intercepts system calls by replacing the C library meets
+// the bare instruction here. The warm-up is long because gVisor answers its vDSO's clock by
+// system calls for the first second, a thousand times slower than afterwards.
 var syscallCost = bench.Workload{
 	Name:    "syscall",
 	Doc:     "Cost of a null system call, of the clock with and without a system call, and of the first touch of a page.",

@@ -1,11 +1,9 @@
 package workloads
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"strconv"
 	"strings"
@@ -40,9 +38,9 @@ var (
 // Go (workloads/java, internal/worker/ack.go): strong scaling divides a number of
 // messages among the clients, weak scaling gives each the same number.
 //
-// The published form is connect=inside, pause=10ms, warm=10, threads=10, tls=1.2: with
-// its pause a client sends at most 100 messages a second whatever the server can do,
-// so that all arms tie, and from 11 clients on they wait for a thread.
+// The published form is connect=inside, pause=10ms, warm=10, threads=10, tls=1.2: with its pause
+// a client sends at most 100 messages a second whatever the server can do, so all arms tie, and
+// from 11 clients on they wait for a thread.
 var tlsScaling = bench.Workload{
 	Name:    "tls-scaling",
 	Doc:     "Messages to a TLS server in Java or Go from a growing number of clients, strong or weak scaling, with its start split into parts.",
@@ -85,7 +83,7 @@ var tlsScaling = bench.Workload{
 		warm, _, err2 := scalingWarm(p)
 		pause, err3 := time.ParseDuration(p["pause"])
 		if errors.Join(err, err2, err3) != nil {
-			return time.Second, 0 // Job says what is wrong
+			return time.Second, 0 // Job reports what is wrong
 		}
 		const one = 200 * time.Microsecond // on one of few cores
 		return 2*time.Second + warm + time.Duration(size.total())*one + time.Duration(size.total()/size.clients)*pause, 0
@@ -103,7 +101,7 @@ var tlsScaling = bench.Workload{
 		found.value(messagesTotal, float64(r.Answered), none)
 		found.scalingStart(o, r)
 		if r.BuildSeconds != nil {
-			found.value(buildSeconds, *r.BuildSeconds, "the note is no number")
+			found.value(buildSeconds, *r.BuildSeconds, "the note is not a number")
 		} else {
 			found.lack(buildSeconds, "no build of this server left a note of its time")
 		}
@@ -152,18 +150,18 @@ var tlsScaling = bench.Workload{
 	},
 }
 
-// scalingSize is how much is sent.
+// scalingSize is the number of messages.
 type scalingSize struct {
 	clients, strong, each int64 // strong is 0 in weak scaling, each in strong
 }
 
 func (s scalingSize) total() int64 { return max(s.strong, s.clients*s.each) }
 
-// scalingHandshake is the time of handshakes, of which there is one for each client.
+// scalingHandshake is the timing of handshakes: one for each client.
 func scalingHandshake(p bench.Params) *timing {
 	n, err := p.Int("clients", 1)
 	if err != nil {
-		return loadHandshake // Job says what is wrong
+		return loadHandshake // Job reports what is wrong
 	}
 	return loadHandshake.of(n)
 }
@@ -196,7 +194,7 @@ func scalingWarm(p bench.Params) (time.Duration, int64, error) {
 	return d, 0, nil
 }
 
-// warmMost is how many times as long the warm-up may become.
+// warmMost is the factor by which the warm-up may grow.
 const warmMost = "6"
 
 // The names under which the server knows certificate and key, and the client the server.
@@ -260,10 +258,10 @@ func scalingJob(p bench.Params) (bench.Job, error) {
 	return job, nil
 }
 
-// scalingProgram is the server's command, the file that it needs, and where its build
-// noted its time.
+// scalingProgram returns the server's command, the file that it needs, and the path of the note
+// with its build time.
 func scalingProgram(p bench.Params) (argv []string, file bench.File, note string, err error) {
-	if p["server"] == "go" { // under a name of its own, by which its counters are told from the clients'
+	if p["server"] == "go" { // its own name separates its counters from the clients'
 		return []string{"{work}/tls-bench-go", "tlsserver"}, bench.File{Name: "tls-bench-go", From: bench.Worker, Exec: true}, "", nil
 	}
 	if p["programs"] == "" {
@@ -283,25 +281,20 @@ func scalingProgram(p bench.Params) (argv []string, file bench.File, note string
 	return argv, bench.File{Name: name, From: from, Exec: true}, from + ".build", nil
 }
 
-// readScaling reads the client's report, which is all that it prints.
+// readScaling reads the clients' report.
 func readScaling(o bench.Outcome) (*load.Scaling, error) {
-	d := json.NewDecoder(bytes.NewReader(o.Outside.Stdout))
-	d.DisallowUnknownFields()
 	var r load.Scaling
-	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("report of the clients: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("report of the clients: there is more than one document")
+	if err := readReport("clients", o.Outside.Stdout, &r); err != nil {
+		return nil, err
 	}
 	if !(r.Seconds > 0) || r.Cores < 1 || r.Connections < 1 || r.Requests < 1 || r.Width < 0 || r.FirstHandshake <= 0 || r.FirstAnswer <= 0 {
-		return nil, errors.New("report of the clients: seconds, cores, connections, requests and the first times are above 0")
+		return nil, errors.New("report of the clients: want seconds, cores, connections, requests and the first times above 0")
 	}
 	return &r, nil
 }
 
-// scalingSteady finds the end of the warm-up, which the clients prolong until it has one
-// or they have waited long enough.
+// scalingSteady finds the end of the warm-up, which the clients extend until it is found or
+// warmMost is reached.
 func scalingSteady(r *load.Scaling) (s bench.Series, end float64, err error) {
 	at, warm, known := load.WarmUp(r.Windows)
 	if !known || !(r.Width > 0) {
@@ -329,7 +322,7 @@ func (r *reading) scalingStart(o bench.Outcome, rep *load.Scaling) {
 		}
 	}
 	if loaded <= 0 || ready < loaded {
-		const why = `the server did not say "loaded" and then "ready"`
+		const why = `the server did not print "loaded" and then "ready"`
 		for _, d := range []*metric.Desc{loadSeconds, listenSeconds, serverStartSeconds} {
 			r.lack(d, why)
 		}
@@ -346,10 +339,10 @@ func (r *reading) scalingEnd(o bench.Outcome) {
 		PeakRSS float64 `json:"peak_rss_bytes"`
 		Program float64 `json:"program_bytes"`
 	}
-	why := "the system under the server does not say it"
+	why := "the system under the server does not report it"
 	if lines := o.Inside.Lines; len(lines) == 0 || json.Unmarshal([]byte(lines[len(lines)-1].Text), &end) != nil {
 		end.PeakRSS, end.Program = 0, 0
-		why = "the server was ended before it could say what it did"
+		why = "the server was ended before its last line"
 	}
 	for _, v := range []struct {
 		desc  *metric.Desc

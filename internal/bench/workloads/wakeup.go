@@ -42,13 +42,12 @@ var wakeupBounds = []float64{
 	5e-7, 1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 1e-1, 1,
 }
 
-// wakeup is what it costs to wake a thread. In a guest, waking one on an idle
-// CPU ends in an exit (the idle CPU halts) and often a second for the interrupt,
-// so that network round trips grow where bulk transfers do not; such a slow-down
-// is easily taken for that of memory encryption. Placement same shows the switch
-// alone, cross adds the idle CPU.
+// wakeup measures waking a thread. In a guest, waking one on an idle CPU needs an exit (the idle
+// CPU halts) and often a second one for the interrupt, so network round trips grow where bulk
+// transfers do not, which is easily mistaken for the cost of memory encryption. Placement same
+// shows the switch alone, cross adds the idle CPU.
 //
-// A sandbox may only pretend to place its threads.
+// A sandbox may accept a placement without obeying it.
 var wakeup = bench.Workload{
 	Name:    "wakeup",
 	Doc:     "Ping-pong between two sleeping threads by futex, eventfd or pipe, on one core or across cores.",
@@ -125,7 +124,7 @@ var wakeup = bench.Workload{
 		if err != nil {
 			return "", err
 		}
-		// A backward clock spoils the latencies, not the work: that is for Parse to say.
+		// A backward clock spoils the latencies, not the work, so Parse reports it.
 		l, err := readLatencies(r.others)
 		if err != nil && !errors.Is(err, errBackwards) {
 			return "", err
@@ -137,10 +136,10 @@ var wakeup = bench.Workload{
 	},
 }
 
-// mostSamples keeps the lines of a run below what package host remembers.
+// mostSamples keeps the lines of a run below the limit of package host.
 const mostSamples = 40_000
 
-// enough: a quantile of n observations has ten above it.
+// enough reports whether ten of n observations lie above a quantile.
 func enough(n uint64, q float64) bool { return math.Round(float64(n)*(1-q)*1e6) >= 10e6 }
 
 // latencies are observations in ascending order, equal ones together.
@@ -150,7 +149,7 @@ type latencies struct {
 	n       uint64
 }
 
-// errBackwards: threads on two CPUs did not agree on the time.
+// errBackwards: the clocks of two CPUs differ.
 var errBackwards = errors.New("a thread woke before the call that woke it: the worker's clock differs between CPUs")
 
 // readLatencies reads lines "latency NANOSECONDS COUNT" and the line
@@ -180,7 +179,7 @@ func readLatencies(lines []string) (latencies, error) {
 		}
 	}
 	if !ended || l.n == 0 {
-		return l, errors.New("the worker gave no latencies")
+		return l, errors.New("the worker printed no latencies")
 	}
 	return l, nil
 }

@@ -15,22 +15,18 @@ import (
 	"github.com/teescope/teescope/internal/stats"
 )
 
-// Some workloads repeat one operation in windows of a few parts, and print a
-// line at both ends of each part (workloads/micro/measure.h). The time of a part
-// is that between the arrivals of the two lines, by the harness's clock, because
-// a clock inside a TEE may be slow to ask, coarse or under the control of the
-// host. A window's cost is the median of its parts, so that an interruption of
-// worker or harness spoils one part and not the window; what lasts longer shows
-// in the windows.
+// Some workloads repeat one operation in windows of a few parts, and print a line at both ends of
+// each part (workloads/micro/measure.h). The time of a part is that between the arrivals of the
+// two lines, by the harness's clock, because a clock inside a TEE may be slow, coarse or under
+// the control of the host. A window's cost is the median of its parts, so an interruption of
+// worker or harness spoils one part and not the window; a longer one shows in the windows.
 //
-// What is fixed is the operation and the number of windows; the operations in a
-// window are counted by the worker so that a window takes about as long
-// everywhere, and the cost per operation is compared. A fixed count would give
-// windows of microseconds in one arm, lost in the jitter of the arrivals, or of
-// minutes in the other: the arms of a system call differ by a factor of 150. That
-// the count does not change the cost per operation is what the steady state of
-// the windows shows. The parameter operations fixes the count where that is
-// wanted. Either way each operation's answer is verified.
+// The operation and the number of windows are fixed; the worker chooses the operations per window
+// so that a window has about the same length everywhere, and the cost per operation is compared.
+// A fixed count would make windows of microseconds in one arm, lost in the jitter of the
+// arrivals, or of minutes in the other: the arms of a system call differ by a factor of 150. The
+// steady state of the windows shows that the count does not change the cost per operation. The
+// parameter operations fixes the count if needed. Either way each operation's answer is verified.
 
 // clockDisagreement is shared by the workloads with windows.
 var clockDisagreement = &metric.Desc{Name: "clock_disagreement_ratio", Unit: "ratio", Kind: metric.Gauge, Better: metric.Lower,
@@ -46,10 +42,10 @@ func windowParams(window, warmup string) []bench.Param {
 	}
 }
 
-// mostWindows keeps the lines of a run below what package host remembers.
+// mostWindows keeps the lines of a run below the limit of package host.
 const mostWindows = 2000
 
-// windowArgs are the worker's arguments for them.
+// windowArgs are the worker's arguments for windowParams.
 func windowArgs(p bench.Params) ([]string, error) {
 	windows, err := p.Int("windows", 1)
 	if err != nil {
@@ -79,19 +75,19 @@ func windowArgs(p bench.Params) ([]string, error) {
 	return []string{fmt.Sprint(windows), fmt.Sprint(window.Milliseconds()), fmt.Sprint(operations), fmt.Sprint(warmup.Milliseconds())}, nil
 }
 
-// windowTime is about how long the windows and their calibration take.
+// windowTime is roughly the time of the windows and their calibration.
 func windowTime(p bench.Params) time.Duration {
 	windows, err := p.Int("windows", 1)
 	window, err2 := p.Seconds("window")
 	warmup, err3 := p.Seconds("warmup")
 	if err != nil || err2 != nil || err3 != nil {
-		return time.Second // Job says what is wrong
+		return time.Second // Job reports what is wrong
 	}
 	return time.Duration(min(windows, mostWindows)+1)*min(window, time.Hour) + min(warmup, time.Hour)
 }
 
-// part is what was done in one stretch, and how long it took by the clocks of
-// the harness and of the worker.
+// part is the operations of one stretch, and its time by the clocks of the harness and of the
+// worker.
 type part struct {
 	operations      uint64
 	outside, inside time.Duration
@@ -101,7 +97,7 @@ type part struct {
 func (p part) byHarness() float64 { return p.outside.Seconds() / float64(p.operations) }
 func (p part) byWorker() float64  { return p.inside.Seconds() / float64(p.operations) }
 
-// window is some parts.
+// window is the parts between two gaps.
 type window []part
 
 func (w window) operations() (n uint64) {
@@ -123,9 +119,9 @@ func (w window) cost(by func(part) float64) float64 {
 // record is the output of a worker with windows.
 type record struct {
 	windows           []window
-	operations, wrong uint64 // wrong ones gave another answer than they should
+	operations, wrong uint64 // wrong: with an answer other than expected
 	took              time.Duration
-	others            []string // lines that are not about windows
+	others            []string // lines of other kinds
 }
 
 // cost is the median of the windows' costs by a clock.
@@ -137,7 +133,7 @@ func (r record) cost(by func(part) float64) float64 {
 	return stats.Median(all)
 }
 
-// readWindows reads the lines of a run. An output that is not whole is an error.
+// readWindows reads the lines of a run; a truncated output is an error.
 func readWindows(o host.Output) (record, error) {
 	var r record
 	if len(o.Lines) == 0 || !bytes.HasSuffix(o.Stdout, []byte("\n")) {
@@ -188,8 +184,8 @@ func readWindows(o host.Output) (record, error) {
 	return r, nil
 }
 
-// numbers reads n whole numbers, each of at most 2^46 (19 hours in nanoseconds),
-// so that the 100,000 lines of an output add up without overflow.
+// numbers reads n whole numbers, each of at most 2^46 (19 hours in nanoseconds), so the 100,000
+// lines of an output add up without overflow.
 func numbers(s string, n int) ([]uint64, error) {
 	fields := strings.Fields(s)
 	if len(fields) != n {
@@ -206,7 +202,7 @@ func numbers(s string, n int) ([]uint64, error) {
 	return out, nil
 }
 
-// check says whether the record holds the work that the parameters ask for.
+// check refuses a record without the work that the parameters ask for.
 func (r record) check(p bench.Params) error {
 	windows, err := p.Int("windows", 1)
 	if err != nil {

@@ -47,7 +47,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the job and want files of every fixture")
 
-// fixture is an archive, read.
+// fixture is a parsed archive.
 type fixture struct {
 	path     string
 	archive  *txtar.Archive
@@ -88,7 +88,7 @@ func (f *fixture) golden(t *testing.T, name, got string) {
 	}
 }
 
-// outputs are the NAMEs in the archive, in its order.
+// outputs lists the NAMEs in the archive, in its order.
 func (f *fixture) outputs() []string {
 	var names []string
 	for _, a := range f.archive.Files {
@@ -99,7 +99,7 @@ func (f *fixture) outputs() []string {
 	return names
 }
 
-// outcome is a recorded output as the engine would hand it over.
+// outcome returns a recorded output as the engine would pass it on.
 func (f *fixture) outcome(t testing.TB, name string) bench.Outcome {
 	t.Helper()
 	o := bench.Outcome{Params: f.params}
@@ -140,7 +140,7 @@ func (f *fixture) outcome(t testing.TB, name string) bench.Outcome {
 	return o
 }
 
-// linesOf cuts an output into lines that arrive step apart.
+// linesOf splits an output into lines that arrive step apart.
 func linesOf(b []byte, step time.Duration) []host.Line {
 	var out []host.Line
 	for line := range bytes.Lines(b) {
@@ -177,7 +177,7 @@ func fixtures(t testing.TB) []*fixture {
 			t.Fatal(err)
 		}
 		f := &fixture{path: path, archive: a}
-		for _, w := range All { // the longest name that fits
+		for _, w := range All { // the longest matching name
 			if l := f.label(); (l == w.Name || strings.HasPrefix(l, w.Name+"-")) && (f.workload == nil || len(w.Name) > len(f.workload.Name)) {
 				f.workload = w
 			}
@@ -195,7 +195,7 @@ func fixtures(t testing.TB) []*fixture {
 	return out
 }
 
-// sentence is what a doc or help text has to be.
+// sentence reports whether a text is one, as docs and help texts must be.
 func sentence(s string) bool {
 	first, _ := utf8.DecodeRuneInString(s)
 	return strings.HasSuffix(s, ".") && (unicode.IsUpper(first) || unicode.IsDigit(first))
@@ -248,7 +248,7 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// checkCase looks at what a workload declares for one set of parameters.
+// checkCase checks a workload's declarations for one set of parameters.
 func checkCase(t *testing.T, w *bench.Workload, p bench.Params) {
 	t.Helper()
 	if d, disk := w.Estimate(p); d <= 0 || disk < 0 {
@@ -327,7 +327,7 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// check puts one recorded output through the workload.
+// check runs one recorded output through the workload.
 func (f *fixture) check(t *testing.T, name, kind string) {
 	o := f.outcome(t, name)
 	got, parseErr, checkErr := read(t, f.workload, o)
@@ -354,9 +354,8 @@ func (f *fixture) check(t *testing.T, name, kind string) {
 	}
 }
 
-// cut ends a good output early, at many places: that is an error, or makes no
-// difference; it is never another number. Another digest is as good as an
-// error: it makes the run another job.
+// cut truncates a good output at many places: that gives an error, or no difference, but never
+// another number. Another digest counts as an error: it makes the run a different job.
 func (f *fixture) cut(t *testing.T, o bench.Outcome, whole string) {
 	t.Helper()
 	for _, which := range []*host.Output{&o.Inside, &o.Outside} {
@@ -375,13 +374,13 @@ func (f *fixture) cut(t *testing.T, o bench.Outcome, whole string) {
 	}
 }
 
-// lastLine is the digest in what read returns.
+// lastLine returns the digest from the text that read returns.
 func lastLine(s string) string {
 	s = strings.TrimSuffix(s, "\n")
 	return s[strings.LastIndexByte(s, '\n')+1:]
 }
 
-// read is everything that a workload makes of an outcome, as text.
+// read returns everything that a workload reads from an outcome, as text.
 func read(t testing.TB, w *bench.Workload, o bench.Outcome) (text string, parseErr, checkErr error) {
 	t.Helper()
 	var b strings.Builder
@@ -433,7 +432,7 @@ func read(t testing.TB, w *bench.Workload, o bench.Outcome) (text string, parseE
 	return b.String(), parseErr, checkErr
 }
 
-// describeJob is a job as text. A program's bytes are left out.
+// describeJob renders a job as text, without the bytes of programs.
 func describeJob(j bench.Job) string {
 	var b strings.Builder
 	command := func(where string, c host.Cmd) {
@@ -540,8 +539,8 @@ func runHere(t *testing.T, w *bench.Workload, p bench.Params) bench.Outcome {
 	return bench.Outcome{Params: p, Inside: out}
 }
 
-// FuzzOutput puts any text through every workload: no panic, no number that is
-// not one, no metric that is not declared.
+// FuzzOutput feeds any text to every workload: no panic, no invalid number, no undeclared
+// metric.
 func FuzzOutput(f *testing.F) {
 	fs := fixtures(f)
 	for i, x := range fs {

@@ -1,6 +1,5 @@
-// Package causes says what makes programs slow, one file each: which events speak for
-// it, what it is, and what to do. How much of a program's time it takes is measured
-// elsewhere.
+// Package causes lists what makes programs slow, one file each: which events indicate it, what it is, and what to do.
+// Its share of a program's time is measured elsewhere.
 package causes
 
 import (
@@ -10,8 +9,8 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 )
 
-// All lists every cause. The first one that an event speaks for is its cause, so
-// SyscallStorm, which takes most calls, comes after those of single calls.
+// All lists every cause. An event belongs to the first cause that it indicates, so SyscallStorm, which takes most
+// calls, comes after the causes of single calls.
 var All = []*explain.Cause{
 	&VDSOBypass,
 	&LockContention,
@@ -21,7 +20,7 @@ var All = []*explain.Cause{
 	&IOSaturation,
 	&TLSHandshakes,
 	&SyscallStorm,
-	&CPUPressure,
+	&CPUStarvation,
 	&EPCPaging,
 	&EnclaveTransitions,
 	&GuestExits,
@@ -40,5 +39,5 @@ func waits(e explain.Event, state string) bool {
 	return e.Metric == explain.WaitSamples && e.Label("state") == state
 }
 
-// alternatives is a list of calls as a regular expression.
+// alternatives returns a list of calls as a regular expression.
 func alternatives(calls []string) string { return strings.Join(calls, "|") }

@@ -2,8 +2,7 @@ package causes
 
 import "github.com/teescope/teescope/internal/explain"
 
-// BounceBuffers are copies of what devices read and write, as they cannot reach the
-// private memory of a confidential guest.
+// BounceBuffers are copies of device data, because devices cannot reach the private memory of a confidential guest.
 var BounceBuffers = explain.Cause{
 	Name:  "bounce_buffers",
 	What:  "copying data through bounce buffers",

@@ -7,7 +7,7 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 )
 
-// speaks returns the name of the first cause that an event speaks for.
+// speaks returns the name of the first cause that an event indicates.
 func speaks(e explain.Event, c explain.Circumstances) string {
 	for _, x := range All {
 		if x.Speaks != nil && x.Speaks(e, c) {
@@ -51,6 +51,7 @@ func TestSpeaks(t *testing.T) {
 		{explain.EventOf(explain.FaultCount, nil), explain.Circumstances{}, ""},
 		{event(explain.WaitSamples, "state", "lock"), explain.Circumstances{}, "lock_contention"},
 		{event(explain.WaitSamples, "state", "sleep"), explain.Circumstances{}, ""},
+		{event(explain.WaitSamples, "state", "cpu"), explain.Circumstances{}, "cpu_starvation"},
 		{event(explain.WaitSamples, "state", "disk"), explain.Circumstances{}, "io_saturation"},
 		{explain.EventOf(explain.WaitSamples, map[string]string{"state": "disk", "call": "fsync"}), explain.Circumstances{}, "logging"},
 		{event(explain.CPUSamples, "call", "tls_handshake"), explain.Circumstances{}, "tls_handshakes"},
@@ -62,7 +63,7 @@ func TestSpeaks(t *testing.T) {
 	}
 }
 
-// TestWords holds what sentences that are put together from them rely on.
+// TestWords checks the form of words that sentences are made of.
 func TestWords(t *testing.T) {
 	names := map[string]bool{}
 	for _, c := range All {

@@ -2,7 +2,7 @@ package causes
 
 import "github.com/teescope/teescope/internal/explain"
 
-// ContextSwitchStorm is threads that go to sleep and are woken all the time.
+// ContextSwitchStorm is threads that constantly sleep and wake up.
 var ContextSwitchStorm = explain.Cause{
 	Name:  "context_switch_storm",
 	What:  "putting threads to sleep and waking them",

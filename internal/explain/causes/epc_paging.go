@@ -2,8 +2,7 @@ package causes
 
 import "github.com/teescope/teescope/internal/explain"
 
-// EPCPaging is enclave pages that are written out and loaded back, because the EPC is
-// too small for the enclaves.
+// EPCPaging is enclave pages that are evicted and loaded back, because the EPC is too small for the enclaves.
 var EPCPaging = explain.Cause{
 	Name:  "epc_paging",
 	What:  "loading enclave pages back into the EPC",

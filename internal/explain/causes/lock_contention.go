@@ -12,8 +12,8 @@ var lockCalls = strings.Fields("futex futex_wait futex_wake futex_waitv futex_re
 // LockCalls are those calls, separated by spaces.
 var LockCalls = strings.Join(lockCalls, " ")
 
-// LockContention is threads that wait for each other. Calls and switches speak for it only
-// where threads are seen to wait for locks; else they are idle threads that are woken.
+// LockContention is threads that wait for each other. Calls and switches indicate it only if threads are sampled
+// waiting for locks; otherwise they are idle threads being woken.
 var LockContention = explain.Cause{
 	Name:  "lock_contention",
 	What:  "waiting for locks and waking the threads that wait",

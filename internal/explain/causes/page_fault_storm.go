@@ -6,14 +6,13 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 )
 
-// memoryCalls take memory from the kernel and give it back, which is a page fault
-// when it is used again.
+// memoryCalls take memory from the kernel or return it. Memory that is used again after that causes page faults.
 var memoryCalls = strings.Fields("mmap munmap mremap madvise mprotect brk")
 
 // MemoryCalls are those calls, separated by spaces.
 var MemoryCalls = strings.Join(memoryCalls, " ")
 
-// PageFaultStorm is memory that is taken, touched and given back over and over.
+// PageFaultStorm is memory that is repeatedly allocated, touched and freed.
 var PageFaultStorm = explain.Cause{
 	Name:  "page_fault_storm",
 	What:  "taking memory from the kernel, and the page faults that follow",

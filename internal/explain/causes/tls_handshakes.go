@@ -2,7 +2,7 @@ package causes
 
 import "github.com/teescope/teescope/internal/explain"
 
-// TLSHandshakes is connections that are opened all the time.
+// TLSHandshakes is connections that are opened too often.
 var TLSHandshakes = explain.Cause{
 	Name:  "tls_handshakes",
 	Doing: "in TLS handshakes{often}",

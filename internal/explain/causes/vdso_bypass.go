@@ -6,14 +6,13 @@ import (
 	"github.com/teescope/teescope/internal/explain"
 )
 
-// vdsoCalls are the system calls that the vDSO answers without entering the kernel,
-// where nothing is in its way (vdso(7)).
+// vdsoCalls are the system calls that the vDSO normally answers without entering the kernel (vdso(7)).
 var vdsoCalls = strings.Fields("clock_gettime gettimeofday time getcpu clock_getres")
 
 // VDSOCalls are those calls as a regular expression.
 var VDSOCalls = alternatives(vdsoCalls)
 
-// VDSOBypass is time that programs ask of the kernel by system calls.
+// VDSOBypass is programs reading the time by system calls.
 var VDSOBypass = explain.Cause{
 	Name: "vdso_bypass",
 	What: "asking the kernel for the time, which the vDSO could answer in user space",

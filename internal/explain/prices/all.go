@@ -10,7 +10,10 @@
 // Fingerprint.
 package prices
 
-import "github.com/teescope/teescope/internal/explain"
+import (
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/host"
+)
 
 // Price is a priced event and how its cost is measured here.
 type Price struct {
@@ -19,7 +22,10 @@ type Price struct {
 	method string
 	// jobs are runs of the worker, by name; events share those of the same name.
 	jobs map[string][]string
-	unit func(*worker) (Unit, error)
+	// prepare makes jobs that depend on the machine, or says why it can have none;
+	// nil where there are no such jobs.
+	prepare func(*host.Host) (map[string][]string, error)
+	unit    func(*worker) (Unit, error)
 }
 
 // All lists every price, in the order in which reports show them.

@@ -1,10 +1,34 @@
 package prices
 
-import "github.com/teescope/teescope/internal/explain"
+import (
+	"encoding/hex"
+	"errors"
 
+	"github.com/teescope/teescope/internal/explain"
+	"github.com/teescope/teescope/internal/host"
+)
+
+// enclaveTransition is bare: what a runtime does around it in a call is its own.
 var enclaveTransition = Price{
-	Price: explain.Price{Event: "enclave_transition", Literature: &EnclaveTransition},
-	unit:  absent("entering an enclave takes a program of the enclave's own runtime, and none is started for this"),
+	Price: explain.Price{Event: "enclave_transition", Literature: &EnclaveTransition,
+		How: "entering a minimal enclave and leaving it, timed on this machine; what a runtime adds to a call is not in it"},
+	method:  "entering an enclave whose code only returns, and leaving it (EENTER and EEXIT), without any runtime",
+	prepare: enclaveJobs, unit: direct("enclave"),
+}
+
+// enclaveJobs signs the worker's enclave, or says why this machine can have none.
+func enclaveJobs(h *host.Host) (map[string][]string, error) {
+	switch there, err := h.Exists("/dev/sgx_enclave"); {
+	case err != nil:
+		return nil, err
+	case !there:
+		return nil, errors.New("this machine has no active SGX driver: there is no /dev/sgx_enclave")
+	}
+	signature, err := sigstruct(measurement(enclavePages()))
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]string{"enclave": timed("thread", "enclave", hex.EncodeToString(signature))}, nil
 }
 
 // EnclaveTransition is one call into an enclave, or out of it, and back through the

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -25,13 +26,22 @@ var windows = []string{"7", "1", "0", "0"}
 
 func timed(args ...string) []string { return slices.Concat(args, windows) }
 
-// jobs are the runs of the worker that the events of All need, by name.
-func jobs() map[string][]string {
-	out := map[string][]string{}
+// jobs are the runs of the worker that the events of All need, by name, and why
+// this machine can have none for an event.
+func jobs(h *host.Host) (out map[string][]string, none map[string]error) {
+	out, none = map[string][]string{}, map[string]error{}
 	for _, p := range All {
 		maps.Copy(out, p.jobs)
+		if p.prepare == nil {
+			continue
+		}
+		made, err := p.prepare(h)
+		if err != nil {
+			none[p.Event] = err
+		}
+		maps.Copy(out, made)
 	}
-	return out
+	return out, none
 }
 
 // absent is a unit that no machine's calibration has.

@@ -214,6 +214,9 @@ func TestFingerprint(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
+	if got.Microcode() != "0xa0011d5" || (machine.Fingerprint{CPU: "model 1, microcode 0xffffffff"}).Microcode() != "" || (machine.Fingerprint{}).Microcode() != "" {
+		t.Errorf("microcode %q", got.Microcode())
+	}
 	bare := machine.Identify(hosttest.Open(t, "testdata/bare.txtar").Host, "")
 	if bare.Hypervisor != "" || bare.CPU != "" || bare.Kernel != "" || len(bare.Mitigations) != 0 {
 		t.Errorf("a machine that says nothing: %+v", bare)
@@ -226,6 +229,9 @@ func TestFingerprint(t *testing.T) {
 	}
 	for said, now := range map[string]machine.Fingerprint{
 		"": want,
+		`the processor was "` + want.CPU + `", is "` + strings.Replace(want.CPU, "0xa0011d5", "0xa0011d7", 1) + `"`: change(func(f *machine.Fingerprint) {
+			f.CPU = strings.Replace(f.CPU, "0xa0011d5", "0xa0011d7", 1)
+		}),
 		`the kernel was "6.1.0-13-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.55-1", is "6.2"`: change(func(f *machine.Fingerprint) { f.Kernel = "6.2" }),
 		`the hypervisor was "KVMKVMKVM", is ""`:                                            change(func(f *machine.Fingerprint) { f.Hypervisor = "" }),
 		`the TEE was "SEV guest", is "SEV-SNP guest"`:                                      change(func(f *machine.Fingerprint) { f.TEE = "SEV-SNP guest" }),

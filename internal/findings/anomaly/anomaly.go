@@ -1,7 +1,6 @@
-// Package anomaly finds unusual behaviour without a rule for it: series that leave
-// their own baseline, the time of a change, differences between two windows, and
-// distributions. It uses robust methods (medians and quantiles), because monitoring
-// data have outliers and breaks.
+// Package anomaly finds unusual behaviour without a rule for it: series that leave their own baseline, the time of a
+// change, differences between two windows, and distributions. It uses robust statistics (medians and quantiles),
+// because monitoring data have outliers and breaks.
 package anomaly
 
 import "time"
@@ -27,12 +26,11 @@ type Change struct {
 	// the changes; Ratio is After / Before, nil where that is no number.
 	Score float64  `json:"score"`
 	Ratio *float64 `json:"ratio"`
-	// Since is about when the level changed; nil where no moment stands out.
+	// Since is the approximate time of the change; nil where no moment stands out.
 	Since *time.Time `json:"since"`
-	// Alike is the number of series of the same metric that changed as well and are
-	// not listed.
+	// Alike is the number of series of the same metric that also changed and are not listed.
 	Alike int `json:"alike"`
-	// Text says it in a sentence.
+	// Text is the change as a sentence.
 	Text string `json:"text"`
 }
 

@@ -17,7 +17,7 @@ var usual = Sensitivity{Ratio: 2, Floor: 1000, Score: Score}
 
 const perDay = 24 * 60
 
-// windowAt is the last ten minutes before reading i.
+// windowAt returns the last ten minutes before reading i.
 func windowAt(s metric.Series, i int) metric.Series { return part(s, i-10, i) }
 
 func TestLearn(t *testing.T) {
@@ -131,7 +131,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeNeedsReadings: a window with gaps and an hour without history say nothing.
+// TestJudgeNeedsReadings: a window with gaps and an hour without history give no result.
 func TestJudgeNeedsReadings(t *testing.T) {
 	history := minutes(func(time.Time) float64 { return 1000 }, monday, 4*perDay)
 	b, err := Learn(history, usual)
@@ -159,9 +159,8 @@ func TestJudgeNeedsReadings(t *testing.T) {
 	}
 }
 
-// TestSoak judges every minute of a day in which nothing happens, after histories
-// of several lengths: at most one series-day in twenty may have a finding. The floor
-// is a hundredth of the rule's, which would keep small series out of the count.
+// TestSoak judges every minute of an uneventful day, after histories of several lengths: at most one series-day in
+// twenty may have a finding. The floor is a hundredth of the rule's, which would exclude small series.
 func TestSoak(t *testing.T) {
 	sensitive := Sensitivity{Ratio: usual.Ratio, Floor: usual.Floor / 100, Score: usual.Score}
 	const series = 25
@@ -204,7 +203,7 @@ func found(t *testing.T, s metric.Series, days int, how Sensitivity) bool {
 	return false
 }
 
-// TestPower: what a level has to change by to be found in noise without bursts.
+// TestPower: the size of a level change that is found in noise without bursts.
 func TestPower(t *testing.T) {
 	const series = 40
 	for _, tt := range []struct {

@@ -16,8 +16,8 @@ import (
 
 // Options of a comparison of two windows.
 type Options struct {
-	// Process limits the comparison to processes whose name matches this regular
-	// expression (RE2, unanchored); "" is everything.
+	// Process limits the comparison to processes whose name matches this regular expression (RE2, unanchored); ""
+	// selects everything.
 	Process string
 	// Top is the number of changes to return; 0 is 100.
 	Top int
@@ -32,19 +32,16 @@ const (
 	defaultTop = 100
 )
 
-// Between compares all series of two windows: counters by their rates, gauges as
-// they are, histograms by the mean of what they observed. Recorded
-// series are left out, and processors are added up. At the context's deadline the
-// answer is what was found so far, and names the rest.
+// Between compares all series of two windows: counters by their rates, gauges by their values, histograms by the mean
+// of their observations. It leaves recorded series out and sums series of single processors. At the context's
+// deadline it returns the changes found so far, and Unable names the rest.
 //
-// The score is the difference of the medians in units of the spread within the
-// windows, from the median absolute deviations of both. The spread is at
-// least 5 % of the level, a thousandth of all series of a counter together, and the
-// square root of the number of events: a cron job on a busy machine is not news.
+// The score is the difference of the medians in units of the spread within the windows, from the median absolute
+// deviations of both. The spread is at least 5 % of the level, a thousandth of the sum over all series of a counter,
+// and the square root of the number of events, so a cron job on a busy machine is not news.
 //
-// Of one metric only the largest change of each process is listed, at most three;
-// Alike counts the others. With Options.Process it is five and ten. The monitor's own
-// series come last.
+// For each metric it lists the largest change of each process, at most three; Alike counts the others. With
+// Options.Process the limits are five and ten. The monitor's own series come last.
 func Between(ctx context.Context, q findings.RangeQuerier, before, after Window, o Options) (Changes, error) {
 	out := Changes{Before: before, After: after, Changes: []Change{}, Unable: []string{}}
 	for _, w := range []Window{before, after} {
@@ -91,7 +88,7 @@ func (w Window) length() time.Duration { return w.To.Sub(w.From) }
 type comparison struct {
 	q             findings.RangeQuerier
 	before, after Window
-	matcher       string // that all series have to match, "" for none
+	matcher       string // matches every series must have; "" for none
 }
 
 // name is a metric and the number of its series.
@@ -101,8 +98,7 @@ type name struct {
 	series int
 }
 
-// names lists the metrics that have series in one of the windows, as seen at
-// twelve moments of each.
+// names lists the metrics that have series in one of the windows, sampled at twelve moments of each.
 func (c *comparison) names(ctx context.Context) ([]name, error) {
 	series := map[string]int{}
 	for i, w := range []Window{c.before, c.after} {
@@ -130,16 +126,16 @@ func (c *comparison) names(ctx context.Context) ([]name, error) {
 	return out, nil
 }
 
-// candidate is a change with what ranks, groups and dates it.
+// candidate is a change with the values used to rank, group and date it.
 type candidate struct {
 	Change
-	family, owner string // the metric, a histogram's mean and count being one, and whose it is
+	family, owner string // the metric (a histogram's mean and count are one), and its owner
 	sides         [2]metric.Series
 	spread        float64
-	over          time.Duration // what rates are taken over
+	over          time.Duration // the time over which rates are taken
 }
 
-// rank orders changes, keeps the first of each kind, and says them in words.
+// rank orders changes, keeps the first of each kind, and writes their sentences.
 func (c *comparison) rank(all []candidate, o Options) []Change {
 	own := func(x candidate) int {
 		if strings.HasPrefix(x.family, "teescope_") {

@@ -21,8 +21,7 @@ var (
 	tenMinutes = Window{time.Unix(3000, 0), time.Unix(3600, 0)}
 )
 
-// steps are two runs of a counter in the test notation: so many events a reading
-// for 50 minutes and then so many.
+// steps returns two runs of a counter in the test notation: before events a reading for 50 minutes, then after.
 func steps(before, after int) string {
 	return fmt.Sprintf("0+%dx600 %d+%dx119", before, 600*before+after, after)
 }
@@ -141,7 +140,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestBetweenIsQuiet: of noisy series in which nothing happens hardly any are listed.
+// TestBetweenIsQuiet: of noisy series in which nothing happens, hardly any are listed.
 func TestBetweenIsQuiet(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	var load strings.Builder
@@ -201,7 +200,7 @@ func (l late) Query(ctx context.Context, expr string, at time.Time) ([]metric.Po
 	return l.Store.Query(ctx, expr, at)
 }
 
-// TestBetweenInTime: when the time is up, what was found is the answer.
+// TestBetweenInTime: at the deadline the changes found so far are returned.
 func TestBetweenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in which the queries of the first take no time
 		st := storetest.Load(t, "load 5s\n  a_total{process=\"p\"} "+steps(200, 20500)+"\n  b_total{process=\"p\"} "+steps(200, 20500))

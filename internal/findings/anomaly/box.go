@@ -9,25 +9,25 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/stats"
 )
 
-// What one call of Boxes may ask for.
+// The limits of one call of Boxes.
 const (
 	MaxWindows = 48
-	// perBox is the number of moments of a window at which the expression is evaluated,
-	// at most; leastStep the time between two, at least: the monitor's default interval.
+	// perBox is the largest number of moments at which a window's expression is evaluated. leastStep is the shortest
+	// time between two: the monitor's default interval.
 	perBox    = 240
 	leastStep = 5 * time.Second
 	maxSeries = 100
-	// whisker is how far a whisker may reach, in interquartile ranges.
+	// whisker is the longest reach of a whisker, in interquartile ranges.
 	whisker     = 1.5
 	maxOutliers = 50
 )
 
-// Boxes divides the time from one moment to another into windows of equal length
-// and describes the values that each series of a PromQL expression had in each, at
-// moments 5 s apart or at 240 moments, whichever is less. A window without values
-// has no box. Values that are infinite are left out.
+// Boxes divides a span of time into windows of equal length and describes the values of each series of a PromQL
+// expression in each window. It evaluates at moments 5 s apart or at 240 moments, whichever is fewer. A window
+// without values has no box. Infinite values are left out.
 func Boxes(ctx context.Context, q findings.RangeQuerier, expr string, from, to time.Time, windows int) ([]Box, error) {
 	if windows < 1 || windows > MaxWindows {
 		return nil, fmt.Errorf("%d windows: want 1 to %d", windows, MaxWindows)
@@ -65,11 +65,11 @@ func Boxes(ctx context.Context, q findings.RangeQuerier, expr string, from, to t
 	return out, nil
 }
 
-// box describes at least one finite value (Tukey, Exploratory Data Analysis, 1977,
-// chapter 2), with quartiles as most programs compute them, see quantile.
+// box describes at least one finite value (Tukey, Exploratory Data Analysis, 1977, chapter 2), with the quartiles of
+// stats.Quantile.
 func box(x []float64) Box {
 	x = slices.Sorted(slices.Values(x))
-	b := Box{N: len(x), Min: x[0], Max: x[len(x)-1], Q1: quantile(x, 0.25), Median: quantile(x, 0.5), Q3: quantile(x, 0.75), Outliers: []float64{}}
+	b := Box{N: len(x), Min: x[0], Max: x[len(x)-1], Q1: stats.Quantile(x, 0.25), Median: stats.Quantile(x, 0.5), Q3: stats.Quantile(x, 0.75), Outliers: []float64{}}
 	reach := whisker * (b.Q3 - b.Q1)
 	b.Low, b.High = b.Max, b.Min
 	for _, v := range x {

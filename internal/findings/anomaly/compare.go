@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// perSide is the number of moments at which a series is looked at in a window, at
-	// most, and fewest with how many it can be compared.
+	// perSide is the largest number of moments at which a series is read in a window; fewest is the smallest that can
+	// be compared.
 	perSide, fewest = 60, 5
-	// maxValues bounds what one query brings, 16 bytes each: a metric with many series
-	// is looked at in fewer moments.
+	// maxValues limits the values of one query, 16 bytes each: a metric with many series is read
+	// at fewer moments.
 	maxValues = 600_000
 	// The least spread, as a share of the level and of all series of a counter.
 	ofLevel, ofMetric = 0.05, 0.001
@@ -27,7 +27,7 @@ const (
 // compared is the outcome for one metric.
 type compared struct {
 	changes       []candidate
-	compared, few int // series; the few had too few readings
+	compared, few int // numbers of series; few counts those with too few readings
 }
 
 // metric compares the series of one metric.
@@ -57,12 +57,11 @@ func (c *comparison) metric(ctx context.Context, n name) (out compared, err erro
 	return judge(n, over, sides), nil
 }
 
-// interval is the time between two readings of a metric, the shortest of its
-// series; 0 where there are no two.
+// interval returns the time between two readings of a metric, the shortest of its series; 0 if no series has two.
 func (c *comparison) interval(ctx context.Context, metric string) (time.Duration, error) {
 	shortest := time.Duration(0)
 	for _, w := range []Window{c.after, c.before} {
-		// Ten minutes are enough to tell, and reading an hour of all series takes its time.
+		// Ten minutes are enough, and reading an hour of all series is slow.
 		span := min(w.length(), 10*time.Minute).Truncate(time.Second)
 		points, err := c.q.Query(ctx, fmt.Sprintf("max(count_over_time(%s{%s}[%s]))", metric, c.matcher, findings.PromDuration(span)), w.To)
 		if err != nil {
@@ -77,7 +76,7 @@ func (c *comparison) interval(ctx context.Context, metric string) (time.Duration
 	return shortest, nil
 }
 
-// finite leaves out values that are infinite, which are no levels.
+// finite leaves out infinite values: they are not levels.
 func finite(s metric.Series) metric.Series {
 	if !slices.ContainsFunc(s.Values, func(v float64) bool { return math.IsInf(v, 0) }) {
 		return s
@@ -91,15 +90,15 @@ func finite(s metric.Series) metric.Series {
 	return out
 }
 
-// duel is a series in both windows.
+// duel is one series in both windows.
 type duel struct {
 	form
 	selector string
 	sides    [2]metric.Series
-	medians  [2]float64 // 0 where a counter had no values, as it had no events
+	medians  [2]float64 // 0 for a counter without values: it had no events
 }
 
-// judge compares the series of one metric, which are by their selectors.
+// judge compares the series of one metric, keyed by their selectors.
 func judge(n name, over time.Duration, sides [2]map[string]metric.Series) (out compared) {
 	selectors := map[string]bool{}
 	for _, side := range sides {
@@ -140,8 +139,8 @@ func judge(n name, over time.Duration, sides [2]map[string]metric.Series) (out c
 	return out
 }
 
-// comparable: there are enough readings on both sides. A counter without any has had no
-// events or its process is gone; a missing gauge is unknown.
+// comparable reports whether both sides have enough readings. A counter without readings had no events, or its
+// process is gone; a missing gauge is unknown.
 func (d duel) comparable() bool {
 	a, b := len(d.sides[0].Values), len(d.sides[1].Values)
 	absent := d.kind == rate && (a == 0 || b == 0)
@@ -156,7 +155,7 @@ func (d duel) change(n name, over time.Duration, all float64) (x candidate, ok b
 	squares := 0.0
 	for _, s := range d.sides {
 		if len(s.Values) > 0 {
-			_, sd := centre(s.Values)
+			_, sd := stats.Robust(s.Values)
 			squares += sd * sd / 2
 		}
 	}
@@ -187,9 +186,8 @@ func (d duel) change(n name, over time.Duration, all float64) (x candidate, ok b
 	return x, true
 }
 
-// resolution is the smallest difference that means something in a value of this
-// unit: for numbers of events what chance makes of them within the time that a
-// rate is taken over.
+// resolution returns the smallest meaningful difference in a value of this unit: for events, their random variation
+// within the time of a rate.
 func (f form) resolution(level float64, over time.Duration) float64 {
 	switch f.unit {
 	case "1/s":
@@ -204,8 +202,8 @@ func (f form) resolution(level float64, over time.Duration) float64 {
 	return 0
 }
 
-// grows: the values never fall and often rise, so it is their growth that can
-// change. Fields of the kernel's tables are counters without saying so.
+// grows reports whether the values never fall and often rise; their growth is then compared. Some fields of the
+// kernel's tables are counters without a counter's name.
 func grows(sides [2]metric.Series) bool {
 	often := false
 	for _, s := range sides {
@@ -224,7 +222,7 @@ func grows(sides [2]metric.Series) bool {
 	return often && (len(a) == 0 || len(b) == 0 || a[len(a)-1] <= b[0])
 }
 
-// slope is the growth per second from one value to the next.
+// slope returns the growth per second from one value to the next.
 func slope(s metric.Series) metric.Series {
 	out := metric.Series{Labels: s.Labels}
 	for i := 1; i < len(s.Values); i++ {
@@ -234,9 +232,8 @@ func slope(s metric.Series) metric.Series {
 	return out
 }
 
-// since is when the level changed, where one change stands out; nil otherwise. The
-// logarithms that stats.ChangePoints looks at are taken of the distance to the
-// lowest value, in units of the spread.
+// since returns when the level changed, nil if no change stands out. stats.ChangePoints takes logarithms: here of the
+// distance to the lowest value, in units of the spread.
 func (x candidate) since() *time.Time {
 	before, after := x.sides[0], x.sides[1]
 	if len(before.Values) == 0 || len(after.Values) == 0 {

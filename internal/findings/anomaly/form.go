@@ -19,12 +19,11 @@ type kind int
 const (
 	level kind = iota
 	rate
-	mean // of what a histogram observed
+	mean // of a histogram's observations
 )
 
-// formOf tells from its name what a metric is, by Prometheus' conventions; all has
-// the names of the store. ok is false for what needs no look of its own: recorded
-// series and the buckets of histograms.
+// formOf derives the form of a metric from its name, by Prometheus' conventions; all holds the store's names. ok is
+// false for recorded series and the buckets of histograms, which are not compared by themselves.
 func formOf(name string, all map[string]int) (f form, ok bool) {
 	if strings.Contains(name, ":") || strings.HasSuffix(name, "_bucket") {
 		return f, false
@@ -41,7 +40,7 @@ func formOf(name string, all map[string]int) (f form, ok bool) {
 	return form{level, unitOf(name)}, true
 }
 
-// unitOf a metric whose name ends in its unit.
+// unitOf returns the unit that ends a metric's name.
 func unitOf(name string) string {
 	for _, unit := range []string{"seconds", "bytes", "ratio"} {
 		if strings.HasSuffix(name, "_"+unit) {
@@ -51,7 +50,7 @@ func unitOf(name string) string {
 	return ""
 }
 
-// rateUnit is the unit of the growth of what has this name.
+// rateUnit returns the unit of the growth of a metric of this name.
 func rateUnit(name string) string {
 	switch unit := unitOf(name); {
 	case strings.HasSuffix(name, "cpu_seconds"):
@@ -65,8 +64,8 @@ func rateUnit(name string) string {
 	}
 }
 
-// expr is what is compared of the series of a metric: over is the time that rates
-// are taken over. Processors are added up, or averaged where they have no sum.
+// expr returns the query to compare; rates are taken over the time over. Series of single processors are summed, or
+// averaged where a sum means nothing.
 func (f form) expr(name, matchers string, over time.Duration) string {
 	selector := name
 	if matchers != "" {
@@ -83,7 +82,7 @@ func (f form) expr(name, matchers string, over time.Duration) string {
 	return fmt.Sprintf("avg without (cpu) (%s)", selector)
 }
 
-// family is the metric, or the histogram that it is a part of.
+// family returns the metric, or the histogram that the metric belongs to.
 func (n name) family() string {
 	if n.kind == mean || n.unit == "1/s" && strings.HasSuffix(n.name, "_count") {
 		return n.name[:strings.LastIndexByte(n.name, '_')]
@@ -91,7 +90,7 @@ func (n name) family() string {
 	return n.name
 }
 
-// matchers are those of a set of labels.
+// matchers returns the matchers of a set of labels.
 func matchers(labels map[string]string) string {
 	return strings.Trim(findings.Selector("", labels), "{}")
 }

@@ -14,14 +14,13 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// monday is where made histories begin.
+// monday is the start of generated histories.
 var monday = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
-// noise makes the next reading of a series, a minute after the last.
+// noise generates the next reading of a series, a minute after the last.
 type noise func(at time.Time) float64
 
-// kinds of series in which nothing happens that is worth a word. Levels and
-// strengths are drawn for each series.
+// kinds are series without notable events. Levels and strengths are drawn for each series.
 var kinds = map[string]func(*rand.Rand) noise{
 	"autoregressive": func(r *rand.Rand) noise {
 		level, phi, sd, x := drawn(r, 10, 1e5), 0.5+0.48*r.Float64(), 0.05+0.4*r.Float64(), 0.0
@@ -37,7 +36,7 @@ var kinds = map[string]func(*rand.Rand) noise{
 			return level * math.Exp(swing*math.Sin(2*math.Pi*(hour-phase)/24)+sd*r.NormFloat64())
 		}
 	},
-	"working hours": func(r *rand.Rand) noise { // they begin and end at another minute each day
+	"working hours": func(r *rand.Rand) noise { // start and end at a different minute each day
 		night, day, sd := drawn(r, 10, 1000), 5+50*r.Float64(), 0.2
 		begin, end, last := 0.0, 0.0, -1
 		return func(at time.Time) float64 {
@@ -55,7 +54,7 @@ var kinds = map[string]func(*rand.Rand) noise{
 		perMinute := drawn(r, 0.05, 60)
 		return func(time.Time) float64 { return 100 * poisson(r, perMinute) / 60 }
 	},
-	"cron jobs": func(r *rand.Rand) noise { // one an hour and one a night, which take their time
+	"cron jobs": func(r *rand.Rand) noise { // one an hour and one a night, each with its duration
 		idle, job, night := drawn(r, 1, 100), drawn(r, 1e3, 1e5), drawn(r, 1e3, 1e5)
 		minute, hour, lasts, nightly := r.IntN(60), r.IntN(24), 0, 0
 		return func(at time.Time) float64 {
@@ -75,7 +74,7 @@ var kinds = map[string]func(*rand.Rand) noise{
 			return v * math.Exp(0.3*r.NormFloat64())
 		}
 	},
-	"bursts": func(r *rand.Rand) noise { // some a day, their heights without a finite variance
+	"bursts": func(r *rand.Rand) noise { // some a day, with heights of infinite variance
 		level, perDay, lasts, height := drawn(r, 1, 1000), 1+6*r.Float64(), 0.0, 0.0
 		return func(time.Time) float64 {
 			if lasts--; lasts < 0 && r.Float64() < perDay/1440 {
@@ -88,14 +87,14 @@ var kinds = map[string]func(*rand.Rand) noise{
 			return v * math.Exp(0.2*r.NormFloat64())
 		}
 	},
-	"heavy tails": func(r *rand.Rand) noise { // single readings far off: Student's t with 2 degrees of freedom
+	"heavy tails": func(r *rand.Rand) noise { // single distant readings: Student's t with 2 degrees of freedom
 		level, sd := drawn(r, 100, 1e5), 0.1+0.3*r.Float64()
 		return func(time.Time) float64 {
 			t := r.NormFloat64() / math.Sqrt(r.ExpFloat64())
 			return level * math.Exp(max(-20, min(20, sd*t)))
 		}
 	},
-	"restarts": func(r *rand.Rand) noise { // a process that is not there for a while, and idles
+	"restarts": func(r *rand.Rand) noise { // a process that is gone for a while, and idles
 		level, down := drawn(r, 100, 1e4), 0
 		return func(time.Time) float64 {
 			if down--; down < 0 && r.Float64() < 2./1440 {
@@ -107,7 +106,7 @@ var kinds = map[string]func(*rand.Rand) noise{
 			return level * math.Exp(0.3*r.NormFloat64())
 		}
 	},
-	"drift": func(r *rand.Rand) noise { // a level that wanders by a factor of some two in a week
+	"drift": func(r *rand.Rand) noise { // a level that wanders by a factor of about two in a week
 		x, step := math.Log(drawn(r, 100, 1e5)), 0.004+0.003*r.Float64()
 		return func(time.Time) float64 {
 			x += step * r.NormFloat64()
@@ -116,12 +115,10 @@ var kinds = map[string]func(*rand.Rand) noise{
 	},
 }
 
-// recorded returns what teescope monitor recorded of processes on a machine with
-// two processors that built and tested programs without a pause: rates of system
-// calls, context switches and page faults, each line of the file a series with a
-// reading every 5 s. A reading stands for a minute here, and pieces of an hour are
-// put together in random order, as a bootstrap in blocks does (Künsch, Ann. Statist.
-// 17, 1989).
+// recorded returns recordings of teescope monitor: rates of system calls, context switches and page faults of
+// processes on a machine with two processors that built and tested programs without a pause. Each line of the file is
+// a series with a reading every 5 s. A reading stands for a minute here, and pieces of an hour are joined in random
+// order, as a block bootstrap does (Künsch, Ann. Statist. 17, 1989).
 func recorded(t *testing.T) func(*rand.Rand) noise {
 	t.Helper()
 	f, err := os.Open("testdata/recorded.txt.gz")
@@ -163,7 +160,7 @@ func recorded(t *testing.T) func(*rand.Rand) noise {
 	}
 }
 
-// drawn is log-uniform.
+// drawn returns a log-uniform value.
 func drawn(r *rand.Rand, low, high float64) float64 {
 	return low * math.Pow(high/low, r.Float64())
 }
@@ -177,7 +174,7 @@ func poisson(r *rand.Rand, mean float64) float64 {
 	return n
 }
 
-// minutes are n readings of a series from start on.
+// minutes returns n readings of a series from start on.
 func minutes(next noise, start time.Time, n int) metric.Series {
 	s := metric.Series{At: make([]time.Time, n), Values: make([]float64, n)}
 	for i := range n {
@@ -187,7 +184,7 @@ func minutes(next noise, start time.Time, n int) metric.Series {
 	return s
 }
 
-// part are the readings from index i to index j.
+// part returns the readings from index i to index j.
 func part(s metric.Series, i, j int) metric.Series {
 	return metric.Series{Labels: s.Labels, At: s.At[i:j], Values: s.Values[i:j]}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// owners are the labels that say whose a series is, the first that is there.
+// owners are the labels that name a series' owner; the first one present wins.
 var owners = []string{"process", "container", "pod", "name", "device"}
 
 func owner(labels map[string]string) string {
@@ -23,7 +23,7 @@ func owner(labels map[string]string) string {
 	return ""
 }
 
-// sentence says the change: "redis-server: futex syscalls 40 -> 4,100/s".
+// sentence states the change: "redis-server: futex syscalls 40 -> 4,100/s".
 func (x candidate) sentence(machine bool) string {
 	who := cmp.Or(x.owner, "machine")
 	if machine && x.Labels["instance"] != "" {
@@ -43,8 +43,8 @@ func (x candidate) sentence(machine bool) string {
 	return fmt.Sprintf("%s: %s %s -> %s", who, what, before, after)
 }
 
-// what was measured: the values of the labels that tell the series from the others
-// of its owner, and the metric's name without its prefix and its unit.
+// what names the measured series: the values of the labels that tell it from its owner's other series, and the
+// metric's name without prefix and unit.
 func (x candidate) what() string {
 	var words []string
 	for _, l := range slices.Sorted(maps.Keys(x.Labels)) {
@@ -68,8 +68,7 @@ func (x candidate) what() string {
 	return strings.Join(words, " ")
 }
 
-// amount prints a value as a sentence needs it: plain numbers and rates with their
-// thousands apart.
+// amount prints a value for a sentence, with thousands separators in plain numbers and rates.
 func amount(v float64, unit string) string {
 	if stem, rate := strings.CutSuffix(unit, "/s"); stem == "1" {
 		if rate {

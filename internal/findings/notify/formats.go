@@ -71,7 +71,7 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// evidence is a line for each number.
+// evidence returns a line for each number.
 func evidence(list []findings.Evidence) string {
 	lines := make([]string, len(list))
 	for i, e := range list {
@@ -88,7 +88,7 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 	}{list[0], s.opts.Instance, s.link(list[0])})
 }
 
-// link is where the page shows a finding.
+// link returns the URL at which the page shows a finding.
 func (s *sender) link(r findings.Record) string {
 	if s.page == "" {
 		return ""

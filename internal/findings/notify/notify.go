@@ -42,7 +42,7 @@ type Options struct {
 	Dir string
 	Now func() time.Time
 	Log *slog.Logger
-	// Instance is this machine's name, for the readers.
+	// Instance is this machine's name, for the people who read the message.
 	Instance string
 	// Max is the size of a receiver's queue; a full queue drops its oldest message.
 	Max int
@@ -50,9 +50,9 @@ type Options struct {
 	Repeat time.Duration
 	// Timeout is how long one request may take.
 	Timeout time.Duration
-	// Wait is how long to wait after the first failure, doubled with each further
-	// one up to WaitMost. Each wait is drawn between half and all of it, so
-	// that many monitors do not retry at once.
+	// Wait is how long to wait after the first failure, doubled with each further one up to
+	// WaitMost. Each wait is drawn between half and all of it, so many monitors do not retry at
+	// once.
 	Wait, WaitMost time.Duration
 }
 
@@ -84,7 +84,7 @@ const (
 
 func (o outcome) String() string { return [...]string{"sent", "failed", "refused", "dropped"}[o] }
 
-// counts are a receiver's, by outcome.
+// counts are the messages of a receiver, by outcome.
 type counts [dropped + 1]atomic.Uint64
 
 // Notifier sends findings to receivers. Its methods may be called from several goroutines.
@@ -93,7 +93,7 @@ type Notifier struct {
 	receiving locked.Value[receiving]
 }
 
-// receiving is what sends, as the last Settings want it.
+// receiving holds the senders of the current settings.
 type receiving struct {
 	least   findings.Severity
 	senders []*sender
@@ -161,8 +161,8 @@ func (n *Notifier) Close() error {
 	return n.receiving.Lock().halt()
 }
 
-// Tell takes the changes of an evaluation and all findings that are open after it. It
-// returns when the messages are on disk, and does not wait for receivers.
+// Tell queues messages about the changes of an evaluation and the findings open after it. It
+// returns when they are on disk, and does not wait for receivers.
 func (n *Notifier) Tell(changed, open []findings.Record) {
 	current := n.receiving.Lock()
 	defer n.receiving.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// server is a receiver that the test tells how to answer.
+// server is a receiver whose answers the test sets.
 type server struct {
 	*httptest.Server
 	mu     sync.Mutex
 	answer func(n int, w http.ResponseWriter, r *http.Request) // nil is 200
-	bodies []string                                            // of the requests that it took
+	bodies []string                                            // of the accepted requests
 	asked  []*http.Request
 }
 
@@ -60,7 +60,7 @@ func newServer(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.R
 	return s
 }
 
-// got are the findings that a webhook was told, as "ID state".
+// got returns the findings that a webhook received, as "ID state".
 func (s *server) got() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *safe) String() string {
 	return s.b.String()
 }
 
-// teller is a notifier that is quick to try again, with its log.
+// teller is a notifier with short retry waits, with its log.
 type teller struct {
 	*Notifier
 	dir string
@@ -131,7 +131,7 @@ func newTeller(t *testing.T, dir string, set Settings, change func(*Options)) *t
 	return n
 }
 
-// count is a metric's value for the receiver "r".
+// count returns a metric's value for the receiver "r".
 func (n *teller) count(outcome string) float64 {
 	got := -1.0
 	n.Collect(func(s metric.Sample) {
@@ -142,7 +142,7 @@ func (n *teller) count(outcome string) float64 {
 	return got
 }
 
-// hookAt is a webhook called "r".
+// hookAt returns the settings of a webhook called "r".
 func hookAt(url string) Settings {
 	return Settings{Receivers: []Receiver{{Name: "r", Format: Webhook, URL: url}}, Least: findings.Warning}
 }
@@ -160,7 +160,7 @@ func closed(id string) findings.Record {
 
 func list(r ...findings.Record) []findings.Record { return r }
 
-// eventually waits until ok, as long as a slow machine may take.
+// eventually waits until ok returns true, with a limit generous enough for a slow machine.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
@@ -199,7 +199,7 @@ func TestTell(t *testing.T) {
 				n.Tell(step[0], step[1])
 			}
 			last := opened("last")
-			n.Tell(nil, list(last)) // the order is kept, so when this has come, all has
+			n.Tell(nil, list(last)) // order is kept: once this arrives, all have
 			eventually(t, "the last message", func() bool { return slices.Contains(s.got(), "last open") })
 			got := s.got()
 			if i := slices.Index(got, "last open"); !slices.Equal(got[:i], tt.want) {
@@ -209,8 +209,8 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestRetries: what fails is tried again until it works, in order; what is refused
-// is given up, and the rest goes on.
+// TestRetries: failed messages are retried until they arrive, in order; refused ones are given up, and the rest
+// continues.
 func TestRetries(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -282,12 +282,12 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestDown: while nobody listens everything waits, also over restarts and after a
-// kill in the middle of a line, and comes in order when somebody does.
+// TestDown: while the receiver is down everything waits, also over restarts and after a kill in the middle of a line,
+// and arrives in order once it is up.
 func TestDown(t *testing.T) {
 	s := newServer(t, nil)
 	url := s.URL
-	s.Close() // its port is free again, and nobody is there
+	s.Close() // its port is free again, and nothing listens
 	dir := t.TempDir()
 	var want []string
 	n := newTeller(t, dir, hookAt(url), nil)
@@ -302,7 +302,7 @@ func TestDown(t *testing.T) {
 		t.Errorf("%v wait, %v are sent", n.count(""), n.count("sent"))
 	}
 
-	// As a kill leaves it: the file as it is now, and half a line more.
+	// The state after a kill: the current file and half a line more.
 	crashed := t.TempDir()
 	b, err := os.ReadFile(filepath.Join(dir, "r.jsonl"))
 	if err != nil {
@@ -322,7 +322,7 @@ func TestDown(t *testing.T) {
 		t.Errorf("told %q", got)
 	}
 
-	// A second restart has nothing to tell, but knows what the receiver believes.
+	// A second restart has nothing to send, but knows which findings the receiver considers open.
 	m.Tell(nil, list(opened("x")))
 	eventually(t, "x", func() bool { return m.count("") == 0 })
 	if err := m.Close(); err != nil {
@@ -337,8 +337,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere: whatever line a kill cut off, what was told is told again at
-// most, and nothing is left out.
+// TestKilledAnywhere: whichever line a kill cuts off, messages may be repeated but none is lost.
 func TestKilledAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	s := newServer(t, nil)
@@ -378,13 +377,12 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// backlogOf is what q holds.
 func backlogOf(q *queue) backlog {
 	defer q.backlog.Unlock()
 	return *q.backlog.Lock()
 }
 
-// TestFull: the oldest make room, which is counted and said once.
+// TestFull: the oldest messages are dropped, counted, and logged once.
 func TestFull(t *testing.T) {
 	gate := make(chan struct{})
 	s := newServer(t, func(int, http.ResponseWriter, *http.Request) { <-gate })
@@ -402,7 +400,7 @@ func TestFull(t *testing.T) {
 	}
 	close(gate)
 	eventually(t, "the rest", func() bool { return n.count("") == 0 })
-	// The first was on its way when it had to make room.
+	// The first was being sent when it was dropped.
 	if got, want := s.got(), []string{"0 open", "3 closed", "5 open", "4 closed"}; !slices.Equal(got, want) {
 		t.Errorf("told %q, want %q", got, want)
 	}
@@ -412,7 +410,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestQueueIsKeptShort: the file does not grow with what was told long ago.
+// TestQueueIsKeptShort: the file does not grow with delivered messages.
 func TestQueueIsKeptShort(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
 	q, err := openQueue(path, 10)
@@ -442,8 +440,7 @@ func TestQueueIsKeptShort(t *testing.T) {
 	}
 }
 
-// TestAlertmanager: alerts as its API wants them, told again while open, and
-// resolved with an end.
+// TestAlertmanager: alerts follow its API, are repeated while open, and are resolved with an end.
 func TestAlertmanager(t *testing.T) {
 	s := newServer(t, nil)
 	set := Settings{Receivers: []Receiver{{Name: "r", Format: Alertmanager, URL: s.URL + "/prefix/"}}, Least: findings.Info, Page: "https://vm:9780/"}
@@ -492,8 +489,7 @@ func TestAlertmanager(t *testing.T) {
 	}
 }
 
-// TestWorse: for Alertmanager a finding of another severity is another alert, and
-// the one before has ended.
+// TestWorse: for Alertmanager another severity is another alert, and the previous one has ended.
 func TestWorse(t *testing.T) {
 	s := newServer(t, nil)
 	n := newTeller(t, t.TempDir(), Settings{Receivers: []Receiver{{Name: "r", Format: Alertmanager, URL: s.URL}}, Least: findings.Info}, nil)
@@ -518,7 +514,7 @@ func TestWorse(t *testing.T) {
 	}
 }
 
-// TestUse: a change of settings keeps what waits, and the counts.
+// TestUse: a change of settings keeps waiting messages and the counts.
 func TestUse(t *testing.T) {
 	down, up := newServer(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }), newServer(t, nil)
 	n := newTeller(t, t.TempDir(), hookAt(down.URL), nil)
@@ -540,12 +536,12 @@ func TestUse(t *testing.T) {
 	eventually(t, "b", func() bool { return slices.Contains(up.got(), "b open") })
 }
 
-// TestDiskRefuses: what the disk does not take is told all the same, and said once.
+// TestDiskRefuses: messages that cannot be written to disk are sent all the same, and the problem is logged once.
 func TestDiskRefuses(t *testing.T) {
 	s := newServer(t, nil)
 	dir := t.TempDir()
 	n := newTeller(t, dir, hookAt(s.URL), nil)
-	if err := os.Mkdir(filepath.Join(dir, "r.jsonl.new"), 0o700); err != nil { // the file cannot be written anew
+	if err := os.Mkdir(filepath.Join(dir, "r.jsonl.new"), 0o700); err != nil { // the file cannot be rewritten
 		t.Fatal(err)
 	}
 	q := n.receiving.Lock().senders[0].queue

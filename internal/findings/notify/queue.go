@@ -9,8 +9,8 @@ import (
 	"github.com/teescope/teescope/internal/locked"
 )
 
-// queue holds the messages for a receiver, in order, in memory and on disk, and the
-// findings that the receiver believes to be open after them.
+// queue holds the messages for a receiver, in order, in memory and on disk. It also holds the findings that the
+// receiver will consider open once it has read them.
 type queue struct {
 	damaged int // lines that could not be read
 	backlog locked.Value[backlog]
@@ -42,8 +42,7 @@ type entry struct {
 	Done bool             `json:"done,omitempty"`
 }
 
-// spare is how many lines that say nothing any more the file may have beside as
-// many as say something.
+// spare is the number of obsolete lines that the file may have beyond the number it needs.
 const spare = 256
 
 func openQueue(path string, limit int) (*queue, error) {
@@ -115,8 +114,7 @@ func (q *queue) done(m message) error {
 	return b.write(entry{Done: true})
 }
 
-// write adds lines to the file, or writes it anew when it is behind or holds much
-// that says nothing any more.
+// write appends lines to the file. It rewrites the file if it lacks messages or has too many obsolete lines.
 func (b *backlog) write(list ...entry) error {
 	anew := b.behind || b.lines+len(list) > 2*(len(b.told)+len(b.waiting))+spare
 	if anew {
@@ -149,8 +147,7 @@ func (b *backlog) write(list ...entry) error {
 	return err
 }
 
-// isTold are the findings that the receiver believes to be open after all messages,
-// by id.
+// isTold returns the findings, by id, that the receiver will consider open after all messages.
 func (q *queue) isTold() map[string]findings.Record {
 	defer q.backlog.Unlock()
 	return maps.Clone(q.backlog.Lock().told)

@@ -31,11 +31,11 @@ type sender struct {
 	failures int // in a row; only touched by run
 }
 
-// senderState is what Tell and run share, the queue apart.
+// senderState is shared by Tell and run, as is the queue.
 type senderState struct {
-	open   []findings.Record // what is to be told again and again
-	unkept bool              // the disk does not take the queue, and that was said
-	full   bool              // the queue overflows, and that was said
+	open   []findings.Record // sent again at every repetition
+	unkept bool              // the queue cannot be written, and this was logged
+	full   bool              // the queue overflows, and this was logged
 }
 
 func newSender(r Receiver, o Options, page string, q *queue, c *counts) *sender {
@@ -72,7 +72,7 @@ func (s *sender) put(r findings.Record) {
 	}
 }
 
-// kept logs once that the disk does not take the queue, and once that it does again.
+// kept logs once that the queue cannot be written to disk, and once that it can again.
 func (s *sender) kept(err error) {
 	state := s.state.Lock()
 	defer s.state.Unlock()
@@ -115,7 +115,7 @@ func (s *sender) run(ctx context.Context) {
 			list := s.state.Lock().open
 			s.state.Unlock()
 			if s.Format.repeats && len(list) > 0 {
-				s.outcome(s.post(ctx, list)) // the next time comes by itself
+				s.outcome(s.post(ctx, list)) // a failed repetition is followed by the next one
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (s *sender) run(ctx context.Context) {
 func (s *sender) tell(ctx context.Context, m message) {
 	err := s.post(ctx, []findings.Record{m.Record})
 	if ctx.Err() != nil {
-		return // it is not known whether that arrived; it is told again
+		return // it may not have arrived, so it is sent again
 	}
 	if s.outcome(err) != failed {
 		s.kept(s.queue.done(m))
@@ -161,7 +161,7 @@ func (s *sender) outcome(err error) outcome {
 	return o
 }
 
-// pause is the wait after a failure: what the receiver asked for, or longer each time.
+// pause returns the wait after a failure: the one the receiver requests, or else a longer one each time.
 func (s *sender) pause(err error) time.Duration {
 	var later busy
 	if errors.As(err, &later) && later.after > 0 {
@@ -172,7 +172,7 @@ func (s *sender) pause(err error) time.Duration {
 	return wait/2 + rand.N(wait/2+1)
 }
 
-// longestPause is the longest pause that a receiver may ask for.
+// longestPause is the longest pause that a receiver may request.
 const longestPause = time.Hour
 
 // refusal is an answer that a retry would not change.
@@ -200,7 +200,7 @@ func (s *sender) post(ctx context.Context, list []findings.Record) error {
 		return withoutURL(err)
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // so that the connection can be used again
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // so the connection can be reused
 	switch code := resp.StatusCode; {
 	case code/100 == 2:
 		return nil
@@ -210,7 +210,7 @@ func (s *sender) post(ctx context.Context, list []findings.Record) error {
 	return refusal{answer(resp, text)}
 }
 
-// answer is a receiver's answer in one line.
+// answer returns the error of a receiver's answer in one line, nil for success.
 func answer(resp *http.Response, body []byte) error {
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "\uFFFD")), " ")
 	if r := []rune(text); len(r) > 200 {
@@ -233,8 +233,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// retryAfter reads the header of RFC 9110, section 10.2.3: seconds or a date; 0
-// when it is missing or malformed.
+// retryAfter reads the Retry-After header (RFC 9110, section 10.2.3), seconds or a date; 0 when it is missing or
+// malformed.
 func retryAfter(v string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
 		return time.Duration(n) * time.Second

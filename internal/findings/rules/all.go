@@ -11,6 +11,7 @@ var computed = []*findings.Rule{
 	syscallStorm,
 	vdsoBypass,
 	lockContention,
+	cpuStarvation,
 	contextSwitchStorm,
 	pageFaultStorm,
 	tlsHandshakes,

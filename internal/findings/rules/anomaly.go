@@ -21,7 +21,7 @@ var unusual = &findings.Rule{
 	Doc: "For 10 minutes, a process has had a rate of system calls, context switches, page faults or CPU time that is unusual for this hour: " +
 		"at least 6 robust standard deviations and a factor of two from the median of the hour of the day (UTC; weekends apart after two weeks of history), " +
 		"and beyond any level that it kept for 5 minutes, except on one day a week, by a margin that is wider for a shorter history. At most one in twenty " +
-		"ordinary days gives a false finding. The rule needs a day of history; after a day a new level is usual.",
+		"ordinary days gives a false finding. The rule needs a day of history, and after a day a new level counts as usual.",
 	Needs: []string{"tee_process_cpu_seconds_total"},
 	Thresholds: []findings.Threshold{
 		{Name: "ratio", Doc: "how many times above or below the usual", Unit: "ratio", Default: 2},
@@ -36,8 +36,8 @@ var unusual = &findings.Rule{
 
 type usualRate struct{ series, threshold, unit, what string }
 
-// usualRates are what is compared with its history: the totals of processes that
-// the store records, so that weeks of them can be read.
+// usualRates are compared with their history. They are totals of processes that the store records, so weeks of them
+// can be read.
 var usualRates = []usualRate{
 	{"process:tee_syscalls:rate1m", "events", "1/s", "system calls a second"},
 	{"process:tee_context_switches:rate1m", "events", "1/s", "context switches a second"},
@@ -46,26 +46,24 @@ var usualRates = []usualRate{
 }
 
 const (
-	// usualSpan is the history that is read of a candidate, a reading a minute, and
-	// usualChecks of how many at most: 15 days of one take some 6 ms.
+	// usualSpan is the history read of a candidate, one reading a minute. usualChecks limits the candidates: reading
+	// 15 days of one takes about 6 ms.
 	usualSpan   = 15 * 24 * time.Hour
 	usualChecks = 4
 	// yesterday is the half hour around this time of the day before.
 	yesterday = "[30m] offset 1425m"
 )
 
-// strange is a rate of a process that is not what it was a day before, and then
-// one that left its baseline.
+// strange is a rate of a process that differs from the day before. depart adds how it left its baseline.
 type strange struct {
 	anomaly.Departure
 	subject, series, unit, what string
 
 	limits anomaly.Sensitivity
-	fold   float64 // by which it is above or below the day before, as a logarithm
+	fold   float64 // distance from the day before, as a logarithm
 }
 
-// findUnusual looks closely at few series: those that are farthest from what they
-// were yesterday at this time.
+// findUnusual reads the history of a few series: those farthest from their level at this time yesterday.
 func findUnusual(ctx context.Context, p *findings.Pass) error {
 	q, ok := p.Querier.(findings.RangeQuerier)
 	if !ok {
@@ -102,8 +100,8 @@ func findUnusual(ctx context.Context, p *findings.Pass) error {
 	return reportUnusual(ctx, p, found)
 }
 
-// departed returns the processes whose rate is, in all readings of the last
-// minutes, far from its mean of yesterday; known: yesterday there were readings.
+// departed returns the processes whose rate stayed far from yesterday's mean in all readings of the last minutes.
+// known reports whether there were readings yesterday.
 func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name, instance string) string) (out []strange, known bool, err error) {
 	past, err := p.Query(ctx, fmt.Sprintf("avg_over_time(%s%s)", r.series, yesterday), p.To)
 	if err != nil || len(past) == 0 {
@@ -139,7 +137,7 @@ func departed(ctx context.Context, p *findings.Pass, r usualRate, call func(name
 
 var holds = findings.PromDuration(anomaly.Holds)
 
-// depart compares a series with its own history. Too little of that is no departure.
+// depart compares a series with its own history; ok is false if that is too short.
 func depart(ctx context.Context, q findings.RangeQuerier, series string, now time.Time, s anomaly.Sensitivity) (d anomaly.Departure, ok bool, err error) {
 	read := func(from, to time.Time) (metric.Series, error) {
 		got, err := q.QueryRange(ctx, series, from, to, time.Minute)
@@ -168,8 +166,8 @@ func depart(ctx context.Context, q findings.RangeQuerier, series string, now tim
 	return d, ok, nil
 }
 
-// reportUnusual makes one finding for each process, about the rate that is
-// farthest off; the others are evidence.
+// reportUnusual makes one finding for each process, about the rate that is farthest off. The other rates are
+// evidence.
 func reportUnusual(ctx context.Context, p *findings.Pass, found []strange) error {
 	slices.SortStableFunc(found, func(a, b strange) int { return cmp.Compare(math.Abs(b.Score), math.Abs(a.Score)) })
 	told := map[string]bool{}

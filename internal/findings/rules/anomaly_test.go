@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
-// BenchmarkUnusual is one evaluation over the rates of 200 processes with three days
-// of history, of which none, and more than are looked at closely, changed.
+// BenchmarkUnusual is one evaluation over the rates of 200 processes with three days of history: once with no change,
+// and once with more changed series than are examined closely.
 func BenchmarkUnusual(b *testing.B) {
 	for _, changed := range []int{0, 20} {
 		b.Run(fmt.Sprintf("changed=%d", changed), func(b *testing.B) {
@@ -19,7 +19,7 @@ func BenchmarkUnusual(b *testing.B) {
 			load.WriteString("load 30s\n  tee_process_cpu_seconds_total{process=\"p\"} 0+1x8700\n")
 			for _, r := range usualRates {
 				for p := range 200 {
-					level, now := 5000, 5000+p // not equal, so that the farthest are always the same
+					level, now := 5000, 5000+p // not equal, so the farthest are always the same
 					if p < changed {
 						now = 80_000 + p
 					}

@@ -11,13 +11,12 @@ import (
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
-// benchInterval is the time between two evaluations, of which one may take 1 %.
+// benchInterval is the time between two evaluations. One may take 1 % of it.
 const benchInterval = 15 * time.Second
 
-// BenchmarkEvaluate is one evaluation of all rules over the series of 200 quiet
-// processes and 50 containers of a machine, at the default interval: every rule has
-// what it needs and looks at it. It reports the share of a core that this takes, and
-// what it would be with 50 rules.
+// BenchmarkEvaluate is one evaluation of all rules over the series of 200 quiet processes and 50 containers of a
+// machine, at the default interval. Every rule has its metrics and is checked. It reports the share of a core used,
+// and an estimate for 50 rules.
 func BenchmarkEvaluate(b *testing.B) {
 	st := storetest.Load(b, quietMachine())
 	o := findings.DefaultOptions()
@@ -44,7 +43,7 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has used, its garbage collector included.
+// cpuTime returns the CPU time of this process, garbage collection included.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -53,7 +52,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// quietMachine is some 8,900 series in PromQL's test notation.
+// quietMachine returns some 8,900 series in PromQL's test notation.
 func quietMachine() string {
 	const machine = `job="teescope",instance="vm1"`
 	var load strings.Builder

@@ -29,14 +29,14 @@ var cacheThrash = &findings.Rule{
 	Run:       findCacheThrash,
 }
 
-// Counters of processes, where the source is narrowed to some, and of the machine.
+// cacheScopes are the counters of single processes, where the source is limited to some, and those of the machine.
 var cacheScopes = []struct{ prefix, by string }{
 	{"tee_process_", "job, instance, process"},
 	{"tee_", "job, instance"},
 }
 
 func findCacheThrash(ctx context.Context, p *findings.Pass) error {
-	told := map[string]bool{} // machines of which a process is named
+	told := map[string]bool{} // machines with a named process
 	for _, scope := range cacheScopes {
 		rate := func(metric string, labels map[string]string, w string) string {
 			selector := onMachine(scope.prefix+metric, labels)

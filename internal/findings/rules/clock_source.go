@@ -8,9 +8,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// slowClocks are the clock sources of x86 that only the kernel can read, each time
-// through a device or the hypervisor (drivers/clocksource/acpi_pm.c,
-// arch/x86/kernel/hpet.c, kernel/time/jiffies.c, drivers/clocksource/hyperv_timer.c).
+// slowClocks are the x86 clock sources that only the kernel can read, through a device or the hypervisor
+// (drivers/clocksource/acpi_pm.c, arch/x86/kernel/hpet.c, kernel/time/jiffies.c, drivers/clocksource/hyperv_timer.c).
 const slowClocks = "hpet|acpi_pm|pit|jiffies|refined-jiffies|hyperv_clocksource_msr"
 
 var clockSource = &findings.Rule{

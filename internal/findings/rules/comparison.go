@@ -30,20 +30,19 @@ import (
 // {subject}.
 type comparison struct {
 	findings.Rule // without Run
-	// signs are the ways in which the cause shows. A subject has one finding: the first
-	// sign gives its title, the others add evidence.
+	// signs are the ways in which the cause shows. A subject gets one finding: the first sign gives its title, the
+	// others add evidence.
 	signs []sign
 }
 
-// sign is one way in which a cause shows. Its candidates are the elements of value
-// that reach the threshold least over the window and over its newest part; where
-// narrows them. Without a value, where is the whole query.
+// sign is one way in which a cause shows. Its candidates are the elements of value that reach the threshold least
+// over the window and over its newest part; where narrows them. Without a value, where is the whole query.
 type sign struct {
 	value, least, where string
 	below               bool     // lower values are worse
 	keep                []string // the labels in $here; nil is job and instance, everything is allLabels
 	subject             func(labels map[string]string) string
-	of                  string // metric; a subject is named with its instance where this one has several
+	of                  string // metric; a subject is named with its instance if the metric has several
 	words               map[string]string
 	numbers             []number
 	cases               []outcome // the first that holds is the finding
@@ -62,8 +61,8 @@ type number struct {
 	text, unit, expr string
 	over             string // a span: appended to the text, and $over in the query
 	after            string // a number: without it, or where it is 0, this one is left out
-	each             string // a query: the number is given once for each element, whose labels are placeholders
-	// derived computes a number from others instead; it is no evidence.
+	each             string // a query: the number is repeated for each element, whose labels are placeholders
+	// derived computes the number from others; it is then not evidence.
 	derived func(of func(name string) float64) float64
 }
 
@@ -75,16 +74,15 @@ const (
 
 var allLabels = []string{}
 
-// limit holds when each of the numbers, separated by spaces, is at least the
-// threshold, or as op says (">", "<", "known"); times is a number that the threshold multiplies.
-// Without a threshold, least is the limit.
+// limit holds when each of the numbers (separated by spaces) is at least the threshold, or compares as op says (">",
+// "<", "known"). The threshold is multiplied by the number times. Without a threshold, least is the limit.
 type limit struct {
 	numbers, threshold, op, times string
 	least                         float64
 }
 
-// outcome is what a finding says when all its limits hold. Of the titles and of the
-// costs the first is taken whose numbers are all above 0, of the titles at least the last.
+// outcome is the finding when all its limits hold. Of titles and of costs, the first whose numbers are all above 0 is
+// used; the last title is the fallback.
 type outcome struct {
 	when       []limit
 	severity   findings.Severity
@@ -101,7 +99,7 @@ func machine(map[string]string) string { return "machine" }
 // monitor is the subject of signs of the monitor itself.
 func monitor(map[string]string) string { return "teescope" }
 
-// rule is the comparison for the engine.
+// rule returns the comparison as a rule of the engine.
 func (c comparison) rule() *findings.Rule {
 	r := c.Rule
 	r.Run = c.find
@@ -151,7 +149,7 @@ func (c comparison) find(ctx context.Context, p *findings.Pass) error {
 	return unknown
 }
 
-// candidates is the query for the elements that reach the lowest limits of all subjects.
+// candidates returns the query for the elements that reach the lowest limit of any subject.
 func (s sign) candidates(p *findings.Pass) string {
 	x := expansion{pass: p}
 	where := x.query(s.where, "")
@@ -161,14 +159,14 @@ func (s sign) candidates(p *findings.Pass) string {
 	return held(p, func(w string) string { return x.query(s.value, w) }, p.Least(s.least)) + where
 }
 
-// judgement is what a sign says of one candidate.
+// judgement is the result of a sign for one candidate.
 type judgement struct {
 	subject string
 	finding *findings.Finding // nil when a limit does not hold
-	missing bool              // the first number is
+	missing bool              // the first number is missing
 }
 
-// judge compares a candidate with the limits of its own subject, unless it was seen.
+// judge compares a candidate with the limits of its own subject, unless that was judged before.
 func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]string, seen map[string]bool) (judgement, error) {
 	name, err := s.named(ctx, p, labels)
 	j := judgement{subject: name}
@@ -210,7 +208,7 @@ func (s sign) judge(ctx context.Context, p *findings.Pass, labels map[string]str
 	return j, e.err
 }
 
-// here are the matchers of a candidate's labels.
+// here returns $here for a candidate's labels.
 func (s sign) here(labels map[string]string) string {
 	keep := s.keep
 	switch {
@@ -254,7 +252,7 @@ func (x expansion) query(text, over string) string {
 	return x.element(text, over, nil, strconv.Quote)
 }
 
-// element fills in a query or a text; labels are those of an element of number.each.
+// element fills in a query or a text, with the labels of an element of number.each.
 func (x expansion) element(text, over string, labels map[string]string, value func(string) string) string {
 	return inQuery.ReplaceAllStringFunc(text, func(found string) string {
 		switch name := found[1:]; name {
@@ -287,7 +285,7 @@ func (x expansion) element(text, over string, labels map[string]string, value fu
 
 func raw(v string) string { return v }
 
-// gather evaluates the numbers in their order.
+// gather evaluates the numbers in order.
 func (x expansion) gather(ctx context.Context, e *evidence, numbers []number) {
 	for _, n := range numbers {
 		switch {
@@ -312,7 +310,7 @@ func (x expansion) gather(ctx context.Context, e *evidence, numbers []number) {
 	}
 }
 
-// of is a number by its name, NaN where it is missing.
+// of returns a number by its name, NaN if it is missing.
 func (x expansion) of(name string) float64 {
 	if v, ok := x.values[name]; ok {
 		return v
@@ -320,7 +318,7 @@ func (x expansion) of(name string) float64 {
 	return math.NaN()
 }
 
-// hold reports whether all limits hold; one of a missing number does not.
+// hold reports whether all limits hold. A limit on a missing number does not hold.
 func (x expansion) hold(limits []limit) bool {
 	for _, l := range limits {
 		bound := l.least
@@ -340,7 +338,7 @@ func (x expansion) hold(limits []limit) bool {
 	return true
 }
 
-// first is the first sentence whose numbers are all above 0, or "".
+// first returns the first sentence whose numbers are all above 0, or "".
 func (x expansion) first(sentences []string) string {
 	for _, s := range sentences {
 		if out, ok := x.sentence(s); ok {
@@ -350,7 +348,7 @@ func (x expansion) first(sentences []string) string {
 	return ""
 }
 
-// sentence fills in a sentence; ok when its numbers are all above 0.
+// sentence fills in a sentence; ok is true if its numbers are all above 0.
 func (x expansion) sentence(text string) (out string, ok bool) {
 	ok = true
 	out = inSentence.ReplaceAllStringFunc(x.element(text, "", nil, raw), func(found string) string {
@@ -367,8 +365,7 @@ func (x expansion) sentence(text string) (out string, ok bool) {
 	return out, ok
 }
 
-// spoken prints a number as a sentence needs it: rates and plain numbers without a
-// unit, which the sentence says.
+// spoken prints a number for a sentence. Sentences name the unit of rates and plain numbers themselves.
 func spoken(v float64, unit string) string {
 	switch unit {
 	case "", "1/s":

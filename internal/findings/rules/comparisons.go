@@ -27,7 +27,7 @@ var comparisons = []comparison{
 			},
 			Remedy: "Reuse enclaves: use a pool, or a server instead of one program for each task. Make enclaves that must start small: use a smaller heap, " +
 				"or one that grows (SGX2: sgx.edmm_enable in Gramine, a small HeapInitSize in the Intel SDK).",
-			// Intel says there that an enclave with a heap of 1 GB takes several seconds to start.
+			// Intel states there that an enclave with a heap of 1 GB takes several seconds to start.
 			Reference: "https://www.intel.com/content/www/us/en/support/articles/000089477/software/development-software.html",
 		},
 		signs: []sign{{
@@ -309,10 +309,9 @@ var comparisons = []comparison{
 		}},
 	},
 	{
-		// redis-benchmark with two threads and redis-server, all pinned to one CPU, make tasks
-		// wait for the CPU 50 to 89 % of the time, unpinned on two CPUs 3 to 42 %; so below 90 %
-		// the CPU is well used rather than short. Waiting for memory is reclaim and never wanted:
-		// systemd-oomd begins to kill at 60 % by default, and a tenth of the time is felt long before.
+		// With redis-benchmark on two threads and redis-server all pinned to one CPU, tasks wait for the CPU 50 to 89
+		// % of the time; unpinned on two CPUs, 3 to 42 %. So a CPU below 90 % is well used rather than short. Waiting
+		// for memory is always reclaim: systemd-oomd begins to kill at 60 % by default, and users notice 10 %.
 		Rule: findings.Rule{
 			Name:  "pressure",
 			Title: "Machine under pressure",
@@ -330,7 +329,7 @@ var comparisons = []comparison{
 		signs: []sign{ // the worse one first
 			strain("memory", "memory", findings.Critical,
 				"Make the working set smaller, raise the limit of the container, or give the VM more memory: pages are reclaimed and read again."),
-			strain("cpu", "the CPU", findings.Warning, causes.CPUPressure.Remedy),
+			strain("cpu", "the CPU", findings.Warning, causes.CPUStarvation.Remedy),
 		},
 	},
 	{
@@ -355,7 +354,7 @@ var comparisons = []comparison{
 			Reference: "https://docs.kernel.org/networking/snmp_counter.html and Mathis, Semke, Mahdavi, Ott: The Macroscopic Behavior of the TCP Congestion Avoidance " +
 				"Algorithm (CCR 1997), https://doi.org/10.1145/263932.264023",
 		},
-		signs: []sign{ // in the order of their weight
+		signs: []sign{ // the most serious first
 			loss{
 				share: "retransmits", floor: "segments", total: true,
 				part: []string{tcpAgain}, whole: []string{tcpOut},
@@ -415,7 +414,7 @@ var comparisons = []comparison{
 				{text: "1 where it delivers the rest of its values", expr: "sum(teescope_source_up{$here})"},
 			},
 			cases: []outcome{{
-				when:     []limit{{numbers: "share", least: 0.5}}, // else it has just begun, or comes and goes
+				when:     []limit{{numbers: "share", least: 0.5}}, // otherwise it has just begun, or comes and goes
 				severity: findings.Info,
 				titles:   []string{"Counters of the source {subject} have been unavailable for $window: {reason}."},
 			}},
@@ -426,7 +425,7 @@ var comparisons = []comparison{
 			Name:  "over_budget",
 			Title: "Monitor over budget",
 			Doc: "The monitor's own CPU time, in user space and in its eBPF programs, exceeds what --budget allows for each CPU times the number of CPUs, " +
-				"over either window and over its newest half minute. Measurements include that cost.",
+				"over either window and over its newest half minute. Measurements include that cost. Answers to open pages are not counted: they end with the page.",
 			Needs: []string{"teescope_overhead_cpu_seconds_total", "teescope_budget_ratio", "node_cpu_seconds_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "factor", Doc: "CPU time of the monitor as a multiple of its budget", Unit: "ratio", Default: 1},
@@ -443,7 +442,7 @@ var comparisons = []comparison{
 				{name: "now", text: "CPU time of the monitor", unit: "cores", expr: overhead, over: last},
 				{name: "allowed", text: "its budget on this machine", unit: "cores", expr: allowed},
 				{text: "CPU time of its part $part", unit: "cores", over: last,
-					each: "sort(sum by (part) (rate(teescope_overhead_cpu_seconds_total{$here}[$over])))",
+					each: `sort(sum by (part) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over])))`,
 					expr: "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part=$part}[$over]))"},
 				{name: "excess", unit: "cores", derived: func(of func(string) float64) float64 { return of("total") - of("allowed") }},
 			},
@@ -497,27 +496,27 @@ const (
 	cfsSeconds       = "container_cpu_cfs_throttled_seconds_total"
 	tcpOut, tcpAgain = "node_netstat_Tcp_OutSegs", "node_netstat_Tcp_RetransSegs"
 
-	// budgetReason is the reason of a source that the monitor's own budget restricts.
+	// budgetReason is the reason label of a source limited by the monitor's own budget.
 	budgetReason = "budget"
 	whereLost    = "Look where with `nstat -az`, `ip -s -s link`, `ethtool -S DEVICE` and `dropwatch -l kas`."
 
-	// inUse is the CPU time per second that the machine used.
+	// inUse is the machine's CPU use, in cores.
 	inUse     = `sum(rate(node_cpu_seconds_total{$here,mode!~"idle|iowait|steal"}[$newest]))`
 	stolen    = `sum by (job, instance) (rate(node_cpu_seconds_total{$here,mode="steal"}[$over])) / sum by (job, instance) (rate(node_cpu_seconds_total{$here}[$over]))`
 	throttled = "rate(" + cfsThrottled + "{$here}[$over]) / rate(" + cfsPeriods + "{$here}[$over])"
-	overhead  = "sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here}[$over]))"
+	overhead  = `sum by (job, instance) (rate(teescope_overhead_cpu_seconds_total{$here,part!="page"}[$over]))`
 	allowed   = `sum by (job, instance) (teescope_budget_ratio{$here}) * count by (job, instance) (node_cpu_seconds_total{$here,mode="idle"})`
 	// lost compares the counter with its value 15 minutes ago, 0 where it had none: while
 	// nothing can be stored, the counter has no samples either.
 	lost = "teescope_store_lost_samples_total{$here} - (teescope_store_lost_samples_total{$here} offset 15m or teescope_store_lost_samples_total{$here} * 0)"
 )
 
-// enclavesMade are the enclaves created a second, by what the kernel counts of them.
+// enclavesMade returns the query for enclaves created per second, from the kernel's count.
 func enclavesMade(aggregate string) string {
 	return fmt.Sprintf("(%[1]s (rate(tee_sgx_enclaves_initialized_total{$here}[$over])) or %[1]s (rate(tee_sgx_enclaves_created_total{$here}[$over])))", aggregate)
 }
 
-// copied is the CPU time per second of one copy of all bounced bytes.
+// copied returns the query for the CPU time per second of copying all bounced bytes once.
 func copied(bound string) string {
 	return fmt.Sprintf(`sum(rate(%s{$here}[$newest])) / 4096 * avg(tee_unit_cost_seconds{$here,event="copy_page",bound=%q})`, bounced, bound)
 }
@@ -526,8 +525,8 @@ func converted(direction string) string {
 	return fmt.Sprintf("sum(rate(%s{$here,direction=%q}[$over]))", conversions, direction)
 }
 
-// groupName is what people call a control group: its container in its pod, the name
-// that a container runtime gave it, else its path.
+// groupName returns the usual name of a control group: its container in its pod, the container runtime's name, or its
+// path.
 func groupName(labels map[string]string) string {
 	if pod := labels["pod"]; pod != "" {
 		return labels["namespace"] + "/" + pod + "/" + cmp.Or(labels["container"], "pod")
@@ -535,8 +534,8 @@ func groupName(labels map[string]string) string {
 	return cmp.Or(labels["name"], labels["id"])
 }
 
-// strain is a resource for which tasks wait, by the kernel's pressure stall
-// information: the share of time in which at least one task waits.
+// strain returns the sign for a resource that tasks wait for, from the kernel's pressure stall information: the share
+// of time in which at least one task waits.
 func strain(resource, words string, severity findings.Severity, remedy string) sign {
 	waits := fmt.Sprintf("rate(node_pressure_%s_waiting_seconds_total{$here}[$over])", resource)
 	text := "share of time in which a task waited for " + words
@@ -557,12 +556,11 @@ func strain(resource, words string, severity findings.Severity, remedy string) s
 	}
 }
 
-// loss is one way in which a network loses something: a share of a whole, or without
-// one a rate.
+// loss is one way in which a network loses something: a share of a whole, or a rate.
 type loss struct {
 	share, floor string   // thresholds; share is "" for a rate
 	total        bool     // floor is of the whole, not of the part
-	part, whole  []string // counters, added up
+	part, whole  []string // counters to be summed
 	severity     findings.Severity
 	text, wholes string // for evidence
 	title, cost  string
@@ -605,8 +603,7 @@ func (l loss) sign() sign {
 	return s
 }
 
-// rates is the query for the sum of counters a second by machine; the loopback
-// device is no network.
+// rates returns the query for the sum of counters per second by machine, without the loopback device.
 func rates(counters []string) string {
 	var out []string
 	for _, c := range counters {

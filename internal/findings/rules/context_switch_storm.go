@@ -9,10 +9,9 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Measured on two CPUs, and pinned to one, with one to 50 connections: redis-server,
-// redis-benchmark, nginx and wrk switch up to 44,000 times a second, but never
-// more than 0.55 times for each call that moves data, since a sleep has a message
-// to wait for. Twice as many switches as such calls are about something else.
+// Measured on two CPUs, and pinned to one, with one to 50 connections: redis-server, redis-benchmark, nginx and wrk
+// switch up to 44,000 times a second, but at most 0.55 times for each call that moves data, because they sleep to
+// wait for a message. Twice as many switches as such calls mean another cause.
 var contextSwitchStorm = &findings.Rule{
 	Name:  "context_switch_storm",
 	Title: "Context switch storm",
@@ -48,7 +47,7 @@ func findContextSwitchStorms(ctx context.Context, p *findings.Pass) error {
 		process, kind := s.labels["process"], s.labels["kind"]
 		who := s.of("")
 		if seen[who] {
-			continue // its more frequent kind is the one that is named
+			continue // its more frequent kind is already named
 		}
 		e := evidence{pass: p}
 		rate := e.add(ctx, fmt.Sprintf("%s context switches of %s, %s", kind, process, s.when()), "1/s", s.rate(s.series))

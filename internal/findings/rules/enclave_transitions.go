@@ -34,7 +34,7 @@ var enclaveTransitions = &findings.Rule{
 	Run:       findEnclaveTransitions,
 }
 
-// asyncRemedy is for processes that leave their enclaves because they are made to.
+// asyncRemedy is for processes that interrupts and faults force out of their enclaves.
 const asyncRemedy = "Keep interrupts off the CPUs of the enclave's threads (irqbalance --banirq, isolcpus, nohz_full), use fewer threads than CPUs, and touch memory before it is needed: " +
 	"most of these exits are asynchronous, by interrupts and page faults. See also epc_paging."
 
@@ -43,7 +43,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 	points, err := p.Query(ctx, held(p, func(window string) string {
 		entries := fmt.Sprintf("sum by (%s) (rate(%s[%s]))", by, enclaveEntries, window)
 		others := ""
-		for _, metric := range []string{enclaveExits, enclaveAsyncExits} { // which some runtimes do not show
+		for _, metric := range []string{enclaveExits, enclaveAsyncExits} { // some runtimes do not report these
 			others += fmt.Sprintf(" + (sum by (%s) (rate(%s[%s])) or %s * 0)", by, metric, window, entries)
 		}
 		return "(" + entries + others + ")"
@@ -54,7 +54,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 	for _, pt := range points {
 		process := pt.Labels["process"]
 		if process == "other" {
-			continue // a fold of many
+			continue // the fold of many processes
 		}
 		subject, err := named(ctx, p, process, enclaveEntries, pt.Labels["instance"])
 		if err != nil {
@@ -64,7 +64,7 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 		add := func(what, metric, window string) float64 {
 			n := e.add(ctx, fmt.Sprintf("%s of %s, mean of the last %s", what, process, window), "1/s", sumRate(findings.Selector(metric, pt.Labels), window))
 			if math.IsNaN(n) {
-				return 0 // such are not known of this runtime
+				return 0 // not reported by this runtime
 			}
 			return n
 		}
@@ -74,12 +74,12 @@ func findEnclaveTransitions(ctx context.Context, p *findings.Pass) error {
 			continue
 		}
 		cpu := e.add(ctx, "CPU time of "+process, "cores", sumRate(findings.Selector("tee_process_cpu_seconds_total", pt.Labels), newest(p)))
-		if all < p.Limit("per_cpu_second", subject)*cpu { // false where the CPU time is not known
+		if all < p.Limit("per_cpu_second", subject)*cpu { // false if the CPU time is unknown
 			continue
 		}
 		add("entries", enclaveEntries, window(p))
-		// Some runtimes show calls into an enclave as entries and calls out of it as
-		// exits, others both halves of each call: the number of calls lies between.
+		// Some runtimes report calls into an enclave as entries and calls out of it as exits,
+		// others both halves of each call: the number of calls lies between the two.
 		f := findings.Finding{
 			Subject:  subject,
 			Title:    fmt.Sprintf("%s enters and leaves its enclaves %s times a second.", subject, metric.Count(all)),

@@ -53,7 +53,7 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 			f.Title = fmt.Sprintf("The EPC of the %s is nearly full: %s of it (%s) is free.", subject, metric.Percent(share), metric.Value(now, "bytes"))
 		case left <= p.Limit("horizon", subject):
 			f.Title = fmt.Sprintf("The EPC of the %s will be full in %s minutes at the rate of the last 15 minutes.", subject, metric.Count(left/60))
-			f.Confidence = findings.Medium // a trend need not go on
+			f.Confidence = findings.Medium // a trend need not continue
 		default:
 			continue
 		}
@@ -70,8 +70,8 @@ func findEPCNearlyFull(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// left is the time in seconds after which nothing is free if the trend of the last
-// 15 minutes goes on; NaN without a trend.
+// left returns the time in seconds until nothing is free if the trend of the last 15 minutes continues; NaN without a
+// trend.
 func (e *evidence) left(ctx context.Context, free string) (float64, error) {
 	trend := fmt.Sprintf("sum(deriv(%s[15m]))", free)
 	falls := trend + " < 0"

@@ -87,7 +87,7 @@ func findEPCPaging(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// topProcess adds the process for which most pages are loaded back.
+// topProcess adds the process with the most pages loaded back.
 func (e *evidence) topProcess(ctx context.Context, labels map[string]string) error {
 	loads := onMachine("tee_sgx_process_epc_pages_total", labels, `operation="loaded_back"`)
 	points, err := e.pass.Query(ctx, fmt.Sprintf("topk(1, sum by (process) (rate(%s[%s])) > 0)", loads, newest(e.pass)), e.pass.To)

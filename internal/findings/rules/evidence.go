@@ -11,17 +11,16 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// evidence gathers the numbers behind a finding. Each is the result of its
-// query, so that a reader who runs the query at the same time sees the same
-// number. The first error stays in err and makes further calls do nothing.
+// evidence gathers the numbers behind a finding. Each is the result of its query, so a reader who runs the query for
+// the same time gets the same number. The first error stays in err, and later calls do nothing.
 type evidence struct {
 	pass *findings.Pass
 	list []findings.Evidence
 	err  error
 }
 
-// add evaluates expr, which gives one number or none, notes it and returns it;
-// NaN, which is above and below nothing, when there is none. A query is listed once.
+// add evaluates expr, which gives one number or none, records it and returns it. Without a result it returns NaN,
+// which is neither above nor below any limit. Each query is listed once.
 func (e *evidence) add(ctx context.Context, text, unit, expr string) float64 {
 	if e.err != nil {
 		return math.NaN()
@@ -50,20 +49,19 @@ func with(selector string, matchers ...string) string {
 	return head + "{" + strings.Join(matchers, ",") + "}"
 }
 
-// window is the pass's window as PromQL writes it.
+// window returns the pass's window as PromQL writes it.
 func window(p *findings.Pass) string { return findings.PromDuration(p.To.Sub(p.From)) }
 
-// newest is the newest part of the window: a cause must hold there too, so that
-// a finding does not outlive its cause by a whole window.
+// newest returns the newest part of the window. A cause must hold there too, so a finding does not outlive its cause
+// by a whole window.
 func newest(p *findings.Pass) string {
 	return findings.PromDuration(min(p.To.Sub(p.From)/2, recent(p)))
 }
 
-// recent is the shortest time that is sure to hold two readings, half a minute at
-// least.
+// recent returns the shortest time that surely holds two readings, half a minute at least.
 func recent(p *findings.Pass) time.Duration { return max(30*time.Second, 2*p.Interval) }
 
-// ofProcess selects a metric of the process of the machine whose labels are given.
+// ofProcess selects a metric of the process and machine with these labels.
 func ofProcess(metric string, labels map[string]string, matchers ...string) string {
 	process := map[string]string{}
 	for _, l := range []string{"job", "instance", "process"} {
@@ -74,8 +72,8 @@ func ofProcess(metric string, labels map[string]string, matchers ...string) stri
 	return with(findings.Selector(metric, process), matchers...)
 }
 
-// namer returns how subjects are called: by their name alone, or followed by the
-// machine when series of the metric from more than one are in the store.
+// namer returns a function that names subjects: by their name alone, or followed by the machine
+// if the store has the metric from several machines.
 func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, instance string) string, error) {
 	points, err := p.Query(ctx, fmt.Sprintf("count(count by (instance) (%s))", metric), p.To)
 	if err != nil {
@@ -90,7 +88,7 @@ func namer(ctx context.Context, p *findings.Pass, metric string) (func(name, ins
 	}, nil
 }
 
-// named is what namer calls a single subject.
+// named returns the name that namer gives to a single subject.
 func named(ctx context.Context, p *findings.Pass, name, metric, instance string) (string, error) {
 	call, err := namer(ctx, p, metric)
 	if err != nil {

@@ -47,7 +47,7 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 		rate := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, newest(p)), "1/s", sumRate(one, newest(p)))
 		mean := e.add(ctx, fmt.Sprintf("virtualization exceptions for %s, mean of the last %s", reason, window(p)), "1/s", sumRate(one, window(p)))
 		if seen[subject] || min(rate, mean) < p.Limit("exceptions", subject) {
-			continue // the most frequent reason is the one that is named
+			continue // its most frequent reason is already named
 		}
 		seen[subject] = true
 		e.add(ctx, "all virtualization exceptions", "1/s", sumRate(onMachine(guestExceptions, pt.Labels), newest(p)))
@@ -73,9 +73,9 @@ func findGuestExitStorms(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// guestExitKind maps reasons to remedies. An EPT violation that a TDX guest gets to
-// see is an access to a device (arch/x86/coco/tdx/tdx.c, virt_exception_kernel):
-// those in its private memory end it.
+// guestExitKind maps reasons to remedies. An EPT violation that a TDX guest can see is an access
+// to a device: one in its private memory ends the guest (arch/x86/coco/tdx/tdx.c,
+// virt_exception_kernel).
 func guestExitKind(reason string) string {
 	if reason == "ept_violation" {
 		return "io"

@@ -71,8 +71,8 @@ func findIOSaturation(ctx context.Context, p *findings.Pass) error {
 	return err
 }
 
-// ioFinding is about the machine whose labels are given; its title is "" when the rule
-// is silent. A disk is named where one is busy.
+// ioFinding returns the finding for the machine with these labels; its title is "" when the rule is silent. It names
+// a disk if one is busy.
 func ioFinding(ctx context.Context, p *findings.Pass, subject string, labels map[string]string) (findings.Finding, error) {
 	e, mean := evidence{pass: p}, ", mean of the last "+window(p)
 	waits := e.add(ctx, "share of time in which a task waited for I/O"+mean, "ratio", sumRate(onMachine(ioWaiting, labels), window(p)))

@@ -10,8 +10,7 @@ import (
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
-// TestLimitsBySubject: a rule finds what is above the limit of its own subject, be that
-// higher or lower than the others'.
+// TestLimitsBySubject: each subject is compared with its own limit, higher or lower than the others'.
 func TestLimitsBySubject(t *testing.T) {
 	st := storetest.Load(t, `load 5s
   tee_syscalls_total{job="teescope",instance="vm1",process="redis-server",syscall="futex"} 0+100000x120
@@ -38,8 +37,7 @@ func TestLimitsBySubject(t *testing.T) {
 	}
 }
 
-// TestWilson: the numbers are those of the textbook formula, and an extreme share has
-// an interval that stays within 0 and 1.
+// TestWilson: the numbers match the textbook formula, and the interval of an extreme share stays within 0 and 1.
 func TestWilson(t *testing.T) {
 	for _, tt := range []struct{ share, n, low, high float64 }{
 		{0.5, 100, 0.4038, 0.5962},

@@ -2,11 +2,9 @@ package rules
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/teescope/teescope/internal/explain/causes"
 	"github.com/teescope/teescope/internal/findings"
-	"github.com/teescope/teescope/internal/metric"
 )
 
 var lockContention = &findings.Rule{
@@ -30,46 +28,14 @@ var lockContention = &findings.Rule{
 }
 
 func findLockContention(ctx context.Context, p *findings.Pass) error {
-	points, err := p.Query(ctx, held(p, func(w string) string {
-		return fmt.Sprintf(`sum by (job, instance, process) (rate(%s{state="lock",process!="other"}[%s]))`, sampledWait, w)
-	}, p.Least("waiting")), p.To)
-	if err != nil {
-		return err
-	}
-	for _, pt := range points {
-		process := pt.Labels["process"]
-		subject, err := named(ctx, p, process, sampledWait, pt.Labels["instance"])
-		if err != nil {
-			return err
-		}
-		locked := func(w string) string { return sumRate(ofProcess(sampledWait, pt.Labels, `state="lock"`), w) }
-		e, mean := evidence{pass: p}, ", mean of the last "+window(p)
-		share, around := e.sampled(ctx, fmt.Sprintf("share of lock waits in the time in which %s has work%s", process, mean),
-			locked, func(w string) string { return active(pt.Labels, w) }, "cpu|wait", pt.Labels)
-		now := e.add(ctx, "share of lock waits, mean of the last "+newest(p), "ratio", locked(newest(p))+" / "+active(pt.Labels, newest(p)))
-		waiting := e.add(ctx, "threads that wait for locks"+mean, "", locked(window(p)))
-		cpu := e.add(ctx, "its CPU time, by samples"+mean, "cores", sumRate(ofProcess(sampledCPU, pt.Labels), window(p)))
-		futexes := e.add(ctx, "its futex calls"+mean, "1/s", sumRate(ofProcess("tee_syscalls_total", pt.Labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
-		e.add(ctx, "its voluntary context switches"+mean, "1/s", sumRate(ofProcess("tee_context_switches_total", pt.Labels, `kind="voluntary"`), window(p)))
-		if e.err != nil {
-			return e.err
-		}
-		if !(min(share, now) >= p.Limit("share", subject)) || waiting < p.Limit("waiting", subject) || !(cpu >= p.Limit("cpu", subject)) {
-			continue
-		}
-		f := findings.Finding{
-			Subject:    subject,
-			Title:      fmt.Sprintf("%s waits for locks during %s of the time in which it has work.", subject, metric.Percent(share)),
-			Severity:   findings.Warning,
-			Confidence: findings.Medium,
-			Evidence:   e.list,
-			Share:      around,
-			Cost:       fmt.Sprintf("On average %s of its threads wait at any moment.", metric.Count(waiting)),
-		}
-		if !(futexes >= p.Limit("futexes", subject)) {
+	return findWaiting(ctx, p, "lock", "lock waits", "locks", func(e *waiting, f *findings.Finding) bool {
+		cpu := e.add(ctx, "its CPU time, by samples"+e.mean, "cores", sumRate(ofProcess(sampledCPU, e.labels), window(p)))
+		futexes := e.add(ctx, "its futex calls"+e.mean, "1/s", sumRate(ofProcess("tee_syscalls_total", e.labels, `syscall=~"futex|futex_wait|futex_waitv"`), window(p)))
+		e.add(ctx, "its voluntary context switches"+e.mean, "1/s", sumRate(ofProcess("tee_context_switches_total", e.labels, `kind="voluntary"`), window(p)))
+		f.Confidence = findings.Medium
+		if !(futexes >= p.Limit("futexes", f.Subject)) {
 			f.Confidence = findings.Low
 		}
-		p.Report(f)
-	}
-	return nil
+		return cpu >= p.Limit("cpu", f.Subject)
+	})
 }

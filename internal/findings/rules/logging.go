@@ -9,9 +9,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// syncCalls wait until data is on the device; writeCalls can wait for a device, too,
-// when they meet a full log or too many dirty pages. Those that write to sockets
-// never do, so of writeCalls only the time in which a thread waits for a disk counts.
+// syncCalls wait until data is on the device. writeCalls can wait for a device too, on a full log or too many dirty
+// pages. Writes to sockets never do, so writeCalls count only while a thread waits for a disk.
 const (
 	syncCalls  = "fsync|fdatasync|sync_file_range|msync|syncfs|sync"
 	writeCalls = "write|pwrite64|writev|pwritev|pwritev2|io_uring_enter"
@@ -50,7 +49,7 @@ func findLogging(ctx context.Context, p *findings.Pass) error {
 		}
 		writing := func(w string) string { return fmt.Sprintf("(%s + (%s or vector(0)))", waits(w), syncs(w)) }
 		if pt.Value < p.Least("writing")/2 {
-			continue // waiting is most of it: the rest cannot make up for so little
+			continue // waiting is the larger part, so the rest cannot reach the limit
 		}
 		subject, err := named(ctx, p, process, sampledWait, pt.Labels["instance"])
 		if err != nil {

@@ -15,31 +15,30 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// Own is a rule of a user's: it holds for each element of an expression's result that
-// is above a limit, or below it, and has been for a while.
+// Own is a user's rule. It holds for each element of an expression's result that stayed above or below a limit for
+// some time.
 type Own struct {
 	Name, Title string
-	// Expr gives an instant vector; Needs are the metrics that it is about.
+	// Expr gives an instant vector; Needs are the metrics it uses.
 	Expr  string
 	Needs []string
-	// Sources are those that count these metrics: where one of them saw a part of the
-	// events, the values are estimates.
+	// Sources count these metrics. If one of them counted only part of the events, the values are estimates.
 	Sources []string
-	Below   bool // whether the limit is one to stay above
+	Below   bool // the rule holds below the limit
 	Limit   float64
 	Unit    string // one of findings.Evidence's
-	// For is how long it must have held, at some twenty moments; 0 is now.
+	// For is how long it must have held, checked at about twenty moments; 0 is now.
 	For      time.Duration
 	Severity findings.Severity
-	// Subject is the name of the label that says what shows it, or a text with such
-	// names in braces ("{device} on {instance}"); "" is all labels.
+	// Subject is the name of the label that names the subject, or a text with such names in
+	// braces ("{device} on {instance}"); "" is all labels.
 	Subject           string
 	Remedy, Reference string // "" where the user gives none
-	// Broken says why the expression cannot be evaluated; nil when it can.
+	// Broken is why the expression cannot be evaluated; nil when it can.
 	Broken error
 }
 
-// Rule is the rule for the engine. A broken one answers with its error.
+// Rule returns the rule for the engine. A broken one answers with its error.
 func (o Own) Rule() *findings.Rule {
 	r := o.comparison().rule()
 	if o.Broken != nil {
@@ -48,7 +47,7 @@ func (o Own) Rule() *findings.Rule {
 	return r
 }
 
-// condition says in words what is looked for.
+// condition returns the rule's condition in words.
 func (o Own) condition() string {
 	out := "above "
 	if o.Below {
@@ -64,7 +63,7 @@ func (o Own) condition() string {
 	return out
 }
 
-// comparison is the rule as a value: what Expr gives is compared with one limit.
+// comparison returns the rule as a value: the result of Expr is compared with one limit.
 func (o Own) comparison() comparison {
 	op, mildest := ">", "min"
 	if o.Below {
@@ -112,9 +111,8 @@ func (o Own) comparison() comparison {
 	}
 }
 
-// steps is the subquery over the time for which it must have held, at about twenty
-// moments, and how many of them must have a value: all but one, since the series may
-// begin between two of them.
+// steps returns the subquery over For, at about twenty moments, and how many of them must have a value: all but one,
+// since the series may begin between two.
 func (o Own) steps() (subquery string, enough int) {
 	step := max(time.Second, (o.For / 20).Truncate(time.Second))
 	return fmt.Sprintf("(%s)[%s:%s]", o.Expr, findings.PromDuration(o.For), findings.PromDuration(step)), max(1, int(o.For/step)-1)
@@ -125,7 +123,7 @@ var (
 	plainLabel  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
-// subject is what an element of the result is about; never "".
+// subject names the subject of an element of the result; never "".
 func (o Own) subject(labels map[string]string) string {
 	out := labels[o.Subject]
 	switch {
@@ -143,7 +141,7 @@ func (o Own) subject(labels map[string]string) string {
 	return cmp.Or(strings.TrimSpace(out), o.Name)
 }
 
-// withoutName are the labels of a result without the metric's name.
+// withoutName returns the labels of a result without the metric's name.
 func withoutName(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	delete(out, "__name__")
@@ -159,7 +157,7 @@ func only(labels map[string]string) string {
 	var names []string
 	one := "vector(1)"
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		value := strings.ReplaceAll(labels[name], "$", "$$") // else a reference to a group
+		value := strings.ReplaceAll(labels[name], "$", "$$") // otherwise it would refer to a group
 		one = fmt.Sprintf(`label_replace(%s, %q, %q, "", "")`, one, name, value)
 		if !plainLabel.MatchString(name) {
 			name = strconv.Quote(name)

@@ -20,7 +20,7 @@ const ownLoad = `load 5s
   teescope_source_coverage_ratio{job="a",instance="vm1",source="fully"} 1x120
 `
 
-// evaluateOwn is one evaluation at 10m by an old monitor.
+// evaluateOwn evaluates once at 10m, as a monitor past its first window.
 func evaluateOwn(t *testing.T, o Own) (findings.RuleStat, []findings.Record, *storetest.Store, time.Time) {
 	t.Helper()
 	at := time.Unix(600, 0)
@@ -34,7 +34,7 @@ func evaluateOwn(t *testing.T, o Own) (findings.RuleStat, []findings.Record, *st
 	return e.Rules()[0], e.Records(), st, at
 }
 
-// TestOwnEstimate: what a source counted a part of is not measured in full.
+// TestOwnEstimate: a value from a source that counted only part of the events has Medium confidence.
 func TestOwnEstimate(t *testing.T) {
 	for source, want := range map[string]findings.Confidence{"partly": findings.Medium, "fully": findings.High, "": findings.High} {
 		o := Own{Name: "deep_queue", Title: "Deep queue", Expr: `depth{queue="in"}`, Needs: []string{"depth"}, Limit: 5, Severity: findings.Warning}
@@ -114,7 +114,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestOwnEnded: what has no value any more is told with the one that it held.
+// TestOwnEnded: a finding whose series ended reports its last value.
 func TestOwnEnded(t *testing.T) {
 	o := Own{Name: "deep_queue", Title: "Deep queue", Expr: `depth{queue="in"} and on () (vector(time()) < 600)`, Subject: "queue", Limit: 5, For: time.Minute}
 	_, recs, _, _ := evaluateOwn(t, o)

@@ -26,13 +26,13 @@ var pageFaultStorm = &findings.Rule{
 	Run:       findPageFaultStorms,
 }
 
-// spaces say where a fault happened and what that means.
+// spaces are the places of faults, with what each means.
 var spaces = map[string]struct{ where, remedy string }{
 	"user":   {"in user space", ""},
 	"kernel": {"in the kernel", "Reuse buffers: the kernel takes these faults while it copies data from or to memory that is not there yet, because the process passes fresh buffers to read, recv and the like. "},
 }
 
-// faultRemedies by what the error code says.
+// faultRemedies are keyed by the error code's meaning.
 var faultRemedies = map[string]string{
 	"no_page_found":     "Most of these faults are first accesses to pages: memory is mapped, used and unmapped again, or it was paged out.",
 	"write_protection":  "Most of these faults are writes to read-only pages: copies after a fork (for a snapshot, say), or a garbage collector's write barrier.",
@@ -52,7 +52,7 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 		process, where := s.labels["process"], spaces[s.labels["space"]]
 		who := s.of("")
 		if seen[who] {
-			continue // the space with more of them is the one that is named
+			continue // its more frequent space is already named
 		}
 		seen[who] = true
 		e := evidence{pass: p}
@@ -90,10 +90,10 @@ func findPageFaultStorms(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// faultCost says what the faults cost: the time in which they were sampled, with its
-// share in the process's CPU time, else the calibrated cost of faults of that cause.
+// faultCost returns the cost of the faults as a sentence: their sampled time with its share of the process's CPU
+// time, or else the calibrated cost of faults of that cause.
 func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string, *[2]float64) {
-	if s.labels["space"] == "user" { // those in the kernel are sampled as part of the system call
+	if s.labels["space"] == "user" { // faults in the kernel are sampled as part of the system call
 		in := func(w string) string { return sumRate(s.of(sampledCPU, `mode="fault"`), w) }
 		if took := e.add(ctx, "CPU time in page faults, by samples, mean of the last "+window(e.pass), "cores", in(window(e.pass))); took > 0 {
 			_, share := e.sampled(ctx, "share of page faults in its CPU time", in, s.cpuTime, "cpu", s.labels)
@@ -106,7 +106,7 @@ func (s storm) faultCost(ctx context.Context, e *evidence, cause string) (string
 	return "", nil
 }
 
-// topCause is the most frequent cause of a process's faults during the spell.
+// topCause returns the most frequent cause of a process's faults during the spell.
 func topCause(ctx context.Context, p *findings.Pass, s storm) (string, error) {
 	points, err := p.Query(ctx, fmt.Sprintf("topk(1, sum by (cause) (rate(%s[%s])))", s.series, findings.PromDuration(s.spell)), p.To)
 	if err != nil || len(points) == 0 {

@@ -7,14 +7,13 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 )
 
-// held is the query for what is at least limit as the mean of the window, and as
-// that of its newest part too, so that a finding does not outlive its cause by a
-// whole window. rate gives the query for a window as PromQL writes it.
+// held returns the query for values whose mean is at least limit over the window and over its newest part, so a
+// finding does not outlive its cause by a whole window. rate returns the query for a window as PromQL writes it.
 func held(p *findings.Pass, rate func(window string) string, limit float64) string {
 	return fmt.Sprintf("%s >= %g and %s >= %g", rate(window(p)), limit, rate(newest(p)), limit)
 }
 
-// onMachine selects a metric of the machine whose labels are given.
+// onMachine selects a metric of the machine with these labels.
 func onMachine(metric string, labels map[string]string, matchers ...string) string {
 	machine := map[string]string{}
 	for _, l := range []string{"job", "instance"} {
@@ -25,14 +24,13 @@ func onMachine(metric string, labels map[string]string, matchers ...string) stri
 	return with(findings.Selector(metric, machine), matchers...)
 }
 
-// sumRate is the query for a machine's events per second; one number, or none.
+// sumRate returns the query for a machine's events per second: one number, or none.
 func sumRate(selector, window string) string {
 	return fmt.Sprintf("sum(rate(%s[%s]))", selector, window)
 }
 
-// shareOf is the share of the CPU time that the machine used in the newest part of
-// the window which a measured time took; nil where one of them is not known, or the
-// time was spent waiting as well and so is more than there was.
+// shareOf returns a measured time's share of the CPU time that the machine used in the newest part of the window. It
+// returns nil if one of them is unknown, or if the time includes waiting and so exceeds the CPU time.
 func (e *evidence) shareOf(ctx context.Context, text, seconds string, labels map[string]string) *[2]float64 {
 	busy := sumRate(onMachine("node_cpu_seconds_total", labels, `mode!~"idle|iowait|steal"`), newest(e.pass))
 	share := e.add(ctx, text, "ratio", seconds+" / "+busy)

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the rules say into the fixtures")
 
-// answers maps the beginning of a fixture's name to what it must show.
+// answers maps the first word of a fixture's name to the expected answer.
 var answers = map[string]findings.Answer{
 	"fires":       findings.Fires,
 	"silent":      findings.Silent,
@@ -62,7 +62,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNoOrphans fails for fixtures of no rule.
+// TestNoOrphans fails for fixtures without a rule.
 func TestNoOrphans(t *testing.T) {
 	dirs, err := os.ReadDir("testdata")
 	if err != nil {
@@ -159,7 +159,7 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 // units are those of evidence and thresholds.
 var units = []string{"", "1/s", "ratio", "cores", "seconds", "bytes", "bytes/s"}
 
-// checkFinding holds for every finding of every rule.
+// checkFinding asserts what holds for every finding of every rule.
 func checkFinding(t *testing.T, q findings.Querier, at time.Time, f findings.Finding) {
 	t.Helper()
 	if f.Subject == "" || f.Remedy == "" || f.Reference == "" || !strings.HasSuffix(f.Title, ".") {
@@ -213,7 +213,7 @@ func show(stat findings.RuleStat, recs []findings.Record) string {
 	return b.String()
 }
 
-// TestDescriptions checks what every rule says of itself.
+// TestDescriptions checks every rule's description.
 func TestDescriptions(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range All {

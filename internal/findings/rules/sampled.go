@@ -12,28 +12,25 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// The times that the sampling clocks saw, by process and what it did.
+// The sampled times, by process and activity.
 const (
 	sampledCPU  = "tee_sampled_cpu_seconds_total"
 	sampledWait = "tee_sampled_wait_seconds_total"
 )
 
-// active is the query for the time per second in which the process's threads had
-// work: they ran, or waited for a CPU, a disk or a lock. Sleep is left out, since
-// most of it is waiting for somebody to ask for something.
+// active returns the query for the time per second in which the process's threads had work: they ran, or waited for a
+// CPU, a disk or a lock. Sleep is left out: most of it is waiting for requests.
 func active(labels map[string]string, window string) string {
 	return fmt.Sprintf("((%s or vector(0)) + (%s or vector(0)))",
 		sumRate(ofProcess(sampledCPU, labels), window),
 		sumRate(ofProcess(sampledWait, labels, `state!="sleep"`), window))
 }
 
-// sampled notes the share that one sampled time has in another over the window and
-// returns it with its 95 % interval; nil while it is not known how far apart the
-// samples are. The clocks are "cpu" and "wait", of which the coarser one decides.
+// sampled records one sampled time's share of another over the window and returns it with its 95 % interval; nil
+// while the sampling period is unknown. clocks are "cpu" and "wait"; the coarser one decides.
 //
-// A walk over the threads finds many of them in the same state or none, so that its
-// samples say less than their number: where it takes part, the interval is at least as
-// wide as the spread between parts of the window makes it.
+// A walk over the threads finds many of them in the same state or none, so its samples are not independent. With the
+// clock "wait", the interval is at least as wide as the spread between parts of the window.
 func (e *evidence) sampled(ctx context.Context, text string, part, whole func(window string) string, clocks string, labels map[string]string) (float64, *[2]float64) {
 	w, seconds := window(e.pass), e.pass.To.Sub(e.pass.From).Seconds()
 	share := e.add(ctx, text, "ratio", part(w)+" / "+whole(w))
@@ -57,8 +54,8 @@ func (e *evidence) sampled(ctx context.Context, text string, part, whole func(wi
 	return share, &around
 }
 
-// wilson is the 95 % interval of a share that was seen in n independent samples
-// (E. B. Wilson, Journal of the American Statistical Association 22, 1927).
+// wilson returns the 95 % interval of a share of n independent samples (E. B. Wilson, Journal of the American
+// Statistical Association 22, 1927).
 func wilson(share, n float64) [2]float64 {
 	const z = 1.96
 	middle := (share + z*z/(2*n)) / (1 + z*z/n)
@@ -66,8 +63,8 @@ func wilson(share, n float64) [2]float64 {
 	return [2]float64{max(0, middle-half), min(1, middle+half)}
 }
 
-// trust is High where the sources counted every event in the window, and Medium
-// where one of them counted a part and scaled it up, which is then noted.
+// trust returns High if the sources counted every event in the window. If one counted only part and scaled it up, it
+// returns Medium and adds that as evidence.
 func (e *evidence) trust(ctx context.Context, labels map[string]string, sources string) findings.Confidence {
 	covered := e.add(ctx, "smallest share of the events that was counted; the counts are scaled up", "ratio",
 		fmt.Sprintf("min(min_over_time(%s[%s])) < 1", onMachine("teescope_source_coverage_ratio", labels, fmt.Sprintf("source=~%q", sources)), window(e.pass)))
@@ -77,9 +74,8 @@ func (e *evidence) trust(ctx context.Context, labels map[string]string, sources 
 	return findings.Medium
 }
 
-// priced is the CPU time per second of events at the unit cost that was calibrated
-// on the machine, from its low to its high bound ("1.2 % to 1.5 % of a core"); ""
-// where it was not calibrated. rate is a query for events per second.
+// priced returns the CPU time per second of events at the unit cost calibrated on the machine, from its low to its
+// high bound ("1.2 % to 1.5 % of a core"); "" if it was not calibrated. rate is a query for events per second.
 func (e *evidence) priced(ctx context.Context, event, rate string, labels map[string]string) string {
 	bound := func(name string) float64 {
 		unit := onMachine("tee_unit_cost_seconds", labels, fmt.Sprintf("event=%q,bound=%q", event, name))

@@ -12,35 +12,31 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// storm is a counter of one process that runs high: as the mean of the whole
-// window, and without a break up to now.
+// storm is a counter of one process with a high rate: its mean over the whole window is high, and it has been high
+// without a break until now.
 type storm struct {
 	labels  map[string]string
 	subject string
 	series  string // selects its counters
-	// spell is for how long it had run high a step ago, at most twelve steps. The
-	// numbers in a finding are means over it: over a window that began before the
-	// storm or went on after its end a mean would be too low.
+	// spell is how long the rate had been high as of one step ago, at most twelve steps. The numbers in a finding are
+	// means over the spell: a mean over a window that began before the storm or ended after it would be too low.
 	spell, step time.Duration
 }
 
-// A storm is followed back in steps, of which six are sure to hold two readings: 5 s
-// at the default interval of as many. The shortest spell that is reported has two
-// steps.
+// A storm is followed back in steps. Six steps surely hold two readings; a step is 5 s at the default interval of 5
+// s. The shortest reported spell has two steps.
 const (
 	stepsOfRecent = 6
 	shortestSpell = 2
 	longestSpell  = 12
 )
 
-// storms returns what makes at least as many events a second as the threshold
-// says, the highest first; where holds the matchers of the series in question. A
-// storm is one process of one machine and one value of each of the labels in by.
-// What was folded into the process "other" is many processes, and named by nobody.
+// storms returns the storms that make at least as many events a second as the threshold, the highest first; where
+// holds the matchers of the series. A storm is one process of one machine and one value of each of the labels in by.
+// The process "other" is a fold of many and is left out.
 //
-// Since the mean over the whole window has to reach the threshold, a storm that has
-// just begun must be higher the longer the window is: with 5 minutes, 10 times
-// the threshold is seen after 30 s, and 5 times after a minute.
+// The mean over the whole window must reach the threshold, so the longer the window, the higher a new storm must be
+// to be found: with 5 minutes, 10 times the threshold is found after 30 s, and 5 times after a minute.
 func storms(ctx context.Context, p *findings.Pass, name, where, threshold string, by ...string) ([]storm, error) {
 	by = append([]string{"job", "instance", "process"}, by...)
 	points, err := p.Query(ctx, fmt.Sprintf(`sum by (%s) (rate(%s{%s}[%s])) >= %g`,
@@ -73,11 +69,10 @@ func storms(ctx context.Context, p *findings.Pass, name, where, threshold string
 	return out, nil
 }
 
-// spell returns for how many steps the series had made at least floor events a second
-// without a break, as of a step ago; 0 when they do not any more. It looks at the
-// last two readings before now, before a step ago and so on. The oldest and the
-// newest pair that are high may hold the beginning and the end of the storm and are
-// left out, so that a mean over the spell is of the storm alone.
+// spell returns for how many steps the series had made at least floor events a second without a break, as of one step
+// ago; 0 if the storm has ended. It compares the last two readings before now, before a step ago and so on. The
+// oldest and the newest high pair may span the storm's beginning or end and are left out, so a mean over the spell is
+// of the storm alone.
 func spell(ctx context.Context, p *findings.Pass, series string, floor float64, step time.Duration) (int, error) {
 	for back := range longestSpell + 2 {
 		points, err := p.Query(ctx, fmt.Sprintf("sum(irate(%s[%s] offset %s))", series, findings.PromDuration(recent(p)), findings.PromDuration(time.Duration(back)*step)), p.To)
@@ -91,32 +86,30 @@ func spell(ctx context.Context, p *findings.Pass, series string, floor float64, 
 	return longestSpell, nil
 }
 
-// of selects other counters of the same process of the same machine.
+// of selects another counter of the same process and machine.
 func (s storm) of(name string, matchers ...string) string {
 	return ofProcess(name, s.labels, matchers...)
 }
 
-// rate is the query for the events per second of some series during the spell.
+// rate returns the query for the events per second of some series during the spell.
 func (s storm) rate(series string) string {
 	return fmt.Sprintf("sum(rate(%s[%s] offset %s))", series, findings.PromDuration(s.spell), findings.PromDuration(s.step))
 }
 
-// when says in words what time rate is about.
+// when returns the time of rate in words.
 func (s storm) when() string {
 	return fmt.Sprintf("mean of %s until %s ago", findings.PromDuration(s.spell), findings.PromDuration(s.step))
 }
 
-// usefulCalls move data in or out of a process. They are what a server is for,
-// and the yardstick for what else it does in the kernel. The last two stand for
-// calls that were not told apart, those of 32-bit programs and the fold of
-// many, which may be useful and get the benefit of the doubt.
+// usefulCalls move data in or out of a process. They are a server's work, and the yardstick for its other calls. The
+// last two stand for calls that are not distinguished: those of 32-bit programs, and the fold of many. They count as
+// useful because they may be.
 const usefulCalls = "read|write|pread64|pwrite64|readv|writev|preadv|pwritev|preadv2|pwritev2|" +
 	"sendto|recvfrom|sendmsg|recvmsg|sendmmsg|recvmmsg|sendfile|splice|tee|vmsplice|copy_file_range|" +
 	"io_uring_enter|io_submit|io_getevents|io_pgetevents|" +
 	"compat|other"
 
-// useful is the query for the process's useful calls per second during the
-// spell: 0 when it has never made one.
+// useful returns the query for the process's useful calls per second during the spell: 0 if it never made one.
 func (s storm) useful() string {
 	return "(" + s.rate(s.of("tee_syscalls_total", `syscall=~"`+usefulCalls+`"`)) + " or vector(0))"
 }

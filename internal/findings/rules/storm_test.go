@@ -10,10 +10,9 @@ import (
 	"github.com/teescope/teescope/internal/store/storetest"
 )
 
-// TestStormTimes holds the promise that a storm of 100,000 calls a second and more
-// is named within a minute, with its rate, and its finding closed within two
-// minutes of its end; whatever the age of the monitor and wherever the storm and
-// the evaluations lie between two readings.
+// TestStormTimes: a storm of 100,000 calls a second or more is found within a minute, with its rate, and its finding
+// is closed within two minutes of its end, whatever the age of the monitor and the phase of the readings and
+// evaluations.
 func TestStormTimes(t *testing.T) {
 	const interval = 5 * time.Second
 	for _, rate := range []float64{100_000, 5_000_000} {

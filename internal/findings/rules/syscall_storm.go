@@ -10,16 +10,14 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Measured with redis-server 7.0 and nginx 1.22 under redis-benchmark and wrk, in
-// one to 50 connections, with and without pipelining and keep-alive: the call
-// most frequent call besides the useful ones is epoll_ctl in redis-benchmark, exactly
-// 5 for each sendto and recvfrom, 2.5 for each useful call; then wrk with 2.0,
-// redis-server with 1.7 (setsockopt) and nginx with 0.5 (newfstatat). In TEEMon's
-// case (section 6.4) clock_gettime was called ten times as often as read and
-// write. The factor lies between 2.5 and 5.
+// Measured with redis-server 7.0 and nginx 1.22 under redis-benchmark and wrk, with one to 50 connections, with and
+// without pipelining and keep-alive. The most frequent call besides the useful ones is epoll_ctl in redis-benchmark:
+// exactly 5 for each sendto and recvfrom, 2.5 for each useful call. Then come wrk with 2.0, redis-server with 1.7
+// (setsockopt) and nginx with 0.5 (newfstatat). In TEEMon's case (section 6.4) clock_gettime was called ten times as
+// often as read and write. The factor lies between 2.5 and 5.
 //
-// A call that is critical: at 8,200 cycles for leaving and entering an enclave,
-// 100,000 a second are more than a fifth of a core of 3.5 GHz.
+// The critical limit: at 8,200 cycles for leaving and entering an enclave, 100,000 a second use more than a fifth of
+// a core of 3.5 GHz.
 var syscallStorm = &findings.Rule{
 	Name:  "syscall_storm",
 	Title: "System call storm",
@@ -50,7 +48,7 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 	for _, s := range found {
 		who := s.of("")
 		if seen[who] {
-			continue // its highest call is the one that is named
+			continue // its most frequent call is already named
 		}
 		call, process := s.labels["syscall"], s.labels["process"]
 		e := evidence{pass: p}
@@ -94,12 +92,11 @@ func findSyscallStorms(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// The figure is that of HotCalls (ISCA 2017, https://doi.org/10.1145/3140659.3080208).
+// insideEnclave cites HotCalls (ISCA 2017, https://doi.org/10.1145/3140659.3080208) for its figure.
 const insideEnclave = "Inside an enclave runtime each such call is also an exit from the enclave: 8,200 cycles and more instead of some 150."
 
-// callCost says what a process's calls of one kind cost: the time in which they were
-// sampled, with its share in the process's CPU time, else what entering the kernel
-// costs alone.
+// callCost returns the cost of a process's calls of one kind as a sentence: their sampled time with its share of the
+// process's CPU time, or else the cost of entering the kernel alone.
 func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, *[2]float64) {
 	in := func(w string) string {
 		return sumRate(s.of(sampledCPU, `mode="kernel"`, fmt.Sprintf("call=%q", call)), w)
@@ -114,15 +111,15 @@ func (s storm) callCost(ctx context.Context, e *evidence, call string) (string, 
 	return "", nil
 }
 
-// cpuTime is the query for all its CPU time, by samples.
+// cpuTime returns the query for the process's whole sampled CPU time.
 func (s storm) cpuTime(window string) string { return sumRate(s.of(sampledCPU), window) }
 
-// class is what is known about why some calls are made too often.
+// class is a group of calls that are made too often for the same reason.
 type class struct {
 	calls     string // separated by spaces
 	remedy    string
 	reference string
-	ordinary  bool // the work of ordinary programs, and no fault in itself
+	ordinary  bool // normal in ordinary programs, not a fault by itself
 }
 
 var classes = []class{

@@ -10,8 +10,8 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// vdsoCalls are what the vDSO of x86-64 answers without entering the kernel, when it
-// can (vdso(7)).
+// vdsoCalls are the calls that the vDSO of x86-64 can answer without entering the kernel
+// (vdso(7)).
 var vdsoCalls = causes.VDSOCalls
 
 // fastClocks are the clock sources that the vDSO reads (arch/x86/kernel/tsc.c,
@@ -46,7 +46,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 	for _, s := range found {
 		who := s.of("")
 		if seen[who] {
-			continue // its most frequent call is the one that is named
+			continue // its most frequent call is already named
 		}
 		seen[who] = true
 		call := s.labels["syscall"]
@@ -81,8 +81,7 @@ func findVDSOBypass(ctx context.Context, p *findings.Pass) error {
 	return nil
 }
 
-// whyAround says what keeps the vDSO from answering, as far as the machine's clock
-// source tells.
+// whyAround returns the reason why the vDSO does not answer, as far as the machine's clock source shows it.
 func whyAround(ctx context.Context, p *findings.Pass, e *evidence, labels map[string]string) (string, error) {
 	const bypass = "a static binary that does not look for the vDSO, a sandbox or tracer that removes it, or an enclave runtime without its own clock"
 	points, err := p.Query(ctx, onMachine("tee_clocksource_info", labels), p.To)

@@ -28,8 +28,7 @@ var vmExitStorm = &findings.Rule{
 	Run:       findVMExitStorms,
 }
 
-// exitRemedies by the reason, under the names of both makers' processors and for
-// a guest's own view; what they are about is the same.
+// exitRemedies are keyed by kind of reason. Intel, AMD and a guest's own view name the same reasons differently.
 var exitRemedies = map[string]string{
 	"hlt":    "Let virtual CPUs poll before they halt (cpuidle_haltpoll or idle=poll in the guest, halt_poll_ns of KVM), and hand work over in batches: they go idle and wake up again for very little work.",
 	"timer":  "Use tsc or kvm-clock as the guest's clock source, a lower timer frequency, nohz_full, and fewer very short sleeps: the guest sets timers or reads its clock through the host.",
@@ -68,7 +67,7 @@ func findVMExitStorms(ctx context.Context, p *findings.Pass) error {
 			return err
 		}
 		if vm == "other" || vm == "ended" || seen[subject] {
-			continue // folds of many; and of a machine the most frequent reason is named
+			continue // folds of many, and machines whose most frequent reason is already named
 		}
 		one := findings.Selector(vmExits, pt.Labels)
 		e := evidence{pass: p}

@@ -1,5 +1,5 @@
-// Package protocols is what a load can ask, one file each, and how servers are asked
-// for what they count themselves.
+// Package protocols holds the protocols that a load can speak, one file each, and the ways to
+// read a server's own counters.
 package protocols
 
 import "github.com/teescope/teescope/internal/load"
@@ -16,7 +16,7 @@ var All = []*load.Protocol{
 	&raw,
 }
 
-// Statistics is every way to ask a server what it counts.
+// Statistics lists every way to read a server's own counters.
 var Statistics = []*load.Statistics{
 	&redisStatistics,
 	&nginxStatistics,

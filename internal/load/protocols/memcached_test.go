@@ -21,7 +21,7 @@ func openMemcached(t testing.TB, a load.Ask) load.Dialect {
 	return d
 }
 
-// asking is a session with one request under way.
+// asking returns a session with one request in flight.
 func asking(t testing.TB, d load.Dialect) load.Session {
 	t.Helper()
 	s, _, err := d.Begin(t.Context(), nil, 1)
@@ -34,8 +34,8 @@ func asking(t testing.TB, d load.Dialect) load.Session {
 	return s
 }
 
-// TestMemcachedAnswers: an answer is right, wrong in a way that has a name, or a
-// breach; cut anywhere it is none of these yet.
+// TestMemcachedAnswers: an answer is right, wrong with a named kind, or a protocol violation;
+// cut off at any byte it is none of these yet.
 func TestMemcachedAnswers(t *testing.T) {
 	d := openMemcached(t, memcachedAsk)
 	stored := string(value(0, memcachedAsk.Bytes))
@@ -93,7 +93,7 @@ func TestMemcachedRefuses(t *testing.T) {
 	}
 }
 
-// TestMemcachedPopulate: every key is stored, and a server that says no is an error.
+// TestMemcachedPopulate: every key is stored, and a refusal is an error.
 func TestMemcachedPopulate(t *testing.T) {
 	a := memcachedAsk
 	a.Keys = 2500
@@ -126,7 +126,7 @@ func TestMemcachedPopulate(t *testing.T) {
 	}
 }
 
-// FuzzMemcachedAnswer: no answer makes it panic, or take more than there is.
+// FuzzMemcachedAnswer: no answer causes a panic, or is longer than the input.
 func FuzzMemcachedAnswer(f *testing.F) {
 	for _, s := range []string{"VALUE key:000000000 0 11\r\n000000000ab\r\nEND\r\n", "END\r\n", "ERROR\r\n", "VALUE  \r\n"} {
 		f.Add([]byte(s))

@@ -23,7 +23,7 @@ func openMongo(t testing.TB, a load.Ask) *mongoDialect {
 	return d.(*mongoDialect)
 }
 
-// mongoSays is a server's message in answer to a request.
+// mongoSays returns a server's message that answers a request.
 func mongoSays(to int32, document []byte) []byte {
 	b := appendMongo(nil, 7, "", "x", "", nil)
 	at := mongoHead + 5 // the head, flags and the section's kind
@@ -31,7 +31,7 @@ func mongoSays(to int32, document []byte) []byte {
 	return bsoncore.UpdateLength(bsoncore.UpdateLength(b, 0, int32(len(b))), 8, to)
 }
 
-// mongoFound is an answer to find with documents of _id and value.
+// mongoFound returns an answer to find with documents of _id and value.
 func mongoFound(ok float64, pairs ...string) []byte {
 	batch := bsoncore.NewArrayBuilder()
 	for i := 0; i < len(pairs); i += 2 {
@@ -46,7 +46,7 @@ func mongoAsking(d *mongoDialect) (*mongoSession, []byte) {
 	return s, s.Request(nil)
 }
 
-// TestMongoRequest: the bytes are those of the manual, and of MongoDB's own clients.
+// TestMongoRequest: the bytes match the manual, and MongoDB's own clients.
 func TestMongoRequest(t *testing.T) {
 	_, q := mongoAsking(openMongo(t, mongoTestAsk))
 	const want = "74000000" + "01000000" + "00000000" + "dd070000" + "00000000" + "00" // length, number, 0, OP_MSG, flags, kind
@@ -59,8 +59,8 @@ func TestMongoRequest(t *testing.T) {
 	}
 }
 
-// TestMongoAnswers: an answer is right, wrong in a way that has a name, or a breach; cut
-// anywhere it is none of these yet.
+// TestMongoAnswers: an answer is right, wrong with a named kind, or a protocol violation; cut
+// off at any byte it is none of these yet.
 func TestMongoAnswers(t *testing.T) {
 	d := openMongo(t, mongoTestAsk)
 	stored := string(value(0, mongoTestAsk.Bytes))
@@ -123,7 +123,7 @@ func TestMongoRefuses(t *testing.T) {
 	}
 }
 
-// TestMongoPopulate: every key is inserted once, and a server that takes fewer is an error.
+// TestMongoPopulate: every key is inserted once, and a server that stores fewer is an error.
 func TestMongoPopulate(t *testing.T) {
 	a := mongoTestAsk
 	a.Keys = 2*mongoBatch + 500
@@ -182,7 +182,7 @@ func TestMongoStatus(t *testing.T) {
 	}
 }
 
-// FuzzMongoAnswer: no answer makes it panic, or take more than there is.
+// FuzzMongoAnswer: no answer causes a panic, or is longer than the input.
 func FuzzMongoAnswer(f *testing.F) {
 	for _, document := range [][]byte{mongoFound(1, "key:000000000", "000000000ab"), mongoFound(1), {5, 0, 0, 0, 0}} {
 		f.Add(mongoSays(1, document))

@@ -12,8 +12,8 @@ import (
 	"github.com/teescope/teescope/internal/load"
 )
 
-// TestRefusedFill: a server that hangs up while it is being filled is quoted, where it said
-// why, and not the write that failed because of it.
+// TestRefusedFill: if a server hangs up while it is being filled, the error quotes its reason if
+// it gave one, not the write that failed as a result.
 func TestRefusedFill(t *testing.T) {
 	for _, c := range []struct {
 		name, said, want string
@@ -55,7 +55,7 @@ func TestRefusedFill(t *testing.T) {
 	}
 }
 
-// fillOf fills a server with more than a socket's buffer takes.
+// fillOf fills a server with more data than a socket's buffer holds.
 func fillOf(t *testing.T, ctx context.Context, conn net.Conn, p *load.Protocol, command string) error {
 	t.Helper()
 	d, err := p.Open(load.Ask{Command: command, Keys: 10_000, Bytes: 1000})
@@ -66,7 +66,7 @@ func fillOf(t *testing.T, ctx context.Context, conn net.Conn, p *load.Protocol, 
 	return err
 }
 
-// TestSaid: what a server says of an error is beside its kind.
+// TestSaid: the server's message accompanies the kind of error.
 func TestSaid(t *testing.T) {
 	refused := "E\x00\x00\x00\x25SERROR\x00C53300\x00Mtoo many clients\x00\x00Z\x00\x00\x00\x05I"
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestSaid(t *testing.T) {
 		{&memcached, asks, "SERVER_ERROR no\r\n", `"SERVER_ERROR no"`},
 		{&mongodb, load.Ask{Command: "find test.data key:{key}", Keys: 1, Bytes: 12}, string(mongoSays(1, bsoncore.NewDocumentBuilder().AppendString("errmsg", "no").AppendDouble("ok", 0).Build())), `"no"`},
 		{&postgres, load.Ask{Command: "SELECT 1", Keys: 1}, refused, `"too many clients"`},
-		{&resp, asks, "$12\r\n000000000abc\r\n", ""}, // a wrong answer of which nothing is said
+		{&resp, asks, "$12\r\n000000000abc\r\n", ""}, // a wrong answer without a message
 	} {
 		s, _ := session(t, c.p, c.ask)
 		_ = s.Request(nil)

@@ -34,13 +34,13 @@ var postgres = load.Protocol{
 
 type postgresDialect struct {
 	load.Ask
-	rows atomic.Int64 // of the first answer, and one more; 0 before it
+	rows atomic.Int64 // rows of the first answer plus one; 0 before it
 }
 
 // postgresName is the application name by which the server knows our connections.
 const postgresName = "teescope-load"
 
-// postgresConfig is how pgx makes what it needs of a connection that is there.
+// postgresConfig returns a pgx configuration that uses an existing connection.
 func postgresConfig(a load.Ask, conn net.Conn) (*pgconn.Config, error) {
 	c, err := pgconn.ParseConfig("sslmode=disable host=server")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var asks = load.Ask{Host: "localhost", Path: "/", Command: "get key:{key}", Keys: 1, Bytes: 12, User: "u"}
 
-// session is one of a protocol that needs no greeting.
+// session returns a session of a protocol that needs no greeting.
 func session(t testing.TB, p *load.Protocol, a load.Ask) (load.Session, load.Dialect) {
 	t.Helper()
 	d, err := p.Open(a)
@@ -38,9 +38,9 @@ func session(t testing.TB, p *load.Protocol, a load.Ask) (load.Session, load.Dia
 	return s, d
 }
 
-// answers feeds a stream in pieces of some bytes, as an event loop does, and returns
-// what ended: "" for right answers, else what was wrong; "breach" ends it, "last" and
-// "end" say that the connection is at its end.
+// answers feeds a stream in pieces of some bytes, as an event loop does. It returns one word for
+// each answer that ended: "" for a right one, else the kind of error. "breach" is a protocol
+// violation and ends the list; "last" and "end" mean that the connection is at its end.
 func answers(s load.Session, stream string, piece int) (out []string, left int) {
 	var in []byte
 	for len(stream) > 0 {
@@ -69,18 +69,18 @@ func answers(s load.Session, stream string, piece int) (out []string, left int) 
 	return out, len(in)
 }
 
-// message is one of PostgreSQL's.
+// message encodes a PostgreSQL message.
 func message(kind byte, body string) string {
 	b := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4))
 	return string(b) + body
 }
 
 const (
-	value0 = "000000000waz" // of key 0; the letters are those of the generator
+	value0 = "000000000waz" // of key 0; the letters are the generator's
 	ok200  = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 )
 
-// TestAnswers: streams of answers, however they are cut.
+// TestAnswers: streams of answers are read correctly, however they are cut.
 func TestAnswers(t *testing.T) {
 	v := string(value(0, 12))
 	for _, c := range []struct {
@@ -146,8 +146,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestDigests: equal answers give equal digests, others do not, and there is none
-// before an answer whose contents are not known beforehand.
+// TestDigests: equal answers give equal digests, different ones do not, and there is none before
+// an answer whose contents are not known beforehand.
 func TestDigests(t *testing.T) {
 	digest := func(stream string) string {
 		s, d := session(t, &http1, asks)
@@ -165,7 +165,7 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// TestRequests: requests are what servers expect, and keys are drawn from all.
+// TestRequests: requests have the form that servers expect, and all keys are drawn.
 func TestRequests(t *testing.T) {
 	a := asks
 	a.Keys = 2
@@ -270,7 +270,7 @@ func TestReadStatistics(t *testing.T) {
 	}
 }
 
-// FuzzAnswers: no stream makes a session panic, take what is not there, or hang.
+// FuzzAnswers: no stream makes a session panic, consume more than its input, or hang.
 func FuzzAnswers(f *testing.F) {
 	for i, stream := range []string{ok200, "\x00\x00\x00\x04\x00\x00\x00\x00\x00", "$1\r\na\r\n", "VALUE key:000000000 0 1\r\na\r\nEND\r\n", message('Z', "I"),
 		string(mongoSays(1, mongoFound(1, "key:000000000", string(value(0, mongoTestAsk.Bytes))))), "a\n", value0} {
@@ -279,7 +279,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which, asked uint8, stream []byte) {
 		p, a := All[int(which)%len(All)], asks
 		if p == &mongodb {
-			a = mongoTestAsk // whose command is no memcached's
+			a = mongoTestAsk // its command is not memcached's
 		}
 		s, _ := session(t, p, a)
 		for range asked % 8 {

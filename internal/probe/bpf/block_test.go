@@ -18,8 +18,8 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// loopDevice makes a block device of a file in memory, and returns its name and
-// the device, opened so that each read and write is one request.
+// loopDevice makes a block device from a file in memory. It returns the device's name, and the
+// device opened so that each read and write is one request.
 func loopDevice(t testing.TB) (string, *os.File) {
 	t.Helper()
 	dir := "/dev/shm"
@@ -46,7 +46,7 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 	if err := backing.Truncate(4 << 20); err != nil {
 		t.Fatal(err)
 	}
-	// Another test may take the free one that the kernel names.
+	// Another test may take the free device that the kernel names.
 	for range 10 {
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
@@ -72,7 +72,7 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 	return "", nil
 }
 
-// ofRequests makes a step of which all events are seen.
+// ofRequests repeats a step until all its events could be seen.
 func ofRequests(t *testing.T, step func()) {
 	offInit(t, func(func() bool) { step() }, "block/block_rq_issue", "block/block_rq_complete")
 }
@@ -94,7 +94,7 @@ func through(t testing.TB, op func([]byte, int64) (int, error), n, size int) {
 	}
 }
 
-// readBlock is what the program counted for one device, by operation.
+// readBlock returns the counts of one device, by operation.
 func readBlock(c *Counters, device string) map[string]BlockIO {
 	out := map[string]BlockIO{}
 	BlockCounts{c}.ByDevice(func(name string, operation int, io *BlockIO) {
@@ -161,7 +161,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// What is not seen while the program is detached is not made up afterwards.
+// I/O while the program is detached is not counted afterwards.
 func TestBlockWindows(t *testing.T) {
 	c := openProgram(t, Block, Limits{})
 	name, device := loopDevice(t)
@@ -214,7 +214,7 @@ func TestBlockManyDevices(t *testing.T) {
 	}
 }
 
-// A device whose file has no room is one with errors.
+// A device whose file has no space reports errors.
 func TestBlockErrors(t *testing.T) {
 	c := openProgram(t, Block, Limits{})
 	small := t.TempDir()
@@ -249,7 +249,7 @@ func TestBlockErrors(t *testing.T) {
 	}
 }
 
-// Corrupt or short maps must give numbers or nothing, never a panic.
+// Corrupt or short maps give numbers or nothing, never a panic.
 func FuzzDecodeIO(f *testing.F) {
 	f.Add([]byte{}, []byte{1}, []byte("vda"))
 	f.Add(slices.Repeat([]byte{1, 2, 0, 0, 0, 0, 0, 0}, Block.row), make([]byte, 20), slices.Repeat([]byte{0xff}, 999))

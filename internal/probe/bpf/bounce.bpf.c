@@ -12,8 +12,8 @@
  * whether there was room.
  *
  * A device gets its own slot when it first bounces. If all are taken or its
- * name cannot be read, it is counted in slot OTHER. So does what a thread did
- * when it copied in its own context: a pair of its process's name and system call.
+ * name cannot be read, it is counted in slot OTHER. Copies in a thread's own
+ * context have slots in the same way, by its process's name and system call.
  */
 #include "common.h"
 
@@ -157,7 +157,7 @@ int bounced_nameless(__u64 *args) { return bounced(OTHER, args[2]); }
 struct doing {
 	char name[COMM];
 	__u32 call;
-	__u32 unused; /* user space reads the array, whose entries are of whole words */
+	__u32 unused; /* the entries of the array that user space reads are whole words */
 };
 
 struct {
@@ -201,7 +201,7 @@ static __always_inline int on_stack(struct task_struct *task, void *ctx)
 {
 	void *bottom = (void *)bpf_task_pt_regs(task);
 
-	/* In one instruction, which the verifier takes for a difference of pointers. */
+	/* In one instruction, which the verifier accepts as a difference of pointers. */
 	asm volatile("%0 -= %1" : "+r"(bottom) : "r"(ctx));
 	return (__u64)bottom < STACK;
 }

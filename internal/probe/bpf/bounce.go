@@ -50,8 +50,8 @@ const (
 	bounceOperations
 )
 
-// BounceOperations and BounceContexts are their label values. In an interrupt nothing
-// says for whom it works; a page fault cannot be told from one.
+// BounceOperations and BounceContexts are their label values. An interrupt works for no known
+// process, and a page fault looks like one.
 var (
 	BounceOperations = [bounceOperations]string{"map", "unmap", "sync"}
 	BounceContexts   = [bounceContexts]string{"task", "interrupt"}
@@ -82,7 +82,7 @@ func bounceHooks() []hook {
 			{"bounced_raw", raw("swiotlb_bounced")},
 			{"bounced_nameless", raw("swiotlb_bounced")},
 		}},
-		// Linux 6.1 has seven arguments here, one more than fexit takes.
+		// Linux 6.1 has seven arguments here, one more than fexit supports.
 		{name: hookFull, variants: []variant{{"full_fexit", typed}, {"full_kretprobe", returnOf(hookFull)}}},
 		{name: entryOf(hookFull), variants: []variant{{"map_fentry", typed}, {"map_kprobe", kprobe(hookFull)}}},
 	}
@@ -100,8 +100,8 @@ func bounceHooks() []hook {
 	return hooks
 }
 
-// Bounce counts the bounce buffers that devices request, those they do not get, and the
-// time that copying through them takes.
+// Bounce counts the bounce buffers that devices request, those they do not get, and the time
+// spent copying through them.
 var Bounce = &Program{
 	Name: "bounce",
 	spec: spec{
@@ -136,10 +136,10 @@ func returnOf(symbol string) func(*host.Host, *ebpf.Program) (link.Link, error) 
 // BounceCounts reads the counters of Bounce.
 type BounceCounts struct{ *Counters }
 
-// ByDevice emits for each device the mappings that requested a bounce buffer and their
-// bytes, since the program was attached; those in BounceFull did not get one. Of those
-// under Other, folded are of devices for which the table had no room, and nameless of
-// devices whose name the kernel did not let us read.
+// ByDevice emits for each device the mappings that requested a bounce buffer and their bytes,
+// since the program was attached; those in BounceFull did not get one. Of those under Other,
+// folded are of devices that found the table full, and nameless of devices whose name the kernel
+// does not reveal.
 func (c BounceCounts) ByDevice(emit func(device string, mappings, bytes uint64)) (folded, nameless uint64) {
 	if !c.has(hookBounced) {
 		return 0, 0
@@ -200,7 +200,7 @@ func bounceTime(op BounceOperation, context int) int {
 	return bounceTimes + (int(op)*bounceContexts+context)*bounceTimeCells
 }
 
-// timed reports whether both ends of an operation's functions are seen.
+// timed reports whether both ends of an operation's functions are hooked.
 func (c BounceCounts) timed(op BounceOperation) bool {
 	if op == BounceMap {
 		return c.has(hookFull) && c.has(entryOf(hookFull))
@@ -233,7 +233,7 @@ func (c BounceCounts) Times(emit func(op BounceOperation, context int, calls uin
 	}
 }
 
-// Untimed is the number of calls whose beginning was not known at their end.
+// Untimed is the number of calls whose beginning was not seen.
 func (c BounceCounts) Untimed() (n uint64) {
 	for op := range int(bounceOperations) {
 		n += c.counts().sum(bounceUntimed + op)
@@ -241,9 +241,9 @@ func (c BounceCounts) Untimed() (n uint64) {
 	return n
 }
 
-// ByTask emits what processes did in their own context: activity is InKernel with the
-// name of a system call, or InThread. It returns the calls that were folded, as
-// their table was full.
+// ByTask emits the operations of processes in their own context: the activity is InKernel with
+// the name of a system call, or InThread. It returns how many calls were folded because their
+// table was full.
 func (c BounceCounts) ByTask(emit func(process string, in Activity, call string, calls uint64, seconds float64)) (folded uint64) {
 	type key struct {
 		process string
@@ -281,7 +281,7 @@ func (c BounceCounts) ByTask(emit func(process string, in Activity, call string,
 	return folded
 }
 
-// bounceActivity is what a call's number of bounce.bpf.c means.
+// bounceActivity decodes a call's number in bounce.bpf.c.
 func bounceActivity(call int) (in Activity, name string) {
 	switch {
 	case call == bounceCallThread:

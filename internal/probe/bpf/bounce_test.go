@@ -24,8 +24,8 @@ func bounced(c *Counters) map[string][2]uint64 {
 	return out
 }
 
-// Each variant of the tracepoint is taken by every kernel that has bounce
-// buffers, whether or not anything bounces.
+// Every kernel with bounce buffers accepts each variant of the tracepoint, whether or not it
+// uses them.
 func TestBounceAttaches(t *testing.T) {
 	needKernel(t)
 	for _, v := range Bounce.hooks[0].variants {
@@ -59,9 +59,9 @@ func confidential() bool {
 	return err == nil && strings.Contains(string(b), "[confidentiality]")
 }
 
-// A disk behind bounce buffers is read past the page cache: what it must have
-// mapped is known to the byte. It needs a guest with swiotlb=force and a virtio
-// disk with iommu_platform=on, or a confidential VM.
+// A disk behind bounce buffers is read past the page cache: the number of mapped bytes is known
+// exactly. It needs a guest with swiotlb=force and a virtio disk with iommu_platform=on, or a
+// confidential VM.
 func TestBouncedBytesAreExact(t *testing.T) {
 	disk, device := virtioDisk(t)
 	for _, v := range Bounce.hooks[0].variants {
@@ -94,10 +94,10 @@ func TestBouncedBytesAreExact(t *testing.T) {
 			if served != reads {
 				probetest.Skip(t, "bounce buffers", fmt.Errorf("the disk served %d requests and not %d: it is not ours alone", served, reads))
 			}
-			// Besides its data a request maps a header of 16 bytes and a status byte,
-			// and, with indirect descriptors, their table of 16 bytes each
-			// (drivers/block/virtio_blk.c, drivers/virtio/virtio_ring.c). The data is
-			// one mapping or one for each page that it is scattered over.
+			// Besides its data a request maps a header of 16 bytes, a status byte and, with
+			// indirect descriptors, their table of 16 bytes each (drivers/block/virtio_blk.c,
+			// drivers/virtio/virtio_ring.c). The data is one mapping, or one for each scattered
+			// page.
 			over := n - reads*size
 			segments := mappings/reads - 2
 			indirect := 17 + 16*(segments-1+2)
@@ -134,7 +134,7 @@ func checkTimes(t *testing.T, c BounceCounts, mappings uint64) {
 		if context == 0 {
 			inTask += n
 		}
-		// Emulated, a call takes tens of microseconds.
+		// Under emulation a call takes tens of microseconds.
 		if (n > 0) != (seconds > 0) || seconds > float64(n)*5e-3 {
 			t.Errorf("%d calls took %g s", n, seconds)
 		}
@@ -145,7 +145,7 @@ func checkTimes(t *testing.T, c BounceCounts, mappings uint64) {
 	var mine, all uint64
 	folded := c.ByTask(func(process string, in Activity, call string, n uint64, seconds float64) {
 		t.Logf("%s %s %s: %d calls, %.3g s", process, in, call, n, seconds)
-		// With a scheduler, requests are dispatched by a thread of the kernel's.
+		// With a scheduler, a kernel thread dispatches requests.
 		if all += n; process == "bpf.test" && in == InKernel && call == "pread64" || in == InThread {
 			mine += n
 		}
@@ -184,7 +184,7 @@ func TestBounceReadsNames(t *testing.T) {
 	}
 }
 
-// Mappings that find the pool full are counted. It needs a guest with a tiny pool
+// Mappings that find the pool full are counted. Needs a guest with a tiny pool
 // (swiotlb=256,force) and a virtio disk with iommu_platform=on.
 func TestBounceFull(t *testing.T) {
 	disk, _ := virtioDisk(t)
@@ -231,7 +231,7 @@ func TestBounceFull(t *testing.T) {
 	}
 }
 
-// virtioDisk is a virtio disk and the device that does its DMA.
+// virtioDisk returns a virtio disk and the device that does its DMA.
 func virtioDisk(t *testing.T) (disk, device string) {
 	t.Helper()
 	needKernel(t)
@@ -291,7 +291,8 @@ func requests(t *testing.T, disk string) int {
 func TestBounceDecode(t *testing.T) {
 	name := func(s string) string { return (s + strings.Repeat("\x00", bounceNameLen))[:bounceNameLen] }
 	cells := make([]byte, 8*bounceRow)
-	// Two slots of the same thread, which two CPUs took at once, and one without a name.
+	// Two slots of the same thread, which two CPUs took at the same time, and one without a
+	// name.
 	tasks := make([]byte, bounceTasks*bounceDoingLen)
 	for slot, call := range map[int]byte{1: 0, 2: 0, 3: 1} {
 		at := slot * bounceDoingLen
@@ -340,7 +341,7 @@ func TestBounceDecode(t *testing.T) {
 	}
 }
 
-// Corrupt or short maps must give numbers or nothing, never a panic.
+// Corrupt or short maps give numbers or nothing, never a panic.
 func FuzzBounceDecode(f *testing.F) {
 	f.Add([]byte{}, []byte("0000:00:04.0"))
 	f.Add(make([]byte, 8*(bounceFull+1)), make([]byte, bounceDevices*bounceNameLen))
@@ -364,7 +365,8 @@ func FuzzBounceDecode(f *testing.F) {
 	})
 }
 
-// What timing adds to a function is known, and less than a call of the emulator takes.
+// The cost that timing adds to a function is known, and is less than a call takes under
+// emulation.
 func TestBounceTimingCost(t *testing.T) {
 	needKernel(t)
 	for _, kind := range []ebpf.ProgramType{ebpf.Tracing, ebpf.Kprobe} {

@@ -33,7 +33,7 @@ func (c BounceCounts) TimingCost() (each [bounceOperations]float64, err error) {
 	return each, nil
 }
 
-// bounceEntries are the hooks by which the kind of programs of an operation is known.
+// bounceEntries are the hooks whose variant tells which kind of program times an operation.
 var bounceEntries = [bounceOperations]string{entryOf(hookFull), entryOf("swiotlb_tbl_unmap_single"), entryOf("swiotlb_sync_single_for_cpu")}
 
 func (c *Counters) programType(hook string) ebpf.ProgramType {
@@ -43,8 +43,8 @@ func (c *Counters) programType(hook string) ebpf.ProgramType {
 	return l.hooks[i].program.Type()
 }
 
-// emptyRuns are made in each of emptyBatches. The fastest counts: whatever else runs, and
-// interrupts, only add, and what is taken away must not be more than timing adds.
+// emptyBatches of emptyRuns each. The fastest counts: interrupts and other programs only add
+// time, and no more may be subtracted than timing adds.
 const emptyBatches, emptyRuns = 64, 4
 
 func (c *Counters) emptyTime(kind ebpf.ProgramType) (seconds float64, err error) {

@@ -98,7 +98,7 @@ type Counters struct {
 	limits  Limits
 	// Lost says which hooks of level 0 could not be attached, or is nil.
 	Lost error
-	// lost says what each level additionally lacks.
+	// lost says which hooks each level additionally lacks.
 	lost []error
 
 	// recorded: the maps are a fixture's.
@@ -220,7 +220,7 @@ const (
 	controlByName   = 12
 )
 
-// control tells the programs something, if they listen.
+// control sets a value in the map that programs read, if the object has that map.
 func (c *Counters) control(what int, v uint64) {
 	b := c.maps["control"]
 	switch {
@@ -232,7 +232,7 @@ func (c *Counters) control(what int, v uint64) {
 	}
 }
 
-// set is what control last set, other than controlSince.
+// set returns the value last set by control, except for controlSince.
 func (c *Counters) set(what int) uint32 {
 	if b := c.maps["control"]; len(b) > 0 {
 		return binary.NativeEndian.Uint32(b[what:])
@@ -240,7 +240,7 @@ func (c *Counters) set(what int) uint32 {
 	return 0
 }
 
-// now is the clock of bpf_ktime_get_ns.
+// now reads the clock of bpf_ktime_get_ns.
 func now() uint64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {

@@ -25,9 +25,9 @@ func TestNames(t *testing.T) {
 		first int
 	}{
 		{"other", 0}, {"nginx", 1}, {"a\nb\"c\\", 2}, {"x?", 3}, {"x?", 3}, {"(unnamed)", 5}, {"other", 0}, {"fifteen-bytes-x", 7}, {"nginx", 1},
-		{"(unnamed)", 5}, // beyond what is written
+		{"(unnamed)", 5}, // beyond the written ones
 	} {
-		for range 2 { // the second time from memory
+		for range 2 { // the second time from the cache
 			if first := n.of(raw, slot); first != want.first || n.label[first] != want.label {
 				t.Errorf("slot %d is %q of slot %d, want %q of slot %d", slot, n.label[first], first, want.label, want.first)
 			}
@@ -61,7 +61,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Corrupt or short maps must give numbers or nothing, never a panic.
+// Corrupt or short maps give numbers or nothing, never a panic.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{}, []byte{1}, []byte("redis"))
 	f.Add(make([]byte, 8*pairs), slices.Repeat([]byte{1, 2, 0, 0, 0, 0, 0, 0}, pairs), []byte("redis"))
@@ -93,8 +93,8 @@ func FuzzDecode(f *testing.F) {
 				SyscallCounts{c}.Times(func(syscall string, l *Latency) { labelled(syscall) })
 			case Switches:
 				own(c)
-				SwitchCounts{c}.ByProcess(func(process string, _, _, _ uint64) { labelled(process) })
-				SwitchCounts{c}.Own(func(_ int, process string, _, _, _ uint64) { labelled(process) })
+				SwitchCounts{c}.ByProcess(func(process string, _ Switched) { labelled(process) })
+				SwitchCounts{c}.Own(func(_ int, process string, _ Switched) { labelled(process) })
 			case RunQueue:
 				QueueTimes{c}.Waits().Buckets()
 			case Faults:

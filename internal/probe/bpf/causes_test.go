@@ -20,7 +20,7 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// caused is what workloads/causes prints.
+// caused is the output of workloads/causes.
 type caused struct {
 	ActiveSeconds float64 `json:"active_seconds"`
 	QueuedSeconds float64 `json:"queued_seconds"`
@@ -28,7 +28,7 @@ type caused struct {
 	Events        map[string]float64
 }
 
-// rivals are the most threads of workloads/causes that wait for its mutex at a time.
+// rivals is the maximum number of threads of workloads/causes that wait for its mutex at a time.
 const rivals = 3
 
 // buildCauses builds the program.
@@ -41,8 +41,8 @@ func buildCauses(t *testing.T) (path string) {
 	return path
 }
 
-// causes runs the program; before is called when it is ready to begin, and after
-// when it is through and still lives.
+// causes runs the program. before is called when it is ready to begin, after when it has
+// finished but is still alive.
 func causes(t *testing.T, path string, before, after func(), args ...string) (out caused) {
 	t.Helper()
 	cmd := exec.Command(path, append([]string{"--wait"}, args...)...)
@@ -59,8 +59,8 @@ func causes(t *testing.T, path string, before, after func(), args ...string) (ou
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// A session of its own goes before the rest of the machine, which is not to shape what
-	// it measures (sched(7), autogroups; without them it is one of many).
+	// Its own session has priority, so the rest of the machine does not shape what it measures
+	// (sched(7), autogroups; without them this has no effect).
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", cmd.Process.Pid), []byte("-19"), 0o644)
 	lines := bufio.NewScanner(stdout)
 	next := func() []byte {
@@ -104,8 +104,8 @@ func hookOpenSSL(t *testing.T, s *Handshakes) {
 	}
 }
 
-// TestCauses compares samples with the program's own clocks. Samples and walks come more
-// often than usual, so that every share is known to 5 points within seconds.
+// TestCauses compares samples with the program's own clocks. Samples and walks are more frequent
+// than usual, so every share is known to 5 points within seconds.
 func TestCauses(t *testing.T) {
 	path := buildCauses(t)
 	s := openTestSamples(t, Limits{Period: time.Second / 997})
@@ -117,8 +117,8 @@ func TestCauses(t *testing.T) {
 	defer h.Close()
 	hookOpenSSL(t, h)
 
-	// unseen is the part of a system call and of a fault that counts for user space:
-	// the way into the kernel and out of it.
+	// unseen is the part of a system call or a fault that is sampled in user space: entering and
+	// leaving the kernel.
 	unseen := func(name string, n float64, args ...string) (seconds, deviation float64) {
 		d := events(t, func() {}, func() {}, append([]string{"--comm", name}, args...)...)
 		m := sampled(s, name)
@@ -131,7 +131,7 @@ func TestCauses(t *testing.T) {
 	call, callDeviation := unseen("ev-unseen-call", 8e6, "getppid", "8000000")
 	fault, faultDeviation := unseen("ev-unseen-page", 300e3, "faults", "write", "300000")
 
-	// A run that had little of the CPUs is made again.
+	// A run that got little CPU time is repeated.
 	const seconds, attempts = 12, 3
 	var name string
 	var truth caused
@@ -165,7 +165,7 @@ func TestCauses(t *testing.T) {
 			t.Errorf("%s is %.3f of the time, sampled %.3f ± %.3f", cause, want, share, z)
 		}
 	}
-	// of adds up samples and what goes with them that was not seen.
+	// of is the sum of samples, with the part that the clock cannot see.
 	of := func(n, unseen, unseenDeviation float64) (seconds, deviation float64) {
 		return n*period + unseen, math.Hypot(math.Sqrt(n+1)*period, unseenDeviation)
 	}
@@ -204,13 +204,13 @@ type lockWaits struct {
 	done         chan error
 }
 
-// watchLocks walks about every 2 ms, at times of its own and not when a CPU becomes free:
-// that is when a thread begins to wait.
+// watchLocks walks about every 2 ms, at times independent of the program: threads often begin to
+// wait at the moment when a CPU becomes free.
 func watchLocks(t *testing.T, w *Waits, name string) *lockWaits {
 	t.Helper()
 	l := &lockWaits{stop: make(chan struct{}), done: make(chan error, 1)}
 	walk := func() error {
-		runtime.LockOSThread() // and ends with it: its priority is nobody else's
+		runtime.LockOSThread() // the thread ends with the goroutine, so nothing else runs at its priority
 		if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0); err != nil {
 			return fmt.Errorf("go before other threads: %w", err)
 		}
@@ -249,8 +249,8 @@ func (l *lockWaits) end(t *testing.T) {
 	}
 }
 
-// TestHandshakesInWindows estimates the time in handshakes while they are seen for a
-// part of the time only.
+// TestHandshakesInWindows estimates the time in handshakes while they are observed only part of
+// the time.
 func TestHandshakesInWindows(t *testing.T) {
 	path := buildCauses(t)
 	s := openTestSamples(t, Limits{Period: time.Second / 997})
@@ -287,7 +287,7 @@ func TestHandshakesInWindows(t *testing.T) {
 		}
 		got = sampled(s, name)
 	}, "--name", name, "--seconds", "6", "--seed", "13", "--shares", "handshake=0.5")
-	// The kernel's part of those that were not seen is under the names of its calls.
+	// The kernel's part of unobserved handshakes is under the names of their calls.
 	n := got[doing{InUser, Handshake}] + got[doing{InKernel, Handshake}] + got[doing{InKernel, "read"}] + got[doing{InKernel, "write"}]
 	period := clockOf(s).period.Seconds()
 	z := 4 * math.Sqrt(n/open+1) * period / truth.ActiveSeconds

@@ -19,14 +19,12 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// BenchmarkCost measures what an attached program costs per event, by a clock
-// that is not the kernel's BPF statistics: the CPU time of a pinned program that
-// makes a fixed number of events, with nothing attached, with an empty program
-// and with ours, in random order in each round, for each way in which ours can be
-// attached. The difference of empty and none is dispatch, that of ours and empty
-// is the body. Reported are medians over the rounds of the differences within a
-// round, and the ends of the 95 % interval of the sum of both; run it with
-// -benchtime=40x.
+// BenchmarkCost measures the cost per event of an attached program, without using the kernel's
+// BPF statistics: the CPU time of a pinned program that makes a fixed number of events, with
+// nothing attached, with an empty program and with ours, in random order in each round, for each
+// way to attach ours. Empty minus nothing is dispatch; ours minus empty is the body. It reports
+// the medians over the rounds of the differences within a round, and the ends of the 95 %
+// interval of the sum of both. Run it with -benchtime=40x.
 func BenchmarkCost(b *testing.B) {
 	n := func(n float64) func(did) float64 { return func(did) float64 { return n } }
 	switched := func(d did) float64 { return float64(d.Voluntary + d.Involuntary) }
@@ -107,7 +105,7 @@ func BenchmarkCost(b *testing.B) {
 	}
 }
 
-// openDetached opens a program with some of its hooks at a level, detached.
+// openDetached opens a program, detached, with some of its hooks at a level.
 func openDetached(b *testing.B, from *Program, hooks []hook, level int) *Counters {
 	b.Helper()
 	one := *from
@@ -119,7 +117,7 @@ func openDetached(b *testing.B, from *Program, hooks []hook, level int) *Counter
 	return c
 }
 
-// withProgram is a hook with a program of its own, detached.
+// withProgram returns a hook with a program of its own, detached.
 func withProgram(h hook, p *ebpf.Program) attached {
 	return attached{name: h.name, program: p, attach: h.variants[0].attach}
 }
@@ -138,7 +136,7 @@ func eventCost(b *testing.B, c *Counters, events func(did) float64, path string,
 		}()
 	}
 	best := 0.0
-	// The least of three: what disturbs only ever adds.
+	// The minimum of three: disturbances only add.
 	for range 3 {
 		out, err := exec.Command(path, append([]string{"--cpu", "1"}, args...)...).Output()
 		if err != nil {
@@ -155,10 +153,8 @@ func eventCost(b *testing.B, c *Counters, events func(did) float64, path string,
 	return best
 }
 
-// BenchmarkAttach is what putting the programs of a source into the kernel's way
-// and taking them out again takes, with the time between that the governor
-// leaves: the kernel waits for a grace period where one follows the other at
-// once. Nothing may stay open.
+// BenchmarkAttach measures attaching and detaching the programs of a source, with the governor's
+// time in between: without it the kernel waits for a grace period. Nothing may stay open.
 func BenchmarkAttach(b *testing.B) {
 	for _, c := range []struct {
 		name  string
@@ -207,8 +203,7 @@ func medianInterval(v []float64) (low, high float64) {
 	return s[k], s[len(s)-1-k]
 }
 
-// BenchmarkOpen is what attaching everything costs, with the kernel's type
-// information read anew.
+// BenchmarkOpen measures attaching everything, including reading the kernel's type information.
 func BenchmarkOpen(b *testing.B) {
 	needKernel(b)
 	for b.Loop() {
@@ -224,7 +219,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkVisit is what a reading of Switches takes, by thread of the machine.
+// BenchmarkVisit measures a reading of Switches, per thread of the machine.
 func BenchmarkVisit(b *testing.B) {
 	c := openProgram(b, Switches, Limits{})
 	tasks, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")

@@ -45,8 +45,8 @@ func (c counts) clear(cell int) {
 	}
 }
 
-// rows is the number of rows for that many CPUs: one each, or the largest power of two
-// that stays within max bytes.
+// rows is the number of rows for a number of CPUs: one each, or the largest power of two that
+// stays within max bytes.
 func rows(cpus, row, max int) int {
 	if fit := max / (row * 8); fit < cpus {
 		return 1 << (bits.Len(uint(fit)|1) - 1)

@@ -31,7 +31,7 @@ COUNTS(STRIDE);
 
 static __always_inline enum cause cause_of(__u64 code)
 {
-	/* A reserved bit, a protection key, a shadow stack, SGX, SNP: not about presence or access alone. */
+	/* A reserved bit, a protection key, a shadow stack, SGX, SNP: not only about presence or access. */
 	if (code & ~(PRESENT | WRITE | USER | INSTRUCTION))
 		return OTHER_CAUSE;
 	if (code & PRESENT)

@@ -16,7 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// needFunction skips where the kernel lacks a function, or lets none be traced.
+// needFunction skips the test if the kernel lacks a function, or does not allow tracing it.
 func needFunction(t *testing.T, function string) {
 	t.Helper()
 	needKernel(t)
@@ -46,8 +46,8 @@ func onceRead(name string) func() (string, error) {
 	})
 }
 
-// Every variant of a hook for which the kernel has the function must attach, not
-// only the first: each is there for a kernel without the ones before.
+// Every variant of a hook whose function the kernel has must attach, not only the first: each is
+// for kernels that lack the earlier ones.
 func TestGuestFunctionsAttach(t *testing.T) {
 	for _, p := range []*Program{GuestMemory(true), GuestExits(false), GuestReports(TDReport), Bounce} {
 		spec, err := p.load()
@@ -80,9 +80,9 @@ func TestGuestFunctionsAttach(t *testing.T) {
 	}
 }
 
-// The programs count what a kernel module calls (e2e/kernels/ccguest): the
-// functions of conversions, which do nothing outside a confidential VM, and
-// attestation drivers that are none.
+// The programs count the calls of a kernel module (e2e/kernels/ccguest): the functions of
+// conversions, which do nothing outside a confidential VM, and stand-ins for attestation
+// drivers.
 func TestGuestFunctionsFire(t *testing.T) {
 	const module = "/sys/module/ccguest"
 	if _, err := os.Stat(module); err != nil {
@@ -136,8 +136,8 @@ func TestGuestFunctionsFire(t *testing.T) {
 	})
 }
 
-// Kernels with the tracepoints of some vendors are not at hand: that the
-// programs for them pass the verifier is all that can be seen.
+// Kernels with the tracepoints of some vendors are unavailable: only the verifier can check the
+// programs for them.
 func TestVendorTracepointsLoad(t *testing.T) {
 	needKernel(t)
 	spec, err := loadGuestExits()

@@ -1,7 +1,7 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a TDX guest sees of its exits.
+ * The exits of a TDX guest that it sees itself.
  *
  *   ve         virtualization exceptions by VMX exit reason: instructions that
  *              the TDX module does not run for the guest, so that its kernel has

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// onInit says how many events of tracepoints, since it was called, happened while a
-// CPU ran a thread of init. The kernels of some sandboxes, whose init is the sandbox's
-// own agent, run no BPF program there: neither for what init does nor for the
-// interrupts that come meanwhile, such as the completion of another's request. The
+// onInit returns a function that returns the number of events of tracepoints that happened,
+// since onInit was called, while a CPU ran a thread of init. The kernels of some sandboxes,
+// whose init is the sandbox's own agent, run no BPF program there: neither for init's own events
+// nor for interrupts during that time, such as the completion of another process's request. The
 // kernel's own tracer sees the latter.
 func onInit(t *testing.T, tracepoints ...string) func() uint64 {
 	t.Helper()
@@ -60,8 +60,8 @@ func onInit(t *testing.T, tracepoints ...string) func() uint64 {
 	}
 }
 
-// offInit makes a step, and makes it again when events of the tracepoints happened on
-// init meanwhile, which disturbed tells while the step is made. The last one stands.
+// offInit runs a step, and repeats it if events of the tracepoints happened on init during the
+// step; disturbed reports that to the step. The last attempt counts.
 func offInit(t *testing.T, step func(disturbed func() bool), tracepoints ...string) {
 	t.Helper()
 	seen := onInit(t, tracepoints...)

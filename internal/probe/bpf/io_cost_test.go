@@ -12,14 +12,13 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// BenchmarkCostIO is what the programs on block requests and on TCP connections
-// cost for each run, by the kernel's run-time statistics less what they measure
-// for an empty program: the events happen in the middle of work that takes a
-// thousand times as long and varies by more than the programs cost, so that an
-// external clock cannot see them. "ns-dispatch" is the way into a program on a
-// tracepoint by the external clock (see Meter). An operation is a synchronous
-// request of 4 KiB to a device in memory, a page written and read and dropped from
-// the cache, or a connection that is refused.
+// BenchmarkCostIO measures the cost per run of the programs on block requests and on TCP
+// connections, from the kernel's run-time statistics minus those of an empty program. The events
+// are part of work that takes a thousand times as long and varies by more than the programs
+// cost, so an external clock cannot see them. "ns-dispatch" is the cost of entering a program on
+// a tracepoint, measured by an external clock (see Meter). An operation is a synchronous request
+// of 4 KiB to a device in memory, a page written, read and dropped from the cache, or a refused
+// connection.
 func BenchmarkCostIO(b *testing.B) {
 	for _, c := range []struct {
 		name    string
@@ -85,7 +84,7 @@ func BenchmarkCostIO(b *testing.B) {
 	}
 }
 
-// refusedConnections makes a hundred connections to a port that no one listens on.
+// refusedConnections makes a hundred connections to a port on which nothing listens.
 func refusedConnections(b *testing.B) func() {
 	network(b)
 	closed, port := socket(b)

@@ -31,7 +31,7 @@ type kernel struct {
 	quiet sync.RWMutex
 }
 
-// kernelOf returns a host's kernel: it is made for the first program opened there.
+// kernelOf returns a host's kernel, made when the first program is opened there.
 func kernelOf(h *host.Host) *kernel {
 	if h.Shared == nil { // a fixture, whose programs share nothing
 		return &kernel{}
@@ -80,8 +80,8 @@ type registry struct {
 	members    *Counters
 	noMembers  error
 	inheriting map[*Counters]bool
-	// limbo holds the reclaimed slots, with how often tended was set since: programs
-	// that still use one have long ended after the second time.
+	// limbo holds the reclaimed slots, each with the number of cleanings since: after the second
+	// one, every program that used the slot has long ended.
 	limbo  map[int]int
 	tended time.Time
 	// dispatch is the cost of entering a program on a tracepoint other than sys_enter
@@ -93,14 +93,14 @@ type registry struct {
 type ledger struct {
 	cost
 	places
-	// polled are the counts of a User as it read them last; it maps none.
+	// polled holds a User's counts as last read; a User maps none.
 	polled []byte
 }
 
 // of is the ledger of c.
 func (r *registry) of(c *Counters) *ledger { return &c.guarded }
 
-// add adds c to the open ones.
+// add adds c to the open objects.
 func (r *registry) add(c *Counters) {
 	if r.open == nil {
 		r.open = map[*Counters]bool{}

@@ -25,10 +25,10 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// These tests load the real programs into the real kernel and compare what
-// they count with workloads/events, whose numbers are known.
+// These tests load the real programs into the real kernel and compare their counts with
+// workloads/events, whose numbers are known.
 
-// local is this machine: what is open on it shares its process table.
+// local is this machine; all programs open on it share its process table.
 var local = host.Local()
 
 func needKernel(t testing.TB) {
@@ -81,7 +81,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// did is what events prints.
+// did is the output of events.
 type did struct {
 	PID                    int
 	MinorFaults            uint64 `json:"minor_faults"`
@@ -95,8 +95,8 @@ type did struct {
 	allVoluntary, allInvoluntary uint64
 }
 
-// events runs the program; before is called when it is ready to make its
-// events and after when it has made them and still lives.
+// events runs the program. before is called when it is ready to make its events, after when it
+// has made them but is still alive.
 func events(t *testing.T, before, after func(), args ...string) did {
 	t.Helper()
 	w := start(t, args...)
@@ -106,7 +106,7 @@ func events(t *testing.T, before, after func(), args ...string) did {
 	return w.end()
 }
 
-// workload is the program between its start and its end.
+// workload is the running program.
 type workload struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -115,7 +115,7 @@ type workload struct {
 	did did
 }
 
-// start runs the program up to where it is ready to make its events.
+// start starts the program and waits until it is ready to make its events.
 func start(t *testing.T, args ...string) *workload {
 	t.Helper()
 	path, err := eventsProgram()
@@ -140,7 +140,7 @@ func start(t *testing.T, args ...string) *workload {
 	return w
 }
 
-// line is the next line that the program prints.
+// line returns the next line that the program prints.
 func (w *workload) line() string {
 	w.t.Helper()
 	if !w.out.Scan() {
@@ -167,7 +167,7 @@ func (w *workload) work() {
 	asleep(w.t, w.did.PID)
 }
 
-// end lets the program end and says what it did.
+// end lets the program end and returns what it did.
 func (w *workload) end() did {
 	w.t.Helper()
 	fmt.Fprintln(w.in)
@@ -179,12 +179,13 @@ func (w *workload) end() did {
 	if u, ok := w.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		w.did.allVoluntary, w.did.allInvoluntary = uint64(u.Nvcsw), uint64(u.Nivcsw)
 	}
-	w.did.total = (w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime()).Seconds()
+	// getrusage(2) truncates both times to microseconds.
+	w.did.total = (w.cmd.ProcessState.UserTime() + w.cmd.ProcessState.SystemTime() + 2*time.Microsecond).Seconds()
 	return w.did
 }
 
-// asleep waits until the main thread of a process has left the CPU: what it
-// uses is accounted when it does.
+// asleep waits until the main thread of a process has left the CPU, because its CPU time is
+// accounted only then.
 func asleep(t *testing.T, pid int) {
 	t.Helper()
 	for {
@@ -249,8 +250,8 @@ func TestSyscallsAreExact(t *testing.T) {
 			if tc.want != nil {
 				return
 			}
-			// Full tables fold into "other" and lose nothing. All else that runs
-			// on this machine may be in there too.
+			// Full tables fold into "other" and lose nothing. The rest of the machine may be in
+			// there too.
 			var others uint64
 			for key := range is {
 				if strings.HasPrefix(key, Other+" ") || strings.HasSuffix(key, " "+Other) {
@@ -269,19 +270,19 @@ func TestSyscallsAreExact(t *testing.T) {
 	}
 }
 
-// shared is what the open programs of this machine share.
+// shared returns what the open programs of this machine share.
 func shared() registry {
 	defer kernelOf(local).Unlock()
 	return *kernelOf(local).Lock()
 }
 
-// attachedHooks is how many hooks of c are attached.
+// attachedHooks returns the number of attached hooks of c.
 func attachedHooks(c *Counters) int {
 	defer c.links.Unlock()
 	return c.links.Lock().attached()
 }
 
-// Both exist at once: a table that one object filled is read by the other.
+// Both exist at the same time: one reads a table that the other filled.
 func TestProcessTableIsShared(t *testing.T) {
 	a := openProgram(t, Syscalls, Limits{})
 	b, err := Switches.open(local, Limits{})
@@ -302,31 +303,42 @@ func TestProcessTableIsShared(t *testing.T) {
 	}, "--comm", "ev-after-close", "getppid", "1000")
 }
 
-// switched is what Switches counted of a process.
-type switched struct{ voluntary, involuntary, ns uint64 }
+func (n Switched) switches() uint64 { return n.Voluntary + n.Involuntary }
 
-func (s switched) all() uint64 { return s.voluntary + s.involuntary }
-
-func switchesOf(t *testing.T, c *Counters) map[string]switched {
+// switchesOf returns the counts of Switches, by process.
+func switchesOf(t *testing.T, c *Counters) map[string]Switched {
 	t.Helper()
 	if err := c.Visit(); err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]switched{}
-	SwitchCounts{c}.ByProcess(func(process string, v, i, ns uint64) { out[process] = switched{v, i, ns} })
+	out := map[string]Switched{}
+	SwitchCounts{c}.ByProcess(func(process string, n Switched) { out[process] = n })
+	return out
+}
+
+// ioCalls returns a process's calls that read and that write (proc_pid_io(5)).
+func ioCalls(t *testing.T, pid int) (out [2]uint64) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, calls, _ := strings.Cut(string(b), "syscr:")
+	if _, err := fmt.Sscanf(calls, "%d\nsyscw: %d", &out[0], &out[1]); err != nil {
+		t.Fatalf("%q: %v", b, err)
+	}
 	return out
 }
 
 func TestSwitches(t *testing.T) {
-	read := func(c *Counters, name string) switched { return switchesOf(t, c)[name] }
+	read := func(c *Counters, name string) Switched { return switchesOf(t, c)[name] }
 	t.Run("kinds", func(t *testing.T) {
 		c := openProgram(t, Switches, Limits{})
-		var was, is switched
+		var was, is Switched
 		d := events(t, func() { was = read(c, "ev-switch") }, func() { is = read(c, "ev-switch") }, "--comm", "ev-switch", "switches", "20000")
-		v, i := is.voluntary-was.voluntary, is.involuntary-was.involuntary
-		// The program reads its own counters inside the observer's window: what was
-		// counted is at least that, and at most what the kernel counted of the process
-		// from its beginning to its end.
+		v, i := is.Voluntary-was.Voluntary, is.Involuntary-was.Involuntary
+		// The program reads its own counters inside the observer's window, so the count is at
+		// least that, and at most the kernel's count for the process from its start to its end.
 		if v < d.Voluntary || v > d.allVoluntary || i < d.Involuntary || i > d.allInvoluntary {
 			t.Errorf("counted %d voluntary and %d involuntary, the kernel %d to %d and %d to %d", v, i, d.Voluntary, d.allVoluntary, d.Involuntary, d.allInvoluntary)
 		}
@@ -336,11 +348,31 @@ func TestSwitches(t *testing.T) {
 	})
 	t.Run("cpu time", func(t *testing.T) {
 		c := openProgram(t, Switches, Limits{})
-		var was, is switched
+		var was, is Switched
 		d := events(t, func() { was = read(c, "ev-cpu") }, func() { is = read(c, "ev-cpu") }, "--comm", "ev-cpu", "cpu", "300")
-		// At least what the events took, at most what the process took in all.
-		if got := float64(is.ns-was.ns) / 1e9; got < d.CPUSeconds || got > d.total {
+		// At least the time of the events, at most that of the whole process.
+		if got := float64(is.NS-was.NS) / 1e9; got < d.CPUSeconds || got > d.total {
 			t.Errorf("counted %v s of CPU time, want between %v and %v", got, d.CPUSeconds, d.total)
+		}
+	})
+	t.Run("reads and writes", func(t *testing.T) {
+		c := openProgram(t, Switches, Limits{})
+		w := start(t, "--comm", "ev-calls", "reads", "5000")
+		counted := func() (out [2]uint64) {
+			n := read(c, "ev-calls")
+			return [2]uint64{n.Reads, n.Writes}
+		}
+		was, before := counted(), ioCalls(t, w.cmd.Process.Pid)
+		w.work()
+		is, after := counted(), ioCalls(t, w.cmd.Process.Pid)
+		w.end()
+		for i, kind := range []string{"reads", "writes"} {
+			if got, want := is[i]-was[i], after[i]-before[i]; got != want {
+				t.Errorf("counted %d %s, the kernel %d", got, kind, want)
+			}
+		}
+		if is[0]-was[0] < 5000 || is[1] == was[1] {
+			t.Errorf("counted %d reads and %d writes, want 5000 and the program's own line", is[0]-was[0], is[1]-was[1])
 		}
 	})
 }
@@ -375,7 +407,7 @@ func TestFaults(t *testing.T) {
 			if got := is[want] - was[want]; got < n || got > n+20 {
 				t.Errorf("counted %d of %q, want %d", got, want, n)
 			}
-			// Faults that end in a signal are no minor faults for getrusage.
+			// getrusage does not count faults that end in a signal as minor faults.
 			if f := d.MinorFaults + d.MajorFaults; f > 0 && (all < f || all > f+20) {
 				t.Errorf("counted %d faults in all, getrusage says %d", all, f)
 			}
@@ -383,8 +415,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// One window of reading is short, but the whole machine is counted: what others
-// do only ever adds, so the least of several attempts is ours.
+// The window is short, but the whole machine is counted: other processes only add, so the
+// minimum of several attempts is ours.
 func TestPageCache(t *testing.T) {
 	t.Run("typed", func(t *testing.T) { testPageCache(t, PageCache) })
 	t.Run("raw", func(t *testing.T) {
@@ -408,7 +440,7 @@ func testPageCache(t *testing.T, p *Program) {
 			probetest.Skip(t, "", fmt.Errorf("this kernel has no hook for %s: %w", name, c.Lost))
 		}
 	}
-	// The pages of tmpfs are always in memory, and are no cache.
+	// The pages of tmpfs are always in memory and do not count as cache.
 	dir := t.TempDir()
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil || fs.Type == unix.TMPFS_MAGIC {
@@ -433,7 +465,7 @@ func testPageCache(t *testing.T, p *Program) {
 				if exact() {
 					break
 				}
-				// Without a time of the last reading, or noting it reads a page of the disk too.
+				// Without NOATIME, updating the access time would also read a page of the disk.
 				f, err := os.OpenFile(filepath.Join(dir, "pages"), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOATIME, 0o600)
 				if err != nil {
 					t.Fatal(err)
@@ -469,7 +501,7 @@ func testPageCache(t *testing.T, p *Program) {
 				}
 			}
 			for what, n := range least {
-				// One page of a directory or a bitmap may always come along.
+				// A page of a directory or a bitmap may also be read.
 				if n < pages || n > pages+2 {
 					t.Errorf("%d pages %s, want %d", n, what, pages)
 				}
@@ -478,14 +510,14 @@ func testPageCache(t *testing.T, p *Program) {
 	}
 }
 
-// A hook that the kernel refuses leaves the others at work, and the error says which.
+// If the kernel refuses a hook, the others work, and the error names it.
 func TestRefusedHook(t *testing.T) {
 	needKernel(t)
 	broken := *PageCache
 	broken.hooks = slices.Clone(PageCache.hooks)
 	broken.hooks[2].variants = []variant{
 		{"no_such_program", typed},
-		// Loads, but is for another tracepoint.
+		// It loads, but attaches to another tracepoint.
 		{"add_btf", raw("no_such_tracepoint")},
 	}
 	c, err := broken.Open(local)
@@ -512,7 +544,7 @@ func TestRefusedHook(t *testing.T) {
 	}
 }
 
-// Every variant counts, not only the one that this kernel takes first.
+// Every variant counts, not only the first one that this kernel accepts.
 func TestVariants(t *testing.T) {
 	for _, p := range []*Program{Syscalls, Switches, Faults} {
 		for i := range p.hooks[0].variants {
@@ -535,7 +567,7 @@ func TestVariants(t *testing.T) {
 				case Switches:
 					args = []string{"switches", "2500"}
 					count = func() {
-						n += switchesOf(t, c)["ev-variant"].all()
+						n += switchesOf(t, c)["ev-variant"].switches()
 					}
 				case Faults:
 					args = []string{"faults", "write", "5000"}
@@ -561,7 +593,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// What older kernels have instead of a tracepoint for reads.
+// The function that older kernels have instead of a tracepoint for reads.
 func TestAccessByFunction(t *testing.T) {
 	needKernel(t)
 	for _, v := range PageCache.hooks[1].variants[2:] {
@@ -592,14 +624,14 @@ func TestAccessByFunction(t *testing.T) {
 	}
 }
 
-// Nothing stays attached: a call costs after Close what it did before.
+// Nothing stays attached: after Close a call costs as much as before.
 func TestCloseDetaches(t *testing.T) {
 	needKernel(t)
 	c, err := Syscalls.Open(local)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The program lives on in this second descriptor, so that its run count can be seen.
+	// This second descriptor keeps the program alive, so its run count is readable.
 	p, err := c.programs()[0].Clone()
 	if err != nil {
 		t.Fatal(err)

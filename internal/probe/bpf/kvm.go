@@ -109,8 +109,7 @@ type VM struct {
 	// Start is when it started, in ticks as in field 22 of /proc/PID/stat; the
 	// kernel's table keeps the lower 32 bits.
 	Start uint32
-	// Ended is set, with all else zero, for the sum of machines that have ended: their
-	// kind.
+	// Ended is the kind, with all other fields zero, for the sum of machines that have ended.
 	Ended string
 }
 
@@ -131,8 +130,8 @@ type VMs struct {
 	exits  []string // names of exit reasons
 }
 
-// NotTold is the reason of exits counted without theirs, which is only in the
-// tracepoint's record.
+// NotTold is the reason of exits counted without a reason, which only the tracepoint's record
+// has.
 const NotTold = "not_told"
 
 // ISA is the kind of virtualisation whose exits are counted.
@@ -150,8 +149,7 @@ func NewVMs(c *Counters, isa ISA) *VMs {
 	return &VMs{Counters: c, exits: [...][]string{VMX: vmxReasons[:], SVM: svmReasons[:], ARM: armReasons[:]}[isa]}
 }
 
-// cells emits the nonzero cells of every machine. The slot of an ended machine is given
-// back.
+// cells emits the nonzero cells of every machine. The slot of an ended machine is freed.
 func (m *VMs) cells(n int, alive Alive, emit func(VM, []uint64)) {
 	if m.ended == nil {
 		m.ended = map[string][]uint64{}

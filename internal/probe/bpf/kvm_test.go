@@ -16,7 +16,7 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// localISA is the virtualisation of the CPU that runs the test.
+// localISA returns the virtualisation of the CPU that runs the test.
 func localISA() ISA {
 	if _, ebx, _, _ := local.CPUID(0, 0); ebx == 0x756e6547 { // Genu
 		return VMX
@@ -26,7 +26,7 @@ func localISA() ISA {
 
 func always(VM) (bool, string) { return true, "" }
 
-// own is what was counted of this process.
+// own returns the counts of this process.
 func own(t *testing.T, m *VMs, alive Alive) (mine, ended Machine) {
 	t.Helper()
 	m.Machines(alive, func(x Machine) {
@@ -40,12 +40,12 @@ func own(t *testing.T, m *VMs, alive Alive) (mine, ended Machine) {
 	return mine, ended
 }
 
-// TestKVM runs a virtual machine whose exits are known. Returns to user space
-// are counted everywhere; exits where the hardware, or an emulator of it, runs
-// the guest. A KVM that emulates every instruction leaves that tracepoint silent.
+// TestKVM runs a virtual machine whose exits are known. Returns to user space are counted
+// everywhere; exits only if the hardware, or an emulator of it, runs the guest. A KVM that
+// emulates every instruction never fires that tracepoint.
 //
-// Under software emulation (qemu -accel tcg -cpu max) it runs with the modules
-// irqbypass, ccp (where the kernel has it), kvm and kvm-amd, inserted in this order.
+// Under software emulation (qemu -accel tcg -cpu max) it runs with the modules irqbypass, ccp
+// (if the kernel has it), kvm and kvm-amd, inserted in this order.
 func TestKVM(t *testing.T) {
 	v := hosttest.NewTinyVM(t)
 	c := openProgram(t, KVM(false, false, false), Limits{})
@@ -102,8 +102,8 @@ func TestKVM(t *testing.T) {
 		t.Errorf("%d runs of the programs, want at least %d", d, n)
 	}
 
-	// The process is taken for dead once: what it counted stays in the sum, and
-	// it has a slot again with its next exit.
+	// The process counts as ended once: its counts stay in the sum, and its next exit gives it a
+	// slot again.
 	_, ended := own(t, m, func(vm VM) (bool, string) { return vm.PID != os.Getpid(), "mine" })
 	if !maps.Equal(ended.Userspace, got.Userspace) {
 		t.Errorf("the ended machine has %v, want what the living one had: %v", ended.Userspace, got.Userspace)
@@ -130,8 +130,8 @@ func startTicks(t *testing.T) uint32 {
 	return uint32(n)
 }
 
-// TestKVMHooks takes the hooks of confidential guests too: what this kernel
-// lacks is said by name, and the others count.
+// TestKVMHooks also opens the hooks of confidential guests: those that this kernel lacks are
+// named, and the others count.
 func TestKVMHooks(t *testing.T) {
 	needKernel(t)
 	c, err := KVM(true, true, true).Open(local)
@@ -175,7 +175,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// Any content of the maps gives machines or nothing.
+// Any content of the maps gives machines or nothing, never a panic.
 func FuzzMachines(f *testing.F) {
 	f.Add([]byte{}, []byte{1})
 	key := binary.NativeEndian.AppendUint64(nil, 42<<32|7)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// durations are the histograms by system call.
+// durations returns the histograms by system call.
 func durations(c *Counters) map[string]*Latency {
 	out := map[string]*Latency{}
 	SyscallCounts{c}.Times(func(syscall string, l *Latency) { out[syscall] = l })
@@ -73,11 +73,11 @@ func TestSyscallTimes(t *testing.T) {
 	}
 }
 
-// No more than 64 histograms, and all times are in them.
+// There are at most 64 histograms, and they contain all times.
 func TestSyscallTimesAreBounded(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	setLevel(t, c, 1)
-	// Numbers that no kernel has fail at once, and each is a number of its own.
+	// System calls with invalid numbers fail at once, and each number is separate.
 	w := start(t, "--comm", "ev-numbers", "sleeps", "1", "1")
 	for nr := 400; nr < 509; nr++ {
 		_, _, _ = unix.RawSyscall(uintptr(nr), 1<<40, 0, 0)
@@ -100,8 +100,8 @@ func TestRunQueue(t *testing.T) {
 	began, was := time.Now(), QueueTimes{c}.Waits()
 	d := play()
 	l, took := QueueTimes{c}.Waits(), time.Since(began).Seconds()
-	// Two threads on one CPU wake each other up in turns: every switch away from
-	// one is followed by one to the other, which waited.
+	// Two threads on one CPU wake each other in turns: every switch away from one is followed by
+	// a switch to the other, which waited.
 	switches := d.Voluntary + d.Involuntary
 	if got := l.Count() - was.Count(); got+50 < switches || got > switches+50 {
 		t.Errorf("%d waits, want one for each of %d switches", got, switches)
@@ -119,7 +119,7 @@ func TestRunQueue(t *testing.T) {
 	}
 }
 
-// A hook of a higher level that the kernel refuses leaves the level below alone.
+// If the kernel refuses a hook of a higher level, the level below is unaffected.
 func TestRefusedLevel(t *testing.T) {
 	broken := *Syscalls
 	broken.hooks = []hook{broken.hooks[0], broken.hooks[1]}
@@ -144,8 +144,8 @@ func TestRefusedLevel(t *testing.T) {
 	}
 }
 
-// Counts stay when programs are detached and attached again. Events in between are not
-// counted, but CPU time is: the kernel keeps that account.
+// Counts stay when programs are detached and attached again. Events in between are not counted,
+// but CPU time is, because the kernel keeps that account.
 func TestGapIsNotCounted(t *testing.T) {
 	sys, sw := openProgram(t, Syscalls, Limits{}), openProgram(t, Switches, Limits{})
 	both := func(do func(*Counters) error) {
@@ -156,7 +156,7 @@ func TestGapIsNotCounted(t *testing.T) {
 			}
 		}
 	}
-	cpu := func(name string) float64 { return float64(switchesOf(t, sw)[name].ns) / 1e9 }
+	cpu := func(name string) float64 { return float64(switchesOf(t, sw)[name].NS) / 1e9 }
 	calls := func() uint64 { return syscallCounts(sys)["ev-gap getppid"] }
 	events(t, func() {}, func() {}, "--comm", "ev-gap", "getppid", "1000")
 	both((*Counters).Detach)
@@ -179,8 +179,8 @@ func TestGapIsNotCounted(t *testing.T) {
 	}
 }
 
-// The programs come and go, at both levels, and leave nothing. BenchmarkAttach
-// does it a thousand times.
+// Programs come and go, at both levels, and leave nothing behind. BenchmarkAttach does it a
+// thousand times.
 func TestCyclesLeaveNothing(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	was := openFiles(t)
@@ -287,7 +287,7 @@ func testChangesWhileReading(t *testing.T, p *Program) {
 			SyscallCounts{c}.Times(func(string, *Latency) {})
 		case Switches:
 			switchesOf(t, c)
-			SwitchCounts{c}.Own(func(int, string, uint64, uint64, uint64) {})
+			SwitchCounts{c}.Own(func(int, string, Switched) {})
 		}
 		if _, err := c.Missed(); err != nil {
 			t.Error(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// links are the hooks of a program, which are attached and detached.
+// links holds the hooks of a program, to attach and detach them.
 type links struct {
 	hooks    []attached
 	detached bool
@@ -44,8 +44,8 @@ func (l *links) detach() error {
 	return errors.Join(errs...)
 }
 
-// attach attaches the hooks of the current level. The first hook comes last: it begins
-// what others end, and a beginning whose end is not seen would stay.
+// attach attaches the hooks of the current level. The first hook comes last: it begins what
+// others end, and a beginning without its end would stay in a table.
 func (l *links) attach(c *Counters) error {
 	for _, name := range c.program.reset {
 		clear(c.maps[name])

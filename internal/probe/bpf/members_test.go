@@ -26,7 +26,7 @@ func started(t *testing.T, pid int) uint64 {
 	return n
 }
 
-// only is a find function of Narrow for one process.
+// only returns a find function of Narrow for one process.
 func only(pid int, m Member) func(int) (Member, bool) {
 	return func(p int) (Member, bool) { return m, p == pid }
 }
@@ -39,8 +39,8 @@ func ownSyscalls(c *Counters) map[string]uint64 {
 	return out
 }
 
-// Two processes of one name: the one that the object is narrowed to is counted,
-// by name and on its own, and the other is not.
+// Two processes of one name: the one that the object is narrowed to is counted, by name and
+// individually, and the other is not.
 func TestNarrowToProcess(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	in, out := start(t, "--comm", "ev-twins", "getppid", "1000"), start(t, "--comm", "ev-twins", "getppid", "70000")
@@ -61,7 +61,7 @@ func TestNarrowToProcess(t *testing.T) {
 	}
 	in.end()
 	out.end()
-	// It has ended, and stays known until another needs the place.
+	// It has ended, and stays listed until another process needs its place.
 	if err := (Table{c}).Narrow([]int{pid}, func(int) (Member, bool) { return Member{}, false }); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestNarrowToProcess(t *testing.T) {
 	}
 }
 
-// An id that is used again is another process.
+// A reused id is another process.
 func TestNarrowKnowsReusedIDs(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	w := start(t, "--comm", "ev-reused", "getppid", "1000")
@@ -93,7 +93,7 @@ func TestNarrowKnowsReusedIDs(t *testing.T) {
 	if got := syscallCounts(c)["ev-reused getppid"] - before; got != 0 {
 		t.Errorf("counted %d calls for a process that started earlier", got)
 	}
-	// The right one gets cells of its own, empty ones.
+	// The right one gets its own, empty cells.
 	if err := (Table{c}).Narrow([]int{pid}, only(pid, Member{Start: started(t, pid), Name: "after", Own: true})); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 			}
 		})
 		for process, n := range switchesOf(t, sw) {
-			switched[bare(process)] += int(n.all())
+			switched[bare(process)] += int(n.switches())
 		}
 		FaultCounts{faults}.ByProcess(func(process string, _, cause int, n uint64) { faulted[bare(process)] += int(n) })
 		return called, switched, faulted
@@ -142,7 +142,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 	}
 	members := 0
 	offInit(t, func(disturbed func() bool) {
-		nobody() // forgets who ended unseen
+		nobody() // forgets processes that ended unseen
 		called, _, _ := read()
 		in, out := start(t, "--comm", "ev-in", "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", "ev-out", "children", "10", "50")
 		pid := in.cmd.Process.Pid
@@ -168,8 +168,8 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		}
 		in.end()
 		out.end()
-		// They are freed by callbacks of RCU. A CPU that does nothing may put those off until
-		// somebody waits for all of them (rcutree.do_rcu_barrier, Linux 5.19 and later).
+		// RCU callbacks free them. An idle CPU may postpone those until somebody waits for all
+		// of them (rcutree.do_rcu_barrier, Linux 5.19 and later).
 		_ = os.WriteFile("/sys/module/rcutree/parameters/do_rcu_barrier", []byte("1"), 0)
 		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 			if members = left(); members == 0 || disturbed() || time.Since(began) > 2*time.Minute {
@@ -190,7 +190,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 	}
 }
 
-// Who left is no member any more, also when it came by birth.
+// A process that left is not a member, even if it started as one.
 func TestNarrowForgets(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
 	w := start(t, "--comm", "ev-left", "getppid", "1000")
@@ -223,14 +223,14 @@ func TestTooManyMembers(t *testing.T) {
 	if err := (Table{c}).Widen(); err != nil {
 		t.Error(err)
 	}
-	// On its own is counted what has a place.
+	// Processes with a place are counted individually.
 	err = Table{c}.Narrow(all[:MaxOwners+1], func(int) (Member, bool) { return Member{Start: 1, Own: true, Name: "x"}, true })
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// fakeClock is this machine with a clock that the test turns.
+// fakeClock returns this machine with a clock that the test controls.
 func fakeClock() (*host.Host, func(time.Duration)) {
 	copied := *local
 	h := &copied
@@ -239,8 +239,8 @@ func fakeClock() (*host.Host, func(time.Duration)) {
 	return h, func(d time.Duration) { now = now.Add(d) }
 }
 
-// A crowd of names that come and go: idle ones give their places to newer ones,
-// which are counted by name, and all that was counted stays in the sum.
+// Many names come and go: idle ones give their slots to newer ones, which are counted by name,
+// and all counts stay in the sum.
 func TestRecycle(t *testing.T) {
 	needKernel(t)
 	h, turn := fakeClock()
@@ -281,7 +281,7 @@ func TestRecycle(t *testing.T) {
 		if err := sys.Attach(); err != nil {
 			t.Fatal(err)
 		}
-		// Any of them does it for all.
+		// One object does it for all.
 		for i := range 8 {
 			if err := (Table{open[i%3]}).Recycle(); err != nil {
 				t.Fatal(err)
@@ -299,8 +299,8 @@ func TestRecycle(t *testing.T) {
 	}
 }
 
-// Ten thousand names of any bytes that die at once: nothing is lost, and nothing
-// that is alive loses its series.
+// Ten thousand names with arbitrary bytes that die at once: nothing is lost, and no live name
+// loses its series.
 func TestManyNames(t *testing.T) {
 	needKernel(t)
 	h, turn := fakeClock()
@@ -313,7 +313,7 @@ func TestManyNames(t *testing.T) {
 	const children = 10_000
 	w := start(t, "--comm", "\xff\x01\"\\", "children", "3", fmt.Sprint(children))
 	w.work()
-	for range 40 { // of idle minutes
+	for range 40 { // idle minutes
 		turn(10 * time.Second)
 		syscallCounts(c)
 		if err := (Table{c}).Recycle(); err != nil {
@@ -340,7 +340,7 @@ func TestManyNames(t *testing.T) {
 	if err := c.Attach(); err != nil {
 		t.Fatal(err)
 	}
-	// There is room again.
+	// There are free slots again.
 	events(t, func() {}, func() {}, "--comm", "ev-later", "getppid", "1000")
 	if got := syscallCounts(c)["ev-later getppid"]; got != 1000 {
 		t.Errorf("counted %d calls of a name that came later, want 1000", got)

@@ -218,8 +218,8 @@ func (p *places) eachOwner(yield func(slot int, o *owner)) {
 	}
 }
 
-// inherit says whether c wants children of members to be members, and attaches the
-// programs for it while anyone does.
+// inherit sets whether c includes children of members, and attaches the programs for that while
+// any object needs them.
 func (r *registry) inherit(c *Counters, want bool) error {
 	if c.recorded {
 		return nil
@@ -289,7 +289,7 @@ func (c Table) Time(process *regexp.Regexp) {
 		wanted[slot] = v
 	}
 	c.control(controlByName, 1)
-	if dropped { // their times that have begun would end when they match again
+	if dropped { // otherwise times begun before would end when their names match again
 		c.control(controlSince, now())
 	}
 }

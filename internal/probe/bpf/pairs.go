@@ -9,12 +9,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// pairTally is the tally of a program that counts by slot and number, in cells that are
-// given out to occurring pairs.
+// pairTally is the tally of a program that counts by slot and number, in cells assigned to pairs
+// when they first occur.
 type pairTally struct{}
 
-// eachPair yields the slot, the number and the count of every pair given out, and under
-// the number numbers those of a slot that found no free pair.
+// eachPair yields the slot, the number and the count of every assigned pair. A slot's counts
+// that found no free pair come under the number numbers.
 func eachPair(c *Counters, yield func(slot, nr, pair int, n uint64)) {
 	cells, keys := c.counts(), c.maps["keys"]
 	for slot := range allSlots {
@@ -37,7 +37,7 @@ func (pairTally) totals(c *Counters, sums []uint64) {
 	})
 }
 
-// crowded reports whether three quarters of all pairs are taken.
+// crowded reports whether three quarters of all pairs are assigned.
 func (pairTally) crowded(c *Counters) bool {
 	taken := 0
 	eachPair(c, func(_, _, pair int, _ uint64) {

@@ -17,7 +17,7 @@
 #include "handshakes.h"
 
 enum {
-	/* Numbers of what is no system call; no table of them has so many. */
+	/* Numbers for other activities, above those of all tables of system calls. */
 	NR_WITHIN = 502, /* a system call, in a TLS handshake */
 	NR_USER,
 	NR_HANDSHAKE, /* user space, in a TLS handshake */

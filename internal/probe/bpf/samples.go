@@ -35,21 +35,21 @@ const (
 	cellTried = pairs + 2
 )
 
-// SamplePeriod is the time between two samples of a CPU. 97 a second are in step
-// with no timer, all of which have round periods.
+// SamplePeriod is the time between two samples of a CPU. 97 a second are in step with no timer,
+// since timers have round periods.
 const SamplePeriod = time.Second / 97
 
-// silence is for how long a CPU must not have ticked to be taken for one whose
-// clock has stopped, as it does when the CPU is taken offline.
+// silence is the time without a tick after which the clock of a CPU counts as stopped, as when
+// the CPU was taken offline.
 const silence = time.Second
 
 // Activity is what a thread did when the clock ticked.
 type Activity string
 
-// The activities. InInterrupt: user space was left for an interrupt, or for an
-// exception that is no page fault; where that cannot be told from page faults,
-// as under lockdown in confidentiality mode or on processors with FRED, it is
-// InFault. InThread is a thread of the kernel's own, Folded found its table full.
+// The activities. InInterrupt: user space was left for an interrupt, or for an exception other
+// than a page fault; where these look the same, as under lockdown in confidentiality mode or on
+// processors with FRED, it is InFault. InThread is a thread of the kernel's own; Folded found its
+// table full.
 const (
 	InUser      Activity = "user"
 	InKernel    Activity = "kernel"
@@ -59,7 +59,7 @@ const (
 	Folded      Activity = Other
 )
 
-// Calls that are none: in a TLS handshake, and a virtual CPU in its guest.
+// Activities in place of a system call: a TLS handshake, and a virtual CPU in its guest.
 const (
 	Handshake = "tls_handshake"
 	Guest     = "guest"
@@ -73,19 +73,19 @@ type Samples struct {
 	users map[string]*user
 }
 
-// user is the samples of a process in user space: outside of handshakes, inside,
-// and while handshakes were not seen.
+// user holds the samples of a process in user space: outside of handshakes, inside, and while
+// handshakes were not observed.
 type user struct {
 	outside, inside, maybe uint64
-	// shaken is how many of maybe are taken for handshakes.
+	// shaken is the estimated part of maybe in handshakes.
 	shaken float64
 }
 
-// add takes the sums of a later moment. What was not seen since is divided as what
-// was seen since or, where that is nothing, as all that was seen.
+// add replaces the sums by later ones. New samples without observation of handshakes are divided
+// like the observed ones since then, or if there are none, like all observed ones.
 func (u *user) add(later user) {
 	if later.outside < u.outside || later.inside < u.inside || later.maybe < u.maybe {
-		*u = user{} // the name was forgotten meanwhile
+		*u = user{} // the name was forgotten in between
 	}
 	inside, seen := later.inside-u.inside, later.inside-u.inside+later.outside-u.outside
 	if seen == 0 {
@@ -158,10 +158,10 @@ func (s *Samples) Close() error {
 	return errors.Join(err, s.clock.Lock().close())
 }
 
-// Sampled emits the number of samples for each process, activity and call, and
-// returns how many were folded. The call is that of InKernel, or Handshake where a
-// handshake makes it; in other modes it is Handshake, Guest or "". While handshakes are not seen, as the budget lets
-// them be for a part of the time only, their number is an estimate.
+// Sampled emits the number of samples for each process, activity and call, and returns how many
+// were folded. The call is that of InKernel, or Handshake where a handshake makes it; in other
+// modes it is Handshake, Guest or "". While the budget keeps handshakes from being observed,
+// their number is an estimate.
 func (s *Samples) Sampled(emit func(process string, in Activity, call string, n float64)) (folded uint64) {
 	users := map[string]user{}
 	var order []string
@@ -211,12 +211,12 @@ func (s *Samples) Sampled(emit func(process string, in Activity, call string, n 
 	return folded
 }
 
-// Late is the number of ticks that did not come or found another program running,
-// as when interrupts are off for long or the machine itself does not run.
+// Late is the number of ticks that were missed or found another program running, as when
+// interrupts are off for long or the machine itself stands still.
 func (s *Samples) Late() uint64 { return s.counts().sum(cellLate) }
 
-// Follow starts the clocks of CPUs that came online, or whose clock has stopped,
-// and gives those up that went.
+// Follow starts the clocks of CPUs that came online or whose clock has stopped, and closes those
+// of CPUs that left.
 func (s *Samples) Follow(online []int) error {
 	if s.recorded {
 		return nil
@@ -242,8 +242,8 @@ type ticker struct {
 	made uint64
 }
 
-// running is the clock while it is on; closing it switches it off. Events are
-// kept, as making new ones takes a capability.
+// running is the clock while it is on; closing it switches it off. Events are kept, since making
+// new ones needs a capability.
 type running struct {
 	link.Link
 	clock *locked.Value[clock]
@@ -313,7 +313,7 @@ func (k *clock) follow(online []int) error {
 			continue
 		}
 		if b := k.ticked; (cpu+1)*8 <= len(b) {
-			clear(b[cpu*8 : (cpu+1)*8]) // what it missed while it was offline is no loss
+			clear(b[cpu*8 : (cpu+1)*8]) // ticks missed while it was offline are no loss
 		}
 		err := k.add(cpu)
 		if err == nil && k.on {
@@ -333,7 +333,7 @@ func (k *clock) stopped(cpu int, t *ticker, at uint64) bool {
 	return k.on && at > last+uint64(silence)
 }
 
-// close gives all events up.
+// close closes all events.
 func (k *clock) close() error {
 	var errs []error
 	for _, t := range k.ticks {
@@ -374,8 +374,8 @@ func (t *ticker) toggle(on bool) error {
 
 func (t *ticker) close() error { return errors.Join(t.link.Close(), unix.Close(t.fd)) }
 
-// learn lets the program know how the entry code of page faults looks from
-// inside. Without that it does not tell interrupts from faults.
+// learn has the program record the return addresses of the entry code, by which it separates
+// interrupts from page faults.
 func (s *Samples) learn() {
 	for _, e := range []struct {
 		program, tracepoint string
@@ -385,7 +385,7 @@ func (s *Samples) learn() {
 		if err != nil {
 			return
 		}
-		s.kernel.quiet.Lock() // or it adds to what another's event costs
+		s.kernel.quiet.Lock() // or it would add to the measured cost of another's event
 		l, err := raw(e.tracepoint)(s.host, p)
 		if err == nil {
 			e.trigger()
@@ -409,8 +409,8 @@ func touch() {
 	_ = unix.Munmap(b)
 }
 
-// measure is what a tick costs in seconds: how much longer the same work takes
-// while a clock of its own interrupts it every 25 us. 0 is not known.
+// measure returns the cost of a tick in seconds: how much longer the same work takes while its
+// own clock interrupts it every 25 us; 0 if unknown.
 func (s *Samples) measure() float64 {
 	const batches, rounds = 15, 300_000
 	s.kernel.quiet.Lock()
@@ -436,7 +436,7 @@ func (s *Samples) measure() float64 {
 	if t.toggle(true) != nil {
 		return 0
 	}
-	// The least: what disturbs only ever adds.
+	// The minimum: disturbances only add.
 	least := 0.0
 	for range batches {
 		before := s.counts().sum(cellTried)

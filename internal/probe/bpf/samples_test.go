@@ -31,7 +31,7 @@ func openTestSamples(t testing.TB, limits Limits) *Samples {
 	return s
 }
 
-// doing is what a process was sampled doing.
+// doing is the sampled activity of a process.
 type doing struct {
 	in   Activity
 	call string
@@ -62,7 +62,7 @@ func TestSamples(t *testing.T) {
 		args   []string
 		mostly doing
 	}{
-		{[]string{"cpu", "500"}, doing{InKernel, "clock_gettime"}}, // it looks at its CPU time all the while
+		{[]string{"cpu", "500"}, doing{InKernel, "clock_gettime"}}, // it reads its CPU time all the time
 		{[]string{"getppid", "5000000"}, doing{InKernel, "getppid"}},
 		{[]string{"faults", "write", "200000"}, doing{InFault, ""}},
 	} {
@@ -78,8 +78,8 @@ func TestSamples(t *testing.T) {
 			got := sampled(s, name)
 			n := total(got)
 			t.Logf("%v, %d late, %.2f s of CPU time", got, late, d.total)
-			// Ticks at even distances: what is counted of so many is off by less than
-			// as many independent draws would be.
+			// Ticks at even distances: the error of their number is smaller than that of as many
+			// independent draws.
 			if want := d.total / SamplePeriod.Seconds(); math.Abs(n-want) > 4*math.Sqrt(want)+float64(late) {
 				t.Errorf("%g samples, want about %g: %g s of CPU time", n, want, d.total)
 			}
@@ -92,7 +92,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Computing is user space, and counts for the process whatever its thread is called.
+// Computing is user space, and counts for the process whatever its thread's name.
 func TestSamplesOfComputing(t *testing.T) {
 	s := openTestSamples(t, Limits{})
 	self := ownName(t)
@@ -109,7 +109,7 @@ func TestSamplesOfComputing(t *testing.T) {
 	}
 }
 
-// Nothing is counted while the clocks are off, and all goes on afterwards.
+// Nothing is counted while the clocks are off, and counting continues afterwards.
 func TestSamplesStop(t *testing.T) {
 	s := openTestSamples(t, Limits{})
 	if err := s.Detach(); err != nil {
@@ -130,24 +130,26 @@ func TestSamplesStop(t *testing.T) {
 	for cpu := range clockOf(s).ticks {
 		ticksAgain(t, s, cpu, last[cpu])
 	}
-	// The time in between is not late: on no CPU are more ticks than there was time for since.
+	// The gap does not count as late: no CPU has more ticks than fit into the time since.
 	if n, most := s.Late()-late, float64(len(clockOf(s).ticks))*(time.Since(on).Seconds()/SamplePeriod.Seconds()); float64(n) > most {
 		t.Errorf("%d late ticks, at most %.0f were due", n, most)
 	}
 }
 
-// clockOf is the clock of s, which nothing changes meanwhile.
+// clockOf returns the clock of s, which nothing changes during the test.
 func clockOf(s *Samples) clock {
 	defer s.clock.Unlock()
 	return *s.clock.Lock()
 }
 
-// lastTick is when a CPU ticked last, 0 where it has not since its clock was switched on.
+// lastTick is the time of a CPU's last tick, or 0 if it has not ticked since its clock was
+// switched on.
 func lastTick(s *Samples, cpu int) uint64 {
 	return binary.NativeEndian.Uint64(s.maps["ticked"][cpu*8:])
 }
 
-// ticksAgain waits until a CPU ticks after its last tick, however long the host has taken it away.
+// ticksAgain waits until a CPU ticks after its last tick, however long the host took the CPU
+// away.
 func ticksAgain(t *testing.T, s *Samples, cpu int, last uint64) {
 	t.Helper()
 	for began := time.Now(); lastTick(s, cpu) == last || lastTick(s, cpu) == 0; time.Sleep(time.Millisecond) {
@@ -157,7 +159,7 @@ func ticksAgain(t *testing.T, s *Samples, cpu int, last uint64) {
 	}
 }
 
-// A CPU that was away ticks again when it is back.
+// A CPU that was offline ticks again when it is back.
 func TestSamplesFollow(t *testing.T) {
 	s := openTestSamples(t, Limits{})
 	gone := clockOf(s).ticks[0]
@@ -188,7 +190,7 @@ func TestSamplesFollow(t *testing.T) {
 	}
 }
 
-// What was not seen of handshakes is estimated, and no sum ever falls.
+// Unobserved handshakes are estimated, and no sum ever falls.
 func TestUserSamples(t *testing.T) {
 	var u user
 	for i, c := range []struct {
@@ -199,7 +201,7 @@ func TestUserSamples(t *testing.T) {
 		{user{outside: 60, inside: 20, maybe: 50}, 10},
 		{user{outside: 60, inside: 20, maybe: 90}, 20}, // as before
 		{user{outside: 160, inside: 20, maybe: 190}, 20},
-		{user{outside: 3, inside: 1, maybe: 4}, 1}, // a successor of that name
+		{user{outside: 3, inside: 1, maybe: 4}, 1}, // another process with that name
 	} {
 		if u.add(c.later); u.shaken != c.shaken || u.maybe != c.later.maybe {
 			t.Errorf("%d: %+v, want %g in handshakes", i, u, c.shaken)
@@ -223,7 +225,7 @@ func TestSamplesFold(t *testing.T) {
 	}
 }
 
-// Corrupt or short maps must give numbers or nothing, never a panic.
+// Corrupt or short maps give numbers or nothing, never a panic.
 func FuzzDecodeSamples(f *testing.F) {
 	f.Add([]byte{}, []byte{1}, []byte("redis"))
 	f.Add(make([]byte, 8*pairsRow), slices.Repeat([]byte{247, 3, 0, 0, 0, 0, 0, 0}, pairs), []byte("redis"))
@@ -268,8 +270,8 @@ func FuzzDecodeSamples(f *testing.F) {
 	})
 }
 
-// BenchmarkTick is what a tick costs, as the source measures it when it is opened,
-// and the program's part in it, by the kernel's statistics.
+// BenchmarkTick measures the cost of a tick as the source does when it is opened, and the
+// program's part of it by the kernel's statistics.
 func BenchmarkTick(b *testing.B) {
 	var tick, body []float64
 	for b.Loop() {

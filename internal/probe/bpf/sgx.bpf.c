@@ -1,13 +1,13 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What the in-tree SGX driver does (arch/x86/kernel/cpu/sgx, Linux 5.11 and
+ * Events of the in-tree SGX driver (arch/x86/kernel/cpu/sgx, Linux 5.11 and
  * later, x86 only), seen at its internal functions: it has no tracepoints and no
  * statistics. Each function has a program for fentry or fexit and one for a
  * kprobe or kretprobe; the loader takes what the running kernel lets it attach.
  *
  * Nothing here reads a structure of the driver: arguments and return values
- * suffice, so that no layout can change under us, and lockdown in
+ * suffice, so no change of a layout matters, and lockdown in
  * confidentiality mode leaves it alone.
  */
 #include "process.h"

@@ -60,7 +60,7 @@ const (
 	sgxRow               = sgxReclaimDirect + histCells
 )
 
-// The watched functions of the driver, and where. All are internal to the kernel, so
+// The hooked functions of the driver, and where to hook them. All are internal to the kernel, so
 // any may be missing in some kernel.
 var sgxFunctions = []struct {
 	name        string

@@ -20,12 +20,12 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// stubTrigger makes the module of e2e/kernels/stub go through the life of as
-// many enclaves as are written to it. The module's functions have the names and
-// signatures of the SGX driver's behind a prefix.
+// stubTrigger makes the module of e2e/kernels/stub simulate the life of as many enclaves as are
+// written to it. The module's functions have the names, behind a prefix, and the signatures of
+// the SGX driver's.
 const stubTrigger = "/sys/module/isgx/parameters/trigger"
 
-// What the stub does in each life; its source says why.
+// stubLife holds the stub's events in each life; its source explains them.
 var stubLife = map[SGXEvent]uint64{
 	SGXOpened: 2, SGXCreated: 1, SGXInitialized: 1, SGXRemoved: 2, SGXAdded: 5,
 	SGXBusy: 3, SGXNoMemory: 2, SGXInterrupted: 1, SGXFailed: 1,
@@ -40,7 +40,7 @@ const (
 	stubFaults    = 4 + 1
 )
 
-// TestSGXFires counts what the stub module does, by each kind of hook.
+// TestSGXFires counts the stub module's events, with each kind of hook.
 func TestSGXFires(t *testing.T) {
 	if _, err := os.Stat(stubTrigger); err != nil {
 		probetest.Skip(t, "stub of SGX", err)
@@ -65,8 +65,8 @@ func TestSGXFires(t *testing.T) {
 	}
 }
 
-// TestSGXRenamed attaches to a driver one of whose functions has another name:
-// what it counts is absent, and the rest is counted.
+// TestSGXRenamed attaches to a driver in which one function has another name: its count is
+// absent, and the rest is counted.
 func TestSGXRenamed(t *testing.T) {
 	if _, err := os.Stat(stubTrigger); err != nil {
 		probetest.Skip(t, "stub of SGX", err)
@@ -101,8 +101,8 @@ func TestSGXRenamed(t *testing.T) {
 	}
 }
 
-// checkLives lets the stub live until the counters must show so many lives, of
-// which two thirds or all are new.
+// checkLives runs the stub until the counters must show so many lives, of which two thirds or
+// all are new.
 func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
 	t.Helper()
 	before, _ := SGXCounts{c}.Total(SGXCreated)
@@ -153,13 +153,12 @@ func checkLives(t *testing.T, c *Counters, lives uint64, kretprobe bool) {
 	}
 }
 
-// stubRuns is how often a program runs in a life: the calls of functions with
-// one hook, and twice those of functions with two.
+// stubRuns is the number of program runs in a life: the calls of functions with one hook, and
+// twice those of functions with two.
 const stubRuns = 3 + 2 + 2*3 + 2 + (9 + 7) + 9 + 2*2 + 20 + 4 + 20 + 2*5
 
-// TestSGXHooks attaches to the driver of the running kernel, which every kernel
-// with CONFIG_X86_SGX has whether there is hardware for it or not: what the
-// kernel names must be live.
+// TestSGXHooks attaches to the running kernel's driver, which every kernel with CONFIG_X86_SGX
+// has whether or not the hardware is there: the functions that the kernel lists must be live.
 func TestSGXHooks(t *testing.T) {
 	needKernel(t)
 	found, err := symbols(local, func(s string) bool { return strings.HasPrefix(s, "sgx_") })
@@ -199,9 +198,9 @@ func TestSGXHooks(t *testing.T) {
 	}
 }
 
-// The program that reads free EPC is tried on what every kernel has: the first
-// word of its type information, which sysfs shows too, and where the kernel
-// lists its variables one that counts up and one that /proc shows.
+// The program that reads free EPC is tested on values that every kernel has: the first word of
+// its type information, which is also in sysfs, and, if the kernel lists its variables, one that
+// counts up and one that is also in /proc.
 func TestWord(t *testing.T) {
 	needKernel(t)
 	open := func(t *testing.T, name string) *Word {
@@ -273,7 +272,7 @@ func TestWord(t *testing.T) {
 	})
 }
 
-// BenchmarkWord is what a reading of free EPC costs.
+// BenchmarkWord measures the cost of reading free EPC.
 func BenchmarkWord(b *testing.B) {
 	needKernel(b)
 	w, err := openWord(local, "__start_BTF")

@@ -16,12 +16,12 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// Word is one variable of 8 bytes in the kernel's memory. Reading it runs a
-// program that nothing else ever runs, so that it costs nothing in between.
+// Word is one variable of 8 bytes in the kernel's memory. Reading it runs a program that nothing
+// else runs, so it costs nothing in between.
 type Word struct {
 	name    string
 	program *ebpf.Program
-	// recorded is what a fixture has in place of a program.
+	// recorded replaces the program on a fixture.
 	recorded *uint64
 }
 
@@ -57,14 +57,14 @@ func openWord(h *host.Host, name string) (*Word, error) {
 		return nil, refused(h, "sgxword", err)
 	}
 	w.program = objects.Program
-	// What cannot be read now never can: say so at once.
+	// If it cannot be read now, it never can: fail at once.
 	if _, err := w.Read(); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
 }
 
-// addressOf is where the kernel has a variable.
+// addressOf is the address of a variable of the kernel.
 func addressOf(h *host.Host, name string) (uint64, error) {
 	// Every kernel has this one, but one without CONFIG_KALLSYMS_ALL lists
 	// functions only.

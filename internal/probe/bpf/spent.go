@@ -1,33 +1,32 @@
 package bpf
 
-// assumed is what an event costs in seconds until it is measured: more than any
-// program here does on machines that were measured, so that a budget errs to the
-// safe side.
+// assumed is the cost of an event in seconds until it is measured: more than any program here
+// costs on measured machines, so the budget errs on the safe side.
 const assumed = 150e-9
 
-// cost is what a program's events cost.
+// cost is the cost of a program's events.
 type cost struct {
 	price
-	// charged is what was spent until the level last changed, and levels what is
-	// known of the cost at the other levels.
+	// charged is the cost until the level last changed, and levels are the known costs at the
+	// other levels.
 	charged charged
 	levels  []price
 }
 
-// price is what an event costs in seconds; 0 is not known.
+// price is the cost of an event in seconds; 0 is unknown.
 type price struct {
-	// calibrated is dispatch and body, where that could be measured when the hook
-	// was attached; body is its part in the program, once a Meter has measured it.
+	// calibrated is dispatch plus body, if it could be measured when the hook was attached; body
+	// is the part in the program, once a Meter has measured it.
 	calibrated, body float64
 }
 
-// charged is what each row of counters had cost at some moment.
+// charged is the cost of each row of counters at some moment.
 type charged struct {
 	events  []uint64
 	seconds []float64
 }
 
-// perEvent is what an event of c costs in seconds: the program and the way into it.
+// perEvent is the cost of an event of c in seconds: the program and the way into it.
 func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	switch l := r.of(c); {
 	case l.calibrated > 0 && l.body > 0:
@@ -40,7 +39,7 @@ func (r *registry) perEvent(c *Counters) (body, dispatch float64) {
 	return 0, assumed
 }
 
-// events is the number of events that c counted, or that it read last if it is a User's.
+// events is the number of events that c has counted, for a User as of the last reading.
 func (r *registry) events(c *Counters) uint64 {
 	if polled := r.of(c).polled; polled != nil {
 		return c.program.events(counts{polled, c.program.row})
@@ -48,7 +47,7 @@ func (r *registry) events(c *Counters) uint64 {
 	return c.Events()
 }
 
-// charge is what c has cost until now.
+// charge is the cost of c until now.
 func (r *registry) charge(c *Counters) charged {
 	body, dispatch := r.perEvent(c)
 	before := r.of(c).charged
@@ -66,13 +65,13 @@ func (r *registry) charge(c *Counters) charged {
 	return now
 }
 
-// calibrate sets what an event costs in seconds, dispatch and body.
+// calibrate sets the cost of an event in seconds, dispatch and body.
 func (c *Counters) calibrate(seconds float64) {
 	defer c.kernel.Unlock()
 	c.kernel.Lock().of(c).calibrated = seconds
 }
 
-// calibratedCost is what calibrate has set, or 0.
+// calibratedCost is the cost set by calibrate, or 0.
 func (c *Counters) calibratedCost() float64 {
 	defer c.kernel.Unlock()
 	return c.kernel.Lock().of(c).calibrated

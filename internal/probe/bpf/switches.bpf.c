@@ -1,13 +1,13 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Context switches by process and kind, and CPU time by process.
+ * Context switches by process and kind, CPU time by process, and calls that read and write.
  *
- * Nothing runs on a switch: the scheduler counts both for each thread
- * (kernel/sched/core.c and fair.c). Before each reading user space has every
+ * Nothing runs on a switch or a call: the kernel counts all of them for each thread
+ * (kernel/sched/core.c and fair.c, fs/read_write.c). Before each reading user space has every
  * thread visited (an iterator, kernel/bpf/task_iter.c), and a thread that ends is
  * visited on sched_process_exit. A visit adds what the thread's counters have
- * gained since the last one, so no switch is lost or estimated.
+ * gained since the last one, so nothing is lost or estimated.
  */
 #include "process.h"
 
@@ -15,6 +15,8 @@ enum {
 	VOLUNTARY,
 	INVOLUNTARY,
 	CPU_NS,
+	READS,
+	WRITES,
 	KINDS,
 	/* Runs on events: threads that end. Visits are time of the process that reads. */
 	RUNS = SLOTS * KINDS,
@@ -41,6 +43,30 @@ struct {
 	__type(value, struct thread);
 } threads SEC(".maps");
 
+/* Its fields are present with CONFIG_TASK_XACCT. */
+struct task_io_accounting {
+	__u64 syscr;
+	__u64 syscw;
+} KERNEL_TYPE;
+
+struct task_struct___io {
+	struct task_io_accounting ioac;
+} KERNEL_TYPE;
+
+static __always_inline __u64 reads(struct task_struct *task)
+{
+	struct task_struct___io *t = (void *)task;
+
+	return bpf_core_field_exists(t->ioac.syscr) ? t->ioac.syscr : 0;
+}
+
+static __always_inline __u64 writes(struct task_struct *task)
+{
+	struct task_struct___io *t = (void *)task;
+
+	return bpf_core_field_exists(t->ioac.syscw) ? t->ioac.syscw : 0;
+}
+
 static __always_inline struct thread *thread(struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0), first = {};
@@ -51,6 +77,8 @@ static __always_inline struct thread *thread(struct task_struct *task)
 		first.seen[VOLUNTARY] = task->nvcsw;
 		first.seen[INVOLUNTARY] = task->nivcsw;
 		first.seen[CPU_NS] = task->se.sum_exec_runtime;
+		first.seen[READS] = reads(task);
+		first.seen[WRITES] = writes(task);
 	}
 	return bpf_task_storage_get(&threads, task, &first, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
@@ -72,9 +100,11 @@ static __always_inline void gains(struct thread *t, struct task_struct *task, __
 	gain(t, VOLUNTARY, task->nvcsw + last, counted, slot, own);
 	gain(t, INVOLUNTARY, task->nivcsw, counted, slot, own);
 	gain(t, CPU_NS, task->se.sum_exec_runtime, counted, slot, own);
+	gain(t, READS, reads(task), counted, slot, own);
+	gain(t, WRITES, writes(task), counted, slot, own);
 }
 
-/* idle reports whether task did nothing since the last visit: then its name takes no slot. */
+/* idle reports whether task did nothing since the last visit: then its name gets no slot. */
 static __always_inline int idle(struct thread *t, struct task_struct *task)
 {
 	return t->seen[VOLUNTARY] == task->nvcsw && t->seen[INVOLUNTARY] == task->nivcsw && t->seen[CPU_NS] == task->se.sum_exec_runtime;

@@ -14,18 +14,20 @@ const (
 	voluntary = iota
 	involuntary
 	cpuNS
+	readCalls
+	writeCalls
 	switchKinds
 
 	switchRuns = allSlots * switchKinds
 )
 
-// switchSlots has the CPU time after the switches.
+// switchSlots: only the switches are events; the cells after them are not.
 var switchSlots = slotCells{each: switchKinds, events: cpuNS}
 
-// Switches has the context switches and the CPU time by process, as the scheduler
-// counts them for each thread. Nothing runs on a switch, so there is nothing to
-// estimate. Visit brings the counts up to now; the CPU time of a thread on its CPU is
-// that of the scheduler's last tick.
+// Switches reads the kernel's own counts for each thread: context switches, CPU time and calls
+// that read or write, summed by process. No program runs on a switch or a call, so nothing is
+// estimated. Visit updates the counts; the CPU time of a running thread is that of the
+// scheduler's last tick.
 var Switches = &Program{
 	Name: "switches",
 	spec: spec{
@@ -63,19 +65,31 @@ var Switches = &Program{
 // SwitchCounts reads the counters of Switches.
 type SwitchCounts struct{ *Counters }
 
-// ByProcess emits for each process the voluntary and involuntary switches away
-// from its threads and their CPU time in nanoseconds, since the program was opened. It
-// returns how many switches were folded.
-func (c SwitchCounts) ByProcess(emit func(process string, voluntary, involuntary, ns uint64)) (folded uint64) {
-	n := switchSlots.byName(c.Counters, func(process string, n []uint64) {
-		emit(process, n[voluntary], n[involuntary], n[cpuNS])
-	})
+// Switched holds the kernel's counts for the threads of a process since the program was opened.
+type Switched struct {
+	// Voluntary and Involuntary are the threads' context switches (nvcsw and nivcsw of
+	// task_struct).
+	Voluntary, Involuntary uint64
+	// NS is their CPU time in nanoseconds (se.sum_exec_runtime).
+	NS uint64
+	// Reads and Writes are calls that read or write a file or a socket by file operations
+	// (ioac.syscr and syscw, as in proc_pid_io(5)): read(2), pread(2), readv(2) and the like;
+	// sendfile(2) and copy_file_range(2) count in both. Calls refused before they reach the file
+	// are not included. Without CONFIG_TASK_XACCT both are 0 for all processes.
+	Reads, Writes uint64
+}
+
+func switchedOf(n []uint64) Switched {
+	return Switched{n[voluntary], n[involuntary], n[cpuNS], n[readCalls], n[writeCalls]}
+}
+
+// ByProcess emits the counts of each process name, and returns how many switches were folded.
+func (c SwitchCounts) ByProcess(emit func(process string, n Switched)) (folded uint64) {
+	n := switchSlots.byName(c.Counters, func(process string, n []uint64) { emit(process, switchedOf(n)) })
 	return n[voluntary] + n[involuntary]
 }
 
-// Own emits the same for each process that is counted on its own.
-func (c SwitchCounts) Own(emit func(pid int, process string, voluntary, involuntary, ns uint64)) {
-	switchSlots.byOwner(c.Counters, func(pid int, process string, n []uint64) {
-		emit(pid, process, n[voluntary], n[involuntary], n[cpuNS])
-	})
+// Own emits the same for each process that is also counted individually.
+func (c SwitchCounts) Own(emit func(pid int, process string, n Switched)) {
+	switchSlots.byOwner(c.Counters, func(pid int, process string, n []uint64) { emit(pid, process, switchedOf(n)) })
 }

@@ -42,7 +42,7 @@ type switchesName struct {
 
 type switchesThread struct {
 	_    structs.HostLayout
-	Seen [3]uint64
+	Seen [5]uint64
 	Slot uint32
 	Own  uint32
 }

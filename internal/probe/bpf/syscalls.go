@@ -19,12 +19,11 @@ const (
 	timed     = 64
 	exits     = timed * histCells
 	timesRow  = exits + 8
-	// allSlots are those of names and those of single processes.
+	// allSlots counts the slots of names and those of single processes.
 	allSlots = slots + MaxOwners
 )
 
-// Syscalls counts system calls by process and number, and at level 1 how long
-// they take by number.
+// Syscalls counts system calls by process and number, and at level 1 their durations by number.
 var Syscalls = &Program{
 	Name: "syscalls",
 	spec: spec{
@@ -78,7 +77,7 @@ func (c SyscallCounts) ByProcess(emit func(process, syscall string, n uint64)) (
 	return pairTally{}.byName(c.Counters, func(process string, nr int, n uint64) { emit(process, SyscallName(nr), n) })
 }
 
-// Own emits the number of calls of each process that is counted on its own.
+// Own emits the number of calls of each process that is also counted individually.
 func (c SyscallCounts) Own(emit func(pid int, process, syscall string, n uint64)) {
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()
@@ -101,8 +100,8 @@ func (c SyscallCounts) Own(emit func(pid int, process, syscall string, n uint64)
 	})
 }
 
-// Times emits how long calls took, for the numbers that were seen first
-// and for all others together.
+// Times emits the durations of calls, for the numbers that occurred first and for all others
+// together.
 func (c SyscallCounts) Times(emit func(syscall string, l *Latency)) {
 	cells, index := c.banked("times"), c.maps["timed_numbers"]
 	one := func(syscall string, i int) {
@@ -120,9 +119,8 @@ func (c SyscallCounts) Times(emit func(syscall string, l *Latency)) {
 	}
 }
 
-// SyscallName is the name of a system call number of this architecture.
-// Numbers that the table lacks are unknown_NUMBER, those that no kernel has
-// unknown; compat is any call of a 32-bit program.
+// SyscallName is the name of a system call number of this architecture. Numbers missing in the
+// table are unknown_NUMBER, numbers of no kernel unknown; compat is any call of a 32-bit program.
 func SyscallName(nr int) string {
 	switch {
 	case nr == numbers:

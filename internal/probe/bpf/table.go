@@ -1,7 +1,7 @@
 package bpf
 
-// Table is what programs have in common that count by process: it narrows them to
-// some processes, and gives out the slots of the process table again.
+// Table is common to programs that count by process: it narrows them to some processes, and
+// reuses the slots of the process table.
 type Table struct{ *Counters }
 
 // Retired is the number of events of names that lost their slot, as of the last
@@ -14,12 +14,12 @@ func (c Table) Retired() uint64 {
 // places is how a program uses the process table.
 type places struct {
 	names names
-	// retired counts events of names that lost their slot, without those of slots in
-	// limbo; retiredThen has those too, as of when the counts were last read.
+	// retired counts events of names that lost their slot, except those of slots in limbo;
+	// retiredThen includes these, as of the last reading of the counts.
 	retired, retiredThen uint64
-	// watched is what each slot had counted when it was last seen to change.
+	// watched is the count of each slot when it was last seen to change.
 	watched []watched
-	// owners are the processes with cells of their own.
+	// owners are the processes that are also counted individually.
 	owners [MaxOwners]owner
 	// sums and calls are kept for the next reading.
 	sums  []uint64
@@ -33,7 +33,7 @@ type tally interface {
 	totals(c *Counters, sums []uint64)
 	// forget empties the cells of slots and returns what they had counted.
 	forget(c *Counters, gone map[int]bool) (events uint64, err error)
-	// crowded reports whether a table of the tally's own is nearly full.
+	// crowded reports whether the tally's own table, if it has one, is nearly full.
 	crowded(c *Counters) bool
 }
 
@@ -106,7 +106,7 @@ func (t slotCells) byName(c *Counters, emit func(process string, cells []uint64)
 	return folded
 }
 
-// byOwner emits the cells of each process that is counted on its own.
+// byOwner emits the cells of each process that is also counted individually.
 func (t slotCells) byOwner(c *Counters, emit func(pid int, process string, cells []uint64)) {
 	r := c.kernel.Lock()
 	defer c.kernel.Unlock()

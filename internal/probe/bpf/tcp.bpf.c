@@ -1,7 +1,7 @@
 //go:build ignore
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What goes wrong on TCP connections, in all network namespaces.
+ * Retransmissions and resets of TCP connections, in all network namespaces.
  *
  *   retransmit  tcp:tcp_retransmit_skb     segments sent again
  *   synack      tcp:tcp_retransmit_synack  answers to a connection request sent again

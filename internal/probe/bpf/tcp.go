@@ -2,13 +2,12 @@ package bpf
 
 //go:generate go tool bpf2go -cc clang -strip llvm-strip -target bpfel -go-package bpf tcp tcp.bpf.c -- -O2 -g -Wall -Werror -mcpu=v3
 
-// Phases are the label values of how far a TCP connection was, in the order of
-// tcp.bpf.c: being opened from here, being opened from there, open, closed, and
-// none at all.
+// Phases are the label values of the phase of a TCP connection, in the order of tcp.bpf.c: opened
+// from here, opened by the peer, open, closed, and no connection.
 var Phases = [...]string{"connect", "accept", "open", "closed", "none"}
 
-// What TCP counts, in the order of tcp.bpf.c. Segments that were sent again are
-// counted as segments, resets as packets.
+// The events of TCP, in the order of tcp.bpf.c. Retransmissions are counted in segments, resets
+// in packets.
 const (
 	Retransmitted = iota
 	ResetsSent
@@ -21,11 +20,11 @@ var tcpHooks = [tcpEvents]string{"tcp:tcp_retransmit_skb", "tcp:tcp_send_reset",
 
 const (
 	tcpSynack = "tcp:tcp_retransmit_synack"
-	// tcpSynacks is the cell that it counts in, the last one.
+	// tcpSynacks is the cell of that hook, the last one.
 	tcpSynacks = tcpEvents * len(Phases)
 )
 
-// TCP counts segments that were sent again, and resets.
+// TCP counts retransmitted segments and resets.
 var TCP = &Program{
 	Name: "tcp",
 	spec: spec{
@@ -40,7 +39,7 @@ var TCP = &Program{
 	layout: layout{
 		row:  tcpSynacks + 1,
 		read: []string{"counts"},
-		// One run counts the segments of a packet, so this is rather too much.
+		// One run counts all segments of a packet, so this is an upper bound.
 		events: func(row counts) (n uint64) {
 			for cell := range tcpSynacks + 1 {
 				n += row.sum(cell)
@@ -53,8 +52,8 @@ var TCP = &Program{
 // TCPCounts reads the counters of TCP.
 type TCPCounts struct{ *Counters }
 
-// ByPhase emits how often each event that is being counted happened in each phase
-// since the program was attached; phase is an index of Phases.
+// ByPhase emits how often each counted event happened in each phase since the program was
+// attached; phase is an index of Phases.
 func (c TCPCounts) ByPhase(emit func(event, phase int, n uint64)) {
 	cells := c.counts()
 	for event, hook := range tcpHooks {

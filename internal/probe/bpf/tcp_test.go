@@ -16,9 +16,9 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// network gives the test's thread a network of its own, with a loopback device.
-// The thread ends with the test. As the programs see all networks, only one test
-// on the machine has one at a time.
+// network gives the test's thread its own network namespace with a loopback device. The thread
+// ends with the test. Because the programs see all networks, only one test on the machine has
+// one at a time.
 func network(t testing.TB) {
 	t.Helper()
 	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "teescope-network-test.lock"), os.O_CREATE|os.O_RDWR, 0o666)
@@ -48,8 +48,8 @@ func network(t testing.TB) {
 	}
 }
 
-// lose makes a socket lose every packet that arrives for it: a filter accepts
-// none of their bytes.
+// lose makes a socket lose every packet that arrives for it, with a filter that accepts none of
+// their bytes.
 func lose(t *testing.T, fd int) {
 	t.Helper()
 	nothing := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}
@@ -58,8 +58,8 @@ func lose(t *testing.T, fd int) {
 	}
 }
 
-// tcpMIB is a number of the Tcp lines of the network's /proc/net/snmp, and of
-// the host's where host is set.
+// tcpMIB returns a number of the Tcp lines of the network's /proc/net/snmp, or of the host's if
+// host is set.
 func tcpMIB(t *testing.T, field string, host bool) uint64 {
 	t.Helper()
 	path := "/proc/thread-self/net/snmp"
@@ -91,7 +91,7 @@ func tcpMIB(t *testing.T, field string, host bool) uint64 {
 	return 0
 }
 
-// socket is a TCP socket bound to the loopback address.
+// socket returns a TCP socket bound to the loopback address.
 func socket(t testing.TB) (fd, port int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -112,7 +112,7 @@ func connect(fd, port int) error {
 	return unix.Connect(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: port})
 }
 
-// pair is a connection: the end that opened it, and the end that accepted it.
+// pair returns a connection: the end that opened it, and the end that accepted it.
 func pair(t *testing.T) (from, to, port int) {
 	t.Helper()
 	l, port := socket(t)
@@ -140,7 +140,7 @@ func abort(t *testing.T, fd int) {
 	unix.Close(fd)
 }
 
-// troubles are the counts of a TCP program: "event phase" to number.
+// troubles returns the counts of a TCP program: "event phase" to number.
 func troubles(c *Counters) map[string]uint64 {
 	out := map[string]uint64{}
 	TCPCounts{c}.ByPhase(func(event, phase int, n uint64) {
@@ -149,7 +149,7 @@ func troubles(c *Counters) map[string]uint64 {
 	return out
 }
 
-// tcpVariant is TCP with those variants only whose name ends in a word.
+// tcpVariant returns TCP with only those variants whose name ends in a word.
 func tcpVariant(p *Program, ending string) *Program {
 	one := *p
 	one.hooks = nil
@@ -166,8 +166,8 @@ func tcpVariant(p *Program, ending string) *Program {
 	return &one
 }
 
-// The machine's other connections are counted too, but have next to no trouble:
-// a step that others disturbed is made again.
+// The machine's other connections are counted too, but have hardly any trouble: a step that
+// others disturbed is repeated.
 func testTroubles(t *testing.T, c *Counters, step func(), want map[string]uint64) {
 	t.Helper()
 	for attempt := range 5 {
@@ -198,7 +198,7 @@ func TestResets(t *testing.T) {
 				noSocket = 0 // resets without a socket do not pass the tracepoint
 			}
 			testTroubles(t, c, func() {
-				closed, port := socket(t) // bound, and does not listen
+				closed, port := socket(t) // bound, but does not listen
 				defer unix.Close(closed)
 				for range 20 {
 					fd, _ := socket(t)
@@ -246,10 +246,10 @@ func TestRetransmits(t *testing.T) {
 			var is map[string]uint64
 			var again func(is map[string]uint64, phase string) uint64
 			offInit(t, func(disturbed func() bool) {
-				// Three kinds of packets are lost: data of an open connection, the
-				// request for one, and the answer to that.
+				// Three kinds of packets are lost: data of an open connection, a request for
+				// one, and the answer to that request.
 				from, to, _ := pair(t)
-				defer abort(t, from) // or it would go on sending
+				defer abort(t, from) // otherwise it would continue to send
 				defer abort(t, to)
 				lose(t, to)
 				listen := func() (fd, port int) {
@@ -285,7 +285,7 @@ func TestRetransmits(t *testing.T) {
 				again = func(is map[string]uint64, phase string) uint64 {
 					return is["retransmitted "+phase] - was["retransmitted "+phase]
 				}
-				// until waits for what is counted, which is longer than usual on a busy machine.
+				// until waits for counts, longer than usual on a busy machine.
 				until := func(holds func(is map[string]uint64) bool) map[string]uint64 {
 					for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 						if is := troubles(c); holds(is) || time.Since(began) > 2*time.Minute {
@@ -301,7 +301,8 @@ func TestRetransmits(t *testing.T) {
 					}
 					return true
 				})
-				// More may come at any time, and the network knows each a moment before it is counted.
+				// More may come at any time, and the network counts each a moment before the
+				// program.
 				least = tcpMIB(t, "RetransSegs", false) - mine
 				is = until(func(is map[string]uint64) bool {
 					sum = 0
@@ -375,7 +376,7 @@ func TestTCPConnect(t *testing.T) {
 	}
 }
 
-// Names that do nothing give their places up, and sums stay exact.
+// Idle names give up their places, and sums stay exact.
 func TestTCPConnectRecycles(t *testing.T) {
 	comm, err := os.ReadFile("/proc/self/comm")
 	if err != nil {
@@ -414,7 +415,7 @@ func TestTCPConnectRecycles(t *testing.T) {
 				}
 				unix.Close(fd)
 			}
-			for range 5 { // two looks to see that it is idle, and two more until its place is free
+			for range 5 { // two checks until it counts as idle, and two more until its place is free
 				kernelOf(local).Lock().tended = time.Time{}
 				kernelOf(local).Unlock()
 				if err := (Table{c}).Recycle(); err != nil {

@@ -53,8 +53,8 @@ func (t connectTally) forget(c *Counters, gone map[int]bool) (events uint64, err
 	return events, c.forgetOpening(gone)
 }
 
-// forgetOpening drops connections that are being opened by processes whose names
-// lost their slots: they were for longer than the kernel tries by default.
+// forgetOpening drops connections still being opened by processes whose names lost their slots:
+// that takes longer than the kernel tries by default.
 func (c *Counters) forgetOpening(gone map[int]bool) error {
 	var socket uint64
 	var slot uint32
@@ -80,9 +80,9 @@ func (c *Counters) forgetOpening(gone map[int]bool) error {
 // ConnectCounts reads the counters of TCPConnect.
 type ConnectCounts struct{ *Counters }
 
-// ByProcess emits for each process the connections that it began to open and
-// those that failed since the program was attached. It returns how many
-// attempts were folded. Failures whose beginning was not seen are Other's.
+// ByProcess emits for each process the connections that it began to open and those that failed
+// since the program was attached. It returns how many attempts were folded. Failures of
+// connections whose beginning was not seen count for Other.
 func (c ConnectCounts) ByProcess(emit func(process string, attempts, failures uint64)) (folded uint64) {
 	return connectSlots.byName(c.Counters, func(process string, n []uint64) {
 		emit(process, n[connectAttempts], n[connectFailures])

@@ -82,8 +82,8 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 	if s.recorded {
 		return s, nil
 	}
-	// A return of a function of this process must not be hooked: it is in Go, whose
-	// stacks are looked through and moved.
+	// The return of a function of this process must not be hooked: Go inspects and moves its
+	// stacks.
 	end := "end_single"
 	if s.multi {
 		end = "end_multi"
@@ -97,14 +97,14 @@ func OpenHandshakes(h *host.Host) (*Handshakes, error) {
 	return s, nil
 }
 
-// since says from when on returns are seen.
+// since sets the time from which returns are seen.
 func (s *Handshakes) since(at uint64) {
 	if b := s.maps["handshakes_since"]; len(b) >= 8 {
 		binary.NativeEndian.PutUint64(b, at)
 	}
 }
 
-// Detach is that of Counters. What was begun is not taken for what goes on.
+// Detach is that of Counters; handshakes begun before do not count as in progress later.
 func (s *Handshakes) Detach() error {
 	s.since(math.MaxUint64)
 	return s.Counters.Detach()
@@ -117,9 +117,9 @@ func (s *Handshakes) Attach() error {
 	return err
 }
 
-// attach attaches a program to the entry or, if it is that of the end, to the
-// return of a function. uprobe.multi came with Linux 6.6; what is before it opens
-// a perf event, for which some kernels ask for more than CAP_PERFMON.
+// attach attaches a program to the entry or, if it is that of the end, to the return of a
+// function. Before uprobe.multi (Linux 6.6) this opens a perf event, for which some kernels
+// require more than CAP_PERFMON.
 func (s *Handshakes) attach(path string, p *ebpf.Program, offset, cookie uint64) (link.Link, error) {
 	x, err := link.OpenExecutable(path)
 	if err != nil {
@@ -138,17 +138,17 @@ func (s *Handshakes) attach(path string, p *ebpf.Program, offset, cookie uint64)
 	return x.Uprobe("", p, single)
 }
 
-// Hook hooks the function at an offset of a file, and takes the file over, also
-// where it cannot be hooked.
+// Hook hooks the function at an offset of a file and takes ownership of the file, also on an
+// error.
 func (s *Handshakes) Hook(x *Executable, offset uint64) error {
 	if s.files[x.ID] != nil {
 		return x.Close()
 	}
-	// By its descriptor, so that it is this file whatever its name means by then.
+	// By descriptor, so it is this file whatever its name means by now.
 	path := "/proc/self/fd/" + strconv.Itoa(int(x.file.Fd()))
 	hooks := []attached{{program: s.begin}, {program: s.end}}
 	var err error
-	// The end first: a beginning whose end is not seen would stay.
+	// The end first: a beginning without its end would stay in the table.
 	for i := 1; i >= 0 && err == nil; i-- {
 		a := &hooks[i]
 		a.name = x.String()
@@ -196,8 +196,8 @@ func (s *Handshakes) Forget(gone func(*Executable) bool) error {
 	return errors.Join(errs...)
 }
 
-// HitSeconds is what a hit costs in seconds, measured when s was opened; a
-// handshake has two or, where it would block, more. 0 is not known.
+// HitSeconds is what a hit costs in seconds, measured when s was opened; a handshake has two or,
+// where it would block, more. 0 is unknown.
 func (s *Handshakes) HitSeconds() float64 { return s.calibratedCost() }
 
 // Close removes all hooks and closes the files.

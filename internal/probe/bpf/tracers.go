@@ -7,13 +7,12 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// costly are the tracepoints on the way of events whose cost is calibrated.
+// costly are the tracepoints in the path of events whose cost is calibrated.
 var costly = []string{"sys_enter", "sys_exit", "page_fault_user", "page_fault_kernel", "sched_switch", "sched_wakeup"}
 
-// Tracers returns the tracepoints of system calls, page faults, switches and
-// wake-ups on which BPF programs run now, whoever attached them: what these take is
-// part of what such an event costs. It takes CAP_SYS_ADMIN, and sees neither
-// kprobes nor tracers that are no BPF programs.
+// Tracers returns the tracepoints of system calls, page faults, switches and wake-ups on which
+// BPF programs run now, of any owner: their time is part of the cost of such an event. It needs
+// CAP_SYS_ADMIN, and sees neither kprobes nor tracers other than BPF programs.
 func Tracers() ([]string, error) {
 	var it link.Iterator
 	defer it.Close()
@@ -21,7 +20,7 @@ func Tracers() ([]string, error) {
 	for it.Next() {
 		info, err := it.Link.Info()
 		if err != nil {
-			continue // it was closed meanwhile
+			continue // it was closed in between
 		}
 		name := ""
 		if raw := info.RawTracepoint(); raw != nil {

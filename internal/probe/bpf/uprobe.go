@@ -31,14 +31,14 @@ const (
 	tableFunctions = 126
 )
 
-// MaxRuntimes is how many runtimes Uprobes can tell apart.
+// MaxRuntimes is the number of runtimes that Uprobes can distinguish.
 const MaxRuntimes = selfRuntime
 
-// Transition is what a call of a function means.
+// Transition is the meaning of a function's call.
 type Transition uint8
 
-// The transitions. Either is a function that runs at an exit of both kinds;
-// the exits are what is left when the asynchronous ones are taken away.
+// The transitions. Either is a function that runs at an exit of both kinds; subtracting the
+// asynchronous ones leaves the exits.
 const (
 	Entry Transition = iota
 	Exit
@@ -61,7 +61,7 @@ const (
 	Marked
 )
 
-// Place is a function in a file and what a call of it means.
+// Place is a function in a file and the meaning of its calls.
 type Place struct {
 	// Offset is that of the function's first instruction in the file.
 	Offset     uint64
@@ -74,15 +74,15 @@ func (p Place) cookie() uint64 {
 	return uint64(p.Runtime) | uint64(p.Transition)<<8 | uint64(p.Mode)<<16
 }
 
-// Uprobes counts the calls of functions of user programs. A hook belongs to a
-// file, not to a process: it is there for every process that maps the file, now
-// or later, and for as long as the file is hooked.
+// Uprobes counts the calls of functions of user programs. A hook belongs to a file, not to a
+// process: it applies to every process that maps the file, now or later, as long as the file is
+// hooked.
 type Uprobes struct {
 	Table
 	program *ebpf.Program // of all hooks
 	multi   bool
 	files   map[FileID]*hooked
-	read    uint64 // number of the last table that Tables has shown
+	read    uint64 // number of the last table that Tables emitted
 }
 
 // hooked is a file with hooks.
@@ -91,7 +91,7 @@ type hooked struct {
 	places map[uint64]bool // by offset
 }
 
-// uprobeSlots has the hits of the self-test, which are no events, at the end.
+// uprobeSlots: the hits of the self-test, at the end, are not events.
 var uprobeSlots = slotCells{each: runtimes * transitions, events: selfRuntime * transitions}
 
 // OpenUprobes loads the program and measures what a hit costs, on a function of
@@ -152,8 +152,8 @@ func openUprobes(h *host.Host, multi bool) (*Uprobes, error) {
 //go:nosplit
 func tick() {}
 
-// forgetSelf takes the hook of the self-test away, beside what follows: it takes the
-// kernel long. Closing c waits for it.
+// forgetSelf removes the hook of the self-test in the background, since that takes the kernel
+// long. Closing c waits for it.
 func (c *Counters) forgetSelf() {
 	c.kernel.Lock()
 	defer c.kernel.Unlock()
@@ -165,15 +165,14 @@ func (c *Counters) forgetSelf() {
 	c.onClose(func() error { return <-gone })
 }
 
-// HitSeconds is what a hit costs in seconds, measured when u was opened; 0 is
-// not known.
+// HitSeconds is the cost of a hit in seconds, measured when u was opened; 0 is unknown.
 func (u *Uprobes) HitSeconds() float64 { return u.calibratedCost() }
 
-// PID is the id of this process as Tables has them, or 0 where it is not known.
+// PID is the id of this process in the numbering of Tables, or 0 where it is unknown.
 func (u *Uprobes) PID() int { return int(u.counts().sum(uprobeSelfPID)) }
 
-// Hook hooks functions of a file, and takes the file over. Those that are
-// hooked already are left out. An error leaves those that could be hooked.
+// Hook hooks functions of a file and takes ownership of the file. Functions already hooked are
+// skipped. After an error, those that could be hooked stay hooked.
 func (u *Uprobes) Hook(x *Executable, places []Place) error {
 	f := u.files[x.ID]
 	if f == nil {
@@ -209,7 +208,7 @@ func (u *Uprobes) Hook(x *Executable, places []Place) error {
 // hook adds one link, attached unless u is detached.
 func (u *Uprobes) hook(x *Executable, places ...Place) error {
 	a := attached{name: x.String(), program: u.program, attach: func(_ *host.Host, p *ebpf.Program) (link.Link, error) {
-		// By its descriptor, so that it is this file whatever its name means by then.
+		// By descriptor, so it is this file whatever its name means by now.
 		return attachUprobes(p, u.multi, "/proc/self/fd/"+strconv.Itoa(int(x.file.Fd())), places...)
 	}}
 	hit, err := a.attach(u.host, u.program)
@@ -299,10 +298,9 @@ func (u *Uprobes) Transitions(emit func(process string, runtime int, n [transiti
 	})[:uprobeSlots.events])
 }
 
-// Tables shows the tables of functions that were noted since the last call: the
-// addresses of the functions in a process, whose id is that of the kernel's
-// initial namespace. Of many at once the oldest are lost, as are the functions
-// of a table beyond the 126th.
+// Tables emits the tables of functions recorded since the last call: the addresses of the
+// functions in a process, by its id in the kernel's initial namespace. Of many at once the oldest
+// are lost, as are the functions of a table beyond the 126th.
 func (u *Uprobes) Tables(show func(pid int, functions []uint64)) {
 	last := u.read
 	for b := u.maps["tables"]; len(b) >= tableBytes; b = b[tableBytes:] {

@@ -14,9 +14,9 @@ import (
 	"github.com/teescope/teescope/internal/host"
 )
 
-// FileID tells files apart. The device is not part of it: two containers of one
-// image see one file through two overlay mounts, whose devices differ, and a
-// uprobe on either is on the file below.
+// FileID identifies a file. The device is not part of it: two containers of one image see one
+// file through two overlay mounts, whose devices differ, and a uprobe on either is on the file
+// below.
 type FileID struct {
 	Inode          uint64
 	Size, Modified int64
@@ -31,8 +31,8 @@ type Executable struct {
 
 // OpenExecutable opens a regular file; inode, unless 0, is what it must have.
 func OpenExecutable(h *host.Host, path string, inode uint64) (*Executable, error) {
-	// What a process's root shows may be a pipe or a device, which opening for
-	// reading would wait for or wake.
+	// A path below a process's root may be a pipe or a device: opening it for reading could block
+	// or have effects.
 	look, err := os.OpenFile(h.Path(path), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (x *Executable) String() string { return fmt.Sprintf("%s (inode %d)", x.Pat
 // Close closes the file.
 func (x *Executable) Close() error { return x.file.Close() }
 
-// Deleted reports whether no name leads to the file any more.
+// Deleted reports whether the file has no name left.
 func (x *Executable) Deleted() bool {
 	var st unix.Stat_t
 	return unix.Fstat(int(x.file.Fd()), &st) == nil && st.Nlink == 0
@@ -67,7 +67,7 @@ func (x *Executable) Deleted() bool {
 // maxSymbols bounds the symbol table that is read, in bytes.
 const maxSymbols = 64 << 20
 
-// ErrNotX86 is the error of a file that is no 64-bit x86 program.
+// ErrNotX86 is the error of a file that is not a 64-bit x86 program.
 var ErrNotX86 = errors.New("not a 64-bit x86 program")
 
 // Functions returns the offsets in the file of the functions that it defines,
@@ -75,7 +75,7 @@ var ErrNotX86 = errors.New("not a 64-bit x86 program")
 // file does not name its inner functions.
 func (x *Executable) Functions() (offsets map[string]uint64, stripped bool, err error) {
 	defer func() {
-		// The package's authors do not vouch for files that are made to break it.
+		// debug/elf is not hardened against malicious files.
 		if r := recover(); r != nil {
 			err = fmt.Errorf("read symbols of %s: bad ELF file: %v", x.Path, r)
 		}
@@ -128,10 +128,9 @@ var lockedIncrement = []byte{0x48, 0xff, 0x04, 0x25}
 
 const lockedIncrementBytes = 10
 
-// Place returns where a hook for the function at an offset may be, or false
-// where there must be none: on ENCLU, which the kernel would execute out of
-// line, so that the enclave would come back there. An increment of a counter
-// with a LOCK prefix cannot be hooked (is_prefix_bad in the kernel's
+// Place returns where a hook for the function at an offset may be, or false where there must be
+// none: on ENCLU, which the kernel would execute out of line, so the enclave would return there.
+// An increment of a counter with a LOCK prefix cannot be hooked (is_prefix_bad in the kernel's
 // arch/x86/kernel/uprobes.c), the instruction after it can.
 func (x *Executable) Place(offset uint64) (uint64, bool) {
 	code := make([]byte, 16)

@@ -15,8 +15,8 @@ func enters() {}
 //go:nosplit
 func leaves() {}
 
-// Both ways to hook count the same, and what is hooked while the hooks are away
-// comes back with them.
+// Both ways to hook count the same, and functions hooked while the hooks are detached are
+// attached with the others.
 func TestUprobesAreExact(t *testing.T) {
 	needKernel(t)
 	exe, err := os.Executable()
@@ -102,7 +102,7 @@ func TestUprobesAreExact(t *testing.T) {
 	}
 }
 
-// Where a hook may be.
+// Places where a hook is allowed.
 func TestPlaceOfAFunction(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "code")
 	code := []byte{0x0f, 0x01, 0xd7, 0xc3, 0x65, 0xf0, 0x48, 0xff, 0x04, 0x25, 1, 0, 0, 0, 0x65, 0xc6, 0xc3, 0xc3}
@@ -122,7 +122,7 @@ func TestPlaceOfAFunction(t *testing.T) {
 		3:       {3, true},
 		4:       {14, true}, // lock incq %gs:
 		14:      {14, true},
-		17:      {0, false}, // too near to the end to tell
+		17:      {0, false}, // too close to the end to know
 		1 << 40: {0, false},
 	} {
 		if at, ok := x.Place(offset); at != want.at || ok != want.ok {

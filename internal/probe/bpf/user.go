@@ -23,12 +23,12 @@ import (
 	"github.com/teescope/teescope/internal/probe"
 )
 
-// Function is where a uprobe of a user's object goes: a symbol of the files
-// that match a pattern.
+// Function is the place of a uprobe of a user's object: a symbol of the files that match a
+// pattern.
 type Function struct{ Path, Symbol string }
 
-// User is an object that a user has written, loaded and attached. Its programs
-// say by their sections where they go.
+// User is an object written by a user, loaded and attached. The sections of its programs say
+// where they attach.
 type User struct {
 	*Counters
 	// ran is the map and the place in its values that counts runs of the
@@ -47,19 +47,19 @@ const (
 // readable are the kinds of maps that User.Each can read.
 var readable = []ebpf.MapType{ebpf.Array, ebpf.PerCPUArray, ebpf.Hash, ebpf.PerCPUHash, ebpf.LRUHash, ebpf.LRUCPUHash}
 
-// meddling are the helpers that change what they observe.
+// meddling are the helpers that modify the observed system.
 var meddling = []asm.BuiltinFunc{asm.FnProbeWriteUser, asm.FnOverrideReturn, asm.FnSendSignal, asm.FnSendSignalThread}
 
-// Layout is what is known of a map before the object is loaded, in bytes.
+// Layout is the sizes of a map's keys and values in bytes, known before the object is loaded.
 type Layout struct{ Key, Value int }
 
-// UserObject is an object that was read and not loaded.
+// UserObject is an object that was read but not loaded.
 type UserObject struct {
 	name string
 	spec *ebpf.CollectionSpec
 }
 
-// ReadUserObject reads an object and checks that it keeps to what a probe may do.
+// ReadUserObject reads an object and refuses one whose programs do more than a probe may.
 func ReadUserObject(name string, object []byte) (o *UserObject, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -340,7 +340,7 @@ func userRemedy(err error) string {
 	return "see that this kernel has what the program attaches to, and that it is spelled right"
 }
 
-// rejection is what a user needs of a verifier's log: what was wrong, and where.
+// rejection is the useful part of a verifier's log: the fault and its place.
 type rejection struct {
 	text string
 	err  *ebpf.VerifierError
@@ -377,9 +377,9 @@ func verdict(err error) error {
 	return rejection{fmt.Sprintf("the kernel's verifier refused it: %s (at %q): %v", reason, where, oneLine{v.Cause}), v}
 }
 
-// Each calls visit with every key of a map and the value on each CPU, or the one
-// value. The slices are valid during the call. It says if there was more than
-// it reads, or if keys came and went too fast.
+// Each calls visit with every key of a map and the value on each CPU, or the one value. The
+// slices are valid during the call. The error says if there were more keys than it reads, or if
+// they changed too fast.
 func (u *User) Each(name string, visit func(key []byte, values [][]byte)) error {
 	m := u.tables[name]
 	if m == nil {
@@ -409,19 +409,19 @@ func (u *User) Each(name string, visit func(key []byte, values [][]byte)) error 
 	return nil
 }
 
-// CountRuns says which number of a map's values counts runs of the programs,
-// so that Spent can tell what they cost.
+// CountRuns names the number in a map's values that counts runs of the programs, from which Spent
+// computes their cost.
 func (u *User) CountRuns(table string, offset, size int) {
 	u.ran, u.offset, u.size = table, offset, size
 }
 
-// Calibrate makes Spent reckon with the seconds that an event costs.
+// Calibrate sets the cost of an event in seconds for Spent.
 func (u *User) Calibrate(seconds float64) {
 	u.calibrate(seconds)
 }
 
-// Spent is as that of Counters. Maps that are not per CPU do not tell where the
-// events were, so all count for one core, the worst case.
+// Spent is like that of Counters. Maps without a value per CPU do not say where the events were,
+// so all count for one core, the worst case.
 func (u *User) Spent() (events float64, seconds []float64) {
 	var rows []byte
 	err := u.Each(u.ran, func(_ []byte, values [][]byte) {

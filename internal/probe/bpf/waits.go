@@ -21,15 +21,17 @@ import (
 )
 
 const (
-	// walkEvery is the mean time between two walks, as long as they take no more
-	// than walkShare of a core; or than closeShare until closeFor after a walk that
-	// found a thread which waits for a lock, as such waits are short and come in bursts.
+	// walkEvery is the mean time between two walks, unless they would use more than a share of a
+	// core: calmShare while all threads only sleep, walkShare until closeFor after a walk that
+	// found one waiting for a CPU or a disk, closeShare likewise for a lock, since such waits are
+	// short and come in bursts.
 	walkEvery  = 50 * time.Millisecond
+	calmShare  = 5e-4
 	walkShare  = 2e-3
 	closeShare = 5e-3
 	closeFor   = 30 * time.Second
-	// maxWaits bounds the sums that are kept, mostIdle for how long one is kept
-	// that does not grow, once three quarters are taken.
+	// maxWaits is the largest number of sums. Once three quarters are in use, a sum that did not
+	// grow for mostIdle is dropped.
 	maxWaits = 4096
 	mostIdle = 5 * time.Minute
 	// recordBytes is struct record of waits.bpf.c.
@@ -39,9 +41,9 @@ const (
 // waitStates are the names of enum state of waits.bpf.c.
 var waitStates = [...]string{"cpu", "disk", "lock", "sleep"}
 
-// Wait is what threads of the processes of one name wait for: in State "cpu" for
-// a CPU, "disk" uninterruptibly, "lock" for a lock in user space, "sleep" for
-// anything else; Call is the system call that they are in, or "".
+// Wait is what threads of the processes of one name are waiting for: in State "cpu" for a CPU,
+// "disk" uninterruptibly, "lock" for a lock in user space, "sleep" for anything else; Call is the
+// system call that they are in, or "".
 type Wait struct{ Process, State, Call string }
 
 // Waits walks over all threads at random moments and adds up what they wait for.
@@ -53,10 +55,10 @@ type Waits struct {
 	sums locked.Value[waitSums]
 }
 
-// waitSums is what the walks have found until now.
+// waitSums are the results of the walks until now.
 type waitSums struct {
 	sums map[Wait]*waited
-	// folded is the time in seconds of waits that found no place.
+	// folded is the time in seconds of waits beyond maxWaits.
 	folded float64
 	err    error
 	walked Walked
@@ -68,10 +70,10 @@ type waited struct {
 	at      time.Time
 }
 
-// Walked is what the walks were until now.
+// Walked are the totals of the walks until now.
 type Walked struct {
 	Walks, Threads uint64
-	// Seconds is the time that they stand for, CPU what they took of one.
+	// Seconds is the time that they represent, CPU the CPU time that they used.
 	Seconds, CPU float64
 }
 
@@ -127,18 +129,18 @@ func (w *Waits) Close() error {
 	return w.iter.Close()
 }
 
-// run walks until it is told to stop. Its thread does nothing else, so that the
-// thread's CPU time is that of the walks.
+// run walks until it is stopped. Its thread does nothing else, so the thread's CPU time is that
+// of the walks.
 func (w *Waits) run() {
 	defer close(w.done)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	one, buf := map[wait]uint64{}, make([]byte, 1<<16)
 	last, every, began := now(), walkEvery, threadCPU()
-	var costs [3]time.Duration // of the last walks
-	closely := last            // until then
+	var costs [3]time.Duration    // of the last walks
+	until := map[float64]uint64{} // by share
 	for {
-		// Random, so that it is in step with nothing: from half the mean to one and a half.
+		// Random, from half the mean to one and a half, so it is in step with nothing.
 		timer := time.NewTimer(every/2 + rand.N(every))
 		select {
 		case <-w.stop:
@@ -156,14 +158,14 @@ func (w *Waits) run() {
 		}
 		ended := threadCPU()
 		w.add(one, threads, time.Duration(at-last), ended-began)
-		// What is found at the slow pace counts right on average: a walk stands for
-		// the time before it, and how long that is was set before it looked.
-		if contended(one) {
-			closely = at + uint64(closeFor)
-		}
-		share := walkShare
-		if at < closely {
-			share = closeShare
+		// The change of pace causes no bias: a walk represents the time before it, whose length
+		// was set before the walk.
+		until[worth(one)] = at + uint64(closeFor)
+		share := calmShare
+		for s, end := range until {
+			if at < end {
+				share = max(share, s)
+			}
 		}
 		costs[0], costs[1], costs[2] = costs[1], costs[2], ended-began
 		every = max(walkEvery, time.Duration(float64(usual(costs))/share))
@@ -171,14 +173,14 @@ func (w *Waits) run() {
 	}
 }
 
-// usual is the median. One walk in which a hypervisor took the CPU away, which counts
-// as CPU time, would put the next off for minutes.
+// usual is the median. CPU time that a hypervisor takes away during a walk counts as the walk's; one
+// such walk alone would delay the next by minutes.
 func usual(v [3]time.Duration) time.Duration {
 	slices.Sort(v[:])
 	return v[1]
 }
 
-// wait is a Wait as the program says it.
+// wait is a Wait as encoded by the program.
 type wait struct {
 	process [commLen]byte
 	nr      int32
@@ -208,14 +210,18 @@ func (w *Waits) walk(one map[wait]uint64, buf []byte) (threads uint64, err error
 	}
 }
 
-// contended says whether some thread waits for a lock.
-func contended(one map[wait]uint64) bool {
+// worth is the share of a core that walks may use after one with this result.
+func worth(one map[wait]uint64) float64 {
+	share := calmShare
 	for k := range one {
-		if waitStates[k.state] == "lock" {
-			return true
+		switch waitStates[k.state] {
+		case "lock":
+			return closeShare
+		case "cpu", "disk":
+			share = walkShare
 		}
 	}
-	return false
+	return share
 }
 
 // countRecords adds records to one and returns how many there were.
@@ -231,7 +237,7 @@ func countRecords(one map[wait]uint64, b []byte) (n uint64) {
 	return n
 }
 
-// add makes a walk stand for the time since the one before it.
+// add counts a walk for the time since the previous one.
 func (w *Waits) add(one map[wait]uint64, threads uint64, since, cpu time.Duration) {
 	t := w.sums.Lock()
 	defer w.sums.Unlock()
@@ -281,7 +287,7 @@ func (w *Waits) Waited(emit func(Wait, float64)) (folded float64, err error) {
 	return t.folded, t.err
 }
 
-// Walked is what the walks were until now.
+// Walked returns the totals of the walks until now.
 func (w *Waits) Walked() Walked {
 	t := w.sums.Lock()
 	defer w.sums.Unlock()

@@ -69,7 +69,7 @@ func TestWaitsForLocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		op, value int
 		timeout   *unix.Timespec
-		own       bool // the word is in the frame of the one who waits
+		own       bool // the word is in the frame of the waiting thread
 		want      string
 	}{
 		"glibc's mutex":                  {futexWait | futexPrivate, 2, nil, false, "lock"},
@@ -88,12 +88,12 @@ func TestWaitsForLocks(t *testing.T) {
 			word := new(uint32)
 			*word = uint32(c.value)
 			if c.op&^futexPrivate == futexLockPI {
-				*word = uint32(unix.Gettid()) // this thread has the lock
+				*word = uint32(unix.Gettid()) // this thread holds the lock
 			}
 			at, tid, ended := make(chan uintptr, 1), make(chan int, 1), make(chan struct{})
 			go func() {
 				defer close(ended)
-				runtime.LockOSThread() // for good: the thread may have the lock in the end, and gives it up by ending
+				runtime.LockOSThread() // for good: the thread may hold the lock in the end, and releases it by ending
 				tid <- unix.Gettid()
 				if c.own {
 					waitInFrame(c.op, uint32(c.value), at)
@@ -134,7 +134,7 @@ func waitInFrame(op int, value uint32, at chan<- uintptr) {
 	futex(uintptr(unsafe.Pointer(&word)), op, int(value), nil)
 }
 
-// ownName is the name of this process, as the kernel has it.
+// ownName returns the kernel's name of this process.
 func ownName(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/comm")
@@ -161,10 +161,10 @@ func asleepThread(t *testing.T, tid int) {
 	}
 }
 
-// Who sleeps, who waits for a CPU, and for how long.
+// Which threads sleep, which wait for a CPU, and for how long.
 func TestWaits(t *testing.T) {
 	w := openTestWaits(t)
-	// It goes on until it is killed.
+	// It continues until it is killed.
 	p := start(t, "--comm", "ev-waits", "--threads", "5", "--cpu", "0", "getppid", "100000000000")
 	asleepThen := walkOnce(t, w, "ev-waits")
 	if asleepThen[[2]string{"sleep", "read"}] != 1 {
@@ -172,7 +172,7 @@ func TestWaits(t *testing.T) {
 	}
 	began := time.Now()
 	fmt.Fprintln(p.in)
-	// Five threads on one CPU: four wait at any time, while it lasts.
+	// Five threads on one CPU: four wait at any time while it runs.
 	var cpu, sleep float64
 	for cpu == 0 && time.Since(began) < 2*time.Minute {
 		time.Sleep(50 * time.Millisecond)
@@ -199,7 +199,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// One walk that took long does not put the next off.
+// One slow walk does not delay the next.
 func TestUsualCost(t *testing.T) {
 	for _, c := range []struct {
 		costs [3]time.Duration
@@ -211,8 +211,8 @@ func TestUsualCost(t *testing.T) {
 	}
 }
 
-// BenchmarkWalk is what a walk over all threads of this machine costs, one after
-// another: cold, as walks are at their usual distance, it is several times as much.
+// BenchmarkWalk measures walks over all threads of this machine, one after another. With cold
+// caches, as at the usual distance between walks, a walk costs several times as much.
 func BenchmarkWalk(b *testing.B) {
 	w := openTestWaits(b)
 	runtime.LockOSThread()

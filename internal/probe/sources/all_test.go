@@ -38,9 +38,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want file of every fixture")
 
-// ugly are the names that promlint dislikes and that we keep, because existing
-// dashboards know them: node_exporter's node_netstat_*, node_sockstat_* and
-// node_memory_* carry the kernel's field names, and entropy is in bits.
+// ugly matches names that promlint dislikes and that we keep, because existing dashboards use
+// them: node_exporter's node_netstat_*, node_sockstat_* and node_memory_* contain the kernel's
+// field names, and entropy is in bits.
 var ugly = regexp.MustCompile(`^node_(netstat|sockstat|memory|vmstat)_|^node_entropy_available_bits$`)
 
 func TestDeclarations(t *testing.T) {
@@ -131,8 +131,8 @@ func TestFixtures(t *testing.T) {
 	}
 }
 
-// TestRemovedFiles takes every file of every fixture away in turn: the source
-// must say so. It may still emit what it could read.
+// TestRemovedFiles removes every file of every fixture in turn: the source must report it. It
+// may still emit what it could read.
 func TestRemovedFiles(t *testing.T) {
 	have := map[*probe.Source][]*hosttest.Fixture{}
 	for _, path := range fixtures(t) {
@@ -170,8 +170,8 @@ func TestRemovedFiles(t *testing.T) {
 	}
 }
 
-// TestLocal reads the file sources on the machine that runs the test. An
-// answer that the machine lacks something is fine, a panic or a duplicate is not.
+// TestLocal reads the file sources on the machine that runs the test. A source that is not here
+// is fine; a panic or a duplicate is not.
 func TestLocal(t *testing.T) {
 	for _, s := range All {
 		t.Run(s.Name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// BenchmarkRead is what one round costs on the machine that runs it.
+// BenchmarkRead measures the cost of one round on this machine.
 func BenchmarkRead(b *testing.B) {
 	for _, s := range All {
 		b.Run(s.Name, func(b *testing.B) {
@@ -207,7 +207,7 @@ func BenchmarkRead(b *testing.B) {
 			defer r.Close()
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = r.Read(b.Context(), func(metric.Sample) {}) // TestLocal says what was lost
+				_ = r.Read(b.Context(), func(metric.Sample) {}) // TestLocal reports errors
 			}
 		})
 	}
@@ -236,7 +236,7 @@ func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Samp
 		if err := json.Unmarshal([]byte(text), &set); err != nil {
 			t.Fatalf("setting: %v", err)
 		}
-		_ = r.(probe.Adjustable).Adjust(set.Level, probe.Scope{PIDs: set.PIDs}) // Read says the same
+		_ = r.(probe.Adjustable).Adjust(set.Level, probe.Scope{PIDs: set.PIDs}) // Read reports the same error
 	}
 	if text := f.Meta["adjust"]; text != "" {
 		adjust(t, r, text)

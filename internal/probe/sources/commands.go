@@ -27,7 +27,7 @@ type commands[T any] struct {
 	// every is the time from one start to the next, limit the total time of one
 	// answer's commands before they are ended.
 	every, limit time.Duration
-	// ask runs the commands through run and turns their output into an answer.
+	// ask runs the commands with run and turns their output into an answer.
 	ask func(run runner) (T, error)
 
 	state locked.Value[commandState[T]]

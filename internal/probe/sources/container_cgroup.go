@@ -164,7 +164,7 @@ func (c *cgroups) walk(t tree, visit func(id, dir string)) error {
 			if dir == t.mount || !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			continue // removed meanwhile
+			continue // removed since the listing
 		}
 		visit(path.Join(t.root, strings.TrimPrefix(dir, t.mount)), dir)
 		// A folder of cgroupfs has one link for each subfolder and two of its own, so

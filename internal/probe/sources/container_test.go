@@ -24,7 +24,7 @@ func TestParseLogName(t *testing.T) {
 	}
 }
 
-// TestCgroupLimit keeps containers first and says what it left out.
+// TestCgroupLimit keeps containers first and reports what it left out.
 func TestCgroupLimit(t *testing.T) {
 	f := hosttest.Open(t, "testdata/container.txtar")
 	trees, err := cgroupTrees(f.Host)
@@ -47,8 +47,8 @@ func TestCgroupLimit(t *testing.T) {
 	}
 }
 
-// TestVanishedCgroup removes a cgroup between listing and reading, which is no
-// error, unlike a file that is missing from a cgroup that is there.
+// TestVanishedCgroup removes a cgroup between listing and reading. That is not an error, unlike
+// a file missing from an existing cgroup.
 func TestVanishedCgroup(t *testing.T) {
 	f := hosttest.Open(t, "testdata/container.txtar")
 	trees, err := cgroupTrees(f.Host)

@@ -59,9 +59,9 @@ var cpu = probe.Source{
 // came back, which restarts its counters.
 const hotplugSeconds = 3
 
-// steady keeps counters from decreasing. The kernel computes idle, iowait and steal on
-// the fly and may show slightly less than before (proc(5) says so for iowait), which
-// Prometheus would interpret as a restart from zero.
+// steady keeps counters from decreasing. The kernel computes idle, iowait and steal on the fly
+// and may show slightly less than before (proc(5) says so for iowait), which Prometheus would
+// interpret as a restart from zero.
 func steady(last, now procfs.CPUStat) procfs.CPUStat {
 	if last.Idle-now.Idle >= hotplugSeconds {
 		return now

@@ -18,8 +18,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// TestCommandThatHangs: a reading does not wait for a command that never ends,
-// no second one is started beside it, and it ends with the source.
+// TestCommandThatHangs: a reading does not wait for a command that never ends, no second one is
+// started, and the command ends with the source.
 func TestCommandThatHangs(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "started")
 	h := host.Local()
@@ -43,7 +43,7 @@ func TestCommandThatHangs(t *testing.T) {
 			t.Error("an answer from a command that hangs")
 		}
 	}
-	now = now.Add(2 * time.Hour) // past the time at which it should have been ended
+	now = now.Add(2 * time.Hour) // past the time limit for the command
 	if _, err := c.latest(t.Context()); probe.Remedy(err) == "" || !strings.Contains(err.Error(), "cannot be ended") {
 		t.Errorf("past the limit: %v", err)
 	}
@@ -62,8 +62,8 @@ func TestCommandThatHangs(t *testing.T) {
 	}
 }
 
-// TestCommandPastItsTime: one that takes too long is ended and named, and asked
-// again when it is due; an answer that came before is not shown meanwhile.
+// TestCommandPastItsTime: a command that takes too long is ended and named, and runs again when
+// it is due; until then, no earlier answer is shown.
 func TestCommandPastItsTime(t *testing.T) {
 	h := host.Local()
 	now := time.Now()
@@ -115,7 +115,7 @@ func TestMissingCommand(t *testing.T) {
 	}
 }
 
-// TestNVIDIASmi runs the driver's own tool where there is one.
+// TestNVIDIASmi runs the driver's own tool if it is installed.
 func TestNVIDIASmi(t *testing.T) {
 	h := host.Local()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -135,7 +135,7 @@ func TestNVIDIASmi(t *testing.T) {
 	}
 }
 
-// TestRAPLCounter: a wrap goes on, a counter that was set to zero starts anew.
+// TestRAPLCounter: the counter continues after a wrap, and restarts after a reset to zero.
 func TestRAPLCounter(t *testing.T) {
 	const limit = 1000
 	var c raplCounter
@@ -146,7 +146,7 @@ func TestRAPLCounter(t *testing.T) {
 	}
 }
 
-// TestEnergyForbidden: what only root may read is named, with what would help.
+// TestEnergyForbidden: the error names what only root may read, with a remedy.
 func TestEnergyForbidden(t *testing.T) {
 	f := hosttest.Open(t, "testdata/energy-client.txtar")
 	f.Host.Faults = map[string]error{"/sys/class/powercap/intel-rapl:0/energy_uj": fs.ErrPermission}
@@ -175,7 +175,7 @@ func TestRAPLZones(t *testing.T) {
 	}
 }
 
-// TestInterruptCounts plays what happens to the counts between readings.
+// TestInterruptCounts simulates the changes between readings.
 func TestInterruptCounts(t *testing.T) {
 	table := irqTable{file: "/proc/interrupts", desc: irqs, label: irqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}
 	root := t.TempDir()
@@ -222,7 +222,7 @@ func TestDeviceNames(t *testing.T) {
 	}
 }
 
-// FuzzDevices feeds the parsers of this machine's files and of what tools say.
+// FuzzDevices feeds the parsers of device files and of tools' output.
 func FuzzDevices(f *testing.F) {
 	for _, s := range []string{"", " CPU0 CPU1\n 24: 1 2 IO-APIC 5-edge ttyS0\nERR: 0\n", `[{"EnclaveID":"i-0-enc1","NumberOfCPUs":2,"Flags":"DEBUG_MODE"}]`,
 		`[{"EnclaveID":1}]`, "null", "7fb0\n0\n", "package-0-die-1", "CPU0\n99999999999999999999: 1"} {
@@ -257,8 +257,7 @@ func FuzzDevices(f *testing.F) {
 	})
 }
 
-// BenchmarkInterrupts is the parsing of a large machine's table: 128 CPUs and
-// 400 lines.
+// BenchmarkInterrupts measures parsing a large machine's table: 128 CPUs and 400 lines.
 func BenchmarkInterrupts(b *testing.B) {
 	text := []byte(strings.Repeat(" CPU0", 128) + "\n" + strings.Repeat("123:"+strings.Repeat("    1234567", 128)+"  PCI-MSIX-0000:01:00.0   1-edge      nvme0q1\n", 400))
 	table := irqTable{label: irqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}
@@ -271,7 +270,7 @@ func BenchmarkInterrupts(b *testing.B) {
 	}
 }
 
-// TestNameCutInALetter: a name that the kernel cuts inside a letter is the same of every source.
+// TestNameCutInALetter: all sources report the same name if the kernel cuts it inside a letter.
 func TestNameCutInALetter(t *testing.T) {
 	const path = "/usr/bin/fourteen-bytes\u00e9" // the letter is bytes 15 and 16
 	stat := "7 (fourteen-bytes\xc3) S" + strings.Repeat(" 0", 30)

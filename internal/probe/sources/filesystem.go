@@ -140,7 +140,7 @@ func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) 
 	}
 }
 
-// told receives the answer to a question.
+// told handles the answer to a question.
 func (m *mounts) told(q question, r statfsResult) (unix.Statfs_t, error) {
 	delete(m.pending, q.mount.MountPoint)
 	if errors.Is(r.err, fs.ErrPermission) {

@@ -123,7 +123,7 @@ func (g *gramineReader) Read(_ context.Context, emit func(metric.Sample)) error 
 func (g *gramineReader) follow(name string, left int) (read int, err error) {
 	info, err := g.host.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // rotated meanwhile
+		return 0, nil // rotated since the listing
 	}
 	if err != nil {
 		return 0, err

@@ -62,7 +62,7 @@ func TestSwiotlbUnderLockdown(t *testing.T) {
 	}
 }
 
-// What is accepted is counted, what is plugged in later is not.
+// Accepted memory is counted, memory added later is not.
 func TestAcceptedMemory(t *testing.T) {
 	f := hosttest.Open(t, "testdata/unaccepted.txtar")
 	r, err := unaccepted.Open(f.Host, nil)

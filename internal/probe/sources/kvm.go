@@ -63,7 +63,7 @@ var kvm = probe.Source{
 	Open:    openKVM,
 }
 
-// kvmReader opens the programs when KVM is there, which may be later than itself.
+// kvmReader opens the programs when KVM is loaded, which may happen after the reader was opened.
 type kvmReader struct {
 	host     *host.Host
 	machines *virtualMachines
@@ -73,12 +73,12 @@ type kvmReader struct {
 	programs locked.Value[kvmPrograms]
 }
 
-// kvmPrograms are the programs that are open, and in what state.
+// kvmPrograms holds the open programs and their state.
 type kvmPrograms struct {
 	wanted   bool // level latency
 	detached bool
 	counts   *bpf.VMs
-	times    *bpf.VMs // nil but at level latency
+	times    *bpf.VMs // nil except at level latency
 }
 
 func openKVM(h *host.Host, facts []tee.Facts) (probe.Reader, error) {
@@ -110,8 +110,8 @@ func kvmLoaded(h *host.Host) (bool, error) {
 	return false, nil
 }
 
-// virtualization is the module of KVM for this CPU, or "" where it offers none:
-// bit 5 of CPUID leaf 1 ECX (VMX) and bit 2 of leaf 0x80000001 ECX (SVM).
+// virtualization returns KVM's module for this CPU, or "" if the CPU offers none: bit 5 of CPUID
+// leaf 1 ECX (VMX) and bit 2 of leaf 0x80000001 ECX (SVM).
 func virtualization(h *host.Host) string {
 	if _, _, c, _ := h.CPUID(1, 0); c&(1<<5) != 0 {
 		return "kvm_intel"
@@ -124,7 +124,7 @@ func virtualization(h *host.Host) string {
 	return ""
 }
 
-// isa is the kind of exits that KVM has on this machine.
+// isa returns the kind of exits that KVM has on this machine.
 func isa(h *host.Host) bpf.ISA {
 	last, b, _, _ := h.CPUID(0, 0)
 	switch {
@@ -197,7 +197,7 @@ func (r *kvmReader) Adjust(level string, _ probe.Scope) error {
 	if p.wanted {
 		return p.times.Attach()
 	}
-	return p.times.Detach() // what it has counted stays
+	return p.times.Detach() // its counts stay
 }
 
 // Attach implements probe.Governed.
@@ -264,7 +264,7 @@ func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	out := emitter(emit)
 	folded, problems := r.readCounts(p.counts, out)
 	if p.wanted {
-		problems = append(problems, p.open(r)) // where Adjust could not, and said so
+		problems = append(problems, p.open(r)) // Adjust could not, and reported it
 	}
 	if p.times != nil {
 		r.readTimes(p.times, out)
@@ -306,7 +306,7 @@ func (r *kvmReader) alive(vm bpf.VM) (alive bool, kind string) {
 	return false, kind
 }
 
-// label is the name and the type of a machine.
+// label returns the name and the type of a machine.
 func (r *kvmReader) label(vm bpf.VM) (id, kind string) {
 	switch {
 	case vm == bpf.OtherVMs:
@@ -320,7 +320,7 @@ func (r *kvmReader) label(vm bpf.VM) (id, kind string) {
 	return fmt.Sprintf("pid-%d", vm.PID), vmUnknown
 }
 
-// proven is the type of a machine of which only its calls to the host are known.
+// proven returns the type of a machine that is known only from its calls to the host.
 func proven(kind string, m bpf.Machine) string {
 	switch {
 	case kind != vmUnknown:
@@ -338,9 +338,9 @@ type vmSeries struct {
 	vm, kind, what string
 }
 
-// readCounts emits the counts of all machines. Where KVM_RUN returns for what
-// only an exit of the guest can bring, and yet no exit was counted, the
-// tracepoint is silent: its zero would not be true, so it is left out.
+// readCounts emits the counts of all machines. If KVM_RUN returns for reasons that only an exit
+// of the guest can cause, and yet no exit was counted, the tracepoint is silent: its zero would
+// be wrong, so it is left out.
 func (r *kvmReader) readCounts(counts *bpf.VMs, out emitter) (folded uint64, problems []error) {
 	sums := vmSums{}
 	var silent []string

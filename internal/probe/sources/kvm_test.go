@@ -110,7 +110,7 @@ func FuzzParseStats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { _, _, _ = parseStats(b) })
 }
 
-// oneSided is a socket whose other side has said all it will.
+// oneSided is a socket whose other side sends nothing more.
 type oneSided struct{ io.Reader }
 
 func (oneSided) Write(b []byte) (int, error) { return len(b), nil }
@@ -152,8 +152,7 @@ func FuzzParseMisc(f *testing.F) {
 	})
 }
 
-// TestKVMLoadedLater opens the source where the module is not loaded; a later
-// round finds it.
+// TestKVMLoadedLater opens the source while the module is not loaded; a later round finds it.
 func TestKVMLoadedLater(t *testing.T) {
 	f := hosttest.Open(t, "testdata/kvm-latency.txtar")
 	f.Without(t, "dev/kvm", func() {
@@ -179,8 +178,8 @@ func TestKVMLoadedLater(t *testing.T) {
 	})
 }
 
-// TestLocalVM runs a machine of this process and looks that it is found, by its
-// open files or in debugfs, and that its statistics are those of KVM.
+// TestLocalVM runs a machine in this process and checks that it is found, by its open files or
+// in debugfs, and that its statistics are KVM's.
 func TestLocalVM(t *testing.T) {
 	v := hosttest.NewTinyVM(t)
 	v.Stats(t)
@@ -214,7 +213,7 @@ func TestLocalVM(t *testing.T) {
 	t.Logf("reported by the hardware: %v; %v", hardware, err)
 }
 
-// TestNamedSockets: sockets that the user names are those of the machine.
+// TestNamedSockets: sockets named by the user belong to the machine.
 func TestNamedSockets(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"run/q/web.qmp", "run/q/7.qmp", "run/q/db.qmp"} {

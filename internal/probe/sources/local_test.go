@@ -17,10 +17,10 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// The tests of this file run on the real kernel and compare a source with
-// another way to the same number.
+// The tests of this file run on the real kernel and compare a source's numbers with the same
+// numbers obtained in another way.
 
-// values reads a source of this machine: series "name{label values}" to value.
+// values reads a source on this machine: series "name{label values}" to value.
 func values(t *testing.T, s *probe.Source) map[string]float64 {
 	t.Helper()
 	r, err := s.Open(host.Local(), nil)
@@ -147,9 +147,9 @@ func TestLocalMemoryAndSystem(t *testing.T) {
 	}
 }
 
-// TestLocalContainer makes a cgroup that looks like a container, runs a process
-// in it that burns CPU and touches memory, and compares with what the kernel
-// tells the parent of that process.
+// TestLocalContainer makes a cgroup that looks like a container's, runs a process in it that
+// burns CPU and touches memory, and compares the metrics with what the kernel reports to the
+// process's parent.
 func TestLocalContainer(t *testing.T) {
 	trees, err := cgroupTrees(host.Local())
 	if err != nil {
@@ -187,7 +187,7 @@ func TestLocalContainer(t *testing.T) {
 	got := values(t, &container)
 	labels := fmt.Sprintf("%q %q \"\" \"\" \"\"", id, filepath.Base(id))
 	want := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-	// The shell ran a little before it joined.
+	// The shell ran a little before it joined the cgroup.
 	between(t, "CPU seconds", want*0.8-0.02, got["container_cpu_usage_seconds_total["+labels+` "total"]`], want+0.02)
 	if faults, ok := got["container_memory_failures_total["+labels+` "pgfault" "hierarchy"]`]; ok && faults == 0 {
 		t.Error("no page fault was counted")

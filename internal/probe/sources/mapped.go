@@ -5,24 +5,25 @@ import (
 	"fmt"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
 )
 
 // mostFiles limits the files that a source hooks.
 const mostFiles = 64
 
-// openMapped opens the file behind a mapping of the process at dir: by its name
-// as the process sees it, if that still leads there, else by the mapping itself.
-func openMapped(h *host.Host, dir string, m mappedFile) (*bpf.Executable, error) {
-	x, err := bpf.OpenExecutable(h, dir+"/root"+m.path, m.inode)
+// openMapped opens the file behind a mapping of the process at dir: by its name as the process
+// sees it, if that still leads to the file, otherwise by the mapping itself.
+func openMapped(h *host.Host, dir string, m probe.Mapping) (*bpf.Executable, error) {
+	x, err := bpf.OpenExecutable(h, dir+"/root"+m.Path, m.Inode)
 	if err == nil {
-		x.Path = m.path
+		x.Path = m.Path
 		return x, nil
 	}
-	x, ferr := bpf.OpenExecutable(h, fmt.Sprintf("%s/map_files/%x-%x", dir, m.start, m.end), 0)
+	x, ferr := bpf.OpenExecutable(h, fmt.Sprintf("%s/map_files/%x-%x", dir, m.Start, m.End), 0)
 	if ferr != nil {
 		return nil, cmp.Or(ferr, err)
 	}
-	x.Path = m.path
+	x.Path = m.Path
 	return x, nil
 }

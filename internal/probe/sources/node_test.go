@@ -29,7 +29,7 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestLateAnswer: an answer that is there counts, also when the patience is over.
+// TestLateAnswer: an available answer counts even when the patience is over.
 func TestLateAnswer(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -43,9 +43,9 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestStuckMount lets one statfs hang, as when an NFS server is away: the others
-// are read, the hanging one is named, is not asked twice, and comes back. The clock
-// is the bubble's: those that answer do so in no time, however busy the machine.
+// TestStuckMount lets one statfs hang, as when an NFS server is away: the others are read, the
+// hanging one is named, is not asked twice, and comes back. The bubble's clock makes the others
+// answer in no time, however busy the machine.
 func TestStuckMount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := hosttest.Open(t, "testdata/filesystem.txtar").Host
@@ -83,7 +83,7 @@ func TestStuckMount(t *testing.T) {
 			t.Errorf("asked %d times while it hung", len(asked))
 		}
 		close(release)
-		m.patience = time.Minute // no test waits for it
+		m.patience = time.Minute // longer than any test waits
 		for len(m.pending) > 0 {
 			if _, _, err := round(); err == nil {
 				break

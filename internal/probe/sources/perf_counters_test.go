@@ -23,8 +23,8 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// software stands for the hardware's events on machines that have none: the
-// kernel counts these itself, on the same path.
+// software replaces the hardware's events on machines without any: the kernel counts these
+// itself, on the same path.
 var software = []perfSet{
 	perfSetOf(unix.PERF_TYPE_SOFTWARE, []uint64{unix.PERF_COUNT_SW_PAGE_FAULTS, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
 		describePerf("test_faults", "Page faults", "PERF_COUNT_SW_PAGE_FAULTS"),
@@ -106,8 +106,8 @@ func TestPerfMachine(t *testing.T) {
 	inner2 := kernel()
 	after := mustReadPerf(t, p)
 	outer2 := kernel()
-	// The kernel's sum of faults has those too that it handles without a trap,
-	// such as for get_user_pages, and its sums are taken while CPUs go on.
+	// The kernel's sum includes faults handled without a trap, such as for get_user_pages, and
+	// the CPUs continue while its sums are read.
 	faults, switches := after["tee_test_faults_total"]-before["tee_test_faults_total"], after["tee_test_switches_total"]-before["tee_test_switches_total"]
 	between(t, "page faults", pages, faults, (outer2[0]-outer[0])*1.02+20)
 	between(t, "context switches", (inner2[1]-inner[1])*0.98-20, switches, (outer2[1]-outer[1])*1.02+20)
@@ -116,8 +116,7 @@ func TestPerfMachine(t *testing.T) {
 	}
 }
 
-// TestPerfProcess counts what a program is known to do, in the threads that it
-// has and in those that it makes.
+// TestPerfProcess counts the known events of a program, in its existing threads and in new ones.
 func TestPerfProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events")
 	if out, err := exec.Command("cc", "-static", "-O2", "-pthread", "-o", path, "../../../workloads/events/events.c").CombinedOutput(); err != nil {
@@ -187,7 +186,7 @@ func TestPerfProcess(t *testing.T) {
 				byName := mustReadPerf(t, p)["tee_process_test_faults_total ev-perf"] - before["tee_process_test_faults_total ev-perf"]
 				between(t, "the sum by name", got, byName, most)
 			}
-			// What has ended stays counted, and its counters are closed.
+			// Counts of ended threads stay, and their counters are closed.
 			if last := mustReadPerf(t, p)[series] - before[series]; last < got {
 				t.Errorf("%s falls from %v to %v when the process ends", series, got, last)
 			}
@@ -198,13 +197,13 @@ func TestPerfProcess(t *testing.T) {
 	}
 }
 
-// did is what workloads/events prints.
+// did is the output of workloads/events.
 type did struct {
 	PID                    int
 	Voluntary, Involuntary uint64
 }
 
-// pmu is a host whose counters a test sets. A missing target is off line.
+// pmu is a host whose counters a test sets. A missing target is offline.
 type pmu struct {
 	online string
 	values map[host.PerfTarget]host.PerfReading
@@ -258,8 +257,8 @@ func counted(value uint64, enabled, running time.Duration) host.PerfReading {
 	return host.PerfReading{Enabled: enabled, Running: running, Values: []uint64{value}}
 }
 
-// Counters that are shared are extrapolated, and no total ever falls, whatever
-// the shares are and whichever CPU goes.
+// Shared counters are extrapolated, and no total ever falls, whatever the shares are and
+// whichever CPU goes offline.
 func TestPerfSharedAndHotplug(t *testing.T) {
 	cpu0, cpu1 := host.PerfTarget{CPU: 0}, host.PerfTarget{CPU: 1}
 	u := &pmu{online: "0-1", values: map[host.PerfTarget]host.PerfReading{cpu0: {Values: []uint64{0}}, cpu1: {Values: []uint64{0}}}}
@@ -308,7 +307,7 @@ func TestPerfSharedAndHotplug(t *testing.T) {
 	}
 }
 
-// One of two sets that a machine lacks is said, and the other counts.
+// If a machine lacks one of two sets, that is reported, and the other counts.
 func TestPerfMissingSet(t *testing.T) {
 	u := &pmu{online: "0", values: map[host.PerfTarget]host.PerfReading{{CPU: 0}: counted(7, time.Second, time.Second)},
 		errs: map[host.PerfEvent]error{software[1].events[0]: unix.ENOENT}}
@@ -322,7 +321,8 @@ func TestPerfMissingSet(t *testing.T) {
 	}
 }
 
-// What a wide filter matches beyond the bounds is said, and nothing more is opened.
+// Processes that a wide filter matches beyond the bounds are reported, and nothing more is
+// opened.
 func TestPerfManyProcesses(t *testing.T) {
 	values := map[host.PerfTarget]host.PerfReading{{CPU: 0}: counted(0, time.Second, time.Second)}
 	u := &pmu{online: "0", values: values}
@@ -368,7 +368,7 @@ func TestPerfManyProcesses(t *testing.T) {
 	}
 }
 
-// A process that must not be counted is said in every reading, and has no series.
+// A process that may not be counted is reported in every reading, and has no series.
 func TestPerfForeignProcess(t *testing.T) {
 	u := &pmu{online: "0", values: map[host.PerfTarget]host.PerfReading{{CPU: 0}: counted(0, time.Second, time.Second)}}
 	h := u.host(t)
@@ -398,7 +398,7 @@ func TestPerfForeignProcess(t *testing.T) {
 	}
 }
 
-// More names than there is room for are counted together.
+// Names beyond the limit are counted together.
 func TestPerfManyNames(t *testing.T) {
 	u := &pmu{online: "0", values: map[host.PerfTarget]host.PerfReading{{CPU: 0}: counted(0, time.Second, time.Second)}}
 	h := u.host(t)
@@ -437,7 +437,7 @@ func FuzzStat(f *testing.F) {
 	})
 }
 
-// watching is the number of processes that p watches.
+// watching returns the number of processes that p watches.
 func watching(p *perfCounters) int {
 	defer p.groups.Unlock()
 	return len(p.groups.Lock().watched.now)

@@ -129,7 +129,7 @@ func TestLocalNarrowing(t *testing.T) {
 	if is := calls(1000); is[own] != 1000 || is[name] != before[name]+1000 || is[`tee_syscall_duration_seconds["getuid"]`] < 1000 {
 		t.Errorf("%v calls of the process, %v of the name, %v times; want 1000, %v and 1000", is[own], is[name], is[`tee_syscall_duration_seconds["getuid"]`], before[name]+1000)
 	}
-	// Process 1 is another: what this one does is not counted.
+	// Process 1 is another process: this one's calls are not counted.
 	adjust("count", probe.Scope{PIDs: []int{1}})
 	if is := calls(1000); is[name] != before[name]+1000 || is[own] > 0 {
 		t.Errorf("%v calls of the name, want %v; %v of this process", is[name], before[name]+1000, is[own])
@@ -143,7 +143,7 @@ func TestLocalNarrowing(t *testing.T) {
 	}
 }
 
-// A control group is followed as processes enter and leave it.
+// Processes that enter and leave a control group are noticed.
 func TestLocalControlGroup(t *testing.T) {
 	trees, err := cgroupTrees(host.Local())
 	if err != nil {
@@ -195,8 +195,7 @@ func TestLocalControlGroup(t *testing.T) {
 	}
 }
 
-// read is one round of an open source: series to value, or to the number of
-// observations.
+// read runs one round of an open source: series to value, or to the number of observations.
 func read(t *testing.T, r probe.Reader) map[string]float64 {
 	t.Helper()
 	out := map[string]float64{}
@@ -215,7 +214,7 @@ func read(t *testing.T, r probe.Reader) map[string]float64 {
 	return out
 }
 
-// shell runs a shell that does what step is told and says so.
+// shell starts a shell; step makes it run a command and waits until it has.
 func shell(t *testing.T) (step func(string)) {
 	t.Helper()
 	cmd := exec.Command("sh")
@@ -232,7 +231,7 @@ func shell(t *testing.T) (step func(string)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // its end
+		_ = in.Close() // ends it
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}

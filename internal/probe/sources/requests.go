@@ -84,7 +84,7 @@ type requestSum struct {
 type inquiry struct {
 	since time.Time
 	ended chan struct{} // closed when answer and err are there
-	taken bool          // a reading has had them
+	taken bool          // a reading has used them
 
 	answer float64
 	err    error

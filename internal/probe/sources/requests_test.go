@@ -18,7 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/servers"
 )
 
-// requestsOf is the source with a fixture's targets.
+// requestsOf returns the source with a fixture's targets.
 func requestsOf(t *testing.T, text string) *probe.Source {
 	t.Helper()
 	var list []struct{ Process, App, Address string }
@@ -36,8 +36,8 @@ func requestsOf(t *testing.T, text string) *probe.Source {
 	return Requests(func() []servers.Target { return targets })
 }
 
-// TestRequests plays servers that answer, restart, fail and block, by the clock of a
-// bubble: those that answer do so in no time, however busy the machine.
+// TestRequests simulates servers that answer, restart, fail and block. The bubble's clock makes
+// answers arrive in no time, however busy the machine.
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := map[string]float64{"a": 100, "b": 10, "c": 7}
@@ -77,18 +77,18 @@ func TestRequests(t *testing.T) {
 				t.Errorf("got %s, want %s", s, want)
 			}
 		}
-		read("web fake 110; db fake 7") // servers of one name are one
+		read("web fake 110; db fake 7") // servers of one name share a series
 		answers["a"], answers["b"] = 150, 11
 		read("web fake 161; db fake 7")
-		answers["a"] = 5 // it was started anew
+		answers["a"] = 5 // it was restarted
 		read("web fake 166; db fake 7")
 		errs["b"] = errors.New("refused\x1b[31m\n" + strings.Repeat("x", 1000))
 		answers["a"] = 6
-		read("db fake 7; fake at b: refused [31m " + strings.Repeat("x", 287) + "...") // half of a sum is none
+		read("db fake 7; fake at b: refused [31m " + strings.Repeat("x", 287) + "...") // a part of a sum is no sum
 		delete(errs, "b")
 		answers["b"] = 20
 		read("web fake 176; db fake 7")
-		// A server that joins or leaves answered nothing in that moment.
+		// A server that joins or leaves answered no requests at that moment.
 		answers["d"] = 1e6
 		targets = append(targets, target("web", "d"))
 		read("web fake 176; db fake 7")
@@ -109,7 +109,7 @@ func TestRequests(t *testing.T) {
 		}
 		close(late)
 		<-r.(*requestsReader).asked[targets[1]].ended
-		read("db fake 9; web fake 42") // what came between two readings is taken
+		read("db fake 9; web fake 42") // an answer that came between two readings is used
 		targets = []servers.Target{target("db", "blocks")}
 		began := time.Now()
 		if err := r.Read(t.Context(), func(s metric.Sample) { t.Errorf("%+v", s) }); err == nil || time.Since(began) >= answerLimit {

@@ -157,7 +157,7 @@ type transitions struct {
 	// search finds new processes; looked are the files examined since the last full
 	// search, and whether they belong to a runtime.
 	search probe.Processes
-	looked map[fileKey]bool
+	looked map[probe.FileKey]bool
 	inUse  map[uint64]bool // inodes
 	// lost is what could not be hooked and why, hidden what can never be.
 	lost, hidden map[string]string
@@ -170,12 +170,6 @@ type transitions struct {
 type runtimeProcess struct {
 	name    string
 	runtime int
-}
-
-// fileKey is how /proc/PID/maps names a file.
-type fileKey struct {
-	device string
-	inode  uint64
 }
 
 // Read implements probe.Reader.
@@ -266,7 +260,7 @@ func (r *transitions) find() {
 	}
 	all := r.search.Begin()
 	if all {
-		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
+		r.looked, r.inUse = map[probe.FileKey]bool{}, map[uint64]bool{}
 		clear(r.lost)
 		clear(r.hidden)
 		r.usual()
@@ -312,19 +306,19 @@ func (r *transitions) process(pid int) {
 		}
 		return
 	}
-	mapped := parseMappedFiles(b)
-	enclave := slices.ContainsFunc(mapped, mappedFile.sgx)
+	mapped := probe.ParseMappings(b)
+	enclave := slices.ContainsFunc(mapped, func(m probe.Mapping) bool { return enclaveDevice(m.Path) })
 	found := false
 	name := sync.OnceValue(func() string {
 		name, _ := r.host.ReadString(dir + "/comm")
 		return metric.Label(cmp.Or(name, strconv.Itoa(pid)))
 	})
 	for _, m := range mapped {
-		if m.inode == 0 || !m.exec {
+		if m.Inode == 0 || !m.Exec {
 			continue
 		}
-		r.inUse[m.inode] = true
-		i := runtimeOf(m.path, enclave)
+		r.inUse[m.Inode] = true
+		i := runtimeOf(m.Path, enclave)
 		if i < 0 {
 			continue
 		}
@@ -333,15 +327,15 @@ func (r *transitions) process(pid int) {
 			found = true
 			continue
 		}
-		one, known := r.looked[m.fileKey]
+		one, known := r.looked[m.FileKey]
 		if !known {
 			x, err := openMapped(r.host, dir, m)
 			if err == nil {
-				one = r.hook(x, i, enclaveRuntimes[i].title+" of process "+name()+", "+m.path)
+				one = r.hook(x, i, enclaveRuntimes[i].title+" of process "+name()+", "+m.Path)
 			} else if !errors.Is(err, fs.ErrNotExist) {
-				r.lost[m.path] = err.Error()
+				r.lost[m.Path] = err.Error()
 			}
-			r.looked[m.fileKey] = one
+			r.looked[m.FileKey] = one
 		}
 		found = found || one
 	}
@@ -431,11 +425,11 @@ func (r *transitions) table(pid int, functions []uint64) {
 	if err != nil {
 		return // it has ended
 	}
-	places := map[mappedFile][]bpf.Place{}
-	for _, m := range parseMappedFiles(b) {
+	places := map[probe.Mapping][]bpf.Place{}
+	for _, m := range probe.ParseMappings(b) {
 		for _, at := range functions {
-			if m.exec && m.inode != 0 && m.start <= at && at < m.end {
-				places[m] = append(places[m], bpf.Place{Offset: at - m.start + m.offset, Transition: bpf.Exit, Mode: bpf.Marked})
+			if m.Exec && m.Inode != 0 && m.Start <= at && at < m.End {
+				places[m] = append(places[m], bpf.Place{Offset: at - m.Start + m.Offset, Transition: bpf.Exit, Mode: bpf.Marked})
 			}
 		}
 	}
@@ -447,7 +441,7 @@ func (r *transitions) table(pid int, functions []uint64) {
 		safe := slices.DeleteFunc(p, func(p bpf.Place) bool { at, ok := x.Place(p.Offset); return !ok || at != p.Offset })
 		r.inUse[x.ID.Inode] = true
 		if err := r.Hook(x, safe); err != nil {
-			r.lost[m.path] = err.Error()
+			r.lost[m.Path] = err.Error()
 		}
 	}
 }
@@ -484,17 +478,6 @@ func runtimeOf(file string, enclave bool) int {
 	return -1
 }
 
-// mappedFile is a line of /proc/PID/maps (proc_pid_maps(5)).
-type mappedFile struct {
-	fileKey
-	start, end, offset uint64
-	exec               bool
-	path               string
-}
-
-// sgx reports whether the mapping is of a driver's device.
-func (m mappedFile) sgx() bool { return enclaveDevice(m.path) }
-
 // enclaveDevice reports whether a file is a driver's device, which containers may have
 // in other folders: /dev/sgx_enclave, /dev/sgx/enclave, /dev/sgx, /dev/isgx.
 func enclaveDevice(file string) bool {
@@ -505,29 +488,4 @@ func enclaveDevice(file string) bool {
 		return path.Base(path.Dir(file)) == "sgx"
 	}
 	return file == "/dev/sgx"
-}
-
-// parseMappedFiles reads /proc/PID/maps; lines in another format are left out.
-func parseMappedFiles(b []byte) (out []mappedFile) {
-	for line := range strings.Lines(string(b)) {
-		var m mappedFile
-		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
-		if len(fields) < 6 || len(fields[1]) != 4 {
-			continue
-		}
-		from, to, _ := strings.Cut(fields[0], "-")
-		var errs [4]error
-		m.start, errs[0] = strconv.ParseUint(from, 16, 64)
-		m.end, errs[1] = strconv.ParseUint(to, 16, 64)
-		m.offset, errs[2] = strconv.ParseUint(fields[2], 16, 64)
-		m.inode, errs[3] = strconv.ParseUint(fields[4], 10, 64)
-		if errors.Join(errs[:]...) != nil {
-			continue
-		}
-		m.exec, m.device = fields[1][2] == 'x', fields[3]
-		// seq_path escapes line feeds; a name with line feeds is not one of ours.
-		m.path = strings.TrimSuffix(strings.TrimLeft(fields[5], " "), " (deleted)")
-		out = append(out, m)
-	}
-	return out
 }

@@ -33,7 +33,7 @@ func compile(t *testing.T, out string, args ...string) string {
 	return out
 }
 
-// conversing is a program that does its work at each line of input.
+// conversing is a program that does its work once for each line of input.
 type conversing struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -80,7 +80,7 @@ func (c *conversing) work() string {
 	return c.line()
 }
 
-// hooking opens the source with its clock under the test's control.
+// hooking opens the source with its clock controlled by the test.
 func hooking(t *testing.T) (*transitions, *time.Time) {
 	t.Helper()
 	h, now := host.Local(), time.Now()
@@ -97,7 +97,7 @@ func hooking(t *testing.T) (*transitions, *time.Time) {
 	return r.(*transitions), &now
 }
 
-// transitionsOf reads the counts of a process: entries, exits, async exits.
+// transitionsOf returns the counts of a process: entries, exits, async exits.
 func transitionsOf(t *testing.T, r probe.Reader, process, runtime string) (n [3]float64, err error) {
 	t.Helper()
 	err = r.Read(t.Context(), func(x metric.Sample) {
@@ -125,7 +125,7 @@ func TestRuntimesAreCountedExactly(t *testing.T) {
 	cases := []struct {
 		process, runtime string
 		argv             []string
-		// first is what is seen of the first work, each of every later one.
+		// first is what is counted of the first work, each of every later one.
 		first, each [3]float64
 	}{
 		{"rt-sdk", "intel_sgx_sdk", []string{link("rt-sdk", lib), "100", "7"}, [3]float64{100, 700}, [3]float64{100, 700}},
@@ -164,7 +164,7 @@ func TestRuntimesAreCountedExactly(t *testing.T) {
 					t.Errorf("after %d: %v, want %v (%v)", i+1, got, want, err)
 				}
 			}
-			// One that begins later is counted from its first call.
+			// A process that starts later is counted from its first call.
 			q := converse(t, c.argv...)
 			if c.runtime == "occlum" {
 				q.work()
@@ -203,7 +203,7 @@ func TestRuntimesAreCountedExactly(t *testing.T) {
 	}
 }
 
-// A library that an upgrade replaces is another file for those who start later.
+// A library replaced by an upgrade is another file for processes that start later.
 func TestRuntimesAfterAnUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	lib := compile(t, dir+"/libsgx_urts.so.2", "-shared", "-fPIC", "urts.c")
@@ -239,7 +239,7 @@ func TestRuntimesAfterAnUpgrade(t *testing.T) {
 	}
 }
 
-// Two containers of one image see its files through overlay mounts of their own.
+// Two containers of one image see its files through separate overlay mounts.
 func TestRuntimesInContainers(t *testing.T) {
 	dir := t.TempDir()
 	lib := compile(t, dir+"/image/libsgx_urts.so.2", "-shared", "-fPIC", "urts.c")
@@ -338,9 +338,9 @@ func FuzzMappedFiles(f *testing.F) {
 	f.Add([]byte("7f00-7f01 rw-s 00000000 00:05 12 /dev/sgx_enclave\nffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n"))
 	f.Add([]byte("- - - - - -\n\n 1-2 r-xp 0 a b c"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, m := range parseMappedFiles(b) {
-			m.sgx()
-			if i := runtimeOf(m.path, true); i >= len(enclaveRuntimes) {
+		for _, m := range probe.ParseMappings(b) {
+			enclaveDevice(m.Path)
+			if i := runtimeOf(m.Path, true); i >= len(enclaveRuntimes) {
 				t.Errorf("runtime %d", i)
 			}
 		}
@@ -350,7 +350,7 @@ func FuzzMappedFiles(f *testing.F) {
 	}
 }
 
-// TestRuntimesThatCannotBeHooked are named with the process and the reason.
+// TestRuntimesThatCannotBeHooked: the error names the process and the reason.
 func TestRuntimesThatCannotBeHooked(t *testing.T) {
 	dir := t.TempDir()
 	loader := compile(t, dir+"/ld-scone-x86_64.so.1", "-shared", "-fPIC", "urts.c")

@@ -26,9 +26,8 @@ var (
 
 const ultravisor = "/sys/firmware/uv/query/"
 
-// secureExecution is what the ultravisor of IBM Z says of itself; its files are
-// those of arch/s390/kernel/uv.c. A limit that reads 0 is not offered on this
-// side, and is left out.
+// secureExecution is what IBM Z's ultravisor reports about itself; its files are those of
+// arch/s390/kernel/uv.c. A limit that reads 0 is not offered on this side, and is left out.
 var secureExecution = probe.Source{
 	Name:    "secure_execution",
 	Doc:     "IBM Secure Execution (s390x): what the ultravisor offers to this host or guest",

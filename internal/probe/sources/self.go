@@ -16,7 +16,7 @@ import (
 
 var (
 	overheadCPU = counter("teescope_overhead_cpu_seconds_total",
-		"CPU time that teescope uses in seconds: userspace is its own process (/proc/self/stat); body is its BPF programs, from short windows of the kernel's run-time statistics times all counted events; dispatch is the cost of entering them, calibrated at attachment. Body and dispatch are estimates, absent until the first window has ended.",
+		"CPU time that teescope uses in seconds: userspace is its own process (/proc/self/stat) without page, the answers to open pages and to queries over HTTP (CPU time of the threads that make them, without garbage collection); body is its BPF programs, from short windows of the kernel's run-time statistics times all counted events; dispatch is the cost of entering them, calibrated at attachment. Body and dispatch are estimates, absent until the first window has ended.",
 		"part")
 	memoryBytes = gauge("teescope_memory_bytes",
 		"Memory in bytes that teescope uses: rss is its process's resident memory (/proc/self/status), bpf_maps the kernel's accounting of its maps.",
@@ -45,7 +45,8 @@ var self = probe.Source{
 
 type selfReader struct {
 	host *host.Host
-	// meter is nil where BPF programs cannot be loaded; noMeter says why.
+	user float64 // the last value of userspace
+	// meter is nil if BPF programs cannot be loaded; noMeter says why.
 	meter   *bpf.Meter
 	noMeter error
 }
@@ -57,7 +58,14 @@ func (s *selfReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	if statErr == nil {
 		var cpu float64
 		if cpu, statErr = ownCPU(stat); statErr == nil {
-			send(overheadCPU, cpu, "userspace")
+			page := s.host.Pages.CPU().Seconds()
+			// The process's time has ticks of 10 ms, that of pages has none: the counter must
+			// not fall because of the difference.
+			s.user = max(s.user, cpu-page)
+			send(overheadCPU, s.user, "userspace")
+			if s.host.Pages != nil {
+				send(overheadCPU, page, "page")
+			}
 		}
 	}
 	status, statusErr := s.host.ReadFile("/proc/self/status")
@@ -87,9 +95,9 @@ func (s *selfReader) Close() error {
 	return s.meter.Close()
 }
 
-// ownCPU is utime and stime, the 14th and 15th field of /proc/PID/stat, in
-// ticks of 10 ms (USER_HZ is 100 on every architecture that matters; proc(5)).
-// The second field may hold anything, so fields count from its closing bracket.
+// ownCPU returns the sum of utime and stime, the 14th and 15th field of /proc/PID/stat, in ticks
+// of 10 ms (USER_HZ is 100 on every architecture that matters; proc(5)). The second field may
+// contain anything, so fields are counted from its closing bracket.
 func ownCPU(stat []byte) (float64, error) {
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(f) < 13 {
@@ -106,7 +114,7 @@ func ownCPU(stat []byte) (float64, error) {
 	return float64(user+system) / 100, nil
 }
 
-// residentBytes is VmRSS of /proc/PID/status.
+// residentBytes returns VmRSS of /proc/PID/status.
 func residentBytes(status []byte) (uint64, error) {
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {

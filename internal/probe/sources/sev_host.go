@@ -27,7 +27,8 @@ var (
 	pspFlags    = gauge("tee_psp_flag", "A setting of AMD's security processor, 1 or 0: tsme_status (all memory is encrypted), fused_part (its keys are final), debug_lock_on, anti_rollback_status and others. From sysfs of the device of module ccp.", "device", "flag")
 )
 
-// pspAttributes are those of Documentation/ABI/testing/sysfs-driver-ccp that are 0 or 1.
+// pspAttributes are the attributes of Documentation/ABI/testing/sysfs-driver-ccp that are 0 or
+// 1.
 var pspAttributes = []string{"tsme_status", "fused_part", "debug_lock_on", "anti_rollback_status", "rpmc_production_enabled", "rpmc_spirom_available", "hsp_tpm_available", "rom_armor_enforced"}
 
 var sevHost = probe.Source{
@@ -75,8 +76,8 @@ func oneIf(b bool) float64 {
 	return 0
 }
 
-// readShared emits total and use of resources that the misc controller shares
-// out; d has the labels kind and state, or for one resource only state.
+// readShared emits total and use of resources that the misc controller distributes; d has the
+// labels kind and state, or for a single resource only state.
 func readShared(h *host.Host, out emitter, d *metric.Desc, resources ...string) error {
 	m, err := findMisc(h)
 	if err != nil {
@@ -91,7 +92,7 @@ func readShared(h *host.Host, out emitter, d *metric.Desc, resources ...string) 
 		labels := func(state string) []string { return []string{r, state}[2-len(d.Labels):] }
 		total, ok := capacity[r]
 		if !ok {
-			continue // all are of the other kind
+			continue // the other kind has all of them
 		}
 		out.send(d, float64(total), labels("total")...)
 		if err == nil {
@@ -101,7 +102,7 @@ func readShared(h *host.Host, out emitter, d *metric.Desc, resources ...string) 
 	return err
 }
 
-// readPSP reads the security processor's settings, where this kernel shows them.
+// readPSP reads the security processor's settings, if this kernel shows them.
 func readPSP(h *host.Host, out emitter) error {
 	devices, err := h.ReadDir("/sys/bus/pci/drivers/ccp")
 	if errors.Is(err, fs.ErrNotExist) {

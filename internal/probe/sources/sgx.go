@@ -120,7 +120,7 @@ type sgxReader struct {
 	enclaves locked.Value[enclaves]
 }
 
-// enclaves is what is known of those that exist.
+// enclaves is what is known of the existing enclaves.
 type enclaves struct {
 	attached bool
 	// before is how many more enclaves there were than counted; known says that none

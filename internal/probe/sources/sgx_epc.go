@@ -16,8 +16,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// epcBytes and epcSections are shared with the legacy drivers' source; only one
-// of the two is ever open on a machine.
+// epcBytes and epcSections are shared with the legacy drivers' source; only one of the two is
+// open on a machine.
 var epcBytes = gauge("tee_sgx_epc_bytes",
 	"Size of the Enclave Page Cache in bytes, summed over sockets, from sysfs sgx_total_bytes, CPUID leaf 0x12 or the driver's parameters.")
 
@@ -112,8 +112,8 @@ func (e *epc) size(out emitter) (uint64, error) {
 	return taken, nil
 }
 
-// reclaimer is the CPU time of ksgxd, which the in-tree driver starts with its
-// first device.
+// reclaimer returns the CPU time of ksgxd, which the in-tree driver starts with its first
+// device.
 func (e *epc) reclaimer() (float64, error) {
 	native, err := e.host.Exists("/dev/sgx_enclave")
 	if err != nil {
@@ -146,8 +146,8 @@ func (e *epc) reclaimer() (float64, error) {
 	return 0, fmt.Errorf("read the CPU time of ksgxd: %w", err)
 }
 
-// findThread returns the process id of a kernel thread: a child of kthreadd,
-// process 2, with the given name.
+// findThread returns the process id of a kernel thread: a child of kthreadd, process 2, with the
+// given name.
 func findThread(h *host.Host, name string) (int, error) {
 	files, err := h.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -156,7 +156,7 @@ func findThread(h *host.Host, name string) (int, error) {
 	for _, f := range files {
 		s, err := h.ReadString(f)
 		if err != nil {
-			continue // it ended meanwhile
+			continue // it has ended
 		}
 		if pid, ok := parseThread(s, name); ok {
 			return pid, nil

@@ -180,10 +180,10 @@ type wrapping struct {
 	base uint64
 }
 
-// add adds the next reading. A step from the top quarter of the range into the bottom
-// quarter is a wrap. A decrease of less than a sixteenth is a race of two CPUs, one of
-// which stored an old value: the counter stands still until it is made up for. Any
-// other decrease is a reloaded module, and the counter restarts.
+// add adds the next reading. A step from the top quarter of the range into the bottom quarter is
+// a wrap. A decrease of less than a sixteenth is a race of two CPUs, one of which stored an old
+// value: the counter stands still until the value exceeds it again. Any other decrease is a
+// reloaded module, and the counter restarts.
 func (w *wrapping) add(v uint32) uint64 {
 	const quarter = 1 << 30
 	switch {

@@ -92,7 +92,7 @@ func scanSGX(h *host.Host) ([]sgxProcess, error) {
 	for _, f := range files {
 		b, err := h.ReadFile(f)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			continue // it ended meanwhile
+			continue // it has ended
 		}
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, &probe.Problem{Err: err, Remedy: "grant CAP_SYS_PTRACE"}

@@ -3,6 +3,7 @@ package sources
 import (
 	"errors"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,9 +88,8 @@ func FuzzThread(f *testing.F) {
 	})
 }
 
-// TestEnclavesBefore opens the in-tree driver's source on machines where the
-// enclaves that were there before can be counted and where they cannot, and
-// takes it out of the kernel's way and puts it back.
+// TestEnclavesBefore opens the in-tree driver's source on machines where the enclaves that
+// existed before can be counted and where they cannot, and detaches and attaches it.
 func TestEnclavesBefore(t *testing.T) {
 	f := hosttest.Open(t, "testdata/sgx.txtar")
 	now := f.Host.Now()
@@ -135,7 +135,7 @@ func TestEnclavesBefore(t *testing.T) {
 	}
 }
 
-// A hook that was lost is said together with those that are live.
+// A lost hook is reported together with the live ones.
 func TestSGXSaysWhatIsLive(t *testing.T) {
 	r, err := sgx.Open(hosttest.Open(t, "testdata/sgx.txtar").Host, nil)
 	if err != nil {
@@ -192,8 +192,8 @@ func FuzzMiscEPC(f *testing.F) {
 	})
 }
 
-// TestLegacyStub reads the parameters of a loaded module, that of
-// e2e/kernels/stub, before and after a known number of events.
+// TestLegacyStub reads the parameters of the loaded module of e2e/kernels/stub before and after
+// a known number of events.
 func TestLegacyStub(t *testing.T) {
 	h := host.Local()
 	const trigger = "/sys/module/isgx/parameters/trigger"
@@ -222,6 +222,52 @@ func TestLegacyStub(t *testing.T) {
 	} {
 		if got := is[name] - was[name]; got != want {
 			t.Errorf("%s grew by %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestTenThousandEnclaves: 2,000 processes with five enclaves each make as many series as a few
+// do, and the sums stay exact.
+func TestTenThousandEnclaves(t *testing.T) {
+	const processes, each = 2000, 5
+	f := hosttest.Open(t, "testdata/sgx_mappings-idle.txtar")
+	write := func(name, text string) {
+		if err := os.WriteFile(f.Host.Path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var bytes uint64
+	for i := range processes {
+		var text strings.Builder
+		for n := range each {
+			from, size := uint64(n+1)<<40, uint64(i+1)<<12
+			text.WriteString(strconv.FormatUint(from, 16) + "-" + strconv.FormatUint(from+size, 16) + " rw-s 00000000 00:05 107 /dev/sgx_enclave\n" +
+				strconv.FormatUint(from+1<<39, 16) + "-" + strconv.FormatUint(from+1<<39+4096, 16) + " r--p 00000000 08:01 12 /lib/x.so\n")
+			bytes += size
+		}
+		dir := "/proc/" + strconv.Itoa(100_000+i)
+		if err := f.Host.Mkdir(dir); err != nil {
+			t.Fatal(err)
+		}
+		write(dir+"/maps", text.String())
+		write(dir+"/comm", "enclave-"+strconv.Itoa(i)+"\n")
+	}
+	r, err := sgxMappings.Open(f.Host, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, series := map[string]float64{}, map[string]int{}
+	if err := r.Read(t.Context(), func(s metric.Sample) {
+		sum[s.Desc.Name] += s.Value
+		series[s.Desc.Name]++
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{
+		processEnclaves.Name: processes * each, processMapped.Name: float64(bytes), enclaveVirtual.Name: float64(bytes),
+	} {
+		if most := topProcesses + 1; sum[name] != want || series[name] > most {
+			t.Errorf("%s: %v in %d series, want %v in at most %d", name, sum[name], series[name], want, most)
 		}
 	}
 }

@@ -57,14 +57,14 @@ var swiotlbBounces = probe.Source{
 		}
 		b := &bounceReader{counters: counters{Counters: c, labels: map[[3]string][]string{}}}
 		b.decode = b.send
-		// Where it is unknown, nothing is taken away: times are then upper bounds.
+		// If it is unknown, nothing is subtracted: times are then upper bounds.
 		b.cost, _ = bpf.BounceCounts{Counters: c}.TimingCost()
 		return b, nil
 	},
 }
 
-// Impossible are the counters of events that cannot happen on this machine, because it has
-// nothing that they could happen to: their counts are 0, although no source counts them.
+// Impossible returns the counters of events that cannot happen on this machine, because it lacks
+// what they would happen to: their counts are 0, although no source counts them.
 func Impossible(h *host.Host, facts []tee.Facts) []*metric.Desc {
 	if err := findSwiotlb(h, facts); errors.Is(err, errNoPool) {
 		return swiotlbBounces.Metrics
@@ -72,11 +72,11 @@ func Impossible(h *host.Host, facts []tee.Facts) []*metric.Desc {
 	return nil
 }
 
-// bounceReader reports when device names are unreadable.
+// bounceReader reads the counters, and reports unreadable device names.
 type bounceReader struct {
 	counters
 	nameless uint64
-	// untimed and timed are the calls of which the time is not known, and is.
+	// untimed and timed are the numbers of calls without and with a known time.
 	untimed, timed uint64
 	// cost is what timing adds to a call, in seconds by operation.
 	cost [len(bpf.BounceOperations)]float64
@@ -114,7 +114,7 @@ func (b *bounceReader) send(_ *counters, emit emitter) (folded uint64) {
 	})
 }
 
-// mostUntimed is the part of the calls whose time may be unknown without a word.
+// mostUntimed is the share of calls whose time may be unknown without an error.
 const mostUntimed = 0.01
 
 // Read implements probe.Reader.

@@ -12,17 +12,17 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// switching are the sources that switch on and off by themselves.
+// switching returns the sources that switch on and off automatically.
 func switching() []*probe.Source {
 	return slices.DeleteFunc(slices.Clone(All), func(s *probe.Source) bool { return s.Waits == nil })
 }
 
-// TestWhatSourcesWaitFor: which sources a process switches on, by the files that it maps.
+// TestWhatSourcesWaitFor: the sources that a process switches on, by the files that it maps.
 func TestWhatSourcesWaitFor(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		files []string
-		want  string // sources with the file that each names
+		want  string // each source with the file that it names
 	}{
 		{"a plain program", []string{"/usr/bin/redis-server", "/usr/lib/x86_64-linux-gnu/libc.so.6", "/dev/shm/x"}, ""},
 		{"the SDK in simulation", []string{"/srv/app", "/opt/intel/sgxsdk/lib64/libsgx_urts_sim.so"}, "runtimes /opt/intel/sgxsdk/lib64/libsgx_urts_sim.so"},
@@ -57,8 +57,8 @@ func TestWhatSourcesWaitFor(t *testing.T) {
 	}
 }
 
-// BenchmarkLook is what waiting costs on the machine that runs it: a look every ten
-// seconds with no new process, and every minute one at all.
+// BenchmarkLook measures the cost of waiting on this machine: a look at new processes, of which
+// there are none, as every ten seconds, and a look at all processes, as every minute.
 func BenchmarkLook(b *testing.B) {
 	for name, step := range map[string]time.Duration{"new": time.Millisecond, "all": probe.Everything} {
 		b.Run(name, func(b *testing.B) {

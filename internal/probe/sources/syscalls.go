@@ -24,11 +24,32 @@ var syscallLevels = []probe.Level{
 	{Name: "latency", Doc: "also how long calls take: costs about four times as much"},
 }
 
+// ioOperations are the operations in which the kernel counts calls for a process
+// (fs/read_write.c).
+var ioOperations = map[string][]string{
+	"read": {"read"}, "pread64": {"read"}, "readv": {"read"}, "preadv": {"read"}, "preadv2": {"read"},
+	"write": {"write"}, "pwrite64": {"write"}, "writev": {"write"}, "pwritev": {"write"}, "pwritev2": {"write"},
+	"sendfile": {"write", "read"}, "copy_file_range": {"write", "read"},
+}
+
+// ioTotals are the kernel's own counts of calls that read or write.
+var ioTotals = probe.Exact{Counter: syscallsTotal, Total: ioCalls, Of: func(labels []string) (out [][]string) {
+	process, call := labels[0], labels[1]
+	if process == bpf.Other { // names that found no place, not the same ones in both sources
+		return nil
+	}
+	for _, operation := range ioOperations[call] {
+		out = append(out, []string{process, operation})
+	}
+	return out
+}}
+
 var syscalls = probe.Source{
 	Name:    "syscalls",
 	Doc:     "System calls by process and call, counted in the kernel",
 	Metrics: []*metric.Desc{syscallsTotal, syscallDuration, pidSyscalls, retiredEvents},
 	Levels:  syscallLevels,
+	Exact:   &ioTotals,
 	Needs:   processNeeds,
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF",
 	Cost: "per call: see the table of event costs in docs/performance.md. " +

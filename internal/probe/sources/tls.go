@@ -34,7 +34,7 @@ var tls = probe.Source{
 		{Capability: "cap_sys_ptrace", For: "to find libssl in the memory maps of other users' processes", Optional: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF and CONFIG_UPROBE_EVENTS, x86-64 only; before 6.6 hooking a library after the start needs CAP_SYS_ADMIN; not 6.11, 6.13, nor 6.12 before 6.12.20: there a hooked return is a system call that seccomp filters do not know, so they end the process",
-	Cost:    "Two traps for a handshake, and two more each time it would block: 10 us for one at the entry, on the development VM (Linux 6.18, self-test of 4,800 calls); the source measures it when it is opened. One at the return was not measured separately. Finding libraries reads the memory map of each new process twice and of all processes once a minute.",
+	Cost:    "Two traps for a handshake, and two more each time it would block: 10 us for one at the entry, on the development VM (Linux 6.18, self-test of 4,800 calls); the source measures it when it is opened. One at the return was not measured separately. Finding libraries reads the size of the address space of each new process twice and of all processes once a minute, and the memory maps of those where it has changed.",
 	Blind: "handshakes made by the first read or write, without SSL_connect, SSL_accept or SSL_do_handshake; programs that link OpenSSL statically, and other libraries: BoringSSL (Chromium, Envoy), Go, Java, rustls, GnuTLS, NSS, kernel TLS, QUIC with its own library; handshakes inside enclaves. " +
 		"While the budget allows only sampling, the source samples divides the user space of the rest in the same ratio; it leaves out 20 ms after a pause, and shorter windows show none",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
@@ -81,7 +81,7 @@ type handshakes struct {
 	*bpf.Handshakes
 	counters counters
 	search   probe.Processes
-	looked   map[fileKey]bool
+	looked   map[probe.FileKey]bool
 	inUse    map[uint64]bool   // inodes
 	lost     map[string]string // reason by file
 
@@ -147,7 +147,7 @@ func (r *handshakes) find() {
 	}
 	all := r.search.Begin()
 	if all {
-		r.looked, r.inUse = map[fileKey]bool{}, map[uint64]bool{}
+		r.looked, r.inUse = map[probe.FileKey]bool{}, map[uint64]bool{}
 		clear(r.lost)
 		r.usual()
 	}
@@ -185,31 +185,31 @@ func (r *handshakes) usual() {
 // not matter.
 func (r *handshakes) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	b, err := r.search.Host.ReadFile(dir + "/maps")
+	mapped, err := probe.Mapped(r.search.Host, pid)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
 			r.lost["memory maps of other users' processes"] = err.Error()
 		}
 		return
 	}
-	for _, m := range parseMappedFiles(b) {
-		if m.inode == 0 || !m.exec {
+	for _, m := range mapped {
+		if m.Inode == 0 || !m.Exec {
 			continue
 		}
-		if ok, _ := path.Match("libssl.so*", path.Base(m.path)); !ok {
+		if ok, _ := path.Match("libssl.so*", path.Base(m.Path)); !ok {
 			continue
 		}
-		r.inUse[m.inode] = true
-		if r.looked[m.fileKey] {
+		r.inUse[m.Inode] = true
+		if r.looked[m.FileKey] {
 			continue
 		}
-		r.looked[m.fileKey] = true
+		r.looked[m.FileKey] = true
 		x, err := openMapped(r.search.Host, dir, m)
 		if err == nil {
 			err = r.hook(x)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.lost[m.path] = err.Error()
+			r.lost[m.Path] = err.Error()
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
-// The library of a process that runs is found and hooked, and every handshake is
-// counted, of the client and of the server.
+// The library of a running process is found and hooked, and every handshake is counted, the
+// client's and the server's.
 func TestTLSHandshakes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "causes")
 	if text, err := exec.Command("cc", "-O2", "-pthread", "-o", path, "../../../workloads/causes/causes.c", "-lssl", "-lcrypto").CombinedOutput(); err != nil {
@@ -34,7 +34,7 @@ func TestTLSHandshakes(t *testing.T) {
 				out[x.Labels[0]] = x.Value
 			}
 		})
-		t.Logf("error %v", err) // of processes that may not be looked at
+		t.Logf("error %v", err) // about processes that this one may not examine
 		return out
 	}
 	const name = "shaking"
@@ -59,7 +59,7 @@ func TestTLSHandshakes(t *testing.T) {
 		return lines.Bytes()
 	}
 	next()
-	was := count() // which hooks what it finds
+	was := count() // also hooks what it finds
 	fmt.Fprintln(in)
 	var did struct {
 		Events struct{ Handshake float64 }

@@ -16,8 +16,8 @@ var (
 		"Memory that the confidential VM accepted since the monitor started in bytes: the sum of falls of unaccepted memory between readings of /proc/meminfo.")
 )
 
-// unaccepted is there since Linux 6.5 with CONFIG_UNACCEPTED_MEMORY, also
-// outside confidential VMs, where it is zero.
+// unaccepted exists since Linux 6.5 with CONFIG_UNACCEPTED_MEMORY, even outside confidential
+// VMs, where it is zero.
 var unaccepted = probe.Source{
 	Name:    "unaccepted",
 	Doc:     "Memory that a TDX or SEV-SNP guest has yet to accept",
@@ -36,7 +36,7 @@ var unaccepted = probe.Source{
 			if err != nil {
 				return err
 			}
-			// Memory that was plugged in makes it rise, and is not counted.
+			// Added memory makes the value rise, and is not counted.
 			accepted += max(0, last-v)
 			last = v
 			out.send(unacceptedBytes, v)

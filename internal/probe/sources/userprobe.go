@@ -20,8 +20,8 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// userProbe is what a user's NAME.yaml says of the object NAME.o: where its
-// programs go, and which metrics are in its maps. docs/probes.md explains it.
+// userProbe is a user's NAME.yaml for the object NAME.o: where its programs attach, and which
+// metrics are in its maps. docs/probes.md explains it.
 type userProbe struct {
 	Name   string `yaml:"name"`
 	Doc    string `yaml:"doc"`
@@ -46,12 +46,12 @@ type userMetric struct {
 	Unit   string      `yaml:"unit"`
 	Labels []userLabel `yaml:"labels"`
 	Value  userNumber  `yaml:"value"`
-	// Bounds are the upper bounds of a histogram's buckets; its counts, one more,
-	// follow one another from Value on. Sum is where the sum is.
+	// Bounds are the upper bounds of a histogram's buckets; its counts, one more than bounds,
+	// are adjacent from Value on. Sum is the place of the sum.
 	Bounds []float64   `yaml:"bounds"`
 	Sum    *userNumber `yaml:"sum"`
-	// Series limits the number of series; further ones are counted as "other", or
-	// dropped where Overflow is "drop".
+	// Series limits the number of series; further ones are counted as "other", or dropped if
+	// Overflow is "drop".
 	Series   int    `yaml:"series"`
 	Overflow string `yaml:"overflow"`
 
@@ -83,7 +83,7 @@ const (
 	defaultSeries   = 256
 	maxSeries       = 4096
 	maxUserBuckets  = 19 // and the last
-	maxUserLabels   = 4  // as many as the engine's estimates tell apart
+	maxUserLabels   = 4  // as many as the engine's estimates can tell apart
 	maxUserKeyBytes = 256
 )
 
@@ -93,11 +93,11 @@ var (
 	userWords = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,40}$`)
 )
 
-// UserProbes returns a source for each NAME.yaml in a folder of the machine; one
-// that cannot be used is a source that is unavailable, with the reason. The
-// error is of the folder itself; without one there are no such probes.
+// UserProbes returns a source for each NAME.yaml in a folder of the machine; one that cannot be
+// used becomes an unavailable source with the reason. The error concerns the folder itself; a
+// missing folder is not an error and means no probes.
 func UserProbes(h *host.Host, folder string) ([]*probe.Source, error) {
-	if !path.IsAbs(folder) { // the machine looked at has no working directory
+	if !path.IsAbs(folder) { // the examined machine has no working directory
 		return nil, fmt.Errorf("look for probes: folder %q: want an absolute path", folder)
 	}
 	files, err := h.ReadDir(folder)
@@ -110,7 +110,7 @@ func UserProbes(h *host.Host, folder string) ([]*probe.Source, error) {
 	if err := safe(h, folder); err != nil {
 		return nil, fmt.Errorf("look for probes: %w", err)
 	}
-	// Names that are taken: a series or a source of two origins is neither's.
+	// Names in use: two origins must not share a series or a source.
 	taken := map[string]string{}
 	for _, s := range All {
 		for _, d := range s.Metrics {
@@ -142,8 +142,8 @@ func UserProbes(h *host.Host, folder string) ([]*probe.Source, error) {
 	return out, nil
 }
 
-// safe refuses a file that anyone may write: a probe's author gets code loaded into
-// the kernel.
+// safe refuses a file that anyone may write, because its author's code is loaded into the
+// kernel.
 func safe(h *host.Host, file string) error {
 	fi, err := h.Stat(file)
 	if err != nil {
@@ -178,7 +178,7 @@ func readUserProbe(h *host.Host, file, name string) (*userProbe, error) {
 	return p, nil
 }
 
-// unusable is the source of a file that cannot be used. Its name is made of the
+// unusable returns the source of a file that cannot be used. Its name is derived from the
 // file's, which may have any bytes.
 func unusable(file string, err error, others []*probe.Source) *probe.Source {
 	name := []byte("user_")
@@ -200,7 +200,7 @@ func unusable(file string, err error, others []*probe.Source) *probe.Source {
 		Open: func(*host.Host, []tee.Facts) (probe.Reader, error) { return nil, err }}
 }
 
-// userError names the key that is wrong and its line.
+// userError names the wrong key and its line.
 type userError struct {
 	line      int
 	key, text string
@@ -213,7 +213,7 @@ func (e *userError) Error() string {
 	return fmt.Sprintf("line %d: %s: %s", e.line, e.key, e.text)
 }
 
-// goType is how the YAML library names a type of this file.
+// goType matches the names that the YAML library has for types of this file.
 var goType = regexp.MustCompile(` in type sources\.\w+| into sources\.\w+`)
 
 // parseUserProbe reads and checks a file. name is its own, without the ending.
@@ -242,9 +242,8 @@ func parseUserProbe(b []byte, name string) (*userProbe, error) {
 	return p, nil
 }
 
-// at makes the error of a key, whose line it looks up: names of keys and
-// indices of lists lead there. Where the key is missing the line is that of what
-// should have it.
+// at returns the error of a key with its line, found by names of keys and indices of lists. If
+// the key is missing, the line is that of its parent.
 func at(root *yaml.Node, text string, path []any) error {
 	e := &userError{text: text}
 	n := root
@@ -278,7 +277,7 @@ func at(root *yaml.Node, text string, path []any) error {
 	return e
 }
 
-// check looks at what can be told without the object.
+// check checks everything that does not need the object.
 func (p *userProbe) check(bad func(text string, key ...any) error) error {
 	switch {
 	case !userName.MatchString(p.Name):
@@ -392,8 +391,8 @@ func (n *userNumber) check() string {
 	return ""
 }
 
-// labelSizes are the sizes in bytes of a label's types; 0 is any, with the
-// default of comm for strings.
+// labelSizes are the sizes in bytes of a label's types; 0 means any, with comm's size as the
+// default for strings.
 var labelSizes = map[string]int{"u8": 1, "u16": 2, "u32": 4, "u64": 8, "ipv4": 4, "syscall": 4, "comm": 16, "string": 0, "hex": 0}
 
 func (l *userLabel) check() string {
@@ -418,9 +417,9 @@ func (l *userLabel) check() string {
 	return ""
 }
 
-// claim takes the names of the probe's metrics, and those of their series.
+// claim reserves the names of the probe's metrics, and those of their series.
 func (p *userProbe) claim(taken map[string]string, file string) error {
-	names := []string{"the name " + p.Name} // the source's, which is no metric's
+	names := []string{"the name " + p.Name} // the source's name, which is not a metric's
 	for _, m := range p.Metrics {
 		names = append(names, m.Name)
 		if m.desc.Kind == metric.Histogram {
@@ -438,7 +437,7 @@ func (p *userProbe) claim(taken map[string]string, file string) error {
 	return nil
 }
 
-// source makes the source of a probe; the object is read when it is opened.
+// source returns the source of a probe; the object is read when the source is opened.
 func (p *userProbe) source(folder string) *probe.Source {
 	s := &probe.Source{
 		Name:  "user_" + p.Name,
@@ -464,7 +463,7 @@ func (p *userProbe) source(folder string) *probe.Source {
 	return s
 }
 
-// open loads the object and checks that it has what the metrics are read from.
+// open loads the object and checks that it has what the metrics need.
 func (p *userProbe) open(h *host.Host, file string) (probe.Reader, error) {
 	if err := safe(h, file); err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 	"github.com/teescope/teescope/internal/probe/bpf"
 )
 
-// load opens the object and returns its Reader, which the budget governs where
-// the probe says how often its programs run.
+// load opens the object and returns its Reader. The budget governs it if the probe says how
+// often its programs run.
 func (p *userProbe) load(h *host.Host, o *bpf.UserObject, where map[string]bpf.Function) (probe.Reader, error) {
 	var hit float64
 	if len(where) > 0 {
@@ -53,7 +53,7 @@ func (p *userProbe) load(h *host.Host, o *bpf.UserObject, where map[string]bpf.F
 	return r, nil
 }
 
-// governedUser is a userReader that the budget may detach for a time.
+// governedUser is a userReader that the budget may detach for some time.
 type governedUser struct {
 	*userReader
 	user *bpf.User
@@ -141,8 +141,8 @@ func (t *userTable) lost() string {
 	return fmt.Sprintf("%g of the others are counted as %s; sums stay exact", t.folded, bpf.Other)
 }
 
-// add takes one key with its values on each CPU. An array has a value for every
-// index, so those that are zero are left out.
+// add adds one key with its values on each CPU. An array has a value for every index, so zero
+// values are left out.
 func (t *userTable) add(key []byte, values [][]byte) {
 	m := t.metric
 	value, hist := m.number(values)
@@ -173,8 +173,8 @@ func (t *userTable) add(key []byte, values [][]byte) {
 	}
 }
 
-// of returns the series of labels. Those that come too late share one, or have
-// none; what they count is noted.
+// of returns the series with these labels. Beyond the limit, series share one or are dropped,
+// and their values are recorded as folded or dropped.
 func (t *userTable) of(labels []string, value float64) *userSeries {
 	key := strings.Join(labels, "\x00")
 	if s, ok := t.series[key]; ok {
@@ -199,8 +199,8 @@ func (t *userTable) of(labels []string, value float64) *userSeries {
 	return s
 }
 
-// number is the sum of a metric over the CPUs; of a histogram, also the number
-// of observations.
+// number returns the sum of a metric over the CPUs; for a histogram, the number of observations,
+// and the histogram.
 func (m *userMetric) number(values [][]byte) (n float64, hist *metric.Hist) {
 	if m.desc.Kind != metric.Histogram {
 		for _, v := range values {
@@ -220,7 +220,7 @@ func (m *userMetric) number(values [][]byte) (n float64, hist *metric.Hist) {
 	return n, hist
 }
 
-// decode is the label's value in a key.
+// decode returns the label's value in a key.
 func (l *userLabel) decode(key []byte) string {
 	if l.Offset < 0 || l.Size < 0 || l.Offset > len(key)-l.Size {
 		return ""

@@ -46,7 +46,7 @@ func probesIn(t *testing.T, folder string) map[string]*probe.Source {
 	return out
 }
 
-// opened opens a source of a user's probe.
+// opened opens the source of a user's probe.
 func opened(t *testing.T, s *probe.Source) probe.Reader {
 	t.Helper()
 	r, err := s.Open(host.Local(), nil)
@@ -171,8 +171,7 @@ func TestProbesThatCannotBeUsed(t *testing.T) {
 	type unusable struct {
 		name, more string
 		flags      []string
-		// want is of the error of opening, or, where the source delivers all the
-		// same, of reading.
+		// want matches the error of opening or, if the source still delivers, of reading.
 		want     string
 		delivers bool
 	}
@@ -308,7 +307,7 @@ func TestProbeFiles(t *testing.T) {
 	}
 }
 
-// A bad file is a source that says so, and the others are there.
+// A bad file becomes a source that reports the error, and the others are available.
 func TestFolderOfProbes(t *testing.T) {
 	if s, err := UserProbes(host.Local(), filepath.Join(t.TempDir(), "none")); s != nil || err != nil {
 		t.Errorf("no folder: %v, %v", s, err)
@@ -320,7 +319,7 @@ func TestFolderOfProbes(t *testing.T) {
 	good := countsYAML("good", "")
 	for name, yaml := range map[string]string{
 		"good":      good,
-		"a-copy":    strings.Replace(good, "doc:", "name: copy\ndoc:", 1), // comes first, and has the name
+		"a-copy":    strings.Replace(good, "doc:", "name: copy\ndoc:", 1), // comes first, and has the same name
 		"B\xff\n\"": "doc: [",
 		"b___":      "doc: [",
 		"missing":   countsYAML("missing", ""),
@@ -430,7 +429,7 @@ func FuzzUserProbe(f *testing.F) {
 	})
 }
 
-// TestUserProbesRelative: a folder that cannot be found is not taken for one that is empty.
+// TestUserProbesRelative: a folder that cannot be found is an error, not an empty folder.
 func TestUserProbesRelative(t *testing.T) {
 	if _, err := UserProbes(host.At(t.TempDir()), "probes"); err == nil || !strings.Contains(err.Error(), "absolute") {
 		t.Errorf("a relative folder: %v; want an error that asks for an absolute path", err)

@@ -29,12 +29,11 @@ var (
 		"Times that a stopped transmit queue of a virtio network device made no progress for seconds, since the device came up, from sysfs queues/tx-*/tx_timeout.", "device")
 )
 
-// virtioMax bounds the devices of each kind; the kernel's own names of disks and
-// networks say no more of those above.
+// virtioMax bounds the devices of each kind; further ones are left out.
 const virtioMax = 64
 
-// virtio shows how full the queues are through which a guest does its I/O.
-// Drops and errors are among node_network_*, time in flight among node_disk_*.
+// virtio shows how full the queues for a guest's I/O are. Drops and errors are in
+// node_network_*, time in flight in node_disk_*.
 var virtio = probe.Source{
 	Name:    "virtio",
 	Doc:     "How full the queues of virtio disks and networks are",
@@ -54,7 +53,7 @@ var virtio = probe.Source{
 	},
 }
 
-// virtioDevices are the folders of disks and of network devices on the virtio bus.
+// virtioDevices returns the folders of disks and of network devices on the virtio bus.
 func virtioDevices(h *host.Host) (disks, nets []string, err error) {
 	const bus = "/sys/bus/virtio/devices"
 	devices, err := h.ReadDir(bus)
@@ -119,7 +118,7 @@ func readVirtioDisk(h *host.Host, dir string, out emitter) error {
 	return nil
 }
 
-// parseInflight reads the two numbers of Documentation/block/stat.rst, inflight.
+// parseInflight reads the two numbers of inflight (Documentation/block/stat.rst).
 func parseInflight(s string) (reads, writes uint64, err error) {
 	r, w, ok := strings.Cut(strings.Join(strings.Fields(s), " "), " ")
 	if !ok {
@@ -131,7 +130,7 @@ func parseInflight(s string) (reads, writes uint64, err error) {
 	return reads, writes, err
 }
 
-// readVirtioNet adds up the transmit queues of a device.
+// readVirtioNet sums the transmit queues of a device.
 func readVirtioNet(h *host.Host, dir string, out emitter) error {
 	queues, err := h.ReadDir(dir + "/queues")
 	if err != nil {
@@ -160,7 +159,7 @@ func readVirtioNet(h *host.Host, dir string, out emitter) error {
 		inflight, limit = inflight+used, limit+most
 	}
 	out.send(virtioTimeouts, float64(timeouts), path.Base(dir))
-	// A driver that does not count bytes leaves the limit at zero.
+	// The limit of a driver that does not count bytes is zero.
 	if limit > 0 {
 		out.send(virtioBytes, float64(inflight), path.Base(dir))
 		out.send(virtioLimit, float64(limit), path.Base(dir))

@@ -301,7 +301,7 @@ func (r *vmReader) open(f *vmFiles) (machine bool, err error) {
 		}
 		target, err := r.host.Readlink(path.Join(dir, e.Name()))
 		if err != nil {
-			continue // closed meanwhile
+			continue // closed since
 		}
 		switch name := strings.Trim(strings.TrimPrefix(target, "anon_inode:"), "[]"); {
 		case name == "kvm-vm":

@@ -25,7 +25,7 @@ var waits = probe.Source{
 		{Capability: "cap_perfmon", For: "to load a program that reads the kernel's structures", Open: true},
 	},
 	Kernels: "Linux 5.15 and later with CONFIG_DEBUG_INFO_BTF, x86-64 only",
-	Cost:    "a walk costs 0.5 us a thread right after another walk, and 1 to 2 us at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would cost more than 0.2 % of one core, or 0.5 % until 30 s after threads last waited for a lock",
+	Cost:    "a walk costs 0.5 us a thread right after another walk, and 1 to 2 us at the usual interval, on a machine with 170 threads (Linux 6.18 in a VM, BenchmarkWalk); 20 walks a second, fewer where they would cost more than 0.05 % of one core, or 0.2 % until 30 s after a walk found a thread that waited for a CPU or a disk, 0.5 % after one for a lock",
 	Blind: "what happens between two walks, and who holds a lock; waiting for a lock by spinning or with a time limit does not count as lock, nor does a lock in a local variable of the waiting function. Counted as a lock, though it is none: a barrier of glibc after two threads have passed it, and a condition variable of glibc 2.41 and later while its word of signals is 2. " +
 		"Waiting for requests of io_uring, the futex of 32-bit programs, threads of PID namespaces that teescope's own cannot see. disk includes everything uninterruptible: also locks in the kernel, and the parent of a vfork",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
@@ -47,7 +47,7 @@ type waiting struct {
 	interval float64 // mean time between walks of the last round that had any
 }
 
-// FromZero implements probe.FromZero: walks begin with the opening.
+// FromZero implements probe.FromZero: walks begin when the source is opened.
 func (w *waiting) FromZero() {}
 
 // Read implements probe.Reader.
@@ -63,7 +63,7 @@ func (w *waiting) Read(_ context.Context, emit func(metric.Sample)) error {
 	}
 	if w.interval > 0 {
 		out.send(sampleInterval, w.interval, "wait")
-		folded /= w.interval // how many samples that were
+		folded /= w.interval // as a number of samples
 	}
 	out.send(probe.Folded, folded)
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// The two tables of the document are two formats, because one stream of two
-// tables is no CSV. Their columns are the same whatever is in the document; new
-// ones are added at the end. A value that is missing is the word, and the
-// last column gives the reason.
+// The two tables of the document are two formats, because one stream of two tables is not CSV. Their columns do not
+// depend on the document; new columns are added at the end. A missing value is the word "missing", and the last
+// column gives the reason.
 var csvSamples = &report.Format{
 	Name:  "csv",
 	Doc:   "CSV of all runs: one row per run and metric, in base units, with fixed columns.",
@@ -131,7 +130,7 @@ func comparisonRows(e *result.Experiment) [][]string {
 	return rows
 }
 
-// guardText are the messages of guards that refused the comparison.
+// guardText returns the messages of guards that refused the comparison.
 func guardText(e *result.Experiment, c *result.Comparison) []string {
 	var out []string
 	for _, g := range e.Guards {
@@ -142,7 +141,7 @@ func guardText(e *result.Experiment, c *result.Comparison) []string {
 	return out
 }
 
-// experimentFields are the columns that both tables begin with.
+// experimentFields returns the first columns of both tables.
 func experimentFields(e *result.Experiment, kase string) []string {
 	identity := missingWord
 	for i := range e.Cases {
@@ -173,7 +172,7 @@ func floatWord(p *float64) string {
 	return strconv.FormatFloat(*p, 'g', -1, 64)
 }
 
-// positive is for numbers of which 0 means that they were not set.
+// positive prints a number for which 0 means unset.
 func positive(v float64) string {
 	if v <= 0 {
 		return missingWord
@@ -181,7 +180,7 @@ func positive(v float64) string {
 	return floatWord(&v)
 }
 
-// settles is "none" where there is nothing to settle.
+// settles returns "none" if there is nothing to settle.
 func settles(c *result.Comparison) string {
 	if c.PairsNeeded > 0 {
 		return strconv.Itoa(c.PairsNeeded)

@@ -19,7 +19,7 @@ var day = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 
 func num(v float64) *float64 { return &v }
 
-// documents are what every format has to write.
+// documents returns the documents that every format must write.
 func documents() map[string]report.Document {
 	one := func(e ...*result.Experiment) report.Document {
 		return report.Document{Experiments: e, Made: day.Add(8 * time.Hour)}
@@ -47,8 +47,7 @@ func documents() map[string]report.Document {
 	}
 }
 
-// builder makes the runs of an experiment from a model: a median per arm,
-// noise, and the drift of the machine.
+// builder makes the runs of an experiment from a model: a median per arm, noise, and the drift of the machine.
 type builder struct {
 	e   *result.Experiment
 	rng *rand.Rand
@@ -240,7 +239,7 @@ func startup() *result.Experiment {
 	return b.done("teescope bench run startup --env native --env gramine-sgx,manifest=startup.manifest --out startup.json")
 }
 
-// absent: everything that can be missing is.
+// absent: everything that can be missing is missing.
 func absent() *result.Experiment {
 	b := newBuilder("startup", "7d6a3c1e-0000-4000-8000-1b6d1f1b7c22", startupWorkload, result.Interleaved, result.GradeA, 6)
 	b.e.Environments = []result.Environment{
@@ -276,7 +275,7 @@ var fioWorkload = result.Workload{
 	},
 }
 
-// refused: a guard makes the primary verdict invalid; a histogram stands beside it.
+// refused: a guard makes the primary verdict invalid; there is also a histogram.
 func refused() *result.Experiment {
 	b := newBuilder("fio random read", "5f1d4a92-11aa-4f0e-8d3e-2a6d1f1b7c33", fioWorkload, result.Blocked, result.GradeB, 6)
 	b.env("vm", result.Baseline, "qemu", "none").Software.Hypervisor = "KVM"
@@ -368,8 +367,7 @@ var zipWorkload = result.Workload{
 	},
 }
 
-// threads: a sweep in which the confidential arm's first point is slow, so that its
-// efficiency looks better than possible.
+// threads: a sweep in which the confidential arm's first point is slow, so its efficiency looks better than possible.
 func threads() *result.Experiment {
 	b := newBuilder("cpu-7zip", "3c0d4a92-33cc-4f0e-8d3e-2a6d1f1b7c55", zipWorkload, result.Interleaved, result.GradeA, 8)
 	b.env("native", result.Baseline, "native", "none")

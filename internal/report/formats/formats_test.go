@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// noValue is what stands nowhere, in no format, for a value that is missing.
+// noValue matches what must not appear, in any format, for a missing value.
 var noValue = regexp.MustCompile(`\bNaN\b|[+-]?\bInf\b|<nil>|%!|\b0001-01-01|<no value>|<td[^>]*></td>|\| +\|`)
 
 // TestFormats writes the same documents in every format.
@@ -48,7 +48,7 @@ func TestFormats(t *testing.T) {
 					t.Error("not UTF-8")
 				}
 				if f == jsonFormat {
-					got = bytes.ReplaceAll(got, []byte(`"0001-01-01T00:00:00Z"`), nil) // the document has no null for a time
+					got = bytes.ReplaceAll(got, []byte(`"0001-01-01T00:00:00Z"`), nil) // a time in the document cannot be null
 				}
 				if bad := noValue.FindAll(withoutStates(got), 5); bad != nil {
 					t.Errorf("stands for a missing value: %q", bad)
@@ -97,8 +97,8 @@ func written(t *testing.T, f *report.Format, doc report.Document) string {
 	return b.String()
 }
 
-// TestMissingIsSaid: the document in which everything is missing has the word and
-// the reason in every format that prints values.
+// TestMissingIsSaid: for the document in which everything is missing, every format that prints values has the word
+// and the reason.
 func TestMissingIsSaid(t *testing.T) {
 	doc := documents()["missing"]
 	for _, f := range All {
@@ -116,7 +116,7 @@ func TestMissingIsSaid(t *testing.T) {
 	}
 }
 
-// TestConcluded writes what package verdict really concludes from the runs.
+// TestConcluded writes the real conclusions of package verdict.
 func TestConcluded(t *testing.T) {
 	for name, doc := range documents() {
 		for _, e := range doc.Experiments {
@@ -144,8 +144,7 @@ func TestConcluded(t *testing.T) {
 	}
 }
 
-// TestNotANumber: what a computation could not give is missing, not "NaN". JSON has
-// no such value and says so.
+// TestNotANumber: a value that could not be computed is missing, not "NaN". JSON cannot hold it and returns an error.
 func TestNotANumber(t *testing.T) {
 	doc := documents()["overhead"]
 	e := doc.Experiments[0]
@@ -183,8 +182,8 @@ func TestTextWidth(t *testing.T) {
 	}
 }
 
-// TestCSVColumns: as many fields in each row as in the head, none of them empty,
-// and the same head for every document.
+// TestCSVColumns: each row has as many fields as the head, none of them empty, and the head is the same for every
+// document.
 func TestCSVColumns(t *testing.T) {
 	for _, f := range []*report.Format{csvSamples, csvComparisons} {
 		head := ""
@@ -302,7 +301,7 @@ func TestHTMLStandsAlone(t *testing.T) {
 	}
 }
 
-// TestHTMLEscapes: what a document says is text, also inside drawings.
+// TestHTMLEscapes: text from a document stays text, also inside drawings.
 func TestHTMLEscapes(t *testing.T) {
 	doc := documents()["ladder"]
 	e := doc.Experiments[0]

@@ -16,10 +16,9 @@ var gobench = &report.Format{
 	Write: writeGobench,
 }
 
-// writeGobench follows golang.org/design/14313-benchmark-format. A configuration
-// line holds what is equal in all environments, because benchstat compares
-// only under equal configuration; what differs, and what is missing, is a
-// comment, which the format skips.
+// writeGobench follows golang.org/design/14313-benchmark-format. A configuration line holds what is equal in all
+// environments, because benchstat compares only results of equal configuration. Differences and missing values are
+// comments, which the format skips.
 func writeGobench(w io.Writer, doc report.Document) error {
 	p := &printer{w: w}
 	for _, e := range doc.Experiments {
@@ -92,8 +91,7 @@ func gobenchRun(p *printer, e *result.Experiment, r *result.Run) {
 	}
 }
 
-// gobenchUnit is a metric's name with the unit as benchstat knows it, by which it
-// scales the values.
+// gobenchUnit returns a metric's name with the unit as benchstat spells it, so it can scale the values.
 func gobenchUnit(d result.MetricDesc) string {
 	known := map[string]string{"seconds": "sec", "bytes": "B", "bytes_per_second": "B/s"}
 	if u := known[d.Unit]; u != "" {
@@ -105,7 +103,7 @@ func gobenchUnit(d result.MetricDesc) string {
 	return oneToken(word(d.Name))
 }
 
-// benchName is a workload's name as the format wants it: in capitals at the start, one word.
+// benchName returns a workload's name in the format's spelling: one word that begins with a capital.
 func benchName(s string) string {
 	var b strings.Builder
 	for part := range strings.FieldsFuncSeq(word(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

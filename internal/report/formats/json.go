@@ -26,7 +26,7 @@ func writeJSON(w io.Writer, doc report.Document) error {
 	}{orEmpty(doc.Experiments), orEmpty(doc.Findings), orEmpty(doc.Prices)})
 }
 
-// orEmpty makes an empty list of none: null would mean that it is missing.
+// orEmpty turns nil into an empty list: null would mean missing.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -19,8 +19,8 @@ var openmetrics = &report.Format{
 	Write: writeOpenMetrics,
 }
 
-// The labels are few on purpose: what an environment is stands once, in
-// teescope_bench_environment_info, and is joined by experiment and env.
+// Labels are few on purpose: the properties of an environment are given once, in teescope_bench_environment_info, to
+// be joined by experiment and env.
 func writeOpenMetrics(w io.Writer, doc report.Document) error {
 	x := &exposition{}
 	for _, e := range doc.Experiments {
@@ -29,7 +29,7 @@ func writeOpenMetrics(w io.Writer, doc report.Document) error {
 	return x.write(w)
 }
 
-// exposition collects series by family, since those of a family stand together.
+// exposition collects series by family, because the format groups them by family.
 type exposition struct{ families []*family }
 
 type family struct {
@@ -51,7 +51,7 @@ func (x *exposition) family(name, kind, unit, help string) *family {
 	return f
 }
 
-// add writes a series once; a document that says a thing twice is not believed twice.
+// add adds a series, unless it is there already.
 func (f *family) add(suffix string, l labels, v float64) {
 	series := f.name + suffix + l.String()
 	if f.seen[series] {
@@ -147,8 +147,8 @@ func (x *exposition) runs(e *result.Experiment, base labels) {
 	}
 }
 
-// values are the smallest, the median and the largest of the runs that count,
-// and the histogram of all their observations where the runs have one.
+// values adds the smallest, the median and the largest of the runs that count, and the histogram of all their
+// observations if the runs have one.
 func (x *exposition) values(e *result.Experiment, l labels, env, kase string, d result.MetricDesc) {
 	m, _, why := report.Median(e, env, kase, d.Name)
 	if m == nil {
@@ -216,7 +216,7 @@ func (x *exposition) histogram(l labels, unit string, h *result.Histogram) {
 	f.add("_sum", l, h.Sum)
 }
 
-// openMetricsFloat is the canonical form of a bound: a number with a point.
+// openMetricsFloat returns the canonical form of a bound: a number with a point.
 func openMetricsFloat(v float64) string {
 	s := strconv.FormatFloat(v, 'g', -1, 64)
 	if !strings.ContainsAny(s, ".eI") {
@@ -263,7 +263,7 @@ func (x *exposition) missing(l labels, why string) {
 	x.family(prefix+"_missing", "gauge", "", "An unavailable value: 1, with the reason.").add("", append(l[:len(l):len(l)], "reason", orNone(why)), 1)
 }
 
-// unitSuffix ends a family's name as its UNIT line demands.
+// unitSuffix returns the ending of a family's name that its UNIT line demands.
 func unitSuffix(unit string) string {
 	if unit == "" || unit == "1" {
 		return ""

@@ -19,10 +19,10 @@ var text = &report.Format{
 	Write: writeText,
 }
 
-// columns is how wide the text may be.
+// columns is the largest width of the text.
 const columns = 100
 
-// writeText prints the page without what only paper or a screen can show.
+// writeText prints the page without the parts that need paper or a screen.
 func writeText(w io.Writer, doc report.Document) error {
 	p := &printer{w: w}
 	page := report.Compose(doc)
@@ -63,7 +63,7 @@ func writeText(w io.Writer, doc report.Document) error {
 	return p.err
 }
 
-// A printer keeps the first error, so that its callers need not look.
+// A printer keeps the first error, so its callers need not check.
 type printer struct {
 	w   io.Writer
 	err error
@@ -141,16 +141,15 @@ func (p *printer) section(s report.Section) {
 		}
 	}
 	for _, c := range s.Code {
-		p.line("  " + c) // never broken: it is to be copied
+		p.line("  " + c) // never broken, so it can be copied
 	}
 	p.wrapped("", notes)
 }
 
-// rows is how much of a table of counters a terminal gets; the other formats
-// have all of it.
+// rows is the number of rows of a long table on a terminal; the other formats have all of them.
 const rows = 12
 
-// essential leaves out what a terminal has no room for, and says what that is.
+// essential drops what does not fit on a terminal and returns a note about it.
 func essential(s report.Section) (report.Section, string) {
 	var left []string
 	notes := slices.DeleteFunc(slices.Clone(s.Notes), func(n report.Remark) bool { return n.Level == report.NoteLevel })
@@ -160,8 +159,8 @@ func essential(s report.Section) (report.Section, string) {
 	s.Notes = notes
 	tables := slices.Clone(s.Tables)
 	for i, t := range tables {
-		if t.Caption == report.CountersCaption && len(t.Rows) > rows {
-			left = append(left, fmt.Sprintf("%d counters that moved less", len(t.Rows)-rows))
+		if t.Long && len(t.Rows) > rows {
+			left = append(left, fmt.Sprintf("%d counters that changed less", len(t.Rows)-rows))
 			short := *t
 			short.Rows = t.Rows[:rows]
 			tables[i] = &short
@@ -182,7 +181,7 @@ func factLine(facts []report.Fact) string {
 	return strings.Join(out, " · ")
 }
 
-// table prints reasons below, with a letter: they would tear the columns apart.
+// table prints reasons below the table, marked by letters: inside, they would break the columns.
 func (p *printer) table(t *report.Table) {
 	w := table.NewWriter()
 	w.SetStyle(table.StyleLight)
@@ -225,7 +224,7 @@ func withMark(c report.Cell) string {
 	return c.Text
 }
 
-// footnote is what follows the text of a cell whose value is missing.
+// footnote returns the mark after a cell whose value is missing.
 func footnote(t *report.Table, c report.Cell) string {
 	if mark := t.Note(c); mark != "" {
 		return " [" + mark + "]"
@@ -233,8 +232,7 @@ func footnote(t *report.Table, c report.Cell) string {
 	return ""
 }
 
-// columnWidths shares the room: columns keep what they need, and what is too
-// much is taken from the widest.
+// columnWidths divides the width: columns keep what they need, and the excess is taken from the widest.
 func columnWidths(t *report.Table, room int) []int {
 	need := make([]int, len(t.Columns))
 	sum := 0

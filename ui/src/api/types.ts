@@ -51,6 +51,8 @@ export interface Platform {
   started?: string;
   /** Interval is the time between two readings in seconds; absent without a store. */
   interval?: number;
+  /** Data is the folder of the store and of benchmark results; absent without a store. */
+  data?: string;
   tees: TEE[] | null;
 }
 
@@ -71,7 +73,7 @@ export interface SourceNeed {
 export interface Source {
   name: string;
   doc: string;
-  /** "available", "degraded", "unavailable", "not here", "off" */
+  /** "opening", "available", "degraded", "unavailable", "not here", "off" */
   state: string;
   reason?: string;
   remedy?: string;
@@ -93,7 +95,7 @@ export interface Source {
   error?: number;
   /** off until it is switched on */
   optIn?: boolean;
-  /** Waits is what it waits for, such as "an enclave runs", where it switches on and off by itself. Auto: it does so now, because no setting says on or off. Seen is what of it was seen last, and shortly after its end. */
+  /** Waits is the condition, such as "an enclave runs", under which it switches itself on and off. Auto: it does so now, because no setting says on or off. Seen names the process that meets the condition, until shortly after its end. */
   waits?: string;
   auto?: boolean;
   seen?: string;
@@ -197,7 +199,7 @@ export interface ExplainAmount {
 export type ExplainPart = "user" | "kernel" | "wait";
 
 /** Origin says where a unit cost comes from, best first. */
-export type ExplainOrigin = "measured" | "calibrated" | "literature";
+export type ExplainOrigin = "measured" | "calibrated" | "regression" | "literature";
 
 /** Unit is what one event costs, in seconds. */
 export interface ExplainUnit extends ExplainAmount {
@@ -220,11 +222,11 @@ export interface ExplainRow {
   /** Time in seconds, and its share of the tree's active time. */
   time: ExplainAmount;
   share: ExplainAmount;
-  /** Cause is the name of the rule that is about it, "" for the process's own work, and Advice what to do. */
+  /** Cause names the rule about it, "" for the process's own work; Advice says what to do. */
   cause?: string;
   advice?: string;
   evidence: FindingsEvidence[] | null;
-  /** Rows are what it is made of, where that is known. Their times may add up to more than its own: that is overshoot, and said in Tree.Checks. */
+  /** Rows are its parts, if known. Their times may add up to more than its own; Tree.Checks then says so. */
   rows?: ExplainRow[];
   /** Reason says what the numbers rest on, or why one is missing. */
   reason?: string;
@@ -232,7 +234,7 @@ export interface ExplainRow {
   tee?: boolean;
 }
 
-/** Unseen is time of which a sampling clock saw nothing: 0, with the upper end of its interval. Both are zero where the clock's samples are not known. */
+/** Unseen is the time that a sampling clock may have missed: 0, with the upper end of its interval. Both are zero if the clock's interval is unknown. */
 export interface ExplainUnseen {
   cpu: ExplainAmount;
   wait: ExplainAmount;
@@ -253,7 +255,7 @@ export interface ExplainMachine {
   rows: ExplainRow[] | null;
 }
 
-/** Check is a comparison of what is explained with what was measured otherwise. */
+/** Check compares explained time with an independent measurement of it. */
 export interface ExplainCheck {
   text: string;
   /** cores */
@@ -277,19 +279,17 @@ export interface ExplainTree {
   /** Per is "second", "request" or, of a comparison, "operation"; Requests is the number of requests a second, with the counter that it comes from, where there is one. */
   per: string;
   requests?: FindingsEvidence;
-  /** Active is the time in which the subject had work: on a CPU, or waiting for a lock or for a disk; in thread-seconds. Waiting for work is no part of it. */
+  /** Active is the time in which the subject had work: on a CPU, or waiting for a lock, for a disk or for a CPU; in thread-seconds. Waiting for work is no part of it, nor is waiting for a CPU part of that of a comparison. */
   active: ExplainAmount;
-  /** Queued is the time in which threads could run and had no CPU; absent where there was none, or it is not known. It is no part of Active, as it depends on what else runs on the machine. */
-  queued?: ExplainAmount;
-  /** Rows are sorted by share. Unexplained is what was measured less what the rows explain: negative when they explain too much. */
+  /** Rows are sorted by share. Unexplained is the measured time minus that of the rows: negative if they explain too much. */
   rows: ExplainRow[] | null;
   unexplained: ExplainAmount;
   unexplainedShare: ExplainAmount;
-  /** Unseen is what a row that is not there may take. */
+  /** Unseen bounds the time of a row that is missing. */
   unseen?: ExplainUnseen;
-  /** TEE is what the rows of the TEE add up to; nil where there are none. */
+  /** TEE is the sum of the TEE's rows; nil without any. */
   tee?: ExplainGroup;
-  /** Machine is nil where a TEE does nothing that is counted for the whole machine. */
+  /** Machine holds what is counted for the whole machine only; nil without any. */
   machine?: ExplainMachine;
   /** Uncosted are the counters that have no share, with the reason. */
   uncosted?: ExplainRow[];
@@ -303,7 +303,7 @@ export interface ExplainFoundCause {
   rule: string;
   /** a sentence with the number */
   title: string;
-  /** of the active time; of waiting for a CPU, of both together */
+  /** of the active time */
   share: ExplainAmount;
   /** Rows are the ids of the tree's rows that it is made of. */
   rows: string[] | null;
@@ -353,6 +353,49 @@ export interface AnomalyBox {
 /** Distributions is the answer of GET distributions?query=PROMQL&from=TIME&to=TIME&windows=N: one box for each series and window. */
 export interface Distributions {
   boxes: AnomalyBox[] | null;
+}
+
+/** Query asks for a PromQL expression at every step from From to To, in Unix seconds, or only at To if Step is 0. */
+export interface Query {
+  query: string;
+  from?: number;
+  to: number;
+  step?: number;
+  /** Since is the first step whose values are wanted, where the earlier ones are known. */
+  since?: number;
+  /** Top keeps the lines with the largest sums over the whole window and adds up the others; 0 keeps all. */
+  top?: number;
+  /** Known is the Set of the answer that the values before Since are from. */
+  known?: string;
+}
+
+/** Queries is the body of POST queries: what a page draws, in one call. */
+export interface Queries {
+  queries: Query[] | null;
+}
+
+/** Line is a series: a value for each step, or one value, which may be "NaN" or "+Inf". */
+export interface Line {
+  labels?: { [key: string]: string };
+  values?: (number | null)[];
+  value?: string;
+}
+
+/** Answer is a line of the answer of POST queries; Index is the query's place in the call. */
+export interface Answer {
+  index: number;
+  /** Since is the time of the first value of each line. */
+  since: number;
+  lines: Line[] | null;
+  /** Rest is the sum of the Folded lines that are not among the top; absent without any. */
+  rest?: Line;
+  folded?: number;
+  /** Set names the lines at the top. Where it is not what the query knows, Since is From. */
+  set?: string;
+  /** Warnings say what was not counted in the window. */
+  warnings?: string[];
+  /** Error says why there is no answer. */
+  error?: string;
 }
 
 /** Silence stops notifications about findings; they are still shown, and marked. */
@@ -405,9 +448,19 @@ export interface Dashboards {
   locked?: Dashboard[];
 }
 
+/** Process is an element of GET processes?name=NAME: a process that runs now. */
+export interface Process {
+  pid: number;
+  /** Command is the program as it was called. Its arguments are left out: they may hold secrets. "" for a thread of the kernel. */
+  command?: string;
+  /** Container is the id or name of its container, Cgroup its control group. */
+  container?: string;
+  cgroup?: string;
+}
+
 /** Overhead is the answer of GET overhead: what the monitor itself costs. */
 export interface Overhead {
-  /** CPU maps a part (body, dispatch, userspace, commands) to its share of one core in the last minute; an unknown part is absent. */
+  /** CPU maps a part (body, dispatch, userspace, page, commands) to its share of one core in the last minute; an unknown part is absent. */
   cpu: { [key: string]: number } | null;
   /** Missing explains the absent parts, and the absent "memory" and "series". */
   missing?: { [key: string]: string };
@@ -419,7 +472,7 @@ export interface Overhead {
   storeError?: string;
 }
 
-/** Grade says what a comparison may be called. Only A and B are overhead. */
+/** Grade says how strong a comparison is. Only A and B may be called overhead. */
 export type ResultGrade = "A" | "B" | "C" | "D";
 
 /** Difference is one field in which two environments differ. */
@@ -526,6 +579,52 @@ export interface Drawings {
   drawings: ReportDrawing[] | null;
 }
 
+/** Cell is one field of a table. */
+export interface ReportCell {
+  text: string;
+  /** Raw is the unrounded value, for a tip or a program; "" when Text says all. */
+  raw?: string;
+  /** Reason is why there is no value, or only one of two; Text then says "missing". */
+  reason?: string;
+  /** Mark is the shape before a verdict's word. */
+  mark?: string;
+  /** Kind is the verdict's word, for a style sheet. */
+  kind?: string;
+  /** Number: the text is a number with its unit. */
+  number?: boolean;
+}
+
+/** Table has as many cells in each row as there are columns; the first names the row. */
+export interface ReportTable {
+  /** Caption says what the table shows. */
+  caption: string;
+  columns: string[] | null;
+  /** Numbers are the columns to be aligned to the right. */
+  numbers: boolean[] | null;
+  rows: ReportCell[][] | null;
+  /** Long: the rows that say most come first, and a small screen may show only these. */
+  long?: boolean;
+}
+
+/** Note is why values of a table are missing, said once below it. */
+export interface ReportNote {
+  mark: string;
+  reason: string;
+}
+
+/** SectionTable is a table of a result for its page. */
+export interface ReportSectionTable extends ReportTable {
+  /** Section of the result that it belongs to: costs, scaling, runs, why or harness. */
+  section: string;
+  /** Footnotes are the reasons for what is missing, each with its mark. */
+  footnotes?: ReportNote[];
+}
+
+/** Tables is the answer of GET results/{id}/tables and comparisons/tables: the tables of a result that are computed from its runs, as reports have them. */
+export interface Tables {
+  tables: ReportSectionTable[] | null;
+}
+
 /** Error is the body of every failed request. */
 export interface Error {
   error: string;
@@ -558,7 +657,7 @@ export interface ResultTool {
   name: string;
   version: string;
   go: string;
-  /** Command is the command line, to be copied by who wants to do it again. */
+  /** Command is the command line, to repeat the experiment. */
   command: string[] | null;
 }
 
@@ -624,7 +723,7 @@ export interface ResultDesign {
   ceilings: ResultCeiling[] | null;
   /** Calibration: both arms are the same on purpose (A/A). */
   calibration?: boolean;
-  /** Client is where the load came from: SameHost, or the other machine as named by the user. "" for jobs without a load from outside. */
+  /** Client is where the load came from: SameHost, ThisHost, or the other machine as named by the user. "" for jobs without a load from outside. */
   client?: string;
   /** NoCounters: the experiment wants the monitor's sources off. */
   no_counters?: boolean;
@@ -784,7 +883,7 @@ export interface ResultCallCost {
   seconds: number;
   low: number;
   high: number;
-  /** Seen is the part of the calls that the machine's kernel had: 1 where programs ask it, 0 where something else answers them, a sandbox's own kernel or a guest's. */
+  /** Seen is the share of the calls that reached the machine's kernel: 1 for ordinary programs, 0 where a sandbox's own kernel or a guest's answers them. */
   seen_ratio: number;
 }
 
@@ -803,6 +902,8 @@ export interface ResultEnvironment {
   tee: ResultTEE;
   hardware: ResultHardware;
   software: ResultSoftware;
+  /** Network is the way from the load generator to the servers of the environment, in words; absent without such a load. */
+  network?: string;
   /** null: not a known cloud, or could not tell (see Missing) */
   cloud: ResultCloud | null;
   /** Fingerprint is the hash of what must be equal for two results to be of the same environment; Class, of what must be equal for the same kind of host. */
@@ -928,7 +1029,7 @@ export interface ResultRun {
   clock_source: string;
   errors: { [key: string]: number } | null;
   raw_refs: ResultRawFile[] | null;
-  /** Missing says why a metric or counter is not there, by name. */
+  /** Missing says why a metric or counter is absent, by name. */
   missing?: { [key: string]: string };
 }
 
@@ -964,7 +1065,7 @@ export interface ResultAttribution {
 /** Level of a guard's message. */
 export type ResultLevel = "info" | "warn" | "invalid";
 
-/** Guard is a guard that spoke: a reason to refuse or to doubt a verdict. */
+/** Guard is a guard that tripped: a reason to refuse or doubt a verdict. */
 export interface ResultGuard {
   id: string;
   level: ResultLevel;
@@ -1005,7 +1106,7 @@ export interface ResultUnitCost {
 export interface ResultUnitCosts {
   measured_at: string;
   units: ResultUnitCost[] | null;
-  /** Traced are the tracepoints on which other programs ran during the calibration: what these took is part of the costs. */
+  /** Traced are the tracepoints on which other programs ran during the calibration: their time is part of the costs. */
   traced?: string[];
   /** Reason says why there are none. */
   missing_reason?: string;
@@ -1060,11 +1161,11 @@ export interface AnomalyChange {
   /** Score is the difference in units of the spread within the windows, which ranks the changes; Ratio is After / Before, nil where that is no number. */
   score: number;
   ratio: number | null;
-  /** Since is about when the level changed; nil where no moment stands out. */
+  /** Since is the approximate time of the change; nil where no moment stands out. */
   since: string | null;
-  /** Alike is the number of series of the same metric that changed as well and are not listed. */
+  /** Alike is the number of series of the same metric that also changed and are not listed. */
   alike: number;
-  /** Text says it in a sentence. */
+  /** Text is the change as a sentence. */
   text: string;
 }
 

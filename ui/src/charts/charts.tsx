@@ -14,6 +14,8 @@ interface Common {
   height?: number;
   /** The area below the lines is tinted. */
   area?: boolean;
+  /** Lines stand on top of each other. */
+  stack?: boolean;
   tools?: ReactNode;
   target?: (name: string) => Partial<Place>;
 }

@@ -1,8 +1,9 @@
-// The time under the pointer, shared by all charts of the page.
+// The time under the pointer, shared by all charts of the page, and the chart that it is on.
 import { useSyncExternalStore } from "react";
 
 const listeners = new Set<() => void>();
 let time: number | null = null;
+let owner: string | null = null;
 let frame = 0;
 
 export function subscribeCursor(listener: () => void): () => void {
@@ -14,10 +15,12 @@ export function cursorTime(): number | null {
   return time;
 }
 
-/** Moves the cursor of every chart, once a frame at most. */
-export function setCursorTime(t: number | null): void {
-  if (t === time) return;
-  time = t;
+/** Moves the cursor of every chart, at most once a frame. The chart that moves it, if any, shows all
+ * its values there. */
+export function setCursorTime(t: number | null, on: string | null = null): void {
+  if (t === null) on = null;
+  if (t === time && on === owner) return;
+  [time, owner] = [t, on];
   if (frame !== 0) return;
   frame = requestAnimationFrame(() => {
     frame = 0;
@@ -27,4 +30,9 @@ export function setCursorTime(t: number | null): void {
 
 export function useCursorTime(): number | null {
   return useSyncExternalStore(subscribeCursor, cursorTime);
+}
+
+/** The time under the cursor if it is on this chart. */
+export function useOwnCursor(id: string): number | null {
+  return useSyncExternalStore(subscribeCursor, () => (owner === id ? time : null));
 }

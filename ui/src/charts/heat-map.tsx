@@ -1,5 +1,5 @@
-// A heat map: a table whose cells are coloured by their values, so that it can be
-// read by eye, by hover and by a screen reader alike.
+// A heat map: a table with cells coloured by value, readable by eye, by hover and by screen
+// readers.
 import type { ReactNode } from "react";
 import { formatTick, formatValue, rawValue, type Unit } from "../format/number";
 import { heatScale, heatSteps, type Grid } from "./heat";
@@ -8,12 +8,12 @@ interface Props {
   caption: string;
   grid: Grid;
   unit: Unit;
-  /** What the names of rows are: "Process"; "" is said elsewhere. */
+  /** What the row names are, such as "Process"; "" if the page says it elsewhere. */
   corner: string;
   /** A row's name as a link, if it leads anywhere. */
   rowName?: (name: string) => ReactNode;
-  /** The cells are too many for numbers and the names of columns: these are told
-   * on hover, and the first and last name below. */
+  /** There are too many cells for numbers and column names: these appear on hover, and the first and
+   * last name below. */
   dense?: boolean;
 }
 

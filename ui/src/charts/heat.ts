@@ -1,17 +1,18 @@
 // Values as steps of a sequential colour scale.
+import { csvOf } from "../query/series";
 
 /** The steps of the scale, --heat-0 to --heat-7; lighter to darker, or the other way in the dark. */
 export const heatSteps = 8;
 
 export interface HeatScale {
-  /** The lower end of each step but the lowest one, which begins at the smallest value. */
+  /** The lower end of each step except the lowest one, which begins at the smallest value. */
   bounds: number[];
   /** The step of a value, null for one that is missing or zero. */
   step: (v: number | null | undefined) => number | null;
 }
 
-/** Steps of equal ratio between the smallest and the largest value above zero:
- * rates differ by orders of magnitude. Four orders are told apart at most. */
+/** Steps of equal ratio between the smallest and the largest value above zero: rates differ by
+ * orders of magnitude. At most four orders are distinguished. */
 export function heatScale(values: Iterable<number | null | undefined>): HeatScale {
   let low = Infinity;
   let high = 0;
@@ -42,7 +43,7 @@ export interface Grid {
   values: (number | null)[][];
 }
 
-/** The largest rows and columns of pairs; what is left out is counted. */
+/** The largest rows and columns of pairs; the omitted ones are counted. */
 export function gridOfPairs(pairs: { row: string; column: string; value: number }[], mostRows: number, mostColumns: number): Grid & { rowsLeft: number; columnsLeft: number } {
   const ranked = (key: "row" | "column") => {
     const sums = new Map<string, number>();
@@ -62,6 +63,5 @@ export function gridOfPairs(pairs: { row: string; column: string; value: number 
 
 /** Comma-separated text of a grid, a line for each row. */
 export function gridCSV(corner: string, g: Grid): string {
-  const cell = (s: string) => (/[",\r\n]/.test(s) ? `"${s.replaceAll('"', '""')}"` : s);
-  return [[corner, ...g.columns], ...g.rows.map((r, i) => [r, ...g.values[i]!.map((v) => (v === null ? "" : String(v)))])].map((line) => line.map(cell).join(",")).join("\n") + "\n";
+  return csvOf([[corner, ...g.columns], ...g.rows.map((r, i) => [r, ...g.values[i]!])]);
 }

@@ -1,24 +1,24 @@
-// Findings as marked stretches of time on charts.
-import type { FindingsSeverity, Annotation } from "../api/types";
-import { formatMoment } from "../format/time";
+// Findings as marked periods of time on charts.
+import type { FindingsRecord, FindingsSeverity, Annotation } from "../api/types";
 import type { Span } from "../state/place";
-import { count } from "../words/verdict";
-import { useCursorTime } from "./cursor";
 
 export interface Mark extends Span {
+  /** The finding's. */
+  id: string;
   title: string;
   level: FindingsSeverity;
 }
 
-/** A chart with more stripes than this shows none of them. */
+/** A chart with more stripes than this shows none. */
 const most = 40;
 
 const levels: FindingsSeverity[] = ["critical", "warning", "info"];
 
-/** The annotations that touch the window, cut to it. One without an end has not ended. */
+/** The annotations that touch the window, cut to it. One without an end is still open. */
 export function marksOf(annotations: Annotation[] | null, w: Span): Mark[] {
   return (annotations ?? [])
     .map((a) => ({
+      id: a.id,
       from: Math.max(w.from, a.time / 1000),
       to: Math.min(w.to, a.timeEnd ? a.timeEnd / 1000 : w.to),
       title: a.title,
@@ -28,8 +28,23 @@ export function marksOf(annotations: Annotation[] | null, w: Span): Mark[] {
     .slice(0, most);
 }
 
-/** The stretches of time that marks cover, each at the severest level there: tints
- * of marks that overlap would add up to a colour that says nothing. */
+/** What a chart shows: the subjects of its lines and of its page, its metrics and its query. */
+export interface Shown {
+  subjects: string[];
+  metrics: string[];
+  expr: string;
+}
+
+/** The findings whose evidence a chart shows: the same query, or the same metric of the same
+ * subject. Findings about the machine concern every line. */
+export function evidentOn(findings: FindingsRecord[], { subjects, metrics, expr }: Shown): Set<string> {
+  const shows = (f: FindingsRecord) =>
+    f.evidence?.some((e) => e.expr === expr || ((f.subject === "machine" || subjects.includes(f.subject)) && metrics.some((m) => e.expr.includes(m))));
+  return new Set(findings.filter(shows).map((f) => f.id));
+}
+
+/** The periods that marks cover, each at its highest severity: overlapping tints would mix to a
+ * meaningless colour. */
 export function covered(marks: Mark[]): (Span & Pick<Mark, "level">)[] {
   const edges = [...new Set(marks.flatMap((m) => [m.from, m.to]))].sort((a, b) => a - b);
   const out: ReturnType<typeof covered> = [];
@@ -42,19 +57,4 @@ export function covered(marks: Mark[]): (Span & Pick<Mark, "level">)[] {
     else out.push({ from, to, level });
   }
   return out;
-}
-
-/** The marks in a line of words: that under the cursor, or how many there are. */
-export function MarkLine({ marks }: { marks: Mark[] }) {
-  const time = useCursorTime();
-  if (marks.length === 0) return null;
-  const under = time === null ? [] : marks.filter((m) => m.from <= time && time <= m.to);
-  const [first] = under.length > 0 ? under : marks;
-  const text = first && (under.length === 1 || marks.length === 1) ? `${formatMoment(first.from, 0)}–${formatMoment(first.to, 0)}: ${first.title}` : under.length > 1 ? under.map((m) => m.title).join("; ") : `${count(marks.length, "finding")} marked`;
-  return (
-    <p className="mark-line" title={marks.map((m) => m.title).join("\n")}>
-      <span className={`mark-swatch mark-${first?.level ?? "info"}`} aria-hidden="true" />
-      {text}
-    </p>
-  );
 }

@@ -1,4 +1,4 @@
-// The machine's own charts, by the names that node_exporter gave the world.
+// The machine's own charts, by the metric names of node_exporter.
 import type { Unit } from "../format/number";
 import { own, rateWindow, select, type Match } from "../query/promql";
 import type { Window } from "../state/window";
@@ -18,8 +18,14 @@ function gauge(metric: string, w: Window, matches: Match[] = []): string {
   return `sum(${select(metric, [...own(w), ...matches])})`;
 }
 
+/** A share of time. Readings are not spaced exactly as their times say, so a rate can slightly
+ * exceed 1. */
+function share(expr: string): string {
+  return `clamp_max(${expr}, 1)`;
+}
+
 const real: Match = { label: "device", op: "!~", value: "lo|veth.*|docker.*|br-.*|cni.*" };
-// Partitions and the devices on top of disks would count the same bytes again.
+// Partitions and devices on top of disks would count the same bytes again.
 const disks: Match = { label: "device", op: "!~", value: "(loop|ram|dm-|md|zram).*|(sd|vd|xvd|hd)[a-z]+[0-9]+|(nvme[0-9]+n[0-9]+|mmcblk[0-9]+)p[0-9]+" };
 
 export const node = {
@@ -64,17 +70,17 @@ export const node = {
     unit: "ratio",
     metrics: ["node_pressure_cpu_waiting_seconds_total"],
     lines: [
-      { name: "for a CPU", expr: rate("node_pressure_cpu_waiting_seconds_total", w) },
-      { name: "for input or output", expr: rate("node_pressure_io_waiting_seconds_total", w) },
-      { name: "for memory", expr: rate("node_pressure_memory_waiting_seconds_total", w) },
+      { name: "for a CPU", expr: share(rate("node_pressure_cpu_waiting_seconds_total", w)) },
+      { name: "for input or output", expr: share(rate("node_pressure_io_waiting_seconds_total", w)) },
+      { name: "for memory", expr: share(rate("node_pressure_memory_waiting_seconds_total", w)) },
     ],
   }),
   load: (w: Window): LinesSpec => ({
-    title: "Running and blocked tasks, and load",
+    title: "Runnable tasks, blocked tasks, and load",
     unit: "",
     metrics: ["node_load1", "node_procs_running"],
     lines: [
-      { name: "running", expr: gauge("node_procs_running", w) },
+      { name: "runnable", expr: gauge("node_procs_running", w) },
       { name: "blocked", expr: gauge("node_procs_blocked", w) },
       { name: "load, 1 min", expr: gauge("node_load1", w) },
     ],
@@ -104,7 +110,7 @@ export const node = {
 
 /** Time of disks in which requests were under way, by device. */
 export function diskBusy(w: Window): string {
-  return `sum by (device) (rate(${select("node_disk_io_time_seconds_total", [...own(w), disks])}[${rateWindow(w)}]))`;
+  return share(`sum by (device) (rate(${select("node_disk_io_time_seconds_total", [...own(w), disks])}[${rateWindow(w)}]))`);
 }
 
 /** Share of each file system in use, by mount point. */

@@ -1,4 +1,4 @@
-// The colour of a name: always the same one, whatever else is on the chart.
+// The colour of a name: always the same, whatever else is on the chart.
 import { others } from "../query/promql";
 
 export const colours = 8;
@@ -25,9 +25,9 @@ export interface Stroke {
   dash: number[];
 }
 
-/** Strokes for the names of one chart. The lines of a fixed chart take the
- * colours in order, and then again with dashes. Two names of the same colour get
- * different dashes, in alphabetical order, so that a refresh changes nothing. */
+/** Strokes for the names of one chart. The lines of a fixed chart take the colours in order, and
+ * then again with dashes. Two names of the same colour get different dashes, in alphabetical order,
+ * so a refresh changes nothing. */
 export function strokes(names: string[], fixed = false): Map<string, Stroke> {
   const used = Array.from({ length: colours }, () => 0);
   const out = new Map<string, Stroke>();

@@ -32,7 +32,7 @@ export const subjects = {
 } as const;
 export type About = keyof typeof subjects;
 
-/** Every chart, whether or not this machine has what it shows. */
+/** Every chart, whether or not this machine has its data. */
 export function allCharts(w: Window): TEEChart[] {
   const of = (metric: string) => select(metric, own(w));
   const sum = (metric: string, by = "") => `sum${by && ` by (${by}) `}(${of(metric)})`;
@@ -47,7 +47,7 @@ export function allCharts(w: Window): TEEChart[] {
     metrics: [metric],
     lines: [0.5, 0.99].map((q) => ({ name: `${q * 100} % are faster`, expr: `histogram_quantile(${q}, ${rate(`${metric}_bucket`, "le")})` })),
   });
-  // Taken and available of the same thing, each with its name in front.
+  // Used and available amounts of the same thing, each with its name in front.
   const against = (about: About, title: string, unit: Unit, by: string, used: string, size: string): TEEChart => ({
     about,
     title,
@@ -94,7 +94,7 @@ export function allCharts(w: Window): TEEChart[] {
       ],
     },
     rates("sgx", "Entries into enclaves per second, by process", "tee_sgx_enclave_entries_total", "process"),
-    { about: "sgx", glance: true, title: "Enclaves", unit: "", metrics: ["tee_sgx_enclaves"], lines: [{ name: "running", expr: sum("tee_sgx_enclaves") }] },
+    { about: "sgx", glance: true, title: "Running enclaves", unit: "", metrics: ["tee_sgx_enclaves"], lines: [{ name: "running", expr: sum("tee_sgx_enclaves") }] },
     values("sgx", "Enclaves by process", "tee_sgx_process_enclaves", "process"),
     rates("sgx", "EPC pages per second, by process", "tee_sgx_process_epc_pages_total", "process, operation"),
     values("sgx", "EPC by control group", "tee_sgx_cgroup_epc_bytes", "cgroup", "bytes"),
@@ -157,7 +157,7 @@ export function allCharts(w: Window): TEEChart[] {
   ];
 }
 
-/** What programs feel of it: how long what they ask for takes, 99 % of the time at most. */
+/** The effect on programs: the 99th percentile of request latency. */
 export function latency(w: Window): { title: string; unit: Unit; metrics: string[]; lines: Line[] } {
   const of = (name: string, metric: string): Line => ({ name, expr: `histogram_quantile(0.99, sum by (le) (rate(${select(`${metric}_bucket`, own(w))}[${rateWindow(w)}])))` });
   return {
@@ -168,15 +168,15 @@ export function latency(w: Window): { title: string; unit: Unit; metrics: string
   };
 }
 
-/** What of the kinds of a detector its charts are about. */
+/** The kinds of a detector that its charts are about. */
 function aboutOf(t: TEE): About {
   if (t.kind === "sgx" || t.kind === "nitro") return t.kind;
   if (t.kind === "nvidia-cc") return "gpu";
   return t.facts?.role === "host" || t.kind.endsWith("-host") ? "vm" : "guest";
 }
 
-/** The charts whose source delivers something, and those of what is here, or may
- * be, whose source could deliver: they say why they are empty. */
+/** The charts whose source delivers data, and those of present or possible TEEs whose source could
+ * deliver: they state why they are empty. */
 export function teeCharts(tees: TEE[] | null, sources: Source[] | null, w: Window): TEEChart[] {
   const maybe = new Set((tees ?? []).filter((t) => t.state !== "not here" && t.facts?.active !== false).map(aboutOf));
   return allCharts(w).filter((c) => {

@@ -1,4 +1,4 @@
-// How wide an element is, for what is drawn in pixels.
+// The width of an element, for drawings in pixels.
 import { useLayoutEffect, useRef, useState } from "react";
 
 export function useWidth<T extends HTMLElement>(): [React.RefObject<T | null>, number] {

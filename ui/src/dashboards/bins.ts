@@ -1,6 +1,6 @@
 // Histograms: of plain values, and of the buckets that Prometheus counts.
-import { niceStep } from "../explore/box";
-import type { VectorRow } from "../query/series";
+import { niceStep } from "../charts/axis";
+import { csvOf, type VectorRow } from "../query/series";
 
 export interface Bin {
   from: number;
@@ -25,8 +25,8 @@ export function binsOf(values: number[], about = 20): Bin[] {
   return bins;
 }
 
-/** The bins of a classic histogram: rows count all that is at most their "le".
- * Rows of other labels are added up. Null where there is no such label. */
+/** The bins of a classic histogram: rows count everything that is at most their "le". Rows of other
+ * labels are added up. Null without such a label. */
 export function binsOfBuckets(rows: VectorRow[]): Bin[] | null {
   const sums = new Map<number, number>();
   for (const r of rows) {
@@ -48,7 +48,7 @@ export function binsOfBuckets(rows: VectorRow[]): Bin[] | null {
       below = total;
       return bin;
     });
-  // Empty bins at both ends say nothing.
+  // Empty bins at both ends carry no information.
   const used = bins.map((b) => b.count > 0);
   return bins.slice(Math.max(0, used.indexOf(true)), used.lastIndexOf(true) + 1);
 }
@@ -59,8 +59,8 @@ export interface Band {
   values: (number | null)[];
 }
 
-/** What lies between two bounds at each time, the highest first. Rows of the same
- * bound and other labels are added up, as in binsOfBuckets. */
+/** The values between two bounds at each time, the highest first. Rows of the same bound and other
+ * labels are added up, as in binsOfBuckets. */
 export function bandsOf(rows: { le: string; values: (number | null)[] }[]): Band[] {
   const sums = new Map<number, (number | null)[]>();
   for (const r of rows) {
@@ -84,5 +84,5 @@ function boundOf(le: string): number {
 
 /** Comma-separated text, a line for each bin. */
 export function binsCSV(bins: Bin[]): string {
-  return ["from,to,count", ...bins.map((b) => [b.from, b.to, b.count].join(","))].join("\n") + "\n";
+  return csvOf([["from", "to", "count"], ...bins.map((b) => [b.from, b.to, b.count])]);
 }

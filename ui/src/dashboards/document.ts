@@ -26,8 +26,8 @@ export const units: Record<string, string> = {
 
 export const emptyPanel: Panel = { title: "", query: "", unit: "", kind: "graph" };
 
-/** The list with one dashboard changed; without panels it is gone, since the
- * server keeps no empty one. */
+/** The list with one dashboard changed. Without panels it is removed, since the server stores no
+ * empty one. */
 export function withPanels(list: Dashboard[], name: string, change: (panels: Panel[]) => Panel[]): Dashboard[] {
   return list.flatMap((d) => {
     if (d.name !== name) return [d];
@@ -36,10 +36,9 @@ export function withPanels(list: Dashboard[], name: string, change: (panels: Pan
   });
 }
 
-/** The list with a panel written into a dashboard: in place of an old one, or at its
- * end if it is new. Somebody else may have removed the old one or the whole dashboard
- * since it was read: then the panel is added, and the dashboard made again, so that
- * nobody's work is lost. */
+/** The list with a panel written into a dashboard: in place of an old one, or at its end if it is
+ * new. If somebody else has removed the old panel or the whole dashboard, the panel is added and
+ * the dashboard created again, so nobody's work is lost. */
 export function withPanel(list: Dashboard[], name: string, old: Panel | null, p: Panel): Dashboard[] {
   if (!list.some((d) => d.name === name)) return [...list, { name, panels: [p] }];
   return withPanels(list, name, (panels) => {
@@ -48,7 +47,7 @@ export function withPanel(list: Dashboard[], name: string, old: Panel | null, p:
   });
 }
 
-/** Whether two panels are the same in all that a user can set. */
+/** Whether two panels are equal in everything that a user can set. */
 function samePanel(a: Panel, b: Panel): boolean {
   return a.title === b.title && a.query === b.query && a.unit === b.unit && a.kind === b.kind;
 }
@@ -60,19 +59,19 @@ export function moved(panels: Panel[], i: number, by: -1 | 1): Panel[] {
   return panels.map((p, k) => (k === i ? there : k === i + by ? here : p));
 }
 
-/** A name that none of these have: "Load", "Load 2". */
+/** A name not in the list: "Load", "Load 2". */
 export function freeName(name: string, taken: string[]): string {
   if (!taken.includes(name)) return name;
   for (let n = 2; ; n++) if (!taken.includes(`${name} ${n}`)) return `${name} ${n}`;
 }
 
-/** The text of a file that others can import. */
+/** The text of a file for import. */
 export function exportText(list: Dashboard[]): string {
   return JSON.stringify({ dashboards: list }, null, 2) + "\n";
 }
 
-/** The dashboards of such a file. An Error says what is wrong and where; whether
- * queries can be read, the server says. */
+/** The dashboards of such a file. An Error states what is wrong and where. The server checks the
+ * queries. */
 export function importText(text: string): Dashboard[] {
   let doc: unknown;
   try {

@@ -5,10 +5,10 @@ import { QueryField } from "../explore/query-field";
 import { kinds, units } from "./document";
 
 interface Props {
-  /** What is asked for: "New panel". */
+  /** The title of the form: "New panel". */
   heading: string;
   panel: Panel;
-  /** Asks for the name of a new dashboard as well. */
+  /** Also asks for the name of a new dashboard. */
   name?: string;
   save: (panel: Panel, name: string) => Promise<void>;
   cancel: () => void;

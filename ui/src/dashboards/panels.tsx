@@ -1,6 +1,5 @@
 // A user's panel, in each of its kinds.
 import type { ReactNode } from "react";
-import { queryAt, queryRange, type Rows } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import type { Panel } from "../api/types";
 import { QueryChart } from "../charts/charts";
@@ -14,14 +13,15 @@ import { BoxPlots } from "../explore/boxes";
 import { Values } from "../explore/values";
 import { formatTick, formatValue, rawValue, unitOf, type Unit } from "../format/number";
 import { formatMoment } from "../format/time";
-import { align, mean, numberOf, type VectorRow } from "../query/series";
+import { queryAt, queryRange, type Rows } from "../query/feed";
+import { csvOf, mean, numberOf, type VectorRow } from "../query/series";
 import { useMachine } from "../state/machine";
 import { gridOf, type Window } from "../state/window";
 import { bandsOf, binsCSV, binsOf, binsOfBuckets, type Bin } from "./bins";
 
 interface Props {
   panel: Panel;
-  /** Buttons beside the menu. */
+  /** Buttons next to the menu. */
   tools: ReactNode;
 }
 
@@ -67,17 +67,17 @@ const mostValues = 6;
 function NowPanel({ kind, expr, unit, ...box }: DrawnProps & { kind: "gauge" | "value" | "table" }) {
   const { window: w } = useMachine();
   const [ref, seen] = useSeen();
-  const data = useResource<Now>(seen ? `${kind} ${expr} ${w.from} ${w.to}` : null, async (s) => {
-    const now = await queryAt(expr, w.to, s);
-    // What a gauge is full at: a ratio at one, others at the most of the window.
-    const most = kind !== "gauge" || unit === "ratio" || now.rows.length === 0 ? null : await queryRange(expr, w, s);
-    const largest = new Map(most?.rows.map((r) => [labelText(r.metric), Math.max(0, ...r.values.map((v) => Number(v[1])).filter(Number.isFinite))]));
+  const data = useResource<Now>(seen ? `${kind} ${expr} ${w.from} ${w.to}` : null, async () => {
+    const now = await queryAt(expr, w.to);
+    // The full end of a gauge: 1 for a ratio, otherwise the maximum in the window.
+    const most = kind !== "gauge" || unit === "ratio" || now.rows.length === 0 ? null : await queryRange(expr, w);
+    const largest = new Map(most?.rows.map((r) => [labelText(r.metric), Math.max(0, ...r.values.map((v) => v ?? 0))]));
     return { ...now, expr, most: now.rows.map((r) => (unit === "ratio" ? 1 : Math.max(largest.get(labelText(r.metric)) ?? 0, Number(r.value[1]) || 0))) };
   });
   const rows = data.data?.rows ?? [];
   const nameOf = namesOf(rows.map((r) => r.metric));
   const textOf = labelTexts(rows.map((r) => r.metric));
-  const csv = () => ["series,value", ...rows.map((r) => `"${textOf(r.metric).replaceAll('"', '""')}",${r.value[1]}`)].join("\n") + "\n";
+  const csv = () => csvOf([["series", "value"], ...rows.map((r) => [textOf(r.metric), r.value[1]])]);
   return (
     <div ref={ref}>
       <PanelBox {...box} data={data} drawn={rows.length > 0} csv={csv}>
@@ -108,7 +108,7 @@ function Value({ name, value, unit }: { name: string; value: number; unit: Unit 
   );
 }
 
-/** Half a circle, filled up to the value's share of the most. */
+/** Half a circle, filled up to the value's share of the maximum. */
 function Gauge({ name, value, most, unit }: { name: string; value: number; most: number; unit: Unit }) {
   const share = most > 0 ? Math.max(0, Math.min(1, value / most)) : 0;
   const length = Math.PI * 44;
@@ -133,12 +133,12 @@ function Gauge({ name, value, most, unit }: { name: string; value: number; most:
 function HistogramPanel({ expr, unit, ...box }: DrawnProps) {
   const { window: w } = useMachine();
   const [ref, seen] = useSeen();
-  const data = useResource(seen ? `${expr} ${keyOf(w)}` : null, async (s) => {
-    const now = await queryAt(expr, w.to, s);
+  const data = useResource(seen ? `${expr} ${keyOf(w)}` : null, async () => {
+    const now = await queryAt(expr, w.to);
     const buckets = binsOfBuckets(now.rows);
     if (buckets) return { expr, bins: buckets, buckets: true, warnings: now.warnings };
-    const { rows, warnings } = await queryRange(expr, w, s);
-    const values = rows.flatMap((r) => r.values.map((v) => Number(v[1]))).filter(Number.isFinite);
+    const { rows, warnings } = await queryRange(expr, w);
+    const values = rows.flatMap((r) => r.values).filter((v) => v !== null);
     return { expr, bins: binsOf(values), buckets: false, warnings };
   });
   const bins = data.data?.bins ?? [];
@@ -198,14 +198,14 @@ const slots = 24;
 function HeatPanel({ expr, unit, ...box }: DrawnProps) {
   const { window: w } = useMachine();
   const [ref, seen] = useSeen();
-  const data = useResource(seen ? `${expr} ${w.from} ${w.to}` : null, async (s) => {
+  const data = useResource(seen ? `${expr} ${w.from} ${w.to}` : null, async () => {
     const coarse: Window = { ...w, step: Math.max(1, Math.round((w.to - w.from) / slots)) };
     const times = gridOf(coarse);
-    const { rows, warnings } = await queryRange(expr, coarse, s);
+    const { rows, warnings } = await queryRange(expr, coarse);
     const nameOf = namesOf(rows.map((r) => r.metric));
     const grid: Grid = { rows: [], columns: times.map((t) => formatMoment(t, w.to - w.from)), values: [] };
     const buckets = rows.length > 1 && rows.every((r) => r.metric["le"] !== undefined);
-    const lines = rows.map((r) => ({ name: nameOf(r.metric), le: r.metric["le"] ?? "", values: align(times, r) }));
+    const lines = rows.map((r) => ({ name: nameOf(r.metric), le: r.metric["le"] ?? "", values: r.values }));
     if (buckets) {
       for (const b of bandsOf(lines)) {
         grid.rows.push(`≤ ${b.to === Infinity ? "∞" : formatValue(b.to, unit)}`);

@@ -1,4 +1,4 @@
-// Estimates with their intervals: how they read, and how two differ.
+// Estimates with their intervals: as text, and their differences.
 import type { ExplainAmount } from "../api/types";
 import { formatValue, type Unit } from "../format/number";
 
@@ -10,7 +10,7 @@ export function formatAmount(a: ExplainAmount, unit: Unit, interval = true): str
 
 /** "38 % to 44.4 %", or the one value where both ends read the same. */
 export function formatRange(a: ExplainAmount, unit: Unit): string {
-  // What is left of a subtraction is no number to show: 6.7e-14 % is none.
+  // The rounding error of a subtraction is not shown: 6.7e-14 % is none.
   const tiny = Math.max(Math.abs(a.low), Math.abs(a.high)) * 1e-6;
   const [low, high] = [a.low, a.high].map((v) => formatValue(Math.abs(v) < tiny ? 0 : v, unit));
   return low === high ? low! : `${low} to ${high}`;
@@ -38,7 +38,7 @@ export function minus(a: ExplainAmount, b: ExplainAmount): ExplainAmount {
   };
 }
 
-/** The interval leaves open whether there is any difference. */
+/** The interval contains 0. */
 export function unclear(a: ExplainAmount): boolean {
   return a.low <= 0 && a.high >= 0;
 }

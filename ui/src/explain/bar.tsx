@@ -5,11 +5,11 @@ import type { Kind } from "./rows";
 interface Props {
   amount: ExplainAmount;
   scale: { min: number; max: number };
-  /** What nothing explains is drawn hatched. */
+  /** Unexplained time is drawn hatched. */
   kind: Kind;
 }
 
-/** The number is said beside it: the bar is for eyes only. */
+/** The number is next to it: the bar is for eyes only. */
 export function ShareBar({ amount, scale, kind }: Props) {
   const at = (v: number) => Math.max(0, Math.min(100, ((v - scale.min) / (scale.max - scale.min)) * 100));
   const between = (a: number, b: number) => ({ left: `${at(Math.min(a, b))}%`, width: `${Math.abs(at(b) - at(a))}%` });

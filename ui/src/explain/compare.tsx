@@ -8,6 +8,11 @@ import { formatRange, formatRate, formatSigned, formatTime, unclear } from "./am
 import { ShareBar } from "./bar";
 import { kindOf, pairTrees, restId, scaleOf, type Pair, type Side } from "./rows";
 
+/** The names of the two sides of a comparison: for two processes of one window, the process names. */
+export function sidesOf(before: ExplainTree, after: ExplainTree): [string, string] {
+  return before.from === after.from && before.to === after.to ? [before.subject, after.subject] : ["Before", "After"];
+}
+
 interface Props {
   before: ExplainTree;
   after: ExplainTree;
@@ -15,22 +20,23 @@ interface Props {
   toggle: (id: string) => void;
 }
 
-/** "redis-server, 14:02:00 to 14:05:00", the process only where the trees differ in it. */
-export function nameOfTree(t: ExplainTree, other: ExplainTree): string {
+/** "redis-server, 14:02:00 to 14:05:00"; the process only if it is not shown above. */
+function nameOfTree(t: ExplainTree, other: ExplainTree): string {
   const [from, to] = [Date.parse(t.from) / 1000, Date.parse(t.to) / 1000];
   const times = `${formatMoment(from, 0)} to ${formatMoment(to, 0)}`;
-  return t.subject === other.subject ? times : `${t.subject}, ${times}`;
+  return t.subject === other.subject || t.from === other.from ? times : `${t.subject}, ${times}`;
 }
 
 export function Comparison({ before, after, open, toggle }: Props) {
   const scale = scaleOf([before, after]);
   const per = after.per as Per;
+  const sides = sidesOf(before, after);
   const heads: [string, string][] = [
-    ["Before", nameOfTree(before, after)],
-    ["After", nameOfTree(after, before)],
+    [sides[0], nameOfTree(before, after)],
+    [sides[1], nameOfTree(after, before)],
   ];
   return (
-    <table className="data cost cost-pairs" role="table" aria-label={`Where the time went, before and after`}>
+    <table className="data cost cost-pairs" role="table" aria-label={sides[0] === "Before" ? "Where the time went, before and after" : `Where the time went, ${sides[0]} and ${sides[1]}`}>
       <thead role="rowgroup">
         <tr role="row">
           <th role="columnheader" scope="col">
@@ -50,7 +56,7 @@ export function Comparison({ before, after, open, toggle }: Props) {
       </thead>
       <tbody role="rowgroup">
         {pairTrees(before, after).map((p) => (
-          <PairLines key={p.id} pair={p} level={0} {...{ per, scale, open, toggle }} />
+          <PairLines key={p.id} pair={p} level={0} {...{ per, scale, open, toggle, sides }} />
         ))}
       </tbody>
     </table>
@@ -59,6 +65,7 @@ export function Comparison({ before, after, open, toggle }: Props) {
 
 interface LineProps {
   pair: Pair;
+  sides: [string, string];
   level: number;
   per: Per;
   scale: { min: number; max: number };
@@ -67,7 +74,7 @@ interface LineProps {
 }
 
 function PairLines(props: LineProps) {
-  const { pair: p, level, per, scale, open, toggle } = props;
+  const { pair: p, sides, level, per, scale, open, toggle } = props;
   const isOpen = open.has(p.id);
   const indent = { marginInlineStart: `${level * 1.25}rem` };
   return (
@@ -85,10 +92,10 @@ function PairLines(props: LineProps) {
           )}
           <span className="small dim">{kindOf(p.id, p.part)}</span>
         </th>
-        <SideCell label="Before" side={p.before} {...{ per, scale }} kind={p.kind} />
-        <SideCell label="After" side={p.after} {...{ per, scale }} kind={p.kind} />
+        <SideCell label={sides[0]} side={p.before} {...{ per, scale }} kind={p.kind} />
+        <SideCell label={sides[1]} side={p.after} {...{ per, scale }} kind={p.kind} />
         <td role="cell" className="num" data-label="Difference">
-          <Difference pair={p} />
+          <Difference pair={p} sides={sides} />
         </td>
       </tr>
       {isOpen && p.pairs.map((q) => <PairLines {...props} key={q.id} pair={q} level={level + 1} />)}
@@ -118,8 +125,8 @@ function SideCell({ label, side, per, scale, kind }: Pick<LineProps, "per" | "sc
   );
 }
 
-function Difference({ pair: { difference: d, before, after } }: { pair: Pair }) {
-  if (!d) return <span className="dim">{before && after ? "not known: one is a price alone" : before ? "only before" : "only after"}</span>;
+function Difference({ pair: { difference: d, before, after }, sides }: { pair: Pair; sides: [string, string] }) {
+  if (!d) return <span className="dim">{before && after ? "not known: one is a price alone" : `only ${sides[0] === "Before" ? (before ? "before" : "after") : before ? sides[0] : sides[1]}`}</span>;
   return (
     <span title={rawValue(d.value, "seconds")}>
       <b>{formatSigned(d.value, "seconds")}</b>

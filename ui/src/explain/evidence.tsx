@@ -15,12 +15,14 @@ export function Evidence({ evidence, window }: { evidence: FindingsEvidence[] | 
         <li key={i}>
           <Sentence text={e.text} />: <b title={rawValue(e.value, unitOf(e.unit))}>{formatValue(e.value, unitOf(e.unit))}</b>
           {e.expr && (
-            <>
-              {" "}
+            <details className="query-behind">
+              <summary aria-label={`Query of ${e.text}`} title="The query behind this number">
+                {"{ }"}
+              </summary>
               <PlaceLink to={{ ...goTo(place, "explore", "", e.expr), fixed: window }}>
                 <code>{e.expr}</code>
               </PlaceLink>
-            </>
+            </details>
           )}
         </li>
       ))}

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { ExplainAmount, ExplainRow, ExplainTree, Explanation } from "../api/types";
 import { formatAmount, formatRange, formatRate, formatSigned, minus, unclear } from "./amount";
-import { byShare, pairTrees, restId, scaleOf, segmentsOf } from "./rows";
+import { byShare, icicleOf, pairTrees, queueId, restId, scaleOf, segmentsOf } from "./rows";
 import { verdictOn, verdictOnBoth, wholeOf } from "./words";
 
 const amount = (value: number, half = value * 0.1): ExplainAmount => ({ value, low: value - half, high: value + half });
@@ -84,7 +84,6 @@ test("without a cause the verdict depends on what is not explained", () => {
 test("the whole names its interval, the requests, and an explanation that goes too far", () => {
   expect(wholeOf(tree([]))).toBe("In these 5 min redis had work for 1 s per second (980 ms to 1.02 s), its threads taken together. 10 % (5 % to 15 %) of it is not explained.");
   expect(wholeOf(tree([], { per: "request", requests: { text: "", value: 1200, unit: "1/s", expr: "" } }))).toContain("per request (980 ms to 1.02 s), its threads taken together, at 1.2 k requests per second.");
-  expect(wholeOf(tree([], { queued: amount(0.2) }))).toContain("Besides, it waited for a CPU for 200 ms per second (180 ms to 220 ms).");
   expect(wholeOf(tree([], { unexplainedShare: { value: -0.2, low: -0.3, high: -0.1 } }))).toContain("more than was measured: 20 % (10 % to 30 %) too much");
 });
 
@@ -106,4 +105,22 @@ test("the picture: the TEE first, small rows together, the rest last, and no par
   expect(segmentsOf(t)[3]).toMatchObject({ title: "2 others", time: 0.015, share: 0.015 });
   expect(segmentsOf(tree([row("own", 1)], { unexplained: amount(-0.1), unexplainedShare: amount(-0.1) })).map((s) => s.id)).toEqual(["own"]);
   expect(segmentsOf(tree([row("own", 0.9), row("a", 0.01)])).map((s) => s.id)).toEqual(["own", "a", restId]);
+  expect(segmentsOf(tree([row("own", 0.9), row("a", 0.01), row("b", 0.01), row("faults", 0.001, { tee: true })])).map((s) => s.id)).toEqual(["faults", "own", "small", restId]);
+});
+
+test("a process that is starved of CPU is not said to take less", () => {
+  const queue = (share: number) => row(queueId, share, { part: "wait" });
+  const [calm, starved] = [tree([row("own", 0.9)]), tree([row("own", 0.3), queue(0.6)], { active: amount(0.9, 0.01) })];
+  const said = verdictOnBoth(calm, starved);
+  expect(said).toMatch(/^redis waits for a CPU 60 % of its time, before 0 %\. Without that, it takes 700 ms .* less per second\.$/);
+  expect(segmentsOf(starved).find((s) => s.id === queueId)?.kind).toBe("queue");
+});
+
+test("an icicle has a level for each depth, and parts stay within their whole", () => {
+  const whole = row("a", 0.4, { rows: [row("b", 0.1), row("c", 0.2, { rows: [row("d", 0.3)] }), row("none", 0)] });
+  expect(icicleOf(whole).map((level) => level.map((c) => [c.id, Number(c.left.toFixed(3)), Number(c.width.toFixed(3))]))).toEqual([
+    [["a", 0, 1]],
+    [["c", 0, 0.5], ["b", 0.5, 0.25]],
+    [["d", 0, 0.5]],
+  ]);
 });

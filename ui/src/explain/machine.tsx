@@ -49,7 +49,7 @@ export function OfMachine({ machine: m }: { machine: ExplainMachine }) {
   );
 }
 
-/** The share from which on advice is worth its place. */
+/** The smallest share for which advice is shown. */
 const leastActed = 0.05;
 
 function Line({ row: r, busy, inner = false }: { row: ExplainRow; busy: number; inner?: boolean }) {

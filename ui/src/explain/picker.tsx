@@ -1,20 +1,16 @@
-// Which process, and beside what.
+// The choice of the process, and of what to compare it with.
 import { Autocomplete } from "@mantine/core";
 import { useEffect, useState } from "react";
-import { labelValues, queryAt } from "../api/client";
+import { labelValues } from "../api/client";
 import { useResource } from "../api/resource";
-import { keyOf } from "../charts/data";
-import { formatValue } from "../format/number";
-import { formatLength, toLocalInput } from "../format/time";
-import { PlaceLink } from "../frame/link";
-import { Problem } from "../frame/problem";
-import { counters, increaseBy, own, select } from "../query/promql";
-import { rank } from "../query/series";
+import type { FindingsRecord } from "../api/types";
+import { formatLength } from "../format/time";
+import { SpanForm } from "../frame/span-form";
+import { own, select } from "../query/promql";
 import { useMachine } from "../state/machine";
-import { divisors, goTo, type Span } from "../state/place";
+import { divisors, type Per, type Span } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 import { steady } from "../state/window";
-import { openFindings } from "../words/verdict";
 import "./explain.css";
 
 interface ProcessProps {
@@ -57,7 +53,7 @@ export function ProcessPicker({ label, value, choose }: ProcessProps) {
   );
 }
 
-/** Per second or per request; the latter only where requests are counted. */
+/** Per second or per request; the latter only if requests are counted. */
 export function PerPicker({ requests }: { requests: boolean }) {
   const { per } = usePlace();
   if (!requests && per === "second") return null;
@@ -75,19 +71,30 @@ export function PerPicker({ requests }: { requests: boolean }) {
 const earlier: [string, number][] = [
   ["the window before", 0],
   ["an hour earlier", 3600],
-  ["a day earlier", 86400],
-  ["a week earlier", 604800],
+  ["same time yesterday", 86400],
+  ["same time last week", 604800],
 ];
 
-/** The earlier window that this one stands beside; it stops a moving one. */
-export function BeforePicker() {
-  const { before } = usePlace();
+interface BeforeProps {
+  /** Findings before which a window can end. */
+  findings?: FindingsRecord[];
+  /** The divisor of a comparison. */
+  per?: Per;
+}
+
+/** The earlier window to compare with; it stops a moving one. */
+export function BeforePicker({ findings = [], per }: BeforeProps) {
+  const place = usePlace();
+  const { before } = place;
   const { window: w } = useMachine();
   const now = steady(w);
+  const choose = (span: Span) => move({ before: span, fixed: now, per: per ?? place.per });
   const beside = (seconds: number) => {
     const by = seconds || now.to - now.from;
-    move({ before: { from: now.from - by, to: now.to - by }, fixed: now });
+    choose({ from: now.from - by, to: now.to - by });
   };
+  const [first] = findings.toSorted((a, b) => a.since.localeCompare(b.since));
+  const began = first ? Math.floor(Date.parse(first.since) / 1000) : 0;
   return (
     <details className="before-picker" open={before !== null}>
       <summary>{before ? `Beside ${formatLength(before.to - before.from)} that began ${formatLength(now.from - before.from)} earlier` : "Compare with an earlier window"}</summary>
@@ -97,63 +104,18 @@ export function BeforePicker() {
             {name}
           </button>
         ))}
+        {first && (
+          <button type="button" className="text-button" title={first.title} onClick={() => choose({ from: began - (now.to - now.from), to: began })}>
+            before this finding
+          </button>
+        )}
         {before && (
           <button type="button" className="text-button" onClick={() => move({ before: null, beside: [] })}>
             Do not compare
           </button>
         )}
       </div>
-      <SpanForm key={`${before?.from} ${before?.to}`} span={before ?? { from: now.from - (now.to - now.from), to: now.from }} choose={(span) => move({ before: span, fixed: now })} />
+      <SpanForm label="Compare" key={`${before?.from} ${before?.to}`} span={before ?? { from: now.from - (now.to - now.from), to: now.from }} choose={choose} />
     </details>
-  );
-}
-
-function SpanForm({ span, choose }: { span: Span; choose: (span: Span) => void }) {
-  return (
-    <form
-      className="row small"
-      onSubmit={(e) => {
-        e.preventDefault();
-        const form = new FormData(e.currentTarget);
-        const [from, to] = ["from", "to"].map((n) => new Date(String(form.get(n))).getTime() / 1000) as [number, number];
-        if (to > from) choose({ from, to });
-      }}
-    >
-      <label>
-        or from <input type="datetime-local" name="from" step="1" required defaultValue={toLocalInput(span.from)} />
-      </label>
-      <label>
-        to <input type="datetime-local" name="to" step="1" required defaultValue={toLocalInput(span.to)} />
-      </label>
-      <button type="submit" className="text-button">
-        Compare
-      </button>
-    </form>
-  );
-}
-
-/** Where to begin: what findings are about, then what uses the CPU most. */
-export function Candidates() {
-  const place = usePlace();
-  const { window: w, findings } = useMachine();
-  const expr = increaseBy(counters.cpu, "process", [], w);
-  const busy = useResource(w.instance === "" ? null : `${expr} ${keyOf(w)}`, async (s) => rank((await queryAt(expr, w.to, s)).rows, "process").slice(0, 15));
-  const open = new Map(openFindings(findings.data).map((f) => [f.subject, f.title]));
-  const names = (busy.data ?? []).toSorted((a, b) => Number(open.has(b.name)) - Number(open.has(a.name)));
-  return (
-    <section className="card" aria-labelledby="candidates">
-      <h2 id="candidates">Which process?</h2>
-      <p className="dim">Those that used the CPU most in these {formatLength(w.to - w.from)}; any other can be typed above.</p>
-      {busy.error && <Problem message={busy.error} retry={busy.retry} stale={busy.data !== null} />}
-      {busy.data?.length === 0 && <p className="empty">No process used the CPU in this window, as far as is known.</p>}
-      <ul className="candidates">
-        {names.map(({ name, total }) => (
-          <li key={name}>
-            <PlaceLink to={{ ...goTo(place, "explain", name), before: place.before }}>{name}</PlaceLink> <span className="dim small">{formatValue(total, "seconds")} of CPU time</span>
-            {open.has(name) && <div className="small">{open.get(name)}</div>}
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }

@@ -8,20 +8,22 @@ import { Sentence } from "../words/term";
 import { formatRange, formatRate, formatTime } from "./amount";
 import { ShareBar } from "./bar";
 import { Evidence } from "./evidence";
-import { byShare, kindOf, kindOfRow, scaleOf, type Kind } from "./rows";
+import { byShare, kindOf, kindOfRow, restId, scaleOf, type Kind } from "./rows";
 
 interface Props {
   tree: ExplainTree;
   /** Ids of the rows that are open. */
   open: ReadonlySet<string>;
   toggle: (id: string) => void;
+  /** The row under the pointer in the picture. */
+  lit?: string;
 }
 
-export function Tree({ tree, open, toggle }: Props) {
+export function Tree({ tree, open, toggle, lit = "" }: Props) {
   const scale = scaleOf([tree]);
   const window: Span = { from: Date.parse(tree.from) / 1000, to: Date.parse(tree.to) / 1000 };
   const per = tree.per;
-  const shared = { tree, per, scale, window, open, toggle };
+  const shared = { tree, per, scale, window, open, toggle, lit };
   return (
     <table className="data cost" role="table" aria-label={tree.baseline ? `What explains the difference: ${tree.subject} against ${tree.baseline}` : `Where the time of ${tree.subject} went`}>
       <thead role="rowgroup">
@@ -47,7 +49,7 @@ export function Tree({ tree, open, toggle }: Props) {
         {byShare(tree.rows).map((row) => (
           <RowLines key={row.id} row={row} level={0} {...shared} />
         ))}
-        <tr role="row" className="cost-rest" data-row="rest" data-share={tree.unexplainedShare.value}>
+        <tr role="row" className={lit === restId ? "cost-rest lit" : "cost-rest"} data-row="rest" data-share={tree.unexplainedShare.value}>
           <th role="rowheader" scope="row">
             <span className="cost-title">Not explained</span>
             <span className="small dim">what was measured less what the rows above account for</span>
@@ -75,12 +77,12 @@ interface RowProps extends Props {
 }
 
 function RowLines(props: RowProps) {
-  const { row, level, per, scale, open, toggle } = props;
+  const { row, level, per, scale, open, toggle, lit } = props;
   const isOpen = open.has(row.id);
   const id = `cost-${row.id}`;
   return (
     <Fragment>
-      <tr role="row" data-row={row.id} data-share={row.share.value} data-level={level}>
+      <tr role="row" className={lit === row.id ? "lit" : undefined} data-row={row.id} data-share={row.share.value} data-level={level}>
         <th role="rowheader" scope="row">
           <button type="button" className="disclosure" aria-expanded={isOpen} aria-controls={isOpen ? id : undefined} style={{ marginInlineStart: `${level * 1.25}rem` }} onClick={() => toggle(row.id)}>
             <span className="cost-title">{row.title}</span>
@@ -156,7 +158,7 @@ function Detail({ row, window }: { row: ExplainRow; window: Span }) {
   );
 }
 
-/** Which rows are open; as many as there are rows at most. */
+/** The open rows; at most as many as there are rows. */
 export function useOpen(): [ReadonlySet<string>, (id: string) => void, (ids: string[]) => void] {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const toggle = (id: string) =>

@@ -15,14 +15,15 @@ import { steady } from "../state/window";
 import { Picture } from "./picture";
 import "./explain.css";
 
-/** The most workloads that are shown: each is a question about the whole window. */
+/** The largest number of workloads shown: each is a query over the whole window. */
 const most = 4;
 
 export function Workloads({ guest }: { guest: boolean }) {
-  const { window: w } = useMachine();
+  const { window } = useMachine();
+  const w = { ...window, ...steady(window) };
   const enclaves = `count by (process) (last_over_time({__name__=~"tee_sgx_process_enclaves|tee_sgx_enclave_entries_total|tee_sgx_process_enclave_faults_total",instance="${w.instance}"}[${Math.max(60, Math.round(w.to - w.from))}s]))`;
   const expr = guest ? increaseBy(counters.cpu, "process", [], w) : enclaves;
-  const found = useResource(w.instance === "" ? null : `${expr} ${keyOf(w)}`, async (s) => rank((await queryAt(expr, w.to, s)).rows, "process").map((r) => r.name).filter((n) => n !== "other" && n !== "ended"));
+  const found = useResource(w.instance === "" ? null : `${expr} ${keyOf(w)}`, async () => rank((await queryAt(expr, w.to)).rows, "process").map((r) => r.name).filter((n) => n !== "other" && n !== "ended"));
   const names = (found.data ?? []).slice(0, most);
   if (found.error) return <Problem message={found.error} retry={found.retry} stale={found.data !== null} />;
   if (names.length === 0) return null;
@@ -30,7 +31,7 @@ export function Workloads({ guest }: { guest: boolean }) {
     <section className="card" aria-labelledby="workloads">
       <div className="section-head">
         <h2 id="workloads">{guest ? "Where the time goes in this guest" : "Where the time of enclaves goes"}</h2>
-        {(found.data ?? []).length > most && <p>{`${most} of ${(found.data ?? []).length} processes; Explain has the others.`}</p>}
+        {(found.data ?? []).length > most && <p>{`${most} of ${(found.data ?? []).length} processes; the page Processes has the others.`}</p>}
       </div>
       {names.map((name) => (
         <Workload key={name} name={name} />
@@ -49,7 +50,7 @@ function Workload({ name }: { name: string }) {
   return (
     <div data-workload={name}>
       <h3>
-        <PlaceLink to={goTo(place, "explain", name)}>{name}</PlaceLink>
+        <PlaceLink to={goTo(place, "processes", name)}>{name}</PlaceLink>
       </h3>
       {error && !tree && <p className="dim small">{error}</p>}
       {tree && <p>{tree.tee?.title ?? `No time of ${name} is known to be the TEE's.`}</p>}

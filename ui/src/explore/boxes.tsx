@@ -3,6 +3,7 @@ import { useState } from "react";
 import { asking, getDocument } from "../api/client";
 import { useResource } from "../api/resource";
 import type { AnomalyBox, Distributions } from "../api/types";
+import { axisOf } from "../charts/axis";
 import { namesOf } from "../charts/data";
 import { PanelBox, useSeen, type PanelProps } from "../charts/panel";
 import { colourOf } from "../charts/palette";
@@ -11,7 +12,7 @@ import { formatMoment } from "../format/time";
 import { useMachine } from "../state/machine";
 import { steady } from "../state/window";
 import { useWidth } from "../charts/width";
-import { axisOf, boxesCSV, bySeries, readingsPerValue, valuesOf } from "./box";
+import { boxesCSV, bySeries, readingsPerValue, valuesOf } from "./box";
 
 /** More series than this are not drawn. */
 const mostSeries = 8;

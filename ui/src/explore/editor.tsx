@@ -12,7 +12,7 @@ import { useEffect, useRef } from "react";
 import { styleNonce } from "../frame/nonce";
 import type { QueryFieldProps } from "./query-field";
 
-// Names and labels are asked for once in five minutes; the cache is bounded by their number.
+// Names and labels are fetched once in five minutes; the cache is bounded by their number.
 const promql = () => new PromQLExtension().activateLinter(true).setComplete({ remote: { url: "", apiPrefix: "api/v1", httpMethod: "GET", cache: { maxAge: 5 * 60 * 1000 } } });
 
 const look = EditorView.theme({
@@ -43,8 +43,8 @@ const colours = HighlightStyle.define([
   { tag: tags.invalid, color: "var(--bad)", textDecoration: "underline" },
 ]);
 
-// Where text replaces a selection, the browser's own editing copies the look of what
-// it removes as a style attribute, which the security policy refuses.
+// When text replaces a selection, the browser's own editing copies the look of the removed text as
+// a style attribute, which the security policy refuses.
 const replaceSelection = EditorView.domEventHandlers({
   beforeinput: (e, view) => {
     if (e.inputType !== "insertText" || !e.data || view.composing || view.state.selection.main.empty) return false;
@@ -54,7 +54,7 @@ const replaceSelection = EditorView.domEventHandlers({
   },
 });
 
-export default function Editor({ value, onChange, onRun, label, hint }: QueryFieldProps) {
+export default function Editor({ value, onChange, onRun, label, hint, insert }: QueryFieldProps) {
   const box = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const calls = useRef({ onChange, onRun });
@@ -76,7 +76,7 @@ export default function Editor({ value, onChange, onRun, label, hint }: QueryFie
           history(),
           closeBrackets(),
           bracketMatching(),
-          // Enter runs the query; a completion is taken with Enter once an arrow key has chosen it.
+          // Enter runs the query. After an arrow key has selected a completion, Enter accepts it.
           autocompletion({ selectOnOpen: false, icons: false }),
           replaceSelection,
           syntaxHighlighting(colours),
@@ -90,14 +90,21 @@ export default function Editor({ value, onChange, onRun, label, hint }: QueryFie
       }),
     });
     view.current = v;
+    if (insert) {
+      insert.current = (text) => {
+        v.dispatch(v.state.replaceSelection(text));
+        v.focus();
+      };
+    }
     return () => {
+      if (insert) insert.current = null;
       v.destroy();
       language.destroy?.();
       view.current = null;
     };
-  }, [label, hint]);
+  }, [label, hint, insert]);
 
-  // What comes from outside, an example or the address, replaces what is there.
+  // Text from outside (an example or the address) replaces the content.
   useEffect(() => {
     const v = view.current;
     if (v && v.state.doc.toString() !== value) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: value }, selection: { anchor: value.length } });

@@ -1,5 +1,5 @@
 // A field for a query: plain text until the editor has loaded.
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, type RefObject } from "react";
 import "./explore.css";
 
 const Editor = lazy(() => import("./editor"));
@@ -9,9 +9,11 @@ export interface QueryFieldProps {
   onChange: (text: string) => void;
   /** Enter was pressed. */
   onRun: (text: string) => void;
-  /** What the field is called. */
+  /** The field's name. */
   label: string;
   hint: string;
+  /** Set to a function that inserts text at the cursor. */
+  insert?: RefObject<((text: string) => void) | null>;
 }
 
 export function QueryField(props: QueryFieldProps) {

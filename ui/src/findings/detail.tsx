@@ -14,7 +14,7 @@ import { literal } from "../query/promql";
 import { useMachine } from "../state/machine";
 import { goTo } from "../state/place";
 import { usePlace } from "../state/use-place";
-import { sentence } from "../words/empty";
+import { firstSentence, sentence } from "../words/empty";
 import { Sentence } from "../words/term";
 import { SilenceForm } from "./silences";
 import { around } from "./spans";
@@ -33,9 +33,11 @@ export interface FindingProps {
   silences: FindingsSilence[];
   /** The subject is a process, whose time can be explained. */
   explainable: boolean;
+  /** The rule's description: what it looks for. */
+  doc?: string | undefined;
 }
 
-export function FindingDetail({ finding: f, title, silences, explainable }: FindingProps) {
+export function FindingDetail({ finding: f, title, silences, explainable, doc }: FindingProps) {
   const place = usePlace();
   const { tick } = useMachine();
   const ref = useRef<HTMLElement>(null);
@@ -58,6 +60,12 @@ export function FindingDetail({ finding: f, title, silences, explainable }: Find
         {f.silenced && <span className="chip chip-warn" title={silence?.comment}>{silence ? `silenced until ${formatSince(silence.until)}` : "silenced"}</span>}
       </div>
       <h2>{f.title}</h2>
+      {doc && (
+        <p>
+          <strong>{title}. </strong>
+          <Sentence text={firstSentence(doc).first} />
+        </p>
+      )}
       {f.remedy && (
         <p>
           <strong>What to do. </strong>
@@ -76,10 +84,10 @@ export function FindingDetail({ finding: f, title, silences, explainable }: Find
           {sentence(confidences[f.confidence] ?? f.confidence)}
         </p>
       )}
+      {first?.expr && f.state === "open" && <QueryChart title={`${f.subject}: ${first.text}`} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
       <h3>Evidence</h3>
       {/* At the time when the rule last held, a query returns the same number. */}
       <Evidence evidence={f.evidence} window={{ from: window.from, to: Date.parse(f.lastSeen) / 1000 || window.to }} />
-      {first?.expr && f.state === "open" && <QueryChart title={`${f.subject}: ${first.text}`} unit={unitOf(first.unit)} by={null} metrics={[]} expr={first.expr} />}
       <History finding={f} />
       {f.reference && (
         <p className="note">
@@ -88,11 +96,11 @@ export function FindingDetail({ finding: f, title, silences, explainable }: Find
       )}
       <div className="row finding-actions">
         {explainable && (
-          <PlaceLink to={{ ...goTo(place, "explain", f.subject), fixed: window }} className="button">
+          <PlaceLink to={{ ...goTo(place, "processes", f.subject), fixed: window }} className="button">
             Explain {f.subject} for this time
           </PlaceLink>
         )}
-        <PlaceLink to={{ fixed: window }}>Show charts of this time</PlaceLink>
+        <PlaceLink to={{ fixed: window, problem: "" }}>Show charts of this time</PlaceLink>
         {f.state === "open" && !f.silenced && <SilenceForm finding={f} title={title} />}
       </div>
     </article>

@@ -2,13 +2,13 @@
 import type { FindingsRecord } from "../api/types";
 import type { Span } from "../state/place";
 
-/** When a finding began and ended, in Unix seconds; one that is open has not ended by now. */
+/** Start and end of a finding, in Unix seconds; an open one has no end yet. */
 export function spanOf(f: FindingsRecord, now: number): Span {
   const from = Date.parse(f.since) / 1000;
   return { from, to: Math.max(from, f.until ? Date.parse(f.until) / 1000 : now) };
 }
 
-/** The window that shows how a finding came and went: as much again on each side. */
+/** The window that shows how a finding began and ended: with its duration added on each side. */
 export function around(f: FindingsRecord, now: number): Span {
   const { from, to } = spanOf(f, now);
   const margin = Math.max(120, Math.min(1800, (to - from) / 2));
@@ -24,7 +24,7 @@ export interface Bar {
   cut: boolean;
 }
 
-/** A line of the timeline: the times at which one rule spoke of one subject. */
+/** A line of the timeline: the times at which one rule had a finding about one subject. */
 export interface Track {
   id: string;
   subject: string;
@@ -32,8 +32,8 @@ export interface Track {
   bars: Bar[];
 }
 
-/** The findings that touch the window as lines, those of the latest finding
- * first, and how many lie outside of it. */
+/** The findings that touch the window as lines, the latest finding first, and the number of findings
+ * outside. */
 export function tracksOf(findings: FindingsRecord[], w: Span, now: number): { tracks: Track[]; outside: FindingsRecord[] } {
   const tracks = new Map<string, Track>();
   const outside: FindingsRecord[] = [];

@@ -9,7 +9,7 @@ import { usePlace } from "../state/use-place";
 import { count } from "../words/verdict";
 import { spanOf, tracksOf } from "./spans";
 
-/** More lines than this are a wall, not a picture. */
+/** More lines than this are unreadable. */
 const most = 40;
 
 export function Timeline({ findings, titles }: { findings: FindingsRecord[]; titles: Map<string, string> }) {

@@ -1,8 +1,6 @@
 // Values of benchmark documents. Their metrics declare the unit as a word
 // ("seconds", "requests_per_second").
-import { formatValue, partsOf } from "./number";
-
-const symbols = ["", "1", "ratio", "seconds", "bytes", "bits", "seconds_per_bit", "hertz", "joules", "cores"];
+import { formatValue } from "./number";
 
 /** "12.3 ms", "41.2 k requests/s"; a missing value is "missing", never 0. */
 export function formatMeasure(v: number | null | undefined, unit: string): string {
@@ -13,12 +11,6 @@ export function formatMeasure(v: number | null | undefined, unit: string): strin
 export function rawMeasure(v: number | null | undefined, unit: string): string {
   if (v === null || v === undefined || !Number.isFinite(v)) return "no value";
   return `${v} ${unit === "ratio" ? "as a ratio" : spaced(unit === "1" ? "" : unit)}`.trim();
-}
-
-/** A unit without a symbol, as words: "requests/s"; "" for the others. */
-export function unitWords(unit: string): string {
-  const { stem, per } = partsOf(unit);
-  return symbols.includes(stem) ? "" : spaced(stem) + per;
 }
 
 /** A metric's name for people: without its unit, which the value says. */

@@ -3,7 +3,7 @@
 // cases of internal/metric/testdata/numbers.json test both printers. The raw value
 // goes into a title.
 
-/** What a chart counts. Values are in base units, as in the store. */
+/** The unit of a chart. Values are in base units, as in the store. */
 export type Unit = "" | "1/s" | "bytes" | "bytes/s" | "seconds" | "ratio" | "cores";
 
 const decimal = ["", "k", "M", "G", "T", "P", "E"];
@@ -46,12 +46,12 @@ export function formatValue(v: number | null | undefined, unit: string): string 
 }
 
 /** A unit's name without the part that makes it a rate, and that part. */
-export function partsOf(unit: string): { stem: string; per: "" | "/s" } {
+function partsOf(unit: string): { stem: string; per: "" | "/s" } {
   const stem = unit.replace(/(_per_second|\/s)$/, "");
   return { stem, per: stem === unit ? "" : "/s" };
 }
 
-/** Text at an axis: the title says what is counted, so words are left out. */
+/** Text at an axis: the title names the unit, so words are left out. */
 export function formatTick(v: number, unit: Unit): string {
   const short: Partial<Record<Unit, Unit>> = { "1/s": "", "bytes/s": "bytes", cores: "ratio" };
   return formatValue(v, short[unit] ?? unit);
@@ -95,8 +95,8 @@ export function formatChange(ratio: number): string {
   return `${s.startsWith("−") ? "" : "+"}${s} %`;
 }
 
-// Moves a number by less than what is printed: a half rounds away from zero, even
-// where arithmetic left it a little short.
+// Corrects a number by less than the printed precision: a half rounds away from zero, even if
+// arithmetic left it slightly short.
 const halfUp = 1 + 1e-12;
 
 function factor(v: number): string {

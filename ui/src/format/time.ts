@@ -39,3 +39,11 @@ export function toLocalInput(seconds: number): string {
   const d = new Date(seconds * 1000);
   return new Date(d.getTime() - d.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
 }
+
+/** The browser's zone as an offset: "UTC+1". */
+export function zoneName(now: Date = new Date()): string {
+  const minutes = -now.getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const [h, m] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? "−" : "+"}${h}${m ? `:${String(m).padStart(2, "0")}` : ""}`;
+}

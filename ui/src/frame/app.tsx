@@ -1,32 +1,51 @@
 // The frame around the pages: rail, top bar, and one page at a time.
-import { MantineProvider, createTheme } from "@mantine/core";
+import { Menu, MantineProvider, createTheme } from "@mantine/core";
 import { lazy, Suspense, useEffect, type ComponentType } from "react";
+import { unanswered } from "../api/reach";
 import { MachineProvider, useMachine } from "../state/machine";
 import type { Page } from "../state/place";
-import { goTo } from "../state/place";
-import { usePlace } from "../state/use-place";
+import { goTo, misread } from "../state/place";
+import { move, usePlace } from "../state/use-place";
 import { useScheme } from "../state/use-theme";
-import { openFindings } from "../words/verdict";
-import { Overview } from "../pages/overview";
-import { IconBenchmarks, IconContainers, IconDashboards, IconExplain, IconExplore, IconFindings, IconInfrastructure, IconOverhead, IconOverview, IconProcesses, IconTEE } from "./icons";
+import { problemsOf } from "../words/problem";
+import { Now } from "../pages/now";
+import { IconBenchmarks, IconExplore, IconFindings, IconMachine, IconMenu, IconNow, IconProcesses, IconSettings, IconTEE } from "./icons";
+import { Gone } from "./gone";
+import { Lane } from "./lane";
 import { PlaceLink } from "./link";
 import { styleNonce } from "./nonce";
 import { Problem } from "./problem";
 import { TopBar } from "./topbar";
 
-const views: Record<Page, { label: string; icon: ComponentType; view: ComponentType }> = {
-  overview: { label: "Overview", icon: IconOverview, view: Overview },
-  tee: { label: "TEE", icon: IconTEE, view: lazy(() => import("../pages/tee")) },
-  processes: { label: "Processes", icon: IconProcesses, view: lazy(() => import("../pages/processes")) },
-  containers: { label: "Containers", icon: IconContainers, view: lazy(() => import("../pages/containers")) },
-  infrastructure: { label: "Infrastructure", icon: IconInfrastructure, view: lazy(() => import("../pages/infrastructure")) },
-  findings: { label: "Findings", icon: IconFindings, view: lazy(() => import("../pages/findings")) },
-  explain: { label: "Explain", icon: IconExplain, view: lazy(() => import("../pages/explain")) },
-  benchmarks: { label: "Benchmarks", icon: IconBenchmarks, view: lazy(() => import("../pages/benchmarks")) },
-  explore: { label: "Explore", icon: IconExplore, view: lazy(() => import("../pages/explore")) },
-  dashboards: { label: "Dashboards", icon: IconDashboards, view: lazy(() => import("../pages/dashboards")) },
-  overhead: { label: "Overhead", icon: IconOverhead, view: lazy(() => import("../pages/overhead")) },
+/** The parts of the page that load when opened, or earlier in an idle moment. */
+const parts = {
+  processes: () => import("../pages/processes"),
+  tee: () => import("../pages/tee"),
+  machine: () => import("../pages/machine"),
+  benchmarks: () => import("../pages/benchmarks"),
+  explore: () => import("../pages/explore"),
+  findings: () => import("../pages/findings"),
+  settings: () => import("../pages/settings"),
+  process: () => import("../process/page"),
+  problem: () => import("../findings/drawer"),
 };
+
+const views: Record<Page, { label: string; icon: ComponentType; view: ComponentType }> = {
+  now: { label: "Now", icon: IconNow, view: Now },
+  processes: { label: "Processes", icon: IconProcesses, view: lazy(parts.processes) },
+  tee: { label: "TEE", icon: IconTEE, view: lazy(parts.tee) },
+  machine: { label: "Machine", icon: IconMachine, view: lazy(parts.machine) },
+  benchmarks: { label: "Benchmarks", icon: IconBenchmarks, view: lazy(parts.benchmarks) },
+  explore: { label: "Explore", icon: IconExplore, view: lazy(parts.explore) },
+  findings: { label: "Findings", icon: IconFindings, view: lazy(parts.findings) },
+  settings: { label: "Settings", icon: IconSettings, view: lazy(parts.settings) },
+};
+
+/** The pages of the rail; Settings is below them, and the top bar leads to Findings. */
+const rail: Page[] = ["now", "processes", "tee", "machine", "benchmarks", "explore"];
+
+/** The tabs of a phone; the other pages are in the menu behind them. */
+const tabs: Page[] = ["now", "findings", "processes", "tee"];
 
 const theme = createTheme({
   fontFamily: "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
@@ -41,7 +60,7 @@ const theme = createTheme({
 });
 
 export function App() {
-  const scheme = useScheme(usePlace().theme);
+  const scheme = useScheme();
   return (
     <MantineProvider theme={theme} forceColorScheme={scheme} getStyleNonce={styleNonce}>
       <MachineProvider>
@@ -51,10 +70,28 @@ export function App() {
   );
 }
 
+const ProblemDrawer = lazy(parts.problem);
+
+/** Loads the other pages once this one has its data. */
+function useAhead(ready: boolean): void {
+  useEffect(() => {
+    if (!ready) return;
+    // A part that fails to load now is requested again when it is opened.
+    const load = () => Object.values(parts).forEach((part) => void part().catch(() => undefined));
+    const timer = setTimeout(() => ("requestIdleCallback" in window ? requestIdleCallback(load) : load()), quiet);
+    return () => clearTimeout(timer);
+  }, [ready]);
+}
+
+/** Milliseconds after which the first page should have its charts. */
+const quiet = 2000;
+
 function Frame() {
   const place = usePlace();
   const { platform, annotations } = useMachine();
   const { view: View, label } = views[place.page];
+  useAhead(platform.data !== null);
+  const vain = misread(window.location.search);
   useEffect(() => {
     document.title = `${label} · ${platform.data?.hostname ?? "teescope"}`;
   }, [label, platform.data]);
@@ -66,12 +103,24 @@ function Frame() {
       <Rail />
       <TopBar />
       <main id="content" tabIndex={-1}>
+        <Lane />
+        <Gone />
+        {vain && (
+          <p className="note note-warn" role="alert">
+            {vain}
+          </p>
+        )}
         {platform.error && <Problem message={platform.error} retry={platform.retry} stale={platform.data !== null} />}
-        {annotations.error && !platform.error && <p className="note note-warn">Findings are not marked on the charts: {annotations.error}</p>}
-        <Suspense fallback={<p className="empty">Loading {label}.</p>}>
+        {annotations.error && annotations.error !== unanswered && !platform.error && <p className="note note-warn">Findings are not marked on the charts: {annotations.error}</p>}
+        <Suspense fallback={<p className="empty page-loading">Loading {label}.</p>}>
           <View />
         </Suspense>
       </main>
+      {place.problem !== "" && (
+        <Suspense fallback={null}>
+          <ProblemDrawer key={place.problem} id={place.problem} />
+        </Suspense>
+      )}
     </div>
   );
 }
@@ -79,7 +128,24 @@ function Frame() {
 function Rail() {
   const place = usePlace();
   const { findings } = useMachine();
-  const open = openFindings(findings.data).length;
+  const open = problemsOf(findings.data).length;
+  const link = (page: Page, count = 0) => {
+    const { label, icon: Icon } = views[page];
+    return (
+      <li key={page}>
+        <PlaceLink to={goTo(place, page)} className="rail-link" current={page === place.page}>
+          <Icon />
+          <span>{label}</span>
+          {count > 0 && (
+            <span className="count" aria-label={`${count} open`}>
+              {count}
+            </span>
+          )}
+        </PlaceLink>
+      </li>
+    );
+  };
+  const others = (Object.keys(views) as Page[]).filter((p) => !tabs.includes(p));
   return (
     <nav className="rail" aria-label="Pages">
       <div className="brand" aria-hidden="true">
@@ -89,23 +155,29 @@ function Rail() {
         </svg>
         <span>teescope</span>
       </div>
-      <ul>
-        {(Object.keys(views) as Page[]).map((page) => {
-          const { label, icon: Icon } = views[page];
-          return (
-            <li key={page}>
-              <PlaceLink to={goTo(place, page)} className="rail-link" current={page === place.page}>
-                <Icon />
-                <span>{label}</span>
-                {page === "findings" && open > 0 && (
-                  <span className="count" aria-label={`${open} open`}>
-                    {open}
-                  </span>
-                )}
-              </PlaceLink>
-            </li>
-          );
-        })}
+      <div className="rail-wide">
+        <ul>{rail.map((page) => link(page))}</ul>
+        <ul className="rail-foot">{link("settings")}</ul>
+      </div>
+      <ul className="rail-tabs">
+        {tabs.map((page) => link(page, page === "findings" ? open : 0))}
+        <li>
+          <Menu position="top-end" shadow="md" width={180}>
+            <Menu.Target>
+              <button type="button" className="rail-link" aria-current={others.includes(place.page) ? "page" : undefined}>
+                <IconMenu />
+                <span>{others.includes(place.page) ? views[place.page].label : "More"}</span>
+              </button>
+            </Menu.Target>
+            <Menu.Dropdown>
+              {others.map((page) => (
+                <Menu.Item key={page} onClick={() => (move(goTo(place, page)), window.scrollTo(0, 0))}>
+                  {views[page].label}
+                </Menu.Item>
+              ))}
+            </Menu.Dropdown>
+          </Menu>
+        </li>
       </ul>
     </nav>
   );

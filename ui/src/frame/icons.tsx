@@ -11,17 +11,18 @@ function icon(path: ReactNode) {
   };
 }
 
-export const IconOverview = icon(<path d="M3 11h3l2-6 4 10 2-4h3" />);
+export const IconNow = icon(<path d="M3 11h3l2-6 4 10 2-4h3" />);
 export const IconTEE = icon(<path d="M10 2.5l6 2.2v4.6c0 4-2.6 6.8-6 8.2-3.4-1.4-6-4.2-6-8.2V4.7zM7.5 9.8l1.9 1.9 3.3-3.6" />);
 export const IconProcesses = icon(<path d="M3 5h14M3 10h9M3 15h5" />);
-export const IconContainers = icon(<path d="M10 2.8l6.3 3.5v7.4L10 17.2l-6.3-3.5V6.3zM3.7 6.3L10 9.9l6.3-3.6M10 9.9v7.3" />);
-export const IconInfrastructure = icon(<path d="M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01" />);
-export const IconFindings = icon(<path d="M9 3.5a5.5 5.5 0 100 11 5.5 5.5 0 000-11zM13 13l4 4" />);
-export const IconExplain = icon(<path d="M4 4h5M4 4v12h5M4 10h5M12 4h4M12 10h4M12 16h4" />);
-export const IconDashboards = icon(<path d="M3 3h6v8H3zM11 3h6v4h-6zM11 9h6v8h-6zM3 13h6v4H3z" />);
+export const IconMachine = icon(<path d="M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01" />);
+export const IconFindings = icon(<path d="M4.5 17.5v-14M4.5 4h10l-2 3.5 2 3.5h-10" />);
 export const IconBenchmarks = icon(<path d="M3 5h6M3 10h10M3 15h4M11 3v4M15 8v4M9 13v4" />);
 export const IconExplore = icon(<path d="M4 5l5 5-5 5M11 15h5" />);
-export const IconOverhead = icon(<path d="M3.5 14a6.5 6.5 0 1113 0M10 14l3-4" />);
+export const IconSettings = icon(<path d="M3 6h7M14 6h3M12 4v4M3 14h3M10 14h7M8 12v4" />);
+export const IconPause = icon(<path d="M7 4.5v11M13 4.5v11" strokeWidth="2.2" />);
+export const IconPlay = icon(<path d="M6.5 4.2l9 5.8-9 5.8z" />);
+export const IconSearch = icon(<path d="M8.8 3.5a5.3 5.3 0 100 10.6 5.3 5.3 0 000-10.6zM12.8 12.8l4 4" />);
+export const IconClose = icon(<path d="M5 5l10 10M15 5L5 15" />);
 export const IconMenu = icon(<path d="M10 4.5h.01M10 10h.01M10 15.5h.01" strokeWidth="2.6" />);
 export const IconWarning = icon(<path d="M10 3l7.5 13.5h-15zM10 8.5v3.5M10 14.3h.01" />);
 export const IconCritical = icon(<path d="M6.8 2.5h6.4l4.3 4.3v6.4l-4.3 4.3H6.8l-4.3-4.3V6.8zM10 6.2v4.6M10 13.6h.01" />);

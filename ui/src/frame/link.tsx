@@ -1,5 +1,5 @@
-// A link to another place of the page: a real one, so that it can be opened in
-// a new tab, copied, and reached with the keyboard.
+// A link to another place of the page: a real one, so it can be opened in a new tab, copied, and
+// reached with the keyboard.
 import type { CSSProperties, ReactNode } from "react";
 import { formatPlace, type Place } from "../state/place";
 import { move, usePlace } from "../state/use-place";
@@ -10,7 +10,7 @@ interface Props {
   className?: string;
   style?: CSSProperties;
   current?: boolean;
-  /** What it is called where it has no text. */
+  /** Its name if it has no text. */
   label?: string;
 }
 

@@ -39,7 +39,7 @@ export function Remarks({ metrics, warnings, open = false }: Props) {
         </p>
       ))}
       <p className="note">
-        <PlaceLink to={goTo(place, "overhead")}>Sources and their settings</PlaceLink>
+        <PlaceLink to={goTo(place, "settings")}>Sources and their settings</PlaceLink>
       </p>
     </details>
   );

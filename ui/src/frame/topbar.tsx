@@ -1,16 +1,24 @@
-// One line on top: the machine, which processes, which time.
+// One line on top: the machine, the process filter, the time.
 import { Autocomplete, Popover } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { labelValues } from "../api/client";
 import { useResource } from "../api/resource";
-import { toLocalInput } from "../format/time";
+import { zoneName } from "../format/time";
 import { literal, own, processFilter, select } from "../query/promql";
 import { useMachine } from "../state/machine";
-import { formatPlace, goTo, ranges, refreshes, themes, type Range, type Theme } from "../state/place";
+import { formatPlace, goTo, ranges, type Range } from "../state/place";
 import { here, move, usePlace, zoomBack } from "../state/use-place";
+import { copyText } from "../state/clipboard";
+import { setTheme, themes, useTheme, type Theme } from "../state/use-theme";
 import { sentence } from "../words/empty";
-import { IconAuto, IconMoon, IconShare, IconSun } from "./icons";
+import { problemsOf, severityOf } from "../words/problem";
+import { count } from "../words/verdict";
+import { IconAuto, IconGood, IconMoon, IconShare, IconSun, IconWarning } from "./icons";
 import { PlaceLink } from "./link";
+import { LiveButton } from "./live";
+import { PaletteButton } from "./palette";
+import { QualityChip } from "./quality";
+import { SpanForm } from "./span-form";
 import { badgeOf } from "./tee-badge";
 
 export function TopBar() {
@@ -30,8 +38,11 @@ export function TopBar() {
       </div>
       <ProcessFilter />
       <RangePicker />
+      <FindingsLink />
+      <QualityChip />
       <div className="tools">
-        <RefreshPicker />
+        <LiveButton />
+        <PaletteButton />
         <Share />
         <ThemeButton />
       </div>
@@ -43,22 +54,28 @@ function ProcessFilter() {
   const { process } = usePlace();
   const { window: w } = useMachine();
   const [text, setText] = useState(process);
-  useEffect(() => setText(process), [process]);
+  // Typed text is checked first: charts keep the last valid expression.
+  const [tried, setTried] = useState(process);
+  useEffect(() => (setText(process), setTried(process)), [process]);
   useEffect(() => {
-    if (text === here().process) return;
-    const timer = setTimeout(() => move({ process: text }, "replace"), 300);
+    if (text === tried) return;
+    const timer = setTimeout(() => setTried(text), 300);
     return () => clearTimeout(timer);
-  }, [text]);
+  }, [text, tried]);
   // The server checks the expression: its syntax is RE2, not the browser's.
-  const selector = select("tee_process_cpu_seconds_total", [...own(w), ...processFilter(process)]);
+  const selector = select("tee_process_cpu_seconds_total", [...own(w), ...processFilter(tried)]);
   const matching = useResource(w.instance === "" ? null : `${selector} ${Math.floor(w.to / 30)} ${w.to - w.from}`, (s) => labelValues("process", selector, w, s));
   const names = matching.data ?? [];
-  const bad = matching.error !== null && process !== "";
+  const bad = matching.error !== null && tried !== "";
+  const good = !matching.loading && matching.error === null && matching.data !== null;
+  useEffect(() => {
+    if (good && tried !== here().process) move({ process: tried }, "replace");
+  }, [good, tried]);
   return (
     <div className="filter">
       <Autocomplete
         aria-label="Process filter, a regular expression"
-        placeholder="All processes"
+        placeholder="Filter"
         size="xs"
         value={text}
         onChange={setText}
@@ -73,7 +90,7 @@ function ProcessFilter() {
       />
       {!bad && (
         <span className="filter-count" aria-live="polite">
-          {matching.data ? `${names.length} ${process ? "match" : names.length === 1 ? "name" : "names"}` : ""}
+          {matching.data ? `${names.length} ${tried ? "match" : names.length === 1 ? "name" : "names"}` : ""}
         </span>
       )}
     </div>
@@ -83,7 +100,8 @@ function ProcessFilter() {
 /** The part of the server's message that is about the expression. */
 function shorten(message: string): string {
   const i = message.indexOf("error parsing regexp");
-  return i < 0 ? message : message.slice(i).replace("error parsing regexp", "not a regular expression");
+  // The expression that it quotes differs from the typed one, which the field shows.
+  return i < 0 ? message : message.slice(i).replace("error parsing regexp", "not a regular expression").replace(/: `[^]*$/, "");
 }
 
 function RangePicker() {
@@ -91,7 +109,7 @@ function RangePicker() {
   const { window: w } = useMachine();
   const [open, setOpen] = useState(false);
   return (
-    <div className="ranges" role="group" aria-label="Time range">
+    <div className="ranges" role="group" aria-label={`Time range, times in ${zoneName()}`}>
       {(Object.keys(ranges) as Range[]).map((r) => (
         <button key={r} type="button" aria-pressed={!place.fixed && place.range === r} onClick={() => move({ range: r, fixed: null })}>
           {r}
@@ -104,37 +122,25 @@ function RangePicker() {
           </button>
         </Popover.Target>
         <Popover.Dropdown aria-label="Custom time range">
-          <form
-            className="custom-range"
-            onSubmit={(e) => {
-              e.preventDefault();
-              const form = new FormData(e.currentTarget);
-              const from = new Date(String(form.get("from"))).getTime() / 1000;
-              const to = new Date(String(form.get("to"))).getTime() / 1000;
-              if (!(to > from)) return;
-              move({ fixed: { from, to } });
+          <SpanForm
+            span={w}
+            label="Show"
+            choose={(fixed) => {
+              move({ fixed });
               setOpen(false);
             }}
           >
-            <label>
-              From <input type="datetime-local" name="from" step="1" required defaultValue={toLocalInput(w.from)} />
-            </label>
-            <label>
-              To <input type="datetime-local" name="to" step="1" required defaultValue={toLocalInput(w.to)} />
-            </label>
-            <div className="row">
-              <button type="submit" className="button">
-                Show
+            {place.fixed && (
+              <button type="button" className="text-button" onClick={() => (zoomBack(), setOpen(false))}>
+                Go back
               </button>
-              {place.fixed && (
-                <button type="button" className="text-button" onClick={() => (zoomBack(), setOpen(false))}>
-                  Go back
-                </button>
-              )}
-            </div>
-          </form>
+            )}
+          </SpanForm>
         </Popover.Dropdown>
       </Popover>
+      <span className="zone" title={`Times are those of ${Intl.DateTimeFormat().resolvedOptions().timeZone}`}>
+        {zoneName()}
+      </span>
     </div>
   );
 }
@@ -148,16 +154,18 @@ function fixedLabel(from: number, to: number): string {
   return `${day(a)} ${time(a)}–${day(b)} ${time(b)}`;
 }
 
-function RefreshPicker() {
-  const { refresh } = usePlace();
+/** How many problems are open, and the way to all findings. */
+function FindingsLink() {
+  const place = usePlace();
+  const { findings } = useMachine();
+  if (!findings.data) return null;
+  const problems = problemsOf(findings.data);
+  const bad = problems.some((p) => severityOf(p) === "critical");
+  const Icon = problems.length === 0 ? IconGood : IconWarning;
   return (
-    <select aria-label="Refresh" value={refresh} onChange={(e) => move({ refresh: refreshes.find((r) => r === Number(e.target.value)) ?? 0 })}>
-      {refreshes.map((r) => (
-        <option key={r} value={r}>
-          {r === 0 ? "refresh off" : `every ${r} s`}
-        </option>
-      ))}
-    </select>
+    <PlaceLink to={goTo(place, "findings")} className={`chip chip-link ${problems.length === 0 ? "" : bad ? "chip-bad" : "chip-warn"}`} current={place.page === "findings"}>
+      <Icon /> {problems.length === 0 ? "no problem" : count(problems.length, "problem")}
+    </PlaceLink>
   );
 }
 
@@ -167,12 +175,8 @@ function Share() {
   const copy = async () => {
     // A link to a moving window would show others something else, so this one is fixed.
     const url = window.location.origin + window.location.pathname + formatPlace({ ...here(), fixed: { from: w.from, to: w.to } });
-    try {
-      await navigator.clipboard.writeText(url);
-      setSaid("Link copied");
-    } catch {
-      setSaid("Copy the address bar");
-    }
+    if (await copyText(url)) setSaid("Link copied");
+    else window.prompt("This browser does not let the page copy. Copy the link:", url);
     setTimeout(() => setSaid(""), 2500);
   };
   return (
@@ -188,12 +192,12 @@ function Share() {
 const themeIcons = { auto: IconAuto, light: IconSun, dark: IconMoon };
 
 function ThemeButton() {
-  const { theme } = usePlace();
+  const theme = useTheme();
   const next: Theme = themes[(themes.indexOf(theme) + 1) % themes.length]!;
   const Icon = themeIcons[theme];
   const label = `Theme: ${theme === "auto" ? "system" : theme}`;
   return (
-    <button type="button" className="icon-button" aria-label={label} title={label} onClick={() => move({ theme: next }, "replace")}>
+    <button type="button" className="icon-button" aria-label={label} title={label} onClick={() => setTheme(next)}>
       <Icon />
     </button>
   );

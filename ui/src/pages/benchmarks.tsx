@@ -45,7 +45,7 @@ function One({ ids, list }: { ids: string[]; list: Results | null }) {
   return (
     <>
       <p className="back">
-        <PlaceLink to={{ subject: "", beside: several ? ids : [] }}>All results</PlaceLink>
+        <PlaceLink to={{ subject: "", tab: "", beside: several ? ids : [] }}>All results</PlaceLink>
       </p>
       <div className="section-head first">
         <h2>{several ? `${ids.length} results side by side` : doc ? doc.name || doc.workload.name : "Result"}</h2>

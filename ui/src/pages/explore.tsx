@@ -1,19 +1,21 @@
 // Any PromQL query, and changes between two windows.
-import { useEffect, useState } from "react";
-import { labelValues, queryAt } from "../api/client";
+import { lazy, useEffect, useRef, useState, type RefObject } from "react";
+import { queryAt } from "../api/client";
 import { useResource } from "../api/resource";
 import { keyOf, useQuery } from "../charts/data";
 import { Panel } from "../charts/panel";
 import { BoxPlots } from "../explore/boxes";
 import { Changes } from "../explore/changes";
+import { earlierQueries, keepQuery } from "../explore/history";
+import { MetricBrowser } from "../explore/metrics";
 import { QueryField } from "../explore/query-field";
 import { Values } from "../explore/values";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
 import { Remarks } from "../frame/remarks";
-import { own, select } from "../query/promql";
 import { useMachine } from "../state/machine";
-import { goTo, views, type View } from "../state/place";
+import { tabOf, Tabs } from "../frame/tabs";
+import { goTo } from "../state/place";
 import { move, usePlace } from "../state/use-place";
 
 const examples: [string, string][] = [
@@ -23,69 +25,101 @@ const examples: [string, string][] = [
   ["Share of events that each source counts", "teescope_source_coverage_ratio"],
 ];
 
-const labels: Record<View, string> = { graph: "Graph and table", distribution: "Distribution", changes: "What changed" };
+const tabs = { graph: "Graph and table", distribution: "Distribution", changes: "What changed", dashboards: "Dashboards" };
+
+const Dashboards = lazy(() => import("../dashboards/page"));
 
 export default function Explore() {
   const place = usePlace();
-  const { window: w } = useMachine();
-  const [text, setText] = useState(place.expr);
-  useEffect(() => setText(place.expr), [place.expr]);
-  const run = (expr: string) => move({ expr: expr.trim(), view: place.view === "changes" ? "graph" : place.view });
+  const tab = tabOf(tabs, place);
   return (
     <>
       <div className="section-head">
         <h2>Explore</h2>
-        <p>Run any PromQL query on the stored series, or list what changed.</p>
+        <p>Run any PromQL query on the stored series, list what changed, or open your dashboards.</p>
       </div>
-      <form
-        className="card"
-        onSubmit={(e) => {
-          e.preventDefault();
-          run(text);
-        }}
-      >
-        <QueryField label="Query" hint="sum by (process) (rate(tee_syscalls_total[1m]))" value={text} onChange={setText} onRun={run} />
-        <div className="row">
-          <button type="submit" className="button">
-            Run
-          </button>
-          <span className="dim small">Enter runs the query; Shift+Enter starts a new line.</span>
-          <MetricPicker insert={(name) => setText((t) => (t === "" ? name : `${t} ${name}`))} />
-        </div>
-      </form>
-      <nav className="tabs ranges" aria-label="View">
-        {views.map((v) => (
-          <PlaceLink key={v} to={{ view: v }} current={place.view === v}>
-            {labels[v]}
-          </PlaceLink>
-        ))}
-      </nav>
-      {place.view === "changes" ? (
-        <Changes />
-      ) : place.expr === "" ? (
-        <Examples />
-      ) : place.view === "distribution" ? (
-        <BoxPlots key={place.expr} title="Distribution of the values" unit="" metrics={[]} expr={place.expr} height={200} />
-      ) : (
-        <Answer key={keyOf({ ...w, from: 0, to: 0 })} expr={place.expr} />
-      )}
+      <Tabs label="View" tabs={tabs} current={tab} also={{ subject: "" }} />
+      {tab === "changes" && <Changes />}
+      {tab === "dashboards" && <Dashboards />}
+      {(tab === "graph" || tab === "distribution") && <Queries distribution={tab === "distribution"} />}
     </>
   );
 }
 
-function MetricPicker({ insert }: { insert: (name: string) => void }) {
+/** Queries, and the answers of those that were run. */
+function Queries({ distribution }: { distribution: boolean }) {
+  const place = usePlace();
   const { window: w } = useMachine();
-  const names = useResource(w.instance === "" ? null : `names ${w.instance} ${Math.floor(w.to / 60)}`, (s) => labelValues("__name__", select("", own(w)), w, s));
+  const asked = [place.expr, ...place.beside];
+  const key = JSON.stringify(asked);
+  const [texts, setTexts] = useState(asked);
+  useEffect(() => setTexts(JSON.parse(key) as string[]), [key]);
+  // The field that last had the cursor gets the inserted text.
+  const [at, setAt] = useState(0);
+  const run = (list: string[]) => {
+    const [expr = "", ...beside] = list.map((t) => t.trim()).filter((t, i) => i === 0 || t !== "");
+    for (const t of [...beside, expr]) keepQuery(t);
+    move({ expr, beside });
+  };
+  const change = (i: number, text: string) => setTexts((all) => all.map((t, k) => (k === i ? text : t)));
+  const runOne = (i: number, text: string) => run(texts.map((t, k) => (k === i ? text : t)));
+  const inserts = useRef<Record<number, RefObject<((text: string) => void) | null>>>({});
+  const insertOf = (i: number) => (inserts.current[i] ??= { current: null });
+  const shown = asked.filter((e) => e !== "");
   return (
-    <label className="small dim">
-      Metric{" "}
-      <select value="" disabled={!names.data} onChange={(e) => insert(e.target.value)}>
-        <option value="">{names.data ? `insert one of ${names.data.length}` : "loading"}</option>
-        {(names.data ?? []).map((n) => (
-          <option key={n}>{n}</option>
+    <>
+      <form
+        className="card"
+        onSubmit={(e) => {
+          e.preventDefault();
+          run(texts);
+        }}
+      >
+        {texts.map((text, i) => (
+          <div key={i} className="query-row" onFocus={() => setAt(i)}>
+            <QueryField label={i === 0 ? "Query" : `Query ${i + 1}`} hint="sum by (process) (rate(tee_syscalls_total[1m]))" value={text} onChange={(t) => change(i, t)} onRun={(t) => runOne(i, t)} insert={insertOf(i)} />
+            {i > 0 && (
+              <button type="button" className="text-button" aria-label={`Remove query ${i + 1}`} onClick={() => run(texts.filter((_, k) => k !== i))}>
+                Remove
+              </button>
+            )}
+          </div>
         ))}
-      </select>
-    </label>
+        <div className="row">
+          <button type="submit" className="button">
+            Run
+          </button>
+          <button type="button" className="text-button" onClick={() => setTexts((all) => [...all, ""])}>
+            Add a query
+          </button>
+          <span className="dim small">Enter runs the query; Shift+Enter starts a new line.</span>
+        </div>
+        <Earlier />
+        <MetricBrowser insert={(name) => (inserts.current[at]?.current ? inserts.current[at].current(name) : change(at, `${texts[at] ?? ""}${name}`))} />
+      </form>
+      {shown.length === 0 && <Examples />}
+      {shown.map((expr) => (distribution ? <BoxPlots key={expr} title={shown.length > 1 ? expr : "Distribution of the values"} unit="" metrics={[]} expr={expr} height={200} /> : <Answer key={`${expr} ${keyOf({ ...w, from: 0, to: 0 })}`} expr={expr} named={shown.length > 1} />))}
+    </>
+  );
+}
+
+/** Queries that were run before, on this browser. */
+function Earlier() {
+  const [list, setList] = useState<string[]>([]);
+  return (
+    <details onToggle={(e) => e.currentTarget.open && setList(earlierQueries())}>
+      <summary>Earlier queries</summary>
+      {list.length === 0 && <p className="dim">None was run in this browser.</p>}
+      <ul className="earlier-queries">
+        {list.map((q) => (
+          <li key={q}>
+            <PlaceLink to={{ expr: q }}>
+              <code>{q}</code>
+            </PlaceLink>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
@@ -98,7 +132,7 @@ function Examples() {
         {examples.map(([what, expr]) => (
           <li key={expr}>
             {what}:{" "}
-            <PlaceLink to={{ ...goTo(place, "explore", "", expr), view: place.view }}>
+            <PlaceLink to={{ ...goTo(place, "explore", "", expr), tab: place.tab }}>
               <code>{expr}</code>
             </PlaceLink>
           </li>
@@ -108,15 +142,15 @@ function Examples() {
   );
 }
 
-function Answer({ expr }: { expr: string }) {
+function Answer({ expr, named }: { expr: string; named: boolean }) {
   const { window: w } = useMachine();
   const data = useQuery(expr, null, 10, w, true);
-  const now = useResource(`${expr} ${w.to}`, (s) => queryAt(expr, w.to, s));
+  const now = useResource(`${expr} ${w.to}`, () => queryAt(expr, w.to));
   return (
     <div className="card-list">
-      <Panel title="Over the time range" unit="" metrics={[]} data={data} height={260} remarksOpen note={(data.data?.folded ?? 0) > 0 && <p className="note">{data.data?.folded} more series with smaller averages are not drawn.</p>} />
-      <section className="card" aria-labelledby="values">
-        <h2 id="values">At the end of the range</h2>
+      <Panel title={named ? expr : "Over the time range"} unit="" metrics={[]} data={data} height={260} remarksOpen note={(data.data?.folded ?? 0) > 0 && <p className="note">{data.data?.folded} more series with smaller averages are not drawn.</p>} />
+      <section className="card" aria-label={`At the end of the range${named ? `: ${expr}` : ""}`}>
+        <h2>At the end of the range</h2>
         {now.error && !data.error && <Problem message={now.error} retry={now.retry} />}
         <Remarks metrics={[]} warnings={now.data?.warnings ?? []} />
         {now.data?.rows.length === 0 && <p className="dim">No value at that time.</p>}

@@ -1,24 +1,20 @@
-// Findings: when, open and closed, and the answer of every rule.
-import { useEffect, useState } from "react";
-import { asking, getDocument } from "../api/client";
-import { useResource } from "../api/resource";
-import type { FindingsRecord, Findings } from "../api/types";
-import { FindingDetail, type FindingProps } from "../findings/detail";
+// Findings: open ones, past ones, and the answer of every check.
+import type { FindingsRecord } from "../api/types";
 import "../findings/findings.css";
+import { useHistory, useLinked } from "../findings/linked";
+import { FindingList } from "../findings/list";
 import { Rules } from "../findings/rules";
 import { SilenceList, useSilences } from "../findings/silences";
-import { lengthOf, Timeline } from "../findings/timeline";
+import { Timeline } from "../findings/timeline";
 import { formatSince } from "../format/time";
 import { Problem } from "../frame/problem";
+import { tabOf, Tabs } from "../frame/tabs";
 import { useMachine } from "../state/machine";
-import { useProcesses } from "../state/processes";
 import { usePlace } from "../state/use-place";
-import { steady } from "../state/window";
-import { count, openFindings } from "../words/verdict";
+import { checksText, count, openFindings } from "../words/verdict";
 
-/** The worst open findings are shown in full, the newest closed ones in a line each. */
-const inFull = 5;
-const inLines = 100;
+/** More closed findings than this are not listed. */
+const most = 100;
 
 export default function FindingsPage() {
   const place = usePlace();
@@ -27,85 +23,45 @@ export default function FindingsPage() {
   const f = findings.data;
   const history = useHistory();
   const latest = f?.findings ?? [];
-  // The window's past findings, next to those that are open or closed recently.
+  // The window's past findings, in addition to those that are open or closed recently.
   const near = [...latest, ...(history.data ?? []).filter((r) => !latest.some((l) => l.id === r.id))];
   const linked = useLinked(place.subject, f === null || near.some((r) => r.id === place.subject));
   const all = [...near, ...(linked.data ?? []).filter((r) => r.id === place.subject && !near.some((n) => n.id === r.id))];
   const open = openFindings(f);
   const closed = all.filter((r) => r.state === "closed");
-  const listed = closed.filter((r, i) => i < inLines || r.id === place.subject);
+  const listed = closed.filter((r, i) => i < most || r.id === place.subject);
   const rules = f?.rules ?? [];
-  const blind = rules.filter((r) => r.answer === "cannot tell").length;
   const titles = new Map(rules.map((r) => [r.name, r.title]));
-  const processes = useProcesses(all.length > 0);
-  const shared = (rule: string, subject: string) => ({ title: titles.get(rule) ?? rule, silences: silences.data ?? [], explainable: processes.has(subject) });
+  const tabs = { open: `Open ${f ? open.length : ""}`, history: "History", checks: "Checks" };
+  // A link to a closed finding leads to the tab that lists it.
+  const tab = place.tab === "" && closed.some((r) => r.id === place.subject) ? "history" : tabOf(tabs, place);
+  const shared = { rules, silences: silences.data ?? [] };
+  const lost = place.subject !== "" && linked.data?.length === 0 && !linked.loading && !all.some((r: FindingsRecord) => r.id === place.subject);
   return (
     <>
       <div className="section-head">
         <h2>{f ? (open.length === 0 ? "No open findings" : `${count(open.length, "finding")} open`) : "Findings"}</h2>
-        {f && <p>{`${rules.length - blind} of ${count(rules.length, "check")} ran at ${formatSince(f.at)}${blind === 0 ? "" : `; ${blind} ${blind === 1 ? "needs" : "need"} hardware or sources that are not here`}.`}</p>}
+        {f && <p>{`${checksText(rules)}. Last run at ${formatSince(f.at)}.`}</p>}
       </div>
+      <Tabs label="Findings" tabs={tabs} current={tab} also={{ subject: "" }} />
       {findings.error && <Problem message={findings.error} retry={findings.retry} stale={f !== null} />}
       {history.error && <Problem message={history.error} retry={history.retry} stale={history.data !== null} />}
       {linked.error && <Problem message={linked.error} retry={linked.retry} />}
-      {place.subject !== "" && linked.data?.length === 0 && !linked.loading && !all.some((r) => r.id === place.subject) && <p className="note">The finding of this link is no longer on record.</p>}
-      {open.slice(0, inFull).map((r) => (
-        <FindingDetail key={r.id} finding={r} {...shared(r.rule, r.subject)} />
-      ))}
-      {open.length > inFull && (
-        <section className="card" aria-labelledby="also-open">
-          <h2 id="also-open">Also open</h2>
-          {open.slice(inFull).map((r) => (
-            <Folded key={r.id} finding={r} chosen={r.id === place.subject} {...shared(r.rule, r.subject)} />
-          ))}
-        </section>
+      {lost && <p className="note">The finding of this link is no longer on record.</p>}
+      {tab === "open" && (open.length > 0 ? <FindingList label="Open findings" findings={open} {...shared} /> : f && <p className="empty">Nothing is open. The tab Checks says what is looked for.</p>)}
+      {tab === "history" && (
+        <>
+          {w.instance !== "" && all.length > 0 && <Timeline findings={all} titles={titles} />}
+          {closed.length === 0 ? <p className="empty">No closed findings on record.</p> : <FindingList label="Closed findings" findings={listed} {...shared} />}
+          {closed.length > listed.length && <p className="note">{closed.length - listed.length} older findings are not listed.</p>}
+        </>
       )}
-      {w.instance !== "" && all.length > 0 && <Timeline findings={all} titles={titles} />}
-      <section className="card" aria-labelledby="closed">
-        <div className="section-head">
-          <h2 id="closed">Closed</h2>
-        </div>
-        {closed.length === 0 ? (
-          <p className="dim">No closed findings on record.</p>
-        ) : (
-          listed.map((r) => <Folded key={r.id} finding={r} chosen={r.id === place.subject} {...shared(r.rule, r.subject)} />)
-        )}
-        {closed.length > listed.length && <p className="note">{closed.length - listed.length} older findings are not listed.</p>}
-      </section>
-      <SilenceList silences={silences} titles={titles} />
-      <Rules rules={rules} />
+      {tab === "checks" && (
+        <>
+          <SilenceList silences={silences} titles={titles} />
+          <Rules rules={rules} />
+        </>
+      )}
     </>
   );
-}
-
-/** A finding in one line; its details are read once it is open. */
-function Folded({ chosen, ...detail }: FindingProps & { chosen: boolean }) {
-  const { tick } = useMachine();
-  const [open, setOpen] = useState(chosen);
-  useEffect(() => {
-    if (chosen) setOpen(true);
-  }, [chosen]);
-  const f = detail.finding;
-  return (
-    <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>
-        {formatSince(f.since)}, for {lengthOf(f, tick)}: {f.title}
-      </summary>
-      {open && <FindingDetail {...detail} />}
-    </details>
-  );
-}
-
-/** The finding of the link, when it is not loaded yet: alerts and annotations link
- * to findings that closed long ago. */
-function useLinked(id: string, atHand: boolean) {
-  const name = asking("findings", { id });
-  return useResource<FindingsRecord[]>(id === "" || atHand ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
-}
-
-/** The findings of the page's window, as far back as they are kept. */
-function useHistory() {
-  const { window: w } = useMachine();
-  const name = asking("findings", { ...steady(w) });
-  return useResource<FindingsRecord[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Findings>(name, s)).findings ?? []);
 }

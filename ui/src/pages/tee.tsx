@@ -95,7 +95,7 @@ function stacked(charts: TEEChart[]): boolean {
   return charts.filter((c) => c.axis).length > 1;
 }
 
-/** What hardware or hypervisor hide, with the reason. */
+/** What the hardware or hypervisor hides, with the reason. */
 function Blind() {
   const { sources } = useMachine();
   const blind = (sources.data ?? []).filter((s) => s.blind);

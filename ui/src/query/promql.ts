@@ -1,8 +1,8 @@
 // Queries, built in one place. Names are those of the store: see docs/metrics.md.
 import type { Window } from "../state/window";
 
-/** A counter with a label to sum by, and the recorded rates that stand in for
- * it on long windows: reading a day of every call of every process is slow. */
+/** A counter with a label to sum by, and the recorded rates that replace it on long windows: reading
+ * a day of every call of every process is slow. */
 export interface Counter {
   metric: string;
   recorded?: { name: string; labels: string[] };
@@ -44,7 +44,7 @@ export function processFilter(re: string): Match[] {
   return re === "" ? [] : [{ label: "process", op: "=~", value: `.*(?:${re}).*` }];
 }
 
-/** The names of a list, or all but these. */
+/** The names of a list, or all except these. */
 export function among(label: string, names: string[], op: "=~" | "!~"): Match {
   return { label, op, value: names.map(literal).join("|") };
 }
@@ -60,13 +60,12 @@ export function own(w: Window): Match[] {
   return [{ label: "job", op: "=", value: "teescope" }, ...instance(w)];
 }
 
-/** What is recorded has lost the job but kept the instance. */
+/** Recorded series have lost the job but kept the instance. */
 function instance(w: Window): Match[] {
   return w.instance === "" ? [] : [{ label: "instance", op: "=", value: w.instance }];
 }
 
-/** The window of rate(): four steps, and no fewer than four readings, so that
- * one lost sample leaves no hole. */
+/** The window of rate(): four steps, and at least four readings, so one lost sample leaves no gap. */
 export function rateWindow(w: Window): string {
   return `${Math.ceil(Math.max(4 * w.step, 4 * w.interval, 20))}s`;
 }
@@ -93,13 +92,6 @@ export function increaseBy(c: Counter, by: string, matches: Match[], w: Window):
   return `sum by (${by}) (increase(${select(c.metric, [...own(w), ...matches])}[${length}]))`;
 }
 
-/** The label value of the rest in a top-k chart; no process can have it, since
- * names have at most 15 bytes. */
+/** The label value of the rest in a top-k chart; no process can have it, since names have at most 15
+ * bytes. */
 export const others = "all the others together";
-
-/** The rates of some names and of the rest, which sum to the whole. */
-export function topAndOthers(c: Counter, by: string, names: string[], matches: Match[], w: Window): string {
-  const top = rateBy(c, by, [...matches, among(by, names, "=~")], w);
-  const rest = rateBy(c, "", [...matches, among(by, names, "!~")], w);
-  return `${top} or label_replace(${rest}, ${quote(by)}, ${quote(others)}, "", "")`;
-}

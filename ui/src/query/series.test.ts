@@ -1,21 +1,11 @@
 import { expect, test } from "vitest";
-import { align, fold, latest, mean, numberOf, observed, rank, toCSV } from "./series";
+import { latest, mean, numberOf, observed, rank, stacked, toCSV } from "./series";
 
 const grid = [100, 105, 110, 115, 120];
 
-test("a missing sample is a gap", () => {
-  const row = { metric: {}, values: [[100, "1"], [110, "3"], [115, "NaN"], [900, "7"]] as [number, string][] };
-  expect(align(grid, row)).toEqual([1, null, 3, null, null]);
-});
-
-test("top k and the rest add up", () => {
-  const rows = [["c", 3], ["a", 9], ["b", 3], ["d", 1], ["e", 1], ["idle", 0]].map(([name, v]) => ({ metric: { process: String(name) }, value: [0, String(v)] as [number, string] }));
-  const ranking = rank(rows, "process");
-  expect(ranking.map((r) => r.name)).toEqual(["a", "b", "c", "d", "e"]);
-  const { top, rest, restCount } = fold(ranking, 2);
-  expect([top, rest, restCount]).toEqual([["a", "b"], 5, 3]);
-  expect(top.reduce((s, n) => s + ranking.find((r) => r.name === n)!.total, rest)).toBe(17);
-  expect(fold(ranking, 4)).toEqual({ top: ["a", "b", "c", "d", "e"], rest: 0, restCount: 0 });
+test("names are ranked by their totals, those without are left out", () => {
+  const rows = [["c", 3], ["a", 9], ["b", 3], ["idle", 0], ["", 7]].map(([name, v]) => ({ metric: { process: String(name) }, value: [0, String(v)] as [number, string] }));
+  expect(rank(rows, "process").map((r) => r.name)).toEqual(["a", "b", "c"]);
 });
 
 test("averages are over the time that was watched", () => {
@@ -37,4 +27,9 @@ test("CSV quotes names and leaves gaps empty", () => {
 
 test("infinite values are numbers", () => {
   expect(["+Inf", "-Inf", "1.5", "NaN"].map(numberOf)).toEqual([Infinity, -Infinity, 1.5, NaN]);
+});
+
+test("series stand on each other, what is missing in one adds nothing, and a gap in all stays one", () => {
+  expect(stacked([[1, 2, null, null], [10, null, null, 40]])).toEqual([[1, 2, null, 0], [11, 2, null, 40]]);
+  expect(stacked([])).toEqual([]);
 });

@@ -7,7 +7,7 @@ import { Tree, useOpen } from "../explain/tree";
 import "../explain/explain.css";
 import { Problem } from "../frame/problem";
 
-/** The trees of a document that the call serves: of a result, or of several. */
+/** The trees of a document served by the call: of one result, or of several. */
 export function Attribution({ document }: { document: string }) {
   const [path, ids] = document.split("?", 2);
   const call = `${path}/explanation${ids ? `?${ids}` : ""}`;

@@ -1,15 +1,11 @@
 // A command with a button that copies it.
 import { useState } from "react";
+import { copyText } from "../state/clipboard";
 
 export function Command({ text }: { text: string }) {
   const [said, setSaid] = useState("");
   const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      setSaid("Copied");
-    } catch {
-      setSaid("Select and copy it");
-    }
+    setSaid((await copyText(text)) ? "Copied" : "Select and copy it");
     setTimeout(() => setSaid(""), 2500);
   };
   return (

@@ -1,5 +1,5 @@
-// The verdicts, one sentence each, with what they rest on, what weakens them and
-// what would settle them.
+// The verdicts, one sentence each, with their evidence, their weaknesses and what would settle
+// them.
 import type { ResultComparison, ResultExperiment } from "../api/types";
 import { formatTimes, formatValue } from "../format/number";
 import { armsText, doubtsOf, gradeMeans, headlineOf, kindOf, looks, noRatio, replicates } from "../words/benchmark";
@@ -22,11 +22,11 @@ export function Conclusions({ doc }: { doc: ResultExperiment }) {
       </section>
     );
   }
-  // The one that a line in the list speaks of stands first.
+  // The comparison named in the list comes first.
   const telling = tellingOf(all);
-  const sorted = [...all.filter((c) => c === telling), ...all.filter((c) => c !== telling)];
+  const sorted = collapsed([...all.filter((c) => c === telling), ...all.filter((c) => c !== telling)]);
   const rest = sorted.slice(most);
-  const each = (c: ResultComparison) => <Conclusion key={`${c.case} ${c.treatment} ${c.baseline}`} doc={doc} c={c} />;
+  const each = ([c, ...also]: ResultComparison[]) => c && <Conclusion key={`${c.case} ${c.treatment} ${c.baseline}`} doc={doc} c={c} also={also} />;
   return (
     <>
       {sorted.slice(0, most).map(each)}
@@ -40,13 +40,23 @@ export function Conclusions({ doc }: { doc: ResultExperiment }) {
   );
 }
 
+/** Refusals with the same reasons are grouped behind the first of them. */
+function collapsed(all: ResultComparison[]): ResultComparison[][] {
+  const groups = new Map<string, ResultComparison[]>();
+  all.forEach((c, i) => {
+    const key = kindOf(c) === "invalid" ? JSON.stringify([c.treatment, c.baseline, c.reasons]) : String(i);
+    groups.set(key, [...(groups.get(key) ?? []), c]);
+  });
+  return [...groups.values()];
+}
+
 export function whyNothing(doc: ResultExperiment): string {
   if ((doc.runs ?? []).length === 0) return "Nothing has run yet.";
   if ((doc.environments ?? []).length < 2) return "There is only one environment. Run it again with a second --env, or compare it with another result of the same job.";
   return (doc.comparisons ?? []).length > 0 ? "No comparison is of the primary metric." : "The document holds runs but no comparison.";
 }
 
-function Conclusion({ doc, c }: { doc: ResultExperiment; c: ResultComparison }) {
+function Conclusion({ doc, c, also }: { doc: ResultExperiment; c: ResultComparison; also: ResultComparison[] }) {
   const kind = kindOf(c);
   const headline = headlineOf(c, caseIds(doc).length);
   const { said, next } = doubtsOf(c, doc.guards ?? [], headline);
@@ -58,6 +68,11 @@ function Conclusion({ doc, c }: { doc: ResultExperiment; c: ResultComparison }) 
         <VerdictChip kind={kind} material={c.material} />
         <h2>{headline}</h2>
         <p>{sentence(looks[kind].means)}</p>
+        {also.length > 0 && (
+          <p className="also" data-also={also.length}>
+            Refused for the same reason: {also.map((o) => o.case).join(", ")}.
+          </p>
+        )}
         <ul className="inline-facts">
           <li title={`${c.cost_ci_low} to ${c.cost_ci_high}`}>
             {interval} <b>{range}</b>

@@ -1,26 +1,31 @@
-// One document, or several results side by side: verdict in words, then the
-// evidence, then how to do it again.
+// One document, or several results side by side: the verdict in words, the evidence, and how to
+// reproduce it.
 import { useState } from "react";
 import type { ResultExperiment } from "../api/types";
 import { formatLength, formatSince } from "../format/time";
+import { tabOf, Tabs } from "../frame/tabs";
+import { usePlace } from "../state/use-place";
 import { designText, gradeMeans, shellLine } from "../words/benchmark";
 import { Sentence } from "../words/term";
 import { Conclusions } from "./conclusions";
 import { Command } from "./command";
-import { Counters, HostWide } from "./counters";
-import { caseIds, metricLabel, primaryOf, sweepsOf, tellingCase } from "./document";
+import { caseIds, metricLabel, primaryOf, tellingCase } from "./document";
 import { Attribution } from "./attribution";
 import { drawingsOf, Figures, useDrawings } from "./drawings";
 import { Meanwhile } from "./meanwhile";
-import { brief, Comparisons, Differences, Environments, Guards, HarnessCost, Medians, Missing, References, Runs, Spread, SweepTable } from "./tables";
+import { ServedTables, tablesOf, useTables } from "./served";
+import { brief, Comparisons, Differences, Environments, Guards, Missing, References, Runs } from "./tables";
+
+const tabs = { result: "Result", why: "Why", trust: "Trust", reproduce: "Reproduce" };
 
 /** Call is the name of the document under the API. */
 export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
   const cases = caseIds(doc);
   const [kase, setCase] = useState(tellingCase(doc));
   const [metric, setMetric] = useState(primaryOf(doc));
-  const sweeps = sweepsOf(doc);
   const drawings = useDrawings(call, kase, metric);
+  const tables = useTables(call, kase, metric);
+  const envs = (doc.environments ?? []).map((v) => v.env_id);
   const ran = (doc.runs ?? []).length > 0;
   const caseChoice = cases.length > 1 && (
     <label className="small dim">
@@ -32,169 +37,182 @@ export function Detail({ doc, call }: { doc: ResultExperiment; call: string }) {
       </select>
     </label>
   );
+  const tab = tabOf(tabs, usePlace());
   return (
     <>
       <Conclusions doc={doc} />
-      <section className="card" aria-labelledby="how">
-        <h2 id="how">How it was measured</h2>
-        <Facts doc={doc} />
-      </section>
-      <section className="card" aria-labelledby="costs">
-        {(doc.comparisons ?? []).length > 0 ? (
-          <>
-            <div className="section-head">
-              <h2 id="costs">Cost ratios</h2>
-              <p>Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.</p>
-            </div>
-            <Figures drawings={drawings} section="costs" none="No ratio to draw: each comparison below says why." />
-            <details>
-              <summary>All comparisons, with their medians</summary>
-              <Comparisons doc={doc} />
-            </details>
-          </>
-        ) : (
-          <>
-            <div className="section-head">
-              <h2 id="costs">Values</h2>
-              <p>Medians of the runs that count.</p>
-            </div>
-            <Medians doc={doc} />
-          </>
-        )}
-      </section>
-      {drawingsOf(drawings, "start").length > 0 && (
-        <section className="card" aria-labelledby="start">
-          <div className="section-head">
-            <h2 id="start">Start</h2>
-            <p>Where the time until the first answer goes. Building is not included.</p>
-          </div>
-          <Figures drawings={drawings} section="start" />
-        </section>
-      )}
-      {drawingsOf(drawings, "ladder").length > 0 && (
-        <section className="card" aria-labelledby="ladder">
-          <div className="section-head">
-            <h2 id="ladder">Ladder</h2>
-            <p>What each layer adds, from the baseline upwards.</p>
-            {caseChoice}
-          </div>
-          <Figures drawings={drawings} section="ladder" />
-        </section>
-      )}
-      {sweeps.length > 0 && (
-        <section className="card" aria-labelledby="scaling">
-          <div className="section-head">
-            <h2 id="scaling">Scaling</h2>
-            <p>How each arm scales, and what it costs at each point. An efficiency alone can hide a slow first point.</p>
-          </div>
-          <Figures drawings={drawings} section="scaling" />
-          {sweeps.map((s) => (
-            <SweepTable key={s.other} doc={doc} sweep={s} />
-          ))}
-        </section>
-      )}
-      {ran && (
-        <section className="card" aria-labelledby="distributions">
-          <div className="section-head">
-            <h2 id="distributions">All runs</h2>
-            {caseChoice}
-            {(doc.workload.metrics ?? []).length > 1 && (
-              <label className="small dim">
-                Metric{" "}
-                <select value={metric} onChange={(e) => setMetric(e.target.value)}>
-                  {(doc.workload.metrics ?? []).map((d) => (
-                    <option key={d.name} value={d.name}>
-                      {metricLabel(doc, d.name)}
-                    </option>
-                  ))}
-                </select>
-              </label>
+      <Tabs label="Parts of the result" tabs={tabs} current={tab} />
+      {tab === "result" && (
+        <>
+          <section className="card" aria-labelledby="costs">
+            {(doc.comparisons ?? []).length > 0 ? (
+              <>
+                <div className="section-head">
+                  <h2 id="costs">Cost ratios</h2>
+                  <p>Above 1 is worse, whichever way the metric is better: 1.25x takes 1.25 times as long, or does the work of 1 in 1.25 times the time.</p>
+                </div>
+                <Figures drawings={drawings} section="costs" none="No ratio to draw: each comparison below says why." />
+                <details>
+                  <summary>All comparisons, with their medians</summary>
+                  <Comparisons doc={doc} />
+                </details>
+              </>
+            ) : (
+              <>
+                <div className="section-head">
+                  <h2 id="costs">Values</h2>
+                  <p>Medians of the runs that count.</p>
+                </div>
+                <ServedTables tables={tables} section="costs" envs={envs} none="The document holds no values." />
+              </>
             )}
-          </div>
-          <Figures drawings={drawings} section="runs" />
-          <Spread doc={doc} kase={kase} metric={metric} />
+          </section>
+          {drawingsOf(drawings, "start").length > 0 && (
+            <section className="card" aria-labelledby="start">
+              <div className="section-head">
+                <h2 id="start">Start</h2>
+                <p>Where the time until the first answer goes. Building is not included.</p>
+              </div>
+              <Figures drawings={drawings} section="start" />
+            </section>
+          )}
+          {drawingsOf(drawings, "ladder").length > 0 && (
+            <section className="card" aria-labelledby="ladder">
+              <div className="section-head">
+                <h2 id="ladder">Ladder</h2>
+                <p>What each layer adds, from the baseline upwards.</p>
+                {caseChoice}
+              </div>
+              <Figures drawings={drawings} section="ladder" />
+            </section>
+          )}
+          {tablesOf(tables, "scaling").length > 0 && (
+            <section className="card" aria-labelledby="scaling">
+              <div className="section-head">
+                <h2 id="scaling">Scaling</h2>
+                <p>How each arm scales, and what it costs at each point. An efficiency alone can hide a slow first point.</p>
+              </div>
+              <Figures drawings={drawings} section="scaling" />
+              <ServedTables tables={tables} section="scaling" envs={envs} />
+            </section>
+          )}
+          {ran && (
+            <section className="card" aria-labelledby="distributions">
+              <div className="section-head">
+                <h2 id="distributions">All runs</h2>
+                {caseChoice}
+                {(doc.workload.metrics ?? []).length > 1 && (
+                  <label className="small dim">
+                    Metric{" "}
+                    <select value={metric} onChange={(e) => setMetric(e.target.value)}>
+                      {(doc.workload.metrics ?? []).map((d) => (
+                        <option key={d.name} value={d.name}>
+                          {metricLabel(doc, d.name)}
+                        </option>
+                      ))}
+                    </select>
+                  </label>
+                )}
+              </div>
+              <Figures drawings={drawings} section="runs" />
+              <ServedTables tables={tables} section="runs" envs={envs} />
+            </section>
+          )}
+        </>
+      )}
+      {tab === "why" && (
+        <>
+          {ran && (
+            <section className="card" aria-labelledby="why">
+              <div className="section-head">
+                <h2 id="why">Why</h2>
+                <p>Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.</p>
+                {caseChoice}
+              </div>
+              <Attribution document={call} />
+              <Figures drawings={drawings} section="counters" />
+              <ServedTables tables={tables} section="why" envs={envs} none={`The runs hold no counters: ${Object.values((doc.runs ?? [])[0]?.missing ?? {})[0] ?? "none were attached"}.`} />
+            </section>
+          )}
+          <section className="card" aria-labelledby="differs">
+            <div className="section-head">
+              <h2 id="differs">What differs between the environments</h2>
+              <p>Each field is a possible cause.</p>
+            </div>
+            <Differences doc={doc} />
+          </section>
+          {ran && doc.design.kind !== "unpaired" && <Meanwhile doc={doc} />}
+        </>
+      )}
+      {tab === "trust" && (
+        <>
+          <section className="card" aria-labelledby="guards">
+            <div className="section-head">
+              <h2 id="guards">Warnings and refusals</h2>
+              <p>Reasons to refuse or to doubt a verdict, with what would help.</p>
+            </div>
+            <Guards doc={doc} />
+          </section>
+          <section className="card" aria-labelledby="how">
+            <h2 id="how">How it was measured</h2>
+            <Facts doc={doc} />
+          </section>
+          <section className="card" aria-labelledby="harness">
+            <div className="section-head">
+              <h2 id="harness">What the harness itself costs</h2>
+              <p>It is not subtracted from any value.</p>
+            </div>
+            <ServedTables tables={tables} section="harness" envs={envs} />
+          </section>
+          {(doc.references ?? []).length > 0 && (
+            <section className="card" aria-labelledby="published">
+              <div className="section-head">
+                <h2 id="published">Published figures</h2>
+                <p>What others measured, on other machines and with other methods. It does not affect the verdicts.</p>
+              </div>
+              <References doc={doc} />
+            </section>
+          )}
+          <section className="card" aria-labelledby="more">
+            <h2 id="more">The document</h2>
+            <details>
+              <summary>Environments</summary>
+              <Environments doc={doc} />
+            </details>
+            <details>
+              <summary>What is missing, and why</summary>
+              <Missing doc={doc} />
+            </details>
+            <details>
+              <summary>Every run, {(doc.runs ?? []).length}</summary>
+              <Runs doc={doc} />
+            </details>
+          </section>
+        </>
+      )}
+      {tab === "reproduce" && (
+        <section className="card" aria-labelledby="again">
+          <h2 id="again">How to do it again</h2>
+          {doc.design.kind === "unpaired" && <p>The command of the first result; the others have theirs on their own pages.</p>}
+          {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The document does not contain the command.</p>}
+          <dl className="facts">
+            <dt>Tool</dt>
+            <dd>{`${doc.tool.name} ${doc.tool.version}`.trim()}</dd>
+            <dt>Seed of the order</dt>
+            <dd>{Number.isSafeInteger(doc.design.seed) ? doc.design.seed : "in the document: it has more digits than a browser keeps"}</dd>
+            <dt>Document</dt>
+            <dd className="mono">{doc.experiment_id}</dd>
+            {(doc.cases ?? []).map((c) => (
+              <JobFact key={c.case_id} name={c.case_id} identity={c.identity} />
+            ))}
+          </dl>
+          <p>
+            <a href={`api/teescope/v1/${call}`} download={`${doc.name || doc.workload.name}.json`}>
+              Download the document as JSON
+            </a>
+          </p>
         </section>
       )}
-      {ran && doc.design.kind !== "unpaired" && <Meanwhile doc={doc} />}
-      {ran && (
-        <section className="card" aria-labelledby="why">
-          <div className="section-head">
-            <h2 id="why">Why</h2>
-            <p>Counters of the monitor during the runs. A counter that changed with a cost is a lead, not a proof.</p>
-            {caseChoice}
-          </div>
-          <Attribution document={call} />
-          <Figures drawings={drawings} section="counters" />
-          <Counters doc={doc} kase={kase} />
-          <HostWide doc={doc} kase={kase} />
-        </section>
-      )}
-      <section className="card" aria-labelledby="differs">
-        <div className="section-head">
-          <h2 id="differs">What differs between the environments</h2>
-          <p>Each field is a possible cause.</p>
-        </div>
-        <Differences doc={doc} />
-      </section>
-      <section className="card" aria-labelledby="guards">
-        <div className="section-head">
-          <h2 id="guards">Guard warnings</h2>
-          <p>Reasons to refuse or to doubt a verdict, with what would help.</p>
-        </div>
-        <Guards doc={doc} />
-      </section>
-      <section className="card" aria-labelledby="harness">
-        <div className="section-head">
-          <h2 id="harness">What the harness itself costs</h2>
-          <p>It is not subtracted from any value.</p>
-        </div>
-        <HarnessCost doc={doc} />
-      </section>
-      {(doc.references ?? []).length > 0 && (
-        <section className="card" aria-labelledby="published">
-          <div className="section-head">
-            <h2 id="published">Published figures</h2>
-            <p>What others measured, on other machines and with other methods. It does not affect the verdicts.</p>
-          </div>
-          <References doc={doc} />
-        </section>
-      )}
-      <section className="card" aria-labelledby="more">
-        <h2 id="more">The document</h2>
-        <details>
-          <summary>Environments</summary>
-          <Environments doc={doc} />
-        </details>
-        <details>
-          <summary>What is missing, and why</summary>
-          <Missing doc={doc} />
-        </details>
-        <details>
-          <summary>Every run, {(doc.runs ?? []).length}</summary>
-          <Runs doc={doc} />
-        </details>
-      </section>
-      <section className="card" aria-labelledby="again">
-        <h2 id="again">How to do it again</h2>
-        {doc.design.kind === "unpaired" && <p>The command of the first result; the others have theirs on their own pages.</p>}
-        {(doc.tool.command ?? []).length > 0 ? <Command text={shellLine(doc.tool.command ?? [])} /> : <p className="dim">The document does not contain the command.</p>}
-        <dl className="facts">
-          <dt>Tool</dt>
-          <dd>{`${doc.tool.name} ${doc.tool.version}`.trim()}</dd>
-          <dt>Seed of the order</dt>
-          <dd>{Number.isSafeInteger(doc.design.seed) ? doc.design.seed : "in the document: it has more digits than a browser keeps"}</dd>
-          <dt>Document</dt>
-          <dd className="mono">{doc.experiment_id}</dd>
-          {(doc.cases ?? []).map((c) => (
-            <JobFact key={c.case_id} name={c.case_id} identity={c.identity} />
-          ))}
-        </dl>
-        <p>
-          <a href={`api/teescope/v1/${call}`} download={`${doc.name || doc.workload.name}.json`}>
-            Download the document as JSON
-          </a>
-        </p>
-      </section>
     </>
   );
 }

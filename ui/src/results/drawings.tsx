@@ -1,21 +1,21 @@
-// The drawings of a result, made by the server as reports have them. They are
-// inline SVG in the page's colours, and say in words what can be seen.
+// The drawings of a result, made by the server as in reports. They are inline SVG in the page's
+// colours, with a description in words.
 import { getDocument } from "../api/client";
 import { useResource, type Resource } from "../api/resource";
 import type { Drawings, ReportDrawing } from "../api/types";
 import { Problem } from "../frame/problem";
 
-/** The call for the drawings of a document, of a case and a metric. */
-export function drawingsCall(document: string, kase: string, metric: string): string {
+/** The call for the server's rendering of a document, for a case and a metric. */
+export function viewCall(document: string, what: "drawings" | "tables", kase: string, metric: string): string {
   const [path, ids] = document.split("?", 2);
   const chosen = new URLSearchParams(ids);
   chosen.set("case", kase);
   chosen.set("metric", metric);
-  return `${path}/drawings?${chosen}`;
+  return `${path}/${what}?${chosen}`;
 }
 
 export function useDrawings(document: string, kase: string, metric: string): Resource<Drawings> {
-  const call = drawingsCall(document, kase, metric);
+  const call = viewCall(document, "drawings", kase, metric);
   return useResource<Drawings>(call, (s) => getDocument(call, s));
 }
 
@@ -23,7 +23,7 @@ export function drawingsOf(drawings: Resource<Drawings>, section: string): Repor
   return (drawings.data?.drawings ?? []).filter((d) => d.section === section);
 }
 
-/** The drawings of a section; without one, what to say instead. */
+/** The drawings of a section, or the text to show without one. */
 export function Figures({ drawings, section, none }: { drawings: Resource<Drawings>; section: string; none?: string }) {
   const shown = drawingsOf(drawings, section);
   if (drawings.error && !drawings.data) return <Problem message={drawings.error} retry={drawings.retry} />;

@@ -1,5 +1,5 @@
-// The list of results: what each says first, then what it is of. Filters and ticks
-// live in the address.
+// The list of results: the verdict first, then the subject. Filters and ticks are part of the
+// address.
 import { useEffect, useState } from "react";
 import type { ResultSummary } from "../api/types";
 import { formatSince } from "../format/time";
@@ -7,11 +7,13 @@ import { IconWarning } from "../frame/icons";
 import { PlaceLink } from "../frame/link";
 import { home, type Filter } from "../state/place";
 import { here, move, usePlace } from "../state/use-place";
-import { gradeMeans, headlineOf, kindOf, looks, type Kind } from "../words/benchmark";
+import { useMachine } from "../state/machine";
+import { gradeMeans, headlineOf, kindOf, looks, shellLine, type Kind } from "../words/benchmark";
 import { count } from "../words/verdict";
 import { Command } from "./command";
 import { choicesOf, kindsOf, narrow, tellingOf } from "./document";
 import { VerdictChip } from "./marks";
+import { MatrixTable } from "./matrix-table";
 
 export function ResultList({ results, problems }: { results: ResultSummary[]; problems: string[] }) {
   const { filter, beside } = usePlace();
@@ -23,7 +25,8 @@ export function ResultList({ results, problems }: { results: ResultSummary[]; pr
         <h2>Benchmarks</h2>
         <p>{results.length === shown.length ? count(results.length, "result") : `${shown.length} of ${count(results.length, "result")}`}</p>
       </div>
-      {results.length === 0 ? <Empty /> : <Filters results={results} />}
+      {results.length === 0 ? <Empty /> : <MatrixTable results={shown} />}
+      {results.length > 0 && <Filters results={results} />}
       <Problems problems={problems} />
       {ticked.length > 0 && (
         <div className="card tick-bar row" role="status">
@@ -57,13 +60,14 @@ export function ResultList({ results, problems }: { results: ResultSummary[]; pr
 }
 
 function Empty() {
+  const data = useMachine().platform.data?.data;
   return (
     <section className="card">
       <h2>No result yet</h2>
       <p>A benchmark that runs on this machine, with this monitor's data folder, appears here when it ends. For example, what it costs to start a process in gVisor:</p>
-      <Command text="teescope bench run startup --env native --env runsc" />
+      <Command text={shellLine(["teescope", "bench", "run", "startup", "--env", "native", "--env", "runsc", ...(data ? ["--data", data] : [])])} />
       <p className="dim">
-        <code>teescope bench list</code> shows what else can be measured, and where. To show a result from elsewhere, copy its file into the folder <code>results</code> in the monitor's data folder.
+        <code>teescope bench list</code> shows what else can be measured, and where. To show a result from elsewhere, copy its file into <code>{data ? `${data}/results` : "results in the monitor's data folder"}</code>.
       </p>
     </section>
   );
@@ -112,7 +116,7 @@ function Problems({ problems }: { problems: string[] }) {
       <summary>
         <IconWarning /> {problems.length === 1 ? "1 file could not be read" : `${problems.length} files could not be read`}
       </summary>
-      <ul className="problems">
+      <ul className="unreadable">
         {problems.map((p) => (
           <li key={p} className="mono">
             {p}

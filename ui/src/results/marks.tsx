@@ -1,4 +1,4 @@
-// The marks that tell arms and verdicts apart.
+// The marks that distinguish arms and verdicts.
 import { armShapes, looks, type Kind, type Shape } from "../words/benchmark";
 
 const paths: Record<Exclude<Shape, "disc" | "ring">, string> = {

@@ -1,5 +1,4 @@
-// The runs of a result over time, and what the monitor saw in the same window.
-import { queryRange } from "../api/client";
+// The runs of a result over time, and the monitor's data of the same window.
 import { useResource } from "../api/resource";
 import type { ResultExperiment } from "../api/types";
 import { TopChart } from "../charts/charts";
@@ -9,12 +8,11 @@ import { formatValue } from "../format/number";
 import { formatLength, formatSince } from "../format/time";
 import { PlaceLink } from "../frame/link";
 import { Problem } from "../frame/problem";
-import { counters, own, processFilter, select } from "../query/promql";
-import { align } from "../query/series";
+import { counters, processFilter } from "../query/promql";
+import { readings } from "../query/watched";
 import { useMachine, WindowProvider } from "../state/machine";
 import { goTo } from "../state/place";
 import { move, usePlace } from "../state/use-place";
-import { gridOf } from "../state/window";
 import { armsOf, elsewhere, windowOfRuns } from "./document";
 import { Timeline } from "./timeline";
 
@@ -22,7 +20,7 @@ export function Meanwhile({ doc }: { doc: ResultExperiment }) {
   const { fixed } = usePlace();
   const { tick } = useMachine();
   const whole = windowOfRuns(doc, tick);
-  // A window that was dragged within the runs is a zoom; any other is of other pages.
+  // A window dragged within the runs is a zoom; any other belongs to other pages.
   const zoomed = fixed !== null && fixed.from < whole.to && fixed.to > whole.from;
   const w = zoomed ? fixed : whole;
   return (
@@ -52,11 +50,10 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
   const arms = armsOf(doc);
   const { window: w, platform } = useMachine();
   const [ref, seen] = useSeen();
-  // For which part of the window there are readings at all.
-  const watched = useResource(seen ? `watched ${w.instance} ${keyOf(w)}` : null, async (signal) => {
-    const grid = gridOf(w);
-    const { rows } = await queryRange(`max(max_over_time(${select("teescope_source_up", own(w))}[${Math.ceil(Math.max(w.step, 3 * w.interval))}s]))`, w, signal);
-    return rows.flatMap((r) => align(grid, r)).filter((v) => v !== null).length / grid.length;
+  // The part of the window that has readings.
+  const watched = useResource(seen ? `watched ${w.instance} ${keyOf(w)}` : null, async () => {
+    const all = await readings(w);
+    return all.filter((v) => v !== null).length / all.length;
   });
   const share = watched.data;
   const other = elsewhere(doc.environments?.[0], platform.data);
@@ -75,7 +72,7 @@ function Monitor({ doc }: { doc: ResultExperiment }) {
           {other !== "" && <p className="note note-warn">{other}</p>}
           {arms && (
             <p>
-              <PlaceLink to={{ ...goTo(place, "explain"), ...arms }}>Explain a process in both arms, side by side</PlaceLink>: the last successful pair of runs.
+              <PlaceLink to={{ ...goTo(place, "processes"), ...arms }}>Choose a process to see it in both arms, side by side</PlaceLink>: the last successful pair of runs.
             </p>
           )}
           {process !== "" && <p className="note">Only processes matching {process}, the filter above.</p>}

@@ -1,5 +1,5 @@
-// The tables of a result: comparisons, causes, differences, guards, the harness's
-// own cost, published figures, environments, what is missing, every run.
+// The tables that show fields of a result unchanged: comparisons, differences, guards, published
+// figures, environments, missing values, every run.
 import type { ReactNode } from "react";
 import type { ResultComparison, ResultEnvironment, ResultExperiment, ResultLevel, ResultMetric } from "../api/types";
 import { formatMeasure, rawMeasure, spaced } from "../format/measure";
@@ -8,12 +8,12 @@ import { levelIcons } from "../frame/level";
 import { armsText, costText, kindOf, levelOf, noRatio, referenceText, securityText } from "../words/benchmark";
 import { sentence } from "../words/empty";
 import { Sentence } from "../words/term";
-import { caseIds, curvesOf, descOf, efficiencyOf, inOrder, isParallel, median, metricLabel, missingOf, primaryOf, readings, whyMissing, type Curve, type Sweep } from "./document";
+import { descOf, inOrder, metricLabel, missingOf } from "./document";
 import { ArmName, VerdictChip } from "./marks";
 
 type Doc = ResultExperiment;
 
-/** The head of a column: text, which a leading "#" makes one of numbers, or more than text. */
+/** The head of a column: text (a leading "#" makes it numeric), or more than text. */
 type Column = string | { key: string; head: ReactNode; number: boolean };
 
 /** A table of the page. */
@@ -40,13 +40,11 @@ export function Table({ name, columns, children }: { name: string; columns: Colu
 }
 
 /** A number with its raw value, or missing with its reason. */
-function Num({ v, unit, why, prefix = "", range }: { v: number | null | undefined; unit: string; why?: string | undefined; prefix?: string; range?: [number, number] | undefined }) {
+function Num({ v, unit, why }: { v: number | null | undefined; unit: string; why?: string | undefined }) {
   if (v === null || v === undefined) return <td className="num missing">missing{why ? <span className="small">: {why}</span> : ""}</td>;
   return (
     <td className="num" title={rawMeasure(v, unit)}>
-      {prefix}
       {formatMeasure(v, unit)}
-      {range && <span className="small"> ({range.map((b) => formatMeasure(b, unit)).join(" to ")})</span>}
     </td>
   );
 }
@@ -88,104 +86,7 @@ function ComparisonRow({ doc, c }: { doc: Doc; c: ResultComparison }) {
   );
 }
 
-/** Medians of all metrics, for a document that compares nothing. */
-export function Medians({ doc }: { doc: Doc }) {
-  return (
-    <Table name="Medians" columns={["Metric", "Case", "Environment", "#Median", "#Runs"]}>
-      {(doc.workload.metrics ?? []).flatMap((d) =>
-        caseIds(doc).flatMap((kase) =>
-          (doc.environments ?? []).map((v, i) => {
-            const values = readings(doc, v.env_id, kase, d.name).good.map((r) => r.value);
-            return (
-              <tr key={`${d.name} ${kase} ${v.env_id}`}>
-                <th scope="row" title={d.help}>
-                  {metricLabel(doc, d.name)}
-                </th>
-                <td>{kase}</td>
-                <td>
-                  <ArmName name={v.env_id} index={i} />
-                </td>
-                <Num v={median(values)} unit={d.unit} why={whyMissing(doc, v.env_id, kase, d.name)} />
-                <td className="num">{values.length || "none"}</td>
-              </tr>
-            );
-          }),
-        ),
-      )}
-    </Table>
-  );
-}
-
-/** The runs of each arm, in numbers. */
-export function Spread({ doc, kase, metric }: { doc: Doc; kase: string; metric: string }) {
-  const { unit } = descOf(doc, metric);
-  return (
-    <Table name={`All runs: ${metricLabel(doc, metric)}`} columns={["Environment", "#Median", "#From", "#To", "#Runs", "#Not counted"]}>
-      {(doc.environments ?? []).map((v, i) => {
-        const { good, out } = readings(doc, v.env_id, kase, metric);
-        const values = good.map((r) => r.value);
-        const end = (f: (...v: number[]) => number) => (values.length === 0 ? null : f(...values));
-        return (
-          <tr key={v.env_id}>
-            <th scope="row">
-              <ArmName name={v.env_id} index={i} />
-            </th>
-            <Num v={median(values)} unit={unit} why={whyMissing(doc, v.env_id, kase, metric)} />
-            <Num v={end(Math.min)} unit={unit} />
-            <Num v={end(Math.max)} unit={unit} />
-            <td className="num">{values.length || "none"}</td>
-            <td className="num">{out.length || "none"}</td>
-          </tr>
-        );
-      })}
-    </Table>
-  );
-}
-
-/** A sweep in numbers: the value of each arm, its efficiency where the parameter is
- * a number of workers, and its cost. */
-export function SweepTable({ doc, sweep }: { doc: Doc; sweep: Sweep }) {
-  const metric = primaryOf(doc);
-  const { unit, better } = descOf(doc, metric);
-  const [base = "", ...others] = (doc.environments ?? []).map((v) => v.env_id);
-  const curves = curvesOf(doc, sweep, metric);
-  const efficiency = isParallel(sweep.param) && better !== "none" ? curves.map((c) => efficiencyOf(c, better)) : [];
-  const costs = (doc.comparisons ?? []).filter((c) => c.metric === metric && c.baseline === base && sweep.points.some((p) => p.case === c.case));
-  const name = [`${metricLabel(doc, metric)} over ${spaced(sweep.param)}`, sweep.other].filter(Boolean).join(", ");
-  const columns = [spaced(sweep.param), ...curves.map((c) => `#${c.env}`), ...efficiency.map((c) => `#${c.env}, efficiency`), ...(costs.length > 0 ? others.map((env) => `#${env}, cost`) : [])];
-  return (
-    <Table name={name} columns={columns}>
-      {sweep.points.map((p) => (
-        <tr key={p.case}>
-          <th scope="row">{p.written}</th>
-          {curves.map((c) => (
-            <Num key={c.env} v={valueAt(c, p.at)} unit={unit} />
-          ))}
-          {efficiency.map((c) => (
-            <Num key={c.env} v={valueAt(c, p.at)} unit="ratio" />
-          ))}
-          {costs.length > 0 &&
-            others.map((env) => {
-              const c = costs.find((o) => o.treatment === env && o.case === p.case);
-              const cost = c && costText(c, better);
-              return (
-                <td key={env} className="num" title={cost?.raw}>
-                  {cost ? cost.text : "missing"}
-                  {c?.verdict === "invalid" && <span className="small dim">, refused</span>}
-                </td>
-              );
-            })}
-        </tr>
-      ))}
-    </Table>
-  );
-}
-
-function valueAt(c: Curve, at: number): number | null {
-  return c.points.find((p) => p.at === at)?.value ?? null;
-}
-
-/** All fields in which an arm differs from what it is compared with. */
+/** All fields in which an arm differs from its baseline. */
 export function Differences({ doc }: { doc: Doc }) {
   const pairs = [...new Map((doc.comparisons ?? []).filter((c) => (c.changed_dimensions ?? []).length > 0).map((c) => [armsText(c), c])).values()];
   if (pairs.length === 0) return <p className="dim">{(doc.environments ?? []).length < 2 ? "There is one environment." : "No field differs between the arms, as far as they could be read."}</p>;
@@ -248,39 +149,6 @@ function Level({ level }: { level: ResultLevel }) {
     <span className={`severity severity-${severity}`}>
       <Icon /> {word}
     </span>
-  );
-}
-
-/** What the harness itself takes in each arm. */
-export function HarnessCost({ doc }: { doc: Doc }) {
-  return (
-    <Table name="The harness's own cost" columns={["Environment", "#To open", "#An empty run", "#The first run", "#Counting, share of a core"]}>
-      {(doc.environments ?? []).map((v, i) => {
-        const runs = (doc.runs ?? []).filter((r) => r.env_id === v.env_id && r.interference.monitor_cpu_seconds !== null && r.duration_seconds > 0);
-        const monitor = median(runs.map((r) => r.interference.monitor_cpu_seconds! / r.duration_seconds));
-        const n = v.null_run_seconds;
-        return (
-          <tr key={v.env_id}>
-            <th scope="row">
-              <ArmName name={v.env_id} index={i} />
-            </th>
-            <Num v={v.open_seconds} unit="seconds" why={v.missing?.["open_seconds"] ?? "not timed"} />
-            {n ? (
-              <td className="num" title={`mean ${n.mean}, from ${n.min} to ${n.max} seconds, ${n.n} runs`}>
-                {formatMeasure(n.mean, "seconds")}
-                <span className="small dim">
-                  , {formatMeasure(n.min, "seconds")} to {formatMeasure(n.max, "seconds")}
-                </span>
-              </td>
-            ) : (
-              <Num v={null} unit="seconds" why={v.missing?.["null_run_seconds"] ?? "this environment runs only its own programs"} />
-            )}
-            <Num v={v.first_run_seconds} unit="seconds" why={v.missing?.["first_run_seconds"] ?? "it failed or was not timed"} />
-            <Num v={monitor} unit="ratio" why={(doc.runs ?? []).find((r) => r.env_id === v.env_id)?.interference.missing?.["monitor_cpu_seconds"] ?? "not measured"} />
-          </tr>
-        );
-      })}
-    </Table>
   );
 }
 
@@ -373,7 +241,7 @@ export function Missing({ doc }: { doc: Doc }) {
   );
 }
 
-/** Every run in the order in which they ran; excluded and failed ones stay. */
+/** Every run in execution order, including excluded and failed ones. */
 export function Runs({ doc }: { doc: Doc }) {
   const metrics = doc.workload.metrics ?? [];
   const envs = (doc.environments ?? []).map((v) => v.env_id);

@@ -1,5 +1,5 @@
-// Each run as a bar on the time axis of the monitor's charts, a lane for each arm,
-// under the cursor that all charts share.
+// Each run as a bar on the time axis of the monitor's charts, a lane for each arm, under the cursor
+// that all charts share.
 import { useState, type KeyboardEvent, type PointerEvent } from "react";
 import type { ResultExperiment, ResultRun } from "../api/types";
 import { setCursorTime, useCursorTime } from "../charts/cursor";
@@ -73,7 +73,7 @@ export function Timeline({ doc, from, to }: { doc: ResultExperiment; from: numbe
         ))}
         {runs.some((r) => r.status !== "ok") && (
           <span>
-            <i className="key key-hollow" /> failed or not counted
+            <i className="mark-key mark-hollow" /> failed or not counted
           </span>
         )}
       </div>

@@ -26,11 +26,21 @@ export function SourceList({ sources, changed }: { sources: Resource<Source[]>; 
         <p>A source that is off costs nothing and records nothing. Settings last until the monitor restarts or reloads its configuration.</p>
       </div>
       {sources.error && <Problem message={sources.error} retry={sources.retry} stale={sources.data !== null} />}
-      <ul className="sources">
+      {/* The roles are said because the rows of a phone are no table's. */}
+      <table className="data sources" role="table" aria-labelledby="sources">
+        <thead role="rowgroup">
+          <tr role="row">
+            {["On", "Source", "State", "Counts", "Level"].map((h) => (
+              <th key={h} role="columnheader" scope="col">
+                {h}
+              </th>
+            ))}
+          </tr>
+        </thead>
         {here.map((s) => (
           <SourceItem key={s.name} source={s} changed={changed} />
         ))}
-      </ul>
+      </table>
       {absent.length > 0 && (
         <details>
           <summary>{count(absent.length, "source")} for hardware or software that is not here</summary>
@@ -61,55 +71,69 @@ function SourceItem({ source: s, changed }: { source: Source; changed: () => voi
   const on = s.state !== "off";
   const reads = s.state === "available" || s.state === "degraded";
   return (
-    <li className="source" data-source={s.name} data-state={s.state} aria-label={s.name}>
-      <div className="source-head">
-        <Switch checked={on} aria-busy={busy} onChange={(e) => void send(() => ({ on: e.currentTarget.checked }))} aria-label={`Source ${s.name}`} aria-describedby={`doc-${s.name}`} size="sm" />
-        <h3 className="mono">{s.name}</h3>
-        <span className={`chip ${look}`}>
-          <Icon /> {stateWords(s)}
-        </span>
-        {reads && s.coverage !== undefined && (s.coverage < complete || canSample(s)) && (
-          <span className={`chip ${s.coverage < complete ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
-            counts {roughly(s.coverage)}
-            {s.error !== undefined && ` ± ${roughly(s.error)}`}
+    <tbody role="rowgroup" className="source" data-source={s.name} data-state={s.state} aria-label={s.name}>
+      <tr role="row" className="source-head">
+        <td role="cell">
+          <Switch checked={on} aria-busy={busy} onChange={(e) => void send(() => ({ on: e.currentTarget.checked }))} aria-label={`Source ${s.name}`} aria-describedby={`doc-${s.name}`} size="sm" />
+        </td>
+        <th role="rowheader" scope="row">
+          <span className="mono">{s.name}</span>
+          <span className="block dim small" id={`doc-${s.name}`}>
+            <Sentence text={s.doc} />
           </span>
-        )}
-        {s.level !== undefined && on && (
-          <span className={`chip ${s.level === s.wanted ? "" : "chip-warn"}`} data-level={s.level}>
-            level {s.level}
-            {s.wanted !== undefined && s.level !== s.wanted && `, ${s.wanted} requested`}
+        </th>
+        <td role="cell">
+          <span className={`chip ${look}`}>
+            <Icon /> {stateWords(s)}
           </span>
-        )}
-      </div>
-      <p className="dim small" id={`doc-${s.name}`}>
-        <Sentence text={s.doc} />
-      </p>
-      {error && <p className="setting-error" role="alert">{error}</p>}
-      {s.auto && <p className="small">{on ? `On by itself: ${s.seen ?? s.waits}.` : `${sentence(s.reason ?? "")} It then switches on by itself.`}</p>}
-      {s.waits && !s.auto && (
-        <p className="small">
-          <button type="button" className="text-button" aria-busy={busy} onClick={() => void send(() => ({ auto: true }))}>
-            Switch {s.name} by itself
-          </button>{" "}
-          <span className="dim">On while {s.waits}, off otherwise.</span>
-        </p>
-      )}
-      {on && s.reason && (
-        <p className="small">
-          {sentence(blindReason(s) ?? "")}
-          {s.remedy && <span className="dim"> Fix: {s.remedy}</span>}
-        </p>
-      )}
-      {narrowed(s) && <p className="small" data-narrowed="">Only {narrowedTo(s)}.</p>}
-      <details className="source-more">
-        <summary>
-          {settable(s) ? "Settings and details" : "Details"}
-          <span className="hidden"> of {s.name}</span>
-        </summary>
-        {settable(s) && <Settings source={s} changed={changed} />}
-        <Details source={s} reads={reads} />
-      </details>
-    </li>
+        </td>
+        <td role="cell">
+          {reads && s.coverage !== undefined && (s.coverage < complete || canSample(s)) && (
+            <span className={`chip ${s.coverage < complete ? "chip-warn" : ""}`} title={rawValue(s.coverage, "ratio")} data-coverage={s.coverage}>
+              counts {roughly(s.coverage)}
+              {s.error !== undefined && ` ± ${roughly(s.error)}`}
+            </span>
+          )}
+        </td>
+        <td role="cell">
+          {s.level !== undefined && on && (
+            <span className={`chip ${s.level === s.wanted ? "" : "chip-warn"}`} data-level={s.level}>
+              level {s.level}
+              {s.wanted !== undefined && s.level !== s.wanted && `, ${s.wanted} requested`}
+            </span>
+          )}
+        </td>
+      </tr>
+      <tr role="row" className="source-body">
+        <td role="cell" colSpan={5}>
+          {error && <p className="setting-error" role="alert">{error}</p>}
+          {s.auto && <p className="small">{on ? `On by itself: ${s.seen ?? s.waits}.` : `${sentence(s.reason ?? "")} It then switches on by itself.`}</p>}
+          {s.waits && !s.auto && (
+            <p className="small">
+              <button type="button" className="text-button" aria-busy={busy} onClick={() => void send(() => ({ auto: true }))}>
+                Switch {s.name} by itself
+              </button>{" "}
+              <span className="dim">On while {s.waits}, off otherwise.</span>
+            </p>
+          )}
+          {on && s.reason && (
+            <p className="small">
+              {sentence(blindReason(s) ?? "")}
+              {s.remedy && <span className="dim"> Fix: {s.remedy}</span>}
+            </p>
+          )}
+          {narrowed(s) && <p className="small" data-narrowed="">Only {narrowedTo(s)}.</p>}
+          <details className="source-more">
+            <summary>
+              {settable(s) ? "Settings and details" : "Details"}
+              <span className="hidden"> of {s.name}</span>
+            </summary>
+            {settable(s) && <Settings source={s} changed={changed} />}
+            <Details source={s} reads={reads} />
+          </details>
+        </td>
+      </tr>
+    </tbody>
   );
 }
 

@@ -1,12 +1,11 @@
-// One setting of a source: a field that is sent on its own, with the monitor's
-// complaint next to it.
+// One setting of a source: a field that is sent by itself, with the monitor's error next to it.
 import { useEffect, useId, useState, type ReactNode } from "react";
 import { setSource } from "../api/client";
 import type { Source, ProbeSetting } from "../api/types";
 import { sentence } from "../words/empty";
 import { complaint } from "../words/source";
 
-/** Sends settings of a source, one at a time, and keeps the last complaint. */
+/** Sends settings of a source, one at a time, and keeps the last error. */
 export function useSetting(source: Source, changed: () => void): { error: string | null; busy: boolean; send: (make: () => ProbeSetting) => Promise<void> } {
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
@@ -36,7 +35,7 @@ interface TextProps extends Field {
   /** The current value, as it would be typed. */
   value: string;
   placeholder: string;
-  /** The setting for the typed text; throws an Error that says what is wrong. */
+  /** The setting for the typed text; throws an Error with the problem. */
   setting: (text: string) => ProbeSetting;
 }
 

@@ -1,9 +1,12 @@
 // Shared by all pages: the machine, its sources, the findings, the cost, and the
 // window of all charts.
-import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
-import { asking, getDocument, queryAt } from "../api/client";
+import { createContext, useContext, useEffect, useMemo, useRef, useState, type ReactNode } from "react";
+import { asking, getDocument } from "../api/client";
+import { useLost } from "../api/reach";
 import { useResource, type Resource } from "../api/resource";
 import type { Annotation, Findings, Overhead, Platform, Source } from "../api/types";
+import { idle, queryAt } from "../query/feed";
+import { readings } from "../query/watched";
 import { usePlace } from "./use-place";
 import { steady, stepFor, windowOf, type Window } from "./window";
 
@@ -15,7 +18,7 @@ export interface Machine {
   window: Window;
   /** Marks on the charts of the window. */
   annotations: Resource<Annotation[]>;
-  /** Changes with every refresh; part of the key of what is read "now". */
+  /** Changes with every refresh; part of the key of data read "now". */
   tick: number;
   refresh: () => void;
 }
@@ -31,29 +34,54 @@ export function useMachine(): Machine {
 export function MachineProvider({ children }: { children: ReactNode }) {
   const place = usePlace();
   const [tick, setTick] = useState(() => Date.now() / 1000);
-  const refresh = () => setTick(Date.now() / 1000);
+  const [changes, setChanges] = useState(0);
+  const refresh = () => {
+    setChanges((n) => n + 1);
+    setTick(Date.now() / 1000);
+  };
 
   useEffect(() => {
     if (place.refresh === 0) return;
-    const timer = setInterval(() => {
-      // A hidden tab asks nothing.
-      if (!document.hidden) refresh();
-    }, place.refresh * 1000);
-    const onShow = () => !document.hidden && refresh();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let ended = false;
+    // The next refresh waits for the answers to the last one, and then for as long as they took, so
+    // a slow monitor gets fewer requests.
+    const next = async () => {
+      const took = await idle();
+      if (ended) return;
+      timer = setTimeout(() => {
+        // A hidden tab sends no requests.
+        if (!document.hidden) setTick(Date.now() / 1000);
+        void next();
+      }, Math.max(place.refresh * 1000, 2 * took));
+    };
+    void next();
+    const onShow = () => !document.hidden && setTick(Date.now() / 1000);
     document.addEventListener("visibilitychange", onShow);
     return () => {
-      clearInterval(timer);
+      ended = true;
+      clearTimeout(timer);
       document.removeEventListener("visibilitychange", onShow);
     };
   }, [place.refresh]);
 
-  // The machine changes rarely; asking once a minute notices a restart.
-  const platform = useResource<Platform>(`platform ${Math.floor(tick / 60)}`, (s) => getDocument("platform", s));
-  const sources = useResource<Source[]>(`sources ${tick}`, async (s) => (await getDocument<Source[] | null>("sources", s)) ?? []);
-  const findings = useResource<Findings>(`findings ${tick}`, (s) => getDocument("findings", s));
-  const overhead = useResource<Overhead>(`overhead ${tick}`, (s) => getDocument("overhead", s));
-  const first = useResource<number | null>(place.range === "all" && !place.fixed ? "first" : null, async (s) => {
-    const { rows } = await queryAt("min(min_over_time(timestamp(teescope_source_up)[90d:6h]))", Date.now() / 1000, s);
+  // A monitor that answers again may be another one: everything is reloaded.
+  const lost = useLost() !== null;
+  const wasLost = useRef(false);
+  useEffect(() => {
+    if (wasLost.current && !lost) refresh();
+    wasLost.current = lost;
+  }, [lost]);
+
+  // None of these changes faster: rules are evaluated every 15 s, and one request a minute for the
+  // machine notices a restart. Changes made here are reloaded at once.
+  const every = (seconds: number) => `${changes} ${Math.floor(tick / seconds)}`;
+  const platform = useResource<Platform>(`platform ${every(60)}`, (s) => getDocument("platform", s));
+  const sources = useResource<Source[]>(`sources ${every(30)}`, async (s) => (await getDocument<Source[] | null>("sources", s)) ?? []);
+  const findings = useResource<Findings>(`findings ${every(15)}`, (s) => getDocument("findings", s));
+  const overhead = useResource<Overhead>(`overhead ${every(30)}`, (s) => getDocument("overhead", s));
+  const first = useResource<number | null>(place.range === "all" && !place.fixed ? "first" : null, async () => {
+    const { rows } = await queryAt("min(min_over_time(timestamp(teescope_source_up)[90d:6h]))", Date.now() / 1000);
     return rows[0] ? Number(rows[0].value[1]) : null;
   });
 
@@ -63,11 +91,21 @@ export function MachineProvider({ children }: { children: ReactNode }) {
     instance: platform.data?.hostname ?? "",
     interval: platform.data?.interval ?? 5,
   });
-  const window = useMemo(() => made, [made.from, made.to, made.step, made.live, made.started, made.instance, made.interval]);
+  // A young monitor has no data for most of its window, unless an earlier one left some.
+  const young = made.live && made.instance !== "" && started !== null && started > made.from;
+  const seen = useResource<number>(young ? `${made.from} ${made.to} ${made.step}` : null, async () => {
+    const first = (await readings(made)).findIndex((v) => v !== null);
+    return first < 0 ? made.from : made.from + first * made.step;
+  });
+  const begin = young && seen.data !== null ? Math.max(made.from, Math.min(seen.data, made.to - leastAxis)) : made.from;
+  const window = useMemo(() => ({ ...made, begin }), [made.from, made.to, made.step, made.live, made.started, made.instance, made.interval, begin]);
 
   const machine: Machine = { platform, sources, findings, overhead, window, annotations: useAnnotations(window), tick, refresh };
   return <Context value={machine}>{children}</Context>;
 }
+
+/** The shortest axis of time in seconds. */
+const leastAxis = 60;
 
 function useAnnotations(w: Window): Resource<Annotation[]> {
   const { from, to } = steady(w);
@@ -76,12 +114,11 @@ function useAnnotations(w: Window): Resource<Annotation[]> {
   return useResource<Annotation[]>(w.instance === "" ? null : name, async (s) => (await getDocument<Annotation[] | null>(name, s)) ?? []);
 }
 
-/** The same machine over a window of its own instead of the top bar's: charts
- * inside look at that one. */
+/** The same machine over a separate window instead of the top bar's, for the charts inside. */
 export function WindowProvider({ from, to, children }: { from: number; to: number; children: ReactNode }) {
   const machine = useMachine();
   const { started, instance, interval } = machine.window;
-  const window = useMemo(() => ({ from, to, step: stepFor(to - from), live: false, started, instance, interval }), [from, to, started, instance, interval]);
+  const window = useMemo(() => ({ from, to, step: stepFor(to - from), live: false, started, begin: from, instance, interval }), [from, to, started, instance, interval]);
   const annotations = useAnnotations(window);
   return <Context value={{ ...machine, window, annotations }}>{children}</Context>;
 }

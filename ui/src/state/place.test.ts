@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatPlace, goTo, home, parsePlace, type Place } from "./place";
+import { formatPlace, goTo, home, misread, parsePlace, type Place } from "./place";
 import { gridOf, stepFor, windowOf } from "./window";
 
 const monitor = { started: null, instance: "", interval: 5 };
@@ -12,12 +12,13 @@ test("every part of a place survives the URL", () => {
     before: { from: 1699990000, to: 1699990090 },
     process: "redis|^a+b&c=\\d #%",
     refresh: 30,
-    theme: "dark",
     subject: "näme with / and ?",
     beside: ["b", "c d"],
     filter: { text: "redis & co", workload: "startup", environment: "sgx", verdict: "cost", grade: "A" },
     per: "request",
-    view: "changes",
+    tab: "changes",
+    sort: "wait",
+    problem: "a b&c",
     expr: 'sum(rate(x{a="b"}[1m])) > 1',
   };
   expect(parsePlace(formatPlace(p))).toEqual(p);
@@ -25,12 +26,24 @@ test("every part of a place survives the URL", () => {
 
 test("home is the bare address", () => expect([formatPlace(home), parsePlace("")]).toEqual(["", home]));
 
-test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=y", "?from=1&to=Infinity", "?beforeFrom=9&beforeTo=3", "?per=fortnight", "?view=upside-down", "?refresh=1", "?theme=pink"])("%s counts as absent", (s) => {
+test.each(["?page=nowhere", "?range=1y", "?from=5", "?from=9&to=3", "?from=x&to=y", "?from=1&to=Infinity", "?beforeFrom=9&beforeTo=3", "?per=fortnight", "?tab=upside-down", "?sort=1", "?refresh=1"])("%s counts as absent", (s) => {
   expect(parsePlace(s)).toEqual(home);
 });
 
+test.each([
+  ["", ""],
+  ["?page=tee&from=3&to=9", ""],
+  ["?from=9&to=3", "The window in the address ends before it begins. The live one is shown instead."],
+  ["?from=9&to=9", "The window in the address ends before it begins. The live one is shown instead."],
+  ["?from=5", "The window in the address needs two times in Unix seconds, from and to. The live one is shown instead."],
+  ["?from=x&to=2026-01-01", "The window in the address needs two times in Unix seconds, from and to. The live one is shown instead."],
+  ["?from=3&to=9&beforeFrom=9&beforeTo=3", "The window to compare with in the address ends before it begins. Nothing is compared."],
+])("%s: what is wrong with its windows is said", (search, said) => {
+  expect(misread(search)).toBe(said);
+});
+
 test("another page keeps window and filter and drops the selection", () => {
-  const p = goTo({ ...home, process: "x", subject: "y", before: { from: 1, to: 2 }, per: "request", view: "changes", beside: ["b"], filter: { ...home.filter, text: "t" }, expr: "z", range: "6h" }, "tee");
+  const p = goTo({ ...home, process: "x", subject: "y", before: { from: 1, to: 2 }, per: "request", tab: "changes", sort: "wait", problem: "p", beside: ["b"], filter: { ...home.filter, text: "t" }, expr: "z", range: "6h" }, "tee");
   expect(p).toEqual({ ...home, page: "tee", process: "x", range: "6h" });
 });
 

@@ -1,7 +1,7 @@
-// Where the reader is: page, time range, filter and the rest, all of it in the
-// URL's query, so that a copied address shows the same thing.
+// The reader's place: page, time range, filter and the rest, all in the URL's query, so a copied
+// address shows the same thing.
 
-export const pages = ["overview", "tee", "processes", "containers", "infrastructure", "findings", "explain", "benchmarks", "explore", "dashboards", "overhead"] as const;
+export const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings"] as const;
 export type Page = (typeof pages)[number];
 
 /** The ranges that end now, with their length in seconds; "all" asks the store. */
@@ -12,22 +12,15 @@ export type Range = keyof typeof ranges;
 export const refreshes = [0, 5, 30] as const;
 export type Refresh = (typeof refreshes)[number];
 
-export const themes = ["auto", "light", "dark"] as const;
-export type Theme = (typeof themes)[number];
-
-/** What the list of benchmarks is narrowed to; "" lets everything through. */
+/** The filters of the list of benchmarks; "" selects everything. */
 export const filters = ["text", "workload", "environment", "verdict", "grade"] as const;
 export type Filter = Record<(typeof filters)[number], string>;
 
-/** What the cost of a process is divided by. */
+/** The divisor of a process's cost. */
 export const divisors = ["second", "request"] as const;
 export type Per = (typeof divisors)[number];
 
-/** The ways in which Explore shows a query. */
-export const views = ["graph", "distribution", "changes"] as const;
-export type View = (typeof views)[number];
-
-/** A stretch of time in Unix seconds. */
+/** A span of time in Unix seconds. */
 export interface Span {
   from: number;
   to: number;
@@ -38,41 +31,46 @@ export interface Place {
   range: Range;
   /** A fixed window; it overrides range. */
   fixed: Span | null;
-  /** The earlier window that the page's own is compared with. */
+  /** The earlier window to compare the page's window with. */
   before: Span | null;
   /** Unanchored regular expression of process names, "" for all. */
   process: string;
   refresh: Refresh;
-  theme: Theme;
-  /** What is selected on the page: a process, a container, a finding, a result. */
+  /** The selection of the page: a process, a container, a finding, a result. */
   subject: string;
-  /** What stands beside the subject: results, of which without a subject those
-   * ticked in the list, or the process that the subject is compared with. */
+  /** What is compared with the subject: results (without a subject, those ticked in the list), or
+   * another process. */
   beside: string[];
   filter: Filter;
   per: Per;
-  view: View;
+  /** The tab of the page; "" is its first. */
+  tab: string;
+  /** The column by which the page's table is sorted; "" is its first. */
+  sort: string;
+  /** The finding that is open in the drawer. */
+  problem: string;
   /** The query of the Explore page. */
   expr: string;
 }
 
 export const home: Place = {
-  page: "overview",
+  page: "now",
   range: "15m",
   fixed: null,
   before: null,
   process: "",
   refresh: 5,
-  theme: "auto",
   subject: "",
   beside: [],
   filter: { text: "", workload: "", environment: "", verdict: "", grade: "" },
   per: "second",
-  view: "graph",
+  tab: "",
+  sort: "",
+  problem: "",
   expr: "",
 };
 
-/** Reads a query string; what is malformed counts as absent. */
+/** Reads a query string; malformed values count as absent. */
 export function parsePlace(search: string): Place {
   const q = new URLSearchParams(search);
   const oneOf = <T extends string>(key: string, list: readonly T[], otherwise: T): T =>
@@ -82,6 +80,8 @@ export function parsePlace(search: string): Place {
     const to = Number(q.get(end));
     return from > 0 && to > from && Number.isFinite(to) ? { from, to } : null;
   };
+  // An unknown tab or column is the first.
+  const word = (key: string) => (/^[a-z_]{1,32}$/.test(q.get(key) ?? "") ? q.get(key)! : "");
   return {
     page: oneOf("page", pages, home.page),
     range: oneOf("range", Object.keys(ranges) as Range[], home.range),
@@ -89,17 +89,31 @@ export function parsePlace(search: string): Place {
     before: span("beforeFrom", "beforeTo"),
     process: q.get("process") ?? "",
     refresh: refreshes.find((r) => String(r) === q.get("refresh")) ?? home.refresh,
-    theme: oneOf("theme", themes, home.theme),
     subject: q.get("subject") ?? "",
     beside: q.getAll("beside").filter((id) => id !== ""),
     filter: Object.fromEntries(filters.map((f) => [f, q.get(f) ?? ""])) as Filter,
     per: oneOf("per", divisors, home.per),
-    view: oneOf("view", views, home.view),
+    tab: word("tab"),
+    sort: word("sort"),
+    problem: q.get("problem") ?? "",
     expr: q.get("expr") ?? "",
   };
 }
 
-/** The query string of a place; what is as at home is left out. */
+/** The invalid windows in a query string; "" without any. */
+export function misread(search: string): string {
+  const q = new URLSearchParams(search);
+  const wrong = (start: string, end: string): string => {
+    if (!q.has(start) && !q.has(end)) return "";
+    const [from, to] = [Number(q.get(start)), Number(q.get(end))];
+    if (!(from > 0 && to > 0 && Number.isFinite(from) && Number.isFinite(to))) return `needs two times in Unix seconds, ${start} and ${end}`;
+    return to > from ? "" : "ends before it begins";
+  };
+  const [shown, before] = [wrong("from", "to"), wrong("beforeFrom", "beforeTo")];
+  return [shown && `The window in the address ${shown}. The live one is shown instead.`, before && `The window to compare with in the address ${before}. Nothing is compared.`].filter(Boolean).join(" ");
+}
+
+/** The query string of a place; default values are left out. */
 export function formatPlace(p: Place): string {
   const q = new URLSearchParams();
   if (p.page !== home.page) q.set("page", p.page);
@@ -113,18 +127,19 @@ export function formatPlace(p: Place): string {
   }
   if (p.process) q.set("process", p.process);
   if (p.refresh !== home.refresh) q.set("refresh", String(p.refresh));
-  if (p.theme !== home.theme) q.set("theme", p.theme);
   if (p.subject) q.set("subject", p.subject);
   for (const id of p.beside) q.append("beside", id);
   for (const f of filters) if (p.filter[f]) q.set(f, p.filter[f]);
   if (p.per !== home.per) q.set("per", p.per);
-  if (p.view !== home.view) q.set("view", p.view);
+  if (p.tab) q.set("tab", p.tab);
+  if (p.sort) q.set("sort", p.sort);
+  if (p.problem) q.set("problem", p.problem);
   if (p.expr) q.set("expr", p.expr);
   const s = q.toString();
   return s === "" ? "" : `?${s}`;
 }
 
-/** Another page at the same window and process filter; the selection stays behind. */
+/** Another page with the same window and process filter, without the selection. */
 export function goTo(p: Place, page: Page, subject = "", expr = ""): Place {
-  return { ...p, page, subject, before: null, beside: [], filter: home.filter, per: home.per, view: home.view, expr };
+  return { ...p, page, subject, before: null, beside: [], filter: home.filter, per: home.per, tab: "", sort: "", problem: "", expr };
 }

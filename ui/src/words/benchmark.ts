@@ -74,23 +74,23 @@ export function noRatio(c: ResultComparison): string {
   return (c.reasons ?? []).filter((r) => r.trim() !== "").join("; ") || "the document gives no reason";
 }
 
-/** "3.12x [2.9, 3.41]", with ≤ or ≥ where an arm stood at a ceiling; better is
- * that of the metric. Missing has its reason. */
+/** "3.12x [2.9, 3.41]", with ≤ or ≥ if an arm stood at a ceiling; better is that of the metric. A
+ * missing ratio has its reason. */
 export function costText(c: ResultComparison, better: string): { text: string; raw: string; missing: string } {
   const ranged = (v: number, lo: number | null, hi: number | null) => (lo === null || hi === null ? `${formatTimes(v)}, interval missing` : formatTimesOf(v, lo, hi));
   if (c.cost_ratio !== null) return { text: boundOf(c, better) + ranged(c.cost_ratio, c.cost_ci_low, c.cost_ci_high), raw: `${c.cost_ratio}, from ${c.cost_ci_low} to ${c.cost_ci_high}`, missing: "" };
-  // Where neither direction is better, a ratio is no cost.
+  // If neither direction is better, a ratio is not a cost.
   if (c.ratio !== null) return { text: `ratio ${ranged(c.ratio, c.ci_low, c.ci_high)}`, raw: `${c.ratio}, from ${c.ci_low} to ${c.ci_high}`, missing: "" };
   return { text: "missing", raw: "no value", missing: noRatio(c) };
 }
 
-/** The bound of the ratio as one of the cost, which is the inverse where higher is better. */
+/** The bound of the ratio as a bound of the cost, which is the inverse if higher is better. */
 function boundOf(c: ResultComparison, better: string): string {
   if (c.bound === "none" || !c.bound) return "";
   return (c.bound === "le") === (better !== "higher") ? "≤ " : "≥ ";
 }
 
-/** What a comparison counts. */
+/** The counted unit of a comparison. */
 export function replicates(c: ResultComparison): string {
   return c.estimator.endsWith("mann-whitney") ? "unpaired runs" : "pairs";
 }
@@ -99,8 +99,8 @@ export function armsText(c: Pick<ResultComparison, "baseline" | "treatment">): s
   return `${c.treatment || "unnamed"} against ${c.baseline || "unnamed"}`;
 }
 
-/** The reasons of a comparison and the guards that concern it, and what helps;
- * without what the headline already says. */
+/** The reasons of a comparison and its guards, with their remedies, without what the headline
+ * already says. */
 export function doubtsOf(c: ResultComparison, guards: ResultGuard[], headline: string): { said: string[]; next: string[] } {
   const mine = guards.filter((g) => g.level !== "info" && (!g.case || g.case === c.case) && (!g.treatment || g.treatment === c.treatment) && (!g.metric || g.metric === c.metric));
   const said = new Set([...(c.reasons ?? []), ...mine.map((g) => g.message)].filter((t) => t.trim() !== "" && !headline.includes(t)));
@@ -108,7 +108,7 @@ export function doubtsOf(c: ResultComparison, guards: ResultGuard[], headline: s
   return { said: [...said], next: [...new Set([...pairs, ...mine.map((g) => g.help).filter((h) => h !== "")])] };
 }
 
-/** What is known of the protection of an arm; "" when it is not. */
+/** The known protection of an arm; "" if unknown. */
 export function securityText(t: ResultTEE): string {
   if (t.type === "" || t.type === "unknown") return "";
   if (t.type === "none") return "no TEE";
@@ -123,7 +123,7 @@ export function referenceText(low: number, high: number, unit: string): string {
   return low === high ? one(low) : `${one(low)} to ${one(high)}`;
 }
 
-/** A command that a shell reads back as it was. */
+/** A command quoted for a shell. */
 export function shellLine(argv: string[]): string {
   return argv.map((a) => (/^[\w./=:,@%+-]+$/.test(a) ? a : `'${a.replaceAll("'", `'\\''`)}'`)).join(" ");
 }

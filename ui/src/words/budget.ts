@@ -1,4 +1,4 @@
-// What the budget costs the sources now, and how to get it back.
+// The present effect of the budget on the sources, and how to avoid it.
 import type { Source } from "../api/types";
 import { formatValue } from "../format/number";
 import { complete, roughly } from "./remarks";
@@ -17,7 +17,7 @@ export function lossOf(sources: Source[], budget: number): Loss {
   const on = sources.filter((s) => s.state === "available" || s.state === "degraded");
   const off = on.filter((s) => s.blind && s.reason === "budget");
   const lowered = on.filter((s) => s.level !== undefined && s.wanted !== undefined && s.level !== s.wanted);
-  // Sampling that the user set is no loss; it varies a little around its setting.
+  // Sampling set by the user is not a loss; it varies slightly around its setting.
   const asked = (s: Source) => (s.sample && s.sample < 1 ? 0.9 * s.sample : complete);
   const sampled = on.filter((s) => !off.includes(s) && s.coverage !== undefined && s.coverage < asked(s));
   const errors = sampled.flatMap((s) => (s.error === undefined ? [] : [s.error]));

@@ -9,9 +9,8 @@ export interface ContainerLabels {
   [label: string]: string | undefined;
 }
 
-/** The pod's container where there is a pod, else the runtime's name, else the
- * last part of the cgroup's path; 64 hexadecimal digits are cut to the 12 that
- * container tools print. */
+/** The pod's container if there is a pod, or else the runtime's name, or else the last part of the
+ * cgroup's path. 64 hexadecimal digits are cut to the 12 that container tools print. */
 export function containerName(l: ContainerLabels): string {
   if (l.pod) return [l.namespace, l.pod, l.container].filter(Boolean).join("/");
   const last = l.id.split("/").findLast((part) => part !== "") ?? "/";

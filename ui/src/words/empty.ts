@@ -7,7 +7,7 @@ import type { Window } from "../state/window";
 interface Situation {
   sources: Source[] | null;
   metrics: string[];
-  /** The process filter, "" where it does not apply. */
+  /** The process filter, "" if it does not apply. */
   process: string;
   window: Window;
 }
@@ -15,13 +15,13 @@ interface Situation {
 export function emptyReason({ sources, metrics, process, window }: Situation): string {
   const behind = sourcesOf(sources, metrics);
   const working = behind.filter((s) => s.state === "available" || s.state === "degraded");
-  // A source that could deliver explains more than one that this machine cannot have.
+  // A source that could deliver explains more than one that is impossible on this machine.
   const source = behind.find((s) => s.state !== "not here") ?? behind[0];
   if (source && working.length === 0) {
     switch (source.state) {
       case "off":
         if (source.auto) return `The source ${source.name} is ${source.reason}. It then switches on by itself.`;
-        return `The source ${source.name} is ${source.optIn ? "off by default" : "switched off"}. Switch it on under Overhead.`;
+        return `The source ${source.name} is ${source.optIn ? "off by default" : "switched off"}. Switch it on under Settings.`;
       case "not here":
         return because("This machine does not have this", { reason: source.reason });
       default:
@@ -33,7 +33,7 @@ export function emptyReason({ sources, metrics, process, window }: Situation): s
   const narrowed = working.find((s) => s.process || s.cgroup || s.container || s.pids?.length);
   if (window.started !== null && window.to < window.started) return "No samples in this window, which ended before the monitor started.";
   if (process !== "") return `No process matching ${process} did this in the last ${formatLength(window.to - window.from)}. Try a wider range or another filter.`;
-  if (narrowed) return `No samples. The source ${narrowed.name} only counts ${narrowedTo(narrowed)}; see its settings under Overhead.`;
+  if (narrowed) return `No samples. The source ${narrowed.name} only counts ${narrowedTo(narrowed)}; see Settings.`;
   if (window.started !== null && window.to - window.started < 60) return "No samples yet. The monitor has just started; the first rates appear after two readings.";
   return `No samples in this window of ${formatLength(window.to - window.from)}.`;
 }

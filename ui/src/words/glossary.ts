@@ -31,7 +31,7 @@ export const glossary = {
 
 export type TermName = keyof typeof glossary;
 
-// Longer terms first, so that SEV-SNP is not found as SEV.
+// Longer terms first, so SEV-SNP does not match as SEV.
 const names = (Object.keys(glossary) as TermName[]).sort((a, b) => b.length - a.length);
 const pattern = new RegExp(`(?<![\\w-])(${names.map((n) => n.replace("-", "\\-")).join("|")})(?:s)?(?![\\w-])`, "gi");
 

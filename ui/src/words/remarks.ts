@@ -1,5 +1,5 @@
-// What limits the numbers of a chart or a table: a source that counted only part of
-// the events, or none. Shown next to the numbers, in a few words and in full.
+// The limits of a chart's or table's numbers: a source that counted only part of the events, or
+// none. Shown next to the numbers, in a few words and in full.
 import type { Source } from "../api/types";
 import { formatValue } from "../format/number";
 import { because, blindReason, sentence } from "./empty";
@@ -47,7 +47,7 @@ export function remarksOf(behind: Source[], warnings: string[], live: boolean): 
       name === undefined
         ? { kind: "other", short: "a remark", text: [sentence(w)] }
         : / was blind /.test(w)
-          ? { kind: "blind", short: `${name} blind for a time`, text: [sentence(w)] }
+          ? { kind: "blind", short: `${name} unavailable for a time`, text: [sentence(w)] }
           : { kind: "estimate", short: `${name} partly estimated`, text: [sentence(w)] };
     if (name !== undefined) bySource.set(name, remark);
     else rest.push(remark);
@@ -57,7 +57,7 @@ export function remarksOf(behind: Source[], warnings: string[], live: boolean): 
 
 function remarkNow(s: Source, who: string): Remark | null {
   const now = [because(`Now ${s.name}`, { reason: blindReason(s), remedy: s.remedy })];
-  if (s.blind) return { kind: "blind", short: `${who}blind here`, text: now };
+  if (s.blind) return { kind: "blind", short: `${who}unavailable here`, text: now };
   if ((s.state === "available" || s.state === "degraded") && s.coverage !== undefined && s.coverage < complete) {
     return { kind: "estimate", short: who + estimateWords(s.coverage, s.error), text: s.reason ? now : [] };
   }

@@ -1,4 +1,4 @@
-// A comparison for tests, of which each changes what it is about.
+// A comparison for tests; each test changes the field it is about.
 import type { ResultComparison } from "../api/types";
 
 export const comparison = (o: Partial<ResultComparison> = {}): ResultComparison => ({

@@ -26,14 +26,14 @@ test("in a window that is over, only what was so then counts", () => {
   expect(remarksOf([sampled()], [], false)).toEqual([]);
   expect(remarksOf([sampled()], [counted], false)).toMatchObject([{ kind: "estimate", short: "syscalls partly estimated" }]);
   expect(remarksOf([], ["source block was blind for part of this time: budget", "something else"], false)).toMatchObject([
-    { kind: "blind", short: "block blind for a time" },
+    { kind: "blind", short: "block unavailable for a time" },
     { kind: "other", text: ["Something else."] },
   ]);
 });
 
 test("several sources are told apart by name, blind ones say why", () => {
   const remarks = remarksOf([sampled(), source({ name: "block", state: "degraded", blind: true, reason: "budget" })], [], true);
-  expect(remarks.map((r) => r.short)).toEqual(["syscalls counts 24 % of events, scaled, ± 3.1 %", "block blind here"]);
+  expect(remarks.map((r) => r.short)).toEqual(["syscalls counts 24 % of events, scaled, ± 3.1 %", "block unavailable here"]);
   expect(remarks[1]?.text[0]).toBe("Now block: the budget does not allow counting these events.");
 });
 
@@ -62,7 +62,7 @@ test("settings are offered where they do something", () => {
 
 test("an opt-in source is not one that was switched off", () => {
   expect(stateWords(source({ state: "off", auto: true, waits: "an enclave runs" }))).toBe("off until needed");
-  expect([stateWords(source({ state: "off", optIn: true })), stateWords(source({ state: "off", waits: "an enclave runs" })), stateWords(source({ blind: true })), stateWords(source())]).toEqual(["off, opt-in", "switched off", "blind here", "available"]);
+  expect([stateWords(source({ state: "off", optIn: true })), stateWords(source({ state: "off", waits: "an enclave runs" })), stateWords(source({ blind: true })), stateWords(source())]).toEqual(["off by default", "switched off", "unavailable here", "available"]);
 });
 
 test("process ids and percentages are read, and what is neither is named", () => {

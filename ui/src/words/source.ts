@@ -1,4 +1,4 @@
-// A source's state and settings in words, and what is typed into them.
+// A source's state and settings in words, and the parsing of typed settings.
 import type { Source } from "../api/types";
 
 /** The source can be narrowed to some processes. */
@@ -11,15 +11,15 @@ export function canSample(s: Source): boolean {
   return (s.sample ?? 0) > 0 && s.state !== "off";
 }
 
-/** The state in a word or two; an opt-in source, or one that waits, was not switched off by anybody. */
+/** The state in a word or two. An opt-in source, or one that waits, was not switched off by anybody. */
 export function stateWords(s: Source): string {
   if (s.state === "off" && s.auto) return "off until needed";
-  if (s.state === "off") return s.optIn ? "off, opt-in" : "switched off";
-  if (s.blind) return "blind here";
+  if (s.state === "off") return s.optIn ? "off by default" : "switched off";
+  if (s.blind) return "unavailable here";
   return s.state;
 }
 
-/** Process ids, separated by commas or spaces; an Error names what is not one. */
+/** Process ids, separated by commas or spaces; an Error names an invalid one. */
 export function parsePIDs(text: string): number[] {
   return text
     .split(/[\s,]+/)
@@ -38,7 +38,7 @@ export function parsePercent(text: string): number {
   return v / 100;
 }
 
-/** The monitor's complaint without the source and the setting, which stand next to it. */
+/** The monitor's error without the source and the setting, which are shown next to it. */
 export function complaint(message: string, source: string): string {
   return message.replace(`set source ${source}: `, "").replace(/^(process|pids|cgroup|container|sample|level): /, "");
 }

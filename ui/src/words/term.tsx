@@ -3,7 +3,7 @@ import { Tooltip } from "@mantine/core";
 import { Fragment } from "react";
 import { findTerms, glossary } from "./glossary";
 
-/** Terms explained, what stands between backticks as code, addresses as links. */
+/** Terms explained, text between backticks as code, addresses as links. */
 export function Sentence({ text }: { text: string }) {
   return text.split(/(`[^`]+`|https?:\/\/[^\s,;)]*[^\s,;).])/).map((part, i) => {
     if (i % 2 === 0) return <Terms key={i} text={part} />;

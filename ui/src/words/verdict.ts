@@ -1,6 +1,7 @@
-// The sentence on top of the page: what is wrong, or that nothing is, and how many
-// checks that rests on.
-import type { FindingsRecord, Findings, Overhead } from "../api/types";
+// The sentence on top of the page: what is wrong, or that nothing is, and the number of checks
+// behind it.
+import { isOwn, problemsOf, severityOf } from "./problem";
+import type { FindingsRecord, FindingsRuleStat, Findings, Overhead } from "../api/types";
 import { formatValue } from "../format/number";
 import { formatLength, formatSince } from "../format/time";
 
@@ -9,6 +10,8 @@ export interface Verdict {
   headline: string;
   /** What the headline leaves open. */
   detail: string;
+  /** The finding that the headline is about. */
+  finding?: string;
 }
 
 const order = { critical: 0, warning: 1, info: 2 };
@@ -20,43 +23,56 @@ export function openFindings(f: Findings | null): FindingsRecord[] {
     .sort((a, b) => order[a.severity] - order[b.severity] || a.since.localeCompare(b.since));
 }
 
+/** Seconds after a monitor's start in which its youth explains a missing answer. */
+export const young = 60;
+
+/** "The monitor started 20 s ago"; "" once it has run long enough. */
+export function youth(started: number | null, now: number): string {
+  return started !== null && now - started < young ? `The monitor started ${formatLength(Math.max(1, now - started))} ago; the first answers take a minute.` : "";
+}
+
+/** How many of the checks have an answer. */
+export function checksText(rules: FindingsRuleStat[]): string {
+  const blind = rules.filter((r) => r.answer === "cannot tell").length;
+  return `${rules.length - blind} of ${count(rules.length, "check")} active${blind === 0 ? "" : `; ${blind} ${blind === 1 ? "lacks" : "lack"} data here`}`;
+}
+
 export function verdictOf(findings: Findings | null, overhead: Overhead | null, processes: number | null, now: Date, started?: string): Verdict {
   if (!findings) return { level: "unknown", headline: "Asking the monitor.", detail: "" };
   const rules = findings.rules ?? [];
   const blind = rules.filter((r) => r.answer === "cannot tell");
-  const open = openFindings(findings);
-  const problems = open.filter((r) => r.severity !== "info");
+  const problems = problemsOf(findings);
   const watching = watchLine(overhead, processes);
-  const doubt = blind.length === 0 ? "" : `${rules.length - blind.length} of ${count(rules.length, "check")} ran; ${blind.length === 1 ? "1 needs" : `${blind.length} need`} data that is not here.`;
+  const doubt = blind.length === 0 ? "" : `${checksText(rules)}.`;
   const worst = problems[0];
   if (worst) {
-    const since = `since ${formatSince(worst.since, now)}`;
-    const title = worst.title.replace(/\.$/, "");
-    const headline = problems.length === 1 ? `1 problem: ${title} (${since})` : `${problems.length} problems, the worst: ${title} (${since})`;
-    return { level: worst.severity === "critical" ? "critical" : "warning", headline, detail: [doubt, watching].filter(Boolean).join(" ") };
-  }
-  if (rules.length === 0 || blind.length === rules.length) {
-    const why = blind.find((r) => r.reason)?.reason;
-    return {
-      level: "unknown",
-      headline: "Not enough data yet to tell whether anything is wrong.",
-      detail: [rules.length === 0 ? "No check has run so far." : `None of the ${rules.length} checks has an answer${why ? `, for example: ${why.replace(/\.$/, "")}` : ""}.`, watching].filter(Boolean).join(" "),
-    };
+    const since = `since ${formatSince(worst.lead.since, now)}`;
+    const headline = problems.length === 1 ? `1 problem: ${worst.title} (${since})` : `${problems.length} problems, the worst: ${worst.title} (${since})`;
+    return { level: severityOf(worst) === "critical" ? "critical" : "warning", headline, detail: [doubt, watching].filter(Boolean).join(" "), finding: worst.lead.id };
   }
   const age = (now.getTime() - Date.parse(started ?? "")) / 1000;
+  if (rules.length === 0 || blind.length === rules.length) {
+    const why = blind.find((r) => r.reason)?.reason;
+    const early = youth(Number.isNaN(age) ? null : 0, age);
+    return {
+      level: "unknown",
+      headline: early || "Not enough data yet to tell whether anything is wrong.",
+      detail: [early ? "" : rules.length === 0 ? "No check has run so far." : `None of the ${rules.length} checks has an answer${why ? `, for example: ${why.replace(/\.$/, "")}` : ""}.`, watching].filter(Boolean).join(" "),
+    };
+  }
   const longest = Math.min(...[Math.max(...rules.map((r) => r.windows[0])), age].filter((s) => s >= 0));
-  const ended = (findings.findings ?? []).filter((r) => r.until && r.severity !== "info" && now.getTime() - Date.parse(r.until) < longest * 1000);
-  const notes = open.length > 0 ? `${count(open.length, "note")} below.` : "";
+  const ended = (findings.findings ?? []).filter((r) => r.until && r.severity !== "info" && !isOwn(r) && now.getTime() - Date.parse(r.until) < longest * 1000);
   return {
-    level: open.length > 0 ? "info" : "good",
+    level: "good",
     headline: ended.length > 0 ? `Nothing wrong now; ${count(ended.length, "problem")} ended in the last ${formatLength(longest)}.` : `Nothing wrong in the last ${formatLength(longest)}.`,
-    detail: [notes, doubt, watching].filter(Boolean).join(" "),
+    detail: [doubt, watching].filter(Boolean).join(" "),
   };
 }
 
-/** The cost of the monitor in cores, of the parts that are known. */
+/** The cost of monitoring in cores, from the known parts. Answers to open pages end with them, and
+ * are not included. */
 export function costOf(o: Overhead | null): number | null {
-  const parts = Object.values(o?.cpu ?? {});
+  const parts = Object.entries(o?.cpu ?? {}).flatMap(([part, v]) => (part === "page" ? [] : [v]));
   return parts.length === 0 ? null : parts.reduce((a, b) => a + b, 0);
 }
 

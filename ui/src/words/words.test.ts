@@ -5,7 +5,8 @@ import type { Window } from "../state/window";
 import { containerName } from "./container";
 import { emptyReason, sentence, firstSentence } from "./empty";
 import { findTerms, glossary } from "./glossary";
-import { openFindings, verdictOf } from "./verdict";
+import { qualityOf } from "./quality";
+import { openFindings, verdictOf, youth } from "./verdict";
 
 const now = new Date("2026-05-02T15:00:00Z");
 const rule = (answer: "fires" | "silent" | "cannot tell", reason?: string) => ({ name: "r", title: "R", doc: "", answer, at: "", windows: [300, 60] as [number, number], ...(reason ? { reason } : {}) });
@@ -15,7 +16,7 @@ const say = (f: Partial<Findings>) => verdictOf({ findings: null, rules: null, a
 
 test("the verdict says nothing is wrong only when checks had an answer", () => {
   expect(say({ rules: [rule("silent")] })).toMatchObject({ level: "good", headline: "Nothing wrong in the last 5 min.", detail: "Watching 212 process names at a cost of 0.3 % of one core." });
-  expect(say({ rules: [rule("silent"), rule("cannot tell")] }).detail).toContain("1 of 2 checks ran; 1 needs data that is not here.");
+  expect(say({ rules: [rule("silent"), rule("cannot tell")] }).detail).toContain("1 of 2 checks active; 1 lacks data here.");
   expect(say({ rules: [rule("cannot tell", "no samples")] })).toMatchObject({ level: "unknown", headline: "Not enough data yet to tell whether anything is wrong." });
   expect(say({}).level).toBe("unknown");
 });
@@ -29,15 +30,27 @@ test("the verdict speaks of no more time than was watched, and of problems that 
   expect(headline([finding({ state: "closed", until: ago(6) }), finding({ state: "closed", severity: "info", until: ago(2) })], ago(600))).toBe("Nothing wrong in the last 5 min.");
 });
 
+test("a monitor that has just started says so", () => {
+  const started = new Date(now.getTime() - 20_000).toISOString();
+  expect(verdictOf({ findings: null, rules: [rule("cannot tell")], at: "" }, null, null, now, started).headline).toBe("The monitor started 20 s ago; the first answers take a minute.");
+  expect([youth(100, 130), youth(100, 200), youth(null, 5)]).toEqual(["The monitor started 30 s ago; the first answers take a minute.", "", ""]);
+});
+
+test("what the monitor says of itself is no problem of the machine", () => {
+  const v = say({ findings: [finding({ rule: "over_budget", subject: "teescope" })], rules: [rule("fires")] });
+  expect(v).toMatchObject({ level: "good", headline: "Nothing wrong in the last 5 min." });
+});
+
 test("the verdict names the worst problem and since when", () => {
-  const findings = [finding({ title: "slow" }), finding({ severity: "critical", title: "very slow." }), finding({ state: "closed", severity: "critical" }), finding({ severity: "info" })];
+  const findings = [finding({ title: "slow", subject: "db" }), finding({ id: "2", severity: "critical", title: "very slow." }), finding({ state: "closed", severity: "critical" }), finding({ severity: "info" })];
   const v = say({ findings, rules: [rule("fires")] });
   expect(v.level).toBe("critical");
+  expect(v.finding).toBe("2");
   expect(v.headline).toMatch(/^2 problems, the worst: very slow \(since \d\d:\d\d\)$/);
   expect(openFindings({ findings, rules: null, at: "" }).map((f) => f.severity)).toEqual(["critical", "warning", "info"]);
 });
 
-const w: Window = { from: 0, to: 300, step: 5, live: true, started: -1000, instance: "vm", interval: 5 };
+const w: Window = { from: 0, to: 300, step: 5, live: true, started: -1000, begin: 0, instance: "vm", interval: 5 };
 const source = (o: Partial<Source>): Source => ({ name: "syscalls", doc: "", state: "available", coverage: 1, missed: 0, folded: 0, series: 1, metrics: ["m"], ...o });
 const why = (o: Partial<Source>, process = "", window = w) => emptyReason({ sources: [source(o)], metrics: ["m"], process, window });
 
@@ -55,6 +68,16 @@ test("an empty chart says why", () => {
   expect(why({}, "", { ...w, started: 290 })).toContain("just started");
   expect(why({}, "", { ...w, started: 400 })).toContain("before the monitor started");
   expect(sentence("read /proc/x: gone")).toBe("Read /proc/x: gone.");
+});
+
+test("one phrase says how good the numbers are", () => {
+  const estimate = source({ name: "syscalls", coverage: 0.2, error: 0.09 });
+  expect(qualityOf([source({}), estimate, source({ name: "net", state: "off" }), source({ name: "tcp", state: "off", optIn: true })])).toMatchObject({ text: "estimates ±18 %, 1 source off", level: "warning" });
+  const llc = qualityOf([source({ name: "llc", blind: true, state: "degraded", reason: "this virtual machine has no PMU" })]);
+  expect(llc).toMatchObject({ text: "full counts", level: "good" });
+  expect(llc.groups).toEqual([{ title: "Not on this machine", sources: [{ name: "llc", text: "This virtual machine has no PMU." }] }]);
+  expect(qualityOf([source({ blind: true, reason: "budget" })]).text).toBe("1 source off");
+  expect(qualityOf([source({ state: "unavailable", reason: "no BTF", remedy: "modprobe x" })]).groups[0]).toEqual({ title: "Failed", sources: [{ name: "syscalls", text: "No BTF. Fix: modprobe x." }] });
 });
 
 test("terms are found once, the longest first, and not inside words", () => {

@@ -1,0 +1,366 @@
+// Command accuracy compares what a monitor within its budget says of a server's system calls
+// with what the kernel counts: reads and writes of redis in /proc/PID/io (proc_pid_io(5)), minute by
+// minute, under loads that are steady, slow, and in bursts. It is part of `make bench`;
+// docs/performance.md holds its output, which is only valid for the machine it ran on.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/teescope/teescope/internal/stats"
+)
+
+type options struct {
+	bin, budget string
+	minutes     int
+	minute      time.Duration
+}
+
+func main() {
+	var o options
+	var chosen string
+	flag.StringVar(&o.bin, "bin", "bin/teescope", "binary to measure; teescope-work lies beside it")
+	flag.StringVar(&o.budget, "budget", "1%", "the monitor's budget")
+	flag.IntVar(&o.minutes, "minutes", 20, "windows for each load")
+	flag.DurationVar(&o.minute, "window", time.Minute, "length of a window; the stated error is that of a minute")
+	flag.StringVar(&chosen, "loads", "full,slow,bursts", "loads, in this order")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := o.run(ctx, strings.Split(chosen, ","))
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "accuracy:", err)
+		os.Exit(1)
+	}
+}
+
+// loads loads the redis at a port until ctx ends.
+var loads = map[string]func(ctx context.Context, bin, port string) error{
+	"full": func(ctx context.Context, _, port string) error {
+		return until(ctx, "redis-benchmark", "-p", port, "-c", "50", "-t", "get", "-q", "-l", "-n", "1000000")
+	},
+	"slow": func(ctx context.Context, bin, port string) error {
+		return until(ctx, filepath.Join(filepath.Dir(bin), "teescope-work"), "load", "--protocol", "resp", "--address", "127.0.0.1:"+port, "--command", "GET key:{key}", "--populate", "--rate", "10000", "--measure", "12h")
+	},
+	// Between 0.1 and 2 s of full load, then a pause of the same mean length.
+	"bursts": func(ctx context.Context, _, port string) error {
+		for ctx.Err() == nil {
+			burst, end := context.WithTimeout(ctx, 100*time.Millisecond+rand.N(1900*time.Millisecond))
+			err := until(burst, "redis-benchmark", "-p", port, "-c", "50", "-t", "get", "-q", "-l", "-n", "1000000")
+			end()
+			if err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100*time.Millisecond + rand.N(1900*time.Millisecond)):
+			}
+		}
+		return nil
+	},
+}
+
+// until runs a command that ends with ctx.
+func until(ctx context.Context, name string, args ...string) error {
+	if err := exec.CommandContext(ctx, name, args...).Run(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (o options) run(ctx context.Context, chosen []string) error {
+	for _, name := range []string{"redis-server", "redis-benchmark"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("%s is not installed", name)
+		}
+	}
+	dir, err := os.MkdirTemp("", "accuracy")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	m, err := o.monitor(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer m.stop()
+	fmt.Println("| load | calls a second | coverage | minutes | error, median | error, largest | stated error, median | minutes within 1.96 stated errors |\n|---|---|---|---|---|---|---|---|")
+	for _, name := range chosen {
+		load, ok := loads[name]
+		if !ok {
+			return fmt.Errorf("no load %q; there are full, slow and bursts", name)
+		}
+		if err := o.one(ctx, m, dir, name, load); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// process is a running command.
+type process struct {
+	*exec.Cmd
+	url string
+}
+
+func (p *process) stop() {
+	_ = p.Process.Signal(syscall.SIGTERM)
+	ended := time.AfterFunc(20*time.Second, func() { _ = p.Process.Kill() })
+	_ = p.Wait()
+	ended.Stop()
+}
+
+var atURL = regexp.MustCompile(`http://[^/\s]+`)
+
+func (o options) monitor(ctx context.Context, dir string) (*process, error) {
+	p := &process{Cmd: exec.Command(o.bin, "monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--budget", o.budget)}
+	log := new(bytes.Buffer) // the findings of its load, unless it does not start
+	p.Stderr = log
+	out, err := p.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	for sc := bufio.NewScanner(out); p.url == "" && sc.Scan(); {
+		p.url = atURL.FindString(sc.Text())
+	}
+	if p.url == "" {
+		p.stop()
+		return nil, fmt.Errorf("start the monitor: it ended: %s", log)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	for ctx.Err() == nil {
+		if points, err := p.samples(ctx, `teescope_source_up{source="syscalls"}[10s]`); err == nil && len(points) > 0 {
+			return p, nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	p.stop()
+	return nil, fmt.Errorf("start the monitor: %w: %s", ctx.Err(), log)
+}
+
+// one runs a load next to its own redis and prints a row.
+func (o options) one(ctx context.Context, m *process, dir, name string, load func(context.Context, string, string) error) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	comm := "acc-" + name
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		return err
+	}
+	link := filepath.Join(dir, comm)
+	if err := os.Symlink(program, link); err != nil {
+		return err
+	}
+	redis := &process{Cmd: exec.Command(link, "--port", port, "--save", "", "--appendonly", "no", "--dir", dir)}
+	if err := redis.Start(); err != nil {
+		return err
+	}
+	defer redis.stop()
+	for err = errors.New(""); err != nil && ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		var c net.Conn
+		if c, err = net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+			_ = c.Close()
+		}
+	}
+	loading, end := context.WithCancel(ctx)
+	defer end()
+	failed := make(chan error, 1)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer end()
+	all.Go(func() { failed <- load(loading, o.bin, port) })
+	// The first minute includes the load's start in its stated error.
+	length := time.Duration(o.minutes)*o.minute + o.minute + 15*time.Second
+	truth, err := follow(ctx, redis.Process.Pid, length, failed)
+	if err != nil {
+		return err
+	}
+	return o.compare(ctx, m, name, comm, truth, length)
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// point is a value at a time in seconds since the epoch.
+type point struct{ at, value float64 }
+
+// follow reads the kernel's counts of a process's reads and writes, ten times a second.
+func follow(ctx context.Context, pid int, length time.Duration, failed <-chan error) ([]point, error) {
+	var out []point
+	calls := regexp.MustCompile(`sysc[rw]: (\d+)`)
+	end := time.After(length)
+	for t := time.NewTicker(100 * time.Millisecond); ; {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		if err != nil {
+			return nil, err
+		}
+		p := point{at: float64(time.Now().UnixNano()) / 1e9}
+		for _, m := range calls.FindAllSubmatch(b, -1) {
+			n, err := strconv.ParseFloat(string(m[1]), 64)
+			if err != nil {
+				return nil, err
+			}
+			p.value += n
+		}
+		out = append(out, p)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case err := <-failed:
+			return nil, errors.Join(errors.New("the load ended"), err)
+		case <-end:
+			return out, nil
+		case <-t.C:
+		}
+	}
+}
+
+// between interpolates between the two points around a time.
+func between(points []point, at float64) float64 {
+	i, _ := slices.BinarySearchFunc(points, at, func(p point, at float64) int {
+		if p.at < at {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 || i == len(points) {
+		return math.NaN()
+	}
+	a, b := points[i-1], points[i]
+	return a.value + (b.value-a.value)*(at-a.at)/(b.at-a.at)
+}
+
+func (o options) compare(ctx context.Context, m *process, name, comm string, truth []point, length time.Duration) error {
+	span := fmt.Sprintf("[%ds]", int(length.Seconds())+10)
+	said, err := m.samples(ctx, fmt.Sprintf(`tee_syscalls_total{process=%q,syscall=~"p?readv?(64)?|p?writev?(64)?"}`, comm)+span)
+	if err != nil {
+		return err
+	}
+	stated, err := m.samples(ctx, `teescope_source_standard_error_ratio{source="syscalls"}`+span)
+	if err != nil {
+		return err
+	}
+	covered, err := m.samples(ctx, `teescope_source_coverage_ratio{source="syscalls"}`+span)
+	if err != nil {
+		return err
+	}
+	stateds := map[float64]float64{}
+	for _, p := range stated {
+		stateds[p.at] = p.value
+	}
+	var errs, claims, shares []float64
+	within, calls, seconds := 0, 0.0, 0.0
+	var begin *point
+	for i := range said {
+		p := said[i]
+		switch {
+		case p.at < truth[0].at+o.minute.Seconds() || p.at > truth[len(truth)-1].at:
+			continue
+		case begin == nil:
+			begin = &said[i]
+			continue
+		case p.at-begin.at < o.minute.Seconds()-1:
+			continue
+		}
+		n := between(truth, p.at) - between(truth, begin.at)
+		// Without a stated error the count claims to be exact.
+		e, claim := (p.value-begin.value)/n-1, stateds[p.at]
+		errs, claims = append(errs, math.Abs(e)), append(claims, claim)
+		if math.Abs(e) <= max(1.96*claim, 0.001) { // truth is interpolated over a tenth of a second
+			within++
+		}
+		calls, seconds = calls+n, seconds+p.at-begin.at
+		begin = &said[i]
+	}
+	if len(errs) == 0 {
+		return errors.New("the monitor has no minute of it")
+	}
+	for _, p := range covered {
+		if p.at >= truth[0].at {
+			shares = append(shares, p.value)
+		}
+	}
+	fmt.Printf("| %s | %.0f | %.2g | %d | %.1f %% | %.1f %% | %.1f %% | %d |\n", name, calls/seconds, stats.Median(shares), len(errs),
+		100*stats.Median(errs), 100*slices.Max(errs), 100*stats.Median(claims), within)
+	return nil
+}
+
+// samples returns the stored samples of a range vector, summed over its series.
+func (p *process) samples(ctx context.Context, query string) ([]point, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/query?"+url.Values{"query": {query}}.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Body.Close()
+	var a struct {
+		Error string
+		Data  struct {
+			Result []struct {
+				Values [][2]any
+			}
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+		return nil, err
+	}
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	sum := map[float64]float64{}
+	for _, s := range a.Data.Result {
+		for _, v := range s.Values {
+			at, _ := v[0].(float64)
+			text, _ := v[1].(string)
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return nil, err
+			}
+			sum[at] += n
+		}
+	}
+	var out []point
+	for at, v := range sum {
+		out = append(out, point{at, v})
+	}
+	slices.SortFunc(out, func(a, b point) int { return int(math.Copysign(1, a.at-b.at)) })
+	return out, nil
+}

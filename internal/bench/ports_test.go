@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// farEnv is an environment with a network of its own.
+type farEnv struct {
+	Environment
+	err error
+}
+
+func (e farEnv) Reach(_ context.Context, offered Place) (inside, outside Place, way string, err error) {
+	outside = Place{Host: offered.Host, Ports: slices.Clone(offered.Ports)}
+	return Place{"10.0.2.15", []int{1, 2, 3}}, outside, "a tunnel", e.err
+}
+
+// TestReach: a server listens where its environment says, and the load goes to the address that
+// reaches it; without a load, Reach is not called.
+func TestReach(t *testing.T) {
+	job := Job{
+		Inside:  host.Cmd{Argv: []string{"serve", "{host}:{port}"}, Env: map[string]string{"PAGE": "{host}:{port3}"}},
+		Files:   []File{{Name: "conf", Data: []byte("listen {host}:{port2};")}, {Name: "program", Data: []byte("{port}"), Exec: true}},
+		Outside: &host.Cmd{Argv: []string{"load", "{host}:{port}", "{port2}"}},
+	}
+	w := &Workload{Job: func(p Params) (Job, error) {
+		if p["load"] == "no" {
+			return Job{Inside: job.Inside}, nil
+		}
+		return job, nil
+	}}
+	arm := &Arm{Label: "a"}
+	s := &session{Plan: &Plan{Workload: w, Cases: []Case{{ID: "one", Params: Params{}}}}, o: Options{Host: host.Local()}}
+
+	near, err := s.reach(t.Context(), arm, nil)
+	if err != nil || near.way != "loopback" {
+		t.Fatalf("%+v, %v", near, err)
+	}
+	on := near.on(job)
+	if got := on.Inside.Argv[1]; got != on.Outside.Argv[1] || !strings.HasPrefix(got, "127.0.0.1:") {
+		t.Errorf("the server listens on %s, the load goes to %s", got, on.Outside.Argv[1])
+	}
+
+	far, err := s.reach(t.Context(), arm, farEnv{})
+	if err != nil || far.way != "a tunnel" {
+		t.Fatalf("%+v, %v", far, err)
+	}
+	on = far.on(job)
+	if on.Inside.Argv[1] != "10.0.2.15:1" || on.Inside.Env["PAGE"] != "10.0.2.15:3" || string(on.Files[0].Data) != "listen 10.0.2.15:2;" || string(on.Files[1].Data) != "{port}" {
+		t.Errorf("inside: %v, files %v", on.Inside, on.Files)
+	}
+	if got := on.Outside.Argv[1]; !strings.HasPrefix(got, "127.0.0.1:") || strings.HasSuffix(got, ":1") {
+		t.Errorf("the load goes to %s", got)
+	}
+	if job.Outside.Argv[1] != "{host}:{port}" || string(job.Files[0].Data) != "listen {host}:{port2};" {
+		t.Error("the job itself was changed")
+	}
+
+	if _, err := s.reach(t.Context(), arm, farEnv{err: errors.New("no way")}); err == nil {
+		t.Error("an environment that is not reached")
+	}
+	s.Cases[0].Params["load"] = "no"
+	if r, err := s.reach(t.Context(), arm, farEnv{err: errors.New("no way")}); err != nil || r.way != "" || r.inside.Host != "127.0.0.1" {
+		t.Errorf("without a load: %+v, %v", r, err)
+	}
+}
+
+// TestSettle: parameters that the user left open follow from the job.
+func TestSettle(t *testing.T) {
+	l := members()
+	l.Launchers[1].Params = append(l.Launchers[1].Params, Param{Name: "net", Default: "auto"})
+	l.Launchers[1].Settle = func(_ Params, jobs []Job) Params {
+		return Params{"net": "user", "size": jobs[len(jobs)-1].Inside.Argv[1]}
+	}
+	plans, err := NewPlans(Choice{Experiment: job(), Envs: []string{"native", "tee"}}, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := plans[0]; p.Arms[1].Params["net"] != "user" || p.Arms[1].Params["size"] != "1" || p.Arms[0].Params["net"] != "" {
+		t.Errorf("%+v", p.Arms)
+	}
+}

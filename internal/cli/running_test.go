@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/web"
+)
+
+func TestRunning(t *testing.T) {
+	root := t.TempDir()
+	id := strings.Repeat("0123456789abcdef", 4)
+	for name, text := range map[string]string{
+		"20/comm":    "server\n",
+		"20/cmdline": "/usr/bin/server\x00--password=secret\x00",
+		"20/cgroup":  "0::/system.slice/docker-" + id + ".scope\n",
+		"3/comm":     "server\n",
+		"3/cmdline":  "",
+		"3/cgroup":   "2:cpu:/a\n1:name=systemd:/user.slice/a.scope\n",
+		"9/comm":     "other\n",
+		"12/comm":    "server\n",
+		"12/cmdline": "server: user secret\x00",
+		"11/comm":    "server\n", // it has ended: the rest cannot be read
+		"self/comm":  "server\n",
+	} {
+		file := filepath.Join(root, "proc", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := &host.Host{Root: root}
+	got, err := running(h, "server")
+	want := []web.Process{
+		{PID: 3, Cgroup: "/user.slice/a.scope"},
+		{PID: 11},
+		{PID: 12, Command: "server:"},
+		{PID: 20, Command: "/usr/bin/server", Cgroup: "/system.slice/docker-" + id + ".scope", Container: id},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("running: %+v, %v; want %+v", got, err, want)
+	}
+	if got, err := running(h, "nobody"); err != nil || got == nil || len(got) != 0 {
+		t.Errorf("a name that nobody has: %v, %v; want an empty list", got, err)
+	}
+}

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// Steps evaluates expr for a page, at every step from one time to another, both included, or only at the end if step
+// is 0. It shares the API's engine, so pages never delay rules. The warnings are PromQL's own; see Notes for those
+// about sources.
+func (s *Store) Steps(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]metric.Line, []string, error) {
+	if len(expr) > callLimit {
+		return nil, nil, fmt.Errorf("the query is longer than %d KiB: ask a shorter one", callLimit>>10)
+	}
+	var query promql.Query
+	var err error
+	if step == 0 {
+		query, err = s.pages.NewInstantQuery(ctx, door{s}, nil, expr, to)
+	} else {
+		query, err = s.pages.NewRangeQuery(ctx, door{s}, nil, expr, from, to, step)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer query.Close()
+	res := query.Exec(ctx)
+	if res.Err != nil {
+		return nil, nil, res.Err
+	}
+	warnings, _ := res.Warnings.AsStrings(expr, 0, 0)
+	switch v := res.Value.(type) {
+	case promql.Scalar:
+		return []metric.Line{{Labels: map[string]string{}, Values: []float64{v.V}}}, warnings, nil
+	case promql.Vector:
+		lines := make([]metric.Line, 0, len(v))
+		for i := range v {
+			if v[i].H == nil {
+				lines = append(lines, metric.Line{Labels: v[i].Metric.Map(), Values: []float64{v[i].F}})
+			}
+		}
+		return lines, warnings, nil
+	case promql.Matrix:
+		if step == 0 {
+			break
+		}
+		lines := make([]metric.Line, 0, len(v))
+		for i := range v {
+			lines = append(lines, onGrid(v[i], from, to, step))
+		}
+		return lines, warnings, nil
+	}
+	return nil, nil, fmt.Errorf("the query gives a %s; pages show instant vectors and scalars, as of rate(...)", parser.DocumentedType(res.Value.Type()))
+}
+
+// onGrid returns a value for each step, NaN where the series has none.
+func onGrid(s promql.Series, from, to time.Time, step time.Duration) metric.Line {
+	l := metric.Line{Labels: s.Metric.Map(), Values: make([]float64, int(to.Sub(from)/step)+1)}
+	for i := range l.Values {
+		l.Values[i] = math.NaN()
+	}
+	for _, p := range s.Floats {
+		if i := int((p.T - from.UnixMilli()) / step.Milliseconds()); i >= 0 && i < len(l.Values) {
+			l.Values[i] = p.F
+		}
+	}
+	return l
+}
+
+// Notes returns the warnings of the API: which part of an expression's data was not counted between two times, and
+// what of it was lost. It returns none for an expression that PromQL refuses.
+func (s *Store) Notes(ctx context.Context, expr string, from, to time.Time) []string {
+	e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		return nil
+	}
+	// A range selector reads data from before the first step.
+	type selected struct {
+		matchers []*labels.Matcher
+		from     time.Time
+	}
+	var all []selected
+	first := from
+	parser.Inspect(e, func(node parser.Node, path []parser.Node) error {
+		v, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		begin := from
+		for _, p := range path {
+			switch p := p.(type) {
+			case *parser.MatrixSelector:
+				begin = begin.Add(-p.Range)
+			case *parser.SubqueryExpr:
+				begin = begin.Add(-p.Range)
+			}
+		}
+		if begin.Before(first) {
+			first = begin
+		}
+		all = append(all, selected{v.LabelMatchers, begin})
+		return nil
+	})
+	q, err := door{s}.Querier(first.UnixMilli(), to.UnixMilli())
+	if err != nil {
+		return nil // the query itself reports it
+	}
+	defer q.Close()
+	n := &notedQuerier{Querier: q, s: s, mint: first.UnixMilli(), maxt: to.UnixMilli()}
+	var out []string
+	asked := map[string]bool{}
+	for _, v := range all {
+		hints := &storage.SelectHints{Start: v.from.UnixMilli(), End: to.UnixMilli()}
+		for _, err := range n.about(ctx, hints, v.matchers, asked) {
+			if text := err.Error(); !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+// about returns what the sources of the matched metrics did not count, and what was lost of the time. Pairs of source
+// and machine that were asked before are left out.
+func (q *notedQuerier) about(ctx context.Context, hints *storage.SelectHints, ms []*labels.Matcher, asked map[string]bool) []error {
+	var out []error
+	mint, maxt := q.mint, q.maxt
+	if hints != nil {
+		mint, maxt = hints.Start, hints.End
+	}
+	for _, l := range q.s.lossesIn(mint, maxt) {
+		if !l.Moved.IsZero() { // the block adds the others
+			out = append(out, l)
+		}
+	}
+	for _, m := range ms {
+		if m.Name != model.MetricNameLabel {
+			continue
+		}
+		for _, source := range q.s.sources(m) {
+			where := source
+			for _, m := range ms {
+				if m.Name == "instance" || m.Name == "job" {
+					where += " " + m.String()
+				}
+			}
+			if asked[where] {
+				continue
+			}
+			asked[where] = true
+			out = append(out, q.notes(ctx, source, hints, ms)...)
+		}
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/teescope/teescope/internal/feed"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+const (
+	// maxQueries and queriesLimit bound one call: the longest page has some 60 charts.
+	maxQueries   = 200
+	queriesLimit = 256 << 10
+)
+
+// queries adds POST queries: many PromQL expressions in one call. The answer has a line of JSON, an Answer, for each
+// expression, in the order in which they are ready. The line of a failed query has its error.
+func queries(mux *http.ServeMux, o Options) {
+	mux.HandleFunc("POST /api/teescope/v1/queries", func(w http.ResponseWriter, r *http.Request) {
+		var asked Queries
+		err := body(w, r, queriesLimit, &asked)
+		if errors.As(err, new(*http.MaxBytesError)) {
+			reply(w, o, http.StatusRequestEntityTooLarge, Error{fmt.Sprintf("the call is longer than %d KiB: ask for less at once", queriesLimit>>10)})
+			return
+		}
+		list, e := asked.feed()
+		if err = errors.Join(err, e); err != nil {
+			reply(w, o, http.StatusBadRequest, Error{err.Error()})
+			return
+		}
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		out := http.NewResponseController(w)
+		var gone error
+		err = o.Query(r.Context(), list, func(i int, a feed.Answer, err error) {
+			_, werr := w.Write(append(answerOf(i, list[i], a, err), '\n'))
+			gone = errors.Join(gone, werr)
+		}, func() { gone = errors.Join(gone, out.Flush()) })
+		if err = errors.Join(err, gone); err != nil && o.Logger != nil {
+			o.Logger.Debug("answer queries", "error", err) // the page went away
+		}
+	})
+}
+
+// feed checks the queries of a call.
+func (q Queries) feed() ([]feed.Query, error) {
+	if n := len(q.Queries); n == 0 || n > maxQueries {
+		return nil, fmt.Errorf(`%d queries: want 1 to %d, as {"queries": [{"query": "up", "from": 1700000000, "to": 1700000300, "step": 5}]}`, n, maxQueries)
+	}
+	out := make([]feed.Query, len(q.Queries))
+	for i, one := range q.Queries {
+		var err error
+		if out[i], err = one.feed(); err != nil {
+			return nil, fmt.Errorf("query %d: %w", i, err)
+		}
+	}
+	return out, nil
+}
+
+func (q Query) feed() (f feed.Query, err error) {
+	switch {
+	case q.Query == "":
+		return f, errors.New("query: want a PromQL expression")
+	case !(q.To > 0 && q.To < 1<<40):
+		return f, fmt.Errorf("to: %g: want a time as unix seconds", q.To)
+	case !(q.Step >= 0 && q.Step < 1<<32):
+		return f, fmt.Errorf("step: %g: want seconds between two points, or 0 for the value at to", q.Step)
+	case q.Top < 0:
+		return f, fmt.Errorf("top: %d: want a number of lines, or 0 for all", q.Top)
+	}
+	f = feed.Query{Expr: q.Query, To: millis(q.To), Step: time.Duration(math.Round(q.Step*1000)) * time.Millisecond, Top: q.Top, Known: q.Known}
+	f.From = f.To
+	if q.Step == 0 {
+		return f, nil
+	}
+	switch {
+	case f.Step <= 0:
+		return f, fmt.Errorf("step: %g: want at least 0.001", q.Step)
+	case !(q.From > 0 && q.From <= q.To):
+		return f, fmt.Errorf("from: %g: want a time as unix seconds, not after to", q.From)
+	case (q.To-q.From)/q.Step > feed.MaxSteps:
+		return f, fmt.Errorf("%.0f steps: want at most %d; use a longer step", (q.To-q.From)/q.Step, feed.MaxSteps)
+	case q.Since != 0 && !(q.Since >= q.From && q.Since <= q.To):
+		return f, fmt.Errorf("since: %g: want a time from from to to", q.Since)
+	}
+	f.From = millis(q.From)
+	if q.Since != 0 {
+		f.Since = millis(q.Since)
+	}
+	return f, nil
+}
+
+func millis(seconds float64) time.Time { return time.UnixMilli(int64(math.Round(seconds * 1000))) }
+
+// answerOf returns the line of a query.
+func answerOf(i int, q feed.Query, a feed.Answer, err error) []byte {
+	out := Answer{Index: i, Folded: a.Folded, Set: a.Set, Warnings: a.Warnings}
+	if err != nil {
+		out.Error = err.Error()
+	} else {
+		out.Since = float64(a.Since.UnixMilli()) / 1000
+	}
+	for _, l := range a.Lines {
+		out.Lines = append(out.Lines, lineOf(l, q.Step == 0))
+	}
+	if a.Rest != nil {
+		rest := lineOf(*a.Rest, false)
+		out.Rest = &rest
+	}
+	b, err := json.Marshal(out)
+	if err != nil { // cannot happen: nothing in it can fail
+		return []byte(fmt.Sprintf(`{"index":%d,"since":0,"lines":null,"error":"encode answer"}`, i))
+	}
+	return b
+}
+
+func lineOf(l metric.Line, single bool) Line {
+	if single && len(l.Values) == 1 {
+		return Line{Labels: l.Labels, Value: strconv.FormatFloat(l.Values[0], 'f', -1, 64)}
+	}
+	return Line{Labels: l.Labels, Values: l.Values}
+}
+
+// MarshalJSON writes null for a value that is not finite: a gap.
+func (v Values) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 12*len(v)+2)
+	b = append(b, '[')
+	for i, x := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			b = append(b, "null"...)
+			continue
+		}
+		b = strconv.AppendFloat(b, x, 'g', -1, 64)
+	}
+	return append(b, ']'), nil
+}

@@ -1,0 +1,114 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/teescope/teescope/internal/feed"
+	"github.com/teescope/teescope/internal/metric"
+)
+
+// answering answers each query with two steps, the last query first; "bad" fails.
+func answering(asked *[]feed.Query) http.Handler {
+	return served(func(o *Options) {
+		o.Query = func(_ context.Context, list []feed.Query, deliver func(int, feed.Answer, error), waiting func()) error {
+			*asked = list
+			for i := len(list) - 1; i >= 0; i-- {
+				waiting()
+				q := list[i]
+				switch {
+				case q.Expr == "bad":
+					deliver(i, feed.Answer{}, errors.New("parse error: unknown function"))
+				case q.Step == 0:
+					deliver(i, feed.Answer{Since: q.To, Lines: []metric.Line{{Labels: map[string]string{"le": "1"}, Values: []float64{math.Inf(1)}}}}, nil)
+				default:
+					deliver(i, feed.Answer{Since: q.From, Lines: []metric.Line{{Labels: map[string]string{"process": "a"}, Values: []float64{0.1, math.NaN()}}}, Rest: &metric.Line{Values: []float64{3, 4}}, Folded: 2, Warnings: []string{"half"}}, nil)
+				}
+			}
+			return nil
+		}
+	})
+}
+
+func TestQueries(t *testing.T) {
+	var asked []feed.Query
+	w := do(answering(&asked), "POST", "/api/teescope/v1/queries", `{"queries":[
+		{"query":"rate(x[1m])","from":1700000000.5,"to":1700000005.5,"step":5,"since":1700000005.5,"top":5},
+		{"query":"bad","from":1700000000,"to":1700000005,"step":5},
+		{"query":"y","to":1700000000}]}`)
+	want := `{"index":2,"since":1700000000,"lines":[{"labels":{"le":"1"},"value":"+Inf"}]}
+{"index":1,"since":0,"lines":null,"error":"parse error: unknown function"}
+{"index":0,"since":1700000000.5,"lines":[{"labels":{"process":"a"},"values":[0.1,null]}],"rest":{"values":[3,4]},"folded":2,"warnings":["half"]}
+`
+	if w.Code != 200 || w.Body.String() != want || !w.Flushed {
+		t.Errorf("%d, flushed %v\n%s, want\n%s", w.Code, w.Flushed, w.Body, want)
+	}
+	for l := range strings.Lines(w.Body.String()) {
+		if err := json.Unmarshal([]byte(l), &struct{}{}); err != nil {
+			t.Errorf("%s: %v", l, err)
+		}
+	}
+	first := feed.Query{Expr: "rate(x[1m])", From: time.UnixMilli(1700000000500), To: time.UnixMilli(1700000005500), Step: 5 * time.Second, Since: time.UnixMilli(1700000005500), Top: 5}
+	if len(asked) != 3 || asked[0] != first || !asked[2].From.Equal(asked[2].To) {
+		t.Errorf("%+v", asked)
+	}
+}
+
+func TestQueriesRefused(t *testing.T) {
+	one := func(fields string) string { return `{"queries":[{"query":"up",` + fields + `}]}` }
+	for _, c := range []struct {
+		body string
+		code int
+		want string
+	}{
+		{`{`, 400, "read body"},
+		{`{"queries":[]}`, 400, "want 1 to 200"},
+		{`{"queries":[` + strings.Repeat(`{"query":"up","to":1},`, 200) + `{"query":"up","to":1}]}`, 400, "201 queries"},
+		{`{"queries":[{"query":"up","to":1}],"more":1}`, 400, "more"},
+		{`{"queries":[{"query":"up","to":1}]} {}`, 400, "more than one"},
+		{`{"queries":[{"query":"up","to":1},{"to":1}]}`, 400, "query 1: query: want"},
+		{one(`"to":0`), 400, "to: 0"},
+		{one(`"to":1e300`), 400, "to: 1e+300"},
+		{one(`"from":100,"to":200,"step":-5`), 400, "step: -5"},
+		{one(`"from":100,"to":200,"step":1e-9`), 400, "at least 0.001"},
+		{one(`"from":200,"to":100,"step":5`), 400, "from: 200"},
+		{one(`"to":100,"step":5`), 400, "from: 0"},
+		{one(`"from":1,"to":100000,"step":5`), 400, "20000 steps"},
+		{one(`"from":100,"to":200,"step":5,"since":300`), 400, "since: 300"},
+		{one(`"from":100,"to":200,"step":5,"top":-1`), 400, "top: -1"},
+		{one(`"to":1,"x":"` + strings.Repeat("a", 300<<10) + `"`), 413, "longer than 256 KiB"},
+	} {
+		var asked []feed.Query
+		w := do(answering(&asked), "POST", "/api/teescope/v1/queries", c.body)
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) || asked != nil {
+			t.Errorf("%.80s: %d %s, want %d with %q", c.body, w.Code, w.Body, c.code, c.want)
+		}
+	}
+	var asked []feed.Query
+	if w := do(answering(&asked), "GET", "/api/teescope/v1/queries", ""); w.Code != 404 && w.Code != 405 {
+		t.Errorf("GET: %d", w.Code)
+	}
+	if w := do(answering(&asked), "POST", "/api/teescope/v1/queries", `{"queries":[{"query":"up","to":1}]}`, "Origin", "http://other.example", "Sec-Fetch-Site", "cross-site"); w.Code != 403 {
+		t.Errorf("from another site: %d", w.Code)
+	}
+}
+
+// TestMetered: answers to pages and the API are counted, answers to scrapers are not.
+func TestMetered(t *testing.T) {
+	n := 0
+	h := served(func(o *Options) { o.Meter = func(f func()) { n++; f() } })
+	for _, c := range []struct {
+		path string
+		want int
+	}{{"/metrics", 0}, {"/-/ready", 0}, {"/", 1}, {"/api/teescope/v1/platform", 2}, {"/api/v1/query", 3}} {
+		if w := do(h, "GET", c.path, ""); w.Code != 200 || n != c.want {
+			t.Errorf("%s: %d, counted %d times, want %d", c.path, w.Code, n, c.want)
+		}
+	}
+}

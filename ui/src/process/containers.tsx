@@ -1,0 +1,179 @@
+// Containers and other cgroups: their usage and their limits.
+import { useState } from "react";
+import { queryAt } from "../api/client";
+import { useResource } from "../api/resource";
+import { QueryChart } from "../charts/charts";
+import { keyOf } from "../charts/data";
+import { Places } from "../charts/panel";
+import { formatValue, type Unit } from "../format/number";
+import { PlaceLink } from "../frame/link";
+import { Problem } from "../frame/problem";
+import { SortedTable, useSorted, type Column } from "../frame/sorted-table";
+import { among, own, rateWindow, select, type Match } from "../query/promql";
+import { watched } from "../query/watched";
+import { useMachine } from "../state/machine";
+import { usePlace } from "../state/use-place";
+import { emptyReason, sentence } from "../words/empty";
+import { containerName, type ContainerLabels } from "../words/container";
+import { count } from "../words/verdict";
+import { steady, type Window } from "../state/window";
+
+type Key = "cpu" | "memory" | "limit" | "throttled" | "disk" | "network";
+
+interface Asked {
+  key: Key;
+  title: string;
+  unit: Unit;
+  query: (w: Window, m: Match[], length: string) => string;
+  counted: boolean;
+  /** Why a group has no value here. */
+  why: string;
+}
+
+const asked: Asked[] = [
+  { key: "cpu", title: "CPU, of one core", unit: "ratio", counted: true, why: "no controller accounts its CPU time", query: (w, m, l) => `sum by (LABELS) (increase(${select("container_cpu_usage_seconds_total", [...own(w), ...m])}[${l}]))` },
+  { key: "memory", title: "Working set", unit: "bytes", counted: false, why: "no controller accounts its memory", query: (w, m) => `sum by (LABELS) (${select("container_memory_working_set_bytes", [...own(w), ...m])})` },
+  { key: "limit", title: "Memory limit", unit: "bytes", counted: false, why: "no limit is set", query: (w, m) => `sum by (LABELS) (${select("container_spec_memory_limit_bytes", [...own(w), ...m])})` },
+  {
+    key: "throttled",
+    title: "Throttled",
+    unit: "ratio",
+    counted: false,
+    why: "no CPU quota is set, or the group had nothing to run",
+    query: (w, m, l) =>
+      `sum by (LABELS) (increase(${select("container_cpu_cfs_throttled_periods_total", [...own(w), ...m])}[${l}])) / (sum by (LABELS) (increase(${select("container_cpu_cfs_periods_total", [...own(w), ...m])}[${l}])) > 0)`,
+  },
+  {
+    key: "disk",
+    title: "Disk per second",
+    unit: "bytes/s",
+    counted: true,
+    why: "no controller accounts its disks, or it never used one",
+    query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_fs_(reads|writes)_bytes_total",${inner(w, [...m, disks])}}[${l}]))`,
+  },
+  {
+    key: "network",
+    title: "Network per second",
+    unit: "bytes/s",
+    counted: true,
+    why: "it shares the machine's network and has no counters of its own",
+    query: (w, m, l) => `sum by (LABELS) (increase({__name__=~"container_network_(receive|transmit)_bytes_total",${inner(w, m)}}[${l}]))`,
+  },
+];
+
+// Devices on top of disks would count the same bytes twice.
+const disks: Match = { label: "device", op: "!~", value: "/dev/(loop|ram|dm-|md|zram).*" };
+
+function inner(w: Window, m: Match[]): string {
+  return select("", [...own(w), ...m]).slice(1, -1);
+}
+
+const labels = "id, name, namespace, pod, container";
+
+interface Row {
+  id: string;
+  name: string;
+  isContainer: boolean;
+  values: Partial<Record<Key, number>>;
+}
+
+const columns: Column<Row>[] = asked.map(({ key, title, unit, why }) => ({
+  key,
+  title,
+  unit,
+  value: (r) => r.values[key],
+  text: (r) => (key === "limit" && r.values.limit === undefined ? "none" : formatValue(r.values[key], unit)),
+  absent: sentence(why),
+}));
+
+export function Containers() {
+  const place = usePlace();
+  const { window: w, sources } = useMachine();
+  const [everything, setEverything] = useState(false);
+  const rows = useResource<Row[]>(w.instance === "" ? null : keyOf({ ...w, ...steady(w) }), async () => {
+    const whole: Window = { ...w, ...steady(w) };
+    const notRoot: Match[] = [{ label: "id", op: "!=", value: "/" }];
+    const length = `${Math.round(w.to - w.from)}s`;
+    const [seconds, ...answers] = await Promise.all([watched(whole), ...asked.map((c) => queryAt(c.query(w, notRoot, length).replaceAll("LABELS", labels), whole.to))]);
+    const byId = new Map<string, Row>();
+    for (const [i, c] of asked.entries()) {
+      for (const r of answers[i]!.rows) {
+        const l = r.metric as ContainerLabels;
+        const row = byId.get(l.id) ?? { id: l.id, name: containerName(l), isContainer: Boolean(l.name || l.container), values: {} };
+        row.values[c.key] = Number(r.value[1]) / (c.counted ? seconds : 1);
+        byId.set(l.id, row);
+      }
+    }
+    return [...byId.values()];
+  });
+  const known = rows.data ?? [];
+  const containers = known.filter((r) => r.isContainer);
+  // A machine without containers shows the units of systemd.
+  const wide = everything || containers.length === 0;
+  const { by, sorted } = useSorted(columns, wide ? known : containers, (r) => r.id);
+  const chosen = known.find((r) => r.id === place.subject);
+  const drawn = chosen ? [chosen] : sorted.slice(0, 6);
+  return (
+    <>
+      <div className="section-head">
+        <h2>{chosen ? chosen.name : "Containers"}</h2>
+        {chosen ? (
+          <PlaceLink to={{ subject: "" }}>All containers</PlaceLink>
+        ) : (
+          rows.data && known.length > 0 && <p>{containers.length === 0 ? `No container runs here; the table shows the ${known.length} cgroups of the system.` : `${count(containers.length, "container")} among ${known.length} cgroups.`} Averages over the time range; memory at its end.</p>
+        )}
+      </div>
+      {rows.error && <Problem message={rows.error} retry={rows.retry} stale={rows.data !== null} />}
+      {drawn.length > 0 ? <Charts rows={drawn} /> : !rows.data && <Places count={3} />}
+      <section className="card" aria-label="Containers">
+        {rows.data && known.length === 0 ? (
+          <p className="empty">{emptyReason({ sources: sources.data, metrics: ["container_cpu_usage_seconds_total"], process: "", window: w })}</p>
+        ) : (
+          <SortedTable
+            id="containers"
+            label="Table of containers"
+            corner={wide ? "Cgroup" : "Container"}
+            columns={columns}
+            by={by}
+            sorted={rows.data && sorted}
+            first={30}
+            idOf={(r) => r.id}
+            nameOf={(r) => r.name}
+            link={(r) => <PlaceLink to={{ subject: r.id }}>{r.name}</PlaceLink>}
+            current={place.subject}
+            foot={(shown) => <Absent rows={shown} />}
+            tools={
+              containers.length > 0 && (
+                <label className="small dim">
+                  <input type="checkbox" checked={everything} onChange={(e) => setEverything(e.target.checked)} /> include system cgroups
+                </label>
+              )
+            }
+          />
+        )}
+      </section>
+    </>
+  );
+}
+
+/** What a dash means in each column that has one. */
+function Absent({ rows }: { rows: Row[] }) {
+  const dashed = asked.filter((c) => c.key !== "limit" && rows.some((r) => r.values[c.key] === undefined));
+  if (dashed.length === 0) return null;
+  return <p className="note">{dashed.map((c) => `– under ${c.title}: ${c.why}.`).join(" ")}</p>;
+}
+
+function Charts({ rows }: { rows: Row[] }) {
+  const { window: w } = useMachine();
+  const m = [...own(w), among("id", rows.map((r) => r.id), "=~")];
+  const names = new Map(rows.map((r) => [r.id, r.name]));
+  const nameOf = (metric: { [label: string]: string }) => names.get(metric["id"] ?? "") ?? metric["id"] ?? "";
+  const rate = (metric: string) => `sum by (id) (rate(${select(metric, m)}[${rateWindow(w)}]))`;
+  return (
+    <div className="grid">
+      <QueryChart title="CPU, percent of one core" unit="ratio" by={nameOf} metrics={["container_cpu_usage_seconds_total"]} expr={rate("container_cpu_usage_seconds_total")} />
+      <QueryChart title="Memory, working set" unit="bytes" by={nameOf} metrics={["container_memory_working_set_bytes"]} expr={`sum by (id) (${select("container_memory_working_set_bytes", m)})`} />
+      <QueryChart title="Threads" unit="" by={nameOf} metrics={["container_threads"]} expr={`sum by (id) (${select("container_threads", m)})`} />
+    </div>
+  );
+}
