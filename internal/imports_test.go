@@ -25,9 +25,11 @@ host: locked
 metric:
 stats:
 schematest:
+await:
 probe/probetest:
 workloads/micro:
 experiments:
+measured: stats
 host/hosttest: host
 machine: host
 tee: host
