@@ -3,14 +3,13 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/result"
 )
 
@@ -47,6 +46,16 @@ func whole(t *testing.T, path string) *result.Experiment {
 		t.Errorf("runs %v, planned %v", got, e.Design.Order)
 	}
 	return e
+}
+
+func valueOf(m *result.Metric) any {
+	switch {
+	case m == nil:
+		return "not declared"
+	case m.Value == nil:
+		return "missing: " + m.Reason
+	}
+	return *m.Value
 }
 
 // turns is a pipe. Each byte allows the experiment of command one run, including the first
@@ -92,7 +101,7 @@ func TestBenchIsResumed(t *testing.T) {
 			return nil
 		}
 	}
-	eventually(t, time.Minute, "some runs are on disk", after(3))
+	await.Event(t, "some runs are on disk", after(3))
 	if code := p.stop(os.Interrupt); code != 4 || !strings.Contains(p.stderr.String(), "--resume") {
 		t.Errorf("after Ctrl-C: exit status %d: %s", code, p.stderr)
 	}
@@ -102,7 +111,7 @@ func TestBenchIsResumed(t *testing.T) {
 	}
 	allow(t, pipe, 2+3)
 	p = start(t, binary, "bench", "run", "--resume", "--no-counters", "--out", path, "--data", dir)
-	eventually(t, time.Minute, "it goes on", after(kept+3))
+	await.Event(t, "it goes on", after(kept+3))
 	p.stop(syscall.SIGKILL)
 	if now := records(path); now < kept+3 {
 		t.Errorf("%d runs after the kill, %d before", now, kept+3)
@@ -129,7 +138,7 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	command, pipe := turns(t)
 	allow(t, pipe, 1+2)
 	p := start(t, binary, "bench", "run", "custom", "--param", "command="+command, "--pairs", "8", "--no-counters", "--out", path, "--data", t.TempDir())
-	eventually(t, time.Minute, "some runs are on disk", func() error {
+	await.Event(t, "some runs are on disk", func() error {
 		if n := records(path); n < 2 {
 			return fmt.Errorf("%d: %s", n, p.stderr)
 		}
@@ -137,11 +146,7 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	})
 	fill(t, filler)
 	allow(t, pipe, 6)
-	select {
-	case <-p.done:
-	case <-time.After(time.Minute):
-		t.Fatalf("it goes on without space: %s", p.stderr)
-	}
+	p.ends(t)
 	if said := p.stderr.String(); p.ProcessState.ExitCode() != 4 || !strings.Contains(said, "no space left") || !strings.Contains(said, "--resume") {
 		t.Errorf("exit status %d: %s", p.ProcessState.ExitCode(), said)
 	}
@@ -155,60 +160,5 @@ func TestBenchOnAFullDisk(t *testing.T) {
 	}
 	if e := whole(t, path); len(e.Runs) != 8 || kept < 2 {
 		t.Errorf("%d runs, %d were kept", len(e.Runs), kept)
-	}
-}
-
-// TestBenchRealTools goes from a run to a report with the tools that users have. It does not
-// judge the measured values: the machine is shared.
-func TestBenchRealTools(t *testing.T) {
-	for _, c := range []struct {
-		needs [][2]string // commands and their packages
-		args  string
-	}{
-		{[][2]string{{"fio", "fio"}}, "fio --param rw=randread --param size=16MiB --param runtime=1s --param ramp=0s --param steady=off --env native --env cached=native,direct=0 --quick"},
-		{[][2]string{{"7zz", "7zip"}}, "cpu-7zip --param threads=1 --param dictionary=18 --pairs 1"},
-		{[][2]string{{"runsc", "gVisor"}}, "startup --param touch=1MiB --env native --env runsc --quick"},
-	} {
-		name, _, _ := strings.Cut(c.args, " ")
-		t.Run(name, func(t *testing.T) {
-			for _, n := range c.needs {
-				if _, err := exec.LookPath(n[0]); err != nil {
-					t.Skipf("%s is not here (%s)", n[0], n[1])
-				}
-			}
-			dir := t.TempDir()
-			path := filepath.Join(dir, "r.json")
-			args := append([]string{"bench", "run"}, strings.Fields(c.args)...)
-			out, errs, code := run(t, append(args, "--out", path, "--data", dir)...)
-			if code != 0 && code != 3 {
-				t.Fatalf("exit status %d: %s%s", code, out, errs)
-			}
-			e := whole(t, path)
-			for i := range e.Runs {
-				r := &e.Runs[i]
-				if m := r.Metric(e.Design.Primary); m == nil || m.Value == nil || *m.Value <= 0 {
-					t.Errorf("run %s: %s is %+v", r.ID, e.Design.Primary, m)
-				}
-				if os.Geteuid() == 0 && len(r.Counters) == 0 {
-					t.Errorf("run %s: no counters: %v", r.ID, r.Missing)
-				}
-			}
-			html := filepath.Join(dir, "report.html")
-			if _, errs, code := run(t, "report", path, "--out", html); code != 0 {
-				t.Fatalf("report: exit status %d: %s", code, errs)
-			}
-			b, err := os.ReadFile(html)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, c := range e.Comparisons {
-				if c.Primary && !strings.Contains(string(b), c.Treatment) {
-					t.Errorf("the report does not speak of %s", c.Treatment)
-				}
-			}
-			if strings.Contains(string(b), "http://") && strings.Contains(string(b), "src=\"http") {
-				t.Error("the report asks another machine for something")
-			}
-		})
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // calibration holds the fields of calibration.json that the tests read.
@@ -47,7 +48,7 @@ func TestCalibrate(t *testing.T) {
 	if err != nil || len(c.Units) == 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	eventually(t, time.Minute, "the costs are series", func() error {
+	await.Event(t, "the costs are series", func() error {
 		for bound, value := range map[string]func(i int) float64{
 			"median": func(i int) float64 { return c.Units[i].Seconds },
 			"low":    func(i int) float64 { return c.Units[i].Low },
@@ -82,7 +83,7 @@ func TestCalibrate(t *testing.T) {
 	if c, err = readCalibration(dir); err != nil || c.Fingerprint["kernel"] != kernel {
 		t.Errorf("the costs of another kernel are kept: %v, %v", c.Fingerprint["kernel"], err)
 	}
-	eventually(t, time.Minute, "it says that it measures again", func() error { // its output may arrive late
+	await.Event(t, "it says that it measures again", func() error { // its output may arrive late
 		if said := m.stderr.String(); !strings.Contains(said, "another kernel") {
 			return fmt.Errorf("it says %s", said)
 		}

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // TestDiskFull fills the disk while the monitor runs, frees it, then kills and restarts the
@@ -34,13 +35,18 @@ func TestDiskFull(t *testing.T) {
 		}
 		return o.StoreError
 	}
-	time.Sleep(5 * time.Second)
+	await.Event(t, "samples are stored", func() error {
+		if n := samples(); n < 3 {
+			return fmt.Errorf("%v samples", n)
+		}
+		return nil
+	})
 	if s := storeError(); s != "" {
 		t.Fatalf("trouble before the disk is full: %s", s)
 	}
 
 	fill(t, filler)
-	eventually(t, time.Minute, "the monitor says that the disk is full", func() error {
+	await.Event(t, "the monitor says that the disk is full", func() error {
 		if s := storeError(); s == "" {
 			return fmt.Errorf("no error after filling; %v samples", samples())
 		}
@@ -51,7 +57,7 @@ func TestDiskFull(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "samples are stored again", func() error {
+	await.Event(t, "samples are stored again", func() error {
 		if n := samples(); n < full+3 {
 			return fmt.Errorf("%v samples, %v when full", n, full)
 		}

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // cryptModules are the modules of Debian's kernel for dm-crypt on a virtio disk, in load order.
@@ -81,11 +80,7 @@ func TestDMCrypt(t *testing.T) {
 		"-drive", "file="+disk+",format=raw,if=none,id=disk", "-device", "virtio-blk-pci,drive=disk",
 		// The timer check sometimes fails when the emulator has to wait for a CPU.
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=unstable no_timer_check")
-	select {
-	case <-vm.done:
-	case <-time.After(10 * time.Minute):
-		t.Fatalf("the guest did not end; it printed:\n%s", vm.stdout)
-	}
+	vm.ends(t)
 	text := strings.ReplaceAll(vm.stdout.String(), "\r", "")
 	for _, want := range []string{"--- PASS: TestDMCryptReal/none", "--- PASS: TestDMCryptReal/aes-xts-plain64", "==== end 0"} {
 		if !strings.Contains(text, want) {

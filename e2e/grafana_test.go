@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // grafanaPanel is a panel of deploy/grafana/dashboards.
@@ -79,7 +81,7 @@ func TestGrafana(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	go disturb(filepath.Join(dir, "written"), stop)
-	eventually(t, time.Minute, "there are rates of processes and benchmark results", func() error {
+	await.Event(t, "there are rates of processes and benchmark results", func() error {
 		for _, expr := range []string{`sum by (process) (rate(tee_syscalls_total{process="redis-server"}[15s])) > 0`, `teescope_bench_info`} {
 			if len(m.query(t, expr, "process")) == 0 {
 				return fmt.Errorf("nothing for %s", expr)
@@ -87,8 +89,6 @@ func TestGrafana(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(10 * time.Second) // two windows, for rare events
-
 	missing := m.unavailable(t)
 	files, err := filepath.Glob("../deploy/grafana/dashboards/*.json")
 	if err != nil || len(files) < 4 {
@@ -114,7 +114,7 @@ func TestGrafana(t *testing.T) {
 			for _, p := range d.Panels {
 				for _, q := range p.Targets {
 					expr := variables.Replace(q.Expr)
-					eventually(t, time.Minute, p.Title+" has series", func() error { // a reading may be late
+					await.Event(t, p.Title+" has series", func() error { // a reading may be late
 						if len(m.series(t, expr)) > 0 {
 							answered++
 						} else if why := m.silence(t, expr, missing); why == "" {

@@ -25,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // binary is the teescope under test.
@@ -120,6 +122,19 @@ func (p *process) stop(sig os.Signal) int {
 	return p.ProcessState.ExitCode()
 }
 
+// ends waits until the process ends by itself.
+func (p *process) ends(t *testing.T) {
+	t.Helper()
+	await.Event(t, filepath.Base(p.Path)+" ends", func() error {
+		select {
+		case <-p.done:
+			return nil
+		default:
+			return fmt.Errorf("it goes on; it printed\n%s%s", p.stdout, p.stderr)
+		}
+	})
+}
+
 // monitor is a running `teescope monitor` or `agent`.
 type monitor struct {
 	*process
@@ -150,7 +165,7 @@ func startMonitor(t *testing.T, args ...string) *monitor {
 // states is teescope_source_up by source, from the first round with all sources.
 func (m *monitor) states(t *testing.T) (up map[string]float64) {
 	t.Helper()
-	eventually(t, time.Minute, "a round with all sources is stored", func() error {
+	await.Event(t, "a round with all sources is stored", func() error {
 		up = m.query(t, "teescope_source_up", "source")
 		if _, ok := up["syscalls"]; !ok {
 			return fmt.Errorf("it has only %v", up)
@@ -165,7 +180,7 @@ var atURL = regexp.MustCompile(`https?://[^/\s]+`)
 // opened waits until the monitor is ready and all sources are open.
 func (m *monitor) opened(t *testing.T) {
 	t.Helper()
-	eventually(t, time.Minute, "the monitor prints its URL, is ready and has opened its sources", func() error {
+	await.Event(t, "the monitor prints its URL, is ready and has opened its sources", func() error {
 		select {
 		case <-m.done:
 			t.Fatalf("ended at once: %s%s", m.stdout, m.stderr)
@@ -213,16 +228,9 @@ func (k *kept) give(t *testing.T, dir string) (ready func()) {
 	return func() {}
 }
 
-// forget makes the next monitor measure again.
-func (k *kept) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.file = nil
-}
-
 // fetch makes a GET request. A status other than 200 is an error that contains the body.
 func fetch(u string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)
 	if err != nil {
@@ -270,6 +278,24 @@ func (m *monitor) query(t *testing.T, expr, label string) map[string]float64 {
 	return out
 }
 
+// seriesOf returns the values of an agent's or a monitor's /metrics, by name and labels.
+func seriesOf(t *testing.T, m *monitor) map[string]float64 {
+	t.Helper()
+	body, err := fetch(m.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, l := range series.FindAllStringSubmatch(body, -1) {
+		if v, err := strconv.ParseFloat(l[2], 64); err == nil {
+			out[l[1]] = v
+		}
+	}
+	return out
+}
+
+var series = regexp.MustCompile(`(?m)^([a-z]\w*(?:\{[^}]*\})?) (\S+)$`)
+
 // finding has the fields that the tests read.
 type finding struct {
 	ID, Rule, Subject, Title, State, Remedy string
@@ -296,7 +322,7 @@ func (m *monitor) findings(t *testing.T) []finding {
 // run runs teescope to its end.
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute) // ends one that hangs, on a busy machine, too
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute) // ends one that hangs, on a busy machine, too
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, args...)
 	var out, errb bytes.Buffer
@@ -305,23 +331,6 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 		t.Fatalf("run %v: %v", args, err)
 	}
 	return out.String(), errb.String(), c.ProcessState.ExitCode()
-}
-
-// eventually repeats check until it returns nil or the limit is over. What names the condition
-// in the message.
-func eventually(t *testing.T, limit time.Duration, what string, check func() error) {
-	t.Helper()
-	end := time.Now().Add(limit)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("waited %v until %s: %v", limit, what, err)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
 }
 
 // tool finds a program, or skips the test and names the package to install.
@@ -363,7 +372,7 @@ func startRedis(t *testing.T) (*process, int) {
 
 func waitPort(t *testing.T, port int) {
 	t.Helper()
-	eventually(t, time.Minute, "the port answers", func() error {
+	await.Event(t, "the port answers", func() error {
 		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			err = c.Close()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -107,11 +108,7 @@ func TestDataNotWritable(t *testing.T) {
 	c := exec.Command(asNobody(t), "monitor", "--listen", "127.0.0.1:0", "--data", filepath.Join(data, "store"))
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	p := startCmd(t, c)
-	select {
-	case <-p.done:
-	case <-time.After(time.Minute):
-		t.Fatal("still running")
-	}
+	p.ends(t)
 	if code := p.ProcessState.ExitCode(); code != 4 || !strings.Contains(p.stderr.String(), "permission denied") {
 		t.Errorf("exit status %d, stderr:\n%s", code, p.stderr)
 	}
@@ -152,11 +149,7 @@ func TestNoRoot(t *testing.T) {
 		return startCmd(t, c)
 	}
 	d := as("doctor")
-	select {
-	case <-d.done:
-	case <-time.After(time.Minute):
-		t.Fatal("doctor still runs")
-	}
+	d.ends(t)
 	if d.ProcessState.ExitCode() != 0 {
 		t.Errorf("doctor: exit status %d: %s", d.ProcessState.ExitCode(), d.stderr)
 	}
@@ -185,7 +178,7 @@ func TestStops(t *testing.T) {
 	data := t.TempDir()
 	stored := func(m *monitor, want float64) {
 		t.Helper()
-		eventually(t, time.Minute, "samples are stored", func() error {
+		await.Event(t, "samples are stored", func() error {
 			if n := m.query(t, "count_over_time(node_load1[10m])", "job")["teescope"]; n < want {
 				return fmt.Errorf("%v, want %v", n, want)
 			}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -9,7 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // javaPrograms compiles workloads/java with javac alone, as its Maven build does, and returns a
@@ -51,11 +53,12 @@ func said(t *testing.T, argv ...string) string {
 func tlsServer(t *testing.T, argv ...string) (port string, end func() string) {
 	t.Helper()
 	p := start(t, argv[0], argv[1:]...)
-	for until := time.Now().Add(2 * time.Minute); !strings.Contains(p.stdout.String(), "\nready\n"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("the server is not ready; it said %q", p.stdout)
+	await.Event(t, "the server is ready", func() error {
+		if !strings.Contains(p.stdout.String(), "\nready\n") {
+			return fmt.Errorf("it said %q", p.stdout)
 		}
-	}
+		return nil
+	})
 	_, after, _ := strings.Cut(p.stdout.String(), "listening 127.0.0.1:")
 	port, _, _ = strings.Cut(after, "\n")
 	return port, func() string {

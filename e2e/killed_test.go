@@ -5,11 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 )
@@ -19,7 +18,7 @@ import (
 func TestKilledHarness(t *testing.T) {
 	if name := os.Getenv("E2E_HARNESS"); name != "" {
 		env := openEnv(t, name, bench.Params{"data": os.Getenv("E2E_DATA")})
-		_, _ = env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"sleep", "60"}}})
+		_, _ = env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", ": >{data}/started; exec sleep 1200"}}})
 		return
 	}
 	for _, name := range []string{"native", "container", "runsc"} {
@@ -41,27 +40,20 @@ func TestKilledHarness(t *testing.T) {
 				t.Fatal(err)
 			}
 			work := ""
-			for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
-				if own, _ := filepath.Glob(data + "/teescope-*"); len(own) == 1 {
-					work = filepath.Base(own[0])
+			await.Event(t, "the job runs", func() error {
+				own, _ := filepath.Glob(data + "/teescope-*/started")
+				if len(own) != 1 {
+					return fmt.Errorf("started are %v", own)
 				}
-				if work != "" && (name == "runsc" && starts(work, "sleep", "60") || running("sleep", "60")) {
-					break
-				}
-			}
-			time.Sleep(time.Second) // gVisor does not show its job to the host
+				work = filepath.Base(filepath.Dir(own[0]))
+				return nil
+			})
 			if err := harness.Process.Signal(syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			_ = harness.Wait()
 			openEnv(t, name, nil)
-			for began := time.Now(); len(marked(work)) > 0 && time.Since(began) < 20*time.Second; {
-				time.Sleep(20 * time.Millisecond)
-			}
-			for _, pid := range marked(work) {
-				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				t.Errorf("process %d still runs: %q", pid, line)
-			}
+			gone(t, name, work)
 			if left, _ := filepath.Glob(filepath.Join(os.TempDir(), work)); work == "" || len(left) > 0 {
 				t.Errorf("%q: left are %v", work, left)
 			}
@@ -70,26 +62,4 @@ func TestKilledHarness(t *testing.T) {
 			}
 		})
 	}
-}
-
-// starts reports whether a program that names the folder has this command as its last arguments.
-func starts(work string, argv ...string) bool {
-	for _, pid := range marked(work) {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.HasSuffix(string(line), "\x00"+strings.Join(argv, "\x00")+"\x00") {
-			return true
-		}
-	}
-	return false
-}
-
-// running reports whether a process has exactly this command line.
-func running(argv ...string) bool {
-	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, name := range lines {
-		if b, _ := os.ReadFile(name); string(b) == strings.Join(argv, "\x00")+"\x00" {
-			return true
-		}
-	}
-	return false
 }

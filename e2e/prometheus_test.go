@@ -11,7 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // TestReaders gives one monitor and one agent to the tests that only read them.
@@ -34,7 +35,7 @@ func TestReaders(t *testing.T) {
 // promtool: the stock tool works against the monitor's API.
 func promtool(t *testing.T, m *monitor) {
 	exe := tool(t, "promtool", "prometheus")
-	eventually(t, time.Minute, "the monitor has counted its own calls, and has two samples", func() error {
+	await.Event(t, "the monitor has counted its own calls, and has two samples", func() error {
 		calls, n := m.query(t, `sum by (process) (tee_syscalls_total{process="teescope"})`, "process"), m.query(t, "count_over_time(node_load1[5m])", "job")["teescope"]
 		if len(calls) == 0 || n < 2 {
 			return fmt.Errorf("calls %v, %v samples", calls, n)
@@ -108,7 +109,7 @@ func scrapeAgent(t *testing.T, agent *monitor) {
 	port := freePort(t)
 	start(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port))
 	server := &monitor{url: fmt.Sprintf("http://127.0.0.1:%d", port)}
-	eventually(t, time.Minute, "Prometheus is ready", func() error { // it listens earlier
+	await.Event(t, "Prometheus is ready", func() error { // it listens earlier
 		resp, err := http.Get(server.url + "/-/ready")
 		if err != nil {
 			return err
@@ -119,13 +120,13 @@ func scrapeAgent(t *testing.T, agent *monitor) {
 		}
 		return nil
 	})
-	eventually(t, time.Minute, "Prometheus has two scrapes", func() error {
+	await.Event(t, "Prometheus has two scrapes", func() error {
 		if v := server.query(t, `count_over_time(up{job="agents"}[1m]) and up{job="agents"} == 1`, "job")["agents"]; v < 2 {
 			return fmt.Errorf("%v scrapes", v)
 		}
 		return nil
 	})
-	eventually(t, time.Minute, "Prometheus has a rate of the agent's own system calls", func() error {
+	await.Event(t, "Prometheus has a rate of the agent's own system calls", func() error {
 		if v := server.query(t, `rate(tee_syscalls_total{process="teescope"}[10s]) > 0`, "process"); len(v) == 0 {
 			return errors.New("none")
 		}
@@ -143,7 +144,7 @@ func TestMonitorScrapesTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := startMonitor(t, "monitor", "--config", config)
-	eventually(t, time.Minute, "the target's series are in the store", func() error {
+	await.Event(t, "the target's series are in the store", func() error {
 		if v := m.query(t, `count(tee_syscalls_total{job="fleet"}) by (job)`, "job")["fleet"]; v == 0 {
 			return fmt.Errorf("none yet; up is %v", m.query(t, "up", "job"))
 		}

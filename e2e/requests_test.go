@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // asked is a server with a request counter, and how to increase it.
@@ -72,7 +74,7 @@ func TestRequests(t *testing.T) {
 		return out
 	}
 	var before map[string]float64
-	eventually(t, time.Minute, "every server but the stuck one is counted", func() error {
+	await.Event(t, "every server but the stuck one is counted", func() error {
 		if before = read(); len(before) != len(servers) {
 			return fmt.Errorf("%d servers, counted are %v", len(servers), before)
 		}
@@ -84,7 +86,7 @@ func TestRequests(t *testing.T) {
 		if s.reset == nil {
 			continue
 		}
-		eventually(t, time.Minute, s.process+" is read before it ends", func() error {
+		await.Event(t, s.process+" is read before it ends", func() error {
 			if got := read()[s.process] - before[s.process]; got < n {
 				return fmt.Errorf("it counts %g of %d requests", got, n)
 			}
@@ -96,7 +98,7 @@ func TestRequests(t *testing.T) {
 	}
 	// Judge each server by the first page that has all its requests: every page reads all servers again. A server
 	// that answers late is missing from a page.
-	eventually(t, time.Minute, "the counters have grown by what was asked", func() error {
+	await.Event(t, "the counters have grown by what was asked", func() error {
 		after := read()
 		servers = slices.DeleteFunc(servers, func(s asked) bool {
 			grown := after[s.process] - before[s.process]
@@ -110,7 +112,7 @@ func TestRequests(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, time.Minute, "the server that does not answer is named", func() error {
+	await.Event(t, "the server that does not answer is named", func() error {
 		body, err := fetch(m.url + "/api/teescope/v1/sources")
 		if err != nil || !strings.Contains(body, "it has not answered ") {
 			return fmt.Errorf("%v, %s", err, body)
@@ -278,7 +280,7 @@ func askedPostgres(t *testing.T, dir string) (asked, string) {
 	connect := func() (*pgconn.PgConn, error) {
 		return pgconn.Connect(context.Background(), fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", port))
 	}
-	eventually(t, time.Minute, "PostgreSQL takes connections", func() error {
+	await.Event(t, "PostgreSQL takes connections", func() error {
 		c, err := connect()
 		if err == nil {
 			err = c.Close(context.Background())

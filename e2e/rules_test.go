@@ -8,9 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // TestOwnRules: of the user's rules one holds, one has an expression that PromQL refuses, and one reads a metric that
@@ -40,14 +41,14 @@ func TestOwnRules(t *testing.T) {
 	}
 	m := startMonitor(t, "monitor", "--interval", "1s", "--config", file)
 	for _, want := range []string{"line 14: analysis.own[1].expr: rule refused is not checked", "line 15: analysis.own[2].expr: rule nobodys reads nobodys_metric"} {
-		eventually(t, time.Minute, "the log names the rule", func() error { // its output may arrive late
+		await.Event(t, "the log names the rule", func() error { // its output may arrive late
 			if !strings.Contains(m.stderr.String(), want) {
 				return fmt.Errorf("the log lacks %q:\n%s", want, m.stderr)
 			}
 			return nil
 		})
 	}
-	eventually(t, time.Minute, "the rule that holds opens its finding", func() error {
+	await.Event(t, "the rule that holds opens its finding", func() error {
 		for _, f := range m.findings(t) {
 			if f.Rule == "uptime" && f.State == "open" && strings.HasSuffix(f.Subject, ", a machine") && strings.HasSuffix(f.Title, "above 1 s for 10s.") {
 				return nil
@@ -95,7 +96,7 @@ func TestOwnRules(t *testing.T) {
 	if err := m.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, time.Minute, "the rule that was off looks, and the finding closes", func() error {
+	await.Event(t, "the rule that was off looks, and the finding closes", func() error {
 		body, err := fetch(m.url + "/api/teescope/v1/findings")
 		if err != nil || !strings.Contains(body, `"name":"pressure"`) {
 			return fmt.Errorf("no rule pressure: %v; the log is:\n%s", err, m.stderr)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/result"
@@ -56,7 +57,7 @@ func TestSandboxes(t *testing.T) {
 			var d result.Environment
 			sandboxWorks(t, env)
 			sandboxFails(t, env)
-			sandboxEnds(t, env, "cancelled", func(cancel func(), _ string) { cancel() })
+			sandboxEnds(t, env, data, "cancelled", func(cancel func(), _ string) { cancel() })
 			for _, after := range []time.Duration{0, 50, 150, 300, 600} { // during the start
 				ctx, cancel := context.WithTimeout(t.Context(), after*time.Millisecond)
 				if _, err := env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: []string{"sleep", "60"}}}); err == nil {
@@ -64,7 +65,7 @@ func TestSandboxes(t *testing.T) {
 				}
 				cancel()
 			}
-			sandboxEnds(t, env, "killed", func(_ func(), mark string) {
+			sandboxEnds(t, env, data, "killed", func(_ func(), mark string) {
 				for _, pid := range marked(mark) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
@@ -226,47 +227,46 @@ func sandboxFails(t *testing.T, env bench.Environment) {
 
 var marks int
 
-// sandboxEnds runs a job that would take a minute, with a child, and ends it early.
-func sandboxEnds(t *testing.T, env bench.Environment, how string, end func(cancel func(), mark string)) {
+// sandboxEnds runs a job that would take twenty minutes, with a child, and ends it early. Data is the folder that has
+// the environment's own.
+func sandboxEnds(t *testing.T, env bench.Environment, data, how string, end func(cancel func(), mark string)) {
 	t.Helper()
 	marks++
 	mark := fmt.Sprintf("teescope-mark-%d-%d", os.Getpid(), marks)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	began := time.Now()
 	go func() {
 		_, err := env.Run(ctx, bench.Job{Inside: host.Cmd{
-			Argv: []string{"sh", "-c", "sleep 61 & sleep 62; echo " + mark},
+			Argv: []string{"sh", "-c", ": >{data}/" + mark + "; sleep 1201 & sleep 1202; echo " + mark},
 			Env:  map[string]string{"MARK": mark},
 		}})
 		done <- err
 	}()
-	for len(marked(mark)) == 0 && time.Since(began) < time.Minute {
-		time.Sleep(20 * time.Millisecond)
-	}
-	time.Sleep(500 * time.Millisecond) // during the start or the job
-	if len(marked(mark)) == 0 {
-		t.Errorf("%s: the job is not seen to run", how)
-	}
-	ended := time.Now()
+	await.Event(t, how+": the job runs", func() error {
+		if found, _ := filepath.Glob(filepath.Join(data, "*", mark)); len(found) == 0 || len(marked(mark)) == 0 {
+			return fmt.Errorf("started %v, processes %v", found, marked(mark))
+		}
+		return nil
+	})
 	end(cancel, mark)
 	err := <-done
 	if err == nil || how == "cancelled" && !errors.Is(ctx.Err(), context.Canceled) {
 		t.Errorf("%s: the run's error is %v", how, err)
 	}
-	if took := time.Since(ended); took > 30*time.Second { // the job itself would take a minute
-		t.Errorf("%s: it took %v", how, took)
-	}
-	for gone := time.Now(); time.Since(gone) < 20*time.Second; time.Sleep(20 * time.Millisecond) { // the kernel ends a killed process with a delay
-		if len(marked(mark)) == 0 {
-			return
+	gone(t, how, mark)
+}
+
+// gone waits until no process is marked: the kernel ends a killed one with a delay.
+func gone(t *testing.T, how, mark string) {
+	t.Helper()
+	await.Event(t, how+": its processes have ended", func() (err error) {
+		for _, pid := range marked(mark) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			err = errors.Join(err, fmt.Errorf("process %d still runs: %q", pid, line))
 		}
-	}
-	for _, pid := range marked(mark) {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		t.Errorf("%s: process %d still runs: %q", how, pid, line)
-	}
+		return err
+	})
 }
 
 // marked finds processes that carry a text in their command line or environment.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -98,7 +98,7 @@ func startHostile(t *testing.T) {
 // restores the terminal on q, on ctrl-c and on SIGTERM.
 func top(t *testing.T, m *monitor) {
 	startHostile(t)
-	eventually(t, time.Minute, "the monitor has rates", func() error {
+	await.Event(t, "the monitor has rates", func() error {
 		if len(m.query(t, `rate(tee_syscalls_total{process=~".*<b>"}[15s]) > 1000`, "process")) == 0 {
 			return fmt.Errorf("none yet")
 		}
@@ -122,7 +122,7 @@ func top(t *testing.T, m *monitor) {
 				t.Fatal(err)
 			}
 			p := term.run(t, "top", "--server", m.url, "--interval", "500ms")
-			eventually(t, time.Minute, "the table is shown", func() error {
+			await.Event(t, "the table is shown", func() error {
 				plain := escapes.ReplaceAllString(term.shown.String(), "")
 				for _, want := range []string{"teescope top", "PROCESS", "SYSC/S", "<b>", "q quit"} {
 					if !strings.Contains(plain, want) {
@@ -134,7 +134,7 @@ func top(t *testing.T, m *monitor) {
 			if _, err := term.master.WriteString("s/<b>\r"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, time.Minute, "the filter holds", func() error {
+			await.Event(t, "the filter holds", func() error {
 				if plain := escapes.ReplaceAllString(term.shown.String(), ""); !strings.Contains(plain, "1 match") {
 					return fmt.Errorf("in %q", plain)
 				}
@@ -144,7 +144,7 @@ func top(t *testing.T, m *monitor) {
 				t.Errorf("exit status %d: %s", code, p.stderr)
 			}
 			var all string
-			eventually(t, time.Minute, "the screen and the cursor are given back", func() error { // its last output may arrive late
+			await.Event(t, "the screen and the cursor are given back", func() error { // its last output may arrive late
 				all = term.shown.String()
 				enter, leave := strings.LastIndex(all, "\x1b[?1049h"), strings.LastIndex(all, "\x1b[?1049l")
 				if enter < 0 || leave < enter || strings.LastIndex(all, "\x1b[?25h") < strings.LastIndex(all, "\x1b[?25l") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,46 +23,40 @@ type fuzzed struct {
 	targets []string
 }
 
-// patience is the factor by which a target runs longer if it has not tried an input yet, because other programs,
-// which have priority, kept every CPU busy.
-const patience = 16
-
-// fuzz runs every fuzz target for the given time, one on each CPU. Each package is
-// linked once.
-func fuzz(fuzzTime string) func(context.Context, *tally) error {
-	return func(ctx context.Context, t *tally) error {
-		each, err := time.ParseDuration(fuzzTime)
-		if err != nil {
-			return fmt.Errorf("read FUZZTIME: %w; want a time such as 4s", err)
-		}
-		packages, err := fuzzedPackages(ctx)
-		if err != nil {
-			return err
-		}
-		dir, err := os.MkdirTemp("", "fuzz")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		var all errgroup.Group
-		all.SetLimit(runtime.NumCPU())
-		var mu sync.Mutex // of t and inputs
-		inputs := 0
-		for _, p := range packages {
-			all.Go(func() error {
-				once := new(tally)
-				n, err := p.fuzz(ctx, once, each, dir)
-				mu.Lock()
-				defer mu.Unlock()
-				t.add(once)
-				inputs += n
-				return err
-			})
-		}
-		err = all.Wait()
-		fmt.Printf("fuzz: tried %d inputs\n", inputs)
+// fuzz runs every fuzz target for FUZZTIME, one on each CPU. Each package is
+// linked once. The gate runs only the inputs that are kept, as part of the unit tests.
+func fuzz(ctx context.Context, t *tally) error {
+	each, err := time.ParseDuration(cmp.Or(os.Getenv("FUZZTIME"), "20s"))
+	if err != nil {
+		return fmt.Errorf("read FUZZTIME: %w; want a time such as 4s", err)
+	}
+	packages, err := fuzzedPackages(ctx)
+	if err != nil {
 		return err
 	}
+	dir, err := os.MkdirTemp("", "fuzz")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	var all errgroup.Group
+	all.SetLimit(runtime.NumCPU())
+	var mu sync.Mutex // of t and inputs
+	inputs := 0
+	for _, p := range packages {
+		all.Go(func() error {
+			once := new(tally)
+			n, err := p.fuzz(ctx, once, each, dir)
+			mu.Lock()
+			defer mu.Unlock()
+			t.add(once)
+			inputs += n
+			return err
+		})
+	}
+	err = all.Wait()
+	fmt.Printf("fuzz: tried %d inputs\n", inputs)
+	return err
 }
 
 var fuzzFunc = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
@@ -107,36 +102,31 @@ func (f fuzzed) fuzz(ctx context.Context, t *tally, each time.Duration, dir stri
 		}
 		args, found = append(args, "-fuzz=."), filepath.Join(strings.TrimSpace(string(cache)), "fuzz", f.path)
 	}
-	args = low(append(args, f.path)...)
+	args = append(args, f.path)
 	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 		t.fail("package "+f.path, string(out))
 		return 0, nil
 	}
 	for _, target := range f.targets {
-		run := func(each time.Duration) (*tally, error) {
-			args := low("go", "tool", "test2json", "-p", f.path, "-t", binary, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$",
-				"-test.fuzz=^"+target+"$", "-test.fuzztime="+each.String(), "-test.parallel=1", "-test.fuzzcachedir="+found)
-			cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-			cmd.Dir = filepath.FromSlash(short(f.path))
-			once := new(tally)
-			err := stream(cmd, once)
-			return once, err
+		args := []string{"go", "tool", "test2json", "-p", f.path, "-t", binary, "-test.v=test2json", "-test.paniconexit0", "-test.run=^$",
+			"-test.fuzz=^" + target + "$", "-test.fuzztime=" + each.String(), "-test.parallel=1", "-test.fuzzcachedir=" + found}
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Dir = filepath.FromSlash(short(f.path))
+		once := new(tally)
+		if err := stream(cmd, once); err != nil {
+			return inputs, err
 		}
-		once, err := run(each)
 		if deadlineOnly(once) {
-			fmt.Printf("%s %s: the engine took its own deadline for a failure; once more\n", short(f.path), target)
-			once, err = run(each)
-		}
-		for longer := 2 * each; err == nil && len(once.failed) == 0 && once.inputs == 0 && longer <= patience*each; longer *= 2 {
-			once, err = run(longer)
+			once.failed = nil
+			once.pass()
 		}
 		inputs += once.inputs
-		if err == nil && len(once.failed) == 0 && once.inputs == 0 {
+		if len(once.failed) == 0 && once.inputs == 0 {
 			once.skip(short(f.path)+" "+target, "tried no input: other programs kept every CPU busy")
 		}
 		t.add(once)
-		if err != nil {
-			return inputs, err
+		for _, o := range once.failed {
+			report(t.stage, o)
 		}
 	}
 	return inputs, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +21,8 @@ import (
 func goTest(args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1", "-vet=off"}, args...)...)
-		if slices.Contains(args, "-race") { // the race detector is C
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test then ends the tests
+		if slices.Contains(args, "-race") {                                   // the race detector is C
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 		}
 		return stream(cmd, t)
@@ -38,7 +41,7 @@ func stream(cmd *exec.Cmd, t *tally) error {
 	}
 	before := len(t.failed)
 	if err := readGoTest(out, os.Stdout, t); err != nil {
-		return err
+		return errors.Join(err, cmd.Wait())
 	}
 	if err := cmd.Wait(); err != nil && len(t.failed) == before {
 		return fmt.Errorf("%s: %w", cmd, err)
@@ -84,10 +87,12 @@ var eachOnce = []string{"-args", "-test.bench=.", "-test.benchtime=1x"}
 
 // unit runs the tests of packages, under the race detector if they do not link Prometheus, for which it would be too
 // slow. Tests of e2e run a binary without the detector.
-var unit = beside(
-	testsOf(false, "-race", "-p", "4", "-timeout", "20m", "-exec", "env CGO_ENABLED=0"), // programs that the tests build come from the cache
-	testsOf(true),
-)
+func unit(ctx context.Context, t *tally) error {
+	return errors.Join(
+		testsOf(false, "-race", "-timeout", "30m", "-exec", "env CGO_ENABLED=0")(ctx, t), // programs that the tests build come from the cache
+		testsOf(true, "-timeout", "30m")(ctx, t),
+	)
+}
 
 // testsOf runs the tests and benchmarks of the packages that link Prometheus, or of the others.
 func testsOf(linksPrometheus bool, args ...string) func(context.Context, *tally) error {
@@ -133,6 +138,7 @@ func readGoTest(r io.Reader, progress io.Writer, t *tally) error {
 		switch e.Action {
 		case "run":
 			open[id] = true
+			t.ran = append(t.ran, id[0]+" "+id[1])
 		case "output", "build-output":
 			if text[id] == nil {
 				text[id] = &strings.Builder{}
@@ -171,6 +177,7 @@ var packageLine = regexp.MustCompile(`^(ok  |FAIL|---)\s+\S+\t`)
 // closePackage counts results without a line of their own: benchmarks that passed, tests cut off by a crash or the
 // time limit, and packages that did not build.
 func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string]*strings.Builder, failed bool) {
+	cut := false
 	for id := range open {
 		if id[0] != e.Package {
 			continue
@@ -186,6 +193,12 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 		}
 		failed = true
 		t.fail(e.Package+" "+id[1], "did not end\n"+text[id].String())
+		cut = true
+	}
+	if cut {
+		if names := t.notRun(e.Package); len(names) > 0 {
+			t.fail("package "+e.Package, "it was cut off; these tests did not run: "+strings.Join(names, ", "))
+		}
 	}
 	if e.Action == "fail" && !failed {
 		said := "no output"
@@ -194,6 +207,26 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 		}
 		t.fail("package "+e.Package, said)
 	}
+}
+
+// testFunc matches the name of a test in a source file.
+var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*?testing`)
+
+// notRun lists the tests of a package that did not begin, by its sources.
+func (t *tally) notRun(pkg string) (names []string) {
+	files, _ := filepath.Glob(filepath.Join(filepath.FromSlash(short(pkg)), "*_test.go"))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		if bytes.HasPrefix(text, []byte("//go:build measure")) != t.measures {
+			continue
+		}
+		for _, m := range testFunc.FindAllSubmatch(text, -1) {
+			if name := string(m[1]); name != "TestMain" && !slices.Contains(t.ran, pkg+" "+name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // reason returns the output of a skipped test on one line, without the place in the file: "    file_test.go:12: no

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -16,7 +18,7 @@ import (
 // vitest runs the tests of the page's code in dir and reads its JSON report.
 func vitest(dir string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
-		argv := low("npx", "vitest", "run", "--reporter=json")
+		argv := []string{"npx", "vitest", "run", "--reporter=json"}
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		cmd.Dir = dir
 		cmd.Stderr = os.Stderr
@@ -66,17 +68,23 @@ func readVitest(b []byte, t *tally) error {
 	return nil
 }
 
-// nodeTest runs the tests below dir with node's own runner, three files at a time: they spend half of their time
-// waiting.
-func nodeTest(dir string) func(context.Context, *tally) error {
+// nodeTest runs the tests below dir with node's own runner.
+func nodeTest(dir string, args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
-		cmd := exec.CommandContext(ctx, "node", "--test", "--test-concurrency=3", "--test-reporter=tap")
+		cmd := exec.CommandContext(ctx, "node", append([]string{"--test", "--test-reporter=tap"}, args...)...)
 		cmd.Dir = dir
 		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		readTAP(out, t)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		var said bytes.Buffer
+		err = errors.Join(readTAP(io.TeeReader(out, &said), t), cmd.Wait())
 		if err != nil && len(t.failed) == 0 {
-			return fmt.Errorf("node --test in %s: %w\n%s", dir, err, out)
+			return fmt.Errorf("node --test in %s: %w\n%s", dir, err, &said)
 		}
 		return nil
 	}
@@ -84,30 +92,44 @@ func nodeTest(dir string) func(context.Context, *tally) error {
 
 var tapLine = regexp.MustCompile(`^(\s*)(not )?ok \d+ - (.*?)(?: # (SKIP|TODO)\s?(.*))?$`)
 
-// readTAP counts the results of TAP version 13 as node writes it. A failed result's
-// description follows it, up to the next result.
-func readTAP(b []byte, t *tally) {
-	lines := strings.Split(string(b), "\n")
-	for i, line := range lines {
-		m := tapLine.FindStringSubmatch(line)
-		if m != nil && m[1] == "" && i+2 < len(lines) {
-			if ms, ok := strings.CutPrefix(strings.TrimSpace(lines[i+2]), "duration_ms: "); ok {
+// readTAP counts the results of TAP version 13 as node writes it. A result's description follows it, up to a line "...".
+func readTAP(r io.Reader, t *tally) error {
+	var result []string // of the last result: its parts
+	var text []string   // its description
+	finish := func() {
+		if result == nil {
+			return
+		}
+		for _, line := range text {
+			if ms, ok := strings.CutPrefix(strings.TrimSpace(line), "duration_ms: "); ok && result[1] == "" {
 				v, _ := strconv.ParseFloat(ms, 64) // 0 if node wrote none
-				t.long(m[3], v/1000)
+				t.long(result[3], v/1000)
+				break
 			}
 		}
 		switch {
-		case m == nil:
-		case m[4] != "":
-			t.skip(m[3], m[5])
-		case m[2] != "":
-			end := i + 1
-			for end < len(lines) && !tapLine.MatchString(lines[end]) && strings.TrimSpace(lines[end]) != "..." {
-				end++
-			}
-			t.fail(m[3], strings.Join(lines[i+1:end], "\n"))
+		case result[4] != "":
+			t.skip(result[3], result[5])
+		case result[2] != "":
+			t.fail(result[3], strings.Join(text, "\n"))
 		default:
 			t.pass()
 		}
+		result, text = nil, nil
 	}
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 16<<20)
+	for in.Scan() {
+		switch m := tapLine.FindStringSubmatch(in.Text()); {
+		case m != nil:
+			finish()
+			result = m
+		case strings.TrimSpace(in.Text()) == "...":
+			finish()
+		case result != nil:
+			text = append(text, in.Text())
+		}
+	}
+	finish()
+	return in.Err()
 }

@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
+
+	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/measured"
 )
 
 // The files in testdata are what go test, vitest and node printed for tests
@@ -46,7 +52,7 @@ func TestReaders(t *testing.T) {
 		},
 		{
 			file:    "node.tap",
-			read:    func(_ *testing.T, b []byte, t *tally) error { readTAP(b, t); return nil },
+			read:    func(_ *testing.T, b []byte, t *tally) error { return readTAP(bytes.NewReader(b), t) },
 			passed:  2,
 			failed:  map[string]string{"bad": "1 == 2"},
 			skipped: map[string]string{"absent": "no chromium here"},
@@ -128,6 +134,9 @@ func TestChoose(t *testing.T) {
 	if s, err := choose([]string{"e2e", "format"}); err != nil || len(s) != 2 || s[0].name != "format" {
 		t.Errorf("choose e2e format: %v, %v", s, err)
 	}
+	if s, err := choose(nil); err != nil || slices.ContainsFunc(s, func(s stage) bool { return s.name == "fuzz" || s.name == "measure" }) || len(s) != len(all)-2 {
+		t.Errorf("make test runs %d stages of %d, %v; want all but fuzz and measure", len(s), len(all), err)
+	}
 	if _, err := choose([]string{"unti"}); err == nil || !strings.Contains(err.Error(), "unit") {
 		t.Errorf("choose of an unknown stage: %v, want the known ones named", err)
 	}
@@ -164,7 +173,9 @@ func TestSlowest(t *testing.T) {
 	if err := readGoTest(strings.NewReader(stream), io.Discard, unit); err != nil {
 		t.Fatal(err)
 	}
-	readTAP([]byte("TAP version 13\n    ok 1 - part\n      ---\n      duration_ms: 60000.5\n      ...\nok 1 - page\n  ---\n  duration_ms: 12000.5\n  ...\n"), browser)
+	if err := readTAP(strings.NewReader("TAP version 13\n    ok 1 - part\n      ---\n      duration_ms: 60000.5\n      ...\nok 1 - page\n  ---\n  duration_ms: 12000.5\n  ...\n"), browser); err != nil {
+		t.Fatal(err)
+	}
 	if err := readVitest([]byte(`{"testResults":[{"assertionResults":[{"fullName":"chart","status":"passed","duration":1500}]}]}`), page); err != nil {
 		t.Fatal(err)
 	}
@@ -177,33 +188,6 @@ func TestSlowest(t *testing.T) {
 		strings.Repeat("    1.0  ui: quick\n", 6) + "\n"
 	if !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
-	}
-}
-
-// Stages of a lane keep their order, and begin at the place of the first of them.
-func TestSchedule(t *testing.T) {
-	var mu sync.Mutex
-	var order []string
-	met := make(chan bool)
-	got := schedule(t.Context(), []stage{{name: "a"}, {name: "b", lane: "x"}, {name: "c", lane: "x"}, {name: "d"}}, func(_ context.Context, s stage) *tally {
-		switch s.name { // d ends while b still runs
-		case "b":
-			<-met
-		case "d":
-			met <- true
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		order = append(order, s.name)
-		return &tally{stage: s.name}
-	})
-	if i := slices.Index(order, "b"); order[0] != "a" || i < 1 || slices.Index(order, "c") < i || len(order) != 4 {
-		t.Errorf("ran in the order %q", order)
-	}
-	for i, name := range []string{"a", "b", "c", "d"} {
-		if got[i].stage != name {
-			t.Errorf("tally %d is of %s, want %s", i, got[i].stage, name)
-		}
 	}
 }
 
@@ -235,7 +219,7 @@ func TestNamesOfE2E(t *testing.T) {
 			there = append(there, string(m[1]))
 		}
 	}
-	for _, name := range named() {
+	for _, name := range guests {
 		if !slices.Contains(there, name) {
 			t.Errorf("package e2e has no %s", name)
 		}
@@ -296,5 +280,153 @@ func TestBeside(t *testing.T) {
 	)(t.Context(), &got)
 	if got.passed != 1 || len(got.failed) != 1 || len(got.skipped) != 1 || err == nil || err.Error() != "it broke" {
 		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Each failure is reported when it happens, with the stage.
+func TestReport(t *testing.T) {
+	said := make(chan string)
+	tl := &tally{stage: "e2e", report: func(stage string, o outcome) { said <- stage + " " + o.test }}
+	in, out := io.Pipe()
+	done := make(chan error)
+	go func() { done <- readTAP(in, tl) }()
+	if _, err := io.WriteString(out, "not ok 1 - bad\n  ---\n  error: 'no'\n  ...\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-said; got != "e2e bad" { // while the tests go on
+		t.Errorf("said %q", got)
+	}
+	_, err := io.WriteString(out, "ok 2 - good\n")
+	if err = errors.Join(err, out.Close(), <-done); err != nil || tl.passed != 1 {
+		t.Errorf("%d passed, %v", tl.passed, err)
+	}
+}
+
+// A package that is cut off names the tests that did not run.
+func TestCutOff(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("p", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"p/p_test.go":         "package p\nfunc TestMain(m *testing.M) {}\nfunc TestFirst(t *testing.T) {}\nfunc TestSecond(t *testing.T) {}\nfunc TestThird(t *testing.T) {}\n",
+		"p/p_measure_test.go": "//go:build measure\n\npackage p\nfunc TestAside(t *testing.T) {}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream := `{"Action":"run","Package":"` + module + `p","Test":"TestFirst"}
+{"Action":"output","Package":"` + module + `p","Test":"TestFirst","Output":"panic: no way out\n"}
+{"Action":"fail","Package":"` + module + `p"}
+`
+	tl := &tally{}
+	if err := readGoTest(strings.NewReader(stream), io.Discard, tl); err != nil {
+		t.Fatal(err)
+	}
+	match(t, "failed", tl.failed, map[string]string{
+		module + "p TestFirst":    "no way out",
+		"package " + module + "p": "these tests did not run: TestSecond, TestThird",
+	})
+}
+
+// What a run leaves is ended by its mark, whoever its parent is, and what carries another mark is not.
+func TestLeftovers(t *testing.T) {
+	own, err := markOf(os.Getpid())
+	if err != nil || !strings.HasPrefix(own, strconv.Itoa(os.Getpid())+"-") {
+		t.Fatalf("the mark of this process is %q, %v", own, err)
+	}
+	begin := func(mark string) *exec.Cmd {
+		c := exec.Command("sleep", "600")
+		c.Env = append(os.Environ(), variable+"="+mark)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+		return c
+	}
+	ended, other := begin("1-0-"+own), begin("1-1-"+own)
+	await.Event(t, "both are seen", func() error { // a new process has its environment after exec
+		n := 0
+		for _, p := range marked() {
+			if p.pid == ended.Process.Pid || p.pid == other.Process.Pid {
+				n++
+			}
+		}
+		if n != 2 {
+			return fmt.Errorf("%d are", n)
+		}
+		return nil
+	})
+	endMarked("1-0-" + own)
+	if err := ended.Wait(); err == nil {
+		t.Error("it ended by itself")
+	}
+	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("that of another run: %v", err)
+	}
+}
+
+func TestMeasurements(t *testing.T) {
+	for comment, want := range map[string]string{
+		"// TestBudget: an adversary cannot push the cost over 1.5 % of\n// a core. Its estimates hold.\n": "an adversary cannot push the cost over 1.5 % of a core",
+		"// TestX measures it.\n": " measures it",
+	} {
+		name, _, _ := strings.Cut(strings.Fields(comment)[1], ":")
+		if got := sentence(comment, name); got != want {
+			t.Errorf("sentence(%q) = %q", comment, got)
+		}
+	}
+	m := measurement{name: "TestX", promise: "it is small"}
+	row := `    x_test.go:1: measured: {"Promise":"it is cheap","Unit":"s","Value":1,"Low":0.5,"High":2,"Bound":3,"Values":7,"Answer":"holds"}` + "\n"
+	for _, c := range []struct {
+		said string
+		t    *tally
+		want measured.Answer
+	}{
+		{row, &tally{passed: 1}, measured.Holds},
+		{"", &tally{passed: 1}, measured.Holds},
+		{"", &tally{failed: []outcome{{"TestX", "    x_test.go:9: too much\n"}}}, measured.CannotTell},
+		{"", &tally{skipped: []outcome{{"TestX", "no SGX here"}}}, measured.CannotTell},
+	} {
+		rows := m.judge(c.said, c.t)
+		if len(rows) != 1 || rows[0].Answer != c.want || (rows[0].Need == "") != (c.want == measured.Holds) {
+			t.Errorf("judge(%q, %+v) = %+v", c.said, c.t, rows)
+		}
+	}
+	page := string(render(t.Context(), []measuredRow{{Row: m.judge(row, &tally{})[0], name: "TestX", strain: "idle"}}))
+	if want := "| it is cheap | TestX | 1 s | [0.5, 2] | 3 s | holds | idle |\n"; !strings.HasSuffix(page, want) {
+		t.Errorf("no %q in\n%s", want, page)
+	}
+}
+
+// The measurements are found, and each has a sentence.
+func TestEveryMeasurementHasASentence(t *testing.T) {
+	t.Chdir("../..")
+	list, err := measurements()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("e2e/*_measure_test.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	found := map[string]bool{}
+	for _, m := range list {
+		found[m.name] = true
+		if m.promise == "" {
+			t.Errorf("%s has no sentence", m.name)
+		}
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range testFunc.FindAllSubmatch(b, -1) {
+			if name := string(f[1]); !found[name] {
+				t.Errorf("%s: %s is not found: it needs a comment", file, name)
+			}
+		}
 	}
 }

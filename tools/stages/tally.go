@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,10 +15,14 @@ import (
 // tally counts the outcomes of one stage. A test with subtests counts, and so
 // does each subtest.
 type tally struct {
-	stage      string
+	stage string
+	// report, if not nil, is told each failure when it happens.
+	report     func(stage string, o outcome)
 	passed     int
-	benchmarks int // of those passed
-	inputs     int // tried by fuzz targets
+	benchmarks int      // of those passed
+	inputs     int      // tried by fuzz targets
+	ran        []string // Go tests that began: package and name
+	measures   bool     // the tests are those with the build tag measure
 	failed     []outcome
 	skipped    []outcome
 	took       time.Duration
@@ -40,9 +46,36 @@ func (t *tally) long(test string, seconds float64) {
 // outcome is a test that failed or was skipped, with its output.
 type outcome struct{ test, text string }
 
-func (t *tally) pass()                   { t.passed++ }
-func (t *tally) fail(test, text string)  { t.failed = append(t.failed, outcome{test, text}) }
+func (t *tally) pass() { t.passed++ }
+func (t *tally) fail(test, text string) {
+	o := outcome{test, text}
+	t.failed = append(t.failed, o)
+	if t.report != nil {
+		t.report(t.stage, o)
+	}
+}
 func (t *tally) skip(test, cause string) { t.skipped = append(t.skipped, outcome{test, cause}) }
+
+// failures is the file that has every failure of the last run, from the moment on at which it happened.
+const failures = "bin/failures.txt"
+
+// report prints the name of a failed test and what names a place in its output, and appends all of it to the file.
+func report(stage string, o outcome) {
+	var b strings.Builder // printed at once: another run may print too
+	fmt.Fprintf(&b, "FAILED in %s: %s\n", stage, o.test)
+	for _, line := range where(o.text) {
+		fmt.Fprintln(&b, "   ", line)
+	}
+	fmt.Print(b.String())
+	f, err := os.OpenFile(failures, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "FAILED in %s: %s\n%s\n", stage, o.test, indent(o.text))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		fmt.Printf("keep the failure: %v\n", err)
+	}
+}
 
 // add includes the outcomes of another tally.
 func (t *tally) add(o *tally) {

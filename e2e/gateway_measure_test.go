@@ -1,3 +1,5 @@
+//go:build measure
+
 package e2e
 
 import (
@@ -5,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/teescope/teescope/internal/result"
 )
 
 // TestGateway gets the same answers directly, through our proxy with either version of HTTP and
@@ -59,14 +59,4 @@ func TestGateway(t *testing.T) {
 		}
 	}
 	t.Error("nothing is said of the bottleneck")
-}
-
-func valueOf(m *result.Metric) any {
-	switch {
-	case m == nil:
-		return "not declared"
-	case m.Value == nil:
-		return "missing: " + m.Reason
-	}
-	return *m.Value
 }

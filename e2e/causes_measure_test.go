@@ -1,3 +1,5 @@
+//go:build measure
+
 package e2e
 
 import (
@@ -17,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // ruleOf names the rule that is about a cause of workloads/causes.
@@ -115,6 +119,13 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// forget makes the next monitor measure again.
+func (k *kept) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.file = nil
+}
+
 // causes is the program, which waits for a line before it begins and before it ends.
 type causes struct {
 	*process
@@ -186,7 +197,7 @@ func stolen(t *testing.T) float64 {
 // truth waits for the program's own account, which it prints at its end.
 func (c *causes) truth(t *testing.T, limit time.Duration) (own truth) {
 	t.Helper()
-	eventually(t, limit, "the program is through", func() error {
+	await.Event(t, "the program is through", func() error {
 		for l := range strings.Lines(c.stdout.String()) {
 			if strings.HasPrefix(l, "{") {
 				if err := json.Unmarshal([]byte(l), &own); err != nil {

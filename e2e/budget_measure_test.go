@@ -1,3 +1,5 @@
+//go:build measure
+
 package e2e
 
 import (
@@ -11,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -90,7 +93,7 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	real := float64(calls * len(adversary))
-	eventually(t, 60*time.Second, "the estimate is within twice its stated error, and both errors are bounded", func() error {
+	await.Event(t, "the estimate is within twice its stated error, and both errors are bounded", func() error {
 		v := values()
 		got, se := v[`tee_syscalls_total{process="adversary",syscall="getppid"}`], v[`teescope_source_standard_error_ratio{source="syscalls"}`]
 		d := math.Abs(got/real - 1)
@@ -104,29 +107,13 @@ func TestBudget(t *testing.T) {
 	// Not to full coverage: other tests run at the same time and load the machine. The last second may include the
 	// end of the storm.
 	storm := stats.Median(coverage)
-	eventually(t, 90*time.Second, "most of what was lost is counted again", func() error {
+	await.Event(t, "most of what was lost is counted again", func() error {
 		if c := values()[`teescope_source_coverage_ratio{source="syscalls"}`]; !(c > 5*storm && c > 0.1) {
 			return fmt.Errorf("coverage %g, in the storm %g", c, storm)
 		}
 		time.Sleep(time.Second) // each request costs the agent a reading
 		return nil
 	})
-}
-
-// seriesOf returns the values of an agent's or a monitor's /metrics, by name and labels.
-func seriesOf(t *testing.T, m *monitor) map[string]float64 {
-	t.Helper()
-	body, err := fetch(m.url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]float64{}
-	for _, l := range series.FindAllStringSubmatch(body, -1) {
-		if v, err := strconv.ParseFloat(l[2], 64); err == nil {
-			out[l[1]] = v
-		}
-	}
-	return out
 }
 
 // TestCPUTimeAddsUp: for any budget, the CPU time of all processes equals that of the machine, although a loop is
@@ -171,5 +158,3 @@ func TestCPUTimeAddsUp(t *testing.T) {
 		t.Errorf("500 programs that compute for 2 ms each used %.3f s", short)
 	}
 }
-
-var series = regexp.MustCompile(`(?m)^([a-z]\w*(?:\{[^}]*\})?) (\S+)$`)
