@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a target of the Makefile needs and this machine lacks.
 #
-#   tools/setup.sh build|generate|demo|picture|test|kernels
+#   tools/setup.sh build|generate|check|demo|picture|test|kernels
 #
 # It installs a Debian package only if one of its commands is missing, and only as root;
 # other users get one line that says what to install. Only Go must be there already:
@@ -21,6 +21,17 @@ needs() {
 	command -v "$command" >/dev/null 2>&1 || missing+=("$@")
 }
 
+# again runs a command that needs the network, and once more after a pause if a mirror fails.
+again() {
+	local pause
+	for pause in 5 30 90; do
+		"$@" && return 0
+		echo "setup: $1 failed; once more in $pause s" >&2
+		sleep "$pause"
+	done
+	"$@"
+}
+
 install_missing() {
 	[ ${#missing[@]} -gt 0 ] || return 0
 	local list="${missing[*]}"
@@ -36,10 +47,15 @@ install_missing() {
 	local log
 	log=$(mktemp)
 	export DEBIAN_FRONTEND=noninteractive
-	{ apt-get update && apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
+	again apt_install "${missing[@]}" >"$log" 2>&1 ||
 		{ tail -n 20 "$log" >&2; die "install $list: apt-get failed; its output is in $log"; }
 	rm -f "$log"
 	missing=()
+}
+
+# apt_install waits for another apt that holds the lock.
+apt_install() {
+	apt-get -o DPkg::Lock::Timeout=600 update && apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "$@"
 }
 
 want_go() {
@@ -63,7 +79,7 @@ want_node() {
 	aarch64) arch=arm64 ;;
 	*) die "needs node $least or newer: see https://nodejs.org" ;;
 	esac
-	npm install --loglevel=error --no-audit --no-fund --no-save --prefix .tools "node-linux-$arch@$node_major" npm@11 >/dev/null
+	again npm install --loglevel=error --no-audit --no-fund --no-save --prefix .tools "node-linux-$arch@$node_major" npm@11 >/dev/null
 	mkdir -p .tools/bin
 	ln -sf "../node_modules/node-linux-$arch/bin/node" .tools/bin/node
 }
@@ -82,13 +98,31 @@ want_kernels() {
 	needs pahole pahole
 }
 
+# tool_of builds a program from its Go module into .tools.
+tool_of() {
+	GOBIN="$PWD/.tools/bin" GOFLAGS=-trimpath CGO_ENABLED=0 go install "$1"
+}
+
+# want_lint builds the linter, unless it is there in this version.
+want_lint() {
+	local version=v2.15.0
+	[ "$(go version -m .tools/bin/golangci-lint 2>/dev/null | awk '$1 == "mod" {print $3}')" != "$version" ] || return 0
+	echo "setup: building golangci-lint into .tools"
+	again tool_of "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
+}
+
+# want_modules downloads every module that a build or a test needs.
+want_modules() {
+	again go mod download
+}
+
 # want_runsc builds gVisor's runtime, which Debian does not package, into .tools.
 want_runsc() {
 	command -v runsc >/dev/null 2>&1 && return 0
 	echo "setup: building runsc (gVisor) into .tools"
 	local log
 	log=$(mktemp)
-	GOBIN="$PWD/.tools/bin" GOFLAGS=-trimpath CGO_ENABLED=0 go install gvisor.dev/gvisor/runsc@v0.0.0-20260224225140-573d5e7127a8 >"$log" 2>&1 ||
+	again tool_of gvisor.dev/gvisor/runsc@v0.0.0-20260224225140-573d5e7127a8 >"$log" 2>&1 ||
 		echo "setup: building runsc failed, so the tests that need it will be skipped; the output is in $log"
 }
 
@@ -97,9 +131,10 @@ build)
 	want_go
 	want_node
 	;;
-generate)
+generate | check)
 	want_go
 	want_node
+	[ "$1" = generate ] || want_lint
 	needs musl-gcc musl-tools
 	needs clang clang
 	needs llvm-strip llvm
@@ -152,10 +187,12 @@ test)
 	needs javac openjdk-17-jdk-headless
 	needs mvn maven
 	install_missing
+	want_modules
 	want_runsc
+	want_lint
 	# The tests that boot Debian's kernel get its package from apt.
 	if [ "$(id -u)" = 0 ] && ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then
-		apt-get update >/dev/null || echo "setup: apt-get update failed, so the tests that boot Debian's kernel will be skipped"
+		again apt-get -o DPkg::Lock::Timeout=600 update >/dev/null || echo "setup: apt-get update failed, so the tests that boot Debian's kernel will be skipped"
 	fi
 	;;
 kernels)
@@ -164,6 +201,6 @@ kernels)
 	install_missing
 	;;
 *)
-	die "usage: tools/setup.sh build|generate|demo|picture|test|kernels"
+	die "usage: tools/setup.sh build|generate|check|demo|picture|test|kernels"
 	;;
 esac

@@ -22,7 +22,6 @@ import (
 var (
 	all   = flag.Bool("matrix", false, "boot every kernel that Debian's archive offers, in every mode")
 	table = flag.String("table", "", "write the results to this file (with -matrix)")
-	truth = flag.Bool("truth", false, "compare the time of bounce buffers with an experiment; wants a quiet machine")
 )
 
 // built returns the programs of every guest by their path there. TEESCOPE_BIN and
@@ -138,7 +137,7 @@ func named(t *testing.T, name string) Image {
 }
 
 // guestTime bounds one guest. Alone it takes minutes, on a busy machine several times that.
-const guestTime = 30 * time.Minute
+const guestTime = 50 * time.Minute
 
 // boot runs a guest with the built programs and a disk with a file system.
 func boot(t *testing.T, g *Guest) *Report {
@@ -282,7 +281,7 @@ func steps(im Image, m mode) []Step {
 	if close(im) && m.name == "plain" {
 		run = "^Test"
 	}
-	return append(list, bpfTests(run, 20*time.Minute))
+	return append(list, bpfTests(run, 40*time.Minute))
 }
 
 // bpfTests runs tests of package bpf, on a disk with a file system if the kernel has its modules.

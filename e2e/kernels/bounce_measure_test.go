@@ -1,3 +1,5 @@
+//go:build measure
+
 package kernels
 
 import (
@@ -31,9 +33,6 @@ const switched = `switched() {
 // buffers and the other is not, as virtio then hands out the guest's own addresses. The
 // truth is taken while nothing times them, in turn with the blocks in which they are.
 func TestBounceTime(t *testing.T) {
-	if !*truth {
-		t.Skip("compares times, which a busy machine disturbs: go test ./e2e/kernels -run TestBounceTime -v -args -truth")
-	}
 	for _, name := range []string{singleKernel, "6.12 deb12 cloud"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
