@@ -381,40 +381,6 @@ func waitPort(t *testing.T, port int) {
 	})
 }
 
-// startLoad runs redis-benchmark against port until the test ends.
-func startLoad(t *testing.T, port int) *process {
-	t.Helper()
-	return start(t, tool(t, "redis-benchmark", "redis-tools"), "-p", strconv.Itoa(port), "-t", "set,get", "-c", "16", "-n", "100000000", "-q")
-}
-
-// startNginx runs nginx with one worker that serves one small page, and returns
-// its port.
-func startNginx(t *testing.T) int {
-	t.Helper()
-	exe := tool(t, "nginx", "nginx-light")
-	dir, port := t.TempDir(), freePort(t)
-	config := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr;
-events { worker_connections 256; }
-http {
-	access_log off;
-	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
-	server { listen 127.0.0.1:%[2]d; location / { return 200 "ok"; } }
-}`, dir, port)
-	file := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	start(t, exe, "-c", file, "-p", dir, "-e", "stderr")
-	waitPort(t, port)
-	return port
-}
-
-// startWrk loads an HTTP server for at most ten minutes.
-func startWrk(t *testing.T, port int) *process {
-	t.Helper()
-	return start(t, tool(t, "wrk", "wrk"), "-t1", "-c8", "-d600s", fmt.Sprintf("http://127.0.0.1:%d/", port))
-}
-
 // cc builds a C program of the repository.
 func cc(t *testing.T, source string) string {
 	t.Helper()

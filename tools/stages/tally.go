@@ -63,7 +63,11 @@ const failures = "bin/failures.txt"
 func report(stage string, o outcome) {
 	var b strings.Builder // printed at once: another run may print too
 	fmt.Fprintf(&b, "FAILED in %s: %s\n", stage, o.test)
-	for _, line := range where(o.text) {
+	lines := where(o.text)
+	if len(lines) == 0 { // no test, but a program with its own words
+		lines = strings.Split(strings.TrimSpace(o.text), "\n")
+	}
+	for _, line := range lines[max(0, len(lines)-places):] {
 		fmt.Fprintln(&b, "   ", line)
 	}
 	fmt.Print(b.String())
