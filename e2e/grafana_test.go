@@ -160,7 +160,7 @@ func disturb(file string, stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond): // clock: a pace, not a wait
 		}
 		if f, err := os.Create(file); err == nil {
 			_, _ = f.Write(make([]byte, 1<<20))

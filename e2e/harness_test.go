@@ -114,7 +114,7 @@ func (p *process) stop(sig os.Signal) int {
 		_ = p.Process.Signal(sig)
 		select {
 		case <-p.done:
-		case <-time.After(time.Minute):
+		case <-time.After(10 * time.Minute): // clock: ends a program that hangs
 			_ = p.Process.Kill()
 			<-p.done
 		}

@@ -6,10 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"testing"
 )
 
-// debianKernel downloads Debian's cloud kernel and returns its image.
+// debianKernel unpacks Debian's cloud kernel into dir and returns its image. The package is downloaded once.
 func debianKernel(t *testing.T, dir string) string {
 	t.Helper()
 	apt := tool(t, "apt-get", "apt")
@@ -18,17 +19,30 @@ func debianKernel(t *testing.T, dir string) string {
 	if err != nil || name == nil {
 		t.Skipf("apt knows no linux-image-cloud-amd64 (%v); needs Debian's package lists", err)
 	}
-	get := exec.Command(apt, "download", name[1])
-	get.Dir = dir
-	if out, err := get.CombinedOutput(); err != nil {
-		t.Skipf("download %s: %v: %s", name[1], err, out)
+	downloading.Lock()
+	defer downloading.Unlock()
+	user, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
 	}
-	debs, _ := filepath.Glob(filepath.Join(dir, name[1]+"_*.deb"))
-	if len(debs) != 1 {
-		t.Fatalf("found %v after the download of %s", debs, name[1])
+	cache := filepath.Join(user, "teescope/debian") // tools/setup.sh fills it
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	if out, err := exec.Command("dpkg-deb", "-x", debs[0], filepath.Join(dir, "deb")).CombinedOutput(); err != nil {
-		t.Fatalf("unpack %s: %v\n%s", debs[0], err, out)
+	debs, _ := filepath.Glob(filepath.Join(cache, name[1]+"_*.deb"))
+	if len(debs) == 0 {
+		get := exec.Command(apt, "download", name[1])
+		get.Dir = cache
+		if out, err := get.CombinedOutput(); err != nil {
+			t.Skipf("download %s: %v: %s", name[1], err, out)
+		}
+		debs, _ = filepath.Glob(filepath.Join(cache, name[1]+"_*.deb"))
+	}
+	if len(debs) == 0 {
+		t.Fatalf("nothing was downloaded for %s", name[1])
+	}
+	if out, err := exec.Command("dpkg-deb", "-x", debs[len(debs)-1], filepath.Join(dir, "deb")).CombinedOutput(); err != nil {
+		t.Fatalf("unpack %s: %v\n%s", debs[len(debs)-1], err, out)
 	}
 	images, _ := filepath.Glob(filepath.Join(dir, "deb/boot/vmlinuz-*"))
 	if len(images) != 1 {
@@ -36,6 +50,9 @@ func debianKernel(t *testing.T, dir string) string {
 	}
 	return images[0]
 }
+
+// downloading is held while a package is fetched.
+var downloading sync.Mutex
 
 func place(t *testing.T, from, to string) {
 	t.Helper()

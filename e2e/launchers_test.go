@@ -203,6 +203,7 @@ func TestQEMU(t *testing.T) {
 		if err := env.Idle(t.Context(), false); err != nil {
 			t.Error(err)
 		}
+		// clock: this one goes on for longer than the guest's, however late it is read.
 		if inside, outside := uptime()-before, time.Since(began).Seconds(); inside > outside-2 {
 			t.Errorf("frozen for 3 s of %.1f s, the guest saw %.1f s", outside, inside)
 		}

@@ -126,6 +126,15 @@ want_runsc() {
 		echo "setup: building runsc failed, so the tests that need it will be skipped; the output is in $log"
 }
 
+# want_debian_kernel downloads the kernel that e2e/kernel_test.go boots. Without it those tests download it, or are skipped.
+want_debian_kernel() {
+	local cache=${XDG_CACHE_HOME:-$HOME/.cache}/teescope/debian name
+	name=$(apt-cache depends --no-recommends --no-suggests linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-.*-cloud-amd64\)$/\1/p')
+	[ -n "$name" ] || return 0
+	mkdir -p "$cache"
+	compgen -G "$cache/${name}_*.deb" >/dev/null || (cd "$cache" && again apt-get download "$name" >/dev/null) || echo "setup: $name could not be downloaded"
+}
+
 case ${1:-} in
 build)
 	want_go
@@ -194,6 +203,7 @@ test)
 	if [ "$(id -u)" = 0 ] && ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then
 		again apt-get -o DPkg::Lock::Timeout=600 update >/dev/null || echo "setup: apt-get update failed, so the tests that boot Debian's kernel will be skipped"
 	fi
+	want_debian_kernel
 	;;
 kernels)
 	want_go

@@ -160,8 +160,24 @@ func (a *Archive) update(ctx context.Context) error {
 	return os.WriteFile(stamp, nil, stampMod)
 }
 
-// apt runs a command of apt on this archive's lists.
-func (a *Archive) apt(ctx context.Context, name string, args ...string) ([]byte, error) {
+// pauses are waited for between the attempts to reach a mirror.
+var pauses = []time.Duration{5 * time.Second, 30 * time.Second}
+
+// apt runs a command of apt on this archive's lists, again if a mirror fails.
+func (a *Archive) apt(ctx context.Context, name string, args ...string) (out []byte, err error) {
+	for i := 0; ; i++ {
+		if out, err = a.aptOnce(ctx, name, args...); err == nil || name != "apt-get" || i == len(pauses) {
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pauses[i]):
+		}
+	}
+}
+
+func (a *Archive) aptOnce(ctx context.Context, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, aptTime)
 	defer cancel()
 	dir := filepath.Join(a.Dir, "apt")
