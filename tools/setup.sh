@@ -132,7 +132,7 @@ want_debian_kernel() {
 	name=$(apt-cache depends --no-recommends --no-suggests linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-.*-cloud-amd64\)$/\1/p')
 	[ -n "$name" ] || return 0
 	mkdir -p "$cache"
-	compgen -G "$cache/${name}_*.deb" >/dev/null || (cd "$cache" && again apt-get download "$name" >/dev/null) || echo "setup: $name could not be downloaded"
+	compgen -G "$cache/${name}_*.deb" >/dev/null || (cd "$cache" && again apt-get -o APT::Sandbox::User=root download "$name" >/dev/null) || echo "setup: $name could not be downloaded"
 }
 
 case ${1:-} in
