@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"regexp"
 	"runtime"
 	"slices"
@@ -181,7 +182,7 @@ func New(h *host.Host, facts []tee.Facts, sources []*Source, process *regexp.Reg
 		}
 		all = append(all, l)
 	}
-	return &Engine{host: h, facts: facts, governor: governor{now: h.Now}, sources: locked.New(all), watch: locked.New(w)}
+	return &Engine{host: h, facts: facts, governor: newGovernor(h.Now, rand.NewPCG(rand.Uint64(), rand.Uint64())), sources: locked.New(all), watch: locked.New(w)}
 }
 
 // hold makes a source wait for Start.

@@ -70,10 +70,16 @@ type governor struct {
 	books locked.Value[books]
 }
 
+// newGovernor returns a governor whose windows begin when the source of randomness says.
+func newGovernor(now func() time.Time, random rand.Source) governor {
+	return governor{now: now, books: locked.New(books{random: rand.New(random)})}
+}
+
 // books are the governed sources, and what they cost. A throttle in them, its reader
 // apart, is reached only through them.
 type books struct {
 	budget  Budget
+	random  *rand.Rand
 	sources []*throttle
 	user    float64 // CPU seconds of user space at the end of the last period
 	at      time.Time
@@ -323,7 +329,7 @@ func (g *governor) start(now time.Time) {
 	for _, t := range b.sources {
 		share := t.share
 		if least := b.budget.least(); share < least {
-			if rand.Float64()*least > share {
+			if b.random.Float64()*least > share {
 				share = 0
 			} else {
 				share = least
@@ -332,7 +338,7 @@ func (g *governor) start(now time.Time) {
 		open := time.Duration(share * float64(period))
 		t.begin = now
 		if rest := period - open; rest > 0 {
-			t.begin = now.Add(rand.N(rest))
+			t.begin = now.Add(time.Duration(b.random.Int64N(int64(rest))))
 		}
 		t.end = t.begin.Add(open)
 		if t.share == 1 {

@@ -33,10 +33,12 @@ type load struct {
 	extra    float64 // CPU seconds that every window costs more than its events
 	steady   bool
 	hard     bool // its cores are never idle, so counting slows it
+	// late is how much later than asked for window n, from 1, is closed.
+	late func(n int) time.Duration
 }
 
 func newLoad(cost float64, rates ...float64) *load {
-	l := &load{cost: []float64{cost}, attached: true, at: time.Now(), counted: make([]float64, len(rates)), spent: make([]float64, len(rates))}
+	l := &load{cost: []float64{cost}, attached: true, counted: make([]float64, len(rates)), spent: make([]float64, len(rates))}
 	l.rate = func(time.Time) []float64 { return rates }
 	return l
 }
@@ -89,6 +91,10 @@ func (l *load) turn(on bool) error {
 
 func (l *load) Attach() error { return l.turn(true) }
 func (l *load) Detach() error {
+	if l.late != nil {
+		_, toggles := l.sofar()
+		time.Sleep(l.late(toggles/2 + 1))
+	}
 	if err := l.turn(false); err != nil {
 		return err
 	}
@@ -147,8 +153,12 @@ func value(t *testing.T, samples []metric.Sample, d *metric.Desc, label string) 
 	return math.NaN()
 }
 
+// aside is when the tests of govern look, counted from the end of a period: never in the moment in which the
+// governor acts, so the order of the two is known.
+const aside = 333 * time.Microsecond
+
 // govern runs the engine in a bubble of fake time, with the given share of each
-// of two cores.
+// of two cores. Its windows begin at the same moments in every run.
 func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 	synctest.Test(t, func(t *testing.T) {
 		var sources []*Source
@@ -157,6 +167,8 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 			sources = append(sources, l.source([]string{"x", "y", "z"}[i]))
 		}
 		e := Open(&host.Host{Now: time.Now}, nil, sources, nil)
+		e.governor.books.Lock().random = rand.New(rand.NewPCG(1, 2))
+		e.governor.books.Unlock()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -171,6 +183,7 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 			e.Govern(ctx, Budget{Share: share, Userspace: func() float64 { return 0 }, CPUs: 2, Idle: idle})
 			close(done)
 		}()
+		time.Sleep(aside)
 		do(e)
 		cancel()
 		<-done
@@ -180,68 +193,117 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 	})
 }
 
-// TestBudgetIsKept: an adversary on all cores, from nothing to millions of calls
-// a second, may cost more than the budget in the period in which it begins, and
-// in no other; what is estimated stays within four standard errors.
+// TestBudgetIsKept: an adversary on all cores, from nothing to millions of calls a second, may cost more than the
+// budget in the period in which it begins, and in no other. What is estimated stays within two stated errors. When
+// the adversary has gone, everything is counted again.
 func TestBudgetIsKept(t *testing.T) {
-	const share, cost = 0.01, 88e-9
-	for name, rate := range map[string]func(time.Duration) float64{
-		"steady":    func(time.Duration) float64 { return 4e6 },
-		"growing":   func(d time.Duration) float64 { return min(5e6, 1e5*math.Exp2(d.Seconds()/6)) },
-		"redis":     func(time.Duration) float64 { return 2e5 },
-		"on, off":   func(d time.Duration) float64 { return 3e6 * float64(int(d.Seconds()/7)%2) },
-		"drizzling": func(d time.Duration) float64 { return 1e6 * (1 + math.Sin(d.Seconds()*50)) },
-		"noisy": func(d time.Duration) float64 {
+	const share, cost, seconds = 0.01, 88e-9, 60
+	for _, c := range []struct {
+		name  string
+		rises int // how often its load rises from below the budget
+		rate  func(time.Duration) float64
+	}{
+		{"steady", 1, func(time.Duration) float64 { return 4e6 }},
+		{"growing", 0, func(d time.Duration) float64 { return min(5e6, 1e5*math.Exp2(d.Seconds()/6)) }},
+		{"redis", 1, func(time.Duration) float64 { return 2e5 }},
+		{"on, off", 4, func(d time.Duration) float64 { return 3e6 * float64(int(d.Seconds()/7)%2) }},
+		{"drizzling", 1, func(d time.Duration) float64 { return 1e6 * (1 + math.Sin(d.Seconds()*50)) }},
+		{"noisy", 1, func(d time.Duration) float64 {
 			return 2e6 * rand.New(rand.NewPCG(1, uint64(d/(20*time.Millisecond)))).Float64()
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			l := newLoad(cost, 0, 0)
 			govern(t, share, []*load{l}, func(e *Engine) {
-				began := time.Now().Add(3 * time.Second)
+				time.Sleep(3 * time.Second)
+				began := time.Now()
 				l.set(func(now time.Time) []float64 {
-					if now.Before(began) {
-						return []float64{0, 0}
-					}
-					r := rate(now.Sub(began))
+					r := c.rate(now.Sub(began))
 					return []float64{r, 0.7 * r}
 				})
-				over, previous := 0, 0.0
-				jumps := 0 // periods whose load came from below the budget
-				for i := range 60 {
+				over, was, adapted := 0, 0.0, 0.0
+				for i := range seconds {
 					if i%5 == 0 {
 						e.Collect(t.Context())
 					}
 					time.Sleep(time.Second)
 					_, spent := l.Spent()
-					if spent[0]-previous > share {
+					if spent[0]-was > share {
 						over++
-						t.Logf("second %d: %.4f of a core", i, spent[0]-previous)
+						t.Logf("second %d: %.4f of a core", i, spent[0]-was)
 					}
-					previous = spent[0]
-					if name == "on, off" && i%14 == 10 {
-						jumps++
+					if was = spent[0]; i == 0 {
+						adapted = was
 					}
 				}
-				// The test's seconds and the governor's need not begin together.
-				if over > 2+2*jumps {
-					t.Errorf("over the budget in %d of 60 periods", over)
+				if over > c.rises {
+					t.Errorf("over the budget in %d of %d periods, want %d", over, seconds, c.rises)
+				}
+				if mean := (was - adapted) / (seconds - 1); mean > share {
+					t.Errorf("%.4f of a core on average after the first second", mean)
 				}
 				_, samples := e.Collect(t.Context())
 				got, seen := value(t, samples, calls, "a"), value(t, samples, Coverage, "x")
-				if name == "redis" && !(seen > 0.35 && seen < 0.6) {
+				if c.name == "redis" && !(seen > 0.35 && seen < 0.6) {
 					t.Errorf("coverage %g; 8 of the 17.6 ms a second fit", seen)
 				}
 				events, toggles := l.sofar()
-				if se := value(t, samples, StandardError, "x"); !(math.Abs(got/events-1) < max(4*se, 0.05)) && name != "on, off" {
+				if d, se := math.Abs(got/events-1), value(t, samples, StandardError, "x"); !(d <= 2*se || d <= 0.02) {
 					t.Errorf("estimate %g of %g, standard error %g", got, events, se)
 				}
 				if toggles == 0 {
 					t.Error("it was never detached")
 				}
+				l.set(func(time.Time) []float64 { return []float64{0, 0} })
+				time.Sleep(10 * time.Second)
+				e.Collect(t.Context())
+				time.Sleep(time.Second)
+				if _, samples := e.Collect(t.Context()); value(t, samples, Coverage, "x") != 1 {
+					t.Errorf("coverage %g ten seconds after the end", value(t, samples, Coverage, "x"))
+				}
 			})
 		})
 	}
+}
+
+// TestDebtsAreRepaid: every fifth window is closed 70 ms late, as on a machine whose CPUs are taken away. What it cost
+// too much is saved in the periods that follow, so the budget is kept on average over them.
+func TestDebtsAreRepaid(t *testing.T) {
+	const share, cost, rate, late = 0.01, 88e-9, 5e6, 70 * time.Millisecond
+	l := newLoad(cost, rate, rate)
+	l.late = func(n int) time.Duration {
+		if n%5 == 0 {
+			return late
+		}
+		return 0
+	}
+	govern(t, share, []*load{l}, func(*Engine) {
+		time.Sleep(10 * time.Second) // it is used to the load
+		_, spent := l.Spent()
+		_, before := l.sofar()
+		was, first := spent[0], spent[0]
+		debt, since, overruns := 0.0, 0, 0
+		const seconds = 120
+		for i := range seconds {
+			time.Sleep(time.Second)
+			_, spent := l.Spent()
+			used := spent[0] - was
+			if was = spent[0]; used > share {
+				overruns++
+			}
+			if debt = max(0, debt+used-share); debt == 0 {
+				since = 0
+			} else if since++; since > int(late.Seconds()*rate*cost/share)+2 {
+				t.Errorf("second %d: %.4f of a core and second still owed after %d periods", i, debt, since)
+			}
+		}
+		if mean := (was - first) / seconds; mean > share || mean < share/2 {
+			t.Errorf("%.4f of a core on average", mean)
+		}
+		if _, after := l.sofar(); overruns < seconds/12 || after-before < seconds/2 {
+			t.Errorf("%d periods over the budget and %d changes in %d periods: the case is not what it should be", overruns, after-before, seconds)
+		}
+	})
 }
 
 // TestSlowedLoad: a load that keeps its cores busy is slowed by being counted, and the
