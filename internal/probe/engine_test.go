@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/tee"
@@ -402,15 +403,13 @@ func TestBlockedFile(t *testing.T) {
 	if err := os.WriteFile(fifo, []byte("8\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+	await.Event(t, "the source is back after the file answered", func() error {
 		e.Collect(t.Context())
-		if e.Status()[0].State == Available {
-			break
+		if s := e.Status()[0]; s.State != Available {
+			return fmt.Errorf("%+v", s)
 		}
-	}
-	if s := e.Status()[0]; s.State != Available {
-		t.Errorf("after the file answered: %+v", s)
-	}
+		return nil
+	})
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}

@@ -3,14 +3,37 @@ package probe
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
+
+// TestPatienceEnds: while the process runs, patience is what it says.
+func TestPatienceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = time.Minute
+		ctx, cancel := WithPatience(t.Context(), patience)
+		defer cancel()
+		time.Sleep(patience - time.Nanosecond)
+		synctest.Wait()
+		if err := ctx.Err(); err != nil {
+			t.Errorf("a moment before its end: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if err := ctx.Err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("at its end: %v", err)
+		}
+	})
+}
 
 // TestPatience stops a program that waits, as a hypervisor does a machine, for longer
 // than its patience: what goes on afterwards is not late.
@@ -28,14 +51,14 @@ func TestPatience(t *testing.T) {
 		os.Exit(0)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestPatience$")
-	cmd.Env = append(os.Environ(), "TEESCOPE_TEST_PATIENCE=1")
+	// On one thread, what waits for a part of the patience and what sleeps as long wake up equally often, however
+	// late both are.
+	cmd.Env = append(os.Environ(), "TEESCOPE_TEST_PATIENCE=1", "GOMAXPROCS=1")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	probetest.Start(t, cmd)
 	lines := bufio.NewScanner(out)
 	if lines.Scan(); lines.Text() != "waiting" {
 		t.Errorf("it says %q", lines.Text())
@@ -45,7 +68,7 @@ func TestPatience(t *testing.T) {
 			t.Error(err)
 		}
 		if s == unix.SIGSTOP {
-			time.Sleep(stopped)
+			time.Sleep(stopped) // or longer
 		}
 	}
 	if lines.Scan(); lines.Text() != "<nil>" {

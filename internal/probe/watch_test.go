@@ -2,6 +2,7 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -238,10 +240,14 @@ func TestWaitsForABlockedFile(t *testing.T) {
 	if err := errors.Join(f.Close(), os.Remove(fifo), os.WriteFile(fifo, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); w.status().State == Off && time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+	await.Event(t, "the next look sees all", func() error {
 		w.e.Look()
-	}
-	w.is(Available, yes)
+		w.e.Collect(t.Context())
+		if s := w.status(); s.State != Available || s.Seen != yes {
+			return fmt.Errorf("%s (%s), seen %q", s.State, s.Reason, s.Seen)
+		}
+		return nil
+	})
 }
 
 // TestTryWaits: doctor looks once.

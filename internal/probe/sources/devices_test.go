@@ -1,8 +1,8 @@
 package sources
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/metric"
@@ -32,11 +33,12 @@ func TestCommandThatHangs(t *testing.T) {
 	if _, err := c.latest(t.Context()); err == nil || !strings.Contains(err.Error(), "not answered yet") {
 		t.Errorf("first reading: %v", err)
 	}
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
-		if b, _ := os.ReadFile(log); len(b) > 0 {
-			break
+	await.Event(t, "the command runs", func() error {
+		if b, err := os.ReadFile(log); err != nil || len(b) == 0 {
+			return fmt.Errorf("it has written %q, %w", b, err)
 		}
-	}
+		return nil
+	})
 	for range 3 {
 		now = now.Add(time.Minute)
 		if _, err := c.latest(t.Context()); err == nil {
@@ -55,11 +57,14 @@ func TestCommandThatHangs(t *testing.T) {
 	}
 	ended := c.state.Lock().ended
 	c.state.Unlock()
-	select {
-	case <-ended:
-	case <-time.After(30 * time.Second):
-		t.Error("it runs on after the source was closed")
-	}
+	await.Event(t, "the command ends with the source", func() error {
+		select {
+		case <-ended:
+			return nil
+		default:
+			return errors.New("it runs on")
+		}
+	})
 }
 
 // TestCommandPastItsTime: a command that takes too long is ended and named, and runs again when
@@ -82,7 +87,7 @@ func TestCommandPastItsTime(t *testing.T) {
 		<-ended
 		return c.latest(t.Context())
 	}
-	c.limit = time.Minute
+	c.limit = time.Hour // longer than any test waits
 	if s, err := again(); s != "one" || err != nil {
 		t.Fatalf("%q, %v", s, err)
 	}
@@ -90,7 +95,7 @@ func TestCommandPastItsTime(t *testing.T) {
 	if s, err := again(); s != "" || err == nil || !strings.Contains(err.Error(), "was ended after") {
 		t.Errorf("%q, %v", s, err)
 	}
-	script, c.limit = "echo odd >&2; exit 3", time.Minute
+	script, c.limit = "echo odd >&2; exit 3", time.Hour
 	if _, err := again(); err == nil || !strings.Contains(err.Error(), "exit status 3: odd") {
 		t.Errorf("%v", err)
 	}
@@ -118,9 +123,7 @@ func TestMissingCommand(t *testing.T) {
 // TestNVIDIASmi runs the driver's own tool if it is installed.
 func TestNVIDIASmi(t *testing.T) {
 	h := host.Local()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	out, err := h.Exec(ctx, host.Cmd{Argv: tee.NVIDIAQuery})
+	out, err := h.Exec(t.Context(), host.Cmd{Argv: tee.NVIDIAQuery})
 	if err != nil {
 		probetest.Skip(t, "graphics cards", err)
 	}
