@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // started is field 22 of /proc/PID/stat.
@@ -43,19 +45,20 @@ func ownSyscalls(c *Counters) map[string]uint64 {
 // individually, and the other is not.
 func TestNarrowToProcess(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
-	in, out := start(t, "--comm", "ev-twins", "getppid", "1000"), start(t, "--comm", "ev-twins", "getppid", "70000")
+	name := probetest.Name("twins")
+	in, out := start(t, "--comm", name, "getppid", "1000"), start(t, "--comm", name, "getppid", "70000")
 	pid := in.cmd.Process.Pid
-	m := Member{Start: started(t, pid), Name: "ev-twins", Own: true}
+	m := Member{Start: started(t, pid), Name: name, Own: true}
 	if err := (Table{c}).Narrow([]int{pid}, only(pid, m)); err != nil {
 		t.Fatal(err)
 	}
-	before := syscallCounts(c)["ev-twins getppid"]
+	before := syscallCounts(c)[name+" getppid"]
 	in.work()
 	out.work()
-	if got := syscallCounts(c)["ev-twins getppid"] - before; got != 1000 {
+	if got := syscallCounts(c)[name+" getppid"] - before; got != 1000 {
 		t.Errorf("counted %d calls, want 1000", got)
 	}
-	key := fmt.Sprint(pid, " ev-twins getppid")
+	key := fmt.Sprint(pid, " "+name+" getppid")
 	if got := ownSyscalls(c)[key]; got != 1000 {
 		t.Errorf("counted %d calls of the process alone, want 1000", got)
 	}
@@ -74,8 +77,8 @@ func TestNarrowToProcess(t *testing.T) {
 	if got := ownSyscalls(c); len(got) > 0 {
 		t.Errorf("still on their own: %v", got)
 	}
-	events(t, func() {}, func() {}, "--comm", "ev-twins", "getppid", "500")
-	if got := syscallCounts(c)["ev-twins getppid"] - before; got != 1500 {
+	events(t, func() {}, func() {}, "--comm", name, "getppid", "500")
+	if got := syscallCounts(c)[name+" getppid"] - before; got != 1500 {
 		t.Errorf("counted %d calls after everything was counted again, want 1500", got)
 	}
 }
@@ -83,14 +86,15 @@ func TestNarrowToProcess(t *testing.T) {
 // A reused id is another process.
 func TestNarrowKnowsReusedIDs(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
-	w := start(t, "--comm", "ev-reused", "getppid", "1000")
+	name := probetest.Name("reused")
+	w := start(t, "--comm", name, "getppid", "1000")
 	pid := w.cmd.Process.Pid
-	before := syscallCounts(c)["ev-reused getppid"]
+	before := syscallCounts(c)[name+" getppid"]
 	if err := (Table{c}).Narrow([]int{pid}, only(pid, Member{Start: started(t, pid) - 1, Name: "before", Own: true})); err != nil {
 		t.Fatal(err)
 	}
 	w.work()
-	if got := syscallCounts(c)["ev-reused getppid"] - before; got != 0 {
+	if got := syscallCounts(c)[name+" getppid"] - before; got != 0 {
 		t.Errorf("counted %d calls for a process that started earlier", got)
 	}
 	// The right one gets its own, empty cells.
@@ -125,7 +129,7 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		FaultCounts{faults}.ByProcess(func(process string, _, cause int, n uint64) { faulted[bare(process)] += int(n) })
 		return called, switched, faulted
 	}
-	left := func() (n int) {
+	left := func() (n uint64) {
 		var pid uint32
 		var v member
 		for all := shared().table["members"].Iterate(); all.Next(&pid, &v); {
@@ -133,53 +137,42 @@ func TestNarrowFollowsChildren(t *testing.T) {
 		}
 		return n
 	}
-	nobody := func() {
-		for _, c := range []*Counters{sys, sw} {
-			if err := (Table{c}).Narrow(nil, func(int) (Member, bool) { return Member{}, false }); err != nil {
-				t.Fatal(err)
-			}
+	inside, outside := probetest.Name("in"), probetest.Name("out")
+	blind := onInit(t, "sched/sched_process_free")
+	called, _, _ := read()
+	in, out := start(t, "--comm", inside, "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", outside, "children", "10", "50")
+	pid := in.cmd.Process.Pid
+	m := Member{Start: started(t, pid), Children: true}
+	// The third is not narrowed.
+	for _, c := range []*Counters{sys, sw} {
+		if err := (Table{c}).Narrow([]int{pid}, only(pid, m)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	members := 0
-	offInit(t, func(disturbed func() bool) {
-		nobody() // forgets processes that ended unseen
-		called, _, _ := read()
-		in, out := start(t, "--comm", "ev-in", "children", fmt.Sprint(calls), fmt.Sprint(children)), start(t, "--comm", "ev-out", "children", "10", "50")
-		pid := in.cmd.Process.Pid
-		m := Member{Start: started(t, pid), Children: true}
-		// The third is not narrowed.
-		for _, c := range []*Counters{sys, sw} {
-			if err := (Table{c}).Narrow([]int{pid}, only(pid, m)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		_, switched, faulted := read()
-		in.work()
-		out.work()
-		nowCalled, nowSwitched, nowFaulted := read()
-		if i, o := nowCalled["ev-in"]-called["ev-in"], nowCalled["ev-out"]; i != children*calls || o != 0 {
-			t.Errorf("counted %d calls of children inside and %d outside, want %d and none", i, o, children*calls)
-		}
-		if i, o := nowSwitched["ev-in"]-switched["ev-in"], nowSwitched["ev-out"]-switched["ev-out"]; i < children || o != 0 {
-			t.Errorf("counted %d switches of children inside and %d outside, want at least %d and none", i, o, children)
-		}
-		if nowFaulted["ev-out"] == faulted["ev-out"] {
-			t.Error("a source that is not narrowed does not count the others")
-		}
-		in.end()
-		out.end()
-		// RCU callbacks free them. An idle CPU may postpone those until somebody waits for all
-		// of them (rcutree.do_rcu_barrier, Linux 5.19 and later).
-		_ = os.WriteFile("/sys/module/rcutree/parameters/do_rcu_barrier", []byte("1"), 0)
-		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			if members = left(); members == 0 || disturbed() || time.Since(began) > 2*time.Minute {
-				return
-			}
-		}
-	}, "sched/sched_process_free")
-	if members > 0 {
-		t.Fatalf("%d ended processes are still members", members)
+	_, switched, faulted := read()
+	in.work()
+	out.work()
+	nowCalled, nowSwitched, nowFaulted := read()
+	if i, o := nowCalled[inside]-called[inside], nowCalled[outside]; i != children*calls || o != 0 {
+		t.Errorf("counted %d calls of children inside and %d outside, want %d and none", i, o, children*calls)
 	}
+	if i, o := nowSwitched[inside]-switched[inside], nowSwitched[outside]-switched[outside]; i < children || o != 0 {
+		t.Errorf("counted %d switches of children inside and %d outside, want at least %d and none", i, o, children)
+	}
+	if nowFaulted[outside] == faulted[outside] {
+		t.Error("a source that is not narrowed does not count the others")
+	}
+	in.end()
+	out.end()
+	// RCU callbacks free them. An idle CPU may postpone those until somebody waits for all
+	// of them (rcutree.do_rcu_barrier, Linux 5.19 and later).
+	_ = os.WriteFile("/sys/module/rcutree/parameters/do_rcu_barrier", []byte("1"), 0)
+	await.Event(t, "ended processes are no members", func() error {
+		if n := left(); n > blind() {
+			return fmt.Errorf("%d are", n)
+		}
+		return nil
+	})
 	for _, c := range []*Counters{sys, sw} {
 		if err := (Table{c}).Widen(); err != nil {
 			t.Fatal(err)
@@ -193,9 +186,10 @@ func TestNarrowFollowsChildren(t *testing.T) {
 // A process that left is not a member, even if it started as one.
 func TestNarrowForgets(t *testing.T) {
 	c := openProgram(t, Syscalls, Limits{})
-	w := start(t, "--comm", "ev-left", "getppid", "1000")
+	name := probetest.Name("left")
+	w := start(t, "--comm", name, "getppid", "1000")
 	pid := w.cmd.Process.Pid
-	before := syscallCounts(c)["ev-left getppid"]
+	before := syscallCounts(c)[name+" getppid"]
 	m := Member{Start: started(t, pid), Children: true}
 	for _, in := range []bool{true, false} {
 		// It is found in the table although it is not among those listed.
@@ -205,7 +199,7 @@ func TestNarrowForgets(t *testing.T) {
 	}
 	w.work()
 	w.end()
-	if got := syscallCounts(c)["ev-left getppid"] - before; got != 0 {
+	if got := syscallCounts(c)[name+" getppid"] - before; got != 0 {
 		t.Errorf("counted %d calls of a process that left", got)
 	}
 }
@@ -257,7 +251,7 @@ func TestRecycle(t *testing.T) {
 	sys, faults := open[0], open[2]
 	const children, calls = 150, 20
 	for round := range 6 {
-		prefix := fmt.Sprintf("r%d-", round)
+		prefix := probetest.Name(fmt.Sprintf("r%d", round))
 		events(t, func() {}, func() {}, "--comm", prefix, "children", fmt.Sprint(calls), fmt.Sprint(children))
 		if err := sys.Detach(); err != nil {
 			t.Fatal(err)
@@ -309,7 +303,8 @@ func TestManyNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	alive := start(t, "--comm", "ev-alive", "getppid", "1000")
+	aliveName, later := probetest.Name("alive"), probetest.Name("later")
+	alive := start(t, "--comm", aliveName, "getppid", "1000")
 	const children = 10_000
 	w := start(t, "--comm", "\xff\x01\"\\", "children", "3", fmt.Sprint(children))
 	w.work()
@@ -321,7 +316,7 @@ func TestManyNames(t *testing.T) {
 		}
 	}
 	alive.work()
-	if got := syscallCounts(c)["ev-alive getppid"]; got != 1000 {
+	if got := syscallCounts(c)[aliveName+" getppid"]; got != 1000 {
 		t.Errorf("counted %d calls, want 1000", got)
 	}
 	if err := c.Detach(); err != nil {
@@ -341,8 +336,8 @@ func TestManyNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	// There are free slots again.
-	events(t, func() {}, func() {}, "--comm", "ev-later", "getppid", "1000")
-	if got := syscallCounts(c)["ev-later getppid"]; got != 1000 {
+	events(t, func() {}, func() {}, "--comm", later, "getppid", "1000")
+	if got := syscallCounts(c)[later+" getppid"]; got != 1000 {
 		t.Errorf("counted %d calls of a name that came later, want 1000", got)
 	}
 	w.end()

@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
@@ -238,31 +238,38 @@ func TestWord(t *testing.T) {
 	t.Run("clock", func(t *testing.T) {
 		w := open(t, "jiffies_64")
 		first, err := w.Read()
-		for range 1000 {
-			if v, e := w.Read(); e != nil || v > first {
-				err = e
-				first = 0
-				break
+		if err != nil {
+			t.Fatal(err)
+		}
+		await.Event(t, "jiffies_64 counts up", func() error {
+			v, err := w.Read()
+			if err != nil {
+				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond)
-		}
-		if err != nil || first != 0 {
-			t.Errorf("jiffies_64 stands still at %d (%v)", first, err)
-		}
+			if v <= first {
+				return fmt.Errorf("it stands at %d", v)
+			}
+			return nil
+		})
 	})
-	t.Run("threads", func(t *testing.T) {
-		v, err := open(t, "nr_threads").Read()
-		if err != nil {
-			t.Fatal(err)
+	t.Run("forks", func(t *testing.T) {
+		forks := func() uint64 {
+			b, err := os.ReadFile("/proc/stat")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := strings.Cut(string(b), "\nprocesses ")
+			n, err := strconv.ParseUint(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
 		}
-		b, err := os.ReadFile("/proc/loadavg") // 0.20 0.18 0.12 1/80 11206: all threads after the slash
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, rest, _ := strings.Cut(string(b), "/")
-		all, err := strconv.Atoi(strings.Fields(rest)[0])
-		if n := int(int32(v)); err != nil || n < all-200 || n > all+200 {
-			t.Errorf("nr_threads is %d, /proc/loadavg says %d (%v)", n, all, err)
+		w := open(t, "total_forks")
+		before := forks()
+		v, err := w.Read()
+		if after := forks(); err != nil || v < before || v > after {
+			t.Errorf("total_forks is %d, /proc/stat says %d to %d (%v)", v, before, after, err)
 		}
 	})
 	t.Run("missing", func(t *testing.T) {

@@ -3,9 +3,7 @@ package bpf
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,22 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // network gives the test's thread its own network namespace with a loopback device. The thread
-// ends with the test. Because the programs see all networks, only one test on the machine has
-// one at a time.
+// ends with the test.
 func network(t testing.TB) {
 	t.Helper()
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "teescope-network-test.lock"), os.O_CREATE|os.O_RDWR, 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { lock.Close() })
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		probetest.Skip(t, "network namespaces", fmt.Errorf("make a network namespace: %w", err))
@@ -58,14 +48,10 @@ func lose(t *testing.T, fd int) {
 	}
 }
 
-// tcpMIB returns a number of the Tcp lines of the network's /proc/net/snmp, or of the host's if
-// host is set.
-func tcpMIB(t *testing.T, field string, host bool) uint64 {
+// tcpMIB returns a number of the Tcp lines of the network's /proc/net/snmp.
+func tcpMIB(t *testing.T, field string) uint64 {
 	t.Helper()
-	path := "/proc/thread-self/net/snmp"
-	if host {
-		path = "/proc/1/net/snmp"
-	}
+	const path = "/proc/thread-self/net/snmp"
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -166,26 +152,32 @@ func tcpVariant(p *Program, ending string) *Program {
 	return &one
 }
 
-// The machine's other connections are counted too, but have hardly any trouble: a step that
-// others disturbed is repeated.
+// troubled are the tracepoints of TCP.
+var troubled = []string{"tcp/tcp_send_reset", "tcp/tcp_receive_reset", "tcp/tcp_retransmit_skb", "tcp/tcp_retransmit_synack"}
+
+// testTroubles makes known trouble. The program counts the connections of the whole machine; what others may add at
+// most, the kernel's tracer says.
 func testTroubles(t *testing.T, c *Counters, step func(), want map[string]uint64) {
 	t.Helper()
-	for attempt := range 5 {
-		was := troubles(c)
-		step()
-		is := troubles(c)
-		wrong := ""
-		for what := range is {
-			if n := is[what] - was[what]; n != want[what] {
-				wrong += fmt.Sprintf(" %s: %d, want %d;", what, n, want[what])
-			}
-		}
-		if wrong == "" {
-			return
-		}
-		t.Logf("attempt %d:%s", attempt, wrong)
+	x, blind := newTracer(t, troubled...), onInit(t, troubled...)
+	x.clear()
+	was := troubles(c)
+	step()
+	is := troubles(c)
+	others, lost := x.all()+passing(), blind()
+	for _, n := range want {
+		others -= min(others, n)
 	}
-	t.Error("never the known counts")
+	for what, n := range want {
+		if is[what]-was[what]+lost < n {
+			t.Errorf("%s: %d, want %d", what, is[what]-was[what], n)
+		}
+	}
+	for what := range is {
+		if n := is[what] - was[what]; x.folder != "" && n > want[what]+others {
+			t.Errorf("%s: %d, want %d; others have %d in all at most", what, n, want[what], others)
+		}
+	}
 }
 
 func TestResets(t *testing.T) {
@@ -242,97 +234,82 @@ func TestRetransmits(t *testing.T) {
 			network(t)
 			c := openProgram(t, tcpVariant(TCP, ending), Limits{})
 			wants := map[string]uint64{"connect": 2, "accept": 1, "open": 2}
-			var least, sum, most, others uint64
-			var is map[string]uint64
-			var again func(is map[string]uint64, phase string) uint64
-			offInit(t, func(disturbed func() bool) {
-				// Three kinds of packets are lost: data of an open connection, a request for
-				// one, and the answer to that request.
-				from, to, _ := pair(t)
-				defer abort(t, from) // otherwise it would continue to send
-				defer abort(t, to)
-				lose(t, to)
-				listen := func() (fd, port int) {
-					fd, port = socket(t)
-					if err := unix.Listen(fd, 16); err != nil {
-						t.Fatal(err)
-					}
-					return fd, port
-				}
-				l1, request := listen()
-				defer unix.Close(l1)
-				lose(t, l1)
-				l2, answer := listen()
-				defer unix.Close(l2)
-
-				was, mine, host := troubles(c), tcpMIB(t, "RetransSegs", false), tcpMIB(t, "RetransSegs", true)
-				if _, err := unix.Write(from, make([]byte, 40_000)); err != nil {
+			x, blind := newTracer(t, troubled[2:]...), onInit(t, troubled[2:]...)
+			// Three kinds of packets are lost: data of an open connection, a request for
+			// one, and the answer to that request.
+			from, to, _ := pair(t)
+			defer abort(t, from) // otherwise it would continue to send
+			defer abort(t, to)
+			lose(t, to)
+			listen := func() (fd, port int) {
+				fd, port = socket(t)
+				if err := unix.Listen(fd, 16); err != nil {
 					t.Fatal(err)
 				}
-				for _, port := range []int{request, answer} {
-					fd, _ := socket(t)
-					defer unix.Close(fd)
-					if err := unix.SetNonblock(fd, true); err != nil {
-						t.Fatal(err)
-					}
-					if port == answer {
-						lose(t, fd)
-					}
-					if err := connect(fd, port); err != unix.EINPROGRESS {
-						t.Fatalf("connect: %v", err)
-					}
-				}
-				again = func(is map[string]uint64, phase string) uint64 {
-					return is["retransmitted "+phase] - was["retransmitted "+phase]
-				}
-				// until waits for counts, longer than usual on a busy machine.
-				until := func(holds func(is map[string]uint64) bool) map[string]uint64 {
-					for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-						if is := troubles(c); holds(is) || time.Since(began) > 2*time.Minute {
-							return is
-						}
-					}
-				}
-				until(func(is map[string]uint64) bool { // the first retransmission of a request is after 1 s
-					for phase, least := range wants {
-						if again(is, phase) < least {
-							return false
-						}
-					}
-					return true
-				})
-				// More may come at any time, and the network counts each a moment before the
-				// program.
-				least = tcpMIB(t, "RetransSegs", false) - mine
-				is = until(func(is map[string]uint64) bool {
-					sum = 0
-					for _, phase := range Phases {
-						sum += again(is, phase)
-					}
-					return sum >= least || disturbed()
-				})
-				most = tcpMIB(t, "RetransSegs", false) - mine
-				others = tcpMIB(t, "RetransSegs", true) - host
-			}, "tcp/tcp_retransmit_skb", "tcp/tcp_retransmit_synack")
-			t.Logf("%d to %d segments here, %d elsewhere; counted %d: %v", least, most, others, sum, is)
-			if least < 5 || sum < least || sum > most+others+1 {
-				t.Errorf("counted %d segments, the network says %d to %d, the host's %d", sum, least, most, others)
+				return fd, port
 			}
-			for phase, least := range wants {
-				if n := again(is, phase); n < least {
-					t.Errorf("%d segments in phase %s, want at least %d", n, phase, least)
+			l1, request := listen()
+			defer unix.Close(l1)
+			lose(t, l1)
+			l2, answer := listen()
+			defer unix.Close(l2)
+
+			x.clear()
+			was, mine := troubles(c), tcpMIB(t, "RetransSegs")
+			if _, err := unix.Write(from, make([]byte, 40_000)); err != nil {
+				t.Fatal(err)
+			}
+			for _, port := range []int{request, answer} {
+				fd, _ := socket(t)
+				defer unix.Close(fd)
+				if err := unix.SetNonblock(fd, true); err != nil {
+					t.Fatal(err)
 				}
+				if port == answer {
+					lose(t, fd)
+				}
+				if err := connect(fd, port); err != unix.EINPROGRESS {
+					t.Fatalf("connect: %v", err)
+				}
+			}
+			again := func(is map[string]uint64, phase string) uint64 {
+				return is["retransmitted "+phase] - was["retransmitted "+phase]
+			}
+			var is map[string]uint64
+			await.Event(t, "each kind of packet is sent again", func() error { // of a request after 1 s
+				is = troubles(c)
+				lost := blind()
+				for phase, least := range wants {
+					if n := again(is, phase); n+lost < least {
+						return fmt.Errorf("%d segments in phase %s, want at least %d", n, phase, least)
+					}
+				}
+				return nil
+			})
+			// More may come at any time, and the network counts each a moment before the program.
+			least := tcpMIB(t, "RetransSegs") - mine
+			var sum uint64
+			await.Event(t, "the program has counted what the network has", func() error {
+				is, sum = troubles(c), 0
+				for _, phase := range Phases {
+					sum += again(is, phase)
+				}
+				if lost := blind(); sum+lost < least {
+					return fmt.Errorf("%d segments of at least %d, %d were on init", sum, least, lost)
+				}
+				return nil
+			})
+			most := x.all() + passing()
+			t.Logf("at least %d segments here, at most %d on the machine; counted %d: %v", least, most, sum, is)
+			if least < 5 || x.folder != "" && sum > most {
+				t.Errorf("counted %d segments, the network %d, the machine %d at most", sum, least, most)
 			}
 		})
 	}
 }
 
 func TestTCPConnect(t *testing.T) {
-	comm, err := os.ReadFile("/proc/self/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := strings.TrimSpace(string(comm))
+	name := ownName(t)
 	for _, ending := range []string{"_btf", "_raw"} {
 		t.Run(ending[1:], func(t *testing.T) {
 			network(t)
@@ -347,30 +324,28 @@ func TestTCPConnect(t *testing.T) {
 			}
 			closed, port := socket(t)
 			defer unix.Close(closed)
-			var a, f, said uint64
-			offInit(t, func(func() bool) {
-				attempts, failures := read()
-				failed := tcpMIB(t, "AttemptFails", false)
-				for range 30 {
-					fd, _ := socket(t)
-					if err := connect(fd, port); err != unix.ECONNREFUSED {
-						t.Fatalf("connect: %v", err)
-					}
-					unix.Close(fd)
+			blind := onInit(t, "sock/inet_sock_set_state")
+			attempts, failures := read()
+			failed := tcpMIB(t, "AttemptFails")
+			for range 30 {
+				fd, _ := socket(t)
+				if err := connect(fd, port); err != unix.ECONNREFUSED {
+					t.Fatalf("connect: %v", err)
 				}
-				for range 10 {
-					from, to, _ := pair(t)
-					unix.Close(from)
-					unix.Close(to)
-				}
-				a, f = read()
-				a, f, said = a-attempts, f-failures, tcpMIB(t, "AttemptFails", false)-failed
-			}, "sock/inet_sock_set_state")
-			if a != 40 {
+				unix.Close(fd)
+			}
+			for range 10 {
+				from, to, _ := pair(t)
+				unix.Close(from)
+				unix.Close(to)
+			}
+			a, f := read()
+			lost := blind()
+			if a -= attempts; !within(a, 40, lost) {
 				t.Errorf("%d attempts, want 40", a)
 			}
-			if f != 30 || f != said {
-				t.Errorf("%d failures, want 30 (the kernel says %d)", f, said)
+			if f -= failures; !within(f, 30, lost) || tcpMIB(t, "AttemptFails")-failed != 30 {
+				t.Errorf("%d failures, want 30 (the kernel says %d)", f, tcpMIB(t, "AttemptFails")-failed)
 			}
 		})
 	}
@@ -378,59 +353,58 @@ func TestTCPConnect(t *testing.T) {
 
 // Idle names give up their places, and sums stay exact.
 func TestTCPConnectRecycles(t *testing.T) {
-	comm, err := os.ReadFile("/proc/self/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
 	rename := func(name string) {
 		if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer rename(strings.TrimSpace(string(comm)))
+	defer rename(ownName(t))
 	network(t)
 	c := openProgram(t, TCPConnect, Limits{Processes: 6, Idle: time.Nanosecond})
 	closed, port := socket(t)
 	defer unix.Close(closed)
-	read := func() (sum uint64, names []string) {
-		ConnectCounts{c}.ByProcess(func(process string, attempts, failures uint64) {
-			if strings.HasPrefix(process, "tcp-recycle") || process == Other {
-				sum += attempts + failures
-				names = append(names, process)
-			}
-		})
-		return sum + Table{c}.Retired(), names
-	}
+	prefix := probetest.Name("cycle")
 	const names, each = 12, 10
-	var sum uint64
-	var left []string
-	offInit(t, func(func() bool) {
-		before, _ := read()
-		for i := range names {
-			rename(fmt.Sprintf("tcp-recycle-%d", i))
-			for range each {
-				fd, _ := socket(t)
-				if err := connect(fd, port); err != unix.ECONNREFUSED {
-					t.Fatalf("connect: %v", err)
-				}
-				unix.Close(fd)
+	blind := onInit(t, "sock/inet_sock_set_state")
+	for i := range names {
+		rename(prefix + fmt.Sprint(i))
+		for range each {
+			fd, _ := socket(t)
+			if err := connect(fd, port); err != unix.ECONNREFUSED {
+				t.Fatalf("connect: %v", err)
 			}
-			for range 5 { // two checks until it counts as idle, and two more until its place is free
-				kernelOf(local).Lock().tended = time.Time{}
-				kernelOf(local).Unlock()
-				if err := (Table{c}).Recycle(); err != nil {
-					t.Fatal(err)
-				}
+			unix.Close(fd)
+		}
+		for range 5 { // two checks until it counts as idle, and two more until its place is free
+			kernelOf(local).Lock().tended = time.Time{}
+			kernelOf(local).Unlock()
+			if err := (Table{c}).Recycle(); err != nil {
+				t.Fatal(err)
 			}
 		}
-		sum, left = read()
-		sum -= before
-	}, "sock/inet_sock_set_state")
-	if sum < 2*names*each || sum > 2*names*each+20 {
-		t.Errorf("%d attempts and failures in all, want %d", sum, 2*names*each)
 	}
-	last := fmt.Sprintf("tcp-recycle-%d", names-1)
-	if (Table{c}).Retired() == 0 || !slices.Contains(left, last) {
-		t.Errorf("%d were retired, and these are left: %v", Table{c}.Retired(), left)
+	if err := c.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	// The machine's other connections are in there too.
+	var sum, ours, last uint64
+	ConnectCounts{c}.ByProcess(func(process string, attempts, failures uint64) {
+		sum += attempts + failures
+		if strings.HasPrefix(process, prefix) || process == Other {
+			ours += attempts + failures
+		}
+		if process == prefix+fmt.Sprint(names-1) {
+			last = attempts + failures
+		}
+	})
+	retired, lost := Table{c}.Retired(), blind()
+	if ours += retired; ours+lost < 2*names*each {
+		t.Errorf("%d attempts and failures in all, want %d", ours, 2*names*each)
+	}
+	if !within(last, 2*each, lost) || retired == 0 {
+		t.Errorf("%d attempts and failures of the last name, want %d; %d retired", last, 2*each, retired)
+	}
+	if sum+retired != c.Events() {
+		t.Errorf("%d in series and %d retired, %d happened", sum, retired, c.Events())
 	}
 }

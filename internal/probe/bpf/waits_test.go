@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -10,6 +11,10 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/locked"
+	"github.com/teescope/teescope/internal/probe/probetest"
 )
 
 // Operations of futex(2), include/uapi/linux/futex.h.
@@ -147,55 +152,76 @@ func ownName(t *testing.T) string {
 // asleepThread waits until a thread of this process is in futex(2).
 func asleepThread(t *testing.T, tid int) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+	await.Event(t, fmt.Sprintf("thread %d is in futex", tid), func() error {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(string(b), fmt.Sprintf("%d ", unix.SYS_FUTEX)) {
-			return
+		if !strings.HasPrefix(string(b), fmt.Sprintf("%d ", unix.SYS_FUTEX)) {
+			return fmt.Errorf("it is in %q", b)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("thread %d is in %q, not in futex", tid, b)
-		}
-	}
+		return nil
+	})
 }
 
 // Which threads sleep, which wait for a CPU, and for how long.
 func TestWaits(t *testing.T) {
 	w := openTestWaits(t)
-	// It continues until it is killed.
-	p := start(t, "--comm", "ev-waits", "--threads", "5", "--cpu", "0", "getppid", "100000000000")
-	asleepThen := walkOnce(t, w, "ev-waits")
-	if asleepThen[[2]string{"sleep", "read"}] != 1 {
-		t.Errorf("while the program waits for input: %v, want one thread asleep in read", asleepThen)
-	}
-	began := time.Now()
-	fmt.Fprintln(p.in)
-	// Five threads on one CPU: four wait at any time while it runs.
-	var cpu, sleep float64
-	for cpu == 0 && time.Since(began) < 2*time.Minute {
-		time.Sleep(50 * time.Millisecond)
-		sleep = 0
+	name := probetest.Name("waits")
+	sums := func() (cpu, sleep float64) {
 		if _, err := w.Waited(func(k Wait, seconds float64) {
-			if k.Process == "ev-waits" && k.State == "cpu" {
+			if k.Process == name && k.State == "cpu" {
 				cpu += seconds
-			} else if k.Process == "ev-waits" {
+			} else if k.Process == name {
 				sleep += seconds
 			}
 		}); err != nil {
 			t.Error(err)
 		}
+		return cpu, sleep
 	}
-	took := time.Since(began).Seconds()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = p.cmd.Wait() // it was killed
+	var cpu, sleep float64
+	await.Event(t, "a walk finds a thread that waits for a CPU", func() error {
+		p := start(t, "--comm", name, "--threads", "5", "--cpu", "0", "getppid", "2000000")
+		if asleepThen := walkOnce(t, w, name); asleepThen[[2]string{"sleep", "read"}] != 1 {
+			t.Errorf("while the program waits for input: %v, want one thread asleep in read", asleepThen)
+		}
+		// Five threads on one CPU.
+		p.work()
+		p.end()
+		if cpu, sleep = sums(); cpu == 0 {
+			return fmt.Errorf("%+v, %g s asleep", w.Walked(), sleep)
+		}
+		return nil
+	})
 	walked := w.Walked()
-	t.Logf("%.2f s: threads waited %.2f s for a CPU and %.2f s asleep; %d walks over %d threads, %.0f us each", took, cpu, sleep, walked.Walks, walked.Threads, walked.CPU/float64(walked.Walks)*1e6)
-	if walked.Walks == 0 || walked.Seconds <= 0 || cpu == 0 {
+	t.Logf("threads waited %.2f s for a CPU and %.2f s asleep; %d walks over %d threads, %.0f us each", cpu, sleep, walked.Walks, walked.Threads, walked.CPU/float64(walked.Walks)*1e6)
+	// Each walk stands for the time since the one before, and finds five at most: it may have their CPU itself.
+	if walked.Walks == 0 || walked.Seconds <= 0 || cpu > 5.0001*walked.Seconds {
 		t.Errorf("%+v, %g s of waiting for a CPU", walked, cpu)
+	}
+}
+
+// A walk counts for the time since the one before it.
+func TestWalksAddUp(t *testing.T) {
+	w := &Waits{host: local, sums: locked.New(waitSums{sums: map[Wait]*waited{}})}
+	key := func(process string, nr int32, state uint32) (k wait) {
+		copy(k.process[:], process)
+		k.nr, k.state = nr, state
+		return k
+	}
+	redis, idle := key("redis", -1, 0), key("redis", unix.SYS_READ, 3)
+	w.add(map[wait]uint64{redis: 3, idle: 1}, 9, 50*time.Millisecond, time.Millisecond)
+	w.add(map[wait]uint64{redis: 1}, 8, 200*time.Millisecond, time.Millisecond)
+	got := map[Wait]float64{}
+	folded, err := w.Waited(func(k Wait, seconds float64) { got[k] = seconds })
+	for k, want := range map[Wait]float64{{"redis", "cpu", ""}: 0.35, {"redis", "sleep", "read"}: 0.05} {
+		if math.Abs(got[k]-want) > 1e-12 {
+			t.Errorf("%+v: %g s, want %g", k, got[k], want)
+		}
+	}
+	if walked := w.Walked(); len(got) != 2 || folded != 0 || err != nil || walked.Walks != 2 || walked.Threads != 17 || math.Abs(walked.Seconds-0.25) > 1e-12 {
+		t.Errorf("%v, %g s folded, %+v, %v", got, folded, walked, err)
 	}
 }
 

@@ -40,7 +40,7 @@ var lacks = []lack{
 	{"TestGuestFunctionsAttach/(full_fexit|map_fentry)", before(6, 12), "swiotlb_tbl_map_single has too many arguments to be traced"},
 	{"TestAccessByFunction/.*", before(5, 16), "the kernel has no folios"},
 	{"TestPageCache/raw", before(6, 12), "the kernel has no tracepoint for reads from the page cache"},
-	{"TestWord/(clock|threads)|TestBounceReadsNames", lacksText("/proc/kallsyms", " jiffies_64\n"), "the kernel lists no variables (CONFIG_KALLSYMS_ALL)"},
+	{"TestWord/(clock|forks)|TestBounceReadsNames", lacksText("/proc/kallsyms", " jiffies_64\n"), "the kernel lists no variables (CONFIG_KALLSYMS_ALL)"},
 	{"TestTracers", confidential, "kernel lockdown is in confidentiality mode"},
 
 	{"kvm|vm|TestKVM.*", no("/dev/kvm"), "the kernel has no KVM"},
