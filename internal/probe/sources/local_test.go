@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,10 +106,13 @@ func TestLocalDisk(t *testing.T) {
 }
 
 func TestLocalMemoryAndSystem(t *testing.T) {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		t.Fatal(err)
+	sysinfo := func() (info unix.Sysinfo_t) {
+		if err := unix.Sysinfo(&info); err != nil {
+			t.Fatal(err)
+		}
+		return info
 	}
+	info := sysinfo()
 	mem := values(t, &memory)
 	if got := mem["node_memory_MemTotal_bytes[]"]; got != float64(info.Totalram)*float64(info.Unit) {
 		t.Errorf("MemTotal %v, sysinfo says %d", got, info.Totalram)
@@ -116,7 +121,9 @@ func TestLocalMemoryAndSystem(t *testing.T) {
 	if err := unix.Uname(&name); err != nil {
 		t.Fatal(err)
 	}
+	before := sysinfo()
 	sys := values(t, &system)
+	after := sysinfo()
 	found := false
 	for series := range sys {
 		found = found || strings.HasPrefix(series, "node_uname_info") && strings.Contains(series, unix.ByteSliceToString(name.Release[:]))
@@ -125,7 +132,8 @@ func TestLocalMemoryAndSystem(t *testing.T) {
 		t.Errorf("no node_uname_info with release %s", unix.ByteSliceToString(name.Release[:]))
 	}
 	boot := sys["node_time_seconds[]"] - sys["node_boot_time_seconds[]"]
-	between(t, "time since boot", float64(info.Uptime)-2, boot, float64(info.Uptime)+3)
+	// The uptime is in seconds, rounded up; the time of boot is in seconds too.
+	between(t, "time since boot", float64(before.Uptime)-2, boot, float64(after.Uptime)+2)
 	for _, c := range []struct {
 		metric string
 		field  int
@@ -178,17 +186,28 @@ func TestLocalContainer(t *testing.T) {
 		})
 		procs = append(procs, filepath.Join(dir, "cgroup.procs"))
 	}
-	cmd := exec.Command("sh", "-c", `for f in "$@"; do echo $$ > "$f"; done; exec head -c 1000000000 /dev/zero`, "sh")
+	events := filepath.Join(t.TempDir(), "events")
+	if out, err := exec.Command("cc", "-static", "-O2", "-pthread", "-o", events, "../../../workloads/events/events.c").CombinedOutput(); err != nil {
+		probetest.Skip(t, "a C compiler", fmt.Errorf("build events: %w: %s", err, out))
+	}
+	cmd := exec.Command("sh", "-c", `program=$1; shift; for f in "$@"; do echo $$ > "$f"; done; exec "$program" cpu 300`, "sh", events)
 	cmd.Args = append(cmd.Args, procs...)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
+	began := time.Now()
+	out, err := cmd.Output()
+	if err != nil {
 		t.Fatal(err)
 	}
 	got := values(t, &container)
 	labels := fmt.Sprintf("%q %q \"\" \"\" \"\"", id, filepath.Base(id))
-	want := (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-	// The shell ran a little before it joined the cgroup.
-	between(t, "CPU seconds", want*0.8-0.02, got["container_cpu_usage_seconds_total["+labels+` "total"]`], want+0.02)
+	var did struct {
+		CPUSeconds float64 `json:"cpu_seconds"`
+	}
+	if err := json.Unmarshal(out, &did); err != nil {
+		t.Fatal(err)
+	}
+	// At least the time of the events, in the cgroup; at most that of a thread that always ran.
+	between(t, "CPU seconds", did.CPUSeconds, got["container_cpu_usage_seconds_total["+labels+` "total"]`], time.Since(began).Seconds())
 	if faults, ok := got["container_memory_failures_total["+labels+` "pgfault" "hierarchy"]`]; ok && faults == 0 {
 		t.Error("no page fault was counted")
 	}

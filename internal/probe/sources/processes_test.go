@@ -113,8 +113,8 @@ func TestLocalNarrowing(t *testing.T) {
 		}
 	}
 	pid := os.Getpid()
-	own := fmt.Sprintf(`tee_pid_syscalls_total["%d" "sources.test" "getuid"]`, pid)
-	name := `tee_syscalls_total["sources.test" "getuid"]`
+	own := fmt.Sprintf(`tee_pid_syscalls_total["%d" %q "getuid"]`, pid, ownName)
+	name := fmt.Sprintf(`tee_syscalls_total[%q "getuid"]`, ownName)
 	calls := func(n int) map[string]float64 {
 		for range n {
 			os.Getuid()
@@ -156,7 +156,8 @@ func TestLocalControlGroup(t *testing.T) {
 	for _, tree := range trees.v1 {
 		mount = tree.mount
 	}
-	dir := filepath.Join(mount, fmt.Sprintf("teescope-narrow-%d", os.Getpid()))
+	group := probetest.Name("narrow")
+	dir := filepath.Join(mount, group)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		probetest.Skip(t, "control groups", fmt.Errorf("make a cgroup: %w", err))
 	}
@@ -173,7 +174,7 @@ func TestLocalControlGroup(t *testing.T) {
 	step := shell(t)
 	const read1000 = "dd if=/dev/zero of=/dev/null bs=1 count=1000 status=none" // as many writes
 	dd := func() float64 { return read(t, r)[`tee_syscalls_total["dd" "write"]`] }
-	if err := r.(probe.Adjustable).Adjust("count", probe.Scope{Cgroup: regexp.MustCompile("/teescope-narrow-")}); err != nil {
+	if err := r.(probe.Adjustable).Adjust("count", probe.Scope{Cgroup: regexp.MustCompile("/" + group)}); err != nil {
 		t.Fatal(err)
 	}
 	was := dd()
@@ -227,9 +228,7 @@ func shell(t *testing.T) (step func(string)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	probetest.Start(t, cmd)
 	t.Cleanup(func() {
 		_ = in.Close() // ends it
 		if err := cmd.Wait(); err != nil {

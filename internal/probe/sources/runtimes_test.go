@@ -41,6 +41,16 @@ type conversing struct {
 	out *bufio.Scanner
 }
 
+// called returns a name for the program at path by which it becomes a process of that name.
+func called(t *testing.T, name, path string) string {
+	t.Helper()
+	link := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
 func converse(t *testing.T, argv ...string) *conversing {
 	t.Helper()
 	c := &conversing{t: t, cmd: exec.Command(argv[0], argv[1:]...)}
@@ -53,9 +63,7 @@ func converse(t *testing.T, argv ...string) *conversing {
 		t.Fatal(err)
 	}
 	c.cmd.Stderr = os.Stderr
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	probetest.Start(t, c.cmd)
 	t.Cleanup(func() {
 		_ = c.in.Close()
 		_ = c.cmd.Wait()
@@ -122,19 +130,21 @@ func TestRuntimesAreCountedExactly(t *testing.T) {
 	if err := os.WriteFile(device, make([]byte, 4096), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	name := func() string { return probetest.Name("rt") }
+	sdk, stripped, occ, gramine, oe, ego := name(), name(), name(), name(), name(), name()
 	cases := []struct {
 		process, runtime string
 		argv             []string
 		// first is what is counted of the first work, each of every later one.
 		first, each [3]float64
 	}{
-		{"rt-sdk", "intel_sgx_sdk", []string{link("rt-sdk", lib), "100", "7"}, [3]float64{100, 700}, [3]float64{100, 700}},
+		{sdk, "intel_sgx_sdk", []string{link(sdk, lib), "100", "7"}, [3]float64{100, 700}, [3]float64{100, 700}},
 		// The OCALL table is noted at the first ECALL and hooked in the round after.
-		{"rt-bare", "intel_sgx_sdk", []string{link("rt-bare", bare), "100", "7"}, [3]float64{100, 0}, [3]float64{100, 700}},
-		{"rt-occlum", "occlum", []string{link("rt-occlum", lib, occlum, "-DOCCLUM"), "50", "3"}, [3]float64{50, 150}, [3]float64{50, 150}},
-		{"loader", "gramine_loader", []string{compile(t, dir+"/gramine/sgx/loader", "gramine.c"), "10", "20", "30"}, [3]float64{11, 200, 300}, [3]float64{11, 200, 300}},
-		{"rt-oe", "open_enclave", []string{compile(t, dir+"/rt-oe", "openenclave.c"), "10", "4", device}, [3]float64{10, 40}, [3]float64{10, 40}},
-		{"ego-host", "ego", []string{compile(t, dir+"/ego-host", "openenclave.c"), "10", "4"}, [3]float64{10, 40}, [3]float64{10, 40}},
+		{stripped, "intel_sgx_sdk", []string{link(stripped, bare), "100", "7"}, [3]float64{100, 0}, [3]float64{100, 700}},
+		{occ, "occlum", []string{link(occ, lib, occlum, "-DOCCLUM"), "50", "3"}, [3]float64{50, 150}, [3]float64{50, 150}},
+		{gramine, "gramine_loader", []string{called(t, gramine, compile(t, dir+"/gramine/sgx/loader", "gramine.c")), "10", "20", "30"}, [3]float64{11, 200, 300}, [3]float64{11, 200, 300}},
+		{oe, "open_enclave", []string{compile(t, dir+"/"+oe, "openenclave.c"), "10", "4", device}, [3]float64{10, 40}, [3]float64{10, 40}},
+		{ego, "ego", []string{called(t, ego, compile(t, dir+"/ego-host", "openenclave.c")), "10", "4"}, [3]float64{10, 40}, [3]float64{10, 40}},
 	}
 	r, _ := hooking(t)
 	if s := r.HitSeconds(); s <= 0 {
@@ -143,7 +153,7 @@ func TestRuntimesAreCountedExactly(t *testing.T) {
 		t.Logf("a hit costs %.3g s", s)
 	}
 	for _, c := range cases {
-		t.Run(c.process, func(t *testing.T) {
+		t.Run(c.runtime+"/"+filepath.Base(c.argv[0])[:2], func(t *testing.T) {
 			p := converse(t, c.argv...)
 			_, _ = transitionsOf(t, r, c.process, c.runtime) // the round that hooks the file
 			if c.runtime == "occlum" {
@@ -207,34 +217,45 @@ func TestRuntimesAreCountedExactly(t *testing.T) {
 func TestRuntimesAfterAnUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	lib := compile(t, dir+"/libsgx_urts.so.2", "-shared", "-fPIC", "urts.c")
-	app := compile(t, dir+"/rt-upgrade", "host.c", lib, "-Wl,-rpath,"+dir)
+	name := probetest.Name("new")
+	app := compile(t, dir+"/"+name, "host.c", lib, "-Wl,-rpath,"+dir)
 	old := converse(t, app, "10", "2")
+	x, err := bpf.OpenExecutable(host.Local(), lib, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := x.ID
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Rename(compile(t, dir+"/new", "-shared", "-fPIC", "-g", "urts.c"), lib); err != nil {
 		t.Fatal(err)
 	}
 	// The old file has no name any more, but its process still maps it.
 	r, now := hooking(t)
 	old.work()
-	if got, err := transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk"); got != [3]float64{10, 20} {
+	if got, err := transitionsOf(t, r, name, "intel_sgx_sdk"); got != [3]float64{10, 20} {
 		t.Errorf("of a deleted library: %v (%v)", got, err)
 	}
 	fresh := converse(t, app, "10", "2")
-	_, _ = transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk")
+	_, _ = transitionsOf(t, r, name, "intel_sgx_sdk")
 	fresh.work()
 	old.work()
-	if got, err := transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk"); got != [3]float64{30, 60} {
+	if got, err := transitionsOf(t, r, name, "intel_sgx_sdk"); got != [3]float64{30, 60} {
 		t.Errorf("of both libraries: %v (%v)", got, err)
 	}
-	_, before := r.Hooked(bpf.FileID{})
+	if yes, _ := r.Hooked(id); !yes {
+		t.Error("the deleted library is not hooked while a process uses it")
+	}
 	_ = old.in.Close()
 	_ = old.cmd.Wait()
 	*now = now.Add(probe.Everything)
-	_, _ = transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk")
-	if _, after := r.Hooked(bpf.FileID{}); after != before-1 {
-		t.Errorf("%d files are hooked after the last user of one of %d has ended", after, before)
+	_, _ = transitionsOf(t, r, name, "intel_sgx_sdk")
+	if yes, _ := r.Hooked(id); yes {
+		t.Error("the deleted library is hooked after its last user has ended")
 	}
 	fresh.work()
-	if got, _ := transitionsOf(t, r, "rt-upgrade", "intel_sgx_sdk"); got != [3]float64{40, 80} {
+	if got, _ := transitionsOf(t, r, name, "intel_sgx_sdk"); got != [3]float64{40, 80} {
 		t.Errorf("after the old one was forgotten: %v", got)
 	}
 }
@@ -243,26 +264,27 @@ func TestRuntimesAfterAnUpgrade(t *testing.T) {
 func TestRuntimesInContainers(t *testing.T) {
 	dir := t.TempDir()
 	lib := compile(t, dir+"/image/libsgx_urts.so.2", "-shared", "-fPIC", "urts.c")
-	compile(t, dir+"/image/rt-boxed", "host.c", lib, "-Wl,-rpath,$ORIGIN")
+	name := probetest.Name("boxed")
+	compile(t, dir+"/image/"+name, "host.c", lib, "-Wl,-rpath,$ORIGIN")
 	r, _ := hooking(t)
 	var boxes []*conversing
-	for _, name := range []string{"a", "b"} {
-		box := filepath.Join(dir, name)
+	for _, b := range []string{"a", "b"} {
+		box := filepath.Join(dir, b)
 		if err := os.Mkdir(box, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		script := fmt.Sprintf(`mount -t tmpfs none %s && cd %[1]s && mkdir up work at && mount -t overlay overlay -o lowerdir=%s/image,upperdir=up,workdir=work at && exec at/rt-boxed 10 2`,
-			box, dir)
-		if out, err := exec.Command("unshare", "-m", "sh", "-c", strings.Replace(script, "exec at/rt-boxed 10 2", "true", 1)).CombinedOutput(); err != nil {
+		script := fmt.Sprintf(`mount -t tmpfs none %s && cd %[1]s && mkdir up work at && mount -t overlay overlay -o lowerdir=%s/image,upperdir=up,workdir=work at && exec at/%[3]s 10 2`,
+			box, dir, name)
+		if out, err := exec.Command("unshare", "-m", "sh", "-c", strings.Replace(script, "exec at/"+name+" 10 2", "true", 1)).CombinedOutput(); err != nil {
 			probetest.Skip(t, "mounts", fmt.Errorf("no overlay in a mount namespace: %w: %s", err, out))
 		}
 		boxes = append(boxes, converse(t, "unshare", "-m", "sh", "-c", script))
 	}
-	_, _ = transitionsOf(t, r, "rt-boxed", "intel_sgx_sdk")
+	_, _ = transitionsOf(t, r, name, "intel_sgx_sdk")
 	for _, b := range boxes {
 		b.work()
 	}
-	if got, err := transitionsOf(t, r, "rt-boxed", "intel_sgx_sdk"); got != [3]float64{20, 40} {
+	if got, err := transitionsOf(t, r, name, "intel_sgx_sdk"); got != [3]float64{20, 40} {
 		t.Errorf("of two containers: %v, want 20 and 40 (%v)", got, err)
 	}
 }
@@ -282,9 +304,10 @@ func TestRuntimesSayWhatTheyLack(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := hooking(t)
-	converse(t, stripped, "1", "1", "1")
-	_, err = transitionsOf(t, r, "loader", "gramine_loader")
-	if err == nil || !strings.Contains(err.Error(), "/gramine/sgx/loader: no function sgx_ecall") || !strings.Contains(err.Error(), "stripped") {
+	name := probetest.Name("loader")
+	converse(t, called(t, name, stripped), "1", "1", "1")
+	_, err = transitionsOf(t, r, name, "gramine_loader")
+	if err == nil || !strings.Contains(err.Error(), dir+"/gramine/sgx/loader: no function sgx_ecall") || !strings.Contains(err.Error(), "stripped") {
 		t.Errorf("of a stripped runtime: %v", err)
 	}
 	if x, err := bpf.OpenExecutable(host.Local(), broken, 0); err != nil {
@@ -354,19 +377,21 @@ func FuzzMappedFiles(f *testing.F) {
 func TestRuntimesThatCannotBeHooked(t *testing.T) {
 	dir := t.TempDir()
 	loader := compile(t, dir+"/ld-scone-x86_64.so.1", "-shared", "-fPIC", "urts.c")
-	scone := compile(t, dir+"/rt-scone", "host.c", loader, "-Wl,-rpath,"+dir)
+	name := probetest.Name("scone")
+	scone := compile(t, dir+"/"+name, "host.c", loader, "-Wl,-rpath,"+dir)
 	r, _ := hooking(t)
 	converse(t, scone, "10", "2")
-	_, err := transitionsOf(t, r, "rt-scone", "scone")
-	if err == nil || !strings.Contains(err.Error(), "SCONE of process rt-scone: no transition can be hooked: ") {
+	_, err := transitionsOf(t, r, name, "scone")
+	if err == nil || !strings.Contains(err.Error(), "SCONE of process "+name+": no transition can be hooked: ") {
 		t.Errorf("of SCONE: %v", err)
 	}
 	if len(r.lost) == 0 && !strings.Contains(probe.Remedy(err), "tee_syscalls_total") {
 		t.Errorf("advice for SCONE: %q", probe.Remedy(err))
 	}
-	converse(t, compile(t, dir+"/ego-host", "-s", "openenclave.c"), "10", "4")
-	_, err = transitionsOf(t, r, "ego-host", "ego")
-	if want := "EGo of process ego-host, " + dir + "/ego-host: no function oe_ecall, __oe_dispatch_ocall: the file is stripped"; err == nil || !strings.Contains(err.Error(), want) {
+	name = probetest.Name("ego")
+	converse(t, called(t, name, compile(t, dir+"/ego-host", "-s", "openenclave.c")), "10", "4")
+	_, err = transitionsOf(t, r, name, "ego")
+	if want := "EGo of process " + name + ", " + dir + "/ego-host: no function oe_ecall, __oe_dispatch_ocall: the file is stripped"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("of a stripped EGo: %v, want %q", err, want)
 	}
 }

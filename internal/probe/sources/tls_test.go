@@ -3,12 +3,14 @@ package sources
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -37,47 +39,51 @@ func TestTLSHandshakes(t *testing.T) {
 		t.Logf("error %v", err) // about processes that this one may not examine
 		return out
 	}
-	const name = "shaking"
-	cmd := exec.Command(path, "--wait", "--name", name, "--seconds", "1", "--shares", "handshake=0.9")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stdout)
-	next := func() []byte {
-		if !lines.Scan() {
-			t.Fatalf("the program ended early: %v", cmd.Wait())
+	name := probetest.Name("s") // short, because the server has a longer one
+	await.Event(t, "the program makes a handshake", func() error {
+		cmd := exec.Command(path, "--wait", "--name", name, "--seconds", "1", "--shares", "handshake=0.9")
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-		return lines.Bytes()
-	}
-	next()
-	was := count() // also hooks what it finds
-	fmt.Fprintln(in)
-	var did struct {
-		Events struct{ Handshake float64 }
-	}
-	if err := json.Unmarshal(next(), &did); err != nil {
-		t.Fatal(err)
-	}
-	next()
-	is := count()
-	fmt.Fprintln(in)
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	for _, process := range []string{name, name + "-server"} {
-		if n := is[process] - was[process]; n != did.Events.Handshake || n == 0 {
-			t.Errorf("%s: %g handshakes, want %g", process, n, did.Events.Handshake)
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		probetest.Start(t, cmd)
+		lines := bufio.NewScanner(stdout)
+		next := func() []byte {
+			if !lines.Scan() {
+				t.Fatalf("the program ended early: %v", cmd.Wait())
+			}
+			return lines.Bytes()
+		}
+		next()
+		was := count() // also hooks what it finds
+		fmt.Fprintln(in)
+		var did struct {
+			Events struct{ Handshake float64 }
+		}
+		if err := json.Unmarshal(next(), &did); err != nil {
+			t.Fatal(err)
+		}
+		next()
+		is := count()
+		fmt.Fprintln(in)
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if did.Events.Handshake == 0 {
+			return errors.New("it made none")
+		}
+		for _, process := range []string{name, name + "-server"} {
+			if n := is[process] - was[process]; n != did.Events.Handshake {
+				t.Errorf("%s: %g handshakes, want %g", process, n, did.Events.Handshake)
+			}
+		}
+		return nil
+	})
 }
 
 func TestEndsSandboxed(t *testing.T) {
