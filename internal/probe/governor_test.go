@@ -690,6 +690,19 @@ func TestRelativeError(t *testing.T) {
 	if real := math.Sqrt(ss / trials); claimed < 0.9*real || claimed > 3*real {
 		t.Errorf("claimed a relative standard error of %g, it was %g", claimed, real)
 	}
+	// By hand: the differences give a variance of 4/2 * 0.5 twice, times 3/2; the doubt is a mean over the events.
+	for _, c := range []struct {
+		windows []window
+		want    float64
+	}{
+		{[]window{{1, 1, 0.5, 0}, {3, 1, 0.5, 0}, {1, 1, 0.5, 0}}, math.Sqrt(3) / 5},
+		{[]window{{1, 1, 0.5, 0.1}, {3, 1, 0.5, 0.2}, {1, 1, 0.5, 0.3}}, math.Sqrt(3)/5 + 0.2},
+		{[]window{{1, 1, 1, 0}, {3, 1, 1, 0}, {1, 1, 1, 0}}, 0},
+	} {
+		if e := relativeError(c.windows); math.Abs(e-c.want) > 1e-12 {
+			t.Errorf("%v: error %g, want %g", c.windows, e, c.want)
+		}
+	}
 	for _, none := range [][]window{nil, {{1, 1, f, 0}, {2, 1, f, 0}}, {{0, 1, f, 0}, {0, 1, f, 0}, {0, 1, f, 0}}} {
 		if e := relativeError(none); !math.IsNaN(e) {
 			t.Errorf("%v: error %g from too little", none, e)
