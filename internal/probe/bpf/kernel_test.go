@@ -391,6 +391,24 @@ func TestSwitches(t *testing.T) {
 	})
 }
 
+// faultsUntilNow is the number of faults of a process, fields 10 and 12 of /proc/PID/stat.
+func faultsUntilNow(t *testing.T, pid int) uint64 {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	var minor, major uint64
+	if f := strings.Fields(rest); len(f) > 9 {
+		_, err = fmt.Sscan(f[7]+" "+f[9], &minor, &major)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return minor + major
+}
+
 func TestFaults(t *testing.T) {
 	name := probetest.Name("fault")
 	read := func(c *Counters) map[string]uint64 {
@@ -413,15 +431,18 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(cause, func(t *testing.T) {
 			c := openProgram(t, Faults, Limits{})
-			var was, is map[string]uint64
-			d := events(t, func() { was = read(c) }, func() { is = read(c) }, "--comm", name, "faults", cause, fmt.Sprint(n))
+			w := start(t, "--comm", name, "faults", cause, fmt.Sprint(n))
+			before, was := faultsUntilNow(t, w.cmd.Process.Pid), read(c)
+			w.work()
+			is := read(c)
+			d := w.end()
 			var all uint64
 			for key := range is {
 				all += is[key] - was[key]
 			}
 			// The program reads its own counters inside the observer's window. At most there are those of the process
-			// from its start to its end, and those that end in a signal, which getrusage(2) does not count.
-			least, most := d.MinorFaults+d.MajorFaults, d.allFaults
+			// until its end, and those that end in a signal, which getrusage(2) does not count.
+			least, most := d.MinorFaults+d.MajorFaults, d.allFaults-before
 			if want == "user protection" || want == "user instruction_fetch" {
 				least, most = least+n, most+n
 			}
