@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/probe/probetest"
 )
@@ -48,30 +49,28 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 	if err := backing.Truncate(4 << 20); err != nil {
 		t.Fatal(err)
 	}
-	// Another test may take the free device that the kernel names.
-	for range 10 {
+	var name string
+	var device *os.File
+	await.Event(t, "a loop device is ours", func() error {
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
 			probetest.Skip(t, "loop devices", fmt.Errorf("no free loop device: %w", err))
 		}
-		name := fmt.Sprintf("loop%d", n)
-		device, err := os.OpenFile(filepath.Join("/dev", name), os.O_RDWR|unix.O_DIRECT, 0)
-		if err != nil {
+		name = fmt.Sprintf("loop%d", n)
+		if device, err = os.OpenFile(filepath.Join("/dev", name), os.O_RDWR|unix.O_DIRECT, 0); err != nil {
 			probetest.Skip(t, "loop devices", err)
 		}
-		if err := unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_FD, int(backing.Fd())); err != nil {
-			device.Close()
-			continue
+		if err := unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_FD, int(backing.Fd())); err != nil { // another test was faster
+			return errors.Join(err, device.Close())
 		}
-		t.Cleanup(func() {
-			if err := errors.Join(unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0), device.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-		return name, device
-	}
-	t.Fatal("others take every free loop device")
-	return "", nil
+		return nil
+	})
+	t.Cleanup(func() {
+		if err := errors.Join(unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0), device.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return name, device
 }
 
 // blindToRequests returns the number of events of requests that the program may lack.
