@@ -192,7 +192,7 @@ func (s *session) limit() time.Duration {
 		d, _ := s.Workload.Estimate(s.Cases[i].Params)
 		longest = max(longest, d)
 	}
-	return max(20*longest, 2*time.Minute)
+	return host.Patience(max(20*longest, 2*time.Minute))
 }
 
 // unchanged describes every arm again at the end: if a TEE was switched off or a clock source

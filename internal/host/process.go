@@ -67,7 +67,7 @@ type Line struct {
 const maxLines = 100_000
 
 // grace is what a process group has between SIGTERM and SIGKILL.
-const grace = 3 * time.Second
+var grace = Patience(3 * time.Second)
 
 // Process is a command that runs.
 type Process struct {

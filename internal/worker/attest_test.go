@@ -9,8 +9,8 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -54,14 +54,10 @@ func TestAttest(t *testing.T) {
 		ended <- e
 	}()
 	var c net.Conn
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(poll) {
-		if c, err = net.Dial("tcp", address); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	await.Event(t, "the server listens", func() error {
+		c, err = net.Dial("tcp", address)
+		return err
+	})
 	fmt.Fprint(c, "quote\nverify\nquote\nsing\n")
 	lines := bufio.NewScanner(c)
 	for range 3 {

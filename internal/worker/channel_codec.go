@@ -25,7 +25,7 @@ func (m *measurement) codec(ctx context.Context, cycles *cycleCounter) ([]*varia
 	half := func(name string, prepare, timed func() error) {
 		v := &variant{name: name}
 		v.window = func(d time.Duration, _ func(time.Duration)) (n uint64, sum time.Duration, err error) {
-			for began := monotonic(); monotonic().Sub(began) < d; {
+			for began := monotonic(); n == 0 || monotonic().Sub(began) < d; { // at least once, however short d
 				for range batch {
 					if err := prepare(); err != nil {
 						return n, sum, err

@@ -56,7 +56,7 @@ func (r *foreignRun) run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("the load generator: %w (it is needed where the load runs; Debian has ab in apache2-utils, wrk in wrk, h2load in nghttp2-client)", err)
 	}
 	for _, address := range []string{r.address, r.page} {
-		if err := await(ctx, address); err != nil {
+		if err := answers(ctx, address); err != nil {
 			return fmt.Errorf("the server: %w", err)
 		}
 	}

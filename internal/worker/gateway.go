@@ -115,7 +115,7 @@ func (g *gatewayRun) start(ctx context.Context, group *errgroup.Group) error {
 		if g.originPID, err = g.spawn(ctx, group, name, "origin", "-listen", g.origin); err != nil {
 			return err
 		}
-		if err := await(ctx, g.origin); err != nil {
+		if err := answers(ctx, g.origin); err != nil {
 			return fmt.Errorf("the server behind the gateway: %w", err)
 		}
 	}
@@ -148,10 +148,10 @@ func (g *gatewayRun) start(ctx context.Context, group *errgroup.Group) error {
 }
 
 // startTime is how long the server behind the gateway may take to listen.
-const startTime = 10 * time.Second
+var startTime = host.Patience(10 * time.Second)
 
-// await waits until an address accepts connections.
-func await(ctx context.Context, address string) error {
+// answers waits until an address accepts connections.
+func answers(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {

@@ -74,9 +74,10 @@ const (
 	// much payload as a segment, which is iperf3's own choice if the kernel reports the segment
 	// size (gVisor always reports 536).
 	segmentHeaders = 52
-	// patience is the time limit for everything except the measurement.
-	patience = 20 * time.Second
 )
+
+// patience is the time limit for everything except the measurement.
+var patience = host.Patience(20 * time.Second)
 
 func (l *link) run(ctx context.Context, s Streams) error {
 	switch {

@@ -3,14 +3,17 @@ package launchers
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/workloads/micro"
@@ -41,21 +44,26 @@ func startAgent(t *testing.T) (a *agent, p *host.Process, folder string) {
 
 func ends(t *testing.T, p *host.Process, what string) {
 	t.Helper()
-	select {
-	case <-p.Done():
-	case <-time.After(time.Minute):
-		t.Fatalf("the agent does not end %s", what)
-	}
+	await.Event(t, "the agent ends "+what, func() error {
+		select {
+		case <-p.Done():
+			return nil
+		default:
+			return errors.New("it runs")
+		}
+	})
 }
 
-// within waits up to a minute until so returns true.
-func within(so func() bool) bool {
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			return false
+// gone waits until a process has ended; its new parent may not have reaped it yet.
+func gone(t *testing.T, pid string) {
+	t.Helper()
+	await.Event(t, "process "+pid+" is gone", func() error {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			return nil
 		}
-	}
-	return true
+		return fmt.Errorf("it is there: %s", stat)
+	})
 }
 
 func TestAgentEndsWithItsFolder(t *testing.T) {
@@ -88,9 +96,11 @@ func TestAgentKillsTheJob(t *testing.T) {
 		lost <- err
 	}()
 	var text []byte
-	within(func() bool {
-		text, _ = os.ReadFile(pids)
-		return bytes.HasSuffix(text, []byte("\n"))
+	await.Event(t, "the job has started", func() (err error) {
+		if text, err = os.ReadFile(pids); err == nil && !bytes.HasSuffix(text, []byte("\n")) {
+			err = fmt.Errorf("it wrote %q", text)
+		}
+		return err
 	})
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
@@ -100,15 +110,7 @@ func TestAgentKillsTheJob(t *testing.T) {
 		t.Errorf("the run's error: %v", err)
 	}
 	for pid := range strings.FieldsSeq(string(text)) {
-		if !within(func() bool {
-			stat, err := os.ReadFile("/proc/" + pid + "/stat")
-			return err != nil || bytes.Contains(stat, []byte(") Z "))
-		}) {
-			t.Errorf("process %s is still there", pid)
-		}
-	}
-	if len(text) == 0 {
-		t.Error("the job did not start")
+		gone(t, pid)
 	}
 }
 
@@ -126,7 +128,12 @@ func TestAgentSideBySide(t *testing.T) {
 	server := begin("trap 'echo bye; exit 7' TERM; echo $$; sleep 600 & wait")
 	stubborn := begin("trap '' TERM; echo deaf; sleep 600")
 	said := func(r *remote) string {
-		within(func() bool { return len(r.Lines()) > 0 })
+		await.Event(t, "a program prints a line", func() error {
+			if len(r.Lines()) == 0 {
+				return errors.New("nothing yet")
+			}
+			return nil
+		})
 		return r.Lines()[0].Text
 	}
 	pid := said(server)
@@ -161,15 +168,25 @@ func TestAgentWaitsForNobody(t *testing.T) {
 	a, _, folder := startAgent(t)
 	daemon := filepath.Join(folder, "..", "daemon")
 	for _, script := range []string{"sleep 600 & echo done",
-		"setsid sh -c 'echo $$ >" + daemon + "; exec sleep 60' & until [ -s " + daemon + " ]; do sleep 0.01; done; echo done"} {
+		"setsid sh -c 'echo $$ >" + daemon + "; exec sleep 600' & until [ -s " + daemon + " ]; do sleep 0.01; done; echo done"} {
 		out, err := a.run(host.Cmd{Argv: []string{"sh", "-c", script}}, time.Now(), time.Now)
 		if err != nil || string(out.Stdout) != "done\n" {
 			t.Errorf("%s: %v, %q in %v", script, err, out.Stdout, out.Wall)
 		}
 	}
-	pid, _ := os.ReadFile(daemon)
-	if stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err != nil || bytes.Contains(stat, []byte(") Z ")) {
+	text, err := os.ReadFile(daemon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || bytes.Contains(stat, []byte(") Z ")) {
 		t.Errorf("the run has waited for the end of a daemon: %v", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -211,12 +228,12 @@ func TestKeeper(t *testing.T) {
 	}
 	ends(t, p, "when its input does")
 	for _, dir := range []string{work, data} {
-		if !within(func() bool {
-			_, err := os.Stat(dir)
-			return errors.Is(err, os.ErrNotExist)
-		}) {
-			t.Errorf("%s is still there", dir)
-		}
+		await.Event(t, dir+" is gone", func() error {
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("it is there: %v", err)
+			}
+			return nil
+		})
 	}
 }
 

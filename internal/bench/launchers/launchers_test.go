@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
@@ -146,9 +146,9 @@ func promises(t *testing.T, l *bench.Launcher, path string) {
 // with background programs that end at once and with some that never print anything.
 func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params bench.Params, before string) {
 	local := host.Local()
-	for _, program := range [][]string{{"true"}, {"sleep", "60"}} {
+	for _, program := range [][]string{{"true"}, {"sleep", "6000"}} {
 		for succeed := range 20 {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithCancel(t.Context())
 			left := succeed
 			var started []*host.Process
 			h := *fixture
@@ -165,7 +165,7 @@ func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params ben
 				p, err := local.Start(ctx, host.Cmd{Argv: program})
 				if err == nil {
 					started = append(started, p)
-					time.AfterFunc(50*time.Millisecond, cancel) // the user loses patience
+					go cancel() // the user loses patience
 				}
 				return p, err
 			}
@@ -180,12 +180,14 @@ func failingOpen(t *testing.T, l *bench.Launcher, fixture *host.Host, params ben
 			cancel()
 			same(t, fmt.Sprintf("%s, %d commands succeed (%v)", program[0], succeed, err), before, tree(t, fixture))
 			for _, p := range started {
-				select {
-				case <-p.Done():
-				case <-time.After(time.Minute):
-					t.Errorf("%s, %d commands succeed: a program that Open started still runs", program[0], succeed)
-					p.Stop()
-				}
+				await.Event(t, fmt.Sprintf("%s, %d commands succeed: the program that Open started ends", program[0], succeed), func() error {
+					select {
+					case <-p.Done():
+						return nil
+					default:
+						return errors.New("it runs")
+					}
+				})
 			}
 			if err == nil || errors.Is(err, context.Canceled) && left > 0 {
 				break

@@ -1,12 +1,12 @@
 package launchers
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -93,25 +93,27 @@ func TestSweepEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := func(s string) string { return strings.ReplaceAll(s, "WORK", work) }
-		job := exec.Command("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", "sh", at(c.argument))
+		// It ends in its own way, with status 7, once its input is closed, at the latest with this program.
+		job := exec.Command("sh", "-c", "trap '' TERM; echo on; read x; exit 7", "sh", at(c.argument))
 		job.Env = []string{at(c.env)}
+		in, err := job.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := job.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := job.Start(); err != nil {
 			t.Fatal(err)
 		}
-		ended := make(chan struct{})
-		go func() { _ = job.Wait(); close(ended) }()
+		if _, err := io.ReadFull(out, make([]byte, len("on\n"))); err != nil {
+			t.Fatal(err)
+		}
 		defer func() {
-			select {
-			case <-ended:
-				if !c.ends {
-					t.Errorf("%s: ended", name)
-				}
-			case <-time.After(time.Second): // for the program that must continue
-				if c.ends {
-					t.Errorf("%s: still runs", name)
-				}
-				_ = job.Process.Kill()
-				<-ended
+			_ = in.Close()
+			if err := job.Wait(); (job.ProcessState.ExitCode() == 7) == c.ends {
+				t.Errorf("%s: ended with %v, want killed: %v", name, err, c.ends)
 			}
 		}()
 	}

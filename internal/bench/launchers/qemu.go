@@ -308,12 +308,6 @@ func (e *qemuEnv) tryKVM(ctx context.Context) (fallback string, err error) {
 	return err.Error(), nil
 }
 
-const (
-	kvmTrial = 20 * time.Second
-	// bootLimit is long: software emulation on a busy machine needs a minute.
-	bootLimit = 3 * time.Minute
-)
-
 // addModules adds kernel modules, which a machine loads when it boots.
 func (e *qemuEnv) addModules(names ...string) error {
 	all := e.modules

@@ -17,9 +17,6 @@ type qmp struct {
 	version string
 }
 
-// qmpPatience bounds one request; QEMU answers at once from its main loop.
-const qmpPatience = 20 * time.Second
-
 func newQMP(conn net.Conn, now func() time.Time) (*qmp, error) {
 	q := &qmp{conn: conn, now: now, dec: json.NewDecoder(conn)}
 	var greeting struct {

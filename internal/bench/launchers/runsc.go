@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -105,10 +104,6 @@ func nothing(p bench.Params) bench.Job {
 	}
 	return bench.Job{Inside: host.Cmd{Argv: []string{"{work}/micro", "null"}}, Files: []bench.File{{Name: "micro", Data: micro.Program, Exec: true}}}
 }
-
-// probeTime limits an empty run: with a platform that the machine cannot provide (kvm in some
-// VMs), runsc hangs instead of failing.
-const probeTime = 10 * time.Second
 
 // openImage puts the image into a folder of our own, because runsc makes mount points in its
 // root.

@@ -218,9 +218,6 @@ func (e *sshEnv) cut() {
 	e.process, e.agent = nil, nil
 }
 
-// cutGrace is above the three seconds that the agent gives a job to end.
-const cutGrace = 6 * time.Second
-
 func (e *sshEnv) Describe(_ context.Context, d *result.Environment) error {
 	reportParams(d, e.params)
 	d.Params["work"], d.Params["data"] = e.work, e.data

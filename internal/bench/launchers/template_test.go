@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -124,25 +125,27 @@ func TestTemplateSteps(t *testing.T) {
 }
 
 func TestTemplateThatNeverGetsReady(t *testing.T) {
-	tries := filepath.Join(t.TempDir(), "tries")
-	// The first attempt is answered, and the second is running when the time is up.
-	ready := "echo >>" + tries + "; test $(wc -l <" + tries + ") = 1 || exec sleep 60; echo not yet >&2; false"
+	tries, second := filepath.Join(t.TempDir(), "tries"), filepath.Join(t.TempDir(), "second")
+	if err := unix.Mkfifo(second, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The first attempt is answered, and the second is running when the user gives up.
+	ready := "echo >>" + tries + "; test $(wc -l <" + tries + ") = 1 || { echo on >" + second + "; exec sleep 6000; }; echo not yet >&2; false"
 	for name, want := range map[string]string{
 		"start: {argv: [sh, -c, 'echo no luck >&2; exit 4']}\nready: {argv: ['false']}": "no luck",
-		"start: {argv: [sleep, '60']}\nready: {argv: [sh, -c, '" + ready + "']}":        "not yet",
+		"start: {argv: [sleep, '6000']}\nready: {argv: [sh, -c, '" + ready + "']}":      "not yet",
 	} {
 		l, err := FromFile("t.yaml", []byte("name: t\ndoc: A test.\nrun: {argv: ['{argv}']}\ntee: {kind: none}\n"+name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		go func() {
-			for ; want == "not yet" && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-				if text, _ := os.ReadFile(tries); len(text) > 1 {
-					cancel()
-				}
-			}
-		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		if want == "not yet" {
+			go func() {
+				_, _ = os.ReadFile(second) // waits for the second attempt
+				cancel()
+			}()
+		}
 		env, err := l.Open(ctx, host.Local(), bench.Params{"data": ""})
 		cancel()
 		if env != nil || err == nil || !strings.Contains(err.Error(), want) {

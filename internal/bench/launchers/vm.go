@@ -312,9 +312,6 @@ func (v *vm) readBack() (readBack, error) {
 	return r, err
 }
 
-// powerOff is the time for a guest to write its disk and power off.
-const powerOff = 15 * time.Second
-
 // stop ends the machine and removes its folder. A user's disk is written out first, by the guest
 // if it still runs.
 func (v *vm) stop() error {
