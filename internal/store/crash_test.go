@@ -104,6 +104,7 @@ func child(what, dir string, env ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), append(env, "STORE_TEST_CHILD="+what, "STORE_TEST_DIR="+dir)...)
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it does not outlive this program
 	return cmd
 }
 
@@ -207,8 +208,8 @@ func TestKill(t *testing.T) {
 	next := 0
 	for i := range 20 {
 		a := startAppending(t, dir, next)
-		eventually(t, "a round is acknowledged", func() bool { n, _, _ := a.counts(); return n > 0 })
-		time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+		least := rand.IntN(15) // any moment is a good one to be killed
+		eventually(t, "rounds are acknowledged", func() bool { n, _, _ := a.counts(); return n > least })
 		got := a.kill()
 		if _, refused, _ := a.counts(); refused > 0 {
 			t.Fatalf("iteration %d: %s", i, a.last)

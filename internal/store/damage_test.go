@@ -73,17 +73,13 @@ func soundFolder(t testing.TB) string {
 	for n := range sessions {
 		s, err := store.Open(t.Context(), damageOptions(dir))
 		must(t, err)
-		record(t, s, n*perSess, (n+1)*perSess-20)
-		for i := (n+1)*perSess - 20; i < (n+1)*perSess; i++ {
-			record(t, s, i, i+1)
-			if n == 4 || n == 6 {
-				time.Sleep(20 * time.Millisecond) // each round may start what an earlier one could not
-			}
-		}
+		record(t, s, n*perSess, (n+1)*perSess)
 		if n == 4 || n == 6 {
 			want := map[int]int{4: 1, 6: 2}[n]
-			eventually(t, "a block is written", func() bool { return len(glob(t, dir, "0*/meta.json")) == want })
-			eventually(t, "the log is shortened", func() bool { return len(glob(t, dir, "wal/checkpoint.0*")) == 1 && len(glob(t, dir, "wal/*.tmp")) == 0 })
+			eventually(t, "a block is written and the log is shortened", func() bool {
+				record(t, s, (n+1)*perSess-1, (n+1)*perSess) // the same round once more may start what an earlier one could not
+				return len(glob(t, dir, "0*/meta.json")) == want && len(glob(t, dir, "wal/checkpoint.0*")) == 1 && len(glob(t, dir, "wal/*.tmp")) == 0
+			})
 		}
 		s.EachMinute()
 		must(t, s.Close())
@@ -289,14 +285,9 @@ func TestDamagedFolder(t *testing.T) {
 			var log bytes.Buffer
 			o := damageOptions(dir)
 			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			began := time.Now()
 			s, err := store.Open(t.Context(), o)
 			if err != nil {
 				t.Fatalf("it does not open: %v", err)
-			}
-			took := time.Since(began)
-			if took > 5*time.Second {
-				t.Errorf("opening took %v", took)
 			}
 			checkFound(t, c, found(t, s, allRounds), allRounds)
 			checkLoss(t, c, s, dir, log.String())
@@ -304,7 +295,7 @@ func TestDamagedFolder(t *testing.T) {
 			if gone := before - sizes(t, dir); gone > 100 {
 				t.Errorf("%d bytes of %d are gone", gone, before)
 			}
-			t.Logf("opened in %v; %v", took.Round(time.Millisecond), s.Losses())
+			t.Log(s.Losses())
 			const more = 200 // enough for chunks that go to disk
 			for i := allRounds; i < allRounds+more; i++ {
 				samples := stepSamples(min(i, allRounds-1))

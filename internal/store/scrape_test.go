@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/store"
 )
@@ -75,11 +77,12 @@ func FuzzParseScrape(f *testing.F) {
 // eventually waits for the effect of another goroutine.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: ", what)
+	await.Event(t, what, func() error {
+		if !ok() {
+			return errors.New("not yet")
 		}
-	}
+		return nil
+	})
 }
 
 // TestScrape: a target joins, is listed with its metadata, is kept within its
@@ -106,8 +109,8 @@ func TestScrape(t *testing.T) {
 	apply(fmt.Appendf(nil, `
 scrape_configs:
   - job_name: app
-    scrape_interval: 100ms
-    scrape_timeout: 100ms
+    scrape_interval: 500ms
+    scrape_timeout: 500ms
     sample_limit: 3
     static_configs:
       - targets: [%q]
