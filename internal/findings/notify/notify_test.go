@@ -3,6 +3,7 @@ package notify
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,8 +15,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -112,7 +115,7 @@ func newTeller(t *testing.T, dir string, set Settings, change func(*Options)) *t
 	o := DefaultOptions()
 	o.Dir, o.Now, o.Instance = dir, func() time.Time { return time.Unix(10_000, 0) }, "vm"
 	o.Log = slog.New(slog.NewTextHandler(&n.log, nil))
-	o.Wait, o.WaitMost, o.Timeout, o.Repeat = time.Millisecond, 4*time.Millisecond, time.Minute, time.Hour
+	o.Wait, o.WaitMost, o.Timeout, o.Repeat = time.Millisecond, 4*time.Millisecond, time.Hour, time.Hour
 	if change != nil {
 		change(&o)
 	}
@@ -160,14 +163,15 @@ func closed(id string) findings.Record {
 
 func list(r ...findings.Record) []findings.Record { return r }
 
-// eventually waits until ok returns true, with a limit generous enough for a slow machine.
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for: %s", what)
+	await.Event(t, what, func() error {
+		if !ok() {
+			return errors.New("not yet")
 		}
-	}
+		return nil
+	})
 }
 
 func TestTell(t *testing.T) {
@@ -231,12 +235,6 @@ func TestRetries(t *testing.T) {
 				w.WriteHeader(http.StatusTooManyRequests)
 			}
 		}, []string{"a open", "b open", "a closed"}, 1, 0, "429"},
-		{"slow", func(n int, w http.ResponseWriter, r *http.Request) {
-			if n == 1 {
-				<-r.Context().Done() // until the other side gives up
-				w.WriteHeader(http.StatusInternalServerError)
-			}
-		}, []string{"a open", "b open", "a closed"}, 1, 0, "Timeout"},
 		{"redirects elsewhere", func(n int, w http.ResponseWriter, r *http.Request) {
 			if n == 1 {
 				http.Redirect(w, r, "http://127.0.0.1:1/stolen", http.StatusTemporaryRedirect)
@@ -260,11 +258,7 @@ func TestRetries(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, tt.answer)
-			n := newTeller(t, t.TempDir(), hookAt(s.URL+"/"), func(o *Options) {
-				if tt.name == "slow" { // the others must not time out
-					o.Timeout = 3 * time.Second
-				}
-			})
+			n := newTeller(t, t.TempDir(), hookAt(s.URL+"/"), nil)
 			n.Tell(nil, list(opened("a"), opened("b")))
 			n.Tell(list(closed("a")), list(opened("b")))
 			eventually(t, "an empty queue", func() bool { return n.count("") == 0 })
@@ -280,6 +274,24 @@ func TestRetries(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSlow: an answer that does not come in time is a failure like any other.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		receiver := &flaky{ids: map[string]bool{}, slow: 1}
+		set := hookAt("http://receiver")
+		set.Receivers[0].Client = &http.Client{Transport: receiver}
+		n := newTeller(t, t.TempDir(), set, func(o *Options) { o.Timeout = 3 * time.Second })
+		n.Tell(nil, list(opened("a")))
+		eventually(t, "an empty queue", func() bool { return n.count("") == 0 })
+		if got := [3]float64{n.count("sent"), n.count("failed"), n.count("refused")}; got != [3]float64{1, 1, 0} || !slices.Equal(receiver.told, []string{"redis open"}) {
+			t.Errorf("sent, failed, refused: %v, told %q", got, receiver.told)
+		}
+		if !strings.Contains(n.log.String(), "Timeout") {
+			t.Errorf("log:\n%s", &n.log)
+		}
+	})
 }
 
 // TestDown: while the receiver is down everything waits, also over restarts and after a kill in the middle of a line,
