@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-configfs-tsm/configfs/configfsi"
@@ -128,21 +129,23 @@ func TestRevoked(t *testing.T) {
 
 // TestTurns: what one device makes one after the other takes the sum of the times.
 func TestTurns(t *testing.T) {
-	const callers, delay = 5, 10 * time.Millisecond
-	d := device(t, Settings{Delay: delay})
-	began := time.Now()
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			if _, err := d.Quote(t.Context(), [Size]byte{}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	if took := time.Since(began); took < callers*delay {
-		t.Errorf("%d quotes of %s took %s: two were made at once", callers, delay, took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const callers, delay = 5, 10 * time.Millisecond
+		d := device(t, Settings{Delay: delay})
+		began := time.Now()
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				if _, err := d.Quote(t.Context(), [Size]byte{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != callers*delay {
+			t.Errorf("%d quotes of %s took %s", callers, delay, took)
+		}
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := device(t, Settings{Delay: time.Hour}).Quote(ctx, [Size]byte{}); !errors.Is(err, context.Canceled) {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/host/hosttest"
 	"github.com/teescope/teescope/internal/result"
@@ -304,9 +305,12 @@ func TestWatchHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := w.End((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
-	if n := runtime.NumGoroutine(); n > before {
-		t.Errorf("%d goroutines, %d before", n, before)
-	}
+	await.Event(t, "the watcher's goroutines have ended", func() error {
+		if n := runtime.NumGoroutine(); n > before {
+			return fmt.Errorf("%d goroutines, %d before", n, before)
+		}
+		return nil
+	})
 	ratio := func(what string, v *float64) {
 		if v == nil && i.Missing[what] == "" || v != nil && (*v < 0 || *v > 1) {
 			t.Errorf("%s is %v, reason %q", what, v, i.Missing[what])

@@ -1,33 +1,46 @@
 package host
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 )
 
-// TestMeter: what runs is counted and what waits is not, on every thread.
+// TestMeter: what runs is counted, on every thread, and nothing else.
 func TestMeter(t *testing.T) {
-	const each = 30 * time.Millisecond
 	var m Meter
 	var all sync.WaitGroup
+	var mu sync.Mutex
+	var inside, around time.Duration // of the threads, by the kernel
 	for range 3 {
 		all.Go(func() {
-			m.Run(func() {
-				for begin := threadCPU(); threadCPU()-begin < each; {
-				}
-				time.Sleep(200 * time.Millisecond)
-			})
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			spin(30 * time.Millisecond) // not counted
+			began, in := threadCPU(), time.Duration(0)
+			m.Run(func() { in = spin(30 * time.Millisecond) })
+			took := threadCPU() - began
+			mu.Lock()
+			defer mu.Unlock()
+			inside, around = inside+in, around+took
 		})
 	}
 	all.Wait()
-	// Waiting costs a few microseconds of CPU time.
-	if got := m.CPU(); got < 3*each || got > 3*(each+100*time.Millisecond) {
-		t.Errorf("%v, want %v", got, 3*each)
+	if got := m.CPU(); got < inside || got > around {
+		t.Errorf("%v, want between %v and %v", got, inside, around)
 	}
 	ran := false
 	(*Meter)(nil).Run(func() { ran = true })
 	if !ran || (*Meter)(nil).CPU() != 0 {
 		t.Error("a nil meter did not run it")
 	}
+}
+
+// spin uses CPU time, at least as much as it is told, and returns how much.
+func spin(least time.Duration) time.Duration {
+	began := threadCPU()
+	for threadCPU()-began < least {
+	}
+	return threadCPU() - began
 }

@@ -10,9 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // TestQuote: the shell gives each word back.
@@ -61,14 +62,7 @@ func TestCancelEndsTheGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(p.Lines()) == 0 {
-		select {
-		case <-p.Done():
-			t.Fatal("ended early")
-		case <-time.After(time.Millisecond):
-		}
-	}
-	child := p.Lines()[0].Text
+	child := firstLine(t, p)
 	cancel()
 	if _, err := p.Wait(); err == nil {
 		t.Error("no error after cancelling")
@@ -76,16 +70,34 @@ func TestCancelEndsTheGroup(t *testing.T) {
 	ends(t, child)
 }
 
+// firstLine waits for the first line of a program.
+func firstLine(t *testing.T, p *Process) string {
+	t.Helper()
+	await.Event(t, "the program says something", func() error {
+		if len(p.Lines()) > 0 {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			out, err := p.Wait()
+			t.Fatalf("ended early: %v: %s%s", err, out.Stdout, out.Stderr)
+		default:
+		}
+		return errors.New("nothing yet")
+	})
+	return p.Lines()[0].Text
+}
+
 // ends waits until a process has ended; whoever adopted it may have to reap it yet.
 func ends(t *testing.T, pid string) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(time.Millisecond) {
+	await.Event(t, "process "+pid+" has ended", func() error {
 		stat, err := Local().ReadString("/proc/" + pid + "/stat")
 		if err != nil || strings.Contains(stat, ") Z ") {
-			return
+			return nil
 		}
-	}
-	t.Errorf("process %s is still there", pid)
+		return fmt.Errorf("it is there: %s", stat)
+	})
 }
 
 // TestLeftBehind: what a command leaves in its group, with its output open, holds
@@ -145,15 +157,7 @@ func TestKilledHarness(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(harness.Lines()) == 0 {
-		select {
-		case <-harness.Done():
-			out, err := harness.Wait()
-			t.Fatalf("ended early: %v: %s%s", err, out.Stdout, out.Stderr)
-		case <-time.After(time.Millisecond):
-		}
-	}
-	job := harness.Lines()[0].Text
+	job := firstLine(t, harness)
 	if err := unix.Kill(harness.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 func TestSkipCommand(t *testing.T) {
@@ -70,17 +72,15 @@ func TestCauseServers(t *testing.T) {
 		go func() { ended <- Main(ctx, append(strings.Fields(args), "--address", address), nil, &errs, &errs) }()
 		var c net.Conn
 		var err error
-		for c == nil {
+		await.Event(t, args+" listens", func() error {
 			select {
 			case code := <-ended:
 				t.Fatalf("%s: ended with %d: %s", args, code, &errs)
 			default:
-				c, err = net.Dial("tcp", address)
 			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+			c, err = net.Dial("tcp", address)
+			return err
+		})
 		r := bufio.NewReader(c)
 		if _, err := c.Write([]byte("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n")); err != nil {
 			t.Fatal(err)
