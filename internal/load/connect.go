@@ -16,7 +16,7 @@ import (
 // made is a connection ready for requests.
 type made struct {
 	conn    net.Conn
-	socket  *socket // below conn, nil where Go's poller has it
+	polled  polled // below conn, nil where Go's poller has it
 	session Session
 	// took is the time to connect, handshake its TLS part, 0 without TLS.
 	took, handshake time.Duration
@@ -26,17 +26,16 @@ type made struct {
 // connect makes a connection; ours takes it out of Go's poller.
 func (o *Options) connect(ctx context.Context, d Dialect, seed uint64, ours bool) (*made, error) {
 	began := time.Now()
-	dialer := net.Dialer{Timeout: o.Timeout}
-	conn, err := dialer.DialContext(ctx, o.Network, o.Address)
+	conn, err := o.network().dial(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", o.Address, err)
 	}
 	m := &made{conn: conn}
 	if ours {
-		if m.socket, err = newSocket(conn); err != nil {
+		if m.polled, err = o.network().adopt(conn); err != nil {
 			return nil, err
 		}
-		m.conn = m.socket
+		m.conn = m.polled
 	}
 	below := m.conn
 	_ = below.SetDeadline(began.Add(o.Timeout))

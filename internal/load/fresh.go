@@ -2,8 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -58,8 +56,7 @@ func (f *fresh) run(ctx context.Context) error {
 	return <-paced
 }
 
-// pace waits until requests are due. It sleeps in the kernel: Go's timers are late by
-// up to a millisecond.
+// pace waits until requests are due.
 func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 	defer close(due)
 	runtime.LockOSThread() // the slack belongs to the thread, which ends with this goroutine
@@ -67,9 +64,8 @@ func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 	s := newSchedule(f.o.Rate, f.o.Poisson, f.o.Seed, 0, 1)
 	for ; s.due() < f.to; s.advance() {
 		for wait := s.due() - f.now(); wait > 0 && ctx.Err() == nil; wait = s.due() - f.now() {
-			t := unix.NsecToTimespec(min(wait, int64(100*time.Millisecond)))
-			if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil); err != nil && !errors.Is(err, unix.EINTR) {
-				return fmt.Errorf("sleep until a request is due: %w", err)
+			if err := f.o.network().sleep(wait); err != nil {
+				return err
 			}
 		}
 		select {

@@ -67,6 +67,8 @@ type Options struct {
 	// Counting, if not nil, is called before the first and after the last request in
 	// Report.Counted, with none in flight; the load waits for it.
 	Counting func(ctx context.Context, begins bool) error
+
+	instead network // of the kernel's, in tests
 }
 
 // Statistics is a way to read a server's own counters, one file each in load/protocols.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
@@ -24,7 +23,7 @@ type line struct {
 	sent     uint64 // requests
 	under    []request
 	in, out  []byte
-	writable bool // EPOLLOUT is requested
+	writable bool // the poller was asked for writability
 	last     bool // the server takes no more requests
 	dead     bool
 	times    *hdrhistogram.Histogram
@@ -41,8 +40,7 @@ type worker struct {
 	sched     *schedule // nil in a closed loop
 	free      ring      // slots for requests of an open loop, the longest free first
 	since     int64     // when free was last empty
-	epoll     int
-	wake      int // an eventfd that says that lines have arrived
+	poll      poller    // is woken when lines have arrived
 	buf       []byte
 	stop      int64 // when a stretch ends, even with requests in flight
 	redials   sync.WaitGroup
@@ -74,25 +72,17 @@ func (r *ring) pop() *line {
 	return l
 }
 
-// wakeIndex is the eventfd's among those of the lines.
+// wakeIndex is the index of the poller's own event.
 const wakeIndex = -1
 
 func (w *worker) open() bool { return w.sched != nil }
 
 func (w *worker) now() int64 { return int64(time.Since(w.base)) }
 
-// prepare makes the epoll set; close undoes it.
+// prepare makes the poller; close undoes it.
 func (w *worker) prepare() (err error) {
-	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("make an epoll set: %w", err)
-	}
-	if w.wake, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		return errors.Join(fmt.Errorf("make an eventfd: %w", err), unix.Close(w.epoll))
-	}
-	err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, w.wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeIndex})
-	if err != nil {
-		w.close()
-		return fmt.Errorf("watch an eventfd: %w", err)
+	if w.poll, err = w.o.network().newPoller(); err != nil {
+		return err
 	}
 	w.buf = make([]byte, 64<<10)
 	for _, l := range w.lines {
@@ -111,8 +101,7 @@ func (w *worker) close() {
 			_ = l.conn.Close()
 		}
 	}
-	_ = unix.Close(w.epoll)
-	_ = unix.Close(w.wake)
+	w.poll.close()
 }
 
 // begin prepares the i-th worker for a stretch of the load. Requests still unanswered
@@ -170,7 +159,7 @@ func (w *worker) run() error {
 				wait = min(wait, w.sched.due()-w.now())
 			}
 		}
-		n, err := epollWait(w.epoll, events, wait)
+		n, err := w.poll.wait(events, wait)
 		if err != nil {
 			return err
 		}
@@ -233,36 +222,10 @@ func (w *worker) abandon() {
 	}
 }
 
-// epollWait waits for at most ns nanoseconds. Before Linux 5.11, which lacks this call,
-// waits are in milliseconds, and late requests are counted.
-func epollWait(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
-	t := unix.NsecToTimespec(max(ns, 0))
-	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(&t)), 0, 0)
-	var err error
-	if errno != 0 {
-		err = errno
-	}
-	count := int(n)
-	if errors.Is(err, unix.ENOSYS) {
-		count, err = unix.EpollWait(epoll, events, int(max(ns, 0)/1e6))
-	}
-	switch {
-	case errors.Is(err, unix.EINTR):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("wait for events: %w", err)
-	}
-	return count, nil
-}
-
 // enter adds a line to the loop.
 func (w *worker) enter(l *line) error {
-	l.socket.patient = false
-	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, l.socket.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(l.index)})
-	if err != nil {
-		return fmt.Errorf("watch a connection: %w", err)
-	}
-	return nil
+	l.polled.impatient()
+	return w.poll.add(l.polled, l.index)
 }
 
 // start sends on a line, or frees its slots for due requests.
@@ -345,12 +308,8 @@ func (w *worker) part(l *line, unsent error) {
 
 // watch requests an event for writability while data waits to be written.
 func (w *worker) watch(l *line) {
-	if want := len(l.socket.rest) > 0; want != l.writable {
-		e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(l.index)}
-		if want {
-			e.Events |= unix.EPOLLOUT
-		}
-		if err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, l.socket.fd, &e); err != nil {
+	if want := l.polled.pending(); want != l.writable {
+		if err := w.poll.writable(l.polled, l.index, want); err != nil {
 			w.lose(l, w.now(), err)
 			return
 		}
@@ -361,7 +320,7 @@ func (w *worker) watch(l *line) {
 // event handles what epoll reported about a line.
 func (w *worker) event(l *line, events uint32) {
 	if events&unix.EPOLLOUT != 0 {
-		if _, err := l.socket.flush(); err != nil {
+		if _, err := l.polled.flush(); err != nil {
 			w.part(l, err)
 			return
 		}
@@ -500,7 +459,7 @@ func (w *worker) redial(l *line) {
 		if err == nil {
 			r.arrived = append(r.arrived, &line{made: m, index: l.index, times: l.times})
 			w.redialled.Unlock()
-			_, _ = unix.Write(w.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+			w.poll.wake()
 			return
 		}
 		if now := w.now(); now >= w.rec.from && now < w.rec.to {
@@ -513,8 +472,7 @@ func (w *worker) redial(l *line) {
 
 // join puts the lines that have arrived in place of the dead ones.
 func (w *worker) join() ([]*line, error) {
-	var b [8]byte
-	_, _ = unix.Read(w.wake, b[:])
+	w.poll.awake()
 	r := w.redialled.Lock()
 	arrived := r.arrived
 	r.arrived = nil

@@ -83,7 +83,7 @@ func TestPart(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		w := &worker{o: o, ctx: ctx, rec: newRecord(), redialled: locked.New(redialled{lost: newFailures()}), base: time.Now(), buf: make([]byte, 64)}
 		w.rec.measure(stretch{from: 0, to: int64(time.Minute), width: int64(time.Second)})
-		l := &line{made: &made{conn: s, socket: s, session: &refusals{}}, times: newHistogram()}
+		l := &line{made: &made{conn: s, polled: s, session: &refusals{}}, times: newHistogram()}
 		w.fill(l, 1)
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			tried := len(w.redialled.Lock().lost.count) > 0

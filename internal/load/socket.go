@@ -165,6 +165,10 @@ func (timeout) Error() string   { return "it did not answer in time" }
 func (timeout) Timeout() bool   { return true }
 func (timeout) Temporary() bool { return false }
 
+func (s *socket) impatient() { s.patient = false }
+
+func (s *socket) pending() bool { return len(s.rest) > 0 }
+
 func (s *socket) Close() error {
 	fd := s.fd
 	s.fd = -1
