@@ -3,12 +3,14 @@ package load
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/locked"
 )
 
@@ -79,19 +81,19 @@ func TestPart(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.patient = false
-		o := &Options{Network: "tcp", Address: address, Pipeline: 1, Timeout: time.Second}
+		o := &Options{Network: "tcp", Address: address, Pipeline: 1, Timeout: time.Hour}
 		ctx, stop := context.WithCancel(t.Context())
 		w := &worker{o: o, ctx: ctx, rec: newRecord(), redialled: locked.New(redialled{lost: newFailures()}), base: time.Now(), buf: make([]byte, 64)}
 		w.rec.measure(stretch{from: 0, to: int64(time.Minute), width: int64(time.Second)})
 		l := &line{made: &made{conn: s, polled: s, session: &refusals{}}, times: newHistogram()}
 		w.fill(l, 1)
-		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			tried := len(w.redialled.Lock().lost.count) > 0
-			w.redialled.Unlock()
-			if tried {
-				break
+		await.Event(t, "another connection is tried", func() error {
+			defer w.redialled.Unlock()
+			if len(w.redialled.Lock().lost.count) == 0 {
+				return errors.New("not yet")
 			}
-		}
+			return nil
+		})
 		stop()
 		w.redials.Wait()
 		if e := w.rec.errors; !l.dead || len(e.count) != 1 || e.count[c.kind] != 1 || !strings.HasPrefix(e.words[c.kind], c.words) || w.rec.answered > 0 {

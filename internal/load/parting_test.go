@@ -4,11 +4,10 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/teescope/teescope/internal/load"
 )
@@ -21,24 +20,25 @@ func TestHungUp(t *testing.T) {
 	} {
 		for _, fresh := range []bool{false, true} {
 			t.Run(c.protocol+map[bool]string{true: " fresh"}[fresh], func(t *testing.T) {
-				t.Parallel()
-				ready := atomic.Bool{}
-				o := short(t, c.protocol, faulty(t, func(_ int64, conn net.Conn) {
-					if !ready.Swap(true) {
-						_, _ = conn.Read(make([]byte, 512))
-						_, _ = io.WriteString(conn, c.ready)
-						return
+				synctest.Test(t, func(t *testing.T) {
+					ready := atomic.Bool{}
+					o := short(t, c.protocol, faulty(t, func(_ int64, conn net.Conn) {
+						if !ready.Swap(true) {
+							_, _ = conn.Read(make([]byte, 512))
+							_, _ = io.WriteString(conn, c.ready)
+							return
+						}
+						_, _ = conn.Read(make([]byte, 1))
+						_, _ = io.WriteString(conn, c.refusal)
+						reset(conn)
+					}))
+					o.Fresh = fresh
+					o.Ask.Command = "EXISTS key:{key}"
+					r := run(t, o)
+					if r.Errors[c.kind] == 0 || !strings.Contains(r.Words[c.kind], c.words) || r.Requests > 0 {
+						t.Errorf("%d requests, errors %v with the words %q; want %s: %s", r.Requests, r.Errors, r.Words, c.kind, c.words)
 					}
-					_, _ = conn.Read(make([]byte, 1))
-					_, _ = io.WriteString(conn, c.refusal)
-					_ = conn.(*net.TCPConn).SetLinger(0) // a reset
-				}))
-				o.Fresh = fresh
-				o.Ask.Command = "EXISTS key:{key}"
-				r := run(t, o)
-				if r.Errors[c.kind] == 0 || !strings.Contains(r.Words[c.kind], c.words) || r.Requests > 0 {
-					t.Errorf("%d requests, errors %v with the words %q; want %s: %s", r.Requests, r.Errors, r.Words, c.kind, c.words)
-				}
+				})
 			})
 		}
 	}
@@ -55,9 +55,11 @@ func TestAlert(t *testing.T) {
 		t.Fatal(err)
 	}
 	strict := &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}
-	address := faulty(t, func(_ int64, c net.Conn) { _ = tls.Server(c, strict).Handshake() })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	accept(t, l, func(_ int64, c net.Conn) { _ = tls.Server(c, strict).Handshake() })
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		o := short(t, "http1", address)
+		o := options(t, "http1", l.Addr().String())
 		o.TLS = &tls.Config{InsecureSkipVerify: true, MaxVersion: version}
 		if _, err := load.Run(t.Context(), o); err == nil || strings.Contains(err.Error(), "did not become ready") || !strings.Contains(err.Error(), "remote error") {
 			t.Errorf("%s: error is %v, want the server's alert at once", tls.VersionName(version), err)
@@ -91,19 +93,17 @@ func (c *countedConn) Read(b []byte) (int, error) {
 // server read, including HTTP/2's greeting.
 func TestSentFresh(t *testing.T) {
 	for _, protocol := range []string{"http1", "http2"} {
-		s := httptest.NewUnstartedServer(http.HandlerFunc(hello))
-		l := &counted{Listener: s.Listener}
-		s.Listener, s.Config.Protocols = l, new(http.Protocols)
-		s.Config.Protocols.SetHTTP1(true)
-		s.Config.Protocols.SetUnencryptedHTTP2(true)
-		s.Start()
-		o := short(t, protocol, s.Listener.Addr().String())
-		o.Fresh = true
-		r := run(t, o)
-		s.Close()
-		connections := r.Answered + 1 // one checked whether the server was ready
-		if r.Requests == 0 || len(r.Errors) > 0 || r.Sent*connections != uint64(l.read.Load())*r.Requests {
-			t.Errorf("%s: %d bytes sent in %d requests, errors %v; the server read %d bytes on %d connections", protocol, r.Sent, r.Requests, r.Errors, l.read.Load(), connections)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			v := load.NewVirtual()
+			l := &counted{Listener: v}
+			serve(t, l, false, hello)
+			o := short(t, protocol, v)
+			o.Fresh = true
+			r := run(t, o)
+			connections := r.Answered + 1 // one checked whether the server was ready
+			if r.Requests == 0 || len(r.Errors) > 0 || r.Sent*connections != uint64(l.read.Load())*r.Requests {
+				t.Errorf("%s: %d bytes sent in %d requests, errors %v; the server read %d bytes on %d connections", protocol, r.Sent, r.Requests, r.Errors, l.read.Load(), connections)
+			}
+		})
 	}
 }

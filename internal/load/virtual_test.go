@@ -70,12 +70,18 @@ func (v *Virtual) newPoller() (poller, error) {
 type way struct {
 	mu       sync.Mutex
 	change   *sync.Cond
-	under    [][]byte // way; nil is the end
+	under    []parcel // way
 	arrived  []byte
 	end      error // after what has arrived; nil while there is none
 	deaf     bool  // the reader has closed it
 	deadline time.Time
 	notify   func() // of an arrival
+}
+
+// parcel is some data, or the end.
+type parcel struct {
+	data []byte
+	end  error
 }
 
 func newWay() *way {
@@ -84,22 +90,20 @@ func newWay() *way {
 	return w
 }
 
-// send puts data, or nil for the end, on its way.
-func (w *way) send(b []byte, end error) error {
+// send puts data or the end on its way.
+func (w *way) send(p parcel) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deaf {
 		return unix.EPIPE
 	}
-	w.under = append(w.under, b)
-	time.AfterFunc(Latency, func() { // in order: each delivers the first
+	w.under = append(w.under, p)
+	time.AfterFunc(Latency, func() { // each delivers the first, as those of one moment come in any order
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		first := w.under[0]
-		if w.under = w.under[1:]; first == nil {
-			w.end = end
-		}
-		w.arrived = append(w.arrived, first...)
+		w.under = w.under[1:]
+		w.arrived, w.end = append(w.arrived, first.data...), first.end
 		w.changed()
 	})
 	return nil
@@ -145,7 +149,7 @@ func (c *VirtualConn) Read(b []byte) (int, error) {
 }
 
 func (c *VirtualConn) Write(b []byte) (int, error) {
-	if err := c.out.send(append([]byte{}, b...), nil); err != nil {
+	if err := c.out.send(parcel{data: slices.Clone(b)}); err != nil {
 		return 0, fmt.Errorf("write: %w", err)
 	}
 	return len(b), nil
@@ -160,7 +164,7 @@ func (c *VirtualConn) Close() error {
 		if c.linger {
 			end = fmt.Errorf("read: %w", unix.ECONNRESET)
 		}
-		_ = c.out.send(nil, end)
+		_ = c.out.send(parcel{end: end})
 		c.in.mu.Lock()
 		defer c.in.mu.Unlock()
 		c.in.deaf = true
