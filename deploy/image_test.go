@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/await"
 )
 
 // engine is a podman with a storage of its own below dir, so that nothing of
@@ -117,44 +120,48 @@ func TestImage(t *testing.T) {
 
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	var metrics string
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		if list, err := get(url + "/api/teescope/v1/sources"); err == nil && !strings.Contains(list, `"opening"`) {
-			if metrics, err = get(url + "/metrics"); err != nil {
-				t.Fatal(err)
-			}
-			break
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the container printed:\n%s", e.run(t, "logs", id))
 		}
-		if time.Now().After(end) {
-			t.Fatalf("not all sources are open after 2 minutes; it printed:\n%s", e.run(t, "logs", id))
-		}
-	}
+	})
 	// This test runs outside the container: seeing its name proves that the host is seen.
-	for _, want := range []string{"\ntee_syscalls_total{", `process="deploy.test"`, "\nnode_memory_MemTotal_bytes ", "\ncontainer_cpu_usage_seconds_total{", `mountpoint="/"`} {
-		if !strings.Contains(metrics, want) {
-			t.Errorf("/metrics has no %s", strings.TrimSpace(want))
+	await.Event(t, "all sources are open and have readings", func() error {
+		list, err := get(url + "/api/teescope/v1/sources")
+		if err == nil {
+			metrics, err = get(url + "/metrics")
 		}
-	}
+		if err == nil && strings.Contains(list, `"opening"`) {
+			err = fmt.Errorf("the sources are %s", list)
+		}
+		for _, want := range []string{"\ntee_syscalls_total{", `process="deploy.test"`, "\nnode_memory_MemTotal_bytes ", "\ncontainer_cpu_usage_seconds_total{", `mountpoint="/"`} {
+			if err == nil && !strings.Contains(metrics, want) {
+				err = fmt.Errorf("/metrics has no %s", strings.TrimSpace(want))
+			}
+		}
+		return err
+	})
 	if strings.Contains(metrics, `mountpoint="/host`) {
 		t.Error("file systems carry the container's mount point instead of the host's")
 	}
-	// A source that works outside works inside.
+	// A source that works outside works inside, but for the moments in which its readings take too long.
 	outside, err := exec.Command(binary, "doctor", "--json").Output()
 	if err != nil {
 		t.Fatalf("doctor: %v", err)
 	}
-	inside, err := get(url + "/api/teescope/v1/sources")
-	if err != nil {
-		t.Fatal(err)
-	}
-	within := states(t, []byte(inside))
-	for name, s := range states(t, outside) {
-		if s.State == "available" && within[name].State != "available" {
-			t.Errorf("source %s is %s in the container: %s", name, within[name].State, within[name].Reason)
+	await.Event(t, "each source that works outside works inside", func() error {
+		inside, err := get(url + "/api/teescope/v1/sources")
+		if err != nil {
+			return err
 		}
-	}
-	if t.Failed() {
-		t.Logf("the container printed:\n%s", e.run(t, "logs", id))
-	}
+		within := states(t, []byte(inside))
+		for name, s := range states(t, outside) {
+			if s.State == "available" && within[name].State != "available" {
+				err = errors.Join(err, fmt.Errorf("source %s is %s in the container: %s", name, within[name].State, within[name].Reason))
+			}
+		}
+		return err
+	})
 	e.run(t, "stop", "--time", "20", id)
 	if code := e.run(t, "inspect", "--format", "{{.State.ExitCode}}", id); code != "0" {
 		t.Errorf("stopped with exit status %s, want 0", code)

@@ -2,7 +2,7 @@ package workloads
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,12 +12,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/bench/launchers"
 	"github.com/teescope/teescope/internal/host"
 	loads "github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/result"
 )
+
+// listening is a script that runs its arguments once the server accepts connections: a load with a short patience
+// must meet the server's fault, not a server that is about to start.
+const listening = `until exec 3<>/dev/tcp/{host}/{port}; do sleep 0.01; done 2>/dev/null; exec 3>&-; exec "$@"`
 
 // faulty is a workload whose server has a fault: what the worker's faultserver is
 // told, what the load is told besides, what comes before the load's command, and the
@@ -33,11 +38,15 @@ func faulty(t *testing.T, server, load, wrap, name string) *bench.Workload {
 		Metrics: loadMetrics, Primary: loadPrimary, Operations: loadRequests, Estimate: loadEstimate, Parse: parseLoad, Failures: loadFailures,
 		Check: func(o bench.Outcome) (string, error) { return checkLoad(o) },
 		Job: func(p bench.Params) (bench.Job, error) {
-			outside, err := loadOutside(p, append([]string{"--protocol", "raw", "--value-size", "64"}, strings.Fields(load)...)...)
+			outside, err := loadOutside(p, append([]string{"--protocol", "raw", "--value-size", "64", "--wait", "10m", "--timeout", "10m"}, strings.Fields(load)...)...)
 			if err != nil {
 				return bench.Job{}, err
 			}
-			outside.Argv = append(strings.Fields(wrap), outside.Argv...)
+			if wrap == listening {
+				outside.Argv = append([]string{"bash", "-c", listening, "bash"}, outside.Argv...)
+			} else {
+				outside.Argv = append(strings.Fields(wrap), outside.Argv...)
+			}
 			return bench.Job{
 				Inside:  host.Cmd{Argv: append([]string{"{work}/faulty", "faultserver", "--address", "{host}:{port}"}, strings.Fields(server)...)},
 				Outside: outside,
@@ -64,37 +73,42 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		name, server, load, wrap string
 		certificate              string // its name, or "" for the server's address
-		connections              string
+		connections, measure     string
 		reason                   []string // of the failed run; none if the run is good
 		kind                     string   // of the counted errors
 	}{
 		{name: "nothing is wrong"},
 		{name: "never ready", server: "--fault deaf", load: "--wait 300ms", reason: []string{"did not become ready within 300ms", "refused"}},
-		{name: "never answers", server: "--fault mute", load: "--wait 300ms --timeout 200ms", reason: []string{"did not become ready", "timeout"}},
-		{name: "dies in the middle", server: "--fault dies --after 500", reason: []string{"ended before the load", "out of memory"}},
-		{name: "answers wrongly", server: "--fault wrong", load: "--wait 300ms", reason: []string{"answer is wrong"}},
-		{name: "answers wrongly in the middle", server: "--fault wrong --after 500", kind: "wrong answer"},
-		{name: "resets connections in the middle", server: "--fault reset --after 500", kind: "reset"},
-		{name: "stops answering in the middle", server: "--fault mute --after 500", load: "--timeout 100ms", kind: "timeout"},
+		{name: "never answers", server: "--fault mute", wrap: listening, load: "--wait 300ms --timeout 200ms", reason: []string{"did not become ready", "timeout"}},
+		{name: "dies in the middle", server: "--fault dies --after 500", measure: "1h", reason: []string{"ended before the load", "out of memory"}},
+		{name: "answers wrongly", server: "--fault wrong", wrap: listening, load: "--wait 300ms", reason: []string{"answer is wrong"}},
+		{name: "answers wrongly once it was ready", server: "--fault wrong --after 1", kind: "wrong answer"},
+		{name: "resets connections once it was ready", server: "--fault reset --after 1", kind: "reset"},
+		{name: "stops answering once it was ready", server: "--fault mute --after 1", load: "--timeout 100ms", kind: "timeout"},
 		{name: "the port is in use", server: "--address " + taken.Addr().String(), reason: []string{"address already in use"}},
 		{name: "fewer descriptors than connections", connections: "500", wrap: "prlimit --nofile=64:64 setpriv --bounding-set=-sys_resource",
 			reason: []string{"500 connections need", "the limit is 64 and cannot be raised", "ulimit -n"}},
 		{name: "a certificate that is trusted", server: protected, load: trusting},
 		{name: "a certificate of an unknown authority", server: protected, load: "--tls", reason: []string{"certificate signed by unknown authority"}},
 		{name: "a certificate of another name", server: protected, load: trusting, certificate: "another.example", reason: []string{"certificate", "127.0.0.1"}},
-		{name: "TLS where it is not expected", server: protected, load: "--wait 300ms --timeout 200ms", reason: []string{"did not become ready"}},
-		{name: "no TLS where it is expected", load: trusting + " --wait 300ms --timeout 200ms", reason: []string{"TLS with 127.0.0.1"}},
+		{name: "TLS where it is not expected", server: protected, wrap: listening, load: "--wait 300ms --timeout 200ms", reason: []string{"did not become ready"}},
+		{name: "no TLS where it is expected", wrap: listening, load: trusting + " --wait 300ms --timeout 200ms", reason: []string{"TLS with 127.0.0.1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.wrap != "" {
-				for _, tool := range []string{"prlimit", "setpriv"} {
-					if _, err := exec.LookPath(tool); err != nil {
-						t.Skipf("%s is not here (package util-linux)", tool)
-					}
+			tools := []string{"prlimit", "setpriv"}
+			switch c.wrap {
+			case "":
+				tools = nil
+			case listening:
+				tools = []string{"bash"}
+			}
+			for _, tool := range tools {
+				if _, err := exec.LookPath(tool); err != nil {
+					t.Skipf("%s is not here (packages util-linux, bash)", tool)
 				}
 			}
 			t.Parallel()
-			r := runOnce(t, faulty(t, c.server, c.load, c.wrap, cmp.Or(c.certificate, "127.0.0.1")), c.connections)
+			r := runOnce(t, faulty(t, c.server, c.load, c.wrap, cmp.Or(c.certificate, "127.0.0.1")), c.connections, c.measure)
 			said := fmt.Sprintf("status %s, reason %q, errors %v", r.Status, r.Reason, r.Errors)
 			m := r.Metric(loadRate.Name)
 			switch {
@@ -126,10 +140,11 @@ func buildWorker(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
-// runOnce makes one run of a workload with the engine.
-func runOnce(t *testing.T, w *bench.Workload, connections string) *result.Run {
+// runOnce makes one run of a workload with the engine, in which the machine did not stand still for the whole measured
+// time.
+func runOnce(t *testing.T, w *bench.Workload, connections, measure string) (r *result.Run) {
 	t.Helper()
-	params := map[string]string{"warm": "100ms", "measure": "300ms"}
+	params := map[string]string{"warm": "100ms", "measure": cmp.Or(measure, "300ms")}
 	if connections != "" {
 		params["connections"] = connections
 	}
@@ -138,11 +153,15 @@ func runOnce(t *testing.T, w *bench.Workload, connections string) *result.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	e, err := bench.Run(ctx, plans[0], bench.Options{Host: host.Local(), NoCounters: "not in this test", Timeout: 20 * time.Second}, filepath.Join(t.TempDir(), "r.json"))
-	if err != nil || len(e.Runs) != 1 {
-		t.Fatalf("%+v: %v", e, err)
-	}
-	return &e.Runs[0]
+	await.Event(t, "something happens in the measured time", func() error {
+		e, err := bench.Run(t.Context(), plans[0], bench.Options{Host: host.Local(), NoCounters: "not in this test", Timeout: time.Hour}, filepath.Join(t.TempDir(), "r.json"))
+		if err != nil || len(e.Runs) != 1 {
+			t.Fatalf("%+v: %v", e, err)
+		}
+		if r = &e.Runs[0]; len(r.Errors) == 0 && strings.Contains(r.Reason, "no request was answered") {
+			return errors.New(r.Reason)
+		}
+		return nil
+	})
+	return r
 }
