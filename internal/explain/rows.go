@@ -111,6 +111,7 @@ func inside(whole Amount, part, rest Row) []Row {
 	if rest.Time.Value <= 0 {
 		return []Row{part}
 	}
+	rest.Time.Low = max(0, rest.Time.Low) // a price up to its upper bound may be all of it
 	return []Row{part, rest}
 }
 
