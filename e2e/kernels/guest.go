@@ -61,12 +61,13 @@ type Report struct {
 	Took   time.Duration
 }
 
-// preamble mounts what the steps read. Some mounts fail on some kernels: 5.10, say, has no separate
+// preamble mounts what the steps read. An emulated processor on a busy machine is slow, so limits are stretched. Some mounts fail on some kernels: 5.10, say, has no separate
 // tracefs folder.
 const preamble = `#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/tmp
+export TEESCOPE_PATIENCE=10
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev

@@ -218,38 +218,21 @@ const (
 	faults   = 3000
 )
 
-// again is a shell function that repeats a command while a source took longer to open
-// than teescope waits: an emulated processor on a busy machine may be that slow.
-const again = `again() {
-	for try in 1 2 3 4; do
-		"$@" >/tmp/out 2>&1
-		status=$?
-		grep -q 'has not ended after' /tmp/out || break
-	done
-	cat /tmp/out
-	return $status
-}
-`
-
 // runDoctor is a step that prints doctor's findings; by, if not empty, is the program that
 // starts it.
 func runDoctor(name, by string) Step {
-	return Step{Name: name, Script: again + "again " + by + " /bin/teescope doctor --json"}
+	return Step{Name: name, Script: "exec " + by + " /bin/teescope doctor --json"}
 }
 
 // startAgent leaves an agent running without a budget, so it counts every event.
-var startAgent = Step{Name: "agent", Script: again + `agent() {
-	[ -e /tmp/agent.pid ] && kill $(cat /tmp/agent.pid) && wait $(cat /tmp/agent.pid)
-	teescope agent --budget 100% --listen 127.0.0.1:9781 </dev/null >/tmp/agent.log 2>&1 &
-	echo $! >/tmp/agent.pid
-	n=0
-	until wget -q -O /dev/null http://127.0.0.1:9781/-/ready 2>/dev/null; do
-		n=$((n+1)); [ $n -lt 1800 ] && kill -0 $(cat /tmp/agent.pid) || { cat /tmp/agent.log; return 1; }
-		usleep 100000
-	done
-	cat /tmp/agent.log
-}
-again agent`}
+var startAgent = Step{Name: "agent", Script: `teescope agent --budget 100% --listen 127.0.0.1:9781 </dev/null >/tmp/agent.log 2>&1 &
+echo $! >/tmp/agent.pid
+n=0
+until wget -q -O /dev/null http://127.0.0.1:9781/-/ready 2>/dev/null; do
+	n=$((n+1)); [ $n -lt 3600 ] && kill -0 $(cat /tmp/agent.pid) || { cat /tmp/agent.log; exit 1; }
+	usleep 100000
+done
+cat /tmp/agent.log`}
 
 // stopAgent stops the agent and waits until it is gone.
 var stopAgent = Step{Name: "agent ends", Script: `kill $(cat /tmp/agent.pid)

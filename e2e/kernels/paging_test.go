@@ -44,17 +44,13 @@ func withPaging(t *testing.T, g *Guest, use Step) {
 func pagingSteps(use ...Step) []Step {
 	return slices.Concat([]Step{
 		{Name: "paging module", Script: fmt.Sprintf("insmod %s delay_us=%d && ls -l /dev/sgx_enclave", pagingFile, pagingDelay.Microseconds())},
-		{Name: "paging monitor", Script: again + `monitor() {
-	[ -e /tmp/monitor.pid ] && kill $(cat /tmp/monitor.pid) && wait $(cat /tmp/monitor.pid)
-	teescope monitor --budget 100% --listen 127.0.0.1:9780 --data /tmp/monitor </dev/null >/tmp/monitor.log 2>&1 &
-	echo $! >/tmp/monitor.pid
-	n=0
-	until wget -q -O /dev/null http://127.0.0.1:9780/-/ready 2>/dev/null; do
-		n=$((n+1)); [ $n -lt 1800 ] && kill -0 $(cat /tmp/monitor.pid) || { cat /tmp/monitor.log; return 1; }
-		usleep 100000
-	done
-}
-again monitor || exit 1
+		{Name: "paging monitor", Script: `teescope monitor --budget 100% --listen 127.0.0.1:9780 --data /tmp/monitor </dev/null >/tmp/monitor.log 2>&1 &
+echo $! >/tmp/monitor.pid
+n=0
+until wget -q -O /dev/null http://127.0.0.1:9780/-/ready 2>/dev/null; do
+	n=$((n+1)); [ $n -lt 3600 ] && kill -0 $(cat /tmp/monitor.pid) || { cat /tmp/monitor.log; exit 1; }
+	usleep 100000
+done
 n=0
 until inside links | grep -q ^sgx_vma_fault.*fexit; do n=$((n+1)); [ $n -lt 1800 ] || exit 1; usleep 100000; done
 echo 1 >/sys/module/paging/parameters/replace`},

@@ -6,21 +6,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
 // A kernel file or a network file system can block forever.
-const (
+var (
 	// patience limits a reading of a source.
-	patience = 2 * time.Second
+	patience = host.Patience(2 * time.Second)
 	// openPatience limits opening: a slow machine needs seconds to read the kernel's
 	// types and to verify programs, for several sources in parallel.
-	openPatience = 20 * time.Second
-	// parts is the number of timers that a patience is divided into. A timer runs longer
-	// while the process has no CPU, as when a hypervisor stops the machine, and the
-	// awaited call cannot proceed in that time either.
-	parts = 20
+	openPatience = host.Patience(20 * time.Second)
 )
+
+// parts is the number of timers that a patience is divided into. A timer runs longer
+// while the process has no CPU, as when a hypervisor stops the machine, and the
+// awaited call cannot proceed in that time either.
+const parts = 20
 
 // WithPatience is context.WithTimeout for calls that may hang: a time in which this
 // process cannot run counts as one part at most.

@@ -22,6 +22,10 @@ func long(args ...string) func(context.Context, *tally) error {
 	return goTest(append([]string{"-timeout", "60m"}, args...)...)
 }
 
+// patient stretches the program's own limits on what the machine may take (host.Patience): tests of the whole program
+// must not fail on a slow one.
+const patient = "TEESCOPE_PATIENCE=10"
+
 // e2e runs the tests of package e2e, and then those of the packages below it one by one.
 func e2e(ctx context.Context, t *tally) error {
 	all, err := testPackages(ctx)

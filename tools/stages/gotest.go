@@ -21,9 +21,12 @@ import (
 func goTest(args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1", "-vet=off"}, args...)...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // go test then ends the tests
-		if slices.Contains(args, "-race") {                                   // the race detector is C
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		cmd.Env = os.Environ()
+		if slices.Contains(args, "-race") { // the race detector is C
+			cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+		}
+		if !slices.Contains(args, eachOnce[1]) { // unit tests look at the limits themselves
+			cmd.Env = append(cmd.Env, patient)
 		}
 		return stream(cmd, t)
 	}

@@ -41,7 +41,7 @@ var all = []stage{
 	{name: "guest", doc: "the binary on another kernel", run: long(emulated)},
 	{name: "e2e", doc: "the binary with real servers", run: e2e},
 	{name: "browser", doc: "the page in a real browser", run: nodeTest("e2e/browser", "--test-concurrency=2")},
-	{name: "deploy", doc: "manifests against the code, and the image built and run", run: goTest("./deploy/...")},
+	{name: "deploy", doc: "manifests against the code, and the image built and run", run: long("./deploy/...")},
 	{name: "fuzz", doc: "every fuzz target for FUZZTIME (20s)", run: fuzz, aside: true},
 	{name: "measure", doc: "promises that only a live machine can show; writes docs/measured.md", run: measure, aside: true},
 }

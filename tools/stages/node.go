@@ -73,6 +73,7 @@ func nodeTest(dir string, args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, "node", append([]string{"--test", "--test-reporter=tap"}, args...)...)
 		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), patient)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {

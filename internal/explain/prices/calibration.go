@@ -134,7 +134,7 @@ func (c *Calibration) Stale(now machine.Fingerprint) string {
 }
 
 // patience bounds a measurement on a machine that has no time for it.
-const patience = 10 * time.Second
+var patience = host.Patience(10 * time.Second)
 
 // Measure measures every unit on the machine that this process runs on. It takes
 // about a second of one core; a machine that has none to spare within ten
