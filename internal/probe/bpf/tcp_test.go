@@ -404,7 +404,7 @@ func TestTCPConnectRecycles(t *testing.T) {
 	if !within(last, 2*each, lost) || retired == 0 {
 		t.Errorf("%d attempts and failures of the last name, want %d; %d retired", last, 2*each, retired)
 	}
-	if sum+retired != c.Events() {
-		t.Errorf("%d in series and %d retired, %d happened", sum, retired, c.Events())
+	if sum+retired > c.Events() { // other changes of a connection's state are in no series
+		t.Errorf("%d in series and %d retired, only %d happened", sum, retired, c.Events())
 	}
 }

@@ -1,10 +1,12 @@
 package bpf
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // costly are the tracepoints in the path of events whose cost is calibrated.
@@ -17,11 +19,7 @@ func Tracers() ([]string, error) {
 	var it link.Iterator
 	defer it.Close()
 	var out []string
-	for it.Next() {
-		info, err := it.Link.Info()
-		if err != nil {
-			continue // it was closed in between
-		}
+	note := func(info *link.Info) {
 		name := ""
 		if raw := info.RawTracepoint(); raw != nil {
 			name = raw.Name
@@ -31,6 +29,18 @@ func Tracers() ([]string, error) {
 		if slices.Contains(costly, name) && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
+	}
+	for {
+		for it.Next() {
+			if info, err := it.Link.Info(); err == nil { // or it was closed in between
+				note(info)
+			}
+		}
+		if !errors.Is(it.Err(), unix.EAGAIN) {
+			break
+		}
+		// A link that another process is just making: it comes after the last one, and does not count yet.
+		it = link.Iterator{ID: it.ID + 1}
 	}
 	if err := it.Err(); err != nil {
 		return nil, fmt.Errorf("list the BPF programs that are attached: %w", err)
