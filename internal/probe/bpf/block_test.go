@@ -44,9 +44,9 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(backing.Name()) })
 	defer backing.Close()
-	if err := backing.Truncate(4 << 20); err != nil {
+	// Without a name nothing is left of it.
+	if err := errors.Join(os.Remove(backing.Name()), backing.Truncate(4<<20)); err != nil {
 		t.Fatal(err)
 	}
 	var name string
@@ -65,6 +65,10 @@ func loopDeviceIn(t testing.TB, dir string) (string, *os.File) {
 		}
 		return nil
 	})
+	// If the test is killed, the device goes with its descriptor.
+	if err := unix.IoctlLoopSetStatus64(int(device.Fd()), &unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := errors.Join(unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0), device.Close()); err != nil {
 			t.Error(err)
@@ -233,12 +237,14 @@ func TestBlockErrors(t *testing.T) {
 	if err := unix.Mount("small", small, "tmpfs", 0, "size=64k"); err != nil {
 		probetest.Skip(t, "mounts", fmt.Errorf("mount a small file system: %w", err))
 	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(small, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	name, device := loopDeviceIn(t, small)
+	name, device := func() (string, *os.File) {
+		defer func() { // the device keeps its file
+			if err := unix.Unmount(small, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		}()
+		return loopDeviceIn(t, small)
+	}()
 	blind, before := blindToRequests(t), readBlock(c, name)["write"]
 	var good, bad uint64
 	for i := range 32 {
