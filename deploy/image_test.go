@@ -162,7 +162,7 @@ func TestImage(t *testing.T) {
 		}
 		return err
 	})
-	e.run(t, "stop", "--time", "20", id)
+	e.run(t, "stop", "--time", "600", id) // longer than it may take on any machine
 	if code := e.run(t, "inspect", "--format", "{{.State.ExitCode}}", id); code != "0" {
 		t.Errorf("stopped with exit status %s, want 0", code)
 	}
