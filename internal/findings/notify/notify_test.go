@@ -288,7 +288,7 @@ func TestSlow(t *testing.T) {
 		if got := [3]float64{n.count("sent"), n.count("failed"), n.count("refused")}; got != [3]float64{1, 1, 0} || !slices.Equal(receiver.told, []string{"redis open"}) {
 			t.Errorf("sent, failed, refused: %v, told %q", got, receiver.told)
 		}
-		if !strings.Contains(n.log.String(), "Timeout") {
+		if !strings.Contains(n.log.String(), "deadline exceeded") {
 			t.Errorf("log:\n%s", &n.log)
 		}
 	})
