@@ -58,6 +58,8 @@ type Options struct {
 	// Warm is the warm-up before Measure. Wait is the longest wait for a server that is
 	// not ready yet, Timeout that for one answer.
 	Warm, Measure, Wait, Timeout time.Duration
+	// Grace is how long requests in flight at the end of Measure may take to be answered; 0 is 2 s.
+	Grace time.Duration
 	// Populate fills the server with the data that the protocol requests.
 	Populate bool
 	// Statistics asks the server for its statistics; nil does not. It asks Address,

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,8 +182,8 @@ func (w *worker) run() error {
 	return err
 }
 
-// grace is the time for requests in flight at the end of the measured time.
-const grace = 2 * time.Second
+// Grace is the default of Options.Grace.
+const Grace = 2 * time.Second
 
 // patience is the time for requests in flight at the end of a stretch. Requests of the
 // warm-up get the full answer timeout: a server continues a request after its
@@ -191,14 +192,14 @@ func (o *Options) patience(s stretch) time.Duration {
 	if s.from == s.to {
 		return o.Timeout
 	}
-	return grace
+	return cmp.Or(o.Grace, Grace)
 }
 
 // owing reports whether requests of an open loop were due that will still be sent.
 // Otherwise a warm-up beyond the server's capacity would last as long as its patience,
 // and then abandon the last requests sent.
 func (w *worker) owing(now int64) bool {
-	return w.open() && w.sched.due() < w.rec.to && now < w.rec.to+int64(grace)
+	return w.open() && w.sched.due() < w.rec.to && now < w.rec.to+int64(cmp.Or(w.o.Grace, Grace))
 }
 
 // finished reports whether all due requests are answered.

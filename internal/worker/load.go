@@ -19,6 +19,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/load/protocols"
 )
@@ -80,6 +81,7 @@ var loadCommand = Command{
 			if hold {
 				o.Counting = counting(s)
 			}
+			o.Grace = host.Patience(load.Grace)
 			r, err := load.Run(ctx, o)
 			if err != nil {
 				return err
