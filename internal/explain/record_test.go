@@ -1,3 +1,4 @@
+// clock: this file records runs of programs, which take their time.
 package explain_test
 
 import (

@@ -1,3 +1,4 @@
+// clock: the network of this file is for bubbles of testing/synctest.
 package load
 
 import (

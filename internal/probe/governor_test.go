@@ -1,3 +1,4 @@
+// clock: the tests of this file run in bubbles of testing/synctest.
 package probe
 
 import (

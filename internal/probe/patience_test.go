@@ -44,6 +44,7 @@ func TestPatience(t *testing.T) {
 		defer cancel()
 		fmt.Println("waiting")
 		for range parts / 2 {
+			// clock: two timers of one process are compared, however late both are.
 			time.Sleep(patience / parts)
 		}
 		fmt.Println(ctx.Err())
@@ -68,6 +69,7 @@ func TestPatience(t *testing.T) {
 			t.Error(err)
 		}
 		if s == unix.SIGSTOP {
+			// clock: the stop lasts at least for this time.
 			time.Sleep(stopped) // or longer
 		}
 	}

@@ -81,10 +81,12 @@ func appendForEver() int {
 	for i := from; ; i++ {
 		if err := s.Append(roundTime(i), roundSamples(i)); err != nil {
 			fmt.Println("err", i, int(collect(s)["teescope_store_wal_errors_total"]), strings.ReplaceAll(err.Error(), "\n", "; "))
+			// clock: a pace of the program that is killed, not a wait.
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		fmt.Println("ack", i, int(collect(s)["teescope_store_wal_errors_total"]))
+		// clock: a pace of the program that is killed, not a wait.
 		time.Sleep(5 * time.Millisecond) // keeps the number of rounds to look for small
 	}
 }

@@ -149,6 +149,7 @@ func TestBlock(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			// clock: no request takes longer than all of them, however long that is.
 			took := time.Since(began)
 			if err := unix.IoctlSetPointerInt(int(device.Fd()), unix.BLKDISCARD, 0); !errors.Is(err, unix.EINVAL) {
 				t.Logf("discard of nothing: %v", err)

@@ -56,6 +56,7 @@ func TestSyscallTimes(t *testing.T) {
 			setLevel(t, c, 1)
 			began := time.Now()
 			sleeps()
+			// clock: no wait is longer than the whole, however long that is.
 			took := time.Since(began).Seconds()
 			l := durations(c)["nanosleep"]
 			if l == nil || l.Count() != n {
@@ -105,6 +106,7 @@ func TestRunQueue(t *testing.T) {
 	blind := onInit(t, "sched/sched_switch", "sched/sched_wakeup", "sched/sched_wakeup_new")
 	began, was := time.Now(), QueueTimes{c}.Waits()
 	d := play()
+	// clock: no wait is longer than the whole, however long that is.
 	l, took := QueueTimes{c}.Waits(), time.Since(began).Seconds()
 	// Two threads on one CPU wake each other in turns: each waits after every switch away from it, and at its start.
 	least, most := d.Voluntary+d.Involuntary, d.allVoluntary+d.allInvoluntary+2

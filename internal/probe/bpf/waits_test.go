@@ -122,6 +122,7 @@ func TestWaitsForLocks(t *testing.T) {
 				select {
 				case <-ended:
 					waiting = false
+				// clock: a pace, not a wait.
 				case <-time.After(time.Millisecond):
 				}
 			}

@@ -207,6 +207,7 @@ func TestLocalContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	// At least the time of the events, in the cgroup; at most that of a thread that always ran.
+	// clock: no thread uses more CPU time than has passed, however much that is.
 	between(t, "CPU seconds", did.CPUSeconds, got["container_cpu_usage_seconds_total["+labels+` "total"]`], time.Since(began).Seconds())
 	if faults, ok := got["container_memory_failures_total["+labels+` "pgfault" "hierarchy"]`]; ok && faults == 0 {
 		t.Error("no page fault was counted")
