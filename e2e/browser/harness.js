@@ -1,5 +1,7 @@
-// Starts what the tests need: a monitor, a real redis-server under redis-benchmark, and a browser
-// that records every error.
+// Starts what the tests need: a monitor that plays back a recorded host, or one of this machine,
+// and a browser that records every error. It is the only place that waits: `until` for events, with
+// a patience of minutes. The tests judge the code; what only a live machine can show is measured
+// (*.measure.js).
 //
 // TEESCOPE_BIN is the binary under test; TEESCOPE_URL a monitor that already
 // runs on this machine, which then is not started. TEESCOPE_CHROMIUM is the
@@ -27,9 +29,15 @@ export function missing({ root = true, redis = false } = {}) {
   return false;
 }
 
-// The limit of every wait, in ms: the tests do not measure speed, and a shared machine can be
-// slow.
-const patience = 180_000;
+// The limit of every wait, in ms: a shared machine can be slow. Who writes a test wants to see it
+// fail sooner: TEESCOPE_PATIENCE is the limit in seconds.
+const patience = Number(process.env.TEESCOPE_PATIENCE ?? 480) * 1000;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// The programs that a test file starts die with it, and it dies with the test runner.
+const parent = process.ppid;
+setInterval(() => process.ppid !== parent && process.exit(1), 1000).unref();
 
 const cleanups = [];
 
@@ -45,7 +53,7 @@ export function tempDir() {
 }
 
 function start(command, args) {
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", command, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
   child.stdout.on("data", (d) => (text += d));
   child.stderr.on("data", (d) => (text += d));
@@ -60,19 +68,72 @@ function start(command, args) {
   return { child, output: () => text, stop, ended };
 }
 
-/** A new monitor, or the one at TEESCOPE_URL; returns its address. */
+/** A new monitor of this machine, or the one at TEESCOPE_URL; returns its address. */
 export async function startMonitor(...args) {
   if (process.env.TEESCOPE_URL && args.length === 0) return process.env.TEESCOPE_URL.replace(/\/$/, "");
   // A short interval keeps the error at the edges of a window small, and a large budget makes all
   // counts exact.
-  const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", tempDir(), "--interval", "1s", "--budget", "100%", ...args]);
+  return monitor(tempDir(), "--interval", "1s", ...args);
+}
+
+async function monitor(data, ...args) {
+  const p = start(binary, ["monitor", "--listen", "127.0.0.1:0", "--data", data, "--budget", "100%", ...args]);
   const url = await until("the monitor prints its address", () => {
-    assert.equal(p.child.exitCode, null, p.output());
+    if (p.child.exitCode !== null) throw new Final(p.output());
     return p.output().match(/page: (http:\S+?)\/?\s/)?.[1];
   });
   await until("the monitor is ready", async () => (await fetch(`${url}/-/ready`)).ok);
   await until("its sources are open", async () => !(await (await fetch(`${url}/api/teescope/v1/sources`)).text()).includes('"opening"'));
   return url;
+}
+
+/** A monitor that plays back a recorded host: the series of testdata/host/calm.txt, and those of
+ * more files there, for 20 minutes until now and for the 55 that follow. Every source is switched
+ * off, so nothing that runs on this machine is in a series. Returns its address, and the times of
+ * the first and of the latest reading in Unix seconds.
+ *
+ * config is more of the configuration, data a folder that already has something in it. */
+export async function playBack({ more = [], config = "", data = tempDir(), past = "20m" } = {}) {
+  const host = "played-back";
+  const files = ["calm", ...more].map((f) => path.join(repository, `e2e/browser/testdata/host/${f}.txt`));
+  const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: process.env.GOFLAGS ?? "-trimpath" };
+  const { status, stdout, stderr, error } = spawnSync("go", ["run", "./e2e/playback", "-data", data, "-instance", host, "-past", past, ...files], { cwd: repository, env, encoding: "utf8" });
+  assert.equal(status, 0, `playback: ${error ?? stderr}`);
+  const { first, now, sources } = JSON.parse(stdout);
+  const lines = files.map((f) => readFileSync(f, "utf8")).join("\n");
+
+  const root = tempDir();
+  unpack(root, ...["cpu", "system", "memory"].map((f) => `internal/probe/sources/testdata/${f}.txtar`));
+  writeFileSync(path.join(root, "proc/sys/kernel/hostname"), `${host}\n`);
+  const names = new Set([...lines.matchAll(/process="([^"]+)"/g)].map((m) => m[1]));
+  const pids = new Map([...names].map((name, i) => [name, 1001 + i]));
+  for (const [name, pid] of pids) {
+    const dir = path.join(root, `proc/${pid}`);
+    mkdirSync(dir);
+    writeFileSync(path.join(dir, "comm"), `${name}\n`);
+    writeFileSync(path.join(dir, "cmdline"), `/usr/bin/${name}\0`);
+    writeFileSync(path.join(dir, "cgroup"), `0::/system.slice/${name}.service\n`);
+  }
+  const file = path.join(tempDir(), "teescope.yml");
+  writeFileSync(file, `sources:\n${sources.map((s) => `  ${s}: {on: false}\n`).join("")}${config}`);
+  const url = await monitor(data, "--interval", "5s", "--host-root", root, "--config", file);
+  played.set(url, { first, metrics: new Set([...lines.matchAll(/^[a-z]\w+/gm)].map((m) => m[0])) });
+  return { url, first, now, pids };
+}
+
+// What the pages of a monitor that plays back are told, by its address: it has run since the first
+// reading, and its sources are those of the recorded metrics.
+const played = new Map();
+
+async function tellRecorded(context, { first, metrics }) {
+  const change = (name, f) =>
+    context.route(`**/api/teescope/v1/${name}`, async (r) => {
+      if (r.request().method() !== "GET") return r.fallback();
+      const answer = await r.fetch();
+      await r.fulfill({ response: answer, json: f(await answer.json()) });
+    });
+  await change("platform", (p) => ({ ...p, started: new Date(first * 1000).toISOString() }));
+  await change("sources", (list) => list.map((s) => ({ ...s, ...(s.metrics?.some((m) => metrics.has(m)) ? { state: "available", reason: "", series: 2 } : { state: "not here", reason: "the recorded host has none" }) })));
 }
 
 /** A redis-server with its own name that gets rate requests a second: a load that leaves the browser
@@ -147,6 +208,9 @@ function canConnect(port) {
   });
 }
 
+/** An error after which there is nothing to wait for. */
+class Final extends Error {}
+
 /** Waits until f returns something true, and returns it. */
 export async function until(what, f) {
   const end = Date.now() + patience;
@@ -157,9 +221,10 @@ export async function until(what, f) {
       if (v) return v;
       last = v;
     } catch (e) {
+      if (e instanceof Final) throw e;
       last = e;
     }
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await pause(100);
   }
   throw new Error(`${what}: not within ${patience} ms; last: ${last}`);
 }
@@ -195,6 +260,7 @@ async function launch() {
  * request to another host. */
 export async function openPage(url, options = {}) {
   const context = await (await launch()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  if (played.has(new URL(url).origin)) await tellRecorded(context, played.get(new URL(url).origin));
   const page = await context.newPage();
   page.setDefaultTimeout(patience);
   const faults = [];
@@ -252,13 +318,15 @@ export function chart(page, title) {
  * may grow until then. */
 export async function drawn(page, title) {
   const there = page.locator(`section.panel[aria-label="${title}"][data-state=drawn]`);
-  for (const until = Date.now() + patience; ; ) {
-    try {
-      return await there.waitFor({ timeout: 1000 });
-    } catch (error) {
-      const seen = chart(page, title);
-      if (Date.now() > until) throw new Error(`${title}: ${await seen.getAttribute("data-state")}: ${await seen.innerText()}`, { cause: error });
-      await seen.scrollIntoViewIfNeeded();
-    }
-  }
+  await until(`${title} is drawn`, async () => {
+    if ((await there.count()) > 0) return true;
+    const seen = chart(page, title);
+    await seen.scrollIntoViewIfNeeded({ timeout: 2000 });
+    throw new Error(`it is ${await seen.getAttribute("data-state")}: ${await seen.innerText()}`);
+  });
+}
+
+/** Waits until nothing on the screen is being read. */
+export function filled(page) {
+  return until("nothing on the screen is being read", async () => (await page.locator("[data-state=loading], [aria-busy=true], .explain-loading, .page-loading").evaluateAll((all) => all.filter((e) => e.getBoundingClientRect().top < window.innerHeight).length)) === 0);
 }

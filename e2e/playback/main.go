@@ -1,0 +1,219 @@
+// Command playback writes the series of a recorded host into the data folder of a monitor: a
+// past, and a future that the monitor's queries reach as time goes on. Every reading has an
+// exact time and an exact value, so a slow machine changes none.
+//
+//	playback -data DIR -instance NAME HOST.txt...
+//
+// A line of a host file is a series and its value:
+//
+//	node_memory_MemTotal_bytes 8589934592
+//	tee_syscalls_total{process="redis-0001",syscall="read"} 2000/s
+//	tee_syscalls_total{process="postgres",syscall="read"} 600/s swing 200 in 90s
+//
+// A value with /s is a counter that grows at that rate. With a swing, the rate moves by that
+// much around its mean, in that time. A later line replaces an earlier one of the same series.
+//
+// It prints what a test needs to know: the times of the readings, and the names of the sources
+// to switch off, so that the machine that runs the test is in no series.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/probe/sources"
+	"github.com/teescope/teescope/internal/store"
+)
+
+// series is one line of a host file.
+type series struct {
+	desc    *metric.Desc
+	labels  []string
+	value   float64
+	counter bool
+	swing   float64
+	period  float64 // of the swing, in seconds
+}
+
+// age is the time in seconds that counters had grown before the first reading: rate()
+// extrapolates a young counter only down to 0.
+const age = 100_000
+
+// at returns the value t seconds after the first reading.
+func (s series) at(t float64) float64 {
+	if !s.counter {
+		return s.value
+	}
+	v := s.value * (t + age)
+	if s.swing != 0 {
+		v += s.swing * s.period / (2 * math.Pi) * (1 - math.Cos(2*math.Pi*t/s.period))
+	}
+	return v
+}
+
+var (
+	form  = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)(?:\{(.*)\})?\s+([-+0-9.e]+)(/s)?(?:\s+swing\s+([-0-9.e]+) in ([0-9]+)s)?$`)
+	label = regexp.MustCompile(`^([a-z_]+)="([^"]*)"(?:,|$)`)
+)
+
+// host is a set of series in the order of their first lines.
+type host struct {
+	series []series
+	index  map[string]int
+	descs  map[string]*metric.Desc
+}
+
+func newHost() *host { return &host{index: map[string]int{}, descs: map[string]*metric.Desc{}} }
+
+// add reads a line.
+func (h *host) add(line string) error {
+	m := form.FindStringSubmatch(line)
+	if m == nil {
+		return fmt.Errorf("%q: want NAME{LABELS} VALUE, VALUE/s or VALUE/s swing VALUE in SECONDSs", line)
+	}
+	var names, values []string
+	for rest := m[2]; rest != ""; {
+		l := label.FindStringSubmatch(rest)
+		if l == nil {
+			return fmt.Errorf("%q: cannot read the labels from %s on", line, rest)
+		}
+		names, values, rest = append(names, l[1]), append(values, l[2]), rest[len(l[0]):]
+	}
+	s := series{labels: values, counter: m[4] != ""}
+	var err error
+	if s.value, err = strconv.ParseFloat(m[3], 64); err != nil {
+		return fmt.Errorf("%q: %w", line, err)
+	}
+	if m[5] != "" {
+		if s.swing, err = strconv.ParseFloat(m[5], 64); err != nil {
+			return fmt.Errorf("%q: %w", line, err)
+		}
+		if s.period, err = strconv.ParseFloat(m[6], 64); err != nil {
+			return fmt.Errorf("%q: %w", line, err)
+		}
+		if !s.counter || math.Abs(s.swing) > s.value || s.period == 0 {
+			return fmt.Errorf("%q: only a counter can swing, and by no more than its rate", line)
+		}
+	}
+	family := m[1] + "," + strings.Join(names, ",")
+	if h.descs[family] == nil {
+		h.descs[family] = &metric.Desc{Name: m[1], Help: "A recorded series.", Kind: metric.Gauge, Labels: names}
+		if s.counter {
+			h.descs[family].Kind = metric.Counter
+		}
+	}
+	s.desc = h.descs[family]
+	key := m[1] + "{" + m[2] + "}"
+	if i, ok := h.index[key]; ok {
+		h.series[i] = s
+		return nil
+	}
+	h.index[key] = len(h.series)
+	h.series = append(h.series, s)
+	return nil
+}
+
+func (h *host) read(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	for n := 1; in.Scan(); n++ {
+		line := strings.TrimSpace(in.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if err := h.add(line); err != nil {
+			return fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+	}
+	return in.Err()
+}
+
+// played is what the program prints: the times, in Unix seconds, of the first reading, of the
+// last one of the past, and of the last one; and all sources of a monitor.
+type played struct {
+	First   int64    `json:"first"`
+	Now     int64    `json:"now"`
+	Last    int64    `json:"last"`
+	Sources []string `json:"sources"`
+}
+
+// play stores the readings of a host around a time.
+func (h *host) play(ctx context.Context, o store.Options, now time.Time, past, future time.Duration) (p played, err error) {
+	st, err := store.Open(ctx, o)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	now = now.Truncate(o.Interval)
+	first, last := now.Add(-past).Truncate(o.Interval), now.Add(future).Truncate(o.Interval)
+	samples := make([]metric.Sample, len(h.series))
+	for t := first; !t.After(last); t = t.Add(o.Interval) {
+		if err := ctx.Err(); err != nil {
+			return p, err
+		}
+		for i, s := range h.series {
+			samples[i] = metric.Sample{Desc: s.desc, Labels: s.labels, Value: s.at(t.Sub(first).Seconds())}
+		}
+		if err := st.Append(t, samples); err != nil {
+			return p, err
+		}
+	}
+	return played{First: first.Unix(), Now: now.Unix(), Last: last.Unix()}, nil
+}
+
+func run() error {
+	o := store.DefaultOptions()
+	flag.StringVar(&o.Dir, "data", "", "data folder of the monitor")
+	flag.StringVar(&o.Instance, "instance", "", "name of the host")
+	flag.DurationVar(&o.Interval, "interval", o.Interval, "time between readings")
+	past := flag.Duration("past", 20*time.Minute, "how long the host was watched")
+	// The store refuses new samples that are more than an hour older than its latest.
+	future := flag.Duration("future", 55*time.Minute, "how long the monitor can go on")
+	flag.Parse()
+	if o.Dir == "" || o.Instance == "" || flag.NArg() == 0 {
+		return errors.New("want -data, -instance and host files")
+	}
+	if *future >= time.Hour || *past < o.Interval || o.Interval < time.Second {
+		return errors.New("want an -interval of at least 1s, a longer -past, and a -future under 1h")
+	}
+	h := newHost()
+	for _, file := range flag.Args() {
+		if err := h.read(file); err != nil {
+			return err
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p, err := h.play(ctx, o, time.Now(), *past, *future)
+	if err != nil {
+		return err
+	}
+	for _, x := range sources.All {
+		p.Sources = append(p.Sources, x.Name)
+	}
+	return json.NewEncoder(os.Stdout).Encode(p)
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "playback:", err)
+		os.Exit(1)
+	}
+}
