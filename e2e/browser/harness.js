@@ -129,8 +129,12 @@ async function tellRecorded(context, { first, metrics }) {
   const change = (name, f) =>
     context.route(`**/api/teescope/v1/${name}`, async (r) => {
       if (r.request().method() !== "GET") return r.fallback();
-      const answer = await r.fetch();
-      await r.fulfill({ response: answer, json: f(await answer.json()) });
+      try {
+        const answer = await r.fetch();
+        await r.fulfill({ response: answer, json: f(await answer.json()) });
+      } catch (error) {
+        if (!/closed|disposed/.test(error.message)) throw error; // the page is gone
+      }
     });
   await change("platform", (p) => ({ ...p, started: new Date(first * 1000).toISOString() }));
   await change("sources", (list) => list.map((s) => ({ ...s, ...(s.metrics?.some((m) => metrics.has(m)) ? { state: "available", reason: "", series: 2 } : { state: "not here", reason: "the recorded host has none" }) })));
