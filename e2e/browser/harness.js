@@ -334,3 +334,33 @@ export async function drawn(page, title) {
 export function filled(page) {
   return until("nothing on the screen is being read", async () => (await page.locator("[data-state=loading], [aria-busy=true], .explain-loading, .page-loading").evaluateAll((all) => all.filter((e) => e.getBoundingClientRect().top < window.innerHeight).length)) === 0);
 }
+
+/** The moment closest to a time in Unix seconds at which a clock here shows hh:mm:ss. */
+export function secondsOf(clock, near) {
+  const at = new Date(near * 1000);
+  at.setHours(...clock.split(":").map(Number), 0);
+  const seconds = at.getTime() / 1000;
+  return seconds - Math.round((seconds - near) / 86_400) * 86_400;
+}
+
+/** The clock of a page, which stands at a time in Unix seconds unless run is called, and the requests
+ * that the page makes. The page must not be open yet. */
+export async function driveClock(page, at) {
+  let open = 0;
+  page.on("request", () => open++);
+  for (const end of ["requestfinished", "requestfailed"]) page.on(end, () => open--);
+  const answered = () => until("all requests are answered", () => open === 0);
+  await page.clock.install({ time: at * 1000 });
+  return {
+    /** Lets the page's clock stand from now on. */
+    stop: () => page.clock.pauseAt((at + 600) * 1000),
+    /** Lets that many seconds pass on the page, in steps of a tenth; answers do not take any time,
+     * unless they are not waited for. */
+    run: async (seconds, { wait = true } = {}) => {
+      for (let i = 0; i < seconds * 10; i++) {
+        await page.clock.runFor(100);
+        if (wait) await answered();
+      }
+    },
+  };
+}

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, filled, missing, openPage, playBack, tooWide, until, write } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, filled, missing, openPage, playBack, secondsOf, tooWide, until, write } from "./harness.js";
 
 const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings"];
 const tabs = [["processes", "containers"], ["explore", "changes"], ["explore", "dashboards"], ["findings", "history"], ["findings", "checks"]];
@@ -11,14 +11,6 @@ const calls = "System calls per second";
 const byCall = "System calls per second, by call";
 
 const redis = "redis-0001";
-
-/** The moment closest to a time in Unix seconds at which a clock here shows hh:mm:ss. */
-function secondsOf(clock, near) {
-  const at = new Date(near * 1000);
-  at.setHours(...clock.split(":").map(Number), 0);
-  const seconds = at.getTime() / 1000;
-  return seconds - Math.round((seconds - near) / 86_400) * 86_400;
-}
 
 describe("the page", { skip: missing({ root: false }) }, () => {
   let url;
