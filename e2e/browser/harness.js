@@ -94,7 +94,7 @@ async function monitor(data, ...args) {
  *
  * config is more of the configuration, data a folder that already has something in it. */
 export async function playBack({ more = [], config = "", data = tempDir(), past = "20m" } = {}) {
-  const host = "played-back";
+  const host = "vm-1";
   const files = ["calm", ...more].map((f) => path.join(repository, `e2e/browser/testdata/host/${f}.txt`));
   const env = { ...process.env, CGO_ENABLED: "0", GOFLAGS: process.env.GOFLAGS ?? "-trimpath" };
   const { status, stdout, stderr, error } = spawnSync("go", ["run", "./e2e/playback", "-data", data, "-instance", host, "-past", past, ...files], { cwd: repository, env, encoding: "utf8" });
@@ -105,6 +105,7 @@ export async function playBack({ more = [], config = "", data = tempDir(), past 
   const root = tempDir();
   unpack(root, ...["cpu", "system", "memory"].map((f) => `internal/probe/sources/testdata/${f}.txtar`));
   writeFileSync(path.join(root, "proc/sys/kernel/hostname"), `${host}\n`);
+  writeFileSync(path.join(root, "proc/cpuinfo"), [0, 1].map((i) => `processor\t: ${i}\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Processor\nflags\t\t: fpu tsc msr constant_tsc nonstop_tsc hypervisor\n\n`).join(""));
   const names = new Set([...lines.matchAll(/process="([^"]+)"/g)].map((m) => m[1]));
   const pids = new Map([...names].map((name, i) => [name, 1001 + i]));
   for (const [name, pid] of pids) {
@@ -122,7 +123,8 @@ export async function playBack({ more = [], config = "", data = tempDir(), past 
 }
 
 // What the pages of a monitor that plays back are told, by its address: it has run since the first
-// reading, and its sources are those of the recorded metrics.
+// reading, its sources are those of the recorded metrics, and it has no TEE, whatever this machine's
+// CPU says.
 const played = new Map();
 
 async function tellRecorded(context, { first, metrics }) {
@@ -136,7 +138,7 @@ async function tellRecorded(context, { first, metrics }) {
         if (!/closed|disposed/.test(error.message)) throw error; // the page is gone
       }
     });
-  await change("platform", (p) => ({ ...p, started: new Date(first * 1000).toISOString() }));
+  await change("platform", (p) => ({ ...p, started: new Date(first * 1000).toISOString(), tees: p.tees.map(({ kind, doc }) => ({ kind, doc, state: "not here", reason: "the recorded host has none" })) }));
   await change("sources", (list) => list.map((s) => ({ ...s, ...(s.metrics?.some((m) => metrics.has(m)) ? { state: "available", reason: "", series: 2 } : { state: "not here", reason: "the recorded host has none" }) })));
 }
 
@@ -364,3 +366,6 @@ export async function driveClock(page, at) {
     },
   };
 }
+
+/** The time in Unix seconds, as the pages and the monitor see it. */
+export const seconds = () => Date.now() / 1000;
