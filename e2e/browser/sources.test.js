@@ -2,7 +2,7 @@
 // numbers.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, missing, openPage, startMonitor, tooWide, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, seconds, startMonitor, tooWide, until } from "./harness.js";
 
 const budgetChart = "Busiest core: monitor and budget";
 const pages = "Page cache, pages per second, all processes";
@@ -178,7 +178,7 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
     await page.reload();
     await page.getByRole("button", { name: /1 source off/ }).click();
     await page.getByRole("dialog").locator("[data-limits=pagecache]").getByText(/the budget does not allow counting these events/i).waitFor();
-    const later = Math.floor(Date.now() / 1000) + 3600;
+    const later = Math.floor(seconds()) + 3600;
     await page.goto(`${url}/?page=machine&from=${later}&to=${later + 300}&refresh=0`);
     await chart(page, pages).getByText(/Counters of pagecache are unavailable here: the budget does not allow/).waitFor();
     await page.unrouteAll({ behavior: "ignoreErrors" });
@@ -212,6 +212,25 @@ describe("sources on the page", { skip: process.env.TEESCOPE_URL ? "needs a moni
       });
     }
   }
+
+  test("a source is switched off and on again, and its chart says so", async () => {
+    const later = Math.floor(seconds()) + 3600; // nothing is stored there
+    const { page, check } = await openPage(`${url}/?page=settings`);
+    const toggle = page.getByRole("switch", { name: "Source pagecache" });
+    await toggle.focus();
+    await page.keyboard.press("Space");
+    await page.locator("[data-source=pagecache][data-state=off]").waitFor();
+    try {
+      const { page: other, check: checkOther } = await openPage(`${url}/?page=machine&from=${later}&to=${later + 300}`);
+      await other.getByText(/source pagecache is switched off/).waitFor();
+      await checkOther();
+    } finally {
+      await toggle.focus();
+      await page.keyboard.press("Space");
+      await page.locator("[data-source=pagecache][data-state=available]").waitFor();
+    }
+    await check();
+  });
 
   test("opt-in sources are told apart from switched-off ones", async () => {
     const { page, check } = await openPage(`${url}/?page=settings&refresh=0`);
