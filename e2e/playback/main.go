@@ -10,8 +10,10 @@
 //	tee_syscalls_total{process="redis-0001",syscall="read"} 2000/s
 //	tee_syscalls_total{process="postgres",syscall="read"} 600/s swing 200 in 90s
 //
+//	tee_vm_exit_duration_seconds 1200/s of 0.000002s
+//
 // A value with /s is a counter that grows at that rate. With a swing, the rate moves by that
-// much around its mean, in that time. A later line replaces an earlier one of the same series.
+// much around its mean, in that time. With "of", it counts events of one length in a histogram. A later line replaces an earlier one of the same series.
 //
 // It prints what a test needs to know: the times of the readings, and the names of the sources
 // to switch off, so that the machine that runs the test is in no series.
@@ -46,6 +48,7 @@ type series struct {
 	counter bool
 	swing   float64
 	period  float64 // of the swing, in seconds
+	each    float64 // seconds of an event of a histogram
 }
 
 // age is the time in seconds that counters had grown before the first reading: rate()
@@ -65,7 +68,7 @@ func (s series) at(t float64) float64 {
 }
 
 var (
-	form  = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)(?:\{(.*)\})?\s+([-+0-9.e]+)(/s)?(?:\s+swing\s+([-0-9.e]+) in ([0-9]+)s)?$`)
+	form  = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_]*)(?:\{(.*)\})?\s+([-+0-9.e]+)(/s)?(?:\s+swing\s+([-0-9.e]+) in ([0-9]+)s|\s+of\s+([-0-9.e]+)s)?$`)
 	label = regexp.MustCompile(`^([a-z_]+)="([^"]*)"(?:,|$)`)
 )
 
@@ -108,10 +111,18 @@ func (h *host) add(line string) error {
 			return fmt.Errorf("%q: only a counter can swing, and by no more than its rate", line)
 		}
 	}
+	if m[7] != "" {
+		if s.each, err = strconv.ParseFloat(m[7], 64); err != nil {
+			return fmt.Errorf("%q: %w", line, err)
+		}
+	}
 	family := m[1] + "," + strings.Join(names, ",")
 	if h.descs[family] == nil {
 		h.descs[family] = &metric.Desc{Name: m[1], Help: "A recorded series.", Kind: metric.Gauge, Labels: names}
-		if s.counter {
+		switch {
+		case s.each != 0:
+			h.descs[family].Kind = metric.Histogram
+		case s.counter:
 			h.descs[family].Kind = metric.Counter
 		}
 	}
@@ -169,7 +180,11 @@ func (h *host) play(ctx context.Context, o store.Options, now time.Time, past, f
 			return p, err
 		}
 		for i, s := range h.series {
-			samples[i] = metric.Sample{Desc: s.desc, Labels: s.labels, Value: s.at(t.Sub(first).Seconds())}
+			v := s.at(t.Sub(first).Seconds())
+			samples[i] = metric.Sample{Desc: s.desc, Labels: s.labels, Value: v}
+			if s.each != 0 {
+				samples[i].Hist = &metric.Hist{Bounds: []float64{s.each / 2, s.each * 2}, Counts: []uint64{0, uint64(math.Round(v)), 0}, Sum: v * s.each}
+			}
 		}
 		if err := st.Append(t, samples); err != nil {
 			return p, err
