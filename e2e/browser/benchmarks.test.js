@@ -1,4 +1,5 @@
-// The page's benchmarks: results of real runs, and one run here next to a monitor.
+// The page's benchmarks: results of real runs, and one run here next to a monitor that plays back a
+// recorded host.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
@@ -6,7 +7,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { binary, chart, cleanUp, drawn, missing, openPage, startMonitor, tempDir, until } from "./harness.js";
+import { binary, chart, cleanUp, drawn, missing, openPage, playBack, tempDir, until } from "./harness.js";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const recorded = fileURLToPath(new URL("testdata/results", import.meta.url));
@@ -23,7 +24,7 @@ describe("benchmarks", { skip: process.env.TEESCOPE_URL ? "needs a monitor of it
   before(async () => {
     cpSync(recorded, path.join(data, "results"), { recursive: true });
     writeFileSync(path.join(data, "results", "torn.json"), readFileSync(path.join(recorded, "cpu-7zip.json"), "utf8").slice(0, 5000));
-    url = await startMonitor("--data", data);
+    ({ url } = await playBack({ data }));
   });
   after(cleanUp);
 

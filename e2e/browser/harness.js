@@ -166,29 +166,6 @@ export async function startRedis({ name = `redis-${randomBytes(3).toString("hex"
   return { name, watch, pid: server.child.pid };
 }
 
-/** A program of that name that reads the kernel's clock a number of times a second, or in a loop. */
-export function startStorm(name, seconds, { rate, nice = 0 } = {}) {
-  const program = path.join(tempDir(), "storm");
-  const { status, stderr } = spawnSync("cc", ["-static", "-O2", "-o", program, path.join(repository, "workloads/storm/storm.c")]);
-  assert.equal(status, 0, String(stderr));
-  start("nice", ["-n", String(nice), program, "--syscall", "clock_gettime", "--name", name, "--seconds", String(seconds), ...(rate ? ["--rate", String(rate)] : [])]);
-}
-
-/** A program of that name whose threads spend shares of their time in known causes of slowness. */
-export function startCauses(name, shares, { nice = 0 } = {}) {
-  const program = path.join(tempDir(), "causes");
-  const { status, stderr } = spawnSync("cc", ["-O2", "-pthread", "-o", program, path.join(repository, "workloads/causes/causes.c"), "-lssl", "-lcrypto"]);
-  assert.equal(status, 0, String(stderr));
-  return start("nice", ["-n", String(nice), program, "--name", name, "--seconds", "3600", "--shares", shares]);
-}
-
-/** A program of that name that never waits. */
-export function startLoop(name, nice) {
-  const program = path.join(tempDir(), name);
-  symlinkSync("/bin/sh", program);
-  return start("nice", ["-n", String(nice), program, "-c", "while :; do :; done"]);
-}
-
 /** The counts at a time in seconds, interpolated between the two around it, which must be within
  * that many seconds; none if the time is not between two. */
 export function countAt(counts, time) {

@@ -1,29 +1,26 @@
-// The pictures in README.md and in docs: each page over a redis-server under load and a program
-// that reads the time in a loop. `make picture` takes new ones, after minutes of both; otherwise
-// the test takes them at once and checks the committed ones.
+// The pictures in README.md and in docs: each page of a recorded host with a program that reads the
+// time in a loop. `make picture` takes new ones; otherwise the test takes them too, and checks the
+// committed ones.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { after, describe, test } from "node:test";
-import { cleanUp, drawn, missing, openPage, repository, startMonitor, startRedis, startStorm, tempDir, until } from "./harness.js";
+import { cleanUp, drawn, filled, missing, openPage, playBack, repository, tempDir } from "./harness.js";
 
 const folder = path.join(repository, "docs/images");
 const most = 1024 * 1024; // bytes of all
 const readme = "now.png";
 const mostOfReadme = 150 * 1024;
 const anew = process.env.TEESCOPE_PICTURE === "1";
-// Other programs on the machine are not in the pictures.
-const nice = -15;
-const seconds = (n) => new Promise((resolve) => setTimeout(resolve, n * 1000));
-
-// Findings about the machine itself are left out.
-const rules = "analysis: {rules: {blind_counters: {off: true}, network_loss: {off: true}, pressure: {off: true}}}\n";
 
 /** The content of each picture, and what it waits for. */
 const chart = (title) => (page) => drawn(page, title);
 const pictures = [
-  ["now", "", chart("CPU by process, percent of one core")],
+  ["now", "", async (page) => {
+    await page.locator("[data-problem=vdso_bypass][data-subject=chatty-service]").waitFor();
+    await drawn(page, "CPU by process, percent of one core");
+  }],
   ["processes", "page=processes", (page) => page.locator("#processes").waitFor()],
   ["process", "page=processes&subject=chatty-service", (page) => page.locator("[data-explained=chatty-service]").waitFor()],
   ["tee", "page=tee", (page) => page.locator("table.answers").waitFor()],
@@ -33,32 +30,20 @@ const pictures = [
   ["settings", "page=settings", (page) => page.locator("[data-source]").first().waitFor()],
 ];
 
-describe("the pictures of the pages", { skip: missing({ redis: true }) }, () => {
+describe("the pictures of the pages", { skip: missing({ root: false }) }, () => {
   after(cleanUp);
 
   test("show a load", async () => {
     const data = tempDir();
     cpSync(path.join(repository, "e2e/browser/testdata/results"), path.join(data, "results"), { recursive: true });
-    const config = path.join(data, "teescope.yml");
-    writeFileSync(config, rules);
-    const url = await startMonitor("--interval", "5s", "--budget", "1%", "--data", data, "--process", "^(redis-server|chatty-service)$", "--config", config);
-    await startRedis({ name: "redis-server", rate: 10_000, nice });
-    if (anew) await seconds(60);
-    startStorm("chatty-service", 3600, { nice });
-    if (anew) {
-      await until("a finding opens", async () => (await (await fetch(`${url}/api/teescope/v1/findings`)).json()).findings.some((f) => f.subject === "chatty-service"));
-      await seconds(45);
-    } else {
-      const seen = encodeURIComponent('count_over_time(tee_process_cpu_seconds_total{process="chatty-service"}[5m]) > 2');
-      await until("the load is stored", async () => (await (await fetch(`${url}/api/v1/query?query=${seen}`)).json()).data.result.length > 0);
-    }
+    const { url } = await playBack({ more: ["storm"], data, config: "analysis: {every: 1s}\n" });
     const { page, check } = await openPage(`${url}/-/healthy`, { viewport: { width: 1280, height: 800 } });
     const files = tempDir();
     for (const [name, search, ready] of pictures) {
       await page.goto(`${url}/?range=5m&refresh=30&${search}`);
       await ready(page);
-      await until(`${name} is read`, async () => (await page.locator("[data-state=loading], [aria-busy=true]").evaluateAll((all) => all.filter((e) => e.getBoundingClientRect().top < window.innerHeight).length)) === 0);
-      if (anew) await seconds(2); // nothing is being loaded
+      await filled(page);
+      await page.evaluate(() => document.fonts.ready);
       const file = path.join(files, `${name}.png`);
       await page.screenshot({ path: file });
       assert.ok(statSync(file).size > 10 * 1024, `${name} is empty`);
