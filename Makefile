@@ -87,7 +87,7 @@ e2e: build ## run only the tests with real servers, kernels and a browser
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages guest e2e browser
 
-picture: build ## take the pictures of the page in docs/images again (5 minutes, needs root)
+picture: build ## take the pictures of the page in docs/images again, of a host that is played back
 	@tools/setup.sh picture
 	@$(MAKE) --no-print-directory $(BROWSER)
 	cd e2e/browser && TEESCOPE_BIN=$(CURDIR)/bin/teescope TEESCOPE_PICTURE=1 node --test picture.test.js
