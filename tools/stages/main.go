@@ -62,6 +62,7 @@ func run(ctx context.Context, names []string) int {
 		fmt.Fprintln(os.Stderr, "stages:", err)
 		return 4
 	}
+	_ = os.Remove(failures) // of the run before, if there was one
 	began := time.Now()
 	var tallies []*tally
 	for _, s := range chosen {

@@ -27,6 +27,8 @@ func TestMeasure(t *testing.T) {
 	}
 	h, dir := host.Local(), t.TempDir()
 	t.Setenv("TMPDIR", dir)
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = time.Hour
 	c, err := Measure(t.Context(), h, machine.Identify(h, "none"), nil)
 	if err != nil {
 		t.Fatal(err)
