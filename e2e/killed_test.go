@@ -18,7 +18,7 @@ import (
 func TestKilledHarness(t *testing.T) {
 	if name := os.Getenv("E2E_HARNESS"); name != "" {
 		env := openEnv(t, name, bench.Params{"data": os.Getenv("E2E_DATA")})
-		_, _ = env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", ": >{data}/started; exec sleep 1200"}}})
+		_, _ = env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"sh", "-c", ": >{data}/started; exec sleep 1200"}, Env: map[string]string{"MARK": "{data}"}}})
 		return
 	}
 	for _, name := range []string{"native", "container", "runsc"} {
@@ -41,12 +41,12 @@ func TestKilledHarness(t *testing.T) {
 			}
 			work := ""
 			await.Event(t, "the job runs", func() error {
-				own, _ := filepath.Glob(data + "/teescope-*/started")
+				own, _ := filepath.Glob(data + "/teescope-*")
 				if len(own) != 1 {
-					return fmt.Errorf("started are %v", own)
+					return fmt.Errorf("in the data folder are %v", own)
 				}
-				work = filepath.Base(filepath.Dir(own[0]))
-				return nil
+				work = filepath.Base(own[0])
+				return jobRuns(name, work, filepath.Join(own[0], "started"))
 			})
 			if err := harness.Process.Signal(syscall.SIGKILL); err != nil {
 				t.Fatal(err)

@@ -17,5 +17,6 @@ export default defineConfig({
     manifest: true,
   },
   server: { proxy: { "/api": monitor, "/metrics": monitor } },
-  test: { include: ["src/**/*.test.ts"] },
+  // A shared machine can be slow.
+  test: { include: ["src/**/*.test.ts"], testTimeout: 480_000, hookTimeout: 480_000 },
 });

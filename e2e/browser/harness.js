@@ -30,7 +30,7 @@ export function missing({ root = true, redis = false } = {}) {
 }
 
 // The limit of every wait, in ms: a shared machine can be slow.
-const patience = 480_000;
+export const patience = 480_000;
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -131,7 +131,7 @@ async function tellRecorded(context, { first, metrics }) {
     context.route(`**/api/teescope/v1/${name}`, async (r) => {
       if (r.request().method() !== "GET") return r.fallback();
       try {
-        const answer = await r.fetch();
+        const answer = await r.fetch({ timeout: patience });
         await r.fulfill({ response: answer, json: f(await answer.json()) });
       } catch (error) {
         if (!/closed|disposed/.test(error.message)) throw error; // the page is gone
@@ -244,7 +244,7 @@ export async function openPage(url, options = {}) {
   const context = await (await launch()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
   if (played.has(new URL(url).origin)) await tellRecorded(context, played.get(new URL(url).origin));
   const page = await context.newPage();
-  page.setDefaultTimeout(patience);
+  context.setDefaultTimeout(patience);
   const faults = [];
   const origin = new URL(url).origin;
   page.on("console", (m) => /content.security.policy/i.test(m.text()) && faults.push(m.text()));

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, missing, openPage, playBack, repository, startMonitor, tempDir, tooWide, unpack, until } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, missing, openPage, patience, playBack, repository, startMonitor, tempDir, tooWide, unpack, until } from "./harness.js";
 
 describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "needs a monitor of its own" : missing() }, () => {
   let url;
@@ -62,7 +62,7 @@ describe("the page on a machine with SGX", { skip: process.env.TEESCOPE_URL ? "n
     const { page, check, context } = await openPage(`${url}/?page=tee`);
     const facts = { kind: "sgx", variant: "isgx", role: "host", active: true, evidence: [{ source: "CPUID 7", value: "SGX" }] };
     await context.route("**/api/teescope/v1/platform", async (r) => {
-      const p = await (await r.fetch()).json();
+      const p = await (await r.fetch({ timeout: patience })).json();
       p.tees = p.tees.map((t) => (t.kind === "sgx" ? { kind: "sgx", doc: t.doc, state: "here", facts } : t));
       await r.fulfill({ json: p });
     });
@@ -92,13 +92,13 @@ describe("the page of confidential virtual machines", { skip: missing({ root: fa
   async function machine(kinds, search = "", options, everything = false) {
     const opened = await openPage(`${url}/-/healthy`, options);
     await opened.context.route("**/api/teescope/v1/platform", async (r) => {
-      const p = await (await r.fetch()).json();
+      const p = await (await r.fetch({ timeout: patience })).json();
       p.started = new Date(first * 1000).toISOString();
       p.tees = p.tees.map((t) => (kinds[t.kind] ? { kind: t.kind, doc: t.doc, state: "here", facts: { kind: t.kind, active: true, evidence: [{ source: "CPUID 0x21", value: "here" }], ...kinds[t.kind] } } : { ...t, state: "not here", reason: "another machine" }));
       await r.fulfill({ json: p });
     });
     await opened.context.route("**/api/teescope/v1/sources", async (r) => {
-      const list = await (await r.fetch()).json();
+      const list = await (await r.fetch({ timeout: patience })).json();
       const works = (s) => working.includes(s.name) || (everything && s.metrics?.some((m) => ofTEEs.test(m)));
       await r.fulfill({ json: list.map((s) => (works(s) ? { ...s, state: "available", series: 2, reason: "" } : s)) });
     });

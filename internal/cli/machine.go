@@ -37,7 +37,7 @@ func openHost(root string) (*host.Host, error) {
 
 // patience limits looking at the machine before the sources are opened, which have
 // their own limit. It takes milliseconds unless a file blocks.
-const patience = 5 * time.Second
+var patience = host.Patience(5 * time.Second)
 
 // look detects the TEEs and describes the machine. If a file blocks, the error names
 // it; the blocked goroutine is abandoned.
@@ -54,6 +54,11 @@ func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 	case <-done:
 		return found, p, nil
 	case <-time.After(patience):
+		select {
+		case <-done: // both were ready after the machine stood still
+			return found, p, nil
+		default:
+		}
 		return nil, web.Platform{}, fmt.Errorf("look at the machine: still waiting after %v for %s; a driver blocks, or a file system whose server is gone",
 			patience, cmp.Or(strings.Join(h.Blocked(patience/2), ", "), "something other than a file"))
 	}

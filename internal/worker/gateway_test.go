@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log"
 	"math"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -166,8 +168,7 @@ func TestSplit(t *testing.T) {
 	}
 	front := httptest.NewTLSServer(http.HandlerFunc(answer))
 	defer front.Close()
-	var parts map[string]float64
-	for range 40 { // until there are samples, which are few on a slow machine
+	await.Event(t, "there are samples of records and of the hop", func() error {
 		for range 50 {
 			r, err := front.Client().Get(front.URL + "/100000")
 			if err != nil {
@@ -176,13 +177,13 @@ func TestSplit(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			_ = r.Body.Close()
 		}
-		var err error
-		if parts, err = s.next(); err != nil {
+		parts, err := s.next()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if parts["records"] > 0 && parts["hop"] > 0 {
-			return
+		if !(parts["records"] > 0 && parts["hop"] > 0) {
+			return fmt.Errorf("%v", parts)
 		}
-	}
-	t.Errorf("no samples of records or of the hop: %v", parts)
+		return nil
+	})
 }

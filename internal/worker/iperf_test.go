@@ -46,7 +46,8 @@ func TestIperf(t *testing.T) {
 				t.Skip("a tunnel needs /dev/net/tun")
 			}
 			var out, errs bytes.Buffer
-			c := exec.Command("unshare", append([]string{"--user", "--map-root-user", worker, "iperf", "--omit", "0s", "--measure", "1s"}, tc.args...)...)
+			c := exec.Command("unshare", append([]string{"--user", "--map-root-user", worker, "iperf", "--omit", "0s", "--measure", "10s"}, tc.args...)...)
+			c.Env = append(os.Environ(), "TEESCOPE_PATIENCE=10")
 			c.Stdout, c.Stderr = &out, &errs
 			if err := c.Run(); err != nil {
 				t.Fatalf("%v: %s", err, errs.String())

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// variable marks, in the environment, every process that a run starts. Its value is the run's process id and the
-// start of that process, so that the mark of a run that has ended is never that of another program.
+// variable marks, in the environment, every process that a run starts. Its value is the run's process id, the start of
+// that process and its PID namespace, so the mark of a run that has ended is never that of another program.
 const variable = "TEESCOPE_TEST_RUN"
 
 // mark marks this process and its future children, and ends what runs that have ended left behind. A run inside
@@ -28,7 +28,7 @@ func mark() error {
 	for _, p := range marked() {
 		pid, _, _ := strings.Cut(p.mark, "-")
 		n, err := strconv.Atoi(pid)
-		if err != nil {
+		if err != nil || !strings.HasSuffix(p.mark, own[strings.LastIndexByte(own, '-'):]) { // or of a container
 			continue
 		}
 		if now, err := markOf(n); err != nil || now != p.mark {
@@ -74,7 +74,11 @@ func markOf(pid int) (string, error) {
 	if len(fields) < 20 {
 		return "", fmt.Errorf("read /proc/%d/stat: %q has too few fields", pid, stat)
 	}
-	return fmt.Sprintf("%d-%s", pid, fields[19]), nil
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d-%s-%s", pid, fields[19], namespace), nil
 }
 
 // process is one that has a mark.

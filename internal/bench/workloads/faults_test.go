@@ -138,6 +138,7 @@ func buildWorker(t *testing.T) {
 		t.Fatalf("build the worker: %v\n%s", err, out)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("TEESCOPE_PATIENCE", "10")
 }
 
 // runOnce makes one run of a workload with the engine, in which the machine did not stand still for the whole measured

@@ -182,7 +182,7 @@ func BenchmarkAttach(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(median(attach), "ns-attach")
 			b.ReportMetric(median(detach), "ns-detach")
-			if is := openFiles(b); is != was {
+			if is := openFiles(b); is > was {
 				b.Errorf("%d open files, %d before", is, was)
 			}
 		})

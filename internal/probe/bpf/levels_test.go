@@ -215,7 +215,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	if err := c.Attach(); err != nil {
 		t.Fatal(err)
 	}
-	if is := openFiles(t); is != was {
+	if is := openFiles(t); is > was { // one of an earlier test may be closed only now
 		t.Errorf("%d open files, %d before", is, was)
 	}
 }
