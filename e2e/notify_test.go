@@ -164,7 +164,7 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 
 	m = startMonitor(t, args...)
 	hook.listen(t)
-	await.Event(t, "the finding goes on and is told", func() error {
+	await.Event(t, "the finding goes on and reaches the receiver", func() error {
 		if told := hook.of(open.ID); !slices.Equal(told, []string{"open"}) {
 			return fmt.Errorf("told %q", told)
 		}
@@ -178,7 +178,7 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 	}
 	loud.stop(syscall.SIGKILL)
 	quiet.stop(syscall.SIGKILL)
-	await.Event(t, "its end is told", func() error {
+	await.Event(t, "its end reaches the receiver", func() error {
 		if told := hook.of(open.ID); !slices.Equal(told, []string{"open", "closed"}) {
 			return fmt.Errorf("told %q", told)
 		}

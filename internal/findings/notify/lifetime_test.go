@@ -59,7 +59,7 @@ func (h *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestLifetime follows two findings through their lives, on a virtual clock: they open once, continue through a short
 // gap and three restarts, one of them a kill, and close after the closing delay. The receiver, which is down at first,
-// is told once of each change of the one, and nothing of the silenced other.
+// receives each change of the one once, and nothing of the silenced other.
 func TestLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
