@@ -26,6 +26,7 @@ metric:
 stats:
 schematest:
 await:
+mutate:
 probe/probetest:
 workloads/micro:
 experiments:

@@ -1,0 +1,89 @@
+// Package mutate damages an input of a test as broken kernels, tools and files do: a line cut or doubled, a cell
+// negative, wrapped, empty, endless, or of bytes that are no text.
+package mutate
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// Mutation is one damage to an input.
+type Mutation struct {
+	// Name says what was done and where, such as "line 3, cell 2: negative".
+	Name string
+	// Line is the index of the only line that changed, counted from 0; -1 where lines moved.
+	Line int
+	Data []byte
+}
+
+// cells are what takes the place of a cell. The cell itself is given.
+var cells = []struct {
+	name string
+	of   func(cell string) string
+}{
+	{"negative", func(c string) string { return "-" + strings.TrimLeft(c, "-") }},
+	{"wrapped", func(string) string { return "18446744073709551615" }},
+	{"not a number", func(string) string { return "NaN" }},
+	{"empty", func(string) string { return "" }},
+	{"not UTF-8", func(c string) string { return c + "\xe9" }},
+	{"decimal comma", func(string) string { return "0,512" }},
+	{"10,000 characters", func(string) string { return strings.Repeat("9", 10_000) }},
+}
+
+// Names differ in one byte that is not UTF-8.
+var Names = [2]string{"cass\xe8", "cass\xe9"}
+
+// Lines yields each damage to each line of data and to each of its cells, which end at any byte of separators. A file
+// is repeated in full in each of them: the work is quadratic, so the input should be a small one.
+func Lines(data []byte, separators string) iter.Seq[Mutation] {
+	return func(yield func(Mutation) bool) {
+		lines := bytes.SplitAfter(data, []byte("\n"))
+		if len(lines[len(lines)-1]) == 0 {
+			lines = lines[:len(lines)-1]
+		}
+		for i, line := range lines {
+			text, end := strings.TrimSuffix(string(line), "\n"), "\n"
+			if text == string(line) {
+				end = ""
+			}
+			with := func(what string, at int, s string) bool {
+				out := append(bytes.Join(lines[:i], nil), s...)
+				return yield(Mutation{fmt.Sprintf("line %d%s", i+1, what), at, append(out, bytes.Join(lines[i+1:], nil)...)})
+			}
+			if !with(": left out", -1, "") || !with(": twice", -1, text+"\n"+text+end) || !with(": empty", i, end) || !with(": torn", i, text[:len(text)/2]+end) {
+				return
+			}
+			found := fields(text, separators)
+			if n := len(found); n > 0 && !with(": last cell gone", i, text[:found[n-1][0]]+end) {
+				return
+			}
+			for c, f := range found {
+				for _, m := range cells {
+					if !with(fmt.Sprintf(", cell %d: %s", c+1, m.name), i, text[:f[0]]+m.of(text[f[0]:f[1]])+text[f[1]:]+end) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// fields are begin and end of each cell of s that is not empty.
+func fields(s, separators string) [][2]int {
+	var out [][2]int
+	begin := -1
+	for i := range len(s) {
+		switch sep := strings.IndexByte(separators, s[i]) >= 0; {
+		case !sep && begin < 0:
+			begin = i
+		case sep && begin >= 0:
+			out, begin = append(out, [2]int{begin, i}), -1
+		}
+	}
+	if begin >= 0 {
+		out = append(out, [2]int{begin, len(s)})
+	}
+	return out
+}

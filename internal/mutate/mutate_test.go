@@ -1,0 +1,26 @@
+package mutate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestLines(t *testing.T) {
+	var got []string
+	for m := range Lines([]byte("a 1\nb:2"), " :") {
+		s := strings.ReplaceAll(string(m.Data), strings.Repeat("9", 10_000), "9…")
+		got = append(got, fmt.Sprintf("%s %d %q", m.Name, m.Line, s))
+	}
+	want := []string{
+		`line 1: left out -1 "b:2"`, `line 1: twice -1 "a 1\na 1\nb:2"`, `line 1: empty 0 "\nb:2"`, `line 1: torn 0 "a\nb:2"`, `line 1: last cell gone 0 "a \nb:2"`,
+		`line 1, cell 1: negative 0 "-a 1\nb:2"`, `line 1, cell 1: wrapped 0 "18446744073709551615 1\nb:2"`, `line 1, cell 1: not a number 0 "NaN 1\nb:2"`, `line 1, cell 1: empty 0 " 1\nb:2"`,
+		`line 1, cell 1: not UTF-8 0 "a\xe9 1\nb:2"`, `line 1, cell 1: decimal comma 0 "0,512 1\nb:2"`, `line 1, cell 1: 10,000 characters 0 "9… 1\nb:2"`,
+		`line 1, cell 2: negative 0 "a -1\nb:2"`, `line 1, cell 2: wrapped 0 "a 18446744073709551615\nb:2"`, `line 1, cell 2: not a number 0 "a NaN\nb:2"`, `line 1, cell 2: empty 0 "a \nb:2"`,
+		`line 1, cell 2: not UTF-8 0 "a 1\xe9\nb:2"`, `line 1, cell 2: decimal comma 0 "a 0,512\nb:2"`, `line 1, cell 2: 10,000 characters 0 "a 9…\nb:2"`,
+		`line 2: left out -1 "a 1\n"`, `line 2: twice -1 "a 1\nb:2\nb:2"`, `line 2: empty 1 "a 1\n"`, `line 2: torn 1 "a 1\nb"`, `line 2: last cell gone 1 "a 1\nb:"`,
+	}
+	if len(got) != 24+14 || strings.Join(got[:24], "\n") != strings.Join(want, "\n") {
+		t.Errorf("%d damages:\n%s", len(got), strings.Join(got, "\n"))
+	}
+}
