@@ -38,7 +38,8 @@ enum {
 	FRAME = 1024,
 };
 
-enum state { ON_RUN_QUEUE, DISK, LOCK, SLEEP };
+/* DISPLACED takes one back that was ON_RUN_QUEUE. */
+enum state { ON_RUN_QUEUE, DISK, LOCK, SLEEP, DISPLACED };
 
 struct record {
 	char process[COMM];
@@ -46,12 +47,23 @@ struct record {
 	__u32 state;
 };
 
+struct thread_info___waits {
+	unsigned int status;
+	unsigned int cpu;
+} KERNEL_TYPE;
+
+struct sched_info {
+	__u64 last_arrival, last_queued; /* by the clock of its run queue */
+} KERNEL_TYPE;
+
 struct task_struct___waits {
 	unsigned int __state;
 	unsigned int flags;
 	unsigned char on_cpu; /* the low byte of an int; since Linux 7.2 all there is */
 	int exit_state;
-	struct thread_info thread_info;
+	unsigned int cpu; /* until Linux 5.15 */
+	struct thread_info___waits thread_info;
+	struct sched_info sched_info;
 	struct task_struct *group_leader;
 } KERNEL_TYPE;
 
@@ -63,6 +75,7 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 seq_num;
 } KERNEL_TYPE;
 
 struct bpf_iter__task {
@@ -84,6 +97,29 @@ static __always_inline int for_lock(struct pt_regs *regs)
 	return value > HAS_WAITERS;
 }
 
+/*
+ * The walk has a CPU itself, which without it one of the threads on that run
+ * queue would have: the one that it displaced, which was queued when the walk
+ * arrived, or else the next. What makes a thread likely to be that one is its
+ * rank.
+ */
+struct record displaced;
+__u64 displaced_rank;
+
+static __always_inline __u64 rank_of(struct task_struct___waits *task)
+{
+	struct task_struct___waits *walk = (void *)bpf_get_current_task_btf();
+	__u32 cpu = bpf_core_field_exists(task->thread_info.cpu) ? task->thread_info.cpu : bpf_core_field_exists(task->cpu) ? task->cpu : ~0u;
+	__u64 queued;
+
+	if (cpu != bpf_get_smp_processor_id())
+		return 0;
+	if (!bpf_core_field_exists(task->sched_info.last_queued))
+		return 1;
+	queued = task->sched_info.last_queued;
+	return queued <= walk->sched_info.last_arrival ? 1ull << 63 | queued : (1ull << 63) - queued;
+}
+
 SEC("iter/task")
 int waits(struct bpf_iter__task *ctx)
 {
@@ -91,11 +127,28 @@ int waits(struct bpf_iter__task *ctx)
 	struct record r = {};
 	struct pt_regs *regs;
 	unsigned int state;
+	__u64 rank = 0;
 
-	if (!task || task->flags & PF_KTHREAD || task->exit_state)
+	if (!ctx->meta->seq_num)
+		displaced_rank = 0;
+	if (!task) { /* the end */
+		if (displaced_rank && displaced.state == DISPLACED)
+			bpf_seq_write(ctx->meta->seq, &displaced, sizeof(displaced));
 		return 0;
+	}
 	state = task->__state;
-	if (!state && (!bpf_core_field_exists(task->on_cpu) || task->on_cpu))
+	if (!state) {
+		if (!bpf_core_field_exists(task->on_cpu) || task->on_cpu)
+			return 0;
+		rank = rank_of(task);
+		if (rank > displaced_rank) {
+			displaced_rank = rank;
+			displaced.state = 0;
+		} else {
+			rank = 0;
+		}
+	}
+	if (task->flags & PF_KTHREAD || task->exit_state)
 		return 0;
 	if (state && !(state & TASK_ASLEEP))
 		return 0; /* stopped, traced, dying */
@@ -112,6 +165,10 @@ int waits(struct bpf_iter__task *ctx)
 	*(__u64 *)&r.process[0] = *(__u64 *)&task->group_leader->comm[0];
 	*(__u64 *)&r.process[8] = *(__u64 *)&task->group_leader->comm[8];
 	bpf_seq_write(ctx->meta->seq, &r, sizeof(r));
+	if (rank) {
+		displaced = r;
+		displaced.state = DISPLACED;
+	}
 	return 0;
 }
 

@@ -41,6 +41,10 @@ const (
 // waitStates are the names of enum state of waits.bpf.c.
 var waitStates = [...]string{"cpu", "disk", "lock", "sleep"}
 
+// displaced is the state after these: a thread that has no CPU only because the walk has it. It was counted as one that
+// waits for a CPU, and is taken back.
+const displaced = uint32(len(waitStates))
+
 // Wait is what threads of the processes of one name are waiting for: in State "cpu" for a CPU,
 // "disk" uninterruptibly, "lock" for a lock in user space, "sleep" for anything else; Call is the
 // system call that they are in, or "".
@@ -229,6 +233,15 @@ func countRecords(one map[wait]uint64, b []byte) (n uint64) {
 	for ; len(b) >= recordBytes; b = b[recordBytes:] {
 		k := wait{nr: int32(binary.NativeEndian.Uint32(b[commLen:])), state: binary.NativeEndian.Uint32(b[commLen+4:])}
 		copy(k.process[:takenByte], b)
+		if k.state == displaced {
+			k.state = 0
+			if one[k] > 1 {
+				one[k]--
+			} else {
+				delete(one, k)
+			}
+			continue
+		}
 		if k.state < uint32(len(waitStates)) {
 			one[k]++
 			n++

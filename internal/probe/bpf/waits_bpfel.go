@@ -8,17 +8,27 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"structs"
 
 	"github.com/cilium/ebpf"
 )
+
+type waitsRecord struct {
+	_       structs.HostLayout
+	Process [16]int8
+	Nr      int32
+	State   uint32
+}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	waitsProgWaits      = "waits"
-	waitsVarBankMask    = "bank_mask"
-	waitsVarBanksShared = "banks_shared"
+	waitsProgWaits        = "waits"
+	waitsVarBankMask      = "bank_mask"
+	waitsVarBanksShared   = "banks_shared"
+	waitsVarDisplaced     = "displaced"
+	waitsVarDisplacedRank = "displaced_rank"
 )
 
 // loadWaits returns the embedded CollectionSpec for waits.
@@ -76,8 +86,10 @@ type waitsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type waitsVariableSpecs struct {
-	BankMask    *ebpf.VariableSpec `ebpf:"bank_mask"`
-	BanksShared *ebpf.VariableSpec `ebpf:"banks_shared"`
+	BankMask      *ebpf.VariableSpec `ebpf:"bank_mask"`
+	BanksShared   *ebpf.VariableSpec `ebpf:"banks_shared"`
+	Displaced     *ebpf.VariableSpec `ebpf:"displaced"`
+	DisplacedRank *ebpf.VariableSpec `ebpf:"displaced_rank"`
 }
 
 // waitsObjects contains all objects after they have been loaded into the kernel.
@@ -110,8 +122,10 @@ func (m *waitsMaps) Close() error {
 //
 // It can be passed to loadWaitsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type waitsVariables struct {
-	BankMask    *ebpf.Variable `ebpf:"bank_mask"`
-	BanksShared *ebpf.Variable `ebpf:"banks_shared"`
+	BankMask      *ebpf.Variable `ebpf:"bank_mask"`
+	BanksShared   *ebpf.Variable `ebpf:"banks_shared"`
+	Displaced     *ebpf.Variable `ebpf:"displaced"`
+	DisplacedRank *ebpf.Variable `ebpf:"displaced_rank"`
 }
 
 // waitsPrograms contains all programs after they have been loaded into the kernel.

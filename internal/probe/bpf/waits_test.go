@@ -1,10 +1,13 @@
 package bpf
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"os"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +203,82 @@ func TestWaits(t *testing.T) {
 	// Each walk stands for the time since the one before, and finds five at most: it may have their CPU itself.
 	if walked.Walks == 0 || walked.Seconds <= 0 || cpu > 5.0001*walked.Seconds {
 		t.Errorf("%+v, %g s of waiting for a CPU", walked, cpu)
+	}
+}
+
+// The walk has a CPU itself, and the thread that it displaces there would not wait without it.
+func TestWalkDisplaces(t *testing.T) {
+	w := openTestWaits(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var was, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &was); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !was.IsSet(cpu) {
+		cpu++
+	}
+	one.Set(cpu)
+	name := probetest.Name("moved")
+	p := start(t, "--comm", name, "--threads", "5", "--cpu", strconv.Itoa(cpu), "getppid", "1000000000")
+	fmt.Fprintln(p.in) // it begins
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.SchedSetaffinity(0, &was); err != nil {
+			t.Error(err)
+		}
+	}()
+	// Five threads of the program want the CPU that this thread has. Where it displaced one of another program, all five wait.
+	await.Event(t, "a walk on the CPU of five threads counts four as waiting", func() error {
+		n := uint64(0)
+		for k, threads := range walkOnce(t, w, name) {
+			if k[0] == "cpu" {
+				n += threads
+			}
+		}
+		if n != 4 {
+			return fmt.Errorf("it counted %d", n)
+		}
+		return nil
+	})
+}
+
+// What is taken back was counted before, also in another piece of the walk.
+func TestDisplacedRecord(t *testing.T) {
+	record := func(process string, nr int32, state uint32) []byte {
+		b := make([]byte, recordBytes)
+		copy(b, process)
+		binary.NativeEndian.PutUint32(b[commLen:], uint32(nr))
+		binary.NativeEndian.PutUint32(b[commLen+4:], state)
+		return b
+	}
+	walk := slices.Concat(record("redis", -1, 0), record("nginx", -1, 0), record("redis", -1, 0), record("redis", 1, 0))
+	for name, c := range map[string]struct {
+		taken []byte
+		want  string
+	}{
+		"one of two":      {record("redis", -1, displaced), "nginx -1 0: 1, redis -1 0: 1, redis 1 0: 1"},
+		"the only one":    {record("nginx", -1, displaced), "redis -1 0: 2, redis 1 0: 1"},
+		"no such":         {record("mongo", -1, displaced), "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
+		"unknown states":  {record("redis", -1, displaced+1), "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
+		"none, and a cut": {record("redis", -1, displaced)[:recordBytes-1], "nginx -1 0: 1, redis -1 0: 2, redis 1 0: 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := map[wait]uint64{}
+			if n := countRecords(one, walk) + countRecords(one, c.taken); n != 4 {
+				t.Errorf("%d threads, want 4", n)
+			}
+			var got []string
+			for k, n := range one {
+				got = append(got, fmt.Sprintf("%s %d %d: %d", label(k.process[:], 0), k.nr, k.state, n))
+			}
+			if slices.Sort(got); strings.Join(got, ", ") != c.want {
+				t.Errorf("%q, want %s", got, c.want)
+			}
+		})
 	}
 }
 
