@@ -15,6 +15,9 @@ type Exact struct {
 	// Of returns the label values of the totals that hold the events of one of the counter's series,
 	// none if there is none. The first of them scales the series.
 	Of func(labels []string) [][]string
+	// Beside returns those of events that the same threads make, for a series without totals of its own: what windows
+	// missed of the totals, they missed of it.
+	Beside func(labels []string) [][]string
 }
 
 const (
@@ -40,13 +43,16 @@ type agreement struct {
 	// and of the squared differences.
 	rounds                    int
 	exact, estimated, squares float64
+	believed                  bool
 	round                     int // in which it was seen last
 }
 
 // agree ends a round for the totals of the samples; now are their values. It returns the factor for each
 // sample: the total's increase for each counted event where that is known (the
 // ratio estimator with the total as its own auxiliary variable; Cochran, Sampling Techniques,
-// section 6.2), and scale otherwise. scale is 1 for a round that saw everything.
+// section 6.2), scale times what windows missed of the totals beside it where those are known (weights calibrated on
+// a known total; Deville and Sarndal, Calibration Estimators in Survey Sampling, 1992), and scale otherwise. scale is 1
+// for a round that saw everything.
 func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]float64, scale float64) func(metric.Sample) float64 {
 	plain := func(metric.Sample) float64 { return scale }
 	if x == nil {
@@ -87,13 +93,28 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 		}
 	}
 	return func(s metric.Sample) float64 {
-		if s.Desc == x.Counter {
-			for _, total := range x.Of(s.Labels) {
-				return e.totals[keyOf(metric.Sample{Desc: x.Total, Labels: total})].factor
-			}
+		if s.Desc != x.Counter || scale == 1 {
+			return scale
 		}
-		return scale
+		for _, total := range x.Of(s.Labels) {
+			return e.totals[keyOf(metric.Sample{Desc: x.Total, Labels: total})].factor
+		}
+		return scale * e.missed(x, s.Labels)
 	}
+}
+
+// missed returns the events for each estimated one, of the totals beside a series.
+func (e *estimator) missed(x *Exact, labels []string) float64 {
+	exact, estimated := 0.0, 0.0
+	for _, total := range x.Beside(labels) {
+		if a := e.totals[keyOf(metric.Sample{Desc: x.Total, Labels: total})]; a != nil && a.believed {
+			exact, estimated = exact+a.exact, estimated+a.estimated
+		}
+	}
+	if estimated == 0 {
+		return 1
+	}
+	return exact / estimated
 }
 
 // end decides the factor of a round. What the total gained while the source saw nothing of
@@ -102,7 +123,7 @@ func (a *agreement) end(total float64, known bool, scale float64) {
 	counted, gained, comparable := a.counted, total-a.used, known && a.known && total >= a.used
 	a.factor = scale
 	if !known || scale == 0 {
-		a.known = false
+		a.known, a.believed = false, false
 		return
 	}
 	if comparable && scale != 1 && counted == 0 {
@@ -118,7 +139,8 @@ func (a *agreement) end(total float64, known bool, scale float64) {
 	a.estimated = a.estimated*recent + estimated
 	a.squares = a.squares*recent*recent + (gained-estimated)*(gained-estimated)
 	differs, err := math.Abs(a.exact/a.estimated-1), math.Sqrt(a.squares)/a.estimated
-	if a.rounds > acquainted && err <= unclear && differs <= apart+err && gained >= counted {
+	a.believed = a.rounds > acquainted && err <= unclear && differs <= apart+err
+	if a.believed && gained >= counted {
 		a.factor = gained / counted
 	}
 }

@@ -17,7 +17,7 @@ var (
 			return nil
 		}
 		return [][]string{labels[:1]}
-	}}
+	}, Beside: func(labels []string) [][]string { return [][]string{labels[:1]} }}
 )
 
 // sampled is a process whose calls are counted in windows.
@@ -82,6 +82,27 @@ func TestEstimatesAgree(t *testing.T) {
 	}
 	if got, want := s.estimateC-estimateC, s.c-c; math.Abs(got/want-1) > 0.3 || got == want {
 		t.Errorf("estimated %g other calls of %g", got, want)
+	}
+}
+
+// TestSlowedInWindows: a process that is slower while it is counted does less in windows than outside of them. How much
+// is known where the kernel counts some of its calls, and then the others are estimated without that bias, too.
+func TestSlowedInWindows(t *testing.T) {
+	for told, want := range map[float64]float64{1: 1, 0.5: 0.9} {
+		r := rand.New(rand.NewPCG(10, 0))
+		var s sampled
+		rounds := func(n int) {
+			for range n {
+				calls, seen := 1e4*math.Exp(0.3*r.NormFloat64()), 0.9*0.02*math.Exp(0.2*r.NormFloat64()-0.02)
+				s.round(calls, calls/3, calls/2, seen, told, 50, true)
+			}
+		}
+		rounds(5 * acquainted)
+		c, estimate := s.c, s.estimateC
+		rounds(2000)
+		if got := (s.estimateC - estimate) / (s.c - c); math.Abs(got-want) > 0.02 {
+			t.Errorf("the kernel counts %g of the calls: the others are estimated at %.3f of what they were, want %g", told, got, want)
+		}
 	}
 }
 

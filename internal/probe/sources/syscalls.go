@@ -42,6 +42,8 @@ var ioTotals = probe.Exact{Counter: syscallsTotal, Total: ioCalls, Of: func(labe
 		out = append(out, []string{process, operation})
 	}
 	return out
+}, Beside: func(labels []string) [][]string {
+	return [][]string{{labels[0], "read"}, {labels[0], "write"}}
 }}
 
 var syscalls = probe.Source{
