@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -49,6 +51,10 @@ func (p *privileges) Set(v string) error {
 func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 	if p == keep {
 		return "", nil
+	}
+	if usesCgo() {
+		return "", errors.New("drop capabilities: teescope was built with cgo, in which libcap crashes; " +
+			"build it with CGO_ENABLED=0 (as `make build` does), or use --privileges keep")
 	}
 	have := cap.GetProc()
 	var stay []cap.Value
@@ -132,6 +138,12 @@ func (p privileges) drop(sources []probe.Status, data string) (string, error) {
 		}
 	}
 	return line, nil
+}
+
+// usesCgo reports whether this program was built with cgo.
+func usesCgo() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "CGO_ENABLED", Value: "1"})
 }
 
 // foreign reports whether a folder belongs to another user.
