@@ -1,6 +1,6 @@
 // Package attest gets evidence from a TEE that is bound to 64 bytes of the caller's,
 // and verifies it. It takes no cryptography into its own hands: what hardware signed
-// is verified by the libraries of go-tdx-guest and go-sev-guest. The one provider
+// is verified by the libraries of go-tdx-guest, go-sev-guest and go-cose. The one provider
 // that no hardware vouches for says so in its name and in its evidence.
 package attest
 
@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,7 +23,7 @@ const Size = 64
 // Evidence is what a provider answers.
 type Evidence struct {
 	// Format says how to verify it: the name of the kernel's provider ("tdx_guest",
-	// "sev_guest"), or "simulated".
+	// "sev_guest"), "nitro", or "simulated".
 	Format string
 	// Quote is the evidence, Aux what came with it (SEV-SNP: the certificates).
 	Quote, Aux []byte
@@ -54,7 +55,7 @@ type Provider struct {
 }
 
 // Providers are all of them.
-var Providers = []*Provider{&configfsTSM, &simulated}
+var Providers = []*Provider{&configfsTSM, &nitro, &simulated}
 
 // Find finds a provider by name.
 func Find(name string) (*Provider, error) {
@@ -63,7 +64,11 @@ func Find(name string) (*Provider, error) {
 			return p, nil
 		}
 	}
-	return nil, fmt.Errorf("provider %q: want %s or %s", name, configfsTSM.Name, simulated.Name)
+	var names []string
+	for _, p := range Providers {
+		names = append(names, p.Name)
+	}
+	return nil, fmt.Errorf("provider %q: want %s", name, strings.Join(names, " or "))
 }
 
 // Collateral is what a verifier needs besides the evidence (certificates, TCB levels,
@@ -78,20 +83,16 @@ var ErrNotBound = errors.New("the evidence is bound to other data")
 // Verify says whether evidence is genuine at a time and bound to data. It wraps
 // errors.ErrUnsupported where the format is unknown.
 func Verify(e *Evidence, data [Size]byte, c Collateral, now time.Time) error {
-	verify, ok := map[string]func(*Evidence, Collateral, time.Time) ([]byte, error){
-		tdxFormat: verifyTDX, sevFormat: verifySEV, simulatedFormat: verifySimulated,
-	}[e.Format]
-	if !ok {
-		return fmt.Errorf("verify evidence of format %q: %w", e.Format, errors.ErrUnsupported)
-	}
-	if len(e.Quote) > mostQuote || len(e.Aux) > mostQuote {
-		return fmt.Errorf("verify evidence of format %s: %d and %d bytes: too large for this format", e.Format, len(e.Quote), len(e.Aux))
-	}
-	bound, err := verify(e, c, now)
+	i, err := Inspect(e, c, now, Trust{})
 	if err != nil {
-		return fmt.Errorf("verify evidence of format %s: %w", e.Format, err)
+		return err
 	}
-	if string(bound) != string(data[:]) {
+	for _, err := range []error{i.Signature, i.Standing} {
+		if err != nil && !errors.Is(err, ErrNonePublished) {
+			return fmt.Errorf("verify evidence of format %s: %w", e.Format, err)
+		}
+	}
+	if string(i.Data) != string(data[:]) {
 		return ErrNotBound
 	}
 	return nil

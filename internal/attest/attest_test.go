@@ -218,3 +218,31 @@ func TestProviders(t *testing.T) {
 		t.Error("none at once is taken")
 	}
 }
+
+// TestNSM asks a security module that the test plays.
+func TestNSM(t *testing.T) {
+	data := [Size]byte{7}
+	for _, tc := range []struct {
+		name   string
+		answer []byte
+		err    error
+		want   string
+	}{
+		{"a document", []byte("\xa1\x6bAttestation\xa1\x68document\x43abc"), nil, ""},
+		{"an error", []byte("\xa1\x65Error\x6fInvalidArgument"), nil, "InvalidArgument"},
+		{"nothing", nil, nil, "read the answer"},
+		{"no module", nil, errors.ErrUnsupported, "get a document"},
+	} {
+		n := nsm{func(request, answer []byte) (int, error) {
+			// {"Attestation": {"user_data": 64 bytes}}
+			if want := append([]byte("\xa1\x6bAttestation\xa1\x69user_data\x58\x40"), data[:]...); !bytes.Equal(request, want) {
+				t.Errorf("%s: the request is %x, want %x", tc.name, request, want)
+			}
+			return copy(answer, tc.answer), tc.err
+		}}
+		e, err := n.Quote(t.Context(), data)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || err == nil && (e.Format != "nitro" || string(e.Quote) != "abc") {
+			t.Errorf("%s: %+v, %v", tc.name, e, err)
+		}
+	}
+}

@@ -36,5 +36,5 @@ func (t tsm) Quote(ctx context.Context, data [Size]byte) (*Evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get a quote: %w", err)
 	}
-	return &Evidence{Format: r.Provider, Quote: r.OutBlob, Aux: r.AuxBlob}, nil
+	return signedPart(&Evidence{Format: r.Provider, Quote: r.OutBlob, Aux: r.AuxBlob})
 }

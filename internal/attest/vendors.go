@@ -1,12 +1,25 @@
 package attest
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	neturl "net/url"
+	"strings"
+	"sync"
 	"time"
 
 	sevabi "github.com/google/go-sev-guest/abi"
+	"github.com/google/go-sev-guest/kds"
+	sevpb "github.com/google/go-sev-guest/proto/sevsnp"
+	"github.com/google/go-sev-guest/validate"
 	sev "github.com/google/go-sev-guest/verify"
+	sevtrust "github.com/google/go-sev-guest/verify/trust"
 	tdxabi "github.com/google/go-tdx-guest/abi"
 	tdxpb "github.com/google/go-tdx-guest/proto/tdx"
 	tdx "github.com/google/go-tdx-guest/verify"
@@ -20,22 +33,19 @@ const (
 	sevFormat = "sev_guest"
 )
 
-// Vendors are the services of Intel (PCS) and AMD (KDS) on the Internet. The libraries
-// that ask them log a warning for each verification to standard error, which would be
-// measured with it; that is switched off for the process.
+// quiet switches off, for the process, what the libraries log for each verification to
+// standard error, which would be measured with it.
+var quiet = sync.OnceFunc(func() { logger.Init("attest", false, false, io.Discard) })
+
+// Vendors are the services of Intel (PCS) and AMD (KDS) on the Internet.
 func Vendors() Collateral {
-	logger.Init("attest", false, false, io.Discard)
+	quiet()
 	return trust.DefaultHTTPSGetter()
 }
 
-// verifyTDX verifies a TDX quote of version 4 with the TCB levels and revocation
-// lists of its platform, and returns REPORTDATA.
-func verifyTDX(e *Evidence, c Collateral, now time.Time) ([]byte, error) {
-	o := tdx.DefaultOptions()
-	o.GetCollateral, o.CheckRevocations, o.Getter, o.Now = true, true, c, now
-	if err := tdx.RawTdxQuote(e.Quote, o); err != nil {
-		return nil, err
-	}
+// inspectTDX verifies a TDX quote of version 4: its signature, then again with the TCB
+// levels and revocation lists of its platform.
+func inspectTDX(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspection, error) {
 	q, err := tdxabi.QuoteToProto(e.Quote)
 	if err != nil {
 		return nil, err
@@ -44,29 +54,216 @@ func verifyTDX(e *Evidence, c Collateral, now time.Time) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("the quote is a %T, want version 4", q)
 	}
-	return v4.GetTdQuoteBody().GetReportData(), nil
+	if n := len(v4.GetExtraBytes()); n > 0 {
+		return nil, fmt.Errorf("%d bytes follow the quote, which nothing signs", n)
+	}
+	body := v4.GetTdQuoteBody()
+	i := &Inspection{Data: body.GetReportData(), Facts: Facts{
+		TEE: "tdx", Measurement: hex.EncodeToString(body.GetMrTd()), Registers: map[string]string{},
+		Debug: len(body.GetTdAttributes()) < 1 || body.GetTdAttributes()[0]&1 != 0, // bit 0 of TUD, TDX module ABI: ATTRIBUTES
+		TCB:   "module and firmware " + hex.EncodeToString(body.GetTeeTcbSvn()),
+	}}
+	for n, r := range body.GetRtmrs() {
+		if !zero(r) {
+			i.Facts.Registers[fmt.Sprintf("rtmr%d", n)] = hex.EncodeToString(r)
+		}
+	}
+	o := tdx.DefaultOptions()
+	o.Getter, o.Now, o.TrustedRoots = chains{c, v4}, now, roots.TDX
+	if i.Signature = tdx.TdxQuote(q, o); i.Signature == nil {
+		o.GetCollateral, o.CheckRevocations = true, true
+		i.Standing = c.said(tdx.TdxQuote(q, o))
+	}
+	return i, nil
 }
 
-// verifySEV verifies an SEV-SNP report with the certificates that came with it or, where
-// the host gave none, those of AMD's service, and returns REPORT_DATA.
-func verifySEV(e *Evidence, c Collateral, now time.Time) ([]byte, error) {
+// The headers in which Intel's service sends who signed a body.
+const (
+	tcbChain      = "Tcb-Info-Issuer-Chain"
+	identityChain = "Sgx-Enclave-Identity-Issuer-Chain"
+	pckChain      = "Sgx-Pck-Crl-Issuer-Chain"
+)
+
+// chains is a collateral with the quote's own chain in the header of the list that is signed
+// by it: go-tdx-guest needs one there, and does not look at who signed it.
+type chains struct {
+	Collateral
+	quote *tdxpb.QuoteV4
+}
+
+// Get fetches.
+func (c chains) Get(url string) (map[string][]string, []byte, error) {
+	header, body, err := c.Collateral.Get(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.Contains(url, "/pckcrl?") {
+		_, rest := pem.Decode(c.quote.GetSignedData().GetCertificationData().GetQeReportCertificationData().GetPckCertificateChainData().GetPckCertChain())
+		own, err := issuers([]string{neturl.QueryEscape(string(rest))})
+		if err != nil {
+			return nil, nil, err
+		}
+		header = map[string][]string{pckChain: own}
+	}
+	return header, body, nil
+}
+
+// issuers spells a chain of certificates in a header in the one way.
+func issuers(values []string) ([]string, error) {
+	if len(values) != 1 {
+		return nil, fmt.Errorf("%d chains of certificates, want 1", len(values))
+	}
+	text, err := neturl.QueryUnescape(values[0])
+	if err != nil {
+		return nil, fmt.Errorf("read the chain of certificates: %w", err)
+	}
+	var out []byte
+	for rest := []byte(text); ; {
+		var b *pem.Block
+		if b, rest = pem.Decode(rest); b == nil {
+			break
+		}
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: b.Type, Bytes: b.Bytes})...)
+	}
+	return []string{neturl.QueryEscape(string(out))}, nil
+}
+
+// oneSpelling spells a signed answer of Intel's service in the one way: its signature is over one
+// member, and JSON leaves the rest free. Other bodies are signed as a whole.
+func oneSpelling(body []byte) ([]byte, error) {
+	var members map[string]json.RawMessage
+	var signed struct {
+		Signature string `json:"signature"`
+	}
+	if !bytes.HasPrefix(body, []byte("{")) {
+		return body, nil
+	}
+	if err := errors.Join(json.Unmarshal(body, &members), json.Unmarshal(body, &signed)); err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	delete(members, "signature")
+	for name, content := range members {
+		if len(members) == 1 {
+			return fmt.Appendf(nil, `{%q:%s,"signature":%q}`, name, content, strings.ToLower(signed.Signature)), nil
+		}
+	}
+	return nil, fmt.Errorf("read the answer: %d members beside the signature, want 1", len(members))
+}
+
+// inspectSEV verifies an SEV-SNP report with the certificate of the chip or cloud that came
+// with it or, where the host gave none, with that of AMD's service.
+func inspectSEV(e *Evidence, c *watched, now time.Time, roots Trust) (*Inspection, error) {
 	a, err := sevabi.ReportCertsToProto(append(append([]byte(nil), e.Quote...), e.Aux...))
 	if err != nil {
 		return nil, err
 	}
-	o := sev.DefaultOptions()
-	o.Getter, o.Now, o.CheckRevocations = bodies{c}, now, true
-	if err := sev.SnpAttestation(a, o); err != nil {
+	r := a.GetReport()
+	policy, err := sevabi.ParseSnpPolicy(r.GetPolicy())
+	if err != nil {
 		return nil, err
 	}
-	return a.GetReport().GetReportData(), nil
+	i := &Inspection{Data: r.GetReportData(), Facts: Facts{
+		TEE: "sev-snp", Measurement: hex.EncodeToString(r.GetMeasurement()), Debug: policy.Debug, TCB: fmt.Sprintf("reported %016x", r.GetReportedTcb()), Registers: map[string]string{},
+	}}
+	if !zero(r.GetHostData()) {
+		i.Facts.Registers["host_data"] = hex.EncodeToString(r.GetHostData())
+	}
+	if err := chipCertificate(a, c); err != nil {
+		i.Signature = c.said(err)
+		return i, nil
+	}
+	o := sev.DefaultOptions()
+	o.Now, o.DisableCertFetching, o.TrustedRoots = now, true, fresh(roots.SEV)
+	if i.Signature = sev.SnpAttestation(a, o); i.Signature == nil {
+		i.Standing = c.said(standingSEV(a, o, c, policy, now))
+	}
+	return i, nil
 }
 
-// bodies is a collateral in the form of go-sev-guest's getters.
-type bodies struct{ Collateral }
+// fresh are roots without the revocation list that the library keeps in them.
+func fresh(roots map[string][]*sevtrust.AMDRootCerts) map[string][]*sevtrust.AMDRootCerts {
+	out := map[string][]*sevtrust.AMDRootCerts{}
+	for line, of := range roots {
+		for _, r := range of {
+			c := sevtrust.AMDRootCertsProduct(line)
+			c.ProductCerts = r.ProductCerts
+			out[line] = append(out[line], c)
+		}
+	}
+	return out
+}
+
+// signedPart returns evidence without what nobody would see change: bytes after a TDX quote,
+// and certificates of SEV-SNP other than that of the chip's or the cloud's key.
+func signedPart(e *Evidence) (*Evidence, error) {
+	switch e.Format {
+	case tdxFormat:
+		q, err := tdxabi.QuoteToProto(e.Quote)
+		if v4, ok := q.(*tdxpb.QuoteV4); ok {
+			return &Evidence{Format: e.Format, Quote: e.Quote[:len(e.Quote)-len(v4.GetExtraBytes())]}, nil
+		}
+		return nil, fmt.Errorf("read the quote: %w", err)
+	case sevFormat:
+		var all, chip sevabi.CertTable
+		if err := all.Unmarshal(e.Aux); err != nil {
+			return nil, fmt.Errorf("read the certificates that the host gave: %w", err)
+		}
+		for _, c := range all.Entries {
+			if id := c.GUID.String(); id == sevabi.VcekGUID || id == sevabi.VlekGUID {
+				chip.Entries = append(chip.Entries, c)
+			}
+		}
+		return &Evidence{Format: e.Format, Quote: e.Quote, Aux: chip.Marshal()}, nil
+	}
+	return e, nil
+}
+
+// chipCertificate adds the certificate of the chip's key if the host gave none.
+func chipCertificate(a *sevpb.Attestation, c Collateral) error {
+	r, chain := a.GetReport(), a.GetCertificateChain()
+	info, err := sevabi.ParseSignerInfo(r.GetSignerInfo())
+	if err != nil || info.SigningKey != sevabi.VcekReportSigner || len(chain.GetVcekCert()) > 0 {
+		return err
+	}
+	line := "Milan" // the only one with reports of version 2, which do not say it
+	if fms := r.GetCpuid1EaxFms(); fms != 0 {
+		line = kds.ProductLineFromFms(fms)
+	}
+	_, chain.VcekCert, err = c.Get(kds.VCEKCertURL(line, r.GetChipId(), kds.TCBVersion(r.GetReportedTcb())))
+	return err
+}
+
+// standingSEV says whether the certificate is for the firmware that runs, the firmware is no
+// provisional one, and nothing is revoked.
+func standingSEV(a *sevpb.Attestation, o *sev.Options, c Collateral, policy sevabi.SnpPolicy, now time.Time) error {
+	// What the guest's policy allows is judged by whoever asks; here it may allow all.
+	all := sevabi.SnpPolicy{SMT: true, MigrateMA: true, Debug: true, CXLAllowed: true, ABIMajor: policy.ABIMajor, ABIMinor: policy.ABIMinor}
+	if err := validate.SnpAttestation(a, &validate.Options{GuestPolicy: all}); err != nil {
+		return err
+	}
+	o.CheckRevocations, o.Getter = true, lists{c, now}
+	return sev.SnpAttestation(a, o)
+}
+
+// lists is a collateral in the form of go-sev-guest's getters, which does not itself look at
+// how old a revocation list is.
+type lists struct {
+	Collateral
+	now time.Time
+}
 
 // Get fetches without the header.
-func (b bodies) Get(url string) ([]byte, error) {
-	_, body, err := b.Collateral.Get(url)
-	return body, err
+func (l lists) Get(url string) ([]byte, error) {
+	_, body, err := l.Collateral.Get(url)
+	if err != nil || !strings.HasSuffix(url, "/crl") {
+		return body, err
+	}
+	list, err := x509.ParseRevocationList(body)
+	if err != nil {
+		return nil, fmt.Errorf("read the revocation list: %w", err)
+	}
+	if l.now.Before(list.ThisUpdate) || l.now.After(list.NextUpdate) {
+		return nil, fmt.Errorf("the revocation list holds from %s to %s", list.ThisUpdate.Format(time.RFC3339), list.NextUpdate.Format(time.RFC3339))
+	}
+	return body, nil
 }

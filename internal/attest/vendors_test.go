@@ -24,8 +24,10 @@ var recorded = time.Date(2023, time.July, 1, 1, 0, 0, 0, time.UTC)
 // and the sample of TCB levels has none of that machine, which is what it is refused for.
 func TestTDX(t *testing.T) {
 	const level = "no matching TCB level found"
-	Vendors() // for its quiet
-	e := &Evidence{Format: tdxFormat, Quote: tdxdata.RawQuote}
+	e, err := signedPart(&Evidence{Format: tdxFormat, Quote: tdxdata.RawQuote})
+	if err != nil {
+		t.Fatal(err)
+	}
 	q, err := tdxabi.QuoteToProto(e.Quote)
 	if err != nil {
 		t.Fatal(err)

@@ -124,6 +124,9 @@ func Write(path string, e *Experiment) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	if err := kept(e, b); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
 	return replace(path, append(b, '\n'))
 }
 

@@ -17,7 +17,7 @@ import (
 
 // SchemaVersion is the version of the document that this package writes
 // (semantic versioning). A document of a newer major version is refused.
-const SchemaVersion = "1.3.0"
+const SchemaVersion = "1.4.0"
 
 // Experiment is one document.
 type Experiment struct {
@@ -42,6 +42,8 @@ type Experiment struct {
 	UnitCosts *UnitCosts `json:"unit_costs,omitempty"`
 	// Origin is that of an experiment file; null for a workload that was run as it is.
 	Origin *Origin `json:"origin,omitempty"`
+	// Attestation binds all of the above to a TEE or to a key; null where nobody did that.
+	Attestation *Attestation `json:"attestation,omitempty"`
 }
 
 // Origin is the source of an experiment.

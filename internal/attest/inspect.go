@@ -1,0 +1,189 @@
+package attest
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	sevtrust "github.com/google/go-sev-guest/verify/trust"
+)
+
+// Inspection is what was found out about evidence.
+type Inspection struct {
+	// Data is what the evidence is bound to.
+	Data  []byte
+	Facts Facts
+	// Signature is nil if the hardware's signature and the certificates up to the vendor's
+	// root are good. Without that the other fields mean nothing.
+	Signature error
+	// Standing is nil if the vendor's collateral says that the TCB is current and nothing is
+	// revoked. It wraps ErrNoCollateral where that is not at hand, and ErrNonePublished where
+	// the vendor has none.
+	Standing error
+}
+
+// Facts are what evidence says of the environment that asked for it.
+type Facts struct {
+	TEE string `json:"tee"` // "tdx", "sev-snp", "nitro", "simulated"
+	// Measurement is that of what was started, in hex: MRTD, MEASUREMENT or PCR0. Registers
+	// are further ones by name; those that are all zero are left out.
+	Measurement string            `json:"measurement,omitempty"`
+	Registers   map[string]string `json:"registers,omitempty"`
+	// Debug: the host may read or change the environment's memory.
+	Debug bool `json:"debug"`
+	// TCB are the versions of firmware and microcode.
+	TCB string `json:"tcb,omitempty"`
+	// Time is the hardware's own; most has none.
+	Time *time.Time `json:"time,omitempty"`
+}
+
+// The reasons why the standing of evidence is not known.
+var (
+	ErrNoCollateral  = errors.New("no collateral")
+	ErrNonePublished = errors.New("the vendor publishes none")
+)
+
+// Trust are the roots that evidence must lead to. The zero value has those of the vendors,
+// as the libraries hold them; a test has its own.
+type Trust struct {
+	TDX *x509.CertPool
+	SEV map[string][]*sevtrust.AMDRootCerts
+	// Nitro is the SHA-256 of the root certificate.
+	Nitro *[32]byte
+}
+
+// Inspect verifies evidence as of a time, as far as the collateral goes. Its error says that
+// it is no evidence at all.
+func Inspect(e *Evidence, c Collateral, now time.Time, roots Trust) (*Inspection, error) {
+	inspect, ok := map[string]func(*Evidence, *watched, time.Time, Trust) (*Inspection, error){
+		tdxFormat: inspectTDX, sevFormat: inspectSEV, nitroFormat: inspectNitro, simulatedFormat: inspectSimulated,
+	}[e.Format]
+	if !ok {
+		return nil, fmt.Errorf("verify evidence of format %q: %w", e.Format, errors.ErrUnsupported)
+	}
+	if len(e.Quote) > mostQuote || len(e.Aux) > mostQuote {
+		return nil, fmt.Errorf("verify evidence of format %s: %d and %d bytes: too large for this format", e.Format, len(e.Quote), len(e.Aux))
+	}
+	quiet()
+	return unbroken(func() (*Inspection, error) {
+		i, err := inspect(e, &watched{from: c}, now, roots)
+		if err != nil {
+			return nil, fmt.Errorf("verify evidence of format %s: %w", e.Format, err)
+		}
+		return i, nil
+	})
+}
+
+// unbroken returns a panic as an error: the libraries take lengths in evidence at their word.
+func unbroken(f func() (*Inspection, error)) (i *Inspection, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			i, err = nil, fmt.Errorf("verify evidence: it is malformed (%v)", p)
+		}
+	}()
+	return f()
+}
+
+// watched is a collateral that knows whether it lacked something: the libraries do not wrap
+// its error.
+type watched struct {
+	from    Collateral
+	missing string
+}
+
+func (w *watched) Get(url string) (map[string][]string, []byte, error) {
+	header, body, err := w.from.Get(url)
+	if errors.Is(err, ErrNoCollateral) {
+		w.missing = url
+	}
+	return header, body, err
+}
+
+// said returns the error of a verification that may have lacked collateral.
+func (w *watched) said(err error) error {
+	if err != nil && w.missing != "" {
+		return fmt.Errorf("%w: %s is not stored", ErrNoCollateral, w.missing)
+	}
+	return err
+}
+
+// Fetched is a piece of collateral.
+type Fetched struct {
+	URL    string
+	Header map[string][]string
+	Body   []byte
+}
+
+// Stored is collateral that was fetched before.
+type Stored []Fetched
+
+// Get never asks anybody.
+func (s Stored) Get(url string) (map[string][]string, []byte, error) {
+	for _, f := range s {
+		if f.URL != url {
+			continue
+		}
+		for name, values := range f.Header {
+			if spelled, err := issuers(values); err != nil || !slices.Equal(spelled, values) || name != tcbChain && name != identityChain {
+				return nil, nil, fmt.Errorf("read %s: the header %s is not as it was stored", url, name)
+			}
+		}
+		if spelled, err := oneSpelling(f.Body); err != nil || !bytes.Equal(spelled, f.Body) {
+			return nil, nil, fmt.Errorf("read %s: the body is not as it was stored", url)
+		}
+		return f.Header, f.Body, nil
+	}
+	return nil, nil, fmt.Errorf("fetch %s: %w", url, ErrNoCollateral)
+}
+
+// Recorder is a collateral that keeps what it got, to be stored.
+type Recorder struct {
+	From Collateral
+
+	mu  sync.Mutex
+	got map[string]Fetched
+}
+
+// Get asks the collateral behind it.
+func (r *Recorder) Get(url string) (map[string][]string, []byte, error) {
+	header, body, err := r.From.Get(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.got == nil {
+		r.got = map[string]Fetched{}
+	}
+	f := Fetched{URL: url}
+	if f.Body, err = oneSpelling(body); err != nil {
+		return nil, nil, fmt.Errorf("fetch %s: %w", url, err)
+	}
+	for _, name := range []string{tcbChain, identityChain} { // the headers that are read
+		if values, ok := header[name]; ok {
+			chain, err := issuers(values)
+			if err != nil {
+				return nil, nil, fmt.Errorf("fetch %s: %s: %w", url, name, err)
+			}
+			f.Header = map[string][]string{name: chain}
+		}
+	}
+	r.got[url] = f
+	return header, body, nil
+}
+
+// Stored returns what was fetched, in the order of addresses.
+func (r *Recorder) Stored() Stored {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var s Stored
+	for _, url := range slices.Sorted(maps.Keys(r.got)) {
+		s = append(s, r.got[url])
+	}
+	return s
+}
