@@ -198,6 +198,21 @@ func TestRealNitro(t *testing.T) {
 	}
 }
 
+// TestRest: bytes after a quote, which nothing signs, are refused.
+func TestRest(t *testing.T) {
+	for name, machine := range attesttest.All {
+		m := machine(t, attesttest.Options{})
+		e, err := m.Quote(t.Context(), [attest.Size]byte{9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Quote = append(e.Quote, 0)
+		if i, err := attest.Inspect(e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
+			t.Errorf("%s: a byte too many is verified", name)
+		}
+	}
+}
+
 // TestRealTDXStanding: Intel's own sample of collateral verifies, and has no level of this machine.
 func TestRealTDXStanding(t *testing.T) {
 	i, err := attest.Inspect(&attest.Evidence{Format: "tdx_guest", Quote: attesttest.SampleTDX()}, tdxtest.TestGetter, time.Date(2023, 7, 1, 1, 0, 0, 0, time.UTC), attest.Trust{})

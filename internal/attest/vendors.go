@@ -1,12 +1,10 @@
 package attest
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	neturl "net/url"
@@ -130,24 +128,20 @@ func issuers(values []string) ([]string, error) {
 
 // oneSpelling spells a signed answer of Intel's service in the one way: its signature is over one
 // member, and JSON leaves the rest free. Other bodies are signed as a whole.
-func oneSpelling(body []byte) ([]byte, error) {
+func oneSpelling(body []byte) []byte {
 	var members map[string]json.RawMessage
 	var signed struct {
 		Signature string `json:"signature"`
 	}
-	if !bytes.HasPrefix(body, []byte("{")) {
-		return body, nil
+	if json.Unmarshal(body, &members) != nil || json.Unmarshal(body, &signed) != nil {
+		return body
 	}
-	if err := errors.Join(json.Unmarshal(body, &members), json.Unmarshal(body, &signed)); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
-	}
-	delete(members, "signature")
-	for name, content := range members {
-		if len(members) == 1 {
-			return fmt.Appendf(nil, `{%q:%s,"signature":%q}`, name, content, strings.ToLower(signed.Signature)), nil
+	for _, name := range []string{"tcbInfo", "enclaveIdentity"} {
+		if content, ok := members[name]; ok {
+			return fmt.Appendf(nil, `{%q:%s,"signature":%q}`, name, content, strings.ToLower(signed.Signature))
 		}
 	}
-	return nil, fmt.Errorf("read the answer: %d members beside the signature, want 1", len(members))
+	return body
 }
 
 // inspectSEV verifies an SEV-SNP report with the certificate of the chip or cloud that came
