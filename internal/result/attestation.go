@@ -182,10 +182,11 @@ func cut(doc []byte) (without []byte, last int64, err error) {
 
 // Rewrite replaces the bytes of a finished document, unless it has changed since it was read.
 func Rewrite(path string, was, now []byte) error {
-	path, err := filepath.EvalSymlinks(path)
+	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
+	path = real
 	have, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -193,7 +194,11 @@ func Rewrite(path string, was, now []byte) error {
 	if !bytes.Equal(have, was) {
 		return fmt.Errorf("write %s: another program has changed it since it was read; nothing was written, try again", path)
 	}
-	if err := replace(path, now); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := replace(path, now, info.Mode().Perm()); err != nil {
 		return fmt.Errorf("write %s: %w; the file is as it was", path, err)
 	}
 	return nil

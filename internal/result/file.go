@@ -127,18 +127,18 @@ func Write(path string, e *Experiment) error {
 	if err := kept(e, b); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return replace(path, append(b, '\n'))
+	return replace(path, append(b, '\n'), 0o644)
 }
 
 // replace writes a file next to path, syncs it and renames it into place.
-func replace(path string, data []byte) error {
+func replace(path string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
 		return err
 	}

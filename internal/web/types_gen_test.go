@@ -145,6 +145,9 @@ func (g *generator) typeOf(dir string, file *ast.File, e ast.Expr) (string, erro
 	case *ast.StarExpr:
 		return g.typeOf(dir, file, e.X)
 	case *ast.ArrayType:
+		if of, ok := e.Elt.(*ast.Ident); ok && of.Name == "byte" {
+			return "string", nil // base64
+		}
 		elem, err := g.typeOf(dir, file, e.Elt)
 		if n, ok := e.Len.(*ast.BasicLit); ok {
 			k, _ := strconv.Atoi(n.Value)

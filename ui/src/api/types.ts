@@ -1120,6 +1120,34 @@ export interface ResultOrigin {
   corrects?: string;
 }
 
+/** Collateral is an answer of a vendor's service. */
+export interface ResultCollateral {
+  url: string;
+  /** Header has the certificates of who signed the body, where the service sends them there. */
+  header?: { [key: string]: string[] };
+  body: string | null;
+}
+
+/** Attestation binds a document to the quote of a TEE, or to a key. See docs/attested-results.md. */
+export interface ResultAttestation {
+  /** Format is that of the evidence: "tdx_guest", "sev_guest", "nitro" or "simulated"; or the kind of the key that signed: "ed25519" or "ecdsa-p256". */
+  format: string;
+  /** Digest is that of the document's canonical form (RFC 8785) without the member attestation: "sha256:…". */
+  digest: string;
+  /** MadeAt is the time by the clock of the machine that attested. */
+  made_at: string;
+  /** Nonce is hex that whoever verifies has chosen, to know that the evidence is newer. */
+  nonce?: string;
+  /** Quote is the evidence, Certificates those that came with it. */
+  quote?: string;
+  certificates?: string;
+  /** Collateral is what the vendor's services said of the platform when it attested. */
+  collateral?: ResultCollateral[];
+  /** PublicKey is that of a key that signed (PKIX, DER). */
+  public_key?: string;
+  signature?: string;
+}
+
 /** Experiment is one document. */
 export interface ResultExperiment {
   schema_version: string;
@@ -1145,6 +1173,8 @@ export interface ResultExperiment {
   unit_costs?: ResultUnitCosts;
   /** Origin is that of an experiment file; null for a workload that was run as it is. */
   origin?: ResultOrigin;
+  /** Attestation binds all of the above to a TEE or to a key; null where nobody did that. */
+  attestation?: ResultAttestation;
 }
 
 /** Change is a series that differs between two windows. */
