@@ -64,6 +64,8 @@ load: locked
 load/protocols: load servers
 channel: locked
 attest: host
+attest/attesttest: attest
+proof: attest result
 bench/workloads: bench channel host load metric stats workloads/micro
 bench/launchers: bench host locked machine result tee workloads/micro
 worker: attest channel host load load/protocols
@@ -75,7 +77,7 @@ feed: locked metric
 report: explain findings metric result stats
 report/formats: findings report result stats
 web: explain feed findings findings/anomaly metric probe report result tee
-cli: bench bench/launchers bench/workloads claims environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources report report/formats result servers stats store tee tee/kinds ui verdict web
+cli: attest bench bench/launchers bench/workloads claims environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds ui verdict web
 cmd/teescope: cli
 cmd/teescope-work: worker
 `

@@ -63,7 +63,7 @@ func Main(ctx context.Context, env Env) int {
 	root.SetErr(env.Stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(doctorCommand(env), monitorCommand(env), agentCommand(env), explainCommand(env), changesCommand(env), topCommand(env), calibrateCommand(env),
-		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), schemaCommand(env))
+		benchCommand(env), compareCommand(env), gateCommand(env), reportCommand(env), historyCommand(env), claimsCommand(env), attestCommand(env), verifyCommand(env), schemaCommand(env))
 	ran, err := root.ExecuteContextC(ctx)
 	var status outcome
 	switch {

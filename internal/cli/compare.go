@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ import (
 // judging are the flags of the commands that judge results.
 type judging struct {
 	margin, calibration string
+	// origin is what is proved of where the results that load read were made.
+	origin string
 }
 
 func (j *judging) flags(c *cobra.Command) {
@@ -61,17 +64,25 @@ func (j *judging) load(paths []string) (*result.Experiment, error) {
 		return nil, err
 	}
 	var es []*result.Experiment
+	var origins []string
 	for _, p := range paths {
-		e, err := result.Read(p)
+		e, origin, err := readWithOrigin(p)
 		if err != nil {
 			return nil, err
 		}
+		origins = append(origins, origin)
 		for i, other := range es {
 			if other.ID == e.ID {
 				return nil, fmt.Errorf("%s and %s are the same experiment (%s)", paths[i], p, e.ID)
 			}
 		}
 		es = append(es, e)
+	}
+	if j.origin = origins[0]; slices.ContainsFunc(origins, func(o string) bool { return o != origins[0] }) {
+		for i, p := range paths {
+			origins[i] = filepath.Base(p) + " " + origins[i]
+		}
+		j.origin = strings.Join(origins, ", ")
 	}
 	if len(es) > 1 {
 		nameByFile(es, paths)
@@ -122,6 +133,7 @@ Exit status: 0, or 3 if a guard refused a comparison.`,
 				return err
 			}
 			d.Experiments = []*result.Experiment{e}
+			d.Origins = map[*result.Experiment]string{e: j.origin}
 			if untried != "" {
 				said, err := predict(e, untried)
 				if err != nil {

@@ -41,9 +41,9 @@ Exit status: 0 no cost beyond the margin, 1 regression, 2 inconclusive (see
 			}
 			r := verdict.Gate(e, verdict.GateOptions{Options: o, Inconclusive: policy})
 			if asJSON {
-				err = printJSON(env.Stdout, map[string]any{"status": r.Status, "text": r.Text, "comparisons": e.Comparisons, "guards": e.Guards})
+				err = printJSON(env.Stdout, map[string]any{"status": r.Status, "text": r.Text, "comparisons": e.Comparisons, "guards": e.Guards, "origin": j.origin})
 			} else {
-				_, err = fmt.Fprintln(env.Stdout, r.Text)
+				_, err = fmt.Fprintf(env.Stdout, "%s\norigin: %s\n", r.Text, j.origin)
 			}
 			if err != nil {
 				return err

@@ -28,16 +28,17 @@ func reportCommand(env Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := report.Document{Catalog: known, Made: host.Local().Now().UTC()}
+			d := report.Document{Catalog: known, Made: host.Local().Now().UTC(), Origins: map[*result.Experiment]string{}}
 			if d.Prices, err = readPrices(prices); err != nil {
 				return err
 			}
 			for _, path := range args {
-				e, err := result.Read(path)
+				e, origin, err := readWithOrigin(path)
 				if err != nil {
 					return err
 				}
 				d.Experiments = append(d.Experiments, e)
+				d.Origins[e] = origin
 			}
 			if plots != "" {
 				if err := writePlots(plots, d); err != nil {

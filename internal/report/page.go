@@ -119,6 +119,9 @@ func part(e *result.Experiment, n int, doc Document) Part {
 	if len(p.Conclusions) == 0 {
 		p.Nothing = whyNothing(e)
 	}
+	if o := doc.Origins[e]; o != "" {
+		p.Facts = append(p.Facts, Fact{"Origin", o})
+	}
 	p.share()
 	id := func(s string) string { return fmt.Sprintf("e%d-%s", n+1, s) }
 	prefix := ""

@@ -1,0 +1,348 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/teescope/teescope/internal/attest"
+	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/proof"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// attesting are the flags of `attest`.
+type attesting struct {
+	provider, key, newKey, nonce string
+	offline, replace             bool
+
+	providers []*attest.Provider
+	now       func() time.Time
+	roots     attest.Trust
+}
+
+func attestCommand(env Env) *cobra.Command {
+	return (&attesting{providers: attest.Providers, now: host.Local().Now}).command(env)
+}
+
+func (a *attesting) command(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "attest RESULT.json",
+		Short: "Bind a result to the TEE that made it, or sign it with a key",
+		Long: `Attest asks the TEE of this machine for a quote about the digest of a result, asks the
+vendor's service for what is needed to verify it, and stores both in the result. Run it
+where the experiment ran: in the confidential VM or the enclave.
+
+Without a TEE a result stays unattested. A key (--key, --new-key) can sign it instead.
+That proves who holds the key, not where the result was made.
+
+Nothing else of the file changes, and it is replaced as a whole or not at all.
+
+Exit status: 0 attested or signed, 1 attested, but verify refuses it (a TCB that is out
+of date, say), 4 neither; the file is then as it was.`,
+		Example: "  teescope attest result.json\n" +
+			"  teescope attest result.json --new-key me.pem   # signs, and writes me.pem and me.pem.pub",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), env, args[0]) },
+	}
+	c.Flags().StringVar(&a.provider, "provider", "", "where the quote comes from: "+a.names()+" (default: the TEE that is here)")
+	c.Flags().StringVar(&a.key, "key", "", "sign with the private key in `FILE` (Ed25519 or ECDSA P-256, PEM) instead")
+	c.Flags().StringVar(&a.newKey, "new-key", "", "sign with a new key instead, and write it to `FILE` and its public part to FILE.pub")
+	c.Flags().StringVar(&a.nonce, "nonce", "", "hex from whoever will verify, which proves that the quote is newer")
+	c.Flags().BoolVar(&a.offline, "offline", false, "ask no service of the vendor: nobody will know whether the TCB was current")
+	c.Flags().BoolVar(&a.replace, "replace", false, "replace an attestation that the result has")
+	c.MarkFlagsMutuallyExclusive("provider", "key", "new-key")
+	return c
+}
+
+func (a *attesting) names() string {
+	var names []string
+	for _, p := range a.providers {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *attesting) run(ctx context.Context, env Env, path string) error {
+	e, err := result.Read(path)
+	if err != nil {
+		return err
+	}
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if e.Attestation != nil && !a.replace {
+		return fmt.Errorf("attest %s: it is attested or signed already (%s, %s); see `teescope verify`, or replace that with --replace", path, e.Attestation.Format, e.Attestation.MadeAt.Format(time.RFC3339))
+	}
+	at, err := a.attestation(ctx, env, doc)
+	if err != nil {
+		return fmt.Errorf("attest %s: %w; the file is as it was", path, err)
+	}
+	out, err := result.Attach(doc, at)
+	if err != nil {
+		return fmt.Errorf("attest %s: %w; the file is as it was", path, err)
+	}
+	r, err := proof.Verify(out, proof.Options{Now: a.now(), Roots: a.roots, Policy: proof.Policy{Debug: true}})
+	if err != nil {
+		return fmt.Errorf("attest %s: %w; the file is as it was", path, err)
+	}
+	if r.Origin == proof.Refused && at.Quote == nil {
+		return fmt.Errorf("attest %s: %s; the file is as it was", path, r.Line)
+	}
+	if err := result.Rewrite(path, doc, out); err != nil {
+		return err
+	}
+	if _, err = fmt.Fprintf(env.Stdout, "%s: %s\n", path, r.Line); err == nil && r.Origin == proof.Refused {
+		return outcome(exitRegression)
+	}
+	return err
+}
+
+// attestation gets a signature or a quote.
+func (a *attesting) attestation(ctx context.Context, env Env, doc []byte) (*result.Attestation, error) {
+	if a.key == "" && a.newKey == "" {
+		return a.quote(ctx, doc)
+	}
+	for _, p := range a.providers {
+		if p.Simulated {
+			continue
+		}
+		if _, _, err := p.Open(attest.Settings{}); err == nil {
+			fmt.Fprintf(env.Stderr, "note: this machine has a TEE (%s); without a key the result would be attested, which proves more\n", p.Name)
+		}
+	}
+	key, err := a.signer()
+	if err != nil {
+		return nil, err
+	}
+	return proof.Sign(doc, key, a.nonce, a.now())
+}
+
+// quote asks the named TEE, or the one that is here.
+func (a *attesting) quote(ctx context.Context, doc []byte) (*result.Attestation, error) {
+	var lacks []string
+	for _, p := range a.providers {
+		if a.provider != "" && p.Name != a.provider || a.provider == "" && p.Simulated {
+			continue
+		}
+		q, c, err := p.Open(attest.Settings{Parallel: 1})
+		if errors.Is(err, errors.ErrUnsupported) && a.provider == "" {
+			lacks = append(lacks, oneLine(err))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if a.offline {
+			c = attest.Stored(nil)
+		}
+		return proof.Attest(ctx, doc, q, c, a.nonce, a.now(), a.roots)
+	}
+	if a.provider != "" {
+		return nil, fmt.Errorf("--provider %q: want %s", a.provider, a.names())
+	}
+	return nil, fmt.Errorf("no TEE here (%s), so the result is unattested; sign it with --key or --new-key, which proves who holds the key", strings.Join(lacks, "; "))
+}
+
+// signer reads the key, or makes one and writes it before anything is signed with it.
+func (a *attesting) signer() (crypto.Signer, error) {
+	if a.newKey == "" {
+		return readKey(a.key)
+	}
+	private, public, err := proof.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	if err = writeNew(a.newKey, private, 0o600); err == nil {
+		if err = writeNew(a.newKey+".pub", public, 0o644); err != nil {
+			err = errors.Join(err, os.Remove(a.newKey))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--new-key: %w; name another file, or sign with --key", err)
+	}
+	return proof.PrivateKey(private)
+}
+
+// writeNew writes a file that was not there.
+func writeNew(name string, text []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
+}
+
+// readKey reads a private key that others cannot read.
+func readKey(name string) (crypto.Signer, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	if m := info.Mode().Perm(); m&0o077 != 0 {
+		return nil, fmt.Errorf("--key %s: its mode %04o lets others use it; chmod 600 %s", name, m, name)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	key, err := proof.PrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("--key %s: %w", name, err)
+	}
+	return key, nil
+}
+
+// readWithOrigin reads a result and says in a word what is proved of where it was made.
+func readWithOrigin(path string) (*result.Experiment, string, error) {
+	e, err := result.Read(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if e.Attestation == nil {
+		return e, proof.Unattested, nil
+	}
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	r, err := proof.Verify(doc, proof.Options{Now: host.Local().Now()})
+	if err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return e, r.Origin, nil
+}
+
+// verifying are the flags of `verify`.
+type verifying struct {
+	policy, nonce, asOf string
+	measurements, keys  []string
+	debug, asJSON       bool
+	maxAge              time.Duration
+
+	now   func() time.Time
+	roots attest.Trust
+}
+
+func verifyCommand(env Env) *cobra.Command {
+	return (&verifying{now: host.Local().Now}).command(env)
+}
+
+func (v *verifying) command(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "verify RESULT.json",
+		Short: "Say what the attestation or signature of a result proves, and what not",
+		Long: `Verify checks without any network: the digest of the result, the signatures up to the
+vendor's root, the TCB and revocations by what is stored in the result, the debug bit,
+and what the flags or the policy file want. It prints one line.
+
+Certificates and lists are judged as of the time that the attestation states; --as-of
+names another. A quote proves where the result was when it was attested. It does not
+prove that the clock there was honest.
+
+Exit status: 0 attested, or signed by a named key, 1 refused, 2 unattested or something
+that is needed cannot be checked, 4 usage error or no result.`,
+		Example: "  teescope verify result.json\n" +
+			"  teescope verify result.json --policy policy.yaml --json\n" +
+			"  teescope verify result.json --key me.pem.pub",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return v.run(env, args[0]) },
+	}
+	c.Flags().StringVar(&v.policy, "policy", "", "YAML `FILE` with tee, measurements, registers, debug, max_age, nonce, keys")
+	c.Flags().StringSliceVar(&v.measurements, "measurement", nil, "a measurement that is expected, in hex; any one of several")
+	c.Flags().StringSliceVar(&v.keys, "key", nil, "`FILE` with a public key that is expected, in PEM; any one of several")
+	c.Flags().BoolVar(&v.debug, "allow-debug", false, "accept a TEE that its host can look into")
+	c.Flags().DurationVar(&v.maxAge, "max-age", 0, "how old the attestation may be, by the clock that it has")
+	c.Flags().StringVar(&v.nonce, "nonce", "", "the nonce that it must have, in hex")
+	c.Flags().StringVar(&v.asOf, "as-of", "", "judge certificates and lists as of a time (2026-11-25T12:00:00Z, or now)")
+	c.Flags().BoolVar(&v.asJSON, "json", false, "print data instead of text")
+	return c
+}
+
+// options joins the policy file and the flags.
+func (v *verifying) options() (proof.Options, error) {
+	o := proof.Options{Now: v.now(), Roots: v.roots}
+	if v.policy != "" {
+		text, err := os.ReadFile(v.policy)
+		if err != nil {
+			return o, fmt.Errorf("--policy: %w", err)
+		}
+		if o.Policy, err = proof.ReadPolicy(text); err != nil {
+			return o, fmt.Errorf("--policy %s: %w", v.policy, err)
+		}
+	}
+	p := &o.Policy
+	p.Measurements = append(p.Measurements, v.measurements...)
+	p.Debug = p.Debug || v.debug
+	p.Nonce = cmp.Or(v.nonce, p.Nonce)
+	p.MaxAge = cmp.Or(v.maxAge, p.MaxAge)
+	for _, name := range v.keys {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return o, fmt.Errorf("--key: %w", err)
+		}
+		id, err := proof.PublicKey(text)
+		if err != nil {
+			return o, fmt.Errorf("--key %s: %w", name, err)
+		}
+		p.Keys = append(p.Keys, id)
+	}
+	if p.MaxAge < 0 {
+		return o, fmt.Errorf("--max-age %s: want a time above 0", p.MaxAge)
+	}
+	switch v.asOf {
+	case "":
+	case "now":
+		o.AsOf = o.Now
+	default:
+		t, err := time.Parse(time.RFC3339, v.asOf)
+		if err != nil {
+			return o, fmt.Errorf("--as-of %q: want a time like 2026-11-25T12:00:00Z, or now", v.asOf)
+		}
+		o.AsOf = t
+	}
+	return o, p.Check()
+}
+
+func (v *verifying) run(env Env, path string) error {
+	o, err := v.options()
+	if err != nil {
+		return err
+	}
+	if _, err := result.Read(path); err != nil { // it says best what is wrong with a file
+		return err
+	}
+	doc, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	r, err := proof.Verify(doc, o)
+	if err != nil {
+		return fmt.Errorf("verify %s: %w", path, err)
+	}
+	if v.asJSON {
+		err = printJSON(env.Stdout, r)
+	} else {
+		_, err = fmt.Fprintf(env.Stdout, "%s: %s\n", path, r.Line)
+	}
+	if err != nil {
+		return err
+	}
+	if s := r.Status(); s != exitOK {
+		return outcome(s)
+	}
+	return nil
+}

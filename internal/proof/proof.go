@@ -1,0 +1,439 @@
+// Package proof binds a result to the evidence of a TEE, or to a key, and says what that
+// proves. It needs no network to verify: what the vendors' services said is in the result.
+// docs/attested-results.md describes the form.
+package proof
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/teescope/teescope/internal/attest"
+	"github.com/teescope/teescope/internal/result"
+)
+
+// What evidence and signatures are about, so that neither can be taken for anything else.
+const (
+	quotePurpose     = "teescope attested result"
+	signaturePurpose = "teescope signed result"
+)
+
+// statement is what is bound or signed: the digest of the result, the time and the nonce.
+func statement(purpose string, a *result.Attestation) ([]byte, error) {
+	return result.CanonicalOf(map[string]string{"purpose": purpose, "digest": a.Digest, "made_at": a.MadeAt.Format(time.RFC3339Nano), "nonce": a.Nonce})
+}
+
+// Bound returns the 64 bytes that a quote is asked for: SHA-512 of the statement.
+func Bound(a *result.Attestation) ([attest.Size]byte, error) {
+	b, err := statement(quotePurpose, a)
+	return sha512.Sum512(b), err
+}
+
+// begin makes an attestation of a document without any evidence.
+func begin(doc []byte, nonce string, now time.Time) (*result.Attestation, error) {
+	if err := checkNonce(nonce); err != nil {
+		return nil, err
+	}
+	digest, err := result.Digest(doc)
+	return &result.Attestation{Digest: digest, MadeAt: now.UTC().Truncate(time.Second), Nonce: nonce}, err
+}
+
+func checkNonce(nonce string) error {
+	b, err := hex.DecodeString(nonce)
+	if err != nil || len(b) > 64 || hex.EncodeToString(b) != nonce {
+		return fmt.Errorf("nonce %q: want at most 64 bytes as hex in lower case", nonce)
+	}
+	return nil
+}
+
+// Sign signs a document.
+func Sign(doc []byte, key crypto.Signer, nonce string, now time.Time) (*result.Attestation, error) {
+	a, err := begin(doc, nonce, now)
+	if err != nil {
+		return nil, err
+	}
+	b, err := statement(signaturePurpose, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := sign(a, key, b); err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return a, nil
+}
+
+// Attest asks a TEE for a quote that is bound to a document, and the vendor's services for
+// what is needed to verify it. A quote that does not verify is an error.
+func Attest(ctx context.Context, doc []byte, q attest.Quoter, c attest.Collateral, nonce string, now time.Time, roots attest.Trust) (*result.Attestation, error) {
+	a, err := begin(doc, nonce, now)
+	if err != nil {
+		return nil, err
+	}
+	data, err := Bound(a)
+	if err != nil {
+		return nil, err
+	}
+	e, err := q.Quote(ctx, data)
+	if err != nil {
+		return nil, err
+	}
+	r := &attest.Recorder{From: c}
+	i, err := attest.Inspect(e, r, a.MadeAt, roots)
+	switch {
+	case err != nil:
+		return nil, err
+	case i.Signature != nil:
+		return nil, fmt.Errorf("the quote of this machine does not verify: %w", i.Signature)
+	case !bytes.Equal(i.Data, data[:]):
+		return nil, errors.New("the quote of this machine is about something else than what it was asked for")
+	}
+	a.Format, a.Quote, a.Certificates = e.Format, e.Quote, e.Aux
+	for _, f := range r.Stored() {
+		a.Collateral = append(a.Collateral, result.Collateral{URL: f.URL, Header: f.Header, Body: f.Body})
+	}
+	return a, nil
+}
+
+// State of a check.
+type State string
+
+// The states.
+const (
+	Holds      State = "holds"
+	Fails      State = "fails"
+	NotChecked State = "not checked"
+)
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	Detail string `json:"detail,omitempty"`
+	// needed: without it nothing is proved.
+	needed bool
+}
+
+// The words for where a result comes from.
+const (
+	Attested   = "attested"
+	Signed     = "signed"
+	Unattested = "unattested"
+	Simulated  = "simulated" // a quote that no hardware vouches for
+	Unproved   = "unproved"  // evidence that lacks something
+	Refused    = "refused"   // evidence that is wrong, or of another result
+)
+
+// Report is what verifying a result found.
+type Report struct {
+	Origin string `json:"origin"` // one of the words
+	// Line says what is proved and what is not.
+	Line      string     `json:"line"`
+	Proved    []string   `json:"proved"`
+	NotProved []string   `json:"not_proved"`
+	Format    string     `json:"format,omitempty"`
+	Digest    string     `json:"digest,omitempty"`
+	MadeAt    *time.Time `json:"made_at,omitempty"`
+	// As of is the time for which certificates and lists were judged.
+	AsOf *time.Time `json:"as_of,omitempty"`
+	// Facts are what the evidence says of the environment; they mean nothing in a result
+	// that is refused.
+	Facts  *attest.Facts `json:"environment,omitempty"`
+	Key    string        `json:"key,omitempty"` // fingerprint of the key that signed
+	Checks []Check       `json:"checks"`
+}
+
+func (r *Report) add(name string, state State, needed bool, detail string) bool {
+	r.Checks = append(r.Checks, Check{name, state, strings.ReplaceAll(detail, "\n", "; "), needed})
+	return state == Holds
+}
+
+// test adds a check that holds or fails.
+func (r *Report) test(name string, holds bool, good, bad string) bool {
+	if holds {
+		return r.add(name, Holds, true, good)
+	}
+	return r.add(name, Fails, true, bad)
+}
+
+func (r *Report) failed() *Check {
+	if i := slices.IndexFunc(r.Checks, func(c Check) bool { return c.State == Fails }); i >= 0 {
+		return &r.Checks[i]
+	}
+	return nil
+}
+
+// Options are those of a verification.
+type Options struct {
+	Policy Policy
+	Now    time.Time
+	// AsOf is the time for which certificates and lists are judged; zero is that which the
+	// attestation states.
+	AsOf time.Time
+	// Roots are those of the vendors, except in tests.
+	Roots attest.Trust
+}
+
+// Verify says what the attestation of a document proves. Its error is about a document that
+// is none.
+func Verify(doc []byte, o Options) (*Report, error) {
+	e, err := result.Parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Proved: []string{}, NotProved: []string{}, Checks: []Check{}}
+	a := e.Attestation
+	if a == nil {
+		r.Origin, r.NotProved = Unattested, []string{"where this result was made", "that nobody has changed it since"}
+		r.conclude()
+		return r, nil
+	}
+	at := a.MadeAt
+	r.Format, r.Digest, r.MadeAt = a.Format, a.Digest, &at
+	if r.intact(doc, a) {
+		if len(a.PublicKey) > 0 || len(a.Signature) > 0 {
+			r.signed(a, o)
+		} else {
+			r.attested(a, o)
+		}
+	}
+	if r.failed() != nil {
+		r.Origin = Refused
+	}
+	r.conclude()
+	return r, nil
+}
+
+// intact checks that the document is the one that the attestation is about, and that the
+// attestation is spelled as this program does, so that none of its bytes is free.
+func (r *Report) intact(doc []byte, a *result.Attestation) bool {
+	have, err := result.CanonicalAttestation(doc)
+	if err == nil {
+		var want []byte
+		if want, err = result.CanonicalOf(a); err == nil && !bytes.Equal(have, want) {
+			err = errors.New("it has members or spellings that teescope does not write")
+		}
+	}
+	if err != nil {
+		return r.add("form", Fails, true, "the attestation: "+err.Error())
+	}
+	digest, err := result.Digest(doc)
+	if err != nil {
+		return r.add("digest", Fails, true, err.Error())
+	}
+	return r.test("digest", digest == a.Digest, "the result is the one that the attestation is about",
+		"the result was changed after it was attested, or the attestation is of another result: its digest is "+digest+", not "+a.Digest)
+}
+
+// signed checks a key's signature.
+func (r *Report) signed(a *result.Attestation, o Options) {
+	r.Origin = Signed
+	b, err := statement(signaturePurpose, a)
+	if err == nil && len(a.Quote)+len(a.Certificates)+len(a.Collateral) > 0 {
+		err = errors.New("a quote stands beside it, which it does not cover")
+	}
+	if err == nil {
+		r.Key, err = verifySignature(a, b)
+	}
+	if err != nil {
+		r.add("signature", Fails, true, err.Error())
+		return
+	}
+	r.add("signature", Holds, true, "by the key "+r.Key)
+	p := o.Policy
+	switch {
+	case len(p.Keys) == 0:
+		r.add("key", NotChecked, true, "no key was named (--key); anybody can make one")
+	default:
+		r.test("key", slices.Contains(p.Keys, r.Key), "it is one of those that were named", "it is "+r.Key+", none of those that were named")
+	}
+	if p.wantsTEE() {
+		r.add("environment", Fails, true, "the policy wants a TEE, and a key proves none")
+	}
+	r.fresh(a, a.MadeAt, "the signer's clock", o)
+	r.Proved = []string{"who holds the key " + r.Key + " has signed exactly this result"}
+	r.NotProved = []string{"where, how or when it was made"}
+}
+
+// names are those of formats for people.
+var names = map[string]string{"tdx": "a TDX guest", "sev-snp": "an SEV-SNP guest", "nitro": "an AWS Nitro enclave", "simulated": "no TEE"}
+
+// attested checks the evidence of a TEE.
+func (r *Report) attested(a *result.Attestation, o Options) {
+	r.Origin = Attested
+	asOf := a.MadeAt
+	if !o.AsOf.IsZero() {
+		asOf = o.AsOf
+	}
+	r.AsOf = &asOf
+	var stored attest.Stored
+	for _, c := range a.Collateral {
+		stored = append(stored, attest.Fetched(c))
+	}
+	i, err := attest.Inspect(&attest.Evidence{Format: a.Format, Quote: a.Quote, Aux: a.Certificates}, stored, asOf, o.Roots)
+	if err != nil {
+		r.add("evidence", Fails, true, err.Error())
+		return
+	}
+	r.Facts = &i.Facts
+	data, err := Bound(a)
+	r.test("binding", err == nil && bytes.Equal(i.Data, data[:]), "the evidence is about this result, its time and its nonce",
+		"the evidence is about something else: another result, another time or another nonce")
+	if r.judge("signature", i.Signature, "by the hardware, with certificates up to the vendor's root", asOf); i.Signature != nil {
+		return
+	}
+	r.judge("tcb", i.Standing, "current, and no certificate is revoked, as of "+stamp(asOf), asOf)
+	p := o.Policy
+	r.test("debug", !i.Facts.Debug || p.Debug, map[bool]string{false: "off", true: "on, which the policy allows"}[i.Facts.Debug], "on: the host can read and change everything inside")
+	r.measured(&i.Facts, p)
+	if len(p.Keys) > 0 {
+		r.add("key", Fails, true, "the policy names keys, and no key has signed this result")
+	}
+	when, whose := a.MadeAt, "the attested machine's clock"
+	if t := i.Facts.Time; t != nil {
+		const most = 5 * time.Minute
+		r.test("clock", a.MadeAt.Sub(*t).Abs() <= most, "it agreed with that of the hardware", "it said "+stamp(a.MadeAt)+", that of the hardware "+stamp(*t))
+		when, whose = *t, "the hardware's clock"
+	}
+	r.fresh(a, when, whose, o)
+	r.say(a, i, asOf)
+}
+
+// judge adds the outcome of a verification that may lack collateral.
+func (r *Report) judge(name string, err error, good string, asOf time.Time) {
+	switch {
+	case err == nil:
+		r.add(name, Holds, true, good)
+	case errors.Is(err, attest.ErrNonePublished):
+		r.add(name, NotChecked, false, err.Error())
+	case errors.Is(err, attest.ErrNoCollateral):
+		r.add(name, NotChecked, true, err.Error()+" in the result: attest it again where the vendor's service can be reached")
+	default:
+		r.add(name, Fails, true, fmt.Sprintf("as of %s: %v", stamp(asOf), err))
+	}
+}
+
+// measured compares with the measurements that a policy expects.
+func (r *Report) measured(f *attest.Facts, p Policy) {
+	if len(p.Formats) > 0 {
+		r.test("environment", slices.Contains(p.Formats, f.TEE), "it is "+f.TEE, "it is "+f.TEE+", the policy wants "+strings.Join(p.Formats, " or "))
+	}
+	if len(p.Measurements) == 0 && len(p.Registers) == 0 {
+		r.add("measurement", NotChecked, false, "none was named (--measurement); it is "+f.Measurement)
+		return
+	}
+	for name, want := range p.Registers {
+		if f.Registers[name] != want {
+			r.add("measurement", Fails, true, fmt.Sprintf("%s is %q, the policy wants %s", name, f.Registers[name], want))
+			return
+		}
+	}
+	r.test("measurement", len(p.Measurements) == 0 || slices.Contains(p.Measurements, f.Measurement), "as the policy wants", "it is "+f.Measurement+", none of those that were named")
+}
+
+// fresh checks nonce and age.
+func (r *Report) fresh(a *result.Attestation, when time.Time, whose string, o Options) {
+	switch p := o.Policy; {
+	case p.Nonce != "":
+		r.test("nonce", a.Nonce == p.Nonce, "the evidence is newer than the nonce", fmt.Sprintf("it is %q, not %q", a.Nonce, p.Nonce))
+	case a.Nonce != "":
+		r.add("nonce", NotChecked, false, "it has one, and none was named (--nonce)")
+	}
+	const ahead = 5 * time.Minute
+	age := o.Now.Sub(when).Round(time.Second)
+	switch most := o.Policy.MaxAge; {
+	case age < -ahead:
+		r.add("age", Fails, true, "made at "+stamp(when)+" by "+whose+", which is yet to come")
+	case most > 0:
+		r.test("age", age <= most, fmt.Sprintf("%s by %s", age, whose), fmt.Sprintf("%s by %s, the policy allows %s", age, whose, most))
+	default:
+		r.add("age", NotChecked, false, fmt.Sprintf("made at %s by %s; no limit was named (--max-age)", stamp(when), whose))
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// say makes the lists of what is proved and what is not from the checks.
+func (r *Report) say(a *result.Attestation, i *attest.Inspection, asOf time.Time) {
+	state := func(name string) State {
+		s := NotChecked
+		for _, c := range r.Checks {
+			if c.Name == name {
+				s = c.State
+			}
+		}
+		return s
+	}
+	if a.Format == "simulated" {
+		r.Origin = Simulated
+		r.NotProved = []string{"anything, as no hardware vouches for a simulated quote"}
+		return
+	}
+	where := names[i.Facts.TEE]
+	if state("measurement") == Holds {
+		where += " with the expected measurement"
+	}
+	r.Proved = []string{where + " had exactly this result"}
+	if state("tcb") == Holds {
+		r.Proved = append(r.Proved, "its TCB was current as of "+stamp(asOf))
+	}
+	r.NotProved = []string{}
+	if state("measurement") != Holds {
+		r.NotProved = append(r.NotProved, "what software ran there (name a --measurement)")
+	}
+	if state("tcb") != Holds {
+		r.NotProved = append(r.NotProved, "that its TCB was current")
+	}
+	if i.Facts.Debug {
+		r.NotProved = append(r.NotProved, "that the host stayed outside (debug is on)")
+	}
+	if state("nonce") != Holds && i.Facts.Time == nil {
+		r.NotProved = append(r.NotProved, "when (its own clock said "+stamp(a.MadeAt)+")")
+	}
+	r.NotProved = append(r.NotProved, "that its clock was honest", "what other machines in the result are")
+}
+
+// conclude finds the word, and makes the line.
+func (r *Report) conclude() {
+	if c := r.failed(); c != nil {
+		r.Proved, r.NotProved = []string{}, []string{"anything"}
+		r.Line = fmt.Sprintf("%s: %s: %s", r.Origin, c.Name, c.Detail)
+		return
+	}
+	var lacks *Check
+	for i := range r.Checks {
+		if c := &r.Checks[i]; c.State == NotChecked && c.needed && lacks == nil {
+			lacks = c
+		}
+	}
+	if lacks != nil && r.Origin == Attested {
+		r.Origin = Unproved
+	}
+	r.Line = r.Origin + ":"
+	if len(r.Proved) > 0 {
+		r.Line += " proved: " + strings.Join(r.Proved, ", ") + ";"
+	}
+	r.Line += " not proved: " + strings.Join(r.NotProved, ", ")
+	if lacks != nil {
+		r.Line += fmt.Sprintf("; %s not checked: %s", lacks.Name, lacks.Detail)
+	}
+}
+
+// Status is the exit status of a verification: 0 if what was asked for is proved, 1 if the
+// evidence is refused, 2 if it proves too little.
+func (r *Report) Status() int {
+	needed := slices.ContainsFunc(r.Checks, func(c Check) bool { return c.needed && c.State == NotChecked })
+	switch {
+	case r.Origin == Refused:
+		return 1
+	case r.Origin == Attested, r.Origin == Signed && !needed:
+		return 0
+	}
+	return 2
+}
