@@ -198,13 +198,19 @@ func TestRealNitro(t *testing.T) {
 	}
 }
 
-// TestRest: bytes after a quote, which nothing signs, are refused.
+// TestRest: a quote that was cut off is refused, and so are bytes after one, which nothing signs.
 func TestRest(t *testing.T) {
 	for name, machine := range attesttest.All {
 		m := machine(t, attesttest.Options{})
 		e, err := m.Quote(t.Context(), [attest.Size]byte{9})
 		if err != nil {
 			t.Fatal(err)
+		}
+		for cut := range len(e.Quote) {
+			short := &attest.Evidence{Format: e.Format, Quote: e.Quote[:cut], Aux: e.Aux}
+			if i, err := attest.Inspect(short, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
+				t.Errorf("%s: the first %d bytes are verified", name, cut)
+			}
 		}
 		e.Quote = append(e.Quote, 0)
 		if i, err := attest.Inspect(e, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {

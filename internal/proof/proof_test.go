@@ -153,6 +153,15 @@ func TestVerify(t *testing.T) {
 		e.Attestation.Digest, err = result.Digest(to)
 		return attach(t, to, e.Attestation, err)
 	}
+	// with is the document with another attestation.
+	with := func(doc []byte, change func(*result.Attestation)) []byte {
+		e, err := result.Parse(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(e.Attestation)
+		return attach(t, doc, e.Attestation, nil)
+	}
 	for _, tc := range []struct {
 		name   string
 		doc    []byte
@@ -186,6 +195,11 @@ func TestVerify(t *testing.T) {
 		{"the vendor's root", attested(t, good, doc, ""), Options{}, Refused, 1, "signature"},
 		{"no collateral", attested(t, offline(good), doc, ""), Options{Roots: good.Trust}, Unproved, 2, "attest it again where the vendor's service can be reached"},
 		{"a simulated quote", attach(t, doc, fake, nil), Options{Now: time.Now()}, Simulated, 2, "no hardware vouches"}, // clock: its keys are made now
+		{"no quote", with(attested(t, good, doc, ""), func(a *result.Attestation) { a.Quote = nil }), Options{Roots: good.Trust}, Refused, 1, "evidence"},
+		{"half a quote", with(attested(t, good, doc, ""), func(a *result.Attestation) { a.Quote = a.Quote[:len(a.Quote)/2] }), Options{Roots: good.Trust}, Refused, 1, "evidence"},
+		{"no certificate of the chip", with(attested(t, good, doc, ""), func(a *result.Attestation) { a.Certificates = nil }), Options{Roots: good.Trust}, Unproved, 2, "signature not checked"},
+		{"no signature", with(signed(doc), func(a *result.Attestation) { a.Signature = nil }), Options{}, Refused, 1, "signature"},
+		{"no public key", with(signed(doc), func(a *result.Attestation) { a.PublicKey = nil }), Options{}, Refused, 1, "read the public key"},
 		{"unknown evidence", swap(attested(t, good, doc, ""), `"sev_guest"`, `"cca_guest"`), Options{Roots: good.Trust}, Refused, 1, "cca_guest"},
 		{"signed by anybody", signed(doc), Options{}, Signed, 2, "no key was named"},
 		{"signed by a key", signed(doc), Options{Policy: Policy{Keys: []string{"SHA256:x", idOf(t, key)}}}, Signed, 0, "not proved: where, how or when it was made"},
