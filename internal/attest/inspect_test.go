@@ -198,7 +198,8 @@ func TestRealNitro(t *testing.T) {
 	}
 }
 
-// TestRest: a quote that was cut off is refused, and so are bytes after one, which nothing signs.
+// TestRest: a quote that was cut off is refused, and so are lengths beyond its end and bytes after
+// it, which nothing signs.
 func TestRest(t *testing.T) {
 	for name, machine := range attesttest.All {
 		m := machine(t, attesttest.Options{})
@@ -210,6 +211,12 @@ func TestRest(t *testing.T) {
 			short := &attest.Evidence{Format: e.Format, Quote: e.Quote[:cut], Aux: e.Aux}
 			if i, err := attest.Inspect(short, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil {
 				t.Errorf("%s: the first %d bytes are verified", name, cut)
+			}
+		}
+		for at := range len(e.Quote) - 1 {
+			long := &attest.Evidence{Format: e.Format, Quote: slices.Concat(e.Quote[:at], []byte{0xff, 0xff}, e.Quote[at+2:]), Aux: e.Aux}
+			if i, err := attest.Inspect(long, m.Collateral, attesttest.Made.Add(time.Hour), m.Trust); err == nil && i.Signature == nil && !bytes.Equal(long.Quote, e.Quote) {
+				t.Errorf("%s: 0xffff at %d is verified", name, at)
 			}
 		}
 		e.Quote = append(e.Quote, 0)
