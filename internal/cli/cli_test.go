@@ -80,6 +80,25 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+func TestChoose(t *testing.T) {
+	list := []*probe.Source{{Name: "cpu"}, {Name: "self"}, {Name: "sgx"}, {Name: "sgx_epc"}}
+	for pattern, want := range map[string]string{"": "cpu self sgx sgx_epc", "^self$": "self", "sgx": "sgx sgx_epc", "cpu|epc": "cpu sgx_epc"} {
+		got, err := choose(list, pattern)
+		var names []string
+		for _, s := range got {
+			names = append(names, s.Name)
+		}
+		if err != nil || strings.Join(names, " ") != want {
+			t.Errorf("--sources %q: %v, %v; want %s", pattern, names, err, want)
+		}
+	}
+	for pattern, want := range map[string]string{"gpu": "no source", "(": "--sources: error parsing"} {
+		if _, err := choose(list, pattern); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--sources %q: error %v, want %q", pattern, err, want)
+		}
+	}
+}
+
 // TestLimitFor: the limit always leaves room above what is in use.
 func TestLimitFor(t *testing.T) {
 	for live, want := range map[uint64]int64{0: 120 << 20, 40 << 20: 120 << 20, 100 << 20: 182 << 20, 1 << 30: (1536 + 32) << 20} {

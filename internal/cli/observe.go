@@ -28,7 +28,7 @@ import (
 
 // settings are the flags that agent and monitor share.
 type settings struct {
-	listen, process, config, probes, webConfig, root string
+	listen, process, sources, config, probes, webConfig, root string
 
 	budget     share
 	privileges privileges
@@ -38,6 +38,7 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 	f := c.Flags()
 	f.StringVar(&s.listen, "listen", listen, "address and port to serve on; by default only this machine can connect")
 	f.StringVar(&s.process, "process", "", "only processes whose name matches this regular expression (unanchored)")
+	f.StringVar(&s.sources, "sources", "", "only sources whose name matches this regular expression (unanchored); a monitor of other machines takes ^self$")
 	f.StringVar(&s.config, "config", "", "configuration file (YAML)")
 	probesFlag(c, &s.probes)
 	f.StringVar(&s.webConfig, "web-config", "", "file with TLS and authentication settings, in exporter-toolkit's format")
@@ -53,6 +54,7 @@ func (s *settings) flags(c *cobra.Command, listen string) {
 type observer struct {
 	host     *host.Host
 	sources  []*probe.Source // ours and the user's
+	chosen   []*probe.Source // those that are opened
 	config   config
 	filter   *regexp.Regexp
 	found    []tee.Detection
@@ -87,6 +89,10 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	}
 	servers := new(asked)
 	list := servers.into(slices.Concat(sources.All, own))
+	chosen, err := choose(list, s.sources)
+	if err != nil {
+		return nil, err
+	}
 	cfg, err := readConfig(s.config, list)
 	if err != nil {
 		return nil, err
@@ -99,7 +105,7 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{host: h, sources: list, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, asked: servers, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	o := &observer{host: h, sources: list, chosen: chosen, config: cfg, filter: filter, listener: l, web: s.webConfig, budget: s.budget, file: s.config, asked: servers, keep: s.privileges, log: slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if o.found, o.platform, err = look(h); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -107,9 +113,27 @@ func (s settings) observe(ctx context.Context, env Env) (*observer, error) {
 	return o, nil
 }
 
+// choose returns the sources whose name matches, all for "".
+func choose(list []*probe.Source, pattern string) ([]*probe.Source, error) {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("--sources: %w", err)
+	}
+	var out []*probe.Source
+	for _, s := range list {
+		if match.MatchString(s.Name) {
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("--sources %q: no source has such a name; `teescope doctor` lists them", pattern)
+	}
+	return out, nil
+}
+
 // open opens the sources that do not work in the kernel.
 func (o *observer) open() {
-	o.engine = probe.New(o.host, tee.Found(o.found), o.sources, o.filter)
+	o.engine = probe.New(o.host, tee.Found(o.found), o.chosen, o.filter)
 	// If one source cannot be set as configured, for instance because its process has
 	// ended, the others still start.
 	o.warn(o.config.apply(o.engine, pattern(o.filter)))
