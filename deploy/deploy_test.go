@@ -17,9 +17,6 @@ import (
 	"testing"
 
 	yamlv3 "gopkg.in/yaml.v3"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/teescope/teescope/internal/cli"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -53,73 +50,24 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestDaemonSet decodes the manifest into Kubernetes' own types, which refuses
-// unknown fields, and checks what an agent on every node must and must not have.
-func TestDaemonSet(t *testing.T) {
-	var ns corev1.Namespace
-	var ds appsv1.DaemonSet
-	documents := bytes.SplitN(read(t, "kubernetes/daemonset.yaml"), []byte("\n---\n"), 2)
-	for i, into := range []any{&ns, &ds} {
-		if err := yaml.UnmarshalStrict(documents[i], into); err != nil {
-			t.Fatalf("document %d: %v", i, err)
-		}
-	}
-	if ns.Name != ds.Namespace {
-		t.Errorf("the namespace is %q, the DaemonSet is in %q", ns.Name, ds.Namespace)
-	}
-	for k, v := range ds.Spec.Selector.MatchLabels {
-		if ds.Spec.Template.Labels[k] != v {
-			t.Errorf("the selector's label %s=%s is not on the pods", k, v)
-		}
-	}
-	pod := ds.Spec.Template.Spec
-	c := pod.Containers[0]
-	checkArgs(t, "daemonset.yaml", c.Args)
-	if port := ds.Spec.Template.Annotations["prometheus.io/port"]; port != "9781" || c.Ports[0].ContainerPort != 9781 {
-		t.Errorf("annotation says port %s, the container has %d; want 9781", port, c.Ports[0].ContainerPort)
-	}
-	sc := c.SecurityContext
-	if sc == nil || *sc.Privileged || *sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem || !slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) {
-		t.Errorf("security context %+v: want unprivileged, read-only root, all capabilities dropped", sc)
-	}
-	if c.StartupProbe == nil || c.LivenessProbe == nil || c.ReadinessProbe == nil || c.Resources.Limits.Memory().IsZero() {
-		t.Error("the agent lacks a probe or a memory limit")
-	}
-	for _, m := range c.VolumeMounts {
-		if !m.ReadOnly {
-			t.Errorf("volume %s is mounted for writing", m.Name)
-		}
-	}
-}
-
-// TestCapabilitiesAgree: the three ways to run grant the same capabilities, those that
-// the sources say they need and that README.md explains.
+// TestCapabilitiesAgree: the ways to run one container grant the same capabilities, those that the sources say
+// they need and that README.md explains. The chart grants two of them.
 func TestCapabilitiesAgree(t *testing.T) {
-	var ds appsv1.DaemonSet
-	_, doc, _ := bytes.Cut(read(t, "kubernetes/daemonset.yaml"), []byte("\n---\n"))
-	if err := yaml.UnmarshalStrict(doc, &ds); err != nil {
-		t.Fatal(err)
-	}
-	var kube []string
-	for _, c := range ds.Spec.Template.Spec.Containers[0].SecurityContext.Capabilities.Add {
-		kube = append(kube, string(c))
-	}
 	var unit []string
 	for _, c := range strings.Fields(unitValue(t, "CapabilityBoundingSet")) {
 		unit = append(unit, strings.TrimPrefix(c, "CAP_"))
 	}
-	compose := readCompose(t).Services["teescope"].CapAdd
-	if !slices.Equal(kube, unit) || !slices.Equal(kube, compose) {
-		t.Errorf("capabilities differ: daemonset %v, unit %v, compose %v", kube, unit, compose)
+	if compose := readCompose(t).Services["teescope"].CapAdd; !slices.Equal(unit, compose) {
+		t.Errorf("capabilities differ: unit %v, compose %v", unit, compose)
 	}
 	var documented []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|").FindAllSubmatch(read(t, "README.md"), -1) {
 		documented = append(documented, string(m[1]))
 	}
 	slices.Sort(documented)
-	slices.Sort(kube)
-	if !slices.Equal(kube, documented) || len(kube) != 6 { // "six", say the texts
-		t.Errorf("capabilities differ: daemonset %v, table of README.md %v", kube, documented)
+	slices.Sort(unit)
+	if !slices.Equal(unit, documented) || len(unit) != 6 { // "six", say the texts
+		t.Errorf("capabilities differ: unit %v, table of README.md %v", unit, documented)
 	}
 	needed := []string{"DAC_OVERRIDE"} // README.md says why it is not granted
 	for _, s := range sources.All {
@@ -130,7 +78,7 @@ func TestCapabilitiesAgree(t *testing.T) {
 		}
 	}
 	slices.Sort(needed)
-	if all := append(kube, "DAC_OVERRIDE"); !slices.Equal(needed, slices.Sorted(slices.Values(all))) {
+	if all := append(unit, "DAC_OVERRIDE"); !slices.Equal(needed, slices.Sorted(slices.Values(all))) {
 		t.Errorf("the sources need %v; granted, and DAC_OVERRIDE: %v", needed, all)
 	}
 }
