@@ -113,7 +113,10 @@ want_lint() {
 
 # want_modules downloads every module that a build or a test needs.
 want_modules() {
-	again go mod download
+	local file
+	git ls-files go.mod '*/go.mod' | while read -r file; do
+		again go -C "$(dirname "$file")" mod download || return 1
+	done
 }
 
 # want_runsc builds gVisor's runtime, which Debian does not package, into .tools.

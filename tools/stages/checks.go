@@ -8,16 +8,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
 
 // command returns a check without separate tests: it passes when the command succeeds.
-func command(argv ...string) func(context.Context, *tally) error {
+func command(argv ...string) func(context.Context, *tally) error { return commandIn("", argv...) }
+
+func commandIn(dir string, argv ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+		cmd.Dir = dir
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said
 		if err := cmd.Run(); err != nil {
@@ -26,6 +31,40 @@ func command(argv ...string) func(context.Context, *tally) error {
 		t.pass()
 		return nil
 	}
+}
+
+// inModules runs the command in the folder of each module.
+func inModules(argv ...string) func(context.Context, *tally) error {
+	return func(ctx context.Context, t *tally) error {
+		dirs, err := modules(ctx)
+		if err != nil {
+			return err
+		}
+		if strings.Contains(argv[0], "/") { // else it would be looked for in the module's folder
+			if argv[0], err = filepath.Abs(argv[0]); err != nil {
+				return err
+			}
+		}
+		var errs []error
+		for _, dir := range dirs {
+			errs = append(errs, commandIn(dir, argv...)(ctx, t))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// modules lists the folders of the Go modules, "." first.
+func modules(ctx context.Context) ([]string, error) {
+	files, err := tracked(ctx, "go.mod", "*/go.mod")
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for _, f := range files {
+		dirs = append(dirs, filepath.Dir(f))
+	}
+	slices.Sort(dirs)
+	return dirs, nil
 }
 
 func gofmt(ctx context.Context, t *tally) error {

@@ -47,6 +47,21 @@ func e2e(ctx context.Context, t *tally) error {
 	)
 }
 
+// deploy runs the tests of package deploy, and those of the modules below it.
+func deploy(ctx context.Context, t *tally) error {
+	dirs, err := modules(ctx)
+	if err != nil {
+		return err
+	}
+	errs := []error{long("./deploy/...")(ctx, t)}
+	for _, dir := range dirs {
+		if strings.HasPrefix(dir, "deploy/") {
+			errs = append(errs, goTestIn(dir, "./...")(ctx, t))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // pattern matches exactly the names.
 func pattern(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 

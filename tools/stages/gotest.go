@@ -18,9 +18,13 @@ import (
 
 // goTest runs `go test` with args, never from the test cache: most tests look at the machine, which the cache does
 // not track. It leaves out vet, which is a separate stage.
-func goTest(args ...string) func(context.Context, *tally) error {
+func goTest(args ...string) func(context.Context, *tally) error { return goTestIn("", args...) }
+
+// goTestIn runs goTest in the folder of another module.
+func goTestIn(dir string, args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json", "-count=1", "-vet=off"}, args...)...)
+		cmd.Dir = dir
 		cmd.Env = os.Environ()
 		if slices.Contains(args, "-race") { // the race detector is C
 			cmd.Env = append(cmd.Env, "CGO_ENABLED=1")

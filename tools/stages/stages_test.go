@@ -264,6 +264,16 @@ func TestEveryPackageHasAStage(t *testing.T) {
 			t.Errorf("packages of %s run in stage unit: %v, want %v", room, got, want)
 		}
 	}
+	t.Chdir("../..")
+	dirs, err := modules(t.Context())
+	if err != nil || len(dirs) < 2 || dirs[0] != "." {
+		t.Fatalf("modules %v, %v", dirs, err)
+	}
+	for _, dir := range dirs[1:] {
+		if !strings.HasPrefix(dir, "deploy/") {
+			t.Errorf("module %s has no stage", dir)
+		}
+	}
 }
 
 func TestBeside(t *testing.T) {
