@@ -1,5 +1,6 @@
 # Every task of a developer or a newcomer is a target of this file.
-# Variables: ARGS (arguments of `make run`), VERSION, STAGES (stages of `make test` to run).
+# Variables: ARGS (arguments of `make run`), VERSION, STAGES (stages of `make test` to run), MEASURE (a regular expression:
+# the measurements of `make measure` to run; the table keeps the rows of the others).
 
 SHELL   := /bin/bash
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -36,10 +37,10 @@ test: ## run every test on this machine; ends with failures, skips and the ten s
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
 
-measure: build ## judge the promises that only a live machine can show, and write docs/measured.md (an hour on a quiet machine)
+measure: ## judge the promises that only a live machine can show, and write docs/measured.md (an hour on a quiet machine)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
-	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages measure
+	@TEESCOPE_BIN=$(CURDIR)/bin/teescope MEASURE='$(MEASURE)' go run ./tools/stages build measure
 
 test-full: test measure kernels ## the tests, the measurements, the kernel matrix and fuzzing (two hours)
 	go run ./tools/stages fuzz
@@ -82,10 +83,10 @@ ui/dist/index.html: ui/node_modules/.package-lock.json $(shell find ui -type f -
 
 ui: ui/dist/index.html ## build the page into ui/dist
 
-e2e: build ## run only the tests with real servers, kernels and a browser
+e2e: ## run only the tests with real servers, kernels and a browser
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
-	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages guest e2e browser
+	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages build e2e browser
 
 picture: build ## take the pictures of the page in docs/images again, of a host that is played back
 	@tools/setup.sh picture

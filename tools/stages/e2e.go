@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// emulated is the package whose guests have one CPU each.
+// emulated is the package that boots kernels in emulated guests of one CPU.
 const emulated = "./e2e/kernels"
 
-// guests are the tests of package e2e that boot emulated guests of one CPU: they run one after the other, and beside
-// them all others.
+// guests are the tests of package e2e that boot such guests. They and the package run one after the other, each of them
+// on one CPU, and beside them the other tests, which mostly wait.
 var guests = []string{"TestDMCrypt", "TestQEMU"}
 
 // waiting is how many of the tests that mostly wait run at the same time.
@@ -26,7 +26,7 @@ func long(args ...string) func(context.Context, *tally) error {
 // must not fail on a slow one.
 const patient = "TEESCOPE_PATIENCE=10"
 
-// e2e runs the tests of package e2e, and then those of the packages below it one by one.
+// e2e runs the tests of package e2e and those with guests, and then those of the packages below it one by one.
 func e2e(ctx context.Context, t *tally) error {
 	all, err := testPackages(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func e2e(ctx context.Context, t *tally) error {
 	}
 	return errors.Join(
 		beside(
-			long("-run", pattern(guests), "./e2e"),
+			inTurn(long("-run", pattern(guests), "./e2e"), long(emulated)),
 			long("-parallel", waiting, "-skip", pattern(guests), "./e2e"),
 		)(ctx, t),
 		long(below...)(ctx, t),
@@ -64,6 +64,16 @@ func deploy(ctx context.Context, t *tally) error {
 
 // pattern matches exactly the names.
 func pattern(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
+
+// inTurn runs all one after the other.
+func inTurn(runs ...func(context.Context, *tally) error) func(context.Context, *tally) error {
+	return func(ctx context.Context, t *tally) (err error) {
+		for _, run := range runs {
+			err = errors.Join(err, run(ctx, t))
+		}
+		return err
+	}
+}
 
 // beside runs all at the same time and adds up their tallies.
 func beside(runs ...func(context.Context, *tally) error) func(context.Context, *tally) error {

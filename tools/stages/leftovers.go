@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,41 @@ import (
 // variable marks, in the environment, every process that a run starts. Its value is the run's process id, the start of
 // that process and its PID namespace, so the mark of a run that has ended is never that of another program.
 const variable = "TEESCOPE_TEST_RUN"
+
+// locked is the file that a run has locked until it ends.
+const locked = "bin/stages.lock"
+
+// lock makes this run the only one of its checkout: two would build the same binaries and end each other's stages. A run
+// inside another one, as in a test, belongs to that.
+func lock() error {
+	if os.Getenv(variable) != "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(locked), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(locked, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("lock this checkout: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // until this process ends
+		holder, _ := io.ReadAll(f)
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return fmt.Errorf("lock this checkout: tests already run in it (process %s); wait for their end, or run these in another clone", bytes.TrimSpace(holder))
+		}
+		return fmt.Errorf("lock this checkout: flock %s: %w", locked, err)
+	}
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("lock this checkout: %w", err)
+	}
+	_, err = fmt.Fprintln(f, os.Getpid())
+	holding = f
+	return err
+}
+
+// holding keeps the lock's file open: a finalizer would close it.
+var holding *os.File
 
 // mark marks this process and its future children, and ends what runs that have ended left behind. A run inside
 // another one, as in a test, leaves the mark of that.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,47 +27,124 @@ type measurement struct {
 	promise   string // the first sentence of its comment
 }
 
-// outcomes of a measurement, with the strain of the machine during it.
-type measuredRow struct {
-	measured.Row
-	name, strain string
+func (m measurement) String() string {
+	return strings.TrimPrefix(strings.TrimPrefix(m.pkg, "./")+" "+m.name, " ")
 }
 
-// measure runs every measurement, one after the other with nothing beside it, and writes the table.
+// tableRow is a line of the table.
+type tableRow struct{ by, text string } // the measurement; the whole line
+
+// measure runs the measurements whose names match MEASURE, one after the other with nothing beside them. After each it
+// writes the table, which keeps the rows of those that did not run to their end.
 func measure(ctx context.Context, t *tally) error {
+	chosen, err := regexp.Compile(os.Getenv("MEASURE"))
+	if err != nil {
+		return fmt.Errorf("read MEASURE: %w; want a regular expression such as TestBudget", err)
+	}
 	list, err := measurements()
 	if err != nil {
 		return err
 	}
-	var rows []measuredRow
+	old, err := os.ReadFile(table)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	rows, where, ran := readRows(old), here(ctx), 0
 	for _, m := range list {
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if !chosen.MatchString(m.String()) {
+			continue
 		}
-		fmt.Printf("%s %s\n", m.pkg, m.name)
+		ran++
+		fmt.Println(m)
 		before := readStrain()
 		once := &tally{measures: true}
 		said, err := m.run(ctx, once)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
 			once.fail(m.name, err.Error())
 		}
-		strain := readStrain().since(before)
+		if m.pkg != "" && len(once.ran) == 0 {
+			t.fail(m.String(), "it did not run, and its rows stay as they are\n"+once.failed[0].text)
+			continue
+		}
+		during := fmt.Sprintf("%s; %s", where, readStrain().since(before))
+		var now []tableRow
 		for _, r := range m.judge(said, once) {
 			fmt.Printf("  %s: %s %s\n", r.Answer, r.Promise, r.Need)
 			if r.Answer == measured.Broken {
-				t.fail(m.pkg+" "+m.name, r.Promise)
+				t.fail(m.String(), r.Promise)
 			} else {
 				t.pass()
 			}
-			rows = append(rows, measuredRow{r, m.name, strain})
+			now = append(now, tableRow{m.String(), row(r, m.String(), during)})
+		}
+		rows = merge(list, rows, now)
+		if err := replace(table, render(rows)); err != nil {
+			return err
 		}
 	}
-	return os.WriteFile(table, render(ctx, rows), 0o644)
+	if ran == 0 {
+		return fmt.Errorf("choose measurements: no name matches MEASURE=%s", chosen)
+	}
+	return nil
+}
+
+// merge puts the rows of one measurement in the place of its old ones, in the order of the list. Rows of measurements that
+// are no longer there go.
+func merge(list []measurement, old, now []tableRow) (all []tableRow) {
+	for _, m := range list {
+		from := old
+		if len(now) > 0 && now[0].by == m.String() {
+			from = now
+		}
+		for _, r := range from {
+			if r.by == m.String() {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// readRows returns the rows of a table that was written before.
+func readRows(page []byte) (rows []tableRow) {
+	_, body, _ := strings.Cut(string(page), rule)
+	for text := range strings.Lines(body) {
+		if cells := strings.Split(text, " | "); len(cells) == columns {
+			rows = append(rows, tableRow{cells[1], text})
+		}
+	}
+	return rows
+}
+
+// replace writes a file as a whole or not at all.
+func replace(name string, b []byte) error {
+	if err := os.WriteFile(name+".new", b, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// here says when, of which commit and on which machine is measured. Rows of earlier measurements in the table are no
+// change of the commit.
+func here(ctx context.Context) string {
+	commit := "unknown commit"
+	if out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=12", "HEAD").Output(); err == nil {
+		commit = strings.TrimSpace(string(out))
+		if changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--", ".", ":!"+table).Output(); err != nil || len(changed) > 0 {
+			commit += " with changes"
+		}
+	}
+	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return fmt.Sprintf("%s, %s, %d CPUs, Linux %s", time.Now().UTC().Format("2006-01-02"), commit, runtime.NumCPU(), strings.TrimSpace(string(kernel)))
 }
 
 var (
-	firstSentence = regexp.MustCompile(`(?m)((?:^//.*\n)+)^func (Test\w+)\(t \*testing`)
-	sentenceEnd   = regexp.MustCompile(`\.(\s|$)`)
+	firstSentence  = regexp.MustCompile(`(?m)((?:^//.*\n)+)^func (Test\w+)\(t \*testing`)
+	leadingComment = regexp.MustCompile(`^(?://.*\n)+`)
+	sentenceEnd    = regexp.MustCompile(`\.(\s|$)`)
 )
 
 // measurements lists them by reading the sources.
@@ -87,7 +166,11 @@ func measurements() (all []measurement, err error) {
 	}
 	files, err := filepath.Glob("e2e/browser/*.measure.js")
 	for _, file := range files {
-		all = append(all, measurement{name: file, promise: "browser tests that measure"})
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, measurement{name: file, promise: sentence(leadingComment.FindString(string(text)), "")})
 	}
 	return all, err
 }
@@ -163,39 +246,44 @@ func lastOf(lines []string, text string) string {
 	return lines[len(lines)-1]
 }
 
-// render writes the table.
-func render(ctx context.Context, rows []measuredRow) []byte {
-	var b bytes.Buffer
-	commit, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
-	if err != nil {
-		commit = []byte("unknown")
-	}
-	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	fmt.Fprintf(&b, `# Measured on a live machine
+// The table's head ends with the rule; each row has as many cells.
+const (
+	columns = 7
+	rule    = "|---|---|---|---|---|---|---|\n"
+	head    = `# Measured on a live machine
 
-`+"`make measure`"+` writes this page. Its promises depend on the machine, so the gate does not judge them: it guards their logic
+` + "`make measure`" + ` writes this page. Its promises depend on the machine, so the gate does not judge them: it guards their logic
 with exact tests. An answer is *holds*, *broken* (the whole interval is beyond the bound), or *cannot tell here*. A row without
-numbers is one look at a promise that has several parts.
+numbers is one look at a promise that has several parts. Each row says when, of which commit and on which machine it was
+measured; ` + "`make measure MEASURE=NAME`" + ` measures one anew and keeps the others.
 
-%s, commit %s, %d CPUs, Linux %s.
+| promise | measured by | value | 95 % interval | bound | answer | measured |
+`
+)
 
-| promise | measured by | value | 95 %% interval | bound | answer | during it |
-|---|---|---|---|---|---|---|
-`, time.Now().UTC().Format("2006-01-02"), strings.TrimSpace(string(commit)), runtime.NumCPU(), strings.TrimSpace(string(kernel)))
+// render returns the page with the rows.
+func render(rows []tableRow) []byte {
+	var b bytes.Buffer
+	b.WriteString(head + rule)
 	for _, r := range rows {
-		value, interval, bound, answer := "", "", "", string(r.Answer)
-		if r.Values > 0 {
-			value, bound = number(r.Value, r.Unit), number(r.Bound, r.Unit)
-		}
-		if r.Low != nil {
-			interval = fmt.Sprintf("[%.3g, %.3g]", *r.Low, *r.High)
-		}
-		if r.Need != "" {
-			answer += ": " + cell(r.Need)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", cell(r.Promise), r.name, value, interval, bound, answer, r.strain)
+		b.WriteString(r.text)
 	}
 	return b.Bytes()
+}
+
+// row is the line of a promise.
+func row(r measured.Row, by, during string) string {
+	value, interval, bound, answer := "", "", "", string(r.Answer)
+	if r.Values > 0 {
+		value, bound = number(r.Value, r.Unit), number(r.Bound, r.Unit)
+	}
+	if r.Low != nil {
+		interval = fmt.Sprintf("[%.3g, %.3g]", *r.Low, *r.High)
+	}
+	if r.Need != "" {
+		answer += ": " + cell(r.Need)
+	}
+	return fmt.Sprintf("| %s |\n", strings.Join([]string{cell(r.Promise), by, value, interval, bound, answer, during}, " | "))
 }
 
 func number(v float64, unit string) string { return strings.TrimSpace(fmt.Sprintf("%.3g %s", v, unit)) }

@@ -4,20 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/teescope/teescope/internal/await"
-	"github.com/teescope/teescope/internal/measured"
 )
 
 // The files in testdata are what go test, vitest and node printed for tests
@@ -340,103 +333,12 @@ func TestCutOff(t *testing.T) {
 	})
 }
 
-// What a run leaves is ended by its mark, whoever its parent is, and what carries another mark is not.
-func TestLeftovers(t *testing.T) {
-	own, err := markOf(os.Getpid())
-	if err != nil || !strings.HasPrefix(own, strconv.Itoa(os.Getpid())+"-") {
-		t.Fatalf("the mark of this process is %q, %v", own, err)
+func TestInTurn(t *testing.T) {
+	var said []string
+	say := func(s string, err error) func(context.Context, *tally) error {
+		return func(context.Context, *tally) error { said = append(said, s); return err }
 	}
-	begin := func(mark string) *exec.Cmd {
-		c := exec.Command("sleep", "600")
-		c.Env = append(os.Environ(), variable+"="+mark)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-		return c
-	}
-	ended, other := begin("1-0-"+own), begin("1-1-"+own)
-	await.Event(t, "both are seen", func() error { // a new process has its environment after exec
-		n := 0
-		for _, p := range marked() {
-			if p.pid == ended.Process.Pid || p.pid == other.Process.Pid {
-				n++
-			}
-		}
-		if n != 2 {
-			return fmt.Errorf("%d are", n)
-		}
-		return nil
-	})
-	endMarked("1-0-" + own)
-	if err := ended.Wait(); err == nil {
-		t.Error("it ended by itself")
-	}
-	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("that of another run: %v", err)
-	}
-}
-
-func TestMeasurements(t *testing.T) {
-	for comment, want := range map[string]string{
-		"// TestBudget: an adversary cannot push the cost over 1.5 % of\n// a core. Its estimates hold.\n": "an adversary cannot push the cost over 1.5 % of a core",
-		"// TestX measures it.\n": " measures it",
-	} {
-		name, _, _ := strings.Cut(strings.Fields(comment)[1], ":")
-		if got := sentence(comment, name); got != want {
-			t.Errorf("sentence(%q) = %q", comment, got)
-		}
-	}
-	m := measurement{name: "TestX", promise: "it is small"}
-	row := `    x_test.go:1: measured: {"Promise":"it is cheap","Unit":"s","Value":1,"Low":0.5,"High":2,"Bound":3,"Values":7,"Answer":"holds"}` + "\n"
-	for _, c := range []struct {
-		said string
-		t    *tally
-		want measured.Answer
-	}{
-		{row, &tally{passed: 1}, measured.Holds},
-		{"", &tally{passed: 1}, measured.Holds},
-		{"", &tally{failed: []outcome{{"TestX", "    x_test.go:9: too much\n"}}}, measured.CannotTell},
-		{"", &tally{skipped: []outcome{{"TestX", "no SGX here"}}}, measured.CannotTell},
-	} {
-		rows := m.judge(c.said, c.t)
-		if len(rows) != 1 || rows[0].Answer != c.want || (rows[0].Need == "") != (c.want == measured.Holds) {
-			t.Errorf("judge(%q, %+v) = %+v", c.said, c.t, rows)
-		}
-	}
-	page := string(render(t.Context(), []measuredRow{{Row: m.judge(row, &tally{})[0], name: "TestX", strain: "idle"}}))
-	if want := "| it is cheap | TestX | 1 s | [0.5, 2] | 3 s | holds | idle |\n"; !strings.HasSuffix(page, want) {
-		t.Errorf("no %q in\n%s", want, page)
-	}
-}
-
-// The measurements are found, and each has a sentence.
-func TestEveryMeasurementHasASentence(t *testing.T) {
-	t.Chdir("../..")
-	list, err := measurements()
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("e2e/*_measure_test.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	found := map[string]bool{}
-	for _, m := range list {
-		found[m.name] = true
-		if m.promise == "" {
-			t.Errorf("%s has no sentence", m.name)
-		}
-	}
-	for _, file := range files {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range testFunc.FindAllSubmatch(b, -1) {
-			if name := string(f[1]); !found[name] {
-				t.Errorf("%s: %s is not found: it needs a comment", file, name)
-			}
-		}
+	if err := inTurn(say("a", errors.New("no")), say("b", nil))(t.Context(), &tally{}); err == nil || !slices.Equal(said, []string{"a", "b"}) {
+		t.Errorf("%q, %v", said, err)
 	}
 }
