@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -64,6 +67,43 @@ type testPackage struct {
 	linksPrometheus bool
 }
 
+// raced reports whether the package's tests run under the race detector: they do not link Prometheus, and its sources
+// start goroutines. In other packages it would find nothing and take ten times the time.
+func (p testPackage) raced() (bool, error) {
+	if p.linksPrometheus {
+		return false, nil
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.FromSlash(short(p.path)), "*.go"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("package %s has no files; run in the repository", p.path)
+	}
+	for _, file := range files {
+		if err != nil {
+			break
+		}
+		var f *ast.File
+		if f, err = parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution); err == nil && startsGoroutines(f) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// startsGoroutines reports whether a file has a go statement, or calls a method Go, as of sync.WaitGroup.
+func startsGoroutines(f *ast.File) (found bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.CallExpr:
+			method, ok := n.Fun.(*ast.SelectorExpr)
+			found = found || ok && method.Sel.Name == "Go"
+		}
+		return !found
+	})
+	return found
+}
+
 // testPackages lists the packages that have tests, sorted.
 func testPackages(ctx context.Context) (all []testPackage, err error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-test", "-f", `{{if eq .Name "main"}}{{.ImportPath}} {{.Deps}}{{end}}`, module+"...").Output()
@@ -92,17 +132,16 @@ func (p testPackage) besideCode() bool {
 // -args because `go test -bench` would run the packages one after the other.
 var eachOnce = []string{"-args", "-test.bench=.", "-test.benchtime=1x"}
 
-// unit runs the tests of packages, under the race detector if they do not link Prometheus, for which it would be too
-// slow. Tests of e2e run a binary without the detector.
+// unit runs the tests of packages, some of them under the race detector. Tests of e2e run a binary without it.
 func unit(ctx context.Context, t *tally) error {
 	return errors.Join(
-		testsOf(false, "-race", "-timeout", "30m", "-exec", "env CGO_ENABLED=0")(ctx, t), // programs that the tests build come from the cache
-		testsOf(true, "-timeout", "30m")(ctx, t),
+		testsOf(true, "-race", "-timeout", "30m", "-exec", "env CGO_ENABLED=0")(ctx, t), // programs that the tests build come from the cache
+		testsOf(false, "-timeout", "30m")(ctx, t),
 	)
 }
 
-// testsOf runs the tests and benchmarks of the packages that link Prometheus, or of the others.
-func testsOf(linksPrometheus bool, args ...string) func(context.Context, *tally) error {
+// testsOf runs the tests and benchmarks of the packages that need the race detector, or of the others.
+func testsOf(raced bool, args ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
 		all, err := testPackages(ctx)
 		if err != nil {
@@ -110,7 +149,12 @@ func testsOf(linksPrometheus bool, args ...string) func(context.Context, *tally)
 		}
 		args := slices.Clone(args)
 		for _, p := range all {
-			if p.besideCode() && p.linksPrometheus == linksPrometheus {
+			if !p.besideCode() {
+				continue
+			}
+			if is, err := p.raced(); err != nil {
+				return err
+			} else if is == raced {
 				args = append(args, p.path)
 			}
 		}
