@@ -203,7 +203,7 @@ func TestScalingFaults(t *testing.T) {
 		{"a warm-up without connections", func(c *scalingOptions) { c.connect, c.warm = "inside", "1s" }, "-warm"},
 		{"no such way to connect", func(c *scalingOptions) { c.connect = "after" }, "-connect"},
 		{"no such version", func(c *scalingOptions) { c.version = "1.1" }, `TLS version "1.1"`},
-		{"fewer threads than clients", func(c *scalingOptions) { c.clients, c.wait = 3, 20*time.Second }, "client "},
+		{"fewer threads than clients", func(c *scalingOptions) { c.clients, c.wait = 3, time.Second }, "client "},
 	} {
 		client := good
 		c.change(&client)
