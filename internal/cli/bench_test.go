@@ -289,7 +289,7 @@ func TestRunCompareReport(t *testing.T) {
 		t.Errorf("compare of a result with itself: exit status %d: %s", code, errs)
 	}
 
-	other := measure(t, dir, "b", "startup", "--env", "native", "--param", "touch=1MiB")
+	other := measure(t, dir, "b", "startup", "--env", "native", "--param", "touch=1MiB", "--no-counters")
 	for _, cmd := range []string{"compare", "gate"} {
 		if out, errs, code := run(t, cmd, a, other); code != exitUsage && code != exitInvalid || !strings.Contains(out+errs, "workload") {
 			t.Errorf("%s of two workloads: exit status %d: %s%s", cmd, code, out, errs)
@@ -323,7 +323,7 @@ func TestRunCompareReport(t *testing.T) {
 func TestCalibrate(t *testing.T) {
 	dir := t.TempDir()
 	floor := filepath.Join(dir, "floor.json")
-	args := []string{"custom", "--param", "command=sleep 0.01", "--quick", "--data", dir}
+	args := []string{"custom", "--param", "command=sleep 0.01", "--quick", "--no-counters", "--data", dir}
 	out, errs, code := run(t, append([]string{"bench", "calibrate", "--out", floor}, args...)...)
 	if code != exitOK && code != exitInvalid || !strings.Contains(out, "NOISE FLOOR of this host for custom (wall_seconds)") {
 		t.Fatalf("exit status %d: %s%s", code, out, errs)
@@ -352,7 +352,7 @@ func TestArmThatAlwaysFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
 	out, errs, code := run(t, "bench", "run", "custom", "--param", "command={binary}", "--env", "base=native,binary=/bin/true", "--env", "head=native,binary=/bin/false",
-		"--quick", "--out", path, "--data", dir)
+		"--quick", "--no-counters", "--out", path, "--data", dir)
 	if code != exitInvalid || !strings.Contains(errs, "environment head: 3 runs of 3 failed") {
 		t.Errorf("exit status %d: %s\n%s", code, errs, out)
 	}
@@ -368,7 +368,7 @@ func TestArmThatAlwaysFails(t *testing.T) {
 // TestWrongAnswer: a program that does not do the work is not measured.
 func TestWrongAnswer(t *testing.T) {
 	dir := t.TempDir()
-	_, errs, code := run(t, "bench", "run", "custom", "--param", "command=echo five", "--param", "expect=four", "--quick", "--out", filepath.Join(dir, "r.json"), "--data", dir)
+	_, errs, code := run(t, "bench", "run", "custom", "--param", "command=echo five", "--param", "expect=four", "--quick", "--no-counters", "--out", filepath.Join(dir, "r.json"), "--data", dir)
 	if code != exitInvalid || !strings.Contains(errs, "output check") {
 		t.Errorf("exit status %d: %s", code, errs)
 	}
@@ -414,7 +414,7 @@ func TestNameByFile(t *testing.T) {
 	var paths []string
 	for _, cloud := range []string{"aws", "azure"} {
 		path := filepath.Join(dir, cloud+".json")
-		if _, errs, code := run(t, "bench", "run", "null", "--env", "native=fake", "--quick", "--out", path, "--data", dir); code != exitOK {
+		if _, errs, code := run(t, "bench", "run", "null", "--env", "native=fake", "--quick", "--no-counters", "--out", path, "--data", dir); code != exitOK {
 			t.Fatalf("exit status %d: %s", code, errs)
 		}
 		paths = append(paths, path)
