@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // engine is a podman with a storage of its own below dir, so that nothing of
@@ -103,7 +103,11 @@ func TestImage(t *testing.T) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	ports, err := host.Local().FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ports[0]
 	// The limits are stated because podman's defaults are above what a machine
 	// without CAP_SYS_RESOURCE may set.
 	args := []string{"run", "--detach", "--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096",
@@ -204,16 +208,6 @@ func copyFile(t *testing.T, to, from string) {
 	if err := os.WriteFile(to, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func get(url string) (string, error) {

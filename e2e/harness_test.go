@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/host"
 )
 
 // binary is the teescope under test.
@@ -350,15 +351,14 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// freePort returns a port that was free a moment ago.
+// freePort returns a port that no other program gets while this one runs, for servers that cannot choose one and tell it.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return ports[0]
 }
 
 // startRedis runs a redis-server without persistence and returns its port.

@@ -30,6 +30,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -207,13 +208,11 @@ func (o options) one(ctx context.Context, m *process, dir, name string, load fun
 }
 
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
+	return strconv.Itoa(ports[0]), nil
 }
 
 // point is a value at a time in seconds since the epoch.

@@ -175,12 +175,24 @@ export function countAt(counts, time) {
   return { read: a.read + part * (b.read - a.read), write: a.write + part * (b.write - a.write), within: b.at - a.at };
 }
 
+/** A port for a server that cannot choose one and tell it: outside the range from which the kernel chooses, and held
+ * against other test files by a socket whose name only one process has (unix(7), abstract). */
 async function freePort() {
-  const s = net.createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => s.on("listening", resolve));
-  const { port } = s.address();
-  await new Promise((resolve) => s.close(resolve));
-  return port;
+  const low = Number(readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s/)[0]);
+  const [first, last] = low >= 11_000 ? [10_000, low - 1] : [10_000, 65_535];
+  const listening = (...at) =>
+    new Promise((resolve) => {
+      const s = net.createServer();
+      s.on("error", () => resolve(false));
+      s.listen(...at, () => resolve(s.unref()));
+    });
+  return until("a port is free", async () => {
+    const port = first + Math.floor(Math.random() * (last - first + 1));
+    const held = await listening(`\0teescope-port-${port}`);
+    const free = held && (await listening(port, "127.0.0.1"));
+    if (free) await new Promise((resolve) => free.close(resolve));
+    return free && port;
+  });
 }
 
 function canConnect(port) {

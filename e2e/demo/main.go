@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // What the storm does, and for how long.
@@ -204,14 +206,11 @@ func (s *stage) monitor(ctx context.Context, dir string) (string, error) {
 
 // redis starts a server and its load, and returns the load.
 func (s *stage) redis(ctx context.Context, dir string) (*program, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	port := strconv.Itoa(ports[0])
 	if _, err := s.start(ctx, nil, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -24,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/stats"
 )
@@ -247,10 +247,9 @@ func (o options) ours(ctx context.Context, c contest, port string) (rate, perCPU
 }
 
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		return "", err
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port, l.Close()
+	return strconv.Itoa(ports[0]), nil
 }

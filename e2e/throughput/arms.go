@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // arm is what runs next to a server.
@@ -127,13 +128,11 @@ func (a arm) start(ctx context.Context, bin string) (_ *watching, err error) {
 }
 
 func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
+	return strconv.Itoa(ports[0]), nil
 }
 
 // answers waits until the arm's port answers.

@@ -234,20 +234,6 @@ func (h *Host) Beside(command string) (string, error) {
 	return h.LookPath(command)
 }
 
-// FreePorts are n TCP ports of the loopback on which nothing listens now.
-func (h *Host) FreePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer func() { _ = l.Close() }() // all are held until the last is found, so that they differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
 // Install writes a file with its mode (0o755 for a program), making the folders above it.
 func (h *Host) Install(name string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(h.Path(name)), 0o755); err != nil {
