@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/teescope/teescope/internal/host"
 )
 
 // explainWith runs the command.
@@ -135,13 +137,12 @@ func TestExplainFails(t *testing.T) {
 	secure := httptest.NewTLSServer(nil)
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(secure.Close)
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	gone := nobody(t)
 	for name, tt := range map[string]struct {
 		args []string
 		want []string
 	}{
-		"nobody there":  {[]string{"--server", gone.URL}, []string{gone.URL, "connection refused", "`teescope monitor`"}},
+		"nobody there":  {[]string{"--server", gone}, []string{gone, "connection refused", "`teescope monitor`"}},
 		"an agent":      {[]string{"--server", answer(404, `{"error":"GET /api/teescope/v1/findings: no such call"}`)}, []string{"404", "no such call"}},
 		"something":     {[]string{"--server", answer(404, `<html>`)}, []string{"404 Not Found", "no teescope monitor"}},
 		"no password":   {[]string{"--server", answer(401, "Unauthorized\n")}, []string{"401", "://USER:PASSWORD@"}},
@@ -174,4 +175,14 @@ func TestExplainFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nobody is the URL of a server that does not run.
+func nobody(t *testing.T) string {
+	t.Helper()
+	ports, err := host.Local().FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 }

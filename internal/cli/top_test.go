@@ -230,13 +230,12 @@ func TestTopFails(t *testing.T) {
 		fmt.Fprint(w, "{}")
 	}))
 	defer broken.Close()
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	gone := nobody(t)
 	for name, tt := range map[string]struct {
 		args []string
 		want []string
 	}{
-		"nobody there":  {[]string{"--server", gone.URL}, []string{gone.URL, "connection refused", "`teescope monitor`"}},
+		"nobody there":  {[]string{"--server", gone}, []string{gone, "connection refused", "`teescope monitor`"}},
 		"an agent":      {[]string{"--server", agent.URL}, []string{"404", "findings: no such call"}},
 		"broken answer": {[]string{"--server", broken.URL}, []string{"much", "teescope monitor"}},
 		"no URL":        {[]string{"--server", "localhost:9780"}, []string{"--server", "http://127.0.0.1:9780"}},

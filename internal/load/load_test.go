@@ -20,6 +20,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/load"
 	"github.com/teescope/teescope/internal/load/protocols"
 )
@@ -553,12 +554,11 @@ func TestFaults(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	address, config, _ := tcp(t, true, hello)
 	plain, _, _ := tcp(t, false, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := l.Addr().String()
-	_ = l.Close()
+	nobody := fmt.Sprintf("127.0.0.1:%d", ports[0])
 	for _, c := range []struct {
 		name, address string
 		change        func(*load.Options)

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/teescope/teescope/internal/await"
-	"github.com/teescope/teescope/internal/host"
 )
 
 // command runs a command of the worker and returns what it prints.
@@ -37,11 +36,7 @@ func TestUsage(t *testing.T) {
 
 // TestAttest sends the server every supported command, and an unsupported one.
 func TestAttest(t *testing.T) {
-	ports, err := host.Local().FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	address := free(t)
 	ctx, stop := context.WithCancel(t.Context())
 	type end struct {
 		out, errs string
@@ -55,6 +50,7 @@ func TestAttest(t *testing.T) {
 	}()
 	var c net.Conn
 	await.Event(t, "the server listens", func() error {
+		var err error
 		c, err = net.Dial("tcp", address)
 		return err
 	})

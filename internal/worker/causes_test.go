@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/host"
 )
 
 func TestSkipCommand(t *testing.T) {
@@ -101,12 +103,11 @@ func TestCauseServers(t *testing.T) {
 // free returns an unused address on the loopback.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := host.Local().FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }
 
 func TestCauseFlags(t *testing.T) {

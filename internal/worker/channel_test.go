@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -100,12 +99,7 @@ func TestChannelOverVsock(t *testing.T) {
 
 // TestChannelApart has the far side in another instance of the command.
 func TestChannelApart(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
+	address := free(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan string)
 	go func() {

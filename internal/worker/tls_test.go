@@ -177,11 +177,7 @@ func TestScalingWarmUp(t *testing.T) {
 func TestScalingFaults(t *testing.T) {
 	k, other := tlsFiles(t), tlsFiles(t)
 	address, _ := tlsServe(t, k, "1.3", 2)
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused.Close()
+	refused := free(t)
 	wrong := faultyServer(t, k, func(answer []byte) []byte { return bytes.Replace(answer, []byte("status=OK"), []byte("status=KO"), 1) })
 	dies := faultyServer(t, k, func([]byte) []byte { return nil })
 	good := scalingOptions{address: address, ca: k.cert, version: "1.3", clients: 1, total: 100}
@@ -190,7 +186,7 @@ func TestScalingFaults(t *testing.T) {
 		change func(*scalingOptions)
 		want   string
 	}{
-		{"nobody listens", func(c *scalingOptions) { c.address, c.wait = refused.Addr().String(), time.Second }, "connection refused"},
+		{"nobody listens", func(c *scalingOptions) { c.address, c.wait = refused, time.Second }, "connection refused"},
 		{"another certificate", func(c *scalingOptions) { c.ca = other.cert }, "TLS handshake"},
 		{"no certificate", func(c *scalingOptions) { c.ca = k.key }, "no certificate"},
 		{"another version", func(c *scalingOptions) { c.version = "1.2" }, "TLS handshake"},

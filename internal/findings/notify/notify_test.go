@@ -20,6 +20,7 @@ import (
 
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/findings"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -297,9 +298,11 @@ func TestSlow(t *testing.T) {
 // TestDown: while the receiver is down everything waits, also over restarts and after a kill in the middle of a line,
 // and arrives in order once it is up.
 func TestDown(t *testing.T) {
-	s := newServer(t, nil)
-	url := s.URL
-	s.Close() // its port is free again, and nothing listens
+	ports, err := host.Local().FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0]) // nothing listens there
 	dir := t.TempDir()
 	var want []string
 	n := newTeller(t, dir, hookAt(url), nil)
