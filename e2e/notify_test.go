@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -21,21 +20,58 @@ import (
 	"github.com/teescope/teescope/internal/await"
 )
 
-// quick makes findings open and close soon. Its rule fires on a known program only, and its window bridges readings
-// that are late on a busy machine.
-const quick = `
+// fires is a page of metrics by which a test opens and closes findings.
+type fires struct {
+	addr string
+	mu   sync.Mutex
+	on   map[string]int // by subject: 1, or 0 when it is over
+}
+
+func startFires(t *testing.T) *fires {
+	t.Helper()
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fires{addr: at.Addr().String(), on: map[string]int{}}
+	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for name, on := range f.on {
+			fmt.Fprintf(w, "fire{process=%q} %d\n", name, on)
+		}
+	})}
+	go func() { _ = srv.Serve(at) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	return f
+}
+
+func (f *fires) set(name string, on int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.on[name] = on
+}
+
+// config makes findings open and close soon. The expression bridges scrapes that are late on a busy machine.
+func (f *fires) config() string {
+	return fmt.Sprintf(`
+scrape_configs:
+- job_name: fires
+  scrape_interval: 1s
+  static_configs: [{targets: [%q]}]
 analysis:
   every: 1s
   long: 10s
   short: 10s
-  close_after: 5s
+  close_after: 2s
   own:
-  - name: many_calls
-    title: Many calls
-    expr: sum by (process) (rate(tee_syscalls_total{process=~"storm-.*"}[1m]))
-    above: 1k/s
+  - name: fire
+    title: Fire
+    expr: max by (process) (last_over_time(fire[10m]))
+    above: 0.5
     subject: process
-`
+`, f.addr)
+}
 
 // listener receives a webhook's messages while it listens.
 type listener struct {
@@ -79,21 +115,20 @@ func (l *listener) of(id string) (states []string) {
 	return states
 }
 
-// storm starts a program whose system calls cause a finding, and waits for it.
-func (m *monitor) storm(t *testing.T) (*process, finding) {
+// open lights a fire and waits for its finding.
+func (f *fires) open(t *testing.T, m *monitor, name string) (open finding) {
 	t.Helper()
-	name := fmt.Sprintf("storm-%08x", rand.Uint32())
-	p := start(t, cc(t, "../workloads/storm/storm.c"), "--syscall", "getppid", "--name", name, "--rate", "5000")
-	var open finding
+	f.set(name, 1)
 	await.Event(t, "a finding of "+name, func() error {
-		i := slices.IndexFunc(m.findings(t), func(f finding) bool { return f.Rule == "many_calls" && f.Subject == name && f.State == "open" })
+		all := m.findings(t)
+		i := slices.IndexFunc(all, func(f finding) bool { return f.Rule == "fire" && f.Subject == name && f.State == "open" })
 		if i < 0 {
 			return errors.New("there is none")
 		}
-		open = m.findings(t)[i]
+		open = all[i]
 		return nil
 	})
-	return p, open
+	return open
 }
 
 // call makes a request with a body and returns the answer. A status other than 200 is an error.
@@ -143,16 +178,16 @@ func configFile(t *testing.T, text string) string {
 func TestFindingOutlivesMonitor(t *testing.T) {
 	t.Parallel()
 	hook := &listener{addr: freeAddr(t)}
-	data := t.TempDir()
+	data, fires := t.TempDir(), startFires(t)
 	args := []string{"monitor", "--interval", "1s", "--data", data,
-		"--config", configFile(t, quick+"notify: {min_severity: info, webhooks: [{name: hook, url: 'http://"+hook.addr+"/'}]}\n")}
+		"--config", configFile(t, fires.config()+"notify: {min_severity: info, webhooks: [{name: hook, url: 'http://"+hook.addr+"/'}]}\n")}
 	m := startMonitor(t, args...)
-	quiet, silenced := m.storm(t)
+	silenced := fires.open(t, m, "quiet")
 	until, _ := json.Marshal(time.Now().Add(time.Hour))
 	if _, err := m.call("POST", "/api/teescope/v1/silences", fmt.Sprintf(`{"rule":%q,"subject":%q,"until":%s,"comment":"known"}`, silenced.Rule, silenced.Subject, until)); err != nil {
 		t.Fatal(err)
 	}
-	loud, open := m.storm(t)
+	open := fires.open(t, m, "loud")
 	await.Event(t, "it waits for the receiver, and is a metric", func() error {
 		length, is := m.query(t, `teescope_notification_queue_length`, "receiver")["hook"], m.query(t, `teescope_finding_open`, "subject")[open.Subject]
 		if length < 1 || is != 1 {
@@ -170,14 +205,14 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 		}
 		return nil
 	})
-	now := m.history(t, "state=open&rule=many_calls")
+	now := m.history(t, "state=open&rule=fire")
 	for _, want := range []finding{open, silenced} {
 		if !slices.ContainsFunc(now, func(f finding) bool { return f.ID == want.ID }) {
 			t.Errorf("%s (%s) is not open any more: %+v", want.ID, want.Subject, now)
 		}
 	}
-	loud.stop(syscall.SIGKILL)
-	quiet.stop(syscall.SIGKILL)
+	fires.set("loud", 0)
+	fires.set("quiet", 0)
 	await.Event(t, "its end reaches the receiver", func() error {
 		if told := hook.of(open.ID); !slices.Equal(told, []string{"open", "closed"}) {
 			return fmt.Errorf("told %q", told)
@@ -185,7 +220,7 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 		return nil
 	})
 	await.Event(t, "the silenced one closes", func() error {
-		if f := m.history(t, "state=closed&rule=many_calls&subject="+silenced.Subject); len(f) != 1 || f[0].ID != silenced.ID {
+		if f := m.history(t, "state=closed&rule=fire&subject="+silenced.Subject); len(f) != 1 || f[0].ID != silenced.ID {
 			return fmt.Errorf("%+v", f)
 		}
 		return nil
@@ -203,7 +238,7 @@ func TestFindingOutlivesMonitor(t *testing.T) {
 		t.Errorf("exit status %d", code)
 	}
 	m = startMonitor(t, args...)
-	if f := m.history(t, "rule=many_calls&subject="+open.Subject); len(f) != 1 || f[0].ID != open.ID || f[0].State != "closed" {
+	if f := m.history(t, "rule=fire&subject="+open.Subject); len(f) != 1 || f[0].ID != open.ID || f[0].State != "closed" {
 		t.Errorf("history after another start: %+v", f)
 	}
 	if b, err := m.call("GET", "/api/teescope/v1/silences", ""); err != nil || !strings.Contains(b, silenced.Subject) {
@@ -253,8 +288,9 @@ func TestAlertmanager(t *testing.T) {
 		return of
 	}
 
-	m := startMonitor(t, "monitor", "--interval", "1s", "--config", configFile(t, quick+"notify: {min_severity: info, alertmanager: [{url: 'http://"+addr+"'}]}\n"))
-	p, open := m.storm(t)
+	fires := startFires(t)
+	m := startMonitor(t, "monitor", "--interval", "1s", "--config", configFile(t, fires.config()+"notify: {min_severity: info, alertmanager: [{url: 'http://"+addr+"'}]}\n"))
+	open := fires.open(t, m, "kitchen")
 	await.Event(t, "the alert is there", func() error {
 		got := alerts(open.Subject)
 		if len(got) != 1 || got[0].Labels["alertname"] != open.Rule || !strings.Contains(got[0].Annotations["summary"], open.Subject) || !strings.HasPrefix(got[0].GeneratorURL, m.url) {
@@ -265,7 +301,7 @@ func TestAlertmanager(t *testing.T) {
 		}
 		return nil
 	})
-	p.stop(syscall.SIGKILL)
+	fires.set("kitchen", 0)
 	await.Event(t, "the alert is resolved", func() error {
 		if got := alerts(open.Subject); len(got) != 0 { // resolved ones are not listed
 			return fmt.Errorf("%+v", got)
