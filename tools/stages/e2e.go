@@ -3,6 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -10,8 +17,7 @@ import (
 // emulated is the package that boots kernels in emulated guests of one CPU.
 const emulated = "./e2e/kernels"
 
-// guests are the tests of package e2e that boot such guests. They and the package run one after the other, each of them
-// on one CPU, and beside them the other tests, which mostly wait.
+// guests are the tests of package e2e that boot such guests. They and the package run one after the other.
 var guests = []string{"TestDMCrypt", "TestQEMU"}
 
 // waiting is how many of the tests that mostly wait run at the same time.
@@ -26,9 +32,14 @@ func long(args ...string) func(context.Context, *tally) error {
 // must not fail on a slow one.
 const patient = "TEESCOPE_PATIENCE=10"
 
-// e2e runs the tests of package e2e and those with guests, and then those of the packages below it one by one.
+// e2e runs the tests of package e2e in three lanes beside each other, and then those of the packages below it one by
+// one. The lanes are the emulated guests, the tests that run in parallel, and the others; all but the guests mostly wait.
 func e2e(ctx context.Context, t *tally) error {
 	all, err := testPackages(ctx)
+	if err != nil {
+		return err
+	}
+	parallel, err := parallelTests("e2e")
 	if err != nil {
 		return err
 	}
@@ -41,7 +52,8 @@ func e2e(ctx context.Context, t *tally) error {
 	return errors.Join(
 		beside(
 			inTurn(long("-run", pattern(guests), "./e2e"), long(emulated)),
-			long("-parallel", waiting, "-skip", pattern(guests), "./e2e"),
+			long("-parallel", waiting, "-run", pattern(parallel), "./e2e"),
+			long("-skip", pattern(slices.Concat(guests, parallel)), "./e2e"),
 		)(ctx, t),
 		long(below...)(ctx, t),
 	)
@@ -60,6 +72,54 @@ func deploy(ctx context.Context, t *tally) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// parallelTests lists the tests of the package in dir that call t.Parallel before anything that depends on it.
+func parallelTests(dir string) (names []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("folder %s has no tests; run in the repository", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range f.Decls {
+			test, ok := d.(*ast.FuncDecl)
+			if !ok || test.Recv != nil || !strings.HasPrefix(test.Name.Name, "Test") || constrained(f) {
+				continue
+			}
+			if slices.ContainsFunc(test.Body.List, isParallel) {
+				names = append(names, test.Name.Name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// isParallel reports whether a statement is t.Parallel().
+func isParallel(s ast.Stmt) bool {
+	e, ok := s.(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	c, ok := e.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	method, ok := c.Fun.(*ast.SelectorExpr)
+	return ok && method.Sel.Name == "Parallel"
+}
+
+// constrained reports whether a file has a build tag, as measurements have.
+func constrained(f *ast.File) bool {
+	return slices.ContainsFunc(f.Comments, func(g *ast.CommentGroup) bool {
+		return slices.ContainsFunc(g.List, func(c *ast.Comment) bool { return constraint.IsGoBuild(c.Text) })
+	})
 }
 
 // pattern matches exactly the names.

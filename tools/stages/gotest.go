@@ -35,8 +35,23 @@ func goTestIn(dir string, args ...string) func(context.Context, *tally) error {
 		if !slices.Contains(args, eachOnce[1]) { // unit tests look at the limits themselves
 			cmd.Env = append(cmd.Env, patient)
 		}
+		run, skip := valueOf(args, "-run"), valueOf(args, "-skip")
+		t.chosen = func(test string) bool { return matches(run, test) && !(skip != "" && matches(skip, test)) }
 		return stream(cmd, t)
 	}
+}
+
+// valueOf is the argument after a flag, or "".
+func valueOf(args []string, name string) string {
+	if i := slices.Index(args, name); i >= 0 && i+1 < len(args) {
+		return args[i+1]
+	}
+	return ""
+}
+
+func matches(pattern, name string) bool {
+	ok, err := regexp.MatchString(pattern, name)
+	return ok || err != nil // go test says what is wrong with it
 }
 
 // stream runs a command that prints the events of tests, and counts them.
@@ -263,7 +278,7 @@ func closePackage(e event, t *tally, open map[[2]string]bool, text map[[2]string
 // testFunc matches the name of a test in a source file.
 var testFunc = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*?testing`)
 
-// notRun lists the tests of a package that did not begin, by its sources.
+// notRun lists the chosen tests of a package that did not begin, by its sources.
 func (t *tally) notRun(pkg string) (names []string) {
 	files, _ := filepath.Glob(filepath.Join(filepath.FromSlash(short(pkg)), "*_test.go"))
 	for _, file := range files {
@@ -272,7 +287,7 @@ func (t *tally) notRun(pkg string) (names []string) {
 			continue
 		}
 		for _, m := range testFunc.FindAllSubmatch(text, -1) {
-			if name := string(m[1]); name != "TestMain" && !slices.Contains(t.ran, pkg+" "+name) {
+			if name := string(m[1]); name != "TestMain" && !slices.Contains(t.ran, pkg+" "+name) && (t.chosen == nil || t.chosen(name)) {
 				names = append(names, name)
 			}
 		}

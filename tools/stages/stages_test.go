@@ -217,6 +217,21 @@ func TestNamesOfE2E(t *testing.T) {
 			t.Errorf("package e2e has no %s", name)
 		}
 	}
+	parallel, err := parallelTests("../../e2e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"TestStorm": true, "TestCPUTime": true, "TestSSH": false, "TestSandboxes": false, "TestBudget": false} {
+		if slices.Contains(parallel, name) != want {
+			t.Errorf("%s runs in parallel: %v", name, !want)
+		}
+	}
+	if slices.ContainsFunc(guests, func(name string) bool { return slices.Contains(parallel, name) }) {
+		t.Errorf("a test with a guest runs twice: %v, %v", guests, parallel)
+	}
+	if _, err := parallelTests(t.TempDir()); err == nil {
+		t.Error("a folder without tests is no error")
+	}
 }
 
 // The targets are those of the sources, with what their packages link.
@@ -312,7 +327,7 @@ func TestCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"p/p_test.go":         "package p\nfunc TestMain(m *testing.M) {}\nfunc TestFirst(t *testing.T) {}\nfunc TestSecond(t *testing.T) {}\nfunc TestThird(t *testing.T) {}\n",
+		"p/p_test.go":         "package p\nfunc TestMain(m *testing.M) {}\nfunc TestFirst(t *testing.T) {}\nfunc TestSecond(t *testing.T) {}\nfunc TestThird(t *testing.T) {}\nfunc TestOther(t *testing.T) {}\n",
 		"p/p_measure_test.go": "//go:build measure\n\npackage p\nfunc TestAside(t *testing.T) {}\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -323,7 +338,7 @@ func TestCutOff(t *testing.T) {
 {"Action":"output","Package":"` + module + `p","Test":"TestFirst","Output":"panic: no way out\n"}
 {"Action":"fail","Package":"` + module + `p"}
 `
-	tl := &tally{}
+	tl := &tally{chosen: func(test string) bool { return test != "TestOther" }} // which runs in another lane
 	if err := readGoTest(strings.NewReader(stream), io.Discard, tl); err != nil {
 		t.Fatal(err)
 	}

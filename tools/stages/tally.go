@@ -19,10 +19,11 @@ type tally struct {
 	// report, if not nil, is told each failure when it happens.
 	report     func(stage string, o outcome)
 	passed     int
-	benchmarks int      // of those passed
-	inputs     int      // tried by fuzz targets
-	ran        []string // Go tests that began: package and name
-	measures   bool     // the tests are those with the build tag measure
+	benchmarks int                    // of those passed
+	inputs     int                    // tried by fuzz targets
+	ran        []string               // Go tests that began: package and name
+	measures   bool                   // the tests are those with the build tag measure
+	chosen     func(test string) bool // of a package, by the flags of go test; nil: all
 	failed     []outcome
 	skipped    []outcome
 	took       time.Duration
