@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/await"
+	"github.com/teescope/teescope/internal/probe/probetest"
 	"github.com/teescope/teescope/internal/stats"
 )
 
@@ -44,8 +45,8 @@ func TestBudget(t *testing.T) {
 	}
 	time.Sleep(3 * time.Second)
 	var adversary []*process
-	for cpu := range runtime.NumCPU() {
-		adversary = append(adversary, start(t, path, "--comm", "adversary", "--cpu", strconv.Itoa(cpu), "getppid", strconv.Itoa(calls)))
+	for _, cpu := range probetest.CPUs(t) {
+		adversary = append(adversary, start(t, path, "--comm", "adversary", "--cpu", cpu, "getppid", strconv.Itoa(calls)))
 	}
 	running := func() bool {
 		for _, p := range adversary {
@@ -124,7 +125,7 @@ func TestCPUTimeAddsUp(t *testing.T) {
 	path := cc(t, "../workloads/events/events.c")
 	m := startMonitor(t, "agent", "--budget", "0.1%")
 	before := seriesOf(t, m)
-	start(t, path, "--comm", "hardly-switched", "--cpu", "0", "getppid", "20000000")
+	start(t, path, "--comm", "hardly-switched", "--cpu", probetest.CPUs(t)[0], "getppid", "20000000")
 	began := time.Now()
 	for range 500 {
 		if out, err := exec.Command(path, "--comm", "short-lived", "cpu", "2").CombinedOutput(); err != nil {

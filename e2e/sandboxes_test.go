@@ -18,6 +18,7 @@ import (
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/probe/probetest"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/workloads/micro"
 )
@@ -26,12 +27,13 @@ import (
 // works, one that fails, one that is cancelled and one whose client is killed; nothing may be
 // left behind.
 func TestSandboxes(t *testing.T) {
+	cpu := probetest.CPUs(t)[0]
 	for name, c := range map[string]struct {
 		launcher string
 		params   bench.Params
 	}{
-		"native":          {"native", bench.Params{"cpus": "0"}},
-		"container":       {"container", bench.Params{"cpus": "0", "memory": "256m", "cpu-limit": "0.5"}},
+		"native":          {"native", bench.Params{"cpus": cpu}},
+		"container":       {"container", bench.Params{"cpus": cpu, "memory": "256m", "cpu-limit": "0.5"}},
 		"container, kept": {"container", bench.Params{"fresh": "false"}},
 		"runsc":           {"runsc", nil},
 		"runsc on ptrace": {"runsc", bench.Params{"platform": "ptrace"}},
@@ -55,7 +57,7 @@ func TestSandboxes(t *testing.T) {
 				}
 			}()
 			var d result.Environment
-			sandboxWorks(t, env)
+			sandboxWorks(t, env, "exec sleep 60") // as process 1 of its namespace it ignores SIGTERM, and is killed after the grace
 			sandboxFails(t, env)
 			sandboxEnds(t, env, c.launcher, data, "cancelled", func(cancel func(), _ string) { cancel() })
 			for _, after := range []time.Duration{0, 50, 150, 300, 600} { // during the start
@@ -70,11 +72,11 @@ func TestSandboxes(t *testing.T) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
 			})
-			sandboxWorks(t, env)
+			sandboxWorks(t, env, "trap 'exit 0' TERM; sleep 60 & wait")
 			if err := env.Describe(t.Context(), &d); err != nil {
 				t.Errorf("describe: %v", err)
 			}
-			for k, want := range map[string]string{"cpus": "0", "memory": "268435456", "cpu-limit": "0.5"} {
+			for k, want := range map[string]string{"cpus": cpu, "memory": "268435456", "cpu-limit": "0.5"} {
 				if c.params[k] != "" && d.Params[k] != want {
 					t.Errorf("%s is read back as %q, want %q", k, d.Params[k], want)
 				}
@@ -165,7 +167,8 @@ func TestImages(t *testing.T) {
 	}
 }
 
-func sandboxWorks(t *testing.T, env bench.Environment) {
+// sandboxWorks runs jobs that work, one of them a server that serves in its own way until it is ended.
+func sandboxWorks(t *testing.T, env bench.Environment, serve string) {
 	t.Helper()
 	if micro.Program == nil {
 		t.Skip("no worker was built for this architecture")
@@ -201,7 +204,7 @@ func sandboxWorks(t *testing.T, env bench.Environment) {
 	}
 	// A server that reports when it is ready, answers, and is stopped.
 	out, err = env.Run(t.Context(), bench.Job{
-		Inside:  host.Cmd{Argv: []string{"sh", "-c", "echo ready; read asked; echo got $asked; exec sleep 60"}, Ready: "ready", Ask: []byte("this\n")},
+		Inside:  host.Cmd{Argv: []string{"sh", "-c", "echo ready; read asked; echo got $asked; " + serve}, Ready: "ready", Ask: []byte("this\n")},
 		Outside: &host.Cmd{Argv: []string{"sh", "-c", "sleep 0.3; echo load"}},
 	})
 	if err != nil || string(out.Inside.Stdout) != "ready\ngot this\n" || string(out.Outside.Stdout) != "load\n" {

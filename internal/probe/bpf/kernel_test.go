@@ -226,7 +226,7 @@ func TestSyscallsAreExact(t *testing.T) {
 		args   []string
 		want   map[string]uint64
 	}{
-		{"pinned", Limits{}, []string{"--comm", pinned, "--cpu", "0", "getppid", fmt.Sprint(n)}, map[string]uint64{pinned + " getppid": n}},
+		{"pinned", Limits{}, []string{"--comm", pinned, "--cpu", probetest.CPUs(t)[0], "getppid", fmt.Sprint(n)}, map[string]uint64{pinned + " getppid": n}},
 		{"unpinned", Limits{}, []string{"--comm", free, "getppid", fmt.Sprint(n)}, map[string]uint64{free + " getppid": n}},
 		{"threads", Limits{}, []string{"--comm", threads, "--threads", "5", "getppid", fmt.Sprint(n)}, map[string]uint64{threads + " getppid": 5 * n}},
 		{"renamed", Limits{}, []string{"--comm", before, "rename", fmt.Sprint(n), renamed}, map[string]uint64{before + " getppid": n, renamed + " getppid": n, before + " prctl": 1}},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"testing"
@@ -77,7 +78,7 @@ func TestSamples(t *testing.T) {
 		t.Run(c.args[0], func(t *testing.T) {
 			await.Event(t, "the program is sampled in what it does", func() error {
 				name, began := probetest.Name("at"), now()
-				events(t, func() {}, func() {}, append([]string{"--comm", name, "--cpu", "0"}, c.args...)...)
+				events(t, func() {}, func() {}, append([]string{"--comm", name, "--cpu", probetest.CPUs(t)[0]}, c.args...)...)
 				got := sampled(s, name)
 				if n := total(got); n > most(s, 1, began) {
 					t.Errorf("%g samples on one CPU, whose clock ticked %g times at most", n, most(s, 1, began))
@@ -169,34 +170,29 @@ func ticksAgain(t *testing.T, s *Samples, cpu int, last uint64) {
 // A CPU that was offline ticks again when it is back.
 func TestSamplesFollow(t *testing.T) {
 	s := openTestSamples(t, Limits{})
-	gone := clockOf(s).ticks[0]
-	if gone == nil {
-		probetest.Skip(t, "CPU 0", errors.New("it has no clock"))
-	}
-	var online []int
-	for cpu := range clockOf(s).ticks {
-		online = append(online, cpu)
-	}
+	online := slices.Sorted(maps.Keys(clockOf(s).ticks))
+	cpu := online[0]
+	gone := clockOf(s).ticks[cpu]
 	if err := gone.toggle(false); err != nil { // as the kernel does when it takes the CPU away
 		t.Fatal(err)
 	}
-	last := lastTick(s, 0)
+	last := lastTick(s, cpu)
 	await.Event(t, "the clock counts as stopped", func() error {
 		if quiet := now() - last; quiet <= uint64(silence) {
 			return fmt.Errorf("its last tick was %d ns ago", quiet)
 		}
 		return nil
 	})
-	if lastTick(s, 0) != last {
-		t.Fatal("the clock of CPU 0 ticks although it was stopped")
+	if lastTick(s, cpu) != last {
+		t.Fatal("its clock ticks although it was stopped")
 	}
 	if err := s.Follow(online); err != nil {
 		t.Fatal(err)
 	}
-	if clockOf(s).ticks[0] == gone {
-		t.Error("the clock of CPU 0 was not started again")
+	if clockOf(s).ticks[cpu] == gone {
+		t.Error("its clock was not started again")
 	}
-	ticksAgain(t, s, 0, last)
+	ticksAgain(t, s, cpu, last)
 	if err := s.Follow(nil); err != nil || len(clockOf(s).ticks) != 0 {
 		t.Errorf("%d clocks of CPUs that are offline, %v", len(clockOf(s).ticks), err)
 	}

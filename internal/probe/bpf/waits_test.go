@@ -186,7 +186,7 @@ func TestWaits(t *testing.T) {
 	}
 	var cpu, sleep float64
 	await.Event(t, "a walk finds a thread that waits for a CPU", func() error {
-		p := start(t, "--comm", name, "--threads", "5", "--cpu", "0", "getppid", "2000000")
+		p := start(t, "--comm", name, "--threads", "5", "--cpu", probetest.CPUs(t)[0], "getppid", "2000000")
 		if asleepThen := walkOnce(t, w, name); asleepThen[[2]string{"sleep", "read"}] != 1 {
 			t.Errorf("while the program waits for input: %v, want one thread asleep in read", asleepThen)
 		}
