@@ -11,7 +11,7 @@
  *   P put a file      n name, m mode (octal), c content
  *   X run a program   k its key (one byte), a argument..., e NAME=VALUE..., d folder,
  *                     i standard input, r ready line, q what to answer it with
- *   S stop a program  k its key: SIGTERM to its process group, three seconds, SIGKILL
+ *   S stop a program  t the milliseconds from SIGTERM to its process group to SIGKILL, k its key
  *   Q end             power off, or remove the folders
  *
  * It says
@@ -45,7 +45,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VERSION 2
+#define VERSION 3
 #define SERIAL_WINDOW 2048 /* below the 4 KiB of a tty's input (N_TTY_BUF_SIZE) */
 #define MOST (1u << 30)    /* bytes of a request */
 
@@ -78,7 +78,7 @@ static struct job *jobs;
 
 #define SECOND 1000000000ull
 
-/* end ends the programs' groups (SIGTERM, three seconds, SIGKILL), then itself. */
+/* end ends the programs' groups (SIGTERM, three seconds, SIGKILL), then itself. Nobody hears what they say. */
 static _Noreturn void end(void)
 {
 	int left = 0;
@@ -351,12 +351,16 @@ static void stop_job(char *at, char *stop)
 {
 	char *value, tag;
 	size_t n;
-	while ((tag = field(&at, stop, &value, &n)))
+	uint64_t grace = 0;
+	while ((tag = field(&at, stop, &value, &n))) {
+		if (tag == 't')
+			grace = strtoull(value, NULL, 10) * (SECOND / 1000);
 		for (struct job *j = jobs; j && tag == 'k'; j = j->next)
 			if (j->key == *value && !j->ended) { /* else its end is on its way */
 				kill(-j->pid, SIGTERM);
-				j->until = now() + 3 * SECOND;
+				j->until = now() + grace;
 			}
+	}
 	frame('K', NULL, 0);
 }
 

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ type programs struct {
 }
 
 const (
-	agentVersion = 2
+	agentVersion = 3
 	// maxFrame limits the accepted length of a frame: the agent sends at most 64 KiB at
 	// once.
 	maxFrame = 1 << 20
@@ -331,7 +332,8 @@ func (r *remote) Stop() {
 		return
 	default:
 	}
-	if r.agent.request('S', field(nil, 'k', []byte{r.key})) == nil { // else it is lost
+	grace := field(nil, 't', strconv.FormatInt(jobGrace.Milliseconds(), 10))
+	if r.agent.request('S', field(grace, 'k', []byte{r.key})) == nil { // else it is lost
 		<-r.done
 	}
 }

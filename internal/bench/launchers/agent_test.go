@@ -146,6 +146,8 @@ func TestAgentSideBySide(t *testing.T) {
 			t.Errorf("run %d next to others: %v, %q", i, err, out.Stdout)
 		}
 	}
+	defer func(was time.Duration) { jobGrace = was }(jobGrace)
+	jobGrace = time.Hour // it ends before
 	server.Stop()
 	if out, err := server.Wait(); err == nil || out.Code != 7 || string(out.Stdout) != pid+"\nbye\n" {
 		t.Errorf("stopped: %v, status %d, %q", err, out.Code, out.Stdout)
@@ -156,6 +158,7 @@ func TestAgentSideBySide(t *testing.T) {
 		t.Error("the other program ended too")
 	default:
 	}
+	jobGrace = 50 * time.Millisecond
 	stubborn.Stop()
 	if _, err := stubborn.Wait(); err == nil || !strings.Contains(err.Error(), "signal 9") {
 		t.Errorf("a program that ignores SIGTERM: %v", err)
@@ -192,7 +195,7 @@ func TestAgentWaitsForNobody(t *testing.T) {
 
 // TestAgentTalksNonsense: invalid data on the line is an error, and nothing worse.
 func TestAgentTalksNonsense(t *testing.T) {
-	hello := string(frame(nil, 'H', []byte("2 0 x86_64 6.1")))
+	hello := string(frame(nil, 'H', []byte("3 0 x86_64 6.1")))
 	for _, said := range []string{
 		"", "H", "H\x00\x00\x00\x05ab", "\xff\xff\xff\xff\xff\xff", "login: ",
 		string(frame(nil, 'H', []byte("1 0 x86_64 6.1"))), string(frame(nil, 'K', nil)),

@@ -16,7 +16,9 @@ var (
 	bootLimit = host.Patience(3 * time.Minute)
 	// powerOff is the time for a guest to write its disk and power off.
 	powerOff = host.Patience(15 * time.Second)
-	// cutGrace is above the three seconds that the agent gives a job to end.
+	// jobGrace is what a job that the agent runs has between SIGTERM and SIGKILL, to say what it counted.
+	jobGrace = host.Patience(3 * time.Second)
+	// cutGrace is above the three seconds that the agent gives jobs when the connection ends.
 	cutGrace = host.Patience(6 * time.Second)
 	// qmpPatience bounds one request; QEMU answers at once from its main loop.
 	qmpPatience = host.Patience(20 * time.Second)
