@@ -19,7 +19,6 @@ func TestClientElsewhere(t *testing.T) {
 	t.Parallel()
 	tool(t, "redis-server", "redis-server")
 	server := startSSH(t)
-	before := clientFolders(t)
 	out := t.TempDir()
 	path := filepath.Join(out, "r.json")
 	client := fmt.Sprintf("ssh:%s@127.0.0.1,port=%d,identity=%s,options=UserKnownHostsFile=%s GlobalKnownHostsFile=/dev/null", server.user, server.port, filepath.Join(server.dir, "user"), server.known)
@@ -47,16 +46,7 @@ func TestClientElsewhere(t *testing.T) {
 	if r.Requests == 0 || len(r.Errors) > 0 {
 		t.Errorf("%d requests, errors %v; the run: %s", r.Requests, r.Errors, e.Runs[0].Reason)
 	}
-	if left := clientFolders(t); len(left) > len(before) {
-		t.Errorf("left behind: %v", left)
+	if left, err := os.ReadDir(server.temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
-}
-
-func clientFolders(t *testing.T) []string {
-	t.Helper()
-	out, err := filepath.Glob("/tmp/teescope-client-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }

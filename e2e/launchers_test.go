@@ -354,6 +354,7 @@ func killQEMU(t *testing.T) {
 // sshServer is an sshd on loopback, with its own keys in dir.
 type sshServer struct {
 	dir          string
+	temp         string // the temporary folder of what it runs
 	port         int
 	user         string
 	known, wrong string // files of host keys
@@ -366,7 +367,7 @@ func startSSH(t *testing.T) *sshServer {
 		t.Skip("no /usr/sbin/sshd (package openssh-server)")
 	}
 	keygen := tool(t, "ssh-keygen", "openssh-client")
-	dir, port := t.TempDir(), freePort(t)
+	dir, temp, port := t.TempDir(), t.TempDir(), freePort(t)
 	for _, name := range []string{"host", "user", "other"} {
 		if out, err := exec.Command(keygen, "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
 			t.Fatalf("make keys: %v: %s", err, out)
@@ -397,7 +398,8 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
 PermitRootLogin prohibit-password
-`, port, dir, write("authorized_keys", key("user")+"\n")))
+SetEnv TMPDIR=%s
+`, port, dir, write("authorized_keys", key("user")+"\n"), temp))
 	if os.Geteuid() == 0 { // the folder sshd changes its root to; systemd would make it
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Fatal(err)
@@ -415,7 +417,7 @@ PermitRootLogin prohibit-password
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sshServer{dir, port, me.Username, known, wrong}
+	return &sshServer{dir, temp, port, me.Username, known, wrong}
 }
 
 // TestSSH runs jobs through sshd.

@@ -111,7 +111,7 @@ func (c *Client) open(ctx context.Context, h *host.Host) error {
 	if c == nil {
 		return nil
 	}
-	said, err := c.remote(ctx, h, `umask 077 && mktemp -d /tmp/teescope-client-XXXXXX && uname -m && echo "$SSH_CONNECTION"`, nil)
+	said, err := c.remote(ctx, h, `umask 077 && mktemp -d "${TMPDIR:-/tmp}/teescope-client-XXXXXX" && uname -m && echo "$SSH_CONNECTION"`, nil)
 	if err != nil {
 		return err
 	}

@@ -27,10 +27,14 @@ func TestDMCryptReal(t *testing.T) {
 			if err := dmcrypt.Check(h, p); err != nil {
 				t.Skip(err)
 			}
-			before := devices(t)
+			dir := t.TempDir()
+			t.Setenv("TMPDIR", dir)
 			env, err := dmcrypt.Open(t.Context(), h, p)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if devices(t, dir) == "" {
+				t.Errorf("no device or mount has its file in %s", dir)
 			}
 			out, err := env.Run(t.Context(), bench.Job{Inside: host.Cmd{Argv: []string{"findmnt", "--noheadings", "--output", "SOURCE,FSTYPE", "--target", "{data}"}}})
 			if err != nil {
@@ -53,15 +57,15 @@ func TestDMCryptReal(t *testing.T) {
 			if err := env.Close(); err != nil {
 				t.Error(err)
 			}
-			if after := devices(t); after != before {
-				t.Errorf("left behind:\n%s\nbefore:\n%s", after, before)
+			if left := devices(t, dir); left != "" {
+				t.Errorf("left behind:\n%s", left)
 			}
 		})
 	}
 }
 
-// devices returns the loop devices and mounts that this program made.
-func devices(t *testing.T) string {
+// devices returns the loop devices and mounts of files in a folder.
+func devices(t *testing.T, dir string) string {
 	t.Helper()
 	loops, err := exec.Command("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()
 	if err != nil {
@@ -73,7 +77,7 @@ func devices(t *testing.T) string {
 	}
 	var ours []string
 	for line := range strings.Lines(string(loops) + string(mounts)) {
-		if strings.Contains(line, "teescope-dmcrypt") {
+		if strings.Contains(line, dir) {
 			ours = append(ours, line)
 		}
 	}

@@ -50,7 +50,7 @@ type runner func(argv []string) ([]byte, error)
 
 // firstAnswer is how long the very first reading waits; otherwise a program that reads
 // once would never see anything.
-const firstAnswer = 500 * time.Millisecond
+var firstAnswer = 500 * time.Millisecond
 
 // commandGrace is longer than package host takes to end a command that can be ended.
 const commandGrace = 10 * time.Second

@@ -19,9 +19,14 @@ import (
 	"github.com/teescope/teescope/internal/tee"
 )
 
+// On a busy machine a command that answers at once may answer late.
+func init() { firstAnswer = time.Hour }
+
 // TestCommandThatHangs: a reading does not wait for a command that never ends, no second one is
 // started, and the command ends with the source.
 func TestCommandThatHangs(t *testing.T) {
+	defer func(was time.Duration) { firstAnswer = was }(firstAnswer)
+	firstAnswer = time.Millisecond
 	log := filepath.Join(t.TempDir(), "started")
 	h := host.Local()
 	now := time.Now()
@@ -79,6 +84,8 @@ func TestCommandPastItsTime(t *testing.T) {
 		return strings.TrimSpace(string(out)), err
 	}}
 	defer c.Close()
+	defer func(was time.Duration) { firstAnswer = was }(firstAnswer)
+	firstAnswer = time.Millisecond // as in every later reading
 	again := func() (string, error) {
 		now = now.Add(time.Minute)
 		_, _ = c.latest(t.Context())

@@ -68,16 +68,44 @@ func TestLocalNetwork(t *testing.T) {
 		t.Fatal("no network device in sysfs")
 	}
 	fields := map[string]string{"rx_bytes": "receive_bytes", "tx_packets": "transmit_packets", "rx_dropped": "receive_drop"}
+	checked := 0
 	for _, d := range devices {
 		name := filepath.Base(filepath.Dir(d))
+		// look reads the files, and tells a device from one that took its place: other programs make and remove them.
+		look := func() (at map[string]float64, index string) {
+			at = map[string]float64{}
+			number, err := os.ReadFile(filepath.Join(d, "../ifindex"))
+			for file := range fields {
+				var text []byte
+				if err == nil {
+					text, err = os.ReadFile(filepath.Join(d, file))
+				}
+				if err == nil {
+					at[file], err = strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+				}
+			}
+			if err != nil {
+				return nil, ""
+			}
+			return at, string(number)
+		}
+		before, index := look()
+		got := values(t, &network)
+		after, same := look()
+		if index == "" || same != index {
+			continue
+		}
+		checked++
 		for file, m := range fields {
-			before := number(t, filepath.Join(d, file), 0)
-			got, ok := values(t, &network)[fmt.Sprintf("node_network_%s_total[%q]", m, name)]
+			v, ok := got[fmt.Sprintf("node_network_%s_total[%q]", m, name)]
 			if !ok {
 				t.Errorf("%s of %s is missing", m, name)
 			}
-			between(t, name+" "+m, before, got, number(t, filepath.Join(d, file), 0))
+			between(t, name+" "+m, before[file], v, after[file])
 		}
+	}
+	if checked == 0 {
+		t.Errorf("of %v none stayed", devices)
 	}
 }
 
