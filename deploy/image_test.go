@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,10 @@ import (
 // engine is a podman with a storage of its own below dir, so that nothing of
 // the machine's is touched. Nested overlay file systems and cgroup v1 make the
 // driver and the runtime a choice: vfs and runc work everywhere.
-type engine struct{ dir string }
+type engine struct {
+	dir    string
+	groups string // the parent of its containers' cgroups
+}
 
 func newEngine(t *testing.T) engine {
 	t.Helper()
@@ -41,14 +45,15 @@ func newEngine(t *testing.T) engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir); removeCgroups() })
-	return engine{dir}
+	e := engine{dir, "/" + filepath.Base(dir)}
+	t.Cleanup(func() { _ = os.RemoveAll(dir); e.removeCgroups() })
+	return e
 }
 
 // removeCgroups removes the empty groups that podman leaves in every hierarchy.
-func removeCgroups() {
-	tops, _ := filepath.Glob("/sys/fs/cgroup/*/libpod_parent")
-	for _, top := range append(tops, "/sys/fs/cgroup/libpod_parent") {
+func (e engine) removeCgroups() {
+	tops, _ := filepath.Glob("/sys/fs/cgroup/*" + e.groups)
+	for _, top := range append(tops, "/sys/fs/cgroup"+e.groups) {
 		var dirs []string
 		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
@@ -64,6 +69,9 @@ func removeCgroups() {
 
 func (e engine) run(t *testing.T, args ...string) string {
 	t.Helper()
+	if args[0] == "run" {
+		args = slices.Insert(args, 1, "--cgroup-parent", e.groups)
+	}
 	args = append([]string{"--root", filepath.Join(e.dir, "storage"), "--runroot", filepath.Join(e.dir, "run"), "--storage-driver", "vfs",
 		"--runtime", "runc", "--cgroup-manager", "cgroupfs", "--events-backend", "file"}, args...)
 	out, err := exec.Command("podman", args...).CombinedOutput()
