@@ -3,6 +3,8 @@ package load
 import (
 	"context"
 	"fmt"
+	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,7 +13,29 @@ import (
 type stretch struct {
 	from, to int64 // the measured time; no request is sent after it
 	width    int64 // of a window
+	// tickets are the requests that may still be sent, where their number ends the load; nil where the time does. The
+	// width of a window then grows with the time.
+	tickets *atomic.Int64
 }
+
+// counted is a stretch of a number of requests.
+func counted(requests uint64) stretch {
+	s := stretch{to: int64(longestLoad), width: int64(time.Millisecond), tickets: new(atomic.Int64)}
+	s.tickets.Store(int64(min(requests, math.MaxInt64)))
+	return s
+}
+
+// allow takes up to n tickets, and returns how many requests may be sent.
+func (s *stretch) allow(n int) int {
+	if s.tickets == nil {
+		return n
+	}
+	left := s.tickets.Add(-int64(n)) + int64(n)
+	return int(max(0, min(left, int64(n))))
+}
+
+// spent reports whether no more requests may be sent because of their number.
+func (s *stretch) spent() bool { return s.tickets != nil && s.tickets.Load() <= 0 }
 
 // course is the load from its first request to its last: the warm-up, a pause in which
 // counters are read, the measured time with a short lead, and another pause.
@@ -43,7 +67,7 @@ func (c *course) run(ctx context.Context, load func(s stretch, watch func(base t
 	if o.Warm > 0 {
 		var err error
 		end, began := int64(o.Warm), time.Now()
-		if warmed, err = load(stretch{end, end, end}, func(time.Time) error { return nil }); err != nil {
+		if warmed, err = load(stretch{from: end, to: end, width: end}, func(time.Time) error { return nil }); err != nil {
 			return err
 		}
 		lead = o.lead(time.Since(began) - o.Warm)
@@ -53,7 +77,13 @@ func (c *course) run(ctx context.Context, load func(s stretch, watch func(base t
 	}
 	from, to := lead, lead+o.Measure
 	var err error
-	r.Counted, err = load(stretch{int64(from), int64(to), int64(o.window())}, func(base time.Time) error {
+	if o.Requests > 0 { // whose time is known at the end
+		used := cpuSeconds()
+		r.Counted, err = load(counted(o.Requests), func(time.Time) error { return nil })
+		r.CPUSeconds = cpuSeconds() - used
+		return c.end(ctx, warmed, err)
+	}
+	r.Counted, err = load(stretch{from: int64(from), to: int64(to), width: int64(o.window())}, func(base time.Time) error {
 		if err := until(ctx, base.Add(from)); err != nil {
 			return err
 		}
@@ -62,12 +92,17 @@ func (c *course) run(ctx context.Context, load func(s stretch, watch func(base t
 		r.CPUSeconds = cpuSeconds() - used
 		return err
 	})
+	return c.end(ctx, warmed, err)
+}
+
+// end makes the second pause.
+func (c *course) end(ctx context.Context, warmed uint64, err error) error {
 	if err != nil {
 		return err
 	}
-	if o.Statistics != nil {
-		if r.Expected = r.Counted; o.Statistics.Late {
-			r.Expected += warmed
+	if c.o.Statistics != nil {
+		if c.r.Expected = c.r.Counted; c.o.Statistics.Late {
+			c.r.Expected += warmed
 		}
 	}
 	return c.pause(ctx, false)

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ type fresh struct {
 	count atomic.Uint64 // of connections, for seeds
 	stretch
 	tally locked.Value[tally]
+	gone  atomic.Pointer[error] // why the load cannot end by its number of requests
 }
 
 // tally holds the counts of all connections and the times of their requests.
@@ -47,13 +49,17 @@ func (f *fresh) run(ctx context.Context) error {
 	}
 	var slots sync.WaitGroup
 	for range f.o.Connections {
-		slots.Go(func() { f.slot(ctx, due) })
+		slots.Go(func() { f.slot(ctx, due, cancel) })
 	}
 	end := time.AfterFunc(time.Duration(f.to)+f.o.patience(f.stretch)-time.Since(f.base), cancel) // requests still in flight then are unanswered
 	defer end.Stop()
 	slots.Wait()
 	cancel()
-	return <-paced
+	err := <-paced
+	if gone := f.gone.Load(); gone != nil {
+		err = errors.Join(err, *gone)
+	}
+	return err
 }
 
 // pace waits until requests are due.
@@ -62,7 +68,7 @@ func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 	runtime.LockOSThread() // the slack belongs to the thread, which ends with this goroutine
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	s := newSchedule(f.o.Rate, f.o.Poisson, f.o.Seed, 0, 1)
-	for ; s.due() < f.to; s.advance() {
+	for ; s.due() < f.to && f.allow(1) == 1; s.advance() {
 		for wait := s.due() - f.now(); wait > 0 && ctx.Err() == nil; wait = s.due() - f.now() {
 			if err := f.o.network().sleep(wait); err != nil {
 				return err
@@ -84,9 +90,9 @@ func (f *fresh) pace(ctx context.Context, due chan<- int64) error {
 }
 
 // slot makes one request after another.
-func (f *fresh) slot(ctx context.Context, due <-chan int64) {
+func (f *fresh) slot(ctx context.Context, due <-chan int64, cancel func()) {
 	const first, most = time.Millisecond, 100 * time.Millisecond
-	buf, pause := make([]byte, 64<<10), first
+	buf, pause, reached := make([]byte, 64<<10), first, f.now()
 	for ready := f.now(); ; ready = f.now() {
 		q := request{due: ready}
 		if due != nil {
@@ -94,7 +100,7 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 			if q.due, more = <-due; !more {
 				return
 			}
-		} else if ready >= f.to || ctx.Err() != nil {
+		} else if ready >= f.to || ctx.Err() != nil || f.allow(1) == 0 {
 			return
 		}
 		q.sent = f.now()
@@ -104,11 +110,17 @@ func (f *fresh) slot(ctx context.Context, due <-chan int64) {
 		m, err := f.o.connect(ctx, f.d, f.o.Seed+f.count.Add(1), false)
 		if err != nil {
 			f.failed(q, ready, err, ctx)
+			if f.tickets != nil && f.now()-reached > int64(f.o.Wait) {
+				err = f.o.goneFor(err)
+				f.gone.CompareAndSwap(nil, &err)
+				cancel()
+				return
+			}
 			time.Sleep(pause) // do not ask a refusing server in a tight loop
 			pause = min(2*pause, most)
 			continue
 		}
-		pause = first
+		pause, reached = first, f.now()
 		_ = m.conn.SetDeadline(time.Now().Add(f.o.Timeout))
 		stop := context.AfterFunc(ctx, func() { _ = m.conn.SetDeadline(time.Unix(1, 0)) })
 		a, sent, received, err := once(m, buf)

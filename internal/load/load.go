@@ -55,6 +55,9 @@ type Options struct {
 	Rate    float64
 	Poisson bool
 	Seed    uint64
+	// Requests, if above 0, is the number of requests after the warm-up; it then ends the load, and Measure
+	// does not. Failed ones count too. A server that takes no connection for Wait is an error.
+	Requests uint64
 	// Warm is the warm-up before Measure. Wait is the longest wait for a server that is
 	// not ready yet, Timeout that for one answer.
 	Warm, Measure, Wait, Timeout time.Duration
@@ -88,6 +91,8 @@ type Statistics struct {
 // Enough windows to detect a warm-up in them.
 const windows = 50
 
+const longestLoad = 24 * time.Hour
+
 func (o *Options) window() time.Duration {
 	return max(o.Measure/windows, time.Millisecond)
 }
@@ -108,7 +113,9 @@ func (o *Options) check() error {
 		return errors.New("a pipeline needs kept connections: drop one of the two options")
 	case !(o.Rate >= 0) || o.Rate > MostRate:
 		return fmt.Errorf("a rate of %g: want requests per second up to %g, or 0 for a closed loop", o.Rate, MostRate)
-	case o.Warm < 0 || o.Measure < windows*time.Millisecond || o.Warm+o.Measure > 24*time.Hour:
+	case o.Requests > 0 && (o.Warm < 0 || o.Warm > longestLoad):
+		return fmt.Errorf("a warm-up of %v: want at most a day", o.Warm)
+	case o.Requests == 0 && (o.Warm < 0 || o.Measure < windows*time.Millisecond || o.Warm+o.Measure > longestLoad):
 		return fmt.Errorf("measure %v after %v: want at least %v and at most a day", o.Measure, o.Warm, windows*time.Millisecond)
 	case o.Wait <= 0 || o.Timeout <= 0:
 		return errors.New("wait and timeout: want times above 0")
@@ -167,6 +174,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	r.Answered = filled + rec.answered
+	if o.Requests > 0 {
+		r.Seconds = time.Duration(rec.last).Seconds()
+		r.Width = time.Duration(rec.width).Seconds()
+		rec.complete()
+	}
 	if err := r.fill(rec, times, o.Rate > 0); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,7 @@ type worker struct {
 type redialled struct {
 	arrived []*line
 	lost    failures // connections that could not be replaced, while measuring
+	gone    error    // why the load cannot end by its number of requests
 }
 
 // ring is a queue of lines; it never holds more than there are slots.
@@ -143,7 +144,7 @@ func (w *worker) run() error {
 	look := tick
 	for {
 		now := w.now()
-		if now >= w.stop || now >= w.rec.to && w.finished(now) {
+		if now >= w.stop || (now >= w.rec.to || w.rec.spent()) && w.finished(now) {
 			break
 		}
 		if now >= look {
@@ -199,7 +200,7 @@ func (o *Options) patience(s stretch) time.Duration {
 // Otherwise a warm-up beyond the server's capacity would last as long as its patience,
 // and then abandon the last requests sent.
 func (w *worker) owing(now int64) bool {
-	return w.open() && w.sched.due() < w.rec.to && now < w.rec.to+int64(cmp.Or(w.o.Grace, Grace))
+	return w.open() && !w.rec.spent() && w.sched.due() < w.rec.to && now < w.rec.to+int64(cmp.Or(w.o.Grace, Grace))
 }
 
 // finished reports whether all due requests are answered.
@@ -218,7 +219,7 @@ func (w *worker) abandon() {
 			w.rec.unanswered(q, now, l.times)
 		}
 	}
-	for ; w.sched.due() < w.rec.to; w.sched.advance() {
+	for ; w.rec.tickets == nil && w.sched.due() < w.rec.to; w.sched.advance() {
 		w.rec.unanswered(request{due: w.sched.due()}, now, w.lines[0].times)
 	}
 }
@@ -255,6 +256,9 @@ func (w *worker) send(now int64) {
 		if l.dead || l.last {
 			continue // its successor has its own slots
 		}
+		if w.rec.allow(1) == 0 {
+			return
+		}
 		q := request{seq: l.sent, due: w.sched.due(), sent: w.now()}
 		w.sched.advance()
 		w.rec.sending(q, w.since)
@@ -269,6 +273,9 @@ func (w *worker) send(now int64) {
 func (w *worker) fill(l *line, n int) {
 	now := w.now()
 	if n == 0 || l.last || now >= w.rec.to {
+		return
+	}
+	if n = w.rec.allow(n); n == 0 {
 		return
 	}
 	l.out = l.out[:0]
@@ -444,7 +451,7 @@ func (w *worker) lose(l *line, now int64, err error) {
 
 // replace starts to make a dead line's successor.
 func (w *worker) replace(l *line) {
-	if w.now() < w.rec.to {
+	if w.now() < w.rec.to && !w.rec.spent() {
 		w.redials.Add(1)
 		go w.redial(l)
 	}
@@ -454,7 +461,8 @@ func (w *worker) replace(l *line) {
 func (w *worker) redial(l *line) {
 	defer w.redials.Done()
 	const first, most = time.Millisecond, 100 * time.Millisecond
-	for pause := first; w.now() < w.rec.to && w.ctx.Err() == nil; pause = min(2*pause, most) {
+	began := w.now()
+	for pause := first; w.now() < w.rec.to && !w.rec.spent() && w.ctx.Err() == nil; pause = min(2*pause, most) {
 		m, err := w.o.connect(w.ctx, w.d, w.o.seed(l.index)+uint64(w.now()), true)
 		r := w.redialled.Lock()
 		if err == nil {
@@ -466,18 +474,32 @@ func (w *worker) redial(l *line) {
 		if now := w.now(); now >= w.rec.from && now < w.rec.to {
 			r.lost.add(err)
 		}
+		if w.rec.tickets != nil && w.now()-began > int64(w.o.Wait) {
+			r.gone = w.o.goneFor(err)
+			w.redialled.Unlock()
+			w.poll.wake()
+			return
+		}
 		w.redialled.Unlock()
 		time.Sleep(pause)
 	}
+}
+
+// goneFor is the error of a server that takes no connection any more, where a number of requests would end the load.
+func (o *Options) goneFor(err error) error {
+	return fmt.Errorf("the server took no connection for %v, before the load had made its %d requests: %w", o.Wait, o.Requests, err)
 }
 
 // join puts the lines that have arrived in place of the dead ones.
 func (w *worker) join() ([]*line, error) {
 	w.poll.awake()
 	r := w.redialled.Lock()
-	arrived := r.arrived
+	arrived, gone := r.arrived, r.gone
 	r.arrived = nil
 	w.redialled.Unlock()
+	if gone != nil {
+		return nil, gone
+	}
 	for _, l := range arrived {
 		// Slots of the old line may still be in the ring: they go first.
 		if w.open() {

@@ -80,6 +80,7 @@ func (f *failures) merge(o failures) {
 type record struct {
 	stretch
 	windows []float64
+	last    int64 // when the last request of the stretch was over
 
 	answered, requests     uint64
 	due                    uint64 // in an open loop
@@ -97,7 +98,40 @@ func newRecord() *record {
 
 // measure begins a stretch of the load.
 func (r *record) measure(s stretch) {
-	r.stretch, r.windows = s, make([]float64, (s.to-s.from)/s.width)
+	r.stretch, r.windows, r.last = s, nil, 0
+	if s.tickets == nil {
+		r.windows = make([]float64, (s.to-s.from)/s.width)
+	}
+}
+
+// window is the index of a time's window, or one that does not exist. Where the time of a stretch is not known before,
+// windows are made, and twice as many as wanted become half as many.
+func (r *record) window(now int64) int64 {
+	if r.tickets == nil {
+		return (now - r.from) / r.width
+	}
+	for (now-r.from)/r.width >= 2*windows {
+		r.widen()
+	}
+	for int64(len(r.windows)) <= (now-r.from)/r.width {
+		r.windows = append(r.windows, 0)
+	}
+	return (now - r.from) / r.width
+}
+
+// widen doubles the width of the windows.
+func (r *record) widen() {
+	for i, n := range r.windows {
+		r.windows[i] = 0
+		r.windows[i/2] += n
+	}
+	r.windows = r.windows[:(len(r.windows)+1)/2]
+	r.width *= 2
+}
+
+// complete leaves out the last window, in which the load ended.
+func (r *record) complete() {
+	r.windows = append([]float64{}, r.windows[:min(int64(len(r.windows)), (r.last-r.from)/r.width)]...)
 }
 
 // request is a request in flight. In a closed loop it is due when it is sent.
@@ -122,8 +156,11 @@ func (r *record) answer(q request, now int64, open bool, times *hdrhistogram.His
 	if now >= r.from && now < r.to {
 		r.requests++
 	}
-	if i := (now - r.from) / r.width; now >= r.from && i < int64(len(r.windows)) {
-		r.windows[i]++
+	r.last = max(r.last, now)
+	if now >= r.from {
+		if i := r.window(now); i < int64(len(r.windows)) {
+			r.windows[i]++
+		}
 	}
 	if !r.measured(q, now, open) {
 		return
@@ -142,6 +179,7 @@ func (r *record) fail(q request, now int64, open bool, err error, times *hdrhist
 	if !r.measured(q, now, open) {
 		return
 	}
+	r.last = max(r.last, now)
 	if kind := r.errors.add(err); kind == timedOut || kind == unanswered {
 		put(times, now-q.due)
 	}
@@ -190,9 +228,17 @@ func (r *record) connected(c *made) {
 
 // merge adds another thread's counts.
 func (r *record) merge(o *record) {
-	if r.windows == nil {
-		r.windows = make([]float64, len(o.windows))
+	if r.width == 0 {
+		r.stretch = o.stretch
 	}
+	for r.width < o.width {
+		r.widen()
+	}
+	for o.width < r.width {
+		o.widen()
+	}
+	r.last = max(r.last, o.last)
+	r.windows = append(r.windows, make([]float64, max(0, len(o.windows)-len(r.windows)))...)
 	for i := range o.windows {
 		r.windows[i] += o.windows[i]
 	}

@@ -14,7 +14,8 @@ type Report struct {
 	Rate        float64 `json:"rate,omitempty"`
 	Connections int     `json:"connections"`
 	Pipeline    int     `json:"pipeline,omitempty"`
-	// Seconds is the measured time after the warm-up.
+	// Seconds is the measured time after the warm-up; where a number of requests ends the load, the time until the last
+	// was over.
 	Seconds float64 `json:"seconds"`
 	// Requests were answered correctly in that time. Due were due in it (open only):
 	// beyond the server's capacity there are more of them, and some are answered after

@@ -40,7 +40,7 @@ func TestSchedule(t *testing.T) {
 // it waited for a free connection.
 func TestLate(t *testing.T) {
 	r := newRecord()
-	r.measure(stretch{0, 1e9, 1e8})
+	r.measure(stretch{from: 0, to: 1e9, width: 1e8})
 	for _, c := range []struct {
 		due, sent, ready int64
 		late             uint64

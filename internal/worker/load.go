@@ -50,6 +50,7 @@ var loadCommand = Command{
 		f.Uint64Var(&o.Seed, "seed", 1, "of keys and of poisson arrivals")
 		f.DurationVar(&o.Warm, "warm", time.Second, "time before what is measured")
 		f.DurationVar(&o.Measure, "measure", 10*time.Second, "time that is measured")
+		f.Uint64Var(&o.Requests, "requests", 0, "`NUMBER` of requests that are made after the warm-up and measured, however long they take (not with measure)")
 		f.DurationVar(&o.Wait, "wait", 30*time.Second, "longest wait for a server that is not ready")
 		f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "longest wait for an answer")
 		f.StringVar(&o.Ask.Path, "path", "/", "what to get (http1, http2)")
@@ -77,6 +78,13 @@ var loadCommand = Command{
 			}
 			if err := t.into(&o); err != nil {
 				return err
+			}
+			if o.Requests > 0 {
+				timed := false
+				f.Visit(func(given *flag.Flag) { timed = timed || given.Name == "measure" })
+				if timed {
+					return errors.New("a load ends after a time or after a number of requests: leave out measure or requests")
+				}
 			}
 			if hold {
 				o.Counting = counting(s)
@@ -214,7 +222,7 @@ func (t *loadTLS) into(o *load.Options) error {
 
 // printLoad writes the report for people.
 func printLoad(w io.Writer, r *load.Report) error {
-	fmt.Fprintf(w, "%s, %s loop, %d connections, %g s\n", r.Protocol, r.Loop, r.Connections, r.Seconds)
+	fmt.Fprintf(w, "%s, %s loop, %d connections, %.4g s\n", r.Protocol, r.Loop, r.Connections, r.Seconds)
 	fmt.Fprintf(w, "answered  %.1f requests/s, %.3g MB/s\n", float64(r.Requests)/r.Seconds, float64(r.Received)/r.Seconds/1e6)
 	if r.Loop == "open" {
 		fmt.Fprintf(w, "offered   %.1f requests/s; late for the client's sake: %d\n", r.Rate, r.Late)
