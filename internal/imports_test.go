@@ -23,6 +23,7 @@ const table = `
 locked:
 host: locked
 metric:
+contain:
 stats:
 schematest:
 await:
@@ -33,22 +34,22 @@ experiments:
 measured: stats
 host/hosttest: host
 machine: host
-tee: host
+tee: contain host
 tee/kinds: host machine tee
 
 # observe
-probe: host locked metric tee
-probe/bpf: host locked metric probe
+probe: contain host locked machine metric tee
+probe/bpf: contain host locked metric probe
 servers: host
-probe/sources: host locked machine metric probe probe/bpf servers tee
+probe/sources: contain host locked machine metric probe probe/bpf servers tee
 
 # remember: what was measured, and what was found in it
 store: locked metric
 store/storetest: metric store
 result: metric stats tee
-findings: locked metric tee
+findings: contain locked metric tee
 findings/anomaly: findings metric stats
-findings/notify: findings locked metric
+findings/notify: contain findings locked metric
 
 # explain
 explain: findings metric result stats
@@ -57,7 +58,7 @@ explain/prices: explain host machine stats workloads/micro
 findings/rules: explain/causes explain/prices findings findings/anomaly metric
 
 # compare
-environment: host machine result tee
+environment: contain host machine metric result tee
 verdict: explain metric result stats tee
 bench: environment host machine metric result stats tee verdict workloads/micro
 load: locked
@@ -73,11 +74,11 @@ claims: stats
 
 # show
 ui:
-feed: locked metric
+feed: contain locked metric
 report: explain findings metric result stats
 report/formats: findings report result stats
 web: explain feed findings findings/anomaly metric probe report result tee
-cli: attest bench bench/launchers bench/workloads claims environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds ui verdict web
+cli: attest bench bench/launchers bench/workloads claims contain environment experiments explain explain/causes explain/prices feed findings findings/anomaly findings/notify findings/rules host locked machine metric probe probe/bpf probe/sources proof report report/formats result servers stats store tee tee/kinds ui verdict web
 cmd/teescope: cli
 cmd/teescope-work: worker
 `

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/tee"
@@ -48,7 +49,7 @@ func look(h *host.Host) ([]tee.Detection, web.Platform, error) {
 	go func() {
 		defer close(done)
 		found = tee.Detect(h, kinds.All)
-		p = describe(h, found)
+		_ = contain.Call("describing the machine", func() error { p = describe(h, found); return nil }) // what is unknown is shown as such
 	}()
 	select {
 	case <-done:

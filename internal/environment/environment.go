@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/result"
@@ -28,14 +29,15 @@ import (
 func Capture(h *host.Host, detected []tee.Detection) result.Environment {
 	s := &scene{Host: h, learned: readFacts(h)}
 	s.Missing = map[string]string{}
-	s.tee(detected)
-	s.cpu()
-	s.memory()
-	s.disks()
-	s.nics()
-	s.gpus()
-	s.software()
-	s.cloud()
+	for _, part := range []struct {
+		name    string
+		capture func()
+	}{{"tee", func() { s.tee(detected) }}, {"hardware.cpus", s.cpu}, {"hardware.memory_bytes", s.memory}, {"hardware.disks", s.disks},
+		{"hardware.nics", s.nics}, {"hardware.gpus", s.gpus}, {"software", s.software}, {"cloud", s.cloud}} {
+		if err := contain.Call("capturing "+part.name, func() error { part.capture(); return nil }); err != nil {
+			s.miss(part.name, "%s", err)
+		}
+	}
 	return s.Environment
 }
 

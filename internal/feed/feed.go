@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/metric"
 )
@@ -288,7 +289,10 @@ func (f *Feed) extend(k *kept, q Query) {
 	var warnings, notes []string
 	var err error
 	if !covered {
-		lines, warnings, err = f.o.Evaluate(f.ctx, k.expr, from, to, k.step)
+		err = contain.Call("evaluating a chart's query", func() (err error) {
+			lines, warnings, err = f.o.Evaluate(f.ctx, k.expr, from, to, k.step)
+			return err
+		})
 	}
 	if err == nil && !noted && f.o.Notes != nil {
 		notes = f.o.Notes(f.ctx, k.expr, q.From, q.To)

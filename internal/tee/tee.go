@@ -8,6 +8,7 @@ package tee
 import (
 	"errors"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 )
 
@@ -75,7 +76,8 @@ type Detection struct {
 func Detect(h *host.Host, kinds []*Kind) []Detection {
 	out := make([]Detection, len(kinds))
 	for i, k := range kinds {
-		f, err := k.Detect(h)
+		var f Facts
+		err := contain.Call("detecting "+k.Name, func() (err error) { f, err = k.Detect(h); return err })
 		f.Kind = k.Name
 		d := Detection{Kind: k, State: Here, Facts: f, Err: err}
 		switch {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/locked"
 )
@@ -186,6 +187,10 @@ type busy struct {
 
 // post makes one request. Its errors leave out the URL, whose path may be secret.
 func (s *sender) post(ctx context.Context, list []findings.Record) error {
+	return contain.Call("telling receiver "+s.Name, func() error { return s.send(ctx, list) })
+}
+
+func (s *sender) send(ctx context.Context, list []findings.Record) error {
 	body, err := s.Format.encode(s, list)
 	if err != nil {
 		return refusal{fmt.Errorf("encode: %w", err)}
