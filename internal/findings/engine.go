@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/tee"
 )
@@ -285,7 +286,7 @@ func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map
 		f.Evidence = slices.DeleteFunc(f.Evidence, func(ev Evidence) bool { return math.IsNaN(ev.Value) || math.IsInf(ev.Value, 0) }) // JSON has no NaN and no infinity
 		found[f.Subject] = f
 	}}
-	if err := r.Run(ctx, p); err != nil {
+	if err := contain.Call("rule "+r.Name, func() error { return r.Run(ctx, p) }); err != nil {
 		return nil, err
 	}
 	return found, nil
