@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
@@ -247,6 +248,9 @@ func (r *rounds) find(m *metric.Sample) (*series, error) {
 	}
 	e := f[string(r.key)]
 	if e == nil || m.Hist != nil && !slices.Equal(e.bounds, m.Hist.Bounds) {
+		if i := slices.IndexFunc(m.Labels, func(v string) bool { return !utf8.ValidString(v) }); i >= 0 {
+			return nil, fmt.Errorf("sample of %s: its label %s is not UTF-8: %q", m.Desc.Name, m.Desc.Labels[i], m.Labels[i])
+		}
 		e = r.build(m)
 		f[string(r.key)] = e
 	}
@@ -261,7 +265,7 @@ func (r *rounds) build(m *metric.Sample) *series {
 		b.Set(model.JobLabel, r.job)
 		b.Set(model.InstanceLabel, r.instance)
 		for i, v := range m.Labels {
-			b.Set(m.Desc.Labels[i], metric.Label(v))
+			b.Set(m.Desc.Labels[i], v)
 		}
 		b.Set(model.BucketLabel, le)
 		b.Set(model.MetricNameLabel, name)

@@ -86,7 +86,7 @@ func TestAppendQuery(t *testing.T) {
 		must(t, s.Append(t0.Add(time.Duration(i)*5*time.Second), []metric.Sample{
 			call("redis", "read", float64(100*i)),
 			call("", "write", 1),
-			call("bad\xff", "write", 2),
+			call(`bad\xff`, "write", 2),
 			{Desc: load, Value: 0.5},
 			{Desc: delay, Labels: []string{"redis"}, Hist: &metric.Hist{Bounds: []float64{0.1, 1}, Counts: []uint64{3, 2, 1}, Sum: 4.5}},
 		}))
@@ -100,7 +100,7 @@ func TestAppendQuery(t *testing.T) {
 	for expr, want := range map[string]float64{
 		`node_load1`: 0.5,
 		`tee_syscalls_total{process="",syscall="write"}`:               1,
-		`tee_syscalls_total{process="bad?"}`:                           2,
+		`tee_syscalls_total{process="bad\\xff"}`:                       2,
 		`tee_runqueue_latency_seconds_bucket{le="0.1"}`:                3,
 		`tee_runqueue_latency_seconds_bucket{le="1.0"}`:                5,
 		`tee_runqueue_latency_seconds_bucket{le="+Inf"}`:               6,
