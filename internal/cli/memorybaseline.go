@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/teescope/teescope/internal/explain"
@@ -14,7 +15,7 @@ import (
 )
 
 // memoryCostDesc is what the encryption of memory costs, which is no event.
-var memoryCostDesc = &metric.Desc{Name: explain.MemoryCost, Kind: metric.Gauge, Labels: []string{"access", "size", "bound"},
+var memoryCostDesc = &metric.Desc{Name: explain.MemoryCost, Kind: metric.Gauge, Most: math.MaxFloat64, Labels: []string{"access", "size", "bound"},
 	Help: "How many times as long this machine's memory takes as that of the declared baseline (--memory-baseline), by access and working set, from a result of the workload memory: bound is median, or low and high of the 95 % interval."}
 
 // memoryBaseline reads what memory costs on this machine beside a baseline: a result of the

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/prometheus/procfs"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/sources"
@@ -209,20 +209,22 @@ func (o *observer) govern(ctx context.Context) {
 // idleTime is how long each CPU had nothing to do since boot in seconds (/proc/stat), or
 // nil where that cannot be read.
 func idleTime(h *host.Host) []float64 {
-	fs, err := procfs.NewFS(h.Path("/proc"))
-	if err != nil {
-		return nil
-	}
-	st, err := fs.Stat()
+	b, err := h.ReadFile("/proc/stat")
 	if err != nil {
 		return nil
 	}
 	var out []float64
-	for cpu, c := range st.CPU {
-		for int64(len(out)) <= cpu {
+	known := true
+	_ = machine.ParseStat(b, func(c machine.CPUTimes) { // the source cpu says what is wrong there
+		for len(out) <= c.CPU {
 			out = append(out, 0)
 		}
-		out[cpu] = c.Idle + c.Iowait
+		idle, iowait := slices.Index(machine.CPUModes[:], "idle"), slices.Index(machine.CPUModes[:], "iowait")
+		known = known && c.Known[idle] && c.Known[iowait]
+		out[c.CPU] = float64(c.Ticks[idle]+c.Ticks[iowait]) / machine.TicksPerSecond
+	}, nil)
+	if !known {
+		return nil
 	}
 	return out
 }

@@ -44,7 +44,7 @@ var paths = strings.Fields(`
 	/sys/devices/system/clocksource/clocksource0/current_clocksource
 	/sys/kernel/mm/transparent_hugepage/enabled
 
-	/sys/block/*/size /sys/block/*/device/model /sys/block/*/dm/uuid /sys/block/*/queue/rotational
+	/proc/devices /sys/block/*/dev /sys/block/*/size /sys/block/*/device/model /sys/block/*/dm/uuid /sys/block/*/queue/rotational
 	/sys/block/*/queue/scheduler /sys/block/*/queue/write_cache
 	/sys/class/net/*/mtu /sys/class/net/*/speed /sys/class/net/*/uevent /sys/class/net/*/device/driver
 	/sys/bus/pci/devices/*/class /sys/bus/pci/devices/*/vendor /sys/bus/pci/devices/*/device /sys/bus/pci/devices/*/driver

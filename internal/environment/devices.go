@@ -9,18 +9,25 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/teescope/teescope/internal/machine"
+	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// disks lists block devices with a size, except those that are only views of memory or of files.
+// disks lists block devices with a size, except those that are only views of memory or of files. /sys/block has no
+// partitions.
 func (s *scene) disks() {
+	roles, err := machine.ReadBlockRoles(s.Host, nil)
+	if err != nil {
+		s.miss("hardware.disks", "%s", err)
+	}
 	sizes, _ := s.Glob("/sys/block/*/size")
 	for _, f := range sizes {
 		dir := path.Dir(f)
-		d := result.Disk{Name: path.Base(dir)}
+		d := result.Disk{Name: metric.Label(path.Base(dir))}
 		sectors, err := s.ReadUint(f)
-		if err != nil || sectors == 0 || sectors >= 1<<53 || hasPrefix(d.Name, "loop", "ram", "zram", "nbd") {
+		if err != nil || sectors == 0 || sectors >= 1<<53 || roles.View(s.optional(dir+"/dev")) {
 			continue
 		}
 		at := "hardware.disks." + d.Name + "."
@@ -60,12 +67,14 @@ func (s *scene) encrypted(layer, how string) {
 func (s *scene) nics() {
 	files, _ := s.Glob("/sys/class/net/*/mtu")
 	var virtual []result.NIC
+	dirs := map[string]string{} // by name
 	for _, f := range files {
 		dir := path.Dir(f)
-		n := result.NIC{Name: path.Base(dir)}
+		n := result.NIC{Name: metric.Label(path.Base(dir))}
 		if n.Name == "lo" {
 			continue
 		}
+		dirs[n.Name] = dir
 		if strings.Contains("\n"+s.optional(dir+"/uevent"), "\nDEVTYPE=wireguard") {
 			s.encrypted("network", "wireguard "+n.Name)
 		}
@@ -90,7 +99,7 @@ func (s *scene) nics() {
 		if n.MTU == 0 {
 			s.miss(at+"mtu", "the kernel does not say")
 		}
-		v, err := s.ReadString("/sys/class/net/" + n.Name + "/speed")
+		v, err := s.ReadString(dirs[n.Name] + "/speed")
 		mbit, perr := strconv.ParseInt(v, 10, 32)
 		switch {
 		case err == nil && perr == nil && mbit > 0:

@@ -17,10 +17,6 @@ import (
 	"github.com/teescope/teescope/internal/result"
 )
 
-// userHz is the unit of the kernel's CPU times, the same on every architecture
-// that Linux has today (proc(5), sysconf(_SC_CLK_TCK)).
-const userHz = 100
-
 // fewTicks is the number of clock ticks on all CPUs together from which shares of them are meaningful.
 const fewTicks = 10
 
@@ -170,7 +166,7 @@ func (w *Watcher) shares(i *result.Interference, before, after *snapshot, own fl
 		i.Missing["foreign_cpu_ratio"] = i.Missing["harness_cpu_seconds"]
 		return
 	}
-	foreign := max(0, busy-(own+*i.HarnessCPU)*userHz) / all
+	foreign := max(0, busy-(own+*i.HarnessCPU)*machine.TicksPerSecond) / all
 	i.ForeignCPU = &foreign
 }
 
@@ -223,63 +219,47 @@ func (w *Watcher) look() snapshot {
 // times are the CPU times of one CPU since boot, in ticks.
 type times struct{ all, busy, steal float64 }
 
-// readTimes reads /proc/stat (proc(5)). Guests' time is part of user time.
+// readTimes reads /proc/stat. Guests' time is part of user time. A CPU with a bad cell is left out; what else is wrong
+// there does not matter.
 func readTimes(h *host.Host) (map[int]times, error) {
-	text, err := h.ReadString("/proc/stat")
+	b, err := h.ReadFile("/proc/stat")
 	if err != nil {
 		return nil, err
 	}
 	out := map[int]times{}
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) < 5 || !strings.HasPrefix(f[0], "cpu") || f[0] == "cpu" {
-			continue
-		}
-		cpu, err := strconv.Atoi(f[0][len("cpu"):])
-		if err != nil {
-			return nil, fmt.Errorf("parse /proc/stat: %q", f[0])
-		}
+	err = machine.ParseStat(b, func(c machine.CPUTimes) {
 		var t times
-		for i, v := range f[1:min(len(f), 9)] { // user nice system idle iowait irq softirq steal
-			n, err := strconv.ParseUint(v, 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("parse /proc/stat: %w", err)
-			}
-			t.all += float64(n)
-			switch i {
-			case 3, 4:
-			case 7:
-				t.steal = float64(n)
+		for i, mode := range machine.CPUModes {
+			n := float64(c.Ticks[i])
+			switch mode {
+			case "guest", "guest_nice":
+				continue
+			case "steal":
+				t.steal = n
+			case "idle", "iowait":
 			default:
-				t.busy += float64(n)
+				t.busy += n
 			}
+			t.all += n
 		}
-		out[cpu] = t
-	}
+		if c.Whole {
+			out[c.CPU] = t
+		}
+	}, nil)
 	if len(out) == 0 {
-		return nil, errors.New("parse /proc/stat: no line of a CPU")
+		return nil, cmp.Or(err, errors.New("parse /proc/stat: no line of a CPU"))
 	}
 	return out, nil
 }
 
 // ownCPU returns the CPU time of this process in seconds, without its children.
 func ownCPU(h *host.Host) (float64, error) {
-	text, err := h.ReadString("/proc/self/stat")
+	const file = "/proc/self/stat"
+	text, err := h.ReadString(file)
 	if err != nil {
 		return 0, err
 	}
-	// The command's name, in parentheses, may hold anything. utime and stime are
-	// fields 14 and 15, the name is the second.
-	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(f) < 13 {
-		return 0, errors.New("parse /proc/self/stat: too few fields")
-	}
-	user, err1 := strconv.ParseUint(f[11], 10, 64)
-	system, err2 := strconv.ParseUint(f[12], 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return 0, fmt.Errorf("parse /proc/self/stat: %w", err)
-	}
-	return float64(user+system) / userHz, nil
+	return machine.ProcessSeconds(file, text)
 }
 
 // swapped returns the number of pages swapped in and out since boot.
@@ -292,9 +272,9 @@ func swapped(h *host.Host) (float64, error) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) == 2 && slices.Contains([]string{"pswpin", "pswpout"}, f[0]) {
-			n, err := strconv.ParseUint(f[1], 10, 64)
+			n, err := machine.ParseCount(f[1])
 			if err != nil {
-				return 0, fmt.Errorf("parse /proc/vmstat: %w", err)
+				return 0, fmt.Errorf("parse /proc/vmstat: %s: %w", f[0], err)
 			}
 			sum += float64(n)
 			found++
@@ -314,7 +294,7 @@ func stalled(h *host.Host) (float64, error) {
 	}
 	for line := range strings.Lines(text) {
 		if _, v, ok := strings.Cut(line, " total="); ok && strings.HasPrefix(line, "some ") {
-			n, err := strconv.ParseUint(strings.TrimSpace(v), 10, 64)
+			n, err := machine.ParseCount(strings.TrimSpace(v))
 			if err != nil {
 				return 0, fmt.Errorf("parse /proc/pressure/memory: %w", err)
 			}

@@ -131,9 +131,9 @@ func TestInterferenceMissing(t *testing.T) {
 		reason           string
 	}{
 		{"stat stands still", "proc/stat", idle["proc/stat"], []string{"steal_ratio", "foreign_cpu_ratio"}, "stand still"},
-		{"stat spoilt", "proc/stat", "cpu0 a b c d e\n", []string{"steal_ratio", "foreign_cpu_ratio"}, "parse /proc/stat"},
+		{"stat spoilt", "proc/stat", "cpu0 a b c d e\n", []string{"steal_ratio", "foreign_cpu_ratio"}, `parse line 1 of /proc/stat: cpu0 user: "a" is not a count`},
 		{"stat without CPUs", "proc/stat", "intr 5\n", []string{"steal_ratio", "foreign_cpu_ratio"}, "no line of a CPU"},
-		{"self spoilt", "proc/self/stat", "7 (x) S 1", []string{"harness_cpu_seconds", "foreign_cpu_ratio"}, "too few fields"},
+		{"self spoilt", "proc/self/stat", "7 (x) S 1", []string{"harness_cpu_seconds", "foreign_cpu_ratio"}, "fields after the command"},
 		{"self is not a number", "proc/self/stat", "7 (x) S 1 1 1 0 -1 4194560 1 0 0 0 x 30 1", []string{"harness_cpu_seconds", "foreign_cpu_ratio"}, "parse"},
 		{"vmstat without swap", "proc/vmstat", "nr_free_pages 5\n", []string{"swap_bytes"}, "without swap"},
 		{"vmstat went back", "proc/vmstat", "pswpin 0\npswpout 0\n", []string{"swap_bytes"}, "went back"},

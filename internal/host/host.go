@@ -142,15 +142,16 @@ func (h *Host) ReadString(name string) (string, error) {
 	return string(bytes.TrimSpace(b)), err
 }
 
-// ReadUint returns the one decimal number that a file holds.
+// ReadUint returns the one decimal number that a file holds. The kernel's numbers reach 2^63 only by falling below 0:
+// such a one is an error.
 func (h *Host) ReadUint(name string) (uint64, error) {
 	s, err := h.ReadString(name)
 	if err != nil {
 		return 0, err
 	}
-	v, err := strconv.ParseUint(s, 10, 64)
+	v, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
-		return 0, fmt.Errorf("parse %s: %w", name, err)
+		return 0, fmt.Errorf("parse %s: %.40q is not a count, or has wrapped below 0", name, s)
 	}
 	return v, nil
 }

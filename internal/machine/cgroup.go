@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,21 +21,16 @@ type CgroupMount struct {
 	Controllers []string // of v1, among other options
 }
 
-// ParseCgroupMounts picks the hierarchies out of a /proc/PID/mountinfo (proc(5)).
-func ParseCgroupMounts(mountinfo string) []CgroupMount {
+// CgroupMounts picks the hierarchies out of the mounts of a process.
+func CgroupMounts(mounts []Mount) []CgroupMount {
 	var out []CgroupMount
-	for line := range strings.Lines(mountinfo) {
-		// ID PARENT DEVICE ROOT MOUNT OPTIONS TAGS... - TYPE SOURCE SUPEROPTIONS
-		left, right, ok := strings.Cut(line, " - ")
-		at, what := strings.Fields(left), strings.Fields(right)
-		if !ok || len(at) < 5 || len(what) < 3 || what[0] != "cgroup" && what[0] != "cgroup2" {
-			continue
+	for _, m := range mounts {
+		switch m.Type {
+		case "cgroup2":
+			out = append(out, CgroupMount{V2: true, Root: m.Root, Point: m.Point})
+		case "cgroup":
+			out = append(out, CgroupMount{Root: m.Root, Point: m.Point, Controllers: strings.Split(m.Super, ",")})
 		}
-		m := CgroupMount{V2: what[0] == "cgroup2", Root: unoctal(at[3]), Point: unoctal(at[4])}
-		if !m.V2 {
-			m.Controllers = strings.Split(what[2], ",")
-		}
-		out = append(out, m)
 	}
 	return out
 }
@@ -80,12 +76,14 @@ func OwnCgroups(h *host.Host) (*Cgroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := h.ReadString("/proc/self/mountinfo")
+	const file = "/proc/self/mountinfo"
+	text, err := h.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
+	mounts, err := ParseMounts(file, text)
 	g := &Cgroups{Host: h, v1: map[string][]string{}}
-	for _, mount := range ParseCgroupMounts(mounts) {
+	for _, mount := range CgroupMounts(mounts) {
 		for _, m := range ParseMemberships(own) {
 			if mount.V2 && m.Controllers == nil && g.v2 == nil {
 				g.v2 = upward(mount.Point, mount.Root, m.Path)
@@ -98,7 +96,7 @@ func OwnCgroups(h *host.Host) (*Cgroups, error) {
 		}
 	}
 	if g.v2 == nil && len(g.v1) == 0 {
-		return nil, errors.New("no cgroup file system is mounted")
+		return nil, cmp.Or(err, errors.New("no cgroup file system is mounted"))
 	}
 	return g, nil
 }
@@ -117,16 +115,6 @@ func upward(mount, root, group string) []string {
 			return out
 		}
 	}
-}
-
-// unoctal undoes the escapes of mountinfo: \040 for a space and the like.
-func unoctal(s string) string {
-	for i := 0; i+3 < len(s); i++ {
-		if v, err := strconv.ParseUint(s[i+1:i+4], 8, 8); s[i] == '\\' && err == nil {
-			s = s[:i] + string([]byte{byte(v)}) + s[i+4:]
-		}
-	}
-	return s
 }
 
 // least returns the smallest limit of the folders. limit reads one folder's and

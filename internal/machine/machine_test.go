@@ -180,8 +180,9 @@ func FuzzText(f *testing.F) {
 				t.Fatalf("%q is no control group", m.Path)
 			}
 		}
-		for _, m := range ParseCgroupMounts(s) {
-			if m.Point == "" || m.V2 != (m.Controllers == nil) {
+		mounts, _ := ParseMounts("mountinfo", []byte(s))
+		for _, m := range CgroupMounts(mounts) {
+			if !strings.HasPrefix(m.Point, "/") || m.V2 != (m.Controllers == nil) {
 				t.Fatalf("mount %+v", m)
 			}
 		}

@@ -1,40 +1,34 @@
 package machine
 
 import (
-	"bytes"
-	"fmt"
-	"io/fs"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
 )
 
 // ParseMeminfo reads lines "Name: 123 kB", whose value is emitted in bytes, and
-// "Name: 123".
+// "Name: 123". The error lists the lines that are neither; the others are emitted.
 func ParseMeminfo(b []byte, emit func(name string, value uint64, bytes bool)) error {
-	n := 0
-	for line := range bytes.Lines(b) {
-		name, rest, ok := strings.Cut(string(line), ":")
+	t := Text{File: "/proc/meminfo"}
+	for line := range t.Lines(b) {
+		name, rest, ok := strings.Cut(line, ":")
 		words := strings.Fields(rest)
-		if !ok || len(words) == 0 {
-			return fmt.Errorf("parse /proc/meminfo: line %q", line)
+		if !ok || len(words) == 0 || len(words) > 2 || len(words) == 2 && words[1] != "kB" {
+			t.Bad("%.40q is not NAME: NUMBER or NAME: NUMBER kB", line)
+			continue
 		}
-		v, err := strconv.ParseUint(words[0], 10, 64)
-		if err != nil {
-			return fmt.Errorf("parse /proc/meminfo: %s: %w", name, err)
+		n, ok := t.Count(name, words[0])
+		switch bytes := len(words) == 2; {
+		case !ok:
+		case !bytes:
+			emit(name, n, false)
+		case n >= 1<<53:
+			t.Bad("%.40s: %d kB is more than any machine has", name, n)
+		default:
+			emit(name, n<<10, true)
 		}
-		if len(words) > 1 {
-			emit(name, v*1024, true)
-		} else {
-			emit(name, v, false)
-		}
-		n++
 	}
-	if n == 0 {
-		return fmt.Errorf("parse /proc/meminfo: %w", fs.ErrInvalid)
-	}
-	return nil
+	return t.Err()
 }
 
 // Meminfo returns the fields of /proc/meminfo in bytes, by name; fields without

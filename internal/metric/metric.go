@@ -5,7 +5,11 @@
 package metric
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,12 +41,14 @@ const (
 // Desc declares a metric. Help is one sentence with the unit and the source
 // (kernel file, tracepoint, specification). Unit is the base unit of a
 // benchmark's metric ("seconds", "bytes_per_second"), with which its name ends.
+// Least and Most bound what a value can be at all, where that is not what Range says.
 type Desc struct {
-	Name, Help string
-	Kind       Kind
-	Unit       string
-	Better     Direction
-	Labels     []string
+	Name, Help  string
+	Kind        Kind
+	Unit        string
+	Better      Direction
+	Labels      []string
+	Least, Most float64
 }
 
 // Trust says how a value was come by.
@@ -80,6 +86,81 @@ type Hist struct {
 	Sum    float64
 }
 
+// Check reports why a sample cannot be shown: it is not what its metric declares, or its value is none that can
+// be.
+func (s *Sample) Check() error {
+	switch h := s.Hist; {
+	case s.Desc == nil:
+		return errors.New("a sample without a metric")
+	case len(s.Labels) != len(s.Desc.Labels):
+		return fmt.Errorf("%s%q: want %d labels", s.Desc.Name, s.Labels, len(s.Desc.Labels))
+	case (h != nil) != (s.Desc.Kind == Histogram) || h != nil && len(h.Counts) != len(h.Bounds)+1:
+		return fmt.Errorf("%s is not a whole %s", s.series(), s.Desc.Kind)
+	case h != nil:
+		n := 0.0
+		for _, c := range h.Counts {
+			n += float64(c)
+		}
+		return cmp.Or(s.impossible(h.Sum), s.impossible(n))
+	}
+	return s.impossible(s.Value)
+}
+
+func (s *Sample) impossible(v float64) error {
+	if why := s.Desc.Impossible(v); why != "" {
+		return fmt.Errorf("%s is %v, %s", s.series(), v, why)
+	}
+	return nil
+}
+
+// series is the sample's name and labels for messages.
+func (s *Sample) series() string {
+	name := s.Desc.Name
+	for i, v := range s.Labels {
+		name += fmt.Sprintf("%c%s=%.60q", "{,"[min(i, 1)], s.Desc.Labels[i], Label(v))
+	}
+	if len(s.Labels) > 0 {
+		name += "}"
+	}
+	return name
+}
+
+// wrapped is where numbers begin that a counter of the kernel has only when it fell below 0: half of what 64 bits hold.
+const wrapped = 1 << 63
+
+// Range is where values of the metric can be: none is negative, a ratio is a share of at most 1, and anything else is
+// less than 2^63, unless Least and Most say otherwise.
+func (d *Desc) Range() (least, most float64) {
+	most = d.Most
+	switch {
+	case most != 0:
+	case d.Kind == Gauge && strings.HasSuffix(d.Name, "_ratio"):
+		most = 1
+	default:
+		most = wrapped
+	}
+	return d.Least, most
+}
+
+// shares is how far arithmetic may take a share of all above 1.
+const shares = 1e-9
+
+// Impossible says why a value cannot be one of the metric, "" if it can.
+func (d *Desc) Impossible(v float64) string {
+	least, most := d.Range()
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "which is no number"
+	case v >= wrapped && most == wrapped:
+		return "which has wrapped below 0"
+	case v < least:
+		return "less than " + strconv.FormatFloat(least, 'g', -1, 64)
+	case v > most*(1+shares):
+		return "more than " + strconv.FormatFloat(most, 'g', -1, 64)
+	}
+	return ""
+}
+
 // Point is one element of a query's result.
 type Point struct {
 	Labels map[string]string
@@ -105,7 +186,7 @@ type Line struct {
 // (counters end in _total, nothing else does), a missing help text, a repeated
 // or reserved label.
 func (d *Desc) Check() error {
-	switch {
+	switch least, most := d.Range(); {
 	case d.Name == "" || strings.Trim(d.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
 		return fmt.Errorf("metric %q: bad name", d.Name)
 	case !strings.HasSuffix(d.Help, "."):
@@ -114,6 +195,8 @@ func (d *Desc) Check() error {
 		return fmt.Errorf("metric %s: a counter's name ends in _total", d.Name)
 	case d.Kind != Counter && strings.HasSuffix(d.Name, "_total"):
 		return fmt.Errorf("metric %s: only a counter's name ends in _total", d.Name)
+	case most <= least:
+		return fmt.Errorf("metric %s: no value is between %v and %v", d.Name, least, most)
 	}
 	seen := map[string]bool{"job": true, "instance": true, "le": true, "__name__": true}
 	for _, l := range d.Labels {

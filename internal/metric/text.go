@@ -8,13 +8,47 @@ import (
 	"unicode/utf8"
 )
 
-// Label returns s as a label value: bytes that are not UTF-8 become "?". Names of
-// processes and files are any bytes, and PromQL cannot even quote U+FFFD.
+// Label returns a name as a label value, so that different names stay different. Names of processes, files and devices
+// are any bytes: one that is no UTF-8 becomes \xHH, as does U+FFFD, which PromQL cannot quote. A backslash that would
+// read as the begin of such an escape becomes \x5c; that of systemd's names (dev-disk\x2dby) stays. A name is escaped
+// once: the engine does it for sources.
 func Label(s string) string {
-	if !strings.ContainsRune(s, utf8.RuneError) { // true for bytes that are not UTF-8 too
+	if plain(s) {
 		return s
 	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "?"), string(utf8.RuneError), "?")
+	b := make([]byte, 0, len(s)+8)
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError:
+			for _, c := range []byte(s[i : i+n]) {
+				b = append(b, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
+			}
+		case r == '\\' && escape(s[i:]):
+			b = append(b, `\x5c`...)
+		default:
+			b = append(b, s[i:i+n]...)
+		}
+		i += n
+	}
+	return string(b)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// plain reports whether s is ASCII without a backslash, as nearly every name is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// escape reports whether s begins like something that Label writes: \x5c, or a byte from \x80 on.
+func escape(s string) bool {
+	return len(s) >= 4 && s[1] == 'x' && strings.IndexByte(hexDigits, s[3]) >= 0 && (strings.IndexByte(hexDigits, s[2]) >= 8 || s[2:4] == "5c")
 }
 
 // AppendText appends samples in the Prometheus text exposition format 0.0.4 to

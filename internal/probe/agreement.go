@@ -69,7 +69,7 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 		if s.Desc != x.Counter {
 			continue
 		}
-		for _, total := range x.Of(labels(s.Labels)) {
+		for _, total := range x.Of(s.Labels) {
 			key := keyOf(metric.Sample{Desc: x.Total, Labels: total})
 			a := e.totals[key]
 			if a == nil {
@@ -80,7 +80,7 @@ func (e *estimator) agree(x *Exact, samples []metric.Sample, now map[seriesKey]f
 				a.round, a.counted = e.round, 0
 			}
 			last := 0.0
-			if was := e.series[keyOf(metric.Sample{Desc: s.Desc, Labels: labels(s.Labels)})]; was != nil {
+			if was := e.series[keyOf(s)]; was != nil {
 				last = was.last
 			}
 			a.counted += grown(s.Value, last)

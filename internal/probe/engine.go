@@ -75,6 +75,7 @@ type Engine struct {
 	facts    []tee.Facts
 	governor governor
 	sources  locked.Value[[]*live]
+	round    unique              // for who holds the lock of the sources, kept for its room
 	watch    locked.Value[watch] // locked before the sources
 }
 
@@ -133,7 +134,7 @@ func Try(ctx context.Context, h *host.Host, facts []tee.Facts, sources []*Source
 			if l.reader == nil { // Look has not opened it
 				_ = e.open(l)
 			}
-			e.read(ctx, l, nil)
+			e.read(ctx, l, nil, new(unique).begin())
 			l.Status = l.status()
 		}
 		return e.close(l)
@@ -214,12 +215,10 @@ func (e *Engine) open(l *live) error {
 		return refused
 	}
 	level := l.level(l.Wanted)
-	l.throttle = &throttle{reader: g, limit: l.Sample, level: level, wanted: level, scope: l.Scope, adjust: func(level int, scope Scope) {
+	l.throttle = &throttle{reader: contained{l, g}, limit: l.Sample, level: level, wanted: level, scope: l.Scope, adjust: func(level int, scope Scope) {
 		// A slow reading may hold the engine's lock, so this adjusts only the reader;
 		// the status follows with the next round.
-		if a, ok := r.(Adjustable); ok {
-			_ = a.Adjust(l.Source.Levels[level].Name, scope)
-		}
+		_ = l.adjust(r, l.Source.Levels[level].Name, scope)
 	}}
 	_, l.throttle.steady = r.(Steady)
 	e.governor.add(l.throttle)
@@ -229,12 +228,12 @@ func (e *Engine) open(l *live) error {
 // follow puts the settings of a source that was just opened into force.
 func (l *live) follow() error {
 	err := l.suits(l.Status)
-	if f, ok := l.reader.(Follower); ok && err == nil && len(l.Files) > 0 {
-		err = f.Follow(l.Files)
+	if err == nil && len(l.Files) > 0 {
+		err = l.useFiles()
 	}
 	l.Level = l.Wanted
-	if a, ok := l.reader.(Adjustable); ok && err == nil && l.adjusted() {
-		err = a.Adjust(l.Level, l.Scope)
+	if err == nil && l.adjusted() {
+		err = l.adjust(l.reader, l.Level, l.Scope)
 	}
 	return err
 }
@@ -256,13 +255,13 @@ func (e *Engine) close(l *live) error {
 	r := l.reader
 	l.reader = nil
 	if l.waiting() {
-		go func(done <-chan struct{}) { <-done; _ = r.Close() }(l.stuck)
+		go func(done <-chan struct{}) { <-done; _ = l.call("closing", r.Close) }(l.stuck)
 		return nil
 	}
-	return r.Close()
+	return l.call("closing", r.Close)
 }
 
-// note sets the state from the error of opening or reading.
+// note sets the state from the error of opening or reading. What is shown of it is UTF-8, whatever names are in it.
 func (l *live) note(err error) {
 	l.Reason, l.Remedy, l.Blind = "", "", false
 	switch {
@@ -277,7 +276,7 @@ func (l *live) note(err error) {
 		l.State = Unavailable
 	}
 	// The state says "not here"; the sentinel's own text adds nothing.
-	l.Reason = strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error())
+	l.Reason = metric.Label(strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error()))
 	l.Remedy, l.Blind = Remedy(err), Blind(err)
 }
 
@@ -298,6 +297,7 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 	defer e.sources.Unlock()
 	at := e.host.Now()
 	var out []metric.Sample
+	round := e.round.begin()
 	for _, known := range []bool{false, true} { // the totals of a source are read before it
 		for _, l := range sources {
 			if known != (l.Source.Exact != nil) {
@@ -310,7 +310,7 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 			if l.fromZero && l.before {
 				l.estimate.at = at
 			}
-			out = e.read(ctx, l, out)
+			out = e.read(ctx, l, out, round)
 		}
 	}
 	if ratio, ok := used(); ok {
@@ -320,13 +320,13 @@ func (e *Engine) collect(ctx context.Context, used func() (float64, bool)) (time
 	return at, out
 }
 
-func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metric.Sample {
+func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample, round *unique) []metric.Sample {
 	name := []string{l.Source.Name}
 	delivered := false
 	if l.reader != nil {
 		first := len(out)
 		began := e.host.Now()
-		out, delivered = e.values(ctx, l, out)
+		out, delivered = e.values(ctx, l, out, round)
 		l.Read = e.host.Now().Sub(began)
 		l.Series = len(out) - first
 		if l.Coverage != nil {
@@ -366,7 +366,7 @@ func (e *Engine) read(ctx context.Context, l *live, out []metric.Sample) []metri
 
 // values reads the source's own metrics, scaled where it saw only part of the time,
 // and updates its state.
-func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]metric.Sample, bool) {
+func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample, round *unique) ([]metric.Sample, bool) {
 	l.Coverage, l.Error, l.Missed, l.Folded = nil, nil, 0, 0
 	seen := coverage{share: 1}
 	if l.throttle != nil {
@@ -374,6 +374,8 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 	}
 	delivered := false
 	samples, err := e.readInTime(ctx, l)
+	samples, refused := round.tidy(samples)
+	err = joined(err, refused)
 	factor := l.estimate.agree(l.exact, samples, totals(l.exact, out), seen.scale())
 	for _, s := range samples {
 		switch s.Desc {
@@ -386,7 +388,6 @@ func (e *Engine) values(ctx context.Context, l *live, out []metric.Sample) ([]me
 			l.Folded = s.Value
 		default:
 			delivered = true
-			s.Labels = labels(s.Labels)
 			if l.throttle != nil || l.fromZero {
 				s = l.estimate.take(s, factor(s))
 			}
@@ -438,18 +439,6 @@ func totals(x *Exact, samples []metric.Sample) map[seriesKey]float64 {
 		}
 	}
 	return now
-}
-
-// labels returns values as metric.Label makes them. It copies a slice that changes,
-// because the reader may keep it.
-func labels(values []string) []string {
-	for i, v := range values {
-		if fit := metric.Label(v); fit != v {
-			values = slices.Clone(values)
-			values[i] = fit
-		}
-	}
-	return values
 }
 
 // budgetReason is the label of teescope_source_blind where the budget switches a

@@ -455,16 +455,3 @@ func TestRefusedSetting(t *testing.T) {
 		t.Errorf("the reader has %+v", p.scope)
 	}
 }
-
-// TestLabelsAreText: labels of every source become text once, in the same way.
-func TestLabelsAreText(t *testing.T) {
-	own := []string{"bad\xff\xfe"}
-	f := &fake{samples: []metric.Sample{{Desc: calls, Labels: own, Value: 7}, {Desc: calls, Labels: []string{"caf\u00e9 \ufffd"}, Value: 8}}}
-	e := Open(clock(), nil, []*Source{f.source("x")}, nil)
-	if got := text(t, e); !strings.Contains(got, `{process="bad?"} 7`) || !strings.Contains(got, `{process="café ?"} 8`) {
-		t.Errorf("samples\n%s", got)
-	}
-	if own[0] != "bad\xff\xfe" {
-		t.Errorf("the reader's own labels became %q", own)
-	}
-}

@@ -20,6 +20,7 @@ import (
 // load is a Governed reader on a machine with a few cores, whose events come at
 // a rate that a test sets and which it sees while it is attached only.
 type load struct {
+	process  string
 	mu       sync.Mutex
 	rate     func(time.Time) []float64 // events a second on each core
 	cost     []float64                 // seconds an event, by level
@@ -39,7 +40,7 @@ type load struct {
 }
 
 func newLoad(cost float64, rates ...float64) *load {
-	l := &load{cost: []float64{cost}, attached: true, counted: make([]float64, len(rates)), spent: make([]float64, len(rates))}
+	l := &load{process: "a", cost: []float64{cost}, attached: true, counted: make([]float64, len(rates)), spent: make([]float64, len(rates))}
 	l.rate = func(time.Time) []float64 { return rates }
 	return l
 }
@@ -130,7 +131,7 @@ func (l *load) Adjust(level string, _ Scope) error {
 
 func (l *load) Read(_ context.Context, emit func(metric.Sample)) error {
 	n, _ := l.Spent()
-	emit(metric.Sample{Desc: calls, Labels: []string{"a"}, Value: n})
+	emit(metric.Sample{Desc: calls, Labels: []string{l.process}, Value: n})
 	return nil
 }
 
@@ -164,7 +165,7 @@ func govern(t *testing.T, share float64, loads []*load, do func(e *Engine)) {
 	synctest.Test(t, func(t *testing.T) {
 		var sources []*Source
 		for i, l := range loads {
-			l.at = time.Now()
+			l.at, l.process = time.Now(), []string{"a", "b", "c"}[i]
 			sources = append(sources, l.source([]string{"x", "y", "z"}[i]))
 		}
 		e := Open(&host.Host{Now: time.Now}, nil, sources, nil)

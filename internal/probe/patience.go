@@ -97,13 +97,14 @@ func (e *Engine) openInTime(l *live) (Reader, error) {
 		Reader
 		error
 	}
-	if l.inTime(openPatience, func() { out.Reader, out.error = l.Source.Open(e.host, e.facts) }) {
+	open := func() (err error) { out.Reader, err = l.Source.Open(e.host, e.facts); return err }
+	if l.inTime(openPatience, func() { out.error = l.call("opening", open) }) {
 		return out.Reader, out.error
 	}
 	go func(done <-chan struct{}) {
 		<-done
 		if out.Reader != nil {
-			_ = out.Reader.Close()
+			_ = l.call("closing", out.Reader.Close)
 		}
 	}(l.stuck)
 	return nil, e.late("opening it", openPatience)
@@ -121,7 +122,10 @@ func (e *Engine) readInTime(ctx context.Context, l *live) ([]metric.Sample, erro
 	r := l.reader
 	l.samples = nil
 	if !l.inTime(patience, func() {
-		out.err = r.Read(ctx, func(s metric.Sample) { out.samples = append(out.samples, s) })
+		// What it emitted before a panic is as good as before an error.
+		out.err = l.call("reading", func() error {
+			return r.Read(ctx, func(s metric.Sample) { out.samples = append(out.samples, s) })
+		})
 	}) {
 		return nil, e.late("reading it", patience)
 	}

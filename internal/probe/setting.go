@@ -104,16 +104,11 @@ func (e *Engine) put(l *live) error {
 	if l.throttle != nil {
 		e.governor.change(l.throttle, l.Sample, l.level(l.Wanted), l.Scope)
 	}
-	if f, ok := l.reader.(Follower); ok {
-		if err := f.Follow(l.Files); err != nil {
-			return err
-		}
+	if err := l.useFiles(); err != nil {
+		return err
 	}
 	l.Level = l.Wanted
-	if a, ok := l.reader.(Adjustable); ok {
-		return a.Adjust(l.Level, l.Scope)
-	}
-	return nil
+	return l.adjust(l.reader, l.Level, l.Scope)
 }
 
 // Check returns an error that names the field of the setting that is wrong for the

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -149,7 +150,7 @@ func (e *Engine) lookInTime(w *watch) ([]sight, error) {
 		return nil, e.late("an earlier look at the processes", patience)
 	}
 	result := make(chan error, 1)
-	if !w.inTime(patience, func() { result <- w.look() }) {
+	if !w.inTime(patience, func() { result <- contain.Call("looking at the processes", w.look) }) {
 		return nil, e.late("looking at the processes", patience)
 	}
 	if err := <-result; err != nil {

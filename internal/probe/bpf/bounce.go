@@ -11,7 +11,6 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/teescope/teescope/internal/host"
-	"github.com/teescope/teescope/internal/metric"
 )
 
 // Sizes and cells of bounce.bpf.c.
@@ -186,7 +185,7 @@ func deviceName(raw []byte, slot int) string {
 	if len(text) == 0 {
 		return Other
 	}
-	return metric.Label(string(text))
+	return string(text)
 }
 
 // Full is the number of mappings that got no bounce buffer because the pool was full,
@@ -263,7 +262,7 @@ func (c BounceCounts) ByTask(emit func(process string, in Activity, call string,
 		k := key{process: Other, in: Folded}
 		if b := slot * bounceDoingLen; slot > 0 && b+bounceDoingLen <= len(raw) {
 			name, _, _ := bytes.Cut(raw[b:b+16], []byte{0})
-			k.process = metric.Label(string(name))
+			k.process = string(name)
 			k.in, k.call = bounceActivity(int(binary.NativeEndian.Uint32(raw[b+16:])))
 		}
 		if k.process == Other {

@@ -329,7 +329,7 @@ func TestBounceDecode(t *testing.T) {
 		if folded != c.folded || nameless != c.nameless {
 			t.Errorf("last slot %q: folded %d, nameless %d, want %d and %d", c.last, folded, nameless, c.folded, c.nameless)
 		}
-		if got["0000:00:04.0"] != [2]uint64{1, 11} || got["x?"] != [2]uint64{2, 25} {
+		if got["0000:00:04.0"] != [2]uint64{1, 11} || got["x\xff"] != [2]uint64{1, 12} || got["x\xfe"] != [2]uint64{1, 13} {
 			t.Errorf("last slot %q: %v", c.last, got)
 		}
 		if want := [2]uint64{1, 74}; c.last != "" && (got[c.last] != want || got[Other] != [2]uint64{1, 10}) {

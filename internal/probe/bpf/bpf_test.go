@@ -24,7 +24,7 @@ func TestNames(t *testing.T) {
 		label string
 		first int
 	}{
-		{"other", 0}, {"nginx", 1}, {"a\nb\"c\\", 2}, {"x?", 3}, {"x?", 3}, {"(unnamed)", 5}, {"other", 0}, {"fifteen-bytes-x", 7}, {"nginx", 1},
+		{"other", 0}, {"nginx", 1}, {"a\nb\"c\\", 2}, {"x\xff\xfe", 3}, {"x\xfe\xff", 4}, {"(unnamed)", 5}, {"other", 0}, {"fifteen-bytes-x", 7}, {"nginx", 1},
 		{"(unnamed)", 5}, // beyond the written ones
 	} {
 		for range 2 { // the second time from the cache

@@ -1,10 +1,6 @@
 package bpf
 
-import (
-	"bytes"
-
-	"github.com/teescope/teescope/internal/metric"
-)
+import "bytes"
 
 const (
 	// slots is PROCESSES of process.h, and otherSlot its OTHER.
@@ -20,8 +16,8 @@ const (
 
 // names turns slots into label values. A slot's name does not change until it is
 // reclaimed, so each is looked up once; then all are looked up again. Two slots may
-// have the same label, because bytes that are not UTF-8 are replaced: the first one
-// stands for both.
+// have the same label, because a process may be called Other: the first one stands for
+// both.
 type names struct {
 	label [slots]string
 	first [slots]int
@@ -59,5 +55,5 @@ func label(raw []byte, slot int) string {
 	if len(text) == 0 {
 		return Unnamed
 	}
-	return metric.Label(string(text))
+	return string(text)
 }

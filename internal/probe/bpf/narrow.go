@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/metric"
 )
 
 const (
@@ -282,7 +283,7 @@ func (c Table) Time(process *regexp.Regexp) {
 	dropped := c.set(controlByName) == 0 // all names, but those that match
 	for slot := 1; slot < slots; slot++ {
 		v := byte(0)
-		if taken(raw, slot) && process.MatchString(label(raw, slot)) {
+		if taken(raw, slot) && process.MatchString(metric.Label(label(raw, slot))) {
 			v = 1
 		}
 		dropped = dropped || v < wanted[slot]

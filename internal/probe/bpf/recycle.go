@@ -132,7 +132,7 @@ func (r *registry) retire(now time.Time, raw []byte) error {
 		}
 		return nil
 	}
-	// Names that look alike share one series, which ends completely or not at all.
+	// Equal names share one series, which ends completely or not at all.
 	busy := map[string]bool{Other: true}
 	for o := range r.users {
 		r.watch(o, now, func(slot int) { busy[label(raw, slot)] = true })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/ebpf/link"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/locked"
 )
@@ -153,7 +154,8 @@ func (w *Waits) run() {
 		case <-timer.C:
 		}
 		at := now()
-		threads, err := w.walk(one, buf)
+		var threads uint64
+		err := contain.Call("walking over all threads", func() (err error) { threads, err = w.walk(one, buf); return err })
 		if err != nil {
 			w.sums.Lock().err = err
 			w.sums.Unlock()

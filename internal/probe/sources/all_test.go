@@ -249,6 +249,10 @@ func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Samp
 	if cerr := r.Close(); cerr != nil {
 		t.Errorf("close: %v", cerr)
 	}
+	out, refused := probe.Tidy(out)
+	if refused != nil {
+		err = &readError{errors.Join(err, refused)}
+	}
 	metric.SortByName(out)
 	return out, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/locked"
 	"github.com/teescope/teescope/internal/probe"
@@ -103,7 +104,7 @@ func (c *commands[T]) start(s *commandState[T]) {
 		defer close(ended)
 		defer cancel()
 		var cpu time.Duration
-		answer, err := c.ask(func(argv []string) ([]byte, error) {
+		run := func(argv []string) ([]byte, error) {
 			out, err := c.host.Exec(ctx, host.Cmd{Argv: argv})
 			cpu += out.User + out.System
 			if err != nil && ctx.Err() != nil {
@@ -112,7 +113,9 @@ func (c *commands[T]) start(s *commandState[T]) {
 				err = said(err, out)
 			}
 			return out.Stdout, err
-		})
+		}
+		var answer T
+		err := contain.Call("asking "+c.name, func() (err error) { answer, err = c.ask(run); return err })
 		s := c.state.Lock()
 		defer c.state.Unlock()
 		s.cpu += cpu

@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
@@ -54,19 +52,19 @@ var (
 	ctrWrites      = containerCounter("fs_writes_bytes", "Bytes written to block devices", "device")
 )
 
-// ctrNet are columns of the /proc/PID/net/dev of one of the container's processes.
+// ctrNet are columns of the /proc/PID/net/dev of one of the container's processes, by their place in machine.NetColumns.
 var ctrNet = []struct {
-	desc  *metric.Desc
-	value func(procfs.NetDevLine) uint64
+	desc   *metric.Desc
+	column int
 }{
-	{containerCounter("network_receive_bytes", "Bytes received", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxBytes }},
-	{containerCounter("network_receive_packets", "Packets received", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxPackets }},
-	{containerCounter("network_receive_packets_dropped", "Packets dropped on receive", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxDropped }},
-	{containerCounter("network_receive_errors", "Receive errors", "interface"), func(l procfs.NetDevLine) uint64 { return l.RxErrors }},
-	{containerCounter("network_transmit_bytes", "Bytes sent", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxBytes }},
-	{containerCounter("network_transmit_packets", "Packets sent", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxPackets }},
-	{containerCounter("network_transmit_packets_dropped", "Packets dropped on send", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxDropped }},
-	{containerCounter("network_transmit_errors", "Send errors", "interface"), func(l procfs.NetDevLine) uint64 { return l.TxErrors }},
+	{containerCounter("network_receive_bytes", "Bytes received", "interface"), 0},
+	{containerCounter("network_receive_packets", "Packets received", "interface"), 1},
+	{containerCounter("network_receive_packets_dropped", "Packets dropped on receive", "interface"), 3},
+	{containerCounter("network_receive_errors", "Receive errors", "interface"), 2},
+	{containerCounter("network_transmit_bytes", "Bytes sent", "interface"), 8},
+	{containerCounter("network_transmit_packets", "Packets sent", "interface"), 9},
+	{containerCounter("network_transmit_packets_dropped", "Packets dropped on send", "interface"), 11},
+	{containerCounter("network_transmit_errors", "Send errors", "interface"), 10},
 }
 
 func containerCounter(name, what string, labels ...string) *metric.Desc {
@@ -112,31 +110,37 @@ type round struct {
 	disks    map[string]string
 	hostNet  string
 	networks map[string]bool // namespaces that were shown
+	bad      *machine.Faults
 }
 
 func (c *containers) read(ctx context.Context, out emitter) error {
+	var bad machine.Faults
+	bad.Add(c.unread)
 	all, err := c.list()
 	if err != nil {
 		return err
 	}
 	shown := c.pick(all)
 	if len(shown) < len(all) {
-		err = fmt.Errorf("%d of %d cgroups have no series of their own: their parents include their use", len(all)-len(shown), len(all))
+		bad.Add(fmt.Errorf("%d of %d cgroups have no series of their own: their parents include their use", len(all)-len(shown), len(all)))
 	}
-	r := round{emitter: out, networks: map[string]bool{}}
-	r.pods, err = podNames(c.Host, err)
-	r.disks, err = diskNames(c.Host, err)
+	r := round{emitter: out, networks: map[string]bool{}, bad: &bad}
+	r.pods, err = podNames(c.Host)
+	bad.Add(err)
+	r.disks, err = diskNames(c.Host)
+	bad.Add(err)
 	if r.hostNet, _ = c.Readlink("/proc/1/ns/net"); r.hostNet == "" {
 		// Only root may ask process 1; our own is the best guess.
 		r.hostNet, _ = c.Readlink("/proc/self/ns/net")
 	}
 	for _, g := range shown {
 		if ctx.Err() != nil {
-			return cmp.Or(err, ctx.Err())
+			bad.Add(ctx.Err())
+			break
 		}
-		err = cmp.Or(err, c.readGroup(&r, g))
+		c.readGroup(&r, g)
 	}
-	return err
+	return bad.Err()
 }
 
 // pick returns at most c.limit of the cgroups, ordered by id.
@@ -155,7 +159,7 @@ func (c *containers) pick(all map[string]*group) []*group {
 
 // readGroup reads each resource from the v1 tree if there is one, otherwise from the v2
 // tree: in a hybrid setup the v2 tree has only the rest.
-func (c *containers) readGroup(r *round, g *group) error {
+func (c *containers) readGroup(r *round, g *group) {
 	pod := r.pods[g.name]
 	labels := []string{g.id, g.name, pod.namespace, pod.pod, pod.container}
 	send := func(d *metric.Desc, v float64, more ...string) {
@@ -170,26 +174,21 @@ func (c *containers) readGroup(r *round, g *group) error {
 	if g.v2 != "" {
 		s, err := c.ReadString(path.Join(g.v2, "cgroup.controllers"))
 		if err != nil {
-			return c.unlessGone(g.v2, err)
+			r.bad.Add(c.unlessGone(g.v2, err))
+			return
 		}
 		controllers = strings.Fields(s)
 	}
-	var first error
 	for _, p := range resources {
-		var err error
 		dir := g.v1[p.v1]
 		switch {
 		case dir != "":
-			err = p.readV1(c.cgroups, g, r, send)
+			r.bad.Add(c.unlessGone(dir, p.readV1(c.cgroups, g, r, send)))
 		case g.v2 != "" && (p.v2 == "" || slices.Contains(controllers, p.v2)):
-			dir = g.v2
-			err = p.readV2(c.cgroups, g, r, send)
-		}
-		if err != nil {
-			first = cmp.Or(first, c.unlessGone(dir, err))
+			r.bad.Add(c.unlessGone(g.v2, p.readV2(c.cgroups, g, r, send)))
 		}
 	}
-	return cmp.Or(first, c.readProcesses(r, g, send))
+	r.bad.Add(c.readProcesses(r, g, send))
 }
 
 func (c *containers) readProcesses(r *round, g *group, send sender) error {
@@ -236,23 +235,18 @@ func (c *containers) readNetwork(r *round, pid string, send sender) error {
 		return err
 	}
 	r.networks[ns] = true
-	pfs, err := procfs.NewFS(c.Path("/proc/" + pid))
+	file := "/proc/" + pid + "/net/dev"
+	b, err := c.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	devices, err := pfs.NetDev()
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(devices)) {
-		if name == "lo" {
-			continue
-		}
+	return machine.ParseNetDev(file, b, func(d machine.NetDevice) {
 		for _, f := range ctrNet {
-			send(f.desc, float64(f.value(devices[name])), name)
+			if d.Known[f.column] && d.Name != "lo" {
+				send(f.desc, float64(d.Cells[f.column]), d.Name)
+			}
 		}
-	}
-	return nil
+	})
 }
 
 // podName identifies a container in Kubernetes.
@@ -260,10 +254,10 @@ type podName struct{ namespace, pod, container string }
 
 // podNames reads the names of the kubelet's links to container logs, by
 // container id. A machine without kubelet has none.
-func podNames(h *host.Host, before error) (map[string]podName, error) {
+func podNames(h *host.Host) (map[string]podName, error) {
 	links, err := h.ReadDir("/var/log/containers")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		before = cmp.Or(before, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	out := map[string]podName{}
 	for _, l := range links {
@@ -271,7 +265,7 @@ func podNames(h *host.Host, before error) (map[string]podName, error) {
 			out[id] = p
 		}
 	}
-	return out, before
+	return out, err
 }
 
 // parseLogName splits POD_NAMESPACE_CONTAINER-ID.log (kubelet,
@@ -290,13 +284,15 @@ func parseLogName(s string) (id string, p podName, ok bool) {
 }
 
 // diskNames maps "major:minor" to cAdvisor's device label.
-func diskNames(h *host.Host, before error) (map[string]string, error) {
+func diskNames(h *host.Host) (map[string]string, error) {
 	b, err := h.ReadFile("/proc/diskstats")
-	out := map[string]string{}
-	for line := range bytes.Lines(b) {
-		if w := strings.Fields(string(line)); len(w) > 3 {
-			out[w[0]+":"+w[1]] = "/dev/" + w[2]
-		}
+	if err != nil {
+		return nil, err
 	}
-	return out, cmp.Or(before, err)
+	devices, err := machine.ParseDiskstats(b)
+	out := map[string]string{}
+	for _, d := range devices {
+		out[d.Number()] = "/dev/" + d.Name
+	}
+	return out, err
 }

@@ -30,6 +30,8 @@ type cgroups struct {
 	*host.Host
 	v1 map[string]tree
 	v2 *tree
+	// unread says which mounts could not be read: some may be missing here.
+	unread error
 	// Kernel build options, as seen at the root of the v1 trees.
 	v1Quota bool
 	v1IO    string
@@ -41,10 +43,10 @@ type cgroups struct {
 // cgroupTrees finds the hierarchies among the host's mounts.
 func cgroupTrees(h *host.Host) (*cgroups, error) {
 	mounts, err := cgroupMounts(h)
-	if err != nil {
+	if err != nil && len(mounts) == 0 {
 		return nil, err
 	}
-	c := &cgroups{Host: h, v1: map[string]tree{}}
+	c := &cgroups{Host: h, v1: map[string]tree{}, unread: err}
 	for _, m := range mounts {
 		t := tree{mount: m.Point, root: m.Root}
 		if strings.HasPrefix(t.root, "/..") { // above our cgroup namespace

@@ -1,16 +1,18 @@
 package sources
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -30,70 +32,57 @@ var resources = []resource{
 	{"blkio", "io", ioV1, ioV2},
 }
 
-// number reads a file with one number; ok is false for "max" and "-1", which mean no
-// limit.
-func (c *cgroups) number(dir, file string) (v float64, ok bool, err error) {
+// unknown is a value that could not be read; an error says why. It makes what is computed from it unknown, and is not
+// sent.
+var unknown = math.NaN()
+
+// number reads a file with one number. It is unknown for "max" and "-1", which mean no limit: then limited is false.
+func (c *cgroups) number(dir, file string) (v float64, limited bool, err error) {
 	s, err := c.ReadString(path.Join(dir, file))
 	if err != nil || s == "max" || s == "-1" {
-		return 0, false, err
+		return unknown, false, err
 	}
-	n, err := strconv.ParseUint(s, 10, 64)
+	n, err := machine.ParseCount(s)
 	if err != nil {
-		return 0, false, fmt.Errorf("parse %s: %w", file, err)
+		return unknown, false, fmt.Errorf("parse %s: %w", path.Join(dir, file), err)
 	}
 	return float64(n), true, nil
 }
 
-// flat reads some fields of a flat keyed file; all must be there.
+// flat reads some fields of a flat keyed file. The error names those that are unknown.
 func (c *cgroups) flat(dir, file string, keys ...string) ([]float64, error) {
-	b, err := c.ReadFile(path.Join(dir, file))
+	name := path.Join(dir, file)
+	b, err := c.ReadFile(name)
 	if err != nil {
-		return nil, err
+		return slices.Repeat([]float64{unknown}, len(keys)), err
 	}
-	v, err := pickFlat(b, keys)
-	if err != nil {
-		return nil, fmt.Errorf("parse %s: %w", path.Join(dir, file), err)
-	}
-	return v, nil
+	return pickFlat(name, b, keys)
 }
 
-func pickFlat(b []byte, keys []string) ([]float64, error) {
-	out, seen := make([]float64, len(keys)), 0
-	err := parseFlat(b, keys, func(i int, v float64) {
-		out[i] = v
-		seen |= 1 << i
-	})
+func pickFlat(file string, b []byte, keys []string) ([]float64, error) {
+	out := slices.Repeat([]float64{unknown}, len(keys))
+	var bad machine.Faults
+	bad.Add(parseFlat(file, b, keys, func(i int, v float64) { out[i] = v }))
 	for i, k := range keys {
-		if err == nil && seen&(1<<i) == 0 {
-			err = fmt.Errorf("no field %s", k)
+		if math.IsNaN(out[i]) && bad.Err() == nil {
+			bad.Add(fmt.Errorf("parse %s: no field %s", file, k))
 		}
 	}
-	return out, err
+	return out, bad.Err()
 }
-
-const clockTicks = 100 // USER_HZ, the same on all Linux
 
 func cpuV1(c *cgroups, g *group, _ *round, send sender) error {
 	dir := g.v1["cpuacct"]
 	usage, _, err := c.number(dir, "cpuacct.usage")
-	if err != nil {
-		return err
-	}
-	v, err := c.flat(dir, "cpuacct.stat", "user", "system")
-	if err != nil {
-		return err
-	}
-	sendCPU(send, usage/1e9, v[0]/clockTicks, v[1]/clockTicks)
-	return nil
+	v, verr := c.flat(dir, "cpuacct.stat", "user", "system")
+	sendCPU(send, usage/1e9, v[0]/machine.TicksPerSecond, v[1]/machine.TicksPerSecond)
+	return cmp.Or(err, verr)
 }
 
 func cpuV2(c *cgroups, g *group, _ *round, send sender) error {
 	v, err := c.flat(g.v2, "cpu.stat", "usage_usec", "user_usec", "system_usec")
-	if err != nil {
-		return err
-	}
 	sendCPU(send, v[0]/1e6, v[1]/1e6, v[2]/1e6)
-	return nil
+	return err
 }
 
 func sendCPU(send sender, usage, user, system float64) {
@@ -109,54 +98,51 @@ func quotaV1(c *cgroups, g *group, _ *round, send sender) error {
 	}
 	dir := g.v1["cpu"]
 	quota, limited, err := c.number(dir, "cpu.cfs_quota_us")
-	if err != nil {
-		return err
-	}
-	period, _, err := c.number(dir, "cpu.cfs_period_us")
-	if err != nil {
-		return err
-	}
-	v, err := c.flat(dir, "cpu.stat", "nr_periods", "nr_throttled", "throttled_time")
-	if err == nil && limited {
+	period, _, perr := c.number(dir, "cpu.cfs_period_us")
+	v, verr := c.flat(dir, "cpu.stat", "nr_periods", "nr_throttled", "throttled_time")
+	if limited {
 		sendQuota(send, quota, period, v[0], v[1], v[2]/1e9)
 	}
-	return err
+	return cmp.Or(err, perr, verr)
 }
 
 func quotaV2(c *cgroups, g *group, _ *round, send sender) error {
 	if g.top {
 		return nil
 	}
-	s, err := c.ReadString(path.Join(g.v2, "cpu.max"))
+	file := path.Join(g.v2, "cpu.max")
+	s, err := c.ReadString(file)
 	if err != nil {
 		return err
 	}
 	quota, period, limited, err := parseCPUMax(s)
-	if err != nil || !limited {
+	if err != nil {
+		err = fmt.Errorf("parse %s: %w", file, err)
+	}
+	if !limited {
 		return err
 	}
-	v, err := c.flat(g.v2, "cpu.stat", "nr_periods", "nr_throttled", "throttled_usec")
-	if err == nil {
-		sendQuota(send, quota, period, v[0], v[1], v[2]/1e6)
-	}
-	return err
+	v, verr := c.flat(g.v2, "cpu.stat", "nr_periods", "nr_throttled", "throttled_usec")
+	sendQuota(send, quota, period, v[0], v[1], v[2]/1e6)
+	return cmp.Or(err, verr)
 }
 
-// parseCPUMax reads "QUOTA PERIOD" or "max PERIOD", in microseconds.
+// parseCPUMax reads "QUOTA PERIOD" or "max PERIOD", in microseconds. With an error, limited is false only where there
+// may be no limit.
 func parseCPUMax(s string) (quota, period float64, limited bool, err error) {
 	q, p, _ := strings.Cut(s, " ")
-	n, err := strconv.ParseUint(p, 10, 64)
-	if err != nil {
-		return 0, 0, false, fmt.Errorf("parse cpu.max: %w", err)
+	n, err := machine.ParseCount(p)
+	if period = float64(n); err != nil {
+		period = unknown
 	}
 	if q == "max" {
-		return 0, float64(n), false, nil
+		return 0, period, false, err
 	}
-	m, err := strconv.ParseUint(q, 10, 64)
-	if err != nil {
-		return 0, 0, false, fmt.Errorf("parse cpu.max: %w", err)
+	m, qerr := machine.ParseCount(q)
+	if qerr != nil {
+		return unknown, period, false, qerr
 	}
-	return float64(m), float64(n), true, nil
+	return float64(m), period, true, err
 }
 
 func sendQuota(send sender, quota, period, periods, throttled, seconds float64) {
@@ -174,52 +160,30 @@ const noLimitV1 = 1 << 62
 func memoryV1(c *cgroups, g *group, _ *round, send sender) error {
 	dir := g.v1["memory"]
 	usage, _, err := c.number(dir, "memory.usage_in_bytes")
-	if err != nil {
-		return err
-	}
-	v, err := c.flat(dir, "memory.stat", "total_rss", "total_cache", "total_inactive_file",
+	v, verr := c.flat(dir, "memory.stat", "total_rss", "total_cache", "total_inactive_file",
 		"total_pgfault", "total_pgmajfault", "pgfault", "pgmajfault")
-	if err != nil {
-		return err
-	}
-	limit, _, err := c.number(dir, "memory.limit_in_bytes")
-	if err != nil {
-		return err
-	}
+	limit, _, lerr := c.number(dir, "memory.limit_in_bytes")
 	sendMemory(send, usage, v)
 	send(ctrMemFailures, v[5], "pgfault", "container")
 	send(ctrMemFailures, v[6], "pgmajfault", "container")
 	if limit < noLimitV1 {
 		send(ctrMemLimit, limit)
 	}
-	return nil
+	return cmp.Or(err, verr, lerr)
 }
 
 func memoryV2(c *cgroups, g *group, _ *round, send sender) error {
-	v, err := c.flat(g.v2, "memory.stat", "anon", "file", "inactive_file", "pgfault", "pgmajfault")
-	if err != nil {
-		return err
-	}
+	v, verr := c.flat(g.v2, "memory.stat", "anon", "file", "inactive_file", "pgfault", "pgmajfault")
 	if g.top {
 		usage, err := hostMemory(c.Host)
-		if err == nil {
-			sendMemory(send, usage, v)
-		}
-		return err
+		sendMemory(send, usage, v)
+		return cmp.Or(err, verr)
 	}
 	usage, _, err := c.number(g.v2, "memory.current")
-	if err != nil {
-		return err
-	}
-	limit, limited, err := c.number(g.v2, "memory.max")
-	if err != nil {
-		return err
-	}
+	limit, _, lerr := c.number(g.v2, "memory.max")
 	sendMemory(send, usage, v)
-	if limited {
-		send(ctrMemLimit, limit)
-	}
-	return nil
+	send(ctrMemLimit, limit)
+	return cmp.Or(err, verr, lerr)
 }
 
 // sendMemory takes rss, cache, inactive cache, faults and major faults.
@@ -236,9 +200,9 @@ func sendMemory(send sender, usage float64, v []float64) {
 func hostMemory(h *host.Host) (float64, error) {
 	b, err := h.ReadFile("/proc/meminfo")
 	if err != nil {
-		return 0, err
+		return unknown, err
 	}
-	var total, free float64
+	total, free := unknown, unknown
 	err = parseMeminfo(b, func(name string, v float64) {
 		switch name {
 		case "MemTotal_bytes":
@@ -247,7 +211,10 @@ func hostMemory(h *host.Host) (float64, error) {
 			free = v
 		}
 	})
-	return total - free, err
+	if usage := total - free; usage >= 0 {
+		return usage, nil // whatever else is wrong there
+	}
+	return unknown, cmp.Or(err, fmt.Errorf("parse /proc/meminfo: MemTotal is %v and MemFree %v", total, free))
 }
 
 func threadsV1(c *cgroups, g *group, _ *round, send sender) error {
@@ -263,9 +230,7 @@ func (c *cgroups) threads(dir string, top bool, send sender) error {
 	if top && errors.Is(err, fs.ErrNotExist) { // the real root has no such file
 		return nil
 	}
-	if err == nil {
-		send(ctrThreads, n)
-	}
+	send(ctrThreads, n)
 	return err
 }
 
@@ -273,11 +238,12 @@ func ioV1(c *cgroups, g *group, r *round, send sender) error {
 	if c.v1IO == "" {
 		return nil
 	}
-	b, err := c.ReadFile(path.Join(g.v1["blkio"], c.v1IO))
+	file := path.Join(g.v1["blkio"], c.v1IO)
+	b, err := c.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	return parseBlkio(b, func(device, operation string, v float64) {
+	return parseBlkio(file, b, func(device, operation string, v float64) {
 		switch operation {
 		case "Read":
 			send(ctrReads, v, r.disk(device))
@@ -288,62 +254,90 @@ func ioV1(c *cgroups, g *group, r *round, send sender) error {
 }
 
 // parseBlkio reads lines "8:0 Read 4096"; the last, "Total 4096", is left out.
-func parseBlkio(b []byte, emit func(device, operation string, v float64)) error {
-	for line := range bytes.Lines(b) {
-		w := strings.Fields(string(line))
+func parseBlkio(file string, b []byte, emit func(device, operation string, v float64)) error {
+	t := machine.Text{File: file}
+	seen := map[[2]string]bool{}
+	for line := range t.Lines(b) {
+		w := strings.Fields(line)
 		if len(w) == 2 && w[0] == "Total" {
 			continue
 		}
-		if len(w) != 3 {
-			return fmt.Errorf("parse blkio file: line %q", line)
+		if len(w) != 3 || !isDevice(w[0]) {
+			t.Bad("%.40q is not DEVICE OPERATION NUMBER", line)
+			continue
 		}
-		v, err := strconv.ParseUint(w[2], 10, 64)
-		if err != nil {
-			return fmt.Errorf("parse blkio file: %w", err)
+		key := [2]string{w[0], w[1]}
+		if seen[key] {
+			t.Bad("%s %.40s a second time", w[0], w[1])
+			continue
 		}
-		emit(w[0], w[1], float64(v))
+		seen[key] = true
+		if v, ok := t.Count(w[0]+" "+w[1], w[2]); ok {
+			emit(w[0], w[1], float64(v))
+		}
 	}
-	return nil
+	return t.Err()
 }
 
 func ioV2(c *cgroups, g *group, r *round, send sender) error {
-	b, err := c.ReadFile(path.Join(g.v2, "io.stat"))
+	file := path.Join(g.v2, "io.stat")
+	b, err := c.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	return parseIOStat(b, func(device string, read, written float64) {
+	return parseIOStat(file, b, func(device string, read, written float64) {
 		send(ctrReads, read, r.disk(device))
 		send(ctrWrites, written, r.disk(device))
 	})
 }
 
-// parseIOStat reads lines "8:0 rbytes=1 wbytes=2 rios=3 ...". A line may hold only the
-// device.
-func parseIOStat(b []byte, emit func(device string, read, written float64)) error {
-	for line := range bytes.Lines(b) {
-		w := strings.Fields(string(line))
-		if len(w) < 2 {
+// parseIOStat reads lines "8:0 rbytes=1 wbytes=2 rios=3 ...". A line may hold only the device. Some kernels write the
+// name before they know whether there is anything to say, so several devices may precede the numbers, which are those of
+// the last.
+func parseIOStat(file string, b []byte, emit func(device string, read, written float64)) error {
+	t := machine.Text{File: file}
+	seen := map[string]bool{}
+	for line := range t.Lines(b) {
+		w := strings.Fields(line)
+		first := slices.IndexFunc(w, func(s string) bool { return !isDevice(s) })
+		if first < 0 {
 			continue
 		}
-		var bytes [2]uint64
-		seen := false
-		for _, field := range w[1:] {
-			key, val, _ := strings.Cut(field, "=")
-			i := slices.Index([]string{"rbytes", "wbytes"}, key)
-			if i < 0 {
-				continue
-			}
-			v, err := strconv.ParseUint(val, 10, 64)
-			if err != nil {
-				return fmt.Errorf("parse io.stat: %s: %w", key, err)
-			}
-			bytes[i], seen = v, true
+		if first == 0 || seen[w[first-1]] {
+			t.Bad("%.40q is not DEVICE NAME=NUMBER..., with each device once", line)
+			continue
 		}
-		if seen {
-			emit(w[0], float64(bytes[0]), float64(bytes[1]))
+		device := w[first-1]
+		seen[device] = true
+		values := map[string]float64{}
+		for _, field := range w[first:] {
+			key, val, ok := strings.Cut(field, "=")
+			switch {
+			case !ok:
+				t.Bad("%s: %.40q is not NAME=NUMBER", device, field)
+			case key == "rbytes" || key == "wbytes":
+				values[key] = unknown
+				if v, ok := t.Count(device+" "+key, val); ok {
+					values[key] = float64(v)
+				}
+			}
+		}
+		switch len(values) {
+		case 1: // cut off: the number that is there may be too
+			t.Bad("%s has only one of rbytes and wbytes", device)
+		case 2:
+			emit(device, values["rbytes"], values["wbytes"])
 		}
 	}
-	return nil
+	return t.Err()
+}
+
+// isDevice reports whether a cell is the number of a device, "8:0".
+func isDevice(cell string) bool {
+	major, minor, ok := strings.Cut(cell, ":")
+	_, err1 := strconv.ParseUint(major, 10, 32)
+	_, err2 := strconv.ParseUint(minor, 10, 32)
+	return ok && err1 == nil && err2 == nil
 }
 
 // disk is cAdvisor's device label: the device file, or the number if /proc/diskstats

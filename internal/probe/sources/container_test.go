@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,9 +64,11 @@ func TestVanishedCgroup(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(f.Host.Root, "sys/fs/cgroup", unit)); err != nil {
 		t.Fatal(err)
 	}
-	r := round{emitter: func(s metric.Sample) { t.Errorf("%s of a cgroup that is gone", s.Desc.Name) }, networks: map[string]bool{}}
-	if err := (&containers{cgroups: trees}).readGroup(&r, all[unit]); err != nil {
-		t.Error(err)
+	var bad machine.Faults
+	r := round{emitter: func(s metric.Sample) { t.Errorf("%s of a cgroup that is gone", s.Desc.Name) }, networks: map[string]bool{}, bad: &bad}
+	(&containers{cgroups: trees}).readGroup(&r, all[unit])
+	if bad.Err() != nil {
+		t.Error(bad.Err())
 	}
 }
 
@@ -73,7 +76,7 @@ func FuzzIOStat(f *testing.F) {
 	f.Add([]byte("8:0 rbytes=1 wbytes=2 rios=3\n7:0 \n"))
 	f.Add([]byte("8:0 rbytes"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_ = parseIOStat(b, func(device string, read, written float64) {
+		_ = parseIOStat("io.stat", b, func(device string, read, written float64) {
 			sane(t, device, read)
 			sane(t, device, written)
 		})
@@ -84,7 +87,7 @@ func FuzzBlkio(f *testing.F) {
 	f.Add([]byte("8:0 Read 4096\nTotal 4096\n"))
 	f.Add([]byte("8:0 Read"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_ = parseBlkio(b, func(device, _ string, v float64) { sane(t, device, v) })
+		_ = parseBlkio("blkio", b, func(device, _ string, v float64) { sane(t, device, v) })
 	})
 }
 
@@ -94,10 +97,13 @@ func FuzzCPUMax(f *testing.F) {
 	f.Add("50000")
 	f.Fuzz(func(t *testing.T, s string) {
 		quota, period, limited, err := parseCPUMax(s)
-		sane(t, "quota", quota)
-		sane(t, "period", period)
-		if err != nil && limited {
-			t.Error("a limit and an error")
+		for _, v := range []float64{quota, period} {
+			if !math.IsNaN(v) {
+				sane(t, s, v)
+			}
+		}
+		if err == nil && (math.IsNaN(quota) || math.IsNaN(period)) || limited && math.IsNaN(quota) {
+			t.Errorf("%q: quota %v, period %v, %v without an error", s, quota, period, limited)
 		}
 	})
 }

@@ -2,13 +2,10 @@ package sources
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -19,57 +16,52 @@ var (
 	cpuGuest   = counter("node_cpu_guest_seconds_total", "CPU time spent in virtual machines in seconds, also counted as user or nice, from /proc/stat.", "cpu", "mode")
 )
 
+// guestModes are the modes of CPU time of the second metric; all others are of the first.
+var guestModes = map[string]string{"guest": "user", "guest_nice": "nice"}
+
 var cpu = probe.Source{
 	Name:    "cpu",
 	Doc:     "CPU time by CPU and mode, under node_exporter's names",
 	Metrics: []*metric.Desc{cpuSeconds, cpuGuest},
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
-		last := map[int64]procfs.CPUStat{}
+		last := map[int]machine.CPUTimes{}
 		return reading(func(_ context.Context, out emitter) error {
-			fs, err := procfs.NewFS(h.Path("/proc"))
+			b, err := h.ReadFile("/proc/stat")
 			if err != nil {
 				return err
 			}
-			st, err := fs.Stat()
-			if err != nil {
-				return err
-			}
-			for _, n := range slices.Sorted(maps.Keys(st.CPU)) {
-				c := steady(last[n], st.CPU[n])
-				last[n] = c
-				id := strconv.FormatInt(n, 10)
-				for _, m := range []struct {
-					mode  string
-					value float64
-				}{
-					{"user", c.User}, {"nice", c.Nice}, {"system", c.System}, {"idle", c.Idle},
-					{"iowait", c.Iowait}, {"irq", c.IRQ}, {"softirq", c.SoftIRQ}, {"steal", c.Steal},
-				} {
-					out.send(cpuSeconds, m.value, id, m.mode)
+			return machine.ParseStat(b, func(now machine.CPUTimes) {
+				now = steady(last[now.CPU], now)
+				last[now.CPU] = now
+				id := strconv.Itoa(now.CPU)
+				for i, mode := range machine.CPUModes {
+					desc := cpuSeconds
+					if of, guest := guestModes[mode]; guest {
+						desc, mode = cpuGuest, of
+					}
+					if now.Known[i] {
+						out.send(desc, float64(now.Ticks[i])/machine.TicksPerSecond, id, mode)
+					}
 				}
-				out.send(cpuGuest, c.Guest, id, "user")
-				out.send(cpuGuest, c.GuestNice, id, "nice")
-			}
-			return nil
+			}, nil)
 		}), nil
 	},
 }
 
-// hotplugSeconds is how far idle time must fall to mean that the CPU went offline and
+// hotplugTicks is how far idle time must fall to mean that the CPU went offline and
 // came back, which restarts its counters.
-const hotplugSeconds = 3
+const hotplugTicks = 3 * machine.TicksPerSecond
 
 // steady keeps counters from decreasing. The kernel computes idle, iowait and steal on the fly
 // and may show slightly less than before (proc(5) says so for iowait), which Prometheus would
 // interpret as a restart from zero.
-func steady(last, now procfs.CPUStat) procfs.CPUStat {
-	if last.Idle-now.Idle >= hotplugSeconds {
+func steady(last, now machine.CPUTimes) machine.CPUTimes {
+	const idle = 3 // of machine.CPUModes
+	if now.Known[idle] && last.Ticks[idle] >= now.Ticks[idle]+hotplugTicks {
 		return now
 	}
-	return procfs.CPUStat{
-		User: max(last.User, now.User), Nice: max(last.Nice, now.Nice), System: max(last.System, now.System),
-		Idle: max(last.Idle, now.Idle), Iowait: max(last.Iowait, now.Iowait), IRQ: max(last.IRQ, now.IRQ),
-		SoftIRQ: max(last.SoftIRQ, now.SoftIRQ), Steal: max(last.Steal, now.Steal),
-		Guest: max(last.Guest, now.Guest), GuestNice: max(last.GuestNice, now.GuestNice),
+	for i := range now.Ticks {
+		now.Ticks[i] = max(last.Ticks[i], now.Ticks[i])
 	}
+	return now
 }

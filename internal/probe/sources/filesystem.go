@@ -1,19 +1,18 @@
 package sources
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"regexp"
-	"strings"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -68,28 +67,28 @@ type statfsResult struct {
 }
 
 func (m *mounts) read(ctx context.Context, out emitter) error {
-	fs, err := procfs.NewFS(m.host.Path("/proc"))
-	if err != nil {
-		return err
-	}
 	// The first process sees the machine's mounts, even if this one runs in a
 	// container; with hidepid only root may look there.
-	all, err := fs.GetProcMounts(1)
+	file := "/proc/1/mountinfo"
+	b, err := m.host.ReadFile(file)
 	if err != nil {
-		all, err = fs.GetMounts()
+		file = "/proc/self/mountinfo"
+		b, err = m.host.ReadFile(file)
 	}
 	if err != nil {
 		return err
 	}
+	var bad machine.Faults
+	all, err := machine.ParseMounts(file, b)
+	bad.Add(err)
 	// The last mount on a path is the visible one.
-	last := map[string]*procfs.MountInfo{}
-	for _, mi := range all {
-		mi.MountPoint = unescape(mi.MountPoint)
-		last[mi.MountPoint] = mi
+	last := map[string]int{}
+	for i, mi := range all {
+		last[mi.Point] = i
 	}
 	var asked []question
-	for _, mi := range all {
-		if last[mi.MountPoint] == mi && !mountsIgnored.MatchString(mi.MountPoint) && !typesIgnored.MatchString(mi.FSType) {
+	for i, mi := range all {
+		if last[mi.Point] == i && !mountsIgnored.MatchString(mi.Point) && !typesIgnored.MatchString(mi.Type) {
 			asked = append(asked, m.ask(mi))
 		}
 	}
@@ -97,27 +96,27 @@ func (m *mounts) read(ctx context.Context, out emitter) error {
 	defer cancel()
 	for _, q := range asked {
 		st, qerr := m.answer(ctx, q)
-		err = cmp.Or(err, qerr)
+		bad.Add(qerr)
 		send(out, q.mount, st, qerr)
 	}
-	return err
+	return bad.Err()
 }
 
 // question is a statfs call that runs in its own goroutine.
 type question struct {
-	mount  *procfs.MountInfo
+	mount  machine.Mount
 	result chan statfsResult
 	old    bool // it hung in the round before
 }
 
-func (m *mounts) ask(mi *procfs.MountInfo) question {
-	if c := m.pending[mi.MountPoint]; c != nil {
+func (m *mounts) ask(mi machine.Mount) question {
+	if c := m.pending[mi.Point]; c != nil {
 		return question{mi, c, true}
 	}
 	c := make(chan statfsResult, 1)
-	m.pending[mi.MountPoint] = c
+	m.pending[mi.Point] = c
 	go func() {
-		st, err := m.host.Statfs(mi.MountPoint)
+		st, err := m.host.Statfs(mi.Point)
 		c <- statfsResult{st, err}
 	}()
 	return question{mi, c, false}
@@ -136,21 +135,21 @@ func (m *mounts) answer(ctx context.Context, q question) (unix.Statfs_t, error) 
 	case r := <-q.result: // an available answer counts, however late
 		return m.told(q, r)
 	default:
-		return unix.Statfs_t{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mount.MountPoint)
+		return unix.Statfs_t{}, fmt.Errorf("statfs %s: no answer; is its server away?", q.mount.Point)
 	}
 }
 
 // told handles the answer to a question.
 func (m *mounts) told(q question, r statfsResult) (unix.Statfs_t, error) {
-	delete(m.pending, q.mount.MountPoint)
+	delete(m.pending, q.mount.Point)
 	if errors.Is(r.err, fs.ErrPermission) {
 		r.err = &probe.Problem{Err: r.err, Remedy: "run as root"}
 	}
 	return r.stat, r.err
 }
 
-func send(out emitter, mi *procfs.MountInfo, st unix.Statfs_t, err error) {
-	labels := []string{unescape(mi.Source), mi.MountPoint, mi.FSType, ""}
+func send(out emitter, mi machine.Mount, st unix.Statfs_t, err error) {
+	labels := []string{mi.Source, mi.Point, mi.Type, ""}
 	if err != nil {
 		out.send(fsError, 1, labels[0], labels[1], labels[2], err.Error())
 		return
@@ -164,11 +163,9 @@ func send(out emitter, mi *procfs.MountInfo, st unix.Statfs_t, err error) {
 	out.send(fsFree, float64(st.Bfree)*unit, labels...)
 	out.send(fsAvail, float64(st.Bavail)*unit, labels...)
 	out.send(fsFiles, float64(st.Files), labels...)
-	out.send(fsFilesNow, float64(st.Ffree), labels...)
+	if st.Ffree != math.MaxUint64 { // which CephFS says for not counted
+		out.send(fsFilesNow, float64(st.Ffree), labels...)
+	}
 	out.send(fsReadonly, readonly, labels...)
 	out.send(fsError, 0, labels...)
 }
-
-// unescape reverts the escapes in /proc/PID/mountinfo: space, tab, line feed and
-// backslash in names.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace

@@ -26,15 +26,16 @@ var (
 	gpuPlatform = gauge("tee_gpu_confidential_compute_info",
 		"Always 1, with the driver's words for the capabilities of processor and cards, for multi-GPU mode and for the keys' environment as labels, from nvidia-smi conf-compute.",
 		"cpu", "gpus", "multi_gpu", "environment")
-	gpuMemory          = gauge("tee_gpu_memory_size_bytes", "Memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
-	gpuMemoryUsed      = gauge("tee_gpu_memory_used_bytes", "Used memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
-	gpuProtected       = gauge("tee_gpu_protected_memory_size_bytes", "Memory of the card protected by confidential computing in bytes, from nvidia-smi -q -x; 0 with the mode off.", "gpu")
-	gpuProtectedUsed   = gauge("tee_gpu_protected_memory_used_bytes", "Used protected memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
-	gpuProcessMemory   = gauge("tee_gpu_process_memory_bytes", "Memory on the card by process name in bytes, from nvidia-smi -q -x; beyond 16 names the smallest are counted under other.", "gpu", "process")
-	gpuBusy            = gauge("tee_gpu_utilization_ratio", "Share of the driver's last sample period, at most a second, in which a part of the card was busy, as a ratio, from nvidia-smi -q -x.", "gpu", "engine")
-	gpuPower           = gauge("tee_gpu_power_watts", "Power draw of the card in watts, from nvidia-smi -q -x.", "gpu")
-	gpuPowerLimit      = gauge("tee_gpu_power_limit_watts", "Power limit in force in watts, from nvidia-smi -q -x.", "gpu")
-	gpuTemperature     = gauge("tee_gpu_temperature_celsius", "Temperature in degrees Celsius, from nvidia-smi -q -x.", "gpu", "sensor")
+	gpuMemory        = gauge("tee_gpu_memory_size_bytes", "Memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
+	gpuMemoryUsed    = gauge("tee_gpu_memory_used_bytes", "Used memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
+	gpuProtected     = gauge("tee_gpu_protected_memory_size_bytes", "Memory of the card protected by confidential computing in bytes, from nvidia-smi -q -x; 0 with the mode off.", "gpu")
+	gpuProtectedUsed = gauge("tee_gpu_protected_memory_used_bytes", "Used protected memory of the card in bytes, from nvidia-smi -q -x.", "gpu")
+	gpuProcessMemory = gauge("tee_gpu_process_memory_bytes", "Memory on the card by process name in bytes, from nvidia-smi -q -x; beyond 16 names the smallest are counted under other.", "gpu", "process")
+	gpuBusy          = gauge("tee_gpu_utilization_ratio", "Share of the driver's last sample period, at most a second, in which a part of the card was busy, as a ratio, from nvidia-smi -q -x.", "gpu", "engine")
+	gpuPower         = gauge("tee_gpu_power_watts", "Power draw of the card in watts, from nvidia-smi -q -x.", "gpu")
+	gpuPowerLimit    = gauge("tee_gpu_power_limit_watts", "Power limit in force in watts, from nvidia-smi -q -x.", "gpu")
+	gpuTemperature   = &metric.Desc{Name: "tee_gpu_temperature_celsius", Kind: metric.Gauge, Labels: []string{"gpu", "sensor"}, Least: -273.15, Most: 1000,
+		Help: "Temperature in degrees Celsius, from nvidia-smi -q -x."}
 	gpuClock           = gauge("tee_gpu_clock_hertz", "Clock in hertz, from nvidia-smi -q -x.", "gpu", "clock")
 	gpuLimited         = counter("tee_gpu_clock_limited_seconds_total", "Time in seconds for which clocks were throttled since the driver was loaded, by reason, from nvidia-smi -q -x.", "gpu", "reason")
 	gpuTransfer        = gauge("tee_gpu_pcie_bytes_per_second", "PCIe traffic in bytes per second in the 20 ms before the query, sent (tx) and received (rx) by the card, from nvidia-smi -q -x.", "gpu", "direction")
@@ -259,5 +260,5 @@ const folded = "other"
 // element, truncated to 15 bytes.
 func processName(command string) string {
 	name := path.Base(strings.TrimSpace(command))
-	return metric.Label(name[:min(len(name), 15)])
+	return name[:min(len(name), 15)]
 }

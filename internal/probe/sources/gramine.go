@@ -163,7 +163,7 @@ func (g *gramineReader) emit(out emitter) {
 		if counted == nil {
 			continue
 		}
-		process := metric.Label(strings.TrimSuffix(path.Base(name), path.Ext(name)))
+		process := strings.TrimSuffix(path.Base(name), path.Ext(name))
 		if sums[process] == nil && len(sums) >= gramineLogs {
 			process = bpf.Other
 		}

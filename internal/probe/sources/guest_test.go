@@ -127,8 +127,8 @@ func FuzzParseInflight(f *testing.F) {
 	f.Add("3 -1")
 	f.Add("1 2 3")
 	f.Fuzz(func(t *testing.T, s string) {
-		if r, w, err := parseInflight(s); err == nil && len(strings.Fields(s)) != 2 {
-			t.Errorf("%q is %d and %d", s, r, w)
+		if r, w, err := parseInflight("inflight", s); err == nil && len(strings.Fields(s)) != 2 {
+			t.Errorf("%q is %v and %v", s, r, w)
 		}
 	})
 }

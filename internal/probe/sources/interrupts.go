@@ -1,14 +1,13 @@
 package sources
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -33,10 +32,13 @@ var interruptCounts = probe.Source{
 		hard := irqTable{host: h, file: "/proc/interrupts", desc: irqs, label: irqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}
 		soft := irqTable{host: h, file: "/proc/softirqs", desc: softirqs, label: softirqLabels, sums: map[string]*irqSum{}, kinds: map[bool]int{}}
 		return reading(func(_ context.Context, out emitter) error {
-			restHard, err1 := hard.read(out)
-			restSoft, err2 := soft.read(out)
+			var bad machine.Faults
+			restHard, err := hard.read(out)
+			bad.Add(err)
+			restSoft, err := soft.read(out)
+			bad.Add(err)
 			out.send(probe.Folded, float64(restHard+restSoft))
-			return cmp.Or(err1, err2)
+			return bad.Err()
 		}), nil
 	},
 }
@@ -66,6 +68,7 @@ type irqSum struct {
 	total      uint64
 	last, next uint64
 	seen       bool
+	torn       bool // one of its lines is bad: the sum is not known
 }
 
 func (t *irqTable) read(out emitter) (rest uint64, err error) {
@@ -74,20 +77,23 @@ func (t *irqTable) read(out emitter) (rest uint64, err error) {
 		return 0, err
 	}
 	for _, s := range t.sums {
-		s.next, s.seen = 0, false
+		s.next, s.seen, s.torn = 0, false, false
 	}
-	cpus, err := parseIRQs(b, func(name, text string, n uint64) {
+	cpus, whole, err := parseIRQs(t.file, b, func(name, text string, n uint64, ok bool) {
 		s := t.sum(t.label(name, text))
 		s.next += n
-		s.seen = true
+		s.seen, s.torn = true, s.torn || !ok
 	})
-	if err != nil {
-		return 0, fmt.Errorf("parse %s: %w", t.file, err)
+	if cpus == 0 {
+		return 0, err
 	}
 	same := cpus == t.cpus
 	t.cpus = cpus
 	for _, key := range t.order {
 		s := t.sums[key]
+		if s.torn || !s.seen && !whole { // its line may be one of those that cannot be read
+			continue
+		}
 		s.add(same)
 		if !s.seen {
 			continue
@@ -97,7 +103,7 @@ func (t *irqTable) read(out emitter) (rest uint64, err error) {
 			rest += s.total
 		}
 	}
-	return rest, nil
+	return rest, err
 }
 
 // sum finds the series with these label values, or the series other if there are too
@@ -141,40 +147,56 @@ func (s *irqSum) add(sameCPUs bool) {
 }
 
 // parseIRQs calls line for each line with the sum over CPUs, and returns the number of
-// CPUs in the header. Lines with one count for all CPUs are included; a cell that is
-// not a number starts the line's text.
-func parseIRQs(b []byte, line func(name, text string, n uint64)) (cpus int, err error) {
-	header, rest, _ := bytes.Cut(b, []byte("\n"))
-	if cpus = len(bytes.Fields(header)); cpus == 0 || !bytes.Contains(header, []byte("CPU")) {
-		return 0, fmt.Errorf("want a header that names CPUs, not %.40q", header)
+// CPUs in the header, 0 without one. Lines with one count for all CPUs and no text are included; a cell that is
+// not a number starts the line's text. ok is false where the counts cannot be read; whole, where some line cannot even
+// say whose they are.
+func parseIRQs(file string, b []byte, line func(name, text string, n uint64, ok bool)) (cpus int, whole bool, err error) {
+	t := machine.Text{File: file}
+	header, _, _ := strings.Cut(string(b), "\n")
+	if cpus = len(strings.Fields(header)); cpus == 0 || !strings.Contains(header, "CPU") {
+		return 0, false, fmt.Errorf("parse %s: want a header that names CPUs, not %.40q", file, header)
 	}
-	for raw := range bytes.Lines(rest) {
-		name, cells, ok := bytes.Cut(raw, []byte(":"))
-		if !ok {
-			if len(bytes.TrimSpace(raw)) == 0 {
-				continue
-			}
-			return 0, fmt.Errorf("want NAME: COUNTS, not %.40q", raw)
+	whole = true
+	first := true
+	for raw := range t.Lines(b) {
+		if first {
+			first = false
+			continue
+		}
+		name, cells, ok := strings.Cut(raw, ":")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			t.Bad("want NAME: COUNTS, not %.40q", raw)
+			whole = false
+			continue
 		}
 		var sum uint64
-		for range cpus {
-			cells = bytes.TrimLeft(cells, " ")
+		counts := 0
+		for counts < cpus {
+			cells = strings.TrimLeft(cells, " ")
 			digits := 0
 			var n uint64
-			for digits < len(cells) && digits < 19 && '0' <= cells[digits] && cells[digits] <= '9' {
+			for digits < len(cells) && digits < maxIRQDigits && '0' <= cells[digits] && cells[digits] <= '9' {
 				n = n*10 + uint64(cells[digits]-'0')
 				digits++
 			}
-			if digits == 0 || digits < len(cells) && cells[digits] != ' ' && cells[digits] != '\n' {
+			if digits == 0 || digits < len(cells) && cells[digits] != ' ' {
 				break
 			}
 			sum += n
 			cells = cells[digits:]
+			counts++
 		}
-		line(string(bytes.TrimSpace(name)), strings.TrimSpace(string(cells)), sum)
+		text := strings.TrimSpace(cells)
+		if ok = counts == cpus || counts == 1 && text == ""; !ok {
+			t.Bad("%.40q has counts of %d CPUs, want %d", name, counts, cpus)
+		}
+		line(name, text, sum, ok)
 	}
-	return cpus, nil
+	return cpus, whole, t.Err()
 }
+
+// maxIRQDigits are those of a count, which has 32 bits.
+const maxIRQDigits = 10
 
 // softirqLabels are node_exporter's names of the vectors.
 func softirqLabels(name, _ string) []string {
@@ -219,6 +241,4 @@ func withoutQueue(device string) string {
 }
 
 // bounded truncates the kernel's text to a label's maximum.
-func bounded(s string) string {
-	return metric.Label(s[:min(len(s), 64)])
-}
+func bounded(s string) string { return s[:min(len(s), 64)] }

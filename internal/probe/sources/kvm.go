@@ -348,7 +348,7 @@ func (r *kvmReader) readCounts(counts *bpf.VMs, out emitter) (folded uint64, pro
 	counts.Machines(r.alive, func(m bpf.Machine) {
 		id, kind := r.label(m.VM)
 		kind = proven(kind, m)
-		add := func(d *metric.Desc, what string, n uint64) { sums[vmSeries{d, id, kind, what}] += n }
+		add := func(d *metric.Desc, what string, n uint64) { sums[vmSeries{d, id, kind, what}] += float64(n) }
 		for _, t := range []struct {
 			desc *metric.Desc
 			n    map[string]uint64

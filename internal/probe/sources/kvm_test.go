@@ -145,7 +145,7 @@ func FuzzQMP(f *testing.F) {
 func FuzzParseMisc(f *testing.F) {
 	f.Add("sev 1\nsev_es max\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := parseMisc(s)
+		got, err := parseMisc("misc.current", []byte(s))
 		if err == nil && strings.Count(strings.TrimSpace(s), "\n")+1 < len(got) {
 			t.Errorf("%q: more values than lines", s)
 		}

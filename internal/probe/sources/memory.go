@@ -1,12 +1,9 @@
 package sources
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
@@ -44,15 +41,19 @@ var memory = probe.Source{
 	Metrics: slices.Concat(meminfo.descs(), vmstat.descs()),
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		return reading(func(_ context.Context, out emitter) error {
+			var bad machine.Faults
 			b, err := h.ReadFile("/proc/meminfo")
 			if err == nil {
 				err = parseMeminfo(b, meminfo.emit(out))
 			}
-			v, verr := h.ReadFile("/proc/vmstat")
-			if verr == nil {
-				verr = parseFlat(v, vmstatNames, func(i int, v float64) { out.send(vmstat.order[i], v) })
+			bad.Add(err)
+			const file = "/proc/vmstat"
+			v, err := h.ReadFile(file)
+			if err == nil {
+				err = parseFlat(file, v, vmstatNames, func(i int, v float64) { out.send(vmstat.order[i], v) })
 			}
-			return cmp.Or(err, verr)
+			bad.Add(err)
+			return bad.Err()
 		}), nil
 	},
 }
@@ -92,32 +93,38 @@ func (t fields) emit(out emitter) func(name string, v float64) {
 
 var underscored = strings.NewReplacer("(", "_", ")", "")
 
-// parseMeminfo reads /proc/meminfo under node_exporter's names.
+// parseMeminfo reads /proc/meminfo under node_exporter's names. A known field that lost its unit is an error.
 func parseMeminfo(b []byte, emit func(string, float64)) error {
-	return machine.ParseMeminfo(b, func(name string, v uint64, bytes bool) {
+	var bad machine.Faults
+	bad.Add(machine.ParseMeminfo(b, func(name string, v uint64, bytes bool) {
 		name = underscored.Replace(name)
 		if bytes {
 			name += "_bytes"
+		} else if meminfo.names[name+"_bytes"] != nil {
+			bad.Add(fmt.Errorf("parse /proc/meminfo: %s has no unit", name))
+			return
 		}
 		emit(name, float64(v))
-	})
+	}))
+	return bad.Err()
 }
 
 // parseFlat reads lines "name 123", the format of /proc/vmstat and of many cgroup
 // files. They have up to 200 lines and are read for every cgroup, so only the values of
 // the given names are parsed; emit gets the index of the name.
-func parseFlat(b []byte, names []string, emit func(i int, v float64)) error {
-	for line := range bytes.Lines(b) {
-		name, val, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
-		i := slices.IndexFunc(names, func(n string) bool { return n == string(name) })
-		if i < 0 {
+func parseFlat(file string, b []byte, names []string, emit func(i int, v float64)) error {
+	t := machine.Text{File: file}
+	for line := range t.Lines(b) {
+		name, val, ok := strings.Cut(line, " ")
+		if !ok {
+			t.Bad("%.40q has no number", line)
 			continue
 		}
-		v, err := strconv.ParseUint(string(val), 10, 64)
-		if err != nil {
-			return fmt.Errorf("parse %q: %w", name, err)
+		if i := slices.Index(names, name); i >= 0 {
+			if v, ok := t.Count(name, val); ok {
+				emit(i, float64(v))
+			}
 		}
-		emit(i, float64(v))
 	}
-	return nil
+	return t.Err()
 }

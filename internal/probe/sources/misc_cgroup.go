@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,10 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -40,7 +41,7 @@ var miscCgroup = probe.Source{
 			return nil, err
 		}
 		capacity, err := m.file("misc.capacity")
-		if err != nil {
+		if err != nil && len(capacity) == 0 {
 			return nil, err
 		}
 		if len(capacity) == 0 {
@@ -59,7 +60,7 @@ type misc struct {
 // findMisc looks for the controller in the v2 tree and among those of v1.
 func findMisc(h *host.Host) (*misc, error) {
 	mounts, err := cgroupMounts(h)
-	if err != nil {
+	if err != nil && len(mounts) == 0 {
 		return nil, err
 	}
 	for _, m := range mounts {
@@ -78,23 +79,30 @@ func findMisc(h *host.Host) (*misc, error) {
 }
 
 func (m *misc) read(_ context.Context, out emitter) error {
+	w := miscWalk{misc: m, out: out}
 	capacity, err := m.file("misc.capacity")
-	if err != nil {
-		return err
-	}
+	w.bad.Add(err)
 	for _, r := range slices.Sorted(maps.Keys(capacity)) {
 		out.send(miscCapacity, float64(capacity[r]), r)
 	}
-	shown := 0
-	return m.walk("/", &shown, out)
+	w.bad.Add(w.walk("/"))
+	return w.bad.Err()
+}
+
+// miscWalk is one walk through the cgroups.
+type miscWalk struct {
+	*misc
+	out   emitter
+	shown int
+	bad   machine.Faults // of files of which the rest is shown
 }
 
 // walk descends where something is used: usage also counts for all levels above.
-func (m *misc) walk(group string, shown *int, out emitter) error {
-	if *shown == miscCgroups {
+func (w *miscWalk) walk(group string) error {
+	if w.shown == miscCgroups {
 		return fmt.Errorf("more than %d cgroups use confidential guests' resources; the first are shown", miscCgroups)
 	}
-	used, busy, err := m.group(group, out)
+	used, busy, err := w.group(group)
 	if err != nil {
 		if group != "/" && errors.Is(err, fs.ErrNotExist) {
 			return nil // removed since, or without the controller
@@ -102,18 +110,18 @@ func (m *misc) walk(group string, shown *int, out emitter) error {
 		return err
 	}
 	if used {
-		*shown++
+		w.shown++
 	}
 	if !busy && group != "/" {
 		return nil
 	}
-	list, err := m.ReadDir(path.Join(m.mount, group))
+	list, err := w.ReadDir(path.Join(w.mount, group))
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
 		if e.IsDir() {
-			if err := m.walk(path.Join(group, e.Name()), shown, out); err != nil {
+			if err := w.walk(path.Join(group, e.Name())); err != nil {
 				return err
 			}
 		}
@@ -121,26 +129,38 @@ func (m *misc) walk(group string, shown *int, out emitter) error {
 	return nil
 }
 
+// part is file, whose bad lines are noted.
+func (w *miscWalk) part(name string) (map[string]uint64, error) {
+	values, err := w.file(name)
+	if values == nil {
+		return nil, err
+	}
+	w.bad.Add(err)
+	return values, nil
+}
+
 // group emits one cgroup's values. used: it has some; busy: something below it may too.
-func (m *misc) group(group string, out emitter) (used, busy bool, err error) {
-	current, err := m.file(path.Join(group, "misc.current"))
-	if err != nil {
+func (w *miscWalk) group(group string) (used, busy bool, err error) {
+	current, err := w.file(path.Join(group, "misc.current"))
+	if current == nil {
 		// The root has had the file since Linux 6.8.
 		if group == "/" && errors.Is(err, fs.ErrNotExist) {
 			return false, true, nil
 		}
 		return false, false, err
 	}
+	w.bad.Add(err)
+	busy = err != nil // what is not known may be some
 	for _, n := range current {
 		busy = busy || n > 0
 	}
 	limits, events := map[string]uint64{}, map[string]uint64{}
 	if group != "/" {
-		if limits, err = m.file(path.Join(group, "misc.max")); err != nil {
+		if limits, err = w.part(path.Join(group, "misc.max")); err != nil {
 			return false, false, err
 		}
 		// Since Linux 5.15.
-		if events, err = m.file(path.Join(group, "misc.events")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if events, err = w.part(path.Join(group, "misc.events")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, false, err
 		}
 	}
@@ -148,48 +168,54 @@ func (m *misc) group(group string, out emitter) (used, busy bool, err error) {
 		return false, false, nil
 	}
 	for _, r := range slices.Sorted(maps.Keys(current)) {
-		out.send(miscCurrent, float64(current[r]), group, r)
-		if n, ok := limits[r]; ok {
-			out.send(miscMax, float64(n), group, r)
-		}
-		if n, ok := events[r+".max"]; ok {
-			out.send(miscEvents, float64(n), group, r)
+		w.out.send(miscCurrent, float64(current[r]), group, r)
+	}
+	for _, r := range slices.Sorted(maps.Keys(limits)) {
+		w.out.send(miscMax, float64(limits[r]), group, r)
+	}
+	for _, r := range slices.Sorted(maps.Keys(events)) {
+		if name, ok := strings.CutSuffix(r, ".max"); ok {
+			w.out.send(miscEvents, float64(events[r]), group, name)
 		}
 	}
 	return true, busy, nil
 }
 
-// file reads "name value" lines; "max" means no limit and is left out.
+// file reads "name value" lines; "max" means no limit and is left out. The map is nil only
+// where the file could not be read: else the error lists what is wrong in it.
 func (m *misc) file(name string) (map[string]uint64, error) {
 	name = path.Join(m.mount, name)
-	s, err := m.ReadString(name)
+	b, err := m.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	out, err := parseMisc(s)
-	if err != nil {
-		return nil, fmt.Errorf("parse %s: %w", name, err)
-	}
-	return out, nil
+	return parseMisc(name, b)
 }
 
-func parseMisc(s string) (map[string]uint64, error) {
+func parseMisc(file string, b []byte) (map[string]uint64, error) {
+	t := machine.Text{File: file}
 	out := map[string]uint64{}
-	for line := range strings.Lines(s) {
+	if len(bytes.TrimSpace(b)) == 0 { // no resource has a value
+		return out, nil
+	}
+	for line := range t.Lines(b) {
 		fields := strings.Fields(line)
 		if len(fields) != 2 {
-			return nil, fmt.Errorf("line %q: want a name and a number", strings.TrimSpace(line))
+			t.Bad("%.40q is not a name and a number", line)
+			continue
+		}
+		if _, twice := out[fields[0]]; twice {
+			t.Bad("%.40q a second time", fields[0])
+			continue
 		}
 		if fields[1] == "max" {
 			continue
 		}
-		n, err := strconv.ParseUint(fields[1], 10, 64)
-		if err != nil {
-			return nil, err
+		if n, ok := t.Count(fields[0], fields[1]); ok {
+			out[fields[0]] = n
 		}
-		out[fields[0]] = n
 	}
-	return out, nil
+	return out, t.Err()
 }
 
 // taken is how much of each resource the whole host uses: the root's value, or on older

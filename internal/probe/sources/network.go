@@ -1,46 +1,37 @@
 package sources
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
 )
 
-// netFields are the columns of /proc/net/dev.
-var netFields = []struct {
-	desc  *metric.Desc
-	value func(*procfs.NetDevLine) uint64
-}{
-	{netCounter("receive_bytes", "Bytes received"), func(l *procfs.NetDevLine) uint64 { return l.RxBytes }},
-	{netCounter("receive_packets", "Packets received"), func(l *procfs.NetDevLine) uint64 { return l.RxPackets }},
-	{netCounter("receive_errs", "Receive errors"), func(l *procfs.NetDevLine) uint64 { return l.RxErrors }},
-	{netCounter("receive_drop", "Packets dropped on receive"), func(l *procfs.NetDevLine) uint64 { return l.RxDropped }},
-	{netCounter("receive_fifo", "Receive buffer overruns"), func(l *procfs.NetDevLine) uint64 { return l.RxFIFO }},
-	{netCounter("receive_frame", "Framing errors"), func(l *procfs.NetDevLine) uint64 { return l.RxFrame }},
-	{netCounter("receive_compressed", "Compressed packets received"), func(l *procfs.NetDevLine) uint64 { return l.RxCompressed }},
-	{netCounter("receive_multicast", "Multicast packets received"), func(l *procfs.NetDevLine) uint64 { return l.RxMulticast }},
-	{netCounter("transmit_bytes", "Bytes sent"), func(l *procfs.NetDevLine) uint64 { return l.TxBytes }},
-	{netCounter("transmit_packets", "Packets sent"), func(l *procfs.NetDevLine) uint64 { return l.TxPackets }},
-	{netCounter("transmit_errs", "Send errors"), func(l *procfs.NetDevLine) uint64 { return l.TxErrors }},
-	{netCounter("transmit_drop", "Packets dropped on send"), func(l *procfs.NetDevLine) uint64 { return l.TxDropped }},
-	{netCounter("transmit_fifo", "Send buffer overruns"), func(l *procfs.NetDevLine) uint64 { return l.TxFIFO }},
-	{netCounter("transmit_colls", "Collisions"), func(l *procfs.NetDevLine) uint64 { return l.TxCollisions }},
-	{netCounter("transmit_carrier", "Carrier losses"), func(l *procfs.NetDevLine) uint64 { return l.TxCarrier }},
-	{netCounter("transmit_compressed", "Compressed packets sent"), func(l *procfs.NetDevLine) uint64 { return l.TxCompressed }},
+// netFields are the columns of machine.NetColumns, in that order.
+var netFields = [len(machine.NetColumns)]*metric.Desc{
+	netCounter("receive_bytes", "Bytes received"),
+	netCounter("receive_packets", "Packets received"),
+	netCounter("receive_errs", "Receive errors"),
+	netCounter("receive_drop", "Packets dropped on receive"),
+	netCounter("receive_fifo", "Receive buffer overruns"),
+	netCounter("receive_frame", "Framing errors"),
+	netCounter("receive_compressed", "Compressed packets received"),
+	netCounter("receive_multicast", "Multicast packets received"),
+	netCounter("transmit_bytes", "Bytes sent"),
+	netCounter("transmit_packets", "Packets sent"),
+	netCounter("transmit_errs", "Send errors"),
+	netCounter("transmit_drop", "Packets dropped on send"),
+	netCounter("transmit_fifo", "Send buffer overruns"),
+	netCounter("transmit_colls", "Collisions"),
+	netCounter("transmit_carrier", "Carrier losses"),
+	netCounter("transmit_compressed", "Compressed packets sent"),
 }
 
 func netCounter(name, what string) *metric.Desc {
@@ -63,103 +54,102 @@ var sockstat = table("node_sockstat_", "/proc/net/sockstat", metric.Gauge,
 	"sockets_used TCP_inuse TCP_orphan TCP_tw TCP_alloc TCP_mem TCP_mem_bytes UDP_inuse UDP_mem UDP_mem_bytes")
 
 var network = probe.Source{
-	Name: "network",
-	Doc:  "Traffic by network device, TCP, UDP and socket counts, under node_exporter's names",
-	Metrics: func() (out []*metric.Desc) {
-		for _, f := range netFields {
-			out = append(out, f.desc)
-		}
-		return slices.Concat(out, netstat.descs(), sockstat.descs())
-	}(),
+	Name:    "network",
+	Doc:     "Traffic by network device, TCP, UDP and socket counts, under node_exporter's names",
+	Metrics: slices.Concat(netFields[:], netstat.descs(), sockstat.descs()),
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		return reading(func(_ context.Context, out emitter) error {
-			return cmp.Or(readDevices(h, out), readNetstat(h, out), readSockstat(h, out))
+			var bad machine.Faults
+			bad.Add(readDevices(h, out))
+			bad.Add(readNetstat(h, "snmp", out))
+			bad.Add(readNetstat(h, "netstat", out))
+			bad.Add(readSockstat(h, out))
+			return bad.Err()
 		}), nil
 	},
 }
 
 func readDevices(h *host.Host, out emitter) error {
-	fs, err := procfs.NewFS(h.Path(witness(h)))
+	file := witness(h) + "/net/dev"
+	b, err := h.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	devices, err := fs.NetDev()
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(devices)) {
-		line := devices[name]
-		for _, f := range netFields {
-			out.send(f.desc, float64(f.value(&line)), name)
+	return machine.ParseNetDev(file, b, func(d machine.NetDevice) {
+		for i, desc := range netFields {
+			if d.Known[i] {
+				out.send(desc, float64(d.Cells[i]), d.Name)
+			}
 		}
-	}
-	return nil
+	})
 }
 
-func readNetstat(h *host.Host, out emitter) error {
-	for _, file := range []string{"snmp", "netstat"} {
-		name := witness(h) + "/net/" + file
-		b, err := h.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if err := parseNetstat(b, netstat.emit(out)); err != nil {
-			return fmt.Errorf("parse %s: %w", name, err)
-		}
+func readNetstat(h *host.Host, name string, out emitter) error {
+	file := witness(h) + "/net/" + name
+	b, err := h.ReadFile(file)
+	if err != nil {
+		return err
 	}
-	return nil
+	return parseNetstat(file, b, netstat.emit(out))
 }
 
 // parseNetstat reads pairs of lines, "Tcp: NAME NAME" and "Tcp: 1 2".
-func parseNetstat(b []byte, emit func(string, float64)) error {
+func parseNetstat(file string, b []byte, emit func(string, float64)) error {
+	t := machine.Text{File: file}
 	var names []string
-	for line := range bytes.Lines(b) {
-		words := strings.Fields(string(line))
-		if len(words) == 0 {
-			return errors.New("empty line")
-		}
-		if names == nil {
+	for line := range t.Lines(b) {
+		words := strings.Fields(line)
+		if names == nil || words[0] != names[0] {
+			if names != nil { // this line may be another protocol's names
+				t.Bad("%.40s names without values", names[0])
+			}
 			names = words
 			continue
 		}
-		if len(words) != len(names) || words[0] != names[0] {
-			return fmt.Errorf("%s names and values do not match", names[0])
+		if len(words) != len(names) { // cut off: which number is whose is not known
+			t.Bad("%.40s has %d names and %d values", names[0], len(names)-1, len(words)-1)
+			names = nil
+			continue
 		}
 		for i := 1; i < len(words); i++ {
-			v, err := strconv.ParseInt(words[i], 10, 64) // Tcp MaxConn is -1
-			if err != nil {
-				return fmt.Errorf("%s%s: %w", names[0], names[i], err)
+			// Numbers of no interest may be negative: Tcp MaxConn is -1.
+			if name := strings.TrimSuffix(names[0], ":") + "_" + names[i]; netstat.names[name] != nil {
+				if v, ok := t.Count(name, words[i]); ok {
+					emit(name, float64(v))
+				}
 			}
-			emit(strings.TrimSuffix(names[0], ":")+"_"+names[i], float64(v))
 		}
 		names = nil
 	}
 	if names != nil {
-		return fmt.Errorf("%s names without values", names[0])
+		t.Bad("%.40s names without values", names[0])
 	}
-	return nil
+	return t.Err()
 }
 
 func readSockstat(h *host.Host, out emitter) error {
-	b, err := h.ReadFile(witness(h) + "/net/sockstat")
+	file := witness(h) + "/net/sockstat"
+	b, err := h.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	return parseSockstat(b, sockstat.emit(out))
+	return parseSockstat(file, b, sockstat.emit(out))
 }
 
 // parseSockstat reads lines "TCP: inuse 3 mem 1".
-func parseSockstat(b []byte, emit func(string, float64)) error {
-	for line := range bytes.Lines(b) {
-		words := strings.Fields(string(line))
-		if len(words)%2 != 1 {
-			return fmt.Errorf("parse /proc/net/sockstat: line %q", line)
+func parseSockstat(file string, b []byte, emit func(string, float64)) error {
+	t := machine.Text{File: file}
+	for line := range t.Lines(b) {
+		words := strings.Fields(line)
+		protocol, ok := strings.CutSuffix(words[0], ":")
+		if !ok || len(words)%2 != 1 { // cut off: the last number may be
+			t.Bad("%.40q is not NAME: pairs of names and numbers", line)
+			continue
 		}
-		protocol := strings.TrimSuffix(words[0], ":")
 		for i := 1; i < len(words); i += 2 {
-			v, err := strconv.ParseUint(words[i+1], 10, 64)
-			if err != nil {
-				return fmt.Errorf("parse /proc/net/sockstat: %s: %w", words[i], err)
+			v, ok := t.Count(protocol+" "+words[i], words[i+1])
+			if !ok {
+				continue
 			}
 			emit(protocol+"_"+words[i], float64(v))
 			if words[i] == "mem" {
@@ -167,5 +157,5 @@ func parseSockstat(b []byte, emit func(string, float64)) error {
 			}
 		}
 	}
-	return nil
+	return t.Err()
 }

@@ -8,22 +8,33 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host/hosttest"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 )
 
 func TestSteady(t *testing.T) {
-	last := procfs.CPUStat{User: 10, Idle: 100, Iowait: 5, Steal: 2}
-	for name, c := range map[string]struct{ now, want procfs.CPUStat }{
-		"forward":    {procfs.CPUStat{User: 11, Idle: 101, Iowait: 5, Steal: 2}, procfs.CPUStat{User: 11, Idle: 101, Iowait: 5, Steal: 2}},
-		"jitter":     {procfs.CPUStat{User: 11, Idle: 99.5, Iowait: 4.9, Steal: 1.9}, procfs.CPUStat{User: 11, Idle: 100, Iowait: 5, Steal: 2}},
-		"hot-plug":   {procfs.CPUStat{User: 0.1, Idle: 0.2}, procfs.CPUStat{User: 0.1, Idle: 0.2}},
-		"just there": {procfs.CPUStat{User: 10, Idle: 97}, procfs.CPUStat{User: 10, Idle: 97}},
+	times := func(user, idle, iowait, steal uint64) (c machine.CPUTimes) {
+		c.Ticks = [len(machine.CPUModes)]uint64{0: user, 3: idle, 4: iowait, 7: steal}
+		for i := range c.Known {
+			c.Known[i] = true
+		}
+		return c
+	}
+	idleUnknown := times(1100, 0, 500, 200)
+	idleUnknown.Known[3] = false
+	still := idleUnknown
+	still.Ticks[3] = 10000
+	for name, c := range map[string]struct{ now, want machine.CPUTimes }{
+		"forward":    {times(1100, 10100, 500, 200), times(1100, 10100, 500, 200)},
+		"jitter":     {times(1100, 9950, 490, 190), times(1100, 10000, 500, 200)},
+		"hot-plug":   {times(10, 20, 0, 0), times(10, 20, 0, 0)},
+		"just there": {times(1000, 9700, 500, 200), times(1000, 9700, 500, 200)},
+		"a bad cell": {idleUnknown, still},
 	} {
-		if got := steady(last, c.now); got != c.want {
+		if got := steady(times(1000, 10000, 500, 200), c.now); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -35,7 +46,7 @@ func TestLateAnswer(t *testing.T) {
 	stop()
 	m := &mounts{pending: map[string]chan statfsResult{}}
 	for range 100 {
-		q := question{mount: &procfs.MountInfo{MountPoint: "/"}, result: make(chan statfsResult, 1)}
+		q := question{mount: machine.Mount{Point: "/"}, result: make(chan statfsResult, 1)}
 		q.result <- statfsResult{stat: unix.Statfs_t{Blocks: 7}}
 		if st, err := m.answer(ctx, q); err != nil || st.Blocks != 7 {
 			t.Fatalf("%d blocks, error %v", st.Blocks, err)
@@ -114,9 +125,13 @@ func FuzzFlat(f *testing.F) {
 	f.Add([]byte("usage_usec 1\nuser_usec 2\n"))
 	f.Add([]byte("usage_usec"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		v, err := pickFlat(b, []string{"usage_usec", "user_usec"})
+		v, err := pickFlat("cpu.stat", b, []string{"usage_usec", "user_usec"})
 		for _, x := range v {
-			sane(t, "value", x)
+			if !math.IsNaN(x) {
+				sane(t, "value", x)
+			} else if err == nil {
+				t.Error("a field is missing, and no error")
+			}
 		}
 		if err == nil && !strings.Contains(string(b), "user_usec ") {
 			t.Error("a field out of nothing")
@@ -128,7 +143,7 @@ func FuzzNetstat(f *testing.F) {
 	f.Add([]byte("Tcp: MaxConn InSegs\nTcp: -1 5\n"))
 	f.Add([]byte("Ip: A"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_ = parseNetstat(b, func(name string, v float64) {
+		_ = parseNetstat("netstat", b, func(name string, v float64) {
 			if !strings.Contains(name, "_") || math.IsNaN(v) || math.IsInf(v, 0) {
 				t.Errorf("%s is %v", name, v)
 			}
@@ -140,7 +155,7 @@ func FuzzSockstat(f *testing.F) {
 	f.Add([]byte("sockets: used 240\nTCP: inuse 27 mem 3\n"))
 	f.Add([]byte("TCP: inuse"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_ = parseSockstat(b, func(name string, v float64) { sane(t, name, v) })
+		_ = parseSockstat("sockstat", b, func(name string, v float64) { sane(t, name, v) })
 	})
 }
 

@@ -219,8 +219,9 @@ func (p *perfGroups) count(c counting, totals ...[][]float64) {
 			p.estimated = true
 		}
 		for k, v := range now.Values {
+			more := float64(v - min(v, g.was(k)))
 			for _, t := range totals {
-				t[i][k] += float64(v-g.was(k)) * scale
+				t[i][k] += more * scale
 			}
 		}
 		g.last = now

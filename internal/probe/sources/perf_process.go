@@ -230,7 +230,7 @@ func (p *perfGroups) candidates(now *probe.Scope) ([]candidate, error) {
 			continue
 		}
 		name, started, ok := parseStat(text)
-		if !ok || scope.Process != nil && !scope.Process.MatchString(name) {
+		if !ok || scope.Process != nil && !scope.Process.MatchString(metric.Label(name)) {
 			continue
 		}
 		if in, err := search.inScope(pid); err == nil && in {
@@ -259,7 +259,7 @@ func parseStat(s string) (name string, started uint64, ok bool) {
 	if ferr != nil || serr != nil || flags&kernelThread != 0 {
 		return "", 0, false
 	}
-	if name = metric.Label(s[first+1 : last]); name == "" {
+	if name = s[first+1 : last]; name == "" {
 		name = bpf.Unnamed
 	}
 	return name, started, true

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
-
-	"github.com/prometheus/procfs"
+	"io/fs"
+	"maps"
+	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -60,33 +61,51 @@ func noPSI(err error) error {
 }
 
 func readPressure(h *host.Host, out emitter) error {
-	fs, err := procfs.NewFS(h.Path("/proc"))
-	if err != nil {
-		return err
-	}
+	var bad machine.Faults
 	for _, r := range []struct {
 		name       string
 		some, full *metric.Desc
 	}{{"cpu", cpuWaiting, nil}, {"memory", memoryWaiting, memoryStalled}, {"io", ioWaiting, ioStalled}, {"irq", nil, irqStalled}} {
-		st, rerr := fs.PSIStatsForResource(r.name)
+		file := "/proc/pressure/" + r.name
+		b, err := h.ReadFile(file)
 		// The last is not built everywhere, and where it is the time of interrupts
 		// may not be kept.
-		if r.full == irqStalled && (errors.Is(rerr, iofs.ErrNotExist) || errors.Is(rerr, errors.ErrUnsupported)) {
+		if r.full == irqStalled && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errors.ErrUnsupported)) {
 			continue
 		}
-		if rerr == nil && (st.Some == nil && r.some != nil || st.Full == nil && r.full != nil) {
-			rerr = fmt.Errorf("parse /proc/pressure/%s: a line is missing", r.name)
+		if err == nil {
+			err = parsePressure(file, b, map[string]*metric.Desc{"some": r.some, "full": r.full}, out)
 		}
-		if rerr != nil {
-			err = rerr
+		bad.Add(err)
+	}
+	return bad.Err()
+}
+
+// parsePressure reads lines "some avg10=0.00 avg60=0.00 avg300=0.00 total=123", in microseconds, of those that are
+// wanted.
+func parsePressure(file string, b []byte, wanted map[string]*metric.Desc, out emitter) error {
+	t := machine.Text{File: file}
+	left := maps.Clone(wanted)
+	for line := range t.Lines(b) {
+		kind, _, _ := strings.Cut(line, " ")
+		desc, known := left[kind]
+		_, total, ok := strings.Cut(line, " total=")
+		if !known || !ok {
+			t.Bad("%.40q is not some or full with a total", line)
 			continue
 		}
-		if r.some != nil {
-			out.send(r.some, float64(st.Some.Total)/1e6)
+		delete(left, kind)
+		if desc == nil {
+			continue
 		}
-		if r.full != nil {
-			out.send(r.full, float64(st.Full.Total)/1e6)
+		if n, ok := t.Count(kind+" total", total); ok {
+			out.send(desc, float64(n)/1e6)
 		}
 	}
-	return err
+	for kind, desc := range left {
+		if desc != nil {
+			t.Add(fmt.Errorf("parse %s: the line %s is missing", file, kind))
+		}
+	}
+	return t.Err()
 }

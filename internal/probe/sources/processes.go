@@ -169,7 +169,7 @@ func (s *memberSearch) find(pid int) (bpf.Member, bool) {
 	if !ok || err != nil {
 		return bpf.Member{}, false
 	}
-	if m.Name = metric.Label(m.Name); m.Name == "" {
+	if m.Name == "" {
 		m.Name = bpf.Unnamed
 	}
 	s.found = append(s.found, pid)

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"math"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/machine"
@@ -20,8 +21,11 @@ func (reading) Close() error { return nil }
 // emitter hands out samples.
 type emitter func(metric.Sample)
 
+// send hands out a value. NaN stands for one that could not be read, which the reading's error explains: it is not sent.
 func (e emitter) send(d *metric.Desc, v float64, labels ...string) {
-	e(metric.Sample{Desc: d, Labels: labels, Value: v})
+	if !math.IsNaN(v) {
+		e(metric.Sample{Desc: d, Labels: labels, Value: v})
+	}
 }
 
 func counter(name, help string, labels ...string) *metric.Desc {
@@ -42,8 +46,14 @@ func witness(h *host.Host) string {
 	return "/proc/self"
 }
 
-// cgroupMounts are the hierarchies of control groups that the witness sees.
+// cgroupMounts are the hierarchies of control groups that the witness sees. With the error, which lists lines that are no
+// mount, it returns the rest.
 func cgroupMounts(h *host.Host) ([]machine.CgroupMount, error) {
-	s, err := h.ReadString(witness(h) + "/mountinfo")
-	return machine.ParseCgroupMounts(s), err
+	file := witness(h) + "/mountinfo"
+	b, err := h.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := machine.ParseMounts(file, b)
+	return machine.CgroupMounts(mounts), err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
@@ -159,7 +160,7 @@ func (r *requestsReader) ask(t servers.Target) {
 		defer close(q.ended)
 		ctx, stop := context.WithTimeout(r.ctx, answerLimit)
 		defer stop()
-		q.answer, q.err = t.App.Read(ctx, r.host, t)
+		q.err = contain.Call("asking "+t.App.Name, func() (err error) { q.answer, err = t.App.Read(ctx, r.host, t); return err })
 		// A connection's deadline can pass a moment before the context's, with the same
 		// meaning.
 		var late interface{ Timeout() bool }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -57,7 +58,7 @@ func (s *selfReader) Read(_ context.Context, emit func(metric.Sample)) error {
 	stat, statErr := s.host.ReadFile("/proc/self/stat")
 	if statErr == nil {
 		var cpu float64
-		if cpu, statErr = ownCPU(stat); statErr == nil {
+		if cpu, statErr = machine.ProcessSeconds("/proc/self/stat", string(stat)); statErr == nil {
 			page := s.host.Pages.CPU().Seconds()
 			// The process's time has ticks of 10 ms, that of pages has none: the counter must
 			// not fall because of the difference.
@@ -95,32 +96,14 @@ func (s *selfReader) Close() error {
 	return s.meter.Close()
 }
 
-// ownCPU returns the sum of utime and stime, the 14th and 15th field of /proc/PID/stat, in ticks
-// of 10 ms (USER_HZ is 100 on every architecture that matters; proc(5)). The second field may
-// contain anything, so fields are counted from its closing bracket.
-func ownCPU(stat []byte) (float64, error) {
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 13 {
-		return 0, fmt.Errorf("parse /proc/self/stat: %d fields after the name", len(f))
-	}
-	user, err := strconv.ParseUint(string(f[11]), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("parse /proc/self/stat: %w", err)
-	}
-	system, err := strconv.ParseUint(string(f[12]), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("parse /proc/self/stat: %w", err)
-	}
-	return float64(user+system) / 100, nil
-}
-
 // residentBytes returns VmRSS of /proc/PID/status.
 func residentBytes(status []byte) (uint64, error) {
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
-			kib, err := strconv.ParseUint(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte("kB")))), 10, 64)
+			number, _ := bytes.CutSuffix(bytes.TrimSpace(rest), []byte(" kB"))
+			kib, err := strconv.ParseUint(string(number), 10, 53)
 			if err != nil {
-				return 0, fmt.Errorf("parse VmRSS of /proc/self/status: %w", err)
+				return 0, fmt.Errorf("parse VmRSS of /proc/self/status: %.40q is not a number of kB", bytes.TrimSpace(rest))
 			}
 			return kib << 10, nil
 		}

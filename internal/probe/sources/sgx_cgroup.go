@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
@@ -36,14 +35,11 @@ var sgxCgroup = probe.Source{
 		if err != nil {
 			return nil, err
 		}
-		capacity, err := h.ReadFile(path.Join(t.mount, "misc.capacity"))
+		_, ok, err := readMiscEPC(h, path.Join(t.mount, "misc.capacity"))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, probe.NotHere("the misc controller has no resources here: no %s/misc.capacity", t.mount)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if _, ok, err := parseMiscEPC(capacity); err != nil || !ok {
+		if err != nil || !ok {
 			return nil, cmp.Or(err, probe.NotHere("%s/misc.capacity has no %s", t.mount, miscEPC))
 		}
 		return reading(func(_ context.Context, out emitter) error { return readSGXCgroups(h, t, out) }), nil
@@ -53,7 +49,7 @@ var sgxCgroup = probe.Source{
 // epcTree is the hierarchy that has the misc controller.
 func epcTree(h *host.Host) (tree, error) {
 	mounts, err := cgroupMounts(h)
-	if err != nil {
+	if err != nil && len(mounts) == 0 {
 		return tree{}, err
 	}
 	var found *tree
@@ -110,33 +106,18 @@ func readSGXCgroups(h *host.Host, t tree, out emitter) error {
 	return cmp.Or(err, first)
 }
 
-func readMiscEPC(h *host.Host, name string) (uint64, bool, error) {
+const miscEPC = "sgx_epc"
+
+// readMiscEPC is the bytes of EPC in a misc file (Documentation/admin-guide/cgroup-v2.rst, "Misc"); ok is false if there
+// is no such line or its value is "max".
+func readMiscEPC(h *host.Host, name string) (v uint64, ok bool, err error) {
 	b, err := h.ReadFile(name)
 	if err != nil {
 		return 0, false, err
 	}
-	v, ok, err := parseMiscEPC(b)
-	if err != nil {
-		err = fmt.Errorf("parse %s: %w", name, err)
+	values, err := parseMisc(name, b)
+	if v, ok = values[miscEPC]; ok {
+		err = nil // other resources are shown elsewhere
 	}
 	return v, ok, err
-}
-
-const miscEPC = "sgx_epc"
-
-// parseMiscEPC finds the bytes of EPC among the lines "RESOURCE NUMBER" of a misc file
-// (Documentation/admin-guide/cgroup-v2.rst, "Misc"); ok is false if there is no such
-// line or its value is "max".
-func parseMiscEPC(b []byte) (v uint64, ok bool, err error) {
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if name != miscEPC || value == "max" {
-			continue
-		}
-		if v, err = strconv.ParseUint(value, 10, 64); err != nil {
-			return 0, false, fmt.Errorf("resource %s: %w", name, err)
-		}
-		return v, true, nil
-	}
-	return 0, false, nil
 }

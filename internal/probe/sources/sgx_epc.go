@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
-
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -80,6 +79,7 @@ func (e *epc) read(_ context.Context, out emitter) error {
 // reports a difference between the two. It emits the parts of both.
 func (e *epc) size(out emitter) (uint64, error) {
 	var have, taken uint64
+	var bad machine.Faults
 	sections := tee.EPC(e.host)
 	for i, n := range sections {
 		have += n
@@ -95,13 +95,16 @@ func (e *epc) size(out emitter) (uint64, error) {
 	}
 	for _, f := range files {
 		n, err := e.host.ReadUint(f)
+		bad.Add(err)
 		if err != nil {
-			return 0, err
+			continue
 		}
 		taken += n
 		out.send(nodeEPC, float64(n), strings.TrimSuffix(strings.TrimPrefix(f, before), after))
 	}
 	switch {
+	case bad.Err() != nil:
+		return have, bad.Err() // the sum is not known; the CPU's is
 	case have == 0 && taken == 0:
 		return 0, &probe.Problem{Err: errors.New("CPUID leaf 0x12 lists no EPC"), Remedy: "enable SGX in the firmware setup, or give the VM an EPC section"}
 	case taken == 0:
@@ -131,15 +134,12 @@ func (e *epc) reclaimer() (float64, error) {
 			return 0, err
 		}
 	}
-	fs, err := procfs.NewFS(e.host.Path("/proc"))
-	if err != nil {
-		return 0, err
-	}
-	p, err := fs.Proc(e.ksgxd)
+	file := fmt.Sprintf("/proc/%d/stat", e.ksgxd)
+	text, err := e.host.ReadString(file)
 	if err == nil {
-		var st procfs.ProcStat
-		if st, err = p.Stat(); err == nil {
-			return st.CPUTime(), nil
+		var seconds float64
+		if seconds, err = machine.ProcessSeconds(file, text); err == nil {
+			return seconds, nil
 		}
 	}
 	e.ksgxd = 0

@@ -1,16 +1,18 @@
 package sources
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 )
@@ -51,7 +53,7 @@ func openFortanix(h *host.Host) (probe.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := parseFortanixStats(b); err != nil {
+	if stats, err := parseFortanixStats(b); err != nil && math.IsNaN(stats[0]) && math.IsNaN(stats[len(stats)-1]) {
 		return nil, &probe.Problem{Err: err, Remedy: "use Fortanix's own driver: a fork writes other numbers into this file"}
 	}
 	return reading(func(_ context.Context, out emitter) error { return readFortanix(h, out) }), nil
@@ -63,44 +65,50 @@ func readFortanix(h *host.Host, out emitter) error {
 		return err
 	}
 	stats, err := parseFortanixStats(b)
-	if err != nil {
-		return err
-	}
 	for i, c := range fortanixCells {
-		out.send(c.desc, float64(stats[i])*c.scale)
+		out.send(c.desc, stats[i]*c.scale)
 	}
 	if created, removed := stats[0], stats[1]; created >= removed {
-		out.send(sgxEnclaves, float64(created-removed))
+		out.send(sgxEnclaves, created-removed)
 	}
-	b, err = h.ReadFile(fortanixEnclaves)
-	if errors.Is(err, fs.ErrPermission) {
-		return &probe.Problem{Err: err, Remedy: "run as root"}
+	b, eerr := h.ReadFile(fortanixEnclaves)
+	if errors.Is(eerr, fs.ErrPermission) {
+		eerr = &probe.Problem{Err: eerr, Remedy: "run as root"}
 	}
-	if err != nil {
-		return err
+	if eerr != nil {
+		return cmp.Or(err, eerr)
 	}
-	found, err := parseFortanixProcesses(b)
+	found, eerr := parseFortanixProcesses(b)
 	for i := range found {
-		found[i].process = commOf(h, found[i].process)
+		if found[i].process != "" {
+			found[i].process = commOf(h, found[i].process)
+		}
 	}
 	emitSGXProcesses(out, found, true)
-	return err
+	return cmp.Or(err, eerr)
 }
 
 // parseFortanixStats reads one line of exactly 8 numbers: enclaves created and
 // released, pages added, loaded back and evicted, EPC pages, VA pages and free pages. A
-// fork writes 7, whose meaning is unknown.
-func parseFortanixStats(b []byte) (out [8]uint64, err error) {
+// fork writes 7, whose meaning is unknown. With the error, which lists them, bad numbers are unknown.
+func parseFortanixStats(b []byte) (out [8]float64, err error) {
+	for i := range out {
+		out[i] = unknown
+	}
 	fields := strings.Fields(string(b))
 	if len(fields) != len(out) {
 		return out, fmt.Errorf("parse %s: %d numbers, want %d", fortanixStats, len(fields), len(out))
 	}
+	var bad machine.Faults
 	for i, f := range fields {
-		if out[i], err = strconv.ParseUint(f, 10, 64); err != nil {
-			return out, fmt.Errorf("parse %s: %w", fortanixStats, err)
+		n, err := machine.ParseCount(f)
+		if err != nil {
+			bad.Add(fmt.Errorf("parse %s: %w", fortanixStats, err))
+			continue
 		}
+		out[i] = float64(n)
 	}
-	return out, nil
+	return out, bad.Err()
 }
 
 // maxFortanix bounds the enclaves read.
@@ -108,29 +116,33 @@ const maxFortanix = 4096
 
 // parseFortanixProcesses reads a line for each enclave: process id, enclave id, size in
 // bytes, pages added, pages resident; forks append columns. It returns the process id
-// instead of the name, and with an error the lines parsed so far.
-func parseFortanixProcesses(b []byte) (out []sgxProcess, err error) {
-	for line := range bytes.Lines(b) {
-		fields := strings.Fields(string(line))
-		if len(fields) == 0 {
-			continue
-		}
+// instead of the name, "" where it is not known. The error lists the lines that are no enclave; they stand for unknown
+// ones.
+func parseFortanixProcesses(b []byte) ([]sgxProcess, error) {
+	t := machine.Text{File: fortanixEnclaves}
+	var out []sgxProcess
+	if len(b) == 0 {
+		return nil, nil
+	}
+	for line := range t.Lines(b) {
+		fields := append(strings.Fields(line), slices.Repeat([]string{""}, 5)...)
 		if len(out) == maxFortanix {
-			return out, cmp.Or(err, fmt.Errorf("read %s: more than %d enclaves", fortanixEnclaves, maxFortanix))
-		}
-		bad := fmt.Errorf("parse %s: %.80q is no enclave", fortanixEnclaves, line)
-		if len(fields) < 5 {
-			err = cmp.Or(err, bad)
-			continue
+			t.Bad("it is after those of %d enclaves", maxFortanix)
+			break
 		}
 		pid, perr := strconv.ParseUint(fields[0], 10, 31)
-		size, serr := strconv.ParseUint(fields[2], 10, 64)
-		resident, rerr := strconv.ParseUint(fields[4], 10, 52)
-		if cmp.Or(perr, serr, rerr) != nil {
-			err = cmp.Or(err, bad)
-			continue
+		size, serr := machine.ParseCount(fields[2])
+		resident, rerr := machine.ParseCount(fields[4])
+		e := unknownEnclaves
+		if cmp.Or(serr, rerr) != nil || perr != nil {
+			t.Bad("%.60q is no enclave", line)
+		} else {
+			e = sgxProcess{number: 1, bytes: float64(size), resident: float64(resident) * epcPage}
 		}
-		out = append(out, sgxProcess{process: strconv.FormatUint(pid, 10), number: 1, bytes: size, resident: resident * epcPage})
+		if perr == nil {
+			e.process = strconv.FormatUint(pid, 10)
+		}
+		out = append(out, e)
 	}
-	return out, err
+	return out, t.Err()
 }

@@ -1,11 +1,9 @@
 package sources
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -52,11 +51,10 @@ var sgxMappings = probe.Source{
 		}
 		return reading(func(_ context.Context, out emitter) error {
 			found, err := scanSGX(h)
-			if err != nil {
-				return err
+			if found != nil || err == nil {
+				emitSGXProcesses(out, found, false)
 			}
-			emitSGXProcesses(out, found, false)
-			return nil
+			return err
 		}), nil
 	},
 }
@@ -74,11 +72,10 @@ func hasDevice(h *host.Host, devices []string) (bool, error) {
 	return false, nil
 }
 
-// sgxProcess describes the enclaves of a process.
+// sgxProcess describes the enclaves of a process. What could not be read is unknown.
 type sgxProcess struct {
-	process         string
-	number          int
-	bytes, resident uint64
+	process                 string
+	number, bytes, resident float64
 }
 
 // scanSGX finds the enclaves of all processes in their mappings. A process with
@@ -89,6 +86,7 @@ func scanSGX(h *host.Host) ([]sgxProcess, error) {
 		return nil, err
 	}
 	var out []sgxProcess
+	var bad machine.Faults
 	for _, f := range files {
 		b, err := h.ReadFile(f)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
@@ -100,22 +98,20 @@ func scanSGX(h *host.Host) ([]sgxProcess, error) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := parseSGXMappings(b)
-		if err != nil {
-			return nil, fmt.Errorf("parse %s: %w", f, err)
-		}
-		if e.number > 0 {
+		e, err := parseSGXMappings(f, b)
+		bad.Add(err)
+		if err != nil || e.number > 0 {
 			e.process = commOf(h, strings.TrimSuffix(strings.TrimPrefix(f, "/proc/"), "/maps"))
 			out = append(out, e)
 		}
 	}
-	return out, nil
+	return out, bad.Err()
 }
 
 // commOf is the name of a process, as reported by the programs in the kernel.
 func commOf(h *host.Host, pid string) string {
 	b, err := h.ReadFile("/proc/" + pid + "/comm")
-	name := metric.Label(strings.TrimSuffix(string(b), "\n"))
+	name := strings.TrimSuffix(string(b), "\n")
 	if err != nil || name == "" {
 		return bpf.Unnamed
 	}
@@ -124,34 +120,42 @@ func commOf(h *host.Host, pid string) string {
 
 // parseSGXMappings finds the enclaves in /proc/PID/maps (proc_pid_maps(5)). Several
 // mappings of the device make up one enclave, with holes or anonymous mappings
-// between them where it has no pages yet; a file's mapping between two ends it.
-func parseSGXMappings(text []byte) (sgxProcess, error) {
+// between them where it has no pages yet; a file's mapping between two ends it. A bad line may be any of them: then
+// nothing is known.
+func parseSGXMappings(file string, text []byte) (sgxProcess, error) {
 	var e sgxProcess
+	t := machine.Text{File: file}
 	inside := false
-	for line := range bytes.Lines(text) {
-		fields := bytes.Fields(line)
-		if len(fields) == 0 {
+	if len(text) == 0 { // a thread of the kernel
+		return e, nil
+	}
+	for line := range t.Lines(text) {
+		fields := strings.Fields(line)
+		low, high, ok := strings.Cut(fields[0], "-")
+		first, err := strconv.ParseUint(low, 16, 64)
+		last, herr := strconv.ParseUint(high, 16, 64)
+		if !ok || len(fields) < 5 || last < first || cmp.Or(err, herr) != nil {
+			t.Bad("%.60q is no mapping", line)
 			continue
 		}
-		low, high, ok := bytes.Cut(fields[0], []byte("-"))
-		first, err := strconv.ParseUint(string(low), 16, 64)
-		last, herr := strconv.ParseUint(string(high), 16, 64)
-		if !ok || len(fields) < 5 || last < first || cmp.Or(err, herr) != nil {
-			return sgxProcess{}, fmt.Errorf("%.60q is no mapping", line)
-		}
 		switch {
-		case len(fields) > 5 && slices.Contains(enclaveDevices, string(fields[5])):
+		case len(fields) > 5 && slices.Contains(enclaveDevices, fields[5]):
 			if !inside {
 				e.number++
 			}
 			inside = true
-			e.bytes += last - first
+			e.bytes += float64(last - first)
 		case len(fields) > 5:
 			inside = false
 		}
 	}
-	return e, nil
+	if t.Err() != nil {
+		e = unknownEnclaves
+	}
+	return e, t.Err()
 }
+
+var unknownEnclaves = sgxProcess{number: unknown, bytes: unknown, resident: unknown}
 
 // topProcesses bounds the series by process.
 const topProcesses = 32
@@ -160,7 +164,7 @@ const topProcesses = 32
 // Resident pages are sent if the driver reports them.
 func emitSGXProcesses(out emitter, found []sgxProcess, resident bool) {
 	by := map[string]*sgxProcess{}
-	var all uint64
+	var all float64
 	add := func(process string, e *sgxProcess) {
 		if by[process] == nil {
 			by[process] = &sgxProcess{process: process}
@@ -171,10 +175,11 @@ func emitSGXProcesses(out emitter, found []sgxProcess, resident bool) {
 		sum.resident += e.resident
 	}
 	for i := range found {
-		add(found[i].process, &found[i])
-		all += found[i].bytes
+		if all += found[i].bytes; found[i].process != "" {
+			add(found[i].process, &found[i])
+		}
 	}
-	out.send(enclaveVirtual, float64(all))
+	out.send(enclaveVirtual, all)
 	bySize := func(a, b *sgxProcess) int {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.process, b.process))
 	}
@@ -185,10 +190,10 @@ func emitSGXProcesses(out emitter, found []sgxProcess, resident bool) {
 		}
 	}
 	for _, e := range slices.SortedFunc(maps.Values(by), bySize) {
-		out.send(processEnclaves, float64(e.number), e.process)
-		out.send(processMapped, float64(e.bytes), e.process)
+		out.send(processEnclaves, e.number, e.process)
+		out.send(processMapped, e.bytes, e.process)
 		if resident {
-			out.send(processResident, float64(e.resident), e.process)
+			out.send(processResident, e.resident, e.process)
 		}
 	}
 }

@@ -154,12 +154,12 @@ func FuzzSGXMappings(f *testing.F) {
 	f.Add([]byte("7f1000800000-7f1000900000 rw-s 00000000 00:05 107 /dev/isgx\n7f1000a00000-7f1000b00000 r-xs 0 00:05 1 /dev/isgx\n"))
 	f.Add([]byte("2-1 x x x x /dev/isgx"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := parseSGXMappings(b)
-		if err != nil && e != (sgxProcess{}) {
+		e, err := parseSGXMappings("maps", b)
+		if math.IsNaN(e.number) != (err != nil) {
 			t.Errorf("%+v beside %v", e, err)
 		}
 		if e.number > 0 && !slices.ContainsFunc(enclaveDevices, func(d string) bool { return strings.Contains(string(b), d) }) {
-			t.Errorf("%d enclaves without a device", e.number)
+			t.Errorf("%v enclaves without a device", e.number)
 		}
 	})
 }
@@ -172,22 +172,12 @@ func FuzzFortanix(f *testing.F) {
 		if _, err := parseFortanixStats(b); err == nil && len(strings.Fields(string(b))) != 8 {
 			t.Errorf("%q was read", b)
 		}
-		found, _ := parseFortanixProcesses(b)
+		found, err := parseFortanixProcesses(b)
 		for _, e := range found {
-			if pid, err := strconv.Atoi(e.process); err != nil || pid < 0 || e.number != 1 {
-				t.Errorf("%q has %+v", b, e)
+			pid, perr := strconv.Atoi(e.process)
+			if e.number != 1 && err == nil || e.number == 1 && (perr != nil || pid < 0) {
+				t.Errorf("%q has %+v, %v", b, e, err)
 			}
-		}
-	})
-}
-
-func FuzzMiscEPC(f *testing.F) {
-	f.Add([]byte("sev 5\nsgx_epc 98566144\n"))
-	f.Add([]byte("sgx_epc max\n"))
-	f.Add([]byte("sgx_epc -1"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if v, ok, err := parseMiscEPC(b); ok && (err != nil || !strings.Contains(string(b), miscEPC)) {
-			t.Errorf("%q read as %d (%v)", b, v, err)
 		}
 	})
 }

@@ -98,18 +98,18 @@ type pool struct {
 func (p *pool) read(_ context.Context, out emitter) error {
 	size, err := p.host.ReadUint(swiotlbDir + "/io_tlb_nslabs")
 	if err == nil {
-		out.send(swiotlbSize, float64(size*swiotlbSlot))
+		out.send(swiotlbSize, float64(size)*swiotlbSlot)
 	}
 	used, uerr := p.host.ReadUint(swiotlbDir + "/io_tlb_used")
 	if uerr == nil {
 		p.max = max(p.max, used)
-		out.send(swiotlbUsed, float64(used*swiotlbSlot))
-		out.send(swiotlbSeen, float64(p.max*swiotlbSlot))
+		out.send(swiotlbUsed, float64(used)*swiotlbSlot)
+		out.send(swiotlbSeen, float64(p.max)*swiotlbSlot)
 	}
 	mark, merr := p.host.ReadUint(swiotlbDir + "/io_tlb_used_hiwater")
 	switch {
 	case merr == nil:
-		out.send(swiotlbMax, float64(mark*swiotlbSlot))
+		out.send(swiotlbMax, float64(mark)*swiotlbSlot)
 	// Since Linux 6.3, and writable, so closed by lockdown, which cannot be changed
 	// from here.
 	case errors.Is(merr, fs.ErrNotExist), errors.Is(merr, fs.ErrPermission) && lockedDown(p.host) != "":

@@ -1,12 +1,13 @@
 package sources
 
 import (
-	"cmp"
 	"context"
-
-	"github.com/prometheus/procfs"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -38,42 +39,65 @@ var system = probe.Source{
 	},
 }
 
+// statNumbers are the lines of /proc/stat, loads the numbers of /proc/loadavg, in order.
+var (
+	statNumbers = map[string]*metric.Desc{"ctxt": switchesAll, "intr": interrupts, "processes": forks, "btime": bootTime,
+		"procs_running": procsRunning, "procs_blocked": procsBlocked}
+	loads = []*metric.Desc{load1, load5, load15}
+)
+
 func readSystem(h *host.Host, out emitter) error {
 	out.send(hostTime, float64(h.Now().UnixNano())/1e9)
-	fs, err := procfs.NewFS(h.Path("/proc"))
-	if err != nil {
-		return err
-	}
-	st, err := fs.Stat()
+	var bad machine.Faults
+	b, err := h.ReadFile("/proc/stat")
 	if err == nil {
-		out.send(switchesAll, float64(st.ContextSwitches))
-		out.send(interrupts, float64(st.IRQTotal))
-		out.send(forks, float64(st.ProcessCreated))
-		out.send(bootTime, float64(st.BootTime))
-		out.send(procsRunning, float64(st.ProcessesRunning))
-		out.send(procsBlocked, float64(st.ProcessesBlocked))
+		err = machine.ParseStat(b, nil, func(name string, n uint64) {
+			if desc := statNumbers[name]; desc != nil {
+				out.send(desc, float64(n))
+			}
+		})
 	}
-	load, lerr := fs.LoadAvg()
-	if lerr == nil {
-		out.send(load1, load.Load1)
-		out.send(load5, load.Load5)
-		out.send(load15, load.Load15)
-	}
-	bits, berr := h.ReadUint("/proc/sys/kernel/random/entropy_avail")
-	if berr == nil {
+	bad.Add(err)
+	bad.Add(readLoad(h, out))
+	bits, err := h.ReadUint("/proc/sys/kernel/random/entropy_avail")
+	if err == nil {
 		out.send(entropy, float64(bits))
 	}
+	bad.Add(err)
 	var labels []string
-	var uerr error
+	known := true
 	for _, name := range []string{"ostype", "osrelease", "version", "arch", "hostname", "domainname"} {
 		s, err := h.ReadString("/proc/sys/kernel/" + name)
-		if name != "arch" { // since Linux 6.1; the label stays empty before
-			uerr = cmp.Or(uerr, err)
+		if name != "arch" && err != nil { // since Linux 6.1; the label stays empty before
+			known = false
+			bad.Add(err)
 		}
 		labels = append(labels, s)
 	}
-	if uerr == nil {
+	if known {
 		out.send(uname, 1, labels...)
 	}
-	return cmp.Or(err, lerr, berr, uerr)
+	return bad.Err()
+}
+
+// readLoad reads "0.20 0.18 0.12 1/80 11206".
+func readLoad(h *host.Host, out emitter) error {
+	s, err := h.ReadString("/proc/loadavg")
+	if err != nil {
+		return err
+	}
+	var bad machine.Faults
+	f := strings.Fields(s)
+	if len(f) < 5 { // cut off: the last number may be
+		return fmt.Errorf("parse /proc/loadavg: %.40q has %d numbers, want 5", s, len(f))
+	}
+	for i, desc := range loads {
+		v, err := strconv.ParseFloat(f[i], 64)
+		if err != nil || !(v >= 0 && v < 1e9) {
+			bad.Add(fmt.Errorf("parse /proc/loadavg: %.40q is no load", f[i]))
+			continue
+		}
+		out.send(desc, v)
+	}
+	return bad.Err()
 }

@@ -229,7 +229,7 @@ func (l *userLabel) decode(key []byte) string {
 	switch l.Type {
 	case "string", "comm":
 		text, _, _ := bytes.Cut(b, []byte{0})
-		s := metric.Label(string(text))
+		s := string(text)
 		if l.Type == "comm" {
 			return cmp.Or(s, bpf.Unnamed)
 		}
@@ -249,7 +249,7 @@ func (l *userLabel) decode(key []byte) string {
 	case l.Type == "syscall":
 		return bpf.SyscallName(-1)
 	case n < uint64(len(l.Names)):
-		return metric.Label(l.Names[n])
+		return l.Names[n]
 	}
 	return strconv.FormatUint(n, 10)
 }

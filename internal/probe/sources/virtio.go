@@ -1,16 +1,15 @@
 package sources
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -85,84 +84,90 @@ func readVirtio(h *host.Host, out emitter) error {
 	if err != nil {
 		return err
 	}
+	var bad machine.Faults
 	for _, d := range disks {
-		err = cmp.Or(err, readVirtioDisk(h, d, out))
+		bad.Add(readVirtioDisk(h, d, out))
 	}
 	for _, n := range nets {
-		err = cmp.Or(err, readVirtioNet(h, n, out))
+		bad.Add(readVirtioNet(h, n, out))
 	}
-	return err
+	return bad.Err()
 }
 
 func readVirtioDisk(h *host.Host, dir string, out emitter) error {
 	device := path.Base(dir)
+	var bad machine.Faults
 	s, err := h.ReadString(dir + "/inflight")
-	if err != nil {
-		return err
+	if err == nil {
+		var reads, writes float64
+		reads, writes, err = parseInflight(dir+"/inflight", s)
+		out.send(virtioInflight, reads, device, "read")
+		out.send(virtioInflight, writes, device, "write")
 	}
-	reads, writes, err := parseInflight(s)
-	if err != nil {
-		return fmt.Errorf("parse %s/inflight: %w", dir, err)
-	}
-	out.send(virtioInflight, float64(reads), device, "read")
-	out.send(virtioInflight, float64(writes), device, "write")
+	bad.Add(err)
 	depth, err := h.ReadUint(dir + "/queue/nr_requests")
-	if err != nil {
-		return err
+	queues, qerr := h.ReadDir(dir + "/mq")
+	if err == nil && qerr == nil {
+		out.send(virtioDepth, float64(depth)*float64(len(queues)), device)
 	}
-	queues, err := h.ReadDir(dir + "/mq")
-	if err != nil {
-		return err
-	}
-	out.send(virtioDepth, float64(depth)*float64(len(queues)), device)
-	return nil
+	bad.Add(err)
+	bad.Add(qerr)
+	return bad.Err()
 }
 
 // parseInflight reads the two numbers of inflight (Documentation/block/stat.rst).
-func parseInflight(s string) (reads, writes uint64, err error) {
-	r, w, ok := strings.Cut(strings.Join(strings.Fields(s), " "), " ")
-	if !ok {
-		return 0, 0, fmt.Errorf("%q is not two numbers", s)
+func parseInflight(file, s string) (reads, writes float64, err error) {
+	f := strings.Fields(s)
+	if len(f) != 2 {
+		return unknown, unknown, fmt.Errorf("parse %s: %.40q is not two numbers", file, s)
 	}
-	if reads, err = strconv.ParseUint(r, 10, 64); err == nil {
-		writes, err = strconv.ParseUint(w, 10, 64)
+	var bad machine.Faults
+	v := [2]float64{unknown, unknown}
+	for i, cell := range f {
+		n, err := machine.ParseCount(cell)
+		if err != nil {
+			bad.Add(fmt.Errorf("parse %s: %w", file, err))
+			continue
+		}
+		v[i] = float64(n)
 	}
-	return reads, writes, err
+	return v[0], v[1], bad.Err()
 }
 
-// readVirtioNet sums the transmit queues of a device.
+// readVirtioNet sums the transmit queues of a device. The sum of some of them is none.
 func readVirtioNet(h *host.Host, dir string, out emitter) error {
 	queues, err := h.ReadDir(dir + "/queues")
 	if err != nil {
 		return err
 	}
-	var timeouts, inflight, limit uint64
+	var bad machine.Faults
+	var timeouts, inflight, limit float64
+	number := func(file string) float64 {
+		n, err := h.ReadUint(file)
+		bad.Add(err)
+		if err != nil {
+			return unknown
+		}
+		return float64(n)
+	}
 	for _, q := range queues {
 		if !strings.HasPrefix(q.Name(), "tx-") {
 			continue
 		}
 		queue := path.Join(dir, "queues", q.Name())
-		n, err := h.ReadUint(queue + "/tx_timeout")
-		if err != nil {
-			return err
-		}
-		timeouts += n
+		timeouts += number(queue + "/tx_timeout")
 		limits := queue + "/byte_queue_limits"
 		if ok, err := h.Exists(limits); err == nil && !ok {
 			continue // without CONFIG_BQL
 		}
-		used, uerr := h.ReadUint(limits + "/inflight")
-		most, merr := h.ReadUint(limits + "/limit")
-		if err := cmp.Or(uerr, merr); err != nil {
-			return err
-		}
-		inflight, limit = inflight+used, limit+most
+		inflight += number(limits + "/inflight")
+		limit += number(limits + "/limit")
 	}
-	out.send(virtioTimeouts, float64(timeouts), path.Base(dir))
+	out.send(virtioTimeouts, timeouts, path.Base(dir))
 	// The limit of a driver that does not count bytes is zero.
-	if limit > 0 {
-		out.send(virtioBytes, float64(inflight), path.Base(dir))
-		out.send(virtioLimit, float64(limit), path.Base(dir))
+	if limit != 0 {
+		out.send(virtioBytes, inflight, path.Base(dir))
+		out.send(virtioLimit, limit, path.Base(dir))
 	}
-	return nil
+	return bad.Err()
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -151,7 +152,6 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 		stats, err := r.stats(ctx, m, f)
 		if err != nil {
 			lost[m.id] = err
-			continue
 		}
 		for _, name := range kvmStats {
 			if n, ok := stats[name]; ok {
@@ -160,7 +160,7 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 		}
 		for name, size := range kvmPages {
 			if n, ok := stats[name]; ok {
-				sums.add(vmMapped, m, strings.TrimPrefix(name, "pages_"), n*size)
+				sums[vmSeries{vmMapped, m.id, m.kind, strings.TrimPrefix(name, "pages_")}] += float64(n) * float64(size)
 			}
 		}
 	}
@@ -176,10 +176,10 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 }
 
 // vmSums adds up machines with the same name.
-type vmSums map[vmSeries]uint64
+type vmSums map[vmSeries]float64
 
 func (s vmSums) add(d *metric.Desc, m *virtualMachine, what string, n uint64) {
-	s[vmSeries{d, m.id, m.kind, what}] += n
+	s[vmSeries{d, m.id, m.kind, what}] += float64(n)
 }
 
 // send emits the sums in a fixed order.
@@ -188,7 +188,7 @@ func (s vmSums) send(out emitter) {
 		return slices.Compare([]string{a.desc.Name, a.vm, a.kind, a.what}, []string{b.desc.Name, b.vm, b.kind, b.what})
 	}) {
 		labels := []string{k.vm, k.kind, k.what}[:len(k.desc.Labels)]
-		out.send(k.desc, float64(s[k]), labels...)
+		out.send(k.desc, s[k], labels...)
 	}
 }
 
@@ -321,7 +321,7 @@ func (r *vmReader) open(f *vmFiles) (machine bool, err error) {
 func (r *vmReader) stats(ctx context.Context, m *virtualMachine, f *vmFiles) (map[string]uint64, error) {
 	stats, err := r.debugStats(f)
 	if len(stats) > 0 {
-		return stats, nil
+		return stats, err
 	}
 	if stats, berr := r.binaryStats(f); len(stats) > 0 {
 		return stats, nil
@@ -351,19 +351,28 @@ func oneLine(err error) error {
 // writing, which are all counters, are closed even to root.
 func (r *vmReader) debugStats(f *vmFiles) (map[string]uint64, error) {
 	stats := map[string]uint64{}
-	for _, dir := range f.debug {
-		for _, name := range slices.Concat(kvmStats, slices.Collect(maps.Keys(kvmPages))) {
+	var bad machine.Faults
+	for _, name := range slices.Concat(kvmStats, slices.Sorted(maps.Keys(kvmPages))) {
+		var sum uint64
+		read, known := 0, true
+		for _, dir := range f.debug {
 			n, err := r.host.ReadUint(path.Join(dir, name))
 			switch {
 			case err == nil:
-				stats[name] += n
-			case errors.Is(err, fs.ErrNotExist):
-			default:
+				sum += n
+				read++
+			case errors.Is(err, fs.ErrPermission):
 				return nil, debugfsProblem(r.host, err)
+			case !errors.Is(err, fs.ErrNotExist):
+				bad.Add(err)
+				known = false
 			}
 		}
+		if known && read > 0 {
+			stats[name] = sum
+		}
 	}
-	return stats, nil
+	return stats, bad.Err()
 }
 
 // binaryStats reads the statistics that the machine's process has open.

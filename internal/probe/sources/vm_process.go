@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/tee"
 )
 
@@ -83,20 +83,12 @@ func (v *virtualMachines) of(pid int) (*virtualMachine, error) {
 // startTime is when a process started, in ticks since boot.
 func startTime(h *host.Host, pid int) (uint64, error) {
 	name := fmt.Sprintf("/proc/%d/stat", pid)
-	b, err := h.ReadFile(name)
+	text, err := h.ReadString(name)
 	if err != nil {
 		return 0, err
 	}
-	// The command, in parentheses, may contain anything.
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("parse %s: %d fields after the command, want 20", name, len(fields))
-	}
-	n, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("parse %s: %w", name, err)
-	}
-	return n, nil
+	n, err := machine.ParseProcess(name, text, 22)
+	return n[0], err
 }
 
 var uuidShape = regexp.MustCompile(`^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$`)

@@ -1,0 +1,161 @@
+package machine
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/teescope/teescope/internal/host"
+)
+
+// DiskColumns are the columns of a device in /proc/diskstats, in order (Documentation/admin-guide/iostats.rst). The first 11
+// are always there, the discards since Linux 4.18, the flushes since 5.5.
+var DiskColumns = [...]string{"reads", "reads merged", "sectors read", "milliseconds of reads", "writes", "writes merged", "sectors written", "milliseconds of writes",
+	"in flight", "milliseconds with I/O", "weighted milliseconds", "discards", "discards merged", "sectors discarded", "milliseconds of discards", "flushes", "milliseconds of flushes"}
+
+// BlockDevice is the line of a device in /proc/diskstats. A column that is not Known has a bad cell, or the kernel lacks it.
+type BlockDevice struct {
+	Major, Minor uint64
+	Name         string
+	Cells        [len(DiskColumns)]uint64
+	Known        [len(DiskColumns)]bool
+}
+
+// Number is how the kernel names the device elsewhere: "8:0".
+func (d *BlockDevice) Number() string {
+	return strconv.FormatUint(d.Major, 10) + ":" + strconv.FormatUint(d.Minor, 10)
+}
+
+// ParseDiskstats reads /proc/diskstats. With the error, which lists what is wrong, it returns the rest.
+func ParseDiskstats(b []byte) ([]BlockDevice, error) {
+	t := Text{File: "/proc/diskstats"}
+	var out []BlockDevice
+	seen := map[string]bool{}
+	for line := range t.Lines(b) {
+		f := strings.Fields(line)
+		if n := len(f) - 3; n != 11 && n != 15 && n < 17 { // cut off: the last number may be
+			t.Bad("%d numbers after the name, want 11, 15 or 17", n)
+			continue
+		}
+		d := BlockDevice{Name: f[2]}
+		var major, minor bool
+		d.Major, major = t.Count(d.Name+" major", f[0])
+		d.Minor, minor = t.Count(d.Name+" minor", f[1])
+		switch {
+		case !major || !minor:
+			continue
+		case seen[d.Name]:
+			t.Bad("%.40q a second time", d.Name)
+			continue
+		}
+		seen[d.Name] = true
+		for i, cell := range f[3:min(len(f), 3+len(DiskColumns))] {
+			d.Cells[i], d.Known[i] = t.Count(d.Name+" "+DiskColumns[i], cell)
+		}
+		out = append(out, d)
+	}
+	return out, t.Err()
+}
+
+// BlockRole is what a block device is, as far as it matters to whoever sums up or lists disks.
+type BlockRole int
+
+// The roles. A View shows memory, a file or a floppy as a disk; its I/O is none, or is that of another disk too.
+const (
+	Disk BlockRole = iota
+	Partition
+	View
+)
+
+// views are the drivers of views, by the names in /proc/devices, and the numbers that they have on every machine, 0 for
+// none (Documentation/admin-guide/devices.txt).
+var views = map[string]uint64{"ramdisk": 1, "fd": 2, "loop": 7, "zram": 0}
+
+// BlockRoles tells the roles of block devices. The system says them: a partition has a file "partition" in sysfs, and
+// /proc/devices has the driver of each major number. Names say nothing: xvda1 of Xen may be a disk.
+type BlockRoles struct {
+	host  *host.Host
+	views []uint64 // major numbers
+	// listed are the names of all devices where there is no sysfs to ask, else nil.
+	listed []string
+}
+
+// ReadBlockRoles prepares to tell the roles of these devices. It does so too where it returns an error, as far as it can.
+func ReadBlockRoles(h *host.Host, devices []BlockDevice) (*BlockRoles, error) {
+	r := &BlockRoles{host: h}
+	for _, major := range views {
+		if major > 0 {
+			r.views = append(r.views, major)
+		}
+	}
+	t := Text{File: "/proc/devices"}
+	b, err := h.ReadFile(t.File)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // gVisor has none
+	case err != nil:
+		t.Add(err)
+	default:
+		block := false
+		for line := range strings.Lines(string(b)) {
+			f := strings.Fields(line)
+			if block = block || strings.HasPrefix(line, "Block devices:"); !block || len(f) != 2 {
+				continue
+			}
+			if _, view := views[f[1]]; view {
+				if major, err := ParseCount(f[0]); err == nil {
+					r.views = append(r.views, major)
+				}
+			}
+		}
+		if !block {
+			t.Add(errors.New("parse /proc/devices: no line Block devices"))
+		}
+	}
+	if there, err := h.Exists("/sys/class/block"); err != nil || !there {
+		t.Add(err)
+		for _, d := range devices {
+			r.listed = append(r.listed, d.Name)
+		}
+	}
+	return r, t.Err()
+}
+
+// View reports whether the device of that number, "7:0", is a view.
+func (r *BlockRoles) View(number string) bool {
+	major, _, _ := strings.Cut(number, ":")
+	return slices.ContainsFunc(r.views, func(n uint64) bool { return strconv.FormatUint(n, 10) == major })
+}
+
+// Of is the role of a device.
+func (r *BlockRoles) Of(d *BlockDevice) (BlockRole, error) {
+	if r.View(d.Number()) {
+		return View, nil
+	}
+	if r.listed != nil {
+		return r.byName(d.Name), nil
+	}
+	// sysfs has no slash in a name.
+	part, err := r.host.Exists("/sys/class/block/" + strings.ReplaceAll(d.Name, "/", "!") + "/partition")
+	if part {
+		return Partition, nil
+	}
+	return Disk, err
+}
+
+// byName finds the disk of a partition among the devices, as the kernel names one (block/partitions/core.c,
+// part_create): the disk's name, a "p" if that ends in a digit, and a number. Where that disk is not there, it is a disk.
+func (r *BlockRoles) byName(name string) BlockRole {
+	disk := strings.TrimRight(name, "0123456789")
+	if disk == name {
+		return Disk
+	}
+	if short, ok := strings.CutSuffix(disk, "p"); ok && short != "" && '0' <= short[len(short)-1] && short[len(short)-1] <= '9' {
+		disk = short
+	}
+	if slices.Contains(r.listed, disk) {
+		return Partition
+	}
+	return Disk
+}

@@ -1,0 +1,104 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"strconv"
+	"strings"
+)
+
+// Faults collects what is wrong with single values while the others are read. The zero value has none.
+type Faults struct {
+	first error
+	more  int
+}
+
+// Add adds an error, or all those of other Faults; nil is none.
+func (f *Faults) Add(err error) {
+	if err == nil {
+		return
+	}
+	if s := new(several); errors.As(err, &s) && error(s) == err {
+		err = s.first
+		f.more += s.more
+	}
+	if f.first == nil {
+		f.first = err
+	} else {
+		f.more++
+	}
+}
+
+// Err is the first of the errors, with the number of the others; nil if there is none.
+func (f *Faults) Err() error {
+	if f.more == 0 {
+		return f.first
+	}
+	return &several{f.first, f.more}
+}
+
+// several is what Faults collected.
+type several struct {
+	first error
+	more  int
+}
+
+func (s *several) Error() string { return fmt.Sprintf("%v (and %d more)", s.first, s.more) }
+
+// Unwrap makes errors.Is see the first.
+func (s *several) Unwrap() error { return s.first }
+
+// Text reads a file of lines with cells. What is wrong with a cell or a line costs only that: it is collected, and the
+// rest is read.
+type Text struct {
+	File string
+	Faults
+	line int
+}
+
+// Lines yields the lines of the file without their ends. An empty line and a file without any are faults.
+func (t *Text) Lines(b []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		t.line = 0
+		for line := range strings.Lines(string(b)) {
+			t.line++
+			if line = strings.TrimSuffix(line, "\n"); strings.TrimSpace(line) == "" {
+				t.Bad("it is empty")
+			} else if !yield(line) {
+				return
+			}
+		}
+		if t.line == 0 {
+			t.Add(fmt.Errorf("parse %s: it is empty: %w", t.File, fs.ErrInvalid))
+		}
+	}
+}
+
+// Bad notes that something is wrong with the current line.
+func (t *Text) Bad(format string, args ...any) {
+	t.Add(fmt.Errorf("parse line %d of %s: "+format, append([]any{t.line, t.File}, args...)...))
+}
+
+// Count reads a cell that counts something. ok is false for one that does not: it is noted.
+func (t *Text) Count(name, cell string) (n uint64, ok bool) {
+	n, err := ParseCount(cell)
+	if err != nil {
+		t.Bad("%.40s: %w", name, err)
+	}
+	return n, err == nil
+}
+
+// ParseCount reads a number of something: decimal, and less than 2^63, which the kernel's counters reach only by falling
+// below 0.
+func ParseCount(cell string) (uint64, error) {
+	n, err := strconv.ParseUint(cell, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange) || n >= 1<<63:
+		return 0, fmt.Errorf("%.40q has wrapped below 0, or is no number", cell)
+	case err != nil:
+		return 0, fmt.Errorf("%.40q is not a count", cell)
+	}
+	return n, nil
+}
