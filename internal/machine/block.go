@@ -17,15 +17,11 @@ var DiskColumns = [...]string{"reads", "reads merged", "sectors read", "millisec
 
 // BlockDevice is the line of a device in /proc/diskstats. A column that is not Known has a bad cell, or the kernel lacks it.
 type BlockDevice struct {
-	Major, Minor uint64
-	Name         string
-	Cells        [len(DiskColumns)]uint64
-	Known        [len(DiskColumns)]bool
-}
-
-// Number is how the kernel names the device elsewhere: "8:0".
-func (d *BlockDevice) Number() string {
-	return strconv.FormatUint(d.Major, 10) + ":" + strconv.FormatUint(d.Minor, 10)
+	// Number is how the kernel names the device elsewhere, "8:0"; "" where it has a bad cell.
+	Number string
+	Name   string
+	Cells  [len(DiskColumns)]uint64
+	Known  [len(DiskColumns)]bool
 }
 
 // ParseDiskstats reads /proc/diskstats. With the error, which lists what is wrong, it returns the rest.
@@ -40,15 +36,14 @@ func ParseDiskstats(b []byte) ([]BlockDevice, error) {
 			continue
 		}
 		d := BlockDevice{Name: f[2]}
-		var major, minor bool
-		d.Major, major = t.Count(d.Name+" major", f[0])
-		d.Minor, minor = t.Count(d.Name+" minor", f[1])
-		switch {
-		case !major || !minor:
-			continue
-		case seen[d.Name]:
+		if seen[d.Name] {
 			t.Bad("%.40q a second time", d.Name)
 			continue
+		}
+		_, major := t.Count(d.Name+" major", f[0])
+		_, minor := t.Count(d.Name+" minor", f[1])
+		if major && minor {
+			d.Number = f[0] + ":" + f[1]
 		}
 		seen[d.Name] = true
 		for i, cell := range f[3:min(len(f), 3+len(DiskColumns))] {
@@ -125,12 +120,12 @@ func ReadBlockRoles(h *host.Host, devices []BlockDevice) (*BlockRoles, error) {
 // View reports whether the device of that number, "7:0", is a view.
 func (r *BlockRoles) View(number string) bool {
 	major, _, _ := strings.Cut(number, ":")
-	return slices.ContainsFunc(r.views, func(n uint64) bool { return strconv.FormatUint(n, 10) == major })
+	return major != "" && slices.ContainsFunc(r.views, func(n uint64) bool { return strconv.FormatUint(n, 10) == major })
 }
 
 // Of is the role of a device.
 func (r *BlockRoles) Of(d *BlockDevice) (BlockRole, error) {
-	if r.View(d.Number()) {
+	if r.View(d.Number) {
 		return View, nil
 	}
 	if r.listed != nil {

@@ -20,6 +20,8 @@ func ParseMeminfo(b []byte, emit func(name string, value uint64, bytes bool)) er
 		n, ok := t.Count(name, words[0])
 		switch bytes := len(words) == 2; {
 		case !ok:
+		case !bytes && !strings.HasPrefix(name, "HugePages_"): // all others have a unit
+			t.Bad("%.40s has no unit", name)
 		case !bytes:
 			emit(name, n, false)
 		case n >= 1<<53:

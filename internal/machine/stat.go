@@ -73,8 +73,13 @@ func ParseStat(b []byte, cpu func(CPUTimes), number func(name string, n uint64))
 func ParseProcess(file, text string, places ...int) ([]uint64, error) {
 	t := Text{File: file, line: 1}
 	// The second field, the command in parentheses, may hold anything.
-	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	_, rest, ok := strings.Cut(text[max(0, strings.LastIndexByte(text, ')')):], ") ")
+	f := strings.Split(rest, " ")
 	out := make([]uint64, len(places))
+	if !ok || len(f[0]) != 1 || f[0][0]|0x20 < 'a' || f[0][0]|0x20 > 'z' { // the state is a letter
+		t.Bad("want a command in parentheses and a state")
+		return out, t.Err()
+	}
 	for i, place := range places {
 		if at := place - 3; at+1 >= len(f) { // the last number may be cut off
 			t.Bad("%d fields after the command, want more than %d", len(f), place-2)

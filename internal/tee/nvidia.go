@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -159,7 +160,11 @@ func legible(r rune) rune {
 type Quantity struct {
 	value float64
 	said  bool
+	bad   string
 }
+
+// Bad is the driver's text where it should be a number and is not, "" otherwise: "N/A" is an answer.
+func (q Quantity) Bad() string { return q.bad }
 
 // Value returns the number, and false where the driver did not say it.
 func (q Quantity) Value() (float64, bool) { return q.value, q.said }
@@ -174,18 +179,24 @@ var units = map[string]unit{
 	"MHz": {1e6, 1}, "us": {1, 1e6},
 }
 
+func known(unit string) bool { _, ok := units[unit]; return ok }
+
 // UnmarshalText implements encoding.TextUnmarshaler. Text that is no quantity
 // ("N/A", "[Unknown Error]") leaves it absent.
 func (q *Quantity) UnmarshalText(b []byte) error {
 	*q = Quantity{}
 	text := strings.TrimSpace(string(b))
 	number := strings.TrimRightFunc(text, func(r rune) bool { return !unicode.IsDigit(r) })
-	unit, known := units[strings.TrimSpace(text[len(number):])]
+	unit, ok := units[strings.TrimSpace(text[len(number):])]
 	v, err := strconv.ParseFloat(number, 64)
-	if v *= unit.times; err != nil || !known || math.IsInf(v, 0) || math.IsNaN(v) {
+	if v *= unit.times; err != nil || !ok || math.IsInf(v, 0) || math.IsNaN(v) {
+		words := strings.Fields(text)
+		if last := words[max(0, len(words)-1):]; number != "" || slices.Contains(words, "NaN") || len(last) > 0 && known(last[0]) {
+			q.bad = text
+		}
 		return nil
 	}
-	*q = Quantity{v / unit.over, true}
+	*q = Quantity{value: v / unit.over, said: true}
 	return nil
 }
 

@@ -72,7 +72,7 @@ func TestQuantity(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "N/A", "[Unknown Error]", "Requested functionality has been deprecated", "5 parsecs", "inf W", "NaN", "1e400 W", "0x10", "%"} {
-		q := Quantity{1, true}
+		q := Quantity{value: 1, said: true}
 		if err := q.UnmarshalText([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestConfCompute(t *testing.T) {
 			t.Errorf("%s: mode %q of %+v", tt.name, c.Mode(), c)
 		}
 	}
-	if m := (GPU{Protected: GPUMemory{Total: Quantity{1, true}}}).Mode(ConfCompute{}); m != GPUOn {
+	if m := (GPU{Protected: GPUMemory{Total: Quantity{value: 1, said: true}}}).Mode(ConfCompute{}); m != GPUOn {
 		t.Errorf("protected memory, and no answer: mode %q", m)
 	}
 	if m := (GPU{}).Mode(ConfCompute{}); m != "" {

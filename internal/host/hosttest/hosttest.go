@@ -38,6 +38,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -164,7 +165,11 @@ func Open(t testing.TB, path string) *Fixture {
 			if !ok {
 				return nil, fmt.Errorf("no recorded maps of %s: %w", program, errors.ErrUnsupported)
 			}
-			return m, nil
+			own := map[string][]byte{} // a reader may write in its maps
+			for name, data := range m {
+				own[name] = slices.Clone(data)
+			}
+			return own, nil
 		},
 	}
 	fakeDevices(t, f.Host, f.Meta["ioctl"])
@@ -224,6 +229,35 @@ func (f *Fixture) Without(t testing.TB, name string, do func()) {
 	if err := os.Rename(aside, path); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Text returns the contents of one of the fixture's Files, BPF maps excepted.
+func (f *Fixture) Text(t testing.TB, name string) []byte {
+	t.Helper()
+	if words, ok := strings.CutPrefix(name, "exec/"); ok {
+		return f.commands[words]
+	}
+	b, err := os.ReadFile(filepath.Join(f.Host.Root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// With calls do while one of the fixture's Files, which is no BPF map, has other contents.
+func (f *Fixture) With(t testing.TB, name string, data []byte, do func()) {
+	t.Helper()
+	old := f.Text(t, name)
+	put := func(data []byte) {
+		if words, ok := strings.CutPrefix(name, "exec/"); ok {
+			f.commands[words] = data
+			return
+		}
+		write(t, filepath.Join(f.Host.Root, name), data)
+	}
+	put(data)
+	do()
+	put(old)
 }
 
 func (f *Fixture) addMap(name string, data []byte) error {

@@ -238,11 +238,13 @@ func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Samp
 		}
 		_ = r.(probe.Adjustable).Adjust(set.Level, probe.Scope{PIDs: set.PIDs}) // Read reports the same error
 	}
-	if text := f.Meta["adjust"]; text != "" {
-		adjust(t, r, text)
-	}
 	var out []metric.Sample
-	err = r.Read(t.Context(), func(x metric.Sample) { out = append(out, x) })
+	if text := f.Meta["adjust"]; text != "" {
+		err = adjust(t, r, text)
+	}
+	if rerr := r.Read(t.Context(), func(x metric.Sample) { out = append(out, x) }); rerr != nil {
+		err = errors.Join(err, rerr)
+	}
 	if err != nil {
 		err = &readError{err}
 	}
@@ -257,7 +259,7 @@ func readOnce(t *testing.T, s *probe.Source, f *hosttest.Fixture) ([]metric.Samp
 	return out, err
 }
 
-func adjust(t *testing.T, r probe.Reader, text string) {
+func adjust(t *testing.T, r probe.Reader, text string) error {
 	t.Helper()
 	var level string
 	var scope probe.Scope
@@ -286,9 +288,7 @@ func adjust(t *testing.T, r probe.Reader, text string) {
 	if !ok {
 		t.Fatalf("adjust: a %T cannot be", r)
 	}
-	if err := a.Adjust(level, scope); err != nil {
-		t.Errorf("adjust: %v", err)
-	}
+	return a.Adjust(level, scope)
 }
 
 // readError marks an error of Read, as opposed to one of Open.

@@ -117,9 +117,7 @@ func (c *containers) read(ctx context.Context, out emitter) error {
 	var bad machine.Faults
 	bad.Add(c.unread)
 	all, err := c.list()
-	if err != nil {
-		return err
-	}
+	bad.Add(err)
 	shown := c.pick(all)
 	if len(shown) < len(all) {
 		bad.Add(fmt.Errorf("%d of %d cgroups have no series of their own: their parents include their use", len(all)-len(shown), len(all)))
@@ -292,7 +290,7 @@ func diskNames(h *host.Host) (map[string]string, error) {
 	devices, err := machine.ParseDiskstats(b)
 	out := map[string]string{}
 	for _, d := range devices {
-		out[d.Number()] = "/dev/" + d.Name
+		out[d.Number] = "/dev/" + d.Name
 	}
 	return out, err
 }

@@ -100,7 +100,7 @@ func quotaV1(c *cgroups, g *group, _ *round, send sender) error {
 	quota, limited, err := c.number(dir, "cpu.cfs_quota_us")
 	period, _, perr := c.number(dir, "cpu.cfs_period_us")
 	v, verr := c.flat(dir, "cpu.stat", "nr_periods", "nr_throttled", "throttled_time")
-	if limited {
+	if limited || err != nil {
 		sendQuota(send, quota, period, v[0], v[1], v[2]/1e9)
 	}
 	return cmp.Or(err, perr, verr)
@@ -127,8 +127,7 @@ func quotaV2(c *cgroups, g *group, _ *round, send sender) error {
 	return cmp.Or(err, verr)
 }
 
-// parseCPUMax reads "QUOTA PERIOD" or "max PERIOD", in microseconds. With an error, limited is false only where there
-// may be no limit.
+// parseCPUMax reads "QUOTA PERIOD" or "max PERIOD", in microseconds. With the error, what is bad is unknown.
 func parseCPUMax(s string) (quota, period float64, limited bool, err error) {
 	q, p, _ := strings.Cut(s, " ")
 	n, err := machine.ParseCount(p)
@@ -140,7 +139,7 @@ func parseCPUMax(s string) (quota, period float64, limited bool, err error) {
 	}
 	m, qerr := machine.ParseCount(q)
 	if qerr != nil {
-		return unknown, period, false, qerr
+		return unknown, period, true, qerr
 	}
 	return float64(m), period, true, err
 }

@@ -1,6 +1,9 @@
 package sources
 
 import (
+	"errors"
+	"io/fs"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/teescope/teescope/internal/host"
@@ -41,7 +44,7 @@ var conversions = probe.Source{
 			return nil, err
 		}
 		_, err := readUnaccepted(h)
-		acceptance := err == nil
+		acceptance := !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, fs.ErrNotExist) // the value may be bad now
 		return openProgram(bpf.GuestMemory(acceptance), func(c *counters, emit emitter) uint64 {
 			counts := bpf.GuestMemoryCounts{Counters: c.Counters}
 			c.sendConversions("to_shared", counts.ToShared(), emit)

@@ -284,7 +284,7 @@ func BenchmarkInterrupts(b *testing.B) {
 func TestNameCutInALetter(t *testing.T) {
 	const path = "/usr/bin/fourteen-bytes\u00e9" // the letter is bytes 15 and 16
 	stat := "7 (fourteen-bytes\xc3) S" + strings.Repeat(" 0", 30)
-	name, _, ok := parseStat(stat)
+	name, _, ok, _ := parseStat("stat", stat)
 	if gpu := processName(path); !ok || metric.Label(name) != `fourteen-bytes\xc3` || gpu != name {
 		t.Errorf("%q by the kernel, %q by the driver", name, gpu)
 	}

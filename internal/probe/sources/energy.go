@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -90,6 +91,9 @@ func (r *rapl) read(_ context.Context, out emitter) error {
 			err = cmp.Or(err, nerr)
 			continue
 		}
+		if name == "" {
+			err = cmp.Or(err, fmt.Errorf("read %s/name: it is empty", dir))
+		}
 		desc, index := raplZone(name, used)
 		if desc == nil {
 			continue // a zone of a later kernel
@@ -99,12 +103,13 @@ func (r *rapl) read(_ context.Context, out emitter) error {
 		if errors.Is(verr, fs.ErrPermission) {
 			verr = &probe.Problem{Err: verr, Remedy: "run as root or with CAP_DAC_READ_SEARCH; since Linux 5.10 only root may read the counter, because it leaks other users' secrets"}
 		}
-		if lerr != nil || verr != nil {
-			err = cmp.Or(err, verr, lerr)
-			continue
-		}
+		err = cmp.Or(err, verr, lerr)
 		if r.zones[dir] == nil {
 			r.zones[dir] = &raplCounter{}
+		}
+		// Without its limit a counter that fell may have wrapped or not.
+		if verr != nil || lerr != nil && v < r.zones[dir].last {
+			continue
 		}
 		out.send(desc, float64(r.zones[dir].add(v, limit))/1e6, strconv.Itoa(index), dir)
 	}

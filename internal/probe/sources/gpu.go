@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -88,7 +90,7 @@ var gpu = probe.Source{
 		return asking[cards]{commands: asked, reading: func(ctx context.Context, out emitter) error {
 			c, err := asked.latest(ctx)
 			if err == nil {
-				c.send(out)
+				err = c.send(out)
 			}
 			out.send(commandCPU, asked.spent().Seconds(), asked.name)
 			return err
@@ -130,12 +132,14 @@ func askCards(run runner) (cards, error) {
 	return c, nil
 }
 
-func (c cards) send(out emitter) {
+// send emits what the driver said; the error lists what should be a number and is not.
+func (c cards) send(out emitter) error {
+	var bad machine.Faults
 	for i, g := range c.GPUs[:min(len(c.GPUs), maxGPUs)] {
-		c.card(out, g, strconv.Itoa(i))
+		c.card(out, g, strconv.Itoa(i), &bad)
 	}
 	if c.conf.State == "" {
-		return
+		return bad.Err()
 	}
 	out.send(gpuPlatform, 1, c.conf.CPU, c.conf.GPU, c.conf.MultiGPU, strings.ToLower(c.conf.Environment))
 	if c.conf.Ready != "" && c.conf.Mode() != tee.GPUOff {
@@ -145,11 +149,15 @@ func (c cards) send(out emitter) {
 		}
 		out.send(gpuReady, ready)
 	}
+	return bad.Err()
 }
 
-func (c cards) card(out emitter, g tee.GPU, index string) {
+func (c cards) card(out emitter, g tee.GPU, index string, bad *machine.Faults) {
 	said := func(d *metric.Desc, q tee.Quantity, labels ...string) {
-		if v, ok := q.Value(); ok && (d.Kind != metric.Counter || v >= 0) {
+		if q.Bad() != "" {
+			bad.Add(fmt.Errorf("parse nvidia-smi -q -x: %s of card %s is %.40q", d.Name, index, q.Bad()))
+		}
+		if v, ok := q.Value(); ok {
 			out.send(d, v, append([]string{index}, labels...)...)
 		}
 	}
@@ -206,6 +214,11 @@ func (c cards) card(out emitter, g tee.GPU, index string) {
 	case "Disabled":
 		out.send(gpuMemoryEncrypted, 0, index)
 	}
+	for _, p := range g.Processes {
+		if p.Memory.Bad() != "" {
+			bad.Add(fmt.Errorf("parse nvidia-smi -q -x: the memory of process %.40q is %.40q", p.Name, p.Memory.Bad()))
+		}
+	}
 	for _, p := range largest(g.Processes) {
 		out.send(gpuProcessMemory, p.bytes, index, p.name)
 	}
@@ -214,7 +227,7 @@ func (c cards) card(out emitter, g tee.GPU, index string) {
 // first is the first quantity in the answer.
 func first(qs ...tee.Quantity) tee.Quantity {
 	for _, q := range qs {
-		if _, ok := q.Value(); ok {
+		if _, ok := q.Value(); ok || q.Bad() != "" {
 			return q
 		}
 	}

@@ -112,6 +112,11 @@ func (g *gramineReader) Read(_ context.Context, emit func(metric.Sample)) error 
 		first = cmp.Or(first, err)
 	}
 	g.emit(emit)
+	for _, name := range slices.Sorted(maps.Keys(g.logs)) {
+		if l := g.logs[name]; l.bad != "" {
+			first = cmp.Or(first, fmt.Errorf("parse %s: %.80q has no number: its counter is too low by that", name, l.bad))
+		}
+	}
 	if first == nil && !slices.ContainsFunc(slices.Collect(maps.Values(g.logs)), func(l *gramineLog) bool { return l.counted() != nil }) {
 		first = &probe.Problem{Err: fmt.Errorf("%s: no statistics of Gramine in there yet", strings.Join(names, ", ")),
 			Remedy: "set sgx.enable_stats = true in the manifest; from Gramine 1.8 on also build Gramine with --buildtype=debug and set sgx.debug = true; they are printed when the process ends or gets SIGUSR1"}
@@ -201,6 +206,7 @@ type gramineLog struct {
 	into    *gramineSums
 	// threads and processes are the sums of the blocks of each.
 	threads, processes gramineSums
+	bad                string // the last line that should have a number and does not, or is not there
 }
 
 // gramineSums add up blocks.
@@ -242,26 +248,27 @@ func (l *gramineLog) feed(b []byte) {
 }
 
 func (l *gramineLog) line(s string) {
-	switch {
-	case strings.Contains(s, "----- SGX stats for thread "):
+	thread, process := strings.Contains(s, "----- SGX stats for thread "), strings.Contains(s, "----- Total SGX stats for process ")
+	if thread || process {
 		l.missing, l.into = gramineCounters[:], &l.threads
-		return
-	case strings.Contains(s, "----- Total SGX stats for process "):
-		l.missing, l.into = gramineCounters[:], &l.processes
-		return
-	}
-	if len(l.missing) == 0 {
+		if process {
+			l.into = &l.processes
+		}
 		return
 	}
-	_, value, ok := strings.Cut(s, l.missing[0])
-	if !ok {
+	next := slices.IndexFunc(l.missing, func(counter string) bool { return strings.Contains(s, counter) })
+	if next < 0 {
 		return
 	}
+	if next > 0 {
+		l.bad = l.missing[0]
+	}
+	l.missing = l.missing[next:]
+	_, value, _ := strings.Cut(s, l.missing[0])
 	// A counter of 53 bits is more than any machine counts; it keeps sums exact.
 	n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 53)
-	if err != nil {
-		l.missing = nil
-		return
+	if err != nil { // the others are right
+		n, l.bad = 0, s
 	}
 	l.into.sum[len(gramineCounters)-len(l.missing)] += n
 	l.missing = l.missing[1:]

@@ -70,6 +70,7 @@ type kvmReader struct {
 	facts    []tee.Facts
 	// apart: this process sees other process ids than the kernel's own.
 	apart    bool
+	unclear  error // in this reading: what a machine's process does not tell
 	programs locked.Value[kvmPrograms]
 }
 
@@ -262,6 +263,7 @@ func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
 		}
 	}
 	out := emitter(emit)
+	r.unclear = nil
 	folded, problems := r.readCounts(p.counts, out)
 	if p.wanted {
 		problems = append(problems, p.open(r)) // Adjust could not, and reported it
@@ -277,7 +279,7 @@ func (r *kvmReader) Read(_ context.Context, emit func(metric.Sample)) error {
 		events += c.Events()
 		return err
 	})
-	problems = append(problems, p.counts.Lost, err)
+	problems = append(problems, p.counts.Lost, err, r.unclear)
 	if missed+events > 0 && p.counts.Lost == nil {
 		out.send(probe.Coverage, float64(events)/float64(events+missed))
 	}
@@ -314,7 +316,11 @@ func (r *kvmReader) label(vm bpf.VM) (id, kind string) {
 	case vm.Ended != "":
 		return "ended", vm.Ended
 	}
-	if m, err := r.machines.of(vm.PID); err == nil && !r.apart {
+	m, err := r.machines.of(vm.PID)
+	if err != nil && !gone(err) {
+		r.unclear = cmp.Or(r.unclear, err)
+	}
+	if m != nil && !r.apart {
 		return m.id, m.kind
 	}
 	return fmt.Sprintf("pid-%d", vm.PID), vmUnknown

@@ -93,20 +93,15 @@ func (t fields) emit(out emitter) func(name string, v float64) {
 
 var underscored = strings.NewReplacer("(", "_", ")", "")
 
-// parseMeminfo reads /proc/meminfo under node_exporter's names. A known field that lost its unit is an error.
+// parseMeminfo reads /proc/meminfo under node_exporter's names.
 func parseMeminfo(b []byte, emit func(string, float64)) error {
-	var bad machine.Faults
-	bad.Add(machine.ParseMeminfo(b, func(name string, v uint64, bytes bool) {
+	return machine.ParseMeminfo(b, func(name string, v uint64, bytes bool) {
 		name = underscored.Replace(name)
 		if bytes {
 			name += "_bytes"
-		} else if meminfo.names[name+"_bytes"] != nil {
-			bad.Add(fmt.Errorf("parse /proc/meminfo: %s has no unit", name))
-			return
 		}
 		emit(name, float64(v))
-	}))
-	return bad.Err()
+	})
 }
 
 // parseFlat reads lines "name 123", the format of /proc/vmstat and of many cgroup

@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,10 +40,10 @@ var miscCgroup = probe.Source{
 			return nil, err
 		}
 		capacity, err := m.file("misc.capacity")
-		if err != nil && len(capacity) == 0 {
+		if capacity == nil {
 			return nil, err
 		}
-		if len(capacity) == 0 {
+		if err == nil && len(capacity) == 0 {
 			return nil, probe.NotHere("the misc controller has no resources: no SEV and no TDX on this host")
 		}
 		return reading(m.read), nil
@@ -195,7 +194,7 @@ func (m *misc) file(name string) (map[string]uint64, error) {
 func parseMisc(file string, b []byte) (map[string]uint64, error) {
 	t := machine.Text{File: file}
 	out := map[string]uint64{}
-	if len(bytes.TrimSpace(b)) == 0 { // no resource has a value
+	if len(b) == 0 { // no resource has a value
 		return out, nil
 	}
 	for line := range t.Lines(b) {
@@ -219,7 +218,7 @@ func parseMisc(file string, b []byte) (map[string]uint64, error) {
 }
 
 // taken is how much of each resource the whole host uses: the root's value, or on older
-// kernels the sum of the cgroups below it.
+// kernels the sum of the cgroups below it. It has what is known; the error says what is not.
 func (m *misc) taken() (map[string]uint64, error) {
 	out, err := m.file("misc.current")
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -230,6 +229,11 @@ func (m *misc) taken() (map[string]uint64, error) {
 		return nil, err
 	}
 	out = map[string]uint64{}
+	if capacity, err := m.file("misc.capacity"); err == nil {
+		for r := range capacity {
+			out[r] = 0 // where no cgroup has it
+		}
+	}
 	for _, e := range list {
 		if !e.IsDir() {
 			continue

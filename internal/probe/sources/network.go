@@ -142,7 +142,7 @@ func parseSockstat(file string, b []byte, emit func(string, float64)) error {
 	for line := range t.Lines(b) {
 		words := strings.Fields(line)
 		protocol, ok := strings.CutSuffix(words[0], ":")
-		if !ok || len(words)%2 != 1 { // cut off: the last number may be
+		if !ok || len(words) < 3 || len(words)%2 != 1 { // cut off: the last number may be
 			t.Bad("%.40q is not NAME: pairs of names and numbers", line)
 			continue
 		}

@@ -119,13 +119,15 @@ func readHugepages(h *host.Host, out emitter) error {
 		kib, perr := strconv.ParseUint(size, 10, 40)
 		all, aerr := h.ReadUint(dir + "/nr_hugepages")
 		free, ferr := h.ReadUint(dir + "/free_hugepages")
-		if perr != nil || aerr != nil || ferr != nil {
-			err = cmp.Or(err, perr, aerr, ferr)
+		err = cmp.Or(err, perr, aerr, ferr)
+		if perr != nil || ferr != nil {
 			continue
 		}
 		bytes := strconv.FormatUint(kib<<10, 10)
-		free = min(free, all) // read one after the other
-		out.send(nitroHugepages, float64(all-free)*float64(kib<<10), bytes, "used")
+		if aerr == nil {
+			free = min(free, all) // read one after the other
+			out.send(nitroHugepages, float64(all-free)*float64(kib<<10), bytes, "used")
+		}
 		out.send(nitroHugepages, float64(free)*float64(kib<<10), bytes, "free")
 	}
 	return err

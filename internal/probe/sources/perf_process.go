@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/probe/bpf"
@@ -85,7 +86,7 @@ func (p *perfGroups) countProcesses(scope *probe.Scope) error {
 		}
 	}
 	found, err := p.candidates(scope)
-	if err != nil {
+	if found == nil && err != nil {
 		return err
 	}
 	fds := 0
@@ -209,7 +210,7 @@ func (p *perfGroups) watch(c candidate, fds int) (*watchedProcess, error) {
 
 // candidates lists the processes within the scope, by id; without a scope there are
 // none. Kernel threads do nothing for a process. Ended and unreadable processes are
-// left out.
+// left out; the error lists those whose /proc/PID/stat is bad.
 func (p *perfGroups) candidates(now *probe.Scope) ([]candidate, error) {
 	if now != nil {
 		p.watched.scope = *now
@@ -223,44 +224,47 @@ func (p *perfGroups) candidates(now *probe.Scope) ([]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []candidate
+	out := []candidate{}
+	var bad machine.Faults
 	for _, pid := range pids {
-		text, err := p.host.ReadString(fmt.Sprintf("/proc/%d/stat", pid))
+		file := fmt.Sprintf("/proc/%d/stat", pid)
+		text, err := p.host.ReadString(file)
 		if err != nil {
 			continue
 		}
-		name, started, ok := parseStat(text)
+		name, started, ok, err := parseStat(file, text)
+		bad.Add(err)
 		if !ok || scope.Process != nil && !scope.Process.MatchString(metric.Label(name)) {
 			continue
 		}
-		if in, err := search.inScope(pid); err == nil && in {
+		in, err := search.inScope(pid)
+		if err != nil && !gone(err) {
+			bad.Add(err)
+		}
+		if in {
 			out = append(out, candidate{pid, name, started})
 		}
 	}
 	slices.SortFunc(out, func(a, b candidate) int { return cmp.Compare(a.pid, b.pid) })
-	return out, nil
+	return out, bad.Err()
 }
 
 // parseStat reads the name of a process, as the programs in the kernel have it, and its
 // start in ticks after boot from /proc/PID/stat (proc_pid_stat(5)). ok is false for a
 // kernel thread, whose flags have PF_KTHREAD.
-func parseStat(s string) (name string, started uint64, ok bool) {
-	const kernelThread = 0x00200000
+func parseStat(file, s string) (name string, started uint64, ok bool, err error) {
+	const flags, start, kernelThread = 9, 22, 0x00200000
+	kind, ferr := machine.ParseProcess(file, s, flags)
+	began, err := machine.ParseProcess(file, s, start)
+	if err != nil || kind[0]&kernelThread != 0 {
+		return "", 0, false, err
+	}
 	first, last := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')') // the name may hold anything
 	if first < 0 || last < first {
-		return "", 0, false
-	}
-	rest := strings.Fields(s[last+1:]) // from field 3 on
-	if len(rest) < 20 {
-		return "", 0, false
-	}
-	flags, ferr := strconv.ParseUint(rest[9-3], 10, 64)
-	started, serr := strconv.ParseUint(rest[22-3], 10, 64)
-	if ferr != nil || serr != nil || flags&kernelThread != 0 {
-		return "", 0, false
+		return "", 0, false, fmt.Errorf("parse %s: no command in parentheses", file)
 	}
 	if name = s[first+1 : last]; name == "" {
 		name = bpf.Unnamed
 	}
-	return name, started, true
+	return name, began[0], true, ferr // a process of unknown kind is most likely none of the kernel
 }

@@ -186,6 +186,9 @@ func (s *memberSearch) inScope(pid int) (bool, error) {
 		return false, err
 	}
 	groups := machine.ParseMemberships(text)
+	if len(groups) == 0 {
+		return false, fmt.Errorf("parse /proc/%d/cgroup: %.60q names no control group", pid, text)
+	}
 	return (s.scope.Cgroup == nil || slices.ContainsFunc(groups, func(g machine.Membership) bool { return s.scope.Cgroup.MatchString(g.Path) })) &&
 		(s.scope.Container == nil || slices.ContainsFunc(groups, func(g machine.Membership) bool { return inContainer(g.Path, s.scope.Container) })), nil
 }

@@ -36,7 +36,7 @@ func TestMemberSearch(t *testing.T) {
 		21: {"sh", "0::/system.slice/docker-" + id + ".scope/init\n"},
 		30: {"v1", "12:cpu,cpuacct:/docker/" + id + "\n1:name=systemd:/docker/" + id + "\n0::/\n"},
 		40: {"a) S 1 (b", "0::/odd:name/x y\n"},
-		50: {"", "garbage\n::\n3\n"},
+		50: {"", "0::/other\n"},
 	} {
 		write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S 1%s %d 0 0\n", pid, p.comm, strings.Repeat(" 0", 17), 1000+pid))
 		write(fmt.Sprintf("proc/%d/comm", pid), p.comm+"\n")
@@ -89,6 +89,11 @@ func TestMemberSearch(t *testing.T) {
 				t.Errorf("errors %v, want %q", s.errs, c.err)
 			}
 		})
+	}
+	write("proc/50/cgroup", "garbage\n::\n3\n")
+	s := memberSearch{host: h, scope: probe.Scope{Cgroup: re(".")}}
+	if _, ok := s.find(50); ok || len(s.errs) != 1 || !strings.Contains(s.errs[0].Error(), "names no control group") {
+		t.Errorf("a bad cgroup file: %v, errors %v", ok, s.errs)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/host"
+	"github.com/teescope/teescope/internal/machine"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/probe"
 	"github.com/teescope/teescope/internal/tee"
@@ -83,23 +84,21 @@ func readShared(h *host.Host, out emitter, d *metric.Desc, resources ...string) 
 	if err != nil {
 		return &probe.Problem{Err: fmt.Errorf("count encryption keys: %w", err), Remedy: "mount -t cgroup2 cgroup2 /sys/fs/cgroup, on a kernel with CONFIG_CGROUP_MISC"}
 	}
+	var bad machine.Faults
 	capacity, err := m.file("misc.capacity")
-	if err != nil {
-		return err
-	}
+	bad.Add(err)
 	used, err := m.taken()
-	for _, r := range resources {
+	bad.Add(err)
+	for _, r := range resources { // all of them may be of the other kind
 		labels := func(state string) []string { return []string{r, state}[2-len(d.Labels):] }
-		total, ok := capacity[r]
-		if !ok {
-			continue // the other kind has all of them
+		if total, ok := capacity[r]; ok {
+			out.send(d, float64(total), labels("total")...)
 		}
-		out.send(d, float64(total), labels("total")...)
-		if err == nil {
-			out.send(d, float64(used[r]), labels("used")...)
+		if n, ok := used[r]; ok {
+			out.send(d, float64(n), labels("used")...)
 		}
 	}
-	return err
+	return bad.Err()
 }
 
 // readPSP reads the security processor's settings, if this kernel shows them.
@@ -111,6 +110,7 @@ func readPSP(h *host.Host, out emitter) error {
 	if err != nil {
 		return err
 	}
+	var bad machine.Faults
 	for _, d := range devices {
 		if !strings.Contains(d.Name(), ":") { // a PCI address
 			continue
@@ -122,11 +122,11 @@ func readPSP(h *host.Host, out emitter) error {
 				out.send(pspFlags, float64(n), d.Name(), name)
 			case errors.Is(err, fs.ErrNotExist): // not this device's, or an older kernel
 			default:
-				return err
+				bad.Add(err)
 			}
 		}
 	}
-	return nil
+	return bad.Err()
 }
 
 // The interface of include/uapi/linux/psp-sev.h.

@@ -35,12 +35,17 @@ var sgxCgroup = probe.Source{
 		if err != nil {
 			return nil, err
 		}
-		_, ok, err := readMiscEPC(h, path.Join(t.mount, "misc.capacity"))
+		file := path.Join(t.mount, "misc.capacity")
+		b, err := h.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, probe.NotHere("the misc controller has no resources here: no %s/misc.capacity", t.mount)
+			return nil, probe.NotHere("the misc controller has no resources here: no %s", file)
 		}
-		if err != nil || !ok {
-			return nil, cmp.Or(err, probe.NotHere("%s/misc.capacity has no %s", t.mount, miscEPC))
+		if err != nil {
+			return nil, err
+		}
+		capacity, bad := parseMisc(file, b)
+		if _, ok := capacity[miscEPC]; !ok && bad == nil { // else it may be the bad line
+			return nil, probe.NotHere("%s has no %s", file, miscEPC)
 		}
 		return reading(func(_ context.Context, out emitter) error { return readSGXCgroups(h, t, out) }), nil
 	},
@@ -80,21 +85,18 @@ func readSGXCgroups(h *host.Host, t tree, out emitter) error {
 	number := 0
 	err := c.walk(t, func(id, dir string) {
 		used, ok, err := readMiscEPC(h, path.Join(dir, "misc.current"))
-		if err != nil {
-			// The root and groups without the controller have no such file.
-			if !errors.Is(err, fs.ErrNotExist) {
-				first = cmp.Or(first, c.unlessGone(dir, err))
-			}
+		// The root and groups without the controller have no such file.
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (!ok || used == 0) {
 			return
 		}
-		if !ok || used == 0 {
-			return
-		}
+		first = cmp.Or(first, c.unlessGone(dir, err))
 		if number++; number > maxSGXCgroups {
 			first = cmp.Or(first, fmt.Errorf("more than %d control groups hold EPC: the rest is in the groups above them", maxSGXCgroups))
 			return
 		}
-		out.send(cgroupEPC, float64(used), id)
+		if err == nil {
+			out.send(cgroupEPC, float64(used), id)
+		}
 		limit, ok, err := readMiscEPC(h, path.Join(dir, "misc.max"))
 		switch {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):

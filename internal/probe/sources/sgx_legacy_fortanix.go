@@ -133,11 +133,15 @@ func parseFortanixProcesses(b []byte) ([]sgxProcess, error) {
 		pid, perr := strconv.ParseUint(fields[0], 10, 31)
 		size, serr := machine.ParseCount(fields[2])
 		resident, rerr := machine.ParseCount(fields[4])
-		e := unknownEnclaves
-		if cmp.Or(serr, rerr) != nil || perr != nil {
+		e := sgxProcess{number: 1, bytes: float64(size), resident: float64(resident) * epcPage}
+		if serr != nil {
+			e.bytes = unknown
+		}
+		if rerr != nil {
+			e.resident = unknown
+		}
+		if perr != nil || serr != nil || rerr != nil {
 			t.Bad("%.60q is no enclave", line)
-		} else {
-			e = sgxProcess{number: 1, bytes: float64(size), resident: float64(resident) * epcPage}
 		}
 		if perr == nil {
 			e.process = strconv.FormatUint(pid, 10)

@@ -2,6 +2,8 @@ package sources
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
@@ -27,17 +29,20 @@ var unaccepted = probe.Source{
 	Blind:   "memory accepted by firmware or during boot; with accept_memory=eager that is all",
 	Open: func(h *host.Host, _ []tee.Facts) (probe.Reader, error) {
 		last, err := readUnaccepted(h)
-		if err != nil {
+		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		accepted := 0.0
 		return reading(func(_ context.Context, out emitter) error {
 			v, err := readUnaccepted(h)
 			if err != nil {
+				out.send(acceptedBytes, accepted) // until now
 				return err
 			}
 			// Added memory makes the value rise, and is not counted.
-			accepted += max(0, last-v)
+			if last > v {
+				accepted += last - v
+			}
 			last = v
 			out.send(unacceptedBytes, v)
 			out.send(acceptedBytes, accepted)
@@ -57,7 +62,10 @@ func readUnaccepted(h *host.Host) (float64, error) {
 			v = x
 		}
 	})
-	if err == nil && v < 0 {
+	if v >= 0 {
+		return v, nil // whatever else is wrong there
+	}
+	if err == nil {
 		err = &probe.Problem{Err: probe.NotHere("/proc/meminfo has no line Unaccepted"),
 			Remedy: "use Linux 6.5 or later with CONFIG_UNACCEPTED_MEMORY"}
 	}

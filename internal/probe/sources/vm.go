@@ -123,10 +123,10 @@ func (r *vmReader) Read(ctx context.Context, emit func(metric.Sample)) error {
 	files := map[*virtualMachine]*vmFiles{}
 	for _, f := range r.found {
 		m, err := r.machines.of(f.pid)
-		if err != nil {
-			if !gone(err) {
-				problems = append(problems, err)
-			}
+		if err != nil && !gone(err) {
+			problems = append(problems, err)
+		}
+		if m == nil {
 			continue
 		}
 		count[m.kind]++
@@ -196,14 +196,14 @@ func (s vmSums) send(out emitter) {
 // that have a machine's file open.
 func (r *vmReader) find() error {
 	debug, err := r.debugFolders()
-	if err == nil {
+	if debug != nil {
 		r.found = r.found[:0]
 		for _, pid := range slices.Sorted(maps.Keys(debug)) {
 			f := &vmFiles{pid: pid, debug: debug[pid]}
 			r.open(f)
 			r.found = append(r.found, f)
 		}
-		return nil
+		return err
 	}
 	if now := r.host.Now(); r.scanned.IsZero() || now.Sub(r.scanned) >= scanEvery {
 		r.scanned = now
@@ -215,13 +215,14 @@ func (r *vmReader) find() error {
 }
 
 // debugFolders are the folders of machines by process. Their names start with the
-// thread that created the machine.
+// thread that created the machine. With the error, which says whose process is not known, it returns the rest.
 func (r *vmReader) debugFolders() (map[int][]string, error) {
 	list, err := r.host.ReadDir(kvmDebug)
 	if err != nil {
 		return nil, err
 	}
 	out := map[int][]string{}
+	var bad machine.Faults
 	for _, e := range list {
 		thread, _, ok := strings.Cut(e.Name(), "-")
 		n, err := strconv.Atoi(thread)
@@ -229,14 +230,12 @@ func (r *vmReader) debugFolders() (map[int][]string, error) {
 			continue
 		}
 		pid, err := processOf(r.host, n)
-		if err != nil {
-			return nil, err
-		}
+		bad.Add(err)
 		if pid > 0 {
 			out[pid] = append(out[pid], path.Join(kvmDebug, e.Name()))
 		}
 	}
-	return out, nil
+	return out, bad.Err()
 }
 
 // processOf is the process of a thread, or 0 if it has ended.
@@ -251,7 +250,11 @@ func processOf(h *host.Host, thread int) (int, error) {
 	}
 	for line := range strings.Lines(s) {
 		if id, ok := strings.CutPrefix(line, "Tgid:"); ok {
-			return strconv.Atoi(strings.TrimSpace(id))
+			n, err := strconv.ParseUint(strings.TrimSpace(id), 10, 31)
+			if err != nil {
+				return 0, fmt.Errorf("parse %s: Tgid: %.40q is no process", name, id)
+			}
+			return int(n), nil
 		}
 	}
 	return 0, fmt.Errorf("parse %s: no line Tgid", name)

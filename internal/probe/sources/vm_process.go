@@ -56,12 +56,15 @@ func newVirtualMachines(h *host.Host, facts []tee.Facts) *virtualMachines {
 }
 
 // of describes the machine that a process runs, or reports that there is no such
-// process. A process's command line does not change, so it is read once.
+// process. A process's command line does not change, so it is read once. With an error it returns the machine where
+// only its start is not known.
 func (v *virtualMachines) of(pid int) (*virtualMachine, error) {
-	start, err := startTime(v.host, pid)
-	if err != nil {
+	start, unclear := startTime(v.host, pid)
+	if unclear != nil {
 		delete(v.known, pid)
-		return nil, err
+		if gone(unclear) {
+			return nil, unclear
+		}
 	}
 	if m := v.known[pid]; m != nil && m.start == start {
 		return m, nil
@@ -76,8 +79,10 @@ func (v *virtualMachines) of(pid int) (*virtualMachine, error) {
 	if m.kind == vmUnknown && !v.confidential {
 		m.kind = vmPlain
 	}
-	v.known[pid] = m
-	return m, nil
+	if unclear == nil {
+		v.known[pid] = m
+	}
+	return m, unclear
 }
 
 // startTime is when a process started, in ticks since boot.
