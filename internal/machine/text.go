@@ -20,7 +20,7 @@ func (f *Faults) Add(err error) {
 	if err == nil {
 		return
 	}
-	if s := new(several); errors.As(err, &s) && error(s) == err {
+	if s, ok := err.(*several); ok { //nolint:errorlint // one that is wrapped says where its faults are
 		err = s.first
 		f.more += s.more
 	}
