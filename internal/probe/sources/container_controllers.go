@@ -298,11 +298,11 @@ func parseIOStat(file string, b []byte, emit func(device string, read, written f
 	seen := map[string]bool{}
 	for line := range t.Lines(b) {
 		w := strings.Fields(line)
-		first := slices.IndexFunc(w, func(s string) bool { return !isDevice(s) })
-		if first < 0 {
+		first := slices.IndexFunc(w, func(s string) bool { return strings.Contains(s, "=") })
+		if first < 0 && isDevice(w[len(w)-1]) {
 			continue
 		}
-		if first == 0 || seen[w[first-1]] {
+		if first <= 0 || !isDevice(w[first-1]) || seen[w[first-1]] {
 			t.Bad("%.40q is not DEVICE NAME=NUMBER..., with each device once", line)
 			continue
 		}
