@@ -85,7 +85,7 @@ const (
 	separators = " \t:=<>\""
 	// mutationsOfFile are made of one file, filesOfName are damaged of the files of one name in a fixture, and namesOfFile
 	// lines and cells become names.
-	mutationsOfFile, filesOfName, namesOfFile = 100, 2, 6
+	mutationsOfFile, filesOfName, namesOfFile = 60, 2, 5
 )
 
 // mutant is a source on a fixture.
