@@ -23,7 +23,7 @@ func TestClientElsewhere(t *testing.T) {
 	path := filepath.Join(out, "r.json")
 	client := fmt.Sprintf("ssh:%s@127.0.0.1,port=%d,identity=%s,options=UserKnownHostsFile=%s GlobalKnownHostsFile=/dev/null", server.user, server.port, filepath.Join(server.dir, "user"), server.known)
 	_, stderr, _ := run(t, "bench", "run", "redis", "--env", "native", "--pairs", "1", "--no-counters", "--out", path, "--data", out, "--client", client,
-		"--param", "connections=2", "--param", "keys=100", "--param", "warm=100ms", "--param", "measure=10s")
+		"--param", "connections=2", "--param", "keys=100", "--param", "warm=100ms", "--param", "measure=10s", "--param", "rate=200")
 	e, err := result.Read(path)
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)

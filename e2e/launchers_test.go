@@ -478,7 +478,7 @@ func TestServerOverSSH(t *testing.T) {
 	work, out := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
 	env := "ssh,host=" + server.user + "@127.0.0.1,port=" + strconv.Itoa(server.port) + ",identity=" + filepath.Join(server.dir, "user") + ",work=" + work +
 		",options=UserKnownHostsFile=" + server.known + " StrictHostKeyChecking=yes GlobalKnownHostsFile=/dev/null"
-	args := []string{"bench", "run", "redis", "--env", "native", "--pairs", "1", "--param", "connections=4", "--param", "keys=2000", "--param", "warm=200ms", "--param", "measure=10s",
+	args := []string{"bench", "run", "redis", "--env", "native", "--pairs", "1", "--param", "connections=4", "--param", "keys=2000", "--param", "warm=200ms", "--param", "measure=4s", "--param", "rate=200",
 		"--metric", "server_cpu_per_request_seconds", "--out", out, "--data", t.TempDir()}
 	if _, said, code := run(t, append(args, "--env", env)...); code != 0 && code != 3 { // one pair gives no verdict
 		t.Fatalf("exit status %d: %s", code, said)

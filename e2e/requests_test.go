@@ -31,6 +31,24 @@ type asked struct {
 	config  string       // its entry in the configuration
 	drive   func(n int)  // n requests
 	reset   func() error // restarts it, if not nil
+	load    []string     // flags of the load generator, if it speaks to it
+	answers string       // the system call of each answer
+	asks    float64      // how many requests a reading of the counter is
+}
+
+// starts are the servers that count their requests.
+var starts = map[string]func(t *testing.T, dir, name string) (s asked, missing string){
+	"redis": askedRedis, "nginx": askedNginx, "postgresql": askedPostgres, "memcached": askedMemcached, "openmetrics": askedPage,
+}
+
+// named is a program under a name of this test's own: the kernel names a process by the link.
+func named(t *testing.T, dir, name, exe string) string {
+	t.Helper()
+	link := filepath.Join(dir, name)
+	if err := os.Symlink(exe, link); err != nil {
+		t.Fatal(err)
+	}
+	return link
 }
 
 // TestRequests: the counters of real servers grow by the requests made, also across a restart and independently of
@@ -39,10 +57,8 @@ func TestRequests(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	var servers []asked
-	for name, start := range map[string]func(*testing.T, string) (asked, string){
-		"redis": askedRedis, "nginx": askedNginx, "postgresql": askedPostgres, "memcached": askedMemcached, "openmetrics": askedPage,
-	} {
-		s, missing := start(t, t.TempDir())
+	for name, start := range starts {
+		s, missing := start(t, t.TempDir(), "rq-"+name)
 		if missing != "" {
 			t.Logf("%s is left out: %s", name, missing)
 			continue
@@ -159,7 +175,7 @@ func converse(t *testing.T, address string, lines []string) {
 	}
 }
 
-func askedRedis(t *testing.T, dir string) (asked, string) {
+func askedRedis(t *testing.T, dir, name string) (asked, string) {
 	exe, err := exec.LookPath("redis-server")
 	if err != nil {
 		return asked{}, "redis-server is not installed (package redis-server)"
@@ -169,6 +185,7 @@ func askedRedis(t *testing.T, dir string) (asked, string) {
 		t.Fatal(err)
 	}
 	port := freePort(t)
+	exe = named(t, dir, name, exe)
 	begin := func() *process {
 		p := start(t, exe, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir, "--requirepass", "open sesame")
 		waitPort(t, port)
@@ -176,8 +193,11 @@ func askedRedis(t *testing.T, dir string) (asked, string) {
 	}
 	p, address := begin(), fmt.Sprintf("127.0.0.1:%d", port)
 	return asked{
-		process: "redis-server",
-		config:  fmt.Sprintf("- {process: redis-server, app: redis, address: %q, password_file: %s}", address, password),
+		process: name,
+		config:  fmt.Sprintf("- {process: %s, app: redis, address: %q, password_file: %s}", name, address, password),
+		load:    []string{"--protocol", "resp", "--address", address, "--password", "open sesame", "--command", "GET key:{key}", "--keys", "100", "--populate", "--stats", "redis"},
+		answers: "write",
+		asks:    2, // one is the password
 		drive: func(n int) {
 			converse(t, address, append([]string{`AUTH "open sesame"`}, slices.Repeat([]string{"PING"}, n-1)...))
 		},
@@ -189,29 +209,33 @@ func askedRedis(t *testing.T, dir string) (asked, string) {
 	}, ""
 }
 
-func askedNginx(t *testing.T, dir string) (asked, string) {
+func askedNginx(t *testing.T, dir, name string) (asked, string) {
 	exe, err := exec.LookPath("nginx")
 	if err != nil {
 		return asked{}, "nginx is not installed (package nginx-light)"
 	}
-	port := freePort(t)
+	port, statistics := freePort(t), freePort(t)
 	config := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log stderr;
 events { worker_connections 256; }
 http {
 	access_log off;
 	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
 	server { listen 127.0.0.1:%[2]d; location / { return 200 "ok"; } location /status { stub_status; } }
-}`, dir, port)
+	server { listen 127.0.0.1:%[3]d; location / { stub_status; } }
+}`, dir, port, statistics)
 	file := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	start(t, exe, "-c", file, "-p", dir, "-e", "stderr")
+	start(t, named(t, dir, name, exe), "-c", file, "-p", dir, "-e", "stderr")
 	waitPort(t, port)
 	address := fmt.Sprintf("http://127.0.0.1:%d/", port)
 	return asked{
-		process: "nginx",
-		config:  fmt.Sprintf("- {process: nginx, app: nginx, address: %q}", address+"status"),
+		process: name,
+		config:  fmt.Sprintf("- {process: %s, app: nginx, address: %q}", name, address+"status"),
+		load:    []string{"--protocol", "http1", "--address", fmt.Sprintf("127.0.0.1:%d", port), "--stats", "nginx", "--stats-address", fmt.Sprintf("127.0.0.1:%d", statistics)},
+		answers: "writev",
+		asks:    1,
 		drive: func(n int) {
 			for range n {
 				if _, err := fetch(address); err != nil {
@@ -222,18 +246,20 @@ http {
 	}, ""
 }
 
-func askedMemcached(t *testing.T, _ string) (asked, string) {
+func askedMemcached(t *testing.T, dir, name string) (asked, string) {
 	exe, err := exec.LookPath("memcached")
 	if err != nil {
 		return asked{}, "memcached is not installed (package memcached)"
 	}
 	port := freePort(t)
-	start(t, exe, "-u", "nobody", "-l", "127.0.0.1", "-p", strconv.Itoa(port))
+	start(t, named(t, dir, name, exe), "-u", "nobody", "-l", "127.0.0.1", "-p", strconv.Itoa(port))
 	waitPort(t, port)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	return asked{
-		process: "memcached",
-		config:  fmt.Sprintf("- {process: memcached, app: memcached, address: %q}", address),
+		process: name,
+		config:  fmt.Sprintf("- {process: %s, app: memcached, address: %q}", name, address),
+		load:    []string{"--protocol", "memcached", "--address", address, "--command", "get key:{key}", "--keys", "100", "--populate", "--stats", "memcached"},
+		answers: "sendmsg",
 		// One command of each kind; each answers in one line.
 		drive: func(n int) {
 			kinds := []string{"get none", "delete none", "incr none 1", "touch none 1", "decr none 1"}
@@ -247,7 +273,7 @@ func askedMemcached(t *testing.T, _ string) (asked, string) {
 }
 
 // askedPostgres runs PostgreSQL as its own user, because it refuses to run as root.
-func askedPostgres(t *testing.T, dir string) (asked, string) {
+func askedPostgres(t *testing.T, dir, name string) (asked, string) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	u, err := user.Lookup("postgres")
 	if len(found) == 0 || err != nil {
@@ -265,17 +291,17 @@ func askedPostgres(t *testing.T, dir string) (asked, string) {
 	if err := os.Chown(dir, uid, gid); err != nil {
 		t.Fatal(err)
 	}
-	as := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(filepath.Join(bin, name), args...)
+	as := func(exe string, args ...string) *exec.Cmd {
+		c := exec.Command(exe, args...)
 		c.Dir = dir
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 		return c
 	}
-	if out, err := as("initdb", "-D", dir+"/data", "-A", "trust", "--no-sync").CombinedOutput(); err != nil {
+	if out, err := as(filepath.Join(bin, "initdb"), "-D", dir+"/data", "-A", "trust", "--no-sync").CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v: %s", err, out)
 	}
 	port := freePort(t)
-	startCmd(t, as("postgres", "-D", dir+"/data", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir, "-c", "fsync=off"))
+	startCmd(t, as(named(t, dir, name, filepath.Join(bin, "postgres")), "-D", dir+"/data", "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", dir, "-c", "fsync=off", "-c", "autovacuum=off"))
 	waitPort(t, port)
 	connect := func() (*pgconn.PgConn, error) {
 		return pgconn.Connect(context.Background(), fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", port))
@@ -288,8 +314,11 @@ func askedPostgres(t *testing.T, dir string) (asked, string) {
 		return err
 	})
 	return asked{
-		process: "postgres",
-		config:  fmt.Sprintf("- {process: postgres, app: postgresql, address: %s/.s.PGSQL.%d}", dir, port),
+		process: name,
+		config:  fmt.Sprintf("- {process: %s, app: postgresql, address: %s/.s.PGSQL.%d}", name, dir, port),
+		load:    []string{"--protocol", "postgres", "--address", fmt.Sprintf("127.0.0.1:%d", port), "--command", "SELECT {key}", "--keys", "100", "--stats", "postgres"},
+		answers: "sendto",
+		asks:    2, // one is its connection
 		drive: func(n int) {
 			c, err := connect()
 			if err != nil {
@@ -306,7 +335,7 @@ func askedPostgres(t *testing.T, dir string) (asked, string) {
 }
 
 // askedPage is a server of our own with a page of metrics.
-func askedPage(t *testing.T, _ string) (asked, string) {
+func askedPage(t *testing.T, _, name string) (asked, string) {
 	var served atomic.Int64
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -324,8 +353,8 @@ func askedPage(t *testing.T, _ string) (asked, string) {
 	t.Cleanup(func() { _ = s.Close() })
 	address := "http://" + l.Addr().String()
 	return asked{
-		process: "page",
-		config:  fmt.Sprintf("- {process: page, app: openmetrics, address: %q, counter: served_total}", address+"/metrics"),
+		process: name,
+		config:  fmt.Sprintf("- {process: %s, app: openmetrics, address: %q, counter: served_total}", name, address+"/metrics"),
 		drive: func(n int) {
 			for range n {
 				if _, err := fetch(address); err != nil {

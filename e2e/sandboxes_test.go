@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +40,7 @@ func TestSandboxes(t *testing.T) {
 		"runsc on ptrace": {"runsc", bench.Params{"platform": "ptrace"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait for the grace of jobs
 			h := host.Local()
 			l, params := launcher(t, c.launcher, c.params)
 			if err := l.Check(h, params); err != nil {
@@ -226,7 +228,7 @@ func sandboxFails(t *testing.T, env bench.Environment) {
 	}
 }
 
-var marks int
+var marks atomic.Int64
 
 // jobRuns returns nil if a job runs that makes a file at its start and has a mark. The files of gVisor's jobs stay in its
 // memory, so there its file server must run beside its command.
@@ -243,8 +245,7 @@ func jobRuns(launcher, mark, file string) error {
 // the environment's own.
 func sandboxEnds(t *testing.T, env bench.Environment, name, data, how string, end func(cancel func(), mark string)) {
 	t.Helper()
-	marks++
-	mark := fmt.Sprintf("teescope-mark-%d-%d", os.Getpid(), marks)
+	mark := fmt.Sprintf("teescope-mark-%d-%d", os.Getpid(), marks.Add(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)

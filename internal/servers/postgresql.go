@@ -19,7 +19,7 @@ import (
 // (https://www.postgresql.org/docs/current/monitoring-stats.html).
 var PostgreSQL = App{
 	Name:    "postgresql",
-	Doc:     "Transactions of all databases of PostgreSQL, committed and rolled back, from pg_stat_database; any user may read it, and each question makes a connection and is one",
+	Doc:     "Transactions of all databases of PostgreSQL, committed and rolled back, from pg_stat_database; any user may read it, and each question is two, one of them its connection",
 	Address: "127.0.0.1:5432 or /var/run/postgresql/.s.PGSQL.5432",
 	Check: func(address string) error {
 		_, _, err := pgAddress(address)
