@@ -88,6 +88,7 @@ type monitor struct {
 	costs    atomic.Pointer[unitCosts] // nil until they are known
 	rounds   atomic.Int64              // readings of all sources that were stored
 	failing  atomic.Bool               // the last round could not be stored, and this was logged
+	refusing atomic.Bool               // some samples of the last stored round were refused, and this was logged
 }
 
 // budgetDesc lets rules and dashboards compare the cost with the budget.
@@ -137,7 +138,7 @@ func (m *monitor) watch(ctx context.Context, env Env) (err error) {
 	}
 	m.open()
 	ao.Now, ao.Started, ao.Facts = m.host.Now, m.platform.Started, tee.Found(m.found)
-	ao.Absent = m.absent
+	ao.Absent, ao.Failure = m.absent, st.Failure
 	m.analysis = findings.New(m.config.Analysis.rules(), st, ao)
 
 	page, err := fs.Sub(ui.Files, "dist")
@@ -286,7 +287,10 @@ func (m *monitor) withOwn(samples []metric.Sample) []metric.Sample {
 // keep stores one round; a failure is logged when it starts and when it ends.
 func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	limitMemory()
-	if err := m.store.Append(at, m.withOwn(samples)); err != nil {
+	err := m.store.Append(at, m.withOwn(samples))
+	var some *store.Refused
+	partly := errors.As(err, &some)
+	if err != nil && !partly {
 		if !m.failing.Swap(true) {
 			m.log.Error("cannot store a round; the next one will be tried", "error", oneLine(err))
 		}
@@ -294,6 +298,12 @@ func (m *monitor) keep(at time.Time, samples []metric.Sample) {
 	}
 	if m.failing.Swap(false) {
 		m.log.Warn("the store accepts samples again")
+	}
+	switch before := m.refusing.Swap(partly); {
+	case partly && !before:
+		m.log.Warn("the store refuses some samples; the others are stored", "error", oneLine(err))
+	case before && !partly:
+		m.log.Warn("the store refuses no sample any more")
 	}
 	m.rounds.Add(1)
 }

@@ -50,6 +50,8 @@ type Options struct {
 	Silences *Silences
 	// Absent returns why a metric has no series, "" when unknown. May be nil.
 	Absent func(metric string) string
+	// Failure returns the error of a target's last scrape, "" without one. May be nil.
+	Failure func(job, instance string) string
 	// Observe receives every finding that opens or closes. May be nil.
 	Observe func(Record)
 	// Evaluated receives, after each evaluation, the findings that it opened and closed,
@@ -278,7 +280,7 @@ func (v *evaluation) judge(ctx context.Context, r *Rule, at time.Time) verdict {
 // pass runs a rule on one window and returns its findings by subject.
 func (v *evaluation) pass(ctx context.Context, r *Rule, from, to time.Time) (map[string]Finding, error) {
 	found := map[string]Finding{}
-	p := &Pass{Querier: v.q, Rule: r, From: from, To: to, Interval: v.opts.Interval, Facts: v.opts.Facts, limits: v.opts.Limits, Report: func(f Finding) {
+	p := &Pass{Querier: v.q, Rule: r, From: from, To: to, Interval: v.opts.Interval, Facts: v.opts.Facts, limits: v.opts.Limits, failure: v.opts.Failure, Report: func(f Finding) {
 		f.Rule = r.Name
 		f.Confidence = cmp.Or(f.Confidence, High)
 		f.Remedy = cmp.Or(f.Remedy, r.Remedy)

@@ -59,7 +59,16 @@ type Pass struct {
 	Facts    []tee.Facts
 	Report   func(Finding)
 
-	limits []Limit
+	limits  []Limit
+	failure func(job, instance string) string
+}
+
+// Failure returns the error of a scraped target's last scrape, "" without one or when it is not known.
+func (p *Pass) Failure(job, instance string) string {
+	if p.failure == nil {
+		return ""
+	}
+	return p.failure(job, instance)
 }
 
 // Severity orders findings.

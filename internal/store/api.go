@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"time"
 
 	"github.com/grafana/regexp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -128,7 +127,7 @@ func (s *Store) runtimeInfo() (apiv1.RuntimeInfo, error) {
 		StartTime:           s.started,
 		CWD:                 s.opts.Dir,
 		Hostname:            host,
-		ServerTime:          time.Now(),
+		ServerTime:          s.opts.Now(),
 		ReloadConfigSuccess: true,
 		LastConfigTime:      s.started,
 		GoroutineCount:      runtime.NumGoroutine(),

@@ -21,28 +21,38 @@ import (
 	"github.com/teescope/teescope/internal/metric"
 )
 
-// Append stores one round of samples, all or nothing, with the labels job and instance. A series of the previous
+// Append stores one round of samples with the labels job and instance. A series of the previous
 // round that this one lacks ends here, so queries show a gap and not its last value. A series that is new since the
 // previous round gets a 0 at that round's time, so its first value counts as growth; if that round was not stored,
 // the time of the 0 is unknown.
 //
-// When Append returns nil, every sample survives a crash of the process. An error means that the round, or the
-// samples that the error names, are not stored; they count as lost. After a failed write Append waits for the repair
-// of the log, which replays it, and tries once more.
+// When Append returns nil, every sample survives a crash of the process. A [Refused] names samples that are not stored,
+// while all others are. After any other error the round is not stored. Both count as lost. After a failed write
+// Append waits for the repair of the log, which replays it, and tries once more. If the clock went back, it first sets
+// aside what is later than t.
 func (s *Store) Append(t time.Time, samples []metric.Sample) error {
 	start := time.Now()
 	r := s.local.rounds.Lock()
 	defer s.local.rounds.Unlock()
 	at := t.UnixMilli()
+	s.bringBack(at)
 	stored, err := r.append(s, at, samples)
-	if err != nil && s.isTorn() && s.putInOrder() == nil {
+	switch {
+	case errors.Is(err, errWentBack):
+		if err = s.rewind(at); err == nil {
+			r.last = 0 // it was later than t
+			stored, err = r.append(s, at, samples)
+		}
+	case err != nil && s.isTorn() && s.putInOrder() == nil:
 		stored, err = r.append(s, at, samples)
 	}
-	r.last = at
-	if err != nil {
+	var some *Refused
+	if r.last = at; err != nil && !errors.As(err, &some) {
 		r.last = 0
+		s.local.target.Report(t, time.Since(start), err)
+	} else {
+		s.local.target.Report(t, time.Since(start), nil)
 	}
-	s.local.target.Report(t, time.Since(start), err)
 	s.appended.Add(uint64(stored))
 	s.lost.Add(uint64(valuesOf(samples) - stored))
 	s.trouble.set("append", err)
@@ -75,19 +85,23 @@ type rounds struct {
 	instance string
 	meta     *families
 	families map[*metric.Desc]map[string]*series
-	db       *database // the database of the references
+	db       *database          // the database of the references
+	named    map[string]*series // by name and labels: what differs in families may be one series here
 	attempt  uint64
 	last     int64 // the previous round, in Unix milliseconds; 0 if it was not stored
+	begun    []*series
 	ending   []*series
 	key      []byte
 }
 
 // series is one label set, with several parts for a histogram.
 type series struct {
+	name   string // of its first part, with its labels
 	parts  []part
 	bounds []float64
 	seen   uint64 // last attempt to store a round that had it
-	ended  bool   // marked as stale
+	stored bool
+	ended  bool // marked as stale
 }
 
 type part struct {
@@ -110,11 +124,13 @@ func newLocal(o Options) *local {
 		target: scrape.NewTarget(lset, &config.ScrapeConfig{JobName: o.Job}, model.LabelSet{model.AddressLabel: model.LabelValue(o.Instance)}, nil),
 	}
 	l.target.SetMetadataStore(&l.meta)
-	l.rounds = locked.New(rounds{job: o.Job, instance: o.Instance, meta: &l.meta, families: map[*metric.Desc]map[string]*series{}})
+	l.rounds = locked.New(rounds{job: o.Job, instance: o.Instance, meta: &l.meta,
+		families: map[*metric.Desc]map[string]*series{}, named: map[string]*series{}})
 	return l
 }
 
-// append writes a round in one transaction and returns the number of stored values.
+// append writes a round in one transaction and returns the number of stored values. It writes nothing if the clock
+// went back so far that the next round would be refused too.
 func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error) {
 	db, err := s.leaseToWrite()
 	if err != nil {
@@ -126,43 +142,64 @@ func (r *rounds) append(s *Store, t int64, samples []metric.Sample) (int, error)
 		r.db = db
 	}
 	r.attempt++
+	r.begun = r.begun[:0]
 	app := db.Appender(context.Background())
-	n, refused := 0, 0
-	var first error
+	n := 0
+	no := Refused{Of: len(samples)}
 	for i := range samples {
 		m := &samples[i]
 		e, err := r.find(m)
 		switch {
 		case err != nil:
 		case e.seen == r.attempt:
-			err = fmt.Errorf("%s: twice in one round", e.parts[0].lset)
+			err = fmt.Errorf("%s: %w", e.parts[0].lset, errTwice)
 		default:
 			var k int
-			if e.seen == 0 && r.last > 0 && m.Began.UnixMilli() > r.last {
+			if !e.stored && r.last > 0 && m.Began.UnixMilli() > r.last {
 				e.begin(app, t, r.last)
 			}
 			k, err = e.append(app, t, m)
 			n += k
-			e.seen, e.ended = r.attempt, false
+			e.seen = r.attempt
+			if err == nil && (!e.stored || e.ended) {
+				r.begun = append(r.begun, e)
+			}
+			if late(err) && e.blocked(db, k, t+s.opts.Interval.Milliseconds()) {
+				return 0, errors.Join(errWentBack, s.rollback(db, app))
+			}
 		}
 		if err != nil {
-			refused++
-			if first == nil {
-				first = err
-			}
+			no.add(err)
 		}
 	}
 	r.endVanished(app, t)
 	if err := s.commit(db, app); err != nil {
 		return 0, fmt.Errorf("append: %w", err)
 	}
+	for _, e := range r.begun {
+		e.stored, e.ended = true, false
+	}
 	for _, e := range r.ending {
 		e.ended = true
 	}
-	if first != nil {
-		return n, fmt.Errorf("append: %d of %d samples refused, the first: %w", refused, len(samples), first)
+	if no.Samples > 0 {
+		s.refusals.add(no.byReason)
+		return n, &no
 	}
 	return n, nil
+}
+
+// blocked reports whether a part's sample of a time would be refused, because there is one of that time or later.
+func (e *series) blocked(db *database, part int, t int64) bool {
+	app := db.Appender(context.Background())
+	defer func() { _ = app.Rollback() }() // it has nothing to write
+	_, err := app.Append(e.parts[part].ref, e.parts[part].lset, t, math.NaN())
+	return err != nil
+}
+
+// late reports whether a sample was refused because there are later ones.
+func late(err error) bool {
+	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrOutOfBounds)
 }
 
 // begin gives a new series a 0 at an earlier time.
@@ -185,7 +222,7 @@ func (e *series) append(app storage.Appender, t int64, m *metric.Sample) (n int,
 		ref, aerr := app.Append(p.ref, p.lset, t, v)
 		if aerr != nil {
 			err = fmt.Errorf("%s: %w", p.lset, aerr)
-			if errors.Is(aerr, storage.ErrOutOfOrderSample) || errors.Is(aerr, storage.ErrOutOfBounds) {
+			if late(aerr) {
 				err = fmt.Errorf("%w (the clock went back)", err)
 			}
 			return
@@ -223,6 +260,7 @@ func (r *rounds) endVanished(app storage.Appender, t int64) {
 				r.ending = append(r.ending, e)
 			case e.seen+keep < r.attempt:
 				delete(f, key)
+				delete(r.named, e.name)
 			}
 		}
 	}
@@ -231,10 +269,10 @@ func (r *rounds) endVanished(app storage.Appender, t int64) {
 // find returns the series of a sample, creating it if it is new.
 func (r *rounds) find(m *metric.Sample) (*series, error) {
 	if m.Desc == nil || len(m.Labels) != len(m.Desc.Labels) {
-		return nil, fmt.Errorf("sample %v: its labels do not match its declaration", m.Labels)
+		return nil, fmt.Errorf("sample %v: %w", m.Labels, errLabels)
 	}
 	if (m.Hist != nil) != (m.Desc.Kind == metric.Histogram) || m.Hist != nil && len(m.Hist.Counts) != len(m.Hist.Bounds)+1 {
-		return nil, fmt.Errorf("sample of %s: not a whole %s", m.Desc.Name, m.Desc.Kind)
+		return nil, fmt.Errorf("sample of %s: %w %s", m.Desc.Name, errNotWhole, m.Desc.Kind)
 	}
 	f := r.families[m.Desc]
 	if f == nil {
@@ -248,17 +286,29 @@ func (r *rounds) find(m *metric.Sample) (*series, error) {
 	}
 	e := f[string(r.key)]
 	if e == nil || m.Hist != nil && !slices.Equal(e.bounds, m.Hist.Bounds) {
-		if i := slices.IndexFunc(m.Labels, func(v string) bool { return !utf8.ValidString(v) }); i >= 0 {
-			return nil, fmt.Errorf("sample of %s: its label %s is not UTF-8: %q", m.Desc.Name, m.Desc.Labels[i], m.Labels[i])
+		var err error
+		if e, err = r.build(m); err != nil {
+			return nil, err
 		}
-		e = r.build(m)
 		f[string(r.key)] = e
 	}
 	return e, nil
 }
 
-// build makes the label sets of a sample: one, or those of a classic histogram.
-func (r *rounds) build(m *metric.Sample) *series {
+// build makes the label sets of a sample: one, or those of a classic histogram. If another sample has the same, it
+// returns that one's series.
+func (r *rounds) build(m *metric.Sample) (*series, error) {
+	for _, name := range m.Desc.Labels {
+		if !model.UTF8Validation.IsValidLabelName(name) || name == model.MetricNameLabel {
+			return nil, fmt.Errorf("sample of %s: %w: %q", m.Desc.Name, errLabelName, name)
+		}
+	}
+	if i := slices.IndexFunc(m.Labels, func(v string) bool { return !utf8.ValidString(v) }); i >= 0 {
+		return nil, fmt.Errorf("sample of %s: its label %s is not UTF-8: %q", m.Desc.Name, m.Desc.Labels[i], m.Labels[i])
+	}
+	if !model.UTF8Validation.IsValidMetricName(m.Desc.Name) {
+		return nil, fmt.Errorf("sample of %q: %w", m.Desc.Name, errLabelName)
+	}
 	b := labels.NewBuilder(labels.EmptyLabels())
 	lset := func(name, le string) part {
 		b.Reset(labels.EmptyLabels())
@@ -271,15 +321,22 @@ func (r *rounds) build(m *metric.Sample) *series {
 		b.Set(model.MetricNameLabel, name)
 		return part{lset: b.Labels()}
 	}
+	e := &series{}
 	if m.Hist == nil {
-		return &series{parts: []part{lset(m.Desc.Name, "")}}
+		e.parts = append(e.parts, lset(m.Desc.Name, ""))
+	} else {
+		e.bounds = slices.Clone(m.Hist.Bounds)
+		for _, le := range m.Hist.Bounds {
+			e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", labels.FormatOpenMetricsFloat(le))) // formatted as in a scrape
+		}
+		e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", "+Inf"), lset(m.Desc.Name+"_sum", ""), lset(m.Desc.Name+"_count", ""))
 	}
-	e := &series{bounds: slices.Clone(m.Hist.Bounds)}
-	for _, le := range m.Hist.Bounds {
-		e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", labels.FormatOpenMetricsFloat(le))) // formatted as in a scrape
+	e.name = e.parts[0].lset.String()
+	if same := r.named[e.name]; same != nil && slices.Equal(same.bounds, e.bounds) {
+		return same, nil
 	}
-	e.parts = append(e.parts, lset(m.Desc.Name+"_bucket", "+Inf"), lset(m.Desc.Name+"_sum", ""), lset(m.Desc.Name+"_count", ""))
-	return e
+	r.named[e.name] = e
+	return e, nil
 }
 
 // forgetRefs drops the references, which belong to one opening of the database.

@@ -84,7 +84,7 @@ func (s *Store) setAsideNamed(err error) error {
 	}
 	if exists(wal) {
 		l := Loss{Kind: "log", Reason: err.Error()}
-		l.From, l.To = s.lastBlockEnd(), time.Now().Truncate(time.Second)
+		l.From, l.To = s.lastBlockEnd(), s.opts.Now().Truncate(time.Second)
 		l.Lost = "samples " + span(l.From, l.To)
 		if exists(head) { // without the log, its chunks have no names
 			if err := s.setAside(head, l); err != nil {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/histogram"
@@ -34,7 +36,11 @@ type database struct {
 	reg    *prometheus.Registry
 	leases locked.Value[leases]
 	idle   chan struct{} // closed once retired and the last lease is returned
+	number uint64        // of the opening
 }
+
+// openings counts the databases of this process.
+var openings atomic.Uint64
 
 // leases counts the leases of a database.
 type leases struct {
@@ -78,8 +84,6 @@ func (d *database) retire() {
 func openDatabase(o Options) (_ *database, err error) {
 	defer recovered("open database", &err)
 	to := tsdb.DefaultOptions()
-	to.RetentionDuration = o.Retention.Milliseconds()
-	to.MaxBytes = o.MaxBytes
 	to.MinBlockDuration = o.block.Milliseconds()
 	to.MaxBlockDuration = max(o.block, min(o.Retention/10, 31*24*time.Hour)).Milliseconds()
 	to.NoLockfile = true // the store holds the lock across openings
@@ -93,7 +97,14 @@ func openDatabase(o Options) (_ *database, err error) {
 	if o.chunkFile > 0 {
 		to.MaxBlockChunkSegmentSize = o.chunkFile
 	}
-	d := &database{reg: prometheus.NewRegistry(), idle: make(chan struct{})}
+	d := &database{reg: prometheus.NewRegistry(), idle: make(chan struct{}), number: openings.Add(1)}
+	to.BlocksToDelete = func(blocks []*tsdb.Block) map[ulid.ULID]struct{} {
+		var head int64
+		if d.DB != nil { // not while it opens
+			head = d.Head().Size()
+		}
+		return o.outdated(blocks, time.Duration(to.MaxBlockDuration)*time.Millisecond, head)
+	}
 	db, err := tsdb.Open(o.Dir, o.Logger, d.reg, to, nil)
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
@@ -226,22 +237,80 @@ func (d door) Appender(ctx context.Context) storage.Appender {
 	return &appender{Appender: db.Appender(ctx), s: d.s, db: db}
 }
 
-// appender commits through the store's door and counts the samples lost there.
+// appender commits through the store's door and counts the samples lost there. Its references name the database that
+// gave them: scrapes keep them across the openings, and in a database with a new log the same number is another series.
 type appender struct {
 	storage.Appender
-	s  *Store
-	db *database
-	n  int
+	s       *Store
+	db      *database
+	n       int
+	refused [len(reasons)]int
+}
+
+const refBits = 44 // of a database's own references; above them is the number of its opening
+
+// ours returns the database's own reference, 0 if another one gave it.
+func (a *appender) ours(ref storage.SeriesRef) storage.SeriesRef {
+	if ref>>refBits != storage.SeriesRef(a.db.number)<<refBits>>refBits {
+		return 0
+	}
+	return ref & (1<<refBits - 1)
+}
+
+// theirs returns the reference for callers. A sample that was refused is counted.
+func (a *appender) theirs(ref storage.SeriesRef, err error) (storage.SeriesRef, error) {
+	if err != nil {
+		a.refused[reasonOf(err)]++
+		return 0, err
+	}
+	a.n++
+	return a.name(ref), nil
+}
+
+func (a *appender) name(ref storage.SeriesRef) storage.SeriesRef {
+	return ref | storage.SeriesRef(a.db.number)<<refBits
+}
+
+// early refuses a sample from the future: one would make the database refuse all others.
+func (a *appender) early(t int64) error {
+	if t > a.s.opts.Now().Add(futureLimit).UnixMilli() {
+		return storage.ErrOutOfBounds
+	}
+	return nil
 }
 
 func (a *appender) Append(ref storage.SeriesRef, l labels.Labels, t int64, v float64) (storage.SeriesRef, error) {
-	a.n++
-	return a.Appender.Append(ref, l, t, v)
+	if err := a.early(t); err != nil {
+		return a.theirs(0, err)
+	}
+	return a.theirs(a.Appender.Append(a.ours(ref), l, t, v))
 }
 
 func (a *appender) AppendHistogram(ref storage.SeriesRef, l labels.Labels, t int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
-	a.n++
-	return a.Appender.AppendHistogram(ref, l, t, h, fh)
+	if err := a.early(t); err != nil {
+		return a.theirs(0, err)
+	}
+	return a.theirs(a.Appender.AppendHistogram(a.ours(ref), l, t, h, fh))
+}
+
+func (a *appender) AppendExemplar(ref storage.SeriesRef, l labels.Labels, e exemplar.Exemplar) (storage.SeriesRef, error) {
+	ref, err := a.Appender.AppendExemplar(a.ours(ref), l, e)
+	return a.name(ref), err
+}
+
+func (a *appender) AppendSTZeroSample(ref storage.SeriesRef, l labels.Labels, t, st int64) (storage.SeriesRef, error) {
+	ref, err := a.Appender.AppendSTZeroSample(a.ours(ref), l, t, st)
+	return a.name(ref), err
+}
+
+func (a *appender) AppendHistogramSTZeroSample(ref storage.SeriesRef, l labels.Labels, t, st int64, h *histogram.Histogram, fh *histogram.FloatHistogram) (storage.SeriesRef, error) {
+	ref, err := a.Appender.AppendHistogramSTZeroSample(a.ours(ref), l, t, st, h, fh)
+	return a.name(ref), err
+}
+
+func (a *appender) UpdateMetadata(ref storage.SeriesRef, l labels.Labels, m metadata.Metadata) (storage.SeriesRef, error) {
+	ref, err := a.Appender.UpdateMetadata(a.ours(ref), l, m)
+	return a.name(ref), err
 }
 
 func (a *appender) Commit() error {
@@ -252,6 +321,10 @@ func (a *appender) Commit() error {
 		return err
 	}
 	a.s.appended.Add(uint64(a.n))
+	for _, n := range a.refused {
+		a.s.lost.Add(uint64(n))
+	}
+	a.s.refusals.add(a.refused)
 	return nil
 }
 

@@ -17,6 +17,8 @@ var (
 		Help: "Samples acknowledged since the start."}
 	descLost = &metric.Desc{Name: "teescope_store_lost_samples_total", Kind: metric.Counter, Better: metric.Lower,
 		Help: "Samples offered but not stored since the start: disk full, failed write, refused."}
+	descRefused = &metric.Desc{Name: "teescope_store_refused_samples_total", Kind: metric.Counter, Better: metric.Lower, Labels: []string{"reason"},
+		Help: "Lost samples that were refused one by one since the start, while the others of their round or page were stored, by reason."}
 	descWALErrors = &metric.Desc{Name: "teescope_store_wal_errors_total", Kind: metric.Counter, Better: metric.Lower,
 		Help: "Failed writes after which the log was put in order."}
 	descCheckpointErrors = &metric.Desc{Name: "teescope_store_checkpoint_errors_total", Kind: metric.Counter, Better: metric.Lower,
@@ -35,7 +37,7 @@ var (
 )
 
 // Metrics lists what Collect emits.
-var Metrics = []*metric.Desc{descSeries, descAppended, descLost, descWALErrors, descCheckpointErrors, descCut, descBytes, descUnclean, descDamagedParts, descDamaged}
+var Metrics = []*metric.Desc{descSeries, descAppended, descLost, descRefused, descWALErrors, descCheckpointErrors, descCut, descBytes, descUnclean, descDamagedParts, descDamaged}
 
 // Series is the number of series in memory; 0 while the database is being
 // opened again.
@@ -57,6 +59,7 @@ func (s *Store) Collect(emit func(metric.Sample)) {
 	}
 	emit(metric.Sample{Desc: descAppended, Value: float64(s.appended.Load())})
 	emit(metric.Sample{Desc: descLost, Value: float64(s.lost.Load())})
+	s.refusals.collect(emit)
 	emit(metric.Sample{Desc: descWALErrors, Value: float64(s.walErrors.Load())})
 	emit(metric.Sample{Desc: descCheckpointErrors, Value: float64(s.checkpointErrors.Load())})
 	emit(metric.Sample{Desc: descCut, Value: float64(s.cutBytes.Load())})

@@ -37,6 +37,8 @@ type Options struct {
 	Sources map[string]string
 	// Query bounds every query, from Go and over HTTP.
 	Query EngineOptions
+	// Now is the clock; nil is time.Now. Scrapes and recording rules run by time.Now.
+	Now func() time.Time
 	// Logger receives Prometheus' messages, from warnings up; nil discards them.
 	Logger *slog.Logger
 

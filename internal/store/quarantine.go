@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,18 +15,22 @@ import (
 )
 
 // quarantineName is the folder, in the data folder, for damaged parts. Next to each part, NAME.txt states the reason
-// and what was lost. Nothing deletes from it.
+// and what was lost. Nothing deletes from it but the oldest of many samples from the future.
 const quarantineName = "quarantine"
 
 // Loss is a part of the store that was damaged, and what queries no longer find.
 type Loss struct {
 	Part   string // its name in the quarantine, or the block that holds it
-	Kind   string // "block", "log", "head chunks", "tombstones"
+	Kind   string // "block", "log", "head chunks", "tombstones", "samples from the future"
 	Reason string
 	Lost   string    // what was lost, in words; "nothing" if the rest had it all
 	From   time.Time // the samples that may be missing are in [From, To]; zero: unknown
 	To     time.Time
 	Moved  time.Time // when it was put into the quarantine; zero: queries skip it where it is
+
+	// Boot and Uptime are the machine's boot, and the time since then, at Moved: for samples from the future.
+	Boot   string
+	Uptime time.Duration
 }
 
 // nothing is the loss if another part of the store had the data too.
@@ -35,11 +38,17 @@ const nothing = "nothing"
 
 // overlaps reports whether samples in [mint, maxt], in milliseconds, may be missing.
 func (l Loss) overlaps(mint, maxt int64) bool {
+	if l.Kind == future && !l.jumpedOver() {
+		return false // it was never the time that it names
+	}
 	return l.Lost != nothing && (l.To.IsZero() || l.To.UnixMilli() >= mint) && (l.From.IsZero() || l.From.UnixMilli() <= maxt)
 }
 
 // Error describes the damage, as a warning of a query or as the trouble of the store.
 func (l Loss) Error() string {
+	if l.Kind == future {
+		return fmt.Sprintf("%s; %s are in %s/%s now: check that the machine's time is synchronised", l.Reason, l.Lost, quarantineName, l.Part)
+	}
 	if l.Moved.IsZero() {
 		return fmt.Sprintf("%s %s is damaged; answers leave out %s", l.Kind, l.Part, l.Lost)
 	}
@@ -47,18 +56,23 @@ func (l Loss) Error() string {
 }
 
 // noteKeys are the lines of a note.
-var noteKeys = []string{"kind", "reason", "lost", "from", "to", "moved"}
+var noteKeys = []string{"kind", "reason", "lost", "from", "to", "moved", "boot"}
 
 func (l Loss) note(was string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "teescope moved %s here because it was damaged, and went on without it.\nDelete it, and this note, when you no longer need it.\n\n", was)
+	if l.Kind == future {
+		b.WriteString("teescope moved samples here because the clock went back behind them, and went on without them. If the clock was wrong before, delete\n" +
+			"the folder and this note. If it was wrong after, stop the monitor and move the folders in it to the data folder.\n\n")
+	} else {
+		fmt.Fprintf(&b, "teescope moved %s here because it was damaged, and went on without it.\nDelete it, and this note, when you no longer need it.\n\n", was)
+	}
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return "unknown"
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	for i, v := range []string{l.Kind, l.Reason, l.Lost, at(l.From), at(l.To), at(l.Moved)} {
+	for i, v := range []string{l.Kind, l.Reason, l.Lost, at(l.From), at(l.To), at(l.Moved), l.bootLine()} {
 		fmt.Fprintf(&b, "%s: %s\n", noteKeys[i], strings.ReplaceAll(v, "\n", "; "))
 	}
 	return b.String()
@@ -73,23 +87,13 @@ func (s *Store) setAside(path string, l Loss) error {
 	if err != nil {
 		return err
 	}
-	l.Moved = time.Now().Truncate(time.Second)
+	l.Moved = s.opts.Now().Truncate(time.Second)
 	l.Part = cmp.Or(l.Part, strings.ReplaceAll(rel, string(filepath.Separator), "-"))
 	if len(filepath.Base(path)) != ulidLength { // names that will be used again
-		l.Part += l.Moved.UTC().Format("-20060102T150405")
+		l.Part += l.Moved.UTC().Format(partTime)
 	}
-	for i := 2; ; i++ {
-		if _, err := os.Lstat(filepath.Join(to, l.Part)); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		l.Part = fmt.Sprintf("%s.%d", strings.TrimSuffix(l.Part, fmt.Sprintf(".%d", i-1)), i)
-	}
-	write := func() error {
-		if err := os.MkdirAll(to, 0o755); err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(to, l.Part+".txt"), []byte(l.note(rel)), 0o644)
-	}
+	l.Part = s.freeName(l.Part)
+	write := func() error { return s.writeNote(l, rel) }
 	move := func() error { return os.Rename(path, filepath.Join(to, l.Part)) }
 	err = write()
 	if errors.Is(err, unix.ENOSPC) {
@@ -110,6 +114,28 @@ func (s *Store) setAside(path string, l Loss) error {
 	return nil
 }
 
+// partTime is the end of the name of a part.
+const partTime = "-20060102T150405"
+
+// freeName returns a name that no part in the quarantine has yet.
+func (s *Store) freeName(name string) string {
+	for i, free := 2, name; ; i++ {
+		if !exists(filepath.Join(s.opts.Dir, quarantineName, free)) {
+			return free
+		}
+		free = fmt.Sprintf("%s.%d", name, i)
+	}
+}
+
+// writeNote writes the note of a part that was somewhere else.
+func (s *Store) writeNote(l Loss, was string) error {
+	to := filepath.Join(s.opts.Dir, quarantineName)
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, l.Part+".txt"), []byte(l.note(was)), 0o644)
+}
+
 // ulidLength is the length of a block's name, which is unique.
 const ulidLength = 26
 
@@ -126,7 +152,10 @@ func (s *Store) lose(l Loss) {
 	if !l.Moved.IsZero() {
 		s.trouble.set("damaged", errors.Join(s.trouble.get("damaged"), l))
 	}
-	if !known {
+	if !known && l.Kind == future {
+		s.log.Error("the clock went back; samples from the future are set aside, and the monitor goes on recording", "part", l.Part, "reason", l.Reason, "lost", l.Lost,
+			"action", "moved to "+filepath.Join(s.opts.Dir, quarantineName))
+	} else if !known {
 		action := "moved to " + filepath.Join(s.opts.Dir, quarantineName)
 		if l.Moved.IsZero() {
 			action = "left out of answers"
@@ -205,6 +234,8 @@ func (l *Loss) read(lines *bufio.Scanner) {
 			l.From = t
 		case "to":
 			l.To = t
+		case "boot":
+			l.readBoot(v)
 		case "moved":
 			if err == nil {
 				l.Moved = t

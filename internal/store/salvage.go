@@ -24,7 +24,7 @@ func (s *Store) checkLog() error {
 		return err
 	}
 	end := s.lastBlockEnd()
-	refs, to := headRefs(head, end.UnixMilli())
+	refs, to := headRefs(head, end.UnixMilli(), s.opts.Now())
 	if refs > l.last {
 		l.endless = true
 		l.broke("segments at its end are missing, with the names of series")
@@ -44,7 +44,7 @@ func (s *Store) checkLog() error {
 	for _, g := range slices.Concat(l.saved, l.segments) {
 		s.cutBytes.Add(uint64(g.size - g.good))
 	}
-	loss := l.loss(found, end, to, s.opts.Interval)
+	loss := l.loss(found, end, to, s.opts.Interval, s.opts.Now())
 	if !exists(wal) {
 		loss.Kind = "head chunks"
 		return s.setAside(head, loss)
@@ -201,7 +201,7 @@ func link(from, to string, size int64) error {
 
 // loss returns what is missing from a log with a hole: the times between the segments around each hole and, for
 // series whose names were in one, everything later.
-func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval time.Duration) Loss {
+func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval time.Duration, now time.Time) Loss {
 	out := Loss{Kind: "log", Reason: strings.Join(l.broken, "; "), Lost: nothing}
 	var from, to int64
 	begin := max(end.UnixMilli(), 0) // of the log
@@ -229,7 +229,7 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 		}
 		before, last = g.index, max(last, g.to)
 		if g.damage != nil && !(g.torn && i == len(order)-1) {
-			next := time.Now().UnixMilli()
+			next := now.UnixMilli()
 			if i+1 < len(order) {
 				next = order[i+1].from
 			}
@@ -238,9 +238,9 @@ func (l *logged) loss(found salvaged, end time.Time, headEnd int64, interval tim
 	}
 	switch {
 	case found.err != nil:
-		hole(begin, time.Now().UnixMilli())
+		hole(begin, now.UnixMilli())
 	case len(order) == 0 || l.endless:
-		hole(last, time.Now().UnixMilli())
+		hole(last, now.UnixMilli())
 	case found.series > 0 && to == 0:
 		hole(begin, last)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/units"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery"
 	_ "github.com/prometheus/prometheus/discovery/file"       // file_sd_configs
@@ -44,15 +45,13 @@ func (c *ScrapeConfig) LongestInterval() (most time.Duration) {
 	return most
 }
 
-// The limits of a target that sets none, so a faulty one cannot fill memory and disk.
+// The limits of a target that sets none, so a faulty one cannot fill memory and disk. Labels have none of their own, as
+// in Prometheus: the size of the page bounds them.
 const (
-	sampleLimit     = 50_000
-	targetLimit     = 6_000
-	bodyLimit       = 32 << 20
-	labelLimit      = 64
-	labelNameLimit  = 256
-	labelValueLimit = 2_048
-	droppedLimit    = 100
+	sampleLimit  = 50_000
+	targetLimit  = 6_000
+	bodyLimit    = 32 << 20
+	droppedLimit = 100
 )
 
 // ParseScrape checks the part of a configuration file that Prometheus defines: the keys global and scrape_configs,
@@ -76,9 +75,6 @@ func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) 
 		def(&sc.SampleLimit, sampleLimit)
 		def(&sc.TargetLimit, targetLimit)
 		def(&sc.BodySizeLimit, units.Base2Bytes(bodyLimit))
-		def(&sc.LabelLimit, labelLimit)
-		def(&sc.LabelNameLengthLimit, labelNameLimit)
-		def(&sc.LabelValueLengthLimit, labelValueLimit)
 		def(&sc.KeepDroppedTargets, droppedLimit)
 	}
 	return &ScrapeConfig{c}, nil
@@ -178,7 +174,12 @@ type scrapeTargets struct {
 	discover func() // starts discovery, which then polls ten times a second, even without changes
 }
 
+// Prometheus aligns the times of scrapes to each other. After the clock went back it would use the last time before
+// that for all scrapes, until the clock gets there again.
+var unaligned = sync.OnceFunc(func() { scrape.AlignScrapeTimestamps = false })
+
 func newScraper(ctx context.Context, s *Store) (*scraper, error) {
+	unaligned()
 	sd, err := discovery.CreateAndRegisterSDMetrics(s.reg)
 	if err != nil {
 		return nil, fmt.Errorf("start discovery: %w", err)
@@ -202,6 +203,16 @@ func newScraper(ctx context.Context, s *Store) (*scraper, error) {
 	})})
 	sc.done.Go(func() { _ = sc.Run(sc.discovery.SyncCh()) })
 	return sc, nil
+}
+
+// Failure returns the error of a target's last scrape, on one line; "" if it succeeded or there is no such target.
+func (s *Store) Failure(job, instance string) string {
+	for _, t := range s.scrape.TargetsActive()[job] {
+		if err := t.LastError(); err != nil && t.GetValue(model.InstanceLabel) == instance {
+			return strings.Join(strings.Fields(err.Error()), " ")
+		}
+	}
+	return ""
 }
 
 func (sc *scraper) close() {

@@ -41,6 +41,7 @@ type Store struct {
 	mending locked.Value[mending]
 
 	appended, lost, walErrors, checkpointErrors, cutBytes atomic.Uint64
+	refusals                                              refusals
 	bytes                                                 atomic.Int64
 	unclean                                               bool
 
@@ -61,6 +62,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.block == 0 {
 		o.block = def.block
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -70,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		opts: o, log: o.Logger, lock: lock, unclean: unclean, started: time.Now(),
+		opts: o, log: o.Logger, lock: lock, unclean: unclean, started: o.Now(),
 		reserve: reserve{path: filepath.Join(o.Dir, "reserve"), size: o.Reserve},
 		reg:     prometheus.NewRegistry(),
 	}
@@ -217,15 +221,20 @@ func (s *Store) putInOrder() error {
 	if m.over {
 		return errClosed
 	}
-	db := s.db.Load()
-	if db != nil && !s.isTorn() {
+	if s.db.Load() != nil && !s.isTorn() {
 		return nil
-	}
-	if err := s.reserve.give(); err != nil {
-		return err
 	}
 	need, err := s.replayNeeds()
 	if err != nil {
+		return err
+	}
+	return s.reopen(need, nil, nil)
+}
+
+// reopen closes the database and opens it again, if the disk has so much space. Before and after the closing it calls
+// two functions, which may be nil; nobody else has the database then. Mending is locked.
+func (s *Store) reopen(need int64, open func(*database) error, closed func() error) error {
+	if err := s.reserve.give(); err != nil {
 		return err
 	}
 	if n, err := free(s.opts.Dir); err != nil {
@@ -233,24 +242,31 @@ func (s *Store) putInOrder() error {
 	} else if n < max(need, s.opts.MinFree) {
 		return fmt.Errorf("%w: %d MiB left", errNoSpace, n>>20)
 	}
-	if db != nil {
+	var failed error
+	if db := s.db.Load(); db != nil {
 		s.db.Store(nil)
 		db.retire()
-		if err := db.close(); err != nil {
-			s.log.Warn("close database after a failed write", "err", err)
+		if open != nil {
+			failed = open(db)
 		}
+		if err := db.close(); err != nil {
+			s.log.Warn("close the database to open it again", "err", err)
+		}
+	}
+	if failed == nil && closed != nil {
+		failed = closed()
 	}
 	next, err := s.openFiles()
 	if err != nil {
 		s.trouble.set("open", fmt.Errorf("the store could not be opened again: %w", err))
-		return err
+		return errors.Join(failed, err)
 	}
 	s.trouble.set("open", nil)
 	s.trouble.set("write", nil)
 	s.commits.Lock().torn = nil
 	s.commits.Unlock()
 	s.db.Store(next)
-	return nil
+	return failed
 }
 
 // keepUp does the periodic work.

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -133,7 +134,7 @@ func TestVanishedSeriesEnds(t *testing.T) {
 }
 
 // A series that began after the previous round gained its first value since then; for any other that is unknown.
-// After a round that was not stored it is unknown for every series.
+// After a round that was not stored it is unknown for every series; a refused sample has no such effect.
 func TestBegan(t *testing.T) {
 	s := open(t, options(t))
 	t0 := time.Now().Add(-time.Minute).Truncate(time.Second)
@@ -169,7 +170,7 @@ func TestBegan(t *testing.T) {
 		`min_over_time(tee_syscalls_total{process="found"}[30s])`:            100,
 		`min_over_time(tee_syscalls_total{process="first"}[30s])`:            100,
 		`min_over_time(tee_syscalls_total{process="hidden"}[30s])`:           100,
-		`min_over_time(tee_syscalls_total{process="late"}[30s])`:             100,
+		`min_over_time(tee_syscalls_total{process="late"}[30s])`:             0,
 		`min_over_time(tee_runqueue_latency_seconds_bucket{le="+Inf"}[30s])`: 0,
 		`min_over_time(tee_runqueue_latency_seconds_sum[30s])`:               0,
 		`increase(tee_syscalls_total{process="begun"}[25001ms])`:             300,
@@ -220,6 +221,72 @@ func TestAppendRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOneRefused: a sample that is refused in each round has no effect on the others, on the zero of new counters and
+// on the target.
+func TestOneRefused(t *testing.T) {
+	again := *calls // two declarations of one series
+	s := open(t, options(t))
+	t0 := time.Now().Add(-time.Minute).Truncate(time.Second)
+	at := func(i int) time.Time { return t0.Add(time.Duration(i) * 5 * time.Second) }
+	for _, tt := range []struct {
+		reason string
+		bad    []metric.Sample // in the round after a first one
+	}{
+		{"twice in one round", []metric.Sample{call("twice", "read", 1), call("twice", "read", 2)}},
+		{"twice in one round", []metric.Sample{call("twice", "read", 1), {Desc: &again, Labels: []string{"twice", "read"}, Value: 2}}},
+		{"bad labels", []metric.Sample{{Desc: calls, Labels: []string{"one"}}}},
+		{"bad labels", []metric.Sample{{Desc: &metric.Desc{Name: "node_bad", Kind: metric.Gauge, Labels: []string{""}}, Labels: []string{"x"}}}},
+		{"bad labels", []metric.Sample{{Desc: &metric.Desc{Name: "node_bad", Kind: metric.Gauge, Labels: []string{"__name__"}}, Labels: []string{"x"}}}},
+		{"bad labels", []metric.Sample{{Desc: &metric.Desc{Kind: metric.Gauge}}}},
+		{"not a whole histogram", []metric.Sample{{Desc: delay, Labels: []string{"a"}}}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			s := open(t, options(t))
+			for i := range 4 {
+				round := append(tt.bad, metric.Sample{Desc: load, Value: float64(i)})
+				if i >= 2 {
+					fresh := call("fresh", "read", float64(100*(i-1)))
+					fresh.Began = at(i).Add(-time.Second)
+					if i > 2 {
+						fresh.Began = at(2).Add(-time.Second)
+					}
+					round = append(round, fresh)
+				}
+				var some *store.Refused
+				if err := s.Append(at(i), round); !errors.As(err, &some) || some.Samples != 1 || len(some.First) != 1 {
+					t.Fatalf("round %d: %v, want one refused sample", i, err)
+				}
+			}
+			if got := one(t, s, `increase(tee_syscalls_total{process="fresh"}[10001ms])`, at(3)); got != 200 {
+				t.Errorf("the counter that began grew by %v, want 200", got)
+			}
+			if got := one(t, s, `max_over_time(tee_syscalls_total{process="fresh"}[10s])`, at(2)) - one(t, s, `min_over_time(tee_syscalls_total{process="fresh"}[10s])`, at(2)); got != 100 {
+				t.Errorf("in its first round it grew by %v, want 100", got)
+			}
+			if got := one(t, s, "node_load1", at(3)); got != 3 {
+				t.Errorf("the other series is %v, want 3", got)
+			}
+			if got := refusedBy(s); len(got) != 1 || got[tt.reason] != 4 {
+				t.Errorf("refused: %v, want 4 for %q", got, tt.reason)
+			}
+			srv := httptest.NewServer(s.Handler())
+			defer srv.Close()
+			var d struct {
+				ActiveTargets []struct{ Health, LastError string }
+			}
+			get(t, srv.URL, "targets", &d)
+			if len(d.ActiveTargets) != 1 || d.ActiveTargets[0].Health != "up" || d.ActiveTargets[0].LastError != "" {
+				t.Errorf("the target is %+v", d.ActiveTargets)
+			}
+		})
+	}
+	must(t, s.Append(at(0), []metric.Sample{{Desc: load, Value: 1}}))
+	if err := s.Append(at(0), []metric.Sample{{Desc: load, Value: 2}, call("a", "read", 1)}); err == nil || refusedBy(s)["another value of that time"] != 1 {
+		t.Errorf("another value of the same time: %v, %v", err, refusedBy(s))
+	}
+	one(t, s, `tee_syscalls_total{process="a"}`, at(0))
 }
 
 // collect returns the store's own metrics and checks their declarations.

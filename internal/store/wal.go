@@ -298,7 +298,7 @@ func syncLog(dir string) error {
 
 // headRefs returns the highest reference of a series among the head's chunks on disk that extend beyond a time, and
 // the last time in them. It stops at a damaged file; the database checks the checksums.
-func headRefs(dir string, beyond int64) (last uint64, to int64) {
+func headRefs(dir string, beyond int64, now time.Time) (last uint64, to int64) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, name := range files {
 		b, err := os.ReadFile(name)
@@ -316,7 +316,7 @@ func headRefs(dir string, beyond int64) (last uint64, to int64) {
 			if at > len(b) {
 				break
 			}
-			if maxt >= beyond && maxt < time.Now().Add(24*time.Hour).UnixMilli() {
+			if maxt >= beyond && maxt < now.Add(24*time.Hour).UnixMilli() {
 				last, to = max(last, ref), max(to, maxt)
 			}
 		}

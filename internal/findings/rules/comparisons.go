@@ -458,13 +458,14 @@ var comparisons = []comparison{
 		Rule: findings.Rule{
 			Name:  "lost_samples",
 			Title: "Samples lost",
-			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full or a write failed. " +
+			Doc: "The store refused or lost samples within the last 15 minutes, because its disk was full, a write failed, or samples were refused one by one. " +
 				"Charts have a gap there, and rates across it are means. The finding appears once the store takes samples again; until then the page shows the store's error.",
 			Needs: []string{"teescope_store_lost_samples_total"},
 			Thresholds: []findings.Threshold{
 				{Name: "samples", Doc: "samples lost within 15 minutes", Unit: "", Default: 1},
 			},
-			Remedy:    "Free space on the disk that holds --data, keep less (--retention), or move the store to a larger disk.",
+			Remedy: "Where samples were refused one by one, `teescope_store_refused_samples_total` has the reason, and the log names the first ones. " +
+				"Otherwise free space on the disk that holds --data, keep less (--retention), or move the store to a larger disk.",
 			Reference: "https://prometheus.io/docs/prometheus/latest/storage/#operational-aspects",
 		},
 		signs: []sign{{
@@ -473,6 +474,7 @@ var comparisons = []comparison{
 			numbers: []number{
 				{name: "lost", text: "samples lost in the last 15m", expr: lost},
 				{text: "samples lost since the monitor started", expr: "teescope_store_lost_samples_total{$here}"},
+				{text: "samples refused one by one since the monitor started", expr: "sum(teescope_store_refused_samples_total{$here})"},
 				{text: "failed writes after which the log was repaired", expr: "teescope_store_wal_errors_total{$here}"},
 			},
 			cases: []outcome{{

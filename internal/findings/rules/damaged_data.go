@@ -14,6 +14,7 @@ var damagedData = &findings.Rule{
 	Title: "Stored data is damaged",
 	Doc: "A part of the monitor's data folder was damaged. What could not be opened was moved to the folder quarantine in it, with a note that says why; " +
 		"a block with single damaged chunks stays, and answers leave these out. The monitor goes on with the rest. " +
+		"After the clock went back, the samples from the future are there too. " +
 		"The finding stays until the part is deleted from the quarantine, or the monitor restarts where it was left out of answers. No threshold: one damaged part is a finding.",
 	Needs: []string{"teescope_store_damaged_parts"},
 	Remedy: "Check the disk (`dmesg`, `smartctl -a DEVICE`) and the memory (`edac-util`): damage comes back otherwise. Read the note in the folder quarantine of --data. " +
@@ -40,6 +41,12 @@ func findDamagedData(ctx context.Context, p *findings.Pass) error {
 			Subject: l["kind"] + " " + l["part"], Severity: findings.Warning, Evidence: e.list,
 			Title: fmt.Sprintf("The stored %s %s was damaged and moved to the quarantine.", l["kind"], l["part"]),
 			Cost:  fmt.Sprintf("Lost: %s.", l["lost"]),
+		}
+		if l["kind"] == "samples from the future" {
+			f.Title = fmt.Sprintf("The clock went back: %s were set aside (%s).", l["kind"], l["part"])
+			f.Cost = fmt.Sprintf("Left out: %s. Recording goes on.", l["lost"])
+			f.Remedy = "Check that the machine's time is synchronised before the monitor starts (`timedatectl`, `chronyc tracking`). Read the note in the folder quarantine of --data: " +
+				"if the clock was wrong before it went back, delete the part and its note; if it was wrong after, stop the monitor and move the folders in the part to --data."
 		}
 		if l["state"] == "skipped" {
 			f.Title = fmt.Sprintf("The stored %s %s is damaged in places.", l["kind"], l["part"])

@@ -34,6 +34,7 @@ var answers = map[string]findings.Answer{
 //
 //	load   series in PromQL test notation, the first column at 0
 //	at     the time of the evaluation since then ("10m"); the monitor began at 0
+//	error  the error of every target's last scrape; may be absent
 //	apart  the time between two readings, where that is not the default of 5 s
 //	facts  what is known of TEEs, as JSON; may be absent
 //	want   what the rule says
@@ -125,6 +126,7 @@ func checkFixture(t *testing.T, r *findings.Rule, file string, want findings.Ans
 	o := findings.DefaultOptions()
 	o.Now, o.Started, o.Facts = func() time.Time { return at }, time.Unix(0, 0), facts
 	o.Absent = func(string) string { return "the fixture has none" }
+	o.Failure = func(string, string) string { return strings.TrimSpace(part("error")) }
 	if apart := part("apart"); apart != "" {
 		if o.Interval, err = time.ParseDuration(strings.TrimSpace(apart)); err != nil {
 			t.Fatal(err)

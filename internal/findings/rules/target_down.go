@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/metric"
@@ -12,7 +13,7 @@ import (
 var targetDown = &findings.Rule{
 	Name:  "target_down",
 	Title: "Scrape target down",
-	Doc: "A scraped target does not answer and failed at least half of the scrapes of either window; or its last scrape was 150 s ago and three times the usual " +
+	Doc: "At least half of a target's scrapes of either window failed, the last one too: it does not answer, or its answer is refused; the finding has the error. Or its last scrape was 150 s ago and three times the usual " +
 		"interval, though it is still in the configuration. Its series are old, and rules that need them are not checked. " +
 		"Without scraped targets this rule is not checked either.",
 	Thresholds: []findings.Threshold{
@@ -35,9 +36,7 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 	}
 	failed := func(selector string) string { return fmt.Sprintf("1 - avg_over_time(%s[%s])", selector, window(p)) }
 	age := func(selector string) string { return fmt.Sprintf("time() - timestamp(%s)", selector) }
-	between := func(selector string) string { return fmt.Sprintf("600 / count_over_time(%s[10m])", selector) }
-	points, err := p.Query(ctx, fmt.Sprintf("(%s >= %g and up == 0) or (%s >= %g and %s >= 3 * %s)",
-		failed("up"), p.Least("failed"), age("up"), p.Least("age"), age("up"), between("up")), p.To)
+	points, err := p.Query(ctx, fmt.Sprintf("(%s >= %g and up == 0) or %s >= %g", failed("up"), p.Least("failed"), age("up"), p.Least("age")), p.To)
 	if err != nil {
 		return err
 	}
@@ -48,15 +47,23 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		up := e.add(ctx, "1 if its last scrape succeeded", "", here)
 		share := e.add(ctx, "share of its scrapes in the last "+window(p)+" that failed", "ratio", failed(here))
 		old := e.add(ctx, "time since its last scrape", "seconds", age(here))
-		usual := e.add(ctx, "time between two scrapes, mean of the last 10m", "seconds", between(here))
+		between, err := betweenScrapes(ctx, p, here)
+		if err != nil {
+			return err
+		}
+		usual := e.add(ctx, "time between two scrapes, mean of the last 10m", "seconds", between)
 		if e.err != nil {
 			return e.err
 		}
 		f := findings.Finding{Subject: subject, Severity: findings.Warning, Evidence: e.list}
 		switch {
 		case up == 0 && share >= p.Limit("failed", subject):
-			f.Title = fmt.Sprintf("The target %s does not answer: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p))
+			f.Title = fmt.Sprintf("The target %s is down: %s of its scrapes in the last %s failed.", subject, metric.Percent(share), window(p))
 			f.Cost = fmt.Sprintf("Its metrics are missing for %s of the last %s.", metric.Percent(share), window(p))
+			if why := p.Failure(pt.Labels["job"], pt.Labels["instance"]); why != "" {
+				f.Cost += " The last error: " + why + "."
+				f.Remedy = scrapeRemedy(why)
+			}
 		case old >= p.Limit("age", subject) && old >= 3*usual:
 			f.Title = fmt.Sprintf("The target %s was last scraped %s ago.", subject, metric.Value(old, "seconds"))
 			f.Confidence = findings.Medium
@@ -67,4 +74,38 @@ func findTargetDown(ctx context.Context, p *findings.Pass) error {
 		p.Report(f)
 	}
 	return nil
+}
+
+// betweenScrapes returns the query for the mean time between two scrapes in the last 10 minutes. A younger target was
+// not scraped in all of them.
+func betweenScrapes(ctx context.Context, p *findings.Pass, up string) (string, error) {
+	old, err := p.Query(ctx, up+" offset 10m", p.To)
+	if err != nil {
+		return "", err
+	}
+	if len(old) > 0 {
+		return fmt.Sprintf("600 / count_over_time(%s[10m])", up), nil
+	}
+	return fmt.Sprintf("(timestamp(%[1]s) - min_over_time(timestamp(%[1]s)[10m:1s])) / (count_over_time(%[1]s[10m]) - 1)", up), nil
+}
+
+// scrapeRemedies is the advice on errors of scrapes, by a part of their text, which is Prometheus'. The default is the
+// rule's.
+var scrapeRemedies = []struct{ part, remedy string }{
+	{"Content-Type", "Have the target name its format in the header Content-Type, or set `fallback_scrape_protocol: PrometheusText0.0.4` for its job in scrape_configs and send SIGHUP."},
+	{"limit", "Raise the limit that the error names for the target's job in scrape_configs (sample_limit, body_size_limit, label_limit ...) and send SIGHUP, or have the target show less."},
+	{"server returned HTTP status", "The target answers, but with an error: check its log, and metrics_path, password and certificate of its job in scrape_configs."},
+	{"UTF-8", "The target answers, but names are not UTF-8, so its whole page is refused, as by Prometheus: mend the name in the target."},
+	{"expected", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused, as by Prometheus: check the page with `curl URL | promtool check metrics`."},
+	{"parse", "The target answers, but its page is not in the format that its header Content-Type names, so it is refused, as by Prometheus: check the page with `curl URL | promtool check metrics`."},
+	{"too many open files", "The monitor has no file descriptors left: raise `ulimit -n`, or LimitNOFILE of its systemd unit, and restart it."},
+}
+
+func scrapeRemedy(why string) string {
+	for _, r := range scrapeRemedies {
+		if strings.Contains(why, r.part) {
+			return r.remedy
+		}
+	}
+	return ""
 }
