@@ -225,7 +225,7 @@ func (f *Feed) try(q Query, began time.Time, wake chan<- struct{}) (a Answer, er
 	now := f.o.Now()
 	name := q.key()
 	k := b.kept[name]
-	if k == nil {
+	if k == nil || now.Round(0).Before(k.made.Round(0)) && !k.busy { // or the clock went back: what is kept is of another time
 		b.evict(now)
 		k = &kept{expr: q.Expr, step: q.Step, at: map[string]int{}, warnings: map[string]bool{}, notes: map[time.Duration]note{}}
 		b.kept[name] = k

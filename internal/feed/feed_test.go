@@ -373,3 +373,22 @@ func TestBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestClockWentBack: what was evaluated by a clock that was ahead is evaluated again.
+func TestClockWentBack(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	s := &source{names: []string{"a"}, value: func(string, time.Time) float64 { return 1 }}
+	f := New(Options{Evaluate: s.evaluate, Now: func() time.Time { return now }})
+	defer f.Close()
+	ahead := now.Add(10 * time.Minute)
+	now = ahead
+	q := Query{Expr: "x", From: now.Add(-time.Hour), To: now, Step: 15 * time.Second}
+	one(t, f, q)
+	now = ahead.Add(-10 * time.Minute)
+	for range 2 { // steps are kept for a while
+		one(t, f, Query{Expr: "x", From: ahead.Add(-time.Hour), To: now, Step: 15 * time.Second})
+	}
+	if got := s.calls(); len(got) != 2 {
+		t.Errorf("evaluated %q, want again once", got)
+	}
+}

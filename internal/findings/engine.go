@@ -89,6 +89,7 @@ type evaluation struct {
 	opts    Options
 	witness map[string]string // metric -> a series that had readings
 	first   time.Time         // of the first evaluation
+	last    time.Time         // of the last one
 	settled bool              // findings of rules that are gone have ended
 }
 
@@ -225,6 +226,8 @@ func (e *Engine) Evaluate(ctx context.Context) {
 	if v.first.IsZero() {
 		v.first = at
 	}
+	v.rewind(e.book.Lock(), at)
+	e.book.Unlock()
 	if !v.settled {
 		changed, v.settled = e.book.Lock().disown(v, at), true
 		e.book.Unlock()
@@ -351,7 +354,7 @@ func (b *book) close(v *evaluation, r *Rule, at time.Time) []Record {
 // observation is too long.
 func (b *book) disown(v *evaluation, at time.Time) []Record {
 	return b.end(at, func(k key, rec *Record) bool {
-		return !v.knows(k.rule) || at.Sub(rec.LastSeen) > longestGap
+		return !v.knows(k.rule) || gap(rec.LastSeen, at)
 	})
 }
 
@@ -362,7 +365,7 @@ func (b *book) end(at time.Time, which func(key, *Record) bool) (ended []Record)
 			continue
 		}
 		until := at
-		if b.past[k] {
+		if b.past[k] || gap(rec.LastSeen, at) {
 			until = rec.LastSeen
 		}
 		out := b.marked(*rec)

@@ -155,6 +155,8 @@ type Silence struct {
 	Subject string    `json:"subject"`
 	Until   time.Time `json:"until"`
 	Comment string    `json:"comment"`
+	// Created is when it was made, by the clock of then.
+	Created time.Time `json:"created,omitzero"`
 }
 
 // Answer is the result of a rule's last evaluation.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type HistoryOptions struct {
 	Path string
 	// Max is the number of closed findings to keep, newest first, and Retention how long they are kept after their
-	// end. Open ones are always kept.
+	// end. Open ones are always kept. Only Max removes findings from the file: by a clock that is ahead all are old.
 	Max       int
 	Retention time.Duration
 	// Now is the clock; Log receives errors.
@@ -47,7 +48,10 @@ type historyWriter struct {
 type marked struct {
 	severity Severity
 	silenced string
+	since    time.Time
 }
+
+func markedOf(r Record) marked { return marked{r.Severity, r.Silenced, r.Since.Round(0).UTC()} }
 
 // line is one line of the file; one field is set.
 type line struct {
@@ -70,10 +74,14 @@ func OpenHistory(o HistoryOptions) (*History, []Record, error) {
 		o.Log.Warn("lines of the history of findings cannot be read and are left out", "file", o.Path, "lines", past.damaged)
 	}
 	w := historyWriter{opts: o, file: file, written: map[string]marked{}}
-	list := o.kept(past)
-	for _, r := range list {
+	list := o.kept(past, o.Retention)
+	for i, r := range list {
+		if now := r.NoLater(o.Now()); !sameTimes(now, r) { // the clock was ahead
+			r, list[i] = now, now
+			w.add(r)
+		}
 		if r.State == Open {
-			w.written[r.ID] = marked{r.Severity, r.Silenced}
+			w.written[r.ID] = markedOf(r)
 		}
 	}
 	return &History{opts: o, writer: locked.New(w)}, list, nil
@@ -89,7 +97,7 @@ func (h *History) Keep(changed, open []Record) {
 	}
 	w.open = make(map[string]time.Time, len(open))
 	for _, r := range open {
-		if m, ok := w.written[r.ID]; !ok || m != (marked{r.Severity, r.Silenced}) {
+		if m, ok := w.written[r.ID]; !ok || m != markedOf(r) {
 			w.add(r)
 		}
 		w.open[r.ID] = r.LastSeen
@@ -105,7 +113,7 @@ func (h *History) Keep(changed, open []Record) {
 // add puts a finding into line.
 func (w *historyWriter) add(r Record) {
 	if r.State == Open {
-		w.written[r.ID] = marked{r.Severity, r.Silenced}
+		w.written[r.ID] = markedOf(r)
 	} else {
 		delete(w.written, r.ID)
 	}
@@ -150,7 +158,7 @@ func (w *historyWriter) shorten() error {
 		return err
 	}
 	var lines [][]byte
-	for _, r := range w.opts.kept(past) {
+	for _, r := range w.opts.kept(past, math.MaxInt64) {
 		b, err := json.Marshal(line{Record: &r})
 		if err != nil {
 			return err
@@ -164,9 +172,9 @@ func (w *historyWriter) shorten() error {
 	return nil
 }
 
-// kept returns the findings of a fold within Retention and Max, oldest first.
-func (o HistoryOptions) kept(past *fold) []Record {
-	oldest := o.Now().Add(-o.Retention)
+// kept returns the findings of a fold within Max that ended at most so long ago, oldest first.
+func (o HistoryOptions) kept(past *fold, retention time.Duration) []Record {
+	oldest := o.Now().Add(-retention)
 	var open, closed []Record
 	for _, r := range past.byID {
 		switch {
@@ -196,7 +204,11 @@ func (h *History) All() ([]Record, error) {
 	for _, b := range pending {
 		past.line(b)
 	}
-	return h.opts.kept(past), nil
+	out := h.opts.kept(past, h.opts.Retention)
+	for i := range out {
+		out[i] = out[i].NoLater(h.opts.Now())
+	}
+	return out, nil
 }
 
 // Unsaved returns the number of lines not yet written to disk.
@@ -223,6 +235,10 @@ type fold struct {
 	damaged int
 }
 
+func sameTimes(a, b Record) bool {
+	return a.Since.Equal(b.Since) && a.LastSeen.Equal(b.LastSeen) && (a.Until == nil || a.Until.Equal(*b.Until))
+}
+
 func newFold() *fold {
 	return &fold{byID: map[string]*Record{}, open: map[[2]string]*Record{}}
 }
@@ -236,7 +252,7 @@ func (f *fold) line(b []byte) {
 	}
 	if l.Seen != nil {
 		for id, at := range l.Seen {
-			if r := f.byID[id]; r != nil && r.State == Open && at.After(r.LastSeen) {
+			if r := f.byID[id]; r != nil && r.State == Open {
 				r.LastSeen = at
 			}
 		}

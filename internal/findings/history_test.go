@@ -217,6 +217,38 @@ func TestFindingsDamaged(t *testing.T) {
 	}
 }
 
+// TestHistoryOfWrongClocks: a clock that was ahead leaves nothing in the future, and removes nothing from the file.
+func TestHistoryOfWrongClocks(t *testing.T) {
+	for _, by := range []int{10, 48 * 60, 400 * 24 * 60} {
+		path := filepath.Join(t.TempDir(), "f")
+		h := start(t, path, minute(5), nil)
+		h.Keep([]Record{closed("good", 1, 4)}, nil)
+		h.now = minute(by)
+		h.Keep([]Record{opened("open", by, by), closed("done", by, by+1)}, []Record{opened("open", by, by)})
+		for i := range 60 { // so the file is shortened
+			r := closed("done", by, by+1)
+			r.Title = strings.Repeat("Long. ", 10_000)
+			r.Severity = []Severity{Warning, Critical}[i%2]
+			h.Keep([]Record{r}, []Record{opened("open", by, by)})
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		const want = "good closed seen 00:04 until 00:04, done closed seen 00:06 until 00:06, open open seen 00:06"
+		for range 2 {
+			again := start(t, path, minute(6), nil)
+			all, err := again.All()
+			if got := text(again.past); got != want || text(all) != want || err != nil {
+				t.Errorf("by %d min: %s; all: %s, %v", by, got, text(all), err)
+			}
+			again.Keep(nil, nil)
+			if err := again.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func FuzzFindings(f *testing.F) {
 	f.Add([]byte(`{"record":{"id":"a","state":"closed","since":"1970-01-01T00:01:00Z"}}`), []byte(`{"seen":{"a":"1970-01-01T00:03:00Z"}}`))
 	f.Add([]byte(`{"record":null,"seen":{}}`), []byte(`{"record":{"id":"a","state":"open","until":"1970-01-01T00:01:00Z"}}`))
@@ -225,7 +257,7 @@ func FuzzFindings(f *testing.F) {
 		past.line(a)
 		past.line(b)
 		o := HistoryOptions{Max: 1, Now: func() time.Time { return minute(0) }, Retention: time.Hour}
-		for _, r := range o.kept(past) {
+		for _, r := range o.kept(past, o.Retention) {
 			if (r.State == Closed) != (r.Until != nil) {
 				t.Errorf("%+v", r)
 			}

@@ -40,6 +40,14 @@ type current struct {
 	list  []compiled
 }
 
+// at returns the silences by a clock that may have been set.
+func (c *current) at(now time.Time) []compiled {
+	for i := range c.list {
+		c.list[i].rewind(now)
+	}
+	return c.list
+}
+
 // compiled is a silence with its compiled pattern.
 type compiled struct {
 	Silence
@@ -54,6 +62,7 @@ func NewSilences(list []Silence, rules []*Rule, now func() time.Time, keep func(
 	var kept []compiled
 	var errs []error
 	for _, x := range list {
+		x.rewind(now())
 		if !x.Until.After(now()) {
 			continue
 		}
@@ -67,6 +76,13 @@ func NewSilences(list []Silence, rules []*Rule, now func() time.Time, keep func(
 	s.current.Lock().list = kept
 	s.current.Unlock()
 	return s, errors.Join(errs...)
+}
+
+// rewind moves a silence that was made by a clock that was ahead to the present; it lasts as long as it was meant to.
+func (x *Silence) rewind(now time.Time) {
+	if !x.Created.IsZero() && earlier(now, x.Created) {
+		x.Until, x.Created = now.Add(x.Until.Round(0).Sub(x.Created.Round(0))), now
+	}
 }
 
 // Know replaces the rules that a new silence may name. Current silences stay.
@@ -111,7 +127,7 @@ func Whole(pattern string) (*regexp.Regexp, error) {
 
 // Add starts a silence under a new id.
 func (s *Silences) Add(x Silence) (Silence, error) {
-	x.ID = strings.ToLower(rand.Text()[:16])
+	x.ID, x.Created = strings.ToLower(rand.Text()[:16]), s.now().UTC()
 	c, err := s.compile(x)
 	if err != nil {
 		return x, err
@@ -154,8 +170,8 @@ func (s *Silences) change(edit func([]compiled) ([]compiled, error)) error {
 // inForce returns a copy of the list without ended silences.
 func (s *Silences) inForce() []compiled {
 	defer s.current.Unlock()
-	list := s.current.Lock().list
 	now := s.now()
+	list := s.current.Lock().at(now)
 	return slices.DeleteFunc(slices.Clone(list), func(c compiled) bool { return !c.Until.After(now) })
 }
 
@@ -176,8 +192,8 @@ func (s *Silences) Covering(f Finding) string {
 		return ""
 	}
 	defer s.current.Unlock()
-	list := s.current.Lock().list
 	now := s.now()
+	list := s.current.Lock().at(now)
 	for _, c := range list {
 		if (c.Rule == "" || c.Rule == f.Rule) && (c.subject == nil || c.subject.MatchString(f.Subject)) && c.Until.After(now) {
 			return c.ID

@@ -49,6 +49,7 @@ type alert struct {
 func alerts(s *sender, list []findings.Record) ([]byte, error) {
 	out := make([]alert, len(list))
 	for i, r := range list {
+		r = r.NoLater(s.opts.Now()) // the clock was set back: a receiver would wait for such an end
 		a := alert{
 			Labels: map[string]string{"alertname": r.Rule, "subject": r.Subject, "severity": string(r.Severity), "instance": s.opts.Instance},
 			Annotations: map[string]string{"summary": r.Title, "advice": r.Remedy, "evidence": evidence(r.Evidence),
@@ -63,7 +64,7 @@ func alerts(s *sender, list []findings.Record) ([]byte, error) {
 		if r.Until != nil {
 			a.EndsAt = *r.Until
 		}
-		if a.EndsAt.Before(a.StartsAt) { // the clock was set back; such an alert would be refused
+		if a.EndsAt.Before(a.StartsAt) { // such an alert would be refused
 			a.EndsAt = a.StartsAt
 		}
 		out[i] = a
@@ -85,7 +86,7 @@ func hook(s *sender, list []findings.Record) ([]byte, error) {
 		findings.Record
 		Instance string `json:"instance"`
 		Page     string `json:"page,omitempty"`
-	}{list[0], s.opts.Instance, s.link(list[0])})
+	}{list[0].NoLater(s.opts.Now()), s.opts.Instance, s.link(list[0])})
 }
 
 // link returns the URL at which the page shows a finding.

@@ -623,3 +623,29 @@ func FuzzQueue(f *testing.F) {
 		}
 	})
 }
+
+// TestClockWasSetBack: a receiver with the right time would wait for an end in the future.
+func TestClockWasSetBack(t *testing.T) {
+	now := time.Unix(10_000, 0).UTC()
+	r := opened("a")
+	until := now.Add(48 * time.Hour)
+	r.State, r.Since, r.LastSeen, r.Until = findings.Closed, now.Add(47*time.Hour), until, &until
+	o := DefaultOptions()
+	o.Now = func() time.Time { return now }
+	b, err := alerts(&sender{opts: o}, list(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent []alert
+	if err := json.Unmarshal(b, &sent); err != nil || len(sent) != 1 || !sent[0].StartsAt.Equal(now) || !sent[0].EndsAt.Equal(now) {
+		t.Errorf("an alert from the future is %s, %v", b, err)
+	}
+	b, err = hook(&sender{opts: o}, list(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got findings.Record
+	if err := json.Unmarshal(b, &got); err != nil || got.Since.After(now) || got.LastSeen.After(now) || got.Until.After(now) {
+		t.Errorf("a finding from the future is %s, %v", b, err)
+	}
+}
