@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +18,6 @@ import (
 	_ "github.com/prometheus/prometheus/discovery/http"       // http_sd_configs
 	_ "github.com/prometheus/prometheus/discovery/kubernetes" // kubernetes_sd_configs
 	"github.com/prometheus/prometheus/scrape"
-	"gopkg.in/yaml.v3"
 
 	"github.com/teescope/teescope/internal/locked"
 )
@@ -54,23 +52,23 @@ const (
 	droppedLimit = 100
 )
 
-// ParseScrape checks the part of a configuration file that Prometheus defines: the keys global and scrape_configs,
-// with static, file, HTTP and Kubernetes discovery. Top-level keys named in own are the caller's and are skipped; any
-// other unknown key is an error that names line and key. Relative file names are relative to dir. A target without
-// limits gets the defaults.
+// ParseScrape checks the part of a configuration file, YAML or JSON, that Prometheus defines: the keys global and
+// scrape_configs, with static, file, HTTP and Kubernetes discovery. Top-level keys named in own are the caller's and are
+// skipped; any other unknown key is an error. Errors name the line of the file. Relative file names are relative to dir.
+// A target without limits gets the defaults.
 func ParseScrape(text []byte, dir string, own ...string) (*ScrapeConfig, error) {
-	text, err := only(text, own)
+	ours, err := only(text, own)
 	if err != nil {
 		return nil, err
 	}
-	c, err := config.Load(string(text), slog.New(slog.DiscardHandler))
+	c, err := loadScrape(ours)
 	if err != nil {
-		return nil, readable(err)
+		return nil, err
 	}
 	c.SetDirectory(dir)
-	for _, sc := range c.ScrapeConfigs {
+	for i, sc := range c.ScrapeConfigs {
 		if sc.JobName == DefaultOptions().Job {
-			return nil, fmt.Errorf("scrape_configs: job_name %s is the monitor's own: choose another", sc.JobName)
+			return nil, fmt.Errorf("line %d: scrape_configs: job_name %s is the monitor's own: choose another", ours.job(i), sc.JobName)
 		}
 		def(&sc.SampleLimit, sampleLimit)
 		def(&sc.TargetLimit, targetLimit)
@@ -87,41 +85,7 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
-// only blanks the caller's own top-level keys, keeping line numbers. It fails on unknown keys.
-func only(text []byte, own []string) ([]byte, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, readable(err)
-	}
-	if len(doc.Content) == 0 {
-		return nil, nil
-	}
-	top := doc.Content[0]
-	if top.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: want keys and values", top.Line)
-	}
-	lines := strings.SplitAfter(lineBreaks.Replace(string(text)), "\n")
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		key := top.Content[i]
-		switch {
-		case key.Value == "global" || key.Value == "scrape_configs":
-			continue
-		case !slices.Contains(own, key.Value):
-			return nil, fmt.Errorf("line %d: unknown key %s", key.Line, strings.Join(strings.Fields(key.Value), " "))
-		}
-		end := len(lines)
-		if i+2 < len(top.Content) {
-			end = top.Content[i+2].Line - 1
-		}
-		for l := key.Line - 1; l < min(end, len(lines)); l++ {
-			lines[l] = "\n"
-		}
-	}
-	return []byte(strings.Join(lines, "")), nil
-}
-
-// lineBreaks unifies what the YAML package counts as a line break.
-var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+var wrongType = regexp.MustCompile("cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
 
 var unknownField = regexp.MustCompile(`field (\S+) (not found|already set) in type \S+`)
 
@@ -133,6 +97,26 @@ func readable(err error) error {
 			return "repeated key " + f[1]
 		}
 		return "unknown key " + f[1]
+	})
+	text = wrongType.ReplaceAllStringFunc(text, func(m string) string {
+		f := wrongType.FindStringSubmatch(m)
+		want := "keys and values"
+		switch {
+		case strings.HasPrefix(f[2], "[]"):
+			want = "a list"
+		case strings.Contains(f[2], "int"):
+			want = "a whole number"
+		case f[2] == "string":
+			want = "text"
+		case f[2] == "bool":
+			want = "true or false"
+		}
+		if f[1] != "" {
+			want = strconv.Quote(f[1]) + ": want " + want
+		} else {
+			want = "want " + want
+		}
+		return want
 	})
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "yaml: "), "unmarshal errors:\n")
 	return errors.New(strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(text), "\n", ";")), " "))

@@ -1,20 +1,25 @@
 package store_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/teescope/teescope/internal/await"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/mutate"
 	"github.com/teescope/teescope/internal/store"
 )
 
@@ -55,6 +60,114 @@ func TestParseScrape(t *testing.T) {
 	}
 }
 
+// TestScrapeForms: it does not matter how a file is written: JSON or YAML, lines, the order of keys, aliases.
+func TestScrapeForms(t *testing.T) {
+	const job = `{"job_name": "a", "scrape_interval": "7s", "static_configs": [{"targets": ["localhost:1"], "labels": {"yes": "no", "n": "1e3"}}]}`
+	for name, text := range map[string]string{
+		"alone":            `{"scrape_configs": [` + job + `]}`,
+		"ours first":       `{"analysis": {"every": "15s"}, "scrape_configs": [` + job + `]}`,
+		"ours last":        `{"scrape_configs": [` + job + `], "analysis": {"every": "15s"}}`,
+		"ours around":      `{"analysis": {}, "scrape_configs": [` + job + `], "sources": {"disk": {"on": true}}}`,
+		"lines":            "{\n\t\"analysis\": {\n\t\t\"every\": \"15s\"\n\t}, \"scrape_configs\":\n[" + job + "\n]}",
+		"key on its line":  "{\"analysis\": {\"every\": \"15s\"},\n\"scrape_configs\": [" + job + "]}\n",
+		"value below":      "analysis: {every:\n  15s}\nscrape_configs:\n- " + job + "\n",
+		"carriage return":  "analysis: {every: 15s}\r\nscrape_configs:\r\n- " + job + "\r\n",
+		"mark":             "\ufeffscrape_configs:\n- " + job + "\n",
+		"comment":          "# ours\nanalysis: # scrape_configs:\n  every: 15s\n\nscrape_configs: # yours\n- " + job + "\n",
+		"text of ours":     "analysis:\n  doc: |\n    scrape_configs:\n    - job_name: b\nscrape_configs:\n- " + job + "\n",
+		"alias to ours":    "analysis: {every: &i 7s}\nscrape_configs:\n- {job_name: a, scrape_interval: *i, static_configs: [{targets: ['localhost:1'], labels: {'yes': 'no', n: '1e3'}}]}\n",
+		"alias to theirs":  "scrape_configs: &x\n- " + job + "\nanalysis: *x\n",
+		"list in ours":     "sources: &x\n- " + job + "\nscrape_configs: *x\n",
+		"merge in a job":   "analysis: &d {scrape_interval: 7s}\nscrape_configs:\n- {<<: *d, job_name: a, static_configs: [{targets: ['localhost:1'], labels: {'yes': 'no', n: '1e3'}}]}\n",
+		"merge at the top": "analysis: &d\n  scrape_configs:\n  - " + job + "\n<<: *d\n",
+		"document marks":   "%YAML 1.1\n---\nscrape_configs:\n- " + job + "\n...\n",
+		"quoted keys":      "'analysis': {}\n\"scrape_configs\":\n- " + job + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := store.ParseScrape([]byte(text), "", "analysis", "sources")
+			must(t, err)
+			s := open(t, options(t))
+			must(t, s.ApplyConfig(c))
+			srv := httptest.NewServer(s.Handler())
+			defer srv.Close()
+			type target struct {
+				ScrapePool, ScrapeInterval string
+				Labels                     map[string]string
+			}
+			var d struct{ ActiveTargets []target }
+			eventually(t, "the target", func() bool {
+				get(t, srv.URL, "targets", &d)
+				d.ActiveTargets = slices.DeleteFunc(d.ActiveTargets, func(g target) bool { return g.ScrapePool == "teescope" })
+				return len(d.ActiveTargets) > 0
+			})
+			if got := fmt.Sprint(d.ActiveTargets); got != "[{a 7s map[instance:localhost:1 job:a n:1e3 yes:no]}]" {
+				t.Errorf("the targets are %s", got)
+			}
+		})
+	}
+	for text, want := range map[string]string{
+		"scrape_configs:\n- job_name: a\nscrape_configs:\n- job_name: b\n":                                 "line 3: repeated key scrape_configs, as in line 1",
+		"analysis: {}\n---\nscrape_configs:\n- job_name: a\n":                                              "line 2: a second YAML document; want one",
+		"analysis: {}\nsources: &s {n: &x often}\n\nscrape_configs: [{job_name: a,\nscrape_interval: *x}]": `line 4: scrape_configs: not a valid duration string: "often"`,
+		"analysis: {}\nscrape_configs: [{job_name: a},\n{job_name: b,\n  sample_limits: 1}]":               "line 4: unknown key sample_limits",
+		"{\"analysis\": {},\n\n\"scrape_configs\": [{\"job_name\": \"a\", \"sample_limit\": \"x\"}]}":      `line 3: "x": want a whole number`,
+		"analysis: {}\nglobal:\n  scrape_interval: never\n":                                                `line 3: not a valid duration string: "never"`,
+		"scrape_configs: &a [*a]":         "line 1: the document is too large, or an alias contains itself",
+		"scrape_configs: {}":              "line 1: want a list",
+		"scrape_configs:\n- job_name: ''": "line 2: scrape_configs: job_name is empty",
+	} {
+		if _, err := store.ParseScrape([]byte(text), "", "analysis", "sources"); err == nil || err.Error() != want {
+			t.Errorf("%s\nerror %v, want %s", text, err, want)
+		}
+	}
+}
+
+// checkScrape parses a text and checks the promise: each job of the file is there, or the file is refused with the line.
+func checkScrape(t *testing.T, text []byte) {
+	t.Helper()
+	c, err := store.ParseScrape(text, "", "analysis")
+	if err != nil {
+		if !whereRefused.MatchString(err.Error()) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.200q is refused with %q, want one line that names the line", text, err)
+		}
+		return
+	}
+	var file struct {
+		Jobs []struct {
+			Name string `yaml:"job_name"`
+		} `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Errorf("%.200q is taken, but %v", text, err)
+	}
+	var want []string
+	for _, j := range file.Jobs {
+		want = append(want, j.Name)
+	}
+	if got := c.Jobs(); !slices.Equal(got, want) {
+		t.Errorf("%.200q: the jobs are %q, want %q", text, got, want)
+	}
+}
+
+// whereRefused is a line, or an error of the YAML library about all of the text.
+var whereRefused = regexp.MustCompile(`\bline [1-9]|^(control characters are not allowed|invalid .*UTF-8|incomplete UTF-|.*did not find|.*found |.*invalid leading UTF-8|unknown anchor|.*exceeded|.*not allowed)`)
+
+// TestDamagedScrapeConfig: whatever is damaged, each job of the file is there, or the file is refused with the line.
+func TestDamagedScrapeConfig(t *testing.T) {
+	text, err := os.ReadFile("testdata/scrape/good.yml")
+	must(t, err)
+	for m := range mutate.Lines(text, " \n:[]{},\"") {
+		t.Run(m.Name, func(t *testing.T) { checkScrape(t, m.Data) })
+	}
+	var any map[string]any
+	must(t, yaml.Unmarshal(text, &any))
+	pretty, err := json.MarshalIndent(any, "", " ")
+	must(t, err)
+	for m := range mutate.Lines(pretty, " \n:[]{},\"") {
+		t.Run("JSON, "+m.Name, func(t *testing.T) { checkScrape(t, m.Data) })
+	}
+}
+
 func FuzzParseScrape(f *testing.F) {
 	files, err := filepath.Glob("testdata/scrape/*.yml")
 	if err != nil || len(files) == 0 {
@@ -67,11 +180,7 @@ func FuzzParseScrape(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if _, err := store.ParseScrape(text, "", "analysis"); err != nil && strings.Contains(err.Error(), "\n") {
-			t.Errorf("more than one line: %q", err)
-		}
-	})
+	f.Fuzz(func(t *testing.T, text []byte) { checkScrape(t, text) })
 }
 
 // eventually waits for the effect of another goroutine.
