@@ -81,6 +81,9 @@ func LoadExperiment(name string, data []byte) (*Experiment, error) {
 	case err != nil:
 		return nil, fmt.Errorf("experiment %s: %w", name, err)
 	}
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("experiment %s: a second document; want one experiment per file", name)
+	}
 	switch {
 	case e.Name == "":
 		return nil, fmt.Errorf("experiment %s: name is missing", name)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"gopkg.in/yaml.v3"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/environment"
@@ -164,11 +163,10 @@ func readPrices(path string) ([]report.Price, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	var list []struct {
 		Name     string  `yaml:"name"`
 		PerHour  float64 `yaml:"per_hour"`
@@ -176,9 +174,7 @@ func readPrices(path string) ([]report.Price, error) {
 		Date     string  `yaml:"date"`
 		Source   string  `yaml:"source"`
 	}
-	d := yaml.NewDecoder(f)
-	d.KnownFields(true)
-	if err := d.Decode(&list); err != nil {
+	if _, err := decode(b, &list); err != nil {
 		return nil, fmt.Errorf("prices %s: %w", path, err)
 	}
 	var out []report.Price

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -76,29 +74,21 @@ func readConfig(name string, list []*probe.Source) (config, error) {
 // parseConfig decodes and checks a configuration; file names in it are relative to dir.
 func parseConfig(b []byte, dir string, list []*probe.Source) (config, error) {
 	var c config
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return c, readable(err, b)
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return c, errors.New("holds a second YAML document; want one")
-	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(b, &root); err != nil {
-		return c, readable(err, b)
-	}
-	if err := c.check(&root, list); err != nil {
+	b = asYAML(b)
+	root, err := decode(b, &c)
+	if err != nil {
 		return c, err
 	}
-	if err := c.Notify.check(&root, dir); err != nil {
+	if err := c.check(root, list); err != nil {
 		return c, err
 	}
-	if err := checkDashboards(&root, c.Dashboards); err != nil {
+	if err := c.Notify.check(root, dir); err != nil {
+		return c, err
+	}
+	if err := checkDashboards(root, c.Dashboards); err != nil {
 		return c, err
 	}
 	c.targets = requestTargets(c.Requests, dir)
-	var err error
 	c.scrape, err = store.ParseScrape(b, dir, "analysis", "sources", "requests", "notify", "dashboards")
 	return c, err
 }
@@ -248,29 +238,39 @@ func lineOf(n *yaml.Node, keys ...string) int {
 	return line
 }
 
-// keysAt is the path of the first key on a line, or of the key that the line belongs to.
-func keysAt(n *yaml.Node, line int) []string {
-	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
-		n = n.Content[0]
-	}
-	if n.Kind != yaml.MappingNode {
-		return nil
-	}
-	var path []string
-	for i := 0; i+1 < len(n.Content) && n.Content[i].Line <= line; i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		path = []string{key.Value}
-		if key.Line == line && value.Line == line && value.Kind == yaml.ScalarNode {
-			break
+// keysAt is the path of the value on a line that the decoder refused: what all values there with its tag and text have in
+// common. There may be several, as on the one line of a JSON file.
+func keysAt(root *yaml.Node, line int, tag, text string) (path []string) {
+	text = strings.TrimSuffix(text, "...") // of a long one
+	found := false
+	var walk func(n *yaml.Node, keys []string)
+	walk = func(n *yaml.Node, keys []string) {
+		if len(keys) > 0 && n.Line == line && n.ShortTag() == tag && strings.HasPrefix(n.Value, text) {
+			if !found {
+				found, path = true, keys
+			}
+			same := 0
+			for same < min(len(path), len(keys)) && path[same] == keys[same] {
+				same++
+			}
+			path = path[:same]
 		}
-		path = append(path, keysAt(value, line)...)
+		for i, c := range n.Content {
+			if n.Kind != yaml.MappingNode {
+				walk(c, keys)
+			} else if i%2 == 1 {
+				walk(c, append(slices.Clone(keys), n.Content[i-1].Value))
+			}
+		}
 	}
+	walk(root, nil)
 	return path
 }
 
 var (
+	syntax     = regexp.MustCompile(`^yaml: (found|did not find|could not find|mapping values|block |while )`)
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal !!\\w+(?: `(.*)`)? into (\\S+)")
+	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal (!!\\w+)(?: `(.*)`)? into (\\S+)")
 	// wanted translates the decoder's Go types; every other type is a mapping.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
 		"[]cli.requestsConfig": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
@@ -289,14 +289,17 @@ func readable(err error, b []byte) error {
 		part := wrongType.FindStringSubmatch(m)
 		line, _ := strconv.Atoi(part[1])
 		out := "line " + part[1] + ": "
-		if keys := keysAt(&root, line); len(keys) > 0 {
+		if keys := keysAt(&root, line, part[2], part[3]); len(keys) > 0 {
 			out += strings.Join(keys, ".") + ": "
 		}
-		if part[2] != "" {
-			out += strconv.Quote(part[2]) + ": "
+		if part[3] != "" {
+			out += strconv.Quote(part[3]) + ": "
 		}
-		return out + "want " + cmp.Or(wanted[part[3]], "keys with values")
+		return out + "want " + cmp.Or(wanted[part[4]], "keys with values")
 	})
+	if !strings.Contains(s, "line ") && syntax.MatchString(s) {
+		s = "line 1: " + s // the library leaves out the first line
+	}
 	s = strings.NewReplacer("yaml: unmarshal errors:\n  ", "", "yaml: ", "", "\n  ", "\n").Replace(s)
 	return errors.New(s)
 }

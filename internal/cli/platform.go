@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/teescope/teescope/internal/bench"
 	"github.com/teescope/teescope/internal/host"
@@ -88,9 +85,7 @@ func readPrice(path string) (*price, error) {
 		return nil, fmt.Errorf("--price: %w", err)
 	}
 	var p price
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&p); err != nil {
+	if _, err := decode(b, &p); err != nil {
 		return nil, fmt.Errorf("--price %s: %w", path, err)
 	}
 	if !(p.PerHour > 0) || p.Currency == "" || p.Source == "" || p.Date == "" {

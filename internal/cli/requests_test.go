@@ -29,7 +29,7 @@ requests:
 		"requests:\n- {process: a, app: openmetrics, address: http://x/}\n":            "line 2: requests: counter: want the name of a counter that the address serves",
 		"requests:\n- {process: a, app: redis, address: /run/r, counter: b}\n":         "line 2: requests: counter: redis has only one counter; leave this out",
 		"requests:\n- &a {process: a, app: redis, address: /run/r}\n- *a\n":            "line 3: requests: process: this server is listed twice",
-		"requests: {process: a}\n":                                                     "line 1: requests.process: want a list of servers",
+		"requests: {process: a}\n":                                                     "line 1: requests: want a list of servers",
 		"requests:\n- process: a\n  app: redis\n  address: /run/r\n  password: secret": "line 5: password is not a known key",
 	} {
 		if _, err := parseConfig([]byte(in), ".", sources.All); err == nil || err.Error() != want {

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/teescope/teescope/internal/mutate"
+	"github.com/teescope/teescope/internal/probe/sources"
+)
+
+// TestConfigAsJSON: JSON is YAML, on one line or on many, in any order.
+func TestConfigAsJSON(t *testing.T) {
+	const (
+		disk = `"sources": {"disk": {"on": true}}`
+		job  = `"scrape_configs": [{"job_name": "my-service", "static_configs": [{"targets": ["127.0.0.1:18080"]}]}]`
+	)
+	for name, text := range map[string]string{
+		"ours first": "{" + disk + ", " + job + "}\n",
+		"ours last":  "{" + job + ", " + disk + "}\n",
+		"alone":      "{" + job + "}",
+		"lines":      "{\n\t" + strings.ReplaceAll(job, "[", "[\n\t\t") + ",\n\t" + disk + "\n}\n",
+		"escapes":    `{"dashboards": [], "scrape_configs": [{"job_name": "my\u002dservice", "metrics_path": "\/metrics\"\\\/", "static_configs": [{"targets": ["127.0.0.1:18080"], "labels": {"who": "\ud83d\ude00\u00e9", "bad": "\ud83d"}}]}]}`,
+	} {
+		c, err := parseConfig([]byte(text), ".", sources.All)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := c.scrape.Jobs(); !slices.Equal(got, []string{"my-service"}) {
+			t.Errorf("%s: the jobs are %q", name, got)
+		}
+		if s := c.Sources["disk"]; strings.HasPrefix(name, "ours") && (s.On == nil || !*s.On) {
+			t.Errorf("%s: the source is %+v", name, s)
+		}
+	}
+	for in, want := range map[string]string{
+		`{"analysis": {"every": "soon"}, "sources": {"cpu": {"on": true}}}`:                                   `line 1: analysis.every: "soon": want a time like 15s`,
+		`{"analysis": {"every": "x"}, "sources": {"cpu": {"sample": "x"}}}`:                                   "line 1: \"x\": want a time like 15s\nline 1: \"x\": want a number",
+		`{"sources": {"cpu": {"on": true}}, "scrape_configs": [{"job_name": "a"}, {"job_name": "a"}]}`:        `line 1: scrape_configs: found multiple scrape configs with job name "a"`,
+		"{\"sources\": {\"cpu\": {\"on\": true}},\n\"scrape_configs\": [{\"job_name\": \"a\",\n\"foo\": 1}]}": "line 3: unknown key foo",
+		"{}\n---\n{}": "line 2: a second YAML document; want one",
+	} {
+		if _, err := parseConfig([]byte(in), ".", sources.All); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// checkConfig parses a configuration and checks the promise: what the file has is there, or the file is refused with line
+// and reason.
+func checkConfig(t *testing.T, text []byte) {
+	t.Helper()
+	c, err := parseConfig(text, ".", sources.All)
+	if err != nil {
+		if !refusedWhere.MatchString(err.Error()) {
+			t.Errorf("%.300q is refused with %q, want the line", text, err)
+		}
+		return
+	}
+	var file struct {
+		Sources map[string]any
+		Jobs    []struct {
+			Name string `yaml:"job_name"`
+		} `yaml:"scrape_configs"`
+		Analysis struct {
+			Own   []any
+			Rules map[string]any
+		}
+		Notify struct{ Webhooks, Alertmanager []any }
+	}
+	if err := yaml.Unmarshal(asYAML(text), &file); err != nil {
+		t.Errorf("%.300q is taken, but %v", text, err)
+	}
+	var jobs []string
+	for _, j := range file.Jobs {
+		jobs = append(jobs, j.Name)
+	}
+	got, want := [5]int{len(c.Sources), len(c.Analysis.Own), len(c.Analysis.Rules), len(c.Notify.receivers), len(c.scrape.Jobs())},
+		[5]int{len(file.Sources), len(file.Analysis.Own), len(file.Analysis.Rules), len(file.Notify.Webhooks) + len(file.Notify.Alertmanager), len(jobs)}
+	if got != want || !slices.Equal(c.scrape.Jobs(), jobs) {
+		t.Errorf("%.300q gives %v sources, own rules, rules, receivers and jobs (%q), want %v (%q)", text, got, c.scrape.Jobs(), want, jobs)
+	}
+}
+
+// refusedWhere is a line, or an error of the YAML library about the whole text.
+var refusedWhere = regexp.MustCompile(`\bline [1-9]|^(control characters are not allowed|invalid |incomplete |unknown anchor|anchor |document contains excessive)`)
+
+// TestDamagedConfig: whatever is damaged, what the file has is there, or the file is refused.
+func TestDamagedConfig(t *testing.T) {
+	text, err := os.ReadFile("testdata/config/all.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := parseConfig(text, ".", sources.All); err != nil || len(c.Notify.receivers) != 1 || len(c.Analysis.Own) != 1 {
+		t.Fatalf("the sound one: %+v, %v", c, err)
+	}
+	var all map[string]any
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	one, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, b := range map[string][]byte{"YAML": text, "JSON": one} {
+		for m := range mutate.Lines(b, " \n:[]{},\"") {
+			t.Run(form+", "+m.Name, func(t *testing.T) { checkConfig(t, m.Data) })
+		}
+	}
+}
