@@ -395,7 +395,7 @@ func TestPrices(t *testing.T) {
 		"- {name: native, per_hour: 0, currency: EUR, date: 2026-11-21}":   "per_hour",
 		"[]":               "no entries",
 		"- {colour: red}":  "colour",
-		"name: not a list": "cannot unmarshal",
+		"name: not a list": "line 1: want a list",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -270,7 +270,7 @@ func keysAt(root *yaml.Node, line int, tag, text string) (path []string) {
 var (
 	syntax     = regexp.MustCompile(`^yaml: (found|did not find|could not find|mapping values|block |while )`)
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal (!!\\w+)(?: `(.*)`)? into (\\S+)")
+	wrongType  = regexp.MustCompile("line (\\d+): cannot unmarshal (!!\\w+)(?: `(.*)`)? into (.+)")
 	// wanted translates the decoder's Go types; every other type is a mapping.
 	wanted = map[string]string{"time.Duration": "a time like 15s", "bool": "true or false", "string": "text",
 		"[]cli.requestsConfig": "a list of servers", "[]cli.ownConfig": "a list of rules", "[]cli.subjectConfig": "a list of subjects",
@@ -295,7 +295,11 @@ func readable(err error, b []byte) error {
 		if part[3] != "" {
 			out += strconv.Quote(part[3]) + ": "
 		}
-		return out + "want " + cmp.Or(wanted[part[4]], "keys with values")
+		other := "keys with values"
+		if strings.HasPrefix(part[4], "[]") {
+			other = "a list"
+		}
+		return out + "want " + cmp.Or(wanted[part[4]], other)
 	})
 	if !strings.Contains(s, "line ") && syntax.MatchString(s) {
 		s = "line 1: " + s // the library leaves out the first line

@@ -73,7 +73,7 @@ func TestBadPrice(t *testing.T) {
 		"unknown key": {"per_hour: 1\ncurrencies: EUR\n", "currencies"},
 		"free":        {"per_hour: 0\ncurrency: EUR\nsource: x\ndate: 2026-11-01\n", "above 0"},
 		"no source":   {"per_hour: 1\ncurrency: EUR\ndate: 2026-11-01\n", "source"},
-		"empty":       {"", "EOF"},
+		"empty":       {"", "want per_hour above 0"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {

@@ -74,6 +74,9 @@ func openPerf(target PerfTarget, events ...PerfEvent) (PerfGroup, error) {
 			return nil, errors.Join(fmt.Errorf("open performance counter %d:%#x of %s: %w", e.Type, e.Config, target, err), g.Close())
 		}
 		g = append(g, fd)
+		if Spared(fd) {
+			return nil, errors.Join(fmt.Errorf("open performance counters of %s: %w", target, unix.EMFILE), g.Close())
+		}
 	}
 	if err := unix.IoctlSetInt(g[0], unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("start performance counters of %s: %w", target, err), g.Close())

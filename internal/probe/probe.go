@@ -141,8 +141,11 @@ func (p *Problem) Error() string { return p.Err.Error() }
 // Unwrap makes errors.Is see the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Remedy returns the advice that err carries, or "".
+// Remedy returns the advice on a shortage that err has for its cause, else the advice that it carries, or "".
 func Remedy(err error) string {
+	if r := host.Shortage(err); r != "" {
+		return r
+	}
 	var p *Problem
 	if errors.As(err, &p) {
 		return p.Remedy

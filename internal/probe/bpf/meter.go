@@ -69,6 +69,11 @@ func NewMeter(h *host.Host) (*Meter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object empty: %w", err)
 	}
+	opened, err := host.Descriptors(need(spec, 2, 1))
+	if err != nil {
+		return nil, refused(h, "empty", err)
+	}
+	defer opened()
 	m := &Meter{host: h, kernel: kernelOf(h), gauge: locked.New(gauge{seen: map[*Counters]uint64{}})}
 	types := m.kernel.typeCache()
 	if m.empty, err = m.kernel.loadProgram(spec, "empty_socket", nil, types); err != nil {

@@ -24,14 +24,14 @@ func noTypes(err error) error {
 func refused(h *host.Host, object string, err error) error {
 	var verifier *ebpf.VerifierError
 	reason := err
-	if errors.As(err, &verifier) && len(verifier.Log) > 0 {
+	if errors.As(err, &verifier) && len(verifier.Log) > 0 && host.Shortage(err) == "" {
 		reason = fmt.Errorf("the kernel's verifier refused it: %s: %w", lastLine(verifier.Log), oneLine{verifier.Cause})
 	}
 	p := &probe.Problem{Err: fmt.Errorf("load %s into the kernel: %w", object, oneLine{reason})}
 	locked, _ := h.ReadString("/sys/kernel/security/lockdown")
 	paranoid, _ := h.ReadUint("/proc/sys/kernel/perf_event_paranoid")
 	switch {
-	case probe.Remedy(err) != "":
+	case probe.Remedy(err) != "": // a shortage, too
 		p.Remedy = probe.Remedy(err)
 	// If one of the library's own probes is refused, it suspects an old kernel.
 	case (errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported)) && !capable():
@@ -49,6 +49,13 @@ func refused(h *host.Host, object string, err error) error {
 		p.Remedy = "report the message together with the kernel's version"
 	}
 	return p
+}
+
+// need is the number of file descriptors that an object needs, of which some are closed again when it is open: for each
+// map and its copies, for the programs of each level and their links, and for what the library finds out.
+func need(spec *ebpf.CollectionSpec, hooks, levels int) int {
+	const library = 8
+	return 2*len(spec.Maps) + hooks*(max(1, levels)+1) + library
 }
 
 // capable reports whether this process may load tracing programs: CAP_BPF and

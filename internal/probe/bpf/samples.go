@@ -357,6 +357,9 @@ func newTicker(p *ebpf.Program, period time.Duration, thread, cpu int) (*ticker,
 	if err != nil {
 		return nil, fmt.Errorf("open a perf event: %w", err)
 	}
+	if host.Spared(fd) {
+		return nil, errors.Join(fmt.Errorf("open a perf event: %w", unix.EMFILE), unix.Close(fd))
+	}
 	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: p, Attach: ebpf.AttachPerfEvent})
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(fd))

@@ -252,6 +252,11 @@ func (o *UserObject) Open(h *host.Host, at map[string]Function) (*User, error) {
 }
 
 func (u *User) load(h *host.Host, o *UserObject, at map[string]Function) error {
+	opened, err := host.Descriptors(need(o.spec, len(o.spec.Programs), 1))
+	if err != nil {
+		return refused(h, o.name, err)
+	}
+	defer opened()
 	types := u.kernel.typeCache()
 	if _, err := types.Kernel(); err != nil {
 		return noTypes(err)

@@ -94,6 +94,11 @@ func OpenWaits(h *host.Host) (*Waits, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read object waits: %w", err)
 	}
+	opened, err := host.Descriptors(need(spec, 1, 1))
+	if err != nil {
+		return nil, refused(h, "waits", err)
+	}
+	defer opened()
 	types := kernelOf(h).typeCache()
 	if _, err := types.Kernel(); err != nil {
 		return nil, noTypes(err)

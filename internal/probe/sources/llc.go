@@ -106,8 +106,6 @@ func perfProblem(h *host.Host, facts []tee.Facts, err error) error {
 			p.Err = fmt.Errorf("%w (kernel.perf_event_paranoid is %s)", err, level)
 		}
 		p.Remedy = "run as root, or grant CAP_PERFMON, or set kernel.perf_event_paranoid to 0; in a container its seccomp filter must allow perf_event_open"
-	case errors.Is(err, unix.EMFILE):
-		p.Remedy = "raise the limit of open files (LimitNOFILE), or narrow the source to fewer processes"
 	case errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL):
 		p.Remedy = "another program may hold the counters exclusively (NMI watchdog, a pinned perf event): stop it"
 	default:
