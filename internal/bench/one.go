@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 	"github.com/teescope/teescope/internal/result"
 	"github.com/teescope/teescope/internal/stats"
@@ -51,7 +52,7 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 	}
 	r.Raw = refs
 	if err != nil {
-		r.Status, r.Reason = result.Failed, firstLine(err, out)
+		r.Status, r.Reason = result.Failed, failure(err, out)
 	} else {
 		s.read(out, r)
 	}
@@ -334,25 +335,10 @@ func (s *session) perOperation(r *result.Run) {
 	}
 }
 
-// firstLine says in one line why a run failed, with the program's own message.
-func firstLine(err error, out Outcome) string {
-	text := err.Error()
-	for _, said := range [][]byte{out.Inside.Stderr, out.Outside.Stderr, out.Inside.Stdout} {
-		if line := lastLine(said); line != "" {
-			return text + ": " + line
-		}
+// failure says in one line why a run failed, with the program's own message.
+func failure(err error, out Outcome) string {
+	if said := host.Message(out.Inside.Stderr, out.Outside.Stderr, out.Inside.Stdout); said != "" {
+		return err.Error() + ": " + said
 	}
-	return text
-}
-
-func lastLine(b []byte) string {
-	end := len(b)
-	for end > 0 && (b[end-1] == '\n' || b[end-1] == '\r' || b[end-1] == ' ') {
-		end--
-	}
-	start := end
-	for start > 0 && b[start-1] != '\n' && end-start < 300 {
-		start--
-	}
-	return string(b[start:end])
+	return err.Error()
 }

@@ -270,15 +270,8 @@ func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (
 	return b, nil
 }
 
-// lastWords is the last line of the first non-empty output.
-func lastWords(outputs ...[]byte) string {
-	for _, o := range outputs {
-		if lines := strings.Split(strings.TrimSpace(string(o)), "\n"); lines[0] != "" {
-			return lines[len(lines)-1]
-		}
-	}
-	return "no output"
-}
+// lastWords is the message of a program that failed.
+func lastWords(outputs ...[]byte) string { return cmp.Or(host.Message(outputs...), "no output") }
 
 func (f *commitsFlags) git(ctx context.Context, h *host.Host, args ...string) (string, error) {
 	out, err := h.Exec(ctx, host.Cmd{Argv: append([]string{"git", "-C", f.repo}, args...)})

@@ -12,7 +12,9 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -60,6 +62,7 @@ type observer struct {
 	found    []tee.Detection
 	engine   *probe.Engine
 	platform web.Platform
+	started  atomic.Int64 // in ns of Unix time, after the clock was set back; else 0
 	listener net.Listener
 	web      string // the web configuration file
 	log      *slog.Logger
@@ -259,7 +262,7 @@ func (o *observer) Close() error {
 func (o *observer) options(collect func(context.Context) []metric.Sample) web.Options {
 	return web.Options{
 		Metrics:   func(ctx context.Context, b []byte) []byte { return metric.AppendText(b, collect(ctx)) },
-		Platform:  func() web.Platform { return o.platform },
+		Platform:  o.now,
 		Sources:   func() []web.Source { return sourceList(o.engine) },
 		SetSource: o.set,
 		Ready:     func() error { return nil },
@@ -267,6 +270,21 @@ func (o *observer) options(collect func(context.Context) []metric.Sample) web.Op
 		Meter:     o.host.Pages.Run,
 		Logger:    o.log,
 	}
+}
+
+// now is the platform, with a start that is not in the future: the clock may have been ahead then.
+func (o *observer) now() web.Platform {
+	p := o.platform
+	started, now := o.started.Load(), o.host.Now().UnixNano()
+	if started == 0 {
+		started = p.Started.UnixNano()
+	}
+	if now < started {
+		started = now
+		o.started.Store(now)
+	}
+	p.Started = time.Unix(0, started)
+	return p
 }
 
 func (o *observer) set(name string, s probe.Setting) error {

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -119,9 +118,7 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 		go func() {
 			var err error
 			if outputs[i], err = p.Wait(); err != nil {
-				// The error comes first; usage texts follow it.
-				said, _, _ := bytes.Cut(bytes.TrimSpace(outputs[i].Stderr), []byte("\n"))
-				cancel(fmt.Errorf("load generator %d: %w: %s", i+1, err, said))
+				cancel(fmt.Errorf("load generator %d: %w: %s", i+1, err, host.Message(outputs[i].Stderr)))
 			}
 			ended <- struct{}{}
 		}()
