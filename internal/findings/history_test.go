@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/teescope/teescope/internal/mutate"
 )
 
 // history is a history with a clock and a log for the test.
@@ -245,6 +247,45 @@ func TestHistoryOfWrongClocks(t *testing.T) {
 			if err := again.Close(); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// TestDamagedHistory: a damaged line costs the finding of that line, and it is said.
+func TestDamagedHistory(t *testing.T) {
+	sound := filepath.Join(t.TempDir(), "f")
+	h := start(t, sound, minute(9), nil)
+	h.Keep([]Record{closed("a", 1, 2), closed("b", 2, 3), closed("c", 3, 4)}, nil)
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(sound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{"a", "b", "c"}
+	for m := range mutate.Lines(data, `{}[]:,"`) {
+		path := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(path, m.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := start(t, path, minute(9), nil)
+		got := map[string]string{}
+		for _, r := range h.past {
+			got[r.ID] = text([]Record{r})
+		}
+		for i, id := range ids {
+			want := fmt.Sprintf("%s closed seen 00:0%d until 00:0%d", id, i+2, i+2)
+			switch {
+			case got[id] == want || m.Line < 0 && !strings.Contains(m.Name, fmt.Sprintf("line %d", i+1)):
+			case m.Line != i && m.Line >= 0:
+				t.Errorf("%s: finding %s is %q, want %q", m.Name, id, got[id], want)
+			case got[id] == "" && len(h.past) < len(ids) && !strings.Contains(h.log.String(), "left out") && m.Line >= 0 && m.Data[len(m.Data)-1] == '\n':
+				t.Errorf("%s: finding %s is gone without a word", m.Name, id)
+			}
+		}
+		if err := h.Close(); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/teescope/teescope/internal/findings"
 	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
+	"github.com/teescope/teescope/internal/mutate"
 )
 
 // server is a receiver whose answers the test sets.
@@ -647,5 +648,55 @@ func TestClockWasSetBack(t *testing.T) {
 	var got findings.Record
 	if err := json.Unmarshal(b, &got); err != nil || got.Since.After(now) || got.LastSeen.After(now) || got.Until.After(now) {
 		t.Errorf("a finding from the future is %s, %v", b, err)
+	}
+}
+
+// TestDamagedQueue: a damaged line costs its message, and it is counted; the others wait, in order.
+func TestDamagedQueue(t *testing.T) {
+	sound := filepath.Join(t.TempDir(), "r.jsonl")
+	q, err := openQueue(sound, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{"a", "b", "c"}
+	for _, id := range ids {
+		if _, err := q.put(opened(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(sound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m := range mutate.Lines(data, `{}[]:,"`) {
+		path := filepath.Join(t.TempDir(), "r.jsonl")
+		if err := os.WriteFile(path, m.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		q, err := openQueue(path, 100)
+		if err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+			continue
+		}
+		var waiting []string
+		for _, w := range backlogOf(q).waiting {
+			waiting = append(waiting, w.ID)
+		}
+		if m.Line >= 0 {
+			if q.damaged == 0 && len(waiting) != len(ids) && m.Data[len(m.Data)-1] == '\n' {
+				t.Errorf("%s: %q wait, and no line is said to be damaged", m.Name, waiting)
+			}
+			for i, id := range ids {
+				if i != m.Line && slices.Index(waiting, id) < 0 {
+					t.Errorf("%s: message %s is gone; %q wait", m.Name, id, waiting)
+				}
+			}
+		}
+		if err := q.close(); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
 	}
 }

@@ -406,6 +406,8 @@ export interface FindingsSilence {
   subject: string;
   until: string;
   comment: string;
+  /** Created is when it was made, by the clock of then. */
+  created?: string;
 }
 
 /** Silences is the answer of GET, POST and DELETE silences. */
