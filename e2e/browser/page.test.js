@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { barriers, chart, cleanUp, drawn, filled, missing, openPage, playBack, seconds, secondsOf, tooWide, until, write } from "./harness.js";
+import { barriers, chart, cleanUp, drawn, filled, missing, openPage, patience, playBack, seconds, secondsOf, tooWide, until, write } from "./harness.js";
 
 const pages = ["now", "processes", "tee", "machine", "benchmarks", "explore", "findings", "settings"];
 const tabs = [["processes", "containers"], ["explore", "changes"], ["explore", "dashboards"], ["findings", "history"], ["findings", "checks"]];
@@ -197,6 +197,17 @@ describe("the page", { skip: missing({ root: false }) }, () => {
         for (const e of list.getEntries()) if (!e.hadRecentInput) window.shifts.push([e.value, e.sources.map((s) => s.node?.textContent?.slice(0, 40)).join(" | ")]);
       }).observe({ type: "layout-shift", buffered: true });
     });
+    // Answers arrive one by one, each when the page has drawn the one before: the order in which a machine gives them
+    // does not matter.
+    const frames = () => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))).catch(() => {});
+    let before = Promise.resolve();
+    await page.route("**/api/**", (r) => {
+      before = before.then(async () => {
+        await r.fulfill({ response: await r.fetch({ timeout: patience }) });
+        await frames();
+      }).catch(() => {}); // the page has gone on
+      return before;
+    });
     for (const p of [...pages, ...tabs.map(([p, tab]) => `${p}&tab=${tab}`), `processes&subject=${redis}`]) {
       await page.goto(`${url}/?page=${p}&range=5m&refresh=0`);
       await page.locator("main h2").first().waitFor();
@@ -207,6 +218,7 @@ describe("the page", { skip: missing({ root: false }) }, () => {
       const sum = shifts.reduce((n, [value]) => n + value, 0);
       assert.ok(sum < 0.1, `${p} shifts by ${sum}: ${JSON.stringify(shifts.filter(([v]) => v > 0.01))}`);
     }
+    await page.unrouteAll({ behavior: "wait" });
     await check();
   });
 

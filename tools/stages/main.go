@@ -27,7 +27,7 @@ type stage struct {
 	aside bool
 }
 
-// all is every stage, in the order of `make test`: cheap ones first, so a mistake shows early. Each keeps at most as
+// all is every stage, in the order of `make test`: cheap ones first, so a mistake shows early. Each keeps about as
 // many CPUs busy as there are, and what compiles comes before what runs servers, guests and browsers.
 var all = []stage{
 	{name: "format", doc: "gofmt would change nothing", run: gofmt},
@@ -39,7 +39,7 @@ var all = []stage{
 	{name: "ui", doc: "tests of the page's code", run: vitest("ui")},
 	{name: "unit", doc: "Go tests and benchmarks of packages, BPF programs in the host's kernel among them; under the race detector where goroutines are started and Prometheus is not linked", run: unit},
 	{name: "e2e", doc: "the binary with real servers, and beside them on other kernels", run: e2e},
-	{name: "browser", doc: "the page in a real browser", run: nodeTest("e2e/browser", "--test-concurrency=2")},
+	{name: "browser", doc: "the page in a real browser", run: nodeTest("e2e/browser", "--test-concurrency=4")},
 	{name: "deploy", doc: "manifests against the code, the chart with Helm, and the image built and run", run: deploy},
 	{name: "fuzz", doc: "every fuzz target for FUZZTIME (20s)", run: fuzz, aside: true},
 	{name: "measure", doc: "promises that only a live machine can show; writes docs/measured.md", run: measure, aside: true},
