@@ -32,7 +32,7 @@ demo: build ## watch a finding open, get explained and close: redis under load, 
 	@tools/setup.sh demo
 	@go run ./e2e/demo
 
-test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (15 minutes on a quiet machine)
+test: ## run every test on this machine; ends with failures, skips and the ten slowest tests (10 minutes on a quiet machine)
 	@tools/setup.sh test
 	@$(MAKE) --no-print-directory $(BROWSER)
 	@TEESCOPE_BIN=$(CURDIR)/bin/teescope go run ./tools/stages $(STAGES)
