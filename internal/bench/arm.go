@@ -80,7 +80,7 @@ func (s *session) open(ctx context.Context, a *Arm) error {
 func (s *session) capture(ctx context.Context, a *Arm, env Environment) (*result.Environment, error) {
 	rec := &result.Environment{}
 	out, err := env.Run(ctx, Job{
-		Inside: host.Cmd{Argv: append([]string{"{work}/micro", "capture"}, environment.Paths()...)},
+		Inside: host.Cmd{Argv: append([]string{"{work}/micro", "capture"}, environment.Paths()...), Most: 2 * environment.MaxBytes},
 		Files:  []File{{Name: "micro", Data: micro.Program, Exec: true}},
 	})
 	why := ""

@@ -100,7 +100,7 @@ func (c *Client) place(p *Plan) string {
 func (c *Client) remote(ctx context.Context, h *host.Host, command string, stdin []byte) (string, error) {
 	out, err := h.Exec(ctx, host.Cmd{Argv: append(append([]string{}, c.ssh...), command), Stdin: stdin})
 	if err != nil {
-		return "", fmt.Errorf("client %s: %w: %s", c.Name, err, host.Message(out.Stderr))
+		return "", host.Because(fmt.Errorf("client %s: %w", c.Name, err), out)
 	}
 	return string(out.Stdout), nil
 }

@@ -51,13 +51,37 @@ func (s *session) one(ctx context.Context, slot result.Slot) (*result.Run, error
 		return nil, rerr
 	}
 	r.Raw = refs
+	cut := cutOf(out)
+	if cut != "" {
+		r.Missing["output"] = cut
+	}
 	if err != nil {
-		r.Status, r.Reason = result.Failed, failure(err, out)
+		r.Status, r.Reason = result.Failed, host.Because(err, out.Inside, out.Outside).Error()
 	} else {
 		s.read(out, r)
 	}
+	if cut != "" && r.Status == result.Failed {
+		r.Reason += " (" + cut + ")"
+	}
 	s.perOperation(r)
 	return r, nil
+}
+
+// cutOf says what was not kept of a run's outputs; "" where all was.
+func cutOf(out Outcome) string {
+	var parts []string
+	for _, o := range []struct {
+		whose string
+		host.Cut
+	}{{"", out.Inside.Cut}, {" of the load generator", out.Outside.Cut}} {
+		if o.Stdout > 0 || o.Stderr > 0 {
+			parts = append(parts, o.String()+o.whose)
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s were not kept; at most %s of an output are", strings.Join(parts, " and "), metric.Value(host.MostKept, "bytes"))
 }
 
 // placed is a job of an arm with its ports, and its outside at the load's location.
@@ -333,12 +357,4 @@ func (s *session) perOperation(r *result.Run) {
 			}
 		}
 	}
-}
-
-// failure says in one line why a run failed, with the program's own message.
-func failure(err error, out Outcome) string {
-	if said := host.Message(out.Inside.Stderr, out.Outside.Stderr, out.Inside.Stdout); said != "" {
-		return err.Error() + ": " + said
-	}
-	return err.Error()
 }

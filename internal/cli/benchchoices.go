@@ -142,7 +142,7 @@ func experiment(name string) (*bench.Experiment, error) {
 func commitOf(ctx context.Context, h *host.Host, rev string) (*result.Commit, error) {
 	out, err := h.Exec(ctx, host.Cmd{Argv: []string{"git", "show", "-s", "--format=%H %cI", rev}})
 	if err != nil {
-		return nil, fmt.Errorf("commit %s: %w (git: %s); run this in the repository of the program under test", rev, err, strings.TrimSpace(string(out.Stderr)))
+		return nil, fmt.Errorf("commit %s: %w; run this in the repository of the program under test", rev, host.Because(err, out))
 	}
 	id, at, _ := strings.Cut(strings.TrimSpace(string(out.Stdout)), " ")
 	t, err := time.Parse(time.RFC3339, at)

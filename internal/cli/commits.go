@@ -261,7 +261,7 @@ func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (
 		err = fmt.Errorf("status %d", out.Code)
 	}
 	if err != nil {
-		return b, fmt.Errorf("build by %q: %w: %s", f.build, err, lastWords(out.Stderr, out.Stdout))
+		return b, host.Because(fmt.Errorf("build by %q: %w", f.build, err), out)
 	}
 	b.binary = filepath.Join(dir, filepath.Base(f.binary))
 	if err := os.Rename(filepath.Join(tree, f.binary), b.binary); err != nil {
@@ -270,16 +270,13 @@ func (f *commitsFlags) make(ctx context.Context, h *host.Host, id, dir string) (
 	return b, nil
 }
 
-// lastWords is the message of a program that failed.
-func lastWords(outputs ...[]byte) string { return cmp.Or(host.Message(outputs...), "no output") }
-
 func (f *commitsFlags) git(ctx context.Context, h *host.Host, args ...string) (string, error) {
 	out, err := h.Exec(ctx, host.Cmd{Argv: append([]string{"git", "-C", f.repo}, args...)})
 	if err == nil && out.Code != 0 {
 		err = fmt.Errorf("status %d", out.Code)
 	}
 	if err != nil {
-		return "", fmt.Errorf("git %s in %s: %w: %s", args[0], f.repo, err, lastWords(out.Stderr))
+		return "", host.Because(fmt.Errorf("git %s in %s: %w", args[0], f.repo, err), out)
 	}
 	return string(out.Stdout), nil
 }

@@ -188,7 +188,7 @@ func countInside(ctx context.Context, env bench.Environment, job bench.Job) (ben
 func (c *insideCounters) do(ctx context.Context, args ...string) ([]byte, error) {
 	out, err := c.env.Run(ctx, bench.Job{Inside: host.Cmd{Argv: append([]string{insideProgram, "bench", "inside", "--socket", insideSocket}, args...)}})
 	if err != nil {
-		return nil, fmt.Errorf("count inside: %w: %s", err, oneLine(errors.New(string(out.Inside.Stderr))))
+		return nil, host.Because(fmt.Errorf("count inside: %w", err), out.Inside)
 	}
 	return out.Inside.Stdout, nil
 }

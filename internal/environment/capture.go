@@ -76,7 +76,7 @@ const factsFile = "/.teescope-facts"
 // filling the disk.
 const (
 	maxEntries = 100_000
-	maxBytes   = 256 << 20
+	MaxBytes   = 256 << 20 // of a capture
 )
 
 // Entry kinds, as the worker writes them.
@@ -131,8 +131,8 @@ func Parse(capture []byte) (*Contents, error) {
 			return c, c.flat()
 		}
 		count++
-		if size += len(text); count > maxEntries || size > maxBytes {
-			return nil, fmt.Errorf("parse capture: more than %d entries or %d bytes", maxEntries, maxBytes)
+		if size += len(text); count > maxEntries || size > MaxBytes {
+			return nil, fmt.Errorf("parse capture: more than %d entries or %d bytes", maxEntries, MaxBytes)
 		}
 		if err := c.line(text, seen); err != nil {
 			return nil, fmt.Errorf("parse capture: entry %d, %.60q: %w", count, text, err)

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/teescope/teescope/internal/locked"
 )
 
 // Cmd is a command as data, so that a dry run can print it.
@@ -36,6 +34,8 @@ type Cmd struct {
 	// without its end. What it returns is written to standard input, which then stays open
 	// to the end. The command waits while it is told more than it can buffer.
 	Heard func(line string) (answer string)
+	// Most is how many bytes of each output stream are kept; 0 is MostKept.
+	Most int
 }
 
 // Quote is s as one word of a POSIX shell, whatever it contains.
@@ -45,8 +45,10 @@ func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 type Output struct {
 	Stdout, Stderr []byte
 	Code           int
-	// Lines are the lines of Stdout with the time of their arrival, at most maxLines.
+	// Lines are the lines of Stdout with the time of their arrival.
 	Lines []Line
+	// Cut is what was not kept: of a stream at most Cmd.Most bytes are.
+	Cut Cut
 	// Began is when the process was about to be made, Wall the time to its end.
 	Began time.Time
 	Wall  time.Duration
@@ -63,17 +65,13 @@ type Line struct {
 	Text string
 }
 
-// maxLines bounds what is remembered of a talkative program; Stdout has it all.
-const maxLines = 100_000
-
 // grace is what a process group has between SIGTERM and SIGKILL.
 var grace = Patience(3 * time.Second)
 
 // Process is a command that runs.
 type Process struct {
 	PID  int
-	cmd  *exec.Cmd
-	in   *conversation
+	said *Transcript
 	done chan struct{}
 	out  Output
 	err  error
@@ -108,13 +106,9 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGTERM}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = grace
-	p := &Process{cmd: cmd, in: &conversation{said: locked.New(said{ready: c.Ready, ask: c.Ask})}, done: make(chan struct{})}
-	stderr := new(bytes.Buffer)
-	cmd.Stdout, cmd.Stderr = p.in, stderr
-	heard := &listener{all: stderr, tell: c.Heard}
-	if c.Heard != nil {
-		cmd.Stderr = heard
-	}
+	var began time.Time
+	p := &Process{said: NewTranscript(c.Most, func() time.Duration { return time.Since(began) }), done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = writer(p.said.Stdout), writer(p.said.Stderr)
 	var stdout *io.PipeWriter
 	switch {
 	case c.Pipe:
@@ -132,13 +126,27 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("run %s: %w", c.Argv[0], err)
 		}
-		if heard.answers = in; c.Ready != "" {
-			p.in.said.Lock().stdin = in
-			p.in.said.Unlock()
+		// A process that has gone does not read what it is told; it says so by its status.
+		if c.Ready != "" {
+			p.said.on(c.Ready, func() {
+				_, _ = in.Write(c.Ask)
+				_ = in.Close()
+			})
+		}
+		if c.Heard != nil {
+			lines := splitter{tell: func(line []byte, _ bool) {
+				if answer := c.Heard(string(line)); answer != "" {
+					_, _ = io.WriteString(in, answer)
+				}
+			}}
+			cmd.Stderr = writer(func(b []byte) (int, error) {
+				lines.write(b)
+				return p.said.Stderr(b)
+			})
 		}
 		go func() { _, _ = in.Write(c.Stdin) }()
 	}
-	p.in.began = time.Now()
+	began = time.Now()
 	switch err := cmd.Start(); {
 	case errors.Is(err, exec.ErrNotFound): // which callers outside cannot name
 		return nil, fmt.Errorf("run %s: not found in PATH: %w", c.Argv[0], fs.ErrNotExist)
@@ -152,7 +160,7 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		if stdout != nil {
 			_ = stdout.Close()
 		}
-		wall := time.Since(p.in.began)
+		wall := time.Since(began)
 		left := errors.Is(err, exec.ErrWaitDelay)
 		if left && ctx.Err() == nil {
 			err = errors.New("it has ended, but a process that it left behind held its output open and was ended too")
@@ -160,11 +168,8 @@ func start(ctx context.Context, c Cmd) (*Process, error) {
 		if left || ctx.Err() != nil { // WaitDelay ends the leader only
 			_ = unix.Kill(-p.PID, unix.SIGKILL)
 		}
-		said := p.in.said.Lock()
-		defer p.in.said.Unlock()
-		said.rest(wall)
-		p.out = Output{Stdout: said.all.Bytes(), Stderr: stderr.Bytes(), Lines: said.lines, Began: p.in.began, Wall: wall,
-			Code: cmd.ProcessState.ExitCode(), User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}
+		p.out = Output{Began: began, Code: cmd.ProcessState.ExitCode(), User: cmd.ProcessState.UserTime(), System: cmd.ProcessState.SystemTime()}
+		p.said.End(&p.out, wall)
 		if ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 			p.out.MaxRSS = ru.Maxrss << 10
 		}
@@ -228,79 +233,7 @@ func (p *Process) Close() error {
 }
 
 // Lines returns the lines that have arrived so far.
-func (p *Process) Lines() []Line {
-	defer p.in.said.Unlock()
-	return append([]Line(nil), p.in.said.Lock().lines...)
-}
+func (p *Process) Lines() []Line { return p.said.Lines() }
 
-// listener keeps what is written, tells each whole line, and passes on the answer.
-type listener struct {
-	all     *bytes.Buffer
-	from    int // start of the line in progress
-	tell    func(string) string
-	answers io.Writer // nil where nobody can be answered
-}
-
-func (l *listener) Write(b []byte) (int, error) {
-	l.all.Write(b)
-	for {
-		line, _, whole := bytes.Cut(l.all.Bytes()[l.from:], []byte{'\n'})
-		if !whole {
-			return len(b), nil
-		}
-		l.from += len(line) + 1
-		if answer := l.tell(string(line)); answer != "" && l.answers != nil {
-			_, _ = io.WriteString(l.answers, answer) // a process that has gone says so by its status
-		}
-	}
-}
-
-// conversation notes the arrival of each line of standard output and answers
-// the ready line.
-type conversation struct {
-	began time.Time
-	said  locked.Value[said]
-}
-
-// said is what a process said until now, and what it is answered.
-type said struct {
-	ready string
-	ask   []byte
-	stdin io.WriteCloser // nil where nothing is to be answered, or it was
-	all   bytes.Buffer
-	lines []Line
-	from  int // start of the line in progress
-}
-
-func (c *conversation) Write(b []byte) (int, error) {
-	at := time.Since(c.began)
-	s := c.said.Lock()
-	defer c.said.Unlock()
-	s.all.Write(b)
-	for {
-		i := bytes.IndexByte(s.all.Bytes()[s.from:], '\n')
-		if i < 0 {
-			return len(b), nil
-		}
-		s.line(at, s.all.Bytes()[s.from:s.from+i])
-		s.from += i + 1
-	}
-}
-
-func (s *said) line(at time.Duration, text []byte) {
-	if len(s.lines) < maxLines {
-		s.lines = append(s.lines, Line{at, string(text)})
-	}
-	if s.stdin != nil && string(text) == s.ready {
-		_, _ = s.stdin.Write(s.ask) // a process that has gone says so by its status
-		_ = s.stdin.Close()
-		s.stdin = nil
-	}
-}
-
-// rest is the last line where it has no end.
-func (s *said) rest(at time.Duration) {
-	if b := s.all.Bytes()[s.from:]; len(b) > 0 {
-		s.line(at, b)
-	}
-}
+// Said is closed once the process has printed a line.
+func (p *Process) Said(line string) <-chan struct{} { return p.said.Said(line) }

@@ -39,10 +39,10 @@ type foreignRun struct {
 	hold                   bool
 }
 
-// Bounds on the CPUs of a machine, and on the stored size of each output, in bytes.
+// Bounds on the CPUs of a machine, and on the size of all outputs in bytes, which the harness reads in one document.
 const (
 	mostCores         = 1 << 16
-	mostForeignOutput = 64 << 10
+	mostForeignOutput = 2 << 20
 )
 
 func (r *foreignRun) run(ctx context.Context, s Streams) error {
@@ -81,7 +81,10 @@ func (r *foreignRun) run(ctx context.Context, s Streams) error {
 	if err := wait(ctx, false); err != nil {
 		return err
 	}
-	report := r.report(outputs)
+	report, err := r.report(outputs)
+	if err != nil {
+		return err
+	}
 	for name := range after {
 		if strings.HasSuffix(name, "_total") {
 			after[name] -= before[name]
@@ -118,7 +121,7 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 		go func() {
 			var err error
 			if outputs[i], err = p.Wait(); err != nil {
-				cancel(fmt.Errorf("load generator %d: %w: %s", i+1, err, host.Message(outputs[i].Stderr)))
+				cancel(host.Because(fmt.Errorf("load generator %d: %w", i+1, err), outputs[i]))
 			}
 			ended <- struct{}{}
 		}()
@@ -129,19 +132,22 @@ func (r *foreignRun) all(ctx context.Context, h *host.Host, argv []string) ([]ho
 	return outputs, context.Cause(ctx)
 }
 
-// report computes when the processes ran, by this program's clock.
-func (r *foreignRun) report(outputs []host.Output) *load.Foreign {
+// report computes when the processes ran, by this program's clock. Outputs are whole: numbers in them are added up.
+func (r *foreignRun) report(outputs []host.Output) (*load.Foreign, error) {
 	out := &load.Foreign{Cores: min(r.processes*r.cores, runtime.NumCPU())}
 	var cpu time.Duration
 	var began, ended []time.Time
-	for _, o := range outputs {
+	for i, o := range outputs {
+		if most := mostForeignOutput / len(outputs); len(o.Stdout) > most {
+			return nil, fmt.Errorf("load generator %d printed more than the %d bytes that are read: let it print only its summary (ab -q)", i+1, most)
+		}
 		began, ended = append(began, o.Began), append(ended, o.Began.Add(o.Wall))
 		cpu += o.User + o.System
-		out.Outputs = append(out.Outputs, string(o.Stdout[max(0, len(o.Stdout)-mostForeignOutput):]))
+		out.Outputs = append(out.Outputs, string(o.Stdout))
 	}
 	first, last := slices.MinFunc(began, time.Time.Compare), slices.MaxFunc(ended, time.Time.Compare)
 	allBegan, oneEnded := slices.MaxFunc(began, time.Time.Compare), slices.MinFunc(ended, time.Time.Compare)
 	out.Seconds, out.Together = last.Sub(first).Seconds(), max(oneEnded.Sub(allBegan), 0).Seconds()
 	out.CPUSeconds = cpu.Seconds()
-	return out
+	return out, nil
 }

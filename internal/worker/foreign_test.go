@@ -62,6 +62,9 @@ func TestForeign(t *testing.T) {
 		{`-command ["none-such"]`, "none-such"},
 		{`-command ["true"] -processes 0`, "processes"},
 		{`-command ["sh","-c","echo$IFS'no/way'>&2;exit$IFS'3'"] -processes 2`, "no/way"},
+		{`-processes 2 -command ["sh","-c","head$IFS-c$IFS'1048577'$IFS/dev/zero"]`, "more than the 1048576 bytes"},
+		{`-command ["sh","-c","head$IFS-c$IFS'99000000'$IFS/dev/zero"]`, "more than the 2097152 bytes"},
+		{`-command ["sh","-c","echo$IFS'usage:'$IFS'x'>&2;echo$IFS'bad/way'>&2;exit$IFS'3'"]`, "3: bad/way"},
 	} {
 		if _, err := run(strings.Fields(c.flags)...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error is %v, want it to name %s", c.flags, err, c.want)

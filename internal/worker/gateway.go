@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -175,20 +174,13 @@ func (g *gatewayRun) spawn(ctx context.Context, group *errgroup.Group, argv ...s
 	}
 	group.Go(func() error {
 		out, err := p.Wait()
-		said := "without a word"
-		if last := bytes.TrimSpace(out.Stderr[max(0, len(out.Stderr)-lastWords):]); len(last) > 0 {
-			said = string(last)
+		if err == nil {
+			err = fmt.Errorf("%s has ended", argv[0])
 		}
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, said)
-		}
-		return fmt.Errorf("%s has ended: %s", argv[0], said)
+		return host.Because(err, out)
 	})
 	return p.PID, nil
 }
-
-// lastWords is the maximum length of a program's output in an error, in bytes.
-const lastWords = 500
 
 // answerQuestions serves the page of counts.
 func (g *gatewayRun) answerQuestions(ctx context.Context, group *errgroup.Group) error {

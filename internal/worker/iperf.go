@@ -302,7 +302,7 @@ func listening(ctx context.Context, p *host.Process, port int) error {
 			return ctx.Err()
 		case <-p.Done():
 			out, err := p.Wait()
-			return fmt.Errorf("the server of iperf3 did not start: %w: %.300s%.300s", err, out.Stdout, out.Stderr)
+			return host.Because(fmt.Errorf("the server of iperf3 did not start: %w", err), out)
 		case <-time.After(poll):
 		}
 	}
@@ -322,7 +322,7 @@ func firstLine(ctx context.Context, p *host.Process) (string, error) {
 			return "", ctx.Err()
 		case <-p.Done():
 			out, err := p.Wait()
-			return "", fmt.Errorf("it ended: %w: %.300s", err, out.Stderr)
+			return "", host.Because(fmt.Errorf("it ended: %w", err), out)
 		case <-time.After(poll):
 		}
 	}
@@ -336,7 +336,7 @@ func document(p *host.Process) (json.RawMessage, error) {
 	}
 	switch bad := json.Unmarshal(out.Stdout, &said); {
 	case bad != nil:
-		return nil, errors.Join(fmt.Errorf("iperf3 printed no document: %w: %.300s", bad, out.Stderr), err)
+		return nil, host.Because(cmp.Or(err, fmt.Errorf("iperf3 printed no valid document: %w", bad)), out)
 	case said.Error != "":
 		return nil, fmt.Errorf("iperf3: %s", said.Error)
 	}

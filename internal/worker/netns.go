@@ -64,7 +64,7 @@ func (n *namespace) ip(ctx context.Context, line string) error {
 		return err
 	}
 	if out, err := p.Wait(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", line, err, strings.TrimSpace(string(out.Stderr)))
+		return host.Because(fmt.Errorf("ip %s: %w", line, err), out)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"runtime/debug"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/conn"
@@ -118,7 +117,7 @@ func openTunnel(name string) (t tun.Device, offload bool, err error) {
 func setMTU(ctx context.Context, name string, mtu uint) error {
 	out, err := host.Local().Exec(ctx, host.Cmd{Argv: []string{"ip", "link", "set", "dev", name, "mtu", strconv.FormatUint(uint64(mtu), 10)}})
 	if err != nil {
-		return fmt.Errorf("set the MTU of %s to %d bytes: %w: %s", name, mtu, err, strings.TrimSpace(string(out.Stderr)))
+		return host.Because(fmt.Errorf("set the MTU of %s to %d bytes: %w", name, mtu, err), out)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package launchers
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -51,8 +50,6 @@ const (
 	// maxFrame limits the accepted length of a frame: the agent sends at most 64 KiB at
 	// once.
 	maxFrame = 1 << 20
-	// maxLines bounds the lines kept of a talkative program; Stdout has all of them.
-	maxLines = 100_000
 )
 
 // meetAgent reads the agent's greeting, and keeps reading until the connection ends.
@@ -201,7 +198,8 @@ func (a *agent) run(c host.Cmd, began time.Time, now func() time.Time) (host.Out
 
 // start starts a command, as run does.
 func (a *agent) start(c host.Cmd, began time.Time, now func() time.Time) (*remote, error) {
-	r := &remote{agent: a, name: c.Argv[0], now: now, done: make(chan struct{}), out: locked.New(host.Output{Began: began})}
+	r := &remote{agent: a, name: c.Argv[0], since: func() time.Duration { return now().Sub(began) }, done: make(chan struct{}), out: host.Output{Began: began}}
+	r.Transcript = host.NewTranscript(c.Most, r.since)
 	all := a.running.Lock()
 	if all.by == nil {
 		defer a.running.Unlock()
@@ -238,52 +236,30 @@ func (a *agent) start(c host.Cmd, began time.Time, now func() time.Time) (*remot
 
 // remote is a program that runs behind an agent.
 type remote struct {
+	*host.Transcript
 	agent *agent
 	key   byte
 	name  string
-	now   func() time.Time
+	since func() time.Duration
 	done  chan struct{}
-	out   locked.Value[host.Output]
-	from  int // start of the line in progress; only the agent's listener uses it
-	err   error
+	// What it left behind; of the agent's listener until done is closed.
+	out host.Output
+	err error
 }
 
-// says appends to the program's output.
+// says takes a part of the program's output.
 func (r *remote) says(tag byte, b []byte) {
-	out := r.out.Lock()
-	defer r.out.Unlock()
 	if tag == 'e' {
-		out.Stderr = append(out.Stderr, b...)
+		_, _ = r.Stderr(b)
 		return
 	}
-	at := r.now().Sub(out.Began)
-	out.Stdout = append(out.Stdout, b...)
-	for {
-		i := bytes.IndexByte(out.Stdout[r.from:], '\n')
-		if i < 0 {
-			return
-		}
-		r.line(out, at, r.from+i)
-		r.from++
-	}
-}
-
-// line records the line that ends at an offset of the output.
-func (r *remote) line(out *host.Output, at time.Duration, to int) {
-	if len(out.Lines) < maxLines {
-		out.Lines = append(out.Lines, host.Line{At: at, Text: string(out.Stdout[r.from:to])})
-	}
-	r.from = to
+	_, _ = r.Stdout(b)
 }
 
 // end records the end of the program, or of the connection to it.
 func (r *remote) end(code int, err error) {
-	out := r.out.Lock()
-	if out.Wall = r.now().Sub(out.Began); r.from < len(out.Stdout) {
-		r.line(out, out.Wall, len(out.Stdout))
-	}
-	out.Code, r.err = code, err
-	r.out.Unlock()
+	r.out.Code, r.err = code, err
+	r.End(&r.out, r.since())
 	close(r.done)
 }
 
@@ -295,10 +271,8 @@ func (r *remote) ended(b []byte) {
 		r.end(-1, fmt.Errorf("run %s: parse its exit status %q: %w", r.name, b, err))
 		return
 	}
-	out := r.out.Lock()
-	out.User, out.System = time.Duration(user)*time.Microsecond, time.Duration(system)*time.Microsecond
-	out.MaxRSS = rss << 10
-	r.out.Unlock()
+	r.out.User, r.out.System = time.Duration(user)*time.Microsecond, time.Duration(system)*time.Microsecond
+	r.out.MaxRSS = rss << 10
 	switch {
 	case signal != 0:
 		r.end(code, fmt.Errorf("run %s: ended by signal %d", r.name, signal))
@@ -309,20 +283,13 @@ func (r *remote) ended(b []byte) {
 	}
 }
 
-// Lines are the lines of standard output so far.
-func (r *remote) Lines() []host.Line {
-	defer r.out.Unlock()
-	return slices.Clone(r.out.Lock().Lines)
-}
-
 // Done is closed when the program has ended, or is lost.
 func (r *remote) Done() <-chan struct{} { return r.done }
 
 // Wait waits for the end and returns what the program left behind.
 func (r *remote) Wait() (host.Output, error) {
 	<-r.done
-	defer r.out.Unlock()
-	return *r.out.Lock(), r.err
+	return r.out, r.err
 }
 
 // Stop ends the program's process group, and waits for the end.

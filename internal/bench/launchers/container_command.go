@@ -77,7 +77,8 @@ var machineFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64
 
 // options returns the options of a container that runs a command.
 func (e *containerEnv) options(name string, job bench.Job) []string {
-	out := []string{"--name", name, "--network", network(e.params, job), "--volume", e.data + ":" + insideData}
+	// A log of the container would be a copy of the job's output, of any size.
+	out := []string{"--name", name, "--log-driver", "none", "--network", network(e.params, job), "--volume", e.data + ":" + insideData}
 	out = append(out, e.engine.limits...)
 	for _, o := range [][2]string{{"--memory", "memory"}, {"--cpus", "cpu-limit"}, {"--cpuset-cpus", "cpus"}} {
 		if v := e.params[o[1]]; v != "" {

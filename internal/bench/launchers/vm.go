@@ -37,7 +37,7 @@ type vm struct {
 	agent   *agent
 	qmp     *qmp
 	frozen  bool
-	shown   int // bytes of the console already given to earlier runs
+	shown   int64 // bytes of the console already given to earlier runs
 }
 
 // argv returns QEMU's command line (qemu-system-x86_64(1)). The first serial port is the
@@ -205,11 +205,10 @@ func (v *vm) lastWords() string {
 	if v.process != nil {
 		v.process.Stop()
 		out, _ := v.process.Wait()
-		lines := slices.DeleteFunc(strings.Split(string(out.Stderr), "\n"), func(s string) bool { return strings.Contains(s, ": info: ") })
-		words = said(host.Output{Stderr: []byte(strings.Join(lines, "\n"))})
+		words = said(out)
 	}
-	b, _ := v.h.ReadFile(path.Join(v.work, "console")) // if it does not exist, QEMU did not get that far
-	if end := lastLines(string(b)); end != "" {
+	all, _ := v.consoleFrom(0)
+	if end := lastLines(string(all)); end != "" {
 		words += "; the console ended with: " + end
 	}
 	return words
@@ -228,13 +227,24 @@ func lastLines(console string) string {
 
 // console returns the output of the guest's kernel since the last call.
 func (v *vm) console() []byte {
-	b, err := v.h.ReadFile(path.Join(v.work, "console"))
-	if err != nil || len(b) < v.shown {
-		return nil
-	}
-	b = b[v.shown:]
-	v.shown += len(b)
+	b, end := v.consoleFrom(v.shown)
+	v.shown = end
 	return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+}
+
+// consoleFrom returns what is kept of the console from an offset on, and where it ends. Without a file, QEMU did not get
+// that far.
+func (v *vm) consoleFrom(at int64) ([]byte, int64) {
+	const part = 1 << 18
+	var k host.Kept
+	for {
+		b, err := v.h.ReadFrom(path.Join(v.work, "console"), at, part)
+		if err != nil || len(b) == 0 {
+			return k.Bytes(), at
+		}
+		_, _ = k.Write(b)
+		at += int64(len(b))
+	}
 }
 
 // lacks returns the names of the files that the running guest lacks or has with other content,

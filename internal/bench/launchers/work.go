@@ -9,7 +9,6 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -243,7 +242,7 @@ func together(ctx, life context.Context, h *host.Host, inside host.Cmd, outside 
 
 // server is a running program: a process of this machine, or one behind an agent.
 type server interface {
-	Lines() []host.Line
+	Said(line string) <-chan struct{}
 	Done() <-chan struct{}
 	Wait() (host.Output, error)
 	Stop()
@@ -295,19 +294,19 @@ var errEarly = errors.New("the program inside ended before the load generator ou
 
 // awaitLine waits until a process has printed a line.
 func awaitLine(ctx context.Context, p server, line string) error {
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		if slices.ContainsFunc(p.Lines(), func(l host.Line) bool { return l.Text == line }) {
-			return nil
-		}
-		select {
-		case <-p.Done():
-			return fmt.Errorf("the program ended before it printed %q", line)
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the line %q: %w", line, ctx.Err())
-		case <-tick.C:
-		}
+	said := p.Said(line)
+	select {
+	case <-said:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the line %q: %w", line, ctx.Err())
+	case <-p.Done():
+	}
+	select {
+	case <-said: // before its end
+		return nil
+	default:
+		return fmt.Errorf("the program ended before it printed %q", line)
 	}
 }
 
@@ -326,17 +325,12 @@ func dataFolder(name string) need {
 	return need{Path: name, Hint: "make the folder, or mount the disk there"}
 }
 
-// said is what a failed command printed, for the end of an error's text.
+// said is why a command failed in its own words, for the end of an error's text.
 func said(out host.Output) string {
-	text := strings.TrimSpace(string(out.Stderr))
-	if text == "" {
-		return ""
+	if words := out.Said(); words != "" {
+		return ": " + words
 	}
-	const most = 300 // the end names the cause
-	if len(text) > most {
-		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
-	}
-	return ": " + text
+	return ""
 }
 
 // reportParams records the parameters as given; a launcher then overwrites those that it reads

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/teescope/teescope/internal/bench"
+	"github.com/teescope/teescope/internal/host"
 	"github.com/teescope/teescope/internal/metric"
 )
 
@@ -318,8 +319,8 @@ func (r *reading) pageCache(o bench.Outcome) {
 		}
 	}
 	why := "the page cache could not be dropped (needs root and a writable /proc/sys/vm/drop_caches inside the environment)"
-	if said := strings.TrimSpace(string(o.Inside.Stderr)); math.IsNaN(v) && said != "" {
-		why += ": " + strings.SplitN(said, "\n", 2)[0]
+	if said := o.Inside.Said(); math.IsNaN(v) && len(o.Inside.Stderr) > 0 {
+		why += ": " + said
 	}
 	r.value(fioPageCache, v, why)
 }
@@ -352,7 +353,7 @@ func checkFio(o bench.Outcome) (string, error) {
 		case j.Error == nil:
 			return "", fmt.Errorf("fio does not report whether job %s had errors", j.Name)
 		case *j.Error != 0:
-			return "", fmt.Errorf("fio ended job %s with error %d (errno; 84 is data that differ from what was written): %.200s", j.Name, *j.Error, bytes.TrimSpace(o.Inside.Stderr))
+			return "", host.Because(fmt.Errorf("fio ended job %s with error %d (errno; 84 is data that differ from what was written)", j.Name, *j.Error), host.Output{Stderr: o.Inside.Stderr})
 		}
 	}
 	j, p := r.main, o.Params

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/teescope/teescope/internal/contain"
 	"github.com/teescope/teescope/internal/host"
@@ -110,7 +108,7 @@ func (c *commands[T]) start(s *commandState[T]) {
 			if err != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%s was ended after %v without an answer", c.name, c.limit)
 			} else if err != nil {
-				err = said(err, out)
+				err = host.Because(err, out)
 			}
 			return out.Stdout, err
 		}
@@ -124,24 +122,6 @@ func (c *commands[T]) start(s *commandState[T]) {
 			s.answer, s.answered = answer, true
 		}
 	}()
-}
-
-// said adds to a command's error the first line that it printed.
-func said(err error, out host.Output) error {
-	for _, text := range [][]byte{out.Stderr, out.Stdout} {
-		for line := range strings.Lines(string(text)) {
-			line = strings.Map(func(r rune) rune {
-				if !unicode.IsPrint(r) {
-					return -1
-				}
-				return r
-			}, strings.ToValidUTF8(line, ""))
-			if line = strings.TrimSpace(line); line != "" {
-				return fmt.Errorf("%w: %.160s", err, line)
-			}
-		}
-	}
-	return err
 }
 
 // problem adds a remedy. A missing command does not mean that the machine lacks what it
